@@ -1,0 +1,195 @@
+"""Every setting of Echelon, as frozen dataclasses that check themselves."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+PACK = ("heavy", "medium", "medium", "light", "scout")
+HULL_NAMES = ("scout", "light", "medium", "heavy")
+BIOME_NAMES = ("urban_residential", "industrial_refinery", "forest_park", "sunken_canal", "volcanic_ridge", "barrens")
+
+
+class ConfigError(ValueError):
+    """A setting outside its limits. The message names the field, the limit and the value."""
+
+
+def require(holds: bool, field_name: str, limit: str, value: object) -> None:
+    """Raise `ConfigError` in one line unless `holds`."""
+    if not holds:
+        raise ConfigError(f"{field_name} must be {limit}, got {value!r}")
+
+
+@dataclass(frozen=True)
+class WorldConfig:
+    """Size and content of the generated maps. One voxel is one metre."""
+
+    size_x: int = 64
+    size_y: int = 64
+    size_z: int = 20
+    biomes: tuple[str, ...] = BIOME_NAMES
+    difficulty: float = 1.0
+    """Obstacle density from 0 (open ground) to 1."""
+
+    def __post_init__(self) -> None:
+        require(self.size_x >= 32, "WorldConfig.size_x", ">= 32 vox (both spawn areas and a zone)", self.size_x)
+        require(self.size_y >= 32, "WorldConfig.size_y", ">= 32 vox (both spawn areas and a zone)", self.size_y)
+        require(6 <= self.size_z <= 31, "WorldConfig.size_z", "6..31 vox (a column is one int32)", self.size_z)
+        require(len(self.biomes) > 0, "WorldConfig.biomes", f"a non-empty choice of {BIOME_NAMES}", self.biomes)
+        for name in self.biomes:
+            require(name in BIOME_NAMES, "WorldConfig.biomes", f"chosen from {BIOME_NAMES}", name)
+        require(0 <= self.difficulty <= 1, "WorldConfig.difficulty", "0..1", self.difficulty)
+
+
+@dataclass(frozen=True)
+class RulesConfig:
+    """Clock, physics and victory. Distances in voxels, times in seconds."""
+
+    dt_s: float = 0.05
+    decision_repeat: int = 5
+    max_episode_s: float = 60.0
+    gravity_vox_per_s2: float = 9.81
+    velocity_damping: float = 0.98
+    """Share of the velocity kept each substep."""
+    shutdown_damping: float = 0.8
+    """Share of the planar velocity a shut-down mech keeps each substep."""
+    step_up_vox: float = 1.1
+    water_speed: float = 0.6
+    legged_speed: float = 0.4
+    legged_jet: float = 0.5
+    jet_heat_per_s: float = 15.0
+    vent_factor: float = 2.0
+    heat_ceiling: float = 2.0
+    """Heat stays below this many heat capacities."""
+    lava_heat_per_s: float = 40.0
+    lava_damage_per_s: float = 5.0
+    water_heat_per_s: float = -30.0
+    stability_cap: float = 100.0
+    stability_regen_per_s: float = 10.0
+    fall_s: float = 3.0
+    rear_arc_cos: float = 0.707
+    rear_factor: float = 1.5
+    leg_height: float = 0.3
+    """Hits below this share of the hull height strike the legs."""
+    zone_score_to_win_s: float = 30.0
+    zone_ceiling_vox: float = 4.0
+    time_up_terminates: bool = False
+
+    def __post_init__(self) -> None:
+        require(self.dt_s > 0, "RulesConfig.dt_s", "> 0 s", self.dt_s)
+        require(self.decision_repeat >= 1, "RulesConfig.decision_repeat", ">= 1", self.decision_repeat)
+        require(self.max_episode_s > 0, "RulesConfig.max_episode_s", "> 0 s", self.max_episode_s)
+        require(self.zone_score_to_win_s > 0, "RulesConfig.zone_score_to_win_s", "> 0 s", self.zone_score_to_win_s)
+
+    @property
+    def decision_s(self) -> float:
+        """Seconds one decision holds."""
+        return self.dt_s * self.decision_repeat
+
+    @property
+    def max_decisions(self) -> int:
+        """Decisions in a full battle."""
+        return round(self.max_episode_s / self.decision_s)
+
+    def substeps(self, seconds: float) -> int:
+        """Whole substeps nearest to `seconds`: timers are integers, a float one would drift."""
+        return round(seconds / self.dt_s)
+
+
+@dataclass(frozen=True)
+class RewardConfig:
+    """Weight of each reward term; `echelon.env.reward` defines the terms."""
+
+    approach: float = 1.0
+    zone: float = 0.05
+    damage: float = 0.005
+    kill: float = 1.0
+    death: float = -1.0
+    terminal: float = 5.0
+    contested_offence: float = 2.0
+    """Factor on damage and kills dealt inside a contested zone."""
+    contested_death: float = 0.5
+    team_mix_alpha: float = 1.0
+    """1 pays each mech its own terms, 0 the mean of its team."""
+    gamma: float = 0.995
+    """Discount of the approach potential. The only copy: PPO reads it too."""
+
+    def __post_init__(self) -> None:
+        require(0 <= self.team_mix_alpha <= 1, "RewardConfig.team_mix_alpha", "0..1", self.team_mix_alpha)
+        require(0 < self.gamma <= 1, "RewardConfig.gamma", "in (0, 1]", self.gamma)
+
+
+def _packs(count: int) -> tuple[str, ...]:
+    return PACK * count
+
+
+@dataclass(frozen=True)
+class EnvConfig:
+    """One battle: its world, rules, rewards, rosters and what a mech observes."""
+
+    world: WorldConfig = field(default_factory=WorldConfig)
+    rules: RulesConfig = field(default_factory=RulesConfig)
+    reward: RewardConfig = field(default_factory=RewardConfig)
+    blue: tuple[str, ...] = _packs(2)
+    """Hull name of each blue mech, packs of five in order."""
+    red: tuple[str, ...] = _packs(2)
+    observation_mode: Literal["partial", "full"] = "partial"
+    sight_range_vox: float = 60.0
+    radar_range_vox: float = 14.0
+    comm_dim: int = 8
+    map_pool: int = 64
+    """Maps made at start; every battle draws one of them by its own seed."""
+    map_seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("blue", "red"):
+            roster = getattr(self, name)
+            require(1 <= len(roster) <= 20, f"EnvConfig.{name}", "1..20 hull names", roster)
+            for hull in roster:
+                require(hull in HULL_NAMES, f"EnvConfig.{name}", f"chosen from {HULL_NAMES}", hull)
+        modes = ("partial", "full")
+        require(self.observation_mode in modes, "EnvConfig.observation_mode", f"one of {modes}", self.observation_mode)
+        require(self.sight_range_vox > 0, "EnvConfig.sight_range_vox", "> 0 vox", self.sight_range_vox)
+        require(self.comm_dim >= 0, "EnvConfig.comm_dim", ">= 0", self.comm_dim)
+        require(self.map_pool >= 1, "EnvConfig.map_pool", ">= 1", self.map_pool)
+
+    @classmethod
+    def small(cls) -> EnvConfig:
+        """5v5 on 40x40x16."""
+        return cls(world=WorldConfig(40, 40, 16), blue=_packs(1), red=_packs(1))
+
+    @classmethod
+    def standard(cls) -> EnvConfig:
+        """10v10 on 64x64x20."""
+        return cls()
+
+    @classmethod
+    def large(cls) -> EnvConfig:
+        """10v10 on 100x100x20, 90 s."""
+        return cls(world=WorldConfig(100, 100, 20), rules=RulesConfig(max_episode_s=90.0))
+
+    @property
+    def num_mechs(self) -> int:
+        """Mechs of both teams, N."""
+        return len(self.blue) + len(self.red)
+
+    def signature(self) -> dict[str, Any]:
+        """What a policy was trained in: the settings as plain JSON values, without the seed of the maps."""
+        values = as_json(self)
+        del values["map_seed"]
+        return values
+
+
+ENV_PRESETS = {"small": EnvConfig.small, "standard": EnvConfig.standard, "large": EnvConfig.large}
+
+
+def as_json(config: Any) -> dict[str, Any]:
+    """A config dataclass as nested dicts, lists and numbers, ready for `json.dump`."""
+
+    def plain(value: Any) -> Any:
+        if dataclasses.is_dataclass(value):
+            return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        return list(value) if isinstance(value, tuple) else value
+
+    return plain(config)

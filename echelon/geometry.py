@@ -1,0 +1,50 @@
+"""Headings, body frames and pairwise offsets."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+TINY = 1e-6
+"""The one guard against dividing by a zero length."""
+
+
+def wrap_angle(angle_rad: Tensor) -> Tensor:
+    """The same angle within [-pi, pi]."""
+    return angle_rad - 2 * math.pi * torch.round(angle_rad / (2 * math.pi))
+
+
+def heading(yaw_rad: Tensor) -> Tensor:
+    """`[..., 2]` unit vector a mech faces; yaw 0 is +x, positive is counter-clockwise."""
+    return torch.stack((yaw_rad.cos(), yaw_rad.sin()), -1)
+
+
+def to_body(vector_xy: Tensor, facing: Tensor) -> Tensor:
+    """World `[..., 2]` vectors in the frame of `facing [..., 2]`: first number ahead, second to the left."""
+    x, y = vector_xy.unbind(-1)
+    c, s = facing.unbind(-1)
+    return torch.stack((x * c + y * s, y * c - x * s), -1)
+
+
+def to_world(vector_body: Tensor, facing: Tensor) -> Tensor:
+    """The inverse of `to_body`."""
+    ahead, left = vector_body.unbind(-1)
+    c, s = facing.unbind(-1)
+    return torch.stack((ahead * c - left * s, ahead * s + left * c), -1)
+
+
+def pairwise_offset(pos: Tensor) -> Tensor:
+    """`[B, N, N, D]`: entry (i, j) leads from mech i to mech j, for positions `[B, N, D]`."""
+    return pos[:, None] - pos[:, :, None]
+
+
+def length(vector: Tensor) -> Tensor:
+    """Euclidean length over the last axis."""
+    return vector.square().sum(-1).sqrt()
+
+
+def unit(vector: Tensor) -> Tensor:
+    """Vectors of length one over the last axis; a zero vector stays zero."""
+    return vector / length(vector).clamp_min(TINY)[..., None]

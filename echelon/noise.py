@@ -1,0 +1,61 @@
+"""Counter-based random numbers: each battle draws from its own seed and clock, wherever it sits in the batch.
+
+A 32-bit integer hash (the finaliser of MurmurHash3, Appleby 2011) in int64 arithmetic, because torch has few
+uint32 operations. No generator state exists, so a draw is repeatable from (seed, tick, stream, index) alone.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import torch
+from torch import Tensor
+
+_MASK = 0xFFFFFFFF
+
+
+class Stream(IntEnum):
+    """What a number is drawn for; streams of one battle never share numbers."""
+
+    MAP = 1
+    EPISODE = 2
+    BEAM_HEIGHT = 3
+    PRIORITY = 4
+    BATTLE = 5
+    WORLD = 6
+
+
+def mix(x: Tensor) -> Tensor:
+    """Scramble non-negative int64 values into uniform 32-bit integers, element by element."""
+    x = x & _MASK
+    x = ((x ^ (x >> 16)) * 0x85EBCA6B) & _MASK
+    x = ((x ^ (x >> 13)) * 0xC2B2AE35) & _MASK
+    return x ^ (x >> 16)
+
+
+def bits(seed: Tensor, tick: Tensor | int, stream: int, count: int) -> Tensor:
+    """32 random bits.
+
+    Args:
+        seed: `[B]` int64, one a battle.
+        tick: `[B]` integer or a number, the battle's clock.
+        stream: a `Stream`.
+        count: numbers wanted a battle.
+
+    Returns:
+        `[B, count]` int64 in 0 .. 2**32 - 1.
+    """
+    index = torch.arange(count, device=seed.device)
+    key = mix(mix(seed) + tick * 0x9E3779B1 + stream * 0x632BE5AB)
+    return mix(key[:, None] + mix(index + 0x7F4A7C15))
+
+
+def uniform(seed: Tensor, tick: Tensor | int, stream: int, count: int) -> Tensor:
+    """`[B, count]` float32 in [0, 1), 24 random bits each; arguments as in `bits`."""
+    return (bits(seed, tick, stream, count) >> 8).to(torch.float32) * 2.0**-24
+
+
+def battle_seeds(seed: int, num_envs: int, device: torch.device) -> Tensor:
+    """`[B]` int64: one seed a battle, spread from one number."""
+    root = torch.full((1,), seed, dtype=torch.int64, device=device)
+    return bits(root, 0, Stream.BATTLE, num_envs)[0]
