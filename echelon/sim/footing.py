@@ -1,0 +1,45 @@
+"""Stability, falling and standing up again."""
+
+from __future__ import annotations
+
+import torch
+
+from echelon.geometry import length
+from echelon.sim.game import Game
+from echelon.state import State
+
+LEGGED_PENALTY = 0.5
+WALKING_PENALTY = 0.5
+WALKING_VOX_PER_S = 1.0
+SUPPRESSED_PENALTY = 0.75
+LEAST_REGENERATION = 0.1
+
+
+def stand(state: State, game: Game) -> State:
+    """Fallen mechs wait and stand up with half their stability; the unstable fall; the rest steady themselves.
+
+    Regeneration is `stability_regen_per_s` times max(0.1, 1 - penalties).
+    """
+    rules, mechs = game.rules, state.mechs
+    legged = mechs.legged
+    cap = rules.stability_cap * torch.where(legged, 0.5, 1.0)
+
+    was_down = mechs.fallen > 0
+    fallen = (mechs.fallen - 1).clamp_min(0)
+    rises = was_down & (fallen == 0)
+    falls = mechs.alive & ~was_down & (mechs.stability <= 0)
+
+    walks = length(mechs.vel) > WALKING_VOX_PER_S
+    penalty = LEGGED_PENALTY * legged + WALKING_PENALTY * walks + SUPPRESSED_PENALTY * (mechs.suppressed > 0)
+    gain = rules.stability_regen_per_s * (1 - penalty).clamp_min(LEAST_REGENERATION) * rules.dt_s
+    steadies = mechs.alive & ~was_down & ~falls
+    stability = torch.where(steadies, (mechs.stability + gain).minimum(cap), mechs.stability)
+    stability = torch.where(rises, 0.5 * cap, stability)
+
+    return state.replace(
+        mechs=mechs.replace(
+            fallen=torch.where(falls, rules.substeps(rules.fall_s), fallen).to(torch.int32),
+            stability=stability,
+            vel=torch.where(falls[..., None], 0.0, mechs.vel),
+        )
+    )

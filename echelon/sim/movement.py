@@ -1,0 +1,142 @@
+"""Walking, turning, jets and gravity, against terrain and against other hulls."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from echelon.actions import Orders
+from echelon.catalog import Material
+from echelon.geometry import heading, to_world, wrap_angle
+from echelon.sim.game import Game
+from echelon.sim.heat import bounded, is_running, is_shut_down
+from echelon.sim.terrain import at_cells, is_material, standing_on
+from echelon.state import State
+
+WIDEST_CELLS = 5
+"""Cells the widest hull (3.5 vox) can touch along one axis."""
+
+
+def move(state: State, orders: Orders, priority: Tensor, game: Game) -> State:
+    """Turn, set off, then go axis by axis x, y, z. Hulls never overlap and nobody climbs a comrade.
+
+    Args:
+        priority: `[B, N]`, drawn anew each substep; where two hulls want one place the lower one yields.
+    """
+    state = steer(state, orders, game)
+    pos, vel = state.mechs.pos, state.mechs.vel
+    for axis in range(3):
+        pos, vel = go(axis, pos, vel, priority, state, game)
+    return state.replace(mechs=state.mechs.replace(pos=pos, vel=vel))
+
+
+def steer(state: State, orders: Orders, game: Game) -> State:
+    """Yaw, the velocity each mech wants, gravity, and the heat of its jets."""
+    rules, mechs, roster = game.rules, state.mechs, game.roster
+    runs = is_running(mechs, game)
+    legged = mechs.legged
+    wades = is_material(standing_on(mechs, roster.half_size, state.map_id, game.maps), Material.WATER)
+
+    yaw = torch.where(runs, wrap_angle(mechs.yaw + orders.turn * roster.yaw_rate * rules.dt_s), mechs.yaw)
+    pace = roster.max_speed * torch.where(legged, rules.legged_speed, 1.0) * torch.where(wades, rules.water_speed, 1.0)
+    wanted = to_world(orders.throttle, heading(yaw)) * pace[..., None]
+    coasting = mechs.vel[..., :2] * rules.shutdown_damping
+    drifts = is_shut_down(mechs, game) & (mechs.fallen == 0)
+    planar = torch.where(runs[..., None], wanted, torch.where(drifts[..., None], coasting, 0.0))
+
+    thrust = torch.where(runs, orders.thrust, 0.0)
+    lift = thrust * roster.jet * torch.where(legged, rules.legged_jet, 1.0)
+    vertical = mechs.vel[..., 2:] + ((lift - rules.gravity_vox_per_s2) * rules.dt_s)[..., None]
+    vel = torch.cat((planar, vertical), -1) * rules.velocity_damping
+    heat = bounded(mechs.heat + thrust * rules.jet_heat_per_s * rules.dt_s, game)
+    return state.replace(
+        mechs=mechs.replace(yaw=yaw, vel=torch.where(mechs.alive[..., None], vel, 0.0), heat=heat)
+    )
+
+
+def go(axis: int, pos: Tensor, vel: Tensor, priority: Tensor, state: State, game: Game) -> tuple[Tensor, Tensor]:
+    """Move every mech along one axis.
+
+    The chosen box is the flat one, or one `step_up_vox` higher where terrain blocks the flat one, or the old one
+    where both are blocked. Then a mech stays if its chosen box meets another's old box, or the chosen box of a
+    mech of higher priority, even of one that is itself refused.
+    """
+    roster, alive = game.roster, state.mechs.alive
+    flat, stopped = within_map(axis, pos, vel, game)
+    columns = footprint(flat, state, game)
+    blocked = collides(columns, flat, game)
+    chosen = torch.where(blocked[..., None], pos, flat)
+    stopped = stopped | blocked
+    if axis < 2:
+        rise = torch.tensor((0.0, 0.0, game.rules.step_up_vox), device=pos.device)
+        raised = flat + rise
+        level = vel[..., 2].abs() < 1
+        fits = raised[..., 2] + roster.half_size[:, 2] <= game.config.world.size_z
+        climbs = blocked & level & fits & ~collides(columns, raised, game)
+        chosen = torch.where(climbs[..., None], raised, chosen)
+        stopped = stopped & ~climbs
+
+    yields = gives_way(pos, chosen, priority, alive, roster.half_size)
+    pos = torch.where((yields | ~alive)[..., None], pos, chosen)
+    is_axis = torch.arange(3, device=pos.device) == axis
+    vel = torch.where((stopped | yields)[..., None] & is_axis, 0.0, vel)
+    return pos, vel
+
+
+def within_map(axis: int, pos: Tensor, vel: Tensor, game: Game) -> tuple[Tensor, Tensor]:
+    """Positions one substep further along `axis`, kept inside the map, and `[B, N]` bool who met its edge."""
+    world, half = game.config.world, game.roster.half_size[:, axis]
+    size = (world.size_x, world.size_y, world.size_z)[axis]
+    ahead = pos[..., axis] + vel[..., axis] * game.rules.dt_s
+    kept = ahead.maximum(half).minimum(size - half)
+    parts = list(pos.unbind(-1))
+    parts[axis] = kept
+    return torch.stack(parts, -1), kept != ahead
+
+
+def footprint(pos: Tensor, state: State, game: Game) -> Tensor:
+    """`[B, N, WIDEST_CELLS ** 2]` int32 solid columns under each hull at `pos`; small hulls repeat their last."""
+    half = game.roster.half_size[:, :2]
+    first = (pos[..., :2] - half).floor().long()  # [B, N, 2]
+    last = (pos[..., :2] + half).ceil().long() - 1
+    reach = torch.arange(WIDEST_CELLS, device=pos.device)
+    cells = (first[..., None] + reach).minimum(last[..., None])  # [B, N, 2, 5]
+    x = cells[..., 0, None, :].expand(*cells.shape[:2], WIDEST_CELLS, WIDEST_CELLS)
+    y = cells[..., 1, :, None].expand_as(x)
+    return at_cells(game.maps.solid, state.map_id, x.flatten(2), y.flatten(2))
+
+
+def height_bits(pos: Tensor, game: Game) -> Tensor:
+    """`[B, N]` int32, the bits of a column that a hull at `pos` fills."""
+    half = game.roster.half_size[:, 2]
+    first = (pos[..., 2] - half).floor().int().clamp(0, 30)
+    last = ((pos[..., 2] + half).ceil().int() - 1).clamp(0, 30)
+    one = torch.ones_like(first)
+    # For last = 30 the left term wraps to the sign bit, and the difference is still the right mask.
+    return (one << (last + 1)) - (one << first)
+
+
+def collides(columns: Tensor, pos: Tensor, game: Game) -> Tensor:
+    """`[B, N]` bool: a hull at `pos` meets a solid voxel of its `columns`."""
+    return ((columns & height_bits(pos, game)[..., None]) != 0).any(-1)
+
+
+def overlap(pos_a: Tensor, pos_b: Tensor, half_size: Tensor) -> Tensor:
+    """`[B, N, N]` bool: box of mech i at `pos_a` meets box of mech j at `pos_b`; touching is not meeting."""
+    gap = (pos_a[:, :, None] - pos_b[:, None]).abs()
+    return (gap < half_size[:, None] + half_size).all(-1)
+
+
+def gives_way(old: Tensor, chosen: Tensor, priority: Tensor, alive: Tensor, half_size: Tensor) -> Tensor:
+    """`[B, N]` bool: who stays where it is so that no two hulls meet."""
+    count = old.shape[1]
+    index = torch.arange(count, device=old.device)
+    outranked = (priority[:, None] > priority[:, :, None]) | (
+        (priority[:, None] == priority[:, :, None]) & (index < index[:, None])
+    )
+    other = alive[:, None] & (index != index[:, None])
+    meets_old = overlap(chosen, old, half_size)
+    meets_chosen = overlap(chosen, chosen, half_size) & outranked
+    return (other & (meets_old | meets_chosen)).any(-1)
+
+

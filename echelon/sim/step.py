@@ -1,0 +1,58 @@
+"""One substep: the ordered list of everything that happens in `dt_s` seconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from echelon import noise
+from echelon.actions import Orders
+from echelon.noise import Stream
+from echelon.sim import damage, firing, footing, hazards, heat, movement, shots, timers
+from echelon.sim.game import Game
+from echelon.state import State
+
+
+@dataclass(frozen=True)
+class Draws:
+    """The random numbers of one substep, uniform in [0, 1)."""
+
+    beam_height: Tensor
+    """[B, N]."""
+    priority: Tensor
+    """[B, N]."""
+
+
+def draw(state: State, game: Game) -> Draws:
+    """Each battle's own numbers for its present tick."""
+    count = game.roster.num_mechs
+    return Draws(
+        beam_height=noise.uniform(state.seed, state.tick, Stream.BEAM_HEIGHT, count),
+        priority=noise.uniform(state.seed, state.tick, Stream.PRIORITY, count),
+    )
+
+
+def substep(state: State, orders: Orders, draws: Draws, game: Game) -> State:
+    """Everyone in a phase acts on the same snapshot; its effects are summed and applied at once."""
+    count = game.roster.num_mechs
+    dealt = torch.zeros((state.seed.shape[0], count, count), device=state.seed.device)
+
+    state = timers.count_down(state)
+    state = hazards.burn(state, game)
+    state = footing.stand(state, game)
+    state = heat.cool(state, orders, game)
+    state, hits = shots.fly(state, game)
+    state, dealt = damage.apply(state, hits, dealt, game)
+    state, hits = firing.fire(state, orders, draws.beam_height, game)
+    state, dealt = damage.apply(state, hits, dealt, game)
+    state = movement.move(state, orders, draws.priority, game)
+    return state.replace(tick=state.tick + 1)
+
+
+def decide(state: State, orders: Orders, game: Game) -> State:
+    """Hold one set of orders for `decision_repeat` substeps."""
+    for _ in range(game.rules.decision_repeat):
+        state = substep(state, orders, draw(state, game), game)
+    return state
