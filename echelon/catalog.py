@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -188,6 +189,8 @@ class Roster:
     num_blue: int
     hull: Tensor
     """[N] int64, a `Hull`."""
+    hull_one_hot: Tensor
+    """[N, 4]."""
     is_red: Tensor
     """[N] bool."""
     hostile: Tensor
@@ -196,8 +199,14 @@ class Roster:
     """[N, N] bool, oneself excluded."""
     pack_slot: Tensor
     """[N, 5] int64: the mechs of one's own pack in order; a place nobody holds points at N."""
+    pairs: Tensor
+    """[2, P] int64: every pair of mechs once, lower index first."""
+    pair_of: Tensor
+    """[N, N] int64: where in `pairs` two mechs stand; 0 on the diagonal."""
     half_size: Tensor
     """[N, 3] vox."""
+    muzzle: Tensor
+    """[N, 3] vox from the hull centre to the kinetic muzzle."""
     max_speed: Tensor
     yaw_rate: Tensor
     jet: Tensor
@@ -232,6 +241,10 @@ class Roster:
         """Sum `[B, N, ...]` over each team: `[B, 2, ...]`, blue first."""
         return torch.stack([per_mech[:, span].sum(1) for span in self.teams.values()], 1)
 
+    def team_mean(self, per_mech: Tensor) -> Tensor:
+        """Mean of `[B, N]` over each team: `[B, 2]`, blue first."""
+        return torch.stack([per_mech[:, span].mean(1) for span in self.teams.values()], 1)
+
     def of_own_team(self, per_team: Tensor) -> Tensor:
         """`[B, 2]` seen by every mech as its own team's: `[B, N]`."""
         return per_team[:, self.is_red.long()]
@@ -253,7 +266,7 @@ def build_roster(config: EnvConfig, device: torch.device) -> Roster:
     count, num_blue = len(hulls), len(config.blue)
     specs = [HULLS[hull] for hull in hulls]
 
-    def column(values: list[float]) -> Tensor:
+    def column(values: list[Any]) -> Tensor:
         return torch.tensor(values, dtype=torch.float32, device=device)
 
     is_red = torch.arange(count, device=device) >= num_blue
@@ -271,15 +284,26 @@ def build_roster(config: EnvConfig, device: torch.device) -> Roster:
     widest = max(1, *(len(own) for own in slots))
     shot_of = [own + [len(owners)] * (widest - len(own)) for own in slots]
 
+    half_size = column([[x / 2 for x in s.size] for s in specs])
+    up = torch.tensor((0.0, 0.0, 1.0), device=device)
+    pairs = torch.triu_indices(count, count, 1, device=device)
+    pair_of = torch.zeros((count, count), dtype=torch.int64, device=device)
+    pair_of[pairs[0], pairs[1]] = torch.arange(pairs.shape[1], device=device)
+    hull = torch.tensor([int(h) for h in hulls], device=device)
+
     return Roster(
         hulls=hulls,
         num_blue=num_blue,
-        hull=torch.tensor([int(h) for h in hulls], device=device),
+        hull=hull,
+        hull_one_hot=torch.nn.functional.one_hot(hull, len(Hull)).float(),
         is_red=is_red,
         hostile=is_red[:, None] != is_red,
         packmate=same_pack & (index[:, None] != index),
         pack_slot=torch.where(held, pack_slot, count),
-        half_size=column([[x / 2 for x in s.size] for s in specs]),  # type: ignore[arg-type]
+        pairs=pairs,
+        pair_of=pair_of + pair_of.T,
+        half_size=half_size,
+        muzzle=KINETIC_MUZZLE * half_size * up,
         max_speed=column([s.max_speed_vox_per_s for s in specs]),
         yaw_rate=column([s.yaw_rate_rad_per_s for s in specs]),
         jet=column([s.jet_vox_per_s2 for s in specs]),

@@ -1,1 +1,139 @@
-"""Scenes for tests: a flat or hand-made map, and mechs put where a test wants them."""
+"""Scenes for tests: hand-made maps, and mechs put where a test wants them."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from echelon import actions
+from echelon.actions import NO_MECH, Act, Orders
+from echelon.catalog import MATERIALS, Material, build_roster
+from echelon.config import EnvConfig
+from echelon.env import layout
+from echelon.sim import step
+from echelon.sim.game import Game, build_game
+from echelon.state import Maps, State, open_battle
+
+CPU = torch.device("cpu")
+HALF = 0.5
+"""A uniform draw that puts a beam at its target's centre."""
+
+
+def columns_of(material: Tensor, fact: str) -> Tensor:
+    """`[M, Y, X]` int32 bit columns of the voxels `[M, Z, Y, X]` whose material has `fact`."""
+    table = torch.tensor([getattr(MATERIALS[m], fact) for m in Material])
+    bits = torch.arange(material.shape[1], dtype=torch.int32)[:, None, None]
+    return (table[material.long()].to(torch.int32) << bits).sum(1, dtype=torch.int32)
+
+
+def flat_maps(config: EnvConfig, *boxes: tuple[int, int, int, int, int, int, Material]) -> Maps:
+    """One map: open ground with a zone in the middle, and boxes (x0, x1, y0, y1, z0, z1, material) on it."""
+    world = config.world
+    roster = build_roster(config, CPU)
+    material = torch.zeros((1, world.size_z, world.size_y, world.size_x), dtype=torch.uint8)
+    material[:, 0] = int(Material.DIRT)
+    for x0, x1, y0, y1, z0, z1, what in boxes:
+        material[:, z0:z1, y0:y1, x0:x1] = int(what)
+
+    spawn = torch.zeros(1, roster.num_mechs, 3)
+    for team, span in enumerate(roster.teams.values()):
+        for i, n in enumerate(range(span.start, span.stop)):
+            spawn[0, n, 0] = 4 + 4.5 * (i % 5)
+            spawn[0, n, 1] = 4 + 4.5 * (i // 5) if team == 0 else world.size_y - 4 - 4.5 * (i // 5)
+    spawn[..., 2] = roster.half_size[:, 2]
+    center = torch.tensor([world.size_x / 2, world.size_y / 2])
+    y, x = torch.meshgrid(torch.arange(world.size_y) + 0.5, torch.arange(world.size_x) + 0.5, indexing="ij")
+    to_center = center - torch.stack((x, y), -1)
+    away = to_center.norm(dim=-1)
+    return Maps(
+        material=material,
+        solid=columns_of(material, "solid"),
+        opaque=columns_of(material, "opaque"),
+        spawn_pos=spawn,
+        spawn_yaw=torch.where(roster.is_red, -math.pi / 2, math.pi / 2)[None],
+        zone_center=center[None],
+        zone_radius=torch.tensor([7.5]),
+        path_length=(away - 7.5).clamp_min(0)[None],
+        path_direction=(to_center / away.clamp_min(1e-6)[..., None])[None],
+        telemetry=torch.zeros(1, 16, 16),
+        batch_size=[1],
+    )
+
+
+@dataclass
+class Scene:
+    """A few battles under a test's control."""
+
+    game: Game
+    state: State
+
+    def place(self, mech: int, x: float, y: float, yaw: float = 0.0, bottom: float = 0.0) -> Scene:
+        """Stand a mech somewhere, facing `yaw`."""
+        z = bottom + self.game.roster.half_size[mech, 2].item()
+        self.state.mechs.pos[:, mech] = torch.tensor([x, y, z])
+        self.state.mechs.yaw[:, mech] = yaw
+        return self
+
+    def set(self, mech: int, **values: float) -> Scene:
+        """Set fields of one mech, such as `heat=50`."""
+        for name, value in values.items():
+            getattr(self.state.mechs, name)[:, mech] = value
+        return self
+
+    def orders(self, *told: tuple[int, Act, float], focus: dict[int, int] | None = None) -> Orders:
+        """Orders that are idle but for (mech, column, value) entries, and each mech's focus target."""
+        batch, count = self.state.mechs.yaw.shape
+        action = torch.zeros(batch, count, layout.action_width(self.game.config.comm_dim))
+        for mech, column, value in told:
+            action[:, mech, column] = value
+        orders = actions.decode(action, self.state.focus_slots, self.game.roster)
+        wanted = torch.full((batch, count), NO_MECH)
+        for mech, target in (focus or {}).items():
+            wanted[:, mech] = target
+        return dataclasses.replace(orders, focus=wanted)
+
+    def draws(self, beam_height: float = HALF) -> step.Draws:
+        """Draws without chance: beams at one height, lower indices walk first."""
+        batch, count = self.state.mechs.yaw.shape
+        return step.Draws(
+            beam_height=torch.full((batch, count), beam_height),
+            priority=torch.arange(count, 0, -1.0).expand(batch, count),
+        )
+
+    def run(self, orders: Orders, substeps: int = 1, beam_height: float = HALF) -> Scene:
+        """Play some substeps."""
+        for _ in range(substeps):
+            self.state = step.substep(self.state, orders, self.draws(beam_height), self.game)
+        return self
+
+    def value(self, name: str, mech: int) -> float:
+        """A number of one mech, such as `hp`."""
+        return getattr(self.state.mechs, name)[0, mech].item()
+
+    def counted(self, name: str, mech: int) -> float:
+        """A number of one mech's tally."""
+        return getattr(self.state.tally, name)[0, mech].item()
+
+
+def scene(config: EnvConfig, *boxes: tuple[int, int, int, int, int, int, Material], batch: int = 1) -> Scene:
+    """A battle of `config` on open ground with `boxes`."""
+    maps = flat_maps(config, *boxes)
+    roster = build_roster(config, CPU)
+    seed = torch.arange(batch)
+    state = open_battle(seed, torch.zeros_like(seed), maps, roster, config)
+    return Scene(build_game(config, roster, maps), state)
+
+
+def duel(
+    range_vox: float = 8.0,
+    blue: str = "heavy",
+    red: str = "heavy",
+    *boxes: tuple[int, int, int, int, int, int, Material],
+) -> Scene:
+    """One mech a side on a small map: blue (0) at (10.5, 20.5) looks at red (1), `range_vox` ahead, who looks back."""
+    config = dataclasses.replace(EnvConfig.small(), blue=(blue,), red=(red,))
+    return scene(config, *boxes).place(0, 10.5, 20.5).place(1, 10.5 + range_vox, 20.5, yaw=math.pi)

@@ -12,7 +12,6 @@ from echelon.catalog import (
     BEAM_SPREAD,
     KINETIC_AIM_FOCUS_RAD,
     KINETIC_AIM_RAD,
-    KINETIC_MUZZLE,
     WEAPONS,
     Weapon,
 )
@@ -40,8 +39,7 @@ def fire(state: State, orders: Orders, beam_height: Tensor, game: Game) -> tuple
     lasers, hits = fire_laser(state, orders, able, aim, beam_height, game)
     cannons, direction = fire_autocannon(state, orders, able, aim, game)
 
-    muzzle = state.mechs.pos + muzzle_offset(game)
-    state = launch(state, Weapon.AUTOCANNON, cannons, muzzle, direction, game)
+    state = launch(state, Weapon.AUTOCANNON, cannons, direction, game)
     state = pay(state, Weapon.LASER, lasers, game)
     state = pay(state, Weapon.AUTOCANNON, cannons, game)
     return state, hits
@@ -84,16 +82,10 @@ def fire_autocannon(state: State, orders: Orders, able: Tensor, aim: Aim, game: 
     candidate = aim.enemy & (aim.distance <= spec.range_vox) & aim.within(aim_cos)
     has_target, target = choose(candidate, aim.distance, orders.focus)
 
-    at_target = unit(of_target(mechs.pos, target) - mechs.pos - muzzle_offset(game))
+    at_target = unit(of_target(mechs.pos, target) - mechs.pos - game.roster.muzzle)
     facing = heading(mechs.yaw)
     ahead = torch.cat((facing, torch.zeros_like(facing[..., :1])), -1)
     return is_ready(Weapon.AUTOCANNON, state, orders, able), torch.where(has_target[..., None], at_target, ahead)
-
-
-def muzzle_offset(game: Game) -> Tensor:
-    """`[N, 3]` vox from each hull centre to its kinetic muzzle."""
-    half = game.roster.half_size
-    return half * torch.tensor((0.0, 0.0, KINETIC_MUZZLE), device=half.device)
 
 
 def pay(state: State, weapon: Weapon, fired: Tensor, game: Game) -> State:

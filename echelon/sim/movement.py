@@ -68,8 +68,7 @@ def go(axis: int, pos: Tensor, vel: Tensor, priority: Tensor, state: State, game
     chosen = torch.where(blocked[..., None], pos, flat)
     stopped = stopped | blocked
     if axis < 2:
-        rise = torch.tensor((0.0, 0.0, game.rules.step_up_vox), device=pos.device)
-        raised = flat + rise
+        raised = flat + game.rules.step_up_vox * (torch.arange(3, device=pos.device) == 2)
         level = vel[..., 2].abs() < 1
         fits = raised[..., 2] + roster.half_size[:, 2] <= game.config.world.size_z
         climbs = blocked & level & fits & ~collides(columns, raised, game)

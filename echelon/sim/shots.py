@@ -13,16 +13,16 @@ from echelon.sim.terrain import first_hit
 from echelon.state import State
 
 
-def launch(state: State, weapon: Weapon, fires: Tensor, muzzle: Tensor, direction: Tensor, game: Game) -> State:
+def launch(state: State, weapon: Weapon, fires: Tensor, direction: Tensor, game: Game) -> State:
     """Put one shot of every mech that `fires [B, N]` into its first empty slot.
 
     A slot is always free: `WeaponSpec.slots` is the weapon's lifetime over its cooldown, rounded up.
 
     Args:
-        muzzle: `[B, N, 3]` vox, where each shot starts.
         direction: `[B, N, 3]` unit vector.
     """
     spec, shots, shooter = WEAPONS[weapon], state.shots, game.roster.shooter
+    muzzle = state.mechs.pos + game.roster.muzzle
     empty = shots.ttl == 0  # [B, S]
     slot = torch.arange(shooter.shape[0], device=shooter.device)
     earlier_own = (shooter[:, None] == shooter) & (slot < slot[:, None])  # [S, S]
@@ -59,8 +59,7 @@ def fly(state: State, game: Game) -> tuple[State, Hits]:
     height = shots.pos[..., 2] + way * (end - shots.pos)[..., 2]
     hits = harm(spec, Strikes(lands, target, unit(shots.vel), height), state, game).by_shooter(roster)
 
-    size = torch.tensor(game.maps.material.shape[:0:-1], device=end.device)
-    outside = ((end < 0) | (end >= size)).any(-1)
+    outside = ((end < 0) | (end >= game.size)).any(-1)
     spent = lands | wall_at.isfinite() | outside
     ttl = torch.where(spent, 0, (shots.ttl - 1).clamp_min(0)).to(torch.int32)
     return state.replace(shots=shots.replace(pos=torch.where(in_flight[..., None], end, shots.pos), ttl=ttl)), hits

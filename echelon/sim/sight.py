@@ -35,13 +35,8 @@ def enemy_lines(state: State, game: Game, range_vox: float) -> Tensor:
 
 def all_lines(state: State, game: Game, range_vox: float) -> Tensor:
     """`[B, N, N]` bool, symmetric: clear lines within `range_vox` between any two mechs; none to oneself."""
-    pos = state.mechs.pos
-    count = pos.shape[1]
-    first, second = torch.triu_indices(count, count, 1, device=pos.device)
+    pos, roster = state.mechs.pos, game.roster
+    first, second = roster.pairs
     line = clear_line(state, game, pos[:, first], pos[:, second], range_vox)
     # Every pair was looked at once; both of its members read that answer.
-    pair = torch.zeros((count, count), dtype=torch.int64, device=pos.device)
-    order = torch.arange(first.shape[0], device=pos.device)
-    pair[first, second] = order
-    pair[second, first] = order
-    return line[:, pair] & ~torch.eye(count, dtype=torch.bool, device=pos.device)
+    return line[:, roster.pair_of] & ~torch.eye(roster.num_mechs, dtype=torch.bool, device=pos.device)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -51,8 +52,17 @@ def substep(state: State, orders: Orders, draws: Draws, game: Game) -> State:
     return state.replace(tick=state.tick + 1)
 
 
-def decide(state: State, orders: Orders, game: Game) -> State:
-    """Hold one set of orders for `decision_repeat` substeps."""
+Substep = Callable[[State, Orders, Draws, Game], State]
+
+
+def decide(state: State, orders: Orders, game: Game, run: Substep = substep) -> State:
+    """Hold one set of orders for `decision_repeat` substeps; `run` is `substep` or its compiled form.
+
+    What was said, and what was not finite in it, is noted first: packmates hear it with their next observation.
+    """
+    bad = state.tally.bad_actions + orders.bad
+    spoken = orders.message * state.mechs.alive[..., None]
+    state = state.replace(messages=spoken, tally=state.tally.replace(bad_actions=bad))
     for _ in range(game.rules.decision_repeat):
-        state = substep(state, orders, draw(state, game), game)
+        state = run(state, orders, draw(state, game), game)
     return state

@@ -1,0 +1,290 @@
+"""Echelon as a TorchRL environment: specs, reset and step. The rules live in `echelon.sim`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from tensordict import TensorDict, TensorDictBase
+from torch import Tensor
+from torchrl.data import Bounded, Categorical, Composite, Unbounded
+from torchrl.envs import EnvBase
+
+from echelon import actions, noise
+from echelon.actions import Orders
+from echelon.catalog import build_roster
+from echelon.config import ConfigError, EnvConfig
+from echelon.env import layout, observe, outcome, reward, zone
+from echelon.env.outcome import STATS, Ending, Winner
+from echelon.noise import Stream
+from echelon.sim import step
+from echelon.sim.game import Game, build_game
+from echelon.state import Maps, State, open_battle
+from echelon.world.pool import make_pool
+
+GROUPS = ("blue", "red")
+DONE_KEYS = ("done", "terminated", "truncated")
+
+
+class EchelonEnv(EnvBase):
+    """B mech battles side by side.
+
+    The batch is `[num_envs]`. The two teams are agent groups `blue` and `red` (`group_map`) of A mechs each:
+
+    - in: `(group, "action") [B, A, 18 + comm_dim]` float32 in [-1, 1];
+    - out: `(group, "observation", stream)`, `(group, "mask") [B, A]` bool (alive), `(group, "reward") [B, A, 1]`,
+      and at the root `telemetry [B, 16, 16]`, `is_init [B, 1]`, `done`, `terminated`, `truncated` `[B, 1]` bool;
+    - a finished battle's `("next", "outcome")`: `winner`, `reason` `[B, 1]` int8, `score [B, 2]` s, `decisions [B, 1]`,
+      `stats [B, 2, len(STATS)]`; winner -1 and zeros where the battle goes on. These are reward leaves, because
+      TorchRL carries every other leaf of `next` on to the root.
+
+    Battles that end restart on the device without a host read; `("next", ...)` keeps their true last observation.
+
+    Args:
+        config: the battle; see `EnvConfig.small`, `.standard` and `.large`.
+        num_envs: battles, B.
+        device: where everything lives; by default a GPU where there is one.
+        seed: one number, spread to a seed for each battle, or `[B]` int64 seeds. A battle depends on its own seed
+            alone, not on its place in the batch.
+        memory: what policies remember from one decision to the next, as float leaves for one mech (for example
+            `Composite(h=Unbounded((64,)))`). It travels under `(group, "memory", ...)` and is zero when a battle begins.
+        maps: a pool made earlier for the same config, to share it between environments.
+        compile: compile a substep and the observation with `torch.compile`; same results, later first step.
+    """
+
+    batch_locked = True
+
+    def __init__(
+        self,
+        config: EnvConfig = EnvConfig(),
+        num_envs: int = 1,
+        device: torch.device | str | None = None,
+        seed: int | Tensor | None = None,
+        memory: Composite | None = None,
+        maps: Maps | None = None,
+        compile: bool = False,
+    ) -> None:
+        if num_envs < 1:
+            raise ConfigError(f"num_envs must be >= 1, got {num_envs}")
+        device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        super().__init__(device=device, batch_size=torch.Size([num_envs]))
+        self.config = config
+        roster = build_roster(config, self.device)
+        self.game: Game = build_game(config, roster, make_pool(config, roster, self.device) if maps is None else maps)
+        self.teams = roster.teams
+        self.group_map = {g: [f"{g}_{i}" for i in range(s.stop - s.start)] for g, s in self.teams.items()}
+        self.memory = Composite() if memory is None else memory
+        self.num_envs = num_envs
+        self._substep = torch.compile(step.substep, fullgraph=True) if compile else step.substep
+        self._build = torch.compile(observe.build, fullgraph=True) if compile else observe.build
+        self._openings = self._first_observations()
+        self._make_specs()
+        self.set_seed(seed if seed is not None else int(torch.randint(2**31, ()).item()))
+        self.state = self._open(self._next_seed)
+
+    def _make_specs(self) -> None:
+        batch, device, config = self.batch_size, self.device, self.config
+
+        def flags(*shape: int) -> Categorical:
+            return Categorical(2, shape=(*batch, *shape), dtype=torch.bool, device=device)
+
+        def bounded(low: Tensor | float, high: Tensor | float, *shape: int) -> Bounded:
+            low, high = (torch.as_tensor(x, dtype=torch.float32).expand(*batch, *shape) for x in (low, high))
+            return Bounded(low, high, (*batch, *shape), device=device, dtype=torch.float32)
+
+        contacts = min(config.num_mechs - 1, layout.MAX_CONTACTS)
+        side = layout.LOCAL_MAP_CELLS
+        observation, action, rewards = {}, {}, {}
+        for group, names in self.group_map.items():
+            count = len(names)
+            shape = (*batch, count)
+            streams = Composite(
+                contacts=bounded(*layout.bounds(layout.CONTACT), count, contacts, layout.width(layout.CONTACT)),
+                contacts_mask=flags(count, contacts),
+                ego=bounded(*layout.bounds(layout.EGO), count, layout.width(layout.EGO)),
+                comms=bounded(-1.0, 1.0, count, layout.PACK_SIZE, config.comm_dim),
+                local_map=bounded(0.0, 1.0, count, side, side),
+                shape=shape,
+                device=device,
+            )
+            leaves: dict[str, Any] = {"observation": streams, "mask": flags(count)}
+            if len(self.memory.keys()) > 0:
+                leaves["memory"] = self.memory.expand(shape).to(device)
+            observation[group] = Composite(**leaves, shape=shape, device=device)
+            action[group] = Composite(
+                action=bounded(-1.0, 1.0, count, layout.action_width(config.comm_dim)), shape=shape, device=device
+            )
+            rewards[group] = Composite(reward=Unbounded((*shape, 1), device=device), shape=shape, device=device)
+
+        cells = layout.TELEMETRY_CELLS
+        self.observation_spec = Composite(
+            **observation, telemetry=bounded(0.0, 1.0, cells, cells), is_init=flags(1), shape=batch, device=device
+        )
+        self.action_spec = Composite(**action, shape=batch, device=device)
+        self.reward_spec = Composite(**rewards, outcome=self._outcome_spec(), shape=batch, device=device)
+        self.done_spec = Composite(**{key: flags(1) for key in DONE_KEYS}, shape=batch, device=device)
+
+    def _outcome_spec(self) -> Composite:
+        batch, device = self.batch_size, self.device
+        return Composite(
+            winner=Bounded(-1, 2, (*batch, 1), device=device, dtype=torch.int8),
+            reason=Bounded(0, 3, (*batch, 1), device=device, dtype=torch.int8),
+            score=Unbounded((*batch, 2), device=device),
+            decisions=Unbounded((*batch, 1), device=device, dtype=torch.int64),
+            stats=Unbounded((*batch, 2, len(STATS)), device=device),
+            shape=batch,
+            device=device,
+        )
+
+    # Seeds and openings
+
+    def _set_seed(self, seed: int | Tensor | None) -> None:
+        """Seeds of the battles that the next reset begins."""
+        if seed is None:
+            raise ConfigError("seed must be an int or a tensor of one int64 a battle, got None")
+        if not isinstance(seed, Tensor):
+            self._next_seed = noise.battle_seeds(seed, self.num_envs, self.device)
+            return
+        if seed.shape != self.batch_size or seed.dtype != torch.int64:
+            expected = f"int64 of shape {tuple(self.batch_size)}"
+            raise ConfigError(f"seed must be {expected}, got {seed.dtype} of shape {tuple(seed.shape)}")
+        self._next_seed = seed.to(self.device)
+
+    def set_seed(self, seed: int | Tensor | None = None, static_seed: bool = False) -> int | None:
+        """Seed the battles; see the class. Returns the seed a further environment may take."""
+        if isinstance(seed, Tensor):
+            self._set_seed(seed)
+            return None
+        return super().set_seed(seed, static_seed)
+
+    def _open(self, seed: Tensor) -> State:
+        """Battles at their first moment: each takes a map by its own seed."""
+        draw = noise.bits(seed, 0, Stream.MAP, 1)[:, 0]
+        map_id = draw % self.game.maps.shape[0]
+        state = open_battle(seed, map_id, self.game.maps, self.game.roster, self.config)
+        return state.replace(focus_slots=self._openings["focus_slots"][map_id])
+
+    def _first_observations(self) -> TensorDict:
+        """What every mech observes at the start of a battle on each map, `[M]`: it follows from the map alone."""
+        maps, roster = self.game.maps, self.game.roster
+        count = maps.shape[0]
+        seed = torch.zeros(count, dtype=torch.int64, device=self.device)
+        state = open_battle(seed, torch.arange(count, device=self.device), maps, roster, self.config)
+        state, streams = observe.build(state, actions.idle(count, roster, self.config.comm_dim), self.game)
+        return TensorDict({**streams, "focus_slots": state.focus_slots}, [count], device=self.device)
+
+    # TorchRL's interface
+
+    def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
+        if tensordict is None or "_reset" not in tensordict.keys():
+            restarts = torch.ones((*self.batch_size, 1), dtype=torch.bool, device=self.device)
+        else:
+            restarts = tensordict.get("_reset").view(*self.batch_size, 1)
+        return self._restart(restarts, self._empty())
+
+    def maybe_reset(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Restart the battles that are done, without asking the host which."""
+        return self._restart(tensordict.get("done"), tensordict)
+
+    def _restart(self, restarts: Tensor, td: TensorDictBase) -> TensorDictBase:
+        """Begin anew where `restarts [B, 1]`: state, first observation, memory and flags."""
+        which = restarts[:, 0]
+        fresh = self._open(self._next_seed)
+        following = noise.bits(self._next_seed, 0, Stream.EPISODE, 1)[:, 0]
+        self._next_seed = torch.where(which, following, self._next_seed)
+        self.state = select(which, fresh, self.state)
+
+        map_id = self.state.map_id
+        first = {name: self._openings[name][map_id] for name in STREAMS}
+        for group, span in self.teams.items():
+            for name in STREAMS:
+                key = (group, "observation", name)
+                td.set(key, choose(which, first[name][:, span], td.get(key)))
+            td.set((group, "mask"), td.get((group, "mask")) | restarts)
+            for key in self._memory_keys(group):
+                td.set(key, choose(which, torch.zeros_like(td.get(key)), td.get(key)))
+        td.set("telemetry", self.game.maps.telemetry[map_id])
+        td.set("is_init", restarts.clone())
+        for key in DONE_KEYS:
+            td.set(key, torch.zeros_like(restarts))
+        return td
+
+    def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
+        before, game = self.state, self.game
+        orders = self._orders(tensordict)
+        after = step.decide(before, orders, game, self._substep)
+        after = zone.score(after, game)
+        ending = outcome.judge(after, game)
+        named = reward.terms(before, after, ending, game)
+        rewards = reward.total(named, self.config.reward, game)
+        after, streams = self._build(after, orders, game)
+        self.state = after
+
+        out = TensorDict({}, self.batch_size, device=self.device)
+        for group, span in self.teams.items():
+            team = self._team(streams, span)
+            team.set("mask", after.mechs.alive[:, span])
+            team.set("reward", rewards[:, span, None])
+            out.set(group, team)
+            for key in self._memory_keys(group):
+                out.set(key, tensordict.get(("next", *key), tensordict.get(key)))
+        out.set("telemetry", game.maps.telemetry[after.map_id])
+        out.set("is_init", torch.zeros_like(ending.done[:, None]))
+        out.set("outcome", self._outcome(after, ending))
+        for key in DONE_KEYS:
+            out.set(key, getattr(ending, key)[:, None])
+        return out
+
+    def _team(self, streams: observe.Observation, span: slice) -> TensorDict:
+        """The streams of one team's mechs, `[B, A]`."""
+        shape = (*self.batch_size, span.stop - span.start)
+        own = TensorDict({name: streams[name][:, span] for name in STREAMS}, shape, device=self.device)
+        return TensorDict({"observation": own}, shape, device=self.device)
+
+    def _orders(self, tensordict: TensorDictBase) -> Orders:
+        width = layout.action_width(self.config.comm_dim)
+        parts = []
+        for group, names in self.group_map.items():
+            action = tensordict.get((group, "action"))
+            expected = (*self.batch_size, len(names), width)
+            if action.shape != expected:
+                columns = actions.layout(self.config.comm_dim)
+                raise ConfigError(
+                    f"({group!r}, 'action') must have shape {expected}, got {tuple(action.shape)}; columns: {columns}"
+                )
+            parts.append(action)
+        return actions.decode(torch.cat(parts, 1), self.state.focus_slots, self.game.roster)
+
+    def _outcome(self, state: State, ending: Ending) -> TensorDict:
+        """The verdict on battles that ended in this decision; winner -1 and zeros elsewhere."""
+        done = ending.done[:, None]
+        decisions = state.tick[:, None] // self.config.rules.decision_repeat
+        values = {
+            "reason": ending.reason[:, None],
+            "score": state.score * done,
+            "decisions": decisions * done,
+            "stats": outcome.statistics(state, self.game) * done[..., None],
+        }
+        winner = torch.where(done, ending.winner[:, None], int(Winner.RUNNING)).to(torch.int8)
+        return TensorDict({"winner": winner, **values}, self.batch_size, device=self.device)
+
+    def _memory_keys(self, group: str) -> list[tuple[str, str, str]]:
+        return [(group, "memory", name) for name in self.memory.keys()]
+
+    def _empty(self) -> TensorDict:
+        """An observation of nothing, for a full reset to fill."""
+        return self.observation_spec.zero()
+
+
+STREAMS = ("contacts", "contacts_mask", "ego", "comms", "local_map")
+"""Observation streams of a mech."""
+
+
+def choose(which: Tensor, yes: Tensor, no: Tensor) -> Tensor:
+    """`yes` for the battles `which [B]`, `no` for the others; both `[B, ...]`."""
+    return torch.where(which.view(-1, *[1] * (yes.dim() - 1)), yes, no)
+
+
+def select(which: Tensor, yes: State, no: State) -> State:
+    """`choose` for whole states."""
+    return yes.apply(lambda new, old: choose(which, new, old), no)

@@ -1,0 +1,137 @@
+"""What each observation stream holds: names, widths and ranges, counted here and nowhere else."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from echelon.actions import CONTROLS, SORT_MODES, Act
+from echelon.catalog import Hull, Timer
+
+LOCAL_MAP_CELLS = 11
+"""Side of the map around a mech, one cell a voxel."""
+MAX_CONTACTS = 24
+TELEMETRY_CELLS = 16
+PACK_SIZE = 5
+
+
+class Feature(NamedTuple):
+    """One named run of columns and the range of its numbers."""
+
+    name: str
+    width: int
+    low: float
+    high: float
+
+
+def flag(name: str) -> Feature:
+    """A column that is 0 or 1."""
+    return Feature(name, 1, 0.0, 1.0)
+
+
+CONTACT = (
+    Feature("rel_pos", 3, -1.5, 1.5),  # body frame, over the longest side of the map
+    Feature("rel_vel", 3, -6.0, 6.0),  # body frame, vox/s / 10
+    Feature("rel_yaw_sin_cos", 2, -1.0, 1.0),
+    Feature("hp", 1, 0.0, 1.0),
+    Feature("heat", 1, 0.0, 2.0),
+    Feature("stability", 1, 0.0, 1.0),
+    flag("fallen"),
+    flag("legged"),
+    flag("friendly"),
+    flag("hostile"),
+    Feature("hull", len(Hull), 0.0, 1.0),
+    Feature("closing", 1, -1.0, 1.0),  # vox/s / 10, clipped
+    Feature("crossing", 1, 0.0, 1.0),  # 1 - |cos| between its relative velocity and the line to it
+)
+EGO = (
+    Feature("hull", len(Hull), 0.0, 1.0),
+    flag("alive"),
+    Feature("position", 3, 0.0, 1.0),
+    Feature("yaw_sin_cos", 2, -1.0, 1.0),
+    Feature("velocity", 3, -3.0, 3.0),  # body frame, vox/s / 10, 0 when shut down
+    Feature("hp", 1, 0.0, 1.0),
+    Feature("leg_hp", 1, 0.0, 1.0),
+    Feature("heat", 1, 0.0, 2.0),
+    Feature("headroom", 1, -1.0, 1.0),
+    Feature("stability", 1, 0.0, 1.0),
+    Feature("cooldown", len(Timer), 0.0, 1.0),
+    flag("shut_down"),
+    flag("fallen"),
+    flag("legged"),
+    flag("critical_heat"),
+    flag("targeted"),
+    flag("suppressed"),
+    flag("in_zone"),
+    Feature("zone_vector", 2, -1.5, 1.5),  # body frame, over the longest side of the map
+    Feature("zone_radius", 1, 0.0, 1.0),
+    Feature("path_direction", 2, -1.0, 1.0),  # body frame
+    Feature("path_length", 1, 0.0, 4.0),  # over the longest side of the map, clipped
+    Feature("own_score", 1, 0.0, 1.0),
+    Feature("enemy_score", 1, 0.0, 1.0),
+    Feature("control", 1, -1.0, 1.0),
+    Feature("time", 1, 0.0, 1.0),
+    Feature("sort_mode", SORT_MODES, 0.0, 1.0),
+    flag("hostile_only"),
+)
+OF_THE_DEAD = ("own_score", "enemy_score", "control", "time")
+"""Ego features a dead mech still shows."""
+
+
+def width(features: tuple[Feature, ...]) -> int:
+    """Columns of a stream."""
+    return sum(feature.width for feature in features)
+
+
+def bounds(features: tuple[Feature, ...]) -> tuple[Tensor, Tensor]:
+    """`[F]` lowest and `[F]` highest value of each column."""
+    low = torch.tensor([f.low for f in features for _ in range(f.width)])
+    high = torch.tensor([f.high for f in features for _ in range(f.width)])
+    return low, high
+
+
+def columns(features: tuple[Feature, ...], name: str) -> slice:
+    """Where a feature sits in its stream."""
+    start = 0
+    for feature in features:
+        if feature.name == name:
+            return slice(start, start + feature.width)
+        start += feature.width
+    raise KeyError(f"no feature {name!r}, expected one of {[f.name for f in features]}")
+
+
+def pack(features: tuple[Feature, ...], values: dict[str, Tensor]) -> Tensor:
+    """Lay named values out as columns, in the order of `features`.
+
+    Args:
+        values: for each feature `[..., width]`, or `[...]` where its width is 1.
+    """
+    rank = min(value.dim() for value in values.values())
+    parts = [values[f.name] if values[f.name].dim() > rank else values[f.name][..., None] for f in features]
+    return torch.cat([part.to(torch.float32) for part in parts], -1)
+
+
+def describe(comm_dim: int) -> dict[str, list[list[object]]]:
+    """The whole layout as plain JSON values; a checkpoint stores it and its hash."""
+    return {
+        "action": [[act.name.lower(), 1] for act in Act] + [["message", comm_dim]],
+        "contacts": [list(feature) for feature in CONTACT],
+        "ego": [list(feature) for feature in EGO],
+        "comms": [["message", comm_dim]],
+        "local_map": [["blocked", LOCAL_MAP_CELLS**2]],
+        "telemetry": [["height", TELEMETRY_CELLS**2]],
+    }
+
+
+def layout_hash(comm_dim: int) -> str:
+    """sha256 of `describe`: equal layouts, equal hashes."""
+    return hashlib.sha256(json.dumps(describe(comm_dim), sort_keys=True).encode()).hexdigest()
+
+
+def action_width(comm_dim: int) -> int:
+    """Numbers in an action, D."""
+    return CONTROLS + comm_dim

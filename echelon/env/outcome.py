@@ -1,0 +1,98 @@
+"""How a battle ends, judged once a decision."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import torch
+from torch import Tensor
+
+from echelon.sim.game import Game
+from echelon.state import State, Tally
+
+SCORE_TIE_S = 1e-3
+"""Scores closer than this are equal when time is up."""
+
+
+class Winner(IntEnum):
+    """Who won."""
+
+    RUNNING = -1
+    DRAW = 0
+    BLUE = 1
+    RED = 2
+
+
+class Reason(IntEnum):
+    """What ended the battle."""
+
+    RUNNING = 0
+    ELIMINATION = 1
+    ZONE = 2
+    TIME_UP = 3
+
+
+STATS = (*Tally.__dataclass_fields__, "deaths")
+"""Columns of the statistics of a finished battle, summed over each team."""
+
+
+@dataclass(frozen=True)
+class Ending:
+    """The verdict on every battle after a decision."""
+
+    terminated: Tensor
+    """[B] bool."""
+    truncated: Tensor
+    """[B] bool, never with `terminated`."""
+    winner: Tensor
+    """[B] int8, a `Winner`."""
+    reason: Tensor
+    """[B] int8, a `Reason`."""
+
+    @property
+    def done(self) -> Tensor:
+        """[B] bool."""
+        return self.terminated | self.truncated
+
+
+def favour(blue: Tensor, red: Tensor, tie: float = 0.0) -> Tensor:
+    """`[B]` int8 `Winner`: the side whose value is higher by more than `tie`."""
+    lead = blue - red
+    winner = torch.where(lead > tie, int(Winner.BLUE), int(Winner.DRAW))
+    return torch.where(lead < -tie, int(Winner.RED), winner).to(torch.int8)
+
+
+def judge(state: State, game: Game) -> Ending:
+    """Elimination, then the zone, then the clock."""
+    rules = game.rules
+    living = game.roster.by_team(state.mechs.alive.float())
+    eliminated = (living == 0).any(1)
+    zone_won = (state.score >= rules.zone_score_to_win_s).any(1) & ~eliminated
+    max_ticks = rules.max_decisions * rules.decision_repeat
+    time_up = (state.tick >= max_ticks) & ~eliminated & ~zone_won
+
+    by_score = favour(*state.score.unbind(1))
+    late_score = favour(*state.score.unbind(1), SCORE_TIE_S)
+    by_hp = favour(*game.roster.by_team(state.mechs.hp).unbind(1))
+    on_time = torch.where(late_score == Winner.DRAW, by_hp, late_score)
+
+    def verdict(elimination: Tensor | int, zone: Tensor | int, time: Tensor | int, running: int) -> Tensor:
+        value = torch.where(time_up, time, torch.full_like(by_score, running))
+        value = torch.where(zone_won, zone, value)
+        return torch.where(eliminated, elimination, value).to(torch.int8)
+
+    ends_by_clock = time_up if rules.time_up_terminates else torch.zeros_like(time_up)
+    return Ending(
+        terminated=eliminated | zone_won | ends_by_clock,
+        truncated=time_up & ~ends_by_clock,
+        winner=verdict(favour(*living.unbind(1)), by_score, on_time, Winner.RUNNING),
+        reason=verdict(Reason.ELIMINATION, Reason.ZONE, Reason.TIME_UP, Reason.RUNNING),
+    )
+
+
+def statistics(state: State, game: Game) -> Tensor:
+    """`[B, 2, len(STATS)]` what each team did since its battle began."""
+    tally = [getattr(state.tally, name) for name in STATS[:-1]]
+    deaths = (~state.mechs.alive).float()
+    return game.roster.by_team(torch.stack((*tally, deaths), -1))

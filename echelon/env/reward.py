@@ -1,0 +1,60 @@
+"""Named reward terms, each with a weight in `RewardConfig`; their weighted sum is the reward."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from echelon.config import RewardConfig
+from echelon.env.outcome import Ending, Winner
+from echelon.env.zone import is_inside
+from echelon.sim.game import Game
+from echelon.sim.terrain import at_cells
+from echelon.state import State
+
+
+def path_length(state: State, game: Game) -> Tensor:
+    """`[B, N]` walking distance to the zone's edge, in lengths of the map's longest side."""
+    world = game.config.world
+    cell = state.mechs.pos.floor().long()
+    vox = at_cells(game.maps.path_length, state.map_id, cell[..., 0], cell[..., 1])
+    return vox / max(world.size_x, world.size_y)
+
+
+def terms(before: State, after: State, ending: Ending, game: Game) -> dict[str, Tensor]:
+    """What each mech earned in one decision.
+
+    `approach` is potential-based shaping (Ng, Harada & Russell 1999): gamma * phi' - phi with phi the negative
+    walking distance to the zone, so its discounted sum telescopes along any path.
+
+    Returns:
+        `[B, N]` by term name, a field of `RewardConfig` each.
+    """
+    cfg, roster = game.config.reward, game.roster
+    alive = after.mechs.alive
+    inside = is_inside(after, game)
+    contested = (after.control > 0).all(1, keepdim=True) & inside
+    offence = torch.where(contested, cfg.contested_offence, 1.0)
+    died = before.mechs.alive & ~alive
+    # Where one died counts for the discount on dying there.
+    died_contested = died & (after.control > 0).all(1, keepdim=True) & is_inside(before, game)
+
+    side = torch.where(roster.is_red, int(Winner.RED), int(Winner.BLUE))
+    won = ending.winner[:, None] == side
+    lost = (ending.winner[:, None] > 0) & ~won
+    paid = ending.terminated[:, None]
+    return {
+        "approach": alive * (path_length(before, game) - cfg.gamma * path_length(after, game)),
+        "zone": inside * roster.of_own_team(after.control),
+        "damage": offence * (after.tally.damage - before.tally.damage),
+        "kill": offence * (after.tally.kills - before.tally.kills),
+        "death": died * torch.where(died_contested, cfg.contested_death, 1.0),
+        "terminal": paid * (won.float() - lost.float()),
+    }
+
+
+def total(named: dict[str, Tensor], cfg: RewardConfig, game: Game) -> Tensor:
+    """`[B, N]` weighted sum of the terms, then mixed with the mean of the team."""
+    own = torch.stack([getattr(cfg, name) * term for name, term in named.items()]).sum(0)
+    team = game.roster.of_own_team(game.roster.team_mean(own))
+    return cfg.team_mix_alpha * own + (1 - cfg.team_mix_alpha) * team

@@ -1,0 +1,44 @@
+"""The zone: who stands in it, who controls it, and the score that grows by it."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from echelon.geometry import length
+from echelon.sim.game import Game
+from echelon.state import State
+
+CONTESTED_SHARE = 0.25
+"""Tick of a team that shares the zone without outweighing the other."""
+
+
+def is_inside(state: State, game: Game) -> Tensor:
+    """`[B, N]` bool: alive, within the zone's circle, and not holding it from the air."""
+    mechs, maps = state.mechs, game.maps
+    away = length(mechs.pos[..., :2] - maps.zone_center[state.map_id][:, None])
+    underside = mechs.pos[..., 2] - game.roster.half_size[:, 2]
+    within = away < maps.zone_radius[state.map_id][:, None]
+    return mechs.alive & within & (underside < game.rules.zone_ceiling_vox)
+
+
+def control(inside: Tensor, game: Game) -> Tensor:
+    """`[B, 2]` tick of each team, 0..1, by the living tonnage `inside [B, N]` the zone."""
+    own = game.roster.by_team(inside * game.roster.tonnage)  # [B, 2]
+    enemy = own.flip(1)
+    margin = (own - enemy) / (own + enemy).clamp_min(1.0)
+    shared = CONTESTED_SHARE + (1 - CONTESTED_SHARE) * margin.clamp_min(0.0)
+    present, contested = own > 0, (own > 0) & (enemy > 0)
+    return torch.where(contested, shared, present.to(own.dtype))
+
+
+def score(state: State, game: Game) -> State:
+    """Add one decision of control to each team's score."""
+    inside = is_inside(state, game)
+    tick = control(inside, game)
+    seconds = game.rules.decision_s
+    return state.replace(
+        score=state.score + tick * seconds,
+        control=tick,
+        tally=state.tally.replace(zone_s=state.tally.zone_s + inside * seconds),
+    )
