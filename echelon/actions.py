@@ -129,5 +129,3 @@ def idle(batch: int, roster: Roster, comm_dim: int) -> Orders:
     nothing = torch.zeros((*shape, CONTROLS + comm_dim), device=device)
     no_focus = torch.full((*shape, PREFERENCES), NO_MECH, dtype=torch.int64, device=device)
     return decode(nothing, no_focus, roster)
-
-

@@ -279,7 +279,13 @@ def build_roster(config: EnvConfig, device: torch.device) -> Roster:
     held = (pack_slot < count) & same_pack[index[:, None], pack_slot.clamp_max(count - 1)]
 
     triggers = [[int(WEAPONS[w].mounts.get(hull, -1)) for hull in hulls] for w in Weapon]
-    owners = [n for n, hull in enumerate(hulls) for w in Weapon if hull in WEAPONS[w].mounts for _ in range(WEAPONS[w].slots)]
+    owners = [
+        n
+        for n, hull in enumerate(hulls)
+        for w in Weapon
+        if hull in WEAPONS[w].mounts
+        for _ in range(WEAPONS[w].slots)
+    ]
     slots: list[list[int]] = [[s for s, owner in enumerate(owners) if owner == n] for n in range(count)]
     widest = max(1, *(len(own) for own in slots))
     shot_of = [own + [len(owners)] * (widest - len(own)) for own in slots]

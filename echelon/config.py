@@ -8,7 +8,14 @@ from typing import Any, Literal
 
 PACK = ("heavy", "medium", "medium", "light", "scout")
 HULL_NAMES = ("scout", "light", "medium", "heavy")
-BIOME_NAMES = ("urban_residential", "industrial_refinery", "forest_park", "sunken_canal", "volcanic_ridge", "barrens")
+BIOME_NAMES = (
+    "urban_residential",
+    "industrial_refinery",
+    "forest_park",
+    "sunken_canal",
+    "volcanic_ridge",
+    "barrens",
+)
 
 
 class ConfigError(ValueError):
@@ -33,10 +40,18 @@ class WorldConfig:
     """Obstacle density from 0 (open ground) to 1."""
 
     def __post_init__(self) -> None:
-        require(self.size_x >= 32, "WorldConfig.size_x", ">= 32 vox (both spawn areas and a zone)", self.size_x)
-        require(self.size_y >= 32, "WorldConfig.size_y", ">= 32 vox (both spawn areas and a zone)", self.size_y)
-        require(6 <= self.size_z <= 31, "WorldConfig.size_z", "6..31 vox (a column is one int32)", self.size_z)
-        require(len(self.biomes) > 0, "WorldConfig.biomes", f"a non-empty choice of {BIOME_NAMES}", self.biomes)
+        require(
+            self.size_x >= 32, "WorldConfig.size_x", ">= 32 vox (both spawn areas and a zone)", self.size_x
+        )
+        require(
+            self.size_y >= 32, "WorldConfig.size_y", ">= 32 vox (both spawn areas and a zone)", self.size_y
+        )
+        require(
+            6 <= self.size_z <= 31, "WorldConfig.size_z", "6..31 vox (a column is one int32)", self.size_z
+        )
+        require(
+            len(self.biomes) > 0, "WorldConfig.biomes", f"a non-empty choice of {BIOME_NAMES}", self.biomes
+        )
         for name in self.biomes:
             require(name in BIOME_NAMES, "WorldConfig.biomes", f"chosen from {BIOME_NAMES}", name)
         require(0 <= self.difficulty <= 1, "WorldConfig.difficulty", "0..1", self.difficulty)
@@ -80,7 +95,9 @@ class RulesConfig:
         require(self.dt_s > 0, "RulesConfig.dt_s", "> 0 s", self.dt_s)
         require(self.decision_repeat >= 1, "RulesConfig.decision_repeat", ">= 1", self.decision_repeat)
         require(self.max_episode_s > 0, "RulesConfig.max_episode_s", "> 0 s", self.max_episode_s)
-        require(self.zone_score_to_win_s > 0, "RulesConfig.zone_score_to_win_s", "> 0 s", self.zone_score_to_win_s)
+        require(
+            self.zone_score_to_win_s > 0, "RulesConfig.zone_score_to_win_s", "> 0 s", self.zone_score_to_win_s
+        )
 
     @property
     def decision_s(self) -> float:
@@ -149,7 +166,12 @@ class EnvConfig:
             for hull in roster:
                 require(hull in HULL_NAMES, f"EnvConfig.{name}", f"chosen from {HULL_NAMES}", hull)
         modes = ("partial", "full")
-        require(self.observation_mode in modes, "EnvConfig.observation_mode", f"one of {modes}", self.observation_mode)
+        require(
+            self.observation_mode in modes,
+            "EnvConfig.observation_mode",
+            f"one of {modes}",
+            self.observation_mode,
+        )
         require(self.sight_range_vox > 0, "EnvConfig.sight_range_vox", "> 0 vox", self.sight_range_vox)
         require(self.comm_dim >= 0, "EnvConfig.comm_dim", ">= 0", self.comm_dim)
         require(self.map_pool >= 1, "EnvConfig.map_pool", ">= 1", self.map_pool)

@@ -10,6 +10,9 @@ from echelon.actions import NO_MECH, PREFERENCES
 from echelon.catalog import Roster, Timer
 from echelon.config import EnvConfig
 
+TELEMETRY_CELLS = 16
+"""Rows and columns of the picture of a map from above."""
+
 
 class Maps(TensorClass):
     """M maps that all battles share. Never changes during play. N mechs, size X, Y, Z in voxels."""

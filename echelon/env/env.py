@@ -49,7 +49,7 @@ class EchelonEnv(EnvBase):
         memory: what policies remember from one decision to the next, as float leaves for one mech (for example
             `Composite(h=Unbounded((64,)))`). It travels under `(group, "memory", ...)` and is zero when a battle begins.
         maps: a pool made earlier for the same config, to share it between environments.
-        compile: compile a substep and the observation with `torch.compile`; same results, later first step.
+        compiled: run a substep and the observation through `torch.compile`: same results, a later first step.
     """
 
     batch_locked = True
@@ -62,7 +62,7 @@ class EchelonEnv(EnvBase):
         seed: int | Tensor | None = None,
         memory: Composite | None = None,
         maps: Maps | None = None,
-        compile: bool = False,
+        compiled: bool = False,
     ) -> None:
         if num_envs < 1:
             raise ConfigError(f"num_envs must be >= 1, got {num_envs}")
@@ -70,13 +70,15 @@ class EchelonEnv(EnvBase):
         super().__init__(device=device, batch_size=torch.Size([num_envs]))
         self.config = config
         roster = build_roster(config, self.device)
-        self.game: Game = build_game(config, roster, make_pool(config, roster, self.device) if maps is None else maps)
+        self.game: Game = build_game(
+            config, roster, make_pool(config, roster, self.device) if maps is None else maps
+        )
         self.teams = roster.teams
         self.group_map = {g: [f"{g}_{i}" for i in range(s.stop - s.start)] for g, s in self.teams.items()}
         self.memory = Composite() if memory is None else memory
         self.num_envs = num_envs
-        self._substep = torch.compile(step.substep, fullgraph=True) if compile else step.substep
-        self._build = torch.compile(observe.build, fullgraph=True) if compile else observe.build
+        self._substep = torch.compile(step.substep, fullgraph=True) if compiled else step.substep
+        self._build = torch.compile(observe.build, fullgraph=True) if compiled else observe.build
         self._openings = self._first_observations()
         self._make_specs()
         self.set_seed(seed if seed is not None else int(torch.randint(2**31, ()).item()))
@@ -99,7 +101,9 @@ class EchelonEnv(EnvBase):
             count = len(names)
             shape = (*batch, count)
             streams = Composite(
-                contacts=bounded(*layout.bounds(layout.CONTACT), count, contacts, layout.width(layout.CONTACT)),
+                contacts=bounded(
+                    *layout.bounds(layout.CONTACT), count, contacts, layout.width(layout.CONTACT)
+                ),
                 contacts_mask=flags(count, contacts),
                 ego=bounded(*layout.bounds(layout.EGO), count, layout.width(layout.EGO)),
                 comms=bounded(-1.0, 1.0, count, layout.PACK_SIZE, config.comm_dim),
@@ -112,13 +116,21 @@ class EchelonEnv(EnvBase):
                 leaves["memory"] = self.memory.expand(shape).to(device)
             observation[group] = Composite(**leaves, shape=shape, device=device)
             action[group] = Composite(
-                action=bounded(-1.0, 1.0, count, layout.action_width(config.comm_dim)), shape=shape, device=device
+                action=bounded(-1.0, 1.0, count, layout.action_width(config.comm_dim)),
+                shape=shape,
+                device=device,
             )
-            rewards[group] = Composite(reward=Unbounded((*shape, 1), device=device), shape=shape, device=device)
+            rewards[group] = Composite(
+                reward=Unbounded((*shape, 1), device=device), shape=shape, device=device
+            )
 
         cells = layout.TELEMETRY_CELLS
         self.observation_spec = Composite(
-            **observation, telemetry=bounded(0.0, 1.0, cells, cells), is_init=flags(1), shape=batch, device=device
+            **observation,
+            telemetry=bounded(0.0, 1.0, cells, cells),
+            is_init=flags(1),
+            shape=batch,
+            device=device,
         )
         self.action_spec = Composite(**action, shape=batch, device=device)
         self.reward_spec = Composite(**rewards, outcome=self._outcome_spec(), shape=batch, device=device)

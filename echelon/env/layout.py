@@ -11,11 +11,12 @@ from torch import Tensor
 
 from echelon.actions import CONTROLS, SORT_MODES, Act
 from echelon.catalog import Hull, Timer
+from echelon.state import TELEMETRY_CELLS
 
 LOCAL_MAP_CELLS = 11
 """Side of the map around a mech, one cell a voxel."""
 MAX_CONTACTS = 24
-TELEMETRY_CELLS = 16
+
 PACK_SIZE = 5
 
 

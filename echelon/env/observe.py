@@ -215,7 +215,9 @@ def ego(targeted: Tensor, state: State, orders: Orders, game: Game) -> Tensor:
         "hostile_only": orders.hostile_only,
     }
     living = layout.pack(layout.EGO, values)
-    dead = layout.pack(layout.EGO, {k: v if k in layout.OF_THE_DEAD else torch.zeros_like(v) for k, v in values.items()})
+    dead = layout.pack(
+        layout.EGO, {k: v if k in layout.OF_THE_DEAD else torch.zeros_like(v) for k, v in values.items()}
+    )
     return torch.where(mechs.alive[..., None], living, dead)
 
 
@@ -242,5 +244,3 @@ def local_map(state: State, game: Game) -> Tensor:
     solid = at_cells(game.maps.solid, state.map_id, x, y)
     blocked = outside | ((solid & height_bits(mechs.pos, game)[..., None]) != 0)
     return (blocked & mechs.alive[..., None]).float().unflatten(-1, (side, side))
-
-

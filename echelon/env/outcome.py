@@ -75,7 +75,7 @@ def judge(state: State, game: Game) -> Ending:
     by_score = favour(*state.score.unbind(1))
     late_score = favour(*state.score.unbind(1), SCORE_TIE_S)
     by_hp = favour(*game.roster.by_team(state.mechs.hp).unbind(1))
-    on_time = torch.where(late_score == Winner.DRAW, by_hp, late_score)
+    on_time = torch.where(late_score == int(Winner.DRAW), by_hp, late_score)
 
     def verdict(elimination: Tensor | int, zone: Tensor | int, time: Tensor | int, running: int) -> Tensor:
         value = torch.where(time_up, time, torch.full_like(by_score, running))
@@ -86,8 +86,8 @@ def judge(state: State, game: Game) -> Ending:
     return Ending(
         terminated=eliminated | zone_won | ends_by_clock,
         truncated=time_up & ~ends_by_clock,
-        winner=verdict(favour(*living.unbind(1)), by_score, on_time, Winner.RUNNING),
-        reason=verdict(Reason.ELIMINATION, Reason.ZONE, Reason.TIME_UP, Reason.RUNNING),
+        winner=verdict(favour(*living.unbind(1)), by_score, on_time, int(Winner.RUNNING)),
+        reason=verdict(*(int(r) for r in (Reason.ELIMINATION, Reason.ZONE, Reason.TIME_UP, Reason.RUNNING))),
     )
 
 

@@ -38,7 +38,11 @@ def steer(state: State, orders: Orders, game: Game) -> State:
     wades = is_material(standing_on(mechs, roster.half_size, state.map_id, game.maps), Material.WATER)
 
     yaw = torch.where(runs, wrap_angle(mechs.yaw + orders.turn * roster.yaw_rate * rules.dt_s), mechs.yaw)
-    pace = roster.max_speed * torch.where(legged, rules.legged_speed, 1.0) * torch.where(wades, rules.water_speed, 1.0)
+    pace = (
+        roster.max_speed
+        * torch.where(legged, rules.legged_speed, 1.0)
+        * torch.where(wades, rules.water_speed, 1.0)
+    )
     wanted = to_world(orders.throttle, heading(yaw)) * pace[..., None]
     coasting = mechs.vel[..., :2] * rules.shutdown_damping
     drifts = is_shut_down(mechs, game) & (mechs.fallen == 0)
@@ -54,7 +58,9 @@ def steer(state: State, orders: Orders, game: Game) -> State:
     )
 
 
-def go(axis: int, pos: Tensor, vel: Tensor, priority: Tensor, state: State, game: Game) -> tuple[Tensor, Tensor]:
+def go(
+    axis: int, pos: Tensor, vel: Tensor, priority: Tensor, state: State, game: Game
+) -> tuple[Tensor, Tensor]:
     """Move every mech along one axis.
 
     The chosen box is the flat one, or one `step_up_vox` higher where terrain blocks the flat one, or the old one
@@ -137,5 +143,3 @@ def gives_way(old: Tensor, chosen: Tensor, priority: Tensor, alive: Tensor, half
     meets_old = overlap(chosen, old, half_size)
     meets_chosen = overlap(chosen, chosen, half_size) & outranked
     return (other & (meets_old | meets_chosen)).any(-1)
-
-

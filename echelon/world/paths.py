@@ -1,0 +1,160 @@
+"""Walking distance to the zone, as a field over every column.
+
+Distances come from iterated relaxation in whole tenths of a voxel, run until nothing changes. The fixed point
+is the shortest path whatever the order of the updates, so it repeats bit for bit on every device and batch.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+STEPS = ((0, -1), (-1, 0), (1, 0), (0, 1), (-1, -1), (1, -1), (-1, 1), (1, 1))
+"""The neighbouring columns, dx, dy; ties go to the first."""
+STRAIGHT, DIAGONAL = 10, 14
+"""Cost of a step, tenths of a voxel."""
+UNREACHED = 1 << 29
+"""Above every cost, and small enough that two of them still fit an int32."""
+CLEARANCE = 5
+"""Free voxels above a standing level: the tallest hull is 4 high, and rises 1.1 to climb a step of one."""
+REACHES = (2, 1, 0)
+"""Columns a hull spreads beyond its own: 3.5 wide, then 2.5 wide, then a point."""
+SWEEPS = 4
+"""Relaxation sweeps between two looks at whether anything changed."""
+
+
+class PathField(NamedTuple):
+    """The way to the zone from every column, `[M, Y, X]`."""
+
+    cost: Tensor  # int32, tenths of a voxel to the zone, 0 inside
+    choice: Tensor  # int64, index into STEPS of the next step, len(STEPS) inside the zone
+    reached: Tensor  # bool, the widest hull walks from here to the zone
+
+    @property
+    def length_vox(self) -> Tensor:
+        """[M, Y, X] float32 vox. A product, because devices do not agree on a division by a constant."""
+        return self.cost.float() * 0.1
+
+    @property
+    def direction(self) -> Tensor:
+        """[M, Y, X, 2] float32 unit vectors, 0 inside the zone."""
+        units = [(dx / math.hypot(dx, dy), dy / math.hypot(dx, dy)) for dx, dy in STEPS]
+        return torch.tensor([*units, (0.0, 0.0)], device=self.choice.device)[self.choice]
+
+
+def octile_cost(offset: Tensor) -> Tensor:
+    """Cost of the shortest way over open ground along `offset [..., 2]` columns."""
+    far, near = offset.abs().amax(-1), offset.abs().amin(-1)
+    return STRAIGHT * (far - near) + DIAGONAL * near
+
+
+def step_cost(dx: int, dy: int) -> int:
+    """Cost of one of `STEPS`."""
+    return DIAGONAL if dx and dy else STRAIGHT
+
+
+def spread(columns: Tensor, reach: int) -> Tensor:
+    """Bitwise or over the square of `reach` columns around each; `[M, Y, X]` int32 or bool."""
+    for axis in (1, 2):
+        size = columns.shape[axis]
+        spread_out = columns.clone()
+        for shift in range(1, reach + 1):
+            spread_out.narrow(axis, 0, size - shift).bitwise_or_(columns.narrow(axis, shift, size - shift))
+            spread_out.narrow(axis, shift, size - shift).bitwise_or_(columns.narrow(axis, 0, size - shift))
+        columns = spread_out
+    return columns
+
+
+def standing_level(solid: Tensor, size_z: int, reach: int) -> Tensor:
+    """Lowest level a hull of this reach stands on, `[M, Y, X]` int32; `size_z` where it fits nowhere.
+
+    The lowest level with room above is always carried: by the ground, or by the voxel filling the one below.
+    """
+    around = spread(solid, reach)
+    level = torch.full_like(around, size_z)
+    for z in reversed(range(size_z - CLEARANCE + 1)):
+        level = torch.where((around >> z) & ((1 << CLEARANCE) - 1) == 0, z, level)
+    return level
+
+
+def walkable(level: Tensor, lava: Tensor, size_z: int, reach: int) -> Tensor:
+    """`[M, Y, X]` bool: a hull of this reach fits here, inside the map and away from lava."""
+    fits = level < size_z
+    inside = torch.zeros_like(fits)
+    inside[:, reach : fits.shape[1] - reach, reach : fits.shape[2] - reach] = True
+    return fits & inside & ~spread(lava, min(reach, 1))
+
+
+def neighbour(padded: Tensor, dx: int, dy: int) -> Tensor:
+    """What lies one step on from every column, for `[M, Y + 2, X + 2]` with a border of one."""
+    return padded[:, 1 + dy : padded.shape[1] - 1 + dy, 1 + dx : padded.shape[2] - 1 + dx]
+
+
+def steps_on_foot(level: Tensor, passable: Tensor) -> list[Tensor]:
+    """Cost of each of `STEPS` from every column, `[M, Y, X]` int32: up by at most one level, down by any."""
+    levels = F.pad(level, (1, 1, 1, 1))
+    open_to = F.pad(passable, (1, 1, 1, 1))
+    costs = []
+    for dx, dy in STEPS:
+        climbs = neighbour(levels, dx, dy) - level <= 1
+        allowed = climbs & passable & neighbour(open_to, dx, dy)
+        costs.append(torch.where(allowed, step_cost(dx, dy), UNREACHED).int())
+    return costs
+
+
+def relax(cost: Tensor, step_costs: list[Tensor]) -> tuple[Tensor, Tensor]:
+    """Shorten `cost [M, Y, X]` through the neighbours until nothing changes.
+
+    Columns that already have a cost keep it.
+
+    Returns:
+        The cost, and the index of the first step that attains it (len(STEPS) where none was taken).
+    """
+    fixed = cost < UNREACHED
+    step_costs = [step.masked_fill(fixed, UNREACHED) for step in step_costs]
+    padded = F.pad(cost, (1, 1, 1, 1), value=UNREACHED)
+    inner = neighbour(padded, 0, 0)
+    through = torch.empty_like(cost)
+    while True:
+        before = inner.clone()
+        for _ in range(SWEEPS):
+            for (dx, dy), step in zip(STEPS, step_costs, strict=True):
+                torch.add(neighbour(padded, dx, dy), step, out=through)
+                torch.minimum(inner, through, out=inner)
+        if torch.equal(before, inner):
+            break
+    choice = torch.full(cost.shape, len(STEPS), device=cost.device)
+    found = ~fixed & (inner < UNREACHED)
+    for index in reversed(range(len(STEPS))):
+        attains = neighbour(padded, *STEPS[index]) + step_costs[index] == inner
+        choice = torch.where(found & attains, index, choice)
+    return inner.clone(), choice
+
+
+def walk_to(goal: Tensor, solid: Tensor, lava: Tensor, size_z: int) -> PathField:
+    """The way to `goal` from everywhere.
+
+    First as the widest hull walks. Columns too narrow for it lead to those as narrower hulls walk, and what
+    is left (inside obstacles and lava) leads straight out, so every column has a finite way.
+
+    Args:
+        goal: `[M, Y, X]` bool.
+        solid: `[M, Y, X]` int32 bit columns.
+        lava: `[M, Y, X]` bool.
+    """
+    cost = torch.full(solid.shape, UNREACHED, dtype=torch.int32, device=solid.device)
+    choice = torch.full(solid.shape, len(STEPS), device=solid.device)
+    reached = []
+    for reach in REACHES:
+        level = standing_level(solid, size_z, reach)
+        passable = walkable(level, lava, size_z, reach)
+        cost, chosen = relax(cost.masked_fill(goal & passable, 0), steps_on_foot(level, passable))
+        choice = torch.minimum(choice, chosen)
+        reached.append(cost < UNREACHED)
+    anywhere = [torch.full_like(cost, step_cost(*step)) for step in STEPS]
+    cost, chosen = relax(cost.masked_fill(goal, 0), anywhere)
+    return PathField(cost, torch.minimum(choice, chosen), reached[0])

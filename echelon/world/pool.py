@@ -1,0 +1,98 @@
+"""The pool of maps that all battles share, made from seeds before play."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from echelon.catalog import MATERIALS, Material, Roster
+from echelon.config import EnvConfig, WorldConfig
+from echelon.noise import Stream, bits
+from echelon.state import TELEMETRY_CELLS, Maps
+from echelon.world import biomes, corridors, layout, paths, spawns, zones
+from echelon.world.draws import Draw
+
+
+def make_pool(config: EnvConfig, roster: Roster, device: torch.device) -> Maps:
+    """The `config.map_pool` maps of `config.map_seed`."""
+    root = torch.full((1,), config.map_seed, dtype=torch.int64, device=device)
+    return make_maps(config, roster, bits(root, Draw.POOL, Stream.WORLD, config.map_pool)[0])
+
+
+def make_maps(config: EnvConfig, roster: Roster, seeds: Tensor) -> Maps:
+    """One map for each of the seeds `[M]` int64, all on the device of the seeds.
+
+    Map m depends on the configuration and seeds[m] alone, whatever stands beside it.
+
+    Raises:
+        ConfigError: the map is too small for the rosters and a zone.
+        RuntimeError: a mech could not walk from its spawn to the zone.
+    """
+    spawns.check_room(config)
+    world = config.world
+    places = spawns.arrange(seeds, config)
+    zone = zones.choose(seeds, places, world)
+
+    material = bare_ground(seeds, world)
+    biomes.furnish(material, layout.quadrants(seeds, world), seeds, world)
+    zones.open_zone(material, zone, seeds, world)
+    corridors.carve_lanes(material, seeds, places, zone, world)
+    spawns.open_spawns(material, places, world)
+
+    solid = bit_columns(material, [MATERIALS[kind].solid for kind in Material])
+    opaque = bit_columns(material, [MATERIALS[kind].opaque for kind in Material])
+    lava = (material == Material.LAVA).any(1)
+    field = paths.walk_to(zone.disc(world), solid, lava, world.size_z)
+    spawn_pos, spawn_yaw = spawns.stand(seeds, places, zone.center_vox, roster, world)
+    check_connected(field.reached, spawn_pos, seeds)
+    return Maps(
+        material=material,
+        solid=solid,
+        opaque=opaque,
+        spawn_pos=spawn_pos,
+        spawn_yaw=spawn_yaw,
+        zone_center=zone.center_vox,
+        zone_radius=zone.radius_vox,
+        path_length=field.length_vox,
+        path_direction=field.direction,
+        telemetry=seen_from_above(solid | opaque, world.size_z),
+        batch_size=[len(seeds)],
+    )
+
+
+def bare_ground(seeds: Tensor, world: WorldConfig) -> Tensor:
+    """`[M, Z, Y, X]` uint8: a floor of DIRT, which mechs stand in, under AIR."""
+    shape = (len(seeds), world.size_z, world.size_y, world.size_x)
+    material = torch.full(shape, int(Material.AIR), dtype=torch.uint8, device=seeds.device)
+    material[:, 0] = int(Material.DIRT)
+    return material
+
+
+def bit_columns(material: Tensor, blocks: list[bool]) -> Tensor:
+    """`[M, Y, X]` int32, bit z set where the voxel at z of `[M, Z, Y, X]` is of a material that blocks."""
+    table = torch.tensor(blocks, dtype=torch.int32, device=material.device)
+    columns = torch.zeros_like(material[:, 0], dtype=torch.int32)
+    for z in range(material.shape[1]):
+        columns |= table[material[:, z].int()] << z
+    return columns
+
+
+def seen_from_above(blocked: Tensor, size_z: int) -> Tensor:
+    """`[M, 16, 16]` 0..1: mean height of the columns of each block over the map's height.
+
+    A column is as high as the highest bit of `blocked [M, Y, X]`, so a canopy counts like a tower.
+    """
+    height = torch.zeros_like(blocked)
+    for z in range(size_z):
+        height = torch.where((blocked >> z) & 1 == 1, z + 1, height)
+    return F.adaptive_avg_pool2d(height.float(), TELEMETRY_CELLS) / size_z
+
+
+def check_connected(reached: Tensor, spawn_pos: Tensor, seeds: Tensor) -> None:
+    """Raise unless the widest hull can walk to the zone from every spawn. The direct lanes see to it."""
+    x, y = spawn_pos[..., 0].long(), spawn_pos[..., 1].long()
+    own_map = torch.arange(len(seeds), device=seeds.device)[:, None]
+    cut_off = ~reached[own_map, y, x].all(1)
+    if cut_off.any():
+        raise RuntimeError(f"no way from a spawn to the zone on the maps of seeds {seeds[cut_off].tolist()}")

@@ -1,0 +1,129 @@
+"""Whole maps: what they depend on, and what every one of them must hold."""
+
+import dataclasses
+
+import pytest
+import torch
+
+from echelon.catalog import MATERIALS, Material, build_roster
+from echelon.config import EnvConfig, WorldConfig
+from echelon.state import Maps
+from echelon.world.pool import bit_columns, make_maps, make_pool, seen_from_above
+
+CPU = torch.device("cpu")
+
+
+def maps_of(config: EnvConfig, seeds: torch.Tensor) -> Maps:
+    return make_maps(config, build_roster(config, seeds.device), seeds)
+
+
+def assert_same(one: Maps, other: Maps) -> None:
+    for name, value in one.items():
+        assert torch.equal(value, other.get(name)), name
+
+
+def hull_height_blocked(maps: Maps) -> float:
+    """Share of columns with a solid voxel a step cannot climb."""
+    return ((maps.solid & 0b1110) != 0).float().mean().item()
+
+
+def test_a_map_does_not_depend_on_its_batch():
+    config, seeds = EnvConfig.small(), torch.arange(8) * 1_000_003 + 7
+    whole, part = maps_of(config, seeds), maps_of(config, seeds[3:5])
+    assert_same(whole[3:5], part)
+    assert_same(maps_of(config, seeds.flip(0))[0], whole[7])
+
+
+@pytest.mark.slow
+def test_a_map_does_not_depend_on_the_threads():
+    """Seconds on idle cores; threads that wait for a busy core take longer."""
+    config, seeds, threads = EnvConfig.small(), torch.arange(24), torch.get_num_threads()
+    columns = len(seeds) * config.world.size_x * config.world.size_y
+    assert columns > 32_768, "below that, torch would not share the work"
+    try:
+        torch.set_num_threads(1)
+        single = maps_of(config, seeds)
+        torch.set_num_threads(2)
+        assert_same(single, maps_of(config, seeds))
+    finally:
+        torch.set_num_threads(threads)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_map_does_not_depend_on_the_device():
+    config, seeds = EnvConfig.standard(), torch.arange(8)
+    assert_same(maps_of(config, seeds), maps_of(config, seeds.cuda()).cpu())
+
+
+def test_seeds_make_different_maps():
+    maps = maps_of(EnvConfig.small(), torch.arange(16))
+    assert maps.material.flatten(1).unique(dim=0).shape[0] == 16
+
+
+def test_the_pool_follows_the_map_seed():
+    config = dataclasses.replace(EnvConfig.small(), map_pool=4)
+    roster = build_roster(config, CPU)
+    pool = make_pool(config, roster, CPU)
+    assert pool.batch_size == (4,)
+    assert_same(pool, make_pool(config, roster, CPU))
+    other = make_pool(dataclasses.replace(config, map_seed=1), roster, CPU)
+    assert not torch.equal(pool.material, other.material)
+
+
+@pytest.mark.parametrize(
+    ("config", "count"),
+    [
+        (EnvConfig.small(), 96),
+        (EnvConfig.standard(), 32),
+        (EnvConfig.large(), 4),
+        (dataclasses.replace(EnvConfig.small(), world=WorldConfig(32, 32, 6)), 48),
+        (dataclasses.replace(EnvConfig.standard(), world=WorldConfig(36, 70, 31)), 16),
+    ],
+    ids=["small", "standard", "large", "tiny", "oblong"],
+)
+def test_every_map_is_whole(config: EnvConfig, count: int):
+    """`make_maps` raises where a spawn is cut off; here, what it returns is finite, in range and in shape."""
+    world, maps = config.world, maps_of(config, torch.arange(count) + 100)
+    shape = (count, world.size_y, world.size_x)
+    assert maps.material.shape == (count, world.size_z, world.size_y, world.size_x)
+    assert maps.solid.shape == maps.opaque.shape == maps.path_length.shape == shape
+    assert maps.solid.dtype == maps.opaque.dtype == torch.int32
+    assert (maps.solid >= 0).all() and (maps.solid >> world.size_z == 0).all()
+    assert maps.path_length.max() < 4 * (world.size_x + world.size_y)
+    assert maps.path_length.min() == 0
+    assert maps.telemetry.shape == (count, 16, 16)
+    assert (maps.telemetry >= 0).all() and (maps.telemetry <= 1).all()
+    for value in maps.values():
+        assert value.isfinite().all()
+
+
+def test_difficulty_raises_obstacles():
+    def blocked(difficulty: float) -> float:
+        config = dataclasses.replace(EnvConfig.standard(), world=WorldConfig(difficulty=difficulty))
+        return hull_height_blocked(maps_of(config, torch.arange(12)))
+
+    shares = [blocked(difficulty) for difficulty in (0.0, 0.3, 0.6, 1.0)]
+    assert shares == sorted(shares)
+    assert shares[0] < 0.01
+    assert 0.12 < shares[-1] < 0.25
+
+
+def test_columns_hold_one_bit_a_blocking_voxel():
+    material = torch.full((1, 4, 1, 2), int(Material.AIR), dtype=torch.uint8)
+    material[0, :, 0, 0] = torch.tensor([Material.SOLID, Material.GLASS, Material.FOLIAGE, Material.AIR])
+    material[0, :, 0, 1] = torch.tensor([Material.WATER, Material.AIR, Material.REINFORCED, Material.SOLID])
+    solid = bit_columns(material, [MATERIALS[kind].solid for kind in Material])
+    opaque = bit_columns(material, [MATERIALS[kind].opaque for kind in Material])
+    assert solid.flatten().tolist() == [0b0011, 0b1100]
+    assert opaque.flatten().tolist() == [0b0101, 0b1100]
+
+
+def test_telemetry_is_the_mean_height_of_each_block():
+    blocked = torch.zeros(1, 32, 32, dtype=torch.int32)
+    blocked[0, 0, 0] = 0b1000  # a canopy as high as 4 of 8 on one of the block's four columns
+    blocked[0, 30:, 30:] = 0b11111111
+    seen = seen_from_above(blocked, 8)
+    assert seen[0, 0, 0] == 0.125
+    assert seen[0, 15, 15] == 1
+    assert seen.count_nonzero() == 2
