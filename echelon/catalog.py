@@ -280,11 +280,7 @@ def build_roster(config: EnvConfig, device: torch.device) -> Roster:
 
     triggers = [[int(WEAPONS[w].mounts.get(hull, -1)) for hull in hulls] for w in Weapon]
     owners = [
-        n
-        for n, hull in enumerate(hulls)
-        for w in Weapon
-        if hull in WEAPONS[w].mounts
-        for _ in range(WEAPONS[w].slots)
+        n for n, hull in enumerate(hulls) for w in Weapon if hull in WEAPONS[w].mounts for _ in range(WEAPONS[w].slots)
     ]
     slots: list[list[int]] = [[s for s, owner in enumerate(owners) if owner == n] for n in range(count)]
     widest = max(1, *(len(own) for own in slots))

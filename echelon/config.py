@@ -40,18 +40,10 @@ class WorldConfig:
     """Obstacle density from 0 (open ground) to 1."""
 
     def __post_init__(self) -> None:
-        require(
-            self.size_x >= 32, "WorldConfig.size_x", ">= 32 vox (both spawn areas and a zone)", self.size_x
-        )
-        require(
-            self.size_y >= 32, "WorldConfig.size_y", ">= 32 vox (both spawn areas and a zone)", self.size_y
-        )
-        require(
-            6 <= self.size_z <= 31, "WorldConfig.size_z", "6..31 vox (a column is one int32)", self.size_z
-        )
-        require(
-            len(self.biomes) > 0, "WorldConfig.biomes", f"a non-empty choice of {BIOME_NAMES}", self.biomes
-        )
+        require(self.size_x >= 32, "WorldConfig.size_x", ">= 32 vox (both spawn areas and a zone)", self.size_x)
+        require(self.size_y >= 32, "WorldConfig.size_y", ">= 32 vox (both spawn areas and a zone)", self.size_y)
+        require(6 <= self.size_z <= 31, "WorldConfig.size_z", "6..31 vox (a column is one int32)", self.size_z)
+        require(len(self.biomes) > 0, "WorldConfig.biomes", f"a non-empty choice of {BIOME_NAMES}", self.biomes)
         for name in self.biomes:
             require(name in BIOME_NAMES, "WorldConfig.biomes", f"chosen from {BIOME_NAMES}", name)
         require(0 <= self.difficulty <= 1, "WorldConfig.difficulty", "0..1", self.difficulty)
@@ -95,9 +87,7 @@ class RulesConfig:
         require(self.dt_s > 0, "RulesConfig.dt_s", "> 0 s", self.dt_s)
         require(self.decision_repeat >= 1, "RulesConfig.decision_repeat", ">= 1", self.decision_repeat)
         require(self.max_episode_s > 0, "RulesConfig.max_episode_s", "> 0 s", self.max_episode_s)
-        require(
-            self.zone_score_to_win_s > 0, "RulesConfig.zone_score_to_win_s", "> 0 s", self.zone_score_to_win_s
-        )
+        require(self.zone_score_to_win_s > 0, "RulesConfig.zone_score_to_win_s", "> 0 s", self.zone_score_to_win_s)
 
     @property
     def decision_s(self) -> float:
@@ -118,7 +108,8 @@ class RulesConfig:
 class RewardConfig:
     """Weight of each reward term; `echelon.env.reward` defines the terms."""
 
-    approach: float = 1.0
+    approach: float = 6.0
+    """High enough to be heard above the value function's errors: at 1.0 no team learnt to walk."""
     zone: float = 0.05
     damage: float = 0.005
     kill: float = 1.0
@@ -203,7 +194,141 @@ class EnvConfig:
         return values
 
 
+@dataclass(frozen=True)
+class ModelConfig:
+    """Sizes of the policy network."""
+
+    hidden: int = 128
+    """Width of the LSTM and of the fused features."""
+    contact_width: int = 64
+    """Width of the encoding of one contact."""
+    body_width: int = 128
+    """Width of the encoding of a mech's own streams."""
+    initial_std: float = 0.6
+    """Standard deviation of the pre-tanh actions before training."""
+
+    def __post_init__(self) -> None:
+        for name in ("hidden", "contact_width", "body_width"):
+            require(getattr(self, name) >= 1, f"ModelConfig.{name}", ">= 1", getattr(self, name))
+        require(self.initial_std > 0, "ModelConfig.initial_std", "> 0", self.initial_std)
+
+
+@dataclass(frozen=True)
+class PPOConfig:
+    """Proximal policy optimisation (Schulman et al. 2017) over sequences of decisions."""
+
+    rollout_decisions: int = 32
+    """Decisions collected an iteration; also the length of a training sequence."""
+    epochs: int = 4
+    minibatches: int = 8
+    learning_rate: float = 1e-3
+    clip: float = 0.2
+    gae_lambda: float = 0.95
+    value_coef: float = 0.5
+    entropy_coef: float = 0.01
+    max_grad_norm: float = 0.5
+
+    def __post_init__(self) -> None:
+        for name in ("rollout_decisions", "epochs", "minibatches"):
+            require(getattr(self, name) >= 1, f"PPOConfig.{name}", ">= 1", getattr(self, name))
+        for name in ("learning_rate", "clip", "max_grad_norm"):
+            require(getattr(self, name) > 0, f"PPOConfig.{name}", "> 0", getattr(self, name))
+        require(0 <= self.gae_lambda <= 1, "PPOConfig.gae_lambda", "0..1", self.gae_lambda)
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """A training run: what is trained, against whom, for how long."""
+
+    env: EnvConfig = field(default_factory=EnvConfig)
+    model: ModelConfig = field(default_factory=ModelConfig)
+    ppo: PPOConfig = field(default_factory=PPOConfig)
+    num_envs: int = 4096
+    """Battles side by side."""
+    total_agent_steps: int = 2_000_000_000
+    """Decisions of single mechs to learn from; training stops at the first iteration that reaches it."""
+    opponent: str = "heuristic:normal"
+    """`heuristic:TIER`, or `self`: the learner's latest self."""
+    run_dir: str = "runs/{time}"
+    """Folder of checkpoints and metrics; `{time}` becomes the start time."""
+    resume: str = ""
+    """A checkpoint folder to go on from, or `latest` for the newest one in the run folder."""
+    seed: int = 0
+    device: str = "auto"
+    """`auto` takes a GPU where there is one."""
+    compiled: bool = True
+    """Compile the simulation with torch.compile: about a minute at the start, then two to three times faster."""
+    checkpoint_every: int = 50
+    """Iterations between checkpoints."""
+    eval_battles: int = 64
+    """Battles against `heuristic:normal` at the end, before training and after; half on either side."""
+
+    def __post_init__(self) -> None:
+        env = self.env
+        same = len(env.blue) == len(env.red)
+        require(same, "TrainConfig.env", "of equal team sizes (the learner plays both sides)", (env.blue, env.red))
+        require(self.num_envs >= 2 and self.num_envs % 2 == 0, "TrainConfig.num_envs", "even and >= 2", self.num_envs)
+        require(self.total_agent_steps >= 1, "TrainConfig.total_agent_steps", ">= 1", self.total_agent_steps)
+        require(self.checkpoint_every >= 1, "TrainConfig.checkpoint_every", ">= 1", self.checkpoint_every)
+        even = self.eval_battles >= 2 and self.eval_battles % 2 == 0
+        require(even, "TrainConfig.eval_battles", "even and >= 2", self.eval_battles)
+
+    @classmethod
+    def quick(cls) -> TrainConfig:
+        """A first look on two CPU cores, within minutes: 5v5, LSTM 64."""
+        return cls(
+            env=EnvConfig.small(),
+            model=ModelConfig(hidden=64, contact_width=32, body_width=64),
+            num_envs=128,
+            total_agent_steps=3_000_000,
+            eval_battles=128,
+        )
+
+    @classmethod
+    def standard(cls) -> TrainConfig:
+        """10v10, LSTM 128, for one GPU."""
+        return cls()
+
+    @classmethod
+    def large(cls) -> TrainConfig:
+        """10v10 on the large map, for one GPU."""
+        return cls(env=EnvConfig.large())
+
+
+TRAIN_PRESETS = {"quick": TrainConfig.quick, "standard": TrainConfig.standard, "large": TrainConfig.large}
 ENV_PRESETS = {"small": EnvConfig.small, "standard": EnvConfig.standard, "large": EnvConfig.large}
+
+
+def env_from_json(values: dict[str, Any]) -> EnvConfig:
+    """The battle that `EnvConfig.signature` described.
+
+    Raises:
+        ConfigError: naming the field that is missing, unknown or of the wrong type.
+    """
+    parts = {"world": WorldConfig, "rules": RulesConfig, "reward": RewardConfig}
+    nested = {name: from_json(kind, values.get(name), f"env.{name}") for name, kind in parts.items()}
+    flat = {name: value for name, value in values.items() if name not in parts}
+    return from_json(EnvConfig, {**flat, "map_seed": 0}, "env", nested)
+
+
+def from_json(kind: Any, values: Any, where: str, nested: dict[str, Any] | None = None) -> Any:
+    """A config dataclass from what `as_json` made of it, each field's presence and type checked."""
+    nested = nested or {}
+    plain = [f.name for f in dataclasses.fields(kind) if f.name not in nested]
+    require(isinstance(values, dict), where, "an object", values)
+    for name in values.keys() ^ set(plain):
+        require(False, f"{where}.{name}", "present" if name in plain else "absent", values.get(name, "nothing"))
+    default = kind()
+    ready: dict[str, Any] = {}
+    for name in plain:
+        value, wanted = values[name], type(getattr(default, name))
+        if wanted is tuple and isinstance(value, list):
+            value = tuple(value)
+        if wanted is float and type(value) is int:
+            value = float(value)
+        require(type(value) is wanted, f"{where}.{name}", f"a {wanted.__name__}", value)
+        ready[name] = value
+    return kind(**ready, **nested)
 
 
 def as_json(config: Any) -> dict[str, Any]:

@@ -23,6 +23,7 @@ class Stream(IntEnum):
     PRIORITY = 4
     BATTLE = 5
     WORLD = 6
+    STAGGER = 7
 
 
 def mix(x: Tensor) -> Tensor:

@@ -70,9 +70,7 @@ class EchelonEnv(EnvBase):
         super().__init__(device=device, batch_size=torch.Size([num_envs]))
         self.config = config
         roster = build_roster(config, self.device)
-        self.game: Game = build_game(
-            config, roster, make_pool(config, roster, self.device) if maps is None else maps
-        )
+        self.game: Game = build_game(config, roster, make_pool(config, roster, self.device) if maps is None else maps)
         self.teams = roster.teams
         self.group_map = {g: [f"{g}_{i}" for i in range(s.stop - s.start)] for g, s in self.teams.items()}
         self.memory = Composite() if memory is None else memory
@@ -101,9 +99,7 @@ class EchelonEnv(EnvBase):
             count = len(names)
             shape = (*batch, count)
             streams = Composite(
-                contacts=bounded(
-                    *layout.bounds(layout.CONTACT), count, contacts, layout.width(layout.CONTACT)
-                ),
+                contacts=bounded(*layout.bounds(layout.CONTACT), count, contacts, layout.width(layout.CONTACT)),
                 contacts_mask=flags(count, contacts),
                 ego=bounded(*layout.bounds(layout.EGO), count, layout.width(layout.EGO)),
                 comms=bounded(-1.0, 1.0, count, layout.PACK_SIZE, config.comm_dim),
@@ -120,9 +116,7 @@ class EchelonEnv(EnvBase):
                 shape=shape,
                 device=device,
             )
-            rewards[group] = Composite(
-                reward=Unbounded((*shape, 1), device=device), shape=shape, device=device
-            )
+            rewards[group] = Composite(reward=Unbounded((*shape, 1), device=device), shape=shape, device=device)
 
         cells = layout.TELEMETRY_CELLS
         self.observation_spec = Composite(
@@ -213,12 +207,12 @@ class EchelonEnv(EnvBase):
                 key = (group, "observation", name)
                 td.set(key, choose(which, first[name][:, span], td.get(key)))
             td.set((group, "mask"), td.get((group, "mask")) | restarts)
-            for key in self._memory_keys(group):
-                td.set(key, choose(which, torch.zeros_like(td.get(key)), td.get(key)))
+            for leaf in self._memory_keys(group):
+                td.set(leaf, choose(which, torch.zeros_like(td.get(leaf)), td.get(leaf)))
         td.set("telemetry", self.game.maps.telemetry[map_id])
         td.set("is_init", restarts.clone())
-        for key in DONE_KEYS:
-            td.set(key, torch.zeros_like(restarts))
+        for flag in DONE_KEYS:
+            td.set(flag, torch.zeros_like(restarts))
         return td
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
@@ -238,13 +232,13 @@ class EchelonEnv(EnvBase):
             team.set("mask", after.mechs.alive[:, span])
             team.set("reward", rewards[:, span, None])
             out.set(group, team)
-            for key in self._memory_keys(group):
-                out.set(key, tensordict.get(("next", *key), tensordict.get(key)))
+            for leaf in self._memory_keys(group):
+                out.set(leaf, tensordict.get(("next", *leaf), tensordict.get(leaf)))
         out.set("telemetry", game.maps.telemetry[after.map_id])
         out.set("is_init", torch.zeros_like(ending.done[:, None]))
         out.set("outcome", self._outcome(after, ending))
-        for key in DONE_KEYS:
-            out.set(key, getattr(ending, key)[:, None])
+        for flag in DONE_KEYS:
+            out.set(flag, getattr(ending, flag)[:, None])
         return out
 
     def _team(self, streams: observe.Observation, span: slice) -> TensorDict:
@@ -280,8 +274,9 @@ class EchelonEnv(EnvBase):
         winner = torch.where(done, ending.winner[:, None], int(Winner.RUNNING)).to(torch.int8)
         return TensorDict({"winner": winner, **values}, self.batch_size, device=self.device)
 
-    def _memory_keys(self, group: str) -> list[tuple[str, str, str]]:
-        return [(group, "memory", name) for name in self.memory.keys()]
+    def _memory_keys(self, group: str) -> list[tuple[str, ...]]:
+        leaves = self.memory.keys(include_nested=True, leaves_only=True)
+        return [(group, "memory", *((key,) if isinstance(key, str) else key)) for key in leaves]
 
     def _empty(self) -> TensorDict:
         """An observation of nothing, for a full reset to fill."""

@@ -78,9 +78,7 @@ def sensed(state: State, distance: Tensor, game: Game) -> tuple[Tensor, Tensor]:
     return present & (on_radar | blooms | line), targeted
 
 
-def contact_slots(
-    sees: Tensor, distance: Tensor, state: State, orders: Orders, game: Game
-) -> tuple[Tensor, Tensor]:
+def contact_slots(sees: Tensor, distance: Tensor, state: State, orders: Orders, game: Game) -> tuple[Tensor, Tensor]:
     """Which mech fills each contact slot: hostiles in the chosen order, then friendlies by distance.
 
     Equals in the chosen order are told apart by distance, then by index.

@@ -56,9 +56,9 @@ class Ending:
         return self.terminated | self.truncated
 
 
-def favour(blue: Tensor, red: Tensor, tie: float = 0.0) -> Tensor:
-    """`[B]` int8 `Winner`: the side whose value is higher by more than `tie`."""
-    lead = blue - red
+def favour(per_team: Tensor, tie: float = 0.0) -> Tensor:
+    """`[B]` int8 `Winner`: the side whose value in `[B, 2]` is higher by more than `tie`."""
+    lead = per_team[:, 0] - per_team[:, 1]
     winner = torch.where(lead > tie, int(Winner.BLUE), int(Winner.DRAW))
     return torch.where(lead < -tie, int(Winner.RED), winner).to(torch.int8)
 
@@ -72,9 +72,9 @@ def judge(state: State, game: Game) -> Ending:
     max_ticks = rules.max_decisions * rules.decision_repeat
     time_up = (state.tick >= max_ticks) & ~eliminated & ~zone_won
 
-    by_score = favour(*state.score.unbind(1))
-    late_score = favour(*state.score.unbind(1), SCORE_TIE_S)
-    by_hp = favour(*game.roster.by_team(state.mechs.hp).unbind(1))
+    by_score = favour(state.score)
+    late_score = favour(state.score, SCORE_TIE_S)
+    by_hp = favour(game.roster.by_team(state.mechs.hp))
     on_time = torch.where(late_score == int(Winner.DRAW), by_hp, late_score)
 
     def verdict(elimination: Tensor | int, zone: Tensor | int, time: Tensor | int, running: int) -> Tensor:
@@ -86,7 +86,7 @@ def judge(state: State, game: Game) -> Ending:
     return Ending(
         terminated=eliminated | zone_won | ends_by_clock,
         truncated=time_up & ~ends_by_clock,
-        winner=verdict(favour(*living.unbind(1)), by_score, on_time, int(Winner.RUNNING)),
+        winner=verdict(favour(living), by_score, on_time, int(Winner.RUNNING)),
         reason=verdict(*(int(r) for r in (Reason.ELIMINATION, Reason.ZONE, Reason.TIME_UP, Reason.RUNNING))),
     )
 

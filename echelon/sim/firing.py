@@ -68,9 +68,7 @@ def fire_laser(
     return fires, harm(spec, Strikes(fires, target, direction, height), state, game)
 
 
-def fire_autocannon(
-    state: State, orders: Orders, able: Tensor, aim: Aim, game: Game
-) -> tuple[Tensor, Tensor]:
+def fire_autocannon(state: State, orders: Orders, able: Tensor, aim: Aim, game: Game) -> tuple[Tensor, Tensor]:
     """Autocannons always fire: at a target nearly ahead, else straight ahead.
 
     Returns:
@@ -87,9 +85,7 @@ def fire_autocannon(
     at_target = unit(of_target(mechs.pos, target) - mechs.pos - game.roster.muzzle)
     facing = heading(mechs.yaw)
     ahead = torch.cat((facing, torch.zeros_like(facing[..., :1])), -1)
-    return is_ready(Weapon.AUTOCANNON, state, orders, able), torch.where(
-        has_target[..., None], at_target, ahead
-    )
+    return is_ready(Weapon.AUTOCANNON, state, orders, able), torch.where(has_target[..., None], at_target, ahead)
 
 
 def pay(state: State, weapon: Weapon, fired: Tensor, game: Game) -> State:

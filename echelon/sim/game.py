@@ -33,9 +33,7 @@ class Game:
 def build_game(config: EnvConfig, roster: Roster, maps: Maps) -> Game:
     """Gather the constants of a battle on the device of `roster`."""
     world, device = config.world, roster.hull.device
-    longest = [
-        max(config.rules.substeps(w.cooldown_s) for w in WEAPONS.values() if w.timer == t) for t in Timer
-    ]
+    longest = [max(config.rules.substeps(w.cooldown_s) for w in WEAPONS.values() if w.timer == t) for t in Timer]
     return Game(
         config=config,
         roster=roster,

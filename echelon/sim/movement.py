@@ -38,11 +38,7 @@ def steer(state: State, orders: Orders, game: Game) -> State:
     wades = is_material(standing_on(mechs, roster.half_size, state.map_id, game.maps), Material.WATER)
 
     yaw = torch.where(runs, wrap_angle(mechs.yaw + orders.turn * roster.yaw_rate * rules.dt_s), mechs.yaw)
-    pace = (
-        roster.max_speed
-        * torch.where(legged, rules.legged_speed, 1.0)
-        * torch.where(wades, rules.water_speed, 1.0)
-    )
+    pace = roster.max_speed * torch.where(legged, rules.legged_speed, 1.0) * torch.where(wades, rules.water_speed, 1.0)
     wanted = to_world(orders.throttle, heading(yaw)) * pace[..., None]
     coasting = mechs.vel[..., :2] * rules.shutdown_damping
     drifts = is_shut_down(mechs, game) & (mechs.fallen == 0)
@@ -53,14 +49,10 @@ def steer(state: State, orders: Orders, game: Game) -> State:
     vertical = mechs.vel[..., 2:] + ((lift - rules.gravity_vox_per_s2) * rules.dt_s)[..., None]
     vel = torch.cat((planar, vertical), -1) * rules.velocity_damping
     heat = bounded(mechs.heat + thrust * rules.jet_heat_per_s * rules.dt_s, game)
-    return state.replace(
-        mechs=mechs.replace(yaw=yaw, vel=torch.where(mechs.alive[..., None], vel, 0.0), heat=heat)
-    )
+    return state.replace(mechs=mechs.replace(yaw=yaw, vel=torch.where(mechs.alive[..., None], vel, 0.0), heat=heat))
 
 
-def go(
-    axis: int, pos: Tensor, vel: Tensor, priority: Tensor, state: State, game: Game
-) -> tuple[Tensor, Tensor]:
+def go(axis: int, pos: Tensor, vel: Tensor, priority: Tensor, state: State, game: Game) -> tuple[Tensor, Tensor]:
     """Move every mech along one axis.
 
     The chosen box is the flat one, or one `step_up_vox` higher where terrain blocks the flat one, or the old one

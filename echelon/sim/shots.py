@@ -62,9 +62,7 @@ def fly(state: State, game: Game) -> tuple[State, Hits]:
     outside = ((end < 0) | (end >= game.size)).any(-1)
     spent = lands | wall_at.isfinite() | outside
     ttl = torch.where(spent, 0, (shots.ttl - 1).clamp_min(0)).to(torch.int32)
-    return state.replace(
-        shots=shots.replace(pos=torch.where(in_flight[..., None], end, shots.pos), ttl=ttl)
-    ), hits
+    return state.replace(shots=shots.replace(pos=torch.where(in_flight[..., None], end, shots.pos), ttl=ttl)), hits
 
 
 def sphere_entry(start: Tensor, end: Tensor, center: Tensor, radius: Tensor) -> Tensor:

@@ -36,9 +36,7 @@ def is_material(found: Tensor, material: Material) -> Tensor:
     return found == int(material)
 
 
-def first_hit(
-    columns: Tensor, map_id: Tensor, start: Tensor, end: Tensor, reach_vox: float, past_end: bool
-) -> Tensor:
+def first_hit(columns: Tensor, map_id: Tensor, start: Tensor, end: Tensor, reach_vox: float, past_end: bool) -> Tensor:
     """How far along each segment the first blocking voxel begins.
 
     A segment enters a new cell exactly where it crosses a grid plane, and crossing k of an axis lies at

@@ -58,9 +58,7 @@ class Stamp:
         return max(0, *(part.grow for part in self.parts))
 
 
-def box(
-    plot: tuple[int, int], share: float, length: Range, width: Range, height: Range, *parts: Part
-) -> Stamp:
+def box(plot: tuple[int, int], share: float, length: Range, width: Range, height: Range, *parts: Part) -> Stamp:
     """A rectangle of its own length and width."""
     return Stamp(Shape.BOX, plot, share, length, width, height, parts)
 
@@ -121,9 +119,7 @@ def covered(shape: Shape, at: Placement, grow: int) -> Tensor:
     return at.built & within_u & within_v
 
 
-def paint(
-    material: Tensor, stamp: Stamp, where: Tensor, seeds: Tensor, purpose: int, world: WorldConfig
-) -> None:
+def paint(material: Tensor, stamp: Stamp, where: Tensor, seeds: Tensor, purpose: int, world: WorldConfig) -> None:
     """Build a stamp, in place, on columns `where [M, Y, X]` of voxels `[M, Z, Y, X]`, cut at the sky."""
     at = place(stamp, seeds, purpose, world)
     for part in stamp.parts:

@@ -17,9 +17,7 @@ SOLID_KINDS = [int(kind) for kind in Material if MATERIALS[kind].solid]
 OFFSETS = [(0, -1), (-1, 0), (1, 0), (0, 1), (-1, -1), (1, -1), (-1, 1), (1, 1)]
 
 
-def crowded_map(
-    seed: int, biomes: tuple[str, ...], size: tuple[int, int, int] = (40, 36, 9)
-) -> tuple[EnvConfig, Maps]:
+def crowded_map(seed: int, biomes: tuple[str, ...], size: tuple[int, int, int] = (40, 36, 9)) -> tuple[EnvConfig, Maps]:
     config = dataclasses.replace(EnvConfig.small(), world=WorldConfig(*size, biomes=biomes))
     roster = build_roster(config, torch.device("cpu"))
     return config, make_maps(config, roster, torch.tensor([seed]))
@@ -157,9 +155,7 @@ def test_a_step_of_one_is_climbed_and_one_of_two_walked_around():
 
     assert cost_behind_a_wall(0) == cost_behind_a_wall(1) == 250
     around = cost_behind_a_wall(2)
-    assert around == int(
-        octile_cost(torch.tensor([28 - 17, 8 - 2])) + 40 + octile_cost(torch.tensor([13 - 3, 6]))
-    )
+    assert around == int(octile_cost(torch.tensor([28 - 17, 8 - 2])) + 40 + octile_cost(torch.tensor([13 - 3, 6])))
 
 
 def test_walls_without_a_gap_leave_columns_unreached_but_finite():

@@ -39,9 +39,7 @@ def test_hulls_stand_free_and_apart(name: str):
         low, high = pos - half, pos + half
         assert np.allclose(low[:, 2], 0, atol=1e-6)
         assert (low[:, :2] >= 0).all() and (high <= size).all()
-        for (x0, y0, _), (x1, y1, z1) in zip(
-            np.floor(low).astype(int), np.ceil(high).astype(int), strict=True
-        ):
+        for (x0, y0, _), (x1, y1, z1) in zip(np.floor(low).astype(int), np.ceil(high).astype(int), strict=True):
             inside = material[:z1, y0:y1, x0:x1]
             assert not np.isin(inside, [*SOLID_KINDS, int(Material.LAVA)]).any()
         gap = np.abs(pos[:, None, :2] - pos[None, :, :2]) - half[:, None, :2] - half[None, :, :2]

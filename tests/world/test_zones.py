@@ -21,11 +21,7 @@ def test_the_zone_is_level_ground_inside_the_map(config: EnvConfig):
         maps.material.numpy(), maps.zone_center.tolist(), maps.zone_radius.tolist(), strict=True
     ):
         assert 3.75 <= radius <= 11.25
-        assert (
-            radius <= min(center)
-            and center[0] + radius <= world.size_x
-            and center[1] + radius <= world.size_y
-        )
+        assert radius <= min(center) and center[0] + radius <= world.size_x and center[1] + radius <= world.size_y
         inside = (x - center[0]) ** 2 + (y - center[1]) ** 2 < radius**2
         assert (material[0][inside] == Material.DIRT).all()
         assert (material[1:, inside] == Material.AIR).all()
