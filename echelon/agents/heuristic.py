@@ -1,0 +1,173 @@
+"""A scripted commander: walks to the zone, holds it, and shoots what comes near. Sees observations only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from tensordict import TensorDictBase
+from tensordict.nn import TensorDictModuleBase
+from torch import Tensor
+from torchrl.data import Composite, Unbounded
+
+from echelon.actions import Act
+from echelon.catalog import HULLS, WEAPONS, Hull, Weapon
+from echelon.config import EnvConfig
+from echelon.env import layout
+from echelon.env.observe import SPEED_SCALE
+from echelon.geometry import length, unit
+
+TIERS = ("normal",)
+
+PREFERRED_RANGE_VOX = {Hull.SCOUT: 10.0, Hull.LIGHT: 5.0, Hull.MEDIUM: 7.0, Hull.HEAVY: 6.0}
+HOLD_FIRE_HEAT = 0.8
+"""Share of the heat capacity above which triggers rest."""
+VENT_HEAT = 0.6
+"""Share above which it vents while nobody is in range."""
+TURN_GAIN = 4.0
+LINED_UP = 0.95
+"""Cosine of the bearing within which an autocannon is worth its heat."""
+ZONE_DEPTH = 0.5
+"""Share of the zone's radius it wants to be inside of."""
+STUCK_AFTER_S = 0.75
+"""Seconds without headway before it sidesteps, jets on."""
+SIDESTEP_S = 1.0
+HEADWAY = 0.2
+"""Share of the top speed that counts as headway."""
+
+
+@dataclass(frozen=True)
+class View:
+    """What one mech makes of its observation. Vectors in its body frame, voxels."""
+
+    top_speed: Tensor
+    """[B, A] vox/s."""
+    preferred_vox: Tensor
+    """[B, A] range it likes to fight at."""
+    speed: Tensor
+    """[B, A] vox/s over the ground."""
+    heat: Tensor
+    """[B, A] share of the capacity."""
+    path: Tensor
+    """[B, A, 2] unit vector of the way to the zone, 0 inside."""
+    to_zone: Tensor
+    """[B, A, 2]."""
+    zone_radius: Tensor
+    """[B, A]."""
+    in_zone: Tensor
+    """[B, A] bool."""
+    has_target: Tensor
+    """[B, A] bool: a hostile stands in the first contact slot."""
+    to_target: Tensor
+    """[B, A, 2]."""
+    target_vox: Tensor
+    """[B, A] distance to the target."""
+
+
+class Heuristic(TensorDictModuleBase):
+    """The scripted commander of a team, tier `normal`. Deterministic and batched; its clock counts seconds.
+
+    Args:
+        config: the battle it is played in; gives the map's size and the length of a decision.
+    """
+
+    def __init__(self, config: EnvConfig) -> None:
+        super().__init__()
+        self.longest_vox = float(max(config.world.size_x, config.world.size_y))
+        self.decision_s = config.rules.decision_s
+        self.comm_dim = config.comm_dim
+        self.in_keys = [("observation", "ego"), ("observation", "contacts"), ("memory", "stuck_s")]
+        self.out_keys = ["action", ("next", "memory", "stuck_s")]
+        by_hull = [(HULLS[h].max_speed_vox_per_s, PREFERRED_RANGE_VOX[h]) for h in Hull]
+        self.register_buffer("by_hull", torch.tensor(by_hull), persistent=False)
+
+    def memory_spec(self) -> Composite:
+        """Seconds that each mech has made no headway."""
+        return Composite(stuck_s=Unbounded((1,)))
+
+    def forward(self, team: TensorDictBase) -> TensorDictBase:
+        """Decide for `[B, A]` mechs."""
+        view = self.look(team.get(("observation", "ego")), team.get(("observation", "contacts")))
+        direction = where_to_go(view)
+        stuck_s = self.count_stuck(view, direction, team.get(("memory", "stuck_s")).squeeze(-1))
+        sidesteps = stuck_s > STUCK_AFTER_S
+        to_the_left = torch.stack((-direction[..., 1], direction[..., 0]), -1)
+        direction = torch.where(sidesteps[..., None], to_the_left, direction)
+        team.set("action", self.act(view, direction, sidesteps))
+        team.set(("next", "memory", "stuck_s"), stuck_s[..., None])
+        return team
+
+    def look(self, ego: Tensor, contacts: Tensor) -> View:
+        """Read the streams `ego [B, A, F]` and `contacts [B, A, C, F]` by the layout's names."""
+
+        def own(name: str) -> Tensor:
+            value = ego[..., layout.columns(layout.EGO, name)]
+            return value.squeeze(-1) if value.shape[-1] == 1 else value
+
+        # A product and a sum, not a matmul: its last bit would depend on the size of the batch.
+        top_speed, preferred_vox = (own("hull")[..., None] * self.by_hull).sum(-2).unbind(-1)
+        # The contacts come as the last action asked for them: the nearest hostile first.
+        first = contacts[..., 0, :]
+        to_target = first[..., layout.columns(layout.CONTACT, "rel_pos")] * self.longest_vox
+        return View(
+            top_speed=top_speed,
+            preferred_vox=preferred_vox,
+            speed=length(own("velocity")[..., :2]) * SPEED_SCALE,
+            heat=own("heat"),
+            path=own("path_direction"),
+            to_zone=own("zone_vector") * self.longest_vox,
+            zone_radius=own("zone_radius") * self.longest_vox,
+            in_zone=own("in_zone") > 0,
+            has_target=first[..., layout.columns(layout.CONTACT, "hostile")].squeeze(-1) > 0,
+            to_target=to_target[..., :2],
+            target_vox=length(to_target),
+        )
+
+    def count_stuck(self, view: View, direction: Tensor, stuck_s: Tensor) -> Tensor:
+        """`[B, A]` seconds without headway; starts over after a sidestep."""
+        no_headway = (length(direction) > 0) & (view.speed < HEADWAY * view.top_speed)
+        sidestepping = stuck_s > STUCK_AFTER_S
+        counted = torch.where(no_headway | sidestepping, stuck_s + self.decision_s, 0.0)
+        return torch.where(counted > STUCK_AFTER_S + SIDESTEP_S, 0.0, counted)
+
+    def act(self, view: View, direction: Tensor, sidesteps: Tensor) -> Tensor:
+        """`[B, A, D]` the action that walks `direction [B, A, 2]`, faces the target and fights it."""
+        face = unit(torch.where(view.has_target[..., None], view.to_target, view.path))
+        ahead, left = face.unbind(-1)
+        # Behind, the sine alone would let a mech dither; it turns at full rate.
+        turn = torch.where(ahead < 0, torch.where(left < 0, -1.0, 1.0), (TURN_GAIN * left).clamp(-1, 1))
+
+        cool = view.heat < HOLD_FIRE_HEAT
+        in_laser_range = view.has_target & (view.target_vox <= WEAPONS[Weapon.LASER].range_vox)
+        lined_up = view.has_target & (view.target_vox <= WEAPONS[Weapon.AUTOCANNON].range_vox) & (ahead > LINED_UP)
+        vents = (view.heat > VENT_HEAT) & ~in_laser_range & ~lined_up
+
+        action = torch.zeros((*ahead.shape, layout.action_width(self.comm_dim)), device=ahead.device)
+        action[..., Act.FORWARD] = direction[..., 0]
+        action[..., Act.STRAFE] = direction[..., 1]
+        action[..., Act.VERTICAL] = sidesteps.float()
+        action[..., Act.YAW_RATE] = turn
+        # Every class hangs its laser on one of the first two triggers and its autocannon on the third.
+        action[..., Act.PRIMARY] = sign(in_laser_range & cool)
+        action[..., Act.SECONDARY] = sign(in_laser_range & cool)
+        action[..., Act.TERTIARY] = sign(lined_up & cool)
+        action[..., Act.VENT] = sign(vents)
+        action[..., Act.PREFER_0] = 1.0
+        action[..., Act.SORT_CLOSEST] = 1.0
+        return action
+
+
+def where_to_go(view: View) -> Tensor:
+    """`[B, A, 2]` body-frame direction: to the zone; inside it, to one's range of the target, else inwards."""
+    away = view.target_vox - view.preferred_vox
+    close_in = unit(view.to_target) * (away / 2).clamp(-1, 1)[..., None]
+    shallow = length(view.to_zone) > ZONE_DEPTH * view.zone_radius
+    inwards = torch.where(shallow[..., None], unit(view.to_zone), 0.0)
+    fights = view.has_target & ~shallow
+    inside = torch.where(fights[..., None], close_in, inwards)
+    return torch.where(view.in_zone[..., None], inside, view.path)
+
+
+def sign(fact: Tensor) -> Tensor:
+    """1 where true, -1 where false: a trigger held or released."""
+    return torch.where(fact, 1.0, -1.0)
