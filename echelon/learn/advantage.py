@@ -1,0 +1,85 @@
+"""Advantages: values in real units, generalised advantage estimation, normalisation."""
+
+from __future__ import annotations
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor, nn
+from torchrl.objectives.value.functional import generalized_advantage_estimate
+
+EPSILON = 1e-6
+
+
+class ValueNorm(nn.Module):
+    """Running mean and deviation of the value targets; the critic works in their units.
+
+    TorchRL's `PopArtValueNorm` normalises the loss only. Here what the critic outputs is turned back into real units
+    before it meets a reward.
+    """
+
+    mean: Tensor
+    square: Tensor
+    weight: Tensor
+
+    def __init__(self, decay: float = 0.99) -> None:
+        super().__init__()
+        self.decay = decay
+        for name in ("mean", "square", "weight"):
+            self.register_buffer(name, torch.zeros(()))
+
+    def moments(self) -> tuple[Tensor, Tensor]:
+        """Mean and deviation so far; 0 and 1 before the first update."""
+        seen = self.weight > 0
+        weight = torch.where(seen, self.weight, 1.0)
+        mean = self.mean / weight
+        deviation = (self.square / weight - mean.square()).clamp_min(EPSILON).sqrt()
+        return mean, torch.where(seen, deviation, 1.0)
+
+    @torch.no_grad()
+    def update(self, target: Tensor) -> None:
+        """Take in the value targets of an iteration."""
+        for total, new in ((self.mean, target.mean()), (self.square, target.square().mean())):
+            total.mul_(self.decay).add_((1 - self.decay) * new)
+        self.weight.mul_(self.decay).add_(1 - self.decay)
+
+    def normalise(self, value: Tensor) -> Tensor:
+        """Real units to the critic's."""
+        mean, deviation = self.moments()
+        return (value - mean) / deviation
+
+    def denormalise(self, value: Tensor) -> Tensor:
+        """The critic's units to real ones."""
+        mean, deviation = self.moments()
+        return value * deviation + mean
+
+
+@torch.no_grad()
+def estimate(batch: TensorDict, norm: ValueNorm, gamma: float, gae_lambda: float) -> TensorDict:
+    """Write `advantage` (normalised over the living) and `value_target` (the critic's units), `[R, T, 1]`.
+
+    Schulman et al. 2016, "High-dimensional continuous control using generalized advantage estimation". A truncated
+    battle bootstraps from its true last state, a terminated one does not.
+    """
+    after = batch.get("next")
+    advantage, target = generalized_advantage_estimate(
+        gamma,
+        gae_lambda,
+        norm.denormalise(batch.get("state_value")),
+        norm.denormalise(after.get("state_value")),
+        after.get("reward"),
+        after.get("done"),
+        after.get("terminated"),
+        time_dim=-2,
+    )
+    norm.update(target)
+    batch.set("advantage", standardise(advantage, batch.get("alive")[..., None]))
+    return batch.set("value_target", norm.normalise(target))
+
+
+def standardise(value: Tensor, where: Tensor) -> Tensor:
+    """Zero mean and unit deviation over the entries `where` holds; the others are scaled alike."""
+    weight = where.to(value.dtype)
+    count = weight.sum().clamp_min(1)
+    mean = (value * weight).sum() / count
+    deviation = (((value - mean).square() * weight).sum() / count).sqrt()
+    return (value - mean) / (deviation + EPSILON)

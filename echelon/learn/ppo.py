@@ -1,0 +1,78 @@
+"""The PPO update: epochs of minibatches of whole sequences."""
+
+from __future__ import annotations
+
+import torch
+from tensordict import TensorDict, TensorDictBase
+from torch import Tensor
+from torchrl.objectives import ClipPPOLoss
+
+from echelon.config import PPOConfig
+from echelon.learn.policy import MechPolicy
+
+REPORTED = ("loss_objective", "loss_critic", "loss_entropy", "entropy", "kl", "clip_fraction", "gradient_norm")
+LEARNT_FROM = ("observation", "memory", "is_init", "alive", "pre_tanh", "log_prob", "advantage", "value_target")
+
+
+class PPO:
+    """Learns from rollouts of `MechPolicy` with TorchRL's clipped loss.
+
+    Policy and entropy losses count the decisions that began alive; the value loss counts all, because a terminal
+    reward reaches the dead through them alone. TorchRL's own mask would drop them from both.
+    """
+
+    def __init__(self, policy: MechPolicy, config: PPOConfig, seed: int) -> None:
+        self.policy = policy
+        self.config = config
+        self.loss = ClipPPOLoss(
+            policy.actor,
+            policy.critic,
+            clip_epsilon=config.clip,
+            entropy_coeff=config.entropy_coef,
+            critic_coeff=config.value_coef,
+            loss_critic_type="l2",
+            normalize_advantage=False,
+            log_explained_variance=False,
+            functional=False,
+            reduction="none",
+        )
+        self.loss.set_keys(action="pre_tanh", sample_log_prob="log_prob", value="state_value")
+        self.optimizer = torch.optim.Adam(policy.parameters(), lr=config.learning_rate, eps=1e-5)
+        self.generator = torch.Generator(device=next(policy.parameters()).device).manual_seed(seed)
+
+    def update(self, batch: TensorDict) -> dict[str, Tensor]:
+        """Learn from one rollout with advantages, `[R, T]`. Returns the mean of each of `REPORTED`."""
+        data = batch.select(*LEARNT_FROM)
+        device = self.generator.device
+        reports = []
+        for _ in range(self.config.epochs):
+            order = torch.randperm(len(data), generator=self.generator, device=device)
+            reports += [self.learn(data[index]) for index in order.tensor_split(self.config.minibatches)]
+        return {name: torch.stack([report[name] for report in reports]).mean() for name in REPORTED}
+
+    def learn(self, minibatch: TensorDictBase) -> dict[str, Tensor]:
+        """One gradient step on whole sequences `[S, T]`."""
+        losses = self.masked_losses(minibatch)
+        self.optimizer.zero_grad(set_to_none=True)
+        (losses["loss_objective"] + losses["loss_critic"] + losses["loss_entropy"]).backward()
+        norm = torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self.config.max_grad_norm)
+        self.optimizer.step()
+        return {**{name: value.detach() for name, value in losses.items()}, "gradient_norm": norm.detach()}
+
+    def masked_losses(self, minibatch: TensorDictBase) -> dict[str, Tensor]:
+        """Scalar losses and diagnostics of a minibatch `[S, T]`."""
+        each = self.loss(minibatch)
+        alive = minibatch.get("alive")
+        count = alive.sum().clamp_min(1)
+
+        def over_living(per_decision: Tensor) -> Tensor:
+            return torch.where(alive, per_decision.view_as(alive), 0.0).sum() / count
+
+        return {
+            "loss_objective": over_living(each["loss_objective"]),
+            "loss_entropy": over_living(each["loss_entropy"]),
+            "loss_critic": each["loss_critic"].mean(),
+            "entropy": each["entropy"],
+            "kl": each["kl_approx"],
+            "clip_fraction": each["clip_fraction"],
+        }

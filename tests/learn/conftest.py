@@ -1,0 +1,32 @@
+"""A tiny training setup, on a flat map, shared by the learner's tests."""
+
+import dataclasses
+
+import pytest
+import torch
+from builders import flat_maps
+
+from echelon.agents.heuristic import Heuristic
+from echelon.config import EnvConfig, ModelConfig, RulesConfig
+from echelon.env.env import EchelonEnv
+from echelon.learn.policy import MechPolicy
+from echelon.learn.rollout import Rollout
+from echelon.learn.seats import Seats
+
+TINY = ModelConfig(hidden=16, contact_width=8, body_width=16)
+
+
+def short_battles() -> EnvConfig:
+    """Battles of at most 12 decisions, so that a rollout meets their ends."""
+    return dataclasses.replace(EnvConfig.small(), rules=RulesConfig(max_episode_s=3.0), map_pool=1)
+
+
+@pytest.fixture
+def rollout() -> Rollout:
+    """Six short battles against the heuristic, 16 decisions an iteration."""
+    torch.manual_seed(0)
+    config = short_battles()
+    policy = MechPolicy(TINY, config.comm_dim)
+    seats = Seats(policy, Heuristic(config), 6)
+    env = EchelonEnv(config, 6, device="cpu", seed=1, memory=seats.memory, maps=flat_maps(config))
+    return Rollout(env, seats, 16)
