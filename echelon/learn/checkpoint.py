@@ -1,0 +1,285 @@
+"""Checkpoints: weights as safetensors, everything else as JSON, checked before anything is built.
+
+A checkpoint is a folder: `checkpoint.json` (what it claims, with the sha256 of every other file), `policy.safetensors`,
+and `learner.safetensors` (optimiser and random state, for resuming). It is written beside its place and renamed into
+it, so a folder that exists is complete. Loading never executes anything: no pickle, no code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from echelon.config import ConfigError, EnvConfig, ModelConfig, as_json, from_json
+from echelon.env import layout
+from echelon.learn.advantage import ValueNorm
+from echelon.learn.policy import MechPolicy
+
+SCHEMA, VERSION = "echelon-checkpoint", 1
+CLAIMS, POLICY, LEARNER = "checkpoint.json", "policy.safetensors", "learner.safetensors"
+MAX_HEADER_BYTES = 1 << 20
+MAX_FILE_BYTES = 1 << 30
+MAX_TENSORS = 4096
+FIELDS: dict[str, type] = {
+    "schema": str,
+    "version": int,
+    "model": dict,
+    "comm_dim": int,
+    "layout": dict,
+    "layout_hash": str,
+    "group_sizes": dict,
+    "memory": dict,
+    "value_norm": dict,
+    "env": dict,
+    "counters": dict,
+    "files": dict,
+}
+"""What `checkpoint.json` holds, and of which type."""
+
+
+class CheckpointError(ValueError):
+    """A checkpoint that cannot be trusted or read. One line: which file, what was expected, what came."""
+
+
+@dataclass(frozen=True)
+class Counters:
+    """How far a run has come."""
+
+    iterations: int = 0
+    agent_steps: int = 0
+    seconds: float = 0.0
+
+
+def save(
+    path: Path,
+    policy: MechPolicy,
+    norm: ValueNorm,
+    env: EnvConfig,
+    counters: Counters,
+    learner: dict[str, Tensor],
+) -> None:
+    """Write a checkpoint, whole or not at all.
+
+    Args:
+        path: the folder to make; it must not exist yet.
+        learner: named tensors to resume from, see `optimizer_tensors`.
+    """
+    files = {
+        POLICY: safetensors.torch.save({k: v.contiguous().cpu() for k, v in policy.state_dict().items()}),
+        LEARNER: safetensors.torch.save({k: v.contiguous().cpu() for k, v in learner.items()}),
+    }
+    claims = {
+        "schema": SCHEMA,
+        "version": VERSION,
+        "model": as_json(policy.model),
+        "comm_dim": policy.comm_dim,
+        "layout": layout.describe(policy.comm_dim),
+        "layout_hash": layout.layout_hash(policy.comm_dim),
+        "group_sizes": {"blue": len(env.blue), "red": len(env.red)},
+        "memory": {name: list(leaf.shape) for name, leaf in policy.memory_spec().items()},
+        "value_norm": {name: value.item() for name, value in norm.named_buffers()},
+        "env": env.signature(),
+        "counters": as_json(counters),
+        "files": {name: hashlib.sha256(data).hexdigest() for name, data in files.items()},
+    }
+    files[CLAIMS] = (json.dumps(claims, indent=1) + "\n").encode()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.parent / f".{path.name}.{os.getpid()}"
+    shutil.rmtree(draft, ignore_errors=True)
+    draft.mkdir()
+    for name, data in files.items():
+        with open(draft / name, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+    sync_folder(draft)
+    draft.rename(path)
+    sync_folder(path.parent)
+
+
+def sync_folder(path: Path) -> None:
+    """Make the names in a folder survive a power cut."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint whose claims were checked. Tensors are read on demand."""
+
+    path: Path
+    claims: dict[str, Any]
+
+    @property
+    def counters(self) -> Counters:
+        """How far its run had come."""
+        return claimed(Counters, self.claims, "counters")
+
+    def policy(self, device: torch.device | str = "cpu") -> MechPolicy:
+        """Build the policy from the checkpoint alone, in evaluation mode."""
+        model = claimed(ModelConfig, self.claims, "model")
+        policy = MechPolicy(model, self.claims["comm_dim"])
+        tensors = self.tensors(POLICY)
+        check_tensors(POLICY, tensors, policy.state_dict())
+        policy.load_state_dict(tensors)
+        return policy.to(device).eval()
+
+    def value_norm(self) -> ValueNorm:
+        """The normaliser of the critic's values."""
+        norm, claimed = ValueNorm(), self.claims["value_norm"]
+        for name, buffer in norm.named_buffers():
+            if not isinstance(claimed.get(name), float | int):
+                raise CheckpointError(f"{CLAIMS}: value_norm.{name} must be a number, got {claimed.get(name)!r}")
+            buffer.fill_(claimed[name])
+        return norm
+
+    def tensors(self, name: str) -> dict[str, Tensor]:
+        """Read one safetensors file: once, hashed, its header checked before the library sees it."""
+        data = read_file(self.path / name, MAX_FILE_BYTES)
+        expected, got = self.claims["files"].get(name), hashlib.sha256(data).hexdigest()
+        if got != expected:
+            raise CheckpointError(f"{name}: sha256 mismatch: expected {expected}, got {got}")
+        check_header(name, data)
+        try:
+            return safetensors.torch.load(data)
+        except Exception as error:
+            raise CheckpointError(f"{name}: not a safetensors file: {error}") from None
+
+
+def open_checkpoint(path: str | Path) -> Checkpoint:
+    """Read and check what a checkpoint claims; builds nothing.
+
+    Raises:
+        CheckpointError: naming the file, what was expected and what came.
+    """
+    path = Path(path)
+    if not path.is_dir():
+        raise CheckpointError(f"{path}: expected a checkpoint folder holding {CLAIMS}, found none")
+    claims = parse_json(CLAIMS, read_file(path / CLAIMS, MAX_HEADER_BYTES))
+    if not isinstance(claims, dict):
+        raise CheckpointError(f"{CLAIMS}: expected an object, got {type(claims).__name__}")
+    for name, kind in FIELDS.items():
+        if name not in claims:
+            raise CheckpointError(f"{CLAIMS}: {name} is missing, expected a {kind.__name__}")
+        if type(claims[name]) is not kind:
+            raise CheckpointError(f"{CLAIMS}: {name} must be a {kind.__name__}, got {type(claims[name]).__name__}")
+    for name, expected in (("schema", SCHEMA), ("version", VERSION)):
+        if claims[name] != expected:
+            raise CheckpointError(f"{CLAIMS}: {name} must be {expected!r}, got {claims[name]!r}")
+    ours = layout.layout_hash(claims["comm_dim"])
+    if claims["layout_hash"] != ours:
+        hint = "it was made with another feature layout; use the Echelon it was trained with"
+        raise CheckpointError(f"{CLAIMS}: layout_hash must be {ours}, got {claims['layout_hash']}: {hint}")
+    return Checkpoint(path, claims)
+
+
+def newest(folder: Path) -> Path:
+    """The checkpoint in `folder` that has come furthest, by its own counters."""
+    found = [open_checkpoint(entry.parent) for entry in folder.glob(f"[!.]*/{CLAIMS}")]
+    if not found:
+        raise CheckpointError(f"{folder}: expected a checkpoint to resume from, found none")
+    return max(found, key=lambda checkpoint: checkpoint.counters.iterations).path
+
+
+def read_file(path: Path, limit: int) -> bytes:
+    """A regular file of at most `limit` bytes, read once."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    except OSError as error:
+        raise CheckpointError(f"{path.name}: cannot be read: {error.strerror}") from None
+    with open(handle, "rb") as file:
+        size = os.fstat(handle).st_size
+        if size > limit:
+            raise CheckpointError(f"{path.name}: expected at most {limit} bytes, got {size}")
+        return file.read(limit + 1)
+
+
+def parse_json(name: str, data: bytes) -> Any:
+    """JSON without duplicate keys and without NaN."""
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        keys = [key for key, _ in pairs]
+        for key in set(keys):
+            if keys.count(key) > 1:
+                raise CheckpointError(f"{name}: key {key!r} stands there twice, expected once")
+        return dict(pairs)
+
+    def refuse(constant: str) -> None:
+        raise CheckpointError(f"{name}: expected finite numbers, got {constant}")
+
+    try:
+        return json.loads(data, object_pairs_hook=unique, parse_constant=refuse)
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        raise CheckpointError(f"{name}: not valid JSON: {error}") from None
+
+
+def check_header(name: str, data: bytes) -> None:
+    """Refuse a safetensors header that is too long, ambiguous or lists too many tensors."""
+    size = int.from_bytes(data[:8], "little")
+    if len(data) < 8 or size > len(data) - 8:
+        raise CheckpointError(f"{name}: truncated: header of {size} bytes in a file of {len(data)}")
+    if size > MAX_HEADER_BYTES:
+        raise CheckpointError(f"{name}: header must be at most {MAX_HEADER_BYTES} bytes, got {size}")
+    header = parse_json(name, data[8 : 8 + size])
+    if not isinstance(header, dict) or len(header) > MAX_TENSORS:
+        raise CheckpointError(f"{name}: header must list at most {MAX_TENSORS} tensors")
+
+
+def check_tensors(name: str, got: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
+    """The same names, shapes and dtypes, and finite values."""
+    for key in sorted(expected.keys() - got.keys()):
+        raise CheckpointError(f"{name}: tensor {key} is missing, expected shape {tuple(expected[key].shape)}")
+    for key in sorted(got.keys() - expected.keys()):
+        raise CheckpointError(f"{name}: unexpected tensor {key} of shape {tuple(got[key].shape)}")
+    for key, want in expected.items():
+        have = got[key]
+        if have.shape != want.shape or have.dtype != want.dtype:
+            shapes = f"expected {want.dtype} {tuple(want.shape)}, got {have.dtype} {tuple(have.shape)}"
+            raise CheckpointError(f"{name}: tensor {key}: {shapes}")
+        if have.is_floating_point() and not bool(have.isfinite().all()):
+            raise CheckpointError(f"{name}: tensor {key}: expected finite values, got NaN or infinity")
+
+
+def claimed(kind: Any, claims: dict[str, Any], name: str) -> Any:
+    """A config dataclass as `checkpoint.json` describes it."""
+    try:
+        return from_json(kind, claims[name], name)
+    except ConfigError as error:
+        raise CheckpointError(f"{CLAIMS}: {error}") from None
+
+
+def optimizer_tensors(policy: MechPolicy, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """The optimiser's state as named tensors, `optimizer.<parameter>.<entry>`."""
+    return {
+        f"optimizer.{name}.{entry}": value
+        for name, parameter in policy.named_parameters()
+        for entry, value in optimizer.state[parameter].items()
+    }
+
+
+def restore_optimizer(policy: MechPolicy, optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
+    """Put back what `optimizer_tensors` named, on each parameter's device."""
+    for name, parameter in policy.named_parameters():
+        prefix = f"optimizer.{name}."
+        entries = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
+        for entry, shape in (("exp_avg", parameter.shape), ("exp_avg_sq", parameter.shape), ("step", torch.Size())):
+            got = entries.get(entry)
+            if got is None or got.shape != shape:
+                came = "nothing" if got is None else f"shape {tuple(got.shape)}"
+                raise CheckpointError(f"{LEARNER}: tensor {prefix}{entry}: expected shape {tuple(shape)}, got {came}")
+        # Adam keeps its step counter on the host unless it is capturable.
+        optimizer.state[parameter] = {
+            key: value.clone() if key == "step" else value.to(parameter.device) for key, value in entries.items()
+        }
