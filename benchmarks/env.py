@@ -1,0 +1,78 @@
+"""Environment throughput with random actions, eager and compiled: one JSON line each.
+
+python benchmarks/env.py --preset standard --num-envs 256
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+import tyro
+from measure import report, seconds
+from tensordict import TensorDictBase
+
+from echelon import EchelonEnv
+from echelon.config import ENV_PRESETS
+from echelon.learn.trainer import resolve_device
+
+
+@dataclass(frozen=True)
+class Args:
+    """What to measure."""
+
+    preset: Literal["small", "standard", "large"] = "standard"
+    num_envs: int = 256
+    modes: tuple[Literal["eager", "compiled"], ...] = ("eager", "compiled")
+    decisions: int = 20
+    """Timed decisions; the median counts."""
+    device: str = "auto"
+
+
+class Player:
+    """Steps an environment with actions drawn once."""
+
+    def __init__(self, env: EchelonEnv) -> None:
+        self.env = env
+        self.actions = env.action_spec.rand()
+        self.now: TensorDictBase = env.reset()
+
+    def decide(self) -> None:
+        """One decision of every battle, restarts included."""
+        _, self.now = self.env.step_and_maybe_reset(self.now.update(self.actions))
+
+
+def main(args: Args) -> None:
+    """Measure each mode."""
+    device = resolve_device(args.device)
+    config = ENV_PRESETS[args.preset]()
+    began = time.perf_counter()
+    maps = EchelonEnv(config, 1, device=device, seed=0).game.maps
+    pool_s = time.perf_counter() - began
+    for mode in args.modes:
+        env = EchelonEnv(config, args.num_envs, device=device, seed=0, maps=maps, compiled=mode == "compiled")
+        player = Player(env)
+        began = time.perf_counter()
+        with torch.inference_mode():
+            player.decide()
+            first_s = time.perf_counter() - began
+            step_s = seconds(player.decide, device, args.decisions)
+        report(
+            "env",
+            device,
+            mode=mode,
+            preset=args.preset,
+            num_envs=args.num_envs,
+            agents=config.num_mechs,
+            agent_steps_per_s=round(args.num_envs * config.num_mechs / step_s),
+            ms_per_decision=round(step_s * 1e3, 2),
+            first_decision_s=round(first_s, 2),
+            map_pool_s=round(pool_s, 2),
+        )
+
+
+if __name__ == "__main__":
+    torch.set_float32_matmul_precision("high")
+    main(tyro.cli(Args, description=__doc__))

@@ -1,0 +1,181 @@
+"""Matches: two commanders fight a batch of battles, each seed from both sides."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from tensordict import TensorDictBase
+from torch import Tensor, nn
+from torchrl.envs.utils import ExplorationType, set_exploration_type
+
+from echelon import noise
+from echelon.agents.heuristic import TIERS, Heuristic
+from echelon.agents.seat import TeamPolicy
+from echelon.config import ConfigError, EnvConfig, env_from_json, require
+from echelon.env.env import EchelonEnv
+from echelon.env.outcome import STATS, Reason, Winner
+from echelon.learn.checkpoint import CheckpointError, open_checkpoint
+from echelon.learn.seats import Seats
+
+LOOK_EVERY = 16
+"""Decisions between two looks at whether every battle has ended: the only host reads of a match."""
+Z_95 = 1.959964
+"""Quantile of the standard normal law for a 95 % interval."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of a match between commanders X and Y. Battle b and b + battles / 2 share a seed, sides swapped."""
+
+    x_is_blue: list[bool]
+    winner: list[Winner]
+    reason: list[Reason]
+    score: list[list[float]]
+    """Seconds of zone control, blue and red."""
+    decisions: list[int]
+    stats: list[list[list[float]]]
+    """By battle, side (blue, red) and entry of `STATS`."""
+    seconds: float
+
+    @property
+    def battles(self) -> int:
+        """How many were fought."""
+        return len(self.winner)
+
+    def count(self, winner: Winner) -> int:
+        """Battles with this verdict."""
+        return sum(w == winner for w in self.winner)
+
+    @property
+    def x_wins(self) -> int:
+        """Battles X won, on either side."""
+        own = [Winner.BLUE if blue else Winner.RED for blue in self.x_is_blue]
+        return sum(w == mine for w, mine in zip(self.winner, own, strict=True))
+
+    @property
+    def y_wins(self) -> int:
+        """Battles Y won, on either side."""
+        return self.battles - self.count(Winner.DRAW) - self.x_wins
+
+    def mean_stats(self, x: bool) -> dict[str, float]:
+        """Mean of each of `STATS` over the battles, for X or for Y."""
+        sides = [0 if blue == x else 1 for blue in self.x_is_blue]
+        rows = [battle[side] for battle, side in zip(self.stats, sides, strict=True)]
+        return {name: sum(row[i] for row in rows) / len(rows) for i, name in enumerate(STATS)}
+
+    def as_json(self) -> dict[str, object]:
+        """One JSON object. `blue` and `red` count sides; `x` is the commander named first."""
+        low, high = wilson_interval(self.x_wins, self.battles)
+        rows = zip(self.x_is_blue, self.winner, self.reason, self.score, self.decisions, strict=True)
+        return {
+            "battles": self.battles,
+            "blue_wins": self.count(Winner.BLUE),
+            "red_wins": self.count(Winner.RED),
+            "draws": self.count(Winner.DRAW),
+            "x_wins": self.x_wins,
+            "y_wins": self.y_wins,
+            "x_win_rate": self.x_wins / self.battles,
+            "x_win_rate_95": [low, high],
+            "x_stats": self.mean_stats(x=True),
+            "y_stats": self.mean_stats(x=False),
+            "battles_per_s": self.battles / self.seconds,
+            "outcomes": [
+                {
+                    "x_side": "blue" if blue else "red",
+                    "winner": winner.name.lower(),
+                    "reason": reason.name.lower(),
+                    "score": score,
+                    "decisions": decisions,
+                }
+                for blue, winner, reason, score, decisions in rows
+            ],
+        }
+
+
+def wilson_interval(wins: int, battles: int) -> tuple[float, float]:
+    """95 % confidence interval of a win rate (Wilson 1927)."""
+    rate, z2 = wins / battles, Z_95**2 / battles
+    middle = (rate + z2 / 2) / (1 + z2)
+    half = math.sqrt(rate * (1 - rate) * z2 + z2**2 / 4) / (1 + z2)
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def commander_env(name: str) -> EnvConfig | None:
+    """The battle a commander was trained in; None for a scripted one."""
+    return None if is_scripted(name) else env_from_json(open_checkpoint(name).claims["env"])
+
+
+def is_scripted(name: str) -> bool:
+    """Whether a name means a heuristic rather than a checkpoint folder."""
+    return name.partition(":")[0] == "heuristic"
+
+
+def load_commander(name: str, env: EnvConfig, device: torch.device) -> TeamPolicy:
+    """The commander called `heuristic[:tier]`, or the policy in a checkpoint folder."""
+    if is_scripted(name):
+        tier = name.partition(":")[2] or "normal"
+        require(tier in TIERS, "heuristic tier", f"one of {TIERS}", tier)
+        return Heuristic(env).to(device)
+    if not Path(name).exists():
+        raise CheckpointError(f"{name}: expected heuristic[:tier] or a checkpoint folder, found none")
+    return open_checkpoint(name).policy(device)
+
+
+def play(
+    x: TeamPolicy,
+    y: TeamPolicy,
+    env: EnvConfig,
+    battles: int,
+    seed: int,
+    device: torch.device,
+    compiled: bool = False,
+) -> Result:
+    """Fight `battles` battles, an even number: every seed once with X as blue, once with X as red.
+
+    Policies play their mean action, so the same seed gives the same match.
+    """
+    require(battles >= 2 and battles % 2 == 0, "battles", "even and >= 2 (each seed is played on both sides)", battles)
+    require(len(env.blue) == len(env.red), "env", "of equal team sizes (commanders change sides)", (env.blue, env.red))
+    for policy in (x, y):
+        if isinstance(policy, nn.Module) and policy.training and not isinstance(policy, Heuristic):
+            raise ConfigError("a policy must be in evaluation mode for a match, got training mode: call .eval()")
+    seats = Seats(x, y, battles)
+    seeds = noise.battle_seeds(seed, battles // 2, device).repeat(2)
+    arena = EchelonEnv(env, battles, device=device, seed=seeds, memory=seats.memory, compiled=compiled)
+    began = time.perf_counter()
+    with torch.inference_mode(), set_exploration_type(ExplorationType.DETERMINISTIC):
+        outcome = first_outcomes(arena, seats)
+    host = {name: value.tolist() for name, value in outcome.items()}
+    return Result(
+        x_is_blue=[b < battles // 2 for b in range(battles)],
+        winner=[Winner(row[0]) for row in host["winner"]],
+        reason=[Reason(row[0]) for row in host["reason"]],
+        score=host["score"],
+        decisions=[row[0] for row in host["decisions"]],
+        stats=host["stats"],
+        seconds=time.perf_counter() - began,
+    )
+
+
+def first_outcomes(arena: EchelonEnv, seats: Seats) -> TensorDictBase:
+    """Play until every battle has ended once; battles that ended go on unnoticed, so that no shape changes."""
+    now = arena.reset()
+    outcome: TensorDictBase | None = None
+    recorded: Tensor | None = None
+    for decision in range(arena.config.rules.max_decisions):
+        seats.decide(now)
+        played, now = arena.step_and_maybe_reset(now)
+        news, done = played.get(("next", "outcome")), played.get(("next", "done"))[:, 0]
+        if outcome is None or recorded is None:
+            outcome, recorded = news.clone(), done.clone()
+            continue
+        outcome = news.where(done & ~recorded, outcome)
+        recorded = recorded | done
+        if decision % LOOK_EVERY == 0 and bool(recorded.all()):
+            break
+    assert outcome is not None
+    return outcome

@@ -1,0 +1,88 @@
+"""Let commanders fight: `python pipelines/arena.py play --blue X --red Y --battles N --seed S`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from echelon.config import ENV_PRESETS, ConfigError, EnvConfig
+from echelon.league.match import Result, commander_env, load_commander, play, wilson_interval
+from echelon.learn.checkpoint import CheckpointError
+from echelon.learn.trainer import resolve_device
+
+
+@dataclass(frozen=True)
+class Play:
+    """Two commanders fight a batch of battles, every seed from both sides."""
+
+    blue: str
+    """Commander X: a checkpoint folder or heuristic[:tier]. It is blue in half of the battles."""
+    red: str
+    """Commander Y, the same."""
+    battles: int = 64
+    seed: int = 0
+    env: Literal["auto", "small", "standard", "large"] = "auto"
+    """Battle preset; auto takes the one a checkpoint was trained in, else small."""
+    device: str = "auto"
+    compiled: bool = False
+    """Compile the simulation first; worth it for thousands of battles."""
+    json: bool = False
+    """Print one JSON object instead of a table."""
+
+
+def choose_env(args: Play) -> EnvConfig:
+    """The battle to fight: the preset asked for, or what the checkpoints were trained in."""
+    if args.env != "auto":
+        return ENV_PRESETS[args.env]()
+    known = {name: env for name in (args.blue, args.red) if (env := commander_env(name)) is not None}
+    envs = list(known.values())
+    if len(envs) == 2:
+        ours, theirs = envs[0].signature(), envs[1].signature()
+        for field in ours:
+            if ours[field] != theirs[field]:
+                raise ConfigError(f"env.{field} differs, {ours[field]!r} and {theirs[field]!r}: choose one with --env")
+    return envs[0] if envs else EnvConfig.small()
+
+
+def show(args: Play, result: Result) -> None:
+    """Print the result as tables."""
+    low, high = wilson_interval(result.x_wins, result.battles)
+    console = Console()
+    table = Table(title=f"{result.battles} battles, each seed from both sides")
+    for column in ("", "wins", "share", "kills", "deaths", "damage", "zone s"):
+        table.add_column(column, justify="left" if column == "" else "right")
+    for name, wins, is_x in ((args.blue, result.x_wins, True), (args.red, result.y_wins, False)):
+        stats = result.mean_stats(is_x)
+        numbers = [f"{stats[key]:.1f}" for key in ("kills", "deaths", "damage", "zone_s")]
+        table.add_row(name, str(wins), f"{wins / result.battles:.0%}", *numbers)
+    console.print(table)
+    draws = result.battles - result.x_wins - result.y_wins
+    console.print(f"{args.blue} wins {result.x_wins / result.battles:.1%}, 95 % interval {low:.1%} to {high:.1%}")
+    console.print(f"{draws} draws, {result.battles / result.seconds:.1f} battles/s")
+
+
+def main(args: Play) -> None:
+    """Fight and report."""
+    device = resolve_device(args.device)
+    env = choose_env(args)
+    x, y = (load_commander(name, env, device) for name in (args.blue, args.red))
+    result = play(x, y, env, args.battles, args.seed, device, args.compiled)
+    if args.json:
+        print(json.dumps({"x": args.blue, "y": args.red, "seed": args.seed, **result.as_json()}))
+    else:
+        show(args, result)
+
+
+if __name__ == "__main__":
+    torch.set_float32_matmul_precision("high")
+    try:
+        main(tyro.extras.subcommand_cli_from_dict({"play": Play}))
+    except (ConfigError, CheckpointError) as error:
+        sys.exit(f"error: {error}")
