@@ -255,7 +255,7 @@ class Roster:
 
     def per_shooter(self, per_shot: Tensor) -> Tensor:
         """Sum `[B, S, ...]` over each mech's own slots: `[B, N, ...]`, in a fixed order."""
-        nobody = torch.zeros_like(per_shot[:, :1])
+        nobody = per_shot.new_zeros((per_shot.shape[0], 1, *per_shot.shape[2:]))
         return torch.cat((per_shot, nobody), 1)[:, self.shot_of].sum(2)
 
 

@@ -222,6 +222,8 @@ class PPOConfig:
     epochs: int = 4
     minibatches: int = 8
     learning_rate: float = 1e-3
+    final_learning_rate: float = 1e-4
+    """The rate falls linearly to this over `TrainConfig.total_agent_steps`."""
     clip: float = 0.2
     gae_lambda: float = 0.95
     value_coef: float = 0.5
@@ -231,7 +233,7 @@ class PPOConfig:
     def __post_init__(self) -> None:
         for name in ("rollout_decisions", "epochs", "minibatches"):
             require(getattr(self, name) >= 1, f"PPOConfig.{name}", ">= 1", getattr(self, name))
-        for name in ("learning_rate", "clip", "max_grad_norm"):
+        for name in ("learning_rate", "final_learning_rate", "clip", "max_grad_norm"):
             require(getattr(self, name) > 0, f"PPOConfig.{name}", "> 0", getattr(self, name))
         require(0 <= self.gae_lambda <= 1, "PPOConfig.gae_lambda", "0..1", self.gae_lambda)
 

@@ -7,13 +7,16 @@ import math
 from dataclasses import dataclass
 
 import torch
+from tensordict import TensorDictBase
 from torch import Tensor
+from torchrl.data import Composite
 
 from echelon import actions
 from echelon.actions import NO_MECH, Act, Orders
 from echelon.catalog import MATERIALS, Material, build_roster
 from echelon.config import EnvConfig
 from echelon.env import layout
+from echelon.env.env import EchelonEnv
 from echelon.sim import step
 from echelon.sim.game import Game, build_game
 from echelon.state import Maps, State, open_battle
@@ -114,6 +117,18 @@ class Scene:
         """A number of one mech, such as `hp`."""
         return getattr(self.state.mechs, name)[0, mech].item()
 
+    def pos(self, mech: int) -> list[float]:
+        """Where a mech's hull centre is."""
+        return self.state.mechs.pos[0, mech].tolist()
+
+    def vel(self, mech: int) -> list[float]:
+        """How a mech moves."""
+        return self.state.mechs.vel[0, mech].tolist()
+
+    def bottom(self, mech: int) -> float:
+        """How high a mech's underside is."""
+        return self.pos(mech)[2] - self.game.roster.half_size[mech, 2].item()
+
     def counted(self, name: str, mech: int) -> float:
         """A number of one mech's tally."""
         return getattr(self.state.tally, name)[0, mech].item()
@@ -126,6 +141,46 @@ def scene(config: EnvConfig, *boxes: tuple[int, int, int, int, int, int, Materia
     seed = torch.arange(batch)
     state = open_battle(seed, torch.zeros_like(seed), maps, roster, config)
     return Scene(build_game(config, roster, maps), state)
+
+
+def arena(
+    config: EnvConfig,
+    *boxes: tuple[int, int, int, int, int, int, Material],
+    num_envs: int = 1,
+    seed: int | Tensor = 0,
+    memory: Composite | None = None,
+) -> EchelonEnv:
+    """Battles of `config` as an environment, on open ground with `boxes`."""
+    return EchelonEnv(config, num_envs, "cpu", seed, memory, flat_maps(config, *boxes))
+
+
+def told(env: EchelonEnv, td: TensorDictBase, *orders: tuple[int, int, float]) -> TensorDictBase:
+    """Write actions that are 0 but for (mech, column, value) entries."""
+    width = layout.action_width(env.config.comm_dim)
+    action = torch.zeros(env.num_envs, env.config.num_mechs, width)
+    for mech, column, value in orders:
+        action[:, mech, column] = value
+    for group, span in env.teams.items():
+        td[group, "action"] = action[:, span].clone()
+    return td
+
+
+def brawl(td: TensorDictBase, generator: torch.Generator) -> TensorDictBase:
+    """Write actions of mechs that walk to the zone, turn to their first contact, and fire, with noise on everything."""
+    for group in ("blue", "red"):
+        seen = td[group, "observation"]
+        way = seen["ego"][..., layout.columns(layout.EGO, "path_direction")]
+        heat = seen["ego"][..., layout.columns(layout.EGO, "heat")][..., 0]
+        contact = seen["contacts"][..., 0, layout.columns(layout.CONTACT, "rel_pos")]
+        bearing = torch.where(seen["contacts_mask"][..., 0], contact[..., 1], way[..., 1])
+        shape = (*heat.shape, layout.action_width(seen["comms"].shape[-1]))
+        action = torch.rand(shape, generator=generator) * 2 - 1
+        action[..., : Act.STRAFE + 1] = way + 0.5 * action[..., : Act.STRAFE + 1]
+        action[..., Act.YAW_RATE] = bearing * 20 + 0.2 * action[..., Act.YAW_RATE]
+        action[..., [Act.PRIMARY, Act.SECONDARY, Act.TERTIARY]] += 0.8
+        action[..., Act.VENT] += 2 * heat - 2
+        td[group, "action"] = action.clamp(-1, 1)
+    return td
 
 
 def duel(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import torch
@@ -46,8 +47,8 @@ class EchelonEnv(EnvBase):
         device: where everything lives; by default a GPU where there is one.
         seed: one number, spread to a seed for each battle, or `[B]` int64 seeds. A battle depends on its own seed
             alone, not on its place in the batch.
-        memory: what policies remember from one decision to the next, as float leaves for one mech (for example
-            `Composite(h=Unbounded((64,)))`). It travels under `(group, "memory", ...)` and is zero when a battle begins.
+        memory: what policies remember from one decision to the next, as float leaves for one mech, such as
+            `Composite(h=Unbounded((64,)))`. It travels under `(group, "memory", ...)`, zero when a battle begins.
         maps: a pool made earlier for the same config, to share it between environments.
         compiled: run a substep and the observation through `torch.compile`: same results, a later first step.
     """
@@ -79,7 +80,7 @@ class EchelonEnv(EnvBase):
         self._build = torch.compile(observe.build, fullgraph=True) if compiled else observe.build
         self._openings = self._first_observations()
         self._make_specs()
-        self.set_seed(seed if seed is not None else int(torch.randint(2**31, ()).item()))
+        self.set_seed(seed if seed is not None else random.getrandbits(31))
         self.state = self._open(self._next_seed)
 
     def _make_specs(self) -> None:

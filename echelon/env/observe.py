@@ -89,7 +89,7 @@ def contact_slots(sees: Tensor, distance: Tensor, state: State, orders: Orders, 
     mechs, roster = state.mechs, game.roster
     biggest = (1 - roster.tonnage / 100).expand_as(distance)
     most_damaged = (mechs.hp / roster.hp)[:, None].expand_as(distance)
-    near = distance * 1e-4
+    near = distance * 1e-6  # tells equals apart, and nothing else
     by_mode = torch.stack((near, biggest + near, most_damaged + near), -1)  # [B, N, N, SORT_MODES]
     chosen = by_mode.gather(-1, orders.sort_mode[..., None, None].expand(*distance.shape, 1)).squeeze(-1)
 
@@ -153,7 +153,7 @@ def contacts(slots: Tensor, filled: Tensor, state: State, game: Game) -> Tensor:
     values = {
         "rel_pos": torch.cat((to_body(offset[..., :2], view), offset[..., 2:]), -1) / longest,
         "rel_vel": torch.cat((to_body(motion[..., :2], view), motion[..., 2:]), -1) / SPEED_SCALE,
-        "rel_yaw_sin_cos": ahead.flip(-1),
+        "rel_yaw_sin_cos": ahead.flip(-1).clamp(-1, 1),
         "hp": hp,
         "heat": heat,
         "stability": stability,
@@ -203,7 +203,7 @@ def ego(targeted: Tensor, state: State, orders: Orders, game: Game) -> Tensor:
         "in_zone": is_inside(state, game),
         "zone_vector": to_body(to_zone, facing) / longest,
         "zone_radius": (maps.zone_radius[state.map_id] / longest)[:, None].expand_as(heat),
-        "path_direction": to_body(path, facing),
+        "path_direction": to_body(path, facing).clamp(-1, 1),
         "path_length": path_length(state, game).clamp_max(4.0),
         "own_score": roster.of_own_team(score).clamp_max(1.0),
         "enemy_score": roster.of_enemy_team(score).clamp_max(1.0),

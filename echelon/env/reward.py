@@ -32,12 +32,10 @@ def terms(before: State, after: State, ending: Ending, game: Game) -> dict[str, 
     """
     cfg, roster = game.config.reward, game.roster
     alive = after.mechs.alive
-    inside = is_inside(after, game)
-    contested = (after.control > 0).all(1, keepdim=True) & inside
+    # Judged as the decision began: the fight that empties the zone was still a contest.
+    contested = (before.control > 0).all(1, keepdim=True) & is_inside(before, game)
     offence = torch.where(contested, cfg.contested_offence, 1.0)
     died = before.mechs.alive & ~alive
-    # Where one died counts for the discount on dying there.
-    died_contested = died & (after.control > 0).all(1, keepdim=True) & is_inside(before, game)
 
     side = torch.where(roster.is_red, int(Winner.RED), int(Winner.BLUE))
     won = ending.winner[:, None] == side
@@ -45,10 +43,10 @@ def terms(before: State, after: State, ending: Ending, game: Game) -> dict[str, 
     paid = ending.terminated[:, None]
     return {
         "approach": alive * (path_length(before, game) - cfg.gamma * path_length(after, game)),
-        "zone": inside * roster.of_own_team(after.control),
+        "zone": is_inside(after, game) * roster.of_own_team(after.control),
         "damage": offence * (after.tally.damage - before.tally.damage),
         "kill": offence * (after.tally.kills - before.tally.kills),
-        "death": died * torch.where(died_contested, cfg.contested_death, 1.0),
+        "death": died * torch.where(contested, cfg.contested_death, 1.0),
         "terminal": paid * (won.float() - lost.float()),
     }
 

@@ -14,6 +14,7 @@ COLUMNS = (
     "agent_steps_per_s",
     "act_s",
     "learn_s",
+    "learning_rate",
     "battles",
     "win_rate",
     "loss_rate",

@@ -40,6 +40,14 @@ class PPO:
         self.optimizer = torch.optim.Adam(policy.parameters(), lr=config.learning_rate, eps=1e-5)
         self.generator = torch.Generator(device=next(policy.parameters()).device).manual_seed(seed)
 
+    def anneal(self, progress: float) -> float:
+        """Set and return the learning rate at `progress` 0..1 of the run."""
+        first, last = self.config.learning_rate, self.config.final_learning_rate
+        rate = first + (last - first) * min(progress, 1.0)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        return rate
+
     def update(self, batch: TensorDict) -> dict[str, Tensor]:
         """Learn from one rollout with advantages, `[R, T]`. Returns the mean of each of `REPORTED`."""
         data = batch.select(*LEARNT_FROM)

@@ -111,6 +111,7 @@ class Trainer:
         batch, ended = self.rollout.collect()
         collected = time.perf_counter()
         advantage.estimate(batch, self.norm, self.config.env.reward.gamma, self.config.ppo.gae_lambda)
+        rate = self.ppo.anneal(self.counters.agent_steps / self.config.total_agent_steps)
         learnt = self.ppo.update(batch)
         report = self._read({**learnt, **ended})
         done = time.perf_counter()
@@ -128,6 +129,7 @@ class Trainer:
             "agent_steps_per_s": round(batch.numel() / (done - began), 1),
             "act_s": round(collected - began, 4),
             "learn_s": round(done - collected, 4),
+            "learning_rate": rate,
         }
         self.metrics.write(row)
         if self.finished or self.counters.iterations % self.config.checkpoint_every == 0:

@@ -18,23 +18,24 @@ from echelon.catalog import (
 from echelon.geometry import heading, unit
 from echelon.sim.damage import Hits, Strikes, harm, of_target
 from echelon.sim.game import Game
-from echelon.sim.heat import bounded, is_running, is_venting
+from echelon.sim.heat import bounded, is_running
 from echelon.sim.shots import launch
 from echelon.sim.sight import enemy_lines
 from echelon.sim.targeting import Aim, choose, take_aim
 from echelon.state import State
 
 
-def fire(state: State, orders: Orders, beam_height: Tensor, game: Game) -> tuple[State, Hits]:
+def fire(state: State, orders: Orders, vents: Tensor, beam_height: Tensor, game: Game) -> tuple[State, Hits]:
     """Every held trigger of every running mech, all on the same snapshot.
 
     Args:
+        vents: `[B, N]` bool, who vented in this substep and so may not fire.
         beam_height: `[B, N]` uniforms in [0, 1), where each mech's beam strikes its target.
 
     Returns:
         The state with heat paid, timers set and shots launched, and the harm the beams do.
     """
-    able = is_running(state.mechs, game) & ~is_venting(state, orders, game)
+    able = is_running(state.mechs, game) & ~vents
     aim = take_aim(state, game)
     lasers, hits = fire_laser(state, orders, able, aim, beam_height, game)
     cannons, direction = fire_autocannon(state, orders, able, aim, game)

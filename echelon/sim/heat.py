@@ -30,10 +30,9 @@ def bounded(heat: Tensor, game: Game) -> Tensor:
     return heat.clamp_min(0.0).minimum(ceiling)
 
 
-def cool(state: State, orders: Orders, game: Game) -> State:
-    """Dissipate heat; venting sheds `vent_factor` times as much on top."""
+def cool(state: State, vents: Tensor, game: Game) -> State:
+    """Dissipate heat; the mechs that vent, `[B, N]` bool, shed `vent_factor` times as much on top."""
     rules = game.rules
-    vents = is_venting(state, orders, game)
     sink_per_s = game.roster.heat_sink_per_s * (1 + rules.vent_factor * vents)  # [B, N]
     heat = bounded(state.mechs.heat - sink_per_s * rules.dt_s, game)
     return state.replace(mechs=state.mechs.replace(heat=heat))

@@ -43,10 +43,11 @@ def substep(state: State, orders: Orders, draws: Draws, game: Game) -> State:
     state = timers.count_down(state)
     state = hazards.burn(state, game)
     state = footing.stand(state, game)
-    state = heat.cool(state, orders, game)
+    vents = heat.is_venting(state, orders, game)
+    state = heat.cool(state, vents, game)
     state, hits = shots.fly(state, game)
     state, dealt = damage.apply(state, hits, dealt, game)
-    state, hits = firing.fire(state, orders, draws.beam_height, game)
+    state, hits = firing.fire(state, orders, vents, draws.beam_height, game)
     state, dealt = damage.apply(state, hits, dealt, game)
     state = movement.move(state, orders, draws.priority, game)
     return state.replace(tick=state.tick + 1)
@@ -58,11 +59,11 @@ Substep = Callable[[State, Orders, Draws, Game], State]
 def decide(state: State, orders: Orders, game: Game, run: Substep = substep) -> State:
     """Hold one set of orders for `decision_repeat` substeps; `run` is `substep` or its compiled form.
 
-    What was said, and what was not finite in it, is noted first: packmates hear it with their next observation.
+    Packmates hear what was said with their next observation, from those alive by then.
     """
-    bad = state.tally.bad_actions + orders.bad
-    spoken = orders.message * state.mechs.alive[..., None]
-    state = state.replace(messages=spoken, tally=state.tally.replace(bad_actions=bad))
     for _ in range(game.rules.decision_repeat):
         state = run(state, orders, draw(state, game), game)
-    return state
+    return state.replace(
+        messages=orders.message * state.mechs.alive[..., None],
+        tally=state.tally.replace(bad_actions=state.tally.bad_actions + orders.bad),
+    )

@@ -36,6 +36,12 @@ def is_material(found: Tensor, material: Material) -> Tensor:
     return found == int(material)
 
 
+def entered_cell(start: Tensor, delta: Tensor, t: Tensor) -> Tensor:
+    """The cell along one axis that a segment is in just after `t`: on a plane, the one it moves into."""
+    at = start + t * delta
+    return torch.where(delta < 0, at.ceil() - 1, at.floor())
+
+
 def first_hit(columns: Tensor, map_id: Tensor, start: Tensor, end: Tensor, reach_vox: float, past_end: bool) -> Tensor:
     """How far along each segment the first blocking voxel begins.
 
@@ -66,7 +72,7 @@ def first_hit(columns: Tensor, map_id: Tensor, start: Tensor, end: Tensor, reach
         t = (plane - start[..., axis : axis + 1]) / torch.where(step == 0, 1.0, step)
         crossed = (t < 1) & (step != 0)
 
-        cell = [(start[..., a : a + 1] + t * delta[..., a : a + 1]).floor() for a in range(3)]
+        cell = [entered_cell(start[..., a : a + 1], delta[..., a : a + 1], t) for a in range(3)]
         cell[axis] = torch.where(ahead, plane, plane - 1)
         x, y, z = cell
         inside = (x >= 0) & (x < size[0]) & (y >= 0) & (y < size[1]) & (z >= 0) & (z < size[2])

@@ -55,6 +55,14 @@ def test_update_after_an_inference_mode_rollout_learns_and_shares_weights(rollou
     assert again["log_prob"].isfinite().all()
 
 
+def test_learning_rate_falls_linearly(rollout):
+    ppo, _ = prepared(rollout, learning_rate=1e-3, final_learning_rate=1e-4)
+    assert ppo.anneal(0.0) == 1e-3
+    assert abs(ppo.anneal(0.5) - 5.5e-4) < 1e-12
+    assert abs(ppo.anneal(2.0) - 1e-4) < 1e-12
+    assert ppo.optimizer.param_groups[0]["lr"] == ppo.anneal(1.0)
+
+
 def test_same_seed_same_update(rollout):
     results = []
     ppo, batch = prepared(rollout)

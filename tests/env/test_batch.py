@@ -1,0 +1,45 @@
+"""A battle depends on its own seed alone, not on its place in the batch."""
+
+import dataclasses
+
+import pytest
+import torch
+from builders import brawl
+
+from echelon.config import EnvConfig, RulesConfig
+from echelon.env.env import EchelonEnv
+
+BATTLES, DECISIONS = 7, 60
+CONFIG = dataclasses.replace(EnvConfig.small(), map_pool=16, rules=RulesConfig(max_episode_s=9.0))
+"""Battles of 36 decisions, so that everyone restarts once."""
+
+
+@pytest.fixture(scope="module")
+def batch():
+    """Seven battles: their seeds, states and steps, actions included."""
+    env = EchelonEnv(CONFIG, BATTLES, "cpu", seed=9)
+    seeds, generator = env._next_seed, torch.Generator().manual_seed(2)
+    td, steps, states = env.reset(), [], []
+    for _ in range(DECISIONS):
+        step, td = env.step_and_maybe_reset(brawl(td, generator))
+        steps.append(step.clone())
+        states.append(env.state)
+    return env, seeds, torch.stack(steps), torch.stack(states)
+
+
+@pytest.mark.parametrize("place", [0, 3, 6])
+def test_a_battle_alone_equals_itself_in_a_batch_bit_for_bit(batch, place):
+    together, seeds, steps, states = batch
+    assert (steps["next", "done"][:, place].sum() >= 1) and steps["next", "red", "reward"].any()
+    env = EchelonEnv(CONFIG, 1, "cpu", seed=seeds[place : place + 1], maps=together.game.maps)
+    td = env.reset()
+    for t in range(DECISIONS):
+        for group in ("blue", "red"):
+            td[group, "action"] = steps[t, place : place + 1][group, "action"]
+        step, td = env.step_and_maybe_reset(td)
+        wanted = steps[t, place : place + 1]
+        for key in wanted.keys(True, True):
+            assert torch.equal(step[key], wanted[key]), (t, key)
+        alone, state = env.state.to_tensordict(), states[t, place : place + 1].to_tensordict()
+        for key in state.keys(True, True):
+            assert torch.equal(alone[key], state[key]), (t, key)

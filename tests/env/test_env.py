@@ -1,0 +1,363 @@
+"""Echelon as a TorchRL environment."""
+
+import dataclasses
+from collections import Counter
+
+import pytest
+import torch
+from builders import arena, brawl, told
+from tensordict import TensorDict
+from torch.utils._python_dispatch import TorchDispatchMode
+from torchrl.collectors import Collector
+from torchrl.data import Composite, Unbounded
+from torchrl.envs import RewardSum, StepCounter, TransformedEnv, check_env_specs
+
+from echelon.actions import Act
+from echelon.config import ConfigError, EnvConfig, RulesConfig
+from echelon.env import layout
+from echelon.env.env import EchelonEnv
+from echelon.env.outcome import STATS
+
+SMALL = dataclasses.replace(EnvConfig.small(), map_pool=4)
+TINY = dataclasses.replace(SMALL, blue=("medium", "light"), red=("medium", "scout"))
+SHORT = dataclasses.replace(TINY, rules=RulesConfig(max_episode_s=1.0))
+"""Battles of 4 decisions."""
+GROUPS = ("blue", "red")
+
+
+def env_of(config=TINY, num_envs=3, seed=1, **kwargs):
+    return EchelonEnv(config, num_envs, "cpu", seed, **kwargs)
+
+
+def equal(one, other):
+    """Whether two TensorDicts hold the same keys and numbers."""
+    keys = set(one.keys(True, True))
+    return keys == set(other.keys(True, True)) and all(torch.equal(one[k], other[k]) for k in keys)
+
+
+# TorchRL's contract
+
+
+@pytest.mark.parametrize("num_envs", [1, 5])
+@pytest.mark.parametrize("config", [TINY, SHORT, dataclasses.replace(TINY, comm_dim=0)], ids=["tiny", "short", "mute"])
+def test_the_specs_hold(config, num_envs):
+    check_env_specs(env_of(config, num_envs), break_when_any_done="both")
+
+
+def test_the_specs_hold_for_teams_of_different_sizes():
+    config = dataclasses.replace(SMALL, blue=("heavy", "medium", "medium", "light", "scout"), red=("light",) * 3)
+    env = env_of(config, 2)
+    check_env_specs(env, break_when_any_done="both")
+    td = env.rollout(3)
+    assert td["blue", "observation", "ego"].shape == (2, 3, 5, layout.width(layout.EGO))
+    assert td["red", "observation", "contacts"].shape == (2, 3, 3, 7, layout.width(layout.CONTACT))
+    assert {g: len(names) for g, names in env.group_map.items()} == {"blue": 5, "red": 3}
+
+
+def test_keys_and_shapes():
+    td = env_of(SMALL, 2).rollout(3)
+    shapes = {
+        "contacts": (2, 3, 5, 9, layout.width(layout.CONTACT)),
+        "contacts_mask": (2, 3, 5, 9),
+        "ego": (2, 3, 5, layout.width(layout.EGO)),
+        "comms": (2, 3, 5, 5, 8),
+        "local_map": (2, 3, 5, 11, 11),
+    }
+    for group in GROUPS:
+        assert {k: tuple(v.shape) for k, v in td[group, "observation"].items()} == shapes
+        assert td[group, "action"].shape == (2, 3, 5, 26)
+        assert td["next", group, "reward"].shape == (2, 3, 5, 1)
+        assert td[group, "mask"].shape == (2, 3, 5) and td[group, "mask"].dtype == torch.bool
+    assert td["telemetry"].shape == (2, 3, 16, 16)
+    for key in ("is_init", "done", "terminated", "truncated"):
+        assert td[key].shape == (2, 3, 1) and td[key].dtype == torch.bool
+    outcome = td["next", "outcome"]
+    assert outcome["winner"].shape == (2, 3, 1) and outcome["winner"].dtype == torch.int8
+    assert outcome["score"].shape == (2, 3, 2) and outcome["stats"].shape == (2, 3, 2, len(STATS))
+    assert "outcome" not in set(td.keys())
+
+
+def test_a_collector_runs():
+    env = env_of(SHORT, 3)
+    collector = Collector(env, env.rand_action, frames_per_batch=36, total_frames=72, track_traj_ids=False)
+    batches = [batch.clone() for batch in collector]
+    collector.shutdown()
+    assert [b.shape for b in batches] == [(3, 12), (3, 12)]
+    assert batches[0]["next", "done"].sum() == 9  # 12 decisions are 3 battles of 4
+    assert batches[1]["is_init"][:, 0].all()  # the second batch goes on where the first ended, at a start
+
+
+def test_transforms_work():
+    transforms = (
+        RewardSum(in_keys=[(g, "reward") for g in GROUPS], out_keys=[(g, "episode_reward") for g in GROUPS]),
+        StepCounter(),
+    )
+    env = TransformedEnv(env_of(SHORT, 3))
+    for transform in transforms:
+        env.append_transform(transform)
+    td = env.rollout(10, break_when_any_done=False)
+    assert td["next", "step_count"][0, :, 0].tolist() == [1, 2, 3, 4, 1, 2, 3, 4, 1, 2]
+    rewards = td["next", "blue", "reward"]
+    torch.testing.assert_close(td["next", "blue", "episode_reward"][:, 3], rewards[:, :4].sum(1))
+    torch.testing.assert_close(td["next", "blue", "episode_reward"][:, 5], rewards[:, 4:6].sum(1))
+
+
+def test_a_partial_reset_leaves_the_others_alone():
+    env = env_of()
+    td = env.rollout(3, auto_reset=True)[:, -1]["next"]
+    before = env.state
+    mask = torch.tensor([[False], [True], [False]])
+    fresh = env.reset(TensorDict({**td.exclude("outcome").to_dict(), "_reset": mask}, [3]))
+    assert env.state.tick.tolist() == [15, 0, 15]
+    assert torch.equal(env.state.mechs.pos[[0, 2]], before.mechs.pos[[0, 2]])
+    ego = ("blue", "observation", "ego")
+    assert torch.equal(fresh[ego][[0, 2]], td[ego][[0, 2]]) and not torch.equal(fresh[ego][1], td[ego][1])
+
+
+# Endings
+
+
+def played(env, decisions):
+    """Rollout by hand, `[T]` of what `step_and_maybe_reset` returned and the roots that followed."""
+    generator = torch.Generator().manual_seed(0)
+    td, steps, roots = env.reset(), [], []
+    for _ in range(decisions):
+        step, td = env.step_and_maybe_reset(brawl(td, generator))
+        steps.append(step.clone())
+        roots.append(td.clone())
+    return torch.stack(steps), torch.stack(roots)
+
+
+def test_a_finished_battle_keeps_its_last_observation_and_the_root_shows_the_next():
+    env = env_of(SHORT)
+    first = env.reset()
+    steps, roots = played(env, 4)
+    last, root = steps["next"][3], roots[3]
+    assert last["done"].all() and last["truncated"].all() and not last["terminated"].any()
+    time = layout.columns(layout.EGO, "time")
+    assert (last["blue", "observation", "ego"][..., time] == 1).all()
+    assert (root["blue", "observation", "ego"][..., time] == 0).all()
+    assert root["is_init"].all() and not root["done"].any() and not root["truncated"].any()
+    assert not torch.equal(root["telemetry"], first["telemetry"])  # other battles, other maps
+
+
+def test_is_init_marks_the_first_observation_only():
+    env = env_of(SHORT)
+    assert env.reset()["is_init"].all()
+    steps, _ = played(env, 6)
+    assert steps["is_init"][:, 0, 0].tolist() == [True, False, False, False, True, False]
+    assert not steps["next", "is_init"].any()
+
+
+def test_an_outcome_is_reported_where_a_battle_ended_and_nowhere_else():
+    env = env_of(SHORT)
+    steps, _ = played(env, 8)
+    done, outcome = steps["next", "done"], steps["next", "outcome"]
+    assert done[:, 0, 0].tolist() == [False, False, False, True] * 2
+    going = ~done[..., 0]
+    assert (outcome["winner"][going] == -1).all()
+    for name in ("reason", "score", "decisions", "stats"):
+        assert not outcome[name][going].any(), name
+    assert (outcome["winner"][~going] >= 0).all() and (outcome["reason"][~going] == 3).all()
+    assert (outcome["decisions"][~going] == 4).all()
+
+
+def test_battles_end_apart():
+    env = env_of(num_envs=3)
+    td = env.reset()
+    env.state.mechs.hp[1, 2:] = 0  # red of battle 1
+    step, root = env.step_and_maybe_reset(told(env, td))
+    assert step["next", "terminated"].flatten().tolist() == [False, True, False]
+    assert step["next", "outcome", "winner"].flatten().tolist() == [-1, 1, -1]
+    assert step["next", "outcome", "stats"][1, :, STATS.index("deaths")].tolist() == [0, 2]
+    assert root["is_init"].flatten().tolist() == [False, True, False]
+    assert env.state.tick.tolist() == [5, 0, 5]
+    assert not step["next", "red", "mask"][1].any() and root["red", "mask"].all()
+
+
+def test_terminated_and_truncated_exclude_each_other():
+    config = dataclasses.replace(
+        EnvConfig.small(), map_pool=8, rules=RulesConfig(max_episode_s=7.5, zone_score_to_win_s=3)
+    )
+    steps, _ = played(env_of(config, 16), 40)
+    terminated, truncated = steps["next", "terminated"], steps["next", "truncated"]
+    assert terminated.any() and truncated.any()
+    assert not (terminated & truncated).any()
+    assert torch.equal(steps["next", "done"], terminated | truncated)
+
+
+def test_thirty_seconds_alone_in_the_zone_win():
+    env = arena(dataclasses.replace(EnvConfig.small(), blue=("medium",), red=("medium",)))
+    td = env.reset()
+    env.state.mechs.pos[:, 0, :2] = 20.0
+    env.state.score[:, 0] = 25.0
+    for decision in range(20):  # 5 s / 0.25 s
+        step, td = env.step_and_maybe_reset(told(env, td))
+        assert step["next", "done"].item() == (decision == 19)
+    outcome = step["next", "outcome"]
+    assert (outcome["winner"].item(), outcome["reason"].item(), outcome["decisions"].item()) == (1, 2, 20)
+    assert outcome["score"].tolist() == [[30, 0]]
+    assert outcome["stats"][0, 0, STATS.index("zone_s")] == 5
+
+
+# Seeds
+
+
+def test_one_seed_one_battle():
+    one, other = env_of(seed=5), env_of(seed=5)
+    assert equal(one.reset(), other.reset())
+    assert equal(played(one, 6)[0], played(other, 6)[0])
+
+
+def test_set_seed_begins_again():
+    env = env_of(seed=5)
+    first = played(env, 3)[0]
+    env.set_seed(5)
+    assert equal(first, played(env, 3)[0])
+
+
+def test_other_seeds_other_battles():
+    config = dataclasses.replace(TINY, map_pool=32)
+    assert not torch.equal(env_of(config, 8, seed=1).state.map_id, env_of(config, 8, seed=2).state.map_id)
+    env = env_of(dataclasses.replace(SHORT, map_pool=32), 1)
+    seeds = set()
+    for _ in range(6):
+        seeds.add(env.state.seed.item())
+        played(env, 4)
+    assert len(seeds) == 6  # every battle of an environment has its own
+
+
+def test_seeds_may_be_given_one_by_one():
+    env = env_of(seed=torch.tensor([7, 8, 7]))
+    state = env.state
+    assert state.seed.tolist() == [7, 8, 7] and state.map_id[0] == state.map_id[2]
+
+
+@pytest.mark.parametrize("seed", [torch.tensor([1, 2]), torch.tensor([1.0, 2.0, 3.0])])
+def test_seeds_of_the_wrong_form_are_refused(seed):
+    with pytest.raises(ConfigError, match=r"seed must be int64 of shape \(3,\), got") as error:
+        env_of(seed=seed)
+    assert "\n" not in str(error.value)
+
+
+def test_a_battle_needs_a_place():
+    with pytest.raises(ConfigError, match="num_envs must be >= 1, got 0"):
+        env_of(num_envs=0)
+
+
+def test_environments_may_share_maps():
+    one = env_of()
+    other = env_of(maps=one.game.maps)
+    assert other.game.maps is one.game.maps
+    assert equal(one.reset(), other.reset())
+
+
+# Actions
+
+
+def test_the_wrong_width_is_refused_in_one_line():
+    env = env_of()
+    td = told(env, env.reset())
+    td["red", "action"] = torch.zeros(3, 2, 25)
+    with pytest.raises(ConfigError) as error:
+        env.step(td)
+    message = str(error.value)
+    assert "\n" not in message
+    assert "('red', 'action') must have shape (3, 2, 26), got (3, 2, 25)" in message
+    assert "5 vent" in message and "8 message numbers" in message
+
+
+def test_not_a_number_counts_as_zero():
+    env = env_of()
+    td = told(env, env.reset(), (0, Act.YAW_RATE, 1.0), (1, Act.FORWARD, float("nan")), (1, Act.PRIMARY, float("inf")))
+    kept = td["blue", "action"].clone()
+    clean = env_of()
+    expected = clean.step(told(clean, clean.reset(), (0, Act.YAW_RATE, 1.0)))
+    given = td["blue", "action"]
+    step = env.step(td)
+    torch.testing.assert_close(given, kept, equal_nan=True, atol=0, rtol=0)
+    assert given.data_ptr() == step["blue", "action"].data_ptr()
+    assert equal(step["next"], expected["next"])
+    assert env.state.tally.bad_actions[0].tolist() == [0, 2, 0, 0]
+
+
+def test_preferences_name_the_contacts_just_seen():
+    """Red stand at 5 and 6 vox; preferring the second contact slot shoots the farther one."""
+    config = dataclasses.replace(EnvConfig.small(), blue=("medium",), red=("medium", "medium"))
+    maps_env = arena(config)
+    maps = maps_env.game.maps
+    maps.spawn_pos[0, :, :2] = torch.tensor([[10.5, 20.5], [14.5, 17.5], [14.5, 25.0]])
+    env = EchelonEnv(config, 1, "cpu", 0, maps=maps)
+    for prefer, hit in ((Act.PREFER_0, 1), (Act.PREFER_1, 2)):
+        td = env.reset()
+        env.state.mechs.yaw[:, 0] = 0
+        env.step(told(env, td, (0, Act.PRIMARY, 1.0), (0, prefer, 1.0)))
+        assert [n for n in (1, 2) if env.state.mechs.hp[0, n] < 150] == [hit]
+
+
+# Memory
+
+
+def with_memory(**kwargs):
+    return arena(SHORT, num_envs=2, memory=Composite(h=Unbounded((3,))), **kwargs)
+
+
+def test_memory_is_zero_echoed_and_zeroed_again():
+    env = with_memory()
+    td = env.reset()
+    seen = []
+    for t in range(6):
+        assert td["blue", "memory", "h"].shape == (2, 2, 3)
+        seen.append(td["blue", "memory", "h"][0, 0, 0].item())
+        td = told(env, td)
+        td["next", "blue", "memory", "h"] = torch.full((2, 2, 3), t + 1.0)  # what a recurrent policy writes
+        step, td = env.step_and_maybe_reset(td)
+        assert (step["next", "blue", "memory", "h"] == t + 1).all()
+        assert not step["next", "red", "memory", "h"].any()
+    assert seen == [0, 1, 2, 3, 0, 5]
+
+
+def test_memory_belongs_to_the_specs():
+    check_env_specs(with_memory(), break_when_any_done="both")
+
+
+def test_memory_is_zeroed_for_finished_battles_only():
+    env = arena(TINY, num_envs=2, memory=Composite(h=Unbounded((3,))))
+    td = told(env, env.reset())
+    td["next", "blue", "memory", "h"] = torch.ones(2, 2, 3)
+    env.state.mechs.hp[0, 2:] = 0
+    _, root = env.step_and_maybe_reset(td)
+    assert root["blue", "memory", "h"][:, 0, 0].tolist() == [0, 1]
+
+
+# The host
+
+
+class HostReads(TorchDispatchMode):
+    """Counts operations that would make the host wait for a device: scalar reads, nonzero, boolean indexing."""
+
+    SYNCS = ("aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero", "aten::masked_select", "aten::equal")
+
+    def __init__(self):
+        super().__init__()
+        self.reads = Counter()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        name = func._schema.name
+        indexes = name in ("aten::index", "aten::index_put", "aten::index_put_")
+        by_mask = indexes and any(i is not None and i.dtype == torch.bool for i in args[1])
+        if name in self.SYNCS or by_mask:
+            self.reads[name] += 1
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("config", [SHORT, SMALL, dataclasses.replace(TINY, observation_mode="full")])
+def test_a_step_reads_nothing_on_the_host(config):
+    env = env_of(config, 3)
+    td = env.reset()
+    _, td = env.step_and_maybe_reset(told(env, td))
+    tds = [told(env, td.clone(), (0, Act.TERTIARY, 1.0)) for _ in range(2)]
+    with HostReads() as counter:
+        for td in tds:
+            env.step_and_maybe_reset(td)
+    assert not counter.reads

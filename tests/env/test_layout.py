@@ -1,0 +1,40 @@
+"""The columns of every stream, and where they are."""
+
+import pytest
+import torch
+
+from echelon.env import layout
+from echelon.env.layout import CONTACT, EGO, Feature, bounds, columns, pack, width
+
+
+@pytest.mark.parametrize("features", [CONTACT, EGO])
+def test_features_have_a_name_of_their_own_and_a_range(features):
+    assert len({f.name for f in features}) == len(features)
+    low, high = bounds(features)
+    assert low.shape == high.shape == (width(features),) and (low < high).all()
+
+
+def test_columns_follow_each_other():
+    end = 0
+    for feature in EGO:
+        where = columns(EGO, feature.name)
+        assert (where.start, where.stop) == (end, end + feature.width)
+        end = where.stop
+    assert end == width(EGO)
+
+
+def test_an_unknown_feature_is_named():
+    with pytest.raises(KeyError, match="no feature 'wings'"):
+        columns(EGO, "wings")
+
+
+def test_pack_lays_columns_in_order():
+    features = (Feature("a", 1, 0, 1), Feature("b", 2, 0, 1), Feature("c", 1, 0, 1))
+    values = {"c": torch.tensor([True]), "b": torch.tensor([[2.0, 3.0]]), "a": torch.tensor([1])}
+    assert pack(features, values).tolist() == [[1, 2, 3, 1]]
+
+
+def test_equal_layouts_have_equal_hashes():
+    assert layout.layout_hash(8) == layout.layout_hash(8) != layout.layout_hash(4)
+    assert layout.describe(8)["action"][-1] == ["message", 8]
+    assert layout.action_width(8) == 26

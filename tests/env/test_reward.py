@@ -1,0 +1,216 @@
+"""Named terms, their weights and their sum."""
+
+import dataclasses
+
+import pytest
+import torch
+from builders import arena, brawl, scene, told
+
+from echelon.actions import Act
+from echelon.config import EnvConfig, RewardConfig, RulesConfig
+from echelon.env import outcome, reward
+from echelon.env.env import EchelonEnv
+from echelon.env.outcome import Ending
+
+DUEL = dataclasses.replace(EnvConfig.small(), blue=("medium",) * 2, red=("medium",) * 2)
+"""On the builders' map, mechs 0 and 1 are blue, 2 and 3 red, and the zone is (20, 20), radius 7.5."""
+
+
+def rewards(td):
+    """`[B, N]`, blue first."""
+    return torch.cat([td["next", g, "reward"] for g in ("blue", "red")], 1).squeeze(-1)
+
+
+def ending(winner=-1, terminated=False, truncated=False):
+    return Ending(
+        terminated=torch.tensor([terminated]),
+        truncated=torch.tensor([truncated]),
+        winner=torch.tensor([winner], dtype=torch.int8),
+        reason=torch.tensor([0], dtype=torch.int8),
+    )
+
+
+def field():
+    """Two before and after states that are equal until a test changes one."""
+    s = scene(DUEL).place(0, 2, 2).place(1, 2, 8).place(2, 38, 38).place(3, 38, 32)
+    return s, s.state.clone()
+
+
+def terms(s, before, verdict=None):
+    return {k: v[0].tolist() for k, v in reward.terms(before, s.state, verdict or ending(), s.game).items()}
+
+
+def test_every_term_has_a_weight():
+    s, before = field()
+    weights = {f.name for f in dataclasses.fields(RewardConfig)}
+    assert set(terms(s, before)) == {"approach", "zone", "damage", "kill", "death", "terminal"} <= weights
+
+
+def test_approach_is_the_discounted_way_won():
+    s, before = field()
+    s.place(0, 10.5, 20.5)
+    cell_before, cell_after = (2, 2), (10, 20)
+    lengths = s.game.maps.path_length[0]
+    was, now = (lengths[y, x].item() / 40 for x, y in (cell_before, cell_after))
+    assert terms(s, before)["approach"][0] == pytest.approx(was - 0.995 * now, abs=1e-6)
+
+
+def test_the_dead_approach_nothing():
+    s, before = field()
+    s.place(0, 10.5, 20.5).set(0, hp=0)
+    assert terms(s, before)["approach"][0] == 0
+
+
+def test_zone_pays_the_tick_of_the_team_to_those_inside():
+    s, before = field()
+    s.place(0, 20, 20).place(2, 24, 20)
+    s.state.control[:] = torch.tensor([[0.6, 0.25]])
+    assert terms(s, before)["zone"] == pytest.approx([0.6, 0, 0.25, 0])
+
+
+@pytest.mark.parametrize(
+    ("control", "inside", "factor"),
+    [([0.0, 0.0], False, 1), ([0.25, 0.25], False, 1), ([1.0, 0.0], True, 1), ([0.25, 0.25], True, 2)],
+)
+def test_offence_counts_double_in_a_contested_zone(control, inside, factor):
+    s, before = field()
+    if inside:
+        before.mechs.pos[0, 0, :2] = 20
+    before.control[:] = torch.tensor([control])
+    s.state.tally.damage[0, 0] = 14
+    s.state.tally.kills[0, 0] = 1
+    got = terms(s, before)
+    assert got["damage"] == [14 * factor, 0, 0, 0] and got["kill"] == [factor, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("control", "inside", "share"), [([0.25, 0.25], True, 0.5), ([1.0, 0.0], True, 1), ([0.25, 0.25], False, 1)]
+)
+def test_a_death_counts_half_in_a_contested_zone(control, inside, share):
+    s, before = field()
+    if inside:
+        before.mechs.pos[0, 0, :2] = 20
+    s.set(0, hp=0)
+    before.control[:] = torch.tensor([control])
+    assert terms(s, before)["death"] == [share, 0, 0, 0]
+
+
+def test_a_death_is_paid_once():
+    s, before = field()
+    before.mechs.hp[:, 0] = 0
+    s.set(0, hp=0)
+    assert terms(s, before)["death"] == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "paid"),
+    [
+        (ending(1, terminated=True), [1, 1, -1, -1]),
+        (ending(2, terminated=True), [-1, -1, 1, 1]),
+        (ending(0, terminated=True), [0, 0, 0, 0]),
+        (ending(1, truncated=True), [0, 0, 0, 0]),
+        (ending(), [0, 0, 0, 0]),
+    ],
+)
+def test_the_terminal_reward_is_paid_on_termination_only(verdict, paid):
+    s, before = field()
+    s.set(1, hp=0)  # the dead are paid too
+    assert terms(s, before, verdict)["terminal"] == paid
+
+
+def test_the_reward_is_the_weighted_sum_of_the_terms():
+    config = dataclasses.replace(EnvConfig.small(), map_pool=8)
+    env = EchelonEnv(config, 8, "cpu", seed=2)
+    generator = torch.Generator().manual_seed(0)
+    td = env.reset()
+    seen = torch.zeros(())
+    for _ in range(60):
+        before = env.state
+        td = env.step(brawl(td, generator))
+        named = reward.terms(before, env.state, outcome.judge(env.state, env.game), env.game)
+        by_hand = sum(getattr(config.reward, name) * value for name, value in named.items())
+        torch.testing.assert_close(rewards(td), by_hand)
+        seen = seen + by_hand.abs().sum()
+        td = env.maybe_reset(env._step_mdp(td))
+    assert seen > 1
+
+
+def test_approach_telescopes_along_a_battle():
+    """The discounted sum of the shaping is gamma^T phi_T - phi_0, whatever way was walked (Ng et al. 1999)."""
+    only_approach = RewardConfig(approach=1.0, zone=0, damage=0, kill=0, death=0, terminal=0)
+    env = EchelonEnv(dataclasses.replace(EnvConfig.small(), map_pool=4, reward=only_approach), 4, "cpu", seed=3)
+    td, total, gamma = env.reset(), 0.0, only_approach.gamma
+    phi_0 = -reward.path_length(env.state, env.game)
+    generator, steps = torch.Generator().manual_seed(1), 40
+    for t in range(steps):
+        td = brawl(td, generator)
+        for group in ("blue", "red"):
+            td[group, "action"][..., Act.PRIMARY :] = 0  # nobody shoots, nobody dies
+        td = env.step(td)
+        total = total + gamma**t * rewards(td)
+        td = env.maybe_reset(env._step_mdp(td))
+    assert env.state.mechs.alive.all()
+    phi_end = -reward.path_length(env.state, env.game)
+    torch.testing.assert_close(total, gamma**steps * phi_end - phi_0, atol=1e-5, rtol=0)
+    assert (phi_end > phi_0 + 0.05).any()
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.3, 1.0])
+def test_the_team_mix(alpha):
+    s, before = field()
+    game = dataclasses.replace(
+        s.game, config=dataclasses.replace(DUEL, reward=RewardConfig(approach=1.0, damage=0.005, team_mix_alpha=alpha))
+    )
+    s.state.tally.damage[0] = torch.tensor([100.0, 0, 0, 40])
+    own = torch.tensor([0.5, 0, 0, 0.2])
+    team = torch.tensor([0.25, 0.25, 0.1, 0.1])
+    approach = torch.tensor(terms(s, before)["approach"])
+    own, team = own + approach, team + approach.view(2, 2).mean(1).repeat_interleave(2)
+    mixed = reward.total(reward.terms(before, s.state, ending(), game), game.config.reward, game)
+    torch.testing.assert_close(mixed[0], alpha * own + (1 - alpha) * team)
+
+
+def test_alpha_zero_gives_one_reward_a_team():
+    config = dataclasses.replace(EnvConfig.small(), map_pool=4, reward=RewardConfig(team_mix_alpha=0.0))
+    env = EchelonEnv(config, 4, "cpu", seed=3)
+    td, generator = env.reset(), torch.Generator().manual_seed(1)
+    for _ in range(10):
+        td, following = env.step_and_maybe_reset(brawl(td, generator))
+        for group in ("blue", "red"):
+            paid = td["next", group, "reward"]
+            assert torch.equal(paid, paid[:, :1].expand_as(paid)) and paid.any()
+        td = following
+
+
+def test_the_dead_are_paid_for_a_win():
+    """A red mech dies early; blue is wiped out later; every red mech gets +5, every blue one -5."""
+    only_terminal = RewardConfig(approach=0, zone=0, damage=0, kill=0, death=0, terminal=5.0)
+    env = arena(dataclasses.replace(DUEL, reward=only_terminal))
+    td = env.reset()
+    env.state.mechs.hp[:, 2] = 0
+    _, td = env.step_and_maybe_reset(told(env, td))
+    assert not td["red", "mask"][0, 0]
+    env.state.mechs.hp[:, :2] = 0
+    td = env.step(told(env, td))
+    assert td["next", "terminated"].all()
+    assert rewards(td).tolist() == [[-5, -5, 5, 5]]
+
+
+def test_time_up_pays_no_terminal_reward():
+    only_terminal = RewardConfig(approach=0, zone=0, damage=0, kill=0, death=0, terminal=5.0)
+    config = dataclasses.replace(DUEL, reward=only_terminal, rules=RulesConfig(max_episode_s=0.5))
+    env = arena(config)
+    td = env.reset()
+    env.state.mechs.hp[:, 0] = 0
+    _, td = env.step_and_maybe_reset(told(env, td))
+    td = env.step(told(env, td))
+    assert td["next", "truncated"].all() and td["next", "outcome", "winner"].item() == 2
+    assert not rewards(td).any()
+
+    paid = dataclasses.replace(config, rules=dataclasses.replace(config.rules, time_up_terminates=True))
+    env = arena(paid)
+    td = env.reset()
+    env.state.mechs.hp[:, 0] = 0
+    _, td = env.step_and_maybe_reset(told(env, td))
+    td = env.step(told(env, td))
+    assert td["next", "terminated"].all() and rewards(td).tolist() == [[-5, -5, 5, 5]]

@@ -1,0 +1,159 @@
+"""Rear arcs, legs, deaths, and who is credited."""
+
+import dataclasses
+import math
+
+import pytest
+import torch
+from builders import duel, scene
+
+from echelon.actions import Act
+from echelon.config import EnvConfig
+from echelon.sim import damage
+from echelon.sim.damage import Hits
+
+LASER = (0, Act.PRIMARY, 1.0)
+
+
+def team(blue, red):
+    return scene(dataclasses.replace(EnvConfig.small(), blue=blue, red=red))
+
+
+# Rear arc and legs
+
+
+@pytest.mark.parametrize(("facing_deg", "lost"), [(0, 21), (44, 21), (-44, 21), (46, 14), (90, 14), (180, 14)])
+def test_a_hit_from_behind_counts_half_as_much_again(facing_deg, lost):
+    s = duel(7, "medium", "medium").set(1, yaw=math.radians(facing_deg))
+    s.run(s.orders(LASER))
+    assert s.value("hp", 1) == 150 - lost
+    assert s.counted("damage", 0) == lost
+
+
+def test_stability_is_lost_half_as_much_again_from_behind():
+    s = duel(8, "medium", "medium").set(1, yaw=0)
+    s.run(s.orders((0, Act.TERTIARY, 1.0)))
+    s.run(s.orders(), 6)
+    assert s.value("hp", 1) == 150 - 12
+    assert s.value("stability", 1) == 92.5
+
+
+# A beam strikes at centre + (2u - 1) * 0.5 of the half height; the legs are below 0.3 of the height, which is
+# 0.4 half heights under the centre: u < 0.1.
+@pytest.mark.parametrize(("draw", "hp", "leg_hp"), [(0.0, 143, 61), (0.09, 143, 61), (0.11, 136, 75), (0.99, 136, 75)])
+def test_low_hits_strike_the_legs(draw, hp, leg_hp):
+    s = duel(7, "medium", "medium")
+    s.run(s.orders(LASER), beam_height=draw)
+    assert (s.value("hp", 1), s.value("leg_hp", 1)) == (hp, leg_hp)
+
+
+def test_a_leg_hit_from_behind():
+    s = duel(7, "medium", "medium").set(1, yaw=0)
+    s.run(s.orders(LASER), beam_height=0.0)
+    assert (s.value("hp", 1), s.value("leg_hp", 1)) == (150 - 10.5, 75 - 21)
+
+
+def test_legs_are_lost_once():
+    s = duel(7, "medium", "medium").set(1, leg_hp=3)
+    s.run(s.orders(LASER), beam_height=0.0)
+    assert s.value("leg_hp", 1) == 0
+    assert s.state.mechs.legged.tolist() == [[False, True]]
+
+
+# Deaths
+
+
+def test_damage_counts_up_to_the_hp_removed():
+    s = duel(7, "medium", "medium").set(1, hp=10)
+    s.run(s.orders(LASER))
+    assert s.value("hp", 1) == 0
+    assert (s.counted("damage", 0), s.counted("kills", 0)) == (10, 1)
+
+
+def test_nobody_is_killed_twice():
+    s = duel(7, "medium", "medium").set(1, hp=10)
+    s.run(s.orders(LASER), 30)
+    assert (s.counted("kills", 0), s.counted("shots", 0), s.value("hp", 1)) == (1, 1, 0)
+
+
+def test_overkill_is_shared_by_the_damage_each_would_have_done():
+    # 14 + 14 meet 20 hp: 10 each, and the tie goes to the lower index.
+    s = team(("medium", "medium"), ("medium",)).place(0, 10.5, 20.5).place(1, 10.5, 24.5)
+    s.place(2, 16.5, 22.5, yaw=math.pi).set(2, hp=20)
+    s.run(s.orders(LASER, (1, Act.PRIMARY, 1.0)))
+    assert [s.counted("damage", n) for n in (0, 1)] == [10, 10]
+    assert [s.counted("kills", n) for n in (0, 1)] == [1, 0]
+    assert [s.counted("hits", n) for n in (0, 1)] == [1, 1]
+
+
+def test_the_kill_goes_to_who_dealt_most():
+    # Mech 1 shoots from behind: 14 and 21 meet 10 hp, 4 and 6.
+    s = team(("medium", "medium"), ("medium",)).place(0, 10.5, 20.5).place(1, 22.5, 20.5, yaw=math.pi)
+    s.place(2, 16.5, 20.5, yaw=math.pi).set(2, hp=10)
+    s.run(s.orders(LASER, (1, Act.PRIMARY, 1.0)))
+    assert [s.counted("damage", n) for n in (0, 1)] == pytest.approx([4, 6])
+    assert [s.counted("kills", n) for n in (0, 1)] == [0, 1]
+
+
+def hits_of(count, rows):
+    """Harm of (shooter, target, hp) rows, nothing else."""
+    dealt = torch.zeros(1, count, count)
+    for shooter, target, hp in rows:
+        dealt[0, shooter, target] = hp
+    none = torch.zeros(1, count)
+    strikes = (dealt > 0).int()
+    return Hits(damage=dealt, strikes=strikes, leg_damage=none, stability=none, heat=none, suppress=none.int())
+
+
+def apply(s, *phases):
+    """Apply the hits of several phases of one substep."""
+    count = s.game.roster.num_mechs
+    dealt = torch.zeros(1, count, count)
+    for rows in phases:
+        s.state, dealt = damage.apply(s.state, hits_of(count, rows), dealt, s.game)
+    return dealt[0]
+
+
+def test_credit_counts_all_phases_of_the_substep():
+    s = team(("medium", "medium"), ("medium",)).set(2, hp=30)
+    dealt = apply(s, [(1, 2, 20.0)], [(0, 2, 16.0)])  # the second phase removes the last 10
+    assert dealt[:, 2].tolist() == [10, 20, 0]
+    assert s.state.tally.kills[0].tolist() == [0, 1, 0]
+    assert s.state.tally.damage[0].tolist() == [10, 20, 0]
+
+
+def test_an_own_team_kill_is_no_kill():
+    s = team(("medium", "medium"), ("medium",)).set(1, hp=5)
+    apply(s, [(0, 1, 9.0)])
+    assert s.state.tally.team_kills[0].tolist() == [1, 0, 0]
+    assert not s.state.tally.kills.any() and not s.state.tally.damage.any() and not s.state.tally.hits.any()
+    assert s.value("hp", 1) == 0
+
+
+def test_a_death_without_damage_dealt_is_credited_to_nobody():
+    s = team(("medium", "medium"), ("medium",))
+    killed, own = damage.credited_kills(torch.tensor([[False, False, True]]), torch.zeros(1, 3, 3), s.game)
+    assert not killed.any() and not own.any()
+
+
+def test_the_dead_take_no_harm_and_stay_dead():
+    s = team(("medium", "medium"), ("medium",)).set(2, hp=0)
+    apply(s, [(0, 2, 9.0)])
+    assert s.value("hp", 2) == 0
+    assert not s.state.tally.kills.any() and not s.state.tally.damage.any()
+
+
+def test_nothing_falls_below_zero():
+    s = team(("medium",), ("medium",)).set(1, stability=2.0, leg_hp=1.0)
+    hits = dataclasses.replace(
+        hits_of(2, []), leg_damage=torch.tensor([[0.0, 5.0]]), stability=torch.tensor([[0.0, 5.0]])
+    )
+    s.state, _ = damage.apply(s.state, hits, torch.zeros(1, 2, 2), s.game)
+    assert (s.value("stability", 1), s.value("leg_hp", 1)) == (0, 0)
+
+
+def test_a_longer_suppression_is_kept():
+    s = team(("medium",), ("medium",)).set(1, suppressed=10)
+    hits = dataclasses.replace(hits_of(2, []), suppress=torch.tensor([[0, 4]], dtype=torch.int32))
+    s.state, _ = damage.apply(s.state, hits, torch.zeros(1, 2, 2), s.game)
+    assert s.value("suppressed", 1) == 10

@@ -1,0 +1,182 @@
+"""Lasers and autocannons: who fires, at whom, at what price."""
+
+import dataclasses
+import math
+
+import pytest
+import torch
+from builders import duel, scene
+
+from echelon.actions import Act
+from echelon.catalog import Material, Timer
+from echelon.config import EnvConfig
+from echelon.geometry import unit
+
+LASER = (0, Act.PRIMARY, 1.0)
+CANNON = (0, Act.TERTIARY, 1.0)
+BUMP = (13, 14, 20, 21)
+"""A voxel column between the duellists."""
+
+
+def trio(first, second):
+    """Blue 0 at (10.5, 20.5) looks at +x, red 1 and 2 look back."""
+    s = scene(dataclasses.replace(EnvConfig.small(), blue=("medium",), red=("medium", "medium")))
+    return s.place(0, 10.5, 20.5).place(1, *first, yaw=math.pi).place(2, *second, yaw=math.pi)
+
+
+# Lasers
+
+
+def test_a_laser_hits_at_once():
+    s = duel(8, "medium", "medium")
+    s.run(s.orders(LASER))
+    assert s.value("hp", 1) == 150 - 14
+    assert s.value("heat", 1) == 6
+    assert s.value("stability", 1) == 100
+    assert s.value("heat", 0) == 22
+    assert s.state.mechs.cooldown[0, 0].tolist() == [12, 0]
+    assert (s.counted("shots", 0), s.counted("hits", 0), s.counted("damage", 0)) == (1, 1, 14)
+    assert s.counted("damage", 1) == 0
+
+
+def test_a_laser_fires_every_twelve_substeps():
+    s = duel(8, "medium", "medium")
+    hp = [s.run(s.orders(LASER)).value("hp", 1) for _ in range(25)]
+    assert [i for i in range(25) if hp[i] < (150, *hp)[i]] == [0, 12, 24]
+
+
+@pytest.mark.parametrize(("range_vox", "fires"), [(8.0, 1), (8.01, 0)])
+def test_a_laser_reaches_eight_voxels(range_vox, fires):
+    s = duel(range_vox, "medium", "medium")
+    assert s.run(s.orders(LASER)).counted("shots", 0) == fires
+
+
+@pytest.mark.parametrize(("bearing_deg", "fires"), [(59, 1), (-59, 1), (61, 0), (180, 0)])
+def test_a_laser_has_an_arc_of_120_degrees(bearing_deg, fires):
+    s = duel(7, "medium", "medium").set(0, yaw=math.radians(bearing_deg))
+    assert s.run(s.orders(LASER)).counted("shots", 0) == fires
+
+
+@pytest.mark.parametrize(
+    ("material", "fires"),
+    [(Material.SOLID, 0), (Material.SOLID_DEBRIS, 0), (Material.FOLIAGE, 0), (Material.GLASS, 1), (Material.LAVA, 1)],
+)
+def test_a_laser_needs_a_clear_line(material, fires):
+    s = duel(7, "medium", "medium", (*BUMP, 1, 3, material))
+    assert s.run(s.orders(LASER)).counted("shots", 0) == fires
+
+
+def test_without_a_target_a_laser_costs_nothing():
+    s = duel(9, "medium", "medium")
+    s.run(s.orders(LASER), 3)
+    assert s.value("heat", 0) == 0 and s.counted("shots", 0) == 0
+    assert s.state.mechs.cooldown[0, 0].tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(("focus", "hit"), [({}, 1), ({0: 2}, 2), ({0: 1}, 1)])
+def test_the_focus_target_beats_the_nearest(focus, hit):
+    s = trio((14.5, 18.5), (16.5, 22.5))
+    s.run(s.orders(LASER, focus=focus))
+    assert [s.value("hp", n) for n in (1, 2)] == [136 if n == hit else 150 for n in (1, 2)]
+
+
+def test_a_focus_out_of_range_yields_to_the_nearest():
+    s = trio((14.5, 18.5), (25.5, 20.5))
+    assert s.run(s.orders(LASER, focus={0: 2})).value("hp", 1) == 136
+
+
+@pytest.mark.parametrize("state", [{"heat": 150}, {"fallen": 60}, {"hp": 0}, {"cooldown": 2}])
+def test_only_a_running_mech_whose_timer_is_out_fires(state):
+    s = duel(7, "medium", "medium").set(0, **state)
+    assert s.run(s.orders(LASER, CANNON)).counted("shots", 0) == 0
+
+
+def test_a_timer_of_one_is_out_when_the_weapon_is_asked():
+    s = duel(7, "medium", "medium").set(0, cooldown=1)
+    assert s.run(s.orders(LASER, CANNON)).counted("shots", 0) == 2
+
+
+def test_venting_forbids_every_weapon():
+    s = duel(7, "medium", "medium").set(0, heat=80)
+    assert s.run(s.orders(LASER, CANNON, (0, Act.VENT, 1.0)), 5).counted("shots", 0) == 0
+
+
+def test_a_laser_does_not_shoot_at_the_dead_nor_at_comrades():
+    config = dataclasses.replace(EnvConfig.small(), blue=("medium", "medium"), red=("medium",))
+    s = scene(config).place(0, 10.5, 20.5).place(1, 14.5, 20.5).place(2, 17.5, 24.5).set(2, hp=0)
+    s.run(s.orders(LASER))
+    assert s.counted("shots", 0) == 0 and s.value("hp", 1) == 150
+
+
+def test_everybody_shoots_on_one_snapshot():
+    s = duel(7, "medium", "medium").set(0, hp=10).set(1, hp=10)
+    s.run(s.orders(LASER, (1, Act.PRIMARY, 1.0)))
+    assert s.value("hp", 0) == s.value("hp", 1) == 0
+    assert s.counted("kills", 0) == s.counted("kills", 1) == 1
+
+
+@pytest.mark.parametrize(("hull", "column"), [("heavy", Act.PRIMARY), ("light", Act.SECONDARY)])
+def test_heavies_and_lights_carry_lasers_too(hull, column):
+    s = duel(6, hull, "medium")
+    s.run(s.orders((0, column, 1.0)))
+    assert s.value("hp", 1) == 136 and s.value("heat", 0) == 22
+
+
+# Autocannons: muzzle at 1.5 + 0.8 * 1.5 = 2.7
+
+
+def test_an_autocannon_needs_no_target():
+    s = duel(25, "medium", "medium")
+    s.run(s.orders(CANNON))
+    assert s.counted("shots", 0) == 1 and s.value("heat", 0) == 6
+    assert s.state.mechs.cooldown[0, 0, Timer.KINETIC] == 4
+    assert s.state.shots.pos[0, 0].tolist() == pytest.approx([10.5, 20.5, 2.7])
+    assert s.state.shots.vel[0, 0].tolist() == [25, 0, 0]
+    assert s.state.shots.ttl[0].tolist() == [10, 0, 0, 0, 0, 0]
+
+
+def test_an_autocannon_fires_every_four_substeps():
+    s = duel(25, "medium", "medium")
+    shots = [s.run(s.orders(CANNON)).counted("shots", 0) for _ in range(13)]
+    assert [i for i in range(13) if shots[i] > (0, *shots)[i]] == [0, 4, 8, 12]
+
+
+def test_slots_never_overflow():
+    s = duel(25, "medium", "medium")
+    for _ in range(60):
+        before = s.counted("shots", 0)
+        s.run(s.orders(CANNON, (0, Act.YAW_RATE, 1.0)))
+        fired = s.counted("shots", 0) - before
+        assert (s.state.shots.ttl[0, :3] == 10).sum() == fired
+    assert s.counted("shots", 0) == 15
+    assert (s.state.shots.ttl[0, 3:] == 0).all()  # red's slots
+
+
+@pytest.mark.parametrize(
+    ("bearing_rad", "focus", "aims"),
+    [(0.09, {}, True), (-0.09, {}, True), (0.11, {}, False), (0.19, {0: 1}, True), (0.21, {0: 1}, False)],
+)
+def test_an_autocannon_aims_at_what_is_nearly_ahead(bearing_rad, focus, aims):
+    s = duel(10, "medium", "medium").set(0, yaw=bearing_rad)
+    s.run(s.orders(CANNON, focus=focus))
+    at_target = unit(torch.tensor([10.0, 0.0, -1.2]))  # centre to centre, less the muzzle's 1.2
+    ahead = torch.tensor([math.cos(bearing_rad), math.sin(bearing_rad), 0.0])
+    torch.testing.assert_close(s.state.shots.vel[0, 0], 25 * (at_target if aims else ahead))
+
+
+def test_an_autocannon_aims_no_further_than_its_range():
+    s = duel(12.5, "medium", "medium")
+    s.run(s.orders(CANNON))
+    assert s.state.shots.vel[0, 0].tolist() == [25, 0, 0]
+
+
+def test_an_autocannon_aims_through_walls():
+    s = duel(10, "medium", "medium", (*BUMP, 1, 6, Material.SOLID))
+    s.run(s.orders(CANNON))
+    assert s.state.shots.vel[0, 0, 2] < 0
+
+
+def test_two_weapons_fire_in_one_substep():
+    s = duel(7, "medium", "medium")
+    s.run(s.orders(LASER, CANNON))
+    assert s.value("heat", 0) == 28 and s.state.mechs.cooldown[0, 0].tolist() == [12, 4]

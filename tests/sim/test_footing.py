@@ -1,0 +1,96 @@
+"""Stability returns, and who loses it lies down for three seconds."""
+
+import pytest
+from builders import duel
+
+from echelon.actions import Act
+
+
+def alone(**values):
+    return duel(25, "medium", "scout").set(0, **values)
+
+
+@pytest.mark.parametrize(
+    ("values", "gain"),
+    [
+        ({}, 10.0),
+        ({"leg_hp": 0}, 5.0),  # 1 - 0.5
+        ({"suppressed": 100}, 2.5),  # 1 - 0.75
+        ({"leg_hp": 0, "suppressed": 100}, 1.0),  # 1 - 1.25, but a tenth at least
+    ],
+)
+def test_stability_returns_each_second(values, gain):
+    scene = alone(stability=20, **values)
+    scene.run(scene.orders(), 20)
+    assert scene.value("stability", 0) == pytest.approx(20 + gain, abs=1e-3)
+
+
+def test_timers_run_out_before_footing_looks():
+    scene = alone(stability=20, suppressed=1)
+    assert scene.run(scene.orders()).value("stability", 0) == 20.5
+
+
+def test_walking_halves_the_return():
+    scene = alone(stability=20)
+    orders = scene.orders((0, Act.FORWARD, 1.0))
+    scene.run(orders)  # it stood still when this substep looked at its footing
+    assert scene.value("stability", 0) == pytest.approx(20.5)
+    scene.run(orders, 20)
+    assert scene.value("stability", 0) == pytest.approx(25.5, abs=1e-3)
+
+
+@pytest.mark.parametrize(("speed", "gain"), [(1.0, 0.5), (1.01, 0.25)])
+def test_walking_is_more_than_one_vox_a_second(speed, gain):
+    scene = alone(stability=20)
+    scene.state.mechs.vel[0, 0, 1] = speed
+    assert scene.run(scene.orders()).value("stability", 0) == pytest.approx(20 + gain)
+
+
+@pytest.mark.parametrize(("values", "cap"), [({}, 100), ({"leg_hp": 0}, 50)])
+def test_stability_stops_at_its_cap(values, cap):
+    scene = alone(stability=cap - 0.1, **values)
+    assert scene.run(scene.orders()).value("stability", 0) == cap
+
+
+def test_who_loses_its_legs_keeps_half_the_cap_at_most():
+    scene = alone(stability=100, leg_hp=0)
+    assert scene.run(scene.orders()).value("stability", 0) == 50
+
+
+def test_a_fall_lasts_sixty_substeps():
+    scene = alone(stability=0)
+    orders = scene.orders((0, Act.FORWARD, 1.0), (0, Act.YAW_RATE, 1.0), (0, Act.TERTIARY, 1.0))
+    scene.run(orders)
+    assert scene.value("fallen", 0) == 60
+    scene.run(orders, 59)
+    assert scene.value("fallen", 0) == 1
+    assert scene.pos(0)[:2] == [10.5, 20.5] and scene.value("yaw", 0) == 0
+    assert scene.counted("shots", 0) == 0
+    assert scene.value("stability", 0) == 0
+    scene.run(orders)
+    assert scene.value("fallen", 0) == 0
+    assert scene.value("stability", 0) == 50
+    assert scene.pos(0)[0] > 10.5 and scene.counted("shots", 0) == 1
+
+
+def test_a_legged_mech_stands_up_with_half_of_half():
+    scene = alone(stability=0, fallen=1, leg_hp=0)
+    assert scene.run(scene.orders()).value("stability", 0) == 25
+
+
+def test_a_fall_stops_the_mech():
+    scene = alone(stability=0, heat=190)  # shut down, so it would coast
+    scene.state.mechs.vel[0, 0, 0] = 5.0
+    scene.run(scene.orders())
+    assert scene.vel(0)[0] == 0 and scene.pos(0)[0] == 10.5
+
+
+def test_gravity_pulls_a_fallen_mech():
+    scene = alone(stability=0).place(0, 10.5, 20.5, bottom=3.0)
+    scene.run(scene.orders(), 30)
+    assert scene.bottom(0) == pytest.approx(0)
+
+
+def test_the_dead_do_not_fall():
+    scene = alone(hp=0, stability=0)
+    assert scene.run(scene.orders(), 3).value("fallen", 0) == 0

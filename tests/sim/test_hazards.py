@@ -1,0 +1,72 @@
+"""What the ground does. A medium: 150 hp, dissipation 11 /s."""
+
+import pytest
+from builders import duel
+
+from echelon.actions import Act
+from echelon.catalog import Material
+
+
+def standing_in(material, hull="medium", **values):
+    """A mech at (10.5, 20.5) in a pool of `material`, nobody near."""
+    return duel(25, hull, "medium", (5, 16, 15, 26, 0, 1, material)).set(0, **values)
+
+
+@pytest.mark.parametrize(
+    ("material", "heat", "hp"),
+    [
+        (Material.LAVA, 50 + 40 - 11, 150 - 5),
+        (Material.DEBRIS_FIELD, 50 + 20 - 11, 150 - 1.25),
+        (Material.WATER, 50 - 30 - 11, 150),
+        (Material.DIRT, 50 - 11, 150),
+    ],
+)
+def test_one_second_on_the_ground(material, heat, hp):
+    scene = standing_in(material, heat=50)
+    scene.run(scene.orders(), 20)
+    assert scene.value("heat", 0) == pytest.approx(heat, abs=1e-3)
+    assert scene.value("hp", 0) == pytest.approx(hp, abs=1e-3)
+
+
+def test_water_cools_to_zero_at_most():
+    scene = standing_in(Material.WATER, heat=1)
+    assert scene.run(scene.orders()).value("heat", 0) == 0
+
+
+def test_lava_heats_to_twice_the_capacity_at_most():
+    scene = standing_in(Material.LAVA, heat=200)
+    assert scene.run(scene.orders()).value("heat", 0) == pytest.approx(200 - 0.55)
+
+
+def test_water_slows():
+    scene = standing_in(Material.WATER)
+    scene.run(scene.orders((0, Act.FORWARD, 1.0)), 5)
+    assert scene.vel(0)[0] == pytest.approx(5.5 * 0.6 * 0.98)
+
+
+def test_the_ground_acts_under_the_middle_of_the_hull():
+    scene = standing_in(Material.LAVA)
+    scene.place(0, 16.1, 20.5).run(scene.orders())  # its left half hangs over lava, its centre does not
+    assert scene.value("hp", 0) == 150
+    scene.place(0, 15.9, 20.5).run(scene.orders())
+    assert scene.value("hp", 0) == 149.75
+
+
+def test_who_flies_over_lava_does_not_burn():
+    scene = standing_in(Material.LAVA).place(0, 10.5, 20.5, bottom=1.2)
+    scene.run(scene.orders())
+    assert (scene.value("hp", 0), scene.value("heat", 0)) == (150, 0)
+
+
+def test_lava_kills_and_nobody_is_credited():
+    scene = standing_in(Material.LAVA, hp=0.2)
+    scene.run(scene.orders((0, Act.FORWARD, 1.0)))
+    assert scene.value("hp", 0) == 0
+    assert scene.pos(0)[0] == 10.5  # it died before it could move
+    assert scene.state.tally.kills.sum() == scene.state.tally.team_kills.sum() == 0
+
+
+def test_the_dead_do_not_burn():
+    scene = standing_in(Material.LAVA, hp=0, heat=0)
+    scene.run(scene.orders(), 3)
+    assert (scene.value("hp", 0), scene.value("heat", 0)) == (0, 0)

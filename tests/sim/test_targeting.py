@@ -1,0 +1,54 @@
+"""Whom a weapon aims at."""
+
+import math
+
+import pytest
+import torch
+from builders import duel
+
+from echelon.actions import NO_MECH
+from echelon.sim.targeting import choose, take_aim
+
+
+def pick(distance, candidate, focus=NO_MECH):
+    has, target = choose(torch.tensor([[candidate]]), torch.tensor([[distance]]), torch.tensor([[focus]]))
+    return target.item() if has.item() else None
+
+
+def test_the_nearest_candidate_is_chosen():
+    assert pick([3.0, 1.0, 2.0], [True, True, True]) == 1
+    assert pick([3.0, 1.0, 2.0], [True, False, True]) == 2
+
+
+def test_ties_go_to_the_lowest_index():
+    assert pick([5.0, 2.0, 2.0], [True, True, True]) == 1
+
+
+def test_the_focus_wins_where_it_is_a_candidate():
+    assert pick([3.0, 1.0, 2.0], [True, True, True], focus=0) == 0
+    assert pick([3.0, 1.0, 2.0], [False, True, True], focus=0) == 1
+
+
+def test_no_candidate_no_target():
+    assert pick([3.0, 1.0, 2.0], [False, False, False], focus=1) is None
+
+
+def test_aim_measures_centre_to_centre():
+    scene = duel(8, "medium", "scout").place(1, 13.5, 24.5, bottom=0.6)  # both centres at z = 1.5
+    aim = take_aim(scene.state, scene.game)
+    assert aim.offset[0, 0, 1].tolist() == pytest.approx([3, 4, 0])
+    assert aim.distance[0, 0, 1].item() == pytest.approx(5)
+    assert aim.enemy[0].tolist() == [[False, True], [True, False]]
+
+
+def test_the_dead_are_nobodys_enemy():
+    scene = duel(8, "medium", "scout").set(1, hp=0)
+    assert not take_aim(scene.state, scene.game).enemy[0, 0].any()
+
+
+@pytest.mark.parametrize(("bearing_deg", "inside"), [(0, True), (59, True), (-59, True), (61, False), (180, False)])
+def test_an_arc_is_measured_on_the_ground(bearing_deg, inside):
+    scene = duel(8, "medium", "medium")
+    scene.set(0, yaw=math.radians(bearing_deg)).place(1, 18.5, 20.5, bottom=9.0)
+    aim = take_aim(scene.state, scene.game)
+    assert aim.within(math.cos(math.radians(60)))[0, 0, 1].item() == inside

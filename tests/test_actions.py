@@ -1,0 +1,122 @@
+"""What the numbers of an action order."""
+
+import dataclasses
+
+import pytest
+import torch
+
+from echelon import actions
+from echelon.actions import CONTROLS, NO_MECH, Act
+from echelon.catalog import Weapon, build_roster
+from echelon.config import EnvConfig
+
+CPU = torch.device("cpu")
+COMM_DIM = 2
+ROSTER = build_roster(dataclasses.replace(EnvConfig.small(), blue=("heavy", "medium", "light"), red=("scout",)), CPU)
+
+
+def decode(mech=0, slots=(NO_MECH,) * 5, **told):
+    """Orders of mechs that were told nothing but `told`, one column by name, on one mech."""
+    action = torch.zeros(1, 4, CONTROLS + COMM_DIM)
+    for name, value in told.items():
+        action[0, mech, Act[name.upper()]] = value
+    return actions.decode(action, torch.tensor(slots).expand(1, 4, 5), ROSTER)
+
+
+def test_the_layout_is_that_of_the_rule_book():
+    assert CONTROLS == 18
+    assert [Act.FORWARD, Act.STRAFE, Act.VERTICAL, Act.YAW_RATE, Act.PRIMARY, Act.VENT] == [0, 1, 2, 3, 4, 5]
+    assert [Act.SECONDARY, Act.TERTIARY, Act.SPECIAL] == [6, 7, 8]
+    assert [Act.PREFER_0, Act.PREFER_4, Act.SORT_CLOSEST, Act.SORT_MOST_DAMAGED] == [9, 13, 14, 16]
+    assert Act.HOSTILE_ONLY == 17
+    assert "5 vent" in actions.layout(8) and "then 8 message numbers" in actions.layout(8)
+
+
+def test_throttle_is_at_most_one_long():
+    both = decode(forward=1.0, strafe=1.0).throttle[0, 0]
+    assert both.tolist() == pytest.approx([0.5**0.5, 0.5**0.5])
+    assert decode(forward=0.3, strafe=-0.4).throttle[0, 0].tolist() == pytest.approx([0.3, -0.4])
+
+
+def test_jets_only_push_up_and_only_hulls_that_have_them():
+    assert decode(mech=3, vertical=0.7).thrust[0, 3].item() == pytest.approx(0.7)  # a scout
+    assert decode(mech=3, vertical=-0.7).thrust[0, 3] == 0
+    assert decode(mech=1, vertical=0.7).thrust[0, 1] == 0  # a medium
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0])
+def test_triggers_need_more_than_zero(value):
+    orders = decode(primary=value, vent=value, hostile_only=value)
+    assert not orders.fire.any() and not orders.vent.any() and not orders.hostile_only.any()
+
+
+@pytest.mark.parametrize(
+    ("mech", "column", "fires"),
+    [
+        (0, "primary", Weapon.LASER),  # heavy
+        (1, "primary", Weapon.LASER),  # medium
+        (1, "tertiary", Weapon.AUTOCANNON),
+        (2, "secondary", Weapon.LASER),  # light
+        (2, "primary", None),  # its flamer is not there yet
+        (3, "primary", None),  # scout
+        (1, "special", None),
+    ],
+)
+def test_each_hull_fires_its_own_weapons(mech, column, fires):
+    fire = decode(mech=mech, **{column: 0.01}).fire[0]
+    wanted = torch.zeros_like(fire)
+    if fires is not None:
+        wanted[fires, mech] = True
+    assert torch.equal(fire, wanted)
+
+
+def test_out_of_range_is_clipped():
+    orders = decode(yaw_rate=7.0, forward=-9.0)
+    assert orders.turn[0, 0] == 1
+    assert orders.throttle[0, 0].tolist() == [-1, 0]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+def test_not_finite_counts_as_zero_and_is_counted(value):
+    orders = decode(mech=1, forward=value, primary=value, yaw_rate=0.5)
+    assert orders.throttle[0, 1].tolist() == [0, 0]
+    assert not orders.fire.any()
+    assert orders.turn[0, 1] == 0.5
+    assert orders.bad.tolist() == [[0, 2, 0, 0]]
+
+
+def test_the_callers_tensor_is_never_written_to():
+    action = torch.full((1, 4, CONTROLS + COMM_DIM), float("nan"))
+    action[..., 3] = 7.0
+    kept = action.clone()
+    actions.decode(action, torch.full((1, 4, 5), NO_MECH), ROSTER)
+    assert torch.equal(action.isnan(), kept.isnan()) and (action[..., 3] == 7).all()
+
+
+def test_focus_is_the_preferred_slot_that_held_a_hostile():
+    slots = (NO_MECH, 3, 2, NO_MECH, NO_MECH)
+    assert decode(slots=slots, prefer_1=0.2, prefer_2=0.9).focus[0, 0] == 2
+    assert decode(slots=slots, prefer_0=1.0, prefer_1=0.2).focus[0, 0] == 3  # slot 0 held no hostile
+    assert decode(slots=slots, prefer_1=0.5, prefer_2=0.5).focus[0, 0] == 3  # ties to the first
+    assert decode(slots=slots, prefer_1=0.0, prefer_2=-0.5).focus[0, 0] == NO_MECH  # none above 0
+    assert decode(slots=slots, prefer_0=1.0).focus[0, 0] == NO_MECH
+
+
+def test_sort_mode_is_the_largest_of_three():
+    assert decode().sort_mode[0, 0] == 0
+    assert decode(sort_biggest=0.1).sort_mode[0, 0] == 1
+    assert decode(sort_biggest=0.1, sort_most_damaged=0.2).sort_mode[0, 0] == 2
+
+
+def test_messages_follow_the_controls():
+    action = torch.zeros(1, 4, CONTROLS + COMM_DIM)
+    action[0, 2, CONTROLS:] = torch.tensor([0.25, -3.0])
+    orders = actions.decode(action, torch.full((1, 4, 5), NO_MECH), ROSTER)
+    assert orders.message[0, 2].tolist() == [0.25, -1]
+
+
+def test_idle_orders_nothing():
+    orders = actions.idle(2, ROSTER, COMM_DIM)
+    for name in ("throttle", "thrust", "turn", "vent", "fire", "message", "bad", "hostile_only", "sort_mode"):
+        assert not getattr(orders, name).any(), name
+    assert (orders.focus == NO_MECH).all()

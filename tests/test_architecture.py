@@ -1,0 +1,110 @@
+"""Who may import whom, and what no file may call."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FILES = sorted(path for house in ("echelon", "pipelines") for path in (ROOT / house).rglob("*.py"))
+
+FLOORS = (
+    ("config", "catalog", "actions", "geometry", "noise"),
+    ("state",),
+    ("world",),
+    ("sim",),
+    ("env",),
+    ("agents",),
+    ("learn",),
+    ("league",),
+    ("pipelines",),
+)
+"""Lowest first. A room imports from lower floors and from itself; rooms of the first floor from each other.
+
+`view` stands beside the house: it imports nothing of it, and only pipelines import it. Agents read the layout of
+observations, so they live above `env`.
+"""
+LEVEL = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
+NO_HOST_READS = ("sim", "env/observe.py", "env/reward.py", "env/env.py", "env/zone.py", "env/outcome.py", "state.py")
+HOST_READS = {"item", "cpu", "numpy", "tolist", "nonzero"}
+RANDOM_SEED = "torch.randint(2 ** 31, ()).item()"
+"""The one exception: `EchelonEnv.__init__` draws a seed where it was given none."""
+
+
+def room_of(path: Path) -> str:
+    """The room a file belongs to: the first name below `echelon`, or `pipelines`."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return parts[0] if parts[0] == "pipelines" else parts[1]
+
+
+def imported(path: Path) -> set[str]:
+    """Rooms of the house that a file imports."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            names |= {f"{node.module}.{alias.name}" for alias in node.names} | {node.module}
+    ours = [name.split(".") for name in names]
+    rooms = {parts[1] for parts in ours if parts[0] == "echelon" and len(parts) > 1}
+    return rooms | {parts[0] for parts in ours if parts[0] == "pipelines"}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_rooms_import_downwards(path):
+    room = room_of(path)
+    if room == "__init__":
+        return
+    if room == "view":
+        allowed = {"view"}
+    else:
+        level = LEVEL[room]
+        allowed = {room} | {other for other, floor in LEVEL.items() if floor < level}
+        allowed |= set(FLOORS[0]) if level == 0 else set()
+        allowed |= {"view"} if room == "pipelines" else set()
+    assert imported(path) <= allowed, f"{path.name} imports {imported(path) - allowed}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_nothing_loads_code(path):
+    """No pickle and no `torch.load`, whatever the name it is imported by; words in a docstring are free."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.alias | ast.Name | ast.Attribute):
+            name = ast.unparse(node)
+            found += [name] if "pickle" in name or name in ("torch.load", "load_module", "dill", "joblib") else []
+        elif isinstance(node, ast.ImportFrom):
+            names = {alias.name for alias in node.names}
+            found += [node.module] if "pickle" in node.module or (node.module == "torch" and "load" in names) else []
+        elif isinstance(node, ast.keyword) and node.arg == "weights_only":
+            found.append("weights_only")
+    assert not found
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        path
+        for path in FILES
+        if any(path == ROOT / "echelon" / place or ROOT / "echelon" / place in path.parents for place in NO_HOST_READS)
+    ],
+    ids=lambda p: str(p.relative_to(ROOT)),
+)
+def test_nothing_is_read_on_the_host(path):
+    calls = [
+        node
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in HOST_READS
+    ]
+    found = [ast.unparse(call) for call in calls]
+    assert [call for call in found if call != RANDOM_SEED] == []
+
+
+def test_the_table_of_tests_is_true():
+    """Every test that `tests/README.md` names exists."""
+    tests = ROOT / "tests"
+    named = re.findall(r"`([\w/]+\.py)::(\w+)`", (tests / "README.md").read_text())
+    missing = [f"{path}::{name}" for path, name in named if f"def {name}(" not in (tests / path).read_text()]
+    assert len(named) > 50 and not missing

@@ -1,0 +1,59 @@
+"""Random numbers that follow from seed, tick, stream and index alone."""
+
+import pytest
+import torch
+
+from echelon.noise import Stream, battle_seeds, bits, mix, uniform
+
+CPU = torch.device("cpu")
+SEEDS = battle_seeds(3, 512, CPU)
+
+
+def test_mix_is_the_finaliser_of_murmurhash3():
+    def finalise(x: int) -> int:
+        x = ((x ^ (x >> 16)) * 0x85EBCA6B) % 2**32
+        x = ((x ^ (x >> 13)) * 0xC2B2AE35) % 2**32
+        return x ^ (x >> 16)
+
+    values = [0, 1, 2, 12345, 2**31, 2**32 - 1]
+    assert mix(torch.tensor(values)).tolist() == [finalise(x) for x in values]
+
+
+def test_a_battle_draws_the_same_in_any_batch():
+    whole = uniform(SEEDS, 17, Stream.PRIORITY, 20)
+    alone = uniform(SEEDS[5:6], 17, Stream.PRIORITY, 20)
+    assert torch.equal(whole[5:6], alone)
+    ticks = torch.arange(512)
+    assert torch.equal(uniform(SEEDS, ticks, 4, 20)[9:10], uniform(SEEDS[9:10], 9, 4, 20))
+
+
+@pytest.mark.parametrize("count", [1, 7])
+def test_more_numbers_start_with_the_same_ones(count):
+    assert torch.equal(bits(SEEDS, 0, 1, 20)[:, :count], bits(SEEDS, 0, 1, count))
+
+
+def test_uniforms_fill_the_unit_interval_evenly():
+    u = uniform(SEEDS, 0, Stream.BEAM_HEIGHT, 200)
+    assert u.dtype == torch.float32 and (u >= 0).all() and (u < 1).all()
+    # 102,400 draws: the mean has a standard error of 0.2887 / 320 = 0.0009.
+    assert abs(u.mean().item() - 0.5) < 0.004
+    share = torch.histc(u, 10, 0, 1) / u.numel()
+    assert (share - 0.1).abs().max() < 0.005
+
+
+def test_seeds_ticks_and_streams_do_not_share_numbers():
+    base = uniform(SEEDS, 4, Stream.PRIORITY, 50).flatten()
+    for other in (
+        uniform(SEEDS, 5, Stream.PRIORITY, 50),
+        uniform(SEEDS, 4, Stream.BEAM_HEIGHT, 50),
+        uniform(SEEDS.roll(1), 4, Stream.PRIORITY, 50),
+        uniform(SEEDS, 4, Stream.PRIORITY, 51)[:, 1:],
+    ):
+        # 25,600 independent pairs: |correlation| has a standard error of 1 / 160.
+        assert torch.corrcoef(torch.stack((base, other.flatten())))[0, 1].abs() < 0.03
+
+
+def test_battle_seeds_differ():
+    assert SEEDS.unique().numel() == 512
+    assert not torch.equal(SEEDS, battle_seeds(4, 512, CPU))
+    assert torch.equal(SEEDS[:3], battle_seeds(3, 3, CPU))
