@@ -113,13 +113,14 @@ class RewardConfig:
     zone: float = 0.05
     damage: float = 0.005
     kill: float = 1.0
-    death: float = -1.0
+    death: float = -0.3
+    """Mild: at -1.0 teams learnt to win, then learnt to stay out of the fight."""
     terminal: float = 5.0
     contested_offence: float = 2.0
     """Factor on damage and kills dealt inside a contested zone."""
     contested_death: float = 0.5
-    team_mix_alpha: float = 1.0
-    """1 pays each mech its own terms, 0 the mean of its team."""
+    team_mix_alpha: float = 0.5
+    """1 pays each mech its own terms, 0 the mean of its team. At 1.0 each mech in time leaves the fight to others."""
     gamma: float = 0.995
     """Discount of the approach potential. The only copy: PPO reads it too."""
 
@@ -219,13 +220,13 @@ class PPOConfig:
 
     rollout_decisions: int = 32
     """Decisions collected an iteration; also the length of a training sequence."""
-    epochs: int = 4
+    epochs: int = 3
     minibatches: int = 8
-    learning_rate: float = 1e-3
+    learning_rate: float = 6e-4
     final_learning_rate: float = 1e-4
     """The rate falls linearly to this over `TrainConfig.total_agent_steps`."""
     clip: float = 0.2
-    gae_lambda: float = 0.95
+    gae_lambda: float = 0.97
     value_coef: float = 0.5
     entropy_coef: float = 0.01
     max_grad_norm: float = 0.5
@@ -282,7 +283,7 @@ class TrainConfig:
             env=EnvConfig.small(),
             model=ModelConfig(hidden=64, contact_width=32, body_width=64),
             num_envs=128,
-            total_agent_steps=3_000_000,
+            total_agent_steps=2_500_000,
             eval_battles=128,
         )
 
