@@ -13,7 +13,7 @@ from measure import report
 
 from echelon.config import ENV_PRESETS
 from echelon.league.match import load_commander, play
-from echelon.learn.trainer import resolve_device
+from echelon.learn.machine import resolve_device
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from tensordict import TensorDictBase
 
 from echelon import EchelonEnv
 from echelon.config import ENV_PRESETS
-from echelon.learn.trainer import resolve_device
+from echelon.learn.machine import resolve_device
 
 
 @dataclass(frozen=True)

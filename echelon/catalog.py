@@ -195,8 +195,6 @@ class Roster:
     """[N] bool."""
     hostile: Tensor
     """[N, N] bool."""
-    packmate: Tensor
-    """[N, N] bool, oneself excluded."""
     pack_slot: Tensor
     """[N, 5] int64: the mechs of one's own pack in order; a place nobody holds points at N."""
     pairs: Tensor
@@ -300,7 +298,6 @@ def build_roster(config: EnvConfig, device: torch.device) -> Roster:
         hull_one_hot=torch.nn.functional.one_hot(hull, len(Hull)).float(),
         is_red=is_red,
         hostile=is_red[:, None] != is_red,
-        packmate=same_pack & (index[:, None] != index),
         pack_slot=torch.where(held, pack_slot, count),
         pairs=pairs,
         pair_of=pair_of + pair_of.T,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -20,6 +21,14 @@ BIOME_NAMES = (
 
 class ConfigError(ValueError):
     """A setting outside its limits. The message names the field, the limit and the value."""
+
+
+def require_finite(config: Any) -> None:
+    """Refuse a config dataclass one of whose numbers is NaN or infinite."""
+    for field_ in dataclasses.fields(config):
+        value = getattr(config, field_.name)
+        if isinstance(value, float):
+            require(math.isfinite(value), f"{type(config).__name__}.{field_.name}", "a finite number", value)
 
 
 def require(holds: bool, field_name: str, limit: str, value: object) -> None:
@@ -84,9 +93,11 @@ class RulesConfig:
     time_up_terminates: bool = False
 
     def __post_init__(self) -> None:
+        require_finite(self)
         require(self.dt_s > 0, "RulesConfig.dt_s", "> 0 s", self.dt_s)
         require(self.decision_repeat >= 1, "RulesConfig.decision_repeat", ">= 1", self.decision_repeat)
-        require(self.max_episode_s > 0, "RulesConfig.max_episode_s", "> 0 s", self.max_episode_s)
+        one = f">= {self.decision_s:g} s (one decision)"
+        require(self.max_decisions >= 1, "RulesConfig.max_episode_s", one, self.max_episode_s)
         require(self.zone_score_to_win_s > 0, "RulesConfig.zone_score_to_win_s", "> 0 s", self.zone_score_to_win_s)
 
     @property
@@ -125,6 +136,7 @@ class RewardConfig:
     """Discount of the approach potential. The only copy: PPO reads it too."""
 
     def __post_init__(self) -> None:
+        require_finite(self)
         require(0 <= self.team_mix_alpha <= 1, "RewardConfig.team_mix_alpha", "0..1", self.team_mix_alpha)
         require(0 < self.gamma <= 1, "RewardConfig.gamma", "in (0, 1]", self.gamma)
 
@@ -164,7 +176,9 @@ class EnvConfig:
             f"one of {modes}",
             self.observation_mode,
         )
+        require_finite(self)
         require(self.sight_range_vox > 0, "EnvConfig.sight_range_vox", "> 0 vox", self.sight_range_vox)
+        require(self.radar_range_vox >= 0, "EnvConfig.radar_range_vox", ">= 0 vox", self.radar_range_vox)
         require(self.comm_dim >= 0, "EnvConfig.comm_dim", ">= 0", self.comm_dim)
         require(self.map_pool >= 1, "EnvConfig.map_pool", ">= 1", self.map_pool)
 
@@ -210,7 +224,8 @@ class ModelConfig:
 
     def __post_init__(self) -> None:
         for name in ("hidden", "contact_width", "body_width"):
-            require(getattr(self, name) >= 1, f"ModelConfig.{name}", ">= 1", getattr(self, name))
+            require(1 <= getattr(self, name) <= 8192, f"ModelConfig.{name}", "1..8192", getattr(self, name))
+        require_finite(self)
         require(self.initial_std > 0, "ModelConfig.initial_std", "> 0", self.initial_std)
 
 
@@ -232,6 +247,7 @@ class PPOConfig:
     max_grad_norm: float = 0.5
 
     def __post_init__(self) -> None:
+        require_finite(self)
         for name in ("rollout_decisions", "epochs", "minibatches"):
             require(getattr(self, name) >= 1, f"PPOConfig.{name}", ">= 1", getattr(self, name))
         for name in ("learning_rate", "final_learning_rate", "clip", "max_grad_norm"):
@@ -251,26 +267,31 @@ class TrainConfig:
     total_agent_steps: int = 2_000_000_000
     """Decisions of single mechs to learn from; training stops at the first iteration that reaches it."""
     opponent: str = "heuristic:normal"
-    """`heuristic:TIER`, or `self`: the learner's latest self."""
+    """heuristic:TIER, or self: the learner's latest self."""
     run_dir: str = "runs/{time}"
-    """Folder of checkpoints and metrics; `{time}` becomes the start time."""
+    """Folder of checkpoints and metrics; {time} becomes the start time."""
     resume: str = ""
-    """A checkpoint folder to go on from, or `latest` for the newest one in the run folder."""
+    """A checkpoint folder to go on from, or latest: the newest of the run folder, or of the newest run."""
     seed: int = 0
+    """Weights, actions, minibatches and battles follow from it."""
     device: str = "auto"
-    """`auto` takes a GPU where there is one."""
+    """auto takes a GPU where there is one; else cpu, cuda or cuda:N."""
     compiled: bool = True
     """Compile the simulation with torch.compile: about a minute at the start, then two to three times faster."""
     checkpoint_every: int = 50
     """Iterations between checkpoints."""
     eval_battles: int = 64
-    """Battles against `heuristic:normal` at the end, before training and after; half on either side."""
+    """Battles against heuristic:normal, once untrained and once trained; half on either side."""
 
     def __post_init__(self) -> None:
         env = self.env
         same = len(env.blue) == len(env.red)
         require(same, "TrainConfig.env", "of equal team sizes (the learner plays both sides)", (env.blue, env.red))
         require(self.num_envs >= 2 and self.num_envs % 2 == 0, "TrainConfig.num_envs", "even and >= 2", self.num_envs)
+        rows = self.num_envs * len(env.blue)
+        limit = f"<= {rows} (one sequence a mech of the learner)"
+        require(self.ppo.minibatches <= rows, "PPOConfig.minibatches", limit, self.ppo.minibatches)
+        require(0 <= self.seed < 2**31, "TrainConfig.seed", "0..2147483647", self.seed)
         require(self.total_agent_steps >= 1, "TrainConfig.total_agent_steps", ">= 1", self.total_agent_steps)
         require(self.checkpoint_every >= 1, "TrainConfig.checkpoint_every", ">= 1", self.checkpoint_every)
         even = self.eval_battles >= 2 and self.eval_battles % 2 == 0
@@ -332,6 +353,17 @@ def from_json(kind: Any, values: Any, where: str, nested: dict[str, Any] | None 
         require(type(value) is wanted, f"{where}.{name}", f"a {wanted.__name__}", value)
         ready[name] = value
     return kind(**ready, **nested)
+
+
+def first_difference(ours: Any, theirs: Any, where: str) -> str | None:
+    """The dotted name of the first setting in which two JSON descriptions differ, with both values."""
+    if isinstance(ours, dict) and isinstance(theirs, dict):
+        for name in [*ours, *(name for name in theirs if name not in ours)]:
+            found = first_difference(ours.get(name), theirs.get(name), f"{where}.{name}")
+            if found:
+                return found
+        return None
+    return None if ours == theirs else f"{where} is {ours!r} here and {theirs!r} there"
 
 
 def as_json(config: Any) -> dict[str, Any]:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
 import tyro
+from command_line import parse, run
 from rich.console import Console
 from rich.table import Table
 
-from echelon.config import ENV_PRESETS, ConfigError, EnvConfig
+from echelon.config import ENV_PRESETS, ConfigError, EnvConfig, first_difference
 from echelon.league.match import Result, commander_env, load_commander, play, wilson_interval
-from echelon.learn.checkpoint import CheckpointError
-from echelon.learn.trainer import resolve_device
+from echelon.learn.machine import resolve_device
 
 
 @dataclass(frozen=True)
@@ -44,10 +43,10 @@ def choose_env(args: Play) -> EnvConfig:
     known = {name: env for name in (args.blue, args.red) if (env := commander_env(name)) is not None}
     envs = list(known.values())
     if len(envs) == 2:
-        ours, theirs = envs[0].signature(), envs[1].signature()
-        for field in ours:
-            if ours[field] != theirs[field]:
-                raise ConfigError(f"env.{field} differs, {ours[field]!r} and {theirs[field]!r}: choose one with --env")
+        ours, theirs = ({**env.signature(), "reward": None} for env in envs)
+        difference = first_difference(ours, theirs, "env")
+        if difference:
+            raise ConfigError(f"the commanders come from different battles, choose one with --env: {difference}")
     return envs[0] if envs else EnvConfig.small()
 
 
@@ -82,7 +81,4 @@ def main(args: Play) -> None:
 
 if __name__ == "__main__":
     torch.set_float32_matmul_precision("high")
-    try:
-        main(tyro.extras.subcommand_cli_from_dict({"play": Play}))
-    except (ConfigError, CheckpointError) as error:
-        sys.exit(f"error: {error}")
+    run(lambda: main(parse(lambda: tyro.extras.subcommand_cli_from_dict({"play": Play}))))

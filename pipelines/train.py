@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import sys
 import time
@@ -10,36 +9,58 @@ from pathlib import Path
 
 import torch
 import tyro
+from command_line import parse, run
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from echelon.agents.heuristic import scripted
 from echelon.config import TRAIN_PRESETS, ConfigError, TrainConfig, require
 from echelon.league.match import Result, play, wilson_interval
 from echelon.learn import checkpoint
-from echelon.learn.checkpoint import Checkpoint, CheckpointError
+from echelon.learn.checkpoint import CheckpointError
+from echelon.learn.machine import can_compile, resolve_device
 from echelon.learn.metrics import read_metrics
 from echelon.learn.policy import MechPolicy
-from echelon.learn.trainer import Trainer, make_heuristic, resolve_device
+from echelon.learn.trainer import SELF, Trainer
 from echelon.view.plots import draw_metrics
 
 EVAL_SEED = 1_000_003
 """Evaluation battles are drawn from this seed, on maps of this seed: none is met in training."""
+YARDSTICK = "heuristic:normal"
 
 
-def parse(arguments: list[str]) -> TrainConfig:
+def read_config(arguments: list[str]) -> TrainConfig:
     """The preset, with every flag that was given in place of its value there."""
-    first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    first.add_argument("--preset", default="standard" if torch.cuda.is_available() else "quick")
-    known, rest = first.parse_known_args(arguments)
-    require(known.preset in TRAIN_PRESETS, "--preset", f"one of {', '.join(TRAIN_PRESETS)}", known.preset)
-    presets = " | ".join(TRAIN_PRESETS)
-    description = f"Train a policy. --preset {presets} sets the defaults below (now: {known.preset})."
-    return tyro.cli(TrainConfig, default=TRAIN_PRESETS[known.preset](), args=rest, description=description)
+    rest, preset = [], "standard" if torch.cuda.is_available() else "quick"
+    words = iter(arguments)
+    for word in words:
+        name, equals, value = word.partition("=")
+        if name == "--preset":
+            preset = value if equals else next(words, "")
+        else:
+            rest.append(word)
+    names = ", ".join(TRAIN_PRESETS)
+    require(preset in TRAIN_PRESETS, "--preset", f"one of {names}", preset)
+    description = f"Train a policy. --preset NAME, one of {names}, sets the defaults below; now {preset}."
+    return parse(lambda: tyro.cli(TrainConfig, default=TRAIN_PRESETS[preset](), args=rest, description=description))
 
 
-def open_run(config: TrainConfig) -> Path:
-    """The run folder, made and found writable."""
-    folder = Path(config.run_dir.replace("{time}", time.strftime("%Y%m%d-%H%M%S")))
+def choose_folder(config: TrainConfig) -> Path:
+    """The run folder: that of the run to go on from, unless another one is named."""
+    is_named = "{time}" not in config.run_dir
+    if config.resume not in ("", "latest") and not is_named:
+        return Path(config.resume).absolute().parent.parent
+    if config.resume == "latest" and not is_named:
+        parent = Path(config.run_dir).parent
+        runs = [found.parent for found in parent.glob("*/checkpoints")]
+        if not runs:
+            raise CheckpointError(f"{parent}: expected a run to resume, found none")
+        return max(runs, key=lambda folder: folder.stat().st_mtime)
+    return Path(config.run_dir.replace("{time}", time.strftime("%Y%m%d-%H%M%S")))
+
+
+def check_folder(folder: Path, resumes: bool) -> None:
+    """Make the run folder, and see that it is writable and holds no other run."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         probe = folder / ".writable"
@@ -47,24 +68,37 @@ def open_run(config: TrainConfig) -> Path:
         probe.unlink()
     except OSError as error:
         raise ConfigError(f"--run-dir must be a writable folder, got {str(folder)!r}: {error.strerror}") from None
-    return folder
+    taken = any((folder / "checkpoints").glob("[!.]*"))
+    require(resumes or not taken, "--run-dir", "a folder without a run, or go on with --resume latest", str(folder))
 
 
-def find_start(config: TrainConfig, folder: Path) -> Checkpoint | None:
-    """The checkpoint to resume from, if one was asked for."""
+def find_start(config: TrainConfig, folder: Path) -> checkpoint.Checkpoint | None:
+    """The checkpoint to resume from, if one was asked for. It must be the furthest of its run folder."""
     if not config.resume:
         return None
-    path = checkpoint.newest(folder / "checkpoints") if config.resume == "latest" else Path(config.resume)
-    return checkpoint.open_checkpoint(path)
+    if config.resume == "latest":
+        return checkpoint.open_checkpoint(checkpoint.newest(folder / "checkpoints"))
+    start = checkpoint.open_checkpoint(config.resume)
+    if any((folder / "checkpoints").glob("[!.]*")):
+        furthest = checkpoint.newest(folder / "checkpoints")
+        last = checkpoint.open_checkpoint(furthest).counters.iterations
+        limit = f"a folder without later checkpoints than iteration {start.counters.iterations}"
+        require(last <= start.counters.iterations, "--run-dir", limit, str(furthest))
+    return start
 
 
-def evaluate(policy: MechPolicy, config: TrainConfig) -> Result:
+def untrained(config: TrainConfig, device: torch.device) -> MechPolicy:
+    """The policy this run began with, drawn again without touching the random stream."""
+    with torch.random.fork_rng():
+        torch.manual_seed(config.seed)
+        return MechPolicy(config.model, config.env.comm_dim).to(device)
+
+
+def evaluate(policy: MechPolicy, config: TrainConfig, device: torch.device) -> Result:
     """Battles against the normal heuristic on held-out maps, the same for every policy of a run."""
-    device = resolve_device(config.device)
     env = dataclasses.replace(config.env, map_seed=config.env.map_seed + EVAL_SEED)
-    opponent = make_heuristic("heuristic:normal", env, device)
-    policy.eval()
-    return play(policy, opponent, env, config.eval_battles, EVAL_SEED, device, config.compiled)
+    opponent = scripted(YARDSTICK, env, device)
+    return play(policy.eval(), opponent, env, config.eval_battles, EVAL_SEED, device, config.compiled)
 
 
 def describe(result: Result) -> str:
@@ -86,9 +120,8 @@ def learn(trainer: Trainer, console: Console) -> None:
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    total = trainer.config.total_agent_steps
     with Progress(*columns, console=console, speed_estimate_period=120) as progress:
-        task = progress.add_task("compiling" if trainer.config.compiled else "starting", total=total)
+        task = progress.add_task("first iteration", total=trainer.config.total_agent_steps)
         progress.update(task, completed=trainer.counters.agent_steps)
         while not trainer.finished:
             row = trainer.iterate()
@@ -101,24 +134,35 @@ def learn(trainer: Trainer, console: Console) -> None:
                 console.print(f"{trainer.counters.agent_steps:>12,} steps, {text}")
 
 
-def main(config: TrainConfig) -> None:
+def main() -> None:
     """Train, evaluate before and after, and say where everything is."""
+    config = read_config(sys.argv[1:])
     console = Console(soft_wrap=True)
-    folder = open_run(config)
+    device = resolve_device(config.device)
+    if config.opponent != SELF:
+        scripted(config.opponent, config.env, device)
+    if config.compiled and not can_compile():
+        console.print("no C++ compiler or Python headers here: going on without torch.compile, at a third of the speed")
+        config = dataclasses.replace(config, compiled=False)
+    folder = choose_folder(config)
     start = find_start(config, folder)
+    check_folder(folder, resumes=start is not None)
     trainer = Trainer(config, folder, start)
     sizes = f"{config.num_envs} battles of {len(config.env.blue)} against {len(config.env.red)}"
-    console.print(
-        f"{sizes} on {trainer.device}, {trainer.policy.num_parameters():,} parameters, opponent {config.opponent}"
-    )
+    console.print(f"{sizes} on {device}, {trainer.policy.num_parameters():,} parameters, opponent {config.opponent}")
 
-    untrained = MechPolicy(config.model, config.env.comm_dim).to(trainer.device)
-    before = evaluate(untrained, config)
-    console.print(f"untrained against heuristic:normal: {describe(before)}")
-    learn(trainer, console)
-    after = evaluate(trainer.policy, config)
-    console.print(f"untrained against heuristic:normal: {describe(before)}")
-    console.print(f"trained   against heuristic:normal: {describe(after)}")
+    before = evaluate(untrained(config, device), config, device)
+    console.print(f"untrained against {YARDSTICK}: {describe(before)}")
+    try:
+        learn(trainer, console)
+    except KeyboardInterrupt:
+        path = trainer.save()
+        trainer.metrics.close()
+        console.print(f"interrupted; go on with the same flags and --resume {path}")
+        raise
+    after = evaluate(trainer.policy, config, device)
+    console.print(f"untrained against {YARDSTICK}: {describe(before)}")
+    console.print(f"trained   against {YARDSTICK}: {describe(after)}")
 
     trainer.metrics.close()
     plot = folder / "metrics.png"
@@ -129,7 +173,4 @@ def main(config: TrainConfig) -> None:
 
 if __name__ == "__main__":
     torch.set_float32_matmul_precision("high")
-    try:
-        main(parse(sys.argv[1:]))
-    except (ConfigError, CheckpointError) as error:
-        sys.exit(f"error: {error}")
+    run(main)

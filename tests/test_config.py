@@ -30,7 +30,12 @@ from echelon.config import (
         (lambda: WorldConfig(difficulty=float("nan")), ("WorldConfig.difficulty", "0..1", "got nan")),
         (lambda: RulesConfig(dt_s=0.0), ("RulesConfig.dt_s", "> 0", "got 0.0")),
         (lambda: RulesConfig(decision_repeat=0), ("RulesConfig.decision_repeat", ">= 1", "got 0")),
-        (lambda: RulesConfig(max_episode_s=-1.0), ("RulesConfig.max_episode_s", "> 0", "got -1.0")),
+        (
+            lambda: RulesConfig(max_episode_s=-1.0),
+            ("RulesConfig.max_episode_s", ">= 0.25 s (one decision)", "got -1.0"),
+        ),
+        (lambda: RulesConfig(max_episode_s=0.1), ("RulesConfig.max_episode_s", ">= 0.25", "got 0.1")),
+        (lambda: RulesConfig(dt_s=float("inf")), ("RulesConfig.dt_s", "a finite number", "got inf")),
         (lambda: RulesConfig(zone_score_to_win_s=0.0), ("RulesConfig.zone_score_to_win_s", "> 0", "got 0.0")),
         (lambda: RewardConfig(team_mix_alpha=2.0), ("RewardConfig.team_mix_alpha", "0..1", "got 2.0")),
         (lambda: RewardConfig(gamma=0.0), ("RewardConfig.gamma", "(0, 1]", "got 0.0")),

@@ -12,7 +12,7 @@ from torchrl.data import Composite, Unbounded
 
 from echelon.actions import Act
 from echelon.catalog import HULLS, WEAPONS, Hull, Weapon
-from echelon.config import EnvConfig
+from echelon.config import EnvConfig, require
 from echelon.env import layout
 from echelon.env.observe import SPEED_SCALE
 from echelon.geometry import length, unit
@@ -155,6 +155,19 @@ class Heuristic(TensorDictModuleBase):
         action[..., Act.PREFER_0] = 1.0
         action[..., Act.SORT_CLOSEST] = 1.0
         return action
+
+
+def is_scripted(name: str) -> bool:
+    """Whether a commander's name means a heuristic."""
+    return name.partition(":")[0] == "heuristic"
+
+
+def scripted(name: str, config: EnvConfig, device: torch.device) -> Heuristic:
+    """The scripted commander called `heuristic` or `heuristic:TIER`."""
+    tier = name.partition(":")[2] or "normal"
+    known = " or ".join(f"heuristic:{tier}" for tier in TIERS)
+    require(is_scripted(name) and tier in TIERS, "a scripted commander", known, name)
+    return Heuristic(config).to(device)
 
 
 def where_to_go(view: View) -> Tensor:

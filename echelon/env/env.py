@@ -16,6 +16,7 @@ from echelon.actions import Orders
 from echelon.catalog import build_roster
 from echelon.config import ConfigError, EnvConfig
 from echelon.env import layout, observe, outcome, reward, zone
+from echelon.env.layout import STREAMS
 from echelon.env.outcome import STATS, Ending, Winner
 from echelon.noise import Stream
 from echelon.sim import step
@@ -23,7 +24,6 @@ from echelon.sim.game import Game, build_game
 from echelon.state import Maps, State, open_battle
 from echelon.world.pool import make_pool
 
-GROUPS = ("blue", "red")
 DONE_KEYS = ("done", "terminated", "truncated")
 
 
@@ -76,8 +76,8 @@ class EchelonEnv(EnvBase):
         self.group_map = {g: [f"{g}_{i}" for i in range(s.stop - s.start)] for g, s in self.teams.items()}
         self.memory = Composite() if memory is None else memory
         self.num_envs = num_envs
-        self._substep = torch.compile(step.substep, fullgraph=True) if compiled else step.substep
-        self._build = torch.compile(observe.build, fullgraph=True) if compiled else observe.build
+        self._substep = torch.compile(step.substep, fullgraph=True, dynamic=False) if compiled else step.substep
+        self._build = torch.compile(observe.build, fullgraph=True, dynamic=False) if compiled else observe.build
         self._openings = self._first_observations()
         self._make_specs()
         self.set_seed(seed if seed is not None else random.getrandbits(31))
@@ -282,10 +282,6 @@ class EchelonEnv(EnvBase):
     def _empty(self) -> TensorDict:
         """An observation of nothing, for a full reset to fill."""
         return self.observation_spec.zero()
-
-
-STREAMS = ("contacts", "contacts_mask", "ego", "comms", "local_map")
-"""Observation streams of a mech."""
 
 
 def choose(which: Tensor, yes: Tensor, no: Tensor) -> Tensor:

@@ -13,6 +13,10 @@ from echelon.actions import CONTROLS, SORT_MODES, Act
 from echelon.catalog import Hull, Timer
 from echelon.state import TELEMETRY_CELLS
 
+GROUPS = ("blue", "red")
+"""The teams as agent groups."""
+STREAMS = ("contacts", "contacts_mask", "ego", "comms", "local_map")
+"""Observation streams of a mech."""
 LOCAL_MAP_CELLS = 11
 """Side of the map around a mech, one cell a voxel."""
 MAX_CONTACTS = 24

@@ -8,14 +8,12 @@ from torch import Tensor
 from echelon.actions import NO_MECH, PREFERENCES, SORT_MODES, Orders
 from echelon.catalog import Hull
 from echelon.env import layout
-from echelon.env.reward import path_length
-from echelon.env.zone import is_inside
+from echelon.env.zone import is_inside, path_length
 from echelon.geometry import TINY, heading, length, pairwise_offset, to_body, to_world
 from echelon.sim.game import Game
 from echelon.sim.heat import is_shut_down
-from echelon.sim.movement import height_bits
 from echelon.sim.sight import all_lines, enemy_lines
-from echelon.sim.terrain import at_cells
+from echelon.sim.terrain import at_cells, height_bits
 from echelon.state import State
 
 SPEED_SCALE = 10.0
@@ -94,9 +92,9 @@ def contact_slots(sees: Tensor, distance: Tensor, state: State, orders: Orders, 
     chosen = by_mode.gather(-1, orders.sort_mode[..., None, None].expand(*distance.shape, 1)).squeeze(-1)
 
     wants_friends = ~orders.hostile_only[..., None]
-    key = torch.where(roster.hostile, chosen, 10 + near)
+    key = torch.where(roster.hostile, chosen, 10 + distance)
     shown = sees & (roster.hostile | wants_friends)
-    key = torch.where(shown, key, 100.0)
+    key = torch.where(shown, key, torch.inf)
     count = min(roster.num_mechs - 1, layout.MAX_CONTACTS)
     slots = key.argsort(dim=-1, stable=True)[..., :count]
     return slots, shown.gather(-1, slots)
@@ -240,5 +238,5 @@ def local_map(state: State, game: Game) -> Tensor:
     x, y = point.floor().long().unbind(-1)
     outside = (x < 0) | (x >= world.size_x) | (y < 0) | (y >= world.size_y)
     solid = at_cells(game.maps.solid, state.map_id, x, y)
-    blocked = outside | ((solid & height_bits(mechs.pos, game)[..., None]) != 0)
+    blocked = outside | ((solid & height_bits(mechs.pos, game.roster.half_size)[..., None]) != 0)
     return (blocked & mechs.alive[..., None]).float().unflatten(-1, (side, side))

@@ -7,18 +7,9 @@ from torch import Tensor
 
 from echelon.config import RewardConfig
 from echelon.env.outcome import Ending, Winner
-from echelon.env.zone import is_inside
+from echelon.env.zone import is_inside, path_length
 from echelon.sim.game import Game
-from echelon.sim.terrain import at_cells
 from echelon.state import State
-
-
-def path_length(state: State, game: Game) -> Tensor:
-    """`[B, N]` walking distance to the zone's edge, in lengths of the map's longest side."""
-    world = game.config.world
-    cell = state.mechs.pos.floor().long()
-    vox = at_cells(game.maps.path_length, state.map_id, cell[..., 0], cell[..., 1])
-    return vox / max(world.size_x, world.size_y)
 
 
 def terms(before: State, after: State, ending: Ending, game: Game) -> dict[str, Tensor]:

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from echelon.geometry import length
 from echelon.sim.game import Game
+from echelon.sim.terrain import at_cells
 from echelon.state import State
 
 CONTESTED_SHARE = 0.25
@@ -20,6 +21,14 @@ def is_inside(state: State, game: Game) -> Tensor:
     underside = mechs.pos[..., 2] - game.roster.half_size[:, 2]
     within = away < maps.zone_radius[state.map_id][:, None]
     return mechs.alive & within & (underside < game.rules.zone_ceiling_vox)
+
+
+def path_length(state: State, game: Game) -> Tensor:
+    """`[B, N]` walking distance to the zone's edge, in lengths of the map's longest side."""
+    world = game.config.world
+    cell = state.mechs.pos.floor().long()
+    vox = at_cells(game.maps.path_length, state.map_id, cell[..., 0], cell[..., 1])
+    return vox / max(world.size_x, world.size_y)
 
 
 def control(inside: Tensor, game: Game) -> Tensor:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torchrl.envs.utils import ExplorationType, set_exploration_type
 
 from echelon import noise
-from echelon.agents.heuristic import TIERS, Heuristic
+from echelon.agents.heuristic import Heuristic, is_scripted, scripted
 from echelon.agents.seat import TeamPolicy
 from echelon.config import ConfigError, EnvConfig, env_from_json, require
 from echelon.env.env import EchelonEnv
@@ -109,20 +109,17 @@ def commander_env(name: str) -> EnvConfig | None:
     return None if is_scripted(name) else env_from_json(open_checkpoint(name).claims["env"])
 
 
-def is_scripted(name: str) -> bool:
-    """Whether a name means a heuristic rather than a checkpoint folder."""
-    return name.partition(":")[0] == "heuristic"
-
-
 def load_commander(name: str, env: EnvConfig, device: torch.device) -> TeamPolicy:
     """The commander called `heuristic[:tier]`, or the policy in a checkpoint folder."""
     if is_scripted(name):
-        tier = name.partition(":")[2] or "normal"
-        require(tier in TIERS, "heuristic tier", f"one of {TIERS}", tier)
-        return Heuristic(env).to(device)
+        return scripted(name, env, device)
     if not Path(name).exists():
         raise CheckpointError(f"{name}: expected heuristic[:tier] or a checkpoint folder, found none")
-    return open_checkpoint(name).policy(device)
+    found = open_checkpoint(name)
+    width = found.claims["comm_dim"]
+    if width != env.comm_dim:
+        raise CheckpointError(f"{name}: comm_dim must be {env.comm_dim} for this battle, got {width}")
+    return found.policy(device)
 
 
 def play(

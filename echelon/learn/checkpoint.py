@@ -1,7 +1,7 @@
 """Checkpoints: weights as safetensors, everything else as JSON, checked before anything is built.
 
 A checkpoint is a folder: `checkpoint.json` (what it claims, with the sha256 of every other file), `policy.safetensors`,
-and `learner.safetensors` (optimiser and random state, for resuming). It is written beside its place and renamed into
+and `learner.safetensors` (the optimiser, for resuming). It is written beside its place and renamed into
 it, so a folder that exists is complete. Loading never executes anything: no pickle, no code.
 """
 
@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import shutil
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -85,7 +87,7 @@ def save(
         "layout": layout.describe(policy.comm_dim),
         "layout_hash": layout.layout_hash(policy.comm_dim),
         "group_sizes": {"blue": len(env.blue), "red": len(env.red)},
-        "memory": {name: list(leaf.shape) for name, leaf in policy.memory_spec().items()},
+        "memory": memory_shapes(policy),
         "value_norm": {name: value.item() for name, value in norm.named_buffers()},
         "env": env.signature(),
         "counters": as_json(counters),
@@ -104,6 +106,11 @@ def save(
     sync_folder(draft)
     draft.rename(path)
     sync_folder(path.parent)
+
+
+def memory_shapes(policy: MechPolicy) -> dict[str, list[int]]:
+    """What the policy remembers of one mech, as JSON."""
+    return {name: list(leaf.shape) for name, leaf in policy.memory_spec().items()}
 
 
 def sync_folder(path: Path) -> None:
@@ -130,8 +137,11 @@ class Checkpoint:
     def policy(self, device: torch.device | str = "cpu") -> MechPolicy:
         """Build the policy from the checkpoint alone, in evaluation mode."""
         model = claimed(ModelConfig, self.claims, "model")
-        policy = MechPolicy(model, self.claims["comm_dim"])
         tensors = self.tensors(POLICY)
+        policy = MechPolicy(model, self.claims["comm_dim"])
+        memory = memory_shapes(policy)
+        if self.claims["memory"] != memory:
+            raise CheckpointError(f"{CLAIMS}: memory must be {memory}, got {self.claims['memory']}")
         check_tensors(POLICY, tensors, policy.state_dict())
         policy.load_state_dict(tensors)
         return policy.to(device).eval()
@@ -178,11 +188,18 @@ def open_checkpoint(path: str | Path) -> Checkpoint:
     for name, expected in (("schema", SCHEMA), ("version", VERSION)):
         if claims[name] != expected:
             raise CheckpointError(f"{CLAIMS}: {name} must be {expected!r}, got {claims[name]!r}")
+    require_comm_dim(claims["comm_dim"])
     ours = layout.layout_hash(claims["comm_dim"])
     if claims["layout_hash"] != ours:
         hint = "it was made with another feature layout; use the Echelon it was trained with"
         raise CheckpointError(f"{CLAIMS}: layout_hash must be {ours}, got {claims['layout_hash']}: {hint}")
     return Checkpoint(path, claims)
+
+
+def require_comm_dim(comm_dim: int) -> None:
+    """A message of a sane length, before anything is built from it."""
+    if not 0 <= comm_dim <= 1024:
+        raise CheckpointError(f"{CLAIMS}: comm_dim must be 0..1024, got {comm_dim}")
 
 
 def newest(folder: Path) -> Path:
@@ -196,9 +213,13 @@ def newest(folder: Path) -> Path:
 def read_file(path: Path, limit: int) -> bytes:
     """A regular file of at most `limit` bytes, read once."""
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+        # A pipe would let the reader wait for ever, a link would lead it elsewhere.
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as error:
         raise CheckpointError(f"{path.name}: cannot be read: {error.strerror}") from None
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise CheckpointError(f"{path.name}: expected a regular file")
     with open(handle, "rb") as file:
         size = os.fstat(handle).st_size
         if size > limit:
@@ -207,21 +228,26 @@ def read_file(path: Path, limit: int) -> bytes:
 
 
 def parse_json(name: str, data: bytes) -> Any:
-    """JSON without duplicate keys and without NaN."""
+    """JSON without duplicate keys and with finite numbers only."""
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        keys = [key for key, _ in pairs]
-        for key in set(keys):
-            if keys.count(key) > 1:
+        found: dict[str, Any] = {}
+        for key, value in pairs:
+            if key in found:
                 raise CheckpointError(f"{name}: key {key!r} stands there twice, expected once")
-        return dict(pairs)
+            found[key] = value
+        return found
 
-    def refuse(constant: str) -> None:
-        raise CheckpointError(f"{name}: expected finite numbers, got {constant}")
+    def finite(text: str) -> float:
+        if not math.isfinite(float(text)):
+            raise CheckpointError(f"{name}: expected finite numbers, got {text}")
+        return float(text)
 
     try:
-        return json.loads(data, object_pairs_hook=unique, parse_constant=refuse)
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        return json.loads(data, object_pairs_hook=unique, parse_float=finite, parse_constant=finite)
+    except CheckpointError:
+        raise
+    except (ValueError, RecursionError) as error:
         raise CheckpointError(f"{name}: not valid JSON: {error}") from None
 
 
@@ -271,15 +297,17 @@ def optimizer_tensors(policy: MechPolicy, optimizer: torch.optim.Optimizer) -> d
 
 def restore_optimizer(policy: MechPolicy, optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
     """Put back what `optimizer_tensors` named, on each parameter's device."""
+    expected: dict[str, Tensor] = {}
+    for name, parameter in policy.named_parameters():
+        like = parameter.detach().cpu()
+        expected |= {f"optimizer.{name}.{entry}": like for entry in ("exp_avg", "exp_avg_sq")}
+        expected[f"optimizer.{name}.step"] = torch.zeros(())
+    check_tensors(LEARNER, tensors, expected)
     for name, parameter in policy.named_parameters():
         prefix = f"optimizer.{name}."
-        entries = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
-        for entry, shape in (("exp_avg", parameter.shape), ("exp_avg_sq", parameter.shape), ("step", torch.Size())):
-            got = entries.get(entry)
-            if got is None or got.shape != shape:
-                came = "nothing" if got is None else f"shape {tuple(got.shape)}"
-                raise CheckpointError(f"{LEARNER}: tensor {prefix}{entry}: expected shape {tuple(shape)}, got {came}")
-        # Adam keeps its step counter on the host unless it is capturable.
+        # Adam keeps its step counter on the host.
         optimizer.state[parameter] = {
-            key: value.clone() if key == "step" else value.to(parameter.device) for key, value in entries.items()
+            "step": tensors[f"{prefix}step"].clone(),
+            "exp_avg": tensors[f"{prefix}exp_avg"].to(parameter.device),
+            "exp_avg_sq": tensors[f"{prefix}exp_avg_sq"].to(parameter.device),
         }

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import csv
+import time
 from collections.abc import Mapping
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
+
+import torch
 
 COLUMNS = (
     "iteration",
@@ -39,17 +44,21 @@ class MetricsLog:
     """Writes rows of `COLUMNS`; goes on where an earlier run in the folder stopped."""
 
     def __init__(self, folder: Path, after_iteration: int = 0) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
         self.path = folder / "metrics.csv"
         kept = [row for row in read_metrics(self.path) if row["iteration"] <= after_iteration]
-        with open(self.path, "w", newline="") as file:
+        draft = self.path.with_suffix(".draft")
+        with open(draft, "w", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(COLUMNS)
             writer.writerows([["" if row.get(name) is None else row[name] for name in COLUMNS] for row in kept])
+        draft.replace(self.path)
         self.board = None
         if find_spec("tensorboard") is not None:
             from torch.utils.tensorboard import SummaryWriter
 
-            self.board = SummaryWriter(str(folder / "tensorboard"))
+            after = int(kept[-1]["agent_steps"]) + 1 if kept else 0
+            self.board = SummaryWriter(str(folder / "tensorboard"), purge_step=after)
 
     def write(self, values: Mapping[str, float | None]) -> None:
         """Add a row."""
@@ -64,6 +73,31 @@ class MetricsLog:
         """Flush what is buffered."""
         if self.board is not None:
             self.board.close()
+
+
+class Stopwatch:
+    """Seconds between marks on the device's own clock. Reading it waits for the device, marking does not."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.is_cuda = device.type == "cuda"
+        self.marks: list[Any] = []
+        self.mark()
+
+    def mark(self) -> None:
+        """Note this moment."""
+        if self.is_cuda:
+            event = torch.cuda.Event(enable_timing=True)
+            event.record()
+            self.marks.append(event)
+        else:
+            self.marks.append(time.perf_counter())
+
+    def laps(self) -> list[float]:
+        """Seconds from each mark to the next."""
+        if self.is_cuda:
+            torch.cuda.synchronize()
+            return [a.elapsed_time(b) / 1e3 for a, b in pairwise(self.marks)]
+        return [b - a for a, b in pairwise(self.marks)]
 
 
 def read_metrics(path: Path) -> list[dict[str, float]]:

@@ -22,8 +22,6 @@ from echelon.config import ModelConfig
 from echelon.env import layout
 from echelon.learn.distribution import SquashedNormal
 
-STREAMS = ("contacts", "contacts_mask", "ego", "comms", "local_map")
-"""Observation streams the policy reads."""
 LOG_STD_RANGE = (-3.0, 0.5)
 ACTION_GAIN = 0.01
 """Gain of the actor's last layer: the first actions are almost independent of what is seen."""
@@ -144,7 +142,7 @@ class MechPolicy(TensorDictModuleBase):
         super().__init__()
         self.model = model
         self.comm_dim = comm_dim
-        streams = [("observation", name) for name in STREAMS]
+        streams = [("observation", name) for name in layout.STREAMS]
         encoder = TensorDictModule(Encoder(model, comm_dim), in_keys=streams, out_keys=["features"])
         head = ActorHead(model.hidden, layout.action_width(comm_dim), model.initial_std)
         law = ProbabilisticTensorDictModule(

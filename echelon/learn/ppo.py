@@ -21,7 +21,7 @@ class PPO:
     reward reaches the dead through them alone. TorchRL's own mask would drop them from both.
     """
 
-    def __init__(self, policy: MechPolicy, config: PPOConfig, seed: int) -> None:
+    def __init__(self, policy: MechPolicy, config: PPOConfig) -> None:
         self.policy = policy
         self.config = config
         self.loss = ClipPPOLoss(
@@ -38,7 +38,6 @@ class PPO:
         )
         self.loss.set_keys(action="pre_tanh", sample_log_prob="log_prob", value="state_value")
         self.optimizer = torch.optim.Adam(policy.parameters(), lr=config.learning_rate, eps=1e-5)
-        self.generator = torch.Generator(device=next(policy.parameters()).device).manual_seed(seed)
 
     def anneal(self, progress: float) -> float:
         """Set and return the learning rate at `progress` 0..1 of the run."""
@@ -49,12 +48,14 @@ class PPO:
         return rate
 
     def update(self, batch: TensorDict) -> dict[str, Tensor]:
-        """Learn from one rollout with advantages, `[R, T]`. Returns the mean of each of `REPORTED`."""
+        """Learn from one rollout with advantages, `[R, T]`. Returns the mean of each of `REPORTED`.
+
+        The order of the minibatches comes from torch's own generator.
+        """
         data = batch.select(*LEARNT_FROM)
-        device = self.generator.device
         reports = []
         for _ in range(self.config.epochs):
-            order = torch.randperm(len(data), generator=self.generator, device=device)
+            order = torch.randperm(len(data), device=data.device)
             reports += [self.learn(data[index]) for index in order.tensor_split(self.config.minibatches)]
         return {name: torch.stack([report[name] for report in reports]).mean() for name in REPORTED}
 

@@ -8,8 +8,9 @@ from torch import Tensor
 
 from echelon import noise
 from echelon.env.env import EchelonEnv
+from echelon.env.layout import GROUPS, STREAMS
 from echelon.env.outcome import STATS
-from echelon.learn.policy import STREAMS, MechPolicy
+from echelon.learn.policy import MechPolicy
 from echelon.learn.seats import LEARNER, Seats
 from echelon.noise import Stream
 
@@ -59,7 +60,7 @@ class Rollout:
 
     def _returns(self, after: TensorDictBase) -> Tensor:
         """`[R / A]` what a mech earned on average in the battles that end now, 0 where the battle goes on."""
-        reward = {g: after.get((g, "reward")).mean((1, 2)) for g in ("blue", "red")}
+        reward = {g: after.get((g, "reward")).mean((1, 2)) for g in GROUPS}
         done = after.get("done")[:, 0]
         done = self.seats.rows({"blue": done, "red": done})
         earned = self.earned + self.seats.rows(reward)
@@ -80,7 +81,7 @@ class Rollout:
             both = self.seats.rows({"blue": per_battle, "red": per_battle})
             return both.repeat_interleave(mechs, 0)
 
-        rewards = self.seats.rows({g: after.get((g, "reward")) for g in ("blue", "red")})
+        rewards = self.seats.rows({g: after.get((g, "reward")) for g in GROUPS})
         step = TensorDict(
             {
                 "observation": decided.get("observation").select(*STREAMS).flatten(0, 1),

@@ -7,6 +7,7 @@ from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
 from echelon.agents.seat import TeamPolicy, drawers, team_view
+from echelon.env.layout import GROUPS
 from echelon.env.outcome import Winner
 
 LEARNER, OPPONENT = "learner", "opponent"
@@ -35,6 +36,13 @@ class Seats:
             self.policies[OPPONENT] = opponent
             self.places = {LEARNER: (("blue", first), ("red", rest)), OPPONENT: (("blue", rest), ("red", first))}
         self.memory = drawers(**self.policies)
+        # Who commands a group, battle by battle: the parts of a policy's decision in the order of the batch.
+        self.owners: dict[str, list[tuple[slice, str, int]]] = {group: [] for group in GROUPS}
+        for name, places in self.places.items():
+            for half, (group, battles) in enumerate(places):
+                self.owners[group].append((battles, name, half))
+        for parts in self.owners.values():
+            parts.sort(key=lambda part: part[0].start)
 
     def view(self, tensordict: TensorDictBase, drawer: str) -> TensorDictBase:
         """`[R, A]` what one policy reads of all teams it commands."""
@@ -44,26 +52,17 @@ class Seats:
     def decide(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Write every team's action and memory; returns what the learner decided, `[R, A]`."""
         decided = {name: policy(self.view(tensordict, name)) for name, policy in self.policies.items()}
-        for group in ("blue", "red"):
-            # A group's battles in order: each part of it belongs to one policy.
-            owners = [
-                (battles.start, name, half)
-                for name, places in self.places.items()
-                for half, (owned, battles) in enumerate(places)
-                if owned == group
-            ]
-            owners.sort()
-            halves = {name: decided[name].chunk(2, 0) for name in decided}
-            actions = [halves[name][half].get("action") for _, name, half in owners]
+        halves = {name: decision.chunk(2, 0) for name, decision in decided.items()}
+        for group, parts in self.owners.items():
+            actions = [halves[name][half].get("action") for _, name, half in parts]
             tensordict.set((group, "action"), torch.cat(actions, 0))
-            for start, name, half in owners:
-                self._remember(tensordict, group, name, start, halves[name][half].get(("next", "memory")))
+            for battles, name, half in parts:
+                self._remember(tensordict, group, name, battles, halves[name][half].get(("next", "memory")))
         return decided[LEARNER]
 
-    def _remember(self, tensordict: TensorDictBase, group: str, name: str, start: int, new: TensorDictBase) -> None:
+    def _remember(self, tensordict: TensorDictBase, group: str, name: str, battles: slice, new: TensorDictBase) -> None:
         """Keep a policy's memory for the battles it commands, as it was for the others."""
         kept = tensordict.get((group, "memory", name))
-        battles = slice(start, start + new.shape[0])
 
         def merge(old: Tensor, fresh: Tensor) -> Tensor:
             return torch.cat((old[: battles.start], fresh, old[battles.stop :]), 0)

@@ -10,7 +10,7 @@ from echelon.catalog import Material
 from echelon.geometry import heading, to_world, wrap_angle
 from echelon.sim.game import Game
 from echelon.sim.heat import bounded, is_running, is_shut_down
-from echelon.sim.terrain import at_cells, is_material, standing_on
+from echelon.sim.terrain import at_cells, height_bits, is_material, standing_on
 from echelon.state import State
 
 WIDEST_CELLS = 5
@@ -103,19 +103,9 @@ def footprint(pos: Tensor, state: State, game: Game) -> Tensor:
     return at_cells(game.maps.solid, state.map_id, x.flatten(2), y.flatten(2))
 
 
-def height_bits(pos: Tensor, game: Game) -> Tensor:
-    """`[B, N]` int32, the bits of a column that a hull at `pos` fills."""
-    half = game.roster.half_size[:, 2]
-    first = (pos[..., 2] - half).floor().int().clamp(0, 30)
-    last = ((pos[..., 2] + half).ceil().int() - 1).clamp(0, 30)
-    one = torch.ones_like(first)
-    # For last = 30 the left term wraps to the sign bit, and the difference is still the right mask.
-    return (one << (last + 1)) - (one << first)
-
-
 def collides(columns: Tensor, pos: Tensor, game: Game) -> Tensor:
     """`[B, N]` bool: a hull at `pos` meets a solid voxel of its `columns`."""
-    return ((columns & height_bits(pos, game)[..., None]) != 0).any(-1)
+    return ((columns & height_bits(pos, game.roster.half_size)[..., None]) != 0).any(-1)
 
 
 def overlap(pos_a: Tensor, pos_b: Tensor, half_size: Tensor) -> Tensor:

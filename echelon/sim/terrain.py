@@ -31,6 +31,16 @@ def standing_on(mechs: Mechs, half_size: Tensor, map_id: Tensor, maps: Maps) -> 
     return maps.material.flatten()[((map_id[:, None] * size_z + z) * size_y + y) * size_x + x]
 
 
+def height_bits(pos: Tensor, half_size: Tensor) -> Tensor:
+    """`[B, N]` int32, the bits of a column that hulls of `half_size [N, 3]` at `pos [B, N, 3]` fill."""
+    half = half_size[:, 2]
+    first = (pos[..., 2] - half).floor().int().clamp(0, 30)
+    last = ((pos[..., 2] + half).ceil().int() - 1).clamp(0, 30)
+    one = torch.ones_like(first)
+    # For last = 30 the left term wraps to the sign bit, and the difference is still the right mask.
+    return (one << (last + 1)) - (one << first)
+
+
 def is_material(found: Tensor, material: Material) -> Tensor:
     """Where `found` holds one material."""
     return found == int(material)
@@ -70,7 +80,8 @@ def first_hit(columns: Tensor, map_id: Tensor, start: Tensor, end: Tensor, reach
         plane = torch.where(ahead, first + count, first - count)  # [B, R, K]
         step = delta[..., axis : axis + 1]
         t = (plane - start[..., axis : axis + 1]) / torch.where(step == 0, 1.0, step)
-        crossed = (t < 1) & (step != 0)
+        # A segment that ends on a plane has entered the next cell only where it moves up the axis.
+        crossed = ((t < 1) | ((t == 1) & ahead & past_end)) & (step != 0)
 
         cell = [entered_cell(start[..., a : a + 1], delta[..., a : a + 1], t) for a in range(3)]
         cell[axis] = torch.where(ahead, plane, plane - 1)

@@ -8,7 +8,7 @@ from builders import arena, brawl, scene, told
 
 from echelon.actions import Act
 from echelon.config import EnvConfig, RewardConfig, RulesConfig
-from echelon.env import outcome, reward
+from echelon.env import outcome, reward, zone
 from echelon.env.env import EchelonEnv
 from echelon.env.outcome import Ending
 
@@ -119,7 +119,7 @@ def test_the_terminal_reward_is_paid_on_termination_only(verdict, paid):
 
 
 def test_the_reward_is_the_weighted_sum_of_the_terms():
-    config = dataclasses.replace(EnvConfig.small(), map_pool=8)
+    config = dataclasses.replace(EnvConfig.small(), map_pool=8, reward=RewardConfig(team_mix_alpha=1.0))
     env = EchelonEnv(config, 8, "cpu", seed=2)
     generator = torch.Generator().manual_seed(0)
     td = env.reset()
@@ -137,10 +137,10 @@ def test_the_reward_is_the_weighted_sum_of_the_terms():
 
 def test_approach_telescopes_along_a_battle():
     """The discounted sum of the shaping is gamma^T phi_T - phi_0, whatever way was walked (Ng et al. 1999)."""
-    only_approach = RewardConfig(approach=1.0, zone=0, damage=0, kill=0, death=0, terminal=0)
+    only_approach = RewardConfig(approach=1.0, zone=0, damage=0, kill=0, death=0, terminal=0, team_mix_alpha=1.0)
     env = EchelonEnv(dataclasses.replace(EnvConfig.small(), map_pool=4, reward=only_approach), 4, "cpu", seed=3)
     td, total, gamma = env.reset(), 0.0, only_approach.gamma
-    phi_0 = -reward.path_length(env.state, env.game)
+    phi_0 = -zone.path_length(env.state, env.game)
     generator, steps = torch.Generator().manual_seed(1), 40
     for t in range(steps):
         td = brawl(td, generator)
@@ -150,7 +150,7 @@ def test_approach_telescopes_along_a_battle():
         total = total + gamma**t * rewards(td)
         td = env.maybe_reset(env._step_mdp(td))
     assert env.state.mechs.alive.all()
-    phi_end = -reward.path_length(env.state, env.game)
+    phi_end = -zone.path_length(env.state, env.game)
     torch.testing.assert_close(total, gamma**steps * phi_end - phi_0, atol=1e-5, rtol=0)
     assert (phi_end > phi_0 + 0.05).any()
 

@@ -145,6 +145,20 @@ def duplicate_key(path: Path) -> None:
     (path / CLAIMS).write_text(text.replace('"version"', '"schema": "echelon-checkpoint", "version"', 1))
 
 
+def pipe(path: Path) -> None:
+    (path / POLICY).unlink()
+    os.mkfifo(path / POLICY)
+
+
+def a_folder(path: Path) -> None:
+    (path / CLAIMS).unlink()
+    (path / CLAIMS).mkdir()
+
+
+def many_keys(path: Path) -> None:
+    (path / CLAIMS).write_text(json.dumps({f"k{i}": i for i in range(60_000)}))
+
+
 BAD = {
     "flipped byte": (flip_a_byte, "policy.safetensors: sha256 mismatch: expected .*, got "),
     "truncated": (truncate, "policy.safetensors: truncated"),
@@ -160,6 +174,16 @@ BAD = {
     "a list": (lambda p: (p / CLAIMS).write_text("[]"), "checkpoint.json: expected an object, got list"),
     "nested": (lambda p: (p / CLAIMS).write_text("[" * 100_000), "checkpoint.json: not valid JSON"),
     "duplicate key": (duplicate_key, "checkpoint.json: key 'schema' stands there twice"),
+    "a pipe": (pipe, "policy.safetensors: expected a regular file"),
+    "a folder": (a_folder, "checkpoint.json: expected a regular file"),
+    "many keys": (many_keys, "checkpoint.json: schema is missing"),
+    "infinite": (lambda p: (p / CLAIMS).write_text('{"a": 1e999}'), "expected finite numbers, got 1e999"),
+    "long number": (lambda p: (p / CLAIMS).write_text("9" * 5000), "checkpoint.json: not valid JSON"),
+    "memory": (lambda p: edit(p, memory={"h": [1]}), "memory must be "),
+    "huge model": (
+        lambda p: edit(p, model={**json.loads((p / CLAIMS).read_text())["model"], "hidden": 10**9}),
+        r"ModelConfig.hidden must be 1..8192, got 1000000000",
+    ),
     "version 99": (lambda p: edit(p, version=99), "version must be 1, got 99"),
     "schema": (lambda p: edit(p, schema="other"), "schema must be 'echelon-checkpoint', got 'other'"),
     "wrong type": (lambda p: edit(p, comm_dim="8"), "comm_dim must be a int, got str"),

@@ -7,10 +7,12 @@ import pytest
 import torch
 from conftest import TINY, short_battles
 
+from echelon.agents.heuristic import scripted
 from echelon.config import ConfigError, PPOConfig, TrainConfig
 from echelon.learn import checkpoint
+from echelon.learn.machine import resolve_device
 from echelon.learn.metrics import COLUMNS, read_metrics
-from echelon.learn.trainer import Trainer, make_heuristic, resolve_device
+from echelon.learn.trainer import Trainer
 
 
 def tiny_run(**changes: object) -> TrainConfig:
@@ -28,6 +30,7 @@ def tiny_run(**changes: object) -> TrainConfig:
 
 
 def run_to_the_end(trainer: Trainer) -> Trainer:
+    """Iterate until the run has learnt from as many steps as it was told to."""
     while not trainer.finished:
         trainer.iterate()
     trainer.metrics.close()
@@ -65,7 +68,7 @@ def test_resuming_another_battle_is_refused_naming_the_field(tmp_path):
     run_to_the_end(Trainer(tiny_run(), tmp_path))
     start = checkpoint.open_checkpoint(checkpoint.newest(tmp_path / "checkpoints"))
     other = dataclasses.replace(tiny_run().env, radar_range_vox=9.0)
-    with pytest.raises(ConfigError, match=r"env.radar_range_vox must be 14.0 as in the checkpoint, got 9.0"):
+    with pytest.raises(ConfigError, match=r"env.radar_range_vox is 9.0 here and 14.0 there, in the checkpoint"):
         Trainer(tiny_run(env=other), tmp_path / "other", start)
 
 
@@ -76,10 +79,30 @@ def test_self_play_learns_from_both_teams(tmp_path: Path):
 
 
 def test_names_of_devices_and_opponents_are_checked():
-    with pytest.raises(ConfigError, match="device must be auto, cpu or cuda"):
+    with pytest.raises(ConfigError, match="device must be auto, cpu, cuda or cuda:N, got 'abacus'"):
         resolve_device("abacus")
-    with pytest.raises(ConfigError, match="opponent must be one of heuristic:normal, self, got 'heuristic:godlike'"):
-        make_heuristic("heuristic:godlike", short_battles(), torch.device("cpu"))
+    with pytest.raises(ConfigError, match="CUDA GPUs, got 'cuda:99'"):
+        resolve_device("cuda:99")
+    with pytest.raises(ConfigError, match="scripted commander must be heuristic:normal, got 'heuristic:godlike'"):
+        scripted("heuristic:godlike", short_battles(), torch.device("cpu"))
+    with pytest.raises(ConfigError, match="minibatches must be <= 20"):
+        tiny_run(ppo=PPOConfig(minibatches=21))
+
+
+def test_optimiser_tensors_are_checked(tmp_path):
+    run_to_the_end(Trainer(tiny_run(), tmp_path))
+    start = checkpoint.open_checkpoint(checkpoint.newest(tmp_path / "checkpoints"))
+    tensors = start.tensors(checkpoint.LEARNER)
+    tensors["optimizer.critic.module.bias.exp_avg"][0] = float("nan")
+    trainer = Trainer(tiny_run(), tmp_path / "other")
+    with pytest.raises(checkpoint.CheckpointError, match=r"exp_avg: expected finite values"):
+        checkpoint.restore_optimizer(trainer.policy, trainer.ppo.optimizer, tensors)
+
+
+def test_the_same_seed_trains_the_same_policy(tmp_path):
+    one, two = (run_to_the_end(Trainer(tiny_run(), tmp_path / name)) for name in ("one", "two"))
+    for a, b in zip(one.policy.parameters(), two.policy.parameters(), strict=True):
+        assert torch.equal(a, b)
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """The two programs, as a user runs them."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -14,9 +15,10 @@ TINY = [
 ]
 
 
-def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run(program: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(ROOT / "pipelines" / program), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=ROOT)
+    variables = {**os.environ, **environment}
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=ROOT, env=variables)
 
 
 def test_train_then_play_then_resume(tmp_path):
@@ -51,17 +53,45 @@ def test_train_then_play_then_resume(tmp_path):
 
 BAD = {
     "preset": (["--preset", "huge"], "error: --preset must be one of quick, standard, large, got 'huge'"),
+    "no preset": (["--preset"], "error: --preset must be one of quick, standard, large, got ''"),
+    "value": (
+        ["--num-envs", "3"],
+        "error: Error parsing TrainConfig: TrainConfig.num_envs must be even",
+    ),
+    "type": (["--num-envs", "many"], "error: Error parsing --num-envs: invalid literal for int()"),
+    "flag": (["--nun-envs", "4"], "error: Unrecognized options: --nun-envs"),
     "run folder": (["--run-dir", "/proc/nowhere"], "error: --run-dir must be a writable folder, got '/proc/nowhere'"),
-    "opponent": (["--opponent", "nobody", "--run-dir", "{tmp}"], "error: opponent must be one of heuristic:normal"),
-    "device": (["--device", "abacus", "--run-dir", "{tmp}"], "error: device must be auto, cpu or cuda"),
-    "resume": (["--resume", "latest", "--run-dir", "{tmp}"], "error: {tmp}/checkpoints: expected a checkpoint"),
+    "taken": (["--run-dir", "{tmp}"], "error: --run-dir must be a folder without a run, or go on with --resume latest"),
+    "opponent": (["--opponent", "nobody"], "error: a scripted commander must be heuristic:normal, got 'nobody'"),
+    "device": (["--device", "abacus"], "error: device must be auto, cpu, cuda or cuda:N, got 'abacus'"),
+    "resume": (
+        ["--resume", "latest", "--run-dir", "{tmp}/none"],
+        "error: {tmp}/none/checkpoints: expected a",
+    ),
 }
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_bad_input_gives_one_line(tmp_path, case):
+def test_bad_input_gives_one_line_and_leaves_nothing(tmp_path, case):
+    (tmp_path / "checkpoints" / "iteration_000001").mkdir(parents=True)
     arguments, message = BAD[case]
-    refused = run("train.py", "--preset", "quick", *(a.format(tmp=tmp_path) for a in arguments))
+    before = sorted(tmp_path.rglob("*"))
+    refused = run("train.py", "--preset", "quick", "--no-compiled", *(a.format(tmp=tmp_path) for a in arguments))
     assert refused.returncode == 1
-    assert refused.stderr.strip().splitlines()[-1].startswith(message.format(tmp=tmp_path))
-    assert "Traceback" not in refused.stderr
+    assert refused.stderr.startswith(message.format(tmp=tmp_path))
+    assert refused.stderr.count("\n") == 1
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_without_a_compiler_it_trains_eagerly_and_says_so(tmp_path):
+    tiny = [word for word in TINY if word != "--no-compiled"]
+    folder = tmp_path / "run"
+    done = run("train.py", *tiny, "--total-agent-steps", "1", "--run-dir", str(folder), PATH="/nowhere", CXX="")
+    assert done.returncode == 0, done.stderr
+    assert "without torch.compile" in done.stdout
+
+
+def test_help_reads_well():
+    assert "--preset NAME, one of quick, standard, large" in run("train.py", "--help").stdout
+    said = run("arena.py", "play", "--help").stdout
+    assert "a checkpoint folder or heuristic[:tier]" in said

@@ -167,3 +167,14 @@ def test_a_mech_stands_on_the_voxel_under_its_middle():
     assert ground() == Material.LAVA
     s.place(0, 10.5, 20.5, bottom=1.2)
     assert ground() == Material.AIR
+
+
+@pytest.mark.parametrize(("first", "second", "third"), [(2.75, 4.0, 5.25), (6.25, 5.0, 3.75)])
+def test_a_flight_in_steps_that_end_on_a_plane_meets_a_thin_wall(first, second, third):
+    """A wall one voxel thick at x = 4, met from either side by two steps of 1.25 that part on its face."""
+    s = duel(20, "heavy", "heavy", (4, 5, 0, 40, 0, 5, Material.SOLID))
+    hits = []
+    for start, end in ((first, second), (second, third)):
+        a, b = (torch.tensor([[[x, 20.5, 1.5]]]) for x in (start, end))
+        hits.append(first_hit(s.game.maps.solid, s.state.map_id, a, b, 1.25, past_end=True).isfinite().item())
+    assert any(hits)
