@@ -28,7 +28,7 @@ class PPO:
             policy.actor,
             policy.critic,
             clip_epsilon=config.clip,
-            entropy_coeff=config.entropy_coef,
+            entropy_coeff=1.0,
             critic_coeff=config.value_coef,
             loss_critic_type="l2",
             normalize_advantage=False,
@@ -69,7 +69,10 @@ class PPO:
         return {**{name: value.detach() for name, value in losses.items()}, "gradient_norm": norm.detach()}
 
     def masked_losses(self, minibatch: TensorDictBase) -> dict[str, Tensor]:
-        """Scalar losses and diagnostics of a minibatch `[S, T]`."""
+        """Scalar losses and diagnostics of a minibatch `[S, T]`.
+
+        `kl` and `clip_fraction` are TorchRL's own: they count the dead too.
+        """
         each = self.loss(minibatch)
         alive = minibatch.get("alive")
         count = alive.sum().clamp_min(1)
@@ -77,11 +80,12 @@ class PPO:
         def over_living(per_decision: Tensor) -> Tensor:
             return torch.where(alive, per_decision.view_as(alive), 0.0).sum() / count
 
+        entropy = -over_living(each["loss_entropy"])
         return {
             "loss_objective": over_living(each["loss_objective"]),
-            "loss_entropy": over_living(each["loss_entropy"]),
+            "loss_entropy": -self.config.entropy_coef * entropy,
             "loss_critic": each["loss_critic"].mean(),
-            "entropy": each["entropy"],
+            "entropy": entropy,
             "kl": each["kl_approx"],
             "clip_fraction": each["clip_fraction"],
         }
