@@ -304,7 +304,7 @@ class TrainConfig:
             env=EnvConfig.small(),
             model=ModelConfig(hidden=64, contact_width=32, body_width=64),
             num_envs=128,
-            total_agent_steps=2_500_000,
+            total_agent_steps=3_200_000,
             eval_battles=128,
         )
 
