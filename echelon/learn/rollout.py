@@ -52,7 +52,8 @@ class Rollout:
             decided = self.seats.decide(now)
             played, self.now = self.env.step_and_maybe_reset(now)
             after = played.get("next")
-            next_value = learner.value(self._after(after))
+            # The learner's view of the true next state, before any restart.
+            next_value = learner.value(self.seats.view(after, LEARNER))
             self._write(t, now, decided, after, next_value)
             ended.count(after, self.seats, self._returns(after))
         assert self.batch is not None
@@ -61,15 +62,10 @@ class Rollout:
     def _returns(self, after: TensorDictBase) -> Tensor:
         """`[R / A]` what a mech earned on average in the battles that end now, 0 where the battle goes on."""
         reward = {g: after.get((g, "reward")).mean((1, 2)) for g in GROUPS}
-        done = after.get("done")[:, 0]
-        done = self.seats.rows({"blue": done, "red": done})
+        done = self.seats.each_team(after.get("done")[:, 0])
         earned = self.earned + self.seats.rows(reward)
         self.earned = torch.where(done, 0.0, earned)
         return torch.where(done, earned, 0.0)
-
-    def _after(self, after: TensorDictBase) -> TensorDictBase:
-        """`[R / A, A]` the learner's view of the true next state, before any restart."""
-        return self.seats.view(after, LEARNER)
 
     def _write(
         self, t: int, now: TensorDictBase, decided: TensorDictBase, after: TensorDictBase, next_value: Tensor
@@ -78,8 +74,7 @@ class Rollout:
 
         def each(per_battle: Tensor) -> Tensor:
             """`[B, 1]` for every mech row: `[R, 1]`."""
-            both = self.seats.rows({"blue": per_battle, "red": per_battle})
-            return both.repeat_interleave(mechs, 0)
+            return self.seats.each_team(per_battle).repeat_interleave(mechs, 0)
 
         rewards = self.seats.rows({g: after.get((g, "reward")) for g in GROUPS})
         step = TensorDict(
@@ -149,8 +144,8 @@ class Ended:
         done = after.get("done")[:, 0].float()
         won, lost = seats.won_and_lost(outcome.get("winner")[:, 0])
         stats, decisions = outcome.get("stats"), outcome.get("decisions")[:, 0].float()
-        self.sums["battles"] += seats.rows({"blue": done, "red": done}).sum()
+        self.sums["battles"] += seats.each_team(done).sum()
         self.sums["won"] += won.sum()
         self.sums["lost"] += lost.sum()
-        self.sums["decisions"] += seats.rows({"blue": decisions, "red": decisions}).sum()
+        self.sums["decisions"] += seats.each_team(decisions).sum()
         self.sums["stats"] += seats.rows({"blue": stats[:, 0], "red": stats[:, 1]}).sum(0)

@@ -75,6 +75,10 @@ class Seats:
         """`[R, ...]` the learner's part of `[B, ...]` values of both groups."""
         return torch.cat([per_group[group][battles] for group, battles in self.places[LEARNER]], 0)
 
+    def each_team(self, per_battle: Tensor) -> Tensor:
+        """`[R, ...]` a value of each battle `[B, ...]`, one entry for every team the learner commands in it."""
+        return self.rows(dict.fromkeys(GROUPS, per_battle))
+
     def won_and_lost(self, winner: Tensor) -> tuple[Tensor, Tensor]:
         """`[R]` bool each, from `winner [B]`: the battles the learner won and lost, one entry a team it commands."""
         blue, red = winner == int(Winner.BLUE), winner == int(Winner.RED)
