@@ -8,8 +8,10 @@ from enum import IntEnum
 import torch
 from torch import Tensor
 
-from echelon.catalog import Roster, Trigger
+from echelon.catalog import ECCM_TRIGGER, Trigger
+from echelon.config import EnvConfig, FeaturesConfig
 from echelon.geometry import length
+from echelon.roster import Roster
 
 
 class Act(IntEnum):
@@ -70,6 +72,10 @@ class Orders:
     """[B, N] bool."""
     fire: Tensor
     """[B, W, N] bool: trigger of weapon w held, false where the mech carries none."""
+    ecm: Tensor
+    """[B, N] bool: jam, where the hull can."""
+    eccm: Tensor
+    """[B, N] bool: clear one's own team's sensors, where the hull can."""
     focus: Tensor
     """[B, N] int64: index of the focus target, `NO_MECH` for none."""
     sort_mode: Tensor
@@ -82,14 +88,17 @@ class Orders:
     """[B, N] int32: action numbers that were not finite."""
 
 
-def decode(action: Tensor, focus_slots: Tensor, roster: Roster) -> Orders:
+def decode(action: Tensor, focus_slots: Tensor, roster: Roster, features: FeaturesConfig) -> Orders:
     """Read an action `[B, N, CONTROLS + comm_dim]`. Not finite counts as 0, out of range is clipped.
+
+    Systems that are switched off hear nothing: their columns count as 0.
 
     Args:
         action: squashed numbers, nominally in [-1, 1]; never written to.
         focus_slots: `[B, N, PREFERENCES]` mech index behind each of the first contact slots of the last
             observation, `NO_MECH` where the slot held no living hostile.
         roster: who carries what.
+        features: which systems are switched on.
     """
     finite = action.isfinite()
     act = torch.where(finite, action, 0.0).clamp(-1.0, 1.0)
@@ -103,10 +112,16 @@ def decode(action: Tensor, focus_slots: Tensor, roster: Roster) -> Orders:
     which = roster.trigger.clamp_min(0).expand(act.shape[0], -1, -1)  # [B, W, N]
     fire = held.transpose(1, 2).gather(1, which) & (roster.trigger >= 0)
 
-    wish = act[..., Act.PREFER_0 : Act.PREFER_4 + 1]
+    secondary = act[..., Act.SECONDARY]
+    emits = roster.has_ewar & (secondary > 0) & features.ewar
+    eccm = emits & (secondary > ECCM_TRIGGER)
+
+    wish = act[..., Act.PREFER_0 : Act.PREFER_4 + 1] * features.target_preference
     wish = torch.where(focus_slots == NO_MECH, -torch.inf, wish)
     best, slot = wish.max(-1, keepdim=True)
     focus = torch.where(best > 0, focus_slots.gather(-1, slot), NO_MECH).squeeze(-1)
+
+    look = act[..., Act.SORT_CLOSEST : Act.HOSTILE_ONLY + 1] * features.observation_control
 
     return Orders(
         throttle=throttle,
@@ -114,18 +129,20 @@ def decode(action: Tensor, focus_slots: Tensor, roster: Roster) -> Orders:
         turn=act[..., Act.YAW_RATE],
         vent=act[..., Act.VENT] > 0,
         fire=fire,
+        ecm=emits & ~eccm,
+        eccm=eccm,
         focus=focus,
-        sort_mode=act[..., Act.SORT_CLOSEST : Act.SORT_MOST_DAMAGED + 1].argmax(-1),
-        hostile_only=act[..., Act.HOSTILE_ONLY] > 0,
-        message=act[..., CONTROLS:],
+        sort_mode=look[..., :SORT_MODES].argmax(-1),
+        hostile_only=look[..., SORT_MODES] > 0,
+        message=act[..., CONTROLS:] * features.comms,
         bad=(~finite).sum(-1, dtype=torch.int32),
     )
 
 
-def idle(batch: int, roster: Roster, comm_dim: int) -> Orders:
+def idle(batch: int, roster: Roster, config: EnvConfig) -> Orders:
     """The orders of mechs that were told nothing: what the first observation of a battle is built with."""
     shape = (batch, roster.num_mechs)
     device = roster.hull.device
-    nothing = torch.zeros((*shape, CONTROLS + comm_dim), device=device)
+    nothing = torch.zeros((*shape, CONTROLS + config.comm_dim), device=device)
     no_focus = torch.full((*shape, PREFERENCES), NO_MECH, dtype=torch.int64, device=device)
-    return decode(nothing, no_focus, roster)
+    return decode(nothing, no_focus, roster, config.features)

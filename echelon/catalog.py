@@ -1,16 +1,10 @@
-"""Hulls, weapons and materials: the tables of the rule book, and the roster that lays them out per mech."""
+"""Hulls, weapons, suites and materials: the tables of the rule book."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
-
-import torch
-from torch import Tensor
-
-from echelon.config import PACK, EnvConfig
 
 
 class Hull(IntEnum):
@@ -55,17 +49,34 @@ class Trigger(IntEnum):
 
 
 class Timer(IntEnum):
-    """Cooldown timers of a mech."""
+    """Cooldown timers of a mech; weapons may share one."""
 
     LASER = 0
-    KINETIC = 1
+    MISSILE = 1
+    KINETIC = 2
+    PAINTER = 3
+    AMS = 4
 
 
 class Weapon(IntEnum):
     """Weapons a hull can mount."""
 
     LASER = 0
-    AUTOCANNON = 1
+    FLAMER = 1
+    MISSILE = 2
+    GAUSS = 3
+    AUTOCANNON = 4
+    PAINTER = 5
+    SMOKE = 6
+
+
+class Guidance(IntEnum):
+    """How fire finds its way."""
+
+    BEAM = 0
+    HOMING = 1
+    BALLISTIC = 2
+    LINEAR = 3
 
 
 @dataclass(frozen=True)
@@ -80,6 +91,7 @@ class WeaponSpec:
     self_heat: float
     cooldown_s: float
     arc_deg: float
+    guidance: Guidance = Guidance.BEAM
     target_heat: float = 0.0
     """Heat a hit adds to its target."""
     speed_vox_per_s: float = 0.0
@@ -87,6 +99,9 @@ class WeaponSpec:
     slots: int = 0
     """Shots one mech can have in flight: lifetime over cooldown."""
     suppress_s: float = 0.0
+    splash_vox: float = 0.0
+    splash_scale: float = 0.0
+    """Share of the damage felt within the splash."""
 
     @property
     def arc_cos(self) -> float:
@@ -111,6 +126,47 @@ WEAPONS = {
         arc_deg=120.0,
         target_heat=6.0,
     ),
+    Weapon.FLAMER: WeaponSpec(
+        mounts={Hull.LIGHT: Trigger.PRIMARY},
+        timer=Timer.KINETIC,
+        range_vox=4.5,
+        damage=4.0,
+        stability=0.0,
+        self_heat=10.0,
+        cooldown_s=0.15,
+        arc_deg=90.0,
+        target_heat=5.0,
+    ),
+    Weapon.MISSILE: WeaponSpec(
+        mounts={Hull.HEAVY: Trigger.SECONDARY},
+        timer=Timer.MISSILE,
+        range_vox=50.0,
+        damage=40.0,
+        stability=15.0,
+        self_heat=45.0,
+        cooldown_s=3.0,
+        arc_deg=180.0,
+        guidance=Guidance.HOMING,
+        speed_vox_per_s=12.0,
+        slots=2,
+        splash_vox=2.5,
+        splash_scale=0.5,
+    ),
+    Weapon.GAUSS: WeaponSpec(
+        mounts={Hull.HEAVY: Trigger.TERTIARY},
+        timer=Timer.KINETIC,
+        range_vox=20.0,
+        damage=50.0,
+        stability=60.0,
+        self_heat=15.0,
+        cooldown_s=4.0,
+        arc_deg=60.0,
+        guidance=Guidance.BALLISTIC,
+        speed_vox_per_s=40.0,
+        slots=1,
+        splash_vox=1.5,
+        splash_scale=0.5,
+    ),
     Weapon.AUTOCANNON: WeaponSpec(
         mounts={Hull.MEDIUM: Trigger.TERTIARY},
         timer=Timer.KINETIC,
@@ -120,11 +176,38 @@ WEAPONS = {
         self_heat=6.0,
         cooldown_s=0.2,
         arc_deg=90.0,
+        guidance=Guidance.LINEAR,
         speed_vox_per_s=25.0,
         slots=3,
         suppress_s=1.2,
     ),
+    Weapon.PAINTER: WeaponSpec(
+        mounts={Hull.SCOUT: Trigger.PRIMARY, Hull.LIGHT: Trigger.TERTIARY, Hull.MEDIUM: Trigger.TERTIARY},
+        timer=Timer.PAINTER,
+        range_vox=10.0,
+        damage=0.0,
+        stability=0.0,
+        self_heat=5.0,
+        cooldown_s=1.0,
+        arc_deg=60.0,
+    ),
+    Weapon.SMOKE: WeaponSpec(
+        mounts={hull: Trigger.SPECIAL for hull in Hull},
+        timer=Timer.MISSILE,
+        range_vox=20.0,
+        damage=0.0,
+        stability=0.0,
+        self_heat=10.0,
+        cooldown_s=5.0,
+        arc_deg=180.0,
+        guidance=Guidance.LINEAR,
+        speed_vox_per_s=15.0,
+        slots=1,
+    ),
 }
+BEAMS = tuple(w for w in Weapon if WEAPONS[w].guidance == Guidance.BEAM)
+SHELLS = tuple(w for w in Weapon if WEAPONS[w].guidance != Guidance.BEAM)
+"""Weapons whose fire flies."""
 
 KINETIC_AIM_FOCUS_RAD = 0.2
 """A kinetic weapon aims at the focus target within this bearing, else fires straight ahead."""
@@ -134,6 +217,88 @@ BEAM_SPREAD = 0.5
 """A beam strikes within this share of the target's half height."""
 KINETIC_MUZZLE = 0.8
 """Height of a kinetic muzzle above the hull centre, in half heights."""
+MISSILE_RACK_VOX = 0.5
+"""Height of the missile tubes above the hull's top."""
+MISSILE_LOFT = 0.5
+"""What is added upwards to the unit vector a missile is launched along."""
+HOMING_PER_S = 4.0
+"""How fast a missile's velocity turns to its target."""
+SIGHT_LOCK_VOX = 12.0
+"""A missile locks within this on a clear line alone."""
+LOCK_QUALITY = 0.7
+"""Sensor quality it takes to make use of paint."""
+PAINT_S = 5.0
+PAINT_BONUS = 0.1
+"""Additional damage to a target that a packmate painted."""
+CLOUD_S = 10.0
+CLOUD_VOX = 4.0
+"""Radius of a smoke cloud."""
+CLOUDS = 3
+"""Clouds of one mech at most: their lifetime over the launcher's cooldown."""
+AMS_HULL = Hull.HEAVY
+AMS_VOX = 5.5
+AMS_CHANCE = 0.6
+AMS_COOLDOWN_S = 1.0
+EWAR_HULL = Hull.SCOUT
+EWAR_VOX = 50.0
+ECM_HEAT_PER_S = 3.0
+ECCM_HEAT_PER_S = 2.0
+ECCM_TRIGGER = 0.5
+"""The secondary trigger means ECCM above this, ECM above 0."""
+WRECK_CHANCE = {Hull.SCOUT: 0.1, Hull.LIGHT: 0.3, Hull.MEDIUM: 0.6, Hull.HEAVY: 0.9}
+"""How often a wreck stays solid; else it burns as a debris field."""
+NOISE_FACTOR = {Hull.SCOUT: 1.0, Hull.LIGHT: 1.5, Hull.MEDIUM: 2.5, Hull.HEAVY: 4.0}
+"""Noise of a hull a vox/s."""
+
+
+class Suite(IntEnum):
+    """Combat suites: what a mech's cockpit shows."""
+
+    SCOUT_RECON = 0
+    LIGHT_SKIRMISH = 1
+    MEDIUM_ASSAULT = 2
+    HEAVY_FIRE_SUPPORT = 3
+    PACK_COMMAND = 4
+    SQUAD_COMMAND = 5
+
+
+@dataclass(frozen=True)
+class SuiteSpec:
+    """One combat suite."""
+
+    visual_slots: int
+    """Contacts it shows that the mech senses itself."""
+    sensor_factor: float
+    """Factor on the radar's range."""
+    fidelity: float
+    """Share of the sight range within which a contact shows its hp, heat and stability."""
+    squad_slots: int
+    squad_detail: int
+    """0 where comrades are, 1 also their hp and heat, 2 also stability and readiness."""
+    sees_engaged: bool
+    """Whether it shows whom comrades fight."""
+    issues_orders: bool
+    contact_reports: bool
+    intel_slots: int
+    """Contacts it shows that only packmates sense."""
+
+
+SUITES = {
+    Suite.SCOUT_RECON: SuiteSpec(20, 1.5, 0.8, 5, 0, False, False, False, 5),
+    Suite.LIGHT_SKIRMISH: SuiteSpec(10, 1.2, 0.6, 5, 1, False, False, True, 8),
+    Suite.MEDIUM_ASSAULT: SuiteSpec(8, 1.0, 0.7, 5, 1, False, False, True, 6),
+    Suite.HEAVY_FIRE_SUPPORT: SuiteSpec(5, 0.8, 1.0, 5, 0, False, False, True, 3),
+    Suite.PACK_COMMAND: SuiteSpec(8, 1.0, 0.6, 5, 2, True, True, True, 10),
+    Suite.SQUAD_COMMAND: SuiteSpec(6, 1.0, 0.5, 12, 2, True, True, True, 12),
+}
+NO_SUITE = SuiteSpec(24, 1.0, 1.0, 5, 2, False, False, False, 0)
+"""The cockpit of every mech where suites are switched off: nothing is held back, nothing is passed on."""
+HULL_SUITE = {
+    Hull.SCOUT: Suite.SCOUT_RECON,
+    Hull.LIGHT: Suite.LIGHT_SKIRMISH,
+    Hull.MEDIUM: Suite.MEDIUM_ASSAULT,
+    Hull.HEAVY: Suite.HEAVY_FIRE_SUPPORT,
+}
 
 
 class Material(IntEnum):
@@ -153,10 +318,12 @@ class Material(IntEnum):
 
 @dataclass(frozen=True)
 class MaterialSpec:
-    """One material: does it stop hulls and shots, does it stop lines of sight."""
+    """One material: does it stop hulls and shots, does it stop lines of sight, what does it take to destroy it."""
 
     solid: bool
     opaque: bool
+    hp: float = math.inf
+    """Points of damage by shots that turn it into air."""
 
 
 MATERIALS = {
@@ -164,154 +331,17 @@ MATERIALS = {
     Material.DIRT: MaterialSpec(solid=False, opaque=False),
     Material.LAVA: MaterialSpec(solid=False, opaque=False),
     Material.WATER: MaterialSpec(solid=False, opaque=False),
-    Material.SOLID: MaterialSpec(solid=True, opaque=True),
-    Material.DEBRIS_FIELD: MaterialSpec(solid=False, opaque=False),
-    Material.SOLID_DEBRIS: MaterialSpec(solid=True, opaque=True),
-    Material.GLASS: MaterialSpec(solid=True, opaque=False),
+    Material.SOLID: MaterialSpec(solid=True, opaque=True, hp=100.0),
+    Material.DEBRIS_FIELD: MaterialSpec(solid=False, opaque=False, hp=50.0),
+    Material.SOLID_DEBRIS: MaterialSpec(solid=True, opaque=True, hp=200.0),
+    Material.GLASS: MaterialSpec(solid=True, opaque=False, hp=10.0),
     Material.REINFORCED: MaterialSpec(solid=True, opaque=True),
-    Material.FOLIAGE: MaterialSpec(solid=False, opaque=True),
+    Material.FOLIAGE: MaterialSpec(solid=False, opaque=True, hp=1.0),
 }
 
 DEBRIS_HEAT = 0.5
 """A debris field's share of the heat of lava."""
 DEBRIS_DAMAGE = 0.25
 """A debris field's share of the damage of lava."""
-
-
-@dataclass(frozen=True)
-class Roster:
-    """What never changes about the N mechs of a battle, blue first, then red.
-
-    `[N]` float tensors on the device unless said. Class and team follow from the index, so no battle stores them.
-    """
-
-    hulls: tuple[Hull, ...]
-    num_blue: int
-    hull: Tensor
-    """[N] int64, a `Hull`."""
-    hull_one_hot: Tensor
-    """[N, 4]."""
-    is_red: Tensor
-    """[N] bool."""
-    hostile: Tensor
-    """[N, N] bool."""
-    pack_slot: Tensor
-    """[N, 5] int64: the mechs of one's own pack in order; a place nobody holds points at N."""
-    pairs: Tensor
-    """[2, P] int64: every pair of mechs once, lower index first."""
-    pair_of: Tensor
-    """[N, N] int64: where in `pairs` two mechs stand; 0 on the diagonal."""
-    half_size: Tensor
-    """[N, 3] vox."""
-    muzzle: Tensor
-    """[N, 3] vox from the hull centre to the kinetic muzzle."""
-    max_speed: Tensor
-    yaw_rate: Tensor
-    jet: Tensor
-    hp: Tensor
-    leg_hp: Tensor
-    heat_cap: Tensor
-    heat_sink_per_s: Tensor
-    tonnage: Tensor
-    trigger: Tensor
-    """[W, N] int64: the `Trigger` that fires weapon w on mech n, -1 where it carries none."""
-    shooter: Tensor
-    """[S] int64: owner of each shot slot."""
-    shot_of: Tensor
-    """[N, K] int64: the shot slots of mech n; S where it owns fewer than K."""
-
-    @property
-    def num_mechs(self) -> int:
-        """Mechs of both teams, N."""
-        return len(self.hulls)
-
-    @property
-    def num_shots(self) -> int:
-        """Shot slots of a battle, S."""
-        return self.shooter.shape[0]
-
-    @property
-    def teams(self) -> dict[str, slice]:
-        """Where each team sits on the mech axis."""
-        return {"blue": slice(0, self.num_blue), "red": slice(self.num_blue, self.num_mechs)}
-
-    def by_team(self, per_mech: Tensor) -> Tensor:
-        """Sum `[B, N, ...]` over each team: `[B, 2, ...]`, blue first."""
-        return torch.stack([per_mech[:, span].sum(1) for span in self.teams.values()], 1)
-
-    def team_mean(self, per_mech: Tensor) -> Tensor:
-        """Mean of `[B, N]` over each team: `[B, 2]`, blue first."""
-        return torch.stack([per_mech[:, span].mean(1) for span in self.teams.values()], 1)
-
-    def of_own_team(self, per_team: Tensor) -> Tensor:
-        """`[B, 2]` seen by every mech as its own team's: `[B, N]`."""
-        return per_team[:, self.is_red.long()]
-
-    def of_enemy_team(self, per_team: Tensor) -> Tensor:
-        """`[B, 2]` seen by every mech as the other team's: `[B, N]`."""
-        return per_team[:, (~self.is_red).long()]
-
-    def per_shooter(self, per_shot: Tensor) -> Tensor:
-        """Sum `[B, S, ...]` over each mech's own slots: `[B, N, ...]`, in a fixed order."""
-        nobody = per_shot.new_zeros((per_shot.shape[0], 1, *per_shot.shape[2:]))
-        return torch.cat((per_shot, nobody), 1)[:, self.shot_of].sum(2)
-
-
-def build_roster(config: EnvConfig, device: torch.device) -> Roster:
-    """Lay the catalog out for the mechs of `config`."""
-    names = (*config.blue, *config.red)
-    hulls = tuple(Hull[name.upper()] for name in names)
-    count, num_blue = len(hulls), len(config.blue)
-    specs = [HULLS[hull] for hull in hulls]
-
-    def column(values: list[Any]) -> Tensor:
-        return torch.tensor(values, dtype=torch.float32, device=device)
-
-    is_red = torch.arange(count, device=device) >= num_blue
-    index = torch.arange(count, device=device)
-    in_team = torch.where(is_red, index - num_blue, index)
-    pack = in_team // len(PACK)
-    same_pack = (is_red[:, None] == is_red) & (pack[:, None] == pack)
-    first = index - in_team % len(PACK)
-    pack_slot = first[:, None] + torch.arange(len(PACK), device=device)
-    held = (pack_slot < count) & same_pack[index[:, None], pack_slot.clamp_max(count - 1)]
-
-    triggers = [[int(WEAPONS[w].mounts.get(hull, -1)) for hull in hulls] for w in Weapon]
-    owners = [
-        n for n, hull in enumerate(hulls) for w in Weapon if hull in WEAPONS[w].mounts for _ in range(WEAPONS[w].slots)
-    ]
-    slots: list[list[int]] = [[s for s, owner in enumerate(owners) if owner == n] for n in range(count)]
-    widest = max(1, *(len(own) for own in slots))
-    shot_of = [own + [len(owners)] * (widest - len(own)) for own in slots]
-
-    half_size = column([[x / 2 for x in s.size] for s in specs])
-    up = torch.tensor((0.0, 0.0, 1.0), device=device)
-    pairs = torch.triu_indices(count, count, 1, device=device)
-    pair_of = torch.zeros((count, count), dtype=torch.int64, device=device)
-    pair_of[pairs[0], pairs[1]] = torch.arange(pairs.shape[1], device=device)
-    hull = torch.tensor([int(h) for h in hulls], device=device)
-
-    return Roster(
-        hulls=hulls,
-        num_blue=num_blue,
-        hull=hull,
-        hull_one_hot=torch.nn.functional.one_hot(hull, len(Hull)).float(),
-        is_red=is_red,
-        hostile=is_red[:, None] != is_red,
-        pack_slot=torch.where(held, pack_slot, count),
-        pairs=pairs,
-        pair_of=pair_of + pair_of.T,
-        half_size=half_size,
-        muzzle=KINETIC_MUZZLE * half_size * up,
-        max_speed=column([s.max_speed_vox_per_s for s in specs]),
-        yaw_rate=column([s.yaw_rate_rad_per_s for s in specs]),
-        jet=column([s.jet_vox_per_s2 for s in specs]),
-        hp=column([s.hp for s in specs]),
-        leg_hp=column([s.leg_hp for s in specs]),
-        heat_cap=column([s.heat_cap for s in specs]),
-        heat_sink_per_s=column([s.heat_sink_per_s for s in specs]),
-        tonnage=column([s.tonnage for s in specs]),
-        trigger=torch.tensor(triggers, device=device),
-        shooter=torch.tensor(owners, dtype=torch.int64, device=device),
-        shot_of=torch.tensor(shot_of, device=device),
-    )
+HAZARDS = (Material.LAVA, Material.WATER, Material.DEBRIS_FIELD)
+"""What heats, cools or hurts whoever stands in it; no wreck fills it."""

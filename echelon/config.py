@@ -88,6 +88,8 @@ class RulesConfig:
     rear_factor: float = 1.5
     leg_height: float = 0.3
     """Hits below this share of the hull height strike the legs."""
+    under_fire_s: float = 1.0
+    """How long a mech is told that it is under fire after a hit."""
     zone_score_to_win_s: float = 30.0
     zone_ceiling_vox: float = 4.0
     time_up_terminates: bool = False
@@ -116,6 +118,26 @@ class RulesConfig:
 
 
 @dataclass(frozen=True)
+class FeaturesConfig:
+    """Systems that can be switched off, for ablations. No shape changes with them."""
+
+    ewar: bool = True
+    """ECM and ECCM."""
+    comms: bool = True
+    """Messages to the pack."""
+    target_preference: bool = True
+    """Off: no mech has a focus target."""
+    observation_control: bool = True
+    """Off: contacts come closest first, friends included, whatever the action asks for."""
+    suites: bool = True
+    """Off: every cockpit shows all it senses, and nothing of what packmates sense."""
+    smoke: bool = True
+    """Off: smoke launchers do nothing."""
+    destruction: bool = True
+    """Off: shots leave the terrain as it is, and the dead leave no wreck."""
+
+
+@dataclass(frozen=True)
 class RewardConfig:
     """Weight of each reward term; `echelon.env.reward` defines the terms."""
 
@@ -124,6 +146,7 @@ class RewardConfig:
     zone: float = 0.05
     damage: float = 0.005
     kill: float = 1.0
+    assist: float = 0.5
     death: float = -0.3
     """Mild: at -1.0 teams learnt to win, then learnt to stay out of the fight."""
     terminal: float = 5.0
@@ -152,12 +175,15 @@ class EnvConfig:
     world: WorldConfig = field(default_factory=WorldConfig)
     rules: RulesConfig = field(default_factory=RulesConfig)
     reward: RewardConfig = field(default_factory=RewardConfig)
+    features: FeaturesConfig = field(default_factory=FeaturesConfig)
     blue: tuple[str, ...] = _packs(2)
     """Hull name of each blue mech, packs of five in order."""
     red: tuple[str, ...] = _packs(2)
     observation_mode: Literal["partial", "full"] = "partial"
     sight_range_vox: float = 60.0
     radar_range_vox: float = 14.0
+    command_suites: bool = False
+    """Give each pack's light a pack commander's cockpit, and the first pack's first medium a squad commander's."""
     comm_dim: int = 8
     map_pool: int = 64
     """Maps made at start; every battle draws one of them by its own seed."""
@@ -201,6 +227,11 @@ class EnvConfig:
     def num_mechs(self) -> int:
         """Mechs of both teams, N."""
         return len(self.blue) + len(self.red)
+
+    @property
+    def squad_slots(self) -> int:
+        """Comrades the widest cockpit shows, S."""
+        return 12 if self.command_suites else 5
 
     def signature(self) -> dict[str, Any]:
         """What a policy was trained in: the settings as plain JSON values, without the seed of the maps."""
@@ -329,7 +360,7 @@ def env_from_json(values: dict[str, Any]) -> EnvConfig:
     Raises:
         ConfigError: naming the field that is missing, unknown or of the wrong type.
     """
-    parts = {"world": WorldConfig, "rules": RulesConfig, "reward": RewardConfig}
+    parts = {"world": WorldConfig, "rules": RulesConfig, "reward": RewardConfig, "features": FeaturesConfig}
     nested = {name: from_json(kind, values.get(name), f"env.{name}") for name, kind in parts.items()}
     flat = {name: value for name, value in values.items() if name not in parts}
     return from_json(EnvConfig, {**flat, "map_seed": 0}, "env", nested)

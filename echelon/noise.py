@@ -24,6 +24,8 @@ class Stream(IntEnum):
     BATTLE = 5
     WORLD = 6
     STAGGER = 7
+    AMS = 8
+    WRECK = 9
 
 
 def mix(x: Tensor) -> Tensor:

@@ -7,8 +7,9 @@ from tensordict import TensorClass
 from torch import Tensor
 
 from echelon.actions import NO_MECH, PREFERENCES
-from echelon.catalog import Roster, Timer
+from echelon.catalog import CLOUDS, Timer, Weapon
 from echelon.config import EnvConfig
+from echelon.roster import Roster
 
 TELEMETRY_CELLS = 16
 """Rows and columns of the picture of a map from above."""
@@ -20,6 +21,7 @@ class Maps(TensorClass):
     material: Tensor  # [M, Z, Y, X] uint8, a Material
     solid: Tensor  # [M, Y, X] int32, bit z set where a voxel stops hulls and shots
     opaque: Tensor  # [M, Y, X] int32, bit z set where a voxel stops lines of sight
+    hazard: Tensor  # [M, Y, X] int32, bit z set where a voxel burns or cools: lava, debris, water
     spawn_pos: Tensor  # [M, N, 3] vox, hull centres, standing on the ground
     spawn_yaw: Tensor  # [M, N] rad
     zone_center: Tensor  # [M, 2] vox
@@ -42,6 +44,11 @@ class Mechs(TensorClass):
     fallen: Tensor  # [B, N] int32 substeps until it stands up, 0 = on its feet
     suppressed: Tensor  # [B, N] int32 substeps of suppression left
     cooldown: Tensor  # [B, N, len(Timer)] int32 substeps until a weapon is ready
+    paint: Tensor  # [B, N, P] int32 substeps that pack p's paint on the mech lasts
+    painter: Tensor  # [B, N, P] int64, who of pack p painted it last
+    under_fire: Tensor  # [B, N] int32 substeps until it feels safe again
+    hit_from: Tensor  # [B, N, 2] unit vector towards where its last hit came from, 0 before the first
+    wrecked: Tensor  # [B, N] bool, dead and its wreck lies on the map
 
     @property
     def alive(self) -> Tensor:
@@ -55,23 +62,53 @@ class Mechs(TensorClass):
 
 
 class Shots(TensorClass):
-    """Shots in flight. Slot s belongs to one mech and weapon for ever (`Roster.shooter`)."""
+    """Shots in flight. Slot s belongs to one mech and weapon for ever (`Roster.shots`)."""
 
     pos: Tensor  # [B, S, 3] vox
     vel: Tensor  # [B, S, 3] vox/s
     ttl: Tensor  # [B, S] int32 substeps of flight left, 0 = empty slot
+    target: Tensor  # [B, S] int64, whom a missile homes on, NO_MECH for other shots
+
+
+class Clouds(TensorClass):
+    """Smoke. Mech n owns clouds n * CLOUDS .. n * CLOUDS + CLOUDS - 1."""
+
+    pos: Tensor  # [B, C, 3] vox, centre
+    ttl: Tensor  # [B, C] int32 substeps left, 0 = no cloud
+
+
+class Terrain(TensorClass):
+    """Each battle's own ground, a map as the battle has changed it. The one part of a state written in place.
+
+    What a voxel is made of now follows from the map and these: `rubble` tells what a wreck filled, `solid` and
+    `opaque` whether it still stands.
+    """
+
+    solid: Tensor  # [B, Y, X] int32, bit z set where a voxel stops hulls and shots
+    opaque: Tensor  # [B, Y, X] int32, bit z set where a voxel stops lines of sight
+    rubble: Tensor  # [B, Y, X] int32, bit z set where a wreck filled a voxel
+    damage: Tensor  # [B, Z, Y, X] uint8 hp lost
 
 
 class Tally(TensorClass):
-    """What each mech did and suffered since its battle began."""
+    """What each mech did and suffered since its battle began. W weapons."""
 
     damage: Tensor  # [B, N] hp taken from enemies
     kills: Tensor  # [B, N] enemies killed
     team_kills: Tensor  # [B, N] own mechs killed
-    shots: Tensor  # [B, N] triggers that fired
-    hits: Tensor  # [B, N] hits on enemies
+    assists: Tensor  # [B, N] kills by packmates of targets it painted
+    shots: Tensor  # [B, N, W] times each weapon fired
+    hits: Tensor  # [B, N, W] direct hits on enemies
+    intercepts: Tensor  # [B, N] missiles its AMS destroyed
+    falls: Tensor  # [B, N] times it was knocked down
+    legs_lost: Tensor  # [B, N] 1 once its legs were shot off
+    shutdowns: Tensor  # [B, N] times it overheated
     zone_s: Tensor  # [B, N] seconds inside the zone
     bad_actions: Tensor  # [B, N] action numbers that were not finite
+
+
+PER_WEAPON = ("shots", "hits")
+"""Fields of `Tally` with a column for each weapon."""
 
 
 class State(TensorClass):
@@ -79,6 +116,8 @@ class State(TensorClass):
 
     mechs: Mechs
     shots: Shots
+    clouds: Clouds
+    terrain: Terrain
     tally: Tally
     seed: Tensor  # [B] int64, this episode's own
     tick: Tensor  # [B] int64, substeps since the battle began
@@ -89,14 +128,30 @@ class State(TensorClass):
     focus_slots: Tensor  # [B, N, PREFERENCES] int64, hostile behind each first contact slot or NO_MECH
 
 
-def open_battle(seed: Tensor, map_id: Tensor, maps: Maps, roster: Roster, config: EnvConfig) -> State:
+def untouched(map_id: Tensor, maps: Maps) -> Terrain:
+    """The ground of battles that begin on the maps `map_id [B]`."""
+    solid = maps.solid[map_id]
+    return Terrain(
+        solid=solid,
+        opaque=maps.opaque[map_id],
+        rubble=torch.zeros_like(solid),
+        damage=torch.zeros((solid.shape[0], *maps.material.shape[1:]), dtype=torch.uint8, device=solid.device),
+        batch_size=solid.shape[:1],
+    )
+
+
+def open_battle(
+    seed: Tensor, map_id: Tensor, maps: Maps, roster: Roster, config: EnvConfig, terrain: Terrain | None = None
+) -> State:
     """Battles at their first moment: everybody whole at its spawn.
 
     Args:
         seed: `[B]` int64 episode seeds.
         map_id: `[B]` int64, the map of each battle.
+        terrain: their ground; by default made anew from the maps.
     """
     batch, mechs, device = seed.shape[0], roster.num_mechs, seed.device
+    shots, clouds = roster.shots.count, roster.num_mechs * CLOUDS
 
     def zeros(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
         return torch.zeros((batch, *shape), dtype=dtype, device=device)
@@ -116,15 +171,29 @@ def open_battle(seed: Tensor, map_id: Tensor, maps: Maps, roster: Roster, config
             fallen=zeros(mechs, dtype=torch.int32),
             suppressed=zeros(mechs, dtype=torch.int32),
             cooldown=zeros(mechs, len(Timer), dtype=torch.int32),
+            paint=zeros(mechs, roster.num_packs, dtype=torch.int32),
+            painter=zeros(mechs, roster.num_packs, dtype=torch.int64),
+            under_fire=zeros(mechs, dtype=torch.int32),
+            hit_from=zeros(mechs, 2),
+            wrecked=zeros(mechs, dtype=torch.bool),
             batch_size=[batch],
         ),
         shots=Shots(
-            pos=zeros(roster.num_shots, 3),
-            vel=zeros(roster.num_shots, 3),
-            ttl=zeros(roster.num_shots, dtype=torch.int32),
+            pos=zeros(shots, 3),
+            vel=zeros(shots, 3),
+            ttl=zeros(shots, dtype=torch.int32),
+            target=torch.full((batch, shots), NO_MECH, device=device),
             batch_size=[batch],
         ),
-        tally=Tally(**{name: zeros(mechs) for name in Tally.__dataclass_fields__}, batch_size=[batch]),
+        clouds=Clouds(pos=zeros(clouds, 3), ttl=zeros(clouds, dtype=torch.int32), batch_size=[batch]),
+        terrain=untouched(map_id, maps) if terrain is None else terrain,
+        tally=Tally(
+            **{
+                name: zeros(mechs, len(Weapon)) if name in PER_WEAPON else zeros(mechs)
+                for name in Tally.__dataclass_fields__
+            },
+            batch_size=[batch],
+        ),
         seed=seed,
         tick=torch.zeros_like(seed),
         map_id=map_id,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -13,13 +14,15 @@ from torchrl.data import Composite
 
 from echelon import actions
 from echelon.actions import NO_MECH, Act, Orders
-from echelon.catalog import MATERIALS, Material, build_roster
+from echelon.catalog import CLOUDS, HAZARDS, MATERIALS, WEAPONS, Material, Weapon
 from echelon.config import EnvConfig
 from echelon.env import layout
 from echelon.env.env import EchelonEnv
+from echelon.roster import build_roster
 from echelon.sim import step
 from echelon.sim.game import Game, build_game
-from echelon.state import Maps, State, open_battle
+from echelon.sim.terrain import material_at
+from echelon.state import PER_WEAPON, Maps, State, open_battle
 
 CPU = torch.device("cpu")
 HALF = 0.5
@@ -28,7 +31,11 @@ HALF = 0.5
 
 def columns_of(material: Tensor, fact: str) -> Tensor:
     """`[M, Y, X]` int32 bit columns of the voxels `[M, Z, Y, X]` whose material has `fact`."""
-    table = torch.tensor([getattr(MATERIALS[m], fact) for m in Material])
+    return bits_of(material, torch.tensor([getattr(MATERIALS[m], fact) for m in Material]))
+
+
+def bits_of(material: Tensor, table: Tensor) -> Tensor:
+    """`[M, Y, X]` int32 bit columns of the voxels `[M, Z, Y, X]` whose material is one that `table` tells."""
     bits = torch.arange(material.shape[1], dtype=torch.int32)[:, None, None]
     return (table[material.long()].to(torch.int32) << bits).sum(1, dtype=torch.int32)
 
@@ -56,6 +63,7 @@ def flat_maps(config: EnvConfig, *boxes: tuple[int, int, int, int, int, int, Mat
         material=material,
         solid=columns_of(material, "solid"),
         opaque=columns_of(material, "opaque"),
+        hazard=bits_of(material, torch.tensor([m in HAZARDS for m in Material])),
         spawn_pos=spawn,
         spawn_yaw=torch.where(roster.is_red, -math.pi / 2, math.pi / 2)[None],
         zone_center=center[None],
@@ -93,25 +101,108 @@ class Scene:
         action = torch.zeros(batch, count, layout.action_width(self.game.config.comm_dim))
         for mech, column, value in told:
             action[:, mech, column] = value
-        orders = actions.decode(action, self.state.focus_slots, self.game.roster)
+        orders = actions.decode(action, self.state.focus_slots, self.game.roster, self.game.config.features)
         wanted = torch.full((batch, count), NO_MECH)
         for mech, target in (focus or {}).items():
             wanted[:, mech] = target
         return dataclasses.replace(orders, focus=wanted)
 
-    def draws(self, beam_height: float = HALF) -> step.Draws:
-        """Draws without chance: beams at one height, lower indices walk first."""
+    def draws(
+        self,
+        beam_height: float | Sequence[float] = HALF,
+        ams: float | Sequence[float] = 1.0,
+        wreck: float | Sequence[float] = 1.0,
+        priority: Sequence[float] | None = None,
+    ) -> step.Draws:
+        """Draws without chance, one for all mechs or one each: beams at one height, AMS misses, wrecks burn, lower
+        indices walk first."""
         batch, count = self.state.mechs.yaw.shape
-        return step.Draws(
-            beam_height=torch.full((batch, count), beam_height),
-            priority=torch.arange(count, 0, -1.0).expand(batch, count),
-        )
 
-    def run(self, orders: Orders, substeps: int = 1, beam_height: float = HALF) -> Scene:
-        """Play some substeps."""
+        def each(values: float | Sequence[float]) -> Tensor:
+            return torch.as_tensor(values, dtype=torch.float32).expand(batch, count)
+
+        first = [(count - n) / count for n in range(count)] if priority is None else priority
+        return step.Draws(beam_height=each(beam_height), priority=each(first), ams=each(ams), wreck=each(wreck))
+
+    def run(self, orders: Orders, substeps: int = 1, **draws: float | Sequence[float]) -> Scene:
+        """Play some substeps; `draws` as in the method of that name."""
         for _ in range(substeps):
-            self.state = step.substep(self.state, orders, self.draws(beam_height), self.game)
+            self.state = step.substep(self.state, orders, self.draws(**draws), self.game)
         return self
+
+    def wait(self, substeps: int = 1, **draws: float | Sequence[float]) -> Scene:
+        """Play some substeps in which nobody is told anything."""
+        return self.run(self.orders(), substeps, **draws)
+
+    def paint(self, target: int, painter: int, substeps: int = 100) -> Scene:
+        """Let `painter` have painted `target`, for so many substeps from now."""
+        pack = self.game.roster.pack[painter]
+        self.state.mechs.paint[:, target, pack] = substeps
+        self.state.mechs.painter[:, target, pack] = painter
+        return self
+
+    def slot(self, weapon: Weapon, mech: int, which: int = 0) -> int:
+        """Where one of a mech's shots of a weapon flies."""
+        span, shooter = self.game.roster.shot_span[int(weapon)], self.game.roster.shots.shooter
+        own = [s for s in range(span.start, span.stop) if shooter[s] == mech]
+        assert len(own) == WEAPONS[weapon].slots, f"mech {mech} carries no {weapon.name}"
+        return own[which]
+
+    def shot(self, weapon: Weapon, mech: int, which: int = 0) -> tuple[list[float], list[float], int]:
+        """Position, velocity and remaining substeps of one of a mech's shots."""
+        shots, slot = self.state.shots, self.slot(weapon, mech, which)
+        return shots.pos[0, slot].tolist(), shots.vel[0, slot].tolist(), int(shots.ttl[0, slot])
+
+    def throw(
+        self,
+        weapon: Weapon,
+        mech: int,
+        pos: Sequence[float],
+        vel: Sequence[float],
+        ttl: int = 50,
+        target: int = NO_MECH,
+        which: int = 0,
+    ) -> Scene:
+        """Put one of a mech's shots into the air."""
+        shots, slot = self.state.shots, self.slot(weapon, mech, which)
+        shots.pos[:, slot], shots.vel[:, slot] = torch.tensor(pos), torch.tensor(vel)
+        shots.ttl[:, slot], shots.target[:, slot] = ttl, target
+        return self
+
+    def smoke(self, mech: int, x: float, y: float, z: float, ttl: int = 100, which: int = 0) -> Scene:
+        """Hang one of a mech's clouds somewhere."""
+        cloud = mech * CLOUDS + which
+        self.state.clouds.pos[:, cloud] = torch.tensor([x, y, z])
+        self.state.clouds.ttl[:, cloud] = ttl
+        return self
+
+    def clouds(self, mech: int) -> list[tuple[list[float], int]]:
+        """Place and remaining substeps of each cloud of a mech that hangs."""
+        own = slice(mech * CLOUDS, (mech + 1) * CLOUDS)
+        pos, ttl = self.state.clouds.pos[0, own].tolist(), self.state.clouds.ttl[0, own].tolist()
+        return [(where, left) for where, left in zip(pos, ttl, strict=True) if left > 0]
+
+    def material(self, x: int, y: int, z: int) -> Material:
+        """What a voxel is made of now."""
+        cell = (torch.full((self.state.seed.shape[0], 1), v) for v in (x, y, z))
+        return Material(material_at(self.state, self.game, *cell)[0, 0].item())
+
+    def materials(self) -> Tensor:
+        """`[Z, Y, X]` what every voxel of the first battle is made of now."""
+        world = self.game.config.world
+        grid = torch.meshgrid(*(torch.arange(n) for n in (world.size_z, world.size_y, world.size_x)), indexing="ij")
+        z, y, x = (axis.expand(self.state.seed.shape[0], *axis.shape) for axis in grid)
+        return material_at(self.state, self.game, x, y, z)[0]
+
+    def blocks(self, x: int, y: int, z: int) -> tuple[bool, bool]:
+        """Whether a voxel stops hulls and shots now, and whether it stops lines of sight."""
+        terrain = self.state.terrain
+        solid, opaque = (bool(int(columns[0, y, x]) >> z & 1) for columns in (terrain.solid, terrain.opaque))
+        return solid, opaque
+
+    def worn(self, x: int, y: int, z: int) -> int:
+        """Hit points a voxel has lost."""
+        return int(self.state.terrain.damage[0, z, y, x])
 
     def value(self, name: str, mech: int) -> float:
         """A number of one mech, such as `hp`."""
@@ -129,9 +220,12 @@ class Scene:
         """How high a mech's underside is."""
         return self.pos(mech)[2] - self.game.roster.half_size[mech, 2].item()
 
-    def counted(self, name: str, mech: int) -> float:
-        """A number of one mech's tally."""
-        return getattr(self.state.tally, name)[0, mech].item()
+    def counted(self, name: str, mech: int, weapon: Weapon | None = None) -> float:
+        """A number of one mech's tally; of one weapon, or of all together, where it has one for each."""
+        values = getattr(self.state.tally, name)[0, mech]
+        if name in PER_WEAPON:
+            values = values.sum() if weapon is None else values[int(weapon)]
+        return values.item()
 
 
 def scene(config: EnvConfig, *boxes: tuple[int, int, int, int, int, int, Material], batch: int = 1) -> Scene:
@@ -179,6 +273,7 @@ def brawl(td: TensorDictBase, generator: torch.Generator) -> TensorDictBase:
         action[..., Act.YAW_RATE] = bearing * 20 + 0.2 * action[..., Act.YAW_RATE]
         action[..., [Act.PRIMARY, Act.SECONDARY, Act.TERTIARY]] += 0.8
         action[..., Act.VENT] += 2 * heat - 2
+        action[..., Act.SPECIAL] -= 0.97  # smoke now and then: it hides everyone for ten seconds
         td[group, "action"] = action.clamp(-1, 1)
     return td
 
@@ -192,3 +287,14 @@ def duel(
     """One mech a side on a small map: blue (0) at (10.5, 20.5) looks at red (1), `range_vox` ahead, who looks back."""
     config = dataclasses.replace(EnvConfig.small(), blue=(blue,), red=(red,))
     return scene(config, *boxes).place(0, 10.5, 20.5).place(1, 10.5 + range_vox, 20.5, yaw=math.pi)
+
+
+def battle(
+    blue: Sequence[str],
+    red: Sequence[str],
+    *boxes: tuple[int, int, int, int, int, int, Material],
+    **features: bool,
+) -> Scene:
+    """Teams on a small map, for a test to place; `features` are switched as told."""
+    config = dataclasses.replace(EnvConfig.small(), blue=tuple(blue), red=tuple(red))
+    return scene(dataclasses.replace(config, features=dataclasses.replace(config.features, **features)), *boxes)

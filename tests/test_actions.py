@@ -7,20 +7,23 @@ import torch
 
 from echelon import actions
 from echelon.actions import CONTROLS, NO_MECH, Act
-from echelon.catalog import Weapon, build_roster
-from echelon.config import EnvConfig
+from echelon.catalog import Weapon
+from echelon.config import EnvConfig, FeaturesConfig
+from echelon.roster import build_roster
 
 CPU = torch.device("cpu")
 COMM_DIM = 2
-ROSTER = build_roster(dataclasses.replace(EnvConfig.small(), blue=("heavy", "medium", "light"), red=("scout",)), CPU)
+CONFIG = dataclasses.replace(EnvConfig.small(), blue=("heavy", "medium", "light"), red=("scout",), comm_dim=COMM_DIM)
+ROSTER = build_roster(CONFIG, CPU)
+ALL = FeaturesConfig()
 
 
-def decode(mech=0, slots=(NO_MECH,) * 5, **told):
+def decode(mech=0, slots=(NO_MECH,) * 5, features=ALL, **told):
     """Orders of mechs that were told nothing but `told`, one column by name, on one mech."""
     action = torch.zeros(1, 4, CONTROLS + COMM_DIM)
     for name, value in told.items():
         action[0, mech, Act[name.upper()]] = value
-    return actions.decode(action, torch.tensor(slots).expand(1, 4, 5), ROSTER)
+    return actions.decode(action, torch.tensor(slots).expand(1, 4, 5), ROSTER, features)
 
 
 def test_the_layout_is_that_of_the_rule_book():
@@ -50,24 +53,61 @@ def test_triggers_need_more_than_zero(value):
     assert not orders.fire.any() and not orders.vent.any() and not orders.hostile_only.any()
 
 
+HEAVY, MEDIUM, LIGHT, SCOUT = range(4)
+
+
 @pytest.mark.parametrize(
     ("mech", "column", "fires"),
     [
-        (0, "primary", Weapon.LASER),  # heavy
-        (1, "primary", Weapon.LASER),  # medium
-        (1, "tertiary", Weapon.AUTOCANNON),
-        (2, "secondary", Weapon.LASER),  # light
-        (2, "primary", None),  # its flamer is not there yet
-        (3, "primary", None),  # scout
-        (1, "special", None),
+        (HEAVY, "primary", {Weapon.LASER}),
+        (HEAVY, "secondary", {Weapon.MISSILE}),
+        (HEAVY, "tertiary", {Weapon.GAUSS}),
+        (HEAVY, "special", {Weapon.SMOKE}),
+        (MEDIUM, "primary", {Weapon.LASER}),
+        (MEDIUM, "secondary", set()),
+        (MEDIUM, "tertiary", {Weapon.AUTOCANNON, Weapon.PAINTER}),
+        (MEDIUM, "special", {Weapon.SMOKE}),
+        (LIGHT, "primary", {Weapon.FLAMER}),
+        (LIGHT, "secondary", {Weapon.LASER}),
+        (LIGHT, "tertiary", {Weapon.PAINTER}),
+        (LIGHT, "special", {Weapon.SMOKE}),
+        (SCOUT, "primary", {Weapon.PAINTER}),
+        (SCOUT, "secondary", set()),  # its ECM
+        (SCOUT, "tertiary", set()),
+        (SCOUT, "special", {Weapon.SMOKE}),
     ],
 )
 def test_each_hull_fires_its_own_weapons(mech, column, fires):
     fire = decode(mech=mech, **{column: 0.01}).fire[0]
     wanted = torch.zeros_like(fire)
-    if fires is not None:
-        wanted[fires, mech] = True
+    wanted[[int(weapon) for weapon in fires], mech] = True
     assert torch.equal(fire, wanted)
+
+
+@pytest.mark.parametrize(
+    ("secondary", "ecm", "eccm"), [(-1, 0, 0), (0, 0, 0), (0.01, 1, 0), (0.5, 1, 0), (0.51, 0, 1), (7, 0, 1)]
+)
+def test_a_scouts_secondary_is_ecm_up_to_a_half_and_eccm_above(secondary, ecm, eccm):
+    orders = decode(mech=SCOUT, secondary=secondary)
+    assert (orders.ecm.tolist(), orders.eccm.tolist()) == ([[0, 0, 0, ecm]], [[0, 0, 0, eccm]])
+
+
+@pytest.mark.parametrize("mech", [HEAVY, MEDIUM, LIGHT])
+@pytest.mark.parametrize("secondary", [0.3, 1.0])
+def test_nobody_but_scouts_jams(mech, secondary):
+    orders = decode(mech=mech, secondary=secondary)
+    assert not orders.ecm.any() and not orders.eccm.any()
+
+
+def test_switched_off_systems_hear_nothing():
+    off = dataclasses.replace(ALL, ewar=False, target_preference=False, observation_control=False, comms=False)
+    told = {"secondary": 0.3, "prefer_1": 0.9, "sort_biggest": 0.9, "hostile_only": 0.9}
+    heard, deaf = (decode(SCOUT, (NO_MECH, 0, 1, 2, NO_MECH), features, **told) for features in (ALL, off))
+    assert (heard.ecm[0, 3], heard.focus[0, 3], heard.sort_mode[0, 3], heard.hostile_only[0, 3]) == (1, 0, 1, 1)
+    assert (deaf.ecm[0, 3], deaf.focus[0, 3], deaf.sort_mode[0, 3], deaf.hostile_only[0, 3]) == (0, NO_MECH, 0, 0)
+    shout, nobody = torch.ones(1, 4, CONTROLS + COMM_DIM), torch.full((1, 4, 5), NO_MECH)
+    assert actions.decode(shout, nobody, ROSTER, ALL).message.all()
+    assert not actions.decode(shout, nobody, ROSTER, off).message.any()
 
 
 def test_out_of_range_is_clipped():
@@ -89,7 +129,7 @@ def test_the_callers_tensor_is_never_written_to():
     action = torch.full((1, 4, CONTROLS + COMM_DIM), float("nan"))
     action[..., 3] = 7.0
     kept = action.clone()
-    actions.decode(action, torch.full((1, 4, 5), NO_MECH), ROSTER)
+    actions.decode(action, torch.full((1, 4, 5), NO_MECH), ROSTER, ALL)
     assert torch.equal(action.isnan(), kept.isnan()) and (action[..., 3] == 7).all()
 
 
@@ -111,12 +151,24 @@ def test_sort_mode_is_the_largest_of_three():
 def test_messages_follow_the_controls():
     action = torch.zeros(1, 4, CONTROLS + COMM_DIM)
     action[0, 2, CONTROLS:] = torch.tensor([0.25, -3.0])
-    orders = actions.decode(action, torch.full((1, 4, 5), NO_MECH), ROSTER)
+    orders = actions.decode(action, torch.full((1, 4, 5), NO_MECH), ROSTER, ALL)
     assert orders.message[0, 2].tolist() == [0.25, -1]
 
 
 def test_idle_orders_nothing():
-    orders = actions.idle(2, ROSTER, COMM_DIM)
-    for name in ("throttle", "thrust", "turn", "vent", "fire", "message", "bad", "hostile_only", "sort_mode"):
+    orders = actions.idle(2, ROSTER, CONFIG)
+    for name in (
+        "throttle",
+        "thrust",
+        "turn",
+        "vent",
+        "fire",
+        "ecm",
+        "eccm",
+        "message",
+        "bad",
+        "hostile_only",
+        "sort_mode",
+    ):
         assert not getattr(orders, name).any(), name
     assert (orders.focus == NO_MECH).all()

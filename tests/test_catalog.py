@@ -1,18 +1,27 @@
-"""The tables of the rule book, and the roster laid out from them."""
+"""The tables of the rule book."""
 
 import dataclasses
+import math
 
 import pytest
-import torch
 
-from echelon.catalog import HULLS, MATERIALS, WEAPONS, Hull, Material, Trigger, Weapon, build_roster
-from echelon.config import EnvConfig, RulesConfig
-
-CPU = torch.device("cpu")
-
-
-def roster_of(blue, red):
-    return build_roster(dataclasses.replace(EnvConfig.small(), blue=blue, red=red), CPU)
+from echelon import catalog
+from echelon.catalog import (
+    BEAMS,
+    HULLS,
+    MATERIALS,
+    SHELLS,
+    SUITES,
+    WEAPONS,
+    Guidance,
+    Hull,
+    Material,
+    Suite,
+    Timer,
+    Trigger,
+    Weapon,
+)
+from echelon.config import RulesConfig
 
 
 @pytest.mark.parametrize(
@@ -29,18 +38,55 @@ def test_hulls_are_those_of_the_rule_book(hull, row):
     assert dataclasses.astuple(HULLS[hull]) == row
 
 
-def test_weapons_are_those_of_the_rule_book():
-    laser, cannon = WEAPONS[Weapon.LASER], WEAPONS[Weapon.AUTOCANNON]
-    assert (laser.range_vox, laser.damage, laser.stability, laser.self_heat) == (8, 14, 0, 22)
-    assert (laser.cooldown_s, laser.arc_deg, laser.target_heat, laser.speed_vox_per_s) == (0.6, 120, 6, 0)
-    assert (cannon.range_vox, cannon.damage, cannon.stability, cannon.self_heat) == (12, 8, 5, 6)
-    assert (cannon.cooldown_s, cannon.arc_deg, cannon.speed_vox_per_s, cannon.suppress_s) == (0.2, 90, 25, 1.2)
-    assert laser.mounts == {
-        Hull.HEAVY: Trigger.PRIMARY,
-        Hull.MEDIUM: Trigger.PRIMARY,
-        Hull.LIGHT: Trigger.SECONDARY,
+@pytest.mark.parametrize(
+    ("weapon", "row", "mounts"),
+    [
+        # range, damage, stability, self heat, cooldown s, arc deg, speed, target heat, suppression s, splash, scale
+        (
+            Weapon.LASER,
+            (8, 14, 0, 22, 0.6, 120, 0, 6, 0, 0, 0),
+            {Hull.HEAVY: Trigger.PRIMARY, Hull.MEDIUM: Trigger.PRIMARY, Hull.LIGHT: Trigger.SECONDARY},
+        ),
+        (Weapon.FLAMER, (4.5, 4, 0, 10, 0.15, 90, 0, 5, 0, 0, 0), {Hull.LIGHT: Trigger.PRIMARY}),
+        (Weapon.MISSILE, (50, 40, 15, 45, 3, 180, 12, 0, 0, 2.5, 0.5), {Hull.HEAVY: Trigger.SECONDARY}),
+        (Weapon.GAUSS, (20, 50, 60, 15, 4, 60, 40, 0, 0, 1.5, 0.5), {Hull.HEAVY: Trigger.TERTIARY}),
+        (Weapon.AUTOCANNON, (12, 8, 5, 6, 0.2, 90, 25, 0, 1.2, 0, 0), {Hull.MEDIUM: Trigger.TERTIARY}),
+        (
+            Weapon.PAINTER,
+            (10, 0, 0, 5, 1, 60, 0, 0, 0, 0, 0),
+            {Hull.SCOUT: Trigger.PRIMARY, Hull.LIGHT: Trigger.TERTIARY, Hull.MEDIUM: Trigger.TERTIARY},
+        ),
+        (Weapon.SMOKE, (20, 0, 0, 10, 5, 180, 15, 0, 0, 0, 0), dict.fromkeys(Hull, Trigger.SPECIAL)),
+    ],
+)
+def test_weapons_are_those_of_the_rule_book(weapon, row, mounts):
+    spec = WEAPONS[weapon]
+    assert (spec.range_vox, spec.damage, spec.stability, spec.self_heat, spec.cooldown_s, spec.arc_deg) == row[:6]
+    assert (spec.speed_vox_per_s, spec.target_heat, spec.suppress_s) == row[6:9]
+    assert (spec.splash_vox, spec.splash_scale) == row[9:]
+    assert spec.mounts == mounts
+
+
+def test_weapons_that_share_a_timer():
+    assert {weapon: WEAPONS[weapon].timer for weapon in Weapon} == {
+        Weapon.LASER: Timer.LASER,
+        Weapon.FLAMER: Timer.KINETIC,
+        Weapon.MISSILE: Timer.MISSILE,
+        Weapon.GAUSS: Timer.KINETIC,
+        Weapon.AUTOCANNON: Timer.KINETIC,
+        Weapon.PAINTER: Timer.PAINTER,
+        Weapon.SMOKE: Timer.MISSILE,
     }
-    assert cannon.mounts == {Hull.MEDIUM: Trigger.TERTIARY}
+
+
+def test_how_fire_finds_its_way():
+    assert {weapon: WEAPONS[weapon].guidance for weapon in SHELLS} == {
+        Weapon.MISSILE: Guidance.HOMING,
+        Weapon.GAUSS: Guidance.BALLISTIC,
+        Weapon.AUTOCANNON: Guidance.LINEAR,
+        Weapon.SMOKE: Guidance.LINEAR,
+    }
+    assert set(BEAMS) == {Weapon.LASER, Weapon.FLAMER, Weapon.PAINTER}
 
 
 def test_an_arc_is_compared_as_the_cosine_of_its_half():
@@ -48,82 +94,70 @@ def test_an_arc_is_compared_as_the_cosine_of_its_half():
     assert WEAPONS[Weapon.AUTOCANNON].arc_cos == pytest.approx(0.5**0.5)  # cos 45°
 
 
-def test_slots_hold_every_shot_in_flight():
-    cannon, rules = WEAPONS[Weapon.AUTOCANNON], RulesConfig()
-    flight, pause = rules.substeps(cannon.lifetime_s), rules.substeps(cannon.cooldown_s)
-    assert (flight, pause) == (10, 4)
-    assert cannon.slots == -(-flight // pause) == 3
+@pytest.mark.parametrize(
+    ("weapon", "flight", "pause", "slots"),
+    [
+        (Weapon.MISSILE, 83, 60, 2),
+        (Weapon.GAUSS, 10, 80, 1),
+        (Weapon.AUTOCANNON, 10, 4, 3),
+        (Weapon.SMOKE, 27, 100, 1),
+    ],
+)
+def test_slots_hold_every_shot_in_flight(weapon, flight, pause, slots):
+    spec, rules = WEAPONS[weapon], RulesConfig()
+    assert (rules.substeps(spec.lifetime_s), rules.substeps(spec.cooldown_s)) == (flight, pause)
+    assert spec.slots == -(-flight // pause) == slots
+
+
+@pytest.mark.parametrize(("hull", "shots"), [("SCOUT", 1), ("LIGHT", 1), ("MEDIUM", 4), ("HEAVY", 4)])
+def test_nobody_has_more_than_four_shots_in_flight(hull, shots):
+    assert sum(WEAPONS[w].slots for w in SHELLS if Hull[hull] in WEAPONS[w].mounts) == shots
+
+
+def test_a_mech_never_has_more_than_three_clouds():
+    rules = RulesConfig()
+    flight, pause = rules.substeps(WEAPONS[Weapon.SMOKE].lifetime_s), rules.substeps(WEAPONS[Weapon.SMOKE].cooldown_s)
+    assert catalog.CLOUDS == -(-(rules.substeps(catalog.CLOUD_S) + flight) // pause) == 3
 
 
 @pytest.mark.parametrize(
-    ("material", "solid", "opaque"),
+    ("material", "solid", "opaque", "hp"),
     [
-        (Material.AIR, False, False),
-        (Material.DIRT, False, False),
-        (Material.LAVA, False, False),
-        (Material.WATER, False, False),
-        (Material.SOLID, True, True),
-        (Material.DEBRIS_FIELD, False, False),
-        (Material.SOLID_DEBRIS, True, True),
-        (Material.GLASS, True, False),
-        (Material.REINFORCED, True, True),
-        (Material.FOLIAGE, False, True),
+        (Material.AIR, False, False, math.inf),
+        (Material.DIRT, False, False, math.inf),
+        (Material.LAVA, False, False, math.inf),
+        (Material.WATER, False, False, math.inf),
+        (Material.SOLID, True, True, 100),
+        (Material.DEBRIS_FIELD, False, False, 50),
+        (Material.SOLID_DEBRIS, True, True, 200),
+        (Material.GLASS, True, False, 10),
+        (Material.REINFORCED, True, True, math.inf),
+        (Material.FOLIAGE, False, True, 1),
     ],
 )
-def test_materials_block_what_the_rule_book_says(material, solid, opaque):
-    assert (MATERIALS[material].solid, MATERIALS[material].opaque) == (solid, opaque)
+def test_materials_block_what_the_rule_book_says(material, solid, opaque, hp):
+    assert dataclasses.astuple(MATERIALS[material]) == (solid, opaque, hp)
 
 
-def test_blue_comes_first():
-    roster = roster_of(("heavy", "scout"), ("light", "medium", "medium"))
-    assert roster.hulls == (Hull.HEAVY, Hull.SCOUT, Hull.LIGHT, Hull.MEDIUM, Hull.MEDIUM)
-    assert roster.is_red.tolist() == [False, False, True, True, True]
-    assert roster.teams == {"blue": slice(0, 2), "red": slice(2, 5)}
-    assert roster.hostile[0].tolist() == [False, False, True, True, True]
-    assert torch.equal(roster.hostile, roster.hostile.T)
-    assert roster.hull_one_hot.argmax(1).tolist() == [3, 0, 1, 2, 2]
-    assert roster.half_size[0].tolist() == [1.75, 1.75, 2.0]
+@pytest.mark.parametrize(
+    ("suite", "row"),
+    [
+        # visual slots, sensor x, fidelity, squad slots, squad detail, sees engaged, orders, reports, intel slots
+        (Suite.SCOUT_RECON, (20, 1.5, 0.8, 5, 0, False, False, False, 5)),
+        (Suite.LIGHT_SKIRMISH, (10, 1.2, 0.6, 5, 1, False, False, True, 8)),
+        (Suite.MEDIUM_ASSAULT, (8, 1.0, 0.7, 5, 1, False, False, True, 6)),
+        (Suite.HEAVY_FIRE_SUPPORT, (5, 0.8, 1.0, 5, 0, False, False, True, 3)),
+        (Suite.PACK_COMMAND, (8, 1.0, 0.6, 5, 2, True, True, True, 10)),
+        (Suite.SQUAD_COMMAND, (6, 1.0, 0.5, 12, 2, True, True, True, 12)),
+    ],
+)
+def test_suites_are_those_of_the_rule_book(suite, row):
+    assert dataclasses.astuple(SUITES[suite]) == row
 
 
-def test_packs_are_fives_within_a_team():
-    roster = roster_of(("scout",) * 7, ("light",) * 3)
-    nobody = 10
-    assert roster.pack_slot[6].tolist() == [5, 6, nobody, nobody, nobody]
-    assert roster.pack_slot[0].tolist() == [0, 1, 2, 3, 4]
-    assert roster.pack_slot[8].tolist() == [7, 8, 9, nobody, nobody]
-
-
-def test_pairs_hold_every_two_mechs_once():
-    roster = roster_of(("scout",) * 2, ("light",) * 2)
-    assert roster.pairs.T.tolist() == [[0, 1], [0, 2], [0, 3], [1, 2], [1, 3], [2, 3]]
-    for k, (i, j) in enumerate(roster.pairs.T.tolist()):
-        assert roster.pair_of[i, j] == roster.pair_of[j, i] == k
-
-
-def test_triggers_hang_where_the_hull_carries_the_weapon():
-    roster = roster_of(("heavy", "medium", "light"), ("scout",))
-    assert roster.trigger[Weapon.LASER].tolist() == [Trigger.PRIMARY, Trigger.PRIMARY, Trigger.SECONDARY, -1]
-    assert roster.trigger[Weapon.AUTOCANNON].tolist() == [-1, Trigger.TERTIARY, -1, -1]
-
-
-def test_shot_slots_belong_to_the_mechs_that_carry_the_gun():
-    roster = roster_of(("heavy", "medium"), ("medium", "scout"))
-    assert roster.shooter.tolist() == [1, 1, 1, 2, 2, 2]
-    per_shot = torch.tensor([[1.0, 2, 4, 8, 16, 32]])
-    assert roster.per_shooter(per_shot[..., None])[0, :, 0].tolist() == [0, 7, 56, 0]
-
-
-def test_a_roster_without_guns_has_no_shots_to_sum():
-    roster = roster_of(("heavy",), ("scout",))
-    assert roster.num_shots == 0
-    assert roster.per_shooter(torch.zeros(3, 0, 2)).tolist() == torch.zeros(3, 2, 2).tolist()
-
-
-def test_team_sums_and_means():
-    roster = roster_of(("heavy", "scout"), ("light", "medium", "medium"))
-    values = torch.tensor([[1.0, 2, 4, 8, 15]])
-    assert roster.by_team(values).tolist() == [[3, 27]]
-    assert roster.team_mean(values).tolist() == [[1.5, 9]]
-    per_team = torch.tensor([[10.0, 20]])
-    assert roster.of_own_team(per_team).tolist() == [[10, 10, 20, 20, 20]]
-    assert roster.of_enemy_team(per_team).tolist() == [[20, 20, 10, 10, 10]]
+@pytest.mark.parametrize(
+    ("hull", "noise", "wreck"),
+    [(Hull.SCOUT, 1, 0.1), (Hull.LIGHT, 1.5, 0.3), (Hull.MEDIUM, 2.5, 0.6), (Hull.HEAVY, 4, 0.9)],
+)
+def test_heavier_hulls_are_louder_and_leave_wrecks_more_often(hull, noise, wreck):
+    assert (catalog.NOISE_FACTOR[hull], catalog.WRECK_CHANCE[hull]) == (noise, wreck)

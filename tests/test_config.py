@@ -10,6 +10,7 @@ from echelon.config import (
     PACK,
     ConfigError,
     EnvConfig,
+    FeaturesConfig,
     RewardConfig,
     RulesConfig,
     WorldConfig,
@@ -95,6 +96,7 @@ def test_the_signature_leaves_out_the_map_seed_only():
     one, other = EnvConfig(map_seed=1), EnvConfig(map_seed=2)
     assert one.signature() == other.signature()
     assert one.signature() != dataclasses.replace(one, comm_dim=4).signature()
+    assert one.signature() != dataclasses.replace(one, features=FeaturesConfig(smoke=False)).signature()
     assert set(as_json(one)) - set(one.signature()) == {"map_seed"}
 
 
@@ -113,6 +115,7 @@ def test_a_signature_builds_its_config_again():
         (lambda v: v.update(world=[1]), "env.world must be an object, got [1]"),
         (lambda v: v["rules"].update(dt_s=None), "env.rules.dt_s must be a float, got None"),
         (lambda v: v["world"].update(size_x=4), "WorldConfig.size_x must be >= 32"),
+        (lambda v: v["features"].update(smoke=1), "env.features.smoke must be a bool, got 1"),
         (lambda v: v.update(blue=[1]), "EnvConfig.blue must be chosen from"),
     ],
 )

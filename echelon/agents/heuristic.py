@@ -11,10 +11,10 @@ from torch import Tensor
 from torchrl.data import Composite, Unbounded
 
 from echelon.actions import Act
-from echelon.catalog import HULLS, WEAPONS, Hull, Weapon
+from echelon.catalog import HULLS, SIGHT_LOCK_VOX, WEAPONS, Hull, Trigger, Weapon
 from echelon.config import EnvConfig, require
 from echelon.env import layout
-from echelon.env.observe import SPEED_SCALE
+from echelon.env.contacts import SPEED_SCALE
 from echelon.geometry import length, unit
 
 TIERS = ("normal",)
@@ -26,7 +26,7 @@ VENT_HEAT = 0.6
 """Share above which it vents while nobody is in range."""
 TURN_GAIN = 4.0
 LINED_UP = 0.95
-"""Cosine of the bearing within which an autocannon is worth its heat."""
+"""Cosine of the bearing within which a gun is worth its heat."""
 ZONE_DEPTH = 0.5
 """Share of the zone's radius it wants to be inside of."""
 STUCK_AFTER_S = 0.75
@@ -62,6 +62,12 @@ class View:
     """[B, A, 2]."""
     target_vox: Tensor
     """[B, A] distance to the target."""
+    clear: Tensor
+    """[B, A] bool: nothing stands between."""
+    painted: Tensor
+    """[B, A] bool: its pack has painted the target."""
+    reach_vox: Tensor
+    """[B, A, 3] range of what hangs on the first three triggers, 0 for nothing."""
 
 
 class Heuristic(TensorDictModuleBase):
@@ -78,7 +84,7 @@ class Heuristic(TensorDictModuleBase):
         self.comm_dim = config.comm_dim
         self.in_keys = [("observation", "ego"), ("observation", "contacts"), ("memory", "stuck_s")]
         self.out_keys = ["action", ("next", "memory", "stuck_s")]
-        by_hull = [(HULLS[h].max_speed_vox_per_s, PREFERRED_RANGE_VOX[h]) for h in Hull]
+        by_hull = [(HULLS[h].max_speed_vox_per_s, PREFERRED_RANGE_VOX[h], *(reach(h, t) for t in GUNS)) for h in Hull]
         self.register_buffer("by_hull", torch.tensor(by_hull), persistent=False)
 
     def memory_spec(self) -> Composite:
@@ -105,10 +111,14 @@ class Heuristic(TensorDictModuleBase):
             return value.squeeze(-1) if value.shape[-1] == 1 else value
 
         # A product and a sum, not a matmul: its last bit would depend on the size of the batch.
-        top_speed, preferred_vox = (own("hull")[..., None] * self.by_hull).sum(-2).unbind(-1)
+        top_speed, preferred_vox, *reach_vox = (own("hull")[..., None] * self.by_hull).sum(-2).unbind(-1)
         # The contacts come as the last action asked for them: the nearest hostile first.
         first = contacts[..., 0, :]
         to_target = first[..., layout.columns(layout.CONTACT, "rel_pos")] * self.longest_vox
+
+        def told(name: str) -> Tensor:
+            return first[..., layout.columns(layout.CONTACT, name)].squeeze(-1) > 0
+
         return View(
             top_speed=top_speed,
             preferred_vox=preferred_vox,
@@ -118,9 +128,12 @@ class Heuristic(TensorDictModuleBase):
             to_zone=own("zone_vector") * self.longest_vox,
             zone_radius=own("zone_radius") * self.longest_vox,
             in_zone=own("in_zone") > 0,
-            has_target=first[..., layout.columns(layout.CONTACT, "hostile")].squeeze(-1) > 0,
+            has_target=told("hostile"),
             to_target=to_target[..., :2],
             target_vox=length(to_target),
+            clear=told("detail"),
+            painted=told("painted"),
+            reach_vox=torch.stack(reach_vox, -1),
         )
 
     def count_stuck(self, view: View, direction: Tensor, stuck_s: Tensor) -> Tensor:
@@ -138,23 +151,38 @@ class Heuristic(TensorDictModuleBase):
         turn = torch.where(ahead < 0, torch.where(left < 0, -1.0, 1.0), (TURN_GAIN * left).clamp(-1, 1))
 
         cool = view.heat < HOLD_FIRE_HEAT
-        in_laser_range = view.has_target & (view.target_vox <= WEAPONS[Weapon.LASER].range_vox)
-        lined_up = view.has_target & (view.target_vox <= WEAPONS[Weapon.AUTOCANNON].range_vox) & (ahead > LINED_UP)
-        vents = (view.heat > VENT_HEAT) & ~in_laser_range & ~lined_up
+        in_range = view.has_target[..., None] & (view.target_vox[..., None] <= view.reach_vox)  # [B, A, 3]
+        primary, secondary, tertiary = in_range.unbind(-1)
+        can_lock = view.has_target & view.painted & (view.reach_vox[..., 1] == SIGHT_LOCK_VOX)
+        secondary = secondary | can_lock
+        # What hangs on the third trigger shoots straight ahead, also into walls.
+        tertiary = tertiary & view.clear & (ahead > LINED_UP)
+        vents = (view.heat > VENT_HEAT) & ~primary & ~secondary & ~tertiary
 
         action = torch.zeros((*ahead.shape, layout.action_width(self.comm_dim)), device=ahead.device)
         action[..., Act.FORWARD] = direction[..., 0]
         action[..., Act.STRAFE] = direction[..., 1]
         action[..., Act.VERTICAL] = sidesteps.float()
         action[..., Act.YAW_RATE] = turn
-        # Every class hangs its laser on one of the first two triggers and its autocannon on the third.
-        action[..., Act.PRIMARY] = sign(in_laser_range & cool)
-        action[..., Act.SECONDARY] = sign(in_laser_range & cool)
-        action[..., Act.TERTIARY] = sign(lined_up & cool)
+        action[..., Act.PRIMARY] = sign(primary & cool)
+        action[..., Act.SECONDARY] = sign(secondary & cool)
+        action[..., Act.TERTIARY] = sign(tertiary & cool)
+        action[..., Act.SPECIAL] = -1.0
         action[..., Act.VENT] = sign(vents)
         action[..., Act.PREFER_0] = 1.0
         action[..., Act.SORT_CLOSEST] = 1.0
         return action
+
+
+GUNS = (Trigger.PRIMARY, Trigger.SECONDARY, Trigger.TERTIARY)
+
+
+def reach(hull: Hull, trigger: Trigger) -> float:
+    """Range at which a trigger is worth pulling, of the farthest weapon on it; missiles count by their sight lock."""
+    ranges = {w: WEAPONS[w].range_vox for w in Weapon if WEAPONS[w].mounts.get(hull) == trigger}
+    if Weapon.MISSILE in ranges:
+        ranges[Weapon.MISSILE] = SIGHT_LOCK_VOX
+    return max(ranges.values(), default=0.0)
 
 
 def is_scripted(name: str) -> bool:

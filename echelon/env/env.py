@@ -13,15 +13,15 @@ from torchrl.envs import EnvBase
 
 from echelon import actions, noise
 from echelon.actions import Orders
-from echelon.catalog import build_roster
 from echelon.config import ConfigError, EnvConfig
 from echelon.env import layout, observe, outcome, reward, zone
 from echelon.env.layout import STREAMS
 from echelon.env.outcome import STATS, Ending, Winner
 from echelon.noise import Stream
+from echelon.roster import build_roster
 from echelon.sim import step
 from echelon.sim.game import Game, build_game
-from echelon.state import Maps, State, open_battle
+from echelon.state import Maps, State, Terrain, open_battle
 from echelon.world.pool import make_pool
 
 DONE_KEYS = ("done", "terminated", "truncated")
@@ -34,10 +34,11 @@ class EchelonEnv(EnvBase):
 
     - in: `(group, "action") [B, A, 18 + comm_dim]` float32 in [-1, 1];
     - out: `(group, "observation", stream)`, `(group, "mask") [B, A]` bool (alive), `(group, "reward") [B, A, 1]`,
+      `(group, "reward_terms") [B, A, len(reward.TERMS)]`, which sum to the reward,
       and at the root `telemetry [B, 16, 16]`, `is_init [B, 1]`, `done`, `terminated`, `truncated` `[B, 1]` bool;
     - a finished battle's `("next", "outcome")`: `winner`, `reason` `[B, 1]` int8, `score [B, 2]` s, `decisions [B, 1]`,
-      `stats [B, 2, len(STATS)]`; winner -1 and zeros where the battle goes on. These are reward leaves, because
-      TorchRL carries every other leaf of `next` on to the root.
+      `stats [B, 2, len(STATS)]`; winner -1 and zeros where the battle goes on. These and the
+      reward terms are reward leaves, because TorchRL carries every other leaf of `next` on to the root.
 
     Battles that end restart on the device without a host read; `("next", ...)` keeps their true last observation.
 
@@ -81,7 +82,9 @@ class EchelonEnv(EnvBase):
         self._openings = self._first_observations()
         self._make_specs()
         self.set_seed(seed if seed is not None else random.getrandbits(31))
-        self.state = self._open(self._next_seed)
+        # Steps change the terrain in place, which torch forbids outside inference mode to a tensor made inside it.
+        with torch.inference_mode(False):
+            self.state = self._open(self._next_seed)
 
     def _make_specs(self) -> None:
         batch, device, config = self.batch_size, self.device, self.config
@@ -102,6 +105,8 @@ class EchelonEnv(EnvBase):
             streams = Composite(
                 contacts=bounded(*layout.bounds(layout.CONTACT), count, contacts, layout.width(layout.CONTACT)),
                 contacts_mask=flags(count, contacts),
+                squad=bounded(*layout.bounds(layout.SQUAD), count, config.squad_slots, layout.width(layout.SQUAD)),
+                squad_mask=flags(count, config.squad_slots),
                 ego=bounded(*layout.bounds(layout.EGO), count, layout.width(layout.EGO)),
                 comms=bounded(-1.0, 1.0, count, layout.PACK_SIZE, config.comm_dim),
                 local_map=bounded(0.0, 1.0, count, side, side),
@@ -117,7 +122,12 @@ class EchelonEnv(EnvBase):
                 shape=shape,
                 device=device,
             )
-            rewards[group] = Composite(reward=Unbounded((*shape, 1), device=device), shape=shape, device=device)
+            rewards[group] = Composite(
+                reward=Unbounded((*shape, 1), device=device),
+                reward_terms=Unbounded((*shape, len(reward.TERMS)), device=device),
+                shape=shape,
+                device=device,
+            )
 
         cells = layout.TELEMETRY_CELLS
         self.observation_spec = Composite(
@@ -164,11 +174,11 @@ class EchelonEnv(EnvBase):
             return None
         return super().set_seed(seed, static_seed)
 
-    def _open(self, seed: Tensor) -> State:
-        """Battles at their first moment: each takes a map by its own seed."""
+    def _open(self, seed: Tensor, terrain: Terrain | None = None) -> State:
+        """Battles at their first moment: each takes a map by its own seed. `terrain` as in `open_battle`."""
         draw = noise.bits(seed, 0, Stream.MAP, 1)[:, 0]
         map_id = draw % self.game.maps.shape[0]
-        state = open_battle(seed, map_id, self.game.maps, self.game.roster, self.config)
+        state = open_battle(seed, map_id, self.game.maps, self.game.roster, self.config, terrain)
         return state.replace(focus_slots=self._openings["focus_slots"][map_id])
 
     def _first_observations(self) -> TensorDict:
@@ -177,7 +187,7 @@ class EchelonEnv(EnvBase):
         count = maps.shape[0]
         seed = torch.zeros(count, dtype=torch.int64, device=self.device)
         state = open_battle(seed, torch.arange(count, device=self.device), maps, roster, self.config)
-        state, streams = observe.build(state, actions.idle(count, roster, self.config.comm_dim), self.game)
+        state, streams = observe.build(state, actions.idle(count, roster, self.config), self.game)
         return TensorDict({**streams, "focus_slots": state.focus_slots}, [count], device=self.device)
 
     # TorchRL's interface
@@ -196,12 +206,13 @@ class EchelonEnv(EnvBase):
     def _restart(self, restarts: Tensor, td: TensorDictBase) -> TensorDictBase:
         """Begin anew where `restarts [B, 1]`: state, first observation, memory and flags."""
         which = restarts[:, 0]
-        fresh = self._open(self._next_seed)
+        fresh = self._open(self._next_seed, self.state.terrain)
         following = noise.bits(self._next_seed, 0, Stream.EPISODE, 1)[:, 0]
         self._next_seed = torch.where(which, following, self._next_seed)
         self.state = select(which, fresh, self.state)
-
         map_id = self.state.map_id
+        restore(self.state.terrain, which, map_id, self.game.maps)
+
         first = {name: self._openings[name][map_id] for name in STREAMS}
         for group, span in self.teams.items():
             for name in STREAMS:
@@ -223,7 +234,7 @@ class EchelonEnv(EnvBase):
         after = zone.score(after, game)
         ending = outcome.judge(after, game)
         named = reward.terms(before, after, ending, game)
-        rewards = reward.total(named, self.config.reward, game)
+        paid = reward.weighted(named, self.config.reward, game)
         after, streams = self._build(after, orders, game)
         self.state = after
 
@@ -231,7 +242,8 @@ class EchelonEnv(EnvBase):
         for group, span in self.teams.items():
             team = self._team(streams, span)
             team.set("mask", after.mechs.alive[:, span])
-            team.set("reward", rewards[:, span, None])
+            team.set("reward", paid[:, span].sum(-1, keepdim=True))
+            team.set("reward_terms", paid[:, span])
             out.set(group, team)
             for leaf in self._memory_keys(group):
                 out.set(leaf, tensordict.get(("next", *leaf), tensordict.get(leaf)))
@@ -260,7 +272,7 @@ class EchelonEnv(EnvBase):
                     f"({group!r}, 'action') must have shape {expected}, got {tuple(action.shape)}; columns: {columns}"
                 )
             parts.append(action)
-        return actions.decode(torch.cat(parts, 1), self.state.focus_slots, self.game.roster)
+        return actions.decode(torch.cat(parts, 1), self.state.focus_slots, self.game.roster, self.config.features)
 
     def _outcome(self, state: State, ending: Ending) -> TensorDict:
         """The verdict on battles that ended in this decision; winner -1 and zeros elsewhere."""
@@ -290,5 +302,20 @@ def choose(which: Tensor, yes: Tensor, no: Tensor) -> Tensor:
 
 
 def select(which: Tensor, yes: State, no: State) -> State:
-    """`choose` for whole states."""
-    return yes.apply(lambda new, old: choose(which, new, old), no)
+    """`choose` for whole states that share their terrain."""
+    parts = {name: getattr(yes, name) for name in State.__dataclass_fields__ if name != "terrain"}
+    chosen = {
+        name: choose(which, part, getattr(no, name))
+        if isinstance(part, Tensor)
+        else part.apply(lambda new, old: choose(which, new, old), getattr(no, name))
+        for name, part in parts.items()
+    }
+    return no.replace(**chosen)
+
+
+def restore(terrain: Terrain, which: Tensor, map_id: Tensor, maps: Maps) -> None:
+    """Give the battles `which [B]` the ground of their maps back, in place."""
+    for own, kept in ((terrain.solid, maps.solid), (terrain.opaque, maps.opaque)):
+        own.copy_(choose(which, kept[map_id], own))
+    for changes in (terrain.rubble, terrain.damage):
+        changes.mul_(~which.view(-1, *[1] * (changes.dim() - 1)))

@@ -11,11 +11,12 @@ from torch import Tensor
 
 from echelon.actions import CONTROLS, SORT_MODES, Act
 from echelon.catalog import Hull, Timer
+from echelon.roster import SUITE_DESCRIPTOR
 from echelon.state import TELEMETRY_CELLS
 
 GROUPS = ("blue", "red")
 """The teams as agent groups."""
-STREAMS = ("contacts", "contacts_mask", "ego", "comms", "local_map")
+STREAMS = ("contacts", "contacts_mask", "squad", "squad_mask", "ego", "comms", "local_map")
 """Observation streams of a mech."""
 LOCAL_MAP_CELLS = 11
 """Side of the map around a mech, one cell a voxel."""
@@ -50,27 +51,48 @@ CONTACT = (
     flag("friendly"),
     flag("hostile"),
     Feature("hull", len(Hull), 0.0, 1.0),
+    flag("painted"),  # by the viewer's pack
+    flag("intel"),  # sensed by packmates only
+    flag("detail"),  # whether hp, heat and stability are shown
+    Feature("lead_pitch", 1, -2.0, 2.0),  # elevation a gauss rifle needs, over pi / 4
     Feature("closing", 1, -1.0, 1.0),  # vox/s / 10, clipped
     Feature("crossing", 1, 0.0, 1.0),  # 1 - |cos| between its relative velocity and the line to it
+)
+SQUAD = (
+    Feature("rel_pos", 3, -1.5, 1.5),  # body frame, over the longest side of the map
+    Feature("hull", len(Hull), 0.0, 1.0),
+    flag("alive"),
+    Feature("hp", 1, 0.0, 1.0),
+    Feature("heat", 1, 0.0, 2.0),
+    Feature("stability", 1, 0.0, 1.0),
+    Feature("readiness", 1, 0.0, 1.0),  # share of its weapons that could fire now
+    Feature("target_rel_pos", 3, -1.5, 1.5),  # its focus target, as rel_pos
 )
 EGO = (
     Feature("hull", len(Hull), 0.0, 1.0),
     flag("alive"),
     Feature("position", 3, 0.0, 1.0),
     Feature("yaw_sin_cos", 2, -1.0, 1.0),
-    Feature("velocity", 3, -3.0, 3.0),  # body frame, vox/s / 10, 0 when shut down
     Feature("hp", 1, 0.0, 1.0),
     Feature("leg_hp", 1, 0.0, 1.0),
     Feature("heat", 1, 0.0, 2.0),
     Feature("headroom", 1, -1.0, 1.0),
-    Feature("stability", 1, 0.0, 1.0),
-    Feature("cooldown", len(Timer), 0.0, 1.0),
+    Feature("stability_risk", 1, 0.0, 1.0),
+    Feature("velocity", 3, -3.0, 3.0),  # body frame, vox/s / 10, 0 when shut down
+    Feature("cooldown", len(Timer), 0.0, 1.0),  # each over the longest of its own weapons
+    flag("targeted"),  # an enemy close by has a clear line
+    flag("under_fire"),
+    flag("painted"),
     flag("shut_down"),
-    flag("fallen"),
-    flag("legged"),
     flag("critical_heat"),
-    flag("targeted"),
+    flag("incoming_missile"),
     flag("suppressed"),
+    flag("ecm"),
+    flag("eccm"),
+    Feature("hit_from", 2, -1.0, 1.0),  # body frame, towards where the last hit came from
+    Feature("sensor_quality", 1, 0.0, 1.0),
+    Feature("jam", 1, 0.0, 1.0),
+    Feature("acoustics", 4, 0.0, 2.0),  # noise heard ahead, left, behind, right
     flag("in_zone"),
     Feature("zone_vector", 2, -1.5, 1.5),  # body frame, over the longest side of the map
     Feature("zone_radius", 1, 0.0, 1.0),
@@ -82,6 +104,7 @@ EGO = (
     Feature("time", 1, 0.0, 1.0),
     Feature("sort_mode", SORT_MODES, 0.0, 1.0),
     flag("hostile_only"),
+    Feature("suite", SUITE_DESCRIPTOR, 0.0, 1.0),
 )
 OF_THE_DEAD = ("own_score", "enemy_score", "control", "time")
 """Ego features a dead mech still shows."""
@@ -120,16 +143,35 @@ def pack(features: tuple[Feature, ...], values: dict[str, Tensor]) -> Tensor:
     return torch.cat([part.to(torch.float32) for part in parts], -1)
 
 
+def streams(comm_dim: int) -> dict[str, tuple[Feature, ...]]:
+    """The columns of the action and of every stream, grids flattened."""
+    message = Feature("message", comm_dim, -1.0, 1.0)
+    return {
+        "action": (*(Feature(act.name.lower(), 1, -1.0, 1.0) for act in Act), message),
+        "contacts": CONTACT,
+        "squad": SQUAD,
+        "ego": EGO,
+        "comms": (message,),
+        "local_map": (Feature("blocked", LOCAL_MAP_CELLS**2, 0.0, 1.0),),
+        "telemetry": (Feature("height", TELEMETRY_CELLS**2, 0.0, 1.0),),
+    }
+
+
 def describe(comm_dim: int) -> dict[str, list[list[object]]]:
     """The whole layout as plain JSON values; a checkpoint stores it and its hash."""
-    return {
-        "action": [[act.name.lower(), 1] for act in Act] + [["message", comm_dim]],
-        "contacts": [list(feature) for feature in CONTACT],
-        "ego": [list(feature) for feature in EGO],
-        "comms": [["message", comm_dim]],
-        "local_map": [["blocked", LOCAL_MAP_CELLS**2]],
-        "telemetry": [["height", TELEMETRY_CELLS**2]],
-    }
+    return {name: [list(feature) for feature in features] for name, features in streams(comm_dim).items()}
+
+
+SHAPES = {
+    "action": "[B, A, D] in (group, 'action')",
+    "contacts": "[B, A, C, F] and contacts_mask [B, A, C]",
+    "squad": "[B, A, S, F] and squad_mask [B, A, S]",
+    "ego": "[B, A, F]",
+    "comms": "[B, A, 5, comm_dim], a row for each of the pack",
+    "local_map": "[B, A, 11, 11], rows ahead, columns to the left",
+    "telemetry": "[B, 16, 16], at the root, once a battle",
+}
+"""How each of `streams` is shaped, in words."""
 
 
 def layout_hash(comm_dim: int) -> str:

@@ -8,8 +8,9 @@ from enum import IntEnum
 import torch
 from torch import Tensor
 
+from echelon.catalog import Weapon
 from echelon.sim.game import Game
-from echelon.state import State, Tally
+from echelon.state import State
 
 SCORE_TIE_S = 1e-3
 """Scores closer than this are equal when time is up."""
@@ -33,8 +34,19 @@ class Reason(IntEnum):
     TIME_UP = 3
 
 
-STATS = (*Tally.__dataclass_fields__, "deaths")
-"""Columns of the statistics of a finished battle, summed over each team."""
+OWN = ("damage", "kills", "team_kills", "assists", "intercepts", "shutdowns", "zone_s", "bad_actions")
+"""Fields of `Tally` that count for one's own team."""
+STATS = (
+    *OWN,
+    "deaths",
+    "knockdowns",
+    "leggings",
+    "paints",
+    *(f"shots_{weapon.name.lower()}" for weapon in Weapon),
+    *(f"hits_{weapon.name.lower()}" for weapon in Weapon),
+)
+"""Columns of the statistics of a finished battle, summed over each team. Knockdowns and leggings are those of the
+other team's mechs, paints those its painters laid."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +105,10 @@ def judge(state: State, game: Game) -> Ending:
 
 def statistics(state: State, game: Game) -> Tensor:
     """`[B, 2, len(STATS)]` what each team did since its battle began."""
-    tally = [getattr(state.tally, name) for name in STATS[:-1]]
-    deaths = (~state.mechs.alive).float()
-    return game.roster.by_team(torch.stack((*tally, deaths), -1))
+    tally, roster = state.tally, game.roster
+    own = roster.by_team(torch.stack([*(getattr(tally, name) for name in OWN), (~state.mechs.alive).float()], -1))
+    # Only enemies shake a mech's stability or hit its legs, so what one team suffered the other one did.
+    inflicted = roster.by_team(torch.stack((tally.falls, tally.legs_lost), -1)).flip(1)
+    shots, hits = roster.by_team(tally.shots), roster.by_team(tally.hits)
+    paints = hits[..., int(Weapon.PAINTER), None]
+    return torch.cat((own, inflicted, paints, shots, hits), -1)

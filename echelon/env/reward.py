@@ -11,6 +11,9 @@ from echelon.env.zone import is_inside, path_length
 from echelon.sim.game import Game
 from echelon.state import State
 
+TERMS = ("approach", "zone", "damage", "kill", "assist", "death", "terminal")
+"""The named terms, in the order of the last axis of `weighted`."""
+
 
 def terms(before: State, after: State, ending: Ending, game: Game) -> dict[str, Tensor]:
     """What each mech earned in one decision.
@@ -19,7 +22,7 @@ def terms(before: State, after: State, ending: Ending, game: Game) -> dict[str, 
     walking distance to the zone, so its discounted sum telescopes along any path.
 
     Returns:
-        `[B, N]` by term name, a field of `RewardConfig` each.
+        `[B, N]` by name of `TERMS`, a field of `RewardConfig` each.
     """
     cfg, roster = game.config.reward, game.roster
     alive = after.mechs.alive
@@ -37,13 +40,17 @@ def terms(before: State, after: State, ending: Ending, game: Game) -> dict[str, 
         "zone": is_inside(after, game) * roster.of_own_team(after.control),
         "damage": offence * (after.tally.damage - before.tally.damage),
         "kill": offence * (after.tally.kills - before.tally.kills),
+        "assist": offence * (after.tally.assists - before.tally.assists),
         "death": died * torch.where(contested, cfg.contested_death, 1.0),
         "terminal": paid * (won.float() - lost.float()),
     }
 
 
-def total(named: dict[str, Tensor], cfg: RewardConfig, game: Game) -> Tensor:
-    """`[B, N]` weighted sum of the terms, then mixed with the mean of the team."""
-    own = torch.stack([getattr(cfg, name) * term for name, term in named.items()]).sum(0)
+def weighted(named: dict[str, Tensor], cfg: RewardConfig, game: Game) -> Tensor:
+    """`[B, N, len(TERMS)]` what each term pays: times its weight, then mixed with the mean of the team.
+
+    Mixing is linear, so the terms of a mech sum to its reward.
+    """
+    own = torch.stack([getattr(cfg, name) * named[name] for name in TERMS], -1)
     team = game.roster.of_own_team(game.roster.team_mean(own))
     return cfg.team_mix_alpha * own + (1 - cfg.team_mix_alpha) * team

@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 
+from echelon.env.reward import TERMS
+
 COLUMNS = (
     "iteration",
     "agent_steps",
@@ -29,6 +31,7 @@ COLUMNS = (
     "kills",
     "deaths",
     "zone_s",
+    *(f"reward_{term}" for term in TERMS),
     "entropy",
     "kl",
     "clip_fraction",
@@ -37,7 +40,8 @@ COLUMNS = (
     "loss_critic",
     "loss_entropy",
 )
-"""Columns of `metrics.csv`; rates, returns and counts are means over the battles that ended, empty if none did."""
+"""Columns of `metrics.csv`; rates, returns and counts are means over the battles that ended, empty if none did;
+`reward_TERM` is what a term paid a mech a decision on average."""
 
 
 class MetricsLog:

@@ -39,8 +39,8 @@ def orthogonal(layer: nn.Linear, gain: float = math.sqrt(2)) -> nn.Linear:
 class Encoder(nn.Module):
     """Fuse the streams of a mech into `[..., hidden]` features.
 
-    Contacts form a set: each is encoded alone, then the masked mean and maximum are taken (Zaheer et al. 2017,
-    "Deep Sets"), so neither their order nor their number matters.
+    Contacts and comrades form sets: each is encoded alone, then the masked mean and maximum are taken (Zaheer et al.
+    2017, "Deep Sets"), so neither their order nor their number matters.
     """
 
     def __init__(self, model: ModelConfig, comm_dim: int) -> None:
@@ -50,16 +50,35 @@ class Encoder(nn.Module):
         self.contact = nn.Sequential(
             orthogonal(nn.Linear(layout.width(layout.CONTACT), width)), nn.ReLU(), orthogonal(nn.Linear(width, width))
         )
+        self.comrade = nn.Sequential(
+            orthogonal(nn.Linear(layout.width(layout.SQUAD), width)), nn.ReLU(), orthogonal(nn.Linear(width, width))
+        )
         self.body = nn.Sequential(orthogonal(nn.Linear(own, model.body_width)), nn.ReLU())
-        self.fuse = orthogonal(nn.Linear(2 * width + model.body_width, model.hidden))
+        self.fuse = orthogonal(nn.Linear(4 * width + model.body_width, model.hidden))
         self.norm = nn.LayerNorm(model.hidden)
 
-    def forward(self, contacts: Tensor, contacts_mask: Tensor, ego: Tensor, comms: Tensor, local_map: Tensor) -> Tensor:
-        """Streams `[..., C, F]`, `[..., C]` bool, `[..., F]`, `[..., 5, comm_dim]`, `[..., 11, 11]`."""
-        each = F.relu(self.contact(contacts)) * contacts_mask[..., None]
-        mean = each.sum(-2) / contacts_mask.sum(-1, keepdim=True).clamp_min(1)
+    def forward(
+        self,
+        contacts: Tensor,
+        contacts_mask: Tensor,
+        squad: Tensor,
+        squad_mask: Tensor,
+        ego: Tensor,
+        comms: Tensor,
+        local_map: Tensor,
+    ) -> Tensor:
+        """Streams `[..., C, F]`, `[..., S, F]`, their masks, `[..., F]`, `[..., 5, comm_dim]` and `[..., 11, 11]`."""
+        others = pool(self.contact(contacts), contacts_mask)
+        comrades = pool(self.comrade(squad), squad_mask)
         body = self.body(torch.cat((ego, comms.flatten(-2), local_map.flatten(-2)), -1))
-        return F.relu(self.norm(self.fuse(torch.cat((mean, each.amax(-2), body), -1))))
+        return F.relu(self.norm(self.fuse(torch.cat((others, comrades, body), -1))))
+
+
+def pool(each: Tensor, mask: Tensor) -> Tensor:
+    """`[..., 2 * width]` mean and maximum over the filled rows of `[..., C, width]`, `mask [..., C]` bool."""
+    filled = F.relu(each) * mask[..., None]
+    mean = filled.sum(-2) / mask.sum(-1, keepdim=True).clamp_min(1)
+    return torch.cat((mean, filled.amax(-2)), -1)
 
 
 class MaskedLSTM(TensorDictModuleBase):

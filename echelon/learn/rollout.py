@@ -10,6 +10,7 @@ from echelon import noise
 from echelon.env.env import EchelonEnv
 from echelon.env.layout import GROUPS, STREAMS
 from echelon.env.outcome import STATS
+from echelon.env.reward import TERMS
 from echelon.learn.policy import MechPolicy
 from echelon.learn.seats import LEARNER, Seats
 from echelon.noise import Stream
@@ -42,11 +43,13 @@ class Rollout:
         """Play on for T decisions.
 
         Returns:
-            The buffers, valid until the next call, and sums over the battles that ended (`[]` and `[len(STATS)]`).
+            The buffers, valid until the next call, and on the device: sums over the battles that ended (`[]`, `stats
+            [len(STATS)]`) and `reward_terms [len(TERMS)]`, what each paid a mech a decision on average.
         """
         learner = self.seats.policies[LEARNER]
         assert isinstance(learner, MechPolicy)
         ended = Ended(self.env.device)
+        paid = torch.zeros(len(TERMS), device=self.env.device)
         for t in range(self.decisions):
             now = self.now
             decided = self.seats.decide(now)
@@ -56,8 +59,9 @@ class Rollout:
             next_value = learner.value(self.seats.view(after, LEARNER))
             self._write(t, now, decided, after, next_value)
             ended.count(after, self.seats, self._returns(after))
+            paid += self.seats.rows({g: after.get((g, "reward_terms")) for g in GROUPS}).mean((0, 1))
         assert self.batch is not None
-        return self.batch, ended.sums
+        return self.batch, {**ended.sums, "reward_terms": paid / self.decisions}
 
     def _returns(self, after: TensorDictBase) -> Tensor:
         """`[R / A]` what a mech earned on average in the battles that end now, 0 where the battle goes on."""

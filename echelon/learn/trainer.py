@@ -12,6 +12,7 @@ from echelon.agents.seat import TeamPolicy
 from echelon.config import ConfigError, TrainConfig, as_json, first_difference
 from echelon.env.env import EchelonEnv
 from echelon.env.outcome import STATS
+from echelon.env.reward import TERMS
 from echelon.learn import advantage, checkpoint
 from echelon.learn.checkpoint import Checkpoint, Counters
 from echelon.learn.machine import resolve_device
@@ -114,16 +115,17 @@ class Trainer:
 
     def _read(self, sums: dict[str, Tensor]) -> dict[str, float | None]:
         """Bring an iteration's numbers to the host at once, sums over battles as means."""
-        names = [name for name in sums if name != "stats"]
-        packed = torch.cat((torch.stack([sums[name].float() for name in names]), sums["stats"])).tolist()
-        value = dict(zip([*names, *STATS], packed, strict=True))
+        names = [name for name in sums if sums[name].dim() == 0]
+        packed = torch.cat((torch.stack([sums[name].float() for name in names]), sums["stats"], sums["reward_terms"]))
+        paid = [f"reward_{term}" for term in TERMS]
+        value = dict(zip([*names, *STATS, *paid], packed.tolist(), strict=True))
         battles = value["battles"]
 
         def mean(name: str) -> float | None:
             return value[name] / battles if battles > 0 else None
 
         return {
-            **{name: value[name] for name in (*REPORTED, "battles")},
+            **{name: value[name] for name in (*REPORTED, "battles", *paid)},
             "win_rate": mean("won"),
             "loss_rate": mean("lost"),
             "battle_decisions": mean("decisions"),

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from echelon.catalog import Roster, WeaponSpec
-from echelon.geometry import heading
+from echelon.catalog import PAINT_BONUS
+from echelon.geometry import heading, unit
+from echelon.roster import Arms
 from echelon.sim.game import Game
 from echelon.sim.heat import bounded
 from echelon.state import State
@@ -16,7 +17,7 @@ from echelon.state import State
 
 @dataclass(frozen=True)
 class Strikes:
-    """Impacts of one weapon: R rows, each meets at most one mech."""
+    """Direct impacts: R rows, each meets at most one mech."""
 
     lands: Tensor
     """[B, R] bool: the row hit somebody."""
@@ -30,31 +31,49 @@ class Strikes:
 
 @dataclass(frozen=True)
 class Hits:
-    """Harm done within one phase, before anybody has felt it. R rows of origin, N targets."""
+    """Harm done within one phase, before anybody has felt it."""
 
     damage: Tensor
-    """[B, R, N] hp."""
-    strikes: Tensor
-    """[B, R, N] int32 impacts."""
+    """[B, N, N] hp, by shooter and target."""
     leg_damage: Tensor
-    """[B, N] leg hp, by target."""
+    """[B, N, N] leg hp, by shooter and target."""
     stability: Tensor
     """[B, N] by target."""
     heat: Tensor
     """[B, N] heat points, by target."""
     suppress: Tensor
     """[B, N] int32 substeps of suppression, by target."""
+    came_from: Tensor
+    """[B, N, 2] by target: where its damage came from, each hit as long as its damage."""
+    landed: Tensor
+    """[B, N, W] direct impacts, by shooter and weapon."""
 
-    def by_shooter(self, roster: Roster) -> Hits:
-        """The same harm with its rows summed from shot slots to the mechs that own them."""
+    def __add__(self, other: Hits) -> Hits:
+        """Both harms of one phase together."""
         return Hits(
-            damage=roster.per_shooter(self.damage),
-            strikes=roster.per_shooter(self.strikes),
-            leg_damage=self.leg_damage,
-            stability=self.stability,
-            heat=self.heat,
-            suppress=self.suppress,
+            damage=self.damage + other.damage,
+            leg_damage=self.leg_damage + other.leg_damage,
+            stability=self.stability + other.stability,
+            heat=self.heat + other.heat,
+            suppress=self.suppress.maximum(other.suppress),
+            came_from=self.came_from + other.came_from,
+            landed=self.landed + other.landed,
         )
+
+
+def no_hits(state: State) -> Hits:
+    """Harm of a phase in which nothing happens."""
+    mechs, count = state.mechs, state.mechs.hp.shape[1]
+    by_pair = torch.zeros_like(mechs.hp)[..., None].expand(-1, -1, count)
+    return Hits(
+        damage=by_pair,
+        leg_damage=by_pair,
+        stability=torch.zeros_like(mechs.hp),
+        heat=torch.zeros_like(mechs.hp),
+        suppress=torch.zeros_like(mechs.suppressed),
+        came_from=torch.zeros_like(mechs.hit_from),
+        landed=torch.zeros_like(state.tally.hits),
+    )
 
 
 def of_target(per_mech: Tensor, target: Tensor) -> Tensor:
@@ -64,10 +83,21 @@ def of_target(per_mech: Tensor, target: Tensor) -> Tensor:
     return per_mech.gather(1, target[..., None].expand(-1, -1, per_mech.shape[-1]))
 
 
-def harm(spec: WeaponSpec, strikes: Strikes, state: State, game: Game) -> Hits:
-    """What impacts of one weapon do. Rear hits count `rear_factor` times; low ones strike the legs.
+def marked_factor(state: State, game: Game) -> Tensor:
+    """`[B, N, N]` factor on damage by shooter and target: more where a packmate of the shooter has painted it."""
+    mechs, pack = state.mechs, game.roster.pack
+    everyone = torch.arange(pack.shape[0], device=pack.device)
+    by_packmate = (mechs.paint[..., pack] > 0) & (mechs.painter[..., pack] != everyone)  # [B, target, shooter]
+    return 1 + PAINT_BONUS * by_packmate.transpose(1, 2)
+
+
+def harm(arms: Arms, strikes: Strikes, state: State, game: Game) -> Hits:
+    """What direct impacts do. Rear hits count `rear_factor` times; low ones strike the legs.
 
     A leg hit takes its full damage from the legs and half of it from the hull.
+
+    Args:
+        arms: the R sources of the strikes' rows.
     """
     rules, mechs = game.rules, state.mechs
     facing = of_target(heading(mechs.yaw), strikes.target)  # [B, R, 2]
@@ -84,14 +114,40 @@ def harm(spec: WeaponSpec, strikes: Strikes, state: State, game: Game) -> Hits:
     def spread(per_row: Tensor) -> Tensor:
         return torch.where(on, per_row[..., None], 0.0)
 
-    damage = spec.damage * factor
+    damage = arms.damage * factor
+    hull_damage = spread(torch.where(at_legs, 0.5 * damage, damage))
+    marked = marked_factor(state, game)
     return Hits(
-        damage=spread(torch.where(at_legs, 0.5 * damage, damage)),
-        strikes=on.to(torch.int32),
-        leg_damage=spread(torch.where(at_legs, damage, 0.0)).sum(1),
-        stability=spread(spec.stability * factor).sum(1),
-        heat=on.sum(1) * spec.target_heat,
-        suppress=on.any(1).to(torch.int32) * rules.substeps(spec.suppress_s),
+        damage=arms.by_shooter(hull_damage) * marked,
+        leg_damage=arms.by_shooter(spread(torch.where(at_legs, damage, 0.0))) * marked,
+        stability=spread(arms.stability * factor).sum(1),
+        heat=spread(arms.target_heat.expand_as(damage)).sum(1),
+        suppress=torch.where(on, arms.suppress[:, None], 0).amax(1),
+        came_from=-(hull_damage[..., None] * strikes.direction[:, :, None, :2]).sum(1),
+        landed=arms.by_shooter(strikes.lands[..., None] * arms.weapon),
+    )
+
+
+def splash(arms: Arms, felt: Tensor, origin: Tensor, state: State, game: Game) -> Hits:
+    """What bursts do to those near them, friend and foe: a share of the damage, from no particular side.
+
+    Args:
+        arms: the R bursting sources.
+        felt: `[B, R, N]` bool, who is within a burst and not behind a wall.
+        origin: `[B, R, 3]` vox.
+    """
+    mechs = state.mechs
+    damage = torch.where(felt, (arms.damage * arms.splash_scale)[:, None], 0.0)
+    towards = unit(origin[:, :, None, :2] - mechs.pos[:, None, :, :2])  # [B, R, N, 2]
+    nothing = no_hits(state)
+    return Hits(
+        damage=arms.by_shooter(damage) * marked_factor(state, game),
+        leg_damage=nothing.leg_damage,
+        stability=nothing.stability,
+        heat=nothing.heat,
+        suppress=nothing.suppress,
+        came_from=(damage[..., None] * towards).sum(1),
+        landed=nothing.landed,
     )
 
 
@@ -99,45 +155,62 @@ def apply(state: State, hits: Hits, dealt: Tensor, game: Game) -> tuple[State, T
     """Everybody feels the phase's hits at once; the dead are credited.
 
     Damage counts up to the hp removed. A kill goes to whoever dealt most of it so far in this substep, ties to
-    the lowest index.
+    the lowest index; an assist to the packmate that had painted the target for the killer.
 
     Args:
-        hits: the phase's harm, a row for each mech.
+        hits: the phase's harm.
         dealt: `[B, N, N]` hp already counted in this substep, by shooter and target.
 
     Returns:
         The state after the hits, and `dealt` with them counted.
     """
-    mechs, tally, roster = state.mechs, state.tally, game.roster
+    old, tally, roster = state.mechs, state.tally, game.roster
     incoming = hits.damage.sum(1)  # [B, N]
-    removed = incoming.minimum(mechs.hp)
+    removed = incoming.minimum(old.hp)
     share = removed / torch.where(incoming > 0, incoming, 1.0)
     counted = hits.damage * share[:, None]
     dealt = dealt + counted
 
-    mechs = mechs.replace(
-        hp=mechs.hp - removed,
-        leg_hp=(mechs.leg_hp - hits.leg_damage).clamp_min(0.0),
-        stability=(mechs.stability - hits.stability).clamp_min(0.0),
-        heat=bounded(mechs.heat + hits.heat, game),
-        suppressed=mechs.suppressed.maximum(hits.suppress),
+    hurt = old.alive & (incoming > 0)
+    alarm = torch.where(hurt, game.rules.substeps(game.rules.under_fire_s), old.under_fire).to(torch.int32)
+    mechs = old.replace(
+        hp=old.hp - removed,
+        leg_hp=(old.leg_hp - hits.leg_damage.sum(1)).clamp_min(0.0),
+        stability=(old.stability - hits.stability).clamp_min(0.0),
+        heat=bounded(old.heat + hits.heat, game),
+        suppressed=old.suppressed.maximum(hits.suppress),
+        under_fire=alarm,
+        hit_from=torch.where(hurt[..., None], unit(hits.came_from), old.hit_from),
     )
-    kills, team_kills = credited_kills(state.mechs.alive & ~mechs.alive, dealt, game)
+    state = state.replace(mechs=mechs)
+    kills, team_kills, assists = credited_kills(old.alive & ~mechs.alive, dealt, state, game)
     tally = tally.replace(
         damage=tally.damage + (counted * roster.hostile).sum(2),
-        hits=tally.hits + (hits.strikes * roster.hostile).sum(2),
+        hits=tally.hits + hits.landed,
         kills=tally.kills + kills,
         team_kills=tally.team_kills + team_kills,
+        assists=tally.assists + assists,
+        legs_lost=tally.legs_lost + (mechs.legged & ~old.legged),
     )
-    return state.replace(mechs=mechs, tally=tally), dealt
+    return state.replace(tally=tally), dealt
 
 
-def credited_kills(died: Tensor, dealt: Tensor, game: Game) -> tuple[Tensor, Tensor]:
-    """`[B, N]` enemies killed and `[B, N]` own mechs killed, by shooter, for the mechs that `died [B, N]`."""
+def credited_kills(died: Tensor, dealt: Tensor, state: State, game: Game) -> tuple[Tensor, Tensor, Tensor]:
+    """Whom the mechs that `died [B, N]` count for.
+
+    Returns:
+        `[B, N]` enemies killed, own mechs killed, and kills assisted by paint, by who is credited.
+    """
+    mechs, roster = state.mechs, game.roster
     most, killer = dealt.max(1)  # [B, N] by target; the first shooter wins a tie
-    everyone = torch.arange(game.roster.num_mechs, device=died.device)
+    everyone = torch.arange(roster.num_mechs, device=died.device)
     kill = (died & (most > 0))[:, None] & (killer[:, None] == everyone[:, None])  # [B, N, N]
-    return (kill & game.roster.hostile).sum(2), (kill & ~game.roster.hostile).sum(2)
+
+    pack = roster.pack[killer][..., None]  # [B, N, 1] by target
+    painter = mechs.painter.gather(-1, pack).squeeze(-1)
+    painted = (mechs.paint.gather(-1, pack).squeeze(-1) > 0) & (painter != killer)
+    assist = (died & (most > 0) & painted)[:, None] & (painter[:, None] == everyone[:, None])
+    return (kill & roster.hostile).sum(2), (kill & ~roster.hostile).sum(2), assist.sum(2)
 
 
 def wither(state: State, damage: Tensor) -> State:

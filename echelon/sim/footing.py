@@ -41,5 +41,6 @@ def stand(state: State, game: Game) -> State:
             fallen=torch.where(falls, rules.substeps(rules.fall_s), fallen).to(torch.int32),
             stability=stability,
             vel=torch.where(falls[..., None], 0.0, mechs.vel),
-        )
+        ),
+        tally=state.tally.replace(falls=state.tally.falls + falls),
     )

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from echelon.catalog import WEAPONS, Roster, Timer
+from echelon.catalog import MATERIALS, Material
 from echelon.config import EnvConfig, RulesConfig
+from echelon.roster import Roster
 from echelon.state import Maps
 
 
@@ -21,8 +22,12 @@ class Game:
     maps: Maps
     size: Tensor
     """[3] vox, the map along x, y, z."""
-    longest_cooldown: Tensor
-    """[len(Timer)] substeps, what each timer is set to at most."""
+    material_hp: Tensor
+    """[len(Material)] hp of a voxel, infinite where nothing destroys it."""
+    reach_vox: float
+    """More than any shot flies in a substep: a falling slug outruns its muzzle speed a little."""
+    leaf_rounds: tuple[Tensor, ...]
+    """By k: the slots of shots that may cross a k-th plane of an axis in a substep. Empty where no map grows leaves."""
 
     @property
     def rules(self) -> RulesConfig:
@@ -33,11 +38,17 @@ class Game:
 def build_game(config: EnvConfig, roster: Roster, maps: Maps) -> Game:
     """Gather the constants of a battle on the device of `roster`."""
     world, device = config.world, roster.hull.device
-    longest = [max(config.rules.substeps(w.cooldown_s) for w in WEAPONS.values() if w.timer == t) for t in Timer]
+    flown_vox = 1.05 * roster.shot_speed * config.rules.dt_s
+    reach_vox = flown_vox.max().item()
+    grows_leaves = bool((maps.material == int(Material.FOLIAGE)).any())
+    rounds = int(reach_vox) + 1 if grows_leaves else 0
+    slots = [(flown_vox > k).nonzero().squeeze(1) for k in range(rounds)]
     return Game(
         config=config,
         roster=roster,
         maps=maps,
         size=torch.tensor((world.size_x, world.size_y, world.size_z), device=device),
-        longest_cooldown=torch.tensor(longest, device=device),
+        material_hp=torch.tensor([MATERIALS[m].hp for m in Material], device=device),
+        reach_vox=reach_vox,
+        leaf_rounds=tuple(slots),
     )

@@ -36,3 +36,9 @@ def cool(state: State, vents: Tensor, game: Game) -> State:
     sink_per_s = game.roster.heat_sink_per_s * (1 + rules.vent_factor * vents)  # [B, N]
     heat = bounded(state.mechs.heat - sink_per_s * rules.dt_s, game)
     return state.replace(mechs=state.mechs.replace(heat=heat))
+
+
+def count_shutdowns(before: Mechs, state: State, game: Game) -> State:
+    """Note who overheated since `before`."""
+    overheated = ~is_shut_down(before, game) & is_shut_down(state.mechs, game) & state.mechs.alive
+    return state.replace(tally=state.tally.replace(shutdowns=state.tally.shutdowns + overheated))

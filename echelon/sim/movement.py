@@ -10,7 +10,7 @@ from echelon.catalog import Material
 from echelon.geometry import heading, to_world, wrap_angle
 from echelon.sim.game import Game
 from echelon.sim.heat import bounded, is_running, is_shut_down
-from echelon.sim.terrain import at_cells, height_bits, is_material, standing_on
+from echelon.sim.terrain import columns_at, height_bits, is_material, standing_on
 from echelon.state import State
 
 WIDEST_CELLS = 5
@@ -35,7 +35,7 @@ def steer(state: State, orders: Orders, game: Game) -> State:
     rules, mechs, roster = game.rules, state.mechs, game.roster
     runs = is_running(mechs, game)
     legged = mechs.legged
-    wades = is_material(standing_on(mechs, roster.half_size, state.map_id, game.maps), Material.WATER)
+    wades = is_material(standing_on(state, game), Material.WATER)
 
     yaw = torch.where(runs, wrap_angle(mechs.yaw + orders.turn * roster.yaw_rate * rules.dt_s), mechs.yaw)
     pace = roster.max_speed * torch.where(legged, rules.legged_speed, 1.0) * torch.where(wades, rules.water_speed, 1.0)
@@ -91,16 +91,28 @@ def within_map(axis: int, pos: Tensor, vel: Tensor, game: Game) -> tuple[Tensor,
     return torch.stack(parts, -1), kept != ahead
 
 
-def footprint(pos: Tensor, state: State, game: Game) -> Tensor:
-    """`[B, N, WIDEST_CELLS ** 2]` int32 solid columns under each hull at `pos`; small hulls repeat their last."""
-    half = game.roster.half_size[:, :2]
+def hull_cells(pos: Tensor, half_size: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The ground cells that hulls of `half_size [N, 3]` at `pos [B, N, 3]` touch.
+
+    Returns:
+        `[B, N, WIDEST_CELLS ** 2]` int64 x and y, small hulls repeat their last, and bool, whether it is no repeat.
+    """
+    half = half_size[:, :2]
     first = (pos[..., :2] - half).floor().long()  # [B, N, 2]
     last = (pos[..., :2] + half).ceil().long() - 1
-    reach = torch.arange(WIDEST_CELLS, device=pos.device)
-    cells = (first[..., None] + reach).minimum(last[..., None])  # [B, N, 2, 5]
-    x = cells[..., 0, None, :].expand(*cells.shape[:2], WIDEST_CELLS, WIDEST_CELLS)
-    y = cells[..., 1, :, None].expand_as(x)
-    return at_cells(game.maps.solid, state.map_id, x.flatten(2), y.flatten(2))
+    reach = first[..., None] + torch.arange(WIDEST_CELLS, device=pos.device)  # [B, N, 2, 5]
+    cells, touched = reach.minimum(last[..., None]), reach <= last[..., None]
+    grid = (*cells.shape[:2], WIDEST_CELLS, WIDEST_CELLS)
+    x = cells[..., 0, None, :].expand(grid)
+    y = cells[..., 1, :, None].expand(grid)
+    both = touched[..., 0, None, :] & touched[..., 1, :, None]
+    return x.flatten(2), y.flatten(2), both.flatten(2)
+
+
+def footprint(pos: Tensor, state: State, game: Game) -> Tensor:
+    """`[B, N, WIDEST_CELLS ** 2]` int32 solid columns under each hull at `pos`."""
+    x, y, _ = hull_cells(pos, game.roster.half_size)
+    return columns_at(state.terrain.solid, x, y)
 
 
 def collides(columns: Tensor, pos: Tensor, game: Game) -> Tensor:

@@ -1,68 +1,169 @@
-"""Shots in flight: launch, travel, and what they run into."""
+"""Shots in flight: launch, guidance, travel, and what they run into."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from echelon.catalog import WEAPONS, Weapon
-from echelon.geometry import TINY, unit
-from echelon.sim.damage import Hits, Strikes, harm
+from echelon.actions import NO_MECH
+from echelon.catalog import HOMING_PER_S, WEAPONS, Weapon
+from echelon.geometry import TINY, length, unit
+from echelon.sim import damage
+from echelon.sim.damage import Hits, Strikes, of_target
 from echelon.sim.game import Game
 from echelon.sim.terrain import first_hit
-from echelon.state import State
+from echelon.state import Shots, State
+
+SKIN_VOX = 1e-3
+"""How far before a wall a shot bursts, and how far into it it bites: no shot sits on the face between two voxels."""
 
 
-def launch(state: State, weapon: Weapon, fires: Tensor, direction: Tensor, game: Game) -> State:
-    """Put one shot of every mech that `fires [B, N]` into its first empty slot.
+@dataclass(frozen=True)
+class Volley:
+    """What every mech that carries one weapon launches. R mechs."""
+
+    fires: Tensor
+    """[B, R] bool."""
+    pos: Tensor
+    """[B, R, 3] vox, the muzzle."""
+    vel: Tensor
+    """[B, R, 3] vox/s."""
+    ttl: Tensor
+    """[B, R] int32 substeps of flight."""
+    target: Tensor
+    """[B, R] int64, whom to home on, or `NO_MECH`."""
+
+
+@dataclass(frozen=True)
+class Impacts:
+    """How the flights of one substep went, by shot slot."""
+
+    start: Tensor
+    """[B, S, 3] vox, where the substep began."""
+    point: Tensor
+    """[B, S, 3] vox, how far the shot came."""
+    direction: Tensor
+    """[B, S, 3] unit vector of its travel."""
+    flew: Tensor
+    """[B, S] bool: was in flight."""
+    ends: Tensor
+    """[B, S] bool: its flight ended, for whatever reason."""
+    on_mech: Tensor
+    """[B, S] bool: it hit a mech."""
+    target: Tensor
+    """[B, S] int64, whom."""
+    on_voxel: Tensor
+    """[B, S] bool: a solid voxel stopped it."""
+    on_floor: Tensor
+    """[B, S] bool: the floor of the map stopped it."""
+
+
+def launch(state: State, volleys: dict[Weapon, Volley], game: Game) -> State:
+    """Put one shot of every mech that fires into its weapon's first empty slot.
 
     A slot is always free: `WeaponSpec.slots` is the weapon's lifetime over its cooldown, rounded up.
 
     Args:
-        direction: `[B, N, 3]` unit vector.
+        volleys: for each weapon that some mech carries and whose fire flies, in the order of the slots.
     """
-    spec, shots, shooter = WEAPONS[weapon], state.shots, game.roster.shooter
-    muzzle = state.mechs.pos + game.roster.muzzle
-    empty = shots.ttl == 0  # [B, S]
-    slot = torch.arange(shooter.shape[0], device=shooter.device)
-    earlier_own = (shooter[:, None] == shooter) & (slot < slot[:, None])  # [S, S]
-    first_empty = empty & ~(empty[:, None] & earlier_own).any(-1)
-    fills = fires[:, shooter] & first_empty
-    return state.replace(
-        shots=shots.replace(
-            pos=torch.where(fills[..., None], muzzle[:, shooter], shots.pos),
-            vel=torch.where(fills[..., None], direction[:, shooter] * spec.speed_vox_per_s, shots.vel),
-            ttl=torch.where(fills, game.rules.substeps(spec.lifetime_s), shots.ttl).to(torch.int32),
-        )
-    )
+    shots = state.shots
+    parts: dict[str, list[Tensor]] = {"pos": [], "vel": [], "ttl": [], "target": []}
+    for weapon, volley in volleys.items():
+        span, slots = game.roster.shot_span[int(weapon)], WEAPONS[weapon].slots
+        empty = (shots.ttl[:, span] == 0).unflatten(1, (-1, slots))  # [B, R, K]
+        fills = volley.fires[..., None] & empty & (empty.cumsum(-1) == 1)
+        for name, values in parts.items():
+            old = getattr(shots, name)[:, span].unflatten(1, (-1, slots))
+            new = getattr(volley, name)[:, :, None]
+            where = fills.view(*fills.shape, *[1] * (old.dim() - fills.dim()))
+            values.append(torch.where(where, new, old).flatten(1, 2))
+    return state.replace(shots=shots.replace(**{name: torch.cat(values, 1) for name, values in parts.items()}))
 
 
-def fly(state: State, game: Game) -> tuple[State, Hits]:
+def guide(state: State, game: Game) -> Tensor:
+    """`[B, S, 3]` velocities for this substep: missiles turn to a living target, gauss slugs fall, the rest keep on."""
+    shots, mechs, roster, rules = state.shots, state.mechs, game.roster, game.rules
+    target = shots.target.clamp_min(0)
+    tracks = roster.homing & (shots.target != NO_MECH) & mechs.alive.gather(1, target)
+    turn = HOMING_PER_S * rules.dt_s
+    speed = roster.shot_speed[:, None]
+    wanted = unit(of_target(mechs.pos, target) - shots.pos) * speed
+    homed = unit((1 - turn) * shots.vel + turn * wanted) * speed
+    up = torch.arange(3, device=shots.vel.device) == 2
+    fallen = shots.vel - rules.gravity_vox_per_s2 * rules.dt_s * up
+    vel = torch.where(roster.ballistic[:, None], fallen, shots.vel)
+    return torch.where(tracks[..., None], homed, vel)
+
+
+def fly(state: State, game: Game) -> tuple[State, Impacts]:
     """One substep of flight: each shot stops at the first living enemy, or at terrain met before it.
 
     Returns:
-        The state with shots moved or spent, and the harm they did, a row for each mech.
+        The state with shots moved or spent, and what they ran into.
     """
-    rules, shots, mechs, roster = game.rules, state.shots, state.mechs, game.roster
-    spec = WEAPONS[Weapon.AUTOCANNON]
-    in_flight = shots.ttl > 0  # [B, S]
-    end = shots.pos + shots.vel * rules.dt_s
+    rules, mechs, roster = game.rules, state.mechs, game.roster
+    shots: Shots = state.shots.replace(vel=guide(state, game))
+    flies = shots.ttl > 0  # [B, S]
+    delta = shots.vel * rules.dt_s
+    end = shots.pos + delta
 
     reached = sphere_entry(shots.pos, end, mechs.pos, roster.half_size.amax(-1))  # [B, S, N]
-    can_meet = in_flight[..., None] & roster.hostile[roster.shooter] & mechs.alive[:, None]
-    meets_at, target = torch.where(can_meet, reached, torch.inf).min(-1)
-    reach_vox = spec.speed_vox_per_s * rules.dt_s
-    wall_at = first_hit(game.maps.solid, state.map_id, shots.pos, end, reach_vox, past_end=True)
+    can_meet = flies[..., None] & roster.hostile[roster.shots.shooter] & mechs.alive[:, None]
+    mech_at, target = torch.where(can_meet, reached, torch.inf).min(-1)
+    voxel_at = first_hit(state.terrain.solid, shots.pos, end, game.reach_vox, past_end=True)
+    leaves_at = map_exit(shots.pos, delta, end, game)  # [B, S, 3]
+    out_at, floor_at = leaves_at.amin(-1), torch.where(end[..., 2] < 0, leaves_at[..., 2], torch.inf)
+    floor_at = torch.where(floor_at == out_at, floor_at, torch.inf)
 
-    lands = in_flight & meets_at.isfinite() & (meets_at <= wall_at)
-    way = torch.where(lands, meets_at, 0.0)
-    height = shots.pos[..., 2] + way * (end - shots.pos)[..., 2]
-    hits = harm(spec, Strikes(lands, target, unit(shots.vel), height), state, game).by_shooter(roster)
+    on_mech = flies & mech_at.isfinite() & (mech_at <= voxel_at) & (mech_at <= out_at)
+    on_voxel = flies & ~on_mech & voxel_at.isfinite() & (voxel_at <= out_at)
+    on_floor = flies & ~on_mech & ~on_voxel & floor_at.isfinite()
+    way = torch.where(on_mech, mech_at, torch.where(on_voxel, voxel_at, out_at.clamp_max(1.0)))
+    point = shots.pos + way[..., None] * delta
+    ends = flies & (on_mech | on_voxel | out_at.isfinite() | (shots.ttl == 1))
+    impacts = Impacts(shots.pos, point, unit(shots.vel), flies, ends, on_mech, target, on_voxel, on_floor)
+    ttl = torch.where(ends, 0, (shots.ttl - 1).clamp_min(0)).to(torch.int32)
+    goes_on = (flies & ~ends)[..., None]
+    return state.replace(shots=shots.replace(pos=torch.where(goes_on, point, shots.pos), ttl=ttl)), impacts
 
-    outside = ((end < 0) | (end >= game.size)).any(-1)
-    spent = lands | wall_at.isfinite() | outside
-    ttl = torch.where(spent, 0, (shots.ttl - 1).clamp_min(0)).to(torch.int32)
-    return state.replace(shots=shots.replace(pos=torch.where(in_flight[..., None], end, shots.pos), ttl=ttl)), hits
+
+def map_exit(start: Tensor, delta: Tensor, end: Tensor, game: Game) -> Tensor:
+    """`[B, S, 3]` share of its way after which a flight leaves the map along each axis, infinity where it does not."""
+    border = torch.where(end < 0, 0.0, game.size)
+    leaves = (end < 0) | (end >= game.size)
+    way = (border - start) / torch.where(delta == 0, 1.0, delta)
+    return torch.where(leaves, way.clamp_min(0.0), torch.inf)
+
+
+def strike(state: State, impacts: Impacts, game: Game) -> Hits:
+    """The harm of a substep's impacts: direct hits, and the splash of missiles and gauss slugs around them."""
+    direct = Strikes(impacts.on_mech, impacts.target, impacts.direction, impacts.point[..., 2])
+    hits = damage.harm(game.roster.shots, direct, state, game)
+    if game.roster.bursts.count == 0:
+        return hits
+    return hits + burst(state, impacts, game)
+
+
+def burst(state: State, impacts: Impacts, game: Game) -> Hits:
+    """Splash reaches every mech within the radius that no solid voxel shields, but for the one hit directly."""
+    mechs, arms = state.mechs, game.roster.bursts
+    span = slice(0, arms.count)
+    bursts = (impacts.on_mech | impacts.on_voxel | impacts.on_floor)[:, span]
+    origin = impacts.point[:, span] - SKIN_VOX * impacts.direction[:, span]  # [B, R, 3]
+    offset = mechs.pos[:, None] - origin[:, :, None]  # [B, R, N, 3]
+    near = length(offset) <= arms.splash_vox[:, None]
+    everyone = torch.arange(mechs.hp.shape[1], device=mechs.hp.device)
+    direct = impacts.on_mech[:, span, None] & (impacts.target[:, span, None] == everyone)
+
+    grid = offset.shape
+    start, end = origin[:, :, None].expand(grid), mechs.pos[:, None].expand(grid)
+    radius = max(w.splash_vox for w in WEAPONS.values())
+    wall_at = first_hit(state.terrain.solid, start.flatten(1, 2), end.flatten(1, 2), radius, past_end=False)
+    shielded = wall_at.isfinite().view(grid[:3])
+    felt = bursts[..., None] & mechs.alive[:, None] & near & ~shielded & ~direct
+    return damage.splash(arms, felt, origin, state, game)
 
 
 def sphere_entry(start: Tensor, end: Tensor, center: Tensor, radius: Tensor) -> Tensor:

@@ -1,42 +1,51 @@
-"""Clear lines between mechs: no opaque voxel strictly between the cells of the two hull centres."""
+"""Clear lines between mechs: no opaque voxel strictly between the cells of the two hull centres, and no smoke."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
+from echelon.catalog import CLOUD_VOX
 from echelon.geometry import length
+from echelon.roster import Pairs
 from echelon.sim.game import Game
 from echelon.sim.terrain import first_hit
 from echelon.state import State
 
+FAR_SQUARED = 1e6
+"""Squared distance of a cloud that is not there."""
 
-def clear_line(state: State, game: Game, start: Tensor, end: Tensor, range_vox: float) -> Tensor:
-    """`[B, R]` bool for segments `[B, R, 3]`: at most `range_vox` long and not blocked."""
+
+def open_ground(state: State, pairs: Pairs, range_vox: float) -> Tensor:
+    """`[B, P]` bool: at most `range_vox` apart with no opaque voxel between."""
+    pos = state.mechs.pos
+    start, end = pos[:, pairs.first], pos[:, pairs.second]
     near = length(end - start) <= range_vox
-    blocked = first_hit(game.maps.opaque, state.map_id, start, end, range_vox, past_end=False)
-    return near & blocked.isinf()
+    blocked_at = first_hit(state.terrain.opaque, start, end, range_vox, past_end=False)
+    return near & blocked_at.isinf()
+
+
+def smoke_between(state: State, pairs: Pairs, game: Game) -> Tensor:
+    """`[B, P]` bool: a cloud's centre lies within its radius of the segment between two mechs.
+
+    With a, b and d the squared lengths from the cloud to the first mech, to the second, and between the two, the
+    cloud projects inside the segment where s = (a + d - b) / 2 is within 0..d, and is then a - s^2 / d away, squared.
+    """
+    pos, clouds = state.mechs.pos, state.clouds
+    if not game.config.features.smoke:
+        return torch.zeros_like(pos[:, pairs.first, 0], dtype=torch.bool)
+    apart = (pos[:, pairs.second] - pos[:, pairs.first]).square().sum(-1, keepdim=True)  # [B, P, 1]
+    to_cloud = (clouds.pos[:, None] - pos[:, :, None]).square().sum(-1)  # [B, N, C]
+    to_cloud = torch.where((clouds.ttl > 0)[:, None], to_cloud, FAR_SQUARED)
+    wrapped = (to_cloud < CLOUD_VOX**2).any(-1)  # [B, N]
+    first, second = to_cloud[:, pairs.first], to_cloud[:, pairs.second]  # [B, P, C]
+    along = 0.5 * (first + apart - second)
+    beside = (along > 0) & (along < apart)
+    crosses = beside & ((first - CLOUD_VOX**2) * apart < along.square())
+    return crosses.any(-1) | wrapped[:, pairs.first] | wrapped[:, pairs.second]
 
 
 def enemy_lines(state: State, game: Game, range_vox: float) -> Tensor:
     """`[B, N, N]` bool, symmetric: clear lines within `range_vox` between mechs of different teams."""
-    pos, split = state.mechs.pos, game.roster.num_blue
-    batch, count = pos.shape[:2]
-    blue, red = pos[:, :split], pos[:, split:]
-    grid = (batch, split, count - split, 3)
-    start, end = blue[:, :, None].expand(grid), red[:, None].expand(grid)
-    line = clear_line(state, game, start.flatten(1, 2), end.flatten(1, 2), range_vox).view(grid[:3])
-
-    nobody = torch.zeros_like(line[:, :, :1])
-    top = torch.cat((nobody.expand(batch, split, split), line), 2)
-    low = torch.cat((line.transpose(1, 2), nobody[:, :1].expand(batch, count - split, count - split)), 2)
-    return torch.cat((top, low), 1)
-
-
-def all_lines(state: State, game: Game, range_vox: float) -> Tensor:
-    """`[B, N, N]` bool, symmetric: clear lines within `range_vox` between any two mechs; none to oneself."""
-    pos, roster = state.mechs.pos, game.roster
-    first, second = roster.pairs
-    line = clear_line(state, game, pos[:, first], pos[:, second], range_vox)
-    # Every pair was looked at once; both of its members read that answer.
-    return line[:, roster.pair_of] & ~torch.eye(roster.num_mechs, dtype=torch.bool, device=pos.device)
+    pairs = game.roster.enemies
+    return pairs.matrix(open_ground(state, pairs, range_vox) & ~smoke_between(state, pairs, game))

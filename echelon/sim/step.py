@@ -11,7 +11,7 @@ from torch import Tensor
 from echelon import noise
 from echelon.actions import Orders
 from echelon.noise import Stream
-from echelon.sim import damage, firing, footing, hazards, heat, movement, shots, timers
+from echelon.sim import ams, damage, firing, footing, hazards, heat, movement, rubble, shots, smoke, timers
 from echelon.sim.game import Game
 from echelon.state import State
 
@@ -24,32 +24,51 @@ class Draws:
     """[B, N]."""
     priority: Tensor
     """[B, N]."""
+    ams: Tensor
+    """[B, N]."""
+    wreck: Tensor
+    """[B, N]."""
 
 
 def draw(state: State, game: Game) -> Draws:
     """Each battle's own numbers for its present tick."""
     count = game.roster.num_mechs
+
+    def uniform(stream: Stream) -> Tensor:
+        return noise.uniform(state.seed, state.tick, stream, count)
+
     return Draws(
-        beam_height=noise.uniform(state.seed, state.tick, Stream.BEAM_HEIGHT, count),
-        priority=noise.uniform(state.seed, state.tick, Stream.PRIORITY, count),
+        beam_height=uniform(Stream.BEAM_HEIGHT),
+        priority=uniform(Stream.PRIORITY),
+        ams=uniform(Stream.AMS),
+        wreck=uniform(Stream.WRECK),
     )
 
 
 def substep(state: State, orders: Orders, draws: Draws, game: Game) -> State:
-    """Everyone in a phase acts on the same snapshot; its effects are summed and applied at once."""
-    count = game.roster.num_mechs
+    """Everyone in a phase acts on the same snapshot; its effects are summed and applied at once.
+
+    Returns a new state, but for the terrain, which changes in place.
+    """
+    count, before = game.roster.num_mechs, state.mechs
     dealt = torch.zeros((state.seed.shape[0], count, count), device=state.seed.device)
 
     state = timers.count_down(state)
-    state = hazards.burn(state, game)
+    state = hazards.burn(state, orders, game)
     state = footing.stand(state, game)
     vents = heat.is_venting(state, orders, game)
     state = heat.cool(state, vents, game)
-    state, hits = shots.fly(state, game)
+    state = ams.intercept(state, draws.ams, game)
+    state, impacts = shots.fly(state, game)
+    hits = shots.strike(state, impacts, game)
+    state = smoke.billow(state, impacts, game)
+    state = rubble.chip(state, impacts, game)
     state, dealt = damage.apply(state, hits, dealt, game)
     state, hits = firing.fire(state, orders, vents, draws.beam_height, game)
     state, dealt = damage.apply(state, hits, dealt, game)
+    state = rubble.lay_wrecks(state, draws.wreck, draws.priority, game)
     state = movement.move(state, orders, draws.priority, game)
+    state = heat.count_shutdowns(before, state, game)
     return state.replace(tick=state.tick + 1)
 
 

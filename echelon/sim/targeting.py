@@ -14,22 +14,29 @@ from echelon.state import State
 
 @dataclass(frozen=True)
 class Aim:
-    """How every mech (rows) sees every other (columns) at this moment."""
+    """How R mechs (rows; all N where nothing else is said) see every mech (columns) at this moment."""
 
-    offset: Tensor
-    """[B, N, N, 3] vox, centre to centre."""
     distance: Tensor
-    """[B, N, N] vox."""
+    """[B, R, N] vox, centre to centre."""
     bearing_cos: Tensor
-    """[B, N, N] cosine of the angle between the heading and the target on the ground plane, times `ground`."""
+    """[B, R, N] cosine of the angle between the heading and the target on the ground plane, times `ground`."""
     ground: Tensor
-    """[B, N, N] vox, distance on the ground plane."""
+    """[B, R, N] vox, distance on the ground plane."""
     enemy: Tensor
-    """[B, N, N] bool: a living mech of the other team."""
+    """[B, R, N] bool: a living mech of the other team."""
 
     def within(self, arc_cos: float | Tensor) -> Tensor:
-        """`[B, N, N]` bool: the target's bearing lies within the arc, given by the cosine of its half."""
+        """`[B, R, N]` bool: the target's bearing lies within the arc, given by the cosine of its half."""
         return self.bearing_cos >= arc_cos * self.ground
+
+    def of(self, mechs: Tensor) -> Aim:
+        """The rows of the mechs `[R]` int64 alone."""
+        return Aim(
+            self.distance[:, mechs],
+            self.bearing_cos[:, mechs],
+            self.ground[:, mechs],
+            self.enemy[:, mechs],
+        )
 
 
 def take_aim(state: State, game: Game) -> Aim:
@@ -38,7 +45,6 @@ def take_aim(state: State, game: Game) -> Aim:
     offset = pairwise_offset(mechs.pos)
     facing = heading(mechs.yaw)
     return Aim(
-        offset=offset,
         distance=length(offset),
         bearing_cos=(offset[..., :2] * facing[:, :, None]).sum(-1),
         ground=length(offset[..., :2]),
@@ -50,12 +56,12 @@ def choose(candidate: Tensor, distance: Tensor, focus: Tensor) -> tuple[Tensor, 
     """The focus target if it is a candidate, else the nearest, ties to the lowest index.
 
     Args:
-        candidate: `[B, N, N]` bool, by shooter and target.
-        distance: `[B, N, N]` vox.
-        focus: `[B, N]` int64, `NO_MECH` for none.
+        candidate: `[B, R, N]` bool, by shooter and target.
+        distance: `[B, R, N]` vox.
+        focus: `[B, R]` int64, `NO_MECH` for none.
 
     Returns:
-        `[B, N]` bool, whether there is a target, and `[B, N]` int64, its index (0 where there is none).
+        `[B, R]` bool, whether there is a target, and `[B, R]` int64, its index (0 where there is none).
     """
     reach = torch.where(candidate, distance, torch.inf)
     nearest, target = reach.min(-1)

@@ -1,12 +1,16 @@
-"""Reading the shared maps: columns, materials, and the first voxel a segment enters."""
+"""Reading the ground: columns, materials, and the first voxel a segment enters."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from echelon.catalog import Material
-from echelon.state import Maps, Mechs
+from echelon.geometry import TINY
+from echelon.sim.game import Game
+from echelon.state import State
 
 
 def at_cells(field: Tensor, map_id: Tensor, x: Tensor, y: Tensor) -> Tensor:
@@ -22,13 +26,44 @@ def at_cells(field: Tensor, map_id: Tensor, x: Tensor, y: Tensor) -> Tensor:
     return field.flatten(0, 2)[row * size_x + x.clamp(0, size_x - 1)]
 
 
-def standing_on(mechs: Mechs, half_size: Tensor, map_id: Tensor, maps: Maps) -> Tensor:
+def columns_at(columns: Tensor, x: Tensor, y: Tensor) -> Tensor:
+    """`[B, ...]` bit columns of each battle's own `columns [B, Y, X]` at ground cells `x`, `y` `[B, ...]` int64."""
+    own = torch.arange(columns.shape[0], device=columns.device)
+    return at_cells(columns, own, x, y)
+
+
+def has_bit(column: Tensor, z: Tensor) -> Tensor:
+    """Whether bit `z`, 0..30, of a column is set."""
+    return ((column >> z.int()) & 1) == 1
+
+
+def material_at(state: State, game: Game, x: Tensor, y: Tensor, z: Tensor) -> Tensor:
+    """`[B, ...]` uint8 `Material` of voxels `[B, ...]` int64 as they are now; outside, of the nearest one inside."""
+    size_z, size_y, size_x = game.maps.material.shape[1:]
+    x, y, z = x.clamp(0, size_x - 1), y.clamp(0, size_y - 1), z.clamp(0, size_z - 1)
+    level = state.map_id.view(-1, *[1] * (x.dim() - 1)) * size_z + z
+    made_of = game.maps.material.flatten()[(level * size_y + y) * size_x + x]
+    if not game.config.features.destruction:
+        return made_of
+    terrain = state.terrain
+    solid = has_bit(columns_at(terrain.solid, x, y), z)
+    opaque = has_bit(columns_at(terrain.opaque, x, y), z)
+    filled = has_bit(columns_at(terrain.rubble, x, y), z)
+    was_solid, was_opaque = (
+        has_bit(at_cells(kept, state.map_id, x, y), z) for kept in (game.maps.solid, game.maps.opaque)
+    )
+    gone = (was_solid & ~solid) | (was_opaque & ~opaque)
+    rubble = torch.where(solid, int(Material.SOLID_DEBRIS), int(Material.DEBRIS_FIELD))
+    now = torch.where(filled, rubble, torch.where(gone, int(Material.AIR), made_of))
+    return now.to(torch.uint8)
+
+
+def standing_on(state: State, game: Game) -> Tensor:
     """`[B, N]` uint8 `Material` of the voxel that holds the middle of each hull's underside."""
-    size_z, size_y, size_x = maps.material.shape[1:]
-    cell = mechs.pos.floor().long()
-    x, y = cell[..., 0].clamp(0, size_x - 1), cell[..., 1].clamp(0, size_y - 1)
-    z = (mechs.pos[..., 2] - half_size[:, 2]).floor().long().clamp(0, size_z - 1)
-    return maps.material.flatten()[((map_id[:, None] * size_z + z) * size_y + y) * size_x + x]
+    pos = state.mechs.pos
+    x, y, _ = pos.floor().long().unbind(-1)
+    z = (pos[..., 2] - game.roster.half_size[:, 2]).floor().long()
+    return material_at(state, game, x, y, z)
 
 
 def height_bits(pos: Tensor, half_size: Tensor) -> Tensor:
@@ -46,52 +81,82 @@ def is_material(found: Tensor, material: Material) -> Tensor:
     return found == int(material)
 
 
-def entered_cell(start: Tensor, delta: Tensor, t: Tensor) -> Tensor:
-    """The cell along one axis that a segment is in just after `t`: on a plane, the one it moves into."""
-    at = start + t * delta
-    return torch.where(delta < 0, at.ceil() - 1, at.floor())
+class Crossings(NamedTuple):
+    """The cells that R segments enter by crossing the planes of one axis, in order. `[B, R, K]` each."""
+
+    t: Tensor
+    """Share of the way, 0..1."""
+    x: Tensor
+    """int32."""
+    y: Tensor
+    """int32."""
+    z: Tensor
+    """int32."""
+    enters: Tensor
+    """bool: the crossing happens, at or before the end."""
+    at_end: Tensor
+    """bool: the cell is the one that holds the end."""
 
 
-def first_hit(columns: Tensor, map_id: Tensor, start: Tensor, end: Tensor, reach_vox: float, past_end: bool) -> Tensor:
-    """How far along each segment the first blocking voxel begins.
+def crossings(start: Tensor, end: Tensor, size: tuple[int, int, int], reach_vox: float) -> list[Crossings]:
+    """Every cell that each segment enters, by the axis whose plane it crosses.
 
-    A segment enters a new cell exactly where it crosses a grid plane, and crossing k of an axis lies at
-    t = (plane_k - start) / (end - start). All crossings are looked up at once, without a march.
+    A segment enters a new cell exactly where it crosses a grid plane, and where it crosses the k-th plane of an axis
+    is known in closed form: after (distance to the first plane + k) / |delta| of its way. So all crossings are found
+    at once, without a march. Every axis is mirrored so that the segment climbs it: then the cells it has gone along
+    an axis are the floor of one product and sum.
 
     Args:
-        columns: `[M, Y, X]` int32, bit z set where a voxel blocks.
-        map_id: `[B]` int64.
-        start, end: `[B, R, 3]` vox.
-        reach_vox: no segment is longer along any axis; bounds the crossings looked up.
+        start, end: `[B, R, 3]` vox. Beyond the border of the map a segment meets the border's own cells.
+        size: of the map, x, y, z.
+        reach_vox: no segment is longer along any axis; bounds K.
+    """
+    begin, length, cell, sign, steps = [], [], [], [], []  # by axis, [B, R, 1] each
+    for axis in range(3):
+        at, to, last = start[..., axis : axis + 1], end[..., axis : axis + 1], size[axis] - 1
+        first = at.floor().clamp(0, last)
+        descends = to < at
+        begin.append(torch.where(descends, first + 1 - at, at - first))  # way into the first cell, mirrored
+        length.append((to - at).abs())
+        cell.append(first)
+        sign.append(torch.where(descends, -1.0, 1.0))
+        steps.append((to.floor().clamp(0, last) - first).abs())  # cells from the first to the last
+    total = steps[0] + steps[1] + steps[2]
+
+    found = []
+    for axis in range(3):
+        most = min(int(reach_vox) + 1, size[axis] - 1)
+        count = torch.arange(1, most + 1, device=start.device, dtype=start.dtype)  # [K]
+        t = ((count - begin[axis]) / length[axis].clamp_min(TINY)).clamp_max(1.0)  # [B, R, K]
+        gone = [(begin[a] + t * length[a]).floor().minimum(steps[a]) for a in range(3)]
+        gone[axis] = count.minimum(steps[axis])
+        x, y, z = ((cell[a] + sign[a] * gone[a]).int() for a in range(3))
+        at_end = gone[0] + gone[1] + gone[2] == total
+        found.append(Crossings(t, x, y, z, count <= steps[axis], at_end))
+    return found
+
+
+def first_hit(columns: Tensor, start: Tensor, end: Tensor, reach_vox: float, past_end: bool) -> Tensor:
+    """How far along each segment the first blocking voxel begins.
+
+    Args:
+        columns: `[B, Y, X]` int32, bit z set where a voxel blocks.
+        start, end, reach_vox: as in `crossings`.
         past_end: whether the cell that holds `end` may block too. The cell of `start` never does.
 
     Returns:
         `[B, R]` share of the way in 0..1, infinity where nothing blocks.
     """
-    size = (columns.shape[2], columns.shape[1], 31)
-    delta = end - start
-    last_cell = end.floor()
+    own = torch.arange(columns.shape[0], device=columns.device)[:, None, None]
     hits = []
-    for axis in range(3):
-        crossings = min(int(reach_vox) + 1, size[axis] - 1)
-        count = torch.arange(crossings, device=start.device, dtype=start.dtype)
-        ahead = delta[..., axis : axis + 1] > 0  # [B, R, 1]
-        first = start[..., axis : axis + 1].floor() + ahead
-        plane = torch.where(ahead, first + count, first - count)  # [B, R, K]
-        step = delta[..., axis : axis + 1]
-        t = (plane - start[..., axis : axis + 1]) / torch.where(step == 0, 1.0, step)
-        # A segment that ends on a plane has entered the next cell only where it moves up the axis.
-        crossed = ((t < 1) | ((t == 1) & ahead & past_end)) & (step != 0)
-
-        cell = [entered_cell(start[..., a : a + 1], delta[..., a : a + 1], t) for a in range(3)]
-        cell[axis] = torch.where(ahead, plane, plane - 1)
-        x, y, z = cell
-        inside = (x >= 0) & (x < size[0]) & (y >= 0) & (y < size[1]) & (z >= 0) & (z < size[2])
-        counts = crossed & inside
+    for t, x, y, z, enters, at_end in crossings(start, end, (columns.shape[2], columns.shape[1], 31), reach_vox):
+        blocks = enters & has_bit(columns[own, y, x], z)
         if not past_end:
-            at_end = (x == last_cell[..., 0:1]) & (y == last_cell[..., 1:2]) & (z == last_cell[..., 2:3])
-            counts = counts & ~at_end
-        column = at_cells(columns, map_id, x.long(), y.long())
-        filled = (column >> z.clamp(0, 30).int()) & 1
-        hits.append(torch.where(counts & (filled == 1), t, torch.inf).amin(-1))
-    return torch.stack(hits, -1).amin(-1)
+            blocks = blocks & ~at_end
+        hits.append(torch.where(blocks, t, torch.inf).amin(-1))
+    return settle(torch.stack(hits, -1).amin(-1))
+
+
+def settle(values: Tensor) -> Tensor:
+    """The same tensor. Compiled, it becomes a buffer: else every reader would work it out anew, rays and all."""
+    return values.as_strided(values.shape, values.stride())

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from torch import Tensor
+
 from echelon.state import State
 
 
 def count_down(state: State) -> State:
-    """One substep less on every cooldown and suppression, down to 0."""
-    mechs = state.mechs
+    """One substep less on every cooldown, on paint, suppression and alarm, and on every cloud, down to 0."""
+    mechs, clouds = state.mechs, state.clouds
+
+    def less(timer: Tensor) -> Tensor:
+        return (timer - 1).clamp_min(0)
+
     return state.replace(
         mechs=mechs.replace(
-            cooldown=(mechs.cooldown - 1).clamp_min(0),
-            suppressed=(mechs.suppressed - 1).clamp_min(0),
-        )
+            cooldown=less(mechs.cooldown),
+            paint=less(mechs.paint),
+            suppressed=less(mechs.suppressed),
+            under_fire=less(mechs.under_fire),
+        ),
+        clouds=clouds.replace(ttl=less(clouds.ttl)),
     )

@@ -6,9 +6,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from echelon.catalog import MATERIALS, Material, Roster
+from echelon.catalog import HAZARDS, MATERIALS, Material
 from echelon.config import EnvConfig, WorldConfig
 from echelon.noise import Stream, bits
+from echelon.roster import Roster
 from echelon.state import TELEMETRY_CELLS, Maps
 from echelon.world import biomes, corridors, layout, paths, spawns, zones
 from echelon.world.draws import Draw
@@ -50,6 +51,7 @@ def make_maps(config: EnvConfig, roster: Roster, seeds: Tensor) -> Maps:
         material=material,
         solid=solid,
         opaque=opaque,
+        hazard=bit_columns(material, [kind in HAZARDS for kind in Material]),
         spawn_pos=spawn_pos,
         spawn_yaw=spawn_yaw,
         zone_center=zone.center_vox,

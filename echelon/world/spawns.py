@@ -8,8 +8,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from echelon.catalog import Roster
 from echelon.config import EnvConfig, WorldConfig, require
+from echelon.roster import Roster
 from echelon.world.draws import Draw, cells, chance, fractions, pick
 from echelon.world.stamps import clear
 

@@ -19,7 +19,7 @@ def decide(scene, mech: int = 0, stuck_s: float = 0.0) -> tuple[torch.Tensor, fl
     """The action of one mech of a scene, and its stuck seconds after it."""
     game = scene.game
     config = dataclasses.replace(game.config, observation_mode="full")
-    orders = actions.idle(1, game.roster, config.comm_dim)
+    orders = actions.idle(1, game.roster, config)
     _, streams = observe.build(scene.state, orders, game)
     team = TensorDict(
         {"observation": streams, "memory": {"stuck_s": torch.full((1, 2, 1), stuck_s)}}, [1, game.roster.num_mechs]

@@ -23,8 +23,10 @@ def batch():
     for _ in range(DECISIONS):
         step, td = env.step_and_maybe_reset(brawl(td, generator))
         steps.append(step.clone())
-        states.append(env.state)
-    return env, seeds, torch.stack(steps), torch.stack(states)
+        states.append(env.state.clone())  # the terrain changes in place
+    states = torch.stack(states)
+    assert states.terrain.rubble.any() and states.terrain.damage.any()  # wrecks, and ground worn by shots
+    return env, seeds, torch.stack(steps), states
 
 
 @pytest.mark.parametrize("place", [0, 3, 6])

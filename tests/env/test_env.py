@@ -13,10 +13,12 @@ from torchrl.data import Composite, Unbounded
 from torchrl.envs import RewardSum, StepCounter, TransformedEnv, check_env_specs
 
 from echelon.actions import Act
-from echelon.config import ConfigError, EnvConfig, RulesConfig
+from echelon.catalog import Material, Weapon
+from echelon.config import ConfigError, EnvConfig, FeaturesConfig, RulesConfig
 from echelon.env import layout
 from echelon.env.env import EchelonEnv
 from echelon.env.outcome import STATS
+from echelon.env.reward import TERMS
 
 SMALL = dataclasses.replace(EnvConfig.small(), map_pool=4)
 TINY = dataclasses.replace(SMALL, blue=("medium", "light"), red=("medium", "scout"))
@@ -38,10 +40,35 @@ def equal(one, other):
 # TorchRL's contract
 
 
+VARIANTS = {
+    "tiny": TINY,
+    "short": SHORT,
+    "mute": dataclasses.replace(TINY, comm_dim=0),
+    "full": dataclasses.replace(TINY, observation_mode="full"),
+    "command": dataclasses.replace(TINY, command_suites=True),
+    "ablated": dataclasses.replace(TINY, features=FeaturesConfig(*[False] * len(dataclasses.fields(FeaturesConfig)))),
+}
+
+
 @pytest.mark.parametrize("num_envs", [1, 5])
-@pytest.mark.parametrize("config", [TINY, SHORT, dataclasses.replace(TINY, comm_dim=0)], ids=["tiny", "short", "mute"])
+@pytest.mark.parametrize("config", VARIANTS.values(), ids=VARIANTS.keys())
 def test_the_specs_hold(config, num_envs):
     check_env_specs(env_of(config, num_envs), break_when_any_done="both")
+
+
+@pytest.mark.parametrize("settings", [{}, {"observation_mode": "full"}, {"command_suites": True}])
+def test_every_stream_of_a_fight_is_within_its_range(settings):
+    env = arena(dataclasses.replace(SMALL, **settings), num_envs=2)
+    td, generator = env.reset(), torch.Generator().manual_seed(4)
+    env.state.mechs.pos[..., :2] = 20 + 0.5 * (env.state.mechs.pos[..., :2] - 20)  # the teams begin close
+    for _ in range(16):
+        td, following = env.step_and_maybe_reset(brawl(td, generator))
+        for group in GROUPS:
+            for name, spec in env.observation_spec[group, "observation"].items():
+                assert spec.is_in(td["next", group, "observation", name]), name
+                assert td["next", group, "observation", name].isfinite().all()
+        td = following
+    assert env.state.tally.damage.any()
 
 
 def test_the_specs_hold_for_teams_of_different_sizes():
@@ -59,6 +86,8 @@ def test_keys_and_shapes():
     shapes = {
         "contacts": (2, 3, 5, 9, layout.width(layout.CONTACT)),
         "contacts_mask": (2, 3, 5, 9),
+        "squad": (2, 3, 5, 5, layout.width(layout.SQUAD)),
+        "squad_mask": (2, 3, 5, 5),
         "ego": (2, 3, 5, layout.width(layout.EGO)),
         "comms": (2, 3, 5, 5, 8),
         "local_map": (2, 3, 5, 11, 11),
@@ -67,6 +96,8 @@ def test_keys_and_shapes():
         assert {k: tuple(v.shape) for k, v in td[group, "observation"].items()} == shapes
         assert td[group, "action"].shape == (2, 3, 5, 26)
         assert td["next", group, "reward"].shape == (2, 3, 5, 1)
+        assert td["next", group, "reward_terms"].shape == (2, 3, 5, len(TERMS))
+        assert "reward_terms" not in td[group].keys()
         assert td[group, "mask"].shape == (2, 3, 5) and td[group, "mask"].dtype == torch.bool
     assert td["telemetry"].shape == (2, 3, 16, 16)
     for key in ("is_init", "done", "terminated", "truncated"):
@@ -75,6 +106,21 @@ def test_keys_and_shapes():
     assert outcome["winner"].shape == (2, 3, 1) and outcome["winner"].dtype == torch.int8
     assert outcome["score"].shape == (2, 3, 2) and outcome["stats"].shape == (2, 3, 2, len(STATS))
     assert "outcome" not in set(td.keys())
+
+
+def test_command_suites_make_room_for_twelve_comrades():
+    td = env_of(dataclasses.replace(SMALL, command_suites=True), 1).rollout(1)
+    assert td["blue", "observation", "squad_mask"].shape == (1, 1, 5, 12)
+
+
+def test_telemetry_is_the_map_from_above_once_a_battle():
+    """Made with the map: it does not change while the battle changes its ground."""
+    env = env_of(SMALL, 3)
+    td = env.reset()
+    assert torch.equal(td["telemetry"], env.game.maps.telemetry[env.state.map_id])
+    env.state.terrain.solid[:] = 0
+    following = env.step(told(env, td))["next", "telemetry"]
+    assert torch.equal(following, td["telemetry"]) and following.any()
 
 
 def test_a_collector_runs():
@@ -105,7 +151,7 @@ def test_transforms_work():
 def test_a_partial_reset_leaves_the_others_alone():
     env = env_of()
     td = env.rollout(3, auto_reset=True)[:, -1]["next"]
-    before = env.state
+    before = env.state.clone()
     mask = torch.tensor([[False], [True], [False]])
     fresh = env.reset(TensorDict({**td.exclude("outcome").to_dict(), "_reset": mask}, [3]))
     assert env.state.tick.tolist() == [15, 0, 15]
@@ -139,6 +185,42 @@ def test_a_finished_battle_keeps_its_last_observation_and_the_root_shows_the_nex
     assert (root["blue", "observation", "ego"][..., time] == 0).all()
     assert root["is_init"].all() and not root["done"].any() and not root["truncated"].any()
     assert not torch.equal(root["telemetry"], first["telemetry"])  # other battles, other maps
+
+
+def test_a_restart_gives_a_battle_its_ground_back_and_leaves_the_neighbours_theirs():
+    """Both battles break glass, tear leaves, leave a wreck, hang smoke and paint; then the first one ends."""
+    glass, leaves = (13, 14, 10, 30, 0, 4, Material.GLASS), (11, 12, 20, 21, 0, 4, Material.FOLIAGE)
+    env = arena(dataclasses.replace(TINY, blue=("scout", "medium")), glass, leaves, num_envs=2)
+    td, fresh = env.reset(), env.state.clone()
+    ground = env.game.maps.clone()
+    state = env.state
+    shell = env.game.roster.shot_span[int(Weapon.AUTOCANNON)]
+    state.shots.pos[:, shell], state.shots.vel[:, shell] = torch.tensor([10.5, 20.5, 1.5]), torch.tensor([25.0, 0, 0])
+    state.shots.ttl[:, shell] = 9
+    state.clouds.ttl[:], state.mechs.paint[:], state.mechs.hp[:, 3] = 50, 40, 0
+    step, td = env.step_and_maybe_reset(told(env, td))
+    worn = env.state.clone()
+    assert not step["next", "done"].any()
+    for battle in (0, 1):
+        assert not torch.equal(worn.terrain.solid[battle], ground.solid[0])
+        assert not torch.equal(worn.terrain.opaque[battle], ground.opaque[0])
+        assert worn.terrain.rubble[battle].any()
+
+    env.state.mechs.hp[0, 2] = 0
+    step, td = env.step_and_maybe_reset(told(env, td))
+    assert step["next", "done"].flatten().tolist() == [True, False]
+    for name in ("solid", "opaque", "rubble", "damage"):
+        now = getattr(env.state.terrain, name)
+        assert torch.equal(now[0], getattr(fresh.terrain, name)[0]), name
+        assert torch.equal(now[1], getattr(worn.terrain, name)[1]), name
+    assert not env.state.clouds.ttl[0].any() and not env.state.shots.ttl[0].any()
+    assert not env.state.mechs.paint[0].any() and not env.state.mechs.wrecked[0].any()
+    assert env.state.clouds.ttl[1].all() and env.state.mechs.paint[1].all() and env.state.mechs.wrecked[1].any()
+    assert (env.game.maps == ground).all()  # the map itself never changes
+
+    env.reset()
+    for name in ("solid", "opaque", "rubble", "damage"):
+        assert torch.equal(getattr(env.state.terrain, name), getattr(fresh.terrain, name)), name
 
 
 def test_is_init_marks_the_first_observation_only():

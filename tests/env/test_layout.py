@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from echelon.env import layout
-from echelon.env.layout import CONTACT, EGO, Feature, bounds, columns, pack, width
+from echelon.env.layout import CONTACT, EGO, SQUAD, Feature, bounds, columns, pack, width
 
 
-@pytest.mark.parametrize("features", [CONTACT, EGO])
+@pytest.mark.parametrize("features", [CONTACT, SQUAD, EGO])
 def test_features_have_a_name_of_their_own_and_a_range(features):
     assert len({f.name for f in features}) == len(features)
     low, high = bounds(features)
@@ -15,12 +15,19 @@ def test_features_have_a_name_of_their_own_and_a_range(features):
 
 
 def test_columns_follow_each_other():
-    end = 0
-    for feature in EGO:
-        where = columns(EGO, feature.name)
-        assert (where.start, where.stop) == (end, end + feature.width)
-        end = where.stop
-    assert end == width(EGO)
+    for stream in (CONTACT, SQUAD, EGO):
+        end = 0
+        for feature in stream:
+            where = columns(stream, feature.name)
+            assert (where.start, where.stop) == (end, end + feature.width)
+            end = where.stop
+        assert end == width(stream)
+
+
+def test_streams_are_as_wide_as_the_rule_book_lists():
+    assert width(CONTACT) == 3 + 3 + 2 + 3 + 2 + 2 + 4 + 3 + 3
+    assert width(SQUAD) == 3 + 4 + 1 + 2 + 2 + 3
+    assert width(EGO) == 4 + 1 + 3 + 2 + 5 + 3 + 5 + 9 + 2 + 2 + 4 + 1 + 3 + 3 + 3 + 1 + 4 + 14
 
 
 def test_an_unknown_feature_is_named():
@@ -36,5 +43,5 @@ def test_pack_lays_columns_in_order():
 
 def test_equal_layouts_have_equal_hashes():
     assert layout.layout_hash(8) == layout.layout_hash(8) != layout.layout_hash(4)
-    assert layout.describe(8)["action"][-1] == ["message", 8]
+    assert layout.describe(8)["action"][-1] == ["message", 8, -1.0, 1.0]
     assert layout.action_width(8) == 26

@@ -1,194 +1,37 @@
-"""What a mech sees of others, of itself and of the ground."""
+"""What a mech is told of itself, of its pack's talk and of the ground."""
 
 import dataclasses
 import math
 
 import pytest
 import torch
-from builders import arena, duel, scene, told
+from builders import arena, duel, told
+from reading import ego, emits, look, team
 
-from echelon.actions import CONTROLS, NO_MECH, Act
-from echelon.catalog import Hull, Material
+from echelon.actions import CONTROLS, Act
+from echelon.catalog import Material, Timer, Weapon
 from echelon.config import EnvConfig
-from echelon.env import layout, observe
-from echelon.env.layout import CONTACT, EGO, OF_THE_DEAD
+from echelon.env import layout
+from echelon.env.layout import EGO, OF_THE_DEAD
 
-WALL = (20, 21, 10, 30, 0, 8, Material.SOLID)
-"""Between a mech at (10.5, 20.5) and whoever is beyond x = 21."""
-
-
-def team(blue, red, *boxes, **settings):
-    return scene(dataclasses.replace(EnvConfig.small(), blue=blue, red=red, **settings), *boxes)
-
-
-def look(s, *orders):
-    """The streams after nothing but looking; the state keeps the contact slots."""
-    s.state, streams = observe.build(s.state, s.orders(*orders), s.game)
-    return streams
-
-
-def seen_by(s, viewer, *orders):
-    """The mechs in the contact slots of `viewer`, in order."""
-    look(s, *orders)
-    orders = s.orders(*orders)
-    offset = s.state.mechs.pos[:, None] - s.state.mechs.pos[:, :, None]
-    distance = offset.norm(dim=-1)
-    sees, _ = observe.sensed(s.state, distance, s.game)
-    slots, filled = observe.contact_slots(sees, distance, s.state, orders, s.game)
-    return slots[0, viewer][filled[0, viewer]].tolist()
-
-
-def contact(s, name, slot=0, viewer=0):
-    return look(s)["contacts"][0, viewer, slot, layout.columns(CONTACT, name)].tolist()
-
-
-def ego(s, name, mech=0, *orders):
-    return look(s, *orders)["ego"][0, mech, layout.columns(EGO, name)].tolist()
-
-
-# Who sees whom
-
-
-def test_a_clear_line_shows_within_sight_range():
-    assert seen_by(duel(25, "medium", "medium"), 0) == [1]
-    s = team(("medium",), ("medium",), sight_range_vox=20.0).place(0, 10.5, 20.5)
-    assert seen_by(s.place(1, 30.5, 20.5), 0) == [1]
-    assert seen_by(s.place(1, 30.6, 20.5), 0) == []
-
-
-def test_a_wall_hides():
-    s = duel(25, "medium", "medium", WALL)
-    assert seen_by(s, 0) == seen_by(s, 1) == []
-    assert not look(s)["contacts"].any()
-
-
-@pytest.mark.parametrize(("range_vox", "seen"), [(14.0, [1]), (14.01, [])])
-def test_radar_sees_through_walls(range_vox, seen):
-    assert seen_by(duel(range_vox, "medium", "medium", WALL), 0) == seen
-
-
-def test_a_shut_down_mech_has_a_quarter_of_its_radar():
-    wall = (12, 13, 10, 30, 0, 8, Material.SOLID)
-    for range_vox, seen in ((3.5, [1]), (3.51, [])):
-        s = duel(range_vox, "medium", "medium", wall).set(0, heat=150)
-        assert seen_by(s, 0) == seen
-        assert seen_by(s, 1) == [0]
-
-
-@pytest.mark.parametrize(("heat", "seen"), [(80.5, [1]), (80.0, [])])
-def test_a_hot_hostile_blooms_through_walls(heat, seen):
-    assert seen_by(duel(25, "medium", "medium", WALL).set(1, heat=heat), 0) == seen
-
-
-def test_a_hot_comrade_does_not_bloom():
-    s = team(("medium", "medium"), ("scout",), WALL).place(0, 10.5, 20.5).place(1, 35.5, 20.5).set(1, heat=95)
-    assert 1 not in seen_by(s, 0)
-
-
-def test_full_observation_shows_every_living_mech():
-    s = team(("medium",) * 2, ("medium",) * 2, WALL, observation_mode="full")
-    s.place(0, 10.5, 20.5).place(1, 5, 5).place(2, 35.5, 20.5).place(3, 30.5, 20.5)
-    assert seen_by(s, 0) == [3, 2, 1]
-    assert seen_by(s.set(3, hp=0), 0) == [2, 1]
-
-
-def test_the_dead_are_neither_seen_nor_see():
-    s = duel(8, "medium", "medium").set(1, hp=0)
-    assert seen_by(s, 0) == seen_by(s, 1) == []
-
-
-# Contact slots
-
-
-def crowd():
-    """Blue medium 0 and its comrade 1 at 3 vox; red scout 2 at 6, heavy 3 at 9, medium 4 at 12, damaged to a half."""
-    s = team(("medium", "medium"), ("scout", "heavy", "medium"))
-    s.place(0, 10.5, 20.5).place(1, 10.5, 17.5).place(2, 16.5, 20.5).place(3, 10.5, 29.5).place(4, 10.5, 8.5)
-    return s.set(4, hp=75).set(3, hp=160)
-
-
-@pytest.mark.parametrize(
-    ("orders", "order"),
-    [
-        ((), [2, 3, 4, 1]),
-        (((0, Act.SORT_BIGGEST, 1.0),), [3, 4, 2, 1]),
-        (((0, Act.SORT_MOST_DAMAGED, 1.0),), [4, 3, 2, 1]),
-        (((0, Act.HOSTILE_ONLY, 1.0),), [2, 3, 4]),
-    ],
+FLAGS = (
+    "targeted",
+    "under_fire",
+    "painted",
+    "shut_down",
+    "critical_heat",
+    "incoming_missile",
+    "suppressed",
+    "ecm",
+    "eccm",
+    "in_zone",
+    "hostile_only",
 )
-def test_hostiles_come_first_in_the_chosen_order(orders, order):
-    assert seen_by(crowd(), 0, *orders) == order
 
 
-def test_equals_are_told_apart_by_distance_then_index():
-    s = team(("medium",), ("scout", "scout", "scout")).place(0, 20, 20)
-    s.place(1, 20, 30).place(2, 20, 25).place(3, 20, 15)
-    assert seen_by(s, 0, (0, Act.SORT_BIGGEST, 1.0)) == [2, 3, 1]
-
-
-def test_a_little_more_damaged_comes_first_however_far():
-    s = team(("medium",), ("heavy", "heavy")).place(0, 2, 20).place(1, 38, 20).place(2, 8, 20)
-    s.set(1, hp=100.0).set(2, hp=100.5)  # two substeps of lava between them
-    assert seen_by(s, 0, (0, Act.SORT_MOST_DAMAGED, 1.0)) == [1, 2]
-
-
-def test_every_other_mech_has_at_most_one_slot():
-    streams = look(crowd())
-    assert streams["contacts"].shape == (1, 5, 4, layout.width(CONTACT))
-    assert streams["contacts_mask"][0].sum(-1).tolist() == [4, 4, 4, 4, 4]
-
-
-def test_large_battles_show_24_contacts():
-    s = scene(dataclasses.replace(EnvConfig.standard(), blue=("scout",) * 15, red=("scout",) * 15))
-    streams = look(s)
-    assert streams["contacts"].shape[2] == 24 and streams["contacts_mask"].all()
-
-
-def test_focus_slots_name_the_hostiles_of_the_first_five_contacts():
-    s = crowd()
-    look(s)
-    assert s.state.focus_slots[0, 0].tolist() == [2, 3, 4, NO_MECH, NO_MECH]  # the comrade is no target
-    assert s.state.focus_slots[0, 2].tolist()[:2] == [0, 1]
-    look(s.set(2, hp=0))
-    assert s.state.focus_slots[0, 0].tolist() == [3, 4, NO_MECH, NO_MECH, NO_MECH]
-    assert s.state.focus_slots[0, 2].tolist() == [NO_MECH] * 5
-
-
-# What a contact shows
-
-
-def test_a_contact_is_seen_in_the_viewers_frame():
-    s = duel(8, "medium", "heavy").set(0, yaw=math.pi / 2)  # facing +y, so +x is to the right
-    assert contact(s, "rel_pos") == pytest.approx([0, -8 / 40, 0.5 / 40], abs=1e-6)
-    assert contact(s, "rel_yaw_sin_cos") == pytest.approx([1, 0], abs=1e-6)  # it looks at -x, which is left of +y
-    s.state.mechs.vel[0, 1] = torch.tensor([0.0, 2.0, -1.0])
-    s.state.mechs.vel[0, 0] = torch.tensor([1.0, 0.0, 0.0])
-    assert contact(s, "rel_vel") == pytest.approx([0.2, 0.1, -0.1], abs=1e-6)
-
-
-def test_what_a_contact_shows():
-    s = duel(8, "medium", "heavy").set(1, hp=50, heat=65, stability=30, leg_hp=0)
-    shown = {f: contact(s, f) for f in ("hp", "heat", "stability", "fallen", "legged", "friendly", "hostile", "hull")}
-    assert shown["hp"] == [0.25] and shown["heat"] == [0.5] and shown["stability"] == pytest.approx([0.3])
-    assert shown["fallen"] == [0] and shown["legged"] == [1]
-    assert shown["friendly"] == [0] and shown["hostile"] == [1]
-    assert shown["hull"] == [float(h == Hull.HEAVY) for h in Hull]
-    assert contact(s.set(1, fallen=3), "fallen") == [1]
-
-
-def test_closing_and_crossing():
-    s = duel(8, "medium", "medium")
-    s.state.mechs.vel[0, 1, 0] = -3.0  # straight at the viewer
-    assert contact(s, "closing") == pytest.approx([0.3]) and contact(s, "crossing") == pytest.approx([0], abs=1e-6)
-    s.state.mechs.vel[0, 1] = torch.tensor([0.0, 3.0, 0.0])  # straight across
-    assert contact(s, "closing") == pytest.approx([0]) and contact(s, "crossing") == pytest.approx([1])
-    s.state.mechs.vel[0, 1, 1] = 0
-    assert contact(s, "crossing") == [0]  # nobody moves
-
-
-def test_comrades_are_friendly():
-    s = crowd()
-    assert contact(s, "friendly", slot=3) == [1] and contact(s, "hostile", slot=3) == [0]
+def raised(s, mech=0, *orders):
+    """The flags that a mech sees up."""
+    return {name for name in FLAGS if ego(s, name, mech, *orders) == [1]}
 
 
 # Oneself
@@ -199,21 +42,38 @@ def test_ego_of_a_fresh_mech():
     assert ego(s, "hull") == [0, 0, 1, 0] and ego(s, "alive") == [1]
     assert ego(s, "position") == pytest.approx([10.5 / 40, 20.5 / 40, 1.5 / 16])
     assert ego(s, "yaw_sin_cos") == pytest.approx([1, 0], abs=1e-6)
-    for name, value in {"hp": 1, "leg_hp": 1, "heat": 0, "headroom": 1, "stability": 1, "time": 0}.items():
+    fresh = {"hp": 1, "leg_hp": 1, "heat": 0, "headroom": 1, "stability_risk": 0, "jam": 0, "time": 0}
+    for name, value in fresh.items():
         assert ego(s, name) == [value], name
-    for name in ("shut_down", "fallen", "legged", "critical_heat", "targeted", "suppressed", "in_zone"):
-        assert ego(s, name) == [0], name
+    assert raised(s) == set()
+    assert ego(s, "cooldown") == [0] * 5 and ego(s, "hit_from") == [0, 0] and ego(s, "acoustics") == [0] * 4
+    assert ego(s, "sensor_quality") == pytest.approx([1 / 1.5])
     assert ego(s, "sort_mode") == [1, 0, 0] and ego(s, "hostile_only") == [0]
 
 
 def test_ego_shows_wear():
-    s = duel(25, "medium", "scout").set(0, hp=75, leg_hp=0, heat=90, stability=20, suppressed=5)
-    s.state.mechs.cooldown[0, 0] = torch.tensor([6, 1])
-    assert ego(s, "hp") == [0.5] and ego(s, "leg_hp") == [0] and ego(s, "legged") == [1]
+    s = duel(25, "medium", "scout").set(0, hp=75, leg_hp=15, heat=90, stability=20)
+    assert ego(s, "hp") == [0.5] and ego(s, "leg_hp") == pytest.approx([0.2])
     assert ego(s, "heat") == pytest.approx([0.9]) and ego(s, "headroom") == pytest.approx([0.1])
-    assert ego(s, "critical_heat") == [1] and ego(s, "shut_down") == [0] and ego(s, "suppressed") == [1]
-    assert ego(s, "stability") == pytest.approx([0.2]) and ego(s, "cooldown") == [0.5, 0.25]
-    assert ego(s.set(0, heat=84), "critical_heat") == [0]
+    assert ego(s, "stability_risk") == pytest.approx([0.8])
+    assert ego(s.set(0, heat=200), "headroom") == [-1]
+
+
+@pytest.mark.parametrize(
+    ("hull", "left", "share"),
+    [
+        # Substeps of laser 12, missile 60 and smoke 100, autocannon 4, flamer 3 or gauss 80, painter 20, AMS 20.
+        ("heavy", (6, 60, 20, 0, 5), [0.5, 0.6, 0.25, 0, 0.25]),
+        ("medium", (6, 25, 1, 5, 0), [0.5, 0.25, 0.25, 0.25, 0]),
+        ("light", (12, 100, 3, 20, 0), [1, 1, 1, 1, 0]),
+        ("scout", (0, 50, 0, 15, 0), [0, 0.5, 0, 0.75, 0]),
+    ],
+)
+def test_cooldowns_are_shares_of_ones_own_longest(hull, left, share):
+    s = duel(25, hull, "scout")
+    s.state.mechs.cooldown[0, 0] = torch.tensor(left)
+    assert list(Timer) == [Timer.LASER, Timer.MISSILE, Timer.KINETIC, Timer.PAINTER, Timer.AMS]
+    assert ego(s, "cooldown") == pytest.approx(share)
 
 
 def test_ego_velocity_is_in_the_body_frame_and_hidden_by_a_shutdown():
@@ -221,7 +81,91 @@ def test_ego_velocity_is_in_the_body_frame_and_hidden_by_a_shutdown():
     s.state.mechs.vel[0, 0] = torch.tensor([1.0, 2.0, 3.0])
     assert ego(s, "velocity") == pytest.approx([0.2, -0.1, 0.3], abs=1e-6)
     s.set(0, heat=150)
-    assert ego(s, "velocity") == [0, 0, 0] and ego(s, "shut_down") == [1]
+    assert ego(s, "velocity") == [0, 0, 0] and raised(s) == {"shut_down", "critical_heat"}
+
+
+@pytest.mark.parametrize(
+    ("values", "flags"),
+    [
+        ({"heat": 85.1}, {"critical_heat"}),  # of 100
+        ({"heat": 84.9}, set()),
+        ({"heat": 100.1}, {"critical_heat", "shut_down"}),
+        ({"suppressed": 1}, {"suppressed"}),
+        ({"under_fire": 1}, {"under_fire"}),
+    ],
+)
+def test_flags_of_ones_own_state(values, flags):
+    assert raised(duel(25, "medium", "scout").set(0, **values)) == flags
+
+
+def test_painted_is_by_any_enemy_pack():
+    s = team(("medium",), ("light",) * 6).place(0, 5, 20).paint(0, painter=6)  # of red's second pack
+    assert raised(s) == {"painted"}
+    s.state.mechs.paint[:] = 0
+    assert raised(s) == set()
+
+
+@pytest.mark.parametrize(
+    ("value", "flags"), [(-1.0, set()), (0.0, set()), (0.01, {"ecm"}), (0.5, {"ecm"}), (0.51, {"eccm"}), (1, {"eccm"})]
+)
+def test_a_scouts_secondary_chooses_its_emission(value, flags):
+    s = duel(25, "scout", "medium")
+    assert raised(s, 0, emits(0, value)) == flags
+    assert raised(s, 1, emits(1, value)) == set()  # a medium has none
+    assert raised(s.set(0, fallen=5), 0, emits(0, value)) == set()
+
+
+def test_incoming_is_a_missile_in_flight_at_oneself():
+    s = team(("medium", "medium"), ("heavy",)).place(0, 5, 5).place(1, 5, 10).place(2, 35, 35)
+    assert raised(s) == raised(s, 1) == set()
+    s.throw(Weapon.MISSILE, 2, (30, 30, 5), (-12, 0, 0), target=1)
+    assert raised(s) == set() and raised(s, 1) == {"incoming_missile"} and raised(s, 2) == set()
+    s.throw(Weapon.MISSILE, 2, (30, 30, 5), (-12, 0, 0), target=0, which=1)
+    assert raised(s) == {"incoming_missile"}
+    s.throw(Weapon.MISSILE, 2, (30, 30, 5), (-12, 0, 0), ttl=0, target=1)
+    assert raised(s, 1) == set()  # it has burst
+
+
+@pytest.mark.parametrize("mode", ["partial", "full"])
+def test_targeted_needs_an_enemy_within_eight_with_a_line(mode):
+    def targeted(x, *boxes, smoke=False):
+        s = team(("medium",), ("medium",), *boxes, observation_mode=mode).place(0, 10.5, 20.5).place(1, x, 20.5)
+        return ego(s.smoke(0, 14.5, 20.5, 1.5) if smoke else s, "targeted")
+
+    assert targeted(18.5) == [1]
+    assert targeted(18.6) == [0]
+    assert targeted(18.5, (14, 15, 20, 21, 0, 4, Material.FOLIAGE)) == [0]
+    assert targeted(18.5, smoke=True) == [0]
+
+
+def test_comrades_and_the_dead_target_nobody():
+    s = team(("medium", "medium"), ("medium",)).place(0, 10, 20).place(1, 14, 20).place(2, 14, 24)
+    assert ego(s, "targeted") == [1]
+    assert ego(s.set(2, hp=0), "targeted") == [0]
+
+
+@pytest.mark.parametrize(
+    ("yaw", "where"), [(0, (1, 0)), (math.pi / 2, (0, -1)), (math.pi, (-1, 0)), (-math.pi / 2, (0, 1))]
+)
+def test_a_hit_tells_for_a_second_where_it_came_from(yaw, where):
+    """Red's laser strikes blue from +x."""
+    s = duel(7, "medium", "medium").set(0, yaw=yaw)
+    s.run(s.orders((1, Act.PRIMARY, 1.0)))
+    assert ego(s, "hp")[0] < 1
+    assert ego(s, "hit_from") == pytest.approx(where, abs=1e-6)
+    assert {"under_fire"} <= raised(s)
+    assert "under_fire" in raised(s.wait(19))
+    assert "under_fire" not in raised(s.wait(1))  # 20 substeps later
+    assert ego(s, "hit_from") == pytest.approx(where, abs=1e-6)  # the last one, however long ago
+
+
+def test_the_direction_of_several_hits_is_weighed_by_their_damage():
+    """Two lasers at once: 14 from +x, and from +y 14 * 1.5 into the back of blue, who faces -y."""
+    s = team(("medium",), ("medium", "medium")).place(0, 10, 10, yaw=-math.pi / 2)
+    s.place(1, 16, 10, yaw=math.pi).place(2, 10, 16, yaw=-math.pi / 2)
+    s.run(s.orders((1, Act.PRIMARY, 1.0), (2, Act.PRIMARY, 1.0)))
+    east, north = 14 / math.hypot(14, 21), 21 / math.hypot(14, 21)
+    assert ego(s, "hit_from") == pytest.approx([-north, east], abs=1e-6)  # +y is behind it, +x on its left
 
 
 def test_ego_knows_the_zone_and_the_way():
@@ -251,31 +195,43 @@ def test_ego_shows_the_table_it_asked_for():
     assert ego(s, "hostile_only", 1, *orders) == [0]
 
 
-@pytest.mark.parametrize("mode", ["partial", "full"])
-def test_targeted_needs_an_enemy_within_eight_with_a_line(mode):
-    def targeted(x, *boxes):
-        s = team(("medium",), ("medium",), *boxes, observation_mode=mode).place(0, 10.5, 20.5).place(1, x, 20.5)
-        return ego(s, "targeted")
-
-    assert targeted(18.5) == [1]
-    assert targeted(18.6) == [0]
-    assert targeted(18.5, (14, 15, 20, 21, 0, 4, Material.FOLIAGE)) == [0]
+@pytest.mark.parametrize(
+    ("hull", "command", "descriptor"),
+    [
+        # one-hot of 6; slots / 20, (sensor - 0.8) / 0.7, fidelity, detail / 2; engaged, orders, reports, intel > 5
+        ("scout", False, [1, 0, 0, 0, 0, 0, 1.0, 1.0, 0.8, 0, 0, 0, 0, 0]),
+        ("light", False, [0, 1, 0, 0, 0, 0, 0.5, 4 / 7, 0.6, 0.5, 0, 0, 1, 1]),
+        ("medium", False, [0, 0, 1, 0, 0, 0, 0.4, 2 / 7, 0.7, 0.5, 0, 0, 1, 1]),
+        ("heavy", False, [0, 0, 0, 1, 0, 0, 0.25, 0, 1.0, 0, 0, 0, 1, 0]),
+        ("light", True, [0, 0, 0, 0, 1, 0, 0.4, 2 / 7, 0.6, 1, 1, 1, 1, 1]),
+        ("medium", True, [0, 0, 0, 0, 0, 1, 0.3, 2 / 7, 0.5, 1, 1, 1, 1, 1]),
+    ],
+)
+def test_ego_describes_its_suite(hull, command, descriptor):
+    assert ego(team((hull,), ("scout",), command_suites=command), "suite") == pytest.approx(descriptor, abs=1e-6)
 
 
 def test_the_dead_show_score_control_and_time_only():
     s = team(("medium", "medium"), ("medium",)).place(0, 10.5, 20.5).place(1, 14.5, 20.5).place(2, 18.5, 20.5)
-    s.set(0, hp=0, heat=50)
+    s.set(0, hp=0, heat=50, under_fire=5).paint(0, painter=2)
     s.state = s.state.replace(
         score=torch.tensor([[15.0, 6.0]]), control=torch.tensor([[1.0, 0.0]]), tick=torch.tensor([300])
     )
     s.state.messages[:] = 0.5
     streams = look(s, (0, Act.HOSTILE_ONLY, 1.0))
-    for name in ("contacts", "contacts_mask", "comms", "local_map"):
+    for name in ("contacts", "contacts_mask", "squad", "squad_mask", "comms", "local_map"):
         assert not streams[name][0, 0].any(), name
         assert streams[name][0, 1].any() or name == "local_map", name
     for feature in EGO:
         values = streams["ego"][0, 0, layout.columns(EGO, feature.name)]
         assert values.any() == (feature.name in OF_THE_DEAD), feature.name
+
+
+def test_the_dead_of_both_sides_show_the_same_fields():
+    s = duel(8, "medium", "medium").set(1, hp=0)
+    s.state = s.state.replace(score=torch.tensor([[15.0, 6.0]]), control=torch.tensor([[0.0, 1.0]]))
+    assert (ego(s, "alive", 1), ego(s, "own_score", 1), ego(s, "enemy_score", 1)) == ([0], pytest.approx([0.2]), [0.5])
+    assert ego(s, "control", 1) == [1]
 
 
 # Comms
@@ -301,6 +257,12 @@ def test_a_message_is_heard_by_the_pack_one_decision_later():
     assert heard(td, "red", 0) == pytest.approx([0, 0.8, 0, 0, 0])
     _, td = env.step_and_maybe_reset(told(env, td))
     assert not td["blue", "observation", "comms"].any()
+
+
+def test_messages_are_clipped():
+    env = arena(EnvConfig.small())
+    _, td = env.step_and_maybe_reset(told(env, env.reset(), (1, CONTROLS + 7, -3.0)))
+    assert td["blue", "observation", "comms"][0, 0, 1].tolist() == [0] * 7 + [-1]
 
 
 def test_the_dead_are_silent_and_deaf():
@@ -339,3 +301,11 @@ def test_the_local_map_is_blocked_beyond_the_edge():
     s = duel(25, "medium", "scout").place(0, 1.5, 20.5)
     blocked = look(s)["local_map"][0, 0]
     assert blocked[:4].all() and not blocked[4:].any()  # rows -5 .. -2 lie at x < 0
+
+
+def test_the_local_map_shows_the_ground_as_it_is_now():
+    s = duel(25, "medium", "scout", (13, 14, 20, 21, 1, 2, Material.GLASS)).place(0, 10.5, 20.5)
+    assert look(s)["local_map"][0, 0].nonzero().tolist() == [[8, 5]]
+    for which in (0, 1):
+        s.throw(Weapon.AUTOCANNON, 0, (12, 20.5, 1.5), (25, 0, 0), which=which)
+    assert not look(s.wait())["local_map"][0, 0].any()  # two shells of 8 break glass of 10

@@ -1,11 +1,14 @@
 """How a battle ends."""
 
 import dataclasses
+import math
 
 import pytest
 import torch
-from builders import scene
+from builders import arena, battle, scene, told
 
+from echelon.actions import Act
+from echelon.catalog import Weapon
 from echelon.config import EnvConfig, RulesConfig
 from echelon.env import outcome
 from echelon.env.outcome import STATS, Reason, Winner
@@ -83,3 +86,67 @@ def test_statistics_are_summed_over_each_team():
     assert stats.shape == (1, 2, len(STATS))
     assert stats[0, :, STATS.index("damage")].tolist() == [3, 12]
     assert stats[0, :, STATS.index("deaths")].tolist() == [0, 1]
+
+
+def counted(s, name):
+    """One statistic, blue's and red's."""
+    return outcome.statistics(s.state, s.game)[0, :, STATS.index(name)].tolist()
+
+
+def test_every_statistic_has_a_name():
+    weapons = [weapon.name.lower() for weapon in Weapon]
+    assert [name for name in STATS if name.startswith("shots_")] == [f"shots_{w}" for w in weapons]
+    assert [name for name in STATS if name.startswith("hits_")] == [f"hits_{w}" for w in weapons]
+    assert len(set(STATS)) == len(STATS) == 12 + 2 * len(weapons)
+
+
+@pytest.mark.parametrize(
+    "name", ["damage", "kills", "team_kills", "assists", "intercepts", "shutdowns", "zone_s", "bad_actions"]
+)
+def test_what_mechs_did_counts_for_their_team(name):
+    s = field()
+    getattr(s.state.tally, name)[0] = torch.tensor([1.0, 2, 4, 8])
+    assert counted(s, name) == [3, 12]
+
+
+@pytest.mark.parametrize(("name", "tally"), [("knockdowns", "falls"), ("leggings", "legs_lost")])
+def test_what_mechs_suffered_counts_for_the_other_team(name, tally):
+    s = field()
+    getattr(s.state.tally, tally)[0] = torch.tensor([1.0, 2, 4, 8])
+    assert counted(s, name) == [12, 3]
+
+
+def test_shots_and_hits_are_told_apart_by_weapon():
+    """Blue's laser hits, its shell flies past; its painter, on the shell's trigger, and red's scout paint."""
+    s = battle(("medium",), ("scout",)).place(0, 10.5, 20.5).place(1, 16.5, 20.5, yaw=math.pi)
+    s.run(s.orders((0, Act.PRIMARY, 1.0), (0, Act.TERTIARY, 1.0), (1, Act.PRIMARY, 1.0)))
+    s.place(1, 35, 35).wait(15)
+    for name, wanted in {
+        "shots_laser": [1, 0],
+        "hits_laser": [1, 0],
+        "shots_autocannon": [1, 0],
+        "hits_autocannon": [0, 0],
+        "shots_painter": [1, 1],
+        "hits_painter": [1, 1],
+        "paints": [1, 1],
+        "shots_smoke": [0, 0],
+    }.items():
+        assert counted(s, name) == wanted, name
+
+
+def test_knockdowns_leggings_and_interceptions_are_counted():
+    """Blue's gauss slug, 60 * 1.5 in the back, knocks red down; its laser takes red's legs; its AMS takes a missile."""
+    s = battle(("heavy",), ("heavy",)).place(0, 10.5, 20.5).place(1, 17.5, 20.5).set(1, stability=85, leg_hp=5)
+    s.run(s.orders((0, Act.TERTIARY, 1.0))).wait(8)
+    assert counted(s, "hits_gauss") == [1, 0] and counted(s, "knockdowns") == [1, 0]
+    s.run(s.orders((0, Act.PRIMARY, 1.0)), beam_height=0.0)
+    assert counted(s, "leggings") == [1, 0]  # the lowest beam strikes at a quarter of the height
+    s.throw(Weapon.MISSILE, 1, (13, 20.5, 2), (-12, 0, 0), target=0).wait(1, ams=0.0)
+    assert counted(s, "intercepts") == [1, 0]
+
+
+def test_numbers_that_are_not_finite_are_counted():
+    env = arena(dataclasses.replace(EnvConfig.small(), rules=RulesConfig(max_episode_s=0.25)))
+    td = told(env, env.reset(), (1, Act.FORWARD, float("nan")), (1, Act.VENT, float("inf")), (7, 20, float("-inf")))
+    stats = env.step(td)["next", "outcome", "stats"]
+    assert stats[0, :, STATS.index("bad_actions")].tolist() == [2, 1]

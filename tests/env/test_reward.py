@@ -7,10 +7,12 @@ import torch
 from builders import arena, brawl, scene, told
 
 from echelon.actions import Act
+from echelon.catalog import Material, Weapon
 from echelon.config import EnvConfig, RewardConfig, RulesConfig
 from echelon.env import outcome, reward, zone
 from echelon.env.env import EchelonEnv
 from echelon.env.outcome import Ending
+from echelon.env.reward import TERMS
 
 DUEL = dataclasses.replace(EnvConfig.small(), blue=("medium",) * 2, red=("medium",) * 2)
 """On the builders' map, mechs 0 and 1 are blue, 2 and 3 red, and the zone is (20, 20), radius 7.5."""
@@ -43,7 +45,8 @@ def terms(s, before, verdict=None):
 def test_every_term_has_a_weight():
     s, before = field()
     weights = {f.name for f in dataclasses.fields(RewardConfig)}
-    assert set(terms(s, before)) == {"approach", "zone", "damage", "kill", "death", "terminal"} <= weights
+    assert set(terms(s, before)) == set(TERMS) <= weights
+    assert TERMS == ("approach", "zone", "damage", "kill", "assist", "death", "terminal")
 
 
 def test_approach_is_the_discounted_way_won():
@@ -79,8 +82,10 @@ def test_offence_counts_double_in_a_contested_zone(control, inside, factor):
     before.control[:] = torch.tensor([control])
     s.state.tally.damage[0, 0] = 14
     s.state.tally.kills[0, 0] = 1
+    s.state.tally.assists[0, 0] = 2
     got = terms(s, before)
     assert got["damage"] == [14 * factor, 0, 0, 0] and got["kill"] == [factor, 0, 0, 0]
+    assert got["assist"] == [2 * factor, 0, 0, 0]
 
 
 @pytest.mark.parametrize(
@@ -118,26 +123,77 @@ def test_the_terminal_reward_is_paid_on_termination_only(verdict, paid):
     assert terms(s, before, verdict)["terminal"] == paid
 
 
+def test_a_painters_packmate_kills_and_both_are_paid():
+    """Blue 0 kills red 2, whom blue 1 had painted: the 10 hp it had left are 0.05, the kill 1, the assist 0.5."""
+    flat = RewardConfig(approach=0, team_mix_alpha=1.0)
+    env = arena(dataclasses.replace(DUEL, reward=flat))
+    td = env.reset()
+    mechs = env.state.mechs
+    mechs.pos[0, :, :2] = torch.tensor([[2.0, 10], [2, 16], [8, 10], [38, 38]])
+    mechs.yaw[:], mechs.hp[:, 2] = 0, 10
+    mechs.paint[:, 2, 0], mechs.painter[:, 2, 0] = 100, 1
+    td = env.step(told(env, td, (0, Act.PRIMARY, 1.0)))
+    paid = torch.cat([td["next", g, "reward_terms"] for g in ("blue", "red")], 1)[0]
+    wanted = torch.zeros(4, len(TERMS))
+    wanted[0, TERMS.index("damage")], wanted[0, TERMS.index("kill")] = 0.05, 1.0
+    wanted[1, TERMS.index("assist")] = 0.5
+    wanted[2, TERMS.index("death")] = flat.death
+    torch.testing.assert_close(paid, wanted)
+
+
+def test_harm_to_ones_own_pays_nothing():
+    """Blue's missile bursts beside a comrade and an enemy: 20 hp each, and only the enemy's count."""
+    weights = RewardConfig(approach=0, zone=0, team_mix_alpha=1.0)
+    config = dataclasses.replace(DUEL, blue=("heavy", "medium"), reward=weights)
+    env = arena(config, (15, 16, 15, 16, 0, 4, Material.SOLID))
+    td = env.reset()
+    env.state.mechs.pos[0, :, :2] = torch.tensor([[2.0, 30], [14.5, 13.5], [14.5, 17.5], [38, 38]])
+    rack = env.game.roster.shot_span[int(Weapon.MISSILE)].start
+    shots = env.state.shots
+    shots.pos[0, rack], shots.vel[0, rack] = torch.tensor([14.5, 15.5, 1.5]), torch.tensor([12.0, 0, 0])
+    shots.ttl[0, rack] = 10
+    td = env.step(told(env, td))
+    assert env.state.mechs.hp[0].tolist() == [200, 130, 130, 150]
+    assert rewards(td)[0].tolist() == pytest.approx([20 * 0.005, 0, 0, 0])
+
+
 def test_the_reward_is_the_weighted_sum_of_the_terms():
     config = dataclasses.replace(EnvConfig.small(), map_pool=8, reward=RewardConfig(team_mix_alpha=1.0))
     env = EchelonEnv(config, 8, "cpu", seed=2)
     generator = torch.Generator().manual_seed(0)
     td = env.reset()
-    seen = torch.zeros(())
+    seen = torch.zeros(len(TERMS))
     for _ in range(60):
         before = env.state
         td = env.step(brawl(td, generator))
         named = reward.terms(before, env.state, outcome.judge(env.state, env.game), env.game)
-        by_hand = sum(getattr(config.reward, name) * value for name, value in named.items())
-        torch.testing.assert_close(rewards(td), by_hand)
-        seen = seen + by_hand.abs().sum()
+        by_hand = torch.stack([getattr(config.reward, name) * named[name] for name in TERMS], -1)
+        paid = torch.cat([td["next", g, "reward_terms"] for g in ("blue", "red")], 1)
+        torch.testing.assert_close(paid, by_hand)
+        torch.testing.assert_close(rewards(td), by_hand.sum(-1))
+        seen = seen + by_hand.abs().sum((0, 1))
         td = env.maybe_reset(env._step_mdp(td))
-    assert seen > 1
+    assert (seen[[TERMS.index(name) for name in ("approach", "zone", "damage", "kill", "death")]] > 0).all()
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.4, 1.0])
+def test_the_terms_sum_to_the_reward_whatever_the_team_mix(alpha):
+    config = dataclasses.replace(EnvConfig.small(), map_pool=2, reward=RewardConfig(team_mix_alpha=alpha))
+    env = EchelonEnv(config, 2, "cpu", seed=2)
+    td, generator = env.reset(), torch.Generator().manual_seed(0)
+    for _ in range(5):
+        td, following = env.step_and_maybe_reset(brawl(td, generator))
+        for group in ("blue", "red"):
+            terms_, paid = td["next", group, "reward_terms"], td["next", group, "reward"]
+            assert terms_.shape == (2, 5, len(TERMS)) and paid.any()
+            torch.testing.assert_close(terms_.sum(-1, keepdim=True), paid)
+        td = following
 
 
 def test_approach_telescopes_along_a_battle():
     """The discounted sum of the shaping is gamma^T phi_T - phi_0, whatever way was walked (Ng et al. 1999)."""
-    only_approach = RewardConfig(approach=1.0, zone=0, damage=0, kill=0, death=0, terminal=0, team_mix_alpha=1.0)
+    nothing = dict.fromkeys(TERMS, 0.0)
+    only_approach = RewardConfig(**{**nothing, "approach": 1.0}, team_mix_alpha=1.0)
     env = EchelonEnv(dataclasses.replace(EnvConfig.small(), map_pool=4, reward=only_approach), 4, "cpu", seed=3)
     td, total, gamma = env.reset(), 0.0, only_approach.gamma
     phi_0 = -zone.path_length(env.state, env.game)
@@ -166,8 +222,10 @@ def test_the_team_mix(alpha):
     team = torch.tensor([0.25, 0.25, 0.1, 0.1])
     approach = torch.tensor(terms(s, before)["approach"])
     own, team = own + approach, team + approach.view(2, 2).mean(1).repeat_interleave(2)
-    mixed = reward.total(reward.terms(before, s.state, ending(), game), game.config.reward, game)
-    torch.testing.assert_close(mixed[0], alpha * own + (1 - alpha) * team)
+    mixed = reward.weighted(reward.terms(before, s.state, ending(), game), game.config.reward, game)
+    torch.testing.assert_close(mixed[0].sum(-1), alpha * own + (1 - alpha) * team)
+    of_damage = alpha * torch.tensor([0.5, 0, 0, 0.2]) + (1 - alpha) * torch.tensor([0.25, 0.25, 0.1, 0.1])
+    torch.testing.assert_close(mixed[0, :, TERMS.index("damage")], of_damage)
 
 
 def test_alpha_zero_gives_one_reward_a_team():

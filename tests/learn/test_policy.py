@@ -28,17 +28,22 @@ def test_one_pass_over_a_sequence_equals_stepping_it_with_resets_inside():
         torch.testing.assert_close(whole[:, t], h)
 
 
-def test_order_and_number_of_contacts_do_not_matter():
+def test_order_and_number_of_contacts_and_comrades_do_not_matter():
     torch.manual_seed(0)
     encoder = Encoder(TINY, comm_dim=8)
     contacts = torch.randn(3, 4, layout.width(layout.CONTACT))
     mask = torch.tensor([True, True, True, False]).expand(3, 4)
+    comrades = torch.randn(3, 4, layout.width(layout.SQUAD))
     rest = (torch.randn(3, layout.width(layout.EGO)), torch.randn(3, 5, 8), torch.randn(3, 11, 11))
-    plain = encoder(contacts, mask, *rest)
+    plain = encoder(contacts, mask, comrades, mask, *rest)
     order = [2, 3, 0, 1]
-    torch.testing.assert_close(encoder(contacts[:, order], mask[:, order], *rest), plain)
-    wider = torch.cat((contacts, torch.randn_like(contacts)), 1)
-    torch.testing.assert_close(encoder(wider, torch.cat((mask, mask & False), 1), *rest), plain)
+    shuffled = contacts[:, order], mask[:, order], comrades[:, order], mask[:, order]
+    torch.testing.assert_close(encoder(*shuffled, *rest), plain)
+    wider = torch.cat((mask, mask & False), 1)
+    many = torch.cat((contacts, torch.randn_like(contacts)), 1), wider, comrades, mask
+    torch.testing.assert_close(encoder(*many, *rest), plain)
+    many = contacts, mask, torch.cat((comrades, torch.randn_like(comrades)), 1), wider
+    torch.testing.assert_close(encoder(*many, *rest), plain)
 
 
 def test_memory_begins_by_remembering():

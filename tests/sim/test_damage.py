@@ -8,9 +8,9 @@ import torch
 from builders import duel, scene
 
 from echelon.actions import Act
+from echelon.catalog import Weapon
 from echelon.config import EnvConfig
 from echelon.sim import damage
-from echelon.sim.damage import Hits
 
 LASER = (0, Act.PRIMARY, 1.0)
 
@@ -58,6 +58,9 @@ def test_legs_are_lost_once():
     s.run(s.orders(LASER), beam_height=0.0)
     assert s.value("leg_hp", 1) == 0
     assert s.state.mechs.legged.tolist() == [[False, True]]
+    assert s.counted("legs_lost", 1) == 1
+    s.run(s.orders(LASER), 20, beam_height=0.0)  # a second hit finds no legs
+    assert (s.counted("hits", 0, Weapon.LASER), s.counted("legs_lost", 1)) == (2, 1)
 
 
 # Deaths
@@ -74,6 +77,7 @@ def test_nobody_is_killed_twice():
     s = duel(7, "medium", "medium").set(1, hp=10)
     s.run(s.orders(LASER), 30)
     assert (s.counted("kills", 0), s.counted("shots", 0), s.value("hp", 1)) == (1, 1, 0)
+    assert s.counted("damage", 0) == 10
 
 
 def test_overkill_is_shared_by_the_damage_each_would_have_done():
@@ -95,14 +99,13 @@ def test_the_kill_goes_to_who_dealt_most():
     assert [s.counted("kills", n) for n in (0, 1)] == [0, 1]
 
 
-def hits_of(count, rows):
+def hits_of(s, *rows):
     """Harm of (shooter, target, hp) rows, nothing else."""
-    dealt = torch.zeros(1, count, count)
+    hits = damage.no_hits(s.state)
+    dealt = hits.damage.clone()
     for shooter, target, hp in rows:
         dealt[0, shooter, target] = hp
-    none = torch.zeros(1, count)
-    strikes = (dealt > 0).int()
-    return Hits(damage=dealt, strikes=strikes, leg_damage=none, stability=none, heat=none, suppress=none.int())
+    return dataclasses.replace(hits, damage=dealt)
 
 
 def apply(s, *phases):
@@ -110,7 +113,7 @@ def apply(s, *phases):
     count = s.game.roster.num_mechs
     dealt = torch.zeros(1, count, count)
     for rows in phases:
-        s.state, dealt = damage.apply(s.state, hits_of(count, rows), dealt, s.game)
+        s.state, dealt = damage.apply(s.state, hits_of(s, *rows), dealt, s.game)
     return dealt[0]
 
 
@@ -132,8 +135,10 @@ def test_an_own_team_kill_is_no_kill():
 
 def test_a_death_without_damage_dealt_is_credited_to_nobody():
     s = team(("medium", "medium"), ("medium",))
-    killed, own = damage.credited_kills(torch.tensor([[False, False, True]]), torch.zeros(1, 3, 3), s.game)
-    assert not killed.any() and not own.any()
+    s.paint(2, painter=1)
+    died = torch.tensor([[False, False, True]])
+    killed, own, assisted = damage.credited_kills(died, torch.zeros(1, 3, 3), s.state, s.game)
+    assert not killed.any() and not own.any() and not assisted.any()
 
 
 def test_the_dead_take_no_harm_and_stay_dead():
@@ -146,7 +151,7 @@ def test_the_dead_take_no_harm_and_stay_dead():
 def test_nothing_falls_below_zero():
     s = team(("medium",), ("medium",)).set(1, stability=2.0, leg_hp=1.0)
     hits = dataclasses.replace(
-        hits_of(2, []), leg_damage=torch.tensor([[0.0, 5.0]]), stability=torch.tensor([[0.0, 5.0]])
+        hits_of(s), leg_damage=torch.tensor([[[0.0, 5.0], [0.0, 0.0]]]), stability=torch.tensor([[0.0, 5.0]])
     )
     s.state, _ = damage.apply(s.state, hits, torch.zeros(1, 2, 2), s.game)
     assert (s.value("stability", 1), s.value("leg_hp", 1)) == (0, 0)
@@ -154,6 +159,42 @@ def test_nothing_falls_below_zero():
 
 def test_a_longer_suppression_is_kept():
     s = team(("medium",), ("medium",)).set(1, suppressed=10)
-    hits = dataclasses.replace(hits_of(2, []), suppress=torch.tensor([[0, 4]], dtype=torch.int32))
+    hits = dataclasses.replace(hits_of(s), suppress=torch.tensor([[0, 4]], dtype=torch.int32))
     s.state, _ = damage.apply(s.state, hits, torch.zeros(1, 2, 2), s.game)
     assert s.value("suppressed", 1) == 10
+
+
+# What a mech remembers of a hit: that it is under fire for a second, and where from
+
+
+def test_a_hit_mech_is_under_fire_for_twenty_substeps():
+    s = duel(7, "medium", "medium")
+    s.run(s.orders(LASER))
+    assert (s.value("under_fire", 1), s.value("under_fire", 0)) == (20, 0)
+    assert s.wait(19).value("under_fire", 1) == 1
+    assert s.wait().value("under_fire", 1) == 0
+
+
+def test_a_mech_knows_where_it_was_hit_from():
+    s = duel(5, "medium", "medium").place(1, 13.5, 24.5, yaw=1.0)  # 3 ahead and 4 to the left of the shooter
+    s.run(s.orders(LASER))
+    assert s.state.mechs.hit_from[0, 1].tolist() == pytest.approx([-0.6, -0.8])
+    assert s.state.mechs.hit_from[0, 0].tolist() == [0, 0]
+    s.wait(30)
+    assert s.state.mechs.hit_from[0, 1].tolist() == pytest.approx([-0.6, -0.8])  # it remembers
+
+
+def test_hits_from_several_sides_count_by_their_damage():
+    # 14 from behind times 1.5, and 14 from the left: 21 along -x, 14 along +y; 25.24 together.
+    s = team(("medium", "medium"), ("medium",)).place(0, 10.5, 20.5).place(1, 16.5, 26.5, yaw=-math.pi / 2)
+    s.place(2, 16.5, 20.5)
+    s.run(s.orders(LASER, (1, Act.PRIMARY, 1.0)))
+    assert s.value("hp", 2) == 150 - 35
+    assert s.state.mechs.hit_from[0, 2].tolist() == pytest.approx([-21 / 25.239, 14 / 25.239], abs=1e-4)
+
+
+def test_what_does_no_damage_alarms_nobody():
+    s = duel(7, "medium", "scout")
+    s.run(s.orders((1, Act.PRIMARY, 1.0)))  # a painter
+    assert s.counted("hits", 1, Weapon.PAINTER) == 1
+    assert s.value("under_fire", 0) == 0 and not s.state.mechs.hit_from.any()

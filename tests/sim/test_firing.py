@@ -1,4 +1,4 @@
-"""Lasers and autocannons: who fires, at whom, at what price."""
+"""Lasers and autocannons, and what all triggers share: who fires, at whom, at what price."""
 
 import dataclasses
 import math
@@ -8,7 +8,7 @@ import torch
 from builders import duel, scene
 
 from echelon.actions import Act
-from echelon.catalog import Material, Timer
+from echelon.catalog import Material, Timer, Weapon
 from echelon.config import EnvConfig
 from echelon.geometry import unit
 
@@ -34,7 +34,7 @@ def test_a_laser_hits_at_once():
     assert s.value("heat", 1) == 6
     assert s.value("stability", 1) == 100
     assert s.value("heat", 0) == 22
-    assert s.state.mechs.cooldown[0, 0].tolist() == [12, 0]
+    assert s.state.mechs.cooldown[0, 0].tolist() == [12, 0, 0, 0, 0]
     assert (s.counted("shots", 0), s.counted("hits", 0), s.counted("damage", 0)) == (1, 1, 14)
     assert s.counted("damage", 1) == 0
 
@@ -70,7 +70,7 @@ def test_without_a_target_a_laser_costs_nothing():
     s = duel(9, "medium", "medium")
     s.run(s.orders(LASER), 3)
     assert s.value("heat", 0) == 0 and s.counted("shots", 0) == 0
-    assert s.state.mechs.cooldown[0, 0].tolist() == [0, 0]
+    assert s.state.mechs.cooldown[0, 0].tolist() == [0] * 5
 
 
 @pytest.mark.parametrize(("focus", "hit"), [({}, 1), ({0: 2}, 2), ({0: 1}, 1)])
@@ -93,7 +93,8 @@ def test_only_a_running_mech_whose_timer_is_out_fires(state):
 
 def test_a_timer_of_one_is_out_when_the_weapon_is_asked():
     s = duel(7, "medium", "medium").set(0, cooldown=1)
-    assert s.run(s.orders(LASER, CANNON)).counted("shots", 0) == 2
+    s.run(s.orders(LASER, CANNON))
+    assert [s.counted("shots", 0, weapon) for weapon in (Weapon.LASER, Weapon.AUTOCANNON)] == [1, 1]
 
 
 def test_venting_forbids_every_weapon():
@@ -130,9 +131,10 @@ def test_an_autocannon_needs_no_target():
     s.run(s.orders(CANNON))
     assert s.counted("shots", 0) == 1 and s.value("heat", 0) == 6
     assert s.state.mechs.cooldown[0, 0, Timer.KINETIC] == 4
-    assert s.state.shots.pos[0, 0].tolist() == pytest.approx([10.5, 20.5, 2.7])
-    assert s.state.shots.vel[0, 0].tolist() == [25, 0, 0]
-    assert s.state.shots.ttl[0].tolist() == [10, 0, 0, 0, 0, 0]
+    pos, vel, ttl = s.shot(Weapon.AUTOCANNON, 0)
+    assert pos == pytest.approx([10.5, 20.5, 2.7])
+    assert (vel, ttl) == ([25, 0, 0], 10)
+    assert s.state.shots.ttl.sum() == 10  # and no other shot flies
 
 
 def test_an_autocannon_fires_every_four_substeps():
@@ -144,12 +146,13 @@ def test_an_autocannon_fires_every_four_substeps():
 def test_slots_never_overflow():
     s = duel(25, "medium", "medium")
     for _ in range(60):
-        before = s.counted("shots", 0)
+        before = s.counted("shots", 0, Weapon.AUTOCANNON)
         s.run(s.orders(CANNON, (0, Act.YAW_RATE, 1.0)))
-        fired = s.counted("shots", 0) - before
-        assert (s.state.shots.ttl[0, :3] == 10).sum() == fired
-    assert s.counted("shots", 0) == 15
-    assert (s.state.shots.ttl[0, 3:] == 0).all()  # red's slots
+        fired = s.counted("shots", 0, Weapon.AUTOCANNON) - before
+        fresh = [s.shot(Weapon.AUTOCANNON, 0, which)[2] == 10 for which in range(3)]
+        assert sum(fresh) == fired
+    assert s.counted("shots", 0, Weapon.AUTOCANNON) == 15
+    assert s.counted("shots", 1) == 0
 
 
 @pytest.mark.parametrize(
@@ -161,22 +164,101 @@ def test_an_autocannon_aims_at_what_is_nearly_ahead(bearing_rad, focus, aims):
     s.run(s.orders(CANNON, focus=focus))
     at_target = unit(torch.tensor([10.0, 0.0, -1.2]))  # centre to centre, less the muzzle's 1.2
     ahead = torch.tensor([math.cos(bearing_rad), math.sin(bearing_rad), 0.0])
-    torch.testing.assert_close(s.state.shots.vel[0, 0], 25 * (at_target if aims else ahead))
+    wanted = 25 * (at_target if aims else ahead)
+    assert s.shot(Weapon.AUTOCANNON, 0)[1] == pytest.approx(wanted.tolist(), abs=1e-4)
 
 
 def test_an_autocannon_aims_no_further_than_its_range():
     s = duel(12.5, "medium", "medium")
     s.run(s.orders(CANNON))
-    assert s.state.shots.vel[0, 0].tolist() == [25, 0, 0]
+    assert s.shot(Weapon.AUTOCANNON, 0)[1] == [25, 0, 0]
 
 
 def test_an_autocannon_aims_through_walls():
     s = duel(10, "medium", "medium", (*BUMP, 1, 6, Material.SOLID))
     s.run(s.orders(CANNON))
-    assert s.state.shots.vel[0, 0, 2] < 0
+    assert s.shot(Weapon.AUTOCANNON, 0)[1][2] < 0
 
 
-def test_two_weapons_fire_in_one_substep():
+def test_one_trigger_fires_every_weapon_that_hangs_on_it():
     s = duel(7, "medium", "medium")
     s.run(s.orders(LASER, CANNON))
-    assert s.value("heat", 0) == 28 and s.state.mechs.cooldown[0, 0].tolist() == [12, 4]
+    assert s.value("heat", 0) == 22 + 6 + 5  # laser, autocannon, and the painter on the same trigger
+    assert s.state.mechs.cooldown[0, 0].tolist() == [12, 0, 4, 20, 0]
+
+
+def test_a_target_beyond_a_weapons_reach_leaves_the_others_firing():
+    s = duel(10.5, "medium", "medium")
+    s.run(s.orders(LASER, CANNON))
+    assert s.value("heat", 0) == 6 and s.state.mechs.cooldown[0, 0].tolist() == [0, 0, 4, 0, 0]
+
+
+# Flamers
+
+
+FLAMER = (0, Act.PRIMARY, 1.0)
+
+
+def test_a_flamer_burns_and_heats():
+    s = duel(4, "light", "medium").set(0, heat=50)
+    s.run(s.orders(FLAMER))
+    assert (s.value("hp", 1), s.value("heat", 1), s.value("stability", 1)) == (150 - 4, 5, 100)
+    assert s.value("heat", 0) == pytest.approx(50 - 0.6 + 10)
+    assert s.state.mechs.cooldown[0, 0].tolist() == [0, 0, 3, 0, 0]
+    assert (s.counted("shots", 0, Weapon.FLAMER), s.counted("hits", 0, Weapon.FLAMER)) == (1, 1)
+    assert s.counted("damage", 0) == 4
+
+
+def test_a_flamer_fires_every_three_substeps():
+    s = duel(4, "light", "medium")
+    hp = [s.run(s.orders(FLAMER)).value("hp", 1) for _ in range(7)]
+    assert [i for i in range(7) if hp[i] < (150, *hp)[i]] == [0, 3, 6]
+
+
+@pytest.mark.parametrize(("range_vox", "fires"), [(4.49, 1), (4.51, 0)])
+def test_a_flamer_reaches_four_and_a_half_voxels(range_vox, fires):
+    s = duel(range_vox, "light", "light")
+    assert s.run(s.orders(FLAMER)).counted("shots", 0) == fires
+
+
+@pytest.mark.parametrize(("bearing_deg", "fires"), [(44, 1), (-44, 1), (46, 0)])
+def test_a_flamer_has_an_arc_of_90_degrees(bearing_deg, fires):
+    s = duel(4, "light", "light").set(0, yaw=math.radians(bearing_deg))
+    assert s.run(s.orders(FLAMER)).counted("shots", 0) == fires
+
+
+def test_a_flamer_needs_a_clear_line():
+    s = duel(4, "light", "light", (12, 13, 20, 21, 0, 3, Material.FOLIAGE))
+    assert s.run(s.orders(FLAMER)).counted("shots", 0) == 0
+
+
+def test_a_flamer_alone_does_not_keep_a_heavy_shut_down_for_good():
+    s = duel(4, "light", "heavy").set(1, heat=140)
+    s.run(s.orders(FLAMER), 2)
+    assert s.value("heat", 1) == pytest.approx(140 + 5 - 2 * 0.5)
+
+
+# What a mech counts of its own misfortunes
+
+
+def test_overheating_is_counted_once_each_time():
+    s = duel(7, "medium", "scout").set(0, heat=95)
+    s.run(s.orders(LASER))
+    assert s.value("heat", 0) == pytest.approx(95 - 0.55 + 22)
+    assert s.counted("shutdowns", 0) == 1
+    assert s.wait(20).counted("shutdowns", 0) == 1
+    assert s.set(0, heat=99).run(s.orders(LASER)).counted("shutdowns", 0) == 2
+
+
+def test_heat_that_the_enemy_adds_shuts_down_too():
+    s = duel(7, "medium", "medium").set(1, heat=98)
+    s.run(s.orders(LASER))  # 98 - 0.55 + 6
+    assert s.counted("shutdowns", 1) == 1 and s.counted("shutdowns", 0) == 0
+
+
+def test_shots_are_counted_by_weapon():
+    s = duel(7, "medium", "medium")
+    s.run(s.orders(LASER, CANNON), 13)
+    fired = {weapon: s.counted("shots", 0, weapon) for weapon in Weapon if s.counted("shots", 0, weapon)}
+    assert fired == {Weapon.LASER: 2, Weapon.AUTOCANNON: 4, Weapon.PAINTER: 1}
+    assert s.counted("hits", 0, Weapon.LASER) == 2 and s.counted("hits", 0, Weapon.PAINTER) == 1

@@ -8,7 +8,7 @@ import torch
 from builders import duel, scene
 
 from echelon.actions import Act
-from echelon.catalog import Material
+from echelon.catalog import Material, Weapon
 from echelon.config import EnvConfig
 from echelon.sim.shots import sphere_entry
 
@@ -34,7 +34,7 @@ def test_a_shot_hits_the_sphere_of_its_target():
     assert s.value("stability", 1) == 95
     assert s.value("heat", 1) == 0
     assert s.value("suppressed", 1) == 24
-    assert (s.counted("hits", 0), s.counted("damage", 0)) == (1, 8)
+    assert (s.counted("hits", 0, Weapon.AUTOCANNON), s.counted("damage", 0)) == (1, 8)
     assert (s.state.shots.ttl == 0).all()
 
 
@@ -50,9 +50,9 @@ def test_a_shot_flies_ten_substeps():
     s = duel(25, "medium", "medium")
     s.run(s.orders(CANNON))
     s.run(s.orders(), 9)
-    assert s.state.shots.pos[0, 0, 0].item() == pytest.approx(10.5 + 9 * 1.25)
-    assert s.state.shots.ttl[0, 0] == 1
-    assert s.run(s.orders()).state.shots.ttl[0, 0] == 0
+    pos, _, ttl = s.shot(Weapon.AUTOCANNON, 0)
+    assert pos[0] == pytest.approx(10.5 + 9 * 1.25) and ttl == 1
+    assert s.wait().shot(Weapon.AUTOCANNON, 0)[2] == 0
 
 
 @pytest.mark.parametrize(
@@ -81,14 +81,14 @@ def test_a_wall_met_before_the_target_in_one_substep_saves_it():
 def test_a_shot_at_a_wall_ends_there():
     s = duel(25, "medium", "medium", (14, 15, 20, 21, 1, 4, Material.SOLID))
     s.run(s.orders(CANNON))
-    ttl = [s.run(s.orders()).state.shots.ttl[0, 0].item() for _ in range(3)]
+    ttl = [s.wait().shot(Weapon.AUTOCANNON, 0)[2] for _ in range(3)]
     assert ttl == [9, 8, 0]  # x = 11.75, 13.0, then the wall at 14
 
 
 def test_a_shot_ends_at_the_edge_of_the_map():
     s = duel(5, "medium", "medium").place(0, 36.5, 20.5)
     s.run(s.orders(CANNON))
-    ttl = [s.run(s.orders()).state.shots.ttl[0, 0].item() for _ in range(3)]
+    ttl = [s.wait().shot(Weapon.AUTOCANNON, 0)[2] for _ in range(3)]
     assert ttl == [9, 8, 0]  # x = 37.75, 39.0, then past 40
 
 
@@ -116,7 +116,7 @@ def test_a_shot_outlives_its_shooter():
     s = duel(8, "medium", "medium")
     s.run(s.orders(CANNON)).set(0, hp=0)
     s.run(s.orders(), 8)
-    assert s.value("hp", 1) == 142 and s.counted("hits", 0) == 1
+    assert s.value("hp", 1) == 142 and s.counted("hits", 0, Weapon.AUTOCANNON) == 1
 
 
 def test_an_aimed_shot_misses_who_walks_away():

@@ -4,12 +4,13 @@ import dataclasses
 
 import pytest
 import torch
-from builders import duel, scene
+from builders import battle, duel, scene
 
-from echelon.catalog import Material, build_roster
+from echelon.catalog import Material
 from echelon.config import EnvConfig
+from echelon.roster import build_roster
 from echelon.sim.game import build_game
-from echelon.sim.sight import all_lines, clear_line, enemy_lines
+from echelon.sim.sight import enemy_lines, open_ground, smoke_between
 from echelon.state import open_battle
 from echelon.world.pool import make_maps
 
@@ -62,7 +63,8 @@ def test_lines_are_symmetric_and_agree_on_generated_maps():
     generator = torch.Generator().manual_seed(0)
     state.mechs.pos[:] = torch.rand(64, 5, 3, generator=generator) * torch.tensor([40.0, 40.0, 5.0])
     for reach in (8.0, 60.0):
-        every, enemies = all_lines(state, game, reach), enemy_lines(state, game, reach)
+        every = roster.everyone.matrix(open_ground(state, roster.everyone, reach))
+        enemies = enemy_lines(state, game, reach)
         assert torch.equal(every, every.transpose(1, 2)) and torch.equal(enemies, enemies.transpose(1, 2))
         assert torch.equal(enemies, every & roster.hostile)
         assert not every.diagonal(dim1=1, dim2=2).any()
@@ -75,8 +77,53 @@ def test_teams_of_different_sizes():
     assert lines.tolist() == s.game.roster.hostile.tolist()  # open ground
 
 
-def test_clear_line_takes_any_segments():
-    s = duel(8, "medium", "medium", (*WALL, 1, 3, Material.SOLID))
-    start = torch.tensor([[[10.5, 20.5, 1.5], [10.5, 20.5, 4.5], [10.5, 20.5, 1.5]]])
-    end = torch.tensor([[[18.5, 20.5, 1.5], [18.5, 20.5, 4.5], [10.5, 28.5, 1.5]]])
-    assert clear_line(s.state, s.game, start, end, 9.0)[0].tolist() == [False, True, True]
+def smoky(*clouds, x=18.5, bottom=0.0):
+    """Whether smoke hides a medium at (x, 20.5) from one at (10.5, 20.5); centres are at z = 1.5."""
+    s = duel(8, "medium", "medium").place(1, x, 20.5, bottom=bottom)
+    for which, (cloud, ttl) in enumerate(clouds):
+        s.smoke(which % 2, *cloud, ttl=ttl, which=which // 2)
+    hidden = smoke_between(s.state, s.game.roster.enemies, s.game)[0, 0].item()
+    assert enemy_lines(s.state, s.game, 60.0)[0, 0, 1].item() == (not hidden)
+    return hidden
+
+
+@pytest.mark.parametrize(
+    ("cloud", "hidden"),
+    [
+        ((14.5, 20.5, 1.5), True),
+        ((14.5, 24.4, 1.5), True),  # 3.9 off the line
+        ((14.5, 24.6, 1.5), False),
+        ((14.5, 20.5, 5.4), True),  # and above it
+        ((14.5, 20.5, 5.6), False),
+        ((14.5, 23.5, 4.5), False),  # 3 aside and 3 above: 4.24 off
+        ((6.6, 20.5, 1.5), True),  # behind the viewer, 3.9 from it
+        ((6.4, 20.5, 1.5), False),
+        ((22.4, 20.5, 1.5), True),  # beyond the target, 3.9 from it
+        ((22.6, 20.5, 1.5), False),
+    ],
+)
+def test_a_cloud_within_four_voxels_of_the_line_hides(cloud, hidden):
+    assert smoky((cloud, 100)) == hidden
+
+
+def test_a_cloud_that_has_cleared_hides_nothing():
+    assert smoky(((14.5, 20.5, 1.5), 1))
+    assert not smoky(((14.5, 20.5, 1.5), 0))
+
+
+def test_any_cloud_of_either_team_hides():
+    far = ((30.0, 35.0, 1.5), 100)
+    assert not smoky(far, far, far)
+    assert smoky(far, far, far, ((14.5, 20.5, 1.5), 100))
+
+
+def test_smoke_hides_along_a_slope():
+    # From (10.5, 1.5) to (18.5, 9.5): the middle is (14.5, 5.5), and (14.5, 0) is 5.5 / sqrt 2 = 3.9 off the line.
+    assert smoky(((14.5, 20.5, 0.0), 100), bottom=8.0)
+    assert not smoky(((14.5, 20.5, -0.3), 100), bottom=8.0)  # 4.1 off
+
+
+def test_switched_off_smoke_hides_nothing():
+    s = battle(("medium",), ("medium",), smoke=False).place(0, 10.5, 20.5).place(1, 18.5, 20.5)
+    s.smoke(0, 14.5, 20.5, 1.5)
+    assert enemy_lines(s.state, s.game, 60.0)[0, 0, 1]

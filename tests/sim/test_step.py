@@ -1,13 +1,16 @@
 """A whole substep: what it must not depend on."""
 
 import dataclasses
+import itertools
+import math
 
 import pytest
 import torch
-from builders import brawl
+from builders import brawl, scene
 
 from echelon import actions, noise
-from echelon.actions import Act
+from echelon.actions import NO_MECH, Act
+from echelon.catalog import CLOUDS, Material
 from echelon.config import EnvConfig
 from echelon.env import layout, outcome, zone
 from echelon.env.env import EchelonEnv
@@ -22,9 +25,25 @@ def env():
     env = EchelonEnv(dataclasses.replace(EnvConfig.small(), map_pool=BATTLES), BATTLES, "cpu", seed=4)
     generator = torch.Generator().manual_seed(6)
     td = env.reset()
-    for _ in range(50):
+    for _ in range(35):
         _, td = env.step_and_maybe_reset(brawl(td, generator))
     return env
+
+
+@pytest.fixture(scope="module")
+def melee():
+    """Two packs four voxels apart, face to face across leaves and a wall of glass, nobody hurt yet, nobody steady."""
+    boxes = ((14, 24, 19, 20, 1, 4, Material.FOLIAGE), (26, 31, 19, 20, 1, 3, Material.GLASS))
+    s = scene(EnvConfig.small(), *boxes, batch=BATTLES)
+    for n in range(TEAM):
+        s.place(n, 10 + 4 * n, 17.0, yaw=math.pi / 2).place(n + TEAM, 10 + 4 * n, 22.0, yaw=-math.pi / 2)
+        s.set(n, stability=30).set(n + TEAM, stability=30)
+    return s
+
+
+def moment(battles):
+    """The battles as they stand, to be played on by one test alone: a substep writes the terrain in place."""
+    return battles.state.clone()
 
 
 def swap_mechs(values):
@@ -32,26 +51,39 @@ def swap_mechs(values):
     return values.roll(TEAM, 1)
 
 
-def swap_teams(state):
+def renamed(index):
+    """Indices of mechs after the exchange."""
+    return torch.where(index == NO_MECH, index, (index + TEAM) % (2 * TEAM))
+
+
+def swap_shots(values, roster):
+    """`[B, S, ...]` with the places exchanged: each weapon's slots hold blue's first, as many as red's."""
+    return torch.cat([values[:, span].roll((span.stop - span.start) // 2, 1) for span in roster.shot_span], 1)
+
+
+def swap_teams(state, roster):
     """The same battles with the colours of the teams exchanged."""
-    half = state.shots.ttl.shape[1] // 2
-    target = state.focus_slots
-    renamed = torch.where(target == actions.NO_MECH, target, (target + TEAM) % (2 * TEAM))
+    mechs = state.mechs.apply(swap_mechs)
+    shots = state.shots.apply(lambda values: swap_shots(values, roster))
     return state.replace(
-        mechs=state.mechs.apply(swap_mechs),
-        shots=state.shots.apply(lambda x: x.roll(half, 1)),
+        mechs=mechs.replace(paint=mechs.paint.flip(-1), painter=renamed(mechs.painter).flip(-1)),  # one pack a side
+        shots=shots.replace(target=renamed(shots.target)),
+        clouds=state.clouds.apply(lambda values: values.roll(TEAM * CLOUDS, 1)),
+        terrain=state.terrain.clone(),
         tally=state.tally.apply(swap_mechs),
         score=state.score.flip(1),
         control=state.control.flip(1),
         messages=swap_mechs(state.messages),
-        focus_slots=swap_mechs(renamed),
+        focus_slots=swap_mechs(renamed(state.focus_slots)),
     )
 
 
-def play(env, swapped):
+def play(battles, swapped):
     """Some decisions of random orders and draws, dealt to each mech whichever colour it wears."""
     generator = torch.Generator().manual_seed(7)
-    state = swap_teams(env.state) if swapped else env.state
+    game, state = battles.game, moment(battles)
+    if swapped:
+        state = swap_teams(state, game.roster)
 
     def dealt(*shape):
         values = torch.rand(shape, generator=generator)
@@ -59,69 +91,84 @@ def play(env, swapped):
 
     winners = []
     for _ in range(DECISIONS):
-        told = dealt(BATTLES, 2 * TEAM, layout.action_width(env.game.config.comm_dim)) * 2 - 1
+        told = dealt(BATTLES, 2 * TEAM, layout.action_width(game.config.comm_dim)) * 2 - 1
         told[..., [Act.PRIMARY, Act.SECONDARY, Act.TERTIARY]] += 0.9
         told[..., Act.VENT] -= 0.8
-        orders = actions.decode(told, state.focus_slots, env.game.roster)
-        for _ in range(env.game.rules.decision_repeat):
-            draws = step.Draws(dealt(BATTLES, 2 * TEAM), dealt(BATTLES, 2 * TEAM))
-            state = step.substep(state, orders, draws, env.game)
-        state = zone.score(state, env.game)
-        winners.append(outcome.judge(state, env.game).winner)
+        told[..., Act.SPECIAL] -= 0.9
+        orders = actions.decode(told, state.focus_slots, game.roster, game.config.features)
+        for _ in range(game.rules.decision_repeat):
+            draws = step.Draws(*(dealt(BATTLES, 2 * TEAM) for _ in dataclasses.fields(step.Draws)))
+            state = step.substep(state, orders, draws, game)
+        state = zone.score(state, game)
+        winners.append(outcome.judge(state, game).winner)
     return state, torch.stack(winners)
 
 
-def test_colours_do_not_matter(env):
+@pytest.mark.parametrize("start", ["env", "melee"])
+def test_colours_do_not_matter(start, request):
     """Swapping the teams, their orders and their draws swaps the outcome, to 1e-3: sums over shooters run in another
     order."""
-    plain, winners = play(env, swapped=False)
-    mirrored, mirrored_winners = play(env, swapped=True)
-    assert (plain.tally.damage - env.state.tally.damage).sum() > 500
-    assert (plain.tally.kills - env.state.tally.kills).sum() > 0
-    one, other = plain.to_tensordict(), swap_teams(mirrored).to_tensordict()
+    battles = request.getfixturevalue(start)
+    before, roster = battles.state, battles.game.roster
+    plain, winners = play(battles, swapped=False)
+    mirrored, mirrored_winners = play(battles, swapped=True)
+    assert (plain.tally.damage - before.tally.damage).sum() > 500
+    assert (plain.tally.kills - before.tally.kills).sum() > 0
+    assert plain.terrain.rubble.any() and not torch.equal(plain.terrain.solid, before.terrain.solid)
+    if start == "melee":
+        assert (plain.tally.shots.sum((0, 1)) > 0).all()  # every weapon fires
+        for name in ("assists", "intercepts", "shutdowns", "falls"):
+            assert plain.tally.get(name).any(), name
+    one, other = plain.to_tensordict(), swap_teams(mirrored, roster).to_tensordict()
     for name in one.keys(True, True):
         torch.testing.assert_close(one[name], other[name], atol=1e-3, rtol=0, msg=lambda m, n=name: f"{n}: {m}")
     exchanged = torch.where(mirrored_winners > 0, 3 - mirrored_winners, mirrored_winners)
     assert torch.equal(winners, exchanged)
 
 
-def test_a_substep_leaves_its_input_alone(env):
-    state = env.state
+def test_a_substep_leaves_its_input_alone_but_for_the_terrain(env):
+    state = moment(env)
     kept = state.clone()
-    orders = actions.idle(BATTLES, env.game.roster, env.game.config.comm_dim)
-    orders = dataclasses.replace(orders, fire=torch.ones_like(orders.fire))
-    step.substep(state, orders, step.draw(state, env.game), env.game)
-    assert all(torch.equal(a, b) for a, b in zip(state.values(True, True), kept.values(True, True), strict=True))
+    orders = actions.idle(BATTLES, env.game.roster, env.game.config)
+    orders = dataclasses.replace(orders, fire=(env.game.roster.trigger >= 0).expand_as(orders.fire))
+    later = step.substep(state, orders, step.draw(state, env.game), env.game)
+    assert later.terrain.damage.data_ptr() == state.terrain.damage.data_ptr()  # one ground, written in place
+    for name in state.keys(True, True):
+        if name[0] != "terrain":
+            assert torch.equal(state.get(name), kept.get(name)), name
 
 
 def test_draws_follow_from_seed_and_tick(env):
     state = env.state
     first = step.draw(state, env.game)
     again, later = step.draw(state, env.game), step.draw(state.replace(tick=state.tick + 1), env.game)
-    assert torch.equal(first.priority, again.priority) and torch.equal(first.beam_height, again.beam_height)
-    assert not torch.equal(first.priority, later.priority)
-    assert not torch.equal(first.priority, first.beam_height)
+    names = [field.name for field in dataclasses.fields(step.Draws)]
+    assert names == ["beam_height", "priority", "ams", "wreck"]
+    for name in names:
+        assert torch.equal(getattr(first, name), getattr(again, name)), name
+        assert not torch.equal(getattr(first, name), getattr(later, name)), name
+    for one, other in itertools.combinations(names, 2):
+        assert not torch.equal(getattr(first, one), getattr(first, other)), (one, other)
     assert torch.equal(
         first.priority[3:4], noise.uniform(state.seed[3:4], state.tick[3:4], noise.Stream.PRIORITY, 2 * TEAM)
     )
 
 
 def test_a_decision_is_five_substeps(env):
-    state = env.state
-    orders = actions.idle(BATTLES, env.game.roster, env.game.config.comm_dim)
-    by_hand = state
+    state, by_hand = moment(env), moment(env)
+    orders = actions.idle(BATTLES, env.game.roster, env.game.config)
     for _ in range(5):
         by_hand = step.substep(by_hand, orders, step.draw(by_hand, env.game), env.game)
     decided = step.decide(state, orders, env.game)
-    assert (decided.tick - state.tick == 5).all()
+    assert (decided.tick - env.state.tick == 5).all()
     assert torch.equal(decided.mechs.pos, by_hand.mechs.pos)
 
 
 def test_what_is_said_is_noted_and_the_dead_say_nothing(env):
-    state = env.state.clone()
-    state.mechs.hp[:, :3] = 50
+    state = moment(env)
+    state.mechs.hp[:, :3] = 500
     state.mechs.hp[:, 3] = 0
-    orders = actions.idle(BATTLES, env.game.roster, env.game.config.comm_dim)
+    orders = actions.idle(BATTLES, env.game.roster, env.game.config)
     spoken = dataclasses.replace(orders, message=torch.full_like(orders.message, 0.5), bad=orders.bad + 2)
     state = step.decide(state, spoken, env.game)
     assert (state.messages[:, 3] == 0).all() and (state.messages[:, :3] == 0.5).all()

@@ -34,10 +34,11 @@ def test_no_candidate_no_target():
 
 
 def test_aim_measures_centre_to_centre():
-    scene = duel(8, "medium", "scout").place(1, 13.5, 24.5, bottom=0.6)  # both centres at z = 1.5
+    scene = duel(8, "medium", "scout").place(1, 13.5, 24.5, bottom=12.6)  # centres at z = 1.5 and 13.5
     aim = take_aim(scene.state, scene.game)
-    assert aim.offset[0, 0, 1].tolist() == pytest.approx([3, 4, 0])
-    assert aim.distance[0, 0, 1].item() == pytest.approx(5)
+    assert aim.ground[0, 0, 1].item() == pytest.approx(5)
+    assert aim.bearing_cos[0, 0, 1].item() == pytest.approx(3)  # 5 away at cos = 3 / 5
+    assert aim.distance[0, 0, 1].item() == pytest.approx(13)
     assert aim.enemy[0].tolist() == [[False, True], [True, False]]
 
 

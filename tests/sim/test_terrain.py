@@ -7,8 +7,9 @@ import pytest
 import torch
 from builders import duel
 
-from echelon.catalog import MATERIALS, Material, build_roster
+from echelon.catalog import MATERIALS, Material
 from echelon.config import EnvConfig
+from echelon.roster import build_roster
 from echelon.sim.terrain import at_cells, first_hit, standing_on
 from echelon.world.pool import make_maps
 
@@ -65,7 +66,7 @@ def test_the_closed_form_agrees_with_a_march(rays, fact, past_end):
         for s, e in zip(start[m].tolist(), end[m].tolist(), strict=True)
     ]
     wanted = torch.tensor(wanted).view(MAPS, RAYS)
-    found = first_hit(getattr(maps, fact), torch.arange(MAPS), start, end, REACH, past_end)
+    found = first_hit(getattr(maps, fact), start, end, REACH, past_end)
     assert 0.2 < wanted.isfinite().float().mean() < 0.95  # both answers are common
     assert (found.isinf() != wanted.isinf()).sum() == 0
     hit = wanted.isfinite()
@@ -74,8 +75,8 @@ def test_the_closed_form_agrees_with_a_march(rays, fact, past_end):
 
 def test_a_line_is_the_same_in_both_directions(rays):
     maps, start, end = rays
-    there = first_hit(maps.opaque, torch.arange(MAPS), start, end, REACH, past_end=False)
-    back = first_hit(maps.opaque, torch.arange(MAPS), end, start, REACH, past_end=False)
+    there = first_hit(maps.opaque, start, end, REACH, past_end=False)
+    back = first_hit(maps.opaque, end, start, REACH, past_end=False)
     assert torch.equal(there.isinf(), back.isinf())
 
 
@@ -85,7 +86,7 @@ def test_reach_bounds_the_work_and_not_the_answer(rays, reach):
     short = start + (end - start) * (reach / (end - start).norm(dim=-1, keepdim=True)) * 0.999
     short[:, ::2] = short[:, ::2].floor() + 0.5  # and some ends in the middle of a cell
     near = (short - start).abs().amax(-1) <= reach
-    arguments = (maps.solid, torch.arange(MAPS), start, short)
+    arguments = (maps.solid, start, short)
     bounded, full = first_hit(*arguments, reach, True), first_hit(*arguments, REACH, True)
     assert near.float().mean() > 0.8
     assert torch.equal(bounded[near], full[near])
@@ -95,7 +96,7 @@ def along_x(x0, x1, wall, past_end=False, reach=20.0):
     """First hit of a level segment of duel ground with one SOLID voxel column at cell x = `wall`."""
     s = duel(20, "medium", "scout", (wall, wall + 1, 5, 6, 0, 4, Material.SOLID))
     start, end = torch.tensor([[[x0, 5.5, 1.5]]]), torch.tensor([[[x1, 5.5, 1.5]]])
-    return first_hit(s.game.maps.solid, s.state.map_id, start, end, reach, past_end).item()
+    return first_hit(s.state.terrain.solid, start, end, reach, past_end).item()
 
 
 def test_where_a_segment_enters_a_wall():
@@ -123,7 +124,7 @@ def test_whole_coordinates_read_the_same_both_ways():
 def test_beyond_the_map_nothing_blocks():
     s = duel(20, "medium", "scout", (39, 40, 0, 40, 0, 4, Material.SOLID))
     start, end = torch.tensor([[[39.5, 5.5, 1.5]]]), torch.tensor([[[44.5, 5.5, 1.5]]])
-    assert first_hit(s.game.maps.solid, s.state.map_id, start, end, 20.0, True).isinf().all()
+    assert first_hit(s.state.terrain.solid, start, end, 20.0, True).isinf().all()
 
 
 @pytest.mark.parametrize(
@@ -139,9 +140,7 @@ def test_an_exact_diagonal_meets_the_cells_it_crosses(direction):
     s = duel(20, "medium", "scout", (12, 13, 12, 13, 0, 4, Material.SOLID))
     way = 4.0 * torch.tensor([*direction, 0.0])
     middle = torch.tensor([12.5, 12.5, 1.5])
-    hit = first_hit(
-        s.game.maps.solid, s.state.map_id, (middle - way)[None, None], (middle + way)[None, None], 9.0, False
-    )
+    hit = first_hit(s.state.terrain.solid, (middle - way)[None, None], (middle + way)[None, None], 9.0, False)
     assert hit.item() == pytest.approx(3.5 / 8)
 
 
@@ -156,7 +155,7 @@ def test_a_mech_stands_on_the_voxel_under_its_middle():
     s = duel(20, "medium", "scout", *boxes)
 
     def ground():
-        return standing_on(s.state.mechs, s.game.roster.half_size, s.state.map_id, s.game.maps)[0, 0].item()
+        return standing_on(s.state, s.game)[0, 0].item()
 
     assert ground() == Material.WATER
     s.place(0, 10.9, 20.1)
@@ -176,5 +175,5 @@ def test_a_flight_in_steps_that_end_on_a_plane_meets_a_thin_wall(first, second, 
     hits = []
     for start, end in ((first, second), (second, third)):
         a, b = (torch.tensor([[[x, 20.5, 1.5]]]) for x in (start, end))
-        hits.append(first_hit(s.game.maps.solid, s.state.map_id, a, b, 1.25, past_end=True).isfinite().item())
+        hits.append(first_hit(s.state.terrain.solid, a, b, 1.25, past_end=True).isfinite().item())
     assert any(hits)

@@ -7,12 +7,20 @@ from echelon.sim.timers import count_down
 
 
 def test_every_timer_counts_down_to_zero():
-    state = duel(20, "medium", "scout").set(0, cooldown=2, suppressed=1).state
+    s = duel(20, "medium", "scout").set(0, cooldown=2, suppressed=1, under_fire=2).paint(0, painter=1, substeps=1)
+    s.smoke(1, 20.0, 20.0, 2.0, ttl=2)
     seen = []
     for _ in range(3):
-        state = count_down(state)
-        seen.append((*state.mechs.cooldown[0, 0].tolist(), state.mechs.suppressed[0, 0].item()))
-    assert seen == [(1, 1, 0), (0, 0, 0), (0, 0, 0)]
+        s.state = count_down(s.state)
+        mechs = s.state.mechs
+        assert len(set(mechs.cooldown[0, 0].tolist())) == 1  # all five run alike
+        counts = (mechs.cooldown[0, 0, 0], mechs.suppressed[0, 0], mechs.under_fire[0, 0], mechs.paint[0, 0, 1])
+        seen.append((*(int(count) for count in counts), int(s.state.clouds.ttl[0].max())))
+    assert seen == [(1, 0, 1, 0, 1), (0, 0, 0, 0, 0), (0, 0, 0, 0, 0)]
+
+
+def test_there_are_five_cooldown_timers():
+    assert [timer.name for timer in Timer] == ["LASER", "MISSILE", "KINETIC", "PAINTER", "AMS"]
 
 
 def test_timers_stay_integers_through_a_substep():

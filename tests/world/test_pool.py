@@ -5,8 +5,9 @@ import dataclasses
 import pytest
 import torch
 
-from echelon.catalog import MATERIALS, Material, build_roster
+from echelon.catalog import MATERIALS, Material
 from echelon.config import EnvConfig, WorldConfig
+from echelon.roster import build_roster
 from echelon.state import Maps
 from echelon.world.pool import bit_columns, make_maps, make_pool, seen_from_above
 

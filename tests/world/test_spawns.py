@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from echelon.catalog import MATERIALS, Material, Roster, build_roster
+from echelon.catalog import MATERIALS, Material
 from echelon.config import PACK, ConfigError, EnvConfig, WorldConfig
 from echelon.geometry import wrap_angle
+from echelon.roster import Roster, build_roster
 from echelon.state import Maps
 from echelon.world.pool import make_maps
 from echelon.world.spawns import arrange, check_room

@@ -1,0 +1,144 @@
+"""The contact table of every cockpit: what is sensed, in the order asked for, then what packmates report."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from echelon.actions import NO_MECH, PREFERENCES, Orders
+from echelon.catalog import WEAPONS, Hull, Weapon
+from echelon.env import layout
+from echelon.env.sensing import Senses
+from echelon.geometry import TINY, heading, length, to_body
+from echelon.sim.game import Game
+from echelon.state import State
+
+SPEED_SCALE = 10.0
+"""Velocities are shown in tens of vox/s."""
+FRIENDS, INTEL = 2.0, 3.0
+"""Sort keys behind those of hostiles, which are 0..1."""
+
+
+def contact_slots(senses: Senses, state: State, orders: Orders, game: Game) -> tuple[Tensor, Tensor]:
+    """Which mech fills each contact slot.
+
+    Hostiles sensed, in the chosen order, then friendlies sensed, by distance, as many as the suite has visual
+    slots; right behind them intel, by distance, as many as it has intel slots. Equals in the chosen order are told
+    apart by distance, then by index.
+
+    Returns:
+        `[B, N, C]` int64 mech indices and `[B, N, C]` bool, whether the slot is filled.
+    """
+    mechs, roster, distance = state.mechs, game.roster, senses.distance
+    biggest = (1 - roster.tonnage / 100).expand_as(distance)
+    most_damaged = (mechs.hp / roster.hp)[:, None].expand_as(distance)
+    by_mode = torch.stack((torch.zeros_like(distance), biggest, most_damaged), -1)  # [B, N, N, SORT_MODES]
+    chosen = by_mode.gather(-1, orders.sort_mode[..., None, None].expand(*distance.shape, 1)).squeeze(-1)
+
+    wants_friends = ~orders.hostile_only[..., None]
+    visual = senses.sees & (roster.hostile | wants_friends)
+    key = torch.where(roster.hostile, chosen, FRIENDS)
+    key = torch.where(visual, key, torch.where(senses.intel, INTEL, torch.inf))
+    nearest = distance.argsort(dim=-1, stable=True)  # [B, N, N]
+    ranked = nearest.gather(-1, key.gather(-1, nearest).argsort(dim=-1, stable=True))
+
+    num_visual = visual.sum(-1, keepdim=True)
+    shown = num_visual.minimum(roster.cockpits.visual_slots[:, None])
+    reported = senses.intel.sum(-1, keepdim=True).minimum(roster.cockpits.intel_slots[:, None])
+    count = min(roster.num_mechs - 1, layout.MAX_CONTACTS)
+    slot = torch.arange(count, device=key.device)
+    place = torch.where(slot < shown, slot, slot - shown + num_visual)  # skips what the visual slots cut off
+    filled = slot < shown + reported
+    return ranked.gather(-1, place.clamp_max(roster.num_mechs - 1)), filled
+
+
+def hostile_slots(slots: Tensor, filled: Tensor, game: Game) -> Tensor:
+    """`[B, N, PREFERENCES]` int64: the hostile behind each slot a target preference can name, or `NO_MECH`."""
+    viewer_is_red = game.roster.is_red[:, None]
+    is_hostile = filled & (game.roster.is_red[slots] != viewer_is_red)
+    named = torch.where(is_hostile, slots, NO_MECH)[..., :PREFERENCES]
+    missing = PREFERENCES - named.shape[-1]
+    return torch.nn.functional.pad(named, (0, missing), value=NO_MECH)
+
+
+def lead_pitch(offset: Tensor, distance: Tensor, game: Game) -> Tensor:
+    """Elevation, over pi / 4, at which a gauss slug meets what is `offset [..., 3]` away: it aims above by the drop."""
+    flight_s = distance / WEAPONS[Weapon.GAUSS].speed_vox_per_s
+    rise = offset[..., 2] + 0.5 * game.rules.gravity_vox_per_s2 * flight_s.square()
+    return torch.atan(rise / length(offset[..., :2]).clamp_min(TINY)) / (math.pi / 4)
+
+
+def contacts(slots: Tensor, filled: Tensor, senses: Senses, state: State, game: Game) -> Tensor:
+    """`[B, N, C, F]` one row of `layout.CONTACT` for each filled slot, zero elsewhere."""
+    config, mechs, roster = game.config, state.mechs, game.roster
+    batch, count = mechs.yaw.shape
+    facing = heading(mechs.yaw)
+    table = torch.cat(
+        (
+            mechs.pos,
+            mechs.vel,
+            facing,
+            torch.stack(
+                (
+                    mechs.hp / roster.hp,
+                    mechs.heat / roster.heat_cap,
+                    mechs.stability / game.rules.stability_cap,
+                    (mechs.fallen > 0).to(mechs.hp.dtype),
+                    mechs.legged.to(mechs.hp.dtype),
+                    roster.is_red.to(mechs.hp.dtype).expand(batch, count),
+                ),
+                -1,
+            ),
+            roster.hull_one_hot.expand(batch, count, len(Hull)),
+        ),
+        -1,
+    )  # [B, N, P]
+    rows = table.gather(1, slots.flatten(1)[..., None].expand(-1, -1, table.shape[-1]))
+    pos, vel, other_facing, body, other_hull = rows.view(*slots.shape, -1).split((3, 3, 2, 6, len(Hull)), -1)
+    hp, heat, stability, fallen, legged, is_red = body.unbind(-1)
+    hostile = is_red != roster.is_red[:, None].to(is_red.dtype)
+
+    in_detail = senses.line & (senses.distance <= (config.sight_range_vox * roster.cockpits.fidelity)[:, None])
+    detail, intel, painted = (fact.gather(-1, slots) for fact in (in_detail, senses.intel, senses.painted))
+
+    offset = pos - mechs.pos[:, :, None]
+    motion = vel - mechs.vel[:, :, None]
+    distance, speed = length(offset), length(motion)
+    along = (offset * motion).sum(-1) / distance.clamp_min(TINY)  # vox/s, positive while parting
+    moves = speed > TINY
+    crossing = torch.where(moves, 1 - along.abs() / speed.clamp_min(TINY), 0.0).clamp_min(0.0)
+    view = facing[:, :, None].expand_as(other_facing)
+    ahead = to_body(other_facing, view)
+    values = {
+        "rel_pos": in_body_frame(offset, facing) / longest_side(game),
+        "rel_vel": in_body_frame(motion, facing) / SPEED_SCALE,
+        "rel_yaw_sin_cos": ahead.flip(-1).clamp(-1, 1),
+        "hp": hp * detail,
+        "heat": heat * detail,
+        "stability": stability * detail,
+        "fallen": fallen,
+        "legged": legged,
+        "friendly": ~hostile,
+        "hostile": hostile,
+        "hull": other_hull,
+        "painted": painted & hostile,
+        "intel": intel,
+        "detail": detail,
+        "lead_pitch": lead_pitch(offset, distance, game),
+        "closing": (-along / SPEED_SCALE).clamp(-1, 1),
+        "crossing": crossing,
+    }
+    return layout.pack(layout.CONTACT, values) * filled[..., None]
+
+
+def in_body_frame(offset: Tensor, facing: Tensor) -> Tensor:
+    """World `[B, N, K, 3]` vectors in the frame of the mechs that face `facing [B, N, 2]`: ahead, left, up."""
+    view = facing[:, :, None].expand_as(offset[..., :2])
+    return torch.cat((to_body(offset[..., :2], view), offset[..., 2:]), -1)
+
+
+def longest_side(game: Game) -> float:
+    """The map's longest side, vox: what distances are shown as shares of."""
+    return float(max(game.config.world.size_x, game.config.world.size_y))

@@ -1,0 +1,103 @@
+"""Who senses whom: by line of sight, by radar, by heat bloom, by paint, and by ear."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from echelon.actions import Orders
+from echelon.catalog import LOCK_QUALITY
+from echelon.geometry import heading, length, pairwise_offset, to_body
+from echelon.sim import ewar
+from echelon.sim.ewar import Sensors
+from echelon.sim.game import Game
+from echelon.sim.heat import is_running
+from echelon.sim.sight import open_ground, smoke_between
+from echelon.state import State
+
+BLOOM_HEAT = 0.8
+"""A hostile hotter than this share of its capacity is seen through walls."""
+MUFFLED = 0.2
+"""Share of a noise that is heard from behind cover."""
+NOISE_SCALE = 5.0
+
+
+@dataclass(frozen=True)
+class Senses:
+    """What every mech (rows) perceives of every other (columns)."""
+
+    offset: Tensor
+    """[B, N, N, 3] vox, from the row to the column."""
+    distance: Tensor
+    """[B, N, N] vox."""
+    open: Tensor
+    """[B, N, N] bool: no terrain between."""
+    line: Tensor
+    """[B, N, N] bool: a clear line within the sight range, neither terrain nor smoke between."""
+    sees: Tensor
+    """[B, N, N] bool: sensed by itself."""
+    intel: Tensor
+    """[B, N, N] bool: a hostile that packmates sense or painted, and it does not."""
+    painted: Tensor
+    """[B, N, N] bool: painted by its pack."""
+    sensors: Sensors
+
+
+def perceive(state: State, orders: Orders, game: Game) -> Senses:
+    """The rules of detection, for the chosen `EnvConfig.observation_mode`."""
+    config, mechs, roster = game.config, state.mechs, game.roster
+    offset = pairwise_offset(mechs.pos)
+    distance = length(offset)
+    pairs = roster.everyone
+    across = math.hypot(config.world.size_x, config.world.size_y, config.world.size_z)
+    open_ = pairs.matrix(open_ground(state, pairs, across))
+    smoky = pairs.matrix(smoke_between(state, pairs, game))
+    line = open_ & ~smoky & (distance <= config.sight_range_vox)
+
+    sensors = ewar.sense(state, orders, distance, game)
+    painted = mechs.paint[..., roster.pack].transpose(1, 2) > 0
+    others = ~torch.eye(roster.num_mechs, dtype=torch.bool, device=distance.device)
+    present = mechs.alive[:, :, None] & mechs.alive[:, None] & others
+    if config.observation_mode == "full":
+        sees = present
+    else:
+        marked = painted & (sensors.quality >= LOCK_QUALITY)[..., None]
+        radar_vox = config.radar_range_vox * sensors.quality * roster.cockpits.sensor_factor
+        emits = (orders.ecm | orders.eccm) & is_running(mechs, game)
+        glows = (mechs.heat > BLOOM_HEAT * roster.heat_cap) | emits
+        blooms = glows[:, None] & roster.hostile & ~smoky
+        sees = present & (marked | (distance <= radar_vox[..., None]) | blooms | line)
+    return Senses(offset, distance, open_, line, sees, tipped_off(sees, painted, present, game), painted, sensors)
+
+
+def tipped_off(sees: Tensor, painted: Tensor, present: Tensor, game: Game) -> Tensor:
+    """`[B, N, N]` bool: living hostiles that only packmates know of."""
+    roster = game.roster
+    nobody = torch.zeros_like(sees[:, :1])
+    by_pack = torch.cat((sees, nobody), 1)[:, roster.pack_slot].any(2)  # [B, N, N]
+    return present & roster.hostile & (by_pack | painted) & ~sees
+
+
+def hear(senses: Senses, state: State, game: Game) -> Tensor:
+    """`[B, N, 4]` noise from ahead, left, behind and right: log(1 + sum of noise / (1 + d^2)) / 5.
+
+    A mech is as loud as it is fast and heavy; the fallen and the dead are silent. Cover muffles.
+    """
+    mechs = state.mechs
+    noise = length(mechs.vel) * game.roster.noise_factor * (mechs.alive & (mechs.fallen == 0))
+    loudness = noise[:, None] / (1 + senses.distance.square()) * torch.where(senses.open, 1.0, MUFFLED)
+    others = ~torch.eye(noise.shape[1], dtype=torch.bool, device=noise.device)
+    view = heading(mechs.yaw)[:, :, None].expand_as(senses.offset[..., :2])
+    ahead, left = to_body(senses.offset[..., :2], view).unbind(-1)
+    lengthwise = ahead.abs() >= left.abs()
+    quadrants = (
+        lengthwise & (ahead >= 0),
+        ~lengthwise & (left > 0),
+        lengthwise & (ahead < 0),
+        ~lengthwise & (left <= 0),
+    )
+    heard = torch.stack([(loudness * (within & others)).sum(-1) for within in quadrants], -1)
+    return heard.log1p() / NOISE_SCALE

@@ -1,0 +1,61 @@
+"""What a cockpit shows of comrades: where they are, and by its suite how they fare and whom they fight."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from echelon.actions import NO_MECH, Orders
+from echelon.catalog import WEAPONS, Weapon
+from echelon.env import layout
+from echelon.env.contacts import in_body_frame, longest_side
+from echelon.geometry import heading
+from echelon.sim.game import Game
+from echelon.sim.heat import is_running
+from echelon.state import State
+
+
+def readiness(state: State, game: Game) -> Tensor:
+    """`[B, N]` share of a mech's weapons whose timers have run out; 0 while it is not running."""
+    mechs = state.mechs
+    carries = game.roster.trigger >= 0  # [W, N]
+    idle = torch.stack([mechs.cooldown[..., int(WEAPONS[w].timer)] == 0 for w in Weapon], 1)  # [B, W, N]
+    return is_running(mechs, game) * (idle & carries).sum(1) / carries.sum(0)
+
+
+def squad(state: State, orders: Orders, game: Game) -> tuple[Tensor, Tensor]:
+    """The comrades in the places of `Roster.squad`. The fallen-out show where they lie, and `alive` 0.
+
+    Returns:
+        `[B, N, S, F]` one row of `layout.SQUAD` for each place, zero for nobody and in a dead mech's cockpit, and
+        `[B, N, S]` bool, whether the row holds somebody.
+    """
+    mechs, roster = state.mechs, game.roster
+    held = (roster.squad < roster.num_mechs) & mechs.alive[..., None]  # [B, N, S]
+    mate = roster.squad.clamp_max(roster.num_mechs - 1)  # [N, S]
+    facing = heading(mechs.yaw)
+    alive = mechs.alive[:, mate]
+
+    def shown(per_mech: Tensor, detail: int) -> Tensor:
+        """A number of the living, in cockpits of at least this detail."""
+        return per_mech[:, mate] * (alive & (roster.cockpits.squad_detail >= detail)[:, None])
+
+    def relative(pos: Tensor) -> Tensor:
+        return in_body_frame(pos - mechs.pos[:, :, None], facing) / longest_side(game)
+
+    target = orders.focus[:, mate]  # [B, N, S]
+    wanted = target.clamp_min(0)
+    targets_alive = mechs.alive.gather(1, wanted.flatten(1)).view_as(wanted)
+    engages = alive & (target != NO_MECH) & targets_alive & roster.cockpits.sees_engaged[:, None]
+    target_pos = mechs.pos.gather(1, wanted.flatten(1)[..., None].expand(-1, -1, 3)).view(*wanted.shape, 3)
+    values = {
+        "rel_pos": relative(mechs.pos[:, mate]),
+        "hull": roster.hull_one_hot[mate].expand(*wanted.shape, -1),
+        "alive": alive,
+        "hp": shown(mechs.hp / roster.hp, 1),
+        "heat": shown(mechs.heat / roster.heat_cap, 1),
+        "stability": shown(mechs.stability / game.rules.stability_cap, 2),
+        "readiness": shown(readiness(state, game), 2),
+        "target_rel_pos": relative(target_pos) * engages[..., None],
+    }
+    return layout.pack(layout.SQUAD, values) * held[..., None], held

@@ -1,0 +1,369 @@
+"""The catalog laid out for the mechs of a battle: class, team, weapons and suite follow from a mech's index."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from echelon.catalog import (
+    AMS_COOLDOWN_S,
+    AMS_HULL,
+    EWAR_HULL,
+    HULL_SUITE,
+    HULLS,
+    KINETIC_MUZZLE,
+    NO_SUITE,
+    NOISE_FACTOR,
+    SHELLS,
+    SUITES,
+    WEAPONS,
+    WRECK_CHANCE,
+    Guidance,
+    Hull,
+    Suite,
+    SuiteSpec,
+    Timer,
+    Weapon,
+)
+from echelon.config import PACK, EnvConfig
+
+
+@dataclass(frozen=True)
+class Arms:
+    """R sources of harm, such as the mechs that carry a laser, or every slot a shot can fly in; `[R]` unless said."""
+
+    weapon: Tensor
+    """[R, W], one column a `Weapon`."""
+    shooter: Tensor
+    """int64, whose it is."""
+    rows_of: Tensor
+    """[N, K] int64: the rows of mech n; R where it owns fewer than K."""
+    damage: Tensor
+    stability: Tensor
+    target_heat: Tensor
+    suppress: Tensor
+    """int32 substeps."""
+    splash_vox: Tensor
+    splash_scale: Tensor
+
+    @property
+    def count(self) -> int:
+        """Rows, R."""
+        return self.shooter.shape[0]
+
+    def by_shooter(self, per_row: Tensor) -> Tensor:
+        """Sum `[B, R, ...]` over each mech's own rows: `[B, N, ...]`, in a fixed order."""
+        nothing = per_row.new_zeros((per_row.shape[0], 1, *per_row.shape[2:]))
+        return torch.cat((per_row, nothing), 1)[:, self.rows_of].sum(2, dtype=per_row.dtype)
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """P pairs of mechs, each listed once."""
+
+    first: Tensor
+    """[P] int64."""
+    second: Tensor
+    """[P] int64."""
+    place: Tensor
+    """[N, N] int64: where two mechs stand in the list, whichever comes first; P for no pair."""
+
+    def matrix(self, facts: Tensor) -> Tensor:
+        """`[B, N, N]` bool, symmetric, from one fact a pair `[B, P]`; false for no pair."""
+        nothing = torch.zeros_like(facts[:, :1])
+        return torch.cat((facts, nothing), 1)[:, self.place]
+
+
+@dataclass(frozen=True)
+class Cockpits:
+    """What the suite of each mech shows, `[N]` each."""
+
+    visual_slots: Tensor
+    """int64."""
+    intel_slots: Tensor
+    """int64."""
+    sensor_factor: Tensor
+    fidelity: Tensor
+    squad_detail: Tensor
+    """int64."""
+    sees_engaged: Tensor
+    """bool."""
+    descriptor: Tensor
+    """[N, SUITE_DESCRIPTOR], all zero where suites are switched off."""
+
+
+SUITE_DESCRIPTOR = len(Suite) + 8
+"""Numbers that describe a suite to its pilot."""
+
+
+@dataclass(frozen=True)
+class Roster:
+    """What never changes about the N mechs of a battle, blue first, then red.
+
+    `[N]` float tensors on the device unless said. Class and team follow from the index, so no battle stores them.
+    """
+
+    hulls: tuple[Hull, ...]
+    num_blue: int
+    num_packs: int
+    hull: Tensor
+    """[N] int64, a `Hull`."""
+    hull_one_hot: Tensor
+    """[N, 4]."""
+    is_red: Tensor
+    """[N] bool."""
+    hostile: Tensor
+    """[N, N] bool."""
+    pack: Tensor
+    """[N] int64: packs are numbered through both teams, blue's first."""
+    pack_slot: Tensor
+    """[N, 5] int64: the mechs of one's own pack in order; a place nobody holds points at N."""
+    squad: Tensor
+    """[N, squad_slots] int64: comrades, packmates first; a place nobody holds, or beyond one's suite, points at N."""
+    everyone: Pairs
+    """Any two mechs."""
+    enemies: Pairs
+    """Mechs of different teams."""
+    half_size: Tensor
+    """[N, 3] vox."""
+    muzzle: Tensor
+    """[N, 3] vox from the hull centre to the kinetic muzzle."""
+    max_speed: Tensor
+    yaw_rate: Tensor
+    jet: Tensor
+    hp: Tensor
+    leg_hp: Tensor
+    heat_cap: Tensor
+    heat_sink_per_s: Tensor
+    tonnage: Tensor
+    noise_factor: Tensor
+    wreck_chance: Tensor
+    has_ewar: Tensor
+    """[N] bool."""
+    ewar: Tensor
+    """[E] int64: the mechs that carry ECM and ECCM."""
+    ams: Tensor
+    """[H] int64: the mechs that carry AMS."""
+    trigger: Tensor
+    """[W, N] int64: the `Trigger` that fires weapon w on mech n, -1 where it carries none."""
+    longest_cooldown: Tensor
+    """[N, len(Timer)] substeps: what each of a mech's own timers is set to at most, 0 where it has no use for it."""
+    arms: tuple[Arms, ...]
+    """For each `Weapon` a row for every mech that carries it."""
+    shots: Arms
+    """A row for every shot slot, ordered by weapon, shooter, slot."""
+    bursts: Arms
+    """The slots of shots that splash: the first rows of `shots`."""
+    shot_span: tuple[slice, ...]
+    """For each `Weapon` its run of shot slots."""
+    homing: Tensor
+    """[S] bool, by shot slot."""
+    ballistic: Tensor
+    """[S] bool, by shot slot."""
+    shot_speed: Tensor
+    """[S] vox/s."""
+    cockpits: Cockpits
+
+    @property
+    def num_mechs(self) -> int:
+        """Mechs of both teams, N."""
+        return len(self.hulls)
+
+    @property
+    def teams(self) -> dict[str, slice]:
+        """Where each team sits on the mech axis."""
+        return {"blue": slice(0, self.num_blue), "red": slice(self.num_blue, self.num_mechs)}
+
+    def by_team(self, per_mech: Tensor) -> Tensor:
+        """Sum `[B, N, ...]` over each team: `[B, 2, ...]`, blue first."""
+        return torch.stack([per_mech[:, span].sum(1) for span in self.teams.values()], 1)
+
+    def team_mean(self, per_mech: Tensor) -> Tensor:
+        """Mean of `[B, N, ...]` over each team: `[B, 2, ...]`, blue first."""
+        return torch.stack([per_mech[:, span].mean(1) for span in self.teams.values()], 1)
+
+    def of_own_team(self, per_team: Tensor) -> Tensor:
+        """`[B, 2, ...]` seen by every mech as its own team's: `[B, N, ...]`."""
+        return per_team[:, self.is_red.long()]
+
+    def of_enemy_team(self, per_team: Tensor) -> Tensor:
+        """`[B, 2, ...]` seen by every mech as the other team's: `[B, N, ...]`."""
+        return per_team[:, (~self.is_red).long()]
+
+
+def build_roster(config: EnvConfig, device: torch.device) -> Roster:
+    """Lay the catalog out for the mechs of `config`."""
+    names = (*config.blue, *config.red)
+    hulls = tuple(Hull[name.upper()] for name in names)
+    count, num_blue = len(hulls), len(config.blue)
+    specs = [HULLS[hull] for hull in hulls]
+    rules = config.rules
+
+    def column(values: list[Any]) -> Tensor:
+        return torch.tensor(values, dtype=torch.float32, device=device)
+
+    def integers(values: list[Any]) -> Tensor:
+        return torch.tensor(values, dtype=torch.int64, device=device)
+
+    is_red = [n >= num_blue for n in range(count)]
+    in_team = [n - num_blue * red for n, red in enumerate(is_red)]
+    blue_packs = -(-num_blue // len(PACK))
+    pack = [i // len(PACK) + blue_packs * red for i, red in zip(in_team, is_red, strict=True)]
+    packmates = [[m for m in range(count) if pack[m] == pack[n]] for n in range(count)]
+    suites = [suite_of(n, in_team[n], hulls, packmates[n], config) for n in range(count)]
+    squad_slots = config.squad_slots
+
+    def squad_of(n: int) -> list[int]:
+        mates = [m for m in range(count) if is_red[m] == is_red[n] and m != n]
+        mates.sort(key=lambda m: (pack[m] != pack[n], m))
+        return padded(mates[: suites[n][1].squad_slots], squad_slots, count)
+
+    def longest(hull: Hull, timer: Timer) -> int:
+        waits = [WEAPONS[w].cooldown_s for w in carried(hull) if WEAPONS[w].timer == timer]
+        waits += [AMS_COOLDOWN_S] if hull == AMS_HULL and timer == Timer.AMS else []
+        return max((rules.substeps(wait) for wait in waits), default=0)
+
+    owners = {w: [n for n, hull in enumerate(hulls) if hull in WEAPONS[w].mounts] for w in Weapon}
+    slots = [(w, n) for w in SHELLS for n in owners[w] for _ in range(WEAPONS[w].slots)]
+    shots = build_arms(slots, config, count, device)
+    first_slot = {w: sum(v < w for v, _ in slots) for w in Weapon}
+
+    half_size = column([[x / 2 for x in s.size] for s in specs])
+    up = column([0.0, 0.0, 1.0])
+    hull = integers([int(h) for h in hulls])
+    red = torch.tensor(is_red, device=device)
+    hostile = red[:, None] != red
+    guidance = [WEAPONS[w].guidance for w, _ in slots]
+
+    return Roster(
+        hulls=hulls,
+        num_blue=num_blue,
+        num_packs=max(pack) + 1,
+        hull=hull,
+        hull_one_hot=torch.nn.functional.one_hot(hull, len(Hull)).float(),
+        is_red=red,
+        hostile=hostile,
+        pack=integers(pack),
+        pack_slot=integers([padded(mates, len(PACK), count) for mates in packmates]),
+        squad=integers([squad_of(n) for n in range(count)]),
+        everyone=build_pairs(torch.ones_like(hostile)),
+        enemies=build_pairs(hostile),
+        half_size=half_size,
+        muzzle=KINETIC_MUZZLE * half_size * up,
+        max_speed=column([s.max_speed_vox_per_s for s in specs]),
+        yaw_rate=column([s.yaw_rate_rad_per_s for s in specs]),
+        jet=column([s.jet_vox_per_s2 for s in specs]),
+        hp=column([s.hp for s in specs]),
+        leg_hp=column([s.leg_hp for s in specs]),
+        heat_cap=column([s.heat_cap for s in specs]),
+        heat_sink_per_s=column([s.heat_sink_per_s for s in specs]),
+        tonnage=column([s.tonnage for s in specs]),
+        noise_factor=column([NOISE_FACTOR[h] for h in hulls]),
+        wreck_chance=column([WRECK_CHANCE[h] for h in hulls]),
+        has_ewar=torch.tensor([h == EWAR_HULL for h in hulls], device=device),
+        ewar=integers([n for n, h in enumerate(hulls) if h == EWAR_HULL]),
+        ams=integers([n for n, h in enumerate(hulls) if h == AMS_HULL]),
+        trigger=integers([[int(WEAPONS[w].mounts.get(h, -1)) for h in hulls] for w in Weapon]),
+        longest_cooldown=integers([[longest(h, t) for t in Timer] for h in hulls]),
+        arms=tuple(build_arms([(w, n) for n in owners[w]], config, count, device) for w in Weapon),
+        shots=shots,
+        bursts=build_arms([slot for slot in slots if WEAPONS[slot[0]].splash_vox > 0], config, count, device),
+        shot_span=tuple(slice(first_slot[w], first_slot[w] + sum(v == w for v, _ in slots)) for w in Weapon),
+        homing=torch.tensor([g == Guidance.HOMING for g in guidance], device=device),
+        ballistic=torch.tensor([g == Guidance.BALLISTIC for g in guidance], device=device),
+        shot_speed=column([WEAPONS[w].speed_vox_per_s for w, _ in slots]),
+        cockpits=build_cockpits(suites, device),
+    )
+
+
+def build_pairs(wanted: Tensor) -> Pairs:
+    """The pairs that `wanted [N, N]` bool holds above its diagonal."""
+    first, second = wanted.triu(1).nonzero().unbind(1)
+    place = torch.full_like(wanted, first.shape[0], dtype=torch.int64)
+    place[first, second] = place[second, first] = torch.arange(first.shape[0], device=wanted.device)
+    return Pairs(first, second, place)
+
+
+def padded(values: list[int], length: int, filler: int) -> list[int]:
+    """`values` brought to a length."""
+    return values + [filler] * (length - len(values))
+
+
+def carried(hull: Hull) -> list[Weapon]:
+    """The weapons of a hull."""
+    return [w for w in Weapon if hull in WEAPONS[w].mounts]
+
+
+def build_arms(sources: list[tuple[Weapon, int]], config: EnvConfig, count: int, device: torch.device) -> Arms:
+    """Rows for (weapon, shooter) pairs."""
+    rows = [[r for r, (_, owner) in enumerate(sources) if owner == n] for n in range(count)]
+    widest = max(1, *(len(own) for own in rows))
+    specs = [WEAPONS[w] for w, _ in sources]
+
+    def column(values: list[float], dtype: torch.dtype = torch.float32) -> Tensor:
+        return torch.tensor(values, dtype=dtype, device=device)
+
+    return Arms(
+        weapon=torch.tensor([[float(w == v) for v in Weapon] for w, _ in sources], device=device).view(-1, len(Weapon)),
+        shooter=column([n for _, n in sources], torch.int64),
+        rows_of=torch.tensor([padded(own, widest, len(sources)) for own in rows], device=device),
+        damage=column([s.damage for s in specs]),
+        stability=column([s.stability for s in specs]),
+        target_heat=column([s.target_heat for s in specs]),
+        suppress=column([config.rules.substeps(s.suppress_s) for s in specs], torch.int32),
+        splash_vox=column([s.splash_vox for s in specs]),
+        splash_scale=column([s.splash_scale for s in specs]),
+    )
+
+
+def suite_of(
+    mech: int, in_team: int, hulls: tuple[Hull, ...], packmates: list[int], config: EnvConfig
+) -> tuple[Suite | None, SuiteSpec]:
+    """A mech's suite: its hull's own, or a commander's; none where suites are switched off."""
+    if not config.features.suites:
+        return None, NO_SUITE
+    suite = HULL_SUITE[hulls[mech]]
+    if config.command_suites:
+        first = {hull: next((m for m in packmates if hulls[m] == hull), None) for hull in (Hull.LIGHT, Hull.MEDIUM)}
+        if mech == first[Hull.LIGHT]:
+            suite = Suite.PACK_COMMAND
+        if mech == first[Hull.MEDIUM] and in_team < len(PACK):
+            suite = Suite.SQUAD_COMMAND
+    return suite, SUITES[suite]
+
+
+def build_cockpits(suites: list[tuple[Suite | None, SuiteSpec]], device: torch.device) -> Cockpits:
+    """Tables of what each mech's suite shows."""
+
+    def column(name: str, dtype: torch.dtype) -> Tensor:
+        return torch.tensor([getattr(spec, name) for _, spec in suites], dtype=dtype, device=device)
+
+    return Cockpits(
+        visual_slots=column("visual_slots", torch.int64),
+        intel_slots=column("intel_slots", torch.int64),
+        sensor_factor=column("sensor_factor", torch.float32),
+        fidelity=column("fidelity", torch.float32),
+        squad_detail=column("squad_detail", torch.int64),
+        sees_engaged=column("sees_engaged", torch.bool),
+        descriptor=torch.tensor([descriptor(*suite) for suite in suites], dtype=torch.float32, device=device),
+    )
+
+
+def descriptor(suite: Suite | None, spec: SuiteSpec) -> list[float]:
+    """How a suite describes itself, each number within 0..1."""
+    if suite is None:
+        return [0.0] * SUITE_DESCRIPTOR
+    return [
+        *(float(suite == one) for one in Suite),
+        spec.visual_slots / 20,
+        (spec.sensor_factor - 0.8) / 0.7,
+        spec.fidelity,
+        spec.squad_detail / 2,
+        float(spec.sees_engaged),
+        float(spec.issues_orders),
+        float(spec.contact_reports),
+        float(spec.intel_slots > 5),
+    ]

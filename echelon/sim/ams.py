@@ -1,0 +1,51 @@
+"""Anti-missile systems: heavies shoot at the missiles that come near."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from echelon.actions import NO_MECH
+from echelon.catalog import AMS_CHANCE, AMS_COOLDOWN_S, AMS_VOX, Timer, Weapon
+from echelon.geometry import length
+from echelon.sim.game import Game
+from echelon.sim.heat import is_running
+from echelon.state import State
+
+
+def intercept(state: State, luck: Tensor, game: Game) -> State:
+    """Each ready heavy tries the nearest missile aimed at its team within `AMS_VOX`, once a second at most.
+
+    Args:
+        luck: `[B, N]` uniforms in [0, 1), one for each mech's try.
+    """
+    mechs, shots, roster = state.mechs, state.shots, game.roster
+    span, guards = roster.shot_span[int(Weapon.MISSILE)], roster.ams
+    if guards.shape[0] == 0 or span.start == span.stop:
+        return state
+    ready = is_running(mechs, game)[:, guards] & (mechs.cooldown[:, guards, int(Timer.AMS)] == 0)
+    comes = (shots.ttl[:, span] > 0) & (shots.target[:, span] != NO_MECH)
+    by_enemy = roster.hostile[guards][:, roster.shots.shooter[span]]  # [H, M]
+    distance = length(shots.pos[:, None, span] - mechs.pos[:, guards, None])  # [B, H, M]
+    threat = by_enemy & comes[:, None] & (distance <= AMS_VOX)
+    nearest, missile = torch.where(threat, distance, torch.inf).min(-1)  # ties: shooter, then slot
+    tries = ready & nearest.isfinite()
+    succeeds = tries & (luck[:, guards] < AMS_CHANCE)
+
+    slot = torch.arange(span.stop - span.start, device=luck.device)
+    shot_down = succeeds[..., None] & (missile[..., None] == slot)  # [B, H, M]
+    # Two guards may bring the same missile down; the first is credited.
+    credited = shot_down & (shot_down.cumsum(1) == 1)
+    destroyed = torch.nn.functional.pad(shot_down.any(1), (span.start, roster.shots.count - span.stop))
+
+    everyone = torch.arange(roster.num_mechs, device=luck.device)
+    is_guard = guards[:, None] == everyone  # [H, N]
+    tried = (tries[..., None] & is_guard).any(1)
+    is_timer = torch.arange(len(Timer), device=luck.device) == int(Timer.AMS)
+    cooldown = torch.where(tried[..., None] & is_timer, game.rules.substeps(AMS_COOLDOWN_S), mechs.cooldown)
+    intercepts = (credited.any(-1)[..., None] & is_guard).sum(1)
+    return state.replace(
+        mechs=mechs.replace(cooldown=cooldown.to(torch.int32)),
+        shots=shots.replace(ttl=torch.where(destroyed, 0, shots.ttl).to(torch.int32)),
+        tally=state.tally.replace(intercepts=state.tally.intercepts + intercepts),
+    )

@@ -1,0 +1,57 @@
+"""Electronic warfare: who jams, who clears, and how well every mech's sensors work."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from echelon.actions import Orders
+from echelon.catalog import ECCM_HEAT_PER_S, ECM_HEAT_PER_S, EWAR_VOX
+from echelon.sim.game import Game
+from echelon.sim.heat import is_running, is_shut_down
+from echelon.state import State
+
+JAM_LOSS = 0.85
+ECCM_GAIN = 0.65
+BLIND_QUALITY = 0.25
+"""Quality of the worst jammed sensors, and of a mech that is shut down or dead."""
+BEST_QUALITY = 1.5
+
+
+@dataclass(frozen=True)
+class Sensors:
+    """How well every mech senses."""
+
+    quality: Tensor
+    """[B, N] BLIND_QUALITY .. BEST_QUALITY."""
+    jam: Tensor
+    """[B, N] 0..1 strongest enemy ECM felt."""
+
+
+def heat_per_s(state: State, orders: Orders, game: Game) -> Tensor:
+    """`[B, N]` heat points a second that emitters cost."""
+    emits = is_running(state.mechs, game)
+    return emits * (ECM_HEAT_PER_S * orders.ecm + ECCM_HEAT_PER_S * orders.eccm)
+
+
+def sense(state: State, orders: Orders, distance: Tensor, game: Game) -> Sensors:
+    """Sensor quality under the emitters of this moment, each fading with 1 - distance / EWAR_VOX.
+
+    Args:
+        distance: `[B, N, N]` vox between hull centres.
+    """
+    mechs, roster = state.mechs, game.roster
+    blind = ~mechs.alive | is_shut_down(mechs, game)
+    if roster.ewar.shape[0] == 0:
+        jam = torch.zeros_like(mechs.hp)
+        return Sensors(torch.where(blind, BLIND_QUALITY, 1.0), jam)
+    emits = is_running(mechs, game)[:, roster.ewar]
+    falloff = (1 - distance[..., roster.ewar] / EWAR_VOX).clamp_min(0)  # [B, N, E]
+    hostile = roster.hostile[:, roster.ewar]
+    others = torch.arange(roster.num_mechs, device=distance.device)[:, None] != roster.ewar
+    jam = (falloff * (emits & orders.ecm[:, roster.ewar])[:, None] * hostile).amax(-1)
+    clear = (falloff * (emits & orders.eccm[:, roster.ewar])[:, None] * (~hostile & others)).amax(-1)
+    quality = (1 - JAM_LOSS * jam + ECCM_GAIN * clear).clamp(BLIND_QUALITY, BEST_QUALITY)
+    return Sensors(torch.where(blind, BLIND_QUALITY, quality), jam)

@@ -1,0 +1,223 @@
+"""Missiles: lock, launch, homing. A heavy's centre is at z = 2, its rack at 4.5; 12 vox/s are 0.6 a substep."""
+
+import dataclasses
+import math
+
+import pytest
+from builders import battle, duel, scene
+
+from echelon.actions import Act
+from echelon.catalog import Material, Timer, Weapon
+from echelon.config import EnvConfig
+
+MISSILE = (0, Act.SECONDARY, 1.0)
+ECM = 0.3
+"""A scout's secondary that jams."""
+WALL = (14, 15, 18, 23, 1, 6)
+
+
+def launches(s, *told):
+    """How many missiles blue 0 fires in one substep."""
+    return s.run(s.orders(MISSILE, *told)).counted("shots", 0, Weapon.MISSILE)
+
+
+# Lock
+
+
+@pytest.mark.parametrize(("range_vox", "fires"), [(11.99, 1), (12.01, 0)])
+def test_on_sight_a_missile_locks_within_twelve_voxels(range_vox, fires):
+    assert launches(duel(range_vox, "heavy", "heavy")) == fires
+
+
+@pytest.mark.parametrize(
+    ("material", "fires"), [(Material.SOLID, 0), (Material.FOLIAGE, 0), (Material.GLASS, 1), (Material.WATER, 1)]
+)
+def test_a_lock_on_sight_needs_a_clear_line(material, fires):
+    assert launches(duel(10, "heavy", "heavy", (*WALL, material))) == fires
+
+
+def test_smoke_breaks_a_lock_on_sight_and_paint_restores_it():
+    s = battle(("heavy", "scout"), ("heavy",)).place(0, 10.5, 20.5).place(1, 10.5, 30.5).place(2, 20.5, 20.5)
+    s.smoke(2, 15.5, 20.5, 2.0)
+    assert launches(s) == 0
+    assert launches(s.paint(2, painter=1)) == 1
+
+
+def test_without_a_lock_a_missile_costs_nothing():
+    s = duel(13, "heavy", "heavy")
+    assert launches(s) == 0
+    assert s.value("heat", 0) == 0 and s.state.mechs.cooldown[0, 0, Timer.MISSILE] == 0
+
+
+@pytest.mark.parametrize(("distance", "fires"), [(49.9, 1), (50.1, 0)])
+def test_paint_locks_through_walls_up_to_fifty_voxels(distance, fires):
+    wall = (18, 22, 0, 40, 0, 10, Material.SOLID)
+    s = battle(("heavy", "scout"), ("scout",), wall).place(0, 2.5, 2.5, yaw=math.pi / 4).place(1, 2.5, 10.5)
+    aside = distance * math.sqrt(0.5)
+    s.place(2, 2.5 + aside, 2.5 + aside, bottom=1.1).paint(2, painter=1)  # both centres at z = 2
+    assert launches(s) == fires
+
+
+def test_paint_serves_the_painters_own_pack():
+    blue = ("heavy", "scout", "scout", "scout", "scout", "light")  # the light is a pack of its own
+    s = battle(blue, ("medium",)).place(0, 10.5, 20.5).place(6, 30.5, 20.5)
+    assert launches(s.paint(6, painter=5)) == 0
+    assert launches(s.paint(6, painter=4)) == 1
+
+
+def test_paint_that_has_run_out_locks_nothing():
+    s = battle(("heavy", "scout"), ("medium",)).place(0, 10.5, 20.5).place(1, 10.5, 30.5).place(2, 30.5, 20.5)
+    assert launches(s.paint(2, painter=1, substeps=1)) == 0  # timers count down first
+    assert launches(s.paint(2, painter=1, substeps=2)) == 1
+
+
+# Jammed sensors have a quality of 1 - 0.85 (1 - d / 50), which is 0.70 at d = 32.35.
+@pytest.mark.parametrize(("jammer_at", "range_vox", "fires"), [(32.5, 20, 1), (32.2, 20, 0), (13.0, 10, 1)])
+def test_a_lock_on_paint_needs_a_quality_of_seven_tenths(jammer_at, range_vox, fires):
+    s = battle(("heavy", "scout"), ("medium", "scout")).place(0, 2.5, 20.5).place(1, 2.5, 38.5)
+    s.place(2, 2.5 + range_vox, 20.5).place(3, 2.5 + jammer_at, 20.5, bottom=1.1).paint(2, painter=1)
+    assert launches(s, (3, Act.SECONDARY, ECM)) == fires  # at 10 the lock is one on sight
+
+
+def test_eccm_restores_a_jammed_lock():
+    s = battle(("heavy", "scout"), ("medium", "scout")).place(0, 10.5, 20.5).place(1, 10.5, 25.5)
+    s.place(2, 28.5, 20.5).place(3, 35.5, 20.5).paint(2, painter=1)
+    jam, clear = (3, Act.SECONDARY, ECM), (1, Act.SECONDARY, 1.0)
+    assert launches(s, jam) == 0  # 1 - 0.85 * 0.5
+    assert launches(s, jam, clear) == 1  # + 0.65 * 0.9
+
+
+@pytest.mark.parametrize(("bearing_deg", "fires"), [(89, 1), (-89, 1), (91, 0)])
+def test_a_missile_has_an_arc_of_180_degrees(bearing_deg, fires):
+    assert launches(duel(10, "heavy", "heavy").set(0, yaw=math.radians(bearing_deg))) == fires
+
+
+@pytest.mark.parametrize(("focus", "target"), [({}, 1), ({0: 2}, 2)])
+def test_a_missile_prefers_the_focus_target(focus, target):
+    s = battle(("heavy",), ("medium", "medium")).place(0, 10.5, 20.5).place(1, 16.5, 18.5).place(2, 18.5, 23.5)
+    s.run(s.orders(MISSILE, focus=focus))
+    assert s.state.shots.target[0, s.slot(Weapon.MISSILE, 0)] == target
+
+
+# Launch
+
+
+def test_a_missile_rises_from_the_hulls_top():
+    s = duel(10, "heavy", "heavy")
+    assert launches(s) == 1
+    pos, vel, ttl = s.shot(Weapon.MISSILE, 0)
+    assert pos == pytest.approx([10.5, 20.5, 4.5])
+    assert vel == pytest.approx([24 / math.sqrt(5), 0, 12 / math.sqrt(5)], abs=1e-4)  # along (1, 0, 0.5)
+    assert ttl == 83
+    assert s.value("heat", 0) == 45 and s.state.mechs.cooldown[0, 0].tolist() == [0, 60, 0, 0, 0]
+
+
+def test_the_course_of_a_launch_leads_from_centre_to_centre():
+    s = duel(10, "heavy", "heavy").place(1, 16.5, 20.5, bottom=8.0)  # 6 ahead and 8 up: (0.6, 0, 0.8) + (0, 0, 0.5)
+    assert launches(s) == 1
+    long = math.hypot(0.6, 1.3)
+    assert s.shot(Weapon.MISSILE, 0)[1] == pytest.approx([12 * 0.6 / long, 0, 12 * 1.3 / long], abs=1e-4)
+
+
+def far(range_vox=45.0):
+    """A heavy and a painted medium on the large map."""
+    config = dataclasses.replace(EnvConfig.large(), blue=("heavy", "scout"), red=("medium",))
+    s = scene(config).place(0, 10.5, 50.5).place(1, 10.5, 60.5).place(2, 10.5 + range_vox, 50.5)
+    return s.paint(2, painter=1, substeps=1000)
+
+
+def test_a_mech_has_two_missiles_in_flight():
+    s = far()
+    s.run(s.orders(MISSILE), 61)
+    assert s.counted("shots", 0, Weapon.MISSILE) == 2
+    assert [s.shot(Weapon.MISSILE, 0, which)[2] for which in (0, 1)] == [23, 83]
+
+
+def test_missile_and_smoke_share_a_timer():
+    s, smoke = far(), (0, Act.SPECIAL, 1.0)
+    s.run(s.orders(MISSILE)).run(s.orders(smoke), 59)
+    assert s.counted("shots", 0, Weapon.SMOKE) == 0
+    assert s.run(s.orders(smoke)).counted("shots", 0, Weapon.SMOKE) == 1
+    s.run(s.orders(MISSILE), 99)
+    assert s.counted("shots", 0, Weapon.MISSILE) == 1
+    assert s.run(s.orders(MISSILE)).counted("shots", 0, Weapon.MISSILE) == 2
+
+
+def test_fired_together_missile_and_smoke_wait_for_the_longer():
+    s = duel(10, "heavy", "heavy")
+    s.run(s.orders(MISSILE, (0, Act.SPECIAL, 1.0)))
+    assert (s.counted("shots", 0), s.value("heat", 0)) == (2, 45 + 10)
+    assert s.state.mechs.cooldown[0, 0, Timer.MISSILE] == 100
+
+
+# Homing
+
+
+def test_one_step_of_homing():
+    s = duel(10, "heavy", "heavy")
+    s.throw(Weapon.MISSILE, 0, (10.5, 20.5, 4.5), (0.0, 12.0, 0.0), target=1).wait()
+    # The target lies (10, 0, -2.5) away: unit (0.97014, 0, -0.24254), times 12 (11.6417, 0, -2.9104).
+    # 0.8 v + 0.2 of that: (2.32834, 9.6, -0.58209), 9.89547 long, rescaled to 12.
+    wanted = [2.82352, 11.64169, -0.70589]
+    pos, vel, ttl = s.shot(Weapon.MISSILE, 0)
+    assert vel == pytest.approx(wanted, abs=1e-4)
+    assert pos == pytest.approx([10.5 + 0.05 * wanted[0], 20.5 + 0.05 * wanted[1], 4.5 + 0.05 * wanted[2]], abs=1e-4)
+    assert ttl == 49
+
+
+def test_a_missile_keeps_its_speed_and_finds_who_walks_aside():
+    s = duel(11, "heavy", "scout")
+    s.run(s.orders(MISSILE))
+    speeds = []
+    while s.shot(Weapon.MISSILE, 0)[2] > 0:
+        s.run(s.orders((1, Act.STRAFE, -0.7)))
+        speeds.append(math.hypot(*s.shot(Weapon.MISSILE, 0)[1]))
+    assert speeds == pytest.approx([12.0] * len(speeds), abs=1e-4)
+    assert s.pos(1)[1] > 22 and s.value("hp", 1) == 20
+
+
+def test_a_missile_takes_forty_hp_and_fifteen_of_stability():
+    s = duel(11, "heavy", "heavy").set(1, stability=50)
+    s.run(s.orders(MISSILE))
+    while s.value("hp", 1) == 200:
+        before = s.value("stability", 1)
+        s.wait()
+    assert s.value("hp", 1) == 160
+    assert s.value("stability", 1) == pytest.approx(before + 0.5 - 15)  # a substep of regeneration
+    assert (s.counted("hits", 0, Weapon.MISSILE), s.counted("damage", 0)) == (1, 40)
+    assert s.shot(Weapon.MISSILE, 0)[2] == 0
+
+
+def test_a_missile_flies_on_when_its_target_dies():
+    s = duel(20, "heavy", "medium")
+    s.throw(Weapon.MISSILE, 0, (12.5, 20.5, 8.0), (0.0, 7.2, 9.6), target=1).set(1, hp=0).wait()
+    pos, vel, ttl = s.shot(Weapon.MISSILE, 0)
+    assert vel == pytest.approx([0, 7.2, 9.6]) and ttl == 49
+    assert pos == pytest.approx([12.5, 20.86, 8.48])
+
+
+def test_a_missile_without_its_target_hits_whom_it_meets():
+    s = (
+        battle(("heavy",), ("medium", "medium"))
+        .place(0, 5.5, 20.5)
+        .place(1, 35.5, 30.5)
+        .place(2, 20.5, 20.5, yaw=math.pi)
+    )
+    s.throw(Weapon.MISSILE, 0, (12.5, 20.5, 1.5), (12.0, 0.0, 0.0), target=1).set(1, hp=0).wait(20)
+    assert s.value("hp", 2) == 150 - 40
+
+
+def test_a_missile_flies_83_substeps():
+    s = far().run(far().orders(MISSILE)).set(2, hp=0)
+    slot = s.slot(Weapon.MISSILE, 0)
+    s.state.shots.vel[0, slot] = s.state.shots.vel.new_tensor([12.0, 0.0, 0.0])
+    s.wait(82)
+    assert s.shot(Weapon.MISSILE, 0)[0][0] == pytest.approx(10.5 + 82 * 0.6, abs=1e-3)
+    assert s.shot(Weapon.MISSILE, 0)[2] == 1
+    assert s.wait().shot(Weapon.MISSILE, 0)[2] == 0
+
+
+def test_a_missile_that_runs_out_does_no_harm():
+    s = duel(10, "heavy", "medium")
+    s.throw(Weapon.MISSILE, 0, (18.0, 20.5, 1.5), (-12.0, 0.0, 0.0), ttl=1).wait()
+    assert s.shot(Weapon.MISSILE, 0)[2] == 0 and s.value("hp", 1) == 150

@@ -1,0 +1,214 @@
+"""What the dead leave: SOLID_DEBRIS by chance, else a burning DEBRIS_FIELD.
+
+A heavy of 3.5 x 3.5 x 4 at (10.5, 20.5) fills cells 8..12 x 18..22 x 0..3.
+"""
+
+import pytest
+import torch
+from builders import battle, duel
+from builders import scene as build
+
+from echelon.actions import Act
+from echelon.catalog import Material, Weapon
+from echelon.config import EnvConfig
+from echelon.sim.sight import enemy_lines
+
+SOLID, BURNING = Material.SOLID_DEBRIS, Material.DEBRIS_FIELD
+
+
+def wrecks(s):
+    """The cells that wrecks filled, and with what."""
+    now, height = s.materials(), torch.arange(s.game.config.world.size_z)[:, None, None]
+    filled = (s.state.terrain.rubble[0] >> height & 1) == 1  # [Z, Y, X]
+    return {(x, y, z): Material(now[z, y, x].item()) for z, y, x in filled.nonzero().tolist()}
+
+
+def box(x0, x1, y0, y1, z0, z1):
+    return {(x, y, z) for x in range(x0, x1) for y in range(y0, y1) for z in range(z0, z1)}
+
+
+HEAVY_BOX = box(8, 13, 18, 23, 0, 4)
+
+
+def dead(hull="heavy", *boxes, **at):
+    """A dead mech at (10.5, 20.5), nobody near."""
+    return duel(25, hull, "medium", *boxes).place(0, 10.5, 20.5, **at).set(0, hp=0)
+
+
+@pytest.mark.parametrize(("hull", "chance"), [("scout", 0.1), ("light", 0.3), ("medium", 0.6), ("heavy", 0.9)])
+def test_a_wreck_stays_solid_by_the_chance_of_its_hull(hull, chance):
+    assert set(wrecks(dead(hull).wait(wreck=chance - 0.01)).values()) == {SOLID}
+    assert set(wrecks(dead(hull).wait(wreck=chance + 0.01)).values()) == {BURNING}
+
+
+@pytest.mark.parametrize(
+    ("hull", "cells"),
+    [
+        ("heavy", HEAVY_BOX),
+        ("medium", box(9, 12, 19, 22, 0, 3)),
+        ("light", box(9, 12, 19, 22, 0, 2)),  # 9.75 to 11.25
+        ("scout", box(9, 12, 19, 22, 0, 2)),  # 9.9 to 11.1, 1.8 high
+    ],
+)
+def test_a_wreck_fills_the_box_of_its_hull(hull, cells):
+    assert wrecks(dead(hull).wait(wreck=0.0)) == dict.fromkeys(cells, SOLID)
+
+
+def test_who_dies_in_the_air_leaves_its_wreck_there():
+    s = dead("scout", bottom=5.0).wait(wreck=0.0)
+    assert wrecks(s) == dict.fromkeys(box(9, 12, 19, 22, 5, 7), SOLID)
+
+
+def test_a_solid_wreck_blocks_both_a_burning_one_neither():
+    assert dead().wait(wreck=0.0).blocks(10, 20, 2) == (True, True)
+    assert dead().wait(wreck=1.0).blocks(10, 20, 2) == (False, False)
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        Material.LAVA,
+        Material.WATER,
+        Material.GLASS,
+        Material.REINFORCED,
+        Material.SOLID,
+        Material.DEBRIS_FIELD,
+        Material.FOLIAGE,
+    ],
+)
+@pytest.mark.parametrize("luck", [0.0, 1.0])
+def test_only_air_and_dirt_become_a_wreck(kept, luck):
+    s = dead("heavy", (9, 11, 19, 21, 0, 2, kept)).wait(wreck=luck)
+    assert set(wrecks(s)) == HEAVY_BOX - box(9, 11, 19, 21, 0, 2)
+    assert s.material(10, 20, 1) == kept
+
+
+def test_no_wreck_within_a_living_mech():
+    # The scout stands from 12.3 to 13.5: its box has cells 12 and 13 along x, 20 and 21 along y, 0 and 1 up.
+    s = battle(("heavy", "scout"), ("medium",)).place(0, 10.5, 20.5).set(0, hp=0).place(2, 35.5, 35.5)
+    s.place(1, 12.9, 21.0).wait(wreck=0.0)
+    assert set(wrecks(s)) == HEAVY_BOX - box(12, 14, 20, 22, 0, 2)
+    x = s.run(s.orders((1, Act.FORWARD, 1.0)), 10).pos(1)[0]
+    assert x == pytest.approx(12.9 + 0.5 * 7 * 0.98)  # and it walks away
+
+
+def test_the_dead_do_not_keep_a_wreck_out():
+    s = battle(("heavy", "scout"), ("medium",)).place(0, 10.5, 20.5).set(0, hp=0).place(2, 35.5, 35.5)
+    s.place(1, 12.9, 21.0).set(1, hp=0).wait(wreck=0.0)
+    assert set(wrecks(s)) == HEAVY_BOX
+
+
+def test_a_wreck_lies_where_its_mech_died_in_that_very_substep():
+    s = duel(7, "medium", "medium").set(1, hp=5)
+    s.run(s.orders((0, Act.PRIMARY, 1.0)), wreck=0.0)
+    assert set(wrecks(s)) == box(16, 19, 19, 22, 0, 3)
+    assert s.state.mechs.wrecked.tolist() == [[False, True]]
+
+
+def test_a_wreck_is_laid_once():
+    s = dead().wait(wreck=1.0)
+    assert s.state.mechs.wrecked.tolist() == [[True, False]]
+    s.wait(5, wreck=0.0)
+    assert wrecks(s) == dict.fromkeys(HEAVY_BOX, BURNING)
+
+
+def test_a_broken_wreck_is_not_laid_again():
+    s = dead().wait(wreck=0.0)
+    for _ in range(4):
+        s.throw(Weapon.GAUSS, 0, (7.7, 20.5, 1.5), (40.0, 0.0, 0.0), ttl=1).wait()
+    assert s.material(8, 20, 1) == Material.AIR and s.blocks(8, 20, 1) == (False, False)
+    assert set(wrecks(s.wait(3, wreck=0.0))) == HEAVY_BOX - {(8, 20, 1)}
+
+
+def test_a_wreck_has_two_hundred_hp():
+    s = dead().wait(wreck=0.0)
+    for lost in (50, 100, 150):
+        s.throw(Weapon.GAUSS, 0, (7.7, 20.5, 1.5), (40.0, 0.0, 0.0), ttl=1).wait()
+        assert s.worn(8, 20, 1) == lost and s.material(8, 20, 1) == SOLID
+
+
+def test_a_wreck_fills_what_was_shot_away_and_is_whole():
+    s = duel(25, "heavy", "medium", (8, 9, 20, 21, 1, 2, Material.GLASS)).place(0, 10.5, 20.5)
+    s.throw(Weapon.GAUSS, 0, (7.7, 20.5, 1.5), (40.0, 0.0, 0.0), ttl=1).wait()
+    assert s.material(8, 20, 1) == Material.AIR
+    s.set(0, hp=0).wait(wreck=0.0)
+    assert s.material(8, 20, 1) == SOLID and s.worn(8, 20, 1) == 0
+
+
+def test_of_several_dead_the_highest_priority_lays_its_wreck_first():
+    s = battle(("heavy", "heavy"), ("medium",)).place(2, 35.5, 35.5)
+    s.place(0, 10.5, 20.5).place(1, 20.5, 20.5).set(0, hp=0).set(1, hp=0)
+    s.wait(wreck=0.0, priority=[0.2, 0.7, 0.9])
+    assert s.state.mechs.wrecked.tolist() == [[False, True, False]]
+    assert set(wrecks(s)) == box(18, 23, 18, 23, 0, 4)
+    s.wait(wreck=1.0)
+    assert s.state.mechs.wrecked.tolist() == [[True, True, False]]
+    assert s.material(10, 20, 1) == BURNING and s.material(20, 20, 1) == SOLID
+
+
+def test_each_wreck_has_its_own_luck():
+    s = battle(("heavy", "heavy"), ("medium",)).place(2, 35.5, 35.5)
+    s.place(0, 10.5, 20.5).place(1, 20.5, 20.5).set(0, hp=0).set(1, hp=0)
+    s.wait(2, wreck=[0.95, 0.85, 0.0])
+    assert s.material(10, 20, 1) == BURNING and s.material(20, 20, 1) == SOLID
+
+
+def test_wrecks_that_meet_keep_what_lay_first():
+    s = battle(("heavy", "heavy"), ("medium",)).place(2, 35.5, 35.5)
+    s.place(0, 10.5, 20.5).place(1, 14.0, 20.5).set(0, hp=0).set(1, hp=0)  # both have cells 12 along x
+    s.wait(2, wreck=[0.0, 1.0, 1.0])
+    assert s.material(12, 20, 1) == SOLID and s.material(13, 20, 1) == BURNING
+    assert s.blocks(12, 20, 1) == (True, True)
+
+
+def test_each_battle_lays_its_own_wreck():
+    s = build(EnvConfig.small(), batch=2).place(0, 10.5, 20.5)
+    s.state.mechs.hp[1, 0] = 0
+    s.wait(wreck=0.0)
+    assert not s.state.terrain.rubble[0].any() and s.state.terrain.rubble[1].any()
+
+
+# What a wreck is to the living
+
+
+@pytest.mark.parametrize(("luck", "clear"), [(0.0, False), (1.0, True)])
+def test_a_solid_wreck_hides(luck, clear):
+    s = battle(("heavy", "medium"), ("medium",)).place(0, 15.5, 20.5).set(0, hp=0)
+    s.place(1, 10.5, 20.5).place(2, 20.5, 20.5).wait(wreck=luck)
+    assert enemy_lines(s.state, s.game, 60.0)[0, 1, 2] == clear
+
+
+@pytest.mark.parametrize(("luck", "stopped"), [(0.0, True), (1.0, False)])
+def test_a_solid_wreck_is_in_the_way(luck, stopped):
+    s = battle(("heavy", "medium"), ("medium",)).place(0, 15.5, 20.5).set(0, hp=0).place(2, 35.5, 35.5)
+    s.place(1, 10.5, 20.5).wait(wreck=luck)
+    x = s.run(s.orders((1, Act.FORWARD, 1.0)), 40).pos(1)[0]
+    assert (x <= 13 - 1.25) == stopped and (x > 20) != stopped
+
+
+def test_a_burning_wreck_burns_who_stands_in_it():
+    s = dead().wait(wreck=1.0).place(1, 10.5, 20.5).set(1, heat=50)
+    s.wait(20)
+    assert s.value("hp", 1) == pytest.approx(150 - 1.25, abs=1e-3)
+    assert s.value("heat", 1) == pytest.approx(50 + 20 - 11, abs=1e-3)
+
+
+def test_who_stands_on_a_solid_wreck_does_not_burn():
+    s = dead().wait(wreck=0.0).place(1, 10.5, 20.5, bottom=4.0).set(1, heat=50)
+    s.wait(20)
+    assert s.value("hp", 1) == 150 and s.value("heat", 1) == pytest.approx(39, abs=1e-3)
+    assert s.bottom(1) == pytest.approx(4.0, abs=0.03)
+
+
+@pytest.mark.parametrize(("luck", "lost"), [(0.0, 0), (1.0, 8)])
+def test_a_solid_wreck_stops_shots(luck, lost):
+    s = battle(("heavy", "medium"), ("heavy",)).place(0, 15.5, 20.5).set(0, hp=0)
+    s.place(1, 5.5, 5.5).place(2, 20.5, 20.5, yaw=3.14).wait(wreck=luck)
+    s.throw(Weapon.AUTOCANNON, 1, (12.5, 20.5, 2.0), (25.0, 0.0, 0.0)).wait(8)
+    assert s.value("hp", 2) == 200 - lost
+
+
+def test_switched_off_the_dead_leave_nothing():
+    s = battle(("heavy",), ("medium",), destruction=False).place(0, 10.5, 20.5).set(0, hp=0)
+    s.wait(3, wreck=0.0)
+    assert wrecks(s) == {} and s.blocks(10, 20, 1) == (False, False)
