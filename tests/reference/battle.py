@@ -1,0 +1,161 @@
+"""One battle as plain data: mechs, shots, clouds, ground, and what everyone was told."""
+
+from dataclasses import dataclass, field
+
+from echelon.catalog import HULLS, WEAPONS, Hull, HullSpec, Material, Timer, Trigger, Weapon
+from echelon.config import FeaturesConfig, RulesConfig
+
+from .vectors import Vector
+
+
+@dataclass
+class Tally:
+    """What a mech did and suffered."""
+
+    damage: float = 0.0
+    kills: int = 0
+    team_kills: int = 0
+    assists: int = 0
+    intercepts: int = 0
+    falls: int = 0
+    legs_lost: int = 0
+    shutdowns: int = 0
+    shots: dict[Weapon, int] = field(default_factory=lambda: dict.fromkeys(Weapon, 0))
+    hits: dict[Weapon, int] = field(default_factory=lambda: dict.fromkeys(Weapon, 0))
+
+
+@dataclass
+class Mech:
+    """One mech. `half` is half its hull's size, at the precision the game keeps it in."""
+
+    index: int
+    hull: Hull
+    is_red: bool
+    pack: int
+    half: Vector
+    pos: Vector
+    vel: Vector
+    yaw: float
+    hp: float
+    leg_hp: float
+    heat: float
+    stability: float
+    fallen: int
+    suppressed: int
+    cooldown: dict[Timer, int]
+    paint: list[int]
+    painter: list[int]
+    under_fire: int
+    hit_from: Vector
+    wrecked: bool
+    tally: Tally = field(default_factory=Tally)
+
+    @property
+    def spec(self) -> HullSpec:
+        return HULLS[self.hull]
+
+    @property
+    def alive(self) -> bool:
+        return self.hp > 0
+
+    @property
+    def legged(self) -> bool:
+        return self.leg_hp <= 0
+
+    @property
+    def bottom(self) -> float:
+        return self.pos[2] - self.half[2]
+
+    def is_enemy(self, other: "Mech") -> bool:
+        return self.is_red != other.is_red
+
+    def trigger_of(self, weapon: Weapon) -> Trigger | None:
+        """The trigger a weapon hangs on, none if the hull does not carry it."""
+        return WEAPONS[weapon].mounts.get(self.hull)
+
+
+@dataclass
+class Shot:
+    """One shot in flight, in one of its owner's slots for that weapon."""
+
+    weapon: Weapon
+    owner: int
+    slot: int
+    pos: Vector
+    vel: Vector
+    ttl: int
+    target: int | None = None
+
+
+@dataclass
+class Cloud:
+    """Smoke in one of its owner's places."""
+
+    owner: int
+    place: int
+    pos: Vector
+    ttl: int
+
+
+@dataclass
+class Ground:
+    """The voxels: what each is made of, and the hp each has lost. Index of a voxel: (z * size_y + y) * size_x + x."""
+
+    size: tuple[int, int, int]
+    material: bytearray
+    lost: dict[int, float]
+
+    def index(self, x: int, y: int, z: int) -> int:
+        return (z * self.size[1] + y) * self.size[0] + x
+
+    def holds(self, x: int, y: int, z: int) -> bool:
+        size_x, size_y, size_z = self.size
+        return 0 <= x < size_x and 0 <= y < size_y and 0 <= z < size_z
+
+    def at(self, x: int, y: int, z: int) -> Material:
+        """What a voxel is made of; air outside the map."""
+        return Material(self.material[self.index(x, y, z)]) if self.holds(x, y, z) else Material.AIR
+
+    def put(self, x: int, y: int, z: int, material: Material) -> None:
+        """Fill a voxel anew: it has lost nothing yet."""
+        self.material[self.index(x, y, z)] = material
+        self.lost.pop(self.index(x, y, z), None)
+
+
+@dataclass
+class Orders:
+    """What one mech was told."""
+
+    throttle: Vector
+    thrust: float
+    turn: float
+    vent: bool
+    held: dict[Trigger, bool]
+    ecm: bool
+    eccm: bool
+    focus: int | None
+
+
+@dataclass
+class Draws:
+    """The random numbers of one substep, one of each a mech."""
+
+    beam_height: list[float]
+    priority: list[float]
+    ams: list[float]
+    wreck: list[float]
+
+
+@dataclass
+class Battle:
+    """Everything."""
+
+    rules: RulesConfig
+    features: FeaturesConfig
+    mechs: list[Mech]
+    shots: list[Shot]
+    clouds: list[Cloud]
+    ground: Ground
+
+    def living(self) -> list[Mech]:
+        return [mech for mech in self.mechs if mech.alive]

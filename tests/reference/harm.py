@@ -1,0 +1,113 @@
+"""Damage: what a hit does, and who is credited with a death."""
+
+import math
+from dataclasses import dataclass, field
+
+from echelon.catalog import PAINT_BONUS, WEAPONS, Weapon
+
+from .battle import Battle, Mech
+from .body import warm
+from .hair import below, weigh
+from .vectors import Vector, add, dot, minus, norm, times, unit
+
+
+@dataclass
+class Harm:
+    """What one mech suffers in one phase."""
+
+    by: dict[int, float] = field(default_factory=dict)
+    to_legs: float = 0.0
+    stability: float = 0.0
+    heat: float = 0.0
+    suppress: int = 0
+    came_from: Vector = field(default_factory=lambda: [0.0, 0.0])
+
+
+Harms = dict[int, Harm]
+"""By target."""
+
+
+def painted_by_packmate(shooter: Mech, target: Mech) -> bool:
+    """Whether another mech of the shooter's pack painted the target."""
+    return target.paint[shooter.pack] > 0 and target.painter[shooter.pack] != shooter.index
+
+
+def hit(battle: Battle, harms: Harms, weapon: Weapon, shooter: Mech, target: Mech, way: Vector, height: float) -> None:
+    """A direct hit that travels along `way` and lands at `height`."""
+    spec, rules = WEAPONS[weapon], battle.rules
+    facing = [math.cos(target.yaw), math.sin(target.yaw)]
+    from_behind = below(rules.rear_arc_cos, dot(way[:2], facing), "rear arc")
+    factor = rules.rear_factor if from_behind else 1.0
+    knee = target.bottom + rules.leg_height * 2 * target.half[2]
+    at_legs = below(height, knee, "knee")
+    bonus = 1 + PAINT_BONUS if painted_by_packmate(shooter, target) else 1.0
+
+    full = spec.damage * factor
+    to_hull = full / 2 if at_legs else full
+    harm = harms.setdefault(target.index, Harm())
+    harm.by[shooter.index] = harm.by.get(shooter.index, 0.0) + to_hull * bonus
+    harm.to_legs += full * bonus if at_legs else 0.0
+    harm.stability += spec.stability * factor
+    harm.heat += spec.target_heat
+    harm.suppress = max(harm.suppress, rules.substeps(spec.suppress_s))
+    harm.came_from = minus(harm.came_from, times(way[:2], to_hull))
+    shooter.tally.hits[weapon] += 1
+
+
+def splash(harms: Harms, weapon: Weapon, shooter: Mech, target: Mech, origin: Vector) -> None:
+    """A share of the damage, from where the shot burst."""
+    damage = WEAPONS[weapon].damage * WEAPONS[weapon].splash_scale
+    bonus = 1 + PAINT_BONUS if painted_by_packmate(shooter, target) else 1.0
+    harm = harms.setdefault(target.index, Harm())
+    harm.by[shooter.index] = harm.by.get(shooter.index, 0.0) + damage * bonus
+    harm.came_from = add(harm.came_from, times(unit(minus(origin[:2], target.pos[:2])), damage))
+
+
+Dealt = dict[tuple[int, int], float]
+"""hp removed in this substep by (shooter, target)."""
+
+
+def feel(battle: Battle, harms: Harms, dealt: Dealt) -> None:
+    """Everybody feels a phase's harm at once; the dead are credited."""
+    for index, harm in harms.items():
+        target = battle.mechs[index]
+        incoming = sum(harm.by.values())
+        was_alive, was_legged = target.alive, target.legged
+        if was_alive and incoming > 0:
+            target.under_fire = battle.rules.substeps(battle.rules.under_fire_s)
+            weigh(norm(harm.came_from), 0.0, "hit from all sides")
+            target.hit_from = unit(harm.came_from)
+        weigh(target.hp, incoming, "death")
+        removed = min(target.hp, incoming)
+        target.hp -= removed
+        weigh(target.leg_hp, harm.to_legs, "legs")
+        target.leg_hp = max(0.0, target.leg_hp - harm.to_legs)
+        target.tally.legs_lost += target.legged and not was_legged
+        weigh(target.stability, harm.stability, "balance")
+        target.stability = max(0.0, target.stability - harm.stability)
+        warm(battle, target, harm.heat)
+        target.suppressed = max(target.suppressed, harm.suppress)
+        for shooter, damage in harm.by.items():
+            counted = damage * removed / incoming if incoming > 0 else 0.0
+            dealt[shooter, index] = dealt.get((shooter, index), 0.0) + counted
+            if battle.mechs[shooter].is_enemy(target):
+                battle.mechs[shooter].tally.damage += counted
+        if was_alive and not target.alive:
+            credit(battle, target, dealt)
+
+
+def credit(battle: Battle, dead: Mech, dealt: Dealt) -> None:
+    """The kill goes to whoever dealt most of it so far in this substep, the assist to who painted it for its pack."""
+    shares = [(dealt.get((mech.index, dead.index), 0.0), mech) for mech in battle.mechs]
+    most = max(share for share, _ in shares)
+    if most <= 0:
+        return
+    for share, _ in shares:
+        weigh(share, most, "who dealt most")
+    killer = next(mech for share, mech in shares if share == most)
+    if not killer.is_enemy(dead):
+        killer.tally.team_kills += 1
+        return
+    killer.tally.kills += 1
+    if painted_by_packmate(killer, dead):
+        battle.mechs[dead.painter[killer.pack]].tally.assists += 1

@@ -1,0 +1,111 @@
+"""A thousand random moments of battle: the game and the plain reference agree on every field of what follows."""
+
+import dataclasses
+import random
+from collections import Counter
+
+import pytest
+import torch
+from builders import columns_of
+
+from echelon import actions
+from echelon.config import PACK, EnvConfig, FeaturesConfig, WorldConfig
+from echelon.geometry import length, pairwise_offset
+from echelon.sim import ewar, step
+
+from . import hair
+from .compare import as_lists, battles_of, differences, draws_of, shot_keys, voxels_of
+from .scenes import make_scenes, random_actions, random_draws
+from .senses import sensor_quality
+from .substep import substep
+from .told import read
+
+ARENA = WorldConfig(32, 32, 10)
+ROOM = {"jammers": WorldConfig(64, 48, 8), "packs again": WorldConfig(32, 32, 6), "one each": WorldConfig(33, 35, 6)}
+"""Other grounds: jammers need room to be far from each other's scouts, under low ceilings heads are bumped."""
+SCENES, SUBSTEPS = 112, 3
+SWITCHED_OFF = FeaturesConfig(
+    ewar=False, comms=False, target_preference=False, suites=False, smoke=False, destruction=False
+)
+ROSTERS = {
+    "packs": (PACK, PACK),
+    "packs again": (PACK, PACK),
+    "packs without": (PACK, PACK),
+    "heavies": (("heavy", "heavy", "scout"), ("heavy", "light", "heavy", "scout")),
+    "mediums": (("medium",) * 5, ("light", "light", "scout", "heavy")),
+    "two packs": (("heavy", "light", "medium", "scout", "medium", "heavy", "scout"), PACK[:3]),
+    "jammers": (("heavy", "heavy", "scout", "scout"), ("heavy", "scout", "heavy", "scout")),
+    "one each": (("light",), ("heavy",)),
+    "small fry": (("scout", "light", "scout"), ("medium", "scout")),
+}
+
+
+def config_of(name: str) -> EnvConfig:
+    """The battle of some rosters."""
+    blue, red = ROSTERS[name]
+    features = SWITCHED_OFF if name == "packs without" else FeaturesConfig()
+    return dataclasses.replace(EnvConfig.small(), world=ROOM.get(name, ARENA), blue=blue, red=red, features=features)
+
+
+def compare(config: EnvConfig, seed: int) -> tuple[int, list[str], list[str], Counter]:
+    """Steps compared, scenes set aside, scenes that differ, and what happened in them."""
+    game, state, now = make_scenes(config, SCENES, seed)
+    rng = random.Random(seed + 1)
+    battles, keys = battles_of(state, game, now), shot_keys(game)
+    count, mechs = game.roster.num_mechs, range(game.roster.num_mechs)
+    running = set(range(SCENES))
+    compared, set_aside, wrong, seen = 0, [], [], Counter()
+    for number in range(SUBSTEPS):
+        action = random_actions(rng, SCENES, count, config.comm_dim)
+        slots = state.focus_slots.tolist()
+        orders = actions.decode(action, state.focus_slots, game.roster, config.features)
+        draws = random_draws(rng, SCENES, count)
+        state = step.substep(state, orders, draws, game)
+        values, said = as_lists(state), action.tolist()
+        voxels, lost = voxels_of(state, game), state.terrain.damage.numpy()
+        assert torch.equal(state.terrain.solid, columns_of(torch.from_numpy(voxels), "solid"))
+        assert torch.equal(state.terrain.opaque, columns_of(torch.from_numpy(voxels), "opaque"))
+        for b in sorted(running):
+            hair.doubts.clear()
+            battle = battles[b]
+            told = [read(said[b][n], slots[b][n], battle.mechs[n].hull, config.features) for n in mechs]
+            substep(battle, told, draws_of(draws, b))
+            found = differences(battle, values, b, keys, voxels[b], lost[b])
+            compared += 1
+            if found:
+                running.discard(b)
+                where = f"scene {b} substep {number}: " + "; ".join(found[:4])
+                if hair.doubts:
+                    set_aside.append(f"{where} | {hair.doubts}")
+                else:
+                    wrong.append(where)
+    for name in ("kills", "team_kills", "assists", "intercepts", "falls", "legs_lost", "shutdowns"):
+        seen[name] = int(getattr(state.tally, name).sum())
+    seen["hits"], seen["shots"] = int(state.tally.hits.sum()), int(state.tally.shots.sum())
+    return compared, set_aside, wrong, seen
+
+
+@pytest.mark.parametrize("name", ROSTERS)
+def test_the_game_does_what_the_reference_does(name):
+    """Every field to 2e-4; a scene that differs where the reference found a decision too close to call is set aside."""
+    compared, set_aside, wrong, seen = compare(config_of(name), seed=list(ROSTERS).index(name) * 1000)
+    print(f"{name}: {compared} substeps compared, {len(set_aside)} scenes set aside, {dict(seen)}")
+    assert not wrong, "\n".join([f"{len(wrong)} scenes differ", *wrong[:10]])
+    assert len(set_aside) < 0.02 * SCENES, "\n".join(set_aside)
+    assert compared > 0.98 * SCENES * SUBSTEPS and seen["hits"] > 100
+
+
+def test_sensors_are_as_good_as_the_reference_says():
+    config = config_of("jammers")
+    game, state, now = make_scenes(config, SCENES, seed=77)
+    action = random_actions(random.Random(78), SCENES, config.num_mechs, config.comm_dim)
+    orders = actions.decode(action, state.focus_slots, game.roster, config.features)
+    distance = length(pairwise_offset(state.mechs.pos))
+    quality = ewar.sense(state, orders, distance, game).quality
+    slots, said = state.focus_slots.tolist(), action.tolist()
+    expected = []
+    for b, battle in enumerate(battles_of(state, game, now)):
+        told = [read(said[b][m.index], slots[b][m.index], m.hull, config.features) for m in battle.mechs]
+        expected.append([sensor_quality(battle, told, mech) for mech in battle.mechs])
+    torch.testing.assert_close(quality, torch.tensor(expected), atol=1e-5, rtol=0)
+    assert ((quality > 0.25) & (quality < 1)).any() and (quality > 1).any()

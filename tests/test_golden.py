@@ -1,0 +1,165 @@
+"""Five battles that must play out as they did when they were recorded, to notice a change nobody meant to make.
+
+A record holds whole numbers only: who lives, hp and score in coarse bins, kills, shots, hits, wrecks, voxels. So it
+does not move with the last bits of a float. A battle is chaotic, though: on another processor or torch, one such bit
+may in time decide a hit. `python -m pytest tests/reference` then tells rounding from a change of rules.
+"""
+
+import dataclasses
+import hashlib
+import json
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from echelon import noise
+from echelon.actions import Act
+from echelon.config import EnvConfig
+from echelon.env import layout
+from echelon.env.env import EchelonEnv
+from echelon.state import State
+
+RECORD = Path(__file__).parent / "golden" / "trajectories.json"
+REMAKE = f"PYTHONPATH=. python tests/{Path(__file__).name}"
+SEEDS = (11, 12, 13, 14, 15)
+DECISIONS, EVERY = 240, 40
+SHORT = 40
+"""Decisions of the comparisons that need no full battle."""
+CONFIG = dataclasses.replace(EnvConfig.small(), map_pool=8, map_seed=3)
+ACTIONS = 100
+"""Stream of the hashed actions; the game draws from other ones."""
+
+
+def fight(td, seeds, decision):
+    """Write actions of mechs that walk to the zone, turn to their first contact and fire, with hashed noise on all."""
+    for side, group in enumerate(("blue", "red")):
+        seen = td[group, "observation"]
+        way = seen["ego"][..., layout.columns(layout.EGO, "path_direction")]
+        heat = seen["ego"][..., layout.columns(layout.EGO, "heat")][..., 0]
+        contact = seen["contacts"][..., 0, layout.columns(layout.CONTACT, "rel_pos")]
+        bearing = torch.where(seen["contacts_mask"][..., 0], contact[..., 1], way[..., 1])
+        width = layout.action_width(seen["comms"].shape[-1])
+        action = noise.uniform(seeds, 2 * decision + side, ACTIONS, heat.shape[1] * width) * 2 - 1
+        action = action.unflatten(1, (-1, width))
+        action[..., : Act.STRAFE + 1] = way + 0.5 * action[..., : Act.STRAFE + 1]
+        action[..., Act.YAW_RATE] = bearing * 20 + 0.2 * action[..., Act.YAW_RATE]
+        action[..., [Act.PRIMARY, Act.SECONDARY, Act.TERTIARY]] += 0.8
+        action[..., Act.VENT] += 2 * heat - 2
+        action[..., Act.SPECIAL] -= 0.9
+        td[group, "action"] = action.clamp(-1, 1)
+    return td
+
+
+def facts(state: State, env: EchelonEnv, b: int) -> dict[str, object]:
+    """What is recorded of battle `b`, whole numbers all. Bins are shifted off the values that damage adds up to."""
+    mechs, tally, ground = state.mechs, state.tally, state.terrain
+    maps, which = env.game.maps, int(state.map_id[b])
+    changed = (ground.solid[b] ^ maps.solid[which]) | (ground.opaque[b] ^ maps.opaque[which]) | ground.rubble[b]
+    return {
+        "tick": int(state.tick[b]),
+        "map": which,
+        "alive": mechs.alive[b].int().tolist(),
+        "hp": (mechs.hp[b].double() + 0.23).floor().int().tolist(),
+        "legged": mechs.legged[b].int().tolist(),
+        "wrecked": mechs.wrecked[b].int().tolist(),
+        "score": (state.score[b].double() * 2 + 0.37).floor().int().tolist(),
+        **{
+            name: tally.get(name)[b].int().tolist()
+            for name in ("kills", "team_kills", "assists", "intercepts", "falls")
+        },
+        "shots": tally.shots[b].int().tolist(),
+        "hits": tally.hits[b].int().tolist(),
+        "voxels": sum(((changed >> z) & 1).sum().item() for z in range(31)),
+    }
+
+
+def entry(found: dict[str, object], decision: int) -> dict[str, object]:
+    """A line of the record: the hash that is compared, and what a reader wants to know."""
+    digest = hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()[:16]
+    half = len(CONFIG.blue)
+    living = [sum(found["alive"][:half]), sum(found["alive"][half:])]
+    shots, hits = (sum(map(sum, found[name])) for name in ("shots", "hits"))
+    summary = {"tick": found["tick"], "alive": living, "shots": shots, "hits": hits, "voxels": found["voxels"]}
+    return {"decision": decision, "hash": digest, **summary}
+
+
+def play(seeds, decisions):
+    """Entries of each seed's battles; a battle that ends is followed by the next."""
+    numbers = torch.tensor(seeds)
+    env = EchelonEnv(CONFIG, len(seeds), "cpu", seed=numbers)
+    td, entries = env.reset(), {str(seed): [] for seed in seeds}
+    for decision in range(1, decisions + 1):
+        _, td = env.step_and_maybe_reset(fight(td, numbers, decision))
+        if decision % EVERY == 0:
+            for b, seed in enumerate(seeds):
+                entries[str(seed)].append(entry(facts(env.state, env, b), decision))
+    return entries
+
+
+@pytest.fixture(scope="module")
+def played():
+    return play(SEEDS, DECISIONS)
+
+
+@pytest.fixture(scope="module")
+def recorded():
+    return json.loads(RECORD.read_text())["battles"]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_battle_plays_out_as_recorded(played, recorded, seed):
+    pairs = zip(played[str(seed)], recorded[str(seed)], strict=True)
+    parted = next(((now, then) for now, then in pairs if now["hash"] != then["hash"]), None)
+    assert parted is None, (
+        f"seed {seed} parts from {RECORD.name} by decision {parted[0]['decision']}: now {parted[0]}, then {parted[1]}. "
+        f"If that is meant, remake the record with `{REMAKE}` and say in the commit what changed the battles and why."
+    )
+
+
+def test_the_recorded_battles_are_fights(recorded):
+    assert [len(entries) for entries in recorded.values()] == [DECISIONS // EVERY] * len(SEEDS)
+    entries = [entry for of_seed in recorded.values() for entry in of_seed]
+    assert len({entry["hash"] for entry in entries}) == len(entries)
+    assert max(entry["hits"] for entry in entries) > 100 and min(sum(entry["alive"]) for entry in entries) <= 3
+    assert max(entry["voxels"] for entry in entries) > 100
+
+
+def test_a_battle_alone_plays_out_as_in_the_batch(played):
+    seed = SEEDS[2]
+    assert play((seed,), SHORT)[str(seed)] == played[str(seed)][: SHORT // EVERY]
+
+
+@pytest.mark.slow
+def test_two_threads_play_the_same_battles(played):
+    """Slow where cores are shared: threads wait for each other."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        entries = play(SEEDS, SHORT)
+    finally:
+        torch.set_num_threads(threads)
+    assert entries == {seed: found[: SHORT // EVERY] for seed, found in played.items()}
+
+
+def as_text(entries):
+    """The record as JSON, an entry a line."""
+    battles = [
+        f'  "{seed}": [\n' + ",\n".join(f"   {json.dumps(entry)}" for entry in found) + "\n  ]"
+        for seed, found in entries.items()
+    ]
+    made_with = json.dumps({"torch": torch.__version__})
+    return f'{{\n "made_with": {made_with},\n "battles": {{\n' + ",\n".join(battles) + "\n }\n}\n"
+
+
+def remake():
+    """Write the record anew."""
+    entries = play(SEEDS, DECISIONS)
+    RECORD.parent.mkdir(exist_ok=True)
+    RECORD.write_text(as_text(entries))
+
+
+if __name__ == "__main__":
+    remake()
+    sys.stdout.write(RECORD.read_text())
