@@ -1,0 +1,78 @@
+"""Views of the observation for networks that want one vector a mech."""
+
+from __future__ import annotations
+
+import torch
+from tensordict import TensorDict, TensorDictBase
+from torch import Tensor
+from torchrl.data import Bounded, Composite, TensorSpec
+from torchrl.envs.transforms import Transform
+
+from echelon.env.layout import GROUPS, STREAMS
+
+
+class FlatObservation(Transform):
+    """Lay all streams of a mech side by side: `(group, "flat") [B, A, F]` float32, in the order of `STREAMS`.
+
+    Masks become 0 and 1. `restore` is the exact inverse, so nothing is lost. Use it in a `TransformedEnv`, in a replay
+    buffer, or by hand: `FlatObservation.of(team["observation"])`.
+
+    TorchRL restarts battles of a transformed environment through its own reset, which asks the host which are done;
+    inside a fast loop call `of` on the plain environment's observation instead.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            in_keys=[(group, "observation") for group in GROUPS], out_keys=[(group, "flat") for group in GROUPS]
+        )
+
+    @staticmethod
+    def of(streams: TensorDictBase) -> Tensor:
+        """`[B, A, F]` from the streams of a team."""
+        batch = streams.get("ego").dim() - 1
+        return torch.cat([streams.get(name).flatten(batch).to(torch.float32) for name in STREAMS], -1)
+
+    @staticmethod
+    def restore(flat: Tensor, spec: Composite) -> TensorDictBase:
+        """The streams a flat vector was made of.
+
+        Args:
+            flat: `[..., F]`, with the batch dimensions of `spec` or others.
+            spec: what the streams look like: `env.observation_spec[group, "observation"]`.
+        """
+        mechs, start, streams = spec.ndim, 0, {}
+        for name in STREAMS:
+            leaf = spec[name]
+            shape = leaf.shape[mechs:]
+            part = flat[..., start : start + shape.numel()]
+            streams[name] = part.unflatten(-1, shape).to(leaf.dtype)
+            start += shape.numel()
+        return TensorDict(streams, flat.shape[:-1], device=flat.device)
+
+    def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
+        for group in GROUPS:
+            next_tensordict.set((group, "flat"), self.of(next_tensordict.get((group, "observation"))))
+        return next_tensordict
+
+    forward = _call
+
+    def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
+        return self._call(tensordict_reset)
+
+    def transform_observation_spec(self, observation_spec: TensorSpec) -> TensorSpec:
+        """Add the flat vectors, with the bounds of the columns they come from."""
+        for group in GROUPS:
+            streams = observation_spec[group, "observation"]
+            mechs = streams.ndim
+            low, high = (
+                torch.cat([limit(streams[name], end).flatten(mechs) for name in STREAMS], -1) for end in ("low", "high")
+            )
+            observation_spec[group, "flat"] = Bounded(low, high, low.shape, device=low.device, dtype=torch.float32)
+        return observation_spec
+
+
+def limit(spec: TensorSpec, end: str) -> Tensor:
+    """The `low` or `high` end of a stream's values; flags are 0 or 1."""
+    if isinstance(spec, Bounded):
+        return getattr(spec.space, end).to(torch.float32)
+    return torch.full(spec.shape, float(end == "high"), device=spec.device)
