@@ -11,7 +11,7 @@ from torch import Tensor
 from echelon.sim.game import Game
 from echelon.sim.movement import hull_cells
 from echelon.sim.shots import SKIN_VOX, Impacts
-from echelon.sim.terrain import at_cells, columns_at, crossings, has_bit, height_bits, material_at
+from echelon.sim.terrain import at_cells, columns_at, cross, has_bit, height_bits, map_size, material_at, rays
 from echelon.state import State, Terrain
 
 
@@ -46,13 +46,14 @@ def tear(state: State, impacts: Impacts, game: Game) -> None:
     if not game.leaf_rounds:
         return
     terrain = state.terrain
-    size = (terrain.solid.shape[2], terrain.solid.shape[1], 31)
     tear_at(terrain, bitten_voxel(impacts.start, impacts.direction, game), impacts.flew, game)
-    entered = crossings(impacts.start, impacts.point, size, game.reach_vox)
-    for k, slots in enumerate(game.leaf_rounds):
-        for crossing in entered:
-            x, y, z = (cell[:, slots, k].long() for cell in (crossing.x, crossing.y, crossing.z))
-            tear_at(terrain, (x, y, z), impacts.flew[:, slots] & crossing.enters[:, slots, k], game)
+    for before, slots in enumerate(game.leaf_rounds):
+        start, point = impacts.start[:, slots], impacts.point[:, slots]
+        ray = rays(start.unbind(-1), point.unbind(-1), map_size(terrain.solid))
+        for axis in range(3):
+            crossing = cross(ray, axis, before + 1)
+            voxel = (crossing.x.long(), crossing.y.long(), crossing.z.long())
+            tear_at(terrain, voxel, impacts.flew[:, slots] & crossing.enters, game)
 
 
 def tear_at(terrain: Terrain, voxel: tuple[Tensor, Tensor, Tensor], passes: Tensor, game: Game) -> None:

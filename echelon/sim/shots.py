@@ -157,11 +157,9 @@ def burst(state: State, impacts: Impacts, game: Game) -> Hits:
     everyone = torch.arange(mechs.hp.shape[1], device=mechs.hp.device)
     direct = impacts.on_mech[:, span, None] & (impacts.target[:, span, None] == everyone)
 
-    grid = offset.shape
-    start, end = origin[:, :, None].expand(grid), mechs.pos[:, None].expand(grid)
     radius = max(w.splash_vox for w in WEAPONS.values())
-    wall_at = first_hit(state.terrain.solid, start.flatten(1, 2), end.flatten(1, 2), radius, past_end=False)
-    shielded = wall_at.isfinite().view(grid[:3])
+    wall_at = first_hit(state.terrain.solid, origin[:, :, None], mechs.pos[:, None], radius, past_end=False)
+    shielded = wall_at.isfinite()
     felt = bursts[..., None] & mechs.alive[:, None] & near & ~shielded & ~direct
     return damage.splash(arms, felt, origin, state, game)
 
