@@ -1,4 +1,4 @@
-"""Where a decision's time goes: every system of a substep and every part of an observation by itself, a line each.
+"""Where a decision's time goes: the systems of a substep and the parts of an observation, each by itself, a line each.
 
 Each is compiled alone, so what fuses across systems in the whole step is not seen here: read the shares, not the sum.
 

@@ -278,7 +278,9 @@ class SuiteSpec:
     sees_engaged: bool
     """Whether it shows whom comrades fight."""
     issues_orders: bool
+    """Told to the pilot, nothing more."""
     contact_reports: bool
+    """Told to the pilot, nothing more."""
     intel_slots: int
     """Contacts it shows that only packmates sense."""
 

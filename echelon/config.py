@@ -335,7 +335,7 @@ class TrainConfig:
             env=EnvConfig.small(),
             model=ModelConfig(hidden=64, contact_width=32, body_width=64),
             num_envs=128,
-            total_agent_steps=3_200_000,
+            total_agent_steps=1_800_000,
             eval_battles=128,
         )
 

@@ -28,7 +28,7 @@ from echelon.catalog import (
     Timer,
     Weapon,
 )
-from echelon.config import PACK, EnvConfig
+from echelon.config import PACK, EnvConfig, require
 
 
 @dataclass(frozen=True)
@@ -227,6 +227,10 @@ def build_roster(config: EnvConfig, device: torch.device) -> Roster:
         return max((rules.substeps(wait) for wait in waits), default=0)
 
     owners = {w: [n for n, hull in enumerate(hulls) if hull in WEAPONS[w].mounts] for w in Weapon}
+    for w in SHELLS:
+        needed = -(-rules.substeps(WEAPONS[w].lifetime_s) // max(rules.substeps(WEAPONS[w].cooldown_s), 1))
+        limit = f"such that no {w.name.lower()} has more than {WEAPONS[w].slots} shots in flight"
+        require(needed <= WEAPONS[w].slots, "RulesConfig.dt_s", limit, rules.dt_s)
     slots = [(w, n) for w in SHELLS for n in owners[w] for _ in range(WEAPONS[w].slots)]
     shots = build_arms(slots, config, count, device)
     first_slot = {w: sum(v < w for v, _ in slots) for w in Weapon}

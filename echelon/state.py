@@ -32,7 +32,7 @@ class Maps(TensorClass):
 
 
 class Mechs(TensorClass):
-    """Every mech of every battle. B battles, N mechs, blue first."""
+    """Every mech of every battle. B battles, N mechs, blue first, P packs of both teams."""
 
     pos: Tensor  # [B, N, 3] vox, hull centre
     vel: Tensor  # [B, N, 3] vox/s
@@ -62,7 +62,7 @@ class Mechs(TensorClass):
 
 
 class Shots(TensorClass):
-    """Shots in flight. Slot s belongs to one mech and weapon for ever (`Roster.shots`)."""
+    """Shots in flight, S slots. Slot s belongs to one mech and weapon for ever (`Roster.shots`)."""
 
     pos: Tensor  # [B, S, 3] vox
     vel: Tensor  # [B, S, 3] vox/s
@@ -71,7 +71,7 @@ class Shots(TensorClass):
 
 
 class Clouds(TensorClass):
-    """Smoke. Mech n owns clouds n * CLOUDS .. n * CLOUDS + CLOUDS - 1."""
+    """Smoke, C places of N * CLOUDS. Mech n owns n * CLOUDS .. n * CLOUDS + CLOUDS - 1."""
 
     pos: Tensor  # [B, C, 3] vox, centre
     ttl: Tensor  # [B, C] int32 substeps left, 0 = no cloud
@@ -81,7 +81,7 @@ class Terrain(TensorClass):
     """Each battle's own ground, a map as the battle has changed it. The one part of a state written in place.
 
     What a voxel is made of now follows from the map and these: `rubble` tells what a wreck filled, `solid` and
-    `opaque` whether it still stands.
+    `opaque` whether it still stands. Rubble on dirt that is shot away leaves dirt, which is like air to everyone.
     """
 
     solid: Tensor  # [B, Y, X] int32, bit z set where a voxel stops hulls and shots

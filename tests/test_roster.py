@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from echelon.catalog import SHELLS, WEAPONS, Hull, Suite, Timer, Trigger, Weapon
-from echelon.config import PACK, EnvConfig, FeaturesConfig
+from echelon.config import PACK, ConfigError, EnvConfig, FeaturesConfig, RulesConfig
 from echelon.roster import SUITE_DESCRIPTOR, build_roster
 
 CPU = torch.device("cpu")
@@ -263,3 +263,9 @@ def test_every_shot_slot_has_its_weapons_numbers():
         assert mine.sum() == spec.slots * sum(Hull[name.upper()] in spec.mounts for name in PACK * 2)
         for name in ("damage", "stability", "target_heat", "splash_vox", "splash_scale"):
             assert (getattr(shots, name)[mine] == getattr(spec, name)).all(), (weapon, name)
+
+
+def test_a_clock_that_would_overflow_the_shot_slots_is_refused():
+    # At 0.137 s an autocannon shell flies 0.48 s = 4 substeps and another follows after 1: four in three slots.
+    with pytest.raises(ConfigError, match=r"RulesConfig.dt_s must be such that no autocannon has more than 3 shots"):
+        build_roster(dataclasses.replace(EnvConfig.small(), rules=RulesConfig(dt_s=0.137)), CPU)

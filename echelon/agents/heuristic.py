@@ -63,7 +63,7 @@ class View:
     target_vox: Tensor
     """[B, A] distance to the target."""
     clear: Tensor
-    """[B, A] bool: nothing stands between."""
+    """[B, A] bool: in detail, which takes a clear line."""
     painted: Tensor
     """[B, A] bool: its pack has painted the target."""
     reach_vox: Tensor
@@ -155,7 +155,7 @@ class Heuristic(TensorDictModuleBase):
         primary, secondary, tertiary = in_range.unbind(-1)
         can_lock = view.has_target & view.painted & (view.reach_vox[..., 1] == SIGHT_LOCK_VOX)
         secondary = secondary | can_lock
-        # What hangs on the third trigger shoots straight ahead, also into walls.
+        # Guns on the third trigger shoot straight ahead, also into walls.
         tertiary = tertiary & view.clear & (ahead > LINED_UP)
         vents = (view.heat > VENT_HEAT) & ~primary & ~secondary & ~tertiary
 

@@ -14,8 +14,8 @@ from echelon.env.layout import GROUPS, STREAMS
 class FlatObservation(Transform):
     """Lay all streams of a mech side by side: `(group, "flat") [B, A, F]` float32, in the order of `STREAMS`.
 
-    Masks become 0 and 1. `restore` is the exact inverse, so nothing is lost. Use it in a `TransformedEnv`, in a replay
-    buffer, or by hand: `FlatObservation.of(team["observation"])`.
+    Masks become 0 and 1. `restore` is the exact inverse, so nothing is lost; `telemetry` stays at the root. Use it in a
+    `TransformedEnv`, in a replay buffer, or by hand: `FlatObservation.of(team["observation"])`.
 
     TorchRL restarts battles of a transformed environment through its own reset, which asks the host which are done;
     inside a fast loop call `of` on the plain environment's observation instead.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from echelon.catalog import MATERIALS, Material
+from echelon.catalog import MATERIALS, WEAPONS, Material, Weapon
 from echelon.config import EnvConfig, RulesConfig
 from echelon.roster import Roster
 from echelon.state import Maps
@@ -25,7 +25,7 @@ class Game:
     material_hp: Tensor
     """[len(Material)] hp of a voxel, infinite where nothing destroys it."""
     reach_vox: float
-    """More than any shot flies in a substep: a falling slug outruns its muzzle speed a little."""
+    """No shot flies farther in a substep; a falling slug outruns its muzzle speed a little."""
     leaf_rounds: tuple[Tensor, ...]
     """By k: the slots of shots that may cross a k-th plane of an axis in a substep. Empty where no map grows leaves."""
 
@@ -38,7 +38,9 @@ class Game:
 def build_game(config: EnvConfig, roster: Roster, maps: Maps) -> Game:
     """Gather the constants of a battle on the device of `roster`."""
     world, device = config.world, roster.hull.device
-    flown_vox = 1.05 * roster.shot_speed * config.rules.dt_s
+    rules = config.rules
+    fall_vox_per_s = rules.gravity_vox_per_s2 * WEAPONS[Weapon.GAUSS].lifetime_s * roster.ballistic
+    flown_vox = (roster.shot_speed + fall_vox_per_s) * rules.dt_s
     reach_vox = flown_vox.max().item()
     grows_leaves = bool((maps.material == int(Material.FOLIAGE)).any())
     rounds = int(reach_vox) + 1 if grows_leaves else 0

@@ -1,6 +1,7 @@
 """How battles change their ground: shots break voxels and tear leaves, the dead leave wrecks.
 
-These functions write `state.terrain` in place, by adding integers: which of several rows comes first changes nothing.
+These functions write `state.terrain` in place. Columns change by adding integers, each bit once, and rows that name the
+same voxel write the same number to it: which of several comes first changes nothing.
 """
 
 from __future__ import annotations
@@ -29,12 +30,11 @@ def chip(state: State, impacts: Impacts, game: Game) -> State:
     own = torch.arange(x.shape[0], device=x.device)[:, None]
     lost = terrain.damage[own, z, y, x].to(bite.dtype)
     hp = game.material_hp[material_at(state, game, x, y, z).long()]
-    counts = bites & first
-    breaks = counts & (lost + bite >= hp)
+    broken = (bite > 0) & (lost + bite >= hp)
     # A broken voxel forgets its damage, for a wreck may fill it anew; what nothing breaks never counts any.
-    worn = torch.where(breaks | hp.isinf(), 0.0, lost + bite)
-    change = torch.where(counts, worn - lost, 0.0).to(torch.int16).to(torch.uint8)  # a fall wraps around, and back
-    terrain.damage.index_put_((own, z, y, x), change, accumulate=True)
+    worn = torch.where(broken | hp.isinf(), 0.0, lost + bite)
+    terrain.damage.index_put_((own, z, y, x), worn.to(torch.uint8))
+    breaks = bites & first & broken
     bit = torch.ones_like(z, dtype=torch.int32) << z.int()
     for columns in (terrain.solid, terrain.opaque, terrain.rubble):
         add_bits(columns, x, y, torch.where(breaks, -(columns_at(columns, x, y) & bit), 0))

@@ -15,6 +15,7 @@ from echelon.sim.game import Game
 from echelon.state import State
 
 FEW_CROSSINGS = 4
+"""Planes of an axis up to which their crossings are looked up one after the other."""
 
 
 def at_cells(field: Tensor, map_id: Tensor, x: Tensor, y: Tensor) -> Tensor:
@@ -165,7 +166,7 @@ def first_hit(columns: Tensor, start: Tensor, end: Tensor, reach_vox: float, pas
     Args:
         columns: `[B, Y, X]` int32, bit z set where a voxel blocks.
         start, end: `[B, R, 3]` vox, or `[B, ..., 3]` that broadcast.
-        reach_vox: no segment is longer along any axis; bounds the crossings looked up.
+        reach_vox: how far along any axis crossings are looked up; of longer segments the rest is not.
         past_end: whether the cell that holds `end` may block too. The cell of `start` never does.
 
     Returns:
