@@ -133,7 +133,8 @@ def play(
 ) -> Result:
     """Fight `battles` battles, an even number: every seed once with X as blue, once with X as red.
 
-    Policies play their mean action, so the same seed gives the same match.
+    Policies act as they were trained to, by chance, from a generator that `seed` sets: the same seed gives the same
+    match. (Their mean action is another policy: a trigger that they pull now and then it never pulls, or always.)
     """
     require(battles >= 2 and battles % 2 == 0, "battles", "even and >= 2 (each seed is played on both sides)", battles)
     require(len(env.blue) == len(env.red), "env", "of equal team sizes (commanders change sides)", (env.blue, env.red))
@@ -144,7 +145,9 @@ def play(
     seeds = noise.battle_seeds(seed, battles // 2, device).repeat(2)
     arena = EchelonEnv(env, battles, device=device, seed=seeds, memory=seats.memory, compiled=compiled)
     began = time.perf_counter()
-    with torch.inference_mode(), set_exploration_type(ExplorationType.DETERMINISTIC):
+    gpus = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(gpus), torch.inference_mode(), set_exploration_type(ExplorationType.RANDOM):
+        torch.manual_seed(seed)
         outcome = first_outcomes(arena, seats)
     host = {name: value.tolist() for name, value in outcome.items()}
     return Result(

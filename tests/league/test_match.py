@@ -57,6 +57,20 @@ def test_the_same_seed_gives_the_same_match_and_both_sides_share_seeds():
     assert other.stats != first.stats
 
 
+def test_a_policy_acts_by_chance_and_the_seed_decides_which():
+    short = dataclasses.replace(BRIEF, rules=RulesConfig(max_episode_s=3.0))
+    torch.manual_seed(0)
+    policy, rival = MechPolicy(ModelConfig(hidden=16), short.comm_dim).eval(), Heuristic(short)
+    before = torch.get_rng_state()
+    first = play(policy, rival, short, 2, 3, CPU)
+    assert torch.equal(torch.get_rng_state(), before)  # the caller's own chance is left alone
+    torch.rand(5)
+    assert play(policy, rival, short, 2, 3, CPU).stats == first.stats
+    # Untrained, its mean action pulls no trigger or all of them; by chance it fires each weapon now and then.
+    shots = [first.stats[0][0][i] for i, name in enumerate(STATS) if name in ("shots_autocannon", "shots_smoke")]
+    assert all(count > 0 for count in shots)
+
+
 def test_a_match_refuses_what_it_cannot_judge():
     commander = Heuristic(BRIEF)
     with pytest.raises(ConfigError, match="battles must be even and >= 2"):
