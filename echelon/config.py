@@ -308,7 +308,7 @@ class TrainConfig:
     device: str = "auto"
     """auto takes a GPU where there is one; else cpu, cuda or cuda:N."""
     compiled: bool = True
-    """Compile the simulation with torch.compile: about a minute at the start, then two to three times faster."""
+    """Compile the simulation with torch.compile: two to three minutes at the start, then about twice as fast."""
     checkpoint_every: int = 50
     """Iterations between checkpoints."""
     eval_battles: int = 64
