@@ -8,7 +8,7 @@ from enum import IntEnum
 import torch
 from torch import Tensor
 
-from echelon.catalog import ECCM_TRIGGER, Trigger
+from echelon.catalog import ECCM_TRIGGER, Trigger, Weapon
 from echelon.config import EnvConfig, FeaturesConfig
 from echelon.geometry import length
 from echelon.roster import Roster
@@ -111,6 +111,8 @@ def decode(action: Tensor, focus_slots: Tensor, roster: Roster, features: Featur
     # A gather along a static table: weapon w of mech n reads the trigger it hangs on.
     which = roster.trigger.clamp_min(0).expand(act.shape[0], -1, -1)  # [B, W, N]
     fire = held.transpose(1, 2).gather(1, which) & (roster.trigger >= 0)
+    if not features.smoke:
+        fire = fire & (torch.arange(len(Weapon), device=fire.device) != int(Weapon.SMOKE))[:, None]
 
     secondary = act[..., Act.SECONDARY]
     emits = roster.has_ewar & (secondary > 0) & features.ewar

@@ -57,6 +57,11 @@ class WorldConfig:
             require(name in BIOME_NAMES, "WorldConfig.biomes", f"chosen from {BIOME_NAMES}", name)
         require(0 <= self.difficulty <= 1, "WorldConfig.difficulty", "0..1", self.difficulty)
 
+    @property
+    def longest_side(self) -> int:
+        """The longer side of the ground, vox: what distances are shown as shares of."""
+        return max(self.size_x, self.size_y)
+
 
 @dataclass(frozen=True)
 class RulesConfig:

@@ -35,6 +35,12 @@ def to_world(vector_body: Tensor, facing: Tensor) -> Tensor:
     return torch.stack((ahead * c - left * s, ahead * s + left * c), -1)
 
 
+def in_body_frame(offset: Tensor, facing: Tensor) -> Tensor:
+    """World `[B, N, K, 3]` vectors in the frame of mechs that face `facing [B, N, 2]`: ahead, left, up."""
+    view = facing[:, :, None].expand_as(offset[..., :2])
+    return torch.cat((to_body(offset[..., :2], view), offset[..., 2:]), -1)
+
+
 def pairwise_offset(pos: Tensor) -> Tensor:
     """`[B, N, N, D]`: entry (i, j) leads from mech i to mech j, for positions `[B, N, D]`."""
     return pos[:, None] - pos[:, :, None]

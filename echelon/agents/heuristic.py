@@ -79,7 +79,7 @@ class Heuristic(TensorDictModuleBase):
 
     def __init__(self, config: EnvConfig) -> None:
         super().__init__()
-        self.longest_vox = float(max(config.world.size_x, config.world.size_y))
+        self.longest_vox = float(config.world.longest_side)
         self.decision_s = config.rules.decision_s
         self.comm_dim = config.comm_dim
         self.in_keys = [("observation", "ego"), ("observation", "contacts"), ("memory", "stuck_s")]

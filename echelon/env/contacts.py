@@ -8,11 +8,12 @@ import torch
 from torch import Tensor
 
 from echelon.actions import NO_MECH, PREFERENCES, Orders
-from echelon.catalog import WEAPONS, Hull, Weapon
+from echelon.catalog import Hull
 from echelon.env import layout
 from echelon.env.sensing import Senses
-from echelon.geometry import TINY, heading, length, to_body
+from echelon.geometry import TINY, heading, in_body_frame, length, to_body
 from echelon.sim.game import Game
+from echelon.sim.shots import slug_drop
 from echelon.state import State
 
 SPEED_SCALE = 10.0
@@ -65,8 +66,7 @@ def hostile_slots(slots: Tensor, filled: Tensor, game: Game) -> Tensor:
 
 def lead_pitch(offset: Tensor, distance: Tensor, game: Game) -> Tensor:
     """Elevation, over pi / 4, at which a gauss slug meets what is `offset [..., 3]` away: it aims above by the drop."""
-    flight_s = distance / WEAPONS[Weapon.GAUSS].speed_vox_per_s
-    rise = offset[..., 2] + 0.5 * game.rules.gravity_vox_per_s2 * flight_s.square()
+    rise = offset[..., 2] + slug_drop(distance, game)
     return torch.atan(rise / length(offset[..., :2]).clamp_min(TINY)) / (math.pi / 4)
 
 
@@ -112,7 +112,7 @@ def contacts(slots: Tensor, filled: Tensor, senses: Senses, state: State, game: 
     view = facing[:, :, None].expand_as(other_facing)
     ahead = to_body(other_facing, view)
     values = {
-        "rel_pos": in_body_frame(offset, facing) / longest_side(game),
+        "rel_pos": in_body_frame(offset, facing) / config.world.longest_side,
         "rel_vel": in_body_frame(motion, facing) / SPEED_SCALE,
         "rel_yaw_sin_cos": ahead.flip(-1).clamp(-1, 1),
         "hp": hp * detail,
@@ -131,14 +131,3 @@ def contacts(slots: Tensor, filled: Tensor, senses: Senses, state: State, game: 
         "crossing": crossing,
     }
     return layout.pack(layout.CONTACT, values) * filled[..., None]
-
-
-def in_body_frame(offset: Tensor, facing: Tensor) -> Tensor:
-    """World `[B, N, K, 3]` vectors in the frame of the mechs that face `facing [B, N, 2]`: ahead, left, up."""
-    view = facing[:, :, None].expand_as(offset[..., :2])
-    return torch.cat((to_body(offset[..., :2], view), offset[..., 2:]), -1)
-
-
-def longest_side(game: Game) -> float:
-    """The map's longest side, vox: what distances are shown as shares of."""
-    return float(max(game.config.world.size_x, game.config.world.size_y))

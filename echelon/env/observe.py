@@ -8,7 +8,7 @@ from torch import Tensor
 from echelon.actions import NO_MECH, SORT_MODES, Orders
 from echelon.catalog import Hull
 from echelon.env import layout
-from echelon.env.contacts import SPEED_SCALE, contact_slots, contacts, hostile_slots, longest_side
+from echelon.env.contacts import SPEED_SCALE, contact_slots, contacts, hostile_slots
 from echelon.env.sensing import Senses, hear, perceive
 from echelon.env.squad import squad
 from echelon.env.zone import is_inside, path_length
@@ -68,7 +68,7 @@ def is_missiles_target(state: State, game: Game) -> Tensor:
 def ego(senses: Senses, state: State, orders: Orders, game: Game) -> Tensor:
     """`[B, N, F]` one row of `layout.EGO` for each mech; the dead show `layout.OF_THE_DEAD` only."""
     rules, mechs, roster, maps = game.rules, state.mechs, game.roster, game.maps
-    longest = longest_side(game)
+    longest = game.config.world.longest_side
     facing = heading(mechs.yaw)
     heat = mechs.heat / roster.heat_cap
     shut_down, runs = is_shut_down(mechs, game), is_running(mechs, game)

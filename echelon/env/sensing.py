@@ -9,13 +9,13 @@ import torch
 from torch import Tensor
 
 from echelon.actions import Orders
-from echelon.catalog import LOCK_QUALITY
-from echelon.geometry import heading, length, pairwise_offset, to_body
+from echelon.geometry import heading, in_body_frame, length, pairwise_offset
 from echelon.sim import ewar
 from echelon.sim.ewar import Sensors
 from echelon.sim.game import Game
 from echelon.sim.heat import is_running
 from echelon.sim.sight import open_ground, smoke_between
+from echelon.sim.targeting import painted_by_pack, shown_by_paint
 from echelon.state import State
 
 BLOOM_HEAT = 0.8
@@ -58,13 +58,13 @@ def perceive(state: State, orders: Orders, game: Game) -> Senses:
     line = open_ & ~smoky & (distance <= config.sight_range_vox)
 
     sensors = ewar.sense(state, orders, distance, game)
-    painted = mechs.paint[..., roster.pack].transpose(1, 2) > 0
+    painted = painted_by_pack(state, game)
     others = ~torch.eye(roster.num_mechs, dtype=torch.bool, device=distance.device)
     present = mechs.alive[:, :, None] & mechs.alive[:, None] & others
     if config.observation_mode == "full":
         sees = present
     else:
-        marked = painted & (sensors.quality >= LOCK_QUALITY)[..., None]
+        marked = shown_by_paint(state, sensors.quality, game)
         radar_vox = config.radar_range_vox * sensors.quality * roster.cockpits.sensor_factor
         emits = (orders.ecm | orders.eccm) & is_running(mechs, game)
         glows = (mechs.heat > BLOOM_HEAT * roster.heat_cap) | emits
@@ -90,8 +90,7 @@ def hear(senses: Senses, state: State, game: Game) -> Tensor:
     noise = length(mechs.vel) * game.roster.noise_factor * (mechs.alive & (mechs.fallen == 0))
     loudness = noise[:, None] / (1 + senses.distance.square()) * torch.where(senses.open, 1.0, MUFFLED)
     others = ~torch.eye(noise.shape[1], dtype=torch.bool, device=noise.device)
-    view = heading(mechs.yaw)[:, :, None].expand_as(senses.offset[..., :2])
-    ahead, left = to_body(senses.offset[..., :2], view).unbind(-1)
+    ahead, left, _ = in_body_frame(senses.offset, heading(mechs.yaw)).unbind(-1)
     lengthwise = ahead.abs() >= left.abs()
     quadrants = (
         lengthwise & (ahead >= 0),

@@ -8,8 +8,7 @@ from torch import Tensor
 from echelon.actions import NO_MECH, Orders
 from echelon.catalog import WEAPONS, Weapon
 from echelon.env import layout
-from echelon.env.contacts import in_body_frame, longest_side
-from echelon.geometry import heading
+from echelon.geometry import heading, in_body_frame
 from echelon.sim.game import Game
 from echelon.sim.heat import is_running
 from echelon.state import State
@@ -41,7 +40,7 @@ def squad(state: State, orders: Orders, game: Game) -> tuple[Tensor, Tensor]:
         return per_mech[:, mate] * (alive & (roster.cockpits.squad_detail >= detail)[:, None])
 
     def relative(pos: Tensor) -> Tensor:
-        return in_body_frame(pos - mechs.pos[:, :, None], facing) / longest_side(game)
+        return in_body_frame(pos - mechs.pos[:, :, None], facing) / game.config.world.longest_side
 
     target = orders.focus[:, mate]  # [B, N, S]
     wanted = target.clamp_min(0)

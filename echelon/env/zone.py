@@ -25,10 +25,9 @@ def is_inside(state: State, game: Game) -> Tensor:
 
 def path_length(state: State, game: Game) -> Tensor:
     """`[B, N]` walking distance to the zone's edge, in lengths of the map's longest side."""
-    world = game.config.world
     cell = state.mechs.pos.floor().long()
     vox = at_cells(game.maps.path_length, state.map_id, cell[..., 0], cell[..., 1])
-    return vox / max(world.size_x, world.size_y)
+    return vox / game.config.world.longest_side
 
 
 def control(inside: Tensor, game: Game) -> Tensor:

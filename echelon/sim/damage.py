@@ -12,6 +12,7 @@ from echelon.geometry import heading, unit
 from echelon.roster import Arms
 from echelon.sim.game import Game
 from echelon.sim.heat import bounded
+from echelon.sim.targeting import painted_by_pack
 from echelon.state import State
 
 
@@ -85,19 +86,21 @@ def of_target(per_mech: Tensor, target: Tensor) -> Tensor:
 
 def marked_factor(state: State, game: Game) -> Tensor:
     """`[B, N, N]` factor on damage by shooter and target: more where a packmate of the shooter has painted it."""
-    mechs, pack = state.mechs, game.roster.pack
+    pack = game.roster.pack
     everyone = torch.arange(pack.shape[0], device=pack.device)
-    by_packmate = (mechs.paint[..., pack] > 0) & (mechs.painter[..., pack] != everyone)  # [B, target, shooter]
-    return 1 + PAINT_BONUS * by_packmate.transpose(1, 2)
+    painter = state.mechs.painter[..., pack].transpose(1, 2)  # [B, shooter, target]
+    by_packmate = painted_by_pack(state, game) & (painter != everyone[:, None])
+    return 1 + PAINT_BONUS * by_packmate
 
 
-def harm(arms: Arms, strikes: Strikes, state: State, game: Game) -> Hits:
+def harm(arms: Arms, strikes: Strikes, marked: Tensor, state: State, game: Game) -> Hits:
     """What direct impacts do. Rear hits count `rear_factor` times; low ones strike the legs.
 
     A leg hit takes its full damage from the legs and half of it from the hull.
 
     Args:
         arms: the R sources of the strikes' rows.
+        marked: `marked_factor` of the phase.
     """
     rules, mechs = game.rules, state.mechs
     facing = of_target(heading(mechs.yaw), strikes.target)  # [B, R, 2]
@@ -116,7 +119,6 @@ def harm(arms: Arms, strikes: Strikes, state: State, game: Game) -> Hits:
 
     damage = arms.damage * factor
     hull_damage = spread(torch.where(at_legs, 0.5 * damage, damage))
-    marked = marked_factor(state, game)
     return Hits(
         damage=arms.by_shooter(hull_damage) * marked,
         leg_damage=arms.by_shooter(spread(torch.where(at_legs, damage, 0.0))) * marked,
@@ -128,20 +130,21 @@ def harm(arms: Arms, strikes: Strikes, state: State, game: Game) -> Hits:
     )
 
 
-def splash(arms: Arms, felt: Tensor, origin: Tensor, state: State, game: Game) -> Hits:
+def splash(arms: Arms, felt: Tensor, origin: Tensor, marked: Tensor, state: State) -> Hits:
     """What bursts do to those near them, friend and foe: a share of the damage, from no particular side.
 
     Args:
         arms: the R bursting sources.
         felt: `[B, R, N]` bool, who is within a burst and not behind a wall.
         origin: `[B, R, 3]` vox.
+        marked: `marked_factor` of the phase.
     """
     mechs = state.mechs
     damage = torch.where(felt, (arms.damage * arms.splash_scale)[:, None], 0.0)
     towards = unit(origin[:, :, None, :2] - mechs.pos[:, None, :, :2])  # [B, R, N, 2]
     nothing = no_hits(state)
     return Hits(
-        damage=arms.by_shooter(damage) * marked_factor(state, game),
+        damage=arms.by_shooter(damage) * marked,
         leg_damage=nothing.leg_damage,
         stability=nothing.stability,
         heat=nothing.heat,

@@ -13,7 +13,6 @@ from echelon.catalog import (
     BEAMS,
     KINETIC_AIM_FOCUS_RAD,
     KINETIC_AIM_RAD,
-    LOCK_QUALITY,
     MISSILE_LOFT,
     MISSILE_RACK_VOX,
     PAINT_S,
@@ -25,12 +24,12 @@ from echelon.catalog import (
 )
 from echelon.geometry import heading, length, unit
 from echelon.sim import ewar
-from echelon.sim.damage import Hits, Strikes, harm, no_hits, of_target
+from echelon.sim.damage import Hits, Strikes, harm, marked_factor, no_hits, of_target
 from echelon.sim.game import Game
 from echelon.sim.heat import bounded, is_running
-from echelon.sim.shots import Volley, launch
+from echelon.sim.shots import Volley, launch, slug_drop
 from echelon.sim.sight import enemy_lines
-from echelon.sim.targeting import Aim, choose, take_aim
+from echelon.sim.targeting import Aim, choose, shown_by_paint, take_aim
 from echelon.state import State
 
 
@@ -45,14 +44,15 @@ def fire(state: State, orders: Orders, vents: Tensor, beam_height: Tensor, game:
         The state with heat paid, timers set, paint laid and shots launched, and the harm the beams do.
     """
     able = is_running(state.mechs, game) & ~vents
-    ready = is_ready(state, orders, able, game)  # [B, W, N]
+    ready = is_ready(state, orders, able)  # [B, W, N]
     aim = take_aim(state, game)
     line = enemy_lines(state, game, SIGHT_LOCK_VOX)
 
+    marked = marked_factor(state, game)
     after, hits, fired = state, no_hits(state), torch.zeros_like(ready)
     for weapon in carried(BEAMS, game):
         fires, target = fire_at(weapon, line, ready, aim, orders, game)
-        hits = hits + beam(weapon, fires, target, beam_height, state, game)
+        hits = hits + beam(weapon, fires, target, beam_height, marked, state, game)
         fired = note(fired, weapon, fires, game)
         if weapon == Weapon.PAINTER:
             after = paint(after, fires, target, game)
@@ -68,12 +68,10 @@ def carried(weapons: tuple[Weapon, ...], game: Game) -> list[Weapon]:
     return [weapon for weapon in weapons if game.roster.arms[int(weapon)].count > 0]
 
 
-def is_ready(state: State, orders: Orders, able: Tensor, game: Game) -> Tensor:
+def is_ready(state: State, orders: Orders, able: Tensor) -> Tensor:
     """`[B, W, N]` bool: trigger held, mech able, timer at 0."""
-    off = () if game.config.features.smoke else (Weapon.SMOKE,)
     idle = torch.stack([state.mechs.cooldown[..., int(WEAPONS[w].timer)] == 0 for w in Weapon], 1)
-    in_use = torch.stack([able if w not in off else torch.zeros_like(able) for w in Weapon], 1)
-    return orders.fire & idle & in_use
+    return orders.fire & idle & able[:, None]
 
 
 def note(fired: Tensor, weapon: Weapon, fires: Tensor, game: Game) -> Tensor:
@@ -99,13 +97,15 @@ def fire_at(weapon: Weapon, seen: Tensor, ready: Tensor, aim: Aim, orders: Order
     return ready[:, int(weapon), shooter] & has_target, target
 
 
-def beam(weapon: Weapon, fires: Tensor, target: Tensor, beam_height: Tensor, state: State, game: Game) -> Hits:
+def beam(
+    weapon: Weapon, fires: Tensor, target: Tensor, beam_height: Tensor, marked: Tensor, state: State, game: Game
+) -> Hits:
     """A beam hits at once, somewhere about the middle of its target."""
     mechs, arms = state.mechs, game.roster.arms[int(weapon)]
     swing = (2 * beam_height[:, arms.shooter] - 1) * BEAM_SPREAD
     height = of_target(mechs.pos[..., 2], target) + swing * game.roster.half_size[:, 2][target]
     direction = unit(of_target(mechs.pos, target) - mechs.pos[:, arms.shooter])
-    return harm(arms, Strikes(fires, target, direction, height), state, game)
+    return harm(arms, Strikes(fires, target, direction, height), marked, state, game)
 
 
 def paint(state: State, fires: Tensor, target: Tensor, game: Game) -> State:
@@ -136,12 +136,9 @@ def volley(weapon: Weapon, ready: Tensor, line: Tensor, aim: Aim, state: State, 
 
 def locks(line: Tensor, aim: Aim, state: State, orders: Orders, game: Game) -> Tensor:
     """`[B, N, N]` bool: a missile of the row can lock on the column, by its pack's paint or on sight close by."""
-    pack = game.roster.pack
-    painted = state.mechs.paint[..., pack].transpose(1, 2) > 0  # [B, shooter, target]
     quality = ewar.sense(state, orders, aim.distance, game).quality
-    by_paint = painted & (quality >= LOCK_QUALITY)[..., None]
     on_sight = line & (aim.distance <= SIGHT_LOCK_VOX)
-    return by_paint | on_sight
+    return shown_by_paint(state, quality, game) | on_sight
 
 
 def missiles(ready: Tensor, line: Tensor, aim: Aim, state: State, orders: Orders, game: Game) -> Volley:
@@ -165,7 +162,7 @@ def missiles(ready: Tensor, line: Tensor, aim: Aim, state: State, orders: Orders
 def kinetic(weapon: Weapon, ready: Tensor, aim: Aim, state: State, orders: Orders, game: Game) -> Volley:
     """Autocannons and gauss rifles always fire: at a target nearly ahead, else straight ahead.
 
-    A gauss rifle aims above its target by the drop of its slug, g t^2 / 2 over a flight of t = distance / speed.
+    A gauss rifle aims above its target by the drop of its slug.
     """
     spec, shooter = WEAPONS[weapon], game.roster.arms[int(weapon)].shooter
     mechs, own = state.mechs, aim.of(shooter)
@@ -179,8 +176,7 @@ def kinetic(weapon: Weapon, ready: Tensor, aim: Aim, state: State, orders: Order
     muzzle = mechs.pos[:, shooter] + game.roster.muzzle[shooter]
     to_target = of_target(mechs.pos, target) - muzzle
     if spec.guidance == Guidance.BALLISTIC:
-        flight_s = length(to_target) / spec.speed_vox_per_s
-        drop = 0.5 * game.rules.gravity_vox_per_s2 * flight_s.square()
+        drop = slug_drop(length(to_target), game)
         to_target = torch.cat((to_target[..., :2], (to_target[..., 2] + drop)[..., None]), -1)
     course = torch.where(has_target[..., None], unit(to_target), level(heading(mechs.yaw[:, shooter])))
     return Volley(

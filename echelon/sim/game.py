@@ -36,7 +36,7 @@ class Game:
 
 
 def build_game(config: EnvConfig, roster: Roster, maps: Maps) -> Game:
-    """Gather the constants of a battle on the device of `roster`."""
+    """Gather the constants of a battle on the device of `roster`. Reads the host: it runs once, before play."""
     world, device = config.world, roster.hull.device
     rules = config.rules
     fall_vox_per_s = rules.gravity_vox_per_s2 * WEAPONS[Weapon.GAUSS].lifetime_s * roster.ballistic

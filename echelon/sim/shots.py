@@ -82,6 +82,12 @@ def launch(state: State, volleys: dict[Weapon, Volley], game: Game) -> State:
     return state.replace(shots=shots.replace(**{name: torch.cat(values, 1) for name, values in parts.items()}))
 
 
+def slug_drop(distance: Tensor, game: Game) -> Tensor:
+    """How far a gauss slug falls on a way of `distance` vox, g t^2 / 2 over a flight of t = distance / speed, vox."""
+    flight_s = distance / WEAPONS[Weapon.GAUSS].speed_vox_per_s
+    return 0.5 * game.rules.gravity_vox_per_s2 * flight_s.square()
+
+
 def guide(state: State, game: Game) -> Tensor:
     """`[B, S, 3]` velocities for this substep: missiles turn to a living target, gauss slugs fall, the rest keep on."""
     shots, mechs, roster, rules = state.shots, state.mechs, game.roster, game.rules
@@ -140,13 +146,14 @@ def map_exit(start: Tensor, delta: Tensor, end: Tensor, game: Game) -> Tensor:
 def strike(state: State, impacts: Impacts, game: Game) -> Hits:
     """The harm of a substep's impacts: direct hits, and the splash of missiles and gauss slugs around them."""
     direct = Strikes(impacts.on_mech, impacts.target, impacts.direction, impacts.point[..., 2])
-    hits = damage.harm(game.roster.shots, direct, state, game)
+    marked = damage.marked_factor(state, game)
+    hits = damage.harm(game.roster.shots, direct, marked, state, game)
     if game.roster.bursts.count == 0:
         return hits
-    return hits + burst(state, impacts, game)
+    return hits + burst(state, impacts, marked, game)
 
 
-def burst(state: State, impacts: Impacts, game: Game) -> Hits:
+def burst(state: State, impacts: Impacts, marked: Tensor, game: Game) -> Hits:
     """Splash reaches every mech within the radius that no solid voxel shields, but for the one hit directly."""
     mechs, arms = state.mechs, game.roster.bursts
     span = slice(0, arms.count)
@@ -161,7 +168,7 @@ def burst(state: State, impacts: Impacts, game: Game) -> Hits:
     wall_at = first_hit(state.terrain.solid, origin[:, :, None], mechs.pos[:, None], radius, past_end=False)
     shielded = wall_at.isfinite()
     felt = bursts[..., None] & mechs.alive[:, None] & near & ~shielded & ~direct
-    return damage.splash(arms, felt, origin, state, game)
+    return damage.splash(arms, felt, origin, marked, state)
 
 
 def sphere_entry(start: Tensor, end: Tensor, center: Tensor, radius: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from echelon.catalog import LOCK_QUALITY
 from echelon.geometry import heading, length, pairwise_offset
 from echelon.sim.game import Game
 from echelon.state import State
@@ -68,3 +69,13 @@ def choose(candidate: Tensor, distance: Tensor, focus: Tensor) -> tuple[Tensor, 
     wanted = focus.clamp_min(0)
     has_focus = (focus >= 0) & candidate.gather(-1, wanted[..., None]).squeeze(-1)
     return nearest.isfinite(), torch.where(has_focus, wanted, target)
+
+
+def painted_by_pack(state: State, game: Game) -> Tensor:
+    """`[B, N, N]` bool: the pack of the mech in the row has painted the mech in the column."""
+    return state.mechs.paint[..., game.roster.pack].transpose(1, 2) > 0
+
+
+def shown_by_paint(state: State, quality: Tensor, game: Game) -> Tensor:
+    """`[B, N, N]` bool: painted by the row's pack, and its sensors, of `quality [B, N]`, can make use of it."""
+    return painted_by_pack(state, game) & (quality >= LOCK_QUALITY)[..., None]

@@ -45,7 +45,7 @@ def area_depth(config: EnvConfig) -> int:
 def check_room(config: EnvConfig) -> None:
     """Raise `ConfigError` unless both spawn areas and the smallest zone fit one behind the other."""
     world, needed = config.world, 2 * area_depth(config) + SMALLEST_ZONE
-    longest = max(world.size_x, world.size_y)
+    longest = world.longest_side
     limit = f">= {needed} vox for {len(config.blue)} blue and {len(config.red)} red mechs and a zone"
     require(longest >= needed, "the larger of WorldConfig.size_x, WorldConfig.size_y", limit, longest)
 

@@ -82,7 +82,7 @@ class Placement(NamedTuple):
 def place(stamp: Stamp, seeds: Tensor, purpose: int, world: WorldConfig) -> Placement:
     """Draw a stamp's lattice and what stands on its plots, for seeds `[M]`."""
     plot_u, plot_v = stamp.plot
-    longest = max(world.size_x, world.size_y)
+    longest = world.longest_side
     count_u, count_v = longest // plot_u + 2, longest // plot_v + 2
     of_map, of_plot = 3, 6
     drawn = fractions(seeds, purpose, of_map + of_plot * count_u * count_v)
