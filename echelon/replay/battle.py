@@ -1,0 +1,160 @@
+"""What is kept of a battle: its moments, decision by decision, and what happened between them, tick by tick.
+
+Everything is a numpy array of whole numbers, as it stands in the file; the units tell how to read them. T decisions
+make T + 1 moments, the opening being moment 0; decision d leads from moment d to moment d + 1. A tick is a substep:
+tick k is the (k + 1)-th substep of the battle, so moment m is the state before tick m * `decision_repeat`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum, IntFlag
+from typing import Any
+
+import numpy as np
+
+POS_PER_VOX = 256
+"""Positions are kept in 1/256 vox."""
+YAW_PER_RAD = 8192
+"""Angles, within -pi .. pi, in 1/8192 rad."""
+POINTS = 128
+"""Hit points, heat and stability in 1/128 points."""
+SCORE_PER_S = 1024
+"""Scores in 1/1024 s."""
+NOBODY = -1
+"""An index that names no mech, and no weapon."""
+
+
+class Fact(IntFlag):
+    """Bits of `Battle.facts`: how a mech fares at a moment."""
+
+    ALIVE = 1
+    FALLEN = 2
+    SHUT_DOWN = 4
+    LEGGED = 8
+    SUPPRESSED = 16
+    VENTING = 32
+    ECM = 64
+    ECCM = 128
+    IN_ZONE = 256
+    UNDER_FIRE = 512
+
+
+class Shown(IntFlag):
+    """Bits of `Battle.contact_facts`: how a cockpit shows a contact."""
+
+    HOSTILE = 1
+    INTEL = 2
+    """Told by packmates, not sensed by the mech itself."""
+    DETAIL = 4
+    """With hit points, heat and stability."""
+    PAINTED = 8
+
+
+class Met(IntEnum):
+    """What ended a flight."""
+
+    NOTHING = 0
+    """Its time was up, or it left the map."""
+    MECH = 1
+    VOXEL = 2
+    FLOOR = 3
+    AMS = 4
+    """Destroyed in flight by a heavy of the other team."""
+    BATTLE_END = 5
+    """Still in flight when the battle ended."""
+
+
+BEAMS = ("tick", "shooter", "target", "weapon", "x0", "y0", "z0", "x1", "y1", "z1")
+"""Columns of `Battle.beams`: lasers, flamers and painters that fired, from hull centre to where they struck."""
+FLIGHTS = ("launch_tick", "end_tick", "shooter", "weapon", "lock", "met", "victim", "first", "points")
+"""Columns of `Battle.flights`: every shot that flew. `lock` is whom a missile homes on, `victim` whom the shot hit.
+
+Its way is the `points` rows of `Battle.waypoints` from row `first` on, spaced evenly in time from the moment of its
+launch, the end of tick `launch_tick`, to that of its end, the end of tick `end_tick`: two points for what flies straight.
+"""
+HARMS = ("tick", "shooter", "target", "damage")
+"""Columns of `Battle.harms`: hit points (1/128) that one mech took from another in a tick, splash on comrades included.
+Lava and burning debris are nobody's and not listed."""
+DEATHS = ("tick", "victim", "killer", "weapon")
+"""Columns of `Battle.deaths`: killer `NOBODY` for lava; weapon is the one that did most in that tick."""
+CLOUDS = ("tick", "end_tick", "owner", "x", "y", "z")
+"""Columns of `Battle.clouds`: smoke, from the end of `tick` to that of `end_tick`."""
+VOXELS = ("decision", "x", "y", "z", "material")
+"""Columns of `Battle.voxels`: what a voxel was made of from moment `decision` + 1 on."""
+TABLES = {
+    "beams": BEAMS,
+    "flights": FLIGHTS,
+    "harms": HARMS,
+    "deaths": DEATHS,
+    "clouds": CLOUDS,
+    "voxels": VOXELS,
+}
+"""The event tables of a battle, int32 [rows, columns] each, ordered by their first column."""
+
+
+@dataclass(frozen=True)
+class Battle:
+    """One battle. N mechs, blue first; P packs; C contact slots; F ego columns."""
+
+    about: dict[str, Any]
+    """`blue`, `red`: who commanded; `seed`; `map`: its recipe; `outcome`: `winner` (blue, red, draw), `reason`,
+    `score` [2] s, `stats` {name: [blue, red]}."""
+    pos: np.ndarray
+    """[T + 1, N, 3] int16, hull centre, 1/256 vox."""
+    yaw: np.ndarray
+    """[T + 1, N] int16, 1/8192 rad, 0 = +x, counter-clockwise."""
+    hp: np.ndarray
+    """[T + 1, N] int16, 1/128 points, 0 when dead."""
+    leg_hp: np.ndarray
+    """[T + 1, N] int16, 1/128 points."""
+    heat: np.ndarray
+    """[T + 1, N] uint16, 1/128 points."""
+    stability: np.ndarray
+    """[T + 1, N] int16, 1/128 points."""
+    facts: np.ndarray
+    """[T + 1, N] uint16, bits of `Fact`."""
+    paint: np.ndarray
+    """[T + 1, N] uint8, bit p: painted by pack p."""
+    focus: np.ndarray
+    """[T + 1, N] int8: the mech it prefers to aim at, as ordered in the decision before the moment, or `NOBODY`."""
+    contacts: np.ndarray
+    """[T + 1, N, C] int8: the mech in each slot of the contact table its cockpit shows, `NOBODY` for an empty slot."""
+    contact_facts: np.ndarray
+    """[T + 1, N, C] uint8, bits of `Shown`."""
+    lines: np.ndarray
+    """[T + 1, N, ceil(N / 8)] uint8: bit j of the row, little end first: a clear line to mech j."""
+    ego: np.ndarray
+    """[T + 1, N, F] uint8: the ego stream, each column 0..255 over its range in the layout (`Replay.about["ego"]`)."""
+    messages: np.ndarray
+    """[T + 1, N, comm_dim] int8: what each mech said in the decision before the moment, 127 for 1."""
+    score: np.ndarray
+    """[T + 1, 2] int32, 1/1024 s of zone control, blue and red."""
+    control: np.ndarray
+    """[T + 1, 2] uint8: zone tick of each team, 255 for 1."""
+    beams: np.ndarray
+    flights: np.ndarray
+    waypoints: np.ndarray
+    """[rows, 3] int16, 1/256 vox."""
+    harms: np.ndarray
+    deaths: np.ndarray
+    clouds: np.ndarray
+    voxels: np.ndarray
+
+    @property
+    def decisions(self) -> int:
+        """T, how many decisions were played."""
+        return len(self.pos) - 1
+
+
+@dataclass(frozen=True)
+class Replay:
+    """The battles of one file and what they have in common."""
+
+    about: dict[str, Any]
+    """`env`: the settings of the battles; `dt_s`, `decision_repeat`; `size` [3] vox; `teams` {name: [first, last + 1]};
+    `mechs`: for each `hull`, `team`, `pack`, `size` [3], `hp`, `leg_hp`, `heat_cap`, `suite`, `squad` (the mechs in
+    its squad slots), `squad_detail`, `sees_engaged`, `weapons`; `hulls`, `weapons`, `materials`: names by index;
+    `weapon_specs` {name: `range_vox`, `arc_deg`}; `ego`: the columns of the ego stream, [name, width, low, high] each;
+    `stability_cap`; `zone_score_to_win_s`; `sight_range_vox`; `cloud_vox`."""
+    battles: list[Battle]
