@@ -1,0 +1,70 @@
+"""A replay as one HTML file that needs nothing else: markup, style, scripts and data in one."""
+
+from __future__ import annotations
+
+import base64
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+
+from echelon.replay.battle import Replay
+from echelon.view.payload import pack
+
+ASSETS = files("echelon.view") / "page"
+SCRIPTS = (
+    "payload.js",
+    "linear.js",
+    "palette.js",
+    "battle.js",
+    "tale.js",
+    "ground.js",
+    "mesh.js",
+    "figures.js",
+    "shaders.js",
+    "device.js",
+    "camera.js",
+    "effects.js",
+    "pyrotechnics.js",
+    "scene.js",
+    "overlay.js",
+    "playback.js",
+    "timeline.js",
+    "roster.js",
+    "feed.js",
+    "radar.js",
+    "cockpit.js",
+    "gestures.js",
+    "keys.js",
+    "address.js",
+    "viewer.js",
+)
+"""In the order they are read: one script, so that later ones may use earlier ones."""
+
+
+def write_page(replay: Replay, grounds: list[np.ndarray], path: Path) -> None:
+    """Write the viewer of a replay.
+
+    Args:
+        replay: the battles.
+        grounds: for each battle the materials `[Z, Y, X]` uint8 on which it began.
+        path: the HTML file.
+    """
+    data = base64.b64encode(pack(replay, grounds)).decode()
+    parts = {
+        "/* style */": read("viewer.css"),
+        "/* scripts */": "\n".join(read(name) for name in SCRIPTS),
+        "<!-- data -->": data,
+    }
+    page = read("viewer.html")
+    for place, content in parts.items():
+        before, found, after = page.partition(place)
+        if not found:
+            raise ValueError(f"viewer.html: expected {place}")
+        page = before + content + after
+    path.write_text(page, encoding="utf-8")
+
+
+def read(name: str) -> str:
+    """The text of an asset."""
+    return (ASSETS / name).read_text(encoding="utf-8")

@@ -1,0 +1,30 @@
+// The state of the viewer as the part of the address behind #, to share and to come back to.
+
+const TABS = ["teams", "events", "cockpit"];
+
+/** The wishes that an address tells; what it does not tell is undefined. */
+function readAddress(hash) {
+  const words = new URLSearchParams(hash.replace(/^#/, ""));
+  const number = (name) => (words.has(name) && Number.isFinite(Number(words.get(name))) ? Number(words.get(name)) : undefined);
+  const flag = (name) => (words.has(name) ? words.get(name) !== "0" : undefined);
+  const oneOf = (name, known) => (known.includes(words.get(name)) ? words.get(name) : undefined);
+  return {
+    battle: number("battle"), t: number("t"), select: number("select"), speed: number("speed"),
+    view: oneOf("view", ["top", "orbit"]), theme: oneOf("theme", ["dark", "light"]), tab: oneOf("tab", TABS),
+    camera: words.get("cam")?.split(",").map(Number).filter(Number.isFinite),
+    follow: flag("follow"), seeAs: flag("as"), showLines: flag("lines"), showBars: flag("bars"), play: flag("play"),
+  };
+}
+
+/** The address of a state. */
+function writeAddress(viewer) {
+  const { playback, state } = viewer;
+  const words = new URLSearchParams({ battle: state.battle, t: playback.t.toFixed(2) });
+  if (state.selected >= 0) words.set("select", state.selected);
+  words.set("view", state.top ? "top" : "orbit");
+  if (state.themeChosen) words.set("theme", state.theme);
+  words.set("tab", state.tab);
+  for (const [name, key] of [["follow", "follow"], ["as", "seeAs"], ["lines", "showLines"]]) if (state[key]) words.set(name, "1");
+  if (!state.showBars) words.set("bars", "0");
+  return `#${words}`;
+}

@@ -1,0 +1,112 @@
+// The cockpit of the selected mech: its radar, its gauges, its contact table.
+
+const GAUGES = [
+  ["hp", "hp", "Hit points"], ["leg_hp", "legs", "Leg hit points"], ["heat", "heat", "Heat, 1 shuts down"],
+  ["stability_risk", "stability", "Stability"], ["sensor_quality", "sensors", "Sensor quality, 0.7 uses paint"], ["jam", "jam", "Jamming"],
+];
+const COOLDOWNS = ["laser", "missile", "kinetic", "painter", "AMS"];
+const WARNINGS = [
+  ["targeted", "targeted"], ["under_fire", "under fire"], ["painted", "painted"], ["incoming_missile", "missile"],
+  ["critical_heat", "critical heat"], ["shut_down", "shut down"], ["suppressed", "suppressed"], ["ecm", "ECM"], ["eccm", "ECCM"], ["in_zone", "in zone"],
+];
+const BEST_QUALITY = 1.5;
+
+class Cockpit {
+  constructor(root, onSelect) {
+    this.root = root;
+    this.onSelect = onSelect;
+    this.part = Object.fromEntries([...root.querySelectorAll("[data-part]")].map((part) => [part.dataset.part, part]));
+    this.radar = new Radar(this.part.radar);
+  }
+
+  /** Show the cockpit of a mech at a moment, or that none is chosen. */
+  show(battle, n, m) {
+    const chosen = n >= 0;
+    this.part.empty.hidden = chosen;
+    this.part.inside.hidden = !chosen;
+    if (!chosen) return;
+    const mech = battle.mechs[n], alive = battle.has(n, m, FACT.ALIVE);
+    this.part.name.textContent = mech.name;
+    this.part.name.className = mech.team;
+    const suite = mech.suite ? mech.suite.replaceAll("_", " ") : "no suite";
+    this.part.suite.textContent = alive ? suite : `${suite} · dead`;
+    this.root.classList.toggle("dead", !alive);
+    this.radar.draw(battle, n, m);
+    this.showGauges(battle, n, m);
+    this.showContacts(battle, n, m);
+  }
+
+  showGauges(battle, n, m) {
+    const values = GAUGES.map(([feature, label, title]) => this.makeGauge(label, title, this.level(battle, n, m, feature)));
+    const timers = battle.ego(n, m, "cooldown").map((left, i) => this.makeTimer(COOLDOWNS[i], left))
+      .filter((_, i) => this.hasTimer(battle.mechs[n], i));
+    this.part.gauges.replaceChildren(...values);
+    this.part.cooldowns.replaceChildren(...timers);
+    this.part.warnings.replaceChildren(...WARNINGS.map(([feature, text]) => {
+      const on = battle.ego(n, m, feature)[0] > 0.5;
+      return make("span", on ? "chip on" : "chip off", text);
+    }));
+  }
+
+  /** A gauge's level in 0..1 and its text. */
+  level(battle, n, m, feature) {
+    const value = battle.ego(n, m, feature)[0], { hp, leg_hp: legs } = battle.mechs[n];
+    const points = { hp, leg_hp: legs }[feature];
+    if (points) return [value, `${Math.round(value * points)}`];
+    if (feature === "stability_risk") return [1 - value, `${Math.round((1 - value) * 100)}`];
+    if (feature === "sensor_quality") return [value, (value * BEST_QUALITY).toFixed(2)];
+    return [feature === "heat" ? value / 2 : value, `${Math.round(value * 100)} %`];
+  }
+
+  makeGauge(label, title, [level, text]) {
+    const fill = make("i", `fill ${label}`);
+    fill.style.width = `${clamp(level, 0, 1) * 100}%`;
+    const gauge = make("div", "gauge", make("span", "label", label), make("span", "bar", fill), make("span", "value", text));
+    gauge.title = title;
+    return gauge;
+  }
+
+  /** Which timers a mech's weapons use; the last is that of its AMS. */
+  hasTimer(mech, timer) {
+    const users = [["laser"], ["missile"], ["flamer", "gauss", "autocannon"], ["painter"], []][timer];
+    const names = mech.weapons.map((w) => this.names[w]);
+    return timer === 4 ? mech.hullName === "heavy" : users.some((name) => names.includes(name)) || (timer === 1 && names.includes("smoke"));
+  }
+
+  open(battle) {
+    this.names = battle.common.weapons;
+  }
+
+  makeTimer(name, left) {
+    const fill = make("i", "fill ready");
+    fill.style.width = `${(1 - clamp(left, 0, 1)) * 100}%`;
+    const timer = make("div", left > 0.02 ? "timer" : "timer is-ready", make("span", "label", name), make("span", "bar thin", fill));
+    timer.title = left > 0.02 ? `${name} cools down` : `${name} ready`;
+    return timer;
+  }
+
+  showContacts(battle, n, m) {
+    const contacts = battle.contactsOf(n, m);
+    const unseen = this.radar.battle && battle.has(n, m, FACT.ALIVE) ? this.radar.unknown() : [];
+    const hostile = unseen.filter((other) => battle.mechs[other].side !== battle.mechs[n].side).length;
+    this.part.summary.textContent = `${contacts.length} contacts · ${hostile} enemies unseen`;
+    this.part.contacts.replaceChildren(...contacts.map((contact) => this.makeContact(battle, n, m, contact)));
+  }
+
+  makeContact(battle, n, m, { slot, n: other, facts }) {
+    const mech = battle.mechs[other], { hp, heat } = battle.condition(other, m);
+    const { far, bearing } = bodyOffset(battle.posAt(n, m), battle.yawAt(n, m), battle.posAt(other, m));
+    const how = facts & SHOWN.INTEL ? "intel" : facts & SHOWN.DETAIL ? "detail" : "seen";
+    const known = facts & SHOWN.DETAIL;
+    const cells = [
+      `${slot + 1}`, make("b", mech.team, mech.hullName), facts & SHOWN.PAINTED ? `${how} ◎` : how, far.toFixed(0),
+      `${Math.abs(bearing).toFixed(0)}°${Math.abs(bearing) < 0.5 || Math.abs(bearing) > 179.5 ? "" : bearing > 0 ? "R" : "L"}`,
+      known ? `${Math.round(hp * 100)}` : "–", known ? `${Math.round(heat * 100)}` : "–",
+    ];
+    const row = make("tr", how, ...cells.map((cell) => make("td", "", cell)));
+    Object.assign(row.dataset, { mech: other, slot, facts });
+    row.title = `${mech.name} (its name is known to you, not to the pilot)`;
+    row.addEventListener("click", () => this.onSelect(other));
+    return row;
+  }
+}

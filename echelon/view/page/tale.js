@@ -1,0 +1,105 @@
+// The battle told as a list of events.
+
+const KINDS = {
+  kill: "Kills", fall: "Falls", shutdown: "Shutdowns", legs: "Legs", paint: "Paint", intercept: "Intercepts",
+  zone: "Zone", end: "End",
+};
+
+/** All events in order: `{t, kind, side, who, parts}`; parts are text and `{n}` for a mech. */
+function tellBattle(battle) {
+  const events = [
+    ...battle.deaths.map((death) => tellDeath(battle, death)),
+    ...tellConditions(battle), ...tellPaint(battle), ...tellIntercepts(battle), ...tellZone(battle), tellEnd(battle),
+  ];
+  return events.sort((a, b) => a.t - b.t);
+}
+
+function tellDeath(battle, death) {
+  const t = battle.tickEnd(death.tick), victim = battle.mechs[death.victim];
+  if (death.killer < 0) {
+    return { t, kind: "kill", side: 1 - victim.side, who: [victim.n], parts: [{ n: victim.n }, " burnt to death"] };
+  }
+  const killer = battle.mechs[death.killer];
+  const how = death.weapon < 0 ? "" : ` with ${battle.weaponName(death.weapon)}`;
+  const friend = killer.side === victim.side ? " (own team)" : "";
+  return {
+    t, kind: "kill", side: killer.side, who: [killer.n, victim.n],
+    parts: [{ n: killer.n }, " killed ", { n: victim.n }, how + friend],
+  };
+}
+
+const TURNS = [
+  ["FALLEN", "fall", " was knocked down"], ["SHUT_DOWN", "shutdown", " shut down from heat"],
+  ["LEGGED", "legs", " lost its legs"],
+];
+
+/** Facts that come true: falls, shutdowns, lost legs. */
+function tellConditions(battle) {
+  const events = [];
+  for (const mech of battle.mechs) {
+    for (let m = 1; m < battle.moments; m++) {
+      const before = battle.at("facts", mech.n, m - 1), now = battle.at("facts", mech.n, m);
+      if (!(now & FACT.ALIVE)) break;
+      for (const [fact, kind, text] of TURNS) {
+        if ((now & FACT[fact]) && !(before & FACT[fact])) {
+          events.push({ t: m * battle.decisionS, kind, side: mech.side, who: [mech.n], parts: [{ n: mech.n }, text] });
+        }
+      }
+    }
+  }
+  return events;
+}
+
+/** Fresh paint, and who is known to have laid it. */
+function tellPaint(battle) {
+  const events = [], painter = battle.common.weapons.indexOf("painter");
+  const laid = battle.beams.filter((beam) => beam.weapon === painter);
+  for (const mech of battle.mechs) {
+    for (let m = 1; m < battle.moments; m++) {
+      const fresh = battle.at("paint", mech.n, m) & ~battle.at("paint", mech.n, m - 1);
+      if (!fresh) continue;
+      const repeat = battle.common.decision_repeat;
+      const beam = laid.find((b) => b.target === mech.n && Math.floor(b.tick / repeat) === m - 1
+        && (fresh >> battle.mechs[b.shooter].pack) & 1);
+      const t = beam ? battle.tickEnd(beam.tick) : m * battle.decisionS;
+      const by = beam ? [{ n: beam.shooter }, " painted ", { n: mech.n }] : [{ n: mech.n }, " was painted"];
+      events.push({ t, kind: "paint", side: 1 - mech.side, who: beam ? [beam.shooter, mech.n] : [mech.n], parts: by });
+    }
+  }
+  return events;
+}
+
+function tellIntercepts(battle) {
+  return battle.flights.filter((flight) => flight.met === MET.AMS).map((flight) => ({
+    t: battle.tickEnd(flight.end), kind: "intercept", side: 1 - battle.mechs[flight.shooter].side,
+    who: [flight.shooter], parts: ["missile of ", { n: flight.shooter }, " shot down"],
+  }));
+}
+
+/** Who holds the zone: 0 blue, 1 red, 2 contested, -1 nobody. */
+function holderAt(battle, m) {
+  const blue = battle.control(0, m) > 0, red = battle.control(1, m) > 0;
+  return blue && red ? 2 : blue ? 0 : red ? 1 : -1;
+}
+
+function tellZone(battle) {
+  const events = [], texts = ["blue takes the zone", "red takes the zone", "the zone is contested"];
+  for (let m = 1; m < battle.moments; m++) {
+    const holder = holderAt(battle, m);
+    if (holder === holderAt(battle, m - 1)) continue;
+    const text = holder < 0 ? "the zone is empty" : texts[holder];
+    events.push({ t: m * battle.decisionS, kind: "zone", side: holder < 2 ? holder : -1, who: [], parts: [text] });
+  }
+  return events;
+}
+
+/** How the battle ended, in words. */
+function verdict(battle) {
+  const { winner, reason } = battle.about.outcome;
+  return winner === "draw" ? `draw, ${reason.replace("_", " ")}` : `${winner} wins by ${reason.replace("_", " ")}`;
+}
+
+function tellEnd(battle) {
+  const side = TEAMS.indexOf(battle.about.outcome.winner);
+  return { t: battle.lengthS, kind: "end", side, who: [], parts: [verdict(battle)] };
+}

@@ -1,0 +1,94 @@
+"""A replay as one run of bytes that a page carries: laid out to compress well and to be read in one pass.
+
+Four bytes, little end first, tell the length of a JSON header; the arrays follow in its order. Every array stands
+with its first axis last, so that the course of one number lies together, as differences from one entry to the next,
+its low bytes first, then its high bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from echelon.replay.battle import Battle, Replay
+from echelon.view.zone import zone_of
+
+GROUND = "ground"
+"""The array of a battle's ground, beside those of `Battle`."""
+HEADER_BYTES = 4
+
+
+@dataclass(frozen=True)
+class Payload:
+    """What a page holds, read back."""
+
+    about: dict[str, Any]
+    battles: list[dict[str, Any]]
+    """For each battle `about`, `zone` and `decisions`."""
+    arrays: list[dict[str, np.ndarray]]
+    """For each battle its arrays by name, the ground among them."""
+
+
+def arrays_of(battle: Battle, ground: np.ndarray) -> dict[str, np.ndarray]:
+    """The arrays of a battle by name, and its ground `[Z, Y, X]` uint8."""
+    kept = {f.name: getattr(battle, f.name) for f in fields(battle) if f.name != "about"}
+    return {**kept, GROUND: ground}
+
+
+def pack(replay: Replay, grounds: list[np.ndarray]) -> bytes:
+    """Compress a replay and the ground `[Z, Y, X]` on which each of its battles began."""
+    if len(grounds) != len(replay.battles):
+        raise ValueError(f"expected a ground for each of {len(replay.battles)} battles, got {len(grounds)}")
+    headers, bodies = [], []
+    for battle, ground in zip(replay.battles, grounds, strict=True):
+        arrays = arrays_of(battle, ground)
+        headers.append(
+            {
+                "about": battle.about,
+                "zone": zone_of(battle, replay.about),
+                "decisions": battle.decisions,
+                "arrays": [[name, array.dtype.name, list(array.shape)] for name, array in arrays.items()],
+            }
+        )
+        bodies += [encode(array) for array in arrays.values()]
+    header = json.dumps({"about": replay.about, "battles": headers}, separators=(",", ":")).encode()
+    length = len(header).to_bytes(HEADER_BYTES, "little")
+    return zlib.compress(b"".join((length, header, *bodies)), 9)
+
+
+def unpack(packed: bytes) -> Payload:
+    """What `pack` was given, as a page reads it."""
+    data = zlib.decompress(packed)
+    begin = HEADER_BYTES + int.from_bytes(data[:HEADER_BYTES], "little")
+    header = json.loads(data[HEADER_BYTES:begin])
+    found = []
+    for battle in header["battles"]:
+        arrays = {}
+        for name, kind, shape in battle.pop("arrays"):
+            end = begin + int(np.prod(shape)) * np.dtype(kind).itemsize
+            arrays[name] = decode(data[begin:end], kind, shape)
+            begin = end
+        found.append(arrays)
+    if begin != len(data):
+        raise ValueError(f"a payload of {begin} bytes was expected, got {len(data)}")
+    return Payload(header["about"], header["battles"], found)
+
+
+def encode(array: np.ndarray) -> bytes:
+    """Differences along the first axis, which comes last, byte by byte."""
+    course = np.moveaxis(array, 0, -1)
+    steps = np.diff(course, axis=-1, prepend=np.zeros_like(course[..., :1])).astype(array.dtype)
+    as_bytes = np.ascontiguousarray(steps).astype(array.dtype.newbyteorder("<")).view(np.uint8)
+    return as_bytes.reshape(-1, array.dtype.itemsize).T.tobytes()
+
+
+def decode(data: bytes, kind: str, shape: list[int]) -> np.ndarray:
+    """The array that `encode` was given."""
+    dtype = np.dtype(kind)
+    planes = np.frombuffer(data, np.uint8).reshape(dtype.itemsize, -1)
+    steps = np.ascontiguousarray(planes.T).view(dtype.newbyteorder("<")).reshape(*shape[1:], shape[0])
+    return np.moveaxis(np.cumsum(steps, axis=-1, dtype=dtype), -1, 0)

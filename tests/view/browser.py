@@ -1,0 +1,173 @@
+"""Chromium without a window, driven over its DevTools pipe: messages are JSON, each ended by a zero byte."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import select
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+FLAGS = (
+    *("--headless=new", "--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"),
+    *("--remote-debugging-pipe", "--no-first-run", "--disable-extensions", "--hide-scrollbars", "--mute-audio"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-default-browser-check"),
+)
+PATIENCE_S = 60.0
+
+
+class Browser:
+    """One Chromium with one page. Use it as a context."""
+
+    def __init__(self) -> None:
+        assert CHROMIUM is not None
+        self.home = tempfile.TemporaryDirectory(prefix="chromium")
+        to_read, self.to_browser = os.pipe()
+        self.from_browser, to_write = os.pipe()
+        # The browser reads commands from descriptor 3 and writes to 4; the shell puts the pipes there.
+        flags = " ".join((*FLAGS, f"--user-data-dir={self.home.name}", "about:blank"))
+        line = f"exec {CHROMIUM} {flags} 3<&{to_read} 4>&{to_write} >/dev/null 2>&1"
+        self.process = subprocess.Popen(["bash", "-c", line], pass_fds=(to_read, to_write))
+        os.close(to_read)
+        os.close(to_write)
+        self.sent, self.pending, self.session = 0, b"", ""
+        self.events: list[dict[str, Any]] = []
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.call(f"{domain}.enable")
+
+    def __enter__(self) -> Browser:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self.to_browser)
+        os.close(self.from_browser)
+        self.process.terminate()
+        self.process.wait(10)
+        for _attempt in range(20):  # its helpers write to the folder until they are gone
+            try:
+                self.home.cleanup()
+                return
+            except OSError:
+                time.sleep(0.1)
+
+    def call(self, method: str, **params: Any) -> dict[str, Any]:
+        """Send a command and wait for its answer; what else comes is kept in `events`."""
+        self.sent += 1
+        message = {"id": self.sent, "method": method, "params": params}
+        if self.session:
+            message["sessionId"] = self.session
+        os.write(self.to_browser, json.dumps(message).encode() + b"\0")
+        while True:
+            answer = self.read()
+            if answer.get("id") == self.sent:
+                assert "error" not in answer, f"{method}: {answer['error']}"
+                return answer["result"]
+            self.events.append(answer)
+
+    def read(self) -> dict[str, Any]:
+        """The next message of the browser."""
+        while b"\0" not in self.pending:
+            ready, _, _ = select.select([self.from_browser], [], [], PATIENCE_S)
+            assert ready, "the browser is silent"
+            self.pending += os.read(self.from_browser, 1 << 16)
+        message, _, self.pending = self.pending.partition(b"\0")
+        return json.loads(message)
+
+    def resize(self, width: int, height: int, mobile: bool = False) -> None:
+        """Set the viewport, CSS pixels."""
+        self.call(
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=mobile
+        )
+
+    def prefer(self, scheme: str) -> None:
+        """Prefer light or dark."""
+        self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+
+    def open(self, page: Path, address: str = "") -> None:
+        """Load a page anew and wait until its viewer is there."""
+        self.call("Page.navigate", url="about:blank")
+        self.call("Page.navigate", url=f"file://{page}{address}")
+        self.wait("!!window.echelon && window.echelon.state().frames > 0")
+
+    def run(self, script: str) -> Any:
+        """The value of a script in the page; promises are waited for."""
+        answer = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        assert "exceptionDetails" not in answer, answer["exceptionDetails"]
+        return answer["result"].get("value")
+
+    def wait(self, script: str) -> None:
+        """Wait until a script is true in the page."""
+        until = time.monotonic() + PATIENCE_S
+        while not self.run(script):
+            assert time.monotonic() < until, f"never came true: {script}"
+            time.sleep(0.05)
+
+    def settle(self) -> None:
+        """Wait until the page has drawn everything that changed."""
+        self.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+    def mouse(self, kind: str, x: float, y: float, buttons: int = 0) -> None:
+        """Press, move or release the left button at a point of the viewport."""
+        button = "none" if kind == "mouseMoved" and not buttons else "left"
+        self.call(
+            "Input.dispatchMouseEvent", type=kind, x=x, y=y, button=button, buttons=buttons, clickCount=1
+        )
+
+    def click(self, x: float, y: float) -> None:
+        """Click a point of the viewport."""
+        self.mouse("mouseMoved", x, y)
+        self.mouse("mousePressed", x, y, 1)
+        self.mouse("mouseReleased", x, y)
+        self.settle()
+
+    def click_on(self, selector: str) -> None:
+        """Click the middle of an element."""
+        self.click(*self.middle_of(selector))
+
+    def middle_of(self, selector: str) -> tuple[float, float]:
+        """Where an element lies in the viewport."""
+        place = self.run(
+            f"(() => {{ const e = document.querySelector({json.dumps(selector)}); e.scrollIntoView({{block: 'nearest'}});"
+            " const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })()"
+        )
+        return place[0], place[1]
+
+    def press(self, key: str, modifiers: int = 0) -> None:
+        """Press a key: 1 alt, 2 ctrl, 8 shift as modifiers."""
+        text = {"text": key} if len(key) == 1 else {}
+        self.call("Input.dispatchKeyEvent", type="keyDown", key=key, modifiers=modifiers, **text)
+        self.call("Input.dispatchKeyEvent", type="keyUp", key=key, modifiers=modifiers)
+        self.settle()
+
+    def screenshot(self, path: Path | None = None) -> bytes:
+        """The viewport as a PNG, written to `path` if there is one."""
+        picture = base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"])
+        if path is not None:
+            path.write_bytes(picture)
+        return picture
+
+    def complaints(self) -> list[Any]:
+        """Errors, warnings and exceptions the page gave so far."""
+        found: list[Any] = []
+        for event in self.events:
+            params = event.get("params", {})
+            if event.get("method") == "Runtime.exceptionThrown":
+                found.append(params["exceptionDetails"])
+            if event.get("method") == "Runtime.consoleAPICalled" and params["type"] in ("error", "warning", "assert"):
+                found.append(params["args"])
+            if event.get("method") == "Log.entryAdded" and params["entry"]["level"] in ("error", "warning"):
+                found.append(params["entry"])
+        return found
+
+    def requests(self) -> list[str]:
+        """Addresses the page asked for, beside itself and what it carries."""
+        asked = [e["params"]["request"]["url"] for e in self.events if e.get("method") == "Network.requestWillBeSent"]
+        return [url for url in asked if not url.startswith(("file:", "data:", "about:", "blob:"))]
