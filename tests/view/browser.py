@@ -83,9 +83,7 @@ class Browser:
 
     def resize(self, width: int, height: int, mobile: bool = False) -> None:
         """Set the viewport, CSS pixels."""
-        self.call(
-            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=mobile
-        )
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=mobile)
 
     def prefer(self, scheme: str) -> None:
         """Prefer light or dark."""
@@ -117,9 +115,7 @@ class Browser:
     def mouse(self, kind: str, x: float, y: float, buttons: int = 0) -> None:
         """Press, move or release the left button at a point of the viewport."""
         button = "none" if kind == "mouseMoved" and not buttons else "left"
-        self.call(
-            "Input.dispatchMouseEvent", type=kind, x=x, y=y, button=button, buttons=buttons, clickCount=1
-        )
+        self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button=button, buttons=buttons, clickCount=1)
 
     def click(self, x: float, y: float) -> None:
         """Click a point of the viewport."""

@@ -16,7 +16,7 @@ class Camera {
   /** The whole arena from one of its sides. */
   home() {
     const [x, y] = this.size;
-    return { target: [x / 2, y / 2, 0], azimuth: -1.05, elevation: 0.86, distance: x * 1.8 };
+    return { target: [x / 2, y / 2, 0], azimuth: -1.27, elevation: 0.9, distance: x * 1.8 };
   }
 
   /** The whole arena, seen from a side or from above, as near as it fits. */
@@ -40,15 +40,16 @@ class Camera {
     return [0, x].flatMap((a) => [0, y].flatMap((b) => [-2, high].map((c) => [a, b, c])));
   }
 
-  /** Shift the target so that the arena lies in the middle of the picture, top to bottom. */
+  /** Shift the target so that the arena lies in the middle of the picture. */
   centre(goal) {
     goal.target = [this.size[0] / 2, this.size[1] / 2, 0];
     const seen = this.corners().map((corner) => transform(this.matrix(goal), corner));
-    const heights = seen.map((p) => p[1] / p[3]);
-    const off = (Math.max(...heights) + Math.min(...heights)) / 2;
-    const ahead = (-off * goal.distance * Math.tan(FIELD_OF_VIEW / 2)) / Math.sin(goal.elevation);
-    goal.target[0] += Math.cos(goal.azimuth) * ahead;
-    goal.target[1] += Math.sin(goal.azimuth) * ahead;
+    const middle = (axis) => (Math.max(...seen.map((p) => p[axis] / p[3])) + Math.min(...seen.map((p) => p[axis] / p[3]))) / 2;
+    const reach = goal.distance * Math.tan(FIELD_OF_VIEW / 2);
+    const ahead = (-middle(1) * reach) / Math.sin(goal.elevation), right = middle(0) * reach * this.aspect;
+    const c = Math.cos(goal.azimuth), s = Math.sin(goal.azimuth);
+    goal.target[0] += c * ahead - s * right;
+    goal.target[1] += s * ahead + c * right;
   }
 
   fits(goal) {

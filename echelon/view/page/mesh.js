@@ -49,8 +49,8 @@ class Mesher {
     this.ground = ground;
     const code = ground.code;
     this.code = code;
-    this.covers = ground.names.map((name) => ["solid", "solid_debris", "reinforced"].includes(name));
-    this.crowds = ground.names.map((name, i) => this.covers[i] || name === "foliage");
+    this.covers = ground.names.map((name) => name === "solid" || name === "reinforced");
+    this.crowds = ground.names.map((name, i) => this.covers[i] || name === "foliage" || name === "solid_debris");
   }
 
   /** The faces of one chunk: `{opaque, glass}`. */

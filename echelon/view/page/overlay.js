@@ -1,6 +1,7 @@
 // What is written over the scene: bars above the mechs, names, the focus target.
 
-const BAR = { wide: 34, hp: 4, heat: 2 };
+const BAR = { narrow: 16, wide: 38, hp: 4, heat: 2 };
+const FARTHEST_PUSH = 24;
 
 class Overlay {
   constructor(canvas) {
@@ -38,30 +39,32 @@ class Overlay {
     const labels = scene.actors.map(({ mech, pose, condition }) => {
       const lift = pose.fallen > 0.5 ? mech.half[1] : mech.half[2];
       const at = this.project(scene.matrix, add(pose.pos, [0, 0, lift + 0.7]));
-      return at && { mech, condition, x: at[0], y: at[1], w: at[2] };
+      const scale = at && this.high / 2 / Math.tan(FIELD_OF_VIEW / 2) / at[2];
+      const wide = clamp(Math.round(scale * 2), BAR.narrow, BAR.wide);
+      return at && { mech, condition, wide, x: at[0], y: at[1], home: at[1], w: at[2] };
     }).filter((label) => label && label.x > -40 && label.x < this.wide + 40 && label.y > -20 && label.y < this.high + 20);
     labels.sort((a, b) => b.y - a.y);
     const placed = [];
     for (const label of labels) {
       label.high = this.isNamed(label.mech, view) ? 22 : 9;
       for (const other of placed) {
-        const beside = Math.abs(label.x - other.x) > BAR.wide + 3;
+        const beside = Math.abs(label.x - other.x) > (label.wide + other.wide) / 2 + 3;
         if (!beside && label.y > other.y - other.high - 1) label.y = Math.min(label.y, other.y - other.high - 2);
       }
-      placed.push(label);
+      if (label.home - label.y < FARTHEST_PUSH || this.isNamed(label.mech, view)) placed.push(label);
     }
-    return labels.sort((a, b) => b.w - a.w);
+    return placed.sort((a, b) => b.w - a.w);
   }
 
   isNamed(mech, view) {
     return mech.n === view.selected || mech.n === view.hovered;
   }
 
-  drawLabel({ mech, condition, x, y }, view) {
-    const { pen } = this, left = Math.round(x - BAR.wide / 2), top = Math.round(y - BAR.hp - BAR.heat - 3);
+  drawLabel({ mech, condition, wide, x, y }, view) {
+    const { pen } = this, left = Math.round(x - wide / 2), top = Math.round(y - BAR.hp - BAR.heat - 3);
     pen.fillStyle = "rgba(10,13,17,0.78)";
     pen.beginPath();
-    pen.roundRect(left - 1.5, top - 1.5, BAR.wide + 3, BAR.hp + BAR.heat + 4, 2.5);
+    pen.roundRect(left - 1.5, top - 1.5, wide + 3, BAR.hp + BAR.heat + 4, 2.5);
     pen.fill();
     if (mech.n === view.selected) {
       pen.strokeStyle = "#fff";
@@ -69,11 +72,11 @@ class Overlay {
       pen.stroke();
     }
     pen.fillStyle = css(TEAM_COLOURS[mech.side].map((v) => v * 1.08));
-    pen.fillRect(left, top, BAR.wide * clamp(condition.hp, 0, 1), BAR.hp);
+    pen.fillRect(left, top, wide * clamp(condition.hp, 0, 1), BAR.hp);
     pen.fillStyle = condition.heat > 1 ? "#ff3b30" : condition.heat > 0.8 ? "#ff9f0a" : "#ffd60a";
-    pen.fillRect(left, top + BAR.hp + 1, (BAR.wide * clamp(condition.heat, 0, 1.5)) / 1.5, BAR.heat);
+    pen.fillRect(left, top + BAR.hp + 1, (wide * clamp(condition.heat, 0, 1.5)) / 1.5, BAR.heat);
     if (this.isNamed(mech, view)) this.drawName(mech, x, top - 5);
-    else this.drawState(condition.facts, left + BAR.wide + 5, top + 6);
+    else this.drawState(condition.facts, left + wide + 5, top + 6);
   }
 
   drawName(mech, x, y) {

@@ -8,7 +8,7 @@ const TEAM_COLOURS = [rgb("#3f8ef0"), rgb("#f0602c")];
 const TEAM_LIGHT = [rgb("#9fd0ff"), rgb("#ffc09a")];
 
 const MATERIAL_COLOURS = {
-  dirt: rgb("#a08d6e"), lava: rgb("#ff5a14"), water: rgb("#3d86b8"), solid: rgb("#b4b7bb"),
+  dirt: rgb("#ab9876"), lava: rgb("#ff5a14"), water: rgb("#3d86b8"), solid: rgb("#b4b7bb"),
   debris_field: rgb("#57483d"), solid_debris: rgb("#54483f"), glass: rgb("#a5dcee"),
   reinforced: rgb("#67707e"), foliage: rgb("#5d8f43"), air: rgb("#6f6353"),
 };

@@ -1,6 +1,8 @@
 // What a cockpit perceives, drawn around the mech: its nose points up.
 
-const RING_STEPS = [10, 15, 20, 30, 40, 60, 80, 120];
+const RING_STEPS = [20, 40, 80, 160];
+/** What is near is drawn wider apart: distances count by this power. */
+const NEARNESS = 0.6;
 
 class Radar {
   constructor(canvas) {
@@ -42,8 +44,13 @@ class Radar {
 
   /** A point of the body frame on the canvas. */
   spot(ahead, left) {
-    const k = this.rim / this.reach;
+    const far = Math.hypot(ahead, left), k = far > 0 ? this.radiusOf(far) / far : 0;
     return [this.middle - left * k, this.middle - ahead * k];
+  }
+
+  /** How far from the middle a distance is drawn. */
+  radiusOf(far) {
+    return this.rim * Math.min(far / this.reach, 1) ** NEARNESS;
   }
 
   drawRings() {
@@ -54,9 +61,9 @@ class Radar {
     pen.fill();
     pen.strokeStyle = this.colours.line;
     pen.lineWidth = 1;
-    for (const share of [0.5, 1]) {
+    for (const share of [0.125, 0.25, 0.5, 1]) {
       pen.beginPath();
-      pen.arc(middle, middle, rim * share, 0, 7);
+      pen.arc(middle, middle, this.radiusOf(this.reach * share), 0, 7);
       pen.stroke();
     }
     pen.beginPath();
@@ -67,8 +74,9 @@ class Radar {
     pen.stroke();
     pen.fillStyle = this.colours.dim;
     pen.font = "9px system-ui, sans-serif";
-    pen.fillText(`${this.reach / 2}`, middle + 3, middle - rim / 2 + 10);
-    pen.fillText(`${this.reach} vox`, middle + 3, middle - rim + 11);
+    for (const share of [0.25, 0.5, 1]) {
+      pen.fillText(`${this.reach * share}${share === 1 ? " vox" : ""}`, middle + 3, middle + this.radiusOf(this.reach * share) - 4);
+    }
   }
 
   drawInside() {
@@ -101,7 +109,10 @@ class Radar {
     const radius = this.battle.ego(this.n, this.m, "zone_radius")[0] * longest;
     const holder = holderAt(this.battle, this.m);
     pen.beginPath();
-    pen.arc(...this.spot(ahead, left), (radius * this.rim) / this.reach, 0, 7);
+    for (let i = 0; i <= 64; i++) {
+      const turn = (i / 32) * Math.PI;
+      pen.lineTo(...this.spot(ahead + radius * Math.cos(turn), left + radius * Math.sin(turn)));
+    }
     pen.fillStyle = pen.strokeStyle = holder === 0 || holder === 1 ? this.colours.teams[holder] : holder === 2 ? "#d9b83c" : this.colours.dim;
     pen.globalAlpha = 0.13;
     pen.fill();
@@ -120,7 +131,7 @@ class Radar {
       const half = (spec.arc_deg / 360) * Math.PI;
       pen.beginPath();
       pen.moveTo(middle, middle);
-      pen.arc(middle, middle, (spec.range_vox * this.rim) / this.reach, -Math.PI / 2 - half, -Math.PI / 2 + half);
+      pen.arc(middle, middle, this.radiusOf(spec.range_vox), -Math.PI / 2 - half, -Math.PI / 2 + half);
       pen.closePath();
       pen.globalAlpha = 0.05;
       pen.fill();
@@ -130,10 +141,10 @@ class Radar {
     }
   }
 
-  /** The spot of a mech, brought to the rim where it lies beyond. */
+  /** The spot of a mech; at the rim where it lies beyond. */
   spotOf(n) {
-    const { ahead, left, far } = this.offset(n), k = far > this.reach ? this.reach / far : 1;
-    return this.spot(ahead * k, left * k);
+    const { ahead, left } = this.offset(n);
+    return this.spot(ahead, left);
   }
 
   colourOf(n) {

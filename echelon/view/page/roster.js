@@ -3,7 +3,7 @@
 const FLAGS = [
   [FACT.FALLEN, "DOWN", "fallen", "bad"], [FACT.SHUT_DOWN, "OFF", "shut down", "bad"], [FACT.LEGGED, "LEG", "legs lost", "bad"],
   [FACT.SUPPRESSED, "SUP", "suppressed", ""], [FACT.VENTING, "VENT", "venting heat", ""], [FACT.ECM, "ECM", "jamming", "good"],
-  [FACT.ECCM, "ECCM", "clearing jamming", "good"], [FACT.IN_ZONE, "ZONE", "in the zone", "good"],
+  [FACT.ECCM, "ECCM", "clearing jamming", "good"], [FACT.IN_ZONE, "⬡", "in the zone", "good"],
 ];
 
 /** An element with a class, and children or text. */
@@ -81,7 +81,7 @@ class Roster {
 
 function flagsOf(facts, paint) {
   const flags = FLAGS.filter(([bit]) => facts & bit);
-  return paint ? [...flags, [0, "PAINT", "painted", "bad"]] : flags;
+  return paint ? [[0, "PAINT", "painted", "bad"], ...flags] : flags;
 }
 
 function chip(text, title, tone) {
@@ -101,6 +101,7 @@ class Scoreboard {
     TEAMS.forEach((team, side) => {
       const score = battle.score(side, m);
       this.parts[`${team}-score`].textContent = score.toFixed(1);
+      this.parts[`${team}-win`].textContent = `/${win}`;
       this.parts[`${team}-progress`].style.width = `${clamp(score / win, 0, 1) * 100}%`;
     });
     const texts = { 0: "blue holds", 1: "red holds", 2: "contested", "-1": "zone empty" }, holder = holderAt(battle, m);

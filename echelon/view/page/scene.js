@@ -7,7 +7,7 @@ const PAINTED_COLOURS = [[0.45, 0.72, 1.0], [1.0, 0.62, 0.35]];
 class Scene {
   constructor(canvas) {
     const software = isSoftware();
-    const gl = canvas.getContext("webgl2", { antialias: !software, powerPreference: "high-performance" });
+    const gl = canvas.getContext("webgl2", { antialias: !software, stencil: true, powerPreference: "high-performance" });
     if (!gl) throw new NoWebGL();
     Object.assign(this, { canvas, gl, software });
     this.programs = {
@@ -54,9 +54,10 @@ class Scene {
     return multiply(orthographic(left, right, bottom, top, -near, -far), look);
   }
 
-  /** Fit the drawing to the canvas as it is shown. */
-  resize(limit) {
-    const dense = Math.min(window.devicePixelRatio || 1, limit);
+  /** Fit the drawing to the canvas as it is shown; without a graphics processor only what stands still is sharp. */
+  resize(sharp) {
+    const dense = this.software ? (sharp ? 2 : 1) : Math.min(window.devicePixelRatio || 1, 2);
+    this.dense = dense;
     const wide = Math.max(Math.round(this.canvas.clientWidth * dense), 1), high = Math.max(Math.round(this.canvas.clientHeight * dense), 1);
     if (this.canvas.width !== wide || this.canvas.height !== high) Object.assign(this.canvas, { width: wide, height: high });
     return wide / high;
@@ -75,7 +76,7 @@ class Scene {
     this.shadeMechs();
     gl.bindFramebuffer(gl.FRAMEBUFFER, null);
     gl.viewport(0, 0, this.canvas.width, this.canvas.height);
-    gl.clear(gl.DEPTH_BUFFER_BIT);
+    gl.clear(gl.DEPTH_BUFFER_BIT | gl.STENCIL_BUFFER_BIT);
     this.matrix = view.camera.matrix();
     this.drawSky();
     gl.enable(gl.DEPTH_TEST);
@@ -114,7 +115,6 @@ class Scene {
     const { at } = this.begin("groundShade", this.groundShade);
     gl.uniformMatrix4fv(at.uSunView, false, this.sunView);
     for (const chunk of this.chunks) chunk.opaque.draw();
-    gl.disable(gl.POLYGON_OFFSET_FILL);
   }
 
   /** Start drawing into a shade with one of the programs. */
@@ -188,10 +188,14 @@ class Scene {
     gl.blendFunc(gl.ONE, gl.ONE_MINUS_SRC_ALPHA);
     gl.depthMask(false);
     gl.depthFunc(gl.GREATER);
+    gl.enable(gl.STENCIL_TEST);
+    gl.stencilFunc(gl.EQUAL, 0, 1);
+    gl.stencilOp(gl.KEEP, gl.KEEP, gl.INCR);
     for (const actor of this.actors) {
-      gl.uniform4f(at.uColour, ...TEAM_COLOURS[actor.mech.side], 0.2);
+      gl.uniform4f(at.uColour, ...TEAM_COLOURS[actor.mech.side], 0.3);
       this.drawFigure(at, actor);
     }
+    gl.disable(gl.STENCIL_TEST);
     gl.depthFunc(gl.LESS);
     gl.depthMask(true);
     gl.disable(gl.BLEND);
@@ -281,6 +285,7 @@ class Scene {
     gl.uniformMatrix4fv(programs.ribbon.at.uView, false, this.matrix);
     gl.uniform2f(programs.ribbon.at.uPixels, this.canvas.width / 2, this.canvas.height / 2);
     gl.uniform1f(programs.ribbon.at.uZoom, this.canvas.height / 2 / Math.tan(FIELD_OF_VIEW / 2));
+    gl.uniform1f(programs.ribbon.at.uThin, 1.1 * this.dense);
     stage.ribbons.draw(gl.TRIANGLE_STRIP, 4);
     gl.useProgram(programs.sprite.program);
     gl.uniformMatrix4fv(programs.sprite.at.uView, false, this.matrix);

@@ -11,7 +11,7 @@ float sunlit(vec3 p) {
 }
 `;
 
-const LEAVES = "9u", RUBBLE_CODE = "5u";
+const LEAVES = "9u", RUBBLE_CODE = "5u", WRECK_CODE = "6u";
 
 /** Where a voxel's corner lies: low floors are lowered, leaves and rubble are rough. */
 const VOXEL_PLACE = `
@@ -24,12 +24,12 @@ float roll(uvec3 p) {
 }
 vec3 corner() {
   vec3 p = vec3(aPlace.xyz) - vec3(0.0, 0.0, float(aPlace.w) / 16.0);
-  bool rough = aLook.y == LEAVES || aLook.y == RUBBLE;
-  float reach = aLook.y == RUBBLE ? (aPlace.w > 0u ? 0.5 : 0.0) : 0.26;
+  bool rough = aLook.y == LEAVES || aLook.y == RUBBLE || aLook.y == WRECK;
+  float reach = aLook.y == LEAVES ? 0.26 : 0.5;
   vec3 shift = vec3(roll(aPlace.xyz), roll(aPlace.yzx + 7u), roll(aPlace.zxy + 13u)) - 0.5;
   return rough && aPlace.z > 0u ? p + shift * reach : p;
 }
-`.replaceAll("LEAVES", LEAVES).replaceAll("RUBBLE", RUBBLE_CODE);
+`.replaceAll("LEAVES", LEAVES).replaceAll("RUBBLE", RUBBLE_CODE).replaceAll("WRECK", WRECK_CODE);
 
 const VOXEL_VERTEX = `${HEAD}${VOXEL_PLACE}
 uniform mat4 uView;
@@ -50,13 +50,14 @@ void main() {
   float open = float(aLook.x >> 3) / 3.0;
   float tint = float(aLook.z) / 255.0;
   vec3 normal = NORMALS[face];
-  vec3 colour = uPalette[aLook.y] * (0.93 + 0.14 * tint);
+  vec3 colour = uPalette[aLook.y] * (0.955 + 0.09 * tint);
   bool leaf = aLook.y == ${LEAVES};
   if (leaf) colour *= vec3(0.86 + 0.3 * tint, 0.9 + 0.18 * fract(tint * 7.0), 0.9);
+  if (aLook.y == ${WRECK_CODE}) colour = mix(colour, fract(tint * 11.0) > 0.6 ? vec3(0.42, 0.44, 0.47) : vec3(0.4, 0.25, 0.16), 0.55 * fract(tint * 17.0));
   float high = clamp(p.z / 10.0, 0.0, 1.0);
   float sky = uAmbient * (0.72 + 0.28 * normal.z) * (0.9 + 0.2 * high);
-  vShaded = colour * sky * mix(0.45, 1.0, open);
-  vSunny = colour * uSun * max(dot(normal, uToSun), 0.0) * mix(0.72, 1.0, open);
+  vShaded = colour * sky * mix(0.6, 1.0, open);
+  vSunny = colour * uSun * max(dot(normal, uToSun), 0.0) * mix(0.78, 1.0, open);
   if (aLook.y == 2u) { vShaded = mix(colour, vec3(1.0, 0.78, 0.3), tint * 0.55) * 1.1; vSunny = vec3(0.0); }
   if (aLook.y == ${RUBBLE_CODE}) vShaded += vec3(0.5, 0.16, 0.02) * step(0.62, fract(tint * 5.3));
   vec4 sun = uSunView * vec4(p + normal * 0.05, 1.0);
@@ -195,8 +196,8 @@ void main() {
   float r2 = dot(vAt, vAt);
   if (r2 > 1.0) discard;
   if (vKind == 1) {
-    float lit = 0.72 + 0.4 * dot(vec3(vAt, sqrt(1.0 - r2)), uSunSide);
-    float cover = vColour.a * smoothstep(0.0, 0.7, 1.0 - r2);
+    float lit = 0.8 + 0.28 * dot(vec3(vAt, sqrt(1.0 - r2)), uSunSide);
+    float cover = vColour.a * (1.0 - r2) * sqrt(1.0 - r2);
     oColour = vec4(vColour.rgb * lit * cover, cover);
   } else if (vKind == 2) {
     float line = smoothstep(0.7, 0.88, sqrt(r2)) * (1.0 - smoothstep(0.92, 1.0, sqrt(r2)));
@@ -207,7 +208,7 @@ void main() {
   }
 }`;
 
-/** Beams and lines: ribbons that turn their broad side to the camera, never thinner than a pixel and a half. */
+/** Beams and lines: ribbons that turn their broad side to the camera, never thinner than a pixel. */
 const RIBBON_VERTEX = `${HEAD}
 layout(location = 0) in vec4 aFrom;
 layout(location = 1) in vec4 aTo;
@@ -216,6 +217,7 @@ layout(location = 3) in vec4 aToColour;
 uniform mat4 uView;
 uniform vec2 uPixels;
 uniform float uZoom;
+uniform float uThin;
 out vec4 vColour;
 out float vAcross;
 void main() {
@@ -225,7 +227,7 @@ void main() {
   vec2 way = (b.xy / b.w - a.xy / a.w) * uPixels;
   vec2 across = length(way) > 1e-4 ? normalize(vec2(-way.y, way.x)) : vec2(0.0, 1.0);
   vec4 here = atEnd ? b : a;
-  float wide = max((atEnd ? aTo.w : aFrom.w) * uZoom / here.w, 1.5);
+  float wide = max((atEnd ? aTo.w : aFrom.w) * uZoom / here.w, uThin);
   here.xy += across * side * wide / uPixels * here.w;
   vColour = atEnd ? aToColour : aFromColour;
   vAcross = side;

@@ -2,6 +2,7 @@
 
 const $ = (id) => document.getElementById(id);
 const FOLLOW_VOX = 26;
+const SHARPEN_MS = 160;
 const TOGGLES = { top: "toggle-top", follow: "toggle-follow", seeAs: "toggle-as", showLines: "toggle-lines", showBars: "toggle-bars" };
 
 class Viewer {
@@ -170,14 +171,14 @@ class Viewer {
   }
 
   measure() {
-    this.camera.aspect = this.scene.resize(this.scene.software ? 1 : 2);
+    this.camera.aspect = this.scene.resize(this.sharp);
   }
 
   // Drawing
 
   /** Draw with the next frame; many calls, one frame. */
   refresh() {
-    this.stale = true;
+    clearTimeout(this.sharpener);
     this.pending ??= requestAnimationFrame((now) => this.frame(now));
   }
 
@@ -188,14 +189,22 @@ class Viewer {
     if (this.playback.playing) this.playback.advance(seconds);
     if (this.state.follow) this.trail();
     const moves = this.camera.approach(Math.max(seconds, 1 / 60));
+    this.sharp = false;
     this.draw();
-    this.stale = false;
-    if (this.playback.playing || moves) this.refresh();
-    else this.drawnAt = undefined;
+    if (this.playback.playing || moves) return this.refresh();
+    this.drawnAt = undefined;
+    if (this.scene.software) this.sharpener = setTimeout(() => this.sharpen(), SHARPEN_MS);
+  }
+
+  /** Draw what stands still once more, with more points than the screen has. */
+  sharpen() {
+    this.sharp = true;
+    this.draw();
   }
 
   draw() {
     const { playback, state, battle } = this, { t } = playback, m = battle.momentAt(t);
+    this.showControls();
     this.measure();
     const known = state.seeAs && state.selected >= 0 ? battle.knownTo(state.selected, m) : null;
     const view = { ...state, t, camera: this.camera, isShown: (n) => n >= 0 && (!known || known.has(n)) };
@@ -208,7 +217,6 @@ class Viewer {
     const shown = [state.battle, m, state.selected, state.tab, state.theme, innerWidth].join();
     if (state.tab === "cockpit" && shown !== this.cockpitShown) this.cockpit.show(battle, state.selected, m);
     this.cockpitShown = shown;
-    this.showControls();
     this.remember();
     this.frames++;
   }
@@ -275,9 +283,8 @@ class Viewer {
       hover: (x, y) => this.hover(x, y),
     });
     new ResizeObserver(() => {
-      const wide = this.scene.resize(this.scene.software ? 1 : 2) > this.camera.aspect;
       this.measure();
-      if (!this.state.follow && !this.playback.playing && (wide || !wide)) this.refit();
+      if (!this.state.follow) this.refit();
       this.refresh();
     }).observe($("scene"));
     window.addEventListener("hashchange", () => location.hash !== this.written && this.obey(readAddress(location.hash)));
@@ -307,7 +314,8 @@ class Viewer {
   offerBattles() {
     const options = this.replay.battles.map(({ about }, i) => {
       const [blue, red] = about.outcome.score;
-      return new Option(`Battle ${i + 1} · ${about.outcome.winner} · ${blue.toFixed(1)} : ${red.toFixed(1)}`, i);
+      const winner = about.outcome.winner === "draw" ? "draw" : `${about.outcome.winner} wins`;
+      return new Option(`Battle ${i + 1} · ${winner} ${blue.toFixed(1)} : ${red.toFixed(1)}`, i);
     });
     $("battle-choice").append(...options);
     $("battle-choice").hidden = options.length < 2;
@@ -321,7 +329,7 @@ class Viewer {
       select: (n) => this.select(n),
       play: () => this.playback.playing || this.toggle(),
       pause: () => this.playback.playing && this.toggle(),
-      state: () => ({ ...this.state, t: this.playback.t, moment: this.battle.momentAt(this.playback.t), playing: this.playback.playing, speed: this.playback.speed, frames: this.frames }),
+      state: () => ({ ...this.state, t: this.playback.t, moment: this.battle.momentAt(this.playback.t), playing: this.playback.playing, speed: this.playback.speed, frames: this.frames, still: this.pending === undefined && (this.sharp || !this.scene.software) }),
       shownMechs: () => this.scene.actors.map(({ mech }) => mech.n),
       screenOf: (n) => {
         const place = $("overlay").getBoundingClientRect(), spot = this.overlay.project(this.scene.matrix, this.battle.pose(n, this.playback.t).pos);
@@ -329,6 +337,7 @@ class Viewer {
       },
       drawNow: () => this.draw(),
       software: this.scene.software,
+      facts: FACT,
     };
   }
 }

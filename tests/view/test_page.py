@@ -1,0 +1,328 @@
+"""The viewer, as somebody uses it in a browser."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from browser import CHROMIUM, Browser
+from PIL import Image
+from scenes import DECISIONS, HEAVY, LIGHT, MEDIUM, SCOUT, small_replay
+
+from echelon.replay.battle import NOBODY, Fact, Replay
+from echelon.view.page import write_page
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="no chromium in PATH"),
+]
+DECISION_S = 0.25
+SHIFT = 8
+
+
+@pytest.fixture(scope="module")
+def replay() -> Replay:
+    return small_replay()[0]
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("viewer") / "battle.html"
+    write_page(*small_replay(), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    with Browser() as browser:
+        yield browser
+
+
+@pytest.fixture
+def browser(chromium, page):
+    """The page as it opens on a desk; no test may leave a complaint."""
+    chromium.events.clear()
+    chromium.resize(1280, 720)
+    chromium.prefer("dark")
+    chromium.open(page)
+    yield chromium
+    assert not chromium.complaints() and not chromium.requests()
+
+
+def state(browser: Browser) -> dict:
+    return browser.run("echelon.state()")
+
+
+def time_of(browser: Browser) -> float:
+    return browser.run("echelon.time()")
+
+
+def go(browser: Browser, moment: int, select: int = NOBODY) -> None:
+    browser.run(f"echelon.select({select}); echelon.seek({moment * DECISION_S})")
+    browser.settle()
+
+
+def pixels(browser: Browser, selector: str = "#stage") -> np.ndarray:
+    """What stands on the screen once nothing moves any more."""
+    browser.wait("echelon.state().still")
+    place = browser.run(
+        f"(r => [r.x, r.y, r.right, r.bottom])(document.querySelector('{selector}').getBoundingClientRect())"
+    )
+    return np.asarray(Image.open(io.BytesIO(browser.screenshot())).convert("RGB").crop([round(x) for x in place]))
+
+
+def texts(browser: Browser, selector: str) -> list[str]:
+    return browser.run(f"[...document.querySelectorAll({json.dumps(selector)})].map(e => e.textContent)")
+
+
+def test_the_field_is_drawn(browser):
+    picture = pixels(browser).reshape(-1, 3)
+    assert len(np.unique(picture // 8, axis=0)) > 200
+    blue = (picture[:, 2] > 150) & (picture[:, 0] < 110)
+    red = (picture[:, 0] > 150) & (picture[:, 2] < 90)
+    assert blue.sum() > 50 and red.sum() > 50
+
+
+def test_the_scrubber_moves_with_the_mouse(browser):
+    x, y = browser.middle_of("#timeline")
+    browser.mouse("mousePressed", x, y, 1)
+    assert time_of(browser) == pytest.approx(3.0, abs=0.05)
+    browser.mouse("mouseMoved", x + 150, y, 1)
+    browser.mouse("mouseReleased", x + 150, y)
+    browser.mouse("mouseMoved", x - 100, y)
+    assert 3.5 < time_of(browser) < 5.5
+    assert float(browser.run("document.querySelector('#timeline').ariaValueNow")) == pytest.approx(
+        time_of(browser), abs=0.01
+    )
+
+
+def test_playing_moves_time_and_ends_at_the_end(browser):
+    browser.click_on("#play")
+    browser.wait("echelon.time() > 0.3")
+    browser.press(" ")
+    assert not state(browser)["playing"]
+    browser.run("echelon.seek(5.9); echelon.play()")
+    browser.wait("!echelon.state().playing")
+    assert time_of(browser) == DECISIONS * DECISION_S
+    assert texts(browser, ".control") == ["blue wins by time up"]
+
+
+def test_speed(browser):
+    browser.press("]")
+    browser.press("]")
+    assert state(browser)["speed"] == 4 and browser.run("document.querySelector('#speed').value") == "4"
+    browser.press("[")
+    assert state(browser)["speed"] == 2
+
+
+def test_keys_step(browser):
+    browser.press("ArrowRight")
+    assert time_of(browser) == DECISION_S
+    browser.press("ArrowRight", SHIFT)
+    assert time_of(browser) == 5.0
+    browser.press("ArrowLeft")
+    assert time_of(browser) == 4.75
+    browser.press("ArrowLeft", 1)
+    assert time_of(browser) == pytest.approx(4.7)
+    browser.press("Home")
+    assert time_of(browser) == 0.0
+
+
+def test_a_mech_is_selected_on_the_field(browser):
+    for n in (HEAVY, MEDIUM):
+        browser.click(*browser.run(f"echelon.screenOf({n})"))
+        assert state(browser)["selected"] == n and state(browser)["tab"] == "cockpit"
+    assert browser.run("document.querySelector('.mech[data-mech=\"2\"]').ariaPressed") == "true"
+    browser.press("Escape")
+    assert state(browser)["selected"] == NOBODY
+
+
+def test_a_mech_is_selected_in_the_list(browser):
+    browser.click_on(f'.mech[data-mech="{LIGHT}"]')
+    assert state(browser)["selected"] == LIGHT
+    assert texts(browser, "[data-part=name]") == ["red light 2"]
+
+
+def test_the_list_tells_how_everybody_fares(browser):
+    go(browser, 10)
+    row = browser.run(f"document.querySelector('.mech[data-mech=\"{MEDIUM}\"]').ariaLabel")
+    assert row == "red medium 1, 73 % hit points, 0 % heat, fallen, legs lost, suppressed"
+    assert "shut down" not in browser.run(f"document.querySelector('.mech[data-mech=\"{HEAVY}\"]').ariaLabel")
+    go(browser, 13)
+    assert "shut down" in browser.run(f"document.querySelector('.mech[data-mech=\"{HEAVY}\"]').ariaLabel")
+    go(browser, DECISIONS)
+    assert texts(browser, ".team-head .count") == ["1/2", "1/2"]
+
+
+@pytest.mark.parametrize("moment", [0, 4, 7, 12, 20])
+@pytest.mark.parametrize("mech", [HEAVY, LIGHT])
+def test_a_cockpit_shows_the_contacts_of_the_replay(browser, replay, mech, moment):
+    go(browser, moment, mech)
+    battle = replay.battles[0]
+    kept = [
+        {"mech": str(other), "slot": str(slot), "facts": str(facts)}
+        for slot, (other, facts) in enumerate(
+            zip(battle.contacts[moment, mech], battle.contact_facts[moment, mech], strict=True)
+        )
+        if other != NOBODY
+    ]
+    assert browser.run("[...document.querySelectorAll('[data-part=contacts] tr')].map(r => ({...r.dataset}))") == kept
+
+
+def test_a_contact_without_detail_keeps_its_hit_points_secret(browser):
+    go(browser, 4, HEAVY)
+    rows = browser.run(
+        "[...document.querySelectorAll('[data-part=contacts] tr')].map(r => [...r.cells].map(c => c.textContent))"
+    )
+    assert [row[1:3] + row[5:] for row in rows] == [["light", "intel", "–", "–"]]
+    assert texts(browser, "[data-part=summary]") == ["1 contacts · 1 enemies unseen"]
+
+
+def test_seeing_as_a_mech_hides_what_it_does_not_perceive(browser):
+    go(browser, 2, HEAVY)
+    assert browser.run("echelon.shownMechs()") == [HEAVY, SCOUT, MEDIUM, LIGHT]
+    browser.press("v")
+    assert browser.run("echelon.shownMechs()") == [HEAVY, SCOUT]
+    go(browser, 9, HEAVY)
+    assert browser.run("echelon.shownMechs()") == [HEAVY, SCOUT, MEDIUM, LIGHT]
+
+
+def test_the_dead_leave_the_field(browser):
+    go(browser, 18)
+    assert browser.run("echelon.shownMechs()") == [HEAVY, SCOUT, MEDIUM]
+    go(browser, 2)
+    assert browser.run("echelon.shownMechs()") == [HEAVY, SCOUT, MEDIUM, LIGHT]
+
+
+def test_the_ground_is_the_same_forwards_and_backwards(browser):
+    browser.run("echelon.seek(1)")
+    browser.settle()
+    before = pixels(browser)
+    browser.run("echelon.seek(5)")
+    browser.settle()
+    assert (pixels(browser) != before).any()
+    browser.run("echelon.seek(1)")
+    browser.settle()
+    assert (pixels(browser) == before).all()
+
+
+def test_the_feed_tells_every_death(browser, replay):
+    told = browser.run(
+        "[...document.querySelectorAll('.event.kill')].map(e => [Number(e.dataset.t), e.querySelector('.what').textContent])"
+    )
+    deaths = replay.battles[0].deaths
+    assert [t for t, _ in told] == pytest.approx([(tick + 1) * 0.05 for tick in deaths[:, 0]])
+    assert [text for _, text in told] == ["blue heavy 1 killed red light 2 with gauss", "blue scout 2 burnt to death"]
+
+
+def test_the_feed_tells_what_else_happened(browser):
+    told = texts(browser, ".event .what")
+    for text in (
+        "red medium 1 was knocked down",
+        "red medium 1 lost its legs",
+        "blue heavy 1 shut down from heat",
+        "blue scout 2 painted red light 2",
+        "missile of blue heavy 1 shot down",
+        "blue takes the zone",
+        "the zone is contested",
+        "blue wins by time up",
+    ):
+        assert told.count(text) >= 1, text
+
+
+def test_the_feed_is_sieved_and_leads_to_its_events(browser):
+    shown = "[...document.querySelectorAll('#events li:not([hidden]) .event.kill')].length"
+    assert browser.run(shown) == 2
+    browser.click_on(".event.kill")
+    assert time_of(browser) == pytest.approx(79 * 0.05 - 0.6) and state(browser)["selected"] == HEAVY
+    browser.click_on("#tab-events")
+    browser.click_on(".filter")
+    assert browser.run(shown) == 0
+
+
+def test_another_battle_is_chosen(browser):
+    browser.run(
+        "(c => { c.value = 1; c.dispatchEvent(new Event('change')); })(document.querySelector('#battle-choice'))"
+    )
+    browser.settle()
+    browser.press("End")
+    assert state(browser)["battle"] == 1 and time_of(browser) == (DECISIONS - 1) * DECISION_S
+
+
+def test_an_address_sets_the_state_and_follows_it(browser, page):
+    browser.open(page, "#battle=1&t=2.5&select=3&view=top&theme=light&tab=events&lines=1&speed=0.5")
+    found = state(browser)
+    wanted = {"battle": 1, "t": 2.5, "selected": 3, "top": True, "theme": "light", "tab": "events", "showLines": True}
+    assert {key: found[key] for key in wanted} == wanted and found["speed"] == 0.5
+    browser.press("ArrowRight")
+    browser.wait("location.hash.includes('t=2.75')")
+    browser.run("location.hash = '#t=1.25'")
+    browser.wait("echelon.time() === 1.25")
+
+
+def test_light_and_dark(browser, page):
+    dark = pixels(browser, "body").mean()
+    browser.prefer("light")
+    browser.settle()
+    light = pixels(browser, "body").mean()
+    assert state(browser)["theme"] == "light" and light > dark + 60
+    browser.click_on("#toggle-theme")
+    assert state(browser)["theme"] == "dark" and pixels(browser, "body").mean() < dark + 10
+
+
+def test_the_view_turns_and_fits_again(browser):
+    before = browser.run("echelon.screenOf(0)")
+    browser.mouse("mousePressed", 600, 400, 1)
+    for x in (620, 660, 700):
+        browser.mouse("mouseMoved", x, 400, 1)
+    browser.mouse("mouseReleased", 700, 400)
+    browser.run("new Promise(done => setTimeout(done, 900))")
+    assert np.abs(np.subtract(browser.run("echelon.screenOf(0)"), before)).max() > 5
+    assert state(browser)["selected"] == NOBODY
+    browser.click_on("#home")
+    browser.run("new Promise(done => setTimeout(done, 1200))")
+    assert browser.run("echelon.screenOf(0)") == pytest.approx(before, abs=2)
+
+
+def test_a_phone_shows_everything_without_a_sideways_scroll(browser, page):
+    browser.resize(390, 844, mobile=True)
+    browser.open(page, "#select=0")
+    for tab in ("teams", "events", "cockpit"):
+        browser.click_on(f"#tab-{tab}")
+        assert state(browser)["tab"] == tab
+        assert browser.run("document.scrollingElement.scrollWidth") == 390
+        wide = "[...document.querySelectorAll('body *')].filter(e => e.getBoundingClientRect().right > 390.5 && e.offsetParent)"
+        assert browser.run(f"{wide}.map(e => e.id || e.className)") == []
+    assert browser.run("document.querySelector('#scene').clientHeight") > 280
+
+
+def test_help_lists_the_keys(browser):
+    browser.press("?")
+    assert browser.run("document.querySelector('#help').open") and len(texts(browser, ".key-row")) > 15
+    browser.press("Escape")
+    assert not browser.run("document.querySelector('#help').open")
+
+
+def test_everything_that_is_pressed_has_a_name(browser):
+    nameless = "[...document.querySelectorAll('button, select, canvas')].filter(e => !(e.ariaLabel || e.textContent.trim() || e.ariaHidden || e.dataset.part))"
+    assert browser.run(f"{nameless}.map(e => e.outerHTML)") == []
+
+
+def test_without_webgl_one_line_says_so(browser, page, tmp_path):
+    blind = tmp_path / "blind.html"
+    blind.write_text(
+        page.read_text().replace(
+            "<script", "<script>HTMLCanvasElement.prototype.getContext = () => null</script><script", 1
+        )
+    )
+    browser.call("Page.navigate", url=f"file://{blind}")
+    browser.wait("document.querySelector('#trouble')?.hidden === false")
+    assert texts(browser, "#trouble") == ["This viewer needs WebGL2, and this browser does not offer it."]
+
+
+def test_the_facts_are_those_of_the_replay(browser):
+    told = browser.run("echelon.facts")
+    assert told == {fact.name: int(fact) for fact in Fact}

@@ -1,0 +1,60 @@
+"""What a page carries."""
+
+import numpy as np
+import pytest
+from scenes import ZONE, noisy_replay, small_replay
+
+from echelon.view.page import SCRIPTS, read, write_page
+from echelon.view.payload import arrays_of, decode, encode, pack, unpack
+from echelon.view.zone import zone_of
+
+
+def test_a_replay_comes_back_as_it_was():
+    replay, grounds = small_replay()
+    payload = unpack(pack(replay, grounds))
+    assert payload.about == replay.about
+    for battle, ground, about, arrays in zip(replay.battles, grounds, payload.battles, payload.arrays, strict=True):
+        kept = arrays_of(battle, ground)
+        assert about["about"] == battle.about and about["decisions"] == battle.decisions
+        assert arrays.keys() == kept.keys()
+        for name, array in kept.items():
+            assert arrays[name].dtype == array.dtype and arrays[name].shape == array.shape
+            assert np.array_equal(arrays[name], array), name
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8", "int16", "uint16", "int32"])
+def test_differences_wrap_around(kind):
+    info = np.iinfo(kind)
+    array = np.array([[info.min, info.max], [info.max, info.min], [0, 1]], kind)
+    assert np.array_equal(decode(encode(array), kind, [3, 2]), array)
+
+
+def test_a_table_may_be_empty():
+    assert decode(encode(np.zeros((0, 4), np.int32)), "int32", [0, 4]).shape == (0, 4)
+
+
+def test_every_battle_needs_its_ground():
+    replay, grounds = small_replay()
+    with pytest.raises(ValueError, match="a ground for each of 2 battles, got 1"):
+        pack(replay, grounds[:1])
+
+
+def test_the_zone_is_read_from_the_cockpits():
+    replay, _ = small_replay(1)
+    zone = zone_of(replay.battles[0], replay.about)
+    assert zone["center"] == pytest.approx(ZONE[:2], abs=0.1) and zone["radius"] == pytest.approx(ZONE[2], abs=0.1)
+
+
+def test_a_full_battle_stays_small(tmp_path):
+    replay, grounds = noisy_replay()
+    write_page(replay, grounds, tmp_path / "page.html")
+    assert (tmp_path / "page.html").stat().st_size < 5_000_000
+
+
+def test_a_page_needs_nothing_else(tmp_path):
+    replay, grounds = small_replay()
+    write_page(replay, grounds, tmp_path / "page.html")
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "src=" not in text and "@import" not in text and "url(" not in text
+    assert text.count("<script") == 2 and "/* scripts */" not in text and "<!-- data -->" not in text
+    assert all(read(name).splitlines()[0] in text for name in SCRIPTS)
