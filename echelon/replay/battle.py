@@ -71,7 +71,7 @@ FLIGHTS = ("launch_tick", "end_tick", "shooter", "weapon", "lock", "met", "victi
 """Columns of `Battle.flights`: every shot that flew. `lock` is whom a missile homes on, `victim` whom the shot hit.
 
 Its way is the `points` rows of `Battle.waypoints` from row `first` on, spaced evenly in time from the moment of its
-launch, the end of tick `launch_tick`, to that of its end, the end of tick `end_tick`: two points for what flies straight.
+launch, the end of tick `launch_tick`, to that of its end, the end of tick `end_tick`: two for what flies straight.
 """
 HARMS = ("tick", "shooter", "target", "damage")
 """Columns of `Battle.harms`: hit points (1/128) that one mech took from another in a tick, splash on comrades included.

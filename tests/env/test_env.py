@@ -194,7 +194,7 @@ def test_a_restart_gives_a_battle_its_ground_back_and_leaves_the_neighbours_thei
     td, fresh = env.reset(), env.state.clone()
     ground = env.game.maps.clone()
     state = env.state
-    shell = env.game.roster.shot_span[int(Weapon.AUTOCANNON)]
+    shell = env.game.roster.shots.span[int(Weapon.AUTOCANNON)]
     state.shots.pos[:, shell], state.shots.vel[:, shell] = torch.tensor([10.5, 20.5, 1.5]), torch.tensor([25.0, 0, 0])
     state.shots.ttl[:, shell] = 9
     state.clouds.ttl[:], state.mechs.paint[:], state.mechs.hp[:, 3] = 50, 40, 0
