@@ -15,9 +15,9 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 
 from echelon.agents.heuristic import scripted
 from echelon.config import TRAIN_PRESETS, ConfigError, TrainConfig, require
+from echelon.files import FileError
 from echelon.league.match import Result, play, wilson_interval
 from echelon.learn import checkpoint
-from echelon.learn.checkpoint import CheckpointError
 from echelon.learn.machine import can_compile, resolve_device
 from echelon.learn.metrics import read_metrics
 from echelon.learn.policy import MechPolicy
@@ -54,7 +54,7 @@ def choose_folder(config: TrainConfig) -> Path:
         parent = Path(config.run_dir).parent
         runs = [found.parent for found in parent.glob("*/checkpoints")]
         if not runs:
-            raise CheckpointError(f"{parent}: expected a run to resume, found none")
+            raise FileError(f"{parent}: expected a run to resume, found none")
         return max(runs, key=lambda folder: folder.stat().st_mtime)
     return Path(config.run_dir.replace("{time}", time.strftime("%Y%m%d-%H%M%S")))
 

@@ -18,7 +18,8 @@ from echelon.agents.seat import TeamPolicy
 from echelon.config import ConfigError, EnvConfig, env_from_json, require
 from echelon.env.env import EchelonEnv
 from echelon.env.outcome import STATS, Reason, Winner
-from echelon.learn.checkpoint import CheckpointError, open_checkpoint
+from echelon.files import FileError
+from echelon.learn.checkpoint import open_checkpoint
 from echelon.learn.seats import Seats
 
 LOOK_EVERY = 16
@@ -114,11 +115,11 @@ def load_commander(name: str, env: EnvConfig, device: torch.device) -> TeamPolic
     if is_scripted(name):
         return scripted(name, env, device)
     if not Path(name).exists():
-        raise CheckpointError(f"{name}: expected heuristic[:tier] or a checkpoint folder, found none")
+        raise FileError(f"{name}: expected heuristic[:tier] or a checkpoint folder, found none")
     found = open_checkpoint(name)
     width = found.claims["comm_dim"]
     if width != env.comm_dim:
-        raise CheckpointError(f"{name}: comm_dim must be {env.comm_dim} for this battle, got {width}")
+        raise FileError(f"{name}: comm_dim must be {env.comm_dim} for this battle, got {width}")
     return found.policy(device)
 
 
