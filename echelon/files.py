@@ -100,6 +100,19 @@ def write_whole(path: Path, data: bytes) -> None:
         raise FileError(f"{path}: cannot be written: {error.strerror}") from None
 
 
+def check_writable(path: Path) -> None:
+    """Refuse a path that no file could be written to, before the work that would be lost."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        probe = path.parent / f".{path.name}.{os.getpid()}"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise FileError(f"{path}: cannot be written: {error.strerror}") from None
+    if path.is_dir():
+        raise FileError(f"{path}: expected the name of a file, got a folder")
+
+
 def write_through(path: Path, data: bytes) -> None:
     """Write a file down to the disk."""
     with open(path, "wb") as file:

@@ -31,16 +31,16 @@ DONE_KEYS = ("done", "terminated", "truncated")
 class Witness(Protocol):
     """Who watches the battles of an environment, such as `echelon.replay.recorder.Recorder`; changes nothing."""
 
-    def opening(self, state: State, shown: Mapping[str, Tensor]) -> None:
-        """All battles begin: their state, and what `observe.build` showed of it."""
+    def opening(self, game: Game, state: State, shown: Mapping[str, Tensor]) -> None:
+        """All battles begin: their constants, their state, and what `observe.build` showed of it."""
         ...
 
     def tick(self, state: State, log: step.Log) -> None:
         """A substep was played: the state after it, and what happened in it."""
         ...
 
-    def moment(self, state: State, orders: Orders, shown: Mapping[str, Tensor], ending: Ending) -> None:
-        """A decision was played: the state after it, the orders it followed, and the battles it ended."""
+    def moment(self, state: State, orders: Orders, shown: Mapping[str, Tensor], outcome: TensorDictBase) -> None:
+        """A decision was played: the state after it, the orders it followed, and the verdict on battles it ended."""
         ...
 
 
@@ -218,13 +218,12 @@ class EchelonEnv(EnvBase):
     # TorchRL's interface
 
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
-        if tensordict is None or "_reset" not in tensordict.keys():
-            restarts = torch.ones((*self.batch_size, 1), dtype=torch.bool, device=self.device)
-        else:
-            restarts = tensordict.get("_reset").view(*self.batch_size, 1)
-        begun = self._restart(restarts, self._empty())
+        if tensordict is not None and "_reset" in tensordict.keys():
+            return self._restart(tensordict.get("_reset").view(*self.batch_size, 1), self._empty())
+        everyone = torch.ones((*self.batch_size, 1), dtype=torch.bool, device=self.device)
+        begun = self._restart(everyone, self._empty())
         if self.witness is not None:
-            self.witness.opening(self.state, self._openings[self.state.map_id])
+            self.witness.opening(self.game, self.state, self._openings[self.state.map_id])
         return begun
 
     def maybe_reset(self, tensordict: TensorDictBase) -> TensorDictBase:
@@ -265,9 +264,6 @@ class EchelonEnv(EnvBase):
         paid = reward.weighted(named, self.config.reward, game)
         after, streams = self._build(after, orders, game)
         self.state = after
-        if self.witness is not None:
-            self.witness.moment(after, orders, streams, ending)
-
         out = TensorDict({}, self.batch_size, device=self.device)
         for group, span in self.teams.items():
             team = self._team(streams, span)
@@ -280,6 +276,8 @@ class EchelonEnv(EnvBase):
         out.set("telemetry", game.maps.telemetry[after.map_id])
         out.set("is_init", torch.zeros_like(ending.done[:, None]))
         out.set("outcome", self._outcome(after, ending))
+        if self.witness is not None:
+            self.witness.moment(after, orders, streams, out.get("outcome"))
         for flag in DONE_KEYS:
             out.set(flag, getattr(ending, flag)[:, None])
         return out
