@@ -5,6 +5,7 @@ Nothing that is read is ever executed: tensors are safetensors, everything else 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -96,7 +97,8 @@ def write_whole(path: Path, data: bytes) -> None:
         draft.rename(path)
         sync_folder(path.parent)
     except OSError as error:
-        draft.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            draft.unlink()
         raise FileError(f"{path}: cannot be written: {error.strerror}") from None
 
 

@@ -15,6 +15,8 @@ from echelon.files import FileError, parse_json, parse_tensors, read_file, write
 from echelon.replay.battle import TABLES, Battle, Replay
 
 SCHEMA, VERSION = "echelon-replay", 1
+CLAIMS = "claims"
+"""The entry of the metadata that says everything but the numbers, as JSON."""
 ARRAYS = tuple(field.name for field in fields(Battle) if field.name not in ("about", "observations"))
 """Arrays of a battle; battle b keeps its array `pos` as the tensor `b/pos`."""
 OBSERVATION = "observation_"
@@ -39,6 +41,8 @@ KINDS = {
     **{name: ("int32", 2) for name in TABLES},
 }
 """Type and rank of every array."""
+PER_MECH = tuple(name for name in KINDS if name not in (*TABLES, "waypoints", "score", "control"))
+"""Arrays with a column for each mech."""
 
 
 def save(replay: Replay, path: Path) -> None:
@@ -52,9 +56,15 @@ def save(replay: Replay, path: Path) -> None:
         for b, battle in enumerate(replay.battles)
         for name, array in arrays_of(battle).items()
     }
-    about = {"replay": replay.about, "battles": [battle.about for battle in replay.battles]}
-    claims = {"schema": SCHEMA, "version": str(VERSION), "sha256": digest(tensors), "about": json.dumps(about)}
-    write_whole(path, safetensors.numpy.save(tensors, claims))
+    claims = {
+        "schema": SCHEMA,
+        "version": VERSION,
+        "sha256": digest(tensors),
+        "replay": replay.about,
+        "battles": [battle.about for battle in replay.battles],
+    }
+    # One entry, because safetensors writes several in any order.
+    write_whole(path, safetensors.numpy.save(tensors, {CLAIMS: json.dumps(claims)}))
 
 
 def arrays_of(battle: Battle) -> dict[str, np.ndarray]:
@@ -79,18 +89,21 @@ def read(path: Path) -> Replay:
         FileError: naming the file, what was expected and what came.
     """
     name = path.name
-    tensors, claims = parse_tensors(name, read_file(path))
-    for key, expected in (("schema", SCHEMA), ("version", str(VERSION))):
+    tensors, metadata = parse_tensors(name, read_file(path))
+    claims = parse_json(name, metadata.get(CLAIMS, "{}").encode())
+    if not isinstance(claims, dict):
+        raise FileError(f"{name}: {CLAIMS} must be an object, got {type(claims).__name__}")
+    for key, expected in (("schema", SCHEMA), ("version", VERSION)):
         if claims.get(key) != expected:
             raise FileError(f"{name}: {key} must be {expected!r}, got {claims.get(key)!r}: is this a replay?")
+    for key, kind in (("replay", dict), ("battles", list)):
+        if not isinstance(claims.get(key), kind):
+            raise FileError(f"{name}: {key} must be a {kind.__name__}, got {type(claims.get(key)).__name__}")
     arrays = {key: tensor.numpy() for key, tensor in tensors.items()}
     found = digest(arrays)
     if found != claims.get("sha256"):
         raise FileError(f"{name}: sha256 mismatch: expected {claims.get('sha256')}, got {found}")
-    about = parse_json(name, claims.get("about", "").encode())
-    if not isinstance(about, dict) or not isinstance(about.get("battles"), list) or "replay" not in about:
-        raise FileError(f"{name}: about must name the replay and its battles")
-    return Replay(about["replay"], [battle(name, b, said, arrays) for b, said in enumerate(about["battles"])])
+    return Replay(claims["replay"], [battle(name, b, about, arrays) for b, about in enumerate(claims["battles"])])
 
 
 def battle(name: str, number: int, about: dict[str, Any], arrays: dict[str, np.ndarray]) -> Battle:
@@ -106,5 +119,9 @@ def battle(name: str, number: int, about: dict[str, Any], arrays: dict[str, np.n
             raise FileError(f"{name}: battle {number}: {key} must have {len(columns)} columns, got {array.shape[1]}")
         if key != "waypoints" and not columns and len(array) != len(own["yaw"]):
             raise FileError(f"{name}: battle {number}: {key} must have {len(own['yaw'])} moments, got {len(array)}")
+    mechs = own["yaw"].shape[1]
+    for key in PER_MECH:
+        if own[key].shape[1] != mechs:
+            raise FileError(f"{name}: battle {number}: {key} must be of {mechs} mechs, got {own[key].shape[1]}")
     streams = {key.removeprefix(OBSERVATION): own[key] for key in own if key.startswith(OBSERVATION)}
     return Battle(about, **{key: own[key] for key in ARRAYS}, observations=streams)

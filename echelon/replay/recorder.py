@@ -158,10 +158,15 @@ class Recorder:
                 "zone": [*maps.zone_center[map_id].tolist(), float(maps.zone_radius[map_id])],
                 "outcome": verdict({name: value[-1] for name, value in now.items()}),
             }
-            streams = {name: now[f"observation_{name}"] for name in STREAMS} if self.observations else {}
+            streams = {name: compact(now[f"observation_{name}"]) for name in STREAMS} if self.observations else {}
             events = {**events_of(now, ticks, self.game), "voxels": changes(columns, map_id, self.game)}
             battles.append(Battle(about, **quantised(now, self.game), **events, observations=streams))
         return Replay(describe(self.game), battles)
+
+
+def compact(stream: np.ndarray) -> np.ndarray:
+    """An observation stream at half precision; flags as they are."""
+    return stream if stream.dtype == bool else stream.astype(np.float16)
 
 
 def stacked(steps: list[dict[str, Tensor]]) -> dict[str, Tensor]:
