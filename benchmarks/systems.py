@@ -41,7 +41,7 @@ def systems(env: EchelonEnv) -> dict[str, tuple[int, Callable[..., Any], tuple[A
     game, state = env.game, env.state
     orders = env._orders(env.action_spec.rand())
     draws = step.draw(state, game)
-    dealt = torch.zeros((env.num_envs, game.roster.num_mechs, game.roster.num_mechs), device=env.device)
+    dealt = damage.nothing_dealt(state)
     vents = heat.is_venting(state, orders, game)
     _, impacts = shots.fly(state, game)
     hits = shots.strike(state, impacts, game)

@@ -318,6 +318,8 @@ class TrainConfig:
     """Iterations between checkpoints."""
     eval_battles: int = 64
     """Battles against heuristic:normal, once untrained and once trained; half on either side."""
+    replay_battles: int = 0
+    """Battles of the last evaluation to record into `evaluation.echelon` of the run folder."""
 
     def __post_init__(self) -> None:
         env = self.env
@@ -332,6 +334,8 @@ class TrainConfig:
         require(self.checkpoint_every >= 1, "TrainConfig.checkpoint_every", ">= 1", self.checkpoint_every)
         even = self.eval_battles >= 2 and self.eval_battles % 2 == 0
         require(even, "TrainConfig.eval_battles", "even and >= 2", self.eval_battles)
+        few = 0 <= self.replay_battles <= self.eval_battles
+        require(few, "TrainConfig.replay_battles", "0..eval_battles", self.replay_battles)
 
     @classmethod
     def quick(cls) -> TrainConfig:

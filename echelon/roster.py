@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,6 +38,8 @@ class Arms:
 
     weapon: Tensor
     """[R, W], one column a `Weapon`."""
+    span: tuple[slice, ...]
+    """For each `Weapon` its run of rows."""
     shooter: Tensor
     """int64, whose it is."""
     rows_of: Tensor
@@ -58,6 +61,10 @@ class Arms:
         """Sum `[B, R, ...]` over each mech's own rows: `[B, N, ...]`, in a fixed order."""
         nothing = per_row.new_zeros((per_row.shape[0], 1, *per_row.shape[2:]))
         return torch.cat((per_row, nothing), 1)[:, self.rows_of].sum(2, dtype=per_row.dtype)
+
+    def by_weapon(self, per_row: Tensor) -> Tensor:
+        """Sum `[B, R, ...]` over each weapon's rows: `[B, W, ...]`."""
+        return torch.stack([per_row[:, span].sum(1) for span in self.span], 1)
 
 
 @dataclass(frozen=True)
@@ -157,8 +164,6 @@ class Roster:
     """A row for every shot slot, ordered by weapon, shooter, slot."""
     bursts: Arms
     """The slots of shots that splash: the first rows of `shots`."""
-    shot_span: tuple[slice, ...]
-    """For each `Weapon` its run of shot slots."""
     homing: Tensor
     """[S] bool, by shot slot."""
     ballistic: Tensor
@@ -233,7 +238,6 @@ def build_roster(config: EnvConfig, device: torch.device) -> Roster:
         require(needed <= WEAPONS[w].slots, "RulesConfig.dt_s", limit, rules.dt_s)
     slots = [(w, n) for w in SHELLS for n in owners[w] for _ in range(WEAPONS[w].slots)]
     shots = build_arms(slots, config, count, device)
-    first_slot = {w: sum(v < w for v, _ in slots) for w in Weapon}
 
     half_size = column([[x / 2 for x in s.size] for s in specs])
     up = column([0.0, 0.0, 1.0])
@@ -275,7 +279,6 @@ def build_roster(config: EnvConfig, device: torch.device) -> Roster:
         arms=tuple(build_arms([(w, n) for n in owners[w]], config, count, device) for w in Weapon),
         shots=shots,
         bursts=build_arms([slot for slot in slots if WEAPONS[slot[0]].splash_vox > 0], config, count, device),
-        shot_span=tuple(slice(first_slot[w], first_slot[w] + sum(v == w for v, _ in slots)) for w in Weapon),
         homing=torch.tensor([g == Guidance.HOMING for g in guidance], device=device),
         ballistic=torch.tensor([g == Guidance.BALLISTIC for g in guidance], device=device),
         shot_speed=column([WEAPONS[w].speed_vox_per_s for w, _ in slots]),
@@ -302,16 +305,18 @@ def carried(hull: Hull) -> list[Weapon]:
 
 
 def build_arms(sources: list[tuple[Weapon, int]], config: EnvConfig, count: int, device: torch.device) -> Arms:
-    """Rows for (weapon, shooter) pairs."""
+    """Rows for (weapon, shooter) pairs, in the order of the weapons."""
     rows = [[r for r, (_, owner) in enumerate(sources) if owner == n] for n in range(count)]
     widest = max(1, *(len(own) for own in rows))
     specs = [WEAPONS[w] for w, _ in sources]
+    first = [sum(v < w for v, _ in sources) for w in (*Weapon, len(Weapon))]
 
     def column(values: list[float], dtype: torch.dtype = torch.float32) -> Tensor:
         return torch.tensor(values, dtype=dtype, device=device)
 
     return Arms(
         weapon=torch.tensor([[float(w == v) for v in Weapon] for w, _ in sources], device=device).view(-1, len(Weapon)),
+        span=tuple(slice(begin, end) for begin, end in itertools.pairwise(first)),
         shooter=column([n for _, n in sources], torch.int64),
         rows_of=torch.tensor([padded(own, widest, len(sources)) for own in rows], device=device),
         damage=column([s.damage for s in specs]),

@@ -103,11 +103,13 @@ class Tally(TensorClass):
     falls: Tensor  # [B, N] times it was knocked down
     legs_lost: Tensor  # [B, N] 1 once its legs were shot off
     shutdowns: Tensor  # [B, N] times it overheated
+    taken: Tensor  # [B, N, W] hp lost to each weapon of the enemy
+    killed_by: Tensor  # [B, N, W] 1 where an enemy's weapon took most in the substep of its death
     zone_s: Tensor  # [B, N] seconds inside the zone
     bad_actions: Tensor  # [B, N] action numbers that were not finite
 
 
-PER_WEAPON = ("shots", "hits")
+PER_WEAPON = ("shots", "hits", "taken", "killed_by")
 """Fields of `Tally` with a column for each weapon."""
 
 

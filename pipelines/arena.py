@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 import torch
@@ -12,9 +13,12 @@ from command_line import parse, run
 from rich.console import Console
 from rich.table import Table
 
-from echelon.config import ENV_PRESETS, ConfigError, EnvConfig, first_difference
-from echelon.league.match import Result, commander_env, load_commander, play, wilson_interval
+from echelon.config import ENV_PRESETS, ConfigError, EnvConfig, first_difference, require
+from echelon.files import check_writable
+from echelon.league.match import Result, both_sides, commander_env, load_commander, play, replay_of, wilson_interval
 from echelon.learn.machine import resolve_device
+from echelon.replay.file import save
+from echelon.replay.recorder import Recorder
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,12 @@ class Play:
     """Compile the simulation first; worth it for thousands of battles."""
     json: bool = False
     """Print one JSON object instead of a table."""
+    replay: Path | None = None
+    """Record some of the battles into this file."""
+    replay_battles: int = 4
+    """How many; every seed from both sides."""
+    replay_observations: bool = False
+    """Also record every observation of every mech, about 8 MB a minute of 10v10."""
 
 
 def choose_env(args: Play) -> EnvConfig:
@@ -72,7 +82,15 @@ def main(args: Play) -> None:
     device = resolve_device(args.device)
     env = choose_env(args)
     x, y = (load_commander(name, env, device) for name in (args.blue, args.red))
-    result = play(x, y, env, args.battles, args.seed, device, args.compiled)
+    recorder = None
+    if args.replay is not None:
+        require(args.replay_battles >= 1, "--replay-battles", ">= 1", args.replay_battles)
+        check_writable(args.replay)
+        recorder = Recorder(both_sides(args.replay_battles, args.battles), args.replay_observations)
+    result = play(x, y, env, args.battles, args.seed, device, args.compiled, recorder)
+    if args.replay is not None and recorder is not None:
+        save(replay_of(recorder, args.blue, args.red, args.battles), args.replay)
+        Console(stderr=True).print(f"replay      {args.replay}", soft_wrap=True)
     if args.json:
         print(json.dumps({"x": args.blue, "y": args.red, "seed": args.seed, **result.as_json()}))
     else:

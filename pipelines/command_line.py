@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from echelon.config import ConfigError
-from echelon.learn.checkpoint import CheckpointError
+from echelon.files import FileError
 
 T = TypeVar("T")
 
@@ -45,7 +45,7 @@ def run(main: Callable[[], None]) -> None:
     """Run a program; bad input ends it with one line, an interrupt with code 130."""
     try:
         main()
-    except (ConfigError, CheckpointError) as error:
+    except (ConfigError, FileError) as error:
         sys.exit(f"error: {error}")
     except KeyboardInterrupt:
         sys.exit(130)

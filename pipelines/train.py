@@ -15,13 +15,15 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 
 from echelon.agents.heuristic import scripted
 from echelon.config import TRAIN_PRESETS, ConfigError, TrainConfig, require
-from echelon.league.match import Result, play, wilson_interval
+from echelon.files import FileError
+from echelon.league.match import Result, both_sides, play, replay_of, wilson_interval
 from echelon.learn import checkpoint
-from echelon.learn.checkpoint import CheckpointError
 from echelon.learn.machine import can_compile, resolve_device
 from echelon.learn.metrics import read_metrics
 from echelon.learn.policy import MechPolicy
 from echelon.learn.trainer import SELF, Trainer
+from echelon.replay.file import save
+from echelon.replay.recorder import Recorder
 from echelon.view.plots import draw_metrics
 
 EVAL_SEED = 1_000_003
@@ -54,7 +56,7 @@ def choose_folder(config: TrainConfig) -> Path:
         parent = Path(config.run_dir).parent
         runs = [found.parent for found in parent.glob("*/checkpoints")]
         if not runs:
-            raise CheckpointError(f"{parent}: expected a run to resume, found none")
+            raise FileError(f"{parent}: expected a run to resume, found none")
         return max(runs, key=lambda folder: folder.stat().st_mtime)
     return Path(config.run_dir.replace("{time}", time.strftime("%Y%m%d-%H%M%S")))
 
@@ -94,11 +96,11 @@ def untrained(config: TrainConfig, device: torch.device) -> MechPolicy:
         return MechPolicy(config.model, config.env.comm_dim).to(device)
 
 
-def evaluate(policy: MechPolicy, config: TrainConfig, device: torch.device) -> Result:
+def evaluate(policy: MechPolicy, config: TrainConfig, device: torch.device, recorder: Recorder | None = None) -> Result:
     """Battles against the normal heuristic on held-out maps, the same for every policy of a run."""
     env = dataclasses.replace(config.env, map_seed=config.env.map_seed + EVAL_SEED)
     opponent = scripted(YARDSTICK, env, device)
-    return play(policy.eval(), opponent, env, config.eval_battles, EVAL_SEED, device, config.compiled)
+    return play(policy.eval(), opponent, env, config.eval_battles, EVAL_SEED, device, config.compiled, recorder)
 
 
 def describe(result: Result) -> str:
@@ -160,7 +162,13 @@ def main() -> None:
         trainer.metrics.close()
         console.print(f"interrupted; go on with the same flags and --resume {path}")
         raise
-    after = evaluate(trainer.policy, config, device)
+    places = both_sides(config.replay_battles, config.eval_battles)
+    recorder = Recorder(places) if places else None
+    after = evaluate(trainer.policy, config, device, recorder)
+    if recorder is not None:
+        kept = folder / "evaluation.echelon"
+        save(replay_of(recorder, str(folder), YARDSTICK, config.eval_battles), kept)
+        console.print(f"replay      {kept}")
     console.print(f"untrained against {YARDSTICK}: {describe(before)}")
     console.print(f"trained   against {YARDSTICK}: {describe(after)}")
 

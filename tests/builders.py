@@ -143,7 +143,7 @@ class Scene:
 
     def slot(self, weapon: Weapon, mech: int, which: int = 0) -> int:
         """Where one of a mech's shots of a weapon flies."""
-        span, shooter = self.game.roster.shot_span[int(weapon)], self.game.roster.shots.shooter
+        span, shooter = self.game.roster.shots.span[int(weapon)], self.game.roster.shots.shooter
         own = [s for s in range(span.start, span.stop) if shooter[s] == mech]
         assert len(own) == WEAPONS[weapon].slots, f"mech {mech} carries no {weapon.name}"
         return own[which]

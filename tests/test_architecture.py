@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[1]
 FILES = sorted(path for house in ("echelon", "pipelines") for path in (ROOT / house).rglob("*.py"))
 
 FLOORS = (
-    ("config", "catalog", "roster", "actions", "geometry", "noise"),
+    ("config", "catalog", "roster", "actions", "geometry", "noise", "files"),
     ("state",),
     ("world",),
     ("sim",),
@@ -23,7 +23,7 @@ FLOORS = (
 )
 """Lowest first. A room imports from lower floors and from itself; rooms of the first floor from each other.
 
-`view` stands beside the house: it knows replays alone, and only pipelines import it. Agents read the layout of
+`view` stands beside the house: it reads replays, and only pipelines import it. Agents read the layout of
 observations, so they live above `env`.
 """
 LEVEL = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}

@@ -131,7 +131,7 @@ def test_every_field_of_a_state_stays_within_its_bounds(config, seed):
         assert inside[flies].all()
         for weapon in Weapon:
             longest = rules.substeps(WEAPONS[weapon].lifetime_s) if WEAPONS[weapon].slots else 0
-            within(weapon.name, after.shots.ttl[:, roster.shot_span[int(weapon)]], 0, longest)
+            within(weapon.name, after.shots.ttl[:, roster.shots.span[int(weapon)]], 0, longest)
         for name, value in after.tally.items():
             assert (value >= before.tally.get(name)).all(), name
 

@@ -126,7 +126,7 @@ def test_a_weapon_has_a_row_for_each_mech_that_carries_it():
 
 def test_shot_slots_are_ordered_by_weapon_then_shooter():
     roster = roster_of(("heavy", "medium"), ("medium", "scout"))
-    spans = [roster.shot_span[w] for w in SHELLS]  # missile 2, gauss 1, autocannon 3 each, smoke 1 each
+    spans = [roster.shots.span[w] for w in SHELLS]  # missile 2, gauss 1, autocannon 3 each, smoke 1 each
     assert spans == [slice(0, 2), slice(2, 3), slice(3, 9), slice(9, 13)]
     assert roster.shots.shooter.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2, 0, 1, 2, 3]
     assert roster.shots.weapon.argmax(1).tolist() == [2] * 2 + [3] + [4] * 6 + [6] * 4

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 import torch
 from tensordict import TensorDict, TensorDictBase
@@ -25,6 +26,22 @@ from echelon.state import Maps, State, Terrain, open_battle
 from echelon.world.pool import make_pool
 
 DONE_KEYS = ("done", "terminated", "truncated")
+
+
+class Witness(Protocol):
+    """Who watches the battles of an environment, such as `echelon.replay.recorder.Recorder`; changes nothing."""
+
+    def opening(self, game: Game, state: State, shown: Mapping[str, Tensor]) -> None:
+        """All battles begin: their constants, their state, and what `observe.build` showed of it."""
+        ...
+
+    def tick(self, state: State, log: step.Log) -> None:
+        """A substep was played: the state after it, and what happened in it."""
+        ...
+
+    def moment(self, state: State, orders: Orders, shown: Mapping[str, Tensor], outcome: TensorDictBase) -> None:
+        """A decision was played: the state after it, the orders it followed, and the verdict on battles it ended."""
+        ...
 
 
 class EchelonEnv(EnvBase):
@@ -52,6 +69,7 @@ class EchelonEnv(EnvBase):
             `Composite(h=Unbounded((64,)))`. It travels under `(group, "memory", ...)`, zero when a battle begins.
         maps: a pool made earlier for the same config, to share it between environments.
         compiled: run a substep and the observation through `torch.compile`: same results, a later first step.
+        witness: who watches every substep and decision.
     """
 
     batch_locked = True
@@ -65,6 +83,7 @@ class EchelonEnv(EnvBase):
         memory: Composite | None = None,
         maps: Maps | None = None,
         compiled: bool = False,
+        witness: Witness | None = None,
     ) -> None:
         if num_envs < 1:
             raise ConfigError(f"num_envs must be >= 1, got {num_envs}")
@@ -77,8 +96,14 @@ class EchelonEnv(EnvBase):
         self.group_map = {g: [f"{g}_{i}" for i in range(s.stop - s.start)] for g, s in self.teams.items()}
         self.memory = Composite() if memory is None else memory
         self.num_envs = num_envs
-        self._substep = torch.compile(step.substep, fullgraph=True, dynamic=False) if compiled else step.substep
-        self._build = torch.compile(observe.build, fullgraph=True, dynamic=False) if compiled else observe.build
+        self.witness = witness
+        self._substep: step.Substep = step.substep
+        self._logged_substep, self._build = step.logged_substep, observe.build
+        if compiled:
+            # Each is compiled when it is first called: of the two substeps only the one in use.
+            self._substep = torch.compile(step.substep, fullgraph=True, dynamic=False)
+            self._logged_substep = torch.compile(step.logged_substep, fullgraph=True, dynamic=False)
+            self._build = torch.compile(observe.build, fullgraph=True, dynamic=False)
         self._openings = self._first_observations()
         self._make_specs()
         self.set_seed(seed if seed is not None else random.getrandbits(31))
@@ -193,11 +218,13 @@ class EchelonEnv(EnvBase):
     # TorchRL's interface
 
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
-        if tensordict is None or "_reset" not in tensordict.keys():
-            restarts = torch.ones((*self.batch_size, 1), dtype=torch.bool, device=self.device)
-        else:
-            restarts = tensordict.get("_reset").view(*self.batch_size, 1)
-        return self._restart(restarts, self._empty())
+        if tensordict is not None and "_reset" in tensordict.keys():
+            return self._restart(tensordict.get("_reset").view(*self.batch_size, 1), self._empty())
+        everyone = torch.ones((*self.batch_size, 1), dtype=torch.bool, device=self.device)
+        begun = self._restart(everyone, self._empty())
+        if self.witness is not None:
+            self.witness.opening(self.game, self.state, self._openings[self.state.map_id])
+        return begun
 
     def maybe_reset(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Restart the battles that are done, without asking the host which."""
@@ -230,14 +257,13 @@ class EchelonEnv(EnvBase):
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         before, game = self.state, self.game
         orders = self._orders(tensordict)
-        after = step.decide(before, orders, game, self._substep)
+        after = step.decide(before, orders, game, self._substep if self.witness is None else self._watched_substep)
         after = zone.score(after, game)
         ending = outcome.judge(after, game)
         named = reward.terms(before, after, ending, game)
         paid = reward.weighted(named, self.config.reward, game)
         after, streams = self._build(after, orders, game)
         self.state = after
-
         out = TensorDict({}, self.batch_size, device=self.device)
         for group, span in self.teams.items():
             team = self._team(streams, span)
@@ -250,9 +276,17 @@ class EchelonEnv(EnvBase):
         out.set("telemetry", game.maps.telemetry[after.map_id])
         out.set("is_init", torch.zeros_like(ending.done[:, None]))
         out.set("outcome", self._outcome(after, ending))
+        if self.witness is not None:
+            self.witness.moment(after, orders, streams, out.get("outcome"))
         for flag in DONE_KEYS:
             out.set(flag, getattr(ending, flag)[:, None])
         return out
+
+    def _watched_substep(self, state: State, orders: Orders, draws: step.Draws, game: Game) -> State:
+        assert self.witness is not None
+        after, log = self._logged_substep(state, orders, draws, game)
+        self.witness.tick(after, log)
+        return after
 
     def _team(self, streams: observe.Observation, span: slice) -> TensorDict:
         """The streams of one team's mechs, `[B, A]`."""

@@ -34,7 +34,9 @@ def build(state: State, orders: Orders, game: Game) -> tuple[State, Observation]
 
     Returns:
         The streams `contacts [B, N, C, F]`, `contacts_mask [B, N, C]`, `squad [B, N, S, F]`, `squad_mask [B, N, S]`,
-        `ego [B, N, F]`, `comms [B, N, 5, comm_dim]` and `local_map [B, N, 11, 11]`.
+        `ego [B, N, F]`, `comms [B, N, 5, comm_dim]` and `local_map [B, N, 11, 11]`; and for those who watch, not for
+        mechs, `contact_mechs [B, N, C]` int64, who is shown in each contact slot or `NO_MECH`, and
+        `clear_lines [B, N, N]` bool.
     """
     senses = perceive(state, orders, game)
     slots, filled = contact_slots(senses, state, orders, game)
@@ -47,6 +49,8 @@ def build(state: State, orders: Orders, game: Game) -> tuple[State, Observation]
         "ego": ego(senses, state, orders, game),
         "comms": comms(state, game),
         "local_map": local_map(state, game),
+        "contact_mechs": torch.where(filled, slots, NO_MECH),
+        "clear_lines": senses.line,
     }
     return state.replace(focus_slots=hostile_slots(slots, filled, game)), streams
 

@@ -8,7 +8,7 @@ from enum import IntEnum
 import torch
 from torch import Tensor
 
-from echelon.catalog import Weapon
+from echelon.catalog import Hull, Weapon
 from echelon.sim.game import Game
 from echelon.state import State
 
@@ -44,9 +44,15 @@ STATS = (
     "paints",
     *(f"shots_{weapon.name.lower()}" for weapon in Weapon),
     *(f"hits_{weapon.name.lower()}" for weapon in Weapon),
+    *(f"damage_{weapon.name.lower()}" for weapon in Weapon),
+    *(f"kills_{weapon.name.lower()}" for weapon in Weapon),
+    *(f"damage_{hull.name.lower()}" for hull in Hull),
+    *(f"kills_{hull.name.lower()}" for hull in Hull),
+    *(f"deaths_{hull.name.lower()}" for hull in Hull),
 )
-"""Columns of the statistics of a finished battle, summed over each team. Knockdowns and leggings are those of the
-other team's mechs, paints those its painters laid."""
+"""Columns of the statistics of a finished battle, summed over each team. Knockdowns, leggings, and damage and kills by
+weapon are those of the other team's mechs, paints those its painters laid; damage and kills by class are told by who
+did them, deaths by who died. A kill by weapon is the weapon's that took most in the substep of the death."""
 
 
 @dataclass(frozen=True)
@@ -111,4 +117,7 @@ def statistics(state: State, game: Game) -> Tensor:
     inflicted = roster.by_team(torch.stack((tally.falls, tally.legs_lost), -1)).flip(1)
     shots, hits = roster.by_team(tally.shots), roster.by_team(tally.hits)
     paints = hits[..., int(Weapon.PAINTER), None]
-    return torch.cat((own, inflicted, paints, shots, hits), -1)
+    by_weapon = roster.by_team(torch.cat((tally.taken, tally.killed_by), -1)).flip(1)
+    did = torch.stack((tally.damage, tally.kills, (~state.mechs.alive).float()), -1)  # [B, N, 3]
+    by_hull = roster.by_team(did[..., None] * roster.hull_one_hot[:, None]).flatten(2)
+    return torch.cat((own, inflicted, paints, shots, hits, by_weapon, by_hull), -1)

@@ -18,8 +18,11 @@ from echelon.agents.seat import TeamPolicy
 from echelon.config import ConfigError, EnvConfig, env_from_json, require
 from echelon.env.env import EchelonEnv
 from echelon.env.outcome import STATS, Reason, Winner
-from echelon.learn.checkpoint import CheckpointError, open_checkpoint
+from echelon.files import FileError
+from echelon.learn.checkpoint import open_checkpoint
 from echelon.learn.seats import Seats
+from echelon.replay.battle import Replay
+from echelon.replay.recorder import Recorder
 
 LOOK_EVERY = 16
 """Decisions between two looks at whether every battle has ended: the only host reads of a match."""
@@ -114,11 +117,11 @@ def load_commander(name: str, env: EnvConfig, device: torch.device) -> TeamPolic
     if is_scripted(name):
         return scripted(name, env, device)
     if not Path(name).exists():
-        raise CheckpointError(f"{name}: expected heuristic[:tier] or a checkpoint folder, found none")
+        raise FileError(f"{name}: expected heuristic[:tier] or a checkpoint folder, found none")
     found = open_checkpoint(name)
     width = found.claims["comm_dim"]
     if width != env.comm_dim:
-        raise CheckpointError(f"{name}: comm_dim must be {env.comm_dim} for this battle, got {width}")
+        raise FileError(f"{name}: comm_dim must be {env.comm_dim} for this battle, got {width}")
     return found.policy(device)
 
 
@@ -130,11 +133,15 @@ def play(
     seed: int,
     device: torch.device,
     compiled: bool = False,
+    recorder: Recorder | None = None,
 ) -> Result:
     """Fight `battles` battles, an even number: every seed once with X as blue, once with X as red.
 
     Policies act as they were trained to, by chance, from a generator that `seed` sets: the same seed gives the same
     match. (Their mean action is another policy: a trigger that they pull now and then it never pulls, or always.)
+
+    Args:
+        recorder: keeps some of the battles to be watched; `both_sides` names their places.
     """
     require(battles >= 2 and battles % 2 == 0, "battles", "even and >= 2 (each seed is played on both sides)", battles)
     require(len(env.blue) == len(env.red), "env", "of equal team sizes (commanders change sides)", (env.blue, env.red))
@@ -143,7 +150,9 @@ def play(
             raise ConfigError("a policy must be in evaluation mode for a match, got training mode: call .eval()")
     seats = Seats(x, y, battles)
     seeds = noise.battle_seeds(seed, battles // 2, device).repeat(2)
-    arena = EchelonEnv(env, battles, device=device, seed=seeds, memory=seats.memory, compiled=compiled)
+    arena = EchelonEnv(
+        env, battles, device=device, seed=seeds, memory=seats.memory, compiled=compiled, witness=recorder
+    )
     began = time.perf_counter()
     gpus = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(gpus), torch.inference_mode(), set_exploration_type(ExplorationType.RANDOM):
@@ -159,6 +168,18 @@ def play(
         stats=host["stats"],
         seconds=time.perf_counter() - began,
     )
+
+
+def both_sides(count: int, battles: int) -> list[int]:
+    """Places of `count` battles to record among `battles`: as many seeds as that gives, each from both sides."""
+    half = battles // 2
+    return sorted(i // 2 + half * (i % 2) for i in range(min(count, battles)))
+
+
+def replay_of(recorder: Recorder, x: str, y: str, battles: int) -> Replay:
+    """What was recorded of a match between the commanders named `x` and `y`."""
+    x_is_blue = [place < battles // 2 for place in recorder.battles]
+    return recorder.finish(blue=[x if is_x else y for is_x in x_is_blue], red=[y if is_x else x for is_x in x_is_blue])
 
 
 def first_outcomes(arena: EchelonEnv, seats: Seats) -> TensorDictBase:

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 import shutil
-import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,14 +21,12 @@ from torch import Tensor
 
 from echelon.config import ConfigError, EnvConfig, ModelConfig, as_json, from_json
 from echelon.env import layout
+from echelon.files import MAX_HEADER_BYTES, FileError, parse_json, parse_tensors, read_file, sync_folder, write_through
 from echelon.learn.advantage import ValueNorm
 from echelon.learn.policy import MechPolicy
 
 SCHEMA, VERSION = "echelon-checkpoint", 1
 CLAIMS, POLICY, LEARNER = "checkpoint.json", "policy.safetensors", "learner.safetensors"
-MAX_HEADER_BYTES = 1 << 20
-MAX_FILE_BYTES = 1 << 30
-MAX_TENSORS = 4096
 FIELDS: dict[str, type] = {
     "schema": str,
     "version": int,
@@ -46,10 +42,6 @@ FIELDS: dict[str, type] = {
     "files": dict,
 }
 """What `checkpoint.json` holds, and of which type."""
-
-
-class CheckpointError(ValueError):
-    """A checkpoint that cannot be trusted or read. One line: which file, what was expected, what came."""
 
 
 @dataclass(frozen=True)
@@ -99,10 +91,7 @@ def save(
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir()
     for name, data in files.items():
-        with open(draft / name, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        write_through(draft / name, data)
     sync_folder(draft)
     draft.rename(path)
     sync_folder(path.parent)
@@ -111,15 +100,6 @@ def save(
 def memory_shapes(policy: MechPolicy) -> dict[str, list[int]]:
     """What the policy remembers of one mech, as JSON."""
     return {name: list(leaf.shape) for name, leaf in policy.memory_spec().items()}
-
-
-def sync_folder(path: Path) -> None:
-    """Make the names in a folder survive a power cut."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 @dataclass(frozen=True)
@@ -141,7 +121,7 @@ class Checkpoint:
         policy = MechPolicy(model, self.claims["comm_dim"])
         memory = memory_shapes(policy)
         if self.claims["memory"] != memory:
-            raise CheckpointError(f"{CLAIMS}: memory must be {memory}, got {self.claims['memory']}")
+            raise FileError(f"{CLAIMS}: memory must be {memory}, got {self.claims['memory']}")
         check_tensors(POLICY, tensors, policy.state_dict())
         policy.load_state_dict(tensors)
         return policy.to(device).eval()
@@ -151,131 +131,74 @@ class Checkpoint:
         norm, claimed = ValueNorm(), self.claims["value_norm"]
         for name, buffer in norm.named_buffers():
             if not isinstance(claimed.get(name), float | int):
-                raise CheckpointError(f"{CLAIMS}: value_norm.{name} must be a number, got {claimed.get(name)!r}")
+                raise FileError(f"{CLAIMS}: value_norm.{name} must be a number, got {claimed.get(name)!r}")
             buffer.fill_(claimed[name])
         return norm
 
     def tensors(self, name: str) -> dict[str, Tensor]:
         """Read one safetensors file: once, hashed, its header checked before the library sees it."""
-        data = read_file(self.path / name, MAX_FILE_BYTES)
+        data = read_file(self.path / name)
         expected, got = self.claims["files"].get(name), hashlib.sha256(data).hexdigest()
         if got != expected:
-            raise CheckpointError(f"{name}: sha256 mismatch: expected {expected}, got {got}")
-        check_header(name, data)
-        try:
-            return safetensors.torch.load(data)
-        except Exception as error:
-            raise CheckpointError(f"{name}: not a safetensors file: {error}") from None
+            raise FileError(f"{name}: sha256 mismatch: expected {expected}, got {got}")
+        return parse_tensors(name, data)[0]
 
 
 def open_checkpoint(path: str | Path) -> Checkpoint:
     """Read and check what a checkpoint claims; builds nothing.
 
     Raises:
-        CheckpointError: naming the file, what was expected and what came.
+        FileError: naming the file, what was expected and what came.
     """
     path = Path(path)
     if not path.is_dir():
-        raise CheckpointError(f"{path}: expected a checkpoint folder holding {CLAIMS}, found none")
+        raise FileError(f"{path}: expected a checkpoint folder holding {CLAIMS}, found none")
     claims = parse_json(CLAIMS, read_file(path / CLAIMS, MAX_HEADER_BYTES))
     if not isinstance(claims, dict):
-        raise CheckpointError(f"{CLAIMS}: expected an object, got {type(claims).__name__}")
+        raise FileError(f"{CLAIMS}: expected an object, got {type(claims).__name__}")
     for name, kind in FIELDS.items():
         if name not in claims:
-            raise CheckpointError(f"{CLAIMS}: {name} is missing, expected a {kind.__name__}")
+            raise FileError(f"{CLAIMS}: {name} is missing, expected a {kind.__name__}")
         if type(claims[name]) is not kind:
-            raise CheckpointError(f"{CLAIMS}: {name} must be a {kind.__name__}, got {type(claims[name]).__name__}")
+            raise FileError(f"{CLAIMS}: {name} must be a {kind.__name__}, got {type(claims[name]).__name__}")
     for name, expected in (("schema", SCHEMA), ("version", VERSION)):
         if claims[name] != expected:
-            raise CheckpointError(f"{CLAIMS}: {name} must be {expected!r}, got {claims[name]!r}")
+            raise FileError(f"{CLAIMS}: {name} must be {expected!r}, got {claims[name]!r}")
     require_comm_dim(claims["comm_dim"])
     ours = layout.layout_hash(claims["comm_dim"])
     if claims["layout_hash"] != ours:
         hint = "it was made with another feature layout; use the Echelon it was trained with"
-        raise CheckpointError(f"{CLAIMS}: layout_hash must be {ours}, got {claims['layout_hash']}: {hint}")
+        raise FileError(f"{CLAIMS}: layout_hash must be {ours}, got {claims['layout_hash']}: {hint}")
     return Checkpoint(path, claims)
 
 
 def require_comm_dim(comm_dim: int) -> None:
     """A message of a sane length, before anything is built from it."""
     if not 0 <= comm_dim <= 1024:
-        raise CheckpointError(f"{CLAIMS}: comm_dim must be 0..1024, got {comm_dim}")
+        raise FileError(f"{CLAIMS}: comm_dim must be 0..1024, got {comm_dim}")
 
 
 def newest(folder: Path) -> Path:
     """The checkpoint in `folder` that has come furthest, by its own counters."""
     found = [open_checkpoint(entry.parent) for entry in folder.glob(f"[!.]*/{CLAIMS}")]
     if not found:
-        raise CheckpointError(f"{folder}: expected a checkpoint to resume from, found none")
+        raise FileError(f"{folder}: expected a checkpoint to resume from, found none")
     return max(found, key=lambda checkpoint: checkpoint.counters.iterations).path
-
-
-def read_file(path: Path, limit: int) -> bytes:
-    """A regular file of at most `limit` bytes, read once."""
-    try:
-        # A pipe would let the reader wait for ever, a link would lead it elsewhere.
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError as error:
-        raise CheckpointError(f"{path.name}: cannot be read: {error.strerror}") from None
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
-        os.close(handle)
-        raise CheckpointError(f"{path.name}: expected a regular file")
-    with open(handle, "rb") as file:
-        size = os.fstat(handle).st_size
-        if size > limit:
-            raise CheckpointError(f"{path.name}: expected at most {limit} bytes, got {size}")
-        return file.read(limit + 1)
-
-
-def parse_json(name: str, data: bytes) -> Any:
-    """JSON without duplicate keys and with finite numbers only."""
-
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for key, value in pairs:
-            if key in found:
-                raise CheckpointError(f"{name}: key {key!r} stands there twice, expected once")
-            found[key] = value
-        return found
-
-    def finite(text: str) -> float:
-        if not math.isfinite(float(text)):
-            raise CheckpointError(f"{name}: expected finite numbers, got {text}")
-        return float(text)
-
-    try:
-        return json.loads(data, object_pairs_hook=unique, parse_float=finite, parse_constant=finite)
-    except CheckpointError:
-        raise
-    except (ValueError, RecursionError) as error:
-        raise CheckpointError(f"{name}: not valid JSON: {error}") from None
-
-
-def check_header(name: str, data: bytes) -> None:
-    """Refuse a safetensors header that is too long, ambiguous or lists too many tensors."""
-    size = int.from_bytes(data[:8], "little")
-    if len(data) < 8 or size > len(data) - 8:
-        raise CheckpointError(f"{name}: truncated: header of {size} bytes in a file of {len(data)}")
-    if size > MAX_HEADER_BYTES:
-        raise CheckpointError(f"{name}: header must be at most {MAX_HEADER_BYTES} bytes, got {size}")
-    header = parse_json(name, data[8 : 8 + size])
-    if not isinstance(header, dict) or len(header) > MAX_TENSORS:
-        raise CheckpointError(f"{name}: header must list at most {MAX_TENSORS} tensors")
 
 
 def check_tensors(name: str, got: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
     """The same names, shapes and dtypes, and finite values."""
     for key in sorted(expected.keys() - got.keys()):
-        raise CheckpointError(f"{name}: tensor {key} is missing, expected shape {tuple(expected[key].shape)}")
+        raise FileError(f"{name}: tensor {key} is missing, expected shape {tuple(expected[key].shape)}")
     for key in sorted(got.keys() - expected.keys()):
-        raise CheckpointError(f"{name}: unexpected tensor {key} of shape {tuple(got[key].shape)}")
+        raise FileError(f"{name}: unexpected tensor {key} of shape {tuple(got[key].shape)}")
     for key, want in expected.items():
         have = got[key]
         if have.shape != want.shape or have.dtype != want.dtype:
             shapes = f"expected {want.dtype} {tuple(want.shape)}, got {have.dtype} {tuple(have.shape)}"
-            raise CheckpointError(f"{name}: tensor {key}: {shapes}")
+            raise FileError(f"{name}: tensor {key}: {shapes}")
         if have.is_floating_point() and not bool(have.isfinite().all()):
-            raise CheckpointError(f"{name}: tensor {key}: expected finite values, got NaN or infinity")
+            raise FileError(f"{name}: tensor {key}: expected finite values, got NaN or infinity")
 
 
 def claimed(kind: Any, claims: dict[str, Any], name: str) -> Any:
@@ -283,7 +206,7 @@ def claimed(kind: Any, claims: dict[str, Any], name: str) -> Any:
     try:
         return from_json(kind, claims[name], name)
     except ConfigError as error:
-        raise CheckpointError(f"{CLAIMS}: {error}") from None
+        raise FileError(f"{CLAIMS}: {error}") from None
 
 
 def optimizer_tensors(policy: MechPolicy, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:

@@ -7,7 +7,7 @@ tick k is the (k + 1)-th substep of the battle, so moment m is the state before 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum, IntFlag
 from typing import Any
 
@@ -71,7 +71,7 @@ FLIGHTS = ("launch_tick", "end_tick", "shooter", "weapon", "lock", "met", "victi
 """Columns of `Battle.flights`: every shot that flew. `lock` is whom a missile homes on, `victim` whom the shot hit.
 
 Its way is the `points` rows of `Battle.waypoints` from row `first` on, spaced evenly in time from the moment of its
-launch, the end of tick `launch_tick`, to that of its end, the end of tick `end_tick`: two points for what flies straight.
+launch, the end of tick `launch_tick`, to that of its end, the end of tick `end_tick`: two for what flies straight.
 """
 HARMS = ("tick", "shooter", "target", "damage")
 """Columns of `Battle.harms`: hit points (1/128) that one mech took from another in a tick, splash on comrades included.
@@ -98,8 +98,8 @@ class Battle:
     """One battle. N mechs, blue first; P packs; C contact slots; F ego columns."""
 
     about: dict[str, Any]
-    """`blue`, `red`: who commanded; `seed`; `map`: its recipe; `outcome`: `winner` (blue, red, draw), `reason`,
-    `score` [2] s, `stats` {name: [blue, red]}."""
+    """`blue`, `red`: who commanded; `seed`; `map`: its recipe, `seed` and `sha256`; `zone`: x, y and radius, vox;
+    `outcome`: `winner` (blue, red, draw, running), `reason`, `score` [2] s, `stats` {name: [blue, red]}."""
     pos: np.ndarray
     """[T + 1, N, 3] int16, hull centre, 1/256 vox."""
     yaw: np.ndarray
@@ -140,6 +140,8 @@ class Battle:
     deaths: np.ndarray
     clouds: np.ndarray
     voxels: np.ndarray
+    observations: dict[str, np.ndarray] = field(default_factory=dict)
+    """Where they were asked for: each stream as every mech observed it, [T + 1, N, ...] float16 or bool."""
 
     @property
     def decisions(self) -> int:

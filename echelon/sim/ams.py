@@ -20,7 +20,7 @@ def intercept(state: State, luck: Tensor, game: Game) -> State:
         luck: `[B, N]` uniforms in [0, 1), one for each mech's try.
     """
     mechs, shots, roster = state.mechs, state.shots, game.roster
-    span, guards = roster.shot_span[int(Weapon.MISSILE)], roster.ams
+    span, guards = roster.shots.span[int(Weapon.MISSILE)], roster.ams
     if guards.shape[0] == 0 or span.start == span.stop:
         return state
     ready = is_running(mechs, game)[:, guards] & (mechs.cooldown[:, guards, int(Timer.AMS)] == 0)

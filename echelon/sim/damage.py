@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from echelon.actions import NO_MECH
 from echelon.catalog import PAINT_BONUS
 from echelon.geometry import heading, unit
 from echelon.roster import Arms
@@ -48,6 +49,8 @@ class Hits:
     """[B, N, 2] by target: where its damage came from, each hit as long as its damage."""
     landed: Tensor
     """[B, N, W] direct impacts, by shooter and weapon."""
+    by_weapon: Tensor
+    """[B, W, N] hp, by weapon of an enemy and target."""
 
     def __add__(self, other: Hits) -> Hits:
         """Both harms of one phase together."""
@@ -59,7 +62,36 @@ class Hits:
             suppress=self.suppress.maximum(other.suppress),
             came_from=self.came_from + other.came_from,
             landed=self.landed + other.landed,
+            by_weapon=self.by_weapon + other.by_weapon,
         )
+
+
+@dataclass(frozen=True)
+class Dealt:
+    """Hit points taken in a substep so far, counted up to those there were."""
+
+    by_shooter: Tensor
+    """[B, N, N], by shooter and target."""
+    by_weapon: Tensor
+    """[B, W, N], by weapon of an enemy and target."""
+
+    @property
+    def killer(self) -> Tensor:
+        """[B, N] int64: whoever took most from each mech, ties to the lowest index; `NO_MECH` where nobody did."""
+        most, shooter = self.by_shooter.max(1)
+        return torch.where(most > 0, shooter, NO_MECH)
+
+    @property
+    def deadliest(self) -> Tensor:
+        """[B, N] int64: the enemies' weapon that took most from each mech, ties to the first; -1 where none did."""
+        most, weapon = self.by_weapon.max(1)
+        return torch.where(most > 0, weapon, -1)
+
+
+def nothing_dealt(state: State) -> Dealt:
+    """The beginning of a substep."""
+    nothing = no_hits(state)
+    return Dealt(nothing.damage, nothing.by_weapon)
 
 
 def no_hits(state: State) -> Hits:
@@ -74,6 +106,7 @@ def no_hits(state: State) -> Hits:
         suppress=torch.zeros_like(mechs.suppressed),
         came_from=torch.zeros_like(mechs.hit_from),
         landed=torch.zeros_like(state.tally.hits),
+        by_weapon=torch.zeros_like(state.tally.taken).transpose(1, 2),
     )
 
 
@@ -118,7 +151,7 @@ def harm(arms: Arms, strikes: Strikes, marked: Tensor, state: State, game: Game)
         return torch.where(on, per_row[..., None], 0.0)
 
     damage = arms.damage * factor
-    hull_damage = spread(torch.where(at_legs, 0.5 * damage, damage))
+    hull_damage = spread(torch.where(at_legs, 0.5 * damage, damage))  # [B, R, N]
     return Hits(
         damage=arms.by_shooter(hull_damage) * marked,
         leg_damage=arms.by_shooter(spread(torch.where(at_legs, damage, 0.0))) * marked,
@@ -127,10 +160,11 @@ def harm(arms: Arms, strikes: Strikes, marked: Tensor, state: State, game: Game)
         suppress=torch.where(on, arms.suppress[:, None], 0).amax(1),
         came_from=-(hull_damage[..., None] * strikes.direction[:, :, None, :2]).sum(1),
         landed=arms.by_shooter(strikes.lands[..., None] * arms.weapon),
+        by_weapon=arms.by_weapon(hull_damage * marked[:, arms.shooter]),
     )
 
 
-def splash(arms: Arms, felt: Tensor, origin: Tensor, marked: Tensor, state: State) -> Hits:
+def splash(arms: Arms, felt: Tensor, origin: Tensor, marked: Tensor, state: State, game: Game) -> Hits:
     """What bursts do to those near them, friend and foe: a share of the damage, from no particular side.
 
     Args:
@@ -151,10 +185,11 @@ def splash(arms: Arms, felt: Tensor, origin: Tensor, marked: Tensor, state: Stat
         suppress=nothing.suppress,
         came_from=(damage[..., None] * towards).sum(1),
         landed=nothing.landed,
+        by_weapon=arms.by_weapon(damage * marked[:, arms.shooter] * game.roster.hostile[arms.shooter]),
     )
 
 
-def apply(state: State, hits: Hits, dealt: Tensor, game: Game) -> tuple[State, Tensor]:
+def apply(state: State, hits: Hits, dealt: Dealt, game: Game) -> tuple[State, Dealt]:
     """Everybody feels the phase's hits at once; the dead are credited.
 
     Damage counts up to the hp removed. A kill goes to whoever dealt most of it so far in this substep, ties to
@@ -162,7 +197,7 @@ def apply(state: State, hits: Hits, dealt: Tensor, game: Game) -> tuple[State, T
 
     Args:
         hits: the phase's harm.
-        dealt: `[B, N, N]` hp already counted in this substep, by shooter and target.
+        dealt: what was counted in this substep before.
 
     Returns:
         The state after the hits, and `dealt` with them counted.
@@ -172,7 +207,8 @@ def apply(state: State, hits: Hits, dealt: Tensor, game: Game) -> tuple[State, T
     removed = incoming.minimum(old.hp)
     share = removed / torch.where(incoming > 0, incoming, 1.0)
     counted = hits.damage * share[:, None]
-    dealt = dealt + counted
+    taken = hits.by_weapon * share[:, None]  # [B, W, N]
+    dealt = Dealt(dealt.by_shooter + counted, dealt.by_weapon + taken)
 
     hurt = old.alive & (incoming > 0)
     alarm = torch.where(hurt, game.rules.substeps(game.rules.under_fire_s), old.under_fire).to(torch.int32)
@@ -186,7 +222,7 @@ def apply(state: State, hits: Hits, dealt: Tensor, game: Game) -> tuple[State, T
         hit_from=torch.where(hurt[..., None], unit(hits.came_from), old.hit_from),
     )
     state = state.replace(mechs=mechs)
-    kills, team_kills, assists = credited_kills(old.alive & ~mechs.alive, dealt, state, game)
+    kills, team_kills, assists, killed_by = credited_kills(old.alive & ~mechs.alive, dealt, state, game)
     tally = tally.replace(
         damage=tally.damage + (counted * roster.hostile).sum(2),
         hits=tally.hits + hits.landed,
@@ -194,26 +230,31 @@ def apply(state: State, hits: Hits, dealt: Tensor, game: Game) -> tuple[State, T
         team_kills=tally.team_kills + team_kills,
         assists=tally.assists + assists,
         legs_lost=tally.legs_lost + (mechs.legged & ~old.legged),
+        taken=tally.taken + taken.transpose(1, 2),
+        killed_by=tally.killed_by + killed_by,
     )
     return state.replace(tally=tally), dealt
 
 
-def credited_kills(died: Tensor, dealt: Tensor, state: State, game: Game) -> tuple[Tensor, Tensor, Tensor]:
+def credited_kills(died: Tensor, dealt: Dealt, state: State, game: Game) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Whom the mechs that `died [B, N]` count for.
 
     Returns:
-        `[B, N]` enemies killed, own mechs killed, and kills assisted by paint, by who is credited.
+        `[B, N]` enemies killed, own mechs killed, and kills assisted by paint, by who is credited; and
+        `[B, N, W]` bool by who died, the weapon to which an enemy owes the kill.
     """
-    mechs, roster = state.mechs, game.roster
-    most, killer = dealt.max(1)  # [B, N] by target; the first shooter wins a tie
+    mechs, roster, killer = state.mechs, game.roster, dealt.killer
     everyone = torch.arange(roster.num_mechs, device=died.device)
-    kill = (died & (most > 0))[:, None] & (killer[:, None] == everyone[:, None])  # [B, N, N]
+    weapons = torch.arange(dealt.by_weapon.shape[1], device=died.device)
+    killed = died & (killer != NO_MECH)
+    kill = killed[:, None] & (killer[:, None] == everyone[:, None])  # [B, N, N]
 
-    pack = roster.pack[killer][..., None]  # [B, N, 1] by target
+    pack = roster.pack[killer.clamp_min(0)][..., None]  # [B, N, 1] by target
     painter = mechs.painter.gather(-1, pack).squeeze(-1)
     painted = (mechs.paint.gather(-1, pack).squeeze(-1) > 0) & (painter != killer)
-    assist = (died & (most > 0) & painted)[:, None] & (painter[:, None] == everyone[:, None])
-    return (kill & roster.hostile).sum(2), (kill & ~roster.hostile).sum(2), assist.sum(2)
+    assist = (killed & painted)[:, None] & (painter[:, None] == everyone[:, None])
+    by_enemy = (kill & roster.hostile).any(1)[..., None] & (dealt.deadliest[..., None] == weapons)
+    return (kill & roster.hostile).sum(2), (kill & ~roster.hostile).sum(2), assist.sum(2), by_enemy
 
 
 def wither(state: State, damage: Tensor) -> State:

@@ -32,8 +32,11 @@ from echelon.sim.sight import enemy_lines
 from echelon.sim.targeting import Aim, choose, shown_by_paint, take_aim
 from echelon.state import State
 
+Beams = dict[Weapon, Tensor]
+"""For each beam weapon `[B, N]` int64: whom each mech's beam struck, `NO_MECH` where it did not fire."""
 
-def fire(state: State, orders: Orders, vents: Tensor, beam_height: Tensor, game: Game) -> tuple[State, Hits]:
+
+def fire(state: State, orders: Orders, vents: Tensor, beam_height: Tensor, game: Game) -> tuple[State, Hits, Beams]:
     """Every held trigger of every running mech, all on the same snapshot.
 
     Args:
@@ -41,7 +44,7 @@ def fire(state: State, orders: Orders, vents: Tensor, beam_height: Tensor, game:
         beam_height: `[B, N]` uniforms in [0, 1), where each mech's beams strike their targets.
 
     Returns:
-        The state with heat paid, timers set, paint laid and shots launched, and the harm the beams do.
+        The state with heat paid, timers set, paint laid and shots launched; the harm the beams do; and the beams.
     """
     able = is_running(state.mechs, game) & ~vents
     ready = is_ready(state, orders, able)  # [B, W, N]
@@ -49,18 +52,19 @@ def fire(state: State, orders: Orders, vents: Tensor, beam_height: Tensor, game:
     line = enemy_lines(state, game, SIGHT_LOCK_VOX)
 
     marked = marked_factor(state, game)
-    after, hits, fired = state, no_hits(state), torch.zeros_like(ready)
+    after, hits, fired, beams = state, no_hits(state), torch.zeros_like(ready), {}
     for weapon in carried(BEAMS, game):
         fires, target = fire_at(weapon, line, ready, aim, orders, game)
         hits = hits + beam(weapon, fires, target, beam_height, marked, state, game)
         fired = note(fired, weapon, fires, game)
+        beams[weapon] = game.roster.arms[int(weapon)].by_shooter(torch.where(fires, target - NO_MECH, 0)) + NO_MECH
         if weapon == Weapon.PAINTER:
             after = paint(after, fires, target, game)
 
     volleys = {weapon: volley(weapon, ready, line, aim, state, orders, game) for weapon in carried(SHELLS, game)}
     for weapon, shot in volleys.items():
         fired = note(fired, weapon, shot.fires, game)
-    return pay(launch(after, volleys, game), fired, game), hits
+    return pay(launch(after, volleys, game), fired, game), hits, beams
 
 
 def carried(weapons: tuple[Weapon, ...], game: Game) -> list[Weapon]:

@@ -71,7 +71,7 @@ def launch(state: State, volleys: dict[Weapon, Volley], game: Game) -> State:
     shots = state.shots
     parts: dict[str, list[Tensor]] = {"pos": [], "vel": [], "ttl": [], "target": []}
     for weapon, volley in volleys.items():
-        span, slots = game.roster.shot_span[int(weapon)], WEAPONS[weapon].slots
+        span, slots = game.roster.shots.span[int(weapon)], WEAPONS[weapon].slots
         empty = (shots.ttl[:, span] == 0).unflatten(1, (-1, slots))  # [B, R, K]
         fills = volley.fires[..., None] & empty & (empty.cumsum(-1) == 1)
         for name, values in parts.items():
@@ -168,7 +168,7 @@ def burst(state: State, impacts: Impacts, marked: Tensor, game: Game) -> Hits:
     wall_at = first_hit(state.terrain.solid, origin[:, :, None], mechs.pos[:, None], radius, past_end=False)
     shielded = wall_at.isfinite()
     felt = bursts[..., None] & mechs.alive[:, None] & near & ~shielded & ~direct
-    return damage.splash(arms, felt, origin, marked, state)
+    return damage.splash(arms, felt, origin, marked, state, game)
 
 
 def sphere_entry(start: Tensor, end: Tensor, center: Tensor, radius: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ def billow(state: State, impacts: Impacts, game: Game) -> State:
     """Leave a cloud of each smoke shot that ended, in its owner's first free place."""
     if not game.config.features.smoke:
         return state
-    clouds, span = state.clouds, game.roster.shot_span[int(Weapon.SMOKE)]
+    clouds, span = state.clouds, game.roster.shots.span[int(Weapon.SMOKE)]
     bursts, point = impacts.ends[:, span], impacts.point[:, span]  # [B, N]: every mech has one launcher of one slot
     free = (clouds.ttl == 0).unflatten(1, (-1, CLOUDS))  # [B, N, CLOUDS]
     fills = (bursts[..., None] & free & (free.cumsum(-1) == 1)).flatten(1)

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from echelon import noise
 from echelon.actions import Orders
 from echelon.noise import Stream
 from echelon.sim import ams, damage, firing, footing, hazards, heat, movement, rubble, shots, smoke, timers
+from echelon.sim.damage import Dealt
+from echelon.sim.firing import Beams
 from echelon.sim.game import Game
+from echelon.sim.shots import Impacts
 from echelon.state import State
 
 
@@ -45,13 +47,21 @@ def draw(state: State, game: Game) -> Draws:
     )
 
 
-def substep(state: State, orders: Orders, draws: Draws, game: Game) -> State:
+@dataclass(frozen=True)
+class Log:
+    """What happened in one substep that the state does not tell."""
+
+    impacts: Impacts
+    dealt: Dealt
+    beams: Beams
+
+
+def logged_substep(state: State, orders: Orders, draws: Draws, game: Game) -> tuple[State, Log]:
     """Everyone in a phase acts on the same snapshot; its effects are summed and applied at once.
 
     Returns a new state, but for the terrain, which changes in place.
     """
-    count, before = game.roster.num_mechs, state.mechs
-    dealt = torch.zeros((state.seed.shape[0], count, count), device=state.seed.device)
+    before, dealt = state.mechs, damage.nothing_dealt(state)
 
     state = timers.count_down(state)
     state = hazards.burn(state, orders, game)
@@ -64,12 +74,17 @@ def substep(state: State, orders: Orders, draws: Draws, game: Game) -> State:
     state = smoke.billow(state, impacts, game)
     state = rubble.chip(state, impacts, game)
     state, dealt = damage.apply(state, hits, dealt, game)
-    state, hits = firing.fire(state, orders, vents, draws.beam_height, game)
+    state, hits, beams = firing.fire(state, orders, vents, draws.beam_height, game)
     state, dealt = damage.apply(state, hits, dealt, game)
     state = rubble.lay_wrecks(state, draws.wreck, draws.priority, game)
     state = movement.move(state, orders, draws.priority, game)
     state = heat.count_shutdowns(before, state, game)
-    return state.replace(tick=state.tick + 1)
+    return state.replace(tick=state.tick + 1), Log(impacts, dealt, beams)
+
+
+def substep(state: State, orders: Orders, draws: Draws, game: Game) -> State:
+    """`logged_substep` for those who need no log; compiled, what only the log needs is never worked out."""
+    return logged_substep(state, orders, draws, game)[0]
 
 
 Substep = Callable[[State, Orders, Draws, Game], State]

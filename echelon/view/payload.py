@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from echelon.replay.battle import Battle, Replay
-from echelon.view.zone import zone_of
 
 GROUND = "ground"
 """The array of a battle's ground, beside those of `Battle`."""
@@ -28,14 +27,14 @@ class Payload:
 
     about: dict[str, Any]
     battles: list[dict[str, Any]]
-    """For each battle `about`, `zone` and `decisions`."""
+    """For each battle `about` and `decisions`."""
     arrays: list[dict[str, np.ndarray]]
     """For each battle its arrays by name, the ground among them."""
 
 
 def arrays_of(battle: Battle, ground: np.ndarray) -> dict[str, np.ndarray]:
-    """The arrays of a battle by name, and its ground `[Z, Y, X]` uint8."""
-    kept = {f.name: getattr(battle, f.name) for f in fields(battle) if f.name != "about"}
+    """The arrays of a battle by name, and its ground `[Z, Y, X]` uint8; no whole observations."""
+    kept = {f.name: getattr(battle, f.name) for f in fields(battle) if f.type == "np.ndarray"}
     return {**kept, GROUND: ground}
 
 
@@ -49,7 +48,6 @@ def pack(replay: Replay, grounds: list[np.ndarray]) -> bytes:
         headers.append(
             {
                 "about": battle.about,
-                "zone": zone_of(battle, replay.about),
                 "decisions": battle.decisions,
                 "arrays": [[name, array.dtype.name, list(array.shape)] for name, array in arrays.items()],
             }

@@ -17,8 +17,13 @@ from echelon.world.draws import Draw
 
 def make_pool(config: EnvConfig, roster: Roster, device: torch.device) -> Maps:
     """The `config.map_pool` maps of `config.map_seed`."""
+    return make_maps(config, roster, pool_seeds(config, device))
+
+
+def pool_seeds(config: EnvConfig, device: torch.device) -> Tensor:
+    """`[M]` int64: the seed of each map of the pool."""
     root = torch.full((1,), config.map_seed, dtype=torch.int64, device=device)
-    return make_maps(config, roster, bits(root, Draw.POOL, Stream.WORLD, config.map_pool)[0])
+    return bits(root, Draw.POOL, Stream.WORLD, config.map_pool)[0]
 
 
 def make_maps(config: EnvConfig, roster: Roster, seeds: Tensor) -> Maps:

@@ -1,13 +1,12 @@
 """Echelon as a TorchRL environment."""
 
 import dataclasses
-from collections import Counter
 
 import pytest
 import torch
 from builders import arena, brawl, told
+from host_reads import HostReads
 from tensordict import TensorDict
-from torch.utils._python_dispatch import TorchDispatchMode
 from torchrl.collectors import Collector
 from torchrl.data import Composite, Unbounded
 from torchrl.envs import RewardSum, StepCounter, TransformedEnv, check_env_specs
@@ -194,7 +193,7 @@ def test_a_restart_gives_a_battle_its_ground_back_and_leaves_the_neighbours_thei
     td, fresh = env.reset(), env.state.clone()
     ground = env.game.maps.clone()
     state = env.state
-    shell = env.game.roster.shot_span[int(Weapon.AUTOCANNON)]
+    shell = env.game.roster.shots.span[int(Weapon.AUTOCANNON)]
     state.shots.pos[:, shell], state.shots.vel[:, shell] = torch.tensor([10.5, 20.5, 1.5]), torch.tensor([25.0, 0, 0])
     state.shots.ttl[:, shell] = 9
     state.clouds.ttl[:], state.mechs.paint[:], state.mechs.hp[:, 3] = 50, 40, 0
@@ -413,24 +412,6 @@ def test_memory_is_zeroed_for_finished_battles_only():
 
 
 # The host
-
-
-class HostReads(TorchDispatchMode):
-    """Counts operations that would make the host wait for a device: scalar reads, nonzero, boolean indexing."""
-
-    SYNCS = ("aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero", "aten::masked_select", "aten::equal")
-
-    def __init__(self):
-        super().__init__()
-        self.reads = Counter()
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        name = func._schema.name
-        indexes = name in ("aten::index", "aten::index_put", "aten::index_put_")
-        by_mask = indexes and any(i is not None and i.dtype == torch.bool for i in args[1])
-        if name in self.SYNCS or by_mask:
-            self.reads[name] += 1
-        return func(*args, **(kwargs or {}))
 
 
 @pytest.mark.parametrize("config", [SHORT, SMALL, dataclasses.replace(TINY, observation_mode="full")])

@@ -8,7 +8,7 @@ import torch
 from builders import arena, battle, scene, told
 
 from echelon.actions import Act
-from echelon.catalog import Weapon
+from echelon.catalog import Hull, Weapon
 from echelon.config import EnvConfig, RulesConfig
 from echelon.env import outcome
 from echelon.env.outcome import STATS, Reason, Winner
@@ -97,7 +97,8 @@ def test_every_statistic_has_a_name():
     weapons = [weapon.name.lower() for weapon in Weapon]
     assert [name for name in STATS if name.startswith("shots_")] == [f"shots_{w}" for w in weapons]
     assert [name for name in STATS if name.startswith("hits_")] == [f"hits_{w}" for w in weapons]
-    assert len(set(STATS)) == len(STATS) == 12 + 2 * len(weapons)
+    assert [name for name in STATS if name.startswith("damage_")][: len(weapons)] == [f"damage_{w}" for w in weapons]
+    assert len(set(STATS)) == len(STATS) == 12 + 4 * len(weapons) + 3 * len(Hull)
 
 
 @pytest.mark.parametrize(
@@ -143,6 +144,27 @@ def test_knockdowns_leggings_and_interceptions_are_counted():
     assert counted(s, "leggings") == [1, 0]  # the lowest beam strikes at a quarter of the height
     s.throw(Weapon.MISSILE, 1, (13, 20.5, 2), (-12, 0, 0), target=0).wait(1, ams=0.0)
     assert counted(s, "intercepts") == [1, 0]
+
+
+def test_damage_kills_and_deaths_are_told_apart_by_weapon_and_class():
+    """Blue's medium wears red's heavy down with its laser, its autocannon kills it; red's missile bursts on its own."""
+    s = battle(("medium",), ("heavy", "scout")).place(0, 10.5, 20.5).place(1, 16.5, 20.5, yaw=math.pi).set(1, hp=20)
+    s.run(s.orders((0, Act.PRIMARY, 1.0))).run(s.orders((0, Act.TERTIARY, 1.0))).wait(8)
+    s.place(2, 30.5, 30.5).throw(Weapon.MISSILE, 1, (30.5, 32.0, 0.3), (0, 0, -12)).wait(1)
+    assert s.value("hp", 2) == 40
+    for name, wanted in {
+        "damage_laser": [14, 0],
+        "damage_autocannon": [6, 0],
+        "kills_laser": [0, 0],
+        "kills_autocannon": [1, 0],
+        "damage_medium": [20, 0],
+        "kills_medium": [1, 0],
+        "deaths_heavy": [0, 1],
+        "deaths_scout": [0, 0],
+        "damage_heavy": [0, 0],
+        "damage_missile": [0, 0],
+    }.items():
+        assert counted(s, name) == wanted, name
 
 
 def test_numbers_that_are_not_finite_are_counted():

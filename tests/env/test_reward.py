@@ -148,7 +148,7 @@ def test_harm_to_ones_own_pays_nothing():
     env = arena(config, (15, 16, 15, 16, 0, 4, Material.SOLID))
     td = env.reset()
     env.state.mechs.pos[0, :, :2] = torch.tensor([[2.0, 30], [14.5, 13.5], [14.5, 17.5], [38, 38]])
-    rack = env.game.roster.shot_span[int(Weapon.MISSILE)].start
+    rack = env.game.roster.shots.span[int(Weapon.MISSILE)].start
     shots = env.state.shots
     shots.pos[0, rack], shots.vel[0, rack] = torch.tensor([14.5, 15.5, 1.5]), torch.tensor([12.0, 0, 0])
     shots.ttl[0, rack] = 10

@@ -9,10 +9,11 @@ import torch
 from echelon.agents.heuristic import Heuristic
 from echelon.config import ConfigError, EnvConfig, ModelConfig, RulesConfig, env_from_json
 from echelon.env.outcome import STATS, Reason, Winner
+from echelon.files import FileError
 from echelon.league.match import Result, load_commander, play, wilson_interval
 from echelon.learn import checkpoint
 from echelon.learn.advantage import ValueNorm
-from echelon.learn.checkpoint import CheckpointError, Counters
+from echelon.learn.checkpoint import Counters
 from echelon.learn.policy import MechPolicy
 
 CPU = torch.device("cpu")
@@ -87,7 +88,7 @@ def test_commanders_come_from_names(tmp_path):
     assert isinstance(load_commander("heuristic", BRIEF, CPU), Heuristic)
     with pytest.raises(ConfigError, match="a scripted commander must be heuristic:normal"):
         load_commander("heuristic:godlike", BRIEF, CPU)
-    with pytest.raises(CheckpointError, match="expected heuristic"):
+    with pytest.raises(FileError, match="expected heuristic"):
         load_commander(str(tmp_path / "nobody"), BRIEF, CPU)
     policies = []
     for width in (8, 12):

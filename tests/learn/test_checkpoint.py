@@ -12,9 +12,10 @@ from conftest import TINY
 
 from echelon.config import EnvConfig
 from echelon.env.env import EchelonEnv
+from echelon.files import FileError
 from echelon.learn import checkpoint
 from echelon.learn.advantage import ValueNorm
-from echelon.learn.checkpoint import CLAIMS, LEARNER, POLICY, CheckpointError, Counters, open_checkpoint
+from echelon.learn.checkpoint import CLAIMS, LEARNER, POLICY, Counters, open_checkpoint
 from echelon.learn.policy import MechPolicy
 
 
@@ -201,13 +202,13 @@ BAD = {
 def test_a_bad_checkpoint_is_refused_in_one_line(saved, case):
     spoil, message = BAD[case]
     spoil(saved)
-    with pytest.raises(CheckpointError, match=message) as caught:
+    with pytest.raises(FileError, match=message) as caught:
         open_checkpoint(saved).policy()
     assert "\n" not in str(caught.value)
 
 
 def test_a_folder_without_a_checkpoint_is_refused(tmp_path):
-    with pytest.raises(CheckpointError, match="expected a checkpoint folder"):
+    with pytest.raises(FileError, match="expected a checkpoint folder"):
         open_checkpoint(tmp_path / "nothing")
-    with pytest.raises(CheckpointError, match="expected a checkpoint to resume from, found none"):
+    with pytest.raises(FileError, match="expected a checkpoint to resume from, found none"):
         checkpoint.newest(tmp_path)

@@ -9,6 +9,7 @@ from conftest import TINY, short_battles
 
 from echelon.agents.heuristic import scripted
 from echelon.config import ConfigError, PPOConfig, TrainConfig
+from echelon.files import FileError
 from echelon.learn import checkpoint
 from echelon.learn.machine import resolve_device
 from echelon.learn.metrics import COLUMNS, read_metrics
@@ -95,7 +96,7 @@ def test_optimiser_tensors_are_checked(tmp_path):
     tensors = start.tensors(checkpoint.LEARNER)
     tensors["optimizer.critic.module.bias.exp_avg"][0] = float("nan")
     trainer = Trainer(tiny_run(), tmp_path / "other")
-    with pytest.raises(checkpoint.CheckpointError, match=r"exp_avg: expected finite values"):
+    with pytest.raises(FileError, match=r"exp_avg: expected finite values"):
         checkpoint.restore_optimizer(trainer.policy, trainer.ppo.optimizer, tensors)
 
 

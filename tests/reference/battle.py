@@ -22,6 +22,8 @@ class Tally:
     shutdowns: int = 0
     shots: dict[Weapon, int] = field(default_factory=lambda: dict.fromkeys(Weapon, 0))
     hits: dict[Weapon, int] = field(default_factory=lambda: dict.fromkeys(Weapon, 0))
+    taken: dict[Weapon, float] = field(default_factory=lambda: dict.fromkeys(Weapon, 0.0))
+    killed_by: dict[Weapon, int] = field(default_factory=lambda: dict.fromkeys(Weapon, 0))
 
 
 @dataclass

@@ -27,7 +27,7 @@ def shot_keys(game: Game) -> list[tuple[Weapon, int, int]]:
     keys = []
     shooters = game.roster.shots.shooter.tolist()
     for weapon in Weapon:
-        span = game.roster.shot_span[int(weapon)]
+        span = game.roster.shots.span[int(weapon)]
         for s in range(span.start, span.stop):
             owner = shooters[s]
             keys.append((weapon, owner, sum(key[:2] == (weapon, owner) for key in keys)))
@@ -118,7 +118,7 @@ def differences(battle: Battle, values: dict[str, dict[str, list]], b: int, keys
         expect(f"mech {n} tally damage", mech.tally.damage, tally["damage"])
         for name in COUNTS:
             expect(f"mech {n} tally {name}", getattr(mech.tally, name), tally[name])
-        for name in ("shots", "hits"):
+        for name in ("shots", "hits", "taken", "killed_by"):
             expect(f"mech {n} tally {name}", [getattr(mech.tally, name)[w] for w in Weapon], tally[name])
 
     flying = {(shot.weapon, shot.owner, shot.slot): shot for shot in battle.shots}

@@ -16,6 +16,7 @@ class Harm:
     """What one mech suffers in one phase."""
 
     by: dict[int, float] = field(default_factory=dict)
+    by_weapon: dict[Weapon, float] = field(default_factory=dict)
     to_legs: float = 0.0
     stability: float = 0.0
     heat: float = 0.0
@@ -46,6 +47,7 @@ def hit(battle: Battle, harms: Harms, weapon: Weapon, shooter: Mech, target: Mec
     to_hull = full / 2 if at_legs else full
     harm = harms.setdefault(target.index, Harm())
     harm.by[shooter.index] = harm.by.get(shooter.index, 0.0) + to_hull * bonus
+    harm.by_weapon[weapon] = harm.by_weapon.get(weapon, 0.0) + to_hull * bonus
     harm.to_legs += full * bonus if at_legs else 0.0
     harm.stability += spec.stability * factor
     harm.heat += spec.target_heat
@@ -60,11 +62,13 @@ def splash(harms: Harms, weapon: Weapon, shooter: Mech, target: Mech, origin: Ve
     bonus = 1 + PAINT_BONUS if painted_by_packmate(shooter, target) else 1.0
     harm = harms.setdefault(target.index, Harm())
     harm.by[shooter.index] = harm.by.get(shooter.index, 0.0) + damage * bonus
+    if shooter.is_enemy(target):
+        harm.by_weapon[weapon] = harm.by_weapon.get(weapon, 0.0) + damage * bonus
     harm.came_from = add(harm.came_from, times(unit(minus(origin[:2], target.pos[:2])), damage))
 
 
-Dealt = dict[tuple[int, int], float]
-"""hp removed in this substep by (shooter, target)."""
+Dealt = dict[tuple[int | str, int], float]
+"""hp removed in this substep by (shooter, target), and by (name of an enemy's weapon, target)."""
 
 
 def feel(battle: Battle, harms: Harms, dealt: Dealt) -> None:
@@ -92,6 +96,10 @@ def feel(battle: Battle, harms: Harms, dealt: Dealt) -> None:
             dealt[shooter, index] = dealt.get((shooter, index), 0.0) + counted
             if battle.mechs[shooter].is_enemy(target):
                 battle.mechs[shooter].tally.damage += counted
+        for weapon, damage in harm.by_weapon.items():
+            counted = damage * removed / incoming if incoming > 0 else 0.0
+            dealt[weapon.name, index] = dealt.get((weapon.name, index), 0.0) + counted
+            target.tally.taken[weapon] += counted
         if was_alive and not target.alive:
             credit(battle, target, dealt)
 
@@ -109,5 +117,6 @@ def credit(battle: Battle, dead: Mech, dealt: Dealt) -> None:
         killer.tally.team_kills += 1
         return
     killer.tally.kills += 1
+    dead.tally.killed_by[max(Weapon, key=lambda weapon: dealt.get((weapon.name, dead.index), 0.0))] += 1
     if painted_by_packmate(killer, dead):
         battle.mechs[dead.painter[killer.pack]].tally.assists += 1

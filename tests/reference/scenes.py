@@ -240,7 +240,7 @@ def put_shots(rng: random.Random, state: State, game: Game, b: int, solid: np.nd
     shooters = roster.shots.shooter.tolist()
     wall = wall_near(rng, solid, mechs.pos[b].tolist())
     for weapon in Weapon:
-        span, spec = roster.shot_span[int(weapon)], WEAPONS[weapon]
+        span, spec = roster.shots.span[int(weapon)], WEAPONS[weapon]
         for s in range(span.start, span.stop):
             if rng.random() < 0.45:
                 continue
@@ -262,7 +262,7 @@ def put_shots(rng: random.Random, state: State, game: Game, b: int, solid: np.nd
         for n, is_full in zip(shooters[span.start : span.stop : slots], full.tolist(), strict=True):
             if is_full:
                 mechs.cooldown[b, n, spec.timer] = roster.longest_cooldown[n, spec.timer].clamp(max=8)
-    smoking = shots.ttl[b, roster.shot_span[int(Weapon.SMOKE)]] > 0
+    smoking = shots.ttl[b, roster.shots.span[int(Weapon.SMOKE)]] > 0
     for n in range(count):
         for place in rng.sample(range(CLOUDS), rng.choice((0, 0, 1, 1 if smoking[n] else 2))):
             near = mechs.pos[b, rng.randrange(count)].tolist()

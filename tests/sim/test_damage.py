@@ -110,11 +110,10 @@ def hits_of(s, *rows):
 
 def apply(s, *phases):
     """Apply the hits of several phases of one substep."""
-    count = s.game.roster.num_mechs
-    dealt = torch.zeros(1, count, count)
+    dealt = damage.nothing_dealt(s.state)
     for rows in phases:
         s.state, dealt = damage.apply(s.state, hits_of(s, *rows), dealt, s.game)
-    return dealt[0]
+    return dealt.by_shooter[0]
 
 
 def test_credit_counts_all_phases_of_the_substep():
@@ -137,8 +136,8 @@ def test_a_death_without_damage_dealt_is_credited_to_nobody():
     s = team(("medium", "medium"), ("medium",))
     s.paint(2, painter=1)
     died = torch.tensor([[False, False, True]])
-    killed, own, assisted = damage.credited_kills(died, torch.zeros(1, 3, 3), s.state, s.game)
-    assert not killed.any() and not own.any() and not assisted.any()
+    credits = damage.credited_kills(died, damage.nothing_dealt(s.state), s.state, s.game)
+    assert not any(credit.any() for credit in credits)
 
 
 def test_the_dead_take_no_harm_and_stay_dead():
@@ -153,14 +152,14 @@ def test_nothing_falls_below_zero():
     hits = dataclasses.replace(
         hits_of(s), leg_damage=torch.tensor([[[0.0, 5.0], [0.0, 0.0]]]), stability=torch.tensor([[0.0, 5.0]])
     )
-    s.state, _ = damage.apply(s.state, hits, torch.zeros(1, 2, 2), s.game)
+    s.state, _ = damage.apply(s.state, hits, damage.nothing_dealt(s.state), s.game)
     assert (s.value("stability", 1), s.value("leg_hp", 1)) == (0, 0)
 
 
 def test_a_longer_suppression_is_kept():
     s = team(("medium",), ("medium",)).set(1, suppressed=10)
     hits = dataclasses.replace(hits_of(s), suppress=torch.tensor([[0, 4]], dtype=torch.int32))
-    s.state, _ = damage.apply(s.state, hits, torch.zeros(1, 2, 2), s.game)
+    s.state, _ = damage.apply(s.state, hits, damage.nothing_dealt(s.state), s.game)
     assert s.value("suppressed", 1) == 10
 
 

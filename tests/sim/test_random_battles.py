@@ -206,7 +206,7 @@ def test_shots_and_clouds_stay_within_their_lifetimes(battles):
     shots, clouds, roster = battles.after.shots, battles.after.clouds, battles.roster
     rules = battles.env.game.rules
     for weapon in SHELLS:
-        ttl = shots.ttl[..., roster.shot_span[weapon]]
+        ttl = shots.ttl[..., roster.shots.span[weapon]]
         assert (ttl >= 0).all() and (ttl <= rules.substeps(WEAPONS[weapon].lifetime_s)).all(), weapon
     speed = shots.vel.norm(dim=-1)
     steady = (shots.ttl > 0) & ~roster.ballistic
@@ -214,7 +214,7 @@ def test_shots_and_clouds_stay_within_their_lifetimes(battles):
     size = battles.env.game.size
     aloft = shots.pos[shots.ttl > 0]
     assert (aloft >= 0).all() and (aloft < size).all()
-    missiles = roster.shot_span[Weapon.MISSILE]
+    missiles = roster.shots.span[Weapon.MISSILE]
     aimed, shooter = shots.target[..., missiles], roster.shots.shooter[missiles].expand_as(shots.target[..., missiles])
     flies = shots.ttl[..., missiles] > 0
     assert roster.hostile[shooter[flies], aimed[flies]].all()

@@ -58,7 +58,7 @@ def renamed(index):
 
 def swap_shots(values, roster):
     """`[B, S, ...]` with the places exchanged: each weapon's slots hold blue's first, as many as red's."""
-    return torch.cat([values[:, span].roll((span.stop - span.start) // 2, 1) for span in roster.shot_span], 1)
+    return torch.cat([values[:, span].roll((span.stop - span.start) // 2, 1) for span in roster.shots.span], 1)
 
 
 def swap_teams(state, roster):

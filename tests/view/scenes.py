@@ -195,7 +195,7 @@ def small_battle(common: dict[str, Any], decisions: int) -> Battle:
     control[4:10, 0], control[8:14, 1], control[18:, 0] = 255, 64, 255
     winner = {"winner": "blue", "reason": "time_up", "score": [4.0, 2.0], "stats": {"kills": [1, 0]}}
     return Battle(
-        about={"blue": "heuristic", "red": "somebody <b>bold</b>", "seed": 7, "map": {}, "outcome": winner},
+        about={"blue": "heuristic", "red": "somebody <b>bold</b>", "seed": 7, "map": {}, "zone": [*ZONE], "outcome": winner},
         pos=np.rint(pos * POS_PER_VOX).astype(np.int16),
         yaw=np.rint(yaw * YAW_PER_RAD).astype(np.int16),
         hp=np.rint(hp * POINTS).astype(np.int16),
@@ -306,7 +306,7 @@ def noisy_replay(decisions: int = 240) -> tuple[Replay, list[np.ndarray]]:
     contacts = rng.integers(-1, 20, (moments, count, 19)).astype(np.int8)
     outcome = {"winner": "draw", "reason": "time_up", "score": [9.0, 9.0], "stats": {}}
     battle = Battle(
-        about={"blue": "noise", "red": "noise", "seed": 0, "map": {}, "outcome": outcome},
+        about={"blue": "noise", "red": "noise", "seed": 0, "map": {}, "zone": [32.0, 32.0, 8.0], "outcome": outcome},
         pos=np.rint(pos * POS_PER_VOX).astype(np.int16),
         yaw=np.rint(yaw * YAW_PER_RAD).astype(np.int16),
         hp=rng.integers(1, 200 * POINTS, (moments, count)).astype(np.int16),

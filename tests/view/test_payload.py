@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
-from scenes import ZONE, noisy_replay, small_replay
+from scenes import noisy_replay, small_replay
 
 from echelon.view.page import SCRIPTS, read, write_page
 from echelon.view.payload import arrays_of, decode, encode, pack, unpack
-from echelon.view.zone import zone_of
 
 
 def test_a_replay_comes_back_as_it_was():
@@ -37,12 +36,6 @@ def test_every_battle_needs_its_ground():
     replay, grounds = small_replay()
     with pytest.raises(ValueError, match="a ground for each of 2 battles, got 1"):
         pack(replay, grounds[:1])
-
-
-def test_the_zone_is_read_from_the_cockpits():
-    replay, _ = small_replay(1)
-    zone = zone_of(replay.battles[0], replay.about)
-    assert zone["center"] == pytest.approx(ZONE[:2], abs=0.1) and zone["radius"] == pytest.approx(ZONE[2], abs=0.1)
 
 
 def test_a_full_battle_stays_small(tmp_path):

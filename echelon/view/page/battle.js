@@ -26,7 +26,9 @@ function rowsOf(table, columns) {
 
 class Battle {
   constructor(common, kept) {
-    Object.assign(this, { common, about: kept.about, zone: kept.zone, decisions: kept.decisions, arrays: kept.arrays });
+    Object.assign(this, { common, about: kept.about, decisions: kept.decisions, arrays: kept.arrays });
+    const [x, y, radius] = kept.about.zone;
+    this.zone = { center: [x, y], radius };
     this.moments = kept.decisions + 1;
     this.decisionS = common.dt_s * common.decision_repeat;
     this.lengthS = kept.decisions * this.decisionS;

@@ -34,7 +34,7 @@ function readArray(bytes, begin, kind, shape) {
   return { data, shape, bytes: count * wide };
 }
 
-/** The whole replay: `{about, battles: [{about, zone, decisions, arrays}]}`. */
+/** The whole replay: `{about, battles: [{about, decisions, arrays}]}`. */
 async function readReplay(base64) {
   const bytes = await inflate(bytesOf(base64));
   const headerBytes = new DataView(bytes.buffer).getUint32(0, true);

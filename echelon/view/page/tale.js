@@ -96,6 +96,7 @@ function tellZone(battle) {
 /** How the battle ended, in words. */
 function verdict(battle) {
   const { winner, reason } = battle.about.outcome;
+  if (winner === "running") return "the record ends";
   return winner === "draw" ? `draw, ${reason.replace("_", " ")}` : `${winner} wins by ${reason.replace("_", " ")}`;
 }
 

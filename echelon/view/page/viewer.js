@@ -314,7 +314,7 @@ class Viewer {
   offerBattles() {
     const options = this.replay.battles.map(({ about }, i) => {
       const [blue, red] = about.outcome.score;
-      const winner = about.outcome.winner === "draw" ? "draw" : `${about.outcome.winner} wins`;
+      const { winner: won } = about.outcome, winner = TEAMS.includes(won) ? `${won} wins` : won;
       return new Option(`Battle ${i + 1} · ${winner} ${blue.toFixed(1)} : ${red.toFixed(1)}`, i);
     });
     $("battle-choice").append(...options);

@@ -1,0 +1,128 @@
+"""How the game is balanced: each tier of scripted commanders fights itself, and every weapon and class is counted.
+
+python benchmarks/balance.py --tiers expert --battles 200
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from echelon import EchelonEnv, noise
+from echelon.agents.heuristic import TIERS, scripted
+from echelon.catalog import Hull, Weapon
+from echelon.config import ENV_PRESETS, EnvConfig
+from echelon.env.outcome import STATS, Reason, Winner
+from echelon.league.match import first_outcomes, wilson_interval
+from echelon.learn.machine import resolve_device
+from echelon.learn.seats import Seats
+
+ALSO = ("assists", "paints", "intercepts", "shutdowns", "team_kills", "knockdowns", "leggings")
+"""Statistics told beside the tables."""
+
+
+@dataclass(frozen=True)
+class Args:
+    """What to play."""
+
+    tiers: tuple[str, ...] = tuple(TIERS)
+    preset: Literal["small", "standard", "large"] = "standard"
+    battles: int = 200
+    """Battles a tier, each of a seed of its own."""
+    seed: int = 0
+    device: str = "auto"
+    compiled: bool = False
+    json: bool = False
+    """Print a JSON line for each tier instead of tables."""
+
+
+def mirror(tier: str, args: Args, config: EnvConfig, device: torch.device) -> dict[str, object]:
+    """A tier against itself: how the battles ended, and what every weapon and class did in all of them."""
+    seats = Seats(scripted(f"heuristic:{tier}", config, device), None, args.battles)
+    seeds = noise.battle_seeds(args.seed, args.battles, device)
+    env = EchelonEnv(config, args.battles, device, seeds, seats.memory, compiled=args.compiled)
+    with torch.inference_mode():
+        outcome = first_outcomes(env, seats)
+    winner, reason = outcome["winner"][:, 0].tolist(), outcome["reason"][:, 0].tolist()
+    total = dict(zip(STATS, outcome["stats"].sum((0, 1)).tolist(), strict=True))
+    blue, red = (winner.count(int(side)) for side in (Winner.BLUE, Winner.RED))
+    return {
+        "tier": tier,
+        "preset": args.preset,
+        "battles": args.battles,
+        "blue_wins": blue,
+        "red_wins": red,
+        "draws": args.battles - blue - red,
+        "blue_share_95": wilson_interval(blue, max(blue + red, 1)),
+        **{r.name.lower(): reason.count(int(r)) for r in Reason if r != Reason.RUNNING},
+        "mean_s": outcome["decisions"].double().mean().item() * config.rules.decision_s,
+        "weapons": {w.name.lower(): entries(w.name, ("shots", "hits", "damage", "kills"), total) for w in Weapon},
+        "hulls": {h.name.lower(): entries(h.name, ("damage", "kills", "deaths"), total) for h in Hull},
+        **{name: total[name] for name in ("damage", "kills", "deaths", *ALSO)},
+    }
+
+
+def entries(name: str, kinds: Sequence[str], total: dict[str, float]) -> dict[str, float]:
+    """The statistics of one weapon or class."""
+    return {kind: total[f"{kind}_{name.lower()}"] for kind in kinds}
+
+
+def share(part: float, whole: float) -> str:
+    """A part of a whole in percent."""
+    return f"{part / whole:.1%}" if whole > 0 else "-"
+
+
+def show(found: dict, config: EnvConfig, console: Console) -> None:
+    """Print what a mirror found; counts are those of both teams in a mean battle."""
+    battles, fielded = found["battles"], (*config.blue, *config.red)
+    title = f"{found['tier']} against itself, {battles} battles of {found['preset']}"
+    weapons = table(title, "weapon", "shots", "hits", "damage", "of all", "kills", "of all")
+    for name, row in found["weapons"].items():
+        numbers = [f"{row[kind] / battles:.1f}" for kind in ("shots", "hits", "damage")]
+        kills = [f"{row['kills'] / battles:.2f}", share(row["kills"], found["kills"])]
+        weapons.add_row(name, *numbers, share(row["damage"], found["damage"]), *kills)
+    hulls = table("", "class", "mechs", "damage", "of all", "kills", "of all", "deaths", "of all", "lost")
+    for name, row in found["hulls"].items():
+        columns = [f"{fielded.count(name)}"]
+        for kind in ("damage", "kills", "deaths"):
+            columns += [f"{row[kind] / battles:.1f}", share(row[kind], found[kind])]
+        hulls.add_row(name, *columns, share(row["deaths"], battles * fielded.count(name)))
+    console.print(weapons, hulls)
+
+    decided = max(found["blue_wins"] + found["red_wins"], 1)
+    low, high = found["blue_share_95"]
+    console.print(f"blue {found['blue_wins']}, red {found['red_wins']}, draws {found['draws']}: blue won")
+    console.print(f"{found['blue_wins'] / decided:.1%} of those decided, 95 % interval {low:.0%} to {high:.0%}")
+    console.print(f"by zone {found['zone']}, elimination {found['elimination']}, time up {found['time_up']}")
+    means = [f"{found[name] / battles:.1f} {name.replace('_', ' ')}" for name in ALSO]
+    console.print(f"{found['mean_s']:.1f} s a battle, with {', '.join(means)}")
+
+
+def table(title: str, first: str, *numbers: str) -> Table:
+    """A table of numbers by name."""
+    found = Table(first, title=title)
+    for name in numbers:
+        found.add_column(name, justify="right")
+    return found
+
+
+def main(args: Args) -> None:
+    """Let every tier fight itself."""
+    device, config = resolve_device(args.device), ENV_PRESETS[args.preset]()
+    for tier in args.tiers:
+        found = mirror(tier, args, config, device)
+        if args.json:
+            print(json.dumps({"benchmark": "balance", **found}), flush=True)
+        else:
+            show(found, config, Console(soft_wrap=True))
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Args, description=__doc__))

@@ -1,0 +1,78 @@
+"""What recording costs: the same battles with and without a recorder, decision by decision in turn. One JSON line.
+
+python benchmarks/replay.py --preset standard --num-envs 256 --battles 4
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+import tyro
+from env import Player
+from measure import report
+
+from echelon import EchelonEnv
+from echelon.config import ENV_PRESETS
+from echelon.learn.machine import resolve_device
+from echelon.replay.recorder import Recorder
+
+
+@dataclass(frozen=True)
+class Args:
+    """What to measure."""
+
+    preset: Literal["small", "standard", "large"] = "standard"
+    num_envs: int = 256
+    battles: int = 4
+    """How many are recorded."""
+    mode: Literal["eager", "compiled"] = "eager"
+    decisions: int = 40
+    device: str = "auto"
+
+
+def timed(player: Player, device: torch.device) -> float:
+    """Seconds of one decision."""
+    began = time.perf_counter()
+    player.decide()
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter() - began
+
+
+def main(args: Args) -> None:
+    """Play both in turn and compare."""
+    device = resolve_device(args.device)
+    config, compiled = ENV_PRESETS[args.preset](), args.mode == "compiled"
+    recorder = Recorder(range(args.battles))
+    plain = EchelonEnv(config, args.num_envs, device=device, seed=0, compiled=compiled)
+    watched = EchelonEnv(
+        config, args.num_envs, device=device, seed=0, maps=plain.game.maps, compiled=compiled, witness=recorder
+    )
+    with torch.inference_mode():
+        players = Player(plain), Player(watched)
+        for player in players:
+            player.decide()
+        pairs = [(timed(players[0], device), timed(players[1], device)) for _ in range(args.decisions)]
+    began = time.perf_counter()
+    recorder.finish(["blue"] * args.battles, ["red"] * args.battles)
+    plain_s, watched_s = (statistics.median(column) for column in zip(*pairs, strict=True))
+    report(
+        "replay",
+        device,
+        mode=args.mode,
+        preset=args.preset,
+        num_envs=args.num_envs,
+        recorded=args.battles,
+        plain_ms_per_decision=round(plain_s * 1e3, 2),
+        recorded_ms_per_decision=round(watched_s * 1e3, 2),
+        median_ratio=round(statistics.median(b / a for a, b in pairs), 4),
+        finish_s=round(time.perf_counter() - began, 3),
+    )
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Args, description=__doc__))

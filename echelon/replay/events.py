@@ -1,0 +1,144 @@
+"""What happened between the moments of a battle, as tables of whole numbers whose columns `battle.TABLES` names."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from echelon.catalog import BEAMS, CLOUD_S, CLOUDS
+from echelon.replay.battle import NOBODY, POINTS, POS_PER_VOX, Met
+from echelon.sim.game import Game
+from echelon.sim.terrain import now_made_of
+
+Arrays = dict[str, np.ndarray]
+
+
+def events_of(now: Arrays, ticks: Arrays, game: Game) -> Arrays:
+    """The event tables of one battle, `Battle.voxels` apart.
+
+    Args:
+        now: what was kept at each of T + 1 moments, `[T + 1, ...]`.
+        ticks: what was kept of each of K substeps, `[K, ...]`.
+    """
+    flights, waypoints = flown(ticks, game)
+    return {
+        "beams": beams(now, ticks),
+        "flights": flights,
+        "waypoints": waypoints,
+        "harms": harms(ticks),
+        "deaths": deaths(ticks),
+        "clouds": clouds(now, game),
+    }
+
+
+def table(*columns: np.ndarray | int) -> np.ndarray:
+    """int32 `[rows, columns]` of columns `[rows]`, `[rows, 3]` or one number for all rows, ordered by the first."""
+    rows = next(len(column) for column in columns if isinstance(column, np.ndarray))
+    parts = [np.full((rows, 1), c) if isinstance(c, int) else c if c.ndim == 2 else c[:, None] for c in columns]
+    joined = np.concatenate(parts, 1).astype(np.int32)
+    return joined[np.argsort(joined[:, 0], kind="stable")]
+
+
+def place(pos: np.ndarray) -> np.ndarray:
+    """A position in whole numbers."""
+    return np.rint(pos * POS_PER_VOX).astype(np.int32)
+
+
+def beams(now: Arrays, ticks: Arrays) -> np.ndarray:
+    """Beams run from where their mechs stood as they fired: before the tick moved them."""
+    stood = place(np.concatenate((now["pos"][:1], ticks["pos"][:-1])))  # [K, N, 3]
+    found = []
+    for weapon in BEAMS:
+        target = ticks.get(weapon.name.lower())
+        if target is not None:
+            tick, shooter = np.nonzero(target != NOBODY)
+            struck = target[tick, shooter]
+            found.append(table(tick, shooter, struck, int(weapon), stood[tick, shooter], stood[tick, struck]))
+    return table(np.concatenate(found)) if found else np.zeros((0, 10), np.int32)
+
+
+def harms(ticks: Arrays) -> np.ndarray:
+    """Every pair of mechs of which one hurt the other in a tick."""
+    tick, shooter, target = np.nonzero(ticks["dealt_by"] > 0)
+    return table(tick, shooter, target, np.rint(ticks["dealt_by"][tick, shooter, target] * POINTS))
+
+
+def deaths(ticks: Arrays) -> np.ndarray:
+    """Who died, by whom, by what."""
+    before = np.concatenate((np.ones_like(ticks["alive"][:1]), ticks["alive"][:-1]))
+    tick, victim = np.nonzero(before & ~ticks["alive"])
+    return table(tick, victim, ticks["killer"][tick, victim], ticks["deadliest"][tick, victim])
+
+
+def flown(ticks: Arrays, game: Game) -> tuple[np.ndarray, np.ndarray]:
+    """Every shot from its launch to its end, and the points of its way."""
+    roster = game.roster
+    shooter = roster.shots.shooter.cpu().numpy()
+    weapon = roster.shots.weapon.argmax(-1).cpu().numpy()
+    curves = (roster.homing | roster.ballistic).cpu().numpy()
+    flies = ticks["flies"]  # [K, S] after the tick
+    flew = np.concatenate((np.zeros_like(flies[:1]), flies[:-1]))  # before it
+    ends = flew & (ticks["ends"] | ~ticks["flew"])
+    launched = flies & (~flew | ends)
+    rows, ways, count = [], [], 0
+    for slot in np.flatnonzero(launched.any(0)).tolist():
+        begun, ended = np.flatnonzero(launched[:, slot]), np.flatnonzero(ends[:, slot])
+        ended = np.append(ended, np.full(len(begun) - len(ended), len(flies) - 1))
+        for first, last in zip(begun.tolist(), ended.tolist(), strict=True):
+            met, victim, end = how_it_ended(ticks, slot, last, bool(ends[last, slot]))
+            way = ticks["shot_pos"][first : max(last, first + 1), slot]
+            way = np.vstack((way if curves[slot] else way[:1], end))
+            lock = int(ticks["lock"][first, slot])
+            rows.append((first, last, shooter[slot], weapon[slot], lock, int(met), victim, count, len(way)))
+            ways.append(place(way))
+            count += len(way)
+    if not rows:
+        return np.zeros((0, 9), np.int32), np.zeros((0, 3), np.int16)
+    return table(np.array(rows)), np.concatenate(ways).astype(np.int16)
+
+
+def how_it_ended(ticks: Arrays, slot: int, tick: int, ends: bool) -> tuple[Met, int, np.ndarray]:
+    """What ended a flight in a tick, whom it hit, and where."""
+    if not ends:
+        return Met.BATTLE_END, NOBODY, ticks["shot_pos"][tick, slot]
+    if not ticks["flew"][tick, slot]:
+        return Met.AMS, NOBODY, ticks["shot_pos"][tick - 1, slot]
+    point = ticks["point"][tick, slot]
+    if ticks["on_mech"][tick, slot]:
+        return Met.MECH, int(ticks["victim"][tick, slot]), point
+    stopped = {Met.VOXEL: ticks["on_voxel"], Met.FLOOR: ticks["on_floor"]}
+    return next((met for met, on in stopped.items() if on[tick, slot]), Met.NOTHING), NOBODY, point
+
+
+def clouds(now: Arrays, game: Game) -> np.ndarray:
+    """Every cloud: its clock at the moments it hung tells when it began, a whole number of ticks before."""
+    life = game.rules.substeps(CLOUD_S)
+    moment, where = np.nonzero(now["cloud_ttl"] > 0)
+    begun = moment * game.rules.decision_repeat - 1 - (life - now["cloud_ttl"][moment, where])
+    _, first = np.unique(np.stack((begun, where)), axis=1, return_index=True)
+    moment, where, begun = moment[first], where[first], begun[first]
+    return table(begun, begun + life, where // CLOUDS, place(now["cloud_pos"][moment, where]))
+
+
+def changes(columns: dict[str, Tensor], map_id: int, game: Game) -> np.ndarray:
+    """`Battle.voxels`, from the bit columns `solid`, `opaque` and `rubble`, `[T + 1, Y, X]`, of each moment."""
+    maps = game.maps
+    differs = columns["solid"][1:] ^ columns["solid"][:-1]
+    for name in ("opaque", "rubble"):
+        differs = differs | (columns[name][1:] ^ columns[name][:-1])
+    decision, y, x = differs.nonzero().unbind(1)
+    found = []
+    for z in range(maps.material.shape[1]):
+        here = ((differs[decision, y, x] >> z) & 1).bool()
+        d, v, u = decision[here], y[here], x[here]
+
+        def bit(kept: Tensor, z: int = z) -> Tensor:
+            return ((kept >> z) & 1).bool()
+
+        solid, opaque, filled = (bit(columns[name][d + 1, v, u]) for name in ("solid", "opaque", "rubble"))
+        was_solid, was_opaque = (bit(kept[map_id, v, u]) for kept in (maps.solid, maps.opaque))
+        gone = (was_solid & ~solid) | (was_opaque & ~opaque)
+        material = now_made_of(maps.material[map_id, z, v, u], gone, filled, solid)
+        found.append(torch.stack((d, u, v, torch.full_like(d, z), material.long()), 1))
+    return table(torch.cat(found).cpu().numpy())

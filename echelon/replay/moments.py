@@ -1,0 +1,87 @@
+"""The moments of a battle in whole numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from echelon.env import layout
+from echelon.replay.battle import POINTS, POS_PER_VOX, SCORE_PER_S, YAW_PER_RAD, Fact
+from echelon.sim.game import Game
+
+KEPT = (
+    "pos",
+    "yaw",
+    "hp",
+    "leg_hp",
+    "heat",
+    "stability",
+    "fallen",
+    "suppressed",
+    "under_fire",
+    "paint",
+)
+"""Fields of `Mechs` that a moment is made of."""
+
+
+def whole(values: np.ndarray, scale: float, kind: type[np.signedinteger | np.unsignedinteger]) -> np.ndarray:
+    """`values` times `scale`, rounded; what does not fit the type would be a bug, so it is refused."""
+    scaled = np.rint(values * scale)
+    limits = np.iinfo(kind)
+    assert scaled.size == 0 or (limits.min <= scaled.min() and scaled.max() <= limits.max)
+    return scaled.astype(kind)
+
+
+def wrapped(angle: np.ndarray) -> np.ndarray:
+    """An angle within -pi .. pi rad."""
+    return (angle + np.pi) % (2 * np.pi) - np.pi
+
+
+def quantised(now: dict[str, np.ndarray], game: Game) -> dict[str, np.ndarray]:
+    """The arrays of `Battle` that hold a row for each moment, from the values `[T + 1, ...]` that were kept."""
+    weights = 1 << np.arange(8)
+    packs = (now["paint"] > 0) * weights[: now["paint"].shape[-1]]  # [T + 1, N, P]
+    shown = (now["contact_facts"] > 0) * weights[: now["contact_facts"].shape[-1]]
+    low, high = (bound.numpy() for bound in layout.bounds(layout.EGO))
+    return {
+        "pos": whole(now["pos"], POS_PER_VOX, np.int16),
+        "yaw": whole(wrapped(now["yaw"]), YAW_PER_RAD, np.int16),
+        "hp": whole(now["hp"], POINTS, np.int16),
+        "leg_hp": whole(now["leg_hp"], POINTS, np.int16),
+        "heat": whole(now["heat"], POINTS, np.uint16),
+        "stability": whole(now["stability"], POINTS, np.int16),
+        "facts": facts(now, game),
+        "paint": packs.sum(-1).astype(np.uint8),
+        "focus": now["focus"].astype(np.int8),
+        "contacts": now["contacts"].astype(np.int8),
+        "contact_facts": shown.sum(-1).astype(np.uint8),
+        "lines": np.packbits(now["lines"], axis=-1, bitorder="little"),
+        "ego": whole(((now["ego"] - low) / (high - low)).clip(0, 1), 255, np.uint8),
+        "messages": whole(now["messages"], 127, np.int8),
+        "score": whole(now["score"], SCORE_PER_S, np.int32),
+        "control": whole(now["control"], 255, np.uint8),
+    }
+
+
+def facts(now: dict[str, np.ndarray], game: Game) -> np.ndarray:
+    """`[T + 1, N]` uint16 bits of `Fact`."""
+    alive = now["hp"] > 0
+    fallen = alive & (now["fallen"] > 0)
+    shut_down = alive & (now["heat"] > game.roster.heat_cap.cpu().numpy())
+
+    def told(name: str) -> np.ndarray:
+        """A flag of the ego stream; 0 for the dead."""
+        return now["ego"][..., layout.columns(layout.EGO, name).start] > 0
+
+    bits = {
+        Fact.ALIVE: alive,
+        Fact.FALLEN: fallen,
+        Fact.SHUT_DOWN: shut_down,
+        Fact.LEGGED: alive & (now["leg_hp"] <= 0),
+        Fact.SUPPRESSED: alive & (now["suppressed"] > 0),
+        Fact.VENTING: now["vent"] & alive & ~fallen & ~shut_down,
+        Fact.ECM: told("ecm"),
+        Fact.ECCM: told("eccm"),
+        Fact.IN_ZONE: told("in_zone"),
+        Fact.UNDER_FIRE: alive & (now["under_fire"] > 0),
+    }
+    return np.bitwise_or.reduce([np.where(on, int(bit), 0) for bit, on in bits.items()]).astype(np.uint16)

@@ -1,0 +1,197 @@
+"""Keeps what happens in a few battles of an environment, on the device, without reading anything on the host."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from tensordict import TensorDictBase
+from torch import Tensor
+
+from echelon.actions import NO_MECH, Orders
+from echelon.config import require
+from echelon.env import layout
+from echelon.env.layout import STREAMS
+from echelon.env.outcome import STATS, Reason, Winner
+from echelon.replay.battle import Battle, Replay
+from echelon.replay.events import changes, events_of
+from echelon.replay.ground import fingerprint
+from echelon.replay.moments import KEPT, quantised
+from echelon.replay.setting import describe
+from echelon.sim.damage import Dealt
+from echelon.sim.game import Game
+from echelon.sim.step import Log
+from echelon.state import State
+from echelon.world.pool import pool_seeds
+
+SHOWN = ("hostile", "intel", "detail", "painted")
+"""Columns of a contact that are kept, in the order of the bits of `Shown`."""
+
+
+class Recorder:
+    """The witness of an environment (`EchelonEnv(..., witness=recorder)`) that makes a replay of some of its battles.
+
+    Each battle is kept from a full reset to its first end. Between `opening` and `finish` everything stays on the
+    device: about 25 MB for a minute of 10v10, most of it the ground.
+
+    Args:
+        battles: which battles of the environment, by their place in the batch.
+        observations: also keep every stream of every mech.
+    """
+
+    def __init__(self, battles: Sequence[int], observations: bool = False) -> None:
+        require(len(battles) >= 1, "Recorder.battles", "at least one place in the batch", battles)
+        self.battles = list(battles)
+        self.observations = observations
+        self._moments: list[dict[str, Tensor]] = []
+        self._ticks: list[dict[str, Tensor]] = []
+
+    # What an environment tells its witness
+
+    def opening(self, game: Game, state: State, shown: Mapping[str, Tensor]) -> None:
+        """Battles begin: keep their first moment, and forget any kept before."""
+        require(max(self.battles) < state.shape[0], "Recorder.battles", f"below {state.shape[0]} battles", self.battles)
+        self.game = game
+        self._which = torch.tensor(self.battles, device=state.seed.device)
+        self._opening = {name: getattr(state, name)[self._which] for name in ("seed", "map_id")}
+        silent = torch.zeros_like(state.mechs.alive)
+        running = torch.full_like(state.seed[:, None], int(Winner.RUNNING))
+        verdict = {"winner": running, "reason": torch.zeros_like(running), "score": state.score}
+        stats = {"stats": torch.zeros((*state.shape, 2, len(STATS)), device=state.seed.device)}
+        nobody = torch.full_like(state.mechs.alive, NO_MECH, dtype=torch.int64)
+        self._ticks = []
+        self._moments = [self._keep(state, silent, nobody, shown, {**verdict, **stats})]
+        self._ground = [self._keep_ground(state)]
+
+    def tick(self, state: State, log: Log) -> None:
+        """Keep a substep."""
+        if self._full:
+            return
+        shots, impacts = state.shots, log.impacts
+        kept = {
+            "flew": impacts.flew,
+            "ends": impacts.ends,
+            "on_mech": impacts.on_mech,
+            "victim": impacts.target,
+            "on_voxel": impacts.on_voxel,
+            "on_floor": impacts.on_floor,
+            "point": impacts.point,
+            "shot_pos": shots.pos,
+            "flies": shots.ttl > 0,
+            "lock": shots.target,
+            "dealt_by": log.dealt.by_shooter,
+            "dealt_with": log.dealt.by_weapon,
+            "pos": state.mechs.pos,
+            "alive": state.mechs.alive,
+            **{weapon.name.lower(): target for weapon, target in log.beams.items()},
+        }
+        self._ticks.append({name: value[self._which] for name, value in kept.items()})
+
+    def moment(self, state: State, orders: Orders, shown: Mapping[str, Tensor], outcome: TensorDictBase) -> None:
+        """Keep the moment after a decision."""
+        if self._full:
+            return
+        self._moments.append(self._keep(state, orders.vent, orders.focus, shown, outcome))
+        self._ground.append(self._keep_ground(state))
+
+    @property
+    def _full(self) -> bool:
+        """Every battle has ended by its clock."""
+        return len(self._moments) > self.game.rules.max_decisions
+
+    def _keep(
+        self, state: State, vent: Tensor, focus: Tensor, shown: Mapping[str, Tensor], outcome: Mapping[str, Any]
+    ) -> dict[str, Tensor]:
+        """One moment of the battles that are recorded, `[R, ...]` by name."""
+        mechs = state.mechs
+        columns = [layout.columns(layout.CONTACT, name).start for name in SHOWN]
+        kept = {
+            **{name: getattr(mechs, name) for name in KEPT},
+            "vent": vent,
+            "focus": focus,
+            "contacts": shown["contact_mechs"],
+            "contact_facts": shown["contacts"][..., columns],
+            "lines": shown["clear_lines"],
+            "ego": shown["ego"],
+            "messages": state.messages,
+            "score": state.score,
+            "control": state.control,
+            "cloud_pos": state.clouds.pos,
+            "cloud_ttl": state.clouds.ttl,
+            **{name: outcome[name] for name in ("winner", "reason", "stats")},
+            **({f"observation_{name}": shown[name] for name in STREAMS} if self.observations else {}),
+        }
+        return {name: value[self._which] for name, value in kept.items()}
+
+    def _keep_ground(self, state: State) -> dict[str, Tensor]:
+        """The columns of the battles that are recorded; a copy, because steps change them in place."""
+        return {name: getattr(state.terrain, name)[self._which] for name in ("solid", "opaque", "rubble")}
+
+    # On the host, when all is over
+
+    def finish(self, blue: Sequence[str], red: Sequence[str]) -> Replay:
+        """The replay of what was kept, read from the device.
+
+        Args:
+            blue, red: who commanded the teams of each recorded battle.
+        """
+        ticks_kept, ground = stacked(self._ticks), stacked(self._ground)
+        shown, happened = on_host(stacked(self._moments)), on_host({**ticks_kept, **last_blows(ticks_kept)})
+        maps = self.game.maps
+        seeds = pool_seeds(self.game.config, self._which.device).tolist()
+        opening = zip(*(self._opening[name].tolist() for name in ("seed", "map_id")), strict=True)
+        battles = []
+        for r, (seed, map_id) in enumerate(opening):
+            ended = np.flatnonzero(shown["winner"][:, r, 0] != int(Winner.RUNNING))
+            decisions = int(ended[0]) if len(ended) else len(self._moments) - 1
+            now = {name: value[: decisions + 1, r] for name, value in shown.items()}
+            ticks = {name: value[: decisions * self.game.rules.decision_repeat, r] for name, value in happened.items()}
+            columns = {name: value[: decisions + 1, r] for name, value in ground.items()}
+            material = maps.material[map_id].cpu().numpy()
+            about = {
+                "blue": blue[r],
+                "red": red[r],
+                "seed": seed,
+                "map": {"seed": seeds[map_id], "sha256": fingerprint(material)},
+                "zone": [*maps.zone_center[map_id].tolist(), float(maps.zone_radius[map_id])],
+                "outcome": verdict({name: value[-1] for name, value in now.items()}),
+            }
+            streams = {name: compact(now[f"observation_{name}"]) for name in STREAMS} if self.observations else {}
+            events = {**events_of(now, ticks, self.game), "voxels": changes(columns, map_id, self.game)}
+            battles.append(Battle(about, **quantised(now, self.game), **events, observations=streams))
+        return Replay(describe(self.game), battles)
+
+
+def compact(stream: np.ndarray) -> np.ndarray:
+    """An observation stream at half precision; flags as they are."""
+    return stream if stream.dtype == bool else stream.astype(np.float16)
+
+
+def stacked(steps: list[dict[str, Tensor]]) -> dict[str, Tensor]:
+    """`[steps, R, ...]` of what was kept step by step."""
+    return {name: torch.stack([step[name] for step in steps]) for name in steps[0]}
+
+
+def on_host(values: dict[str, Tensor]) -> dict[str, np.ndarray]:
+    """The same as arrays."""
+    return {name: value.cpu().numpy() for name, value in values.items()}
+
+
+def last_blows(ticks: dict[str, Tensor]) -> dict[str, Tensor]:
+    """`[K, R, N]` who and what took most from each mech in every tick."""
+    shape = ticks["dealt_by"].shape[:2]
+    dealt = Dealt(ticks["dealt_by"].flatten(0, 1), ticks["dealt_with"].flatten(0, 1))
+    return {"killer": dealt.killer.unflatten(0, shape), "deadliest": dealt.deadliest.unflatten(0, shape)}
+
+
+def verdict(last: dict[str, np.ndarray]) -> dict[str, Any]:
+    """How a battle ended, from its last moment; winner `running` where it did not."""
+    stats = {name: [round(float(x), 3) for x in last["stats"][:, i]] for i, name in enumerate(STATS)}
+    return {
+        "winner": Winner(int(last["winner"][0])).name.lower(),
+        "reason": Reason(int(last["reason"][0])).name.lower(),
+        "score": [round(float(x), 3) for x in last["score"]],
+        "stats": stats,
+    }

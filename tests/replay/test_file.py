@@ -1,0 +1,177 @@
+"""A replay file gives back what was put in, or one clear line."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+import safetensors.numpy
+from builders import arena, told
+
+from echelon.actions import Act
+from echelon.config import EnvConfig
+from echelon.env.env import EchelonEnv
+from echelon.files import FileError, check_writable
+from echelon.replay import file
+from echelon.replay.ground import fingerprint, rebuild
+from echelon.replay.recorder import Recorder
+
+SMALL = dataclasses.replace(EnvConfig.small(), map_pool=2)
+
+
+def record(env, recorder, observations=False):
+    """A few decisions of a battle in which somebody fires."""
+    td = env.reset()
+    for _ in range(4):
+        _, td = env.step_and_maybe_reset(told(env, td, (3, Act.TERTIARY, 1.0), (0, Act.SPECIAL, 1.0)))
+    return recorder.finish(["x"] * len(recorder.battles), ["y"] * len(recorder.battles))
+
+
+@pytest.fixture(scope="module")
+def replay():
+    recorder = Recorder([0, 1], observations=True)
+    return record(EchelonEnv(SMALL, 2, "cpu", seed=1, witness=recorder), recorder)
+
+
+@pytest.fixture
+def path(replay, tmp_path):
+    file.save(replay, tmp_path / "kept.echelon")
+    return tmp_path / "kept.echelon"
+
+
+def test_round_trip(replay, path):
+    found = file.read(path)
+    assert found.about == json.loads(json.dumps(replay.about))
+    for one, other in zip(replay.battles, found.battles, strict=True):
+        assert one.about == other.about
+        for name in file.ARRAYS:
+            ours, theirs = getattr(one, name), getattr(other, name)
+            assert ours.dtype == theirs.dtype and (ours == theirs).all(), name
+        assert one.observations.keys() == other.observations.keys() and len(one.observations) == 7
+        for name in one.observations:
+            assert (one.observations[name] == other.observations[name]).all(), name
+
+
+def test_the_same_battles_make_the_same_file(replay, path, tmp_path):
+    file.save(replay, tmp_path / "again.echelon")
+    assert (tmp_path / "again.echelon").read_bytes() == path.read_bytes()
+    assert [entry.name for entry in tmp_path.iterdir() if entry.name.startswith(".")] == []
+
+
+def test_the_ground_is_made_again_from_its_recipe(replay):
+    recorder = Recorder([0])
+    env = EchelonEnv(SMALL, 1, "cpu", seed=1, witness=recorder)
+    kept = record(env, recorder)
+    material = rebuild(kept, kept.battles[0])
+    assert (material == env.game.maps.material[env.state.map_id[0]].numpy()).all()
+    assert fingerprint(material) == kept.battles[0].about["map"]["sha256"]
+
+
+def test_a_map_that_no_recipe_makes_is_refused():
+    recorder = Recorder([0])
+    env = arena(SMALL)
+    env.witness = recorder
+    kept = record(env, recorder)
+    with pytest.raises(FileError, match=r"must have sha256 [0-9a-f]{64}, got [0-9a-f]{64}: it was") as caught:
+        rebuild(kept, kept.battles[0])
+    assert "\n" not in str(caught.value)
+
+
+def rewritten(path, change):
+    """The file again with its tensors or claims changed by hand, as a forger would."""
+    tensors = safetensors.numpy.load(path.read_bytes())
+    size = int.from_bytes(path.read_bytes()[:8], "little")
+    claims = json.loads(json.loads(path.read_bytes()[8 : 8 + size])["__metadata__"]["claims"])
+    change(tensors, claims)
+    if claims.get("sha256") == "right":
+        claims["sha256"] = file.digest(tensors)
+    text = claims.get("text") or json.dumps(claims)
+    path.write_bytes(safetensors.numpy.save(tensors, {"claims": text}))
+
+
+def flip(path, at):
+    data = bytearray(path.read_bytes())
+    data[at] ^= 1
+    path.write_bytes(data)
+
+
+def set_claim(**claims):
+    return lambda _, kept: kept.update(claims)
+
+
+def set_tensor(name, value):
+    def change(tensors, claims):
+        tensors.pop(name)
+        if value is not None:
+            tensors[name] = value
+        claims["sha256"] = "right"
+
+    return change
+
+
+DAMAGE = {
+    "empty": (lambda path: path.write_bytes(b""), "truncated"),
+    "truncated": (lambda path: path.write_bytes(path.read_bytes()[:-40]), "not a safetensors file"),
+    "cut in its header": (lambda path: path.write_bytes(path.read_bytes()[:500]), "truncated"),
+    "one bit": (lambda path: flip(path, -100), "sha256 mismatch: expected .*, got"),
+    "text": (lambda path: path.write_text("hello, this is no replay at all"), "truncated: header of"),
+    "other schema": (
+        lambda path: rewritten(path, set_claim(schema="something")),
+        "schema must be 'echelon-replay', got 'something'",
+    ),
+    "other version": (lambda path: rewritten(path, set_claim(version=99)), "version must be 1, got 99"),
+    "no battles": (lambda path: rewritten(path, set_claim(battles={})), "battles must be a list, got dict"),
+    "claims cut": (lambda path: rewritten(path, set_claim(text="{")), "not valid JSON"),
+    "claims of another kind": (
+        lambda path: rewritten(path, set_claim(text="[]")),
+        "claims must be an object, got list",
+    ),
+    "weights": (
+        lambda path: path.write_bytes(safetensors.numpy.save({"w": np.zeros(3)})),
+        "schema must be 'echelon-replay', got None: is this a replay",
+    ),
+    "array gone": (
+        lambda path: rewritten(path, set_tensor("1/pos", None)),
+        "battle 1: pos must be int16 of 3 dimensions, got none",
+    ),
+    "wrong type": (
+        lambda path: rewritten(path, set_tensor("0/hp", np.zeros((5, 10), np.float32))),
+        "battle 0: hp must be int16 of 2 dimensions, got float32 of 2",
+    ),
+    "wrong length": (
+        lambda path: rewritten(path, set_tensor("0/hp", np.zeros((3, 10), np.int16))),
+        "battle 0: hp must have 5 moments, got 3",
+    ),
+    "wrong mechs": (
+        lambda path: rewritten(path, set_tensor("0/hp", np.zeros((5, 4), np.int16))),
+        "battle 0: hp must be of 10 mechs, got 4",
+    ),
+    "wrong columns": (
+        lambda path: rewritten(path, set_tensor("0/harms", np.zeros((3, 9), np.int32))),
+        "battle 0: harms must have 4 columns, got 9",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_a_damaged_file_gives_one_line(path, name):
+    damage, message = DAMAGE[name]
+    damage(path)
+    with pytest.raises(FileError, match=message) as caught:
+        file.read(path)
+    assert "\n" not in str(caught.value) and str(caught.value).startswith("kept.echelon")
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    with pytest.raises(FileError, match=r"gone.echelon: cannot be read: No such file"):
+        file.read(tmp_path / "gone.echelon")
+
+
+def test_a_place_that_cannot_be_written_is_said_before_and_after(replay, tmp_path):
+    (tmp_path / "plain").write_text("a file")
+    with pytest.raises(FileError, match="cannot be written"):
+        file.save(replay, tmp_path / "plain" / "kept.echelon")
+    with pytest.raises(FileError, match="cannot be written"):
+        check_writable(tmp_path / "plain" / "kept.echelon")
+    with pytest.raises(FileError, match="expected the name of a file, got a folder"):
+        check_writable(tmp_path)

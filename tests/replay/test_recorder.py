@@ -1,0 +1,303 @@
+"""A replay tells what was played: its numbers are the environment's, and recording changes nothing."""
+
+import dataclasses
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+from builders import arena, brawl, told
+from host_reads import HostReads
+
+from echelon.actions import Act
+from echelon.catalog import BEAMS, SHELLS, Hull, Material, Weapon
+from echelon.config import ConfigError, EnvConfig, RulesConfig
+from echelon.env import layout
+from echelon.env.env import EchelonEnv
+from echelon.env.layout import STREAMS
+from echelon.env.outcome import STATS
+from echelon.replay.battle import BEAMS as BEAM_COLUMNS
+from echelon.replay.battle import CLOUDS, DEATHS, FLIGHTS, HARMS, NOBODY, POINTS, POS_PER_VOX, Fact, Met, Shown
+from echelon.replay.ground import rebuild
+from echelon.replay.recorder import Recorder
+from echelon.sim.terrain import material_at
+
+BUSY = dataclasses.replace(EnvConfig.small(), map_pool=4, map_seed=5)
+DECISIONS = 240
+
+
+def column(table, columns, name):
+    """One named column of an event table."""
+    return table[:, columns.index(name)]
+
+
+def whole_ground(env):
+    """`[B, Z, Y, X]` what every voxel is made of now."""
+    world = env.config.world
+    grid = torch.meshgrid(*(torch.arange(n) for n in (world.size_z, world.size_y, world.size_x)), indexing="ij")
+    z, y, x = (axis.expand(env.num_envs, *axis.shape) for axis in grid)
+    return material_at(env.state, env.game, x, y, z).numpy()
+
+
+@pytest.fixture(scope="module")
+def fought():
+    """Three battles of a brawl, the last two recorded, with what the environment showed at every moment."""
+    recorder = Recorder([1, 2], observations=True)
+    env = EchelonEnv(BUSY, 3, "cpu", seed=4, witness=recorder)
+    generator = torch.Generator().manual_seed(1)
+    td = env.reset()
+    moments, grounds, ends = [env.state], [whole_ground(env)], []
+    for decision in range(DECISIONS):
+        played, td = env.step_and_maybe_reset(brawl(td, generator))
+        done = played["next", "done"][:, 0]
+        ends.append((done.clone(), played["next", "outcome"].clone()))
+        moments.append(env.state)
+        grounds.append(whole_ground(env))
+        if decision == 0:
+            first = played
+    return env, recorder.finish(["a", "b"], ["c", "d"]), moments, grounds, ends, first
+
+
+def outcome_of(ends, b):
+    """When battle b first ended, and the verdict."""
+    return next((d, outcome[b]) for d, (done, outcome) in enumerate(ends) if done[b])
+
+
+def test_the_moments_are_those_of_the_state(fought):
+    _, replay, moments, _, ends, _ = fought
+    for r, b in enumerate((1, 2)):
+        battle = replay.battles[r]
+        last, _ = outcome_of(ends, b)
+        assert battle.decisions == last + 1
+        for m in range(0, last + 1, 7):  # the moment of the end itself is the next battle's in the environment
+            mechs = moments[m].mechs
+            assert np.abs(battle.pos[m] / POS_PER_VOX - mechs.pos[b].numpy()).max() <= 0.5 / POS_PER_VOX
+            for name in ("hp", "leg_hp", "heat", "stability"):
+                assert np.abs(getattr(battle, name)[m] / POINTS - getattr(mechs, name)[b].numpy()).max() <= 0.5 / POINTS
+            turned = np.cos(battle.yaw[m] / 8192) - mechs.yaw[b].cos().numpy()
+            assert np.abs(turned).max() < 2e-4
+            assert ((battle.facts[m] & Fact.ALIVE) > 0).tolist() == mechs.alive[b].tolist()
+            assert battle.score[m] / 1024 == pytest.approx(moments[m].score[b].numpy(), abs=1e-3)
+
+
+def test_who_was_hurt_is_what_the_mechs_lost(fought):
+    """Every hit point between two moments is in `harms`, but for what lava and burning debris took."""
+    _, replay, *_ = fought
+    for battle in replay.battles:
+        lost = -np.diff(battle.hp.astype(int), axis=0)
+        taken = np.zeros_like(lost)
+        np.add.at(
+            taken,
+            (column(battle.harms, HARMS, "tick") // 5, column(battle.harms, HARMS, "target")),
+            column(battle.harms, HARMS, "damage"),
+        )
+        assert len(battle.harms) > 20
+        assert (taken <= lost + 3).all()
+        assert (lost - taken).sum() < 0.2 * lost.sum()
+        burnt = (lost - taken) > 3
+        assert (lost - taken)[burnt].max(initial=0) <= 5 * 0.25 * POINTS + 3
+
+
+def test_events_add_up_to_the_statistics(fought):
+    env, replay, _, _, ends, _ = fought
+    team = env.game.roster.is_red.numpy().astype(int)
+    for r, b in enumerate((1, 2)):
+        battle = replay.battles[r]
+        _, outcome = outcome_of(ends, b)
+        stats = {name: outcome["stats"][:, i].numpy() for i, name in enumerate(STATS)}
+
+        def by_team(values, weights=None):
+            return np.bincount(team[values], weights, minlength=2)
+
+        shooter, target, damage = (column(battle.harms, HARMS, n) for n in ("shooter", "target", "damage"))
+        enemy = team[shooter] != team[target]
+        assert by_team(shooter[enemy], damage[enemy]) / POINTS == pytest.approx(stats["damage"], abs=0.5)
+        killer, victim = (column(battle.deaths, DEATHS, name) for name in ("killer", "victim"))
+        assert by_team(victim).tolist() == stats["deaths"].tolist()
+        credited = (killer != NOBODY) & (team[killer] != team[victim])
+        assert by_team(killer[credited]).tolist() == stats["kills"].tolist()
+        with_what = column(battle.deaths, DEATHS, "weapon")[credited]
+        for weapon in Weapon:
+            assert (
+                by_team(killer[credited][with_what == weapon]).tolist()
+                == stats[f"kills_{weapon.name.lower()}"].tolist()
+            )
+        for weapon in BEAMS:
+            rows = battle.beams[column(battle.beams, BEAM_COLUMNS, "weapon") == weapon]
+            assert by_team(rows[:, 1]).tolist() == stats[f"shots_{weapon.name.lower()}"].tolist()
+        for weapon in SHELLS:
+            rows = battle.flights[column(battle.flights, FLIGHTS, "weapon") == weapon]
+            who, met = (column(rows, FLIGHTS, name) for name in ("shooter", "met"))
+            assert by_team(who).tolist() == stats[f"shots_{weapon.name.lower()}"].tolist()
+            assert by_team(who[met == Met.MECH]).tolist() == stats[f"hits_{weapon.name.lower()}"].tolist()
+        assert battle.about["outcome"]["stats"]["kills"] == stats["kills"].tolist()
+        assert battle.about["outcome"]["score"] == pytest.approx(outcome["score"].tolist(), abs=1e-3)
+        assert battle.about["outcome"]["winner"] == ("draw", "blue", "red")[int(outcome["winner"])]
+
+
+def test_flights_follow_their_way(fought):
+    """No leap is longer than a substep of flight, and what straight shots hit is where they end."""
+    _, replay, *_ = fought
+    for battle in replay.battles:
+        first, points = (column(battle.flights, FLIGHTS, name) for name in ("first", "points"))
+        assert points.sum() == len(battle.waypoints) and (first == np.cumsum(points) - points).sum() >= 0
+        for row in battle.flights:
+            flight = dict(zip(FLIGHTS, row.tolist(), strict=True))
+            way = battle.waypoints[flight["first"] :][: flight["points"]] / POS_PER_VOX
+            ticks = flight["end_tick"] - flight["launch_tick"]
+            assert ticks >= 0
+            top = {Weapon.MISSILE: 12, Weapon.GAUSS: 45, Weapon.AUTOCANNON: 25, Weapon.SMOKE: 15}[flight["weapon"]]
+            steps = np.linalg.norm(np.diff(way, axis=0), axis=1)
+            per_tick = steps if flight["points"] > 2 else steps / max(ticks, 1)
+            assert per_tick.max() <= top * 0.05 + 0.02
+            if flight["met"] == Met.MECH:
+                moment = (flight["end_tick"]) // 5
+                hull = battle.pos[moment : moment + 2, flight["victim"]] / POS_PER_VOX
+                assert np.linalg.norm(hull - way[-1], axis=1).min() < 4.5
+
+
+def test_voxels_change_as_the_ground_did(fought):
+    _, replay, _, grounds, ends, _ = fought
+    changed = 0
+    for r, b in enumerate((1, 2)):
+        battle = replay.battles[r]
+        last, _ = outcome_of(ends, b)
+        ground = rebuild(replay, battle).copy()
+        assert (ground == grounds[0][b]).all()
+        for m in range(1, last + 1):
+            rows = battle.voxels[battle.voxels[:, 0] == m - 1]
+            ground[rows[:, 3], rows[:, 2], rows[:, 1]] = rows[:, 4]
+            changed += len(rows)
+            if m % 20 == 0 or m == last:
+                assert (ground == grounds[m][b]).all()
+    assert changed > 20
+
+
+def test_cockpits_are_kept_as_they_were_shown(fought):
+    _, replay, _, _, _, first = fought
+    shown = {name: torch.cat([first["next", g, "observation", name] for g in ("blue", "red")], 1) for name in STREAMS}
+    for r, b in enumerate((1, 2)):
+        battle = replay.battles[r]
+        filled = shown["contacts_mask"][b].numpy()
+        assert ((battle.contacts[1] != NOBODY) == filled).all()
+        for name in STREAMS:
+            wanted = shown[name][b] if name.endswith("mask") else shown[name][b].half()
+            assert (torch.tensor(battle.observations[name][1]) == wanted).all(), name
+        hostile = shown["contacts"][b, ..., layout.columns(layout.CONTACT, "hostile").start].numpy() > 0
+        assert (((battle.contact_facts[1] & Shown.HOSTILE) > 0) == hostile).all()
+        red = np.arange(10) >= 5
+        who = battle.contacts[1]
+        assert ((red[who] != red[:, None]) == hostile)[filled].all()
+
+
+def test_recording_changes_nothing():
+    plain, watched = (EchelonEnv(BUSY, 2, "cpu", seed=8, witness=w) for w in (None, Recorder([0])))
+    states = []
+    for env in (plain, watched):
+        generator, td = torch.Generator().manual_seed(2), env.reset()
+        for _ in range(30):
+            _, td = env.step_and_maybe_reset(brawl(td, generator))
+        states.append(env.state.to_tensordict())
+    same = states[0].apply(lambda a, b: (a == b).all(), states[1], batch_size=[])
+    assert all(bool(value) for value in same.values(include_nested=True, leaves_only=True))
+
+
+def test_recording_reads_nothing_on_the_host():
+    env = EchelonEnv(BUSY, 2, "cpu", seed=8, witness=Recorder([0, 1]))
+    generator, td = torch.Generator().manual_seed(2), env.reset()
+    _, td = env.step_and_maybe_reset(brawl(td, generator))
+    with HostReads() as host:
+        env.step_and_maybe_reset(brawl(td, generator))
+    assert host.reads == Counter()
+
+
+def test_the_place_in_the_batch_is_not_in_the_replay():
+    """A battle recorded alone and as the third of three are one battle."""
+    seeds = torch.tensor([11, 12, 13])
+    kept = []
+    for own, place in ((seeds, 2), (seeds[2:], 0)):
+        recorder = Recorder([place])
+        env = EchelonEnv(BUSY, len(own), "cpu", seed=own, witness=recorder)
+        td = env.reset()
+        for _ in range(40):
+            td = told(env, td, *((n, Act.FORWARD, 1.0) for n in range(10)), *((n, Act.PRIMARY, 1.0) for n in range(10)))
+            _, td = env.step_and_maybe_reset(td)
+        kept.append(recorder.finish(["x"], ["y"]).battles[0])
+    one, other = kept
+    assert one.about == other.about
+    for field in dataclasses.fields(one):
+        if field.name not in ("about", "observations"):
+            assert (getattr(one, field.name) == getattr(other, field.name)).all(), field.name
+
+
+# A scene whose every event is known
+
+
+@pytest.fixture(scope="module")
+def scene():
+    """Blue's heavy shells red's scout with gauss, blue's scout lays smoke; a wall stands in nobody's way."""
+    rules = RulesConfig(max_episode_s=2.0)
+    config = dataclasses.replace(EnvConfig.small(), blue=("heavy", "scout"), red=("scout",), rules=rules)
+    recorder = Recorder([0])
+    env = arena(config, (2, 3, 2, 3, 1, 3, Material.SOLID))
+    env.witness = recorder
+    td = env.reset()
+    mechs = env.state.mechs
+    mechs.pos[0, 0, :2], mechs.pos[0, 1, :2], mechs.pos[0, 2, :2] = (
+        torch.tensor(p) for p in ([10.5, 20.5], [10.5, 30.5], [20.5, 20.5])
+    )
+    mechs.yaw[0] = 0.0
+    recorder.opening(env.game, env.state, env._openings[env.state.map_id])
+    for d in range(8):
+        orders = [(0, Act.TERTIARY, 1.0), (1, Act.SPECIAL, 1.0)] if d == 0 else []
+        _, td = env.step_and_maybe_reset(told(env, td, *orders))
+    return recorder.finish(["blue"], ["red"])
+
+
+def test_a_slug_is_launched_and_hits(scene):
+    (flight,) = [row for row in scene.battles[0].flights.tolist() if row[3] == Weapon.GAUSS]
+    launch, end, shooter, _, lock, met, victim, _, points = flight
+    assert (launch, shooter, lock, met, victim) == (0, 0, NOBODY, Met.MECH, 2)
+    assert end == 5 and points == 6  # 10 vox less the scout's sphere at 2 vox a tick
+    (harm,) = scene.battles[0].harms.tolist()
+    assert harm[:3] == [end, 0, 2] and harm[3] == 60 * POINTS  # a slug in the back, 75, ends a scout of 60
+    (death,) = scene.battles[0].deaths.tolist()
+    assert death == [end, 2, 0, Weapon.GAUSS]
+
+
+def test_smoke_hangs_where_its_flight_ended(scene):
+    battle = scene.battles[0]
+    assert battle.about["outcome"]["winner"] == "blue" and battle.about["outcome"]["reason"] == "elimination"
+    assert len(battle.clouds) == 0  # the battle ended while the shot was in the air
+    (flight,) = [row for row in battle.flights.tolist() if row[3] == Weapon.SMOKE]
+    assert flight[FLIGHTS.index("met")] == Met.BATTLE_END
+
+
+def test_clouds_are_told_by_when_they_began():
+    config = dataclasses.replace(EnvConfig.small(), blue=("scout",), red=("scout",))
+    recorder = Recorder([0])
+    env = arena(config)
+    env.witness = recorder
+    td = env.reset()
+    for d in range(12):
+        _, td = env.step_and_maybe_reset(told(env, td, *([(0, Act.SPECIAL, 1.0)] if d == 0 else [])))
+    battle = recorder.finish(["blue"], ["red"]).battles[0]
+    (cloud,) = battle.clouds.tolist()
+    (flight,) = battle.flights.tolist()
+    assert cloud[CLOUDS.index("tick")] == flight[FLIGHTS.index("end_tick")] == 27  # 20 vox at 15 vox/s
+    assert cloud[CLOUDS.index("end_tick")] == 27 + 200
+    assert cloud[3:] == battle.waypoints[-1].tolist()
+
+
+def test_what_the_battles_have_in_common(scene):
+    about = scene.about
+    assert [mech["hull"] for mech in about["mechs"]] == ["heavy", "scout", "scout"]
+    assert about["teams"] == {"blue": [0, 2], "red": [2, 3]} and about["size"] == [40, 40, 16]
+    assert about["mechs"][0]["weapons"] == ["laser", "missile", "gauss", "smoke"]
+    assert about["hulls"][Hull.HEAVY] == "heavy" and about["mechs"][0]["squad"] == [1]
+
+
+def test_only_battles_that_are_there_can_be_recorded():
+    env = EchelonEnv(BUSY, 2, "cpu", seed=8, witness=Recorder([2]))
+    with pytest.raises(ConfigError, match=r"Recorder.battles must be below 2 battles, got \[2\]"):
+        env.reset()
