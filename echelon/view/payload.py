@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 import zlib
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from echelon.replay.battle import Battle, Replay
+from echelon.replay.file import ARRAYS
 
 GROUND = "ground"
 """The array of a battle's ground, beside those of `Battle`."""
@@ -34,8 +35,7 @@ class Payload:
 
 def arrays_of(battle: Battle, ground: np.ndarray) -> dict[str, np.ndarray]:
     """The arrays of a battle by name, and its ground `[Z, Y, X]` uint8; no whole observations."""
-    kept = {f.name: getattr(battle, f.name) for f in fields(battle) if f.type == "np.ndarray"}
-    return {**kept, GROUND: ground}
+    return {**{name: getattr(battle, name) for name in ARRAYS}, GROUND: ground}
 
 
 def pack(replay: Replay, grounds: list[np.ndarray]) -> bytes:

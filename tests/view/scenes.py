@@ -194,8 +194,9 @@ def small_battle(common: dict[str, Any], decisions: int) -> Battle:
     control = np.zeros((moments, 2), np.uint8)
     control[4:10, 0], control[8:14, 1], control[18:, 0] = 255, 64, 255
     winner = {"winner": "blue", "reason": "time_up", "score": [4.0, 2.0], "stats": {"kills": [1, 0]}}
+    names = {"blue": "heuristic", "red": "somebody <b>bold</b>"}
     return Battle(
-        about={"blue": "heuristic", "red": "somebody <b>bold</b>", "seed": 7, "map": {}, "zone": [*ZONE], "outcome": winner},
+        about={**names, "seed": 7, "map": {}, "zone": [*ZONE], "outcome": winner},
         pos=np.rint(pos * POS_PER_VOX).astype(np.int16),
         yaw=np.rint(yaw * YAW_PER_RAD).astype(np.int16),
         hp=np.rint(hp * POINTS).astype(np.int16),
