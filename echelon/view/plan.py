@@ -1,0 +1,309 @@
+"""A battle seen from above, drawn at any time: lit ground, hulls with their headings, fire and smoke."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from PIL import Image, ImageDraw, ImageFilter
+
+from echelon.replay.battle import POINTS, POS_PER_VOX, SCORE_PER_S, TABLES, YAW_PER_RAD, Fact, Met, Replay
+
+SMOOTH = 2
+"""Drawn this many times as large, then brought down, so that edges are soft."""
+COLOURS = {
+    "air": (158, 144, 120),
+    "dirt": (205, 192, 164),
+    "lava": (255, 122, 40),
+    "water": (92, 150, 190),
+    "solid": (186, 190, 196),
+    "debris_field": (96, 74, 56),
+    "solid_debris": (84, 74, 66),
+    "glass": (176, 216, 228),
+    "reinforced": (124, 134, 150),
+    "foliage": (118, 158, 92),
+}
+TEAM = ((38, 118, 226), (226, 82, 26))
+TEAM_LIGHT = ((178, 214, 255), (255, 205, 178))
+GOLD, WHITE, FIRE, SOOT = (235, 190, 50), (255, 255, 255), (255, 176, 64), (60, 54, 50)
+BEAM_S, BURST_S, TRAIL_S, DEATH_S = 0.25, 0.5, 1.0, 1.6
+SUN = (-0.5, 0.62)
+"""Where light comes from, over the ground; the picture's top is +y."""
+BURST_VOX = {"missile": 2.0, "gauss": 1.5, "autocannon": 0.6}
+HEAT_SHOWN = 0.8
+"""Share of its capacity above which a mech glows."""
+
+Point = tuple[float, float]
+Colour = tuple[int, int, int]
+
+
+class Plan:
+    """Draws one battle from above, `vox_px` pixels a voxel."""
+
+    def __init__(self, replay: Replay, battle: int, ground: np.ndarray, vox_px: int) -> None:
+        self.about, self.battle = replay.about, replay.battles[battle]
+        self.ground = ground
+        self.vox_px = vox_px
+        self.scale = vox_px * SMOOTH
+        self.decision_s = self.about["dt_s"] * self.about["decision_repeat"]
+        self.length_s = self.battle.decisions * self.decision_s
+        self.win_s = self.about["zone_score_to_win_s"]
+        self.mechs = self.about["mechs"]
+        self.sides = [("blue", "red").index(mech["team"]) for mech in self.mechs]
+        self.rows = {
+            name: [dict(zip(columns, row, strict=True)) for row in getattr(self.battle, name).tolist()]
+            for name, columns in TABLES.items()
+        }
+        self.painted: tuple[int, Image.Image] | None = None
+
+    def draw(self, t: float) -> Image.Image:
+        """The field at a time, s."""
+        picture = self.floor(t).copy()
+        pen = ImageDraw.Draw(picture, "RGBA")
+        self.draw_zone(pen, t)
+        for n in range(len(self.mechs)):
+            if self.is_alive(n, t):
+                self.draw_mech(pen, n, t)
+        self.draw_fire(pen, t)
+        self.draw_deaths(pen, t)
+        picture = self.draw_clouds(picture, t)
+        self.draw_bars(ImageDraw.Draw(picture, "RGBA"), t)
+        width, height = picture.width // SMOOTH, picture.height // SMOOTH
+        return picture.resize((width, height), Image.Resampling.LANCZOS)
+
+    # Reading
+
+    def moment(self, t: float) -> int:
+        """The last moment at or before a time."""
+        return min(int(t / self.decision_s + 1e-6), self.battle.decisions)
+
+    def score(self, side: int, t: float) -> float:
+        """Seconds of zone control."""
+        return float(self.battle.score[self.moment(t), side] / SCORE_PER_S)
+
+    def living(self, side: int, t: float) -> int:
+        """How many of a team are left."""
+        return sum(self.is_alive(n, t) for n in range(len(self.mechs)) if self.sides[n] == side)
+
+    def is_alive(self, n: int, t: float) -> bool:
+        """Whether a mech lives at a time."""
+        return bool(self.battle.facts[self.moment(t), n] & Fact.ALIVE)
+
+    def tick_end(self, tick: int) -> float:
+        """When a tick ends, s."""
+        return (tick + 1) * self.about["dt_s"]
+
+    def pose(self, n: int, t: float) -> tuple[float, float, float]:
+        """x, y and yaw of a mech at a time."""
+        first = min(self.moment(t), max(self.battle.decisions - 1, 0))
+        second = min(first + 1, self.battle.decisions)
+        share = min(max(t / self.decision_s - first, 0.0), 1.0)
+        a, b = (self.battle.pos[m, n, :2] / POS_PER_VOX for m in (first, second))
+        yaw, after = (float(self.battle.yaw[m, n]) / YAW_PER_RAD for m in (first, second))
+        turn = (after - yaw + math.pi) % (2 * math.pi) - math.pi
+        x, y = a + (b - a) * share
+        return float(x), float(y), yaw + turn * share
+
+    def waypoints(self, flight: dict[str, int]) -> np.ndarray:
+        """`[points, 2]` the way of a flight over the ground, vox."""
+        rows = slice(flight["first"], flight["first"] + flight["points"])
+        return self.battle.waypoints[rows, :2] / POS_PER_VOX
+
+    def along(self, flight: dict[str, int], t: float) -> Point:
+        """Where a flight is at a time."""
+        way = self.waypoints(flight)
+        launch, end = self.tick_end(flight["launch_tick"]), self.tick_end(flight["end_tick"])
+        gone = min(max((t - launch) / max(end - launch, 1e-6), 0.0), 1.0) * (len(way) - 1)
+        row = min(int(gone), max(len(way) - 2, 0))
+        x, y = way[row] + (way[min(row + 1, len(way) - 1)] - way[row]) * (gone - row)
+        return float(x), float(y)
+
+    # Drawing
+
+    def spot(self, x: float, y: float) -> Point:
+        """A point of the ground in the picture."""
+        return x * self.scale, (self.about["size"][1] - y) * self.scale
+
+    def disc(
+        self, pen: ImageDraw.ImageDraw, at: Point, radius: float, fill: tuple[int, ...] | None, **line: object
+    ) -> None:
+        """A circle around a point of the ground; radius in voxels."""
+        (x, y), r = self.spot(*at), radius * self.scale
+        pen.ellipse((x - r, y - r, x + r, y + r), fill, **line)  # type: ignore[arg-type]
+
+    def line(self, pen: ImageDraw.ImageDraw, points: list[Point], colour: tuple[int, ...], wide: float) -> None:
+        """A line over the ground, `wide` voxels."""
+        pen.line([self.spot(*p) for p in points], colour, max(round(wide * self.scale), 1))
+
+    def floor(self, t: float) -> Image.Image:
+        """The ground as it is at a time; kept until it changes."""
+        changes = [row for row in self.rows["voxels"] if row["decision"] < self.moment(t)]
+        if self.painted is None or self.painted[0] != len(changes):
+            now = self.ground.copy()
+            for row in changes:
+                now[row["z"], row["y"], row["x"]] = row["material"]
+            names = self.about["materials"]
+            lit = shade(now, names)
+            picture = Image.fromarray(lit[::-1]).resize(
+                (lit.shape[1] * self.scale, lit.shape[0] * self.scale), Image.Resampling.NEAREST
+            )
+            self.painted = (len(changes), picture)
+        return self.painted[1]
+
+    def draw_zone(self, pen: ImageDraw.ImageDraw, t: float) -> None:
+        x, y, radius = self.battle.about["zone"]
+        blue, red = (self.battle.control[self.moment(t)] > 0).tolist()
+        colour = GOLD if blue and red else TEAM[0] if blue else TEAM[1] if red else WHITE
+        self.disc(pen, (x, y), radius, (*colour, 34), outline=(*colour, 230), width=round(0.3 * self.scale))
+
+    def draw_mech(self, pen: ImageDraw.ImageDraw, n: int, t: float) -> None:
+        """The hull as a blunt arrow along its heading, with its shadow; paler when it cannot act."""
+        x, y, yaw = self.pose(n, t)
+        facts = int(self.battle.facts[self.moment(t), n])
+        half = self.mechs[n]["size"][0] / 2 * 1.15 + 0.25
+        colour = TEAM[self.sides[n]]
+        if facts & (Fact.SHUT_DOWN | Fact.FALLEN):
+            colour = tuple(round(c * 0.5 + 60) for c in colour)  # type: ignore[assignment]
+        shape = ((1.25, 0.0), (0.5, 0.85), (-0.95, 0.85), (-0.7, 0.0), (-0.95, -0.85), (0.5, -0.85))
+        self.polygon(pen, [(x + 0.3, y - 0.35)], shape, half, yaw, (20, 20, 20, 90), None)
+        self.polygon(pen, [(x, y)], shape, half, yaw, (*colour, 255), (255, 255, 255, 235))
+        if self.heat(n, t) > HEAT_SHOWN:
+            self.disc(pen, (x, y), half * 0.42, (255, 208, 92, 255))
+        if self.battle.paint[self.moment(t), n]:
+            self.disc(
+                pen,
+                (x, y),
+                half + 0.9,
+                None,
+                outline=(*TEAM_LIGHT[1 - self.sides[n]], 255),
+                width=round(0.22 * self.scale),
+            )
+
+    def polygon(
+        self,
+        pen: ImageDraw.ImageDraw,
+        at: list[Point],
+        shape: tuple[Point, ...],
+        size: float,
+        yaw: float,
+        fill: tuple[int, ...],
+        edge: tuple[int, ...] | None,
+    ) -> None:
+        """A shape of the body frame, x ahead, around a point."""
+        c, s, (x, y) = math.cos(yaw), math.sin(yaw), at[0]
+        corners = [self.spot(x + size * (c * a - s * b), y + size * (s * a + c * b)) for a, b in shape]
+        pen.polygon(corners, fill, edge, max(round(0.13 * self.scale), 1))
+
+    def heat(self, n: int, t: float) -> float:
+        """Heat over capacity."""
+        return float(self.battle.heat[self.moment(t), n] / POINTS / self.mechs[n]["heat_cap"])
+
+    def draw_fire(self, pen: ImageDraw.ImageDraw, t: float) -> None:
+        for beam in self.rows["beams"]:
+            age = t - self.tick_end(beam["tick"]) + self.about["dt_s"]
+            if 0 <= age < BEAM_S:
+                self.draw_beam(pen, beam, 1 - age / BEAM_S)
+        for flight in self.rows["flights"]:
+            launch, end = self.tick_end(flight["launch_tick"]), self.tick_end(flight["end_tick"])
+            if launch <= t < end + TRAIL_S:
+                self.draw_flight(pen, flight, t, launch, end)
+
+    def draw_beam(self, pen: ImageDraw.ImageDraw, beam: dict[str, int], fade: float) -> None:
+        name = self.about["weapons"][beam["weapon"]]
+        a, b = ((beam[f"x{i}"] / POS_PER_VOX, beam[f"y{i}"] / POS_PER_VOX) for i in range(2))
+        colour = FIRE if name == "flamer" else TEAM_LIGHT[self.sides[beam["shooter"]]]
+        wide = {"laser": 0.34, "flamer": 0.8}.get(name, 0.14)
+        self.line(pen, [a, b], (*colour, round(230 * fade)), wide)
+        if name == "laser":
+            self.line(pen, [a, b], (255, 255, 255, round(255 * fade)), wide * 0.4)
+            self.disc(pen, b, 0.6, (255, 240, 200, round(220 * fade)))
+
+    def draw_flight(
+        self, pen: ImageDraw.ImageDraw, flight: dict[str, int], t: float, launch: float, end: float
+    ) -> None:
+        name = self.about["weapons"][flight["weapon"]]
+        if name == "missile":
+            for i in range(12):
+                at, age = t - i * TRAIL_S / 12, i / 12
+                if launch <= at <= end:
+                    self.disc(pen, self.along(flight, at), 0.24 + 0.4 * age, (240, 238, 234, round(150 * (1 - age))))
+        if t <= end:
+            head = self.along(flight, t)
+            tail = self.along(flight, max(t - {"gauss": 0.12, "autocannon": 0.06}.get(name, 0.05), launch))
+            colour = {"gauss": (225, 244, 255), "autocannon": (255, 226, 140), "smoke": (210, 210, 210)}.get(name, FIRE)
+            self.line(pen, [tail, head], (*colour, 255), 0.45 if name == "gauss" else 0.26)
+            self.disc(pen, head, 0.3 if name == "missile" else 0.18, (255, 250, 235, 255))
+        elif t < end + BURST_S and name in BURST_VOX and flight["met"] not in (Met.NOTHING, Met.BATTLE_END):
+            self.draw_burst(pen, self.along(flight, end), BURST_VOX[name], (t - end) / BURST_S)
+
+    def draw_burst(self, pen: ImageDraw.ImageDraw, at: Point, size: float, age: float) -> None:
+        """A flash that grows and fades; `age` in 0..1."""
+        self.disc(pen, at, size * (0.5 + 0.6 * age), (*FIRE, round(190 * (1 - age))))
+        self.disc(pen, at, size * 0.5 * (1 - age), (255, 248, 220, round(255 * (1 - age))))
+
+    def draw_deaths(self, pen: ImageDraw.ImageDraw, t: float) -> None:
+        for death in self.rows["deaths"]:
+            age = (t - self.tick_end(death["tick"])) / DEATH_S
+            if 0 <= age < 1:
+                n = death["victim"]
+                x, y, _ = self.pose(n, self.tick_end(death["tick"]))
+                size = self.mechs[n]["size"][0] * 0.9 + 1
+                self.disc(pen, (x, y), size * (0.8 + 0.8 * age), (*SOOT, round(140 * (1 - age))))
+                self.draw_burst(pen, (x, y), size, age)
+
+    def draw_clouds(self, picture: Image.Image, t: float) -> Image.Image:
+        """Smoke, its edge blurred."""
+        alive = [c for c in self.rows["clouds"] if self.tick_end(c["tick"]) <= t < self.tick_end(c["end_tick"])]
+        if not alive:
+            return picture
+        veil = Image.new("L", picture.size, 0)
+        pen = ImageDraw.Draw(veil)
+        for cloud in alive:
+            grown = min((t - self.tick_end(cloud["tick"])) / 0.5, 1.0)
+            at = (cloud["x"] / POS_PER_VOX, cloud["y"] / POS_PER_VOX)
+            self.disc(pen, at, self.about["cloud_vox"] * grown, (205,))
+        veil = veil.filter(ImageFilter.GaussianBlur(0.7 * self.scale))
+        return Image.composite(Image.new("RGB", picture.size, (226, 228, 230)), picture, veil)
+
+    def draw_bars(self, pen: ImageDraw.ImageDraw, t: float) -> None:
+        """Hit points above every living mech."""
+        for n, mech in enumerate(self.mechs):
+            if not self.is_alive(n, t):
+                continue
+            x, y, _ = self.pose(n, t)
+            left, top = self.spot(x, y + mech["size"][0] / 2 + 1.5)
+            wide, high = 2.6 * self.scale, 0.5 * self.scale
+            share = float(self.battle.hp[self.moment(t), n] / POINTS / mech["hp"])
+            box = (left - wide / 2, top - high / 2)
+            pen.rectangle((box[0] - 2, box[1] - 2, box[0] + wide + 2, box[1] + high + 2), (18, 22, 28, 205))
+            if share > 0:
+                pen.rectangle((*box, box[0] + wide * share, box[1] + high), (*TEAM[self.sides[n]], 255))
+
+
+def shade(ground: np.ndarray, names: list[str]) -> np.ndarray:
+    """`[Y, X, 3]` uint8 the ground from above: what lies on top, lighter the higher, with the shadows it casts."""
+    table = np.array([COLOURS[name] for name in names], np.float32)
+    levels = np.arange(1, len(ground) + 1)[:, None, None]
+    low = np.isin(ground, [names.index(name) for name in ("air", "dirt", "lava", "water")])
+    height = np.where(low, 0, levels).max(0)
+    top = np.where(height > 0, np.take_along_axis(ground, (height - 1).clip(0)[None], 0)[0], ground[0])
+    colour = table[top] * (0.95 + 0.02 * height.clip(0, 10))[..., None]
+    colour *= np.random.default_rng(0).uniform(0.98, 1.02, top.shape)[..., None].astype(np.float32)
+    return (colour * sunlight(height)[..., None]).clip(0, 255).astype(np.uint8)
+
+
+def sunlight(height: np.ndarray) -> np.ndarray:
+    """`[Y, X]` share of light: less in the shadow of what stands towards the sun, and at the foot of walls."""
+    light = np.ones(height.shape, np.float32)
+    padded = np.pad(height, 12)
+    size_y, size_x = height.shape
+    for step in range(1, 11):
+        dx, dy = round(SUN[0] * step), round(SUN[1] * step)
+        towards = padded[12 + dy : 12 + dy + size_y, 12 + dx : 12 + dx + size_x]
+        light = np.minimum(light, np.where(towards - height > step * 0.9, 0.76, 1.0))
+    crowd = sum(
+        (padded[12 + y : 12 + y + size_y, 12 + x : 12 + x + size_x] > height).astype(np.float32)
+        for y in (-1, 0, 1)
+        for x in (-1, 0, 1)
+    )
+    return light * (1 - 0.035 * crowd)
