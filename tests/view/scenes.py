@@ -72,18 +72,18 @@ def about(blue: tuple[str, ...], red: tuple[str, ...], size: tuple[int, int, int
         team = range(len(blue), count) if is_red else range(len(blue))
         mechs.append(
             {
-                "hull": hull,
+                "hull": name,
                 "team": "red" if is_red else "blue",
                 "pack": pack,
                 "size": list(extent),
                 "hp": hp,
                 "leg_hp": leg_hp,
                 "heat_cap": heat_cap,
-                "suite": "scout_recon",
+                "suite": "scout_recon" if name == "scout" else "none",
                 "squad": [m for m in team if m != n][:5],
                 "squad_detail": 0,
                 "sees_engaged": False,
-                "weapons": weapons,
+                "weapons": [WEAPONS[w] for w in weapons],
             }
         )
     return {

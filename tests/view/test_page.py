@@ -8,11 +8,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from browser import CHROMIUM, Browser
 from PIL import Image
-from scenes import DECISIONS, HEAVY, LIGHT, MEDIUM, SCOUT, small_replay
+from scenes import DECISIONS, HEAVY, LIGHT, MEDIUM, PACK, SCOUT, small_replay
 
+from echelon.config import EnvConfig, RulesConfig, WorldConfig
+from echelon.env.env import EchelonEnv
 from echelon.replay.battle import NOBODY, Fact, Replay
+from echelon.replay.ground import rebuild
+from echelon.replay.recorder import Recorder
 from echelon.view.page import write_page
 
 pytestmark = [
@@ -178,7 +183,7 @@ def test_a_contact_without_detail_keeps_its_hit_points_secret(browser):
         "[...document.querySelectorAll('[data-part=contacts] tr')].map(r => [...r.cells].map(c => c.textContent))"
     )
     assert [row[1:3] + row[5:] for row in rows] == [["light", "intel", "–", "–"]]
-    assert texts(browser, "[data-part=summary]") == ["1 contacts · 1 enemies unseen"]
+    assert texts(browser, "[data-part=summary]") == ["1 contact · 1 enemy unseen"]
 
 
 def test_seeing_as_a_mech_hides_what_it_does_not_perceive(browser):
@@ -329,3 +334,21 @@ def test_without_webgl_one_line_says_so(browser, page, tmp_path):
 def test_the_facts_are_those_of_the_replay(browser):
     told = browser.run("echelon.facts")
     assert told == {fact.name: int(fact) for fact in Fact}
+
+
+def test_a_recorded_battle_is_shown(browser, tmp_path):
+    env = EnvConfig(
+        world=WorldConfig(40, 40, 16), rules=RulesConfig(max_episode_s=2.0), blue=PACK, red=PACK, map_pool=1
+    )
+    recorder = Recorder([0])
+    arena = EchelonEnv(env, 1, "cpu", seed=3, witness=recorder)
+    with torch.inference_mode():
+        arena.rollout(env.rules.max_decisions, auto_cast_to_device=False)
+    recorded = recorder.finish(blue=["chance"], red=["chance"])
+    write_page(recorded, [rebuild(recorded, battle) for battle in recorded.battles], tmp_path / "page.html")
+    browser.open(tmp_path / "page.html", "#t=1.5&select=0")
+    assert browser.run("echelon.shownMechs().length") == 10 and state(browser)["moment"] == 6
+    contacts = [other for other in recorded.battles[0].contacts[6, 0].tolist() if other != NOBODY]
+    assert (
+        browser.run("[...document.querySelectorAll('[data-part=contacts] tr')].map(r => +r.dataset.mech)") == contacts
+    )

@@ -49,8 +49,8 @@ def test_mechs_stand_where_the_replay_says(plan):
     opening = np.asarray(plan.draw(0.0))
     for n, side in ((HEAVY, 0), (LIGHT, 1)):
         assert near(opening, *plan.pose(n, 0.0)[:2], TEAM[side]) > 50
-    later = np.asarray(plan.draw(4.5))
-    assert near(later, *plan.pose(LIGHT, 4.5)[:2], TEAM[1]) < 5
+    later = np.asarray(plan.draw(5.9))
+    assert near(later, *plan.pose(LIGHT, 5.9)[:2], TEAM[1]) < 5
 
 
 def test_a_pose_lies_between_two_moments(plan):

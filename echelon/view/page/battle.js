@@ -49,11 +49,10 @@ class Battle {
   /** What never changes about a mech, with its names. */
   introduce(mech, n) {
     const side = TEAMS.indexOf(mech.team);
-    const hull = this.common.hulls[mech.hull];
     const place = n - this.common.teams[mech.team][0] + 1;
     return {
-      ...mech, n, side, hullName: hull, half: mech.size.map((x) => x / 2),
-      name: `${mech.team} ${hull} ${place}`, tag: `${hull[0].toUpperCase()}${place}`,
+      ...mech, n, side, half: mech.size.map((x) => x / 2),
+      name: `${mech.team} ${mech.hull} ${place}`, tag: `${mech.hull[0].toUpperCase()}${place}`,
     };
   }
 

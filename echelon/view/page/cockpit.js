@@ -11,6 +11,8 @@ const WARNINGS = [
 ];
 const BEST_QUALITY = 1.5;
 
+const counted = (n, one, many) => `${n} ${n === 1 ? one : many}`;
+
 class Cockpit {
   constructor(root, onSelect) {
     this.root = root;
@@ -28,7 +30,7 @@ class Cockpit {
     const mech = battle.mechs[n], alive = battle.has(n, m, FACT.ALIVE);
     this.part.name.textContent = mech.name;
     this.part.name.className = mech.team;
-    const suite = mech.suite ? mech.suite.replaceAll("_", " ") : "no suite";
+    const suite = mech.suite === "none" ? "no suite" : mech.suite.replaceAll("_", " ");
     this.part.suite.textContent = alive ? suite : `${suite} · dead`;
     this.root.classList.toggle("dead", !alive);
     this.radar.draw(battle, n, m);
@@ -68,13 +70,8 @@ class Cockpit {
 
   /** Which timers a mech's weapons use; the last is that of its AMS. */
   hasTimer(mech, timer) {
-    const users = [["laser"], ["missile"], ["flamer", "gauss", "autocannon"], ["painter"], []][timer];
-    const names = mech.weapons.map((w) => this.names[w]);
-    return timer === 4 ? mech.hullName === "heavy" : users.some((name) => names.includes(name)) || (timer === 1 && names.includes("smoke"));
-  }
-
-  open(battle) {
-    this.names = battle.common.weapons;
+    const users = [["laser"], ["missile", "smoke"], ["flamer", "gauss", "autocannon"], ["painter"], []][timer];
+    return timer === 4 ? mech.hull === "heavy" : users.some((name) => mech.weapons.includes(name));
   }
 
   makeTimer(name, left) {
@@ -89,7 +86,7 @@ class Cockpit {
     const contacts = battle.contactsOf(n, m);
     const unseen = this.radar.battle && battle.has(n, m, FACT.ALIVE) ? this.radar.unknown() : [];
     const hostile = unseen.filter((other) => battle.mechs[other].side !== battle.mechs[n].side).length;
-    this.part.summary.textContent = `${contacts.length} contacts · ${hostile} enemies unseen`;
+    this.part.summary.textContent = `${counted(contacts.length, "contact", "contacts")} · ${counted(hostile, "enemy", "enemies")} unseen`;
     this.part.contacts.replaceChildren(...contacts.map((contact) => this.makeContact(battle, n, m, contact)));
   }
 
@@ -99,7 +96,7 @@ class Cockpit {
     const how = facts & SHOWN.INTEL ? "intel" : facts & SHOWN.DETAIL ? "detail" : "seen";
     const known = facts & SHOWN.DETAIL;
     const cells = [
-      `${slot + 1}`, make("b", mech.team, mech.hullName), facts & SHOWN.PAINTED ? `${how} ◎` : how, far.toFixed(0),
+      `${slot + 1}`, make("b", mech.team, mech.hull), facts & SHOWN.PAINTED ? `${how} ◎` : how, far.toFixed(0),
       `${Math.abs(bearing).toFixed(0)}°${Math.abs(bearing) < 0.5 || Math.abs(bearing) > 179.5 ? "" : bearing > 0 ? "R" : "L"}`,
       known ? `${Math.round(hp * 100)}` : "–", known ? `${Math.round(heat * 100)}` : "–",
     ];

@@ -34,7 +34,7 @@ class Overlay {
     if (view.showBars) for (const label of this.arrange(scene, view)) this.drawLabel(label, view);
   }
 
-  /** Labels from the farthest to the nearest, pushed up where they would cover each other. */
+  /** Labels from the farthest to the nearest, named ones last, pushed up where they would cover each other. */
   arrange(scene, view) {
     const labels = scene.actors.map(({ mech, pose, condition }) => {
       const lift = pose.fallen > 0.5 ? mech.half[1] : mech.half[2];
@@ -53,7 +53,8 @@ class Overlay {
       }
       if (label.home - label.y < FARTHEST_PUSH || this.isNamed(label.mech, view)) placed.push(label);
     }
-    return placed.sort((a, b) => b.w - a.w);
+    const named = (label) => (this.isNamed(label.mech, view) ? 1 : 0);
+    return placed.sort((a, b) => named(a) - named(b) || b.w - a.w);
   }
 
   isNamed(mech, view) {

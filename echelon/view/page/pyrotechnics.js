@@ -31,7 +31,7 @@ function stageBurst(stage, at, name, age, seed) {
     const way = [chance(seed, i, 1) - 0.5, chance(seed, i, 2) - 0.5, chance(seed, i, 3) * 0.7];
     const p = add(at, scale(way, size * 2.2 * Math.sqrt(k)));
     stage.sprites.push(...p, size * 0.34 * (0.5 + k), 0.36, 0.33, 0.3, 0.55 * (1 - k), KIND.PUFF);
-    stage.sprites.push(...p, size * 0.28 * (1 - k), ...FLAME, 1 - k, KIND.GLOW);
+    stage.sprites.push(...p, size * 0.24 * (1 - k), ...FLAME, 0.7 * (1 - k), KIND.GLOW);
   }
 }
 
@@ -55,7 +55,7 @@ function stageExplosion(stage, battle, death, age) {
     const soot = 0.2 + 0.14 * chance(i, 8);
     stage.sprites.push(...p, reach * (0.35 + 0.5 * k), soot, soot * 0.95, soot * 0.9, 0.6 * (1 - k) ** 1.3, KIND.PUFF);
     const fire = 1 - age / 0.9;
-    if (fire > 0) stage.sprites.push(...p, reach * 0.55, 1, 0.3 + 0.4 * fire, 0.1, fire * 0.9, KIND.GLOW);
+    if (fire > 0) stage.sprites.push(...p, reach * 0.6, 1, 0.28 + 0.3 * fire, 0.06, fire * 0.55, KIND.GLOW);
   }
 }
 

@@ -126,8 +126,8 @@ class Radar {
     const { pen, middle } = this;
     pen.fillStyle = pen.strokeStyle = this.colours.text;
     for (const weapon of this.battle.mechs[this.n].weapons) {
-      const spec = this.battle.common.weapon_specs[this.battle.weaponName(weapon)];
-      if (!spec || spec.range_vox > 30 || this.battle.weaponName(weapon) === "smoke") continue;
+      const spec = this.battle.common.weapon_specs[weapon];
+      if (spec.range_vox > 30 || weapon === "smoke") continue;
       const half = (spec.arc_deg / 360) * Math.PI;
       pen.beginPath();
       pen.moveTo(middle, middle);

@@ -40,7 +40,7 @@ class Roster {
   makeRow(mech) {
     const hp = make("i", "fill hp"), heat = make("i", "fill heat"), flags = make("span", "flags");
     const bars = make("span", "bars", make("span", "bar", hp), make("span", "bar thin", heat));
-    const element = make("button", "mech", make("span", "tag", mech.tag), make("span", "hull", mech.hullName), bars, flags);
+    const element = make("button", "mech", make("span", "tag", mech.tag), make("span", "hull", mech.hull), bars, flags);
     element.type = "button";
     element.dataset.mech = mech.n;
     element.addEventListener("click", () => this.onSelect(mech.n));

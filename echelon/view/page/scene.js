@@ -39,7 +39,7 @@ class Scene {
     this.palette = new Float32Array(33);
     this.ground.names.forEach((name, i) => this.palette.set(MATERIAL_COLOURS[name], i * 3));
     for (const mech of battle.mechs) {
-      this.figures[mech.hullName] ??= buildMesh(this.gl, buildFigure(mech.hullName, mech.half), [3, 3, 2]);
+      this.figures[mech.hull] ??= buildMesh(this.gl, buildFigure(mech.hull, mech.half), [3, 3, 2]);
     }
     this.sunView = this.lookFromSun();
   }
@@ -219,7 +219,7 @@ class Scene {
   }
 
   drawFigure(at, { mech, pose, model }) {
-    const { gl } = this, mesh = this.figures[mech.hullName];
+    const { gl } = this, mesh = this.figures[mech.hull];
     gl.uniformMatrix4fv(at.uModel, false, model);
     gl.uniform1f(at.uSwing, Math.sin((pose.walked / mech.half[2]) * 1.7) * 0.5 * (1 - pose.fallen));
     gl.uniform1f(at.uHip, 0);

@@ -11,7 +11,7 @@ float sunlit(vec3 p) {
 }
 `;
 
-const LEAVES = "9u", RUBBLE_CODE = "5u", WRECK_CODE = "6u";
+const LAVA = "2u", WATER = "3u", LEAVES = "9u", RUBBLE_CODE = "5u", WRECK_CODE = "6u";
 
 /** Where a voxel's corner lies: low floors are lowered, leaves and rubble are rough. */
 const VOXEL_PLACE = `
@@ -58,13 +58,15 @@ void main() {
   float sky = uAmbient * (0.72 + 0.28 * normal.z) * (0.9 + 0.2 * high);
   vShaded = colour * sky * mix(0.6, 1.0, open);
   vSunny = colour * uSun * max(dot(normal, uToSun), 0.0) * mix(0.78, 1.0, open);
-  if (aLook.y == 2u) { vShaded = mix(colour, vec3(1.0, 0.78, 0.3), tint * 0.55) * 1.1; vSunny = vec3(0.0); }
+  float mottle = roll(aPlace.xyz);
+  if (aLook.y == LAVA) { vShaded = mix(colour * 0.92, vec3(1.0, 0.8, 0.32), mottle * mottle * 0.9); vSunny = vec3(0.0); }
+  if (aLook.y == WATER) { vShaded = mix(vShaded, uPalette[3] * 0.9, 0.3) * (0.94 + 0.12 * mottle); vSunny *= 0.55; }
   if (aLook.y == ${RUBBLE_CODE}) vShaded += vec3(0.5, 0.16, 0.02) * step(0.62, fract(tint * 5.3));
   vec4 sun = uSunView * vec4(p + normal * 0.05, 1.0);
   vSunPlace = sun.xyz * 0.5 + 0.5 - vec3(0.0, 0.0, 0.0012);
   vGround = p.xy;
   gl_Position = uView * vec4(p, 1.0);
-}`;
+}`.replaceAll("LAVA", LAVA).replaceAll("WATER", WATER);
 
 const VOXEL_FRAGMENT = `${HEAD}${SHADOW}
 uniform vec3 uZone;

@@ -34,7 +34,7 @@ class Viewer {
     this.state.battle = clamp(Math.round(index), 0, this.replay.battles.length - 1);
     this.battle = this.battles[this.state.battle] ??= new Battle(this.replay.about, this.replay.battles[this.state.battle]);
     this.state.selected = -1;
-    for (const part of [this.playback, this.scene, this.timeline, this.roster, this.feed, this.cockpit]) part.open(this.battle);
+    for (const part of [this.playback, this.scene, this.timeline, this.roster, this.feed]) part.open(this.battle);
     this.camera = new Camera(this.battle.size);
     this.measure();
     this.camera.fit(this.state.top);
@@ -357,8 +357,9 @@ async function start() {
   try {
     window.echelon = new Viewer(await readReplay($("data").textContent.trim())).api;
   } catch (error) {
-    if (!(error instanceof NoWebGL)) throw error;
-    giveUp("This viewer needs WebGL2, and this browser does not offer it.");
+    const blind = error instanceof NoWebGL;
+    giveUp(blind ? "This viewer needs WebGL2, and this browser does not offer it." : `This battle cannot be shown: ${error.message}`);
+    if (!blind) throw error;
   }
 }
 
