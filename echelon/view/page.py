@@ -34,6 +34,7 @@ SCRIPTS = (
     "feed.js",
     "radar.js",
     "cockpit.js",
+    "statistics.js",
     "gestures.js",
     "keys.js",
     "address.js",

@@ -193,7 +193,12 @@ def small_battle(common: dict[str, Any], decisions: int) -> Battle:
     score = np.stack((np.linspace(0, 4, moments), np.linspace(0, 2, moments)), -1)
     control = np.zeros((moments, 2), np.uint8)
     control[4:10, 0], control[8:14, 1], control[18:, 0] = 255, 64, 255
-    winner = {"winner": "blue", "reason": "time_up", "score": [4.0, 2.0], "stats": {"kills": [1, 0]}}
+    winner = {
+        "winner": "blue",
+        "reason": "time_up",
+        "score": [4.0, 2.0],
+        "stats": {"kills": [1, 0], "kills_gauss": [1, 0]},
+    }
     names = {"blue": "heuristic", "red": "somebody <b>bold</b>"}
     return Battle(
         about={**names, "seed": 7, "map": {}, "zone": [*ZONE], "outcome": winner},

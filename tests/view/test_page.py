@@ -296,7 +296,7 @@ def test_the_view_turns_and_fits_again(browser):
 def test_a_phone_shows_everything_without_a_sideways_scroll(browser, page):
     browser.resize(390, 844, mobile=True)
     browser.open(page, "#select=0")
-    for tab in ("teams", "events", "cockpit"):
+    for tab in ("teams", "events", "cockpit", "statistics"):
         browser.click_on(f"#tab-{tab}")
         assert state(browser)["tab"] == tab
         assert browser.run("document.scrollingElement.scrollWidth") == 390
@@ -352,3 +352,16 @@ def test_a_recorded_battle_is_shown(browser, tmp_path):
     assert (
         browser.run("[...document.querySelectorAll('[data-part=contacts] tr')].map(r => +r.dataset.mech)") == contacts
     )
+
+
+def test_the_result_tells_both_teams_apart(browser):
+    browser.click_on("#tab-statistics")
+    assert texts(browser, "#statistics h2") == ["blue wins by time up"]
+    assert texts(browser, "#statistics .duel") == ["1kills0"]
+    assert texts(browser, "#statistics tbody tr:nth-child(4)") == ["gauss1 : 0"]
+
+
+def test_a_dead_pilots_cockpit_tells_its_fate(browser):
+    go(browser, 20, LIGHT)
+    assert texts(browser, "[data-part=fate]") == ["killed by blue heavy 1 at 0:03.9"]
+    assert browser.run("document.querySelector('.radar').offsetParent === null")

@@ -1,6 +1,6 @@
 // The state of the viewer as the part of the address behind #, to share and to come back to.
 
-const TABS = ["teams", "events", "cockpit"];
+const TABS = ["teams", "events", "cockpit", "statistics"];
 
 /** The wishes that an address tells; what it does not tell is undefined. */
 function readAddress(hash) {

@@ -31,11 +31,21 @@ class Cockpit {
     this.part.name.textContent = mech.name;
     this.part.name.className = mech.team;
     const suite = mech.suite === "none" ? "no suite" : mech.suite.replaceAll("_", " ");
-    this.part.suite.textContent = alive ? suite : `${suite} · dead`;
+    this.part.suite.textContent = suite;
     this.root.classList.toggle("dead", !alive);
+    this.part.fate.hidden = alive;
+    if (!alive) return this.tellFate(battle, n);
     this.radar.draw(battle, n, m);
     this.showGauges(battle, n, m);
     this.showContacts(battle, n, m);
+  }
+
+  /** Who killed it and when, in place of its instruments. */
+  tellFate(battle, n) {
+    this.part.contacts.replaceChildren();
+    const death = battle.deathOf(n), killer = battle.mechs[death.killer];
+    const by = killer ? `killed by ${killer.name}` : "burnt to death";
+    this.part.fate.textContent = `${by} at ${clockText(battle.tickEnd(death.tick))}`;
   }
 
   showGauges(battle, n, m) {
@@ -84,7 +94,7 @@ class Cockpit {
 
   showContacts(battle, n, m) {
     const contacts = battle.contactsOf(n, m);
-    const unseen = this.radar.battle && battle.has(n, m, FACT.ALIVE) ? this.radar.unknown() : [];
+    const unseen = this.radar.unknown();
     const hostile = unseen.filter((other) => battle.mechs[other].side !== battle.mechs[n].side).length;
     this.part.summary.textContent = `${counted(contacts.length, "contact", "contacts")} · ${counted(hostile, "enemy", "enemies")} unseen`;
     this.part.contacts.replaceChildren(...contacts.map((contact) => this.makeContact(battle, n, m, contact)));

@@ -39,7 +39,7 @@ class Overlay {
     const labels = scene.actors.map(({ mech, pose, condition }) => {
       const lift = pose.fallen > 0.5 ? mech.half[1] : mech.half[2];
       const at = this.project(scene.matrix, add(pose.pos, [0, 0, lift + 0.7]));
-      const scale = at && this.high / 2 / Math.tan(FIELD_OF_VIEW / 2) / at[2];
+      const scale = at && this.high / 2 / Math.tan(view.camera.now.fov / 2) / at[2];
       const wide = clamp(Math.round(scale * 2), BAR.narrow, BAR.wide);
       return at && { mech, condition, wide, x: at[0], y: at[1], home: at[1], w: at[2] };
     }).filter((label) => label && label.x > -40 && label.x < this.wide + 40 && label.y > -20 && label.y < this.high + 20);
@@ -126,9 +126,7 @@ class Overlay {
 
   /** The shown mech under a point of the canvas, or -1. */
   pick(scene, camera, x, y) {
-    const axes = camera.axes(), tan = Math.tan(FIELD_OF_VIEW / 2);
-    const right = ((x / this.wide) * 2 - 1) * tan * camera.aspect, up = (1 - (y / this.high) * 2) * tan;
-    const ray = unit(add(add(scale(axes.right, right), scale(axes.up, up)), scale(axes.back, -1)));
+    const ray = camera.ray((x / this.wide) * 2 - 1, 1 - (y / this.high) * 2);
     let best = -1, nearest = Infinity;
     for (const { mech, pose } of scene.actors) {
       const far = entersBox(camera.eye, ray, pose.pos, mech.half.map((h) => h + 0.45));

@@ -209,7 +209,7 @@ class Scene {
       const { mech, condition } = actor, hot = clamp((condition.heat - 0.7) / 0.6, 0, 1);
       const dim = condition.facts & FACT.SHUT_DOWN ? 1 : 0;
       gl.uniform3fv(at.uPaints, [
-        ...TEAM_COLOURS[mech.side], 0.17, 0.19, 0.22, ...TEAM_LIGHT[mech.side], ...mix3(TEAM_LIGHT[mech.side], [1, 1, 0.9], 0.6), 0.5, 0.53, 0.58,
+        ...TEAM_COLOURS[mech.side], 0.22, 0.24, 0.28, ...TEAM_LIGHT[mech.side], ...mix3(TEAM_LIGHT[mech.side], [1, 1, 0.9], 0.6), 0.5, 0.53, 0.58,
       ]);
       gl.uniform1f(at.uHeat, hot);
       gl.uniform1f(at.uDim, dim);
@@ -284,7 +284,7 @@ class Scene {
     gl.useProgram(programs.ribbon.program);
     gl.uniformMatrix4fv(programs.ribbon.at.uView, false, this.matrix);
     gl.uniform2f(programs.ribbon.at.uPixels, this.canvas.width / 2, this.canvas.height / 2);
-    gl.uniform1f(programs.ribbon.at.uZoom, this.canvas.height / 2 / Math.tan(FIELD_OF_VIEW / 2));
+    gl.uniform1f(programs.ribbon.at.uZoom, this.canvas.height / 2 / Math.tan(view.camera.now.fov / 2));
     gl.uniform1f(programs.ribbon.at.uThin, 1.1 * this.dense);
     stage.ribbons.draw(gl.TRIANGLE_STRIP, 4);
     gl.useProgram(programs.sprite.program);

@@ -1,6 +1,11 @@
 // Programs of the graphics processor.
 
-const HEAD = "#version 300 es\nprecision highp float;\nprecision highp int;\n";
+const HEAD = `#version 300 es
+precision highp float;
+precision highp int;
+const vec3 SUNLIGHT = vec3(1.07, 1.0, 0.88);
+const vec3 SKYLIGHT = vec3(0.88, 0.95, 1.08);
+`;
 
 /** Sunlight on a point, 0..1: ground and mechs each cast a shadow. */
 const SHADOW = `
@@ -56,8 +61,8 @@ void main() {
   if (aLook.y == ${WRECK_CODE}) colour = mix(colour, fract(tint * 11.0) > 0.6 ? vec3(0.42, 0.44, 0.47) : vec3(0.4, 0.25, 0.16), 0.55 * fract(tint * 17.0));
   float high = clamp(p.z / 10.0, 0.0, 1.0);
   float sky = uAmbient * (0.72 + 0.28 * normal.z) * (0.9 + 0.2 * high);
-  vShaded = colour * sky * mix(0.6, 1.0, open);
-  vSunny = colour * uSun * max(dot(normal, uToSun), 0.0) * mix(0.78, 1.0, open);
+  vShaded = colour * SKYLIGHT * sky * mix(0.6, 1.0, open);
+  vSunny = colour * SUNLIGHT * uSun * max(dot(normal, uToSun), 0.0) * mix(0.78, 1.0, open);
   float mottle = roll(aPlace.xyz);
   if (aLook.y == LAVA) { vShaded = mix(colour * 0.92, vec3(1.0, 0.8, 0.32), mottle * mottle * 0.9); vSunny = vec3(0.0); }
   if (aLook.y == WATER) { vShaded = mix(vShaded, uPalette[3] * 0.9, 0.3) * (0.94 + 0.12 * mottle); vSunny *= 0.55; }
@@ -129,8 +134,8 @@ void main() {
   int paint = int(aPart.x + 0.5);
   vec3 colour = mix(uPaints[paint], vec3(dot(uPaints[paint], vec3(0.3))) , uDim * 0.75);
   float low = clamp((aPos.z - uHip) * 0.25 + 0.8, 0.6, 1.0);
-  vShaded = colour * (uAmbient + 0.1) * (0.75 + 0.25 * normal.z) * low;
-  vSunny = colour * uSun * max(dot(normal, uToSun), 0.0);
+  vShaded = colour * SKYLIGHT * (uAmbient + 0.1) * (0.75 + 0.25 * normal.z) * low;
+  vSunny = colour * SUNLIGHT * uSun * max(dot(normal, uToSun), 0.0);
   if (paint == 3) { vShaded = colour * (1.0 - 0.85 * uDim); vSunny *= 0.2; }
   vShaded += vec3(1.0, 0.32, 0.04) * uHeat * (paint == 4 || paint == 1 ? 0.85 : 0.3) + vec3(uFlash);
   vec4 sun = uSunView * vec4(p + normal * 0.08, 1.0);

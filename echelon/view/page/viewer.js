@@ -1,7 +1,9 @@
 // The viewer: one state, drawn when it changes.
 
 const $ = (id) => document.getElementById(id);
-const FOLLOW_VOX = 26;
+/** Half the height of the picture when it follows a mech. */
+const FOLLOW_VOX = 8.5;
+const TOOLS_PX = 46;
 const SHARPEN_MS = 160;
 const TOGGLES = { top: "toggle-top", follow: "toggle-follow", seeAs: "toggle-as", showLines: "toggle-lines", showBars: "toggle-bars" };
 
@@ -16,6 +18,7 @@ class Viewer {
     this.scoreboard = new Scoreboard($("scoreboard"));
     this.feed = new Feed($("events"), $("filters"), (t, n) => this.jump(t, n));
     this.cockpit = new Cockpit($("cockpit"), (n) => this.select(n));
+    this.statistics = new Statistics($("statistics"));
     this.state = {
       battle: 0, selected: -1, hovered: -1, tab: "events", top: false, follow: false, seeAs: false, showLines: false, showBars: true,
       theme: matchMedia("(prefers-color-scheme: light)").matches ? "light" : "dark", themeChosen: false,
@@ -34,7 +37,7 @@ class Viewer {
     this.state.battle = clamp(Math.round(index), 0, this.replay.battles.length - 1);
     this.battle = this.battles[this.state.battle] ??= new Battle(this.replay.about, this.replay.battles[this.state.battle]);
     this.state.selected = -1;
-    for (const part of [this.playback, this.scene, this.timeline, this.roster, this.feed]) part.open(this.battle);
+    for (const part of [this.playback, this.scene, this.timeline, this.roster, this.feed, this.statistics]) part.open(this.battle);
     this.camera = new Camera(this.battle.size);
     this.measure();
     this.camera.fit(this.state.top);
@@ -64,8 +67,8 @@ class Viewer {
     this.refresh();
   }
 
-  placeCamera([x, y, azimuth, elevation, distance]) {
-    this.camera.goal = { target: [x, y, 0], azimuth, elevation, distance };
+  placeCamera([x, y, azimuth, elevation, reach]) {
+    this.camera.goal = { target: [x, y, 0], azimuth, elevation, reach, fov: FIELD_OF_VIEW };
   }
 
   seek(t) {
@@ -166,12 +169,13 @@ class Viewer {
   trail() {
     if (this.state.selected < 0) return;
     const { goal } = this.camera;
-    goal.distance = Math.min(goal.distance, FOLLOW_VOX);
+    goal.reach = Math.min(goal.reach, FOLLOW_VOX);
     goal.target = this.battle.pose(this.state.selected, this.playback.t).pos;
   }
 
   measure() {
     this.camera.aspect = this.scene.resize(this.sharp);
+    this.camera.ceiling = 1 - (2 * TOOLS_PX) / Math.max($("scene").clientHeight, 4 * TOOLS_PX);
   }
 
   // Drawing
@@ -212,6 +216,7 @@ class Viewer {
     this.overlay.draw(this.scene, view);
     this.timeline.draw(t);
     this.scoreboard.show(battle, m, t);
+    $("seen-as").textContent = known ? `What ${battle.mechs[state.selected].name} perceives` : "";
     this.roster.show(m, t, state.selected);
     this.feed.show(t);
     const shown = [state.battle, m, state.selected, state.tab, state.theme, innerWidth].join();
@@ -298,7 +303,7 @@ class Viewer {
   /** Keep the arena fitted to a canvas that changes its shape, unless the user looks at a part of it. */
   refit() {
     const was = this.camera.fitted;
-    if (Math.abs(this.camera.goal.distance - was) > 0.01) return;
+    if (Math.abs(this.camera.goal.reach - was) > 0.01) return;
     this.camera.fit(this.state.top);
     this.camera.jump();
   }
@@ -315,7 +320,7 @@ class Viewer {
     const options = this.replay.battles.map(({ about }, i) => {
       const [blue, red] = about.outcome.score;
       const { winner: won } = about.outcome, winner = TEAMS.includes(won) ? `${won} wins` : won;
-      return new Option(`Battle ${i + 1} · ${winner} ${blue.toFixed(1)} : ${red.toFixed(1)}`, i);
+      return new Option(`${i + 1} · ${winner} ${blue.toFixed(1)} : ${red.toFixed(1)}`, i);
     });
     $("battle-choice").append(...options);
     $("battle-choice").hidden = options.length < 2;
