@@ -137,7 +137,7 @@ class Browser:
         return place[0], place[1]
 
     def press(self, key: str, modifiers: int = 0) -> None:
-        """Press a key: 1 alt, 2 ctrl, 8 shift as modifiers."""
+        """Press a key: 8 is shift as a modifier."""
         text = {"text": key} if len(key) == 1 else {}
         self.call("Input.dispatchKeyEvent", type="keyDown", key=key, modifiers=modifiers, **text)
         self.call("Input.dispatchKeyEvent", type="keyUp", key=key, modifiers=modifiers)

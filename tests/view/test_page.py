@@ -130,8 +130,10 @@ def test_keys_step(browser):
     assert time_of(browser) == 5.0
     browser.press("ArrowLeft")
     assert time_of(browser) == 4.75
-    browser.press("ArrowLeft", 1)
+    browser.press(",")
     assert time_of(browser) == pytest.approx(4.7)
+    browser.press(".")
+    assert time_of(browser) == pytest.approx(4.75)
     browser.press("Home")
     assert time_of(browser) == 0.0
 
@@ -148,6 +150,8 @@ def test_a_mech_is_selected_on_the_field(browser):
 def test_a_mech_is_selected_in_the_list(browser):
     browser.click_on(f'.mech[data-mech="{LIGHT}"]')
     assert state(browser)["selected"] == LIGHT
+    browser.press(" ")
+    assert state(browser)["playing"] and state(browser)["selected"] == LIGHT
     assert texts(browser, "[data-part=name]") == ["red light 2"]
 
 

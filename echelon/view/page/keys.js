@@ -1,16 +1,20 @@
 // The keyboard, and the help that lists it.
 
-/** Key, what it is called, what it does to the viewer. Arrow keys step a decision, with shift 5 s, with alt a tick. */
+const LEAP_S = 5;
+
+/** Key, what it is called, what it does to the viewer. */
 const KEYS = [
   [" ", "space", "play, pause", (v) => v.toggle()],
-  ["ArrowRight", "→", "a decision on · shift: 5 s · alt: a tick", (v, e) => v.step(e, 1)],
-  ["ArrowLeft", "←", "a decision back · shift: 5 s · alt: a tick", (v, e) => v.step(e, -1)],
-  ["Home", "home", "to the opening", (v) => v.seek(0)],
-  ["End", "end", "to the end", (v) => v.seek(Infinity)],
-  ["]", "]", "faster", (v) => v.changeSpeed(1)],
-  ["[", "[", "slower", (v) => v.changeSpeed(-1)],
-  ["n", "n", "select the next mech", (v) => v.selectNext(1)],
-  ["p", "p", "select the previous mech", (v) => v.selectNext(-1)],
+  ["ArrowRight", "→ ←", "a decision on, back; with shift 5 s", (v, e) => v.step(1, e.shiftKey ? LEAP_S : v.battle.decisionS)],
+  ["ArrowLeft", "", "", (v, e) => v.step(-1, e.shiftKey ? LEAP_S : v.battle.decisionS)],
+  [".", ". ,", "a tick on, back", (v) => v.step(1, v.battle.common.dt_s)],
+  [",", "", "", (v) => v.step(-1, v.battle.common.dt_s)],
+  ["Home", "home end", "to the opening, to the end", (v) => v.seek(0)],
+  ["End", "", "", (v) => v.seek(Infinity)],
+  ["]", "] [", "faster, slower", (v) => v.changeSpeed(1)],
+  ["[", "", "", (v) => v.changeSpeed(-1)],
+  ["n", "n p", "select the next mech, the previous one", (v) => v.selectNext(1)],
+  ["p", "", "", (v) => v.selectNext(-1)],
   ["Escape", "esc", "select nobody, close this", (v) => v.dismiss()],
   ["t", "t", "view from above", (v) => v.flip("top")],
   ["f", "f", "follow the selected mech", (v) => v.flip("follow")],
@@ -34,14 +38,16 @@ const KEYS = [
 /** Listen to the keyboard for a viewer. */
 function listenToKeys(viewer) {
   window.addEventListener("keydown", (event) => {
-    const typing = event.target instanceof HTMLElement && event.target.closest("select, input");
-    if (event.ctrlKey || event.metaKey || (typing && event.key !== "Escape")) return;
-    const presses = event.key === " " && event.target instanceof HTMLElement && event.target.closest("button, summary");
+    const chooses = event.target.closest?.("select"), reads = $("help").open;
+    if (event.ctrlKey || event.metaKey || event.altKey || ((chooses || reads) && event.key !== "Escape")) return;
+    const presses = event.key === " " && event.target.closest?.("button");
     const known = KEYS.find(([key]) => key === event.key || key === event.key.toLowerCase());
     if (!known || presses) return;
     event.preventDefault();
     known[3](viewer, event);
   });
+  // A button keeps the focus where the keyboard reached it; after a click the space bar plays again.
+  window.addEventListener("click", (event) => event.detail > 0 && event.target.closest?.("button")?.blur());
 }
 
 /** Rows of the help. */

@@ -137,7 +137,7 @@ void main() {
   vShaded = colour * SKYLIGHT * (uAmbient + 0.1) * (0.75 + 0.25 * normal.z) * low;
   vSunny = colour * SUNLIGHT * uSun * max(dot(normal, uToSun), 0.0);
   if (paint == 3) { vShaded = colour * (1.0 - 0.85 * uDim); vSunny *= 0.2; }
-  vShaded += vec3(1.0, 0.32, 0.04) * uHeat * (paint == 4 || paint == 1 ? 0.85 : 0.3) + vec3(uFlash);
+  vShaded += vec3(1.0, 0.32, 0.04) * uHeat * (paint == 4 || paint == 1 ? 0.8 : 0.1) + vec3(uFlash);
   vec4 sun = uSunView * vec4(p + normal * 0.08, 1.0);
   vSunPlace = sun.xyz * 0.5 + 0.5 - vec3(0.0, 0.0, 0.0015);
   gl_Position = uView * vec4(p, 1.0);

@@ -81,8 +81,8 @@ class Viewer {
     this.refresh();
   }
 
-  step(event, direction) {
-    const by = event.shiftKey ? 5 : event.altKey ? this.battle.common.dt_s : this.battle.decisionS;
+  /** Go on (1) or back (-1) to the next whole multiple of some seconds. */
+  step(direction, by = this.battle.decisionS) {
     this.playback.step(by, direction);
     this.refresh();
   }
@@ -260,8 +260,8 @@ class Viewer {
   wire() {
     const click = (id, act) => $(id).addEventListener("click", act);
     click("play", () => this.toggle());
-    click("back", (event) => this.step(event, -1));
-    click("ahead", (event) => this.step(event, 1));
+    click("back", () => this.step(-1));
+    click("ahead", () => this.step(1));
     click("toggle-theme", () => this.flip("theme"));
     click("open-help", () => this.help());
     click("close-help", () => $("help").close());
@@ -277,6 +277,7 @@ class Viewer {
     $("keys").append(...keyRows());
     listenToKeys(this);
     this.wireScene();
+    $("scene").addEventListener("webglcontextlost", () => giveUp("The graphics processor dropped the picture. Load the page again."));
   }
 
   wireScene() {
