@@ -1,4 +1,8 @@
-"""Let commanders fight: `python pipelines/arena.py play --blue X --red Y --battles N --seed S`."""
+"""Let commanders fight, and watch them.
+
+python pipelines/arena.py play --blue X --red Y --battles N --seed S --replay battles.echelon
+python pipelines/arena.py watch battles.echelon
+"""
 
 from __future__ import annotations
 
@@ -17,8 +21,11 @@ from echelon.config import ENV_PRESETS, ConfigError, EnvConfig, first_difference
 from echelon.files import check_writable
 from echelon.league.match import Result, both_sides, commander_env, load_commander, play, replay_of, wilson_interval
 from echelon.learn.machine import resolve_device
-from echelon.replay.file import save
+from echelon.replay.file import read, save
+from echelon.replay.ground import rebuild
 from echelon.replay.recorder import Recorder
+from echelon.view.page import write_page
+from echelon.view.painting import draw_gif, draw_strip
 
 
 @dataclass(frozen=True)
@@ -44,6 +51,22 @@ class Play:
     """How many; every seed from both sides."""
     replay_observations: bool = False
     """Also record every observation of every mech, about 8 MB a minute of 10v10."""
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Turn a replay into a page to watch it on, and into pictures. Nothing is loaded from a network."""
+
+    file: tyro.conf.Positional[Path]
+    """What `play --replay` wrote."""
+    out: Path | None = None
+    """The page; by default FILE.html beside the replay."""
+    strip: Path | None = None
+    """Also draw a row of pictures of one battle into this PNG."""
+    gif: Path | None = None
+    """Also draw one battle from above as a moving picture."""
+    battle: int = 1
+    """Which battle the pictures show."""
 
 
 def choose_env(args: Play) -> EnvConfig:
@@ -77,7 +100,28 @@ def show(args: Play, result: Result) -> None:
     console.print(f"{draws} draws, {result.battles / result.seconds:.1f} battles/s")
 
 
-def main(args: Play) -> None:
+def watch(args: Watch) -> None:
+    """Read a replay and draw it."""
+    page = args.out or args.file.with_suffix(".html")
+    pictures = [path for path in (args.strip, args.gif) if path is not None]
+    for path in (page, *pictures):
+        check_writable(path)
+    replay = read(args.file)
+    count = len(replay.battles)
+    require(1 <= args.battle <= count, "--battle", f"1..{count}, the battles of {args.file.name}", args.battle)
+    grounds = [rebuild(replay, battle) for battle in replay.battles]
+    write_page(replay, grounds, page)
+    which = args.battle - 1
+    if args.strip is not None:
+        draw_strip(replay, which, grounds[which], args.strip)
+    if args.gif is not None:
+        draw_gif(replay, which, grounds[which], args.gif)
+    console = Console(soft_wrap=True)
+    for path in (page, *pictures):
+        console.print(f"{path}  {path.stat().st_size / 1e6:.1f} MB")
+
+
+def fight(args: Play) -> None:
     """Fight and report."""
     device = resolve_device(args.device)
     env = choose_env(args)
@@ -97,6 +141,15 @@ def main(args: Play) -> None:
         show(args, result)
 
 
+def main() -> None:
+    """Do what the command line asks."""
+    args = parse(lambda: tyro.extras.subcommand_cli_from_dict({"play": Play, "watch": Watch}))
+    if isinstance(args, Watch):
+        watch(args)
+    else:
+        fight(args)
+
+
 if __name__ == "__main__":
     torch.set_float32_matmul_precision("high")
-    run(lambda: main(parse(lambda: tyro.extras.subcommand_cli_from_dict({"play": Play}))))
+    run(main)
