@@ -12,10 +12,20 @@ HULL_NAMES = ("scout", "light", "medium", "heavy")
 BIOME_NAMES = (
     "urban_residential",
     "industrial_refinery",
+    "civic_government",
     "forest_park",
-    "sunken_canal",
-    "volcanic_ridge",
     "barrens",
+    "arcology_spire",
+    "sunken_canal",
+    "geo_front",
+    "glass_desert",
+    "command_outpost",
+    "dense_jungle",
+    "mining_pit",
+    "volcanic_ridge",
+    "hydroponic_lab",
+    "server_farm",
+    "orbital_relay",
 )
 
 
