@@ -66,6 +66,6 @@ def fingerprints(maps: Maps) -> list[str]:
     return [hashlib.sha256(b"".join(part[m].tobytes() for part in rows)).hexdigest() for m in range(maps.shape[0])]
 
 
-def write_recipes(maps: Maps, seeds: list[int]) -> list[Recipe]:
-    """The recipes of the maps that `make_maps` made of `seeds`."""
-    return [Recipe(VERSION, seed, sha) for seed, sha in zip(seeds, fingerprints(maps), strict=True)]
+def write_recipes(maps: Maps) -> list[Recipe]:
+    """The recipe of each map."""
+    return [Recipe(VERSION, seed, sha) for seed, sha in zip(maps.seed.tolist(), fingerprints(maps), strict=True)]
