@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -40,7 +42,7 @@ def make_maps(config: EnvConfig, roster: Roster, seeds: Tensor) -> Maps:
     """
     spawns.check_room(config)
     blocks = seeds.split(BLOCK if seeds.device.type == "cpu" else len(seeds))
-    return torch.cat([make_block(config, roster, block) for block in blocks])
+    return cast(Maps, torch.cat([make_block(config, roster, block) for block in blocks]))
 
 
 def make_block(config: EnvConfig, roster: Roster, seeds: Tensor) -> Maps:
