@@ -2,14 +2,16 @@
 
 python pipelines/arena.py play --blue X --red Y --battles N --seed S --replay battles.echelon
 python pipelines/arena.py watch battles.echelon
+python pipelines/arena.py maps --out maps.png
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 import tyro
@@ -17,6 +19,7 @@ from command_line import parse, run
 from rich.console import Console
 from rich.table import Table
 
+from echelon.catalog import Material
 from echelon.config import ENV_PRESETS, ConfigError, EnvConfig, first_difference, require
 from echelon.files import check_writable
 from echelon.league.match import Result, both_sides, commander_env, load_commander, play, replay_of, wilson_interval
@@ -24,8 +27,11 @@ from echelon.learn.machine import resolve_device
 from echelon.replay.file import read, save
 from echelon.replay.ground import rebuild
 from echelon.replay.recorder import Recorder
+from echelon.roster import build_roster
+from echelon.view.contact_sheet import Tile, draw_contact_sheet
 from echelon.view.page import write_page
 from echelon.view.painting import draw_gif, draw_strip
+from echelon.world.pool import make_pool
 
 
 @dataclass(frozen=True)
@@ -67,6 +73,21 @@ class Watch:
     """Also draw one battle from above as a moving picture."""
     battle: int = 1
     """Which battle the pictures show."""
+
+
+@dataclass(frozen=True)
+class MapSheet:
+    """Draw maps from above: one of each biome alone, then some as battles are fought on them."""
+
+    out: Path = Path("maps.png")
+    env: Literal["small", "standard", "large"] = "standard"
+    maps: int = 8
+    """How many of the pool to draw below the biomes."""
+    map_seed: int = 0
+    """Seed of the pool."""
+
+
+COMMANDS: dict[str, Any] = {"play": Play, "watch": Watch, "maps": MapSheet}
 
 
 def choose_env(args: Play) -> EnvConfig:
@@ -121,6 +142,36 @@ def watch(args: Watch) -> None:
         console.print(f"{path}  {path.stat().st_size / 1e6:.1f} MB")
 
 
+def draw_maps(args: MapSheet) -> None:
+    """Make maps and draw them."""
+    check_writable(args.out)
+    require(0 <= args.maps <= 256, "--maps", "0..256", args.maps)
+    env = dataclasses.replace(ENV_PRESETS[args.env](), map_seed=args.map_seed, map_pool=max(args.maps, 1))
+    tiles = []
+    for name in env.world.biomes:
+        alone = dataclasses.replace(env, map_pool=1, world=dataclasses.replace(env.world, biomes=(name,)))
+        tiles += tiles_of(alone, [name.replace("_", " ")], marks=False)
+    if args.maps > 0:
+        tiles += tiles_of(env, [f"map {number} of seed {args.map_seed}" for number in range(args.maps)], marks=True)
+    draw_contact_sheet(tiles, [material.name.lower() for material in Material], args.out)
+    Console(soft_wrap=True).print(f"{args.out}  {len(tiles)} maps")
+
+
+def tiles_of(env: EnvConfig, captions: list[str], marks: bool) -> list[Tile]:
+    """A tile for each map of a pool; with its zone and its mechs where `marks`."""
+    device = torch.device("cpu")
+    maps, blue = make_pool(env, build_roster(env, device), device), len(env.blue)
+    tiles = []
+    for number, caption in enumerate(captions):
+        ground = maps.material[number].numpy()
+        x, y = maps.zone_center[number].tolist()
+        places = maps.spawn_pos[number].tolist()
+        spawns = [(place[0], place[1], int(n >= blue)) for n, place in enumerate(places)]
+        marked = Tile(caption, ground, (x, y, float(maps.zone_radius[number])), spawns)
+        tiles.append(marked if marks else Tile(caption, ground))
+    return tiles
+
+
 def fight(args: Play) -> None:
     """Fight and report."""
     device = resolve_device(args.device)
@@ -143,11 +194,14 @@ def fight(args: Play) -> None:
 
 def main() -> None:
     """Do what the command line asks."""
-    args = parse(lambda: tyro.extras.subcommand_cli_from_dict({"play": Play, "watch": Watch}))
-    if isinstance(args, Watch):
-        watch(args)
-    else:
-        fight(args)
+    args = parse(lambda: tyro.extras.subcommand_cli_from_dict(COMMANDS))
+    match args:
+        case Play():
+            fight(args)
+        case Watch():
+            watch(args)
+        case MapSheet():
+            draw_maps(args)
 
 
 if __name__ == "__main__":

@@ -111,6 +111,13 @@ def test_bad_input_gives_one_line_and_leaves_nothing(tmp_path, case):
     assert sorted(tmp_path.rglob("*")) == before
 
 
+def test_maps_are_drawn(tmp_path):
+    sheet = tmp_path / "maps.png"
+    done = run("arena.py", "maps", "--out", str(sheet), "--env", "small", "--maps", "3")
+    assert done.returncode == 0, done.stderr
+    assert "19 maps" in done.stdout and sheet.read_bytes().startswith(b"\x89PNG")
+
+
 BAD_ARENA = {
     "no place": (["--replay", "/proc/nowhere/x.echelon"], "error: /proc/nowhere/x.echelon: cannot be written"),
     "a folder": (["--replay", "{tmp}"], "error: {tmp}: expected the name of a file, got a folder"),
