@@ -11,10 +11,10 @@ from echelon.replay.battle import Battle, Replay
 from echelon.view.plan import Plan
 
 STRIP_MOMENTS = 4
-STRIP_VOX_PX = 6
+STRIP_SIDE_PX = 390
 GIF_S = 8.0
 GIF_FRAMES_PER_S = 12
-GIF_VOX_PX = 7
+GIF_SIDE_PX = 450
 GIF_COLOURS = 96
 MARGIN, CAPTION = 12, 44
 PAPER, INK, FAINT = (250, 250, 248), (28, 33, 40), (120, 128, 138)
@@ -29,7 +29,7 @@ def draw_strip(replay: Replay, battle: int, ground: np.ndarray, path: Path, mome
     Args:
         ground: materials `[Z, Y, X]` uint8 on which it began.
     """
-    plan = Plan(replay, battle, ground, STRIP_VOX_PX)
+    plan = Plan(replay, battle, ground, vox_px(replay, STRIP_SIDE_PX))
     times = np.linspace(0.0, plan.length_s, moments)
     frames = [framed(plan, replay.battles[battle], float(t)) for t in times]
     wide, high = frames[0].size
@@ -45,7 +45,7 @@ def draw_gif(replay: Replay, battle: int, ground: np.ndarray, path: Path, second
     Args:
         ground: materials `[Z, Y, X]` uint8 on which it began.
     """
-    plan = Plan(replay, battle, ground, GIF_VOX_PX)
+    plan = Plan(replay, battle, ground, vox_px(replay, GIF_SIDE_PX))
     times = np.linspace(0.0, plan.length_s, max(round(seconds * GIF_FRAMES_PER_S), 2))
     frames = [framed(plan, replay.battles[battle], float(t)) for t in times]
     # One palette for all, from a few of them side by side: colours that change from frame to frame would flicker.
@@ -89,6 +89,11 @@ def framed(plan: Plan, battle: Battle, t: float) -> Image.Image:
             stroke_fill=INK,
         )
     return frame
+
+
+def vox_px(replay: Replay, side_px: int) -> int:
+    """Pixels a voxel, so that the longer side of the map takes about `side_px`."""
+    return max(side_px // max(replay.about["size"][:2]), 2)
 
 
 def clock(t: float) -> str:
