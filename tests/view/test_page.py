@@ -11,7 +11,7 @@ import pytest
 import torch
 from browser import CHROMIUM, Browser
 from PIL import Image
-from scenes import DECISIONS, HEAVY, LIGHT, MEDIUM, PACK, SCOUT, small_replay
+from scenes import DECISIONS, HEAVY, LIGHT, MEDIUM, PACK, SCOUT, noisy_replay, small_replay
 
 from echelon.config import EnvConfig, RulesConfig, WorldConfig
 from echelon.env.env import EchelonEnv
@@ -392,3 +392,12 @@ def test_one_may_zoom_out_while_following(browser):
     browser.run("new Promise(done => setTimeout(done, 900))")
     here, far = browser.run("echelon.screenOf(0)"), browser.run("echelon.screenOf(1)")
     assert np.hypot(*np.subtract(far, here)) < 0.8 * np.hypot(*np.subtract(near, here))
+
+
+def test_a_minute_full_of_noise_is_drawn(browser, tmp_path):
+    write_page(*noisy_replay(), tmp_path / "noise.html")
+    browser.open(tmp_path / "noise.html", "#t=20&select=3&tab=cockpit&lines=1")
+    frames = state(browser)["frames"]
+    browser.run("echelon.play()")
+    browser.wait(f"echelon.state().frames > {frames + 3}")
+    browser.run("echelon.pause()")
