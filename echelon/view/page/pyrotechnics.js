@@ -71,7 +71,7 @@ function stageCloud(stage, battle, cloud, t) {
     const far = radius * (0.25 + 0.42 * chance(i, cloud.tick)) * grown;
     const p = add(centre, [far * flat * Math.cos(turn + t * 0.05), far * flat * Math.sin(turn + t * 0.05), far * rise]);
     const grey = 0.74 + 0.12 * chance(i, 3);
-    if (p[2] > 0.2) stage.sprites.push(...p, radius * 0.42 * grown, grey, grey, grey * 1.02, 0.34 * thin, KIND.PUFF);
+    if (p[2] > 0.2) stage.sprites.push(...p, radius * 0.5 * grown, grey, grey, grey * 1.02, 0.4 * thin, KIND.PUFF);
   }
 }
 

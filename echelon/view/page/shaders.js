@@ -141,12 +141,12 @@ void main() {
   vec3 p = place();
   vec3 normal = normalize(mat3(uModel) * (stride() * aNormal));
   int paint = int(aPart.x + 0.5);
-  vec3 colour = mix(uPaints[paint], vec3(dot(uPaints[paint], vec3(0.3))) , uDim * 0.75);
+  vec3 colour = mix(uPaints[paint], vec3(dot(uPaints[paint], vec3(0.3))), uDim * 0.45) * (1.0 - 0.3 * uDim);
   float low = clamp((aPos.z - uHip) * 0.25 + 0.8, 0.6, 1.0);
   vShaded = colour * SKYLIGHT * (uAmbient + 0.1) * (0.75 + 0.25 * normal.z) * low;
   vSunny = colour * SUNLIGHT * uSun * max(dot(normal, uToSun), 0.0);
   if (paint == 3) { vShaded = colour * (1.0 - 0.85 * uDim); vSunny *= 0.2; }
-  float glow = uHeat * (paint == 4 || paint == 1 ? 0.8 : 0.12);
+  float glow = uHeat * (paint == 4 ? 0.75 : paint == 1 ? 0.3 : 0.06);
   vShaded = mix(vShaded, vec3(1.0, 0.36, 0.05), glow) + vec3(uFlash);
   vSunny *= 1.0 - glow;
   vec4 sun = uSunView * vec4(p + normal * 0.08, 1.0);
