@@ -12,10 +12,20 @@ HULL_NAMES = ("scout", "light", "medium", "heavy")
 BIOME_NAMES = (
     "urban_residential",
     "industrial_refinery",
+    "civic_government",
     "forest_park",
-    "sunken_canal",
-    "volcanic_ridge",
     "barrens",
+    "arcology_spire",
+    "sunken_canal",
+    "geo_front",
+    "glass_desert",
+    "command_outpost",
+    "dense_jungle",
+    "mining_pit",
+    "volcanic_ridge",
+    "hydroponic_lab",
+    "server_farm",
+    "orbital_relay",
 )
 
 
@@ -192,6 +202,8 @@ class EnvConfig:
     comm_dim: int = 8
     map_pool: int = 64
     """Maps made at start; every battle draws one of them by its own seed."""
+    map_spares: int = 0
+    """Maps made on top and drawn by nobody: `EchelonEnv.renew_maps` makes them anew and lets them take turns."""
     map_seed: int = 0
 
     def __post_init__(self) -> None:
@@ -212,6 +224,8 @@ class EnvConfig:
         require(self.radar_range_vox >= 0, "EnvConfig.radar_range_vox", ">= 0 vox", self.radar_range_vox)
         require(self.comm_dim >= 0, "EnvConfig.comm_dim", ">= 0", self.comm_dim)
         require(self.map_pool >= 1, "EnvConfig.map_pool", ">= 1", self.map_pool)
+        few = 0 <= self.map_spares <= self.map_pool
+        require(few, "EnvConfig.map_spares", "0..map_pool", self.map_spares)
 
     @classmethod
     def small(cls) -> EnvConfig:
@@ -316,6 +330,8 @@ class TrainConfig:
     """Compile the simulation with torch.compile: two to three minutes at the start, then about twice as fast."""
     checkpoint_every: int = 50
     """Iterations between checkpoints."""
+    renew_maps_every: int = 0
+    """Iterations after which fresh maps take the places of old ones, as many as `EnvConfig.map_spares`; 0 for never."""
     eval_battles: int = 64
     """Battles against heuristic:normal, once untrained and once trained; half on either side."""
     replay_battles: int = 0
@@ -332,6 +348,9 @@ class TrainConfig:
         require(0 <= self.seed < 2**31, "TrainConfig.seed", "0..2147483647", self.seed)
         require(self.total_agent_steps >= 1, "TrainConfig.total_agent_steps", ">= 1", self.total_agent_steps)
         require(self.checkpoint_every >= 1, "TrainConfig.checkpoint_every", ">= 1", self.checkpoint_every)
+        require(self.renew_maps_every >= 0, "TrainConfig.renew_maps_every", ">= 0", self.renew_maps_every)
+        spares = self.renew_maps_every == 0 or env.map_spares > 0
+        require(spares, "TrainConfig.env.map_spares", ">= 1 to renew maps", env.map_spares)
         even = self.eval_battles >= 2 and self.eval_battles % 2 == 0
         require(even, "TrainConfig.eval_battles", "even and >= 2", self.eval_battles)
         few = 0 <= self.replay_battles <= self.eval_battles

@@ -16,8 +16,9 @@ TELEMETRY_CELLS = 16
 
 
 class Maps(TensorClass):
-    """M maps that all battles share. Never changes during play. N mechs, size X, Y, Z in voxels."""
+    """M maps that all battles share. None changes while a battle is fought on it. N mechs, size X, Y, Z in voxels."""
 
+    seed: Tensor  # [M] int64, what each was made from
     material: Tensor  # [M, Z, Y, X] uint8, a Material
     solid: Tensor  # [M, Y, X] int32, bit z set where a voxel stops hulls and shots
     opaque: Tensor  # [M, Y, X] int32, bit z set where a voxel stops lines of sight

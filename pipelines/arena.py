@@ -1,11 +1,17 @@
-"""Let commanders fight: `python pipelines/arena.py play --blue X --red Y --battles N --seed S`."""
+"""Let commanders fight, and watch them.
+
+python pipelines/arena.py play --blue X --red Y --battles N --seed S --replay battles.echelon
+python pipelines/arena.py watch battles.echelon
+python pipelines/arena.py maps --out maps.png
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 import tyro
@@ -13,12 +19,19 @@ from command_line import parse, run
 from rich.console import Console
 from rich.table import Table
 
+from echelon.catalog import Material
 from echelon.config import ENV_PRESETS, ConfigError, EnvConfig, first_difference, require
 from echelon.files import check_writable
 from echelon.league.match import Result, both_sides, commander_env, load_commander, play, replay_of, wilson_interval
 from echelon.learn.machine import resolve_device
-from echelon.replay.file import save
+from echelon.replay.file import read, save
+from echelon.replay.ground import rebuild
 from echelon.replay.recorder import Recorder
+from echelon.roster import build_roster
+from echelon.view.contact_sheet import Tile, draw_contact_sheet
+from echelon.view.page import write_page
+from echelon.view.painting import draw_gif, draw_strip
+from echelon.world.pool import make_pool
 
 
 @dataclass(frozen=True)
@@ -44,6 +57,37 @@ class Play:
     """How many; every seed from both sides."""
     replay_observations: bool = False
     """Also record every observation of every mech, about 8 MB a minute of 10v10."""
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Turn a replay into a page to watch it on, and into pictures. Nothing is loaded from a network."""
+
+    file: tyro.conf.Positional[Path]
+    """What `play --replay` wrote."""
+    out: Path | None = None
+    """The page; by default FILE.html beside the replay."""
+    strip: Path | None = None
+    """Also draw a row of pictures of one battle into this PNG."""
+    gif: Path | None = None
+    """Also draw one battle from above as a moving picture."""
+    battle: int = 1
+    """Which battle the pictures show."""
+
+
+@dataclass(frozen=True)
+class MapSheet:
+    """Draw maps from above: one of each biome alone, then some as battles are fought on them."""
+
+    out: Path = Path("maps.png")
+    env: Literal["small", "standard", "large"] = "standard"
+    maps: int = 8
+    """How many of the pool to draw below the biomes."""
+    map_seed: int = 0
+    """Seed of the pool."""
+
+
+COMMANDS: dict[str, Any] = {"play": Play, "watch": Watch, "maps": MapSheet}
 
 
 def choose_env(args: Play) -> EnvConfig:
@@ -77,7 +121,58 @@ def show(args: Play, result: Result) -> None:
     console.print(f"{draws} draws, {result.battles / result.seconds:.1f} battles/s")
 
 
-def main(args: Play) -> None:
+def watch(args: Watch) -> None:
+    """Read a replay and draw it."""
+    page = args.out or args.file.with_suffix(".html")
+    pictures = [path for path in (args.strip, args.gif) if path is not None]
+    for path in (page, *pictures):
+        check_writable(path)
+    replay = read(args.file)
+    count = len(replay.battles)
+    require(1 <= args.battle <= count, "--battle", f"1..{count}, the battles of {args.file.name}", args.battle)
+    grounds = [rebuild(replay, battle) for battle in replay.battles]
+    write_page(replay, grounds, page)
+    which = args.battle - 1
+    if args.strip is not None:
+        draw_strip(replay, which, grounds[which], args.strip)
+    if args.gif is not None:
+        draw_gif(replay, which, grounds[which], args.gif)
+    console = Console(soft_wrap=True)
+    for path in (page, *pictures):
+        console.print(f"{path}  {path.stat().st_size / 1e6:.1f} MB")
+
+
+def draw_maps(args: MapSheet) -> None:
+    """Make maps and draw them."""
+    check_writable(args.out)
+    require(0 <= args.maps <= 256, "--maps", "0..256", args.maps)
+    env = dataclasses.replace(ENV_PRESETS[args.env](), map_seed=args.map_seed, map_pool=max(args.maps, 1))
+    tiles = []
+    for name in env.world.biomes:
+        alone = dataclasses.replace(env, map_pool=1, world=dataclasses.replace(env.world, biomes=(name,)))
+        tiles += tiles_of(alone, [name.replace("_", " ")], marks=False)
+    if args.maps > 0:
+        tiles += tiles_of(env, [f"map {number} of seed {args.map_seed}" for number in range(args.maps)], marks=True)
+    draw_contact_sheet(tiles, [material.name.lower() for material in Material], args.out)
+    Console(soft_wrap=True).print(f"{args.out}  {len(tiles)} maps")
+
+
+def tiles_of(env: EnvConfig, captions: list[str], marks: bool) -> list[Tile]:
+    """A tile for each map of a pool; with its zone and its mechs where `marks`."""
+    device = torch.device("cpu")
+    maps, blue = make_pool(env, build_roster(env, device), device), len(env.blue)
+    tiles = []
+    for number, caption in enumerate(captions):
+        ground = maps.material[number].numpy()
+        x, y = maps.zone_center[number].tolist()
+        places = maps.spawn_pos[number].tolist()
+        spawns = [(place[0], place[1], int(n >= blue)) for n, place in enumerate(places)]
+        marked = Tile(caption, ground, (x, y, float(maps.zone_radius[number])), spawns)
+        tiles.append(marked if marks else Tile(caption, ground))
+    return tiles
+
+
+def fight(args: Play) -> None:
     """Fight and report."""
     device = resolve_device(args.device)
     env = choose_env(args)
@@ -97,6 +192,18 @@ def main(args: Play) -> None:
         show(args, result)
 
 
+def main() -> None:
+    """Do what the command line asks."""
+    args = parse(lambda: tyro.extras.subcommand_cli_from_dict(COMMANDS))
+    match args:
+        case Play():
+            fight(args)
+        case Watch():
+            watch(args)
+        case MapSheet():
+            draw_maps(args)
+
+
 if __name__ == "__main__":
     torch.set_float32_matmul_precision("high")
-    run(lambda: main(parse(lambda: tyro.extras.subcommand_cli_from_dict({"play": Play}))))
+    run(main)

@@ -60,6 +60,7 @@ def flat_maps(config: EnvConfig, *boxes: tuple[int, int, int, int, int, int, Mat
     to_center = center - torch.stack((x, y), -1)
     away = to_center.norm(dim=-1)
     return Maps(
+        seed=torch.zeros(1, dtype=torch.int64),
         material=material,
         solid=columns_of(material, "solid"),
         opaque=columns_of(material, "opaque"),

@@ -14,8 +14,9 @@ from torchrl.envs import EnvBase
 
 from echelon import actions, noise
 from echelon.actions import Orders
-from echelon.config import ConfigError, EnvConfig
+from echelon.config import ConfigError, EnvConfig, require
 from echelon.env import layout, observe, outcome, reward, zone
+from echelon.env.atlas import Atlas
 from echelon.env.layout import STREAMS
 from echelon.env.outcome import STATS, Ending, Winner
 from echelon.noise import Stream
@@ -91,6 +92,7 @@ class EchelonEnv(EnvBase):
         super().__init__(device=device, batch_size=torch.Size([num_envs]))
         self.config = config
         roster = build_roster(config, self.device)
+        self._owns_maps = maps is None
         self.game: Game = build_game(config, roster, make_pool(config, roster, self.device) if maps is None else maps)
         self.teams = roster.teams
         self.group_map = {g: [f"{g}_{i}" for i in range(s.stop - s.start)] for g, s in self.teams.items()}
@@ -104,7 +106,7 @@ class EchelonEnv(EnvBase):
             self._substep = torch.compile(step.substep, fullgraph=True, dynamic=False)
             self._logged_substep = torch.compile(step.logged_substep, fullgraph=True, dynamic=False)
             self._build = torch.compile(observe.build, fullgraph=True, dynamic=False)
-        self._openings = self._first_observations()
+        self.atlas = Atlas(self.game)
         self._make_specs()
         self.set_seed(seed if seed is not None else random.getrandbits(31))
         # Steps change the terrain in place, which torch forbids outside inference mode to a tensor made inside it.
@@ -201,19 +203,24 @@ class EchelonEnv(EnvBase):
 
     def _open(self, seed: Tensor, terrain: Terrain | None = None) -> State:
         """Battles at their first moment: each takes a map by its own seed. `terrain` as in `open_battle`."""
-        draw = noise.bits(seed, 0, Stream.MAP, 1)[:, 0]
-        map_id = draw % self.game.maps.shape[0]
+        map_id = self.atlas.draw(seed)
         state = open_battle(seed, map_id, self.game.maps, self.game.roster, self.config, terrain)
-        return state.replace(focus_slots=self._openings["focus_slots"][map_id])
+        return state.replace(focus_slots=self.atlas.openings["focus_slots"][map_id])
 
-    def _first_observations(self) -> TensorDict:
-        """What every mech observes at the start of a battle on each map, `[M]`: it follows from the map alone."""
-        maps, roster = self.game.maps, self.game.roster
-        count = maps.shape[0]
-        seed = torch.zeros(count, dtype=torch.int64, device=self.device)
-        state = open_battle(seed, torch.arange(count, device=self.device), maps, roster, self.config)
-        state, streams = observe.build(state, actions.idle(count, roster, self.config), self.game)
-        return TensorDict({**streams, "focus_slots": state.focus_slots}, [count], device=self.device)
+    def renew_maps(self) -> int:
+        """Make the spare maps anew and let battles that begin draw them, each in the place of an old one.
+
+        For between rollouts: it reads the host. Battles that are being fought keep their maps, and a spare that one of
+        them is fought on is left for the next time.
+
+        Returns:
+            How many fresh maps are drawn from now on; 0 without `EnvConfig.map_spares`.
+
+        Raises:
+            ConfigError: the maps were given to this environment, so another one may be fighting on them.
+        """
+        require(self._owns_maps, "maps", "the environment's own to be renewed", "maps made elsewhere")
+        return self.atlas.renew(self.state.map_id)
 
     # TorchRL's interface
 
@@ -223,7 +230,7 @@ class EchelonEnv(EnvBase):
         everyone = torch.ones((*self.batch_size, 1), dtype=torch.bool, device=self.device)
         begun = self._restart(everyone, self._empty())
         if self.witness is not None:
-            self.witness.opening(self.game, self.state, self._openings[self.state.map_id])
+            self.witness.opening(self.game, self.state, self.atlas.openings[self.state.map_id])
         return begun
 
     def maybe_reset(self, tensordict: TensorDictBase) -> TensorDictBase:
@@ -240,7 +247,7 @@ class EchelonEnv(EnvBase):
         map_id = self.state.map_id
         restore(self.state.terrain, which, map_id, self.game.maps)
 
-        first = {name: self._openings[name][map_id] for name in STREAMS}
+        first = {name: self.atlas.openings[name][map_id] for name in STREAMS}
         for group, span in self.teams.items():
             for name in STREAMS:
                 key = (group, "observation", name)

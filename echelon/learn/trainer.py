@@ -109,6 +109,9 @@ class Trainer:
             "learning_rate": rate,
         }
         self.metrics.write(row)
+        every = self.config.renew_maps_every
+        if every > 0 and self.counters.iterations % every == 0:
+            self.env.renew_maps()
         if self.finished or self.counters.iterations % self.config.checkpoint_every == 0:
             self.save()
         return row

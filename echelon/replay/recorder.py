@@ -17,14 +17,13 @@ from echelon.env.layout import STREAMS
 from echelon.env.outcome import STATS, Reason, Winner
 from echelon.replay.battle import Battle, Replay
 from echelon.replay.events import changes, events_of
-from echelon.replay.ground import fingerprint
 from echelon.replay.moments import KEPT, quantised
 from echelon.replay.setting import describe
 from echelon.sim.damage import Dealt
 from echelon.sim.game import Game
 from echelon.sim.step import Log
 from echelon.state import State
-from echelon.world.pool import pool_seeds
+from echelon.world.recipe import write_recipes
 
 SHOWN = ("hostile", "intel", "detail", "painted")
 """Columns of a contact that are kept, in the order of the bits of `Shown`."""
@@ -140,7 +139,7 @@ class Recorder:
         ticks_kept, ground = stacked(self._ticks), stacked(self._ground)
         shown, happened = on_host(stacked(self._moments)), on_host({**ticks_kept, **last_blows(ticks_kept)})
         maps = self.game.maps
-        seeds = pool_seeds(self.game.config, self._which.device).tolist()
+        recipes = {m: write_recipes(maps[m : m + 1])[0] for m in self._opening["map_id"].tolist()}
         opening = zip(*(self._opening[name].tolist() for name in ("seed", "map_id")), strict=True)
         battles = []
         for r, (seed, map_id) in enumerate(opening):
@@ -149,12 +148,11 @@ class Recorder:
             now = {name: value[: decisions + 1, r] for name, value in shown.items()}
             ticks = {name: value[: decisions * self.game.rules.decision_repeat, r] for name, value in happened.items()}
             columns = {name: value[: decisions + 1, r] for name, value in ground.items()}
-            material = maps.material[map_id].cpu().numpy()
             about = {
                 "blue": blue[r],
                 "red": red[r],
                 "seed": seed,
-                "map": {"seed": seeds[map_id], "sha256": fingerprint(material)},
+                "map": recipes[map_id].as_json(),
                 "zone": [*maps.zone_center[map_id].tolist(), float(maps.zone_radius[map_id])],
                 "outcome": verdict({name: value[-1] for name, value in now.items()}),
             }

@@ -42,7 +42,8 @@ def build_game(config: EnvConfig, roster: Roster, maps: Maps) -> Game:
     fall_vox_per_s = rules.gravity_vox_per_s2 * WEAPONS[Weapon.GAUSS].lifetime_s * roster.ballistic
     flown_vox = (roster.shot_speed + fall_vox_per_s) * rules.dt_s
     reach_vox = flown_vox.max().item()
-    grows_leaves = bool((maps.material == int(Material.FOLIAGE)).any())
+    # Fresh maps may grow leaves where the first ones grow none.
+    grows_leaves = bool((maps.material == int(Material.FOLIAGE)).any()) or config.map_spares > 0
     rounds = int(reach_vox) + 1 if grows_leaves else 0
     slots = [(flown_vox > k).nonzero().squeeze(1) for k in range(rounds)]
     return Game(

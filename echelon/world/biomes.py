@@ -7,12 +7,22 @@ from torch import Tensor
 from echelon.catalog import Material
 from echelon.config import BIOME_NAMES, WorldConfig
 from echelon.world.draws import STAMPS_A_BIOME, Draw
-from echelon.world.stamps import Part, Stamp, box, disc, paint
+from echelon.world.stamps import OPEN, Cut, Part, Stamp, box, disc, paint
 
 SOLID, FOOT = Part(Material.SOLID), Part(Material.SOLID, top=1)
-GLASS, REINFORCED = Part(Material.GLASS), Part(Material.REINFORCED)
-SKY = Part(Material.AIR, bottom=1, top=31)
+GLASS, REINFORCED, FOLIAGE = Part(Material.GLASS), Part(Material.REINFORCED), Part(Material.FOLIAGE)
+SKY = Part(Material.AIR, bottom=1, top=OPEN)
 BANK, WATER = Part(Material.SOLID, grow=1), Part(Material.WATER, top=1)
+GATE = (Part(Material.DIRT, top=1, cut=Cut.CROSS), Part(Material.AIR, bottom=1, top=OPEN, cut=Cut.CROSS))
+"""Ways to the middle from all four sides, under open sky."""
+TUNNEL = (Part(Material.DIRT, top=1, cut=Cut.CROSS), Part(Material.AIR, bottom=1, top=7, cut=Cut.CROSS))
+"""The same under a roof that the tallest hull passes below."""
+
+
+def hollow(wall: int) -> tuple[Part, ...]:
+    """An open yard inside walls of this thickness."""
+    return (Part(Material.DIRT, grow=-wall, top=1), Part(Material.AIR, grow=-wall, bottom=1, top=OPEN))
+
 
 HOUSE = box((13, 13), 0.95, (5, 8), (5, 8), (4, 10), SOLID, Part(Material.GLASS, bottom=3, top=4))
 KIOSK = box((12, 12), 0.6, (2, 4), (2, 3), (3, 3), GLASS)
@@ -22,28 +32,127 @@ TANK = disc(13, 0.85, (5, 8), (5, 9), SOLID, Part(Material.REINFORCED, bottom=3,
 BLAST_WALL = box((15, 11), 0.9, (7, 11), (2, 2), (4, 6), REINFORCED)
 PIPE = box((20, 9), 0.7, (20, 20), (1, 1), (8, 8), Part(Material.SOLID, bottom=7))
 
+STEPS = (Part(Material.SOLID, grow=2, top=1), Part(Material.SOLID, grow=1, top=2))
+HALL = box((20, 18), 0.9, (11, 15), (9, 13), (6, 8), *STEPS, SOLID, *hollow(3), *GATE)
+ROTUNDA = disc(17, 0.65, (9, 12), (8, 10), *STEPS, Part(Material.SOLID, top=6), Part(Material.GLASS, grow=-2))
+OBELISK = box((9, 9), 0.5, (2, 2), (2, 2), (9, 13), Part(Material.SOLID, grow=1, top=1), REINFORCED)
+
 TREE = disc(7, 0.85, (2, 3), (6, 9), Part(Material.FOLIAGE, grow=2, bottom=4), SOLID)
-HEDGE = box((12, 8), 0.7, (5, 9), (1, 1), (2, 2), Part(Material.FOLIAGE))
+HEDGE = box((12, 8), 0.7, (5, 9), (1, 1), (2, 2), FOLIAGE)
 LOG = box((12, 10), 0.85, (4, 7), (1, 2), (2, 2), SOLID)
+
+PLATEAU = box((17, 17), 0.8, (9, 13), (8, 12), (2, 2), FOOT, Part(Material.SOLID, grow=-2))
+BOULDER = disc(8, 0.7, (2, 4), (2, 4), SOLID)
+
+TERRACES = (
+    Part(Material.SOLID, top=5),
+    Part(Material.GLASS, grow=-1, bottom=5, top=6),
+    Part(Material.SOLID, grow=-2, bottom=5, top=9),
+    Part(Material.GLASS, grow=-3, bottom=9, top=10),
+    Part(Material.REINFORCED, grow=-4, bottom=9),
+)
+SPIRE = disc(24, 0.95, (15, 19), (14, 19), *TERRACES, *TUNNEL)
+SPUR = disc(11, 0.5, (4, 6), (7, 12), SOLID, Part(Material.GLASS, grow=-1, bottom=6))
+SKYBRIDGE = box((26, 13), 0.8, (26, 26), (2, 2), (9, 9), Part(Material.GLASS, bottom=8))
 
 CANAL = box((24, 13), 0.95, (17, 19), (4, 6), (2, 2), BANK, SKY, WATER)
 QUAY_WALL = box((13, 11), 0.8, (6, 10), (1, 2), (2, 4), SOLID)
 PUMP_HOUSE = box((15, 15), 0.6, (4, 6), (4, 6), (4, 6), SOLID)
 
+SKYLIGHT = Part(Material.GLASS, bottom=8, top=10, cut=Cut.CROSS)
+VAULT = box((22, 22), 0.95, (17, 20), (17, 20), (10, 10), SOLID, Part(Material.REINFORCED, grow=-3), SKYLIGHT, *TUNNEL)
+PILLAR = disc(9, 0.5, (2, 4), (5, 10), SOLID)
+
+DUNE = disc(15, 0.85, (7, 11), (2, 2), Part(Material.GLASS, top=1), Part(Material.GLASS, grow=-2))
+SHARD = box((7, 7), 0.55, (1, 2), (1, 2), (3, 8), GLASS)
+ROCK = disc(14, 0.6, (3, 5), (3, 5), SOLID, Part(Material.GLASS, grow=-1, bottom=2))
+
+KEEP = (Part(Material.SOLID, grow=-6, top=3), Part(Material.REINFORCED, grow=-7, top=6))
+COMPOUND = box((24, 24), 0.95, (16, 20), (16, 20), (4, 4), REINFORCED, *hollow(2), *GATE, *KEEP)
+BUNKER = box((12, 12), 0.75, (4, 6), (3, 5), (3, 4), REINFORCED, Part(Material.SOLID, grow=-1, bottom=2))
+BARRICADE = box((11, 8), 0.8, (4, 6), (1, 1), (2, 2), SOLID)
+
+POND = disc(16, 0.6, (6, 9), (1, 1), WATER)
+UNDERGROWTH = disc(6, 0.7, (2, 4), (2, 3), FOLIAGE)
+GIANT = disc(6, 0.95, (1, 2), (7, 12), Part(Material.FOLIAGE, grow=2, bottom=5), SOLID)
+RUIN = box((22, 22), 0.35, (9, 11), (9, 11), (6, 6), *(Part(Material.SOLID, grow=-g, top=g + 1) for g in range(5)))
+
+QUARRY = disc(
+    29,
+    0.95,
+    (21, 25),
+    (5, 5),
+    SOLID,
+    *(Part(Material.AIR, grow=-g, bottom=5 - g, top=OPEN) for g in (1, 2, 3, 4)),
+    Part(Material.DIRT, grow=-4, top=1),
+    *GATE,
+)
+SPOIL = box((12, 12), 0.7, (6, 8), (4, 5), (3, 4), Part(Material.SOLID, cut=Cut.RAMP))
+CONVEYOR = box((24, 12), 0.6, (18, 22), (1, 1), (7, 7), Part(Material.SOLID, bottom=6))
+
 LAVA_POOL = disc(14, 0.8, (5, 9), (1, 1), Part(Material.LAVA))
 RIDGE = box((16, 12), 0.95, (7, 12), (3, 5), (5, 9), Part(Material.SOLID, grow=1, top=1), SOLID)
 CRAG = disc(12, 0.6, (3, 5), (4, 7), Part(Material.SOLID, top=3), Part(Material.SOLID, grow=-1))
 
-PLATEAU = box((17, 17), 0.8, (9, 13), (8, 12), (2, 2), FOOT, Part(Material.SOLID, grow=-2))
-BOULDER = disc(8, 0.7, (2, 4), (2, 4), SOLID)
+BEDS = (
+    Part(Material.DIRT, grow=-1, top=1),
+    Part(Material.AIR, grow=-1, bottom=1, top=OPEN),
+    Part(Material.FOLIAGE, grow=-1, bottom=1, top=2),
+    Part(Material.AIR, grow=-1, bottom=1, top=2, cut=Cut.STRIPES),
+    Part(Material.WATER, grow=-1, top=1, cut=Cut.STRIPES),
+)
+GREENHOUSE = box((18, 10), 0.95, (11, 15), (6, 8), (4, 4), GLASS, *BEDS)
+CISTERN = disc(
+    12,
+    0.5,
+    (5, 7),
+    (3, 3),
+    SOLID,
+    Part(Material.AIR, grow=-1, bottom=1, top=OPEN),
+    Part(Material.WATER, grow=-1, top=1),
+)
+
+RACKS = box(
+    (20, 16),
+    0.95,
+    (13, 17),
+    (9, 13),
+    (5, 5),
+    Part(Material.REINFORCED),
+    Part(Material.AIR, bottom=1, top=OPEN, cut=Cut.STRIPES),
+)
+COOLER = box((14, 14), 0.4, (4, 5), (4, 5), (6, 7), SOLID, Part(Material.GLASS, grow=-1, bottom=5))
+
+DISH = disc(
+    19,
+    0.9,
+    (11, 15),
+    (6, 6),
+    Part(Material.REINFORCED, bottom=5),
+    Part(Material.AIR, grow=-1, bottom=5, top=OPEN),
+    Part(Material.SOLID, grow=-2, bottom=4, top=5),
+    Part(Material.SOLID, grow=-5, top=7),
+)
+MAST = box((11, 11), 0.5, (1, 1), (1, 1), (13, 18), Part(Material.SOLID, grow=1, top=2), REINFORCED)
+CONTROL = box((16, 13), 0.6, (6, 9), (4, 5), (4, 4), SOLID, Part(Material.GLASS, bottom=2, top=3))
 
 BIOMES: dict[str, tuple[Stamp, ...]] = {
     "urban_residential": (HOUSE, KIOSK, FENCE),
     "industrial_refinery": (TANK, BLAST_WALL, PIPE),
+    "civic_government": (OBELISK, ROTUNDA, HALL),
     "forest_park": (LOG, HEDGE, TREE),
-    "sunken_canal": (PUMP_HOUSE, QUAY_WALL, CANAL),
-    "volcanic_ridge": (LAVA_POOL, CRAG, RIDGE),
     "barrens": (PLATEAU, BOULDER),
+    "arcology_spire": (SPUR, SPIRE, SKYBRIDGE),
+    "sunken_canal": (PUMP_HOUSE, QUAY_WALL, CANAL),
+    "geo_front": (PILLAR, VAULT),
+    "glass_desert": (DUNE, ROCK, SHARD),
+    "command_outpost": (BARRICADE, BUNKER, COMPOUND),
+    "dense_jungle": (POND, RUIN, UNDERGROWTH, GIANT),
+    "mining_pit": (SPOIL, QUARRY, CONVEYOR),
+    "volcanic_ridge": (LAVA_POOL, CRAG, RIDGE),
+    "hydroponic_lab": (CISTERN, GREENHOUSE),
+    "server_farm": (COOLER, RACKS),
+    "orbital_relay": (CONTROL, MAST, DISH),
 }
 
 
@@ -56,7 +165,11 @@ def furnish(material: Tensor, biome: Tensor, seeds: Tensor, world: WorldConfig) 
         seeds: `[M]` int64.
     """
     for index, name in enumerate(BIOME_NAMES):
-        if name not in world.biomes:
+        where = biome == index
+        maps = where.flatten(1).any(1).nonzero().squeeze(1)  # most maps hold few of the biomes
+        if name not in world.biomes or len(maps) == 0:
             continue
+        own, columns, own_seeds = material[maps], where[maps], seeds[maps]
         for number, stamp in enumerate(BIOMES[name]):
-            paint(material, stamp, biome == index, seeds, Draw.STAMP + STAMPS_A_BIOME * index + number, world)
+            paint(own, stamp, columns, own_seeds, Draw.STAMP + STAMPS_A_BIOME * index + number, world)
+        material[maps] = own

@@ -35,6 +35,14 @@ class Spawns(NamedTuple):
     high: Tensor  # [M, 2 teams, 2] int64, first column beyond
     anchor: Tensor  # [M, 2 teams, 2] int64, column x, y the lanes start from
 
+    @property
+    def corners(self) -> Tensor:
+        """[M, 2 teams, 4, 2] int64: the columns x, y of the outermost places."""
+        near, far = self.low + EDGE, self.high - 1 - EDGE
+        x = torch.stack((near[..., 0], near[..., 0], far[..., 0], far[..., 0]), -1)
+        y = torch.stack((near[..., 1], far[..., 1], near[..., 1], far[..., 1]), -1)
+        return torch.stack((x, y), -1)
+
 
 def area_depth(config: EnvConfig) -> int:
     """Columns a spawn area needs behind one another; both teams get the area of the larger one."""

@@ -27,6 +27,23 @@ class Shape(Enum):
     DISC = 1
 
 
+class Cut(Enum):
+    """Which columns of an outline a part is made of."""
+
+    WHOLE = 0
+    CROSS = 1
+    """Those of a cross `CROSS_WIDTH` wide through its middle: gates and tunnels that the widest hull passes."""
+    RAMP = 2
+    """All, each as high as it lies far along, a voxel up for every two ahead: a hull climbs it."""
+    STRIPES = 3
+    """Rows along it, two columns wide and two apart."""
+
+
+CROSS_WIDTH = 6
+OPEN = 31
+"""The top of a part that is open to the sky: above every map."""
+
+
 @dataclass(frozen=True)
 class Part:
     """One material of a stamp: its outline grown by `grow` voxels on all sides, from `bottom` to `top`."""
@@ -36,6 +53,7 @@ class Part:
     bottom: int = 0
     top: int | None = None
     """None reaches the height drawn for the stamp."""
+    cut: Cut = Cut.WHOLE
 
 
 @dataclass(frozen=True)
@@ -71,12 +89,11 @@ def disc(plot: int, share: float, diameter: Range, height: Range, *parts: Part) 
 class Placement(NamedTuple):
     """The one structure that may cover each column, `[M, Y, X]`."""
 
-    along: Tensor  # int64 vox from the structure's first column
-    across: Tensor  # int64 vox
-    length: Tensor  # int64 vox
-    width: Tensor  # int64 vox
-    height: Tensor  # int64 vox
-    built: Tensor  # bool
+    along: Tensor  # int32 vox from the structure's first column
+    across: Tensor  # int32 vox
+    length: Tensor  # int32 vox
+    width: Tensor  # int32 vox
+    height: Tensor  # int32 vox, 0 where the plot is empty
 
 
 def place(stamp: Stamp, seeds: Tensor, purpose: int, world: WorldConfig) -> Placement:
@@ -88,45 +105,63 @@ def place(stamp: Stamp, seeds: Tensor, purpose: int, world: WorldConfig) -> Plac
     drawn = fractions(seeds, purpose, of_map + of_plot * count_u * count_v)
     turned, shift_u, shift_v = drawn[:, :of_map, None, None].unbind(1)
 
+    # What stands on each plot, [M, plots]; the columns then only look it up.
+    by_plot = drawn[:, of_map:].unflatten(1, (-1, of_plot)).unbind(2)
+    length = pick(by_plot[0], *stamp.length)
+    width = length if stamp.shape is Shape.DISC else pick(by_plot[1], *stamp.width)
+    margin = stamp.margin
+    start_u = pick(by_plot[2], margin, plot_u - margin - length)
+    start_v = pick(by_plot[3], margin, plot_v - margin - width)
+    built = chance(by_plot[5], stamp.share * world.difficulty)
+    height = pick(by_plot[4], *stamp.height) * built
+
     x, y = cells(world.size_x, world.size_y, seeds.device)
     is_turned = chance(turned, 0.5)
     u = torch.where(is_turned, y, x) + pick(shift_u, 0, plot_u - 1)
     v = torch.where(is_turned, x, y) + pick(shift_v, 0, plot_v - 1)
-    plot_id = (v // plot_v * count_u + u // plot_u).flatten(1)
+    row, line = u // plot_u, v // plot_v
+    plot_id = (line * count_u + row).flatten(1)
 
-    def per_column(number: int) -> Tensor:
-        table = drawn[:, of_map + number :: of_plot]
-        return table.gather(1, plot_id).view_as(u)
+    def per_column(table: Tensor) -> Tensor:
+        return table.int().gather(1, plot_id).view_as(u)
 
-    length = pick(per_column(0), *stamp.length)
-    width = length if stamp.shape is Shape.DISC else pick(per_column(1), *stamp.width)
-    margin = stamp.margin
-    start_u = pick(per_column(2), margin, plot_u - margin - length)
-    start_v = pick(per_column(3), margin, plot_v - margin - width)
-    height = pick(per_column(4), *stamp.height)
-    built = chance(per_column(5), stamp.share * world.difficulty)
-    return Placement(u % plot_u - start_u, v % plot_v - start_v, length, width, height, built)
+    along, across = ((u - row * plot_u).int(), (v - line * plot_v).int())
+    return Placement(
+        along - per_column(start_u),
+        across - per_column(start_v),
+        per_column(length),
+        per_column(width),
+        per_column(height),
+    )
 
 
-def covered(shape: Shape, at: Placement, grow: int) -> Tensor:
-    """`[M, Y, X]` bool: columns under the outline grown by `grow`."""
+def covered(shape: Shape, at: Placement, part: Part) -> Tensor:
+    """`[M, Y, X]` bool: columns under the outline, grown and cut as the part says."""
+    grow, built = part.grow, at.height > 0
+    # Twice the distance from the middle, so that an even size needs no half voxels.
+    off_u, off_v = 2 * at.along + 1 - at.length, 2 * at.across + 1 - at.width
     if shape is Shape.DISC:
-        # Twice the distance from the middle, so that an even diameter needs no half voxels.
-        off_u, off_v = 2 * at.along + 1 - at.length, 2 * at.across + 1 - at.width
-        return at.built & (off_u**2 + off_v**2 < (at.width + 2 * grow).clamp_min(0) ** 2)
-    within_u = (at.along >= -grow) & (at.along < at.length + grow)
-    within_v = (at.across >= -grow) & (at.across < at.width + grow)
-    return at.built & within_u & within_v
+        within = off_u**2 + off_v**2 < (at.width + 2 * grow).clamp_min(0) ** 2
+    else:
+        within = (off_u.abs() < at.length + 2 * grow) & (off_v.abs() < at.width + 2 * grow)
+    if part.cut is Cut.CROSS:
+        within = within & ((off_u.abs() < CROSS_WIDTH) | (off_v.abs() < CROSS_WIDTH))
+    elif part.cut is Cut.STRIPES:
+        within = within & (at.across % 4 >= 2)
+    return built & within
 
 
 def paint(material: Tensor, stamp: Stamp, where: Tensor, seeds: Tensor, purpose: int, world: WorldConfig) -> None:
     """Build a stamp, in place, on columns `where [M, Y, X]` of voxels `[M, Z, Y, X]`, cut at the sky."""
     at = place(stamp, seeds, purpose, world)
     for part in stamp.parts:
-        columns = covered(stamp.shape, at, part.grow) & where
+        columns = covered(stamp.shape, at, part) & where
         highest = min(stamp.height[1] if part.top is None else part.top, world.size_z)
+        top = at.height
+        if part.cut is Cut.RAMP:
+            top = top.minimum(at.along // 2 + 1)
         for z in range(part.bottom, highest):
-            reached = columns & (at.height > z) if part.top is None else columns
+            reached = columns & (top > z) if part.top is None else columns
             material[:, z].masked_fill_(reached, int(part.material))
 
 

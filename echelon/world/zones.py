@@ -53,8 +53,8 @@ class Zone(NamedTuple):
 def choose(seeds: Tensor, spawns: Spawns, world: WorldConfig) -> Zone:
     """Draw zones inside the map: first clear of both spawn areas, then equally far from both teams.
 
-    The direct lane makes the straight way walkable, so the walking distance to a candidate's centre is known
-    before anything is built. Ties go to the first candidate.
+    The direct lane makes the straight way walkable, so the walking distance to a candidate's centre is about known
+    before anything is built; a team's is that of its outermost mechs. Ties go to the first candidate.
     """
     radius = pick(fractions(seeds, Draw.ZONE_RADIUS, 1)[:, 0], *RADIUS)
     size = torch.tensor([world.size_x, world.size_y], device=seeds.device)
@@ -64,7 +64,7 @@ def choose(seeds: Tensor, spawns: Spawns, world: WorldConfig) -> Zone:
     drawn = fractions(seeds, Draw.ZONE_CENTER, 2 * CANDIDATES).unflatten(1, (CANDIDATES, 2))
     cell = pick(drawn, low, high)  # [M, CANDIDATES, 2]
 
-    cost = octile_cost(cell[:, :, None] - spawns.anchor[:, None])  # [M, CANDIDATES, 2 teams]
+    cost = octile_cost(cell[:, :, None, None] - spawns.corners[:, None]).sum(-1)  # [M, CANDIDATES, 2 teams]
     unfair = (cost[..., 0] - cost[..., 1]).abs()
     spot = cell[:, :, None]
     away = torch.maximum(spawns.low[:, None] - 1 - spot, spot - spawns.high[:, None]).amax(-1)

@@ -51,6 +51,14 @@ def test_a_run_writes_metrics_and_checkpoints(tmp_path):
         assert torch.equal(loaded.policy().state_dict()[name], value)
 
 
+def test_maps_are_renewed_between_iterations(tmp_path):
+    env = dataclasses.replace(tiny_run().env, map_spares=1)
+    trainer = run_to_the_end(Trainer(tiny_run(env=env, renew_maps_every=2), tmp_path))
+    assert trainer.env.atlas.renewals == 1 and trainer.env.atlas.drawn.tolist() == [2, 1]
+    with pytest.raises(ConfigError, match=r"TrainConfig.env.map_spares must be >= 1 to renew maps, got 0"):
+        tiny_run(renew_maps_every=2)
+
+
 def test_resume_goes_on_with_weights_optimiser_counters_and_metrics(tmp_path):
     first = run_to_the_end(Trainer(tiny_run(), tmp_path))
     start = checkpoint.open_checkpoint(checkpoint.newest(tmp_path / "checkpoints"))

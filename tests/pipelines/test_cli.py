@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from echelon.replay.file import read
+
 ROOT = Path(__file__).parents[2]
 TINY = [
     *("--preset", "quick", "--no-compiled", "--device", "cpu", "--num-envs", "4", "--eval-battles", "2"),
@@ -51,6 +53,32 @@ def test_train_then_play_then_resume(tmp_path):
     assert refused.stderr.count("\n") == 1
 
 
+def test_play_records_and_watch_draws(tmp_path):
+    kept, page, strip, gif = (tmp_path / name for name in ("kept.echelon", "page.html", "strip.png", "battle.gif"))
+    played = run(
+        *("arena.py", "play", "--blue", "heuristic", "--red", "heuristic:normal", "--battles", "4"),
+        *("--replay", str(kept), "--replay-battles", "2"),
+    )
+    assert played.returncode == 0, played.stderr
+    seen = run("arena.py", "watch", str(kept), "--out", str(page), "--strip", str(strip), "--gif", str(gif))
+    assert seen.returncode == 0, seen.stderr
+    assert page.read_text().lower().startswith("<!doctype html>") and 100_000 < page.stat().st_size < 5_000_000
+    assert strip.read_bytes().startswith(b"\x89PNG") and gif.read_bytes().startswith(b"GIF8")
+    replay = read(kept)
+    assert [(b.about["blue"], b.about["red"]) for b in replay.battles] == [
+        ("heuristic", "heuristic:normal"),
+        ("heuristic:normal", "heuristic"),
+    ]
+
+    kept.write_bytes(kept.read_bytes()[:-1000])
+    for arguments, message in (
+        ([str(kept)], "error: kept.echelon: not a safetensors file"),
+        ([str(tmp_path / "gone.echelon")], "error: gone.echelon: cannot be read: No such file or directory"),
+    ):
+        refused = run("arena.py", "watch", *arguments)
+        assert refused.returncode == 1 and refused.stderr.startswith(message) and refused.stderr.count("\n") == 1
+
+
 BAD = {
     "preset": (["--preset", "huge"], "error: --preset must be one of quick, standard, large, got 'huge'"),
     "no preset": (["--preset"], "error: --preset must be one of quick, standard, large, got ''"),
@@ -81,6 +109,29 @@ def test_bad_input_gives_one_line_and_leaves_nothing(tmp_path, case):
     assert refused.stderr.startswith(message.format(tmp=tmp_path))
     assert refused.stderr.count("\n") == 1
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_maps_are_drawn(tmp_path):
+    sheet = tmp_path / "maps.png"
+    done = run("arena.py", "maps", "--out", str(sheet), "--env", "small", "--maps", "3")
+    assert done.returncode == 0, done.stderr
+    assert "19 maps" in done.stdout and sheet.read_bytes().startswith(b"\x89PNG")
+
+
+BAD_ARENA = {
+    "no place": (["--replay", "/proc/nowhere/x.echelon"], "error: /proc/nowhere/x.echelon: cannot be written"),
+    "a folder": (["--replay", "{tmp}"], "error: {tmp}: expected the name of a file, got a folder"),
+    "none": (["--replay", "{tmp}/x.echelon", "--replay-battles", "0"], "error: --replay-battles must be >= 1, got 0"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_ARENA)
+def test_a_match_that_could_not_be_recorded_is_not_fought(tmp_path, case):
+    arguments, message = BAD_ARENA[case]
+    commanders = ("play", "--blue", "heuristic", "--red", "heuristic", "--battles", "1000000")
+    refused = run("arena.py", *commanders, *(a.format(tmp=tmp_path) for a in arguments))
+    assert refused.returncode == 1 and refused.stderr.count("\n") == 1
+    assert refused.stderr.startswith(message.format(tmp=tmp_path))
 
 
 def test_without_a_compiler_it_trains_eagerly_and_says_so(tmp_path):

@@ -1,0 +1,93 @@
+"""Map making: maps a second, the seconds of a pool, and what restarts cost a step. A JSON line each.
+
+python benchmarks/maps.py --preset standard
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+import tyro
+from measure import report, seconds
+
+from echelon import EchelonEnv
+from echelon.config import ENV_PRESETS, EnvConfig
+from echelon.learn.machine import resolve_device
+from echelon.roster import build_roster
+from echelon.world.pool import make_maps
+
+
+@dataclass(frozen=True)
+class Args:
+    """What to measure."""
+
+    preset: Literal["small", "standard", "large"] = "standard"
+    maps: tuple[int, ...] = (16, 64, 256)
+    """Sizes of the pools to make."""
+    num_envs: int = 1024
+    """Battles in which restarts are measured; 0 leaves that out."""
+    decisions: int = 12
+    compiled: bool = False
+    device: str = "auto"
+
+
+def restarts(args: Args, config: EnvConfig, device: torch.device) -> None:
+    """A step with the masked restart of finished battles against the same step without, in turn."""
+    env = EchelonEnv(config, args.num_envs, device=device, seed=0, compiled=args.compiled)
+    now = env.reset().update(env.action_spec.rand())
+
+    def timed(restarts: bool) -> float:
+        began = time.perf_counter()
+        played = env.step(now)
+        if restarts:
+            env.maybe_reset(played.get("next").copy())
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        return time.perf_counter() - began
+
+    with torch.inference_mode():
+        timed(True)
+        pairs = [(timed(False), timed(True)) for _ in range(args.decisions)]
+        whole = env.reset()
+        ended = torch.ones_like(whole["done"])
+        restart_s = seconds(lambda: env.maybe_reset(whole.set("done", ended)), device, args.decisions)
+    without, with_ = (statistics.median(column) for column in zip(*pairs, strict=True))
+    report(
+        "restarts",
+        device,
+        preset=args.preset,
+        num_envs=args.num_envs,
+        compiled=args.compiled,
+        step_ms=round(without * 1e3, 2),
+        step_and_restart_ms=round(with_ * 1e3, 2),
+        median_ratio=round(statistics.median(b / a for a, b in pairs), 4),
+        restart_of_all_ms=round(restart_s * 1e3, 2),
+        share_of_step=round(restart_s / without, 4),
+    )
+
+
+def main(args: Args) -> None:
+    """Make pools of each size, then play."""
+    device, config = resolve_device(args.device), ENV_PRESETS[args.preset]()
+    roster = build_roster(config, device)
+    for count in args.maps:
+        seeds = torch.arange(count, device=device)
+        pool_s = seconds(lambda seeds=seeds: make_maps(config, roster, seeds), device, repeats=3, warmup=1)
+        report(
+            "maps",
+            device,
+            preset=args.preset,
+            maps=count,
+            pool_s=round(pool_s, 3),
+            maps_per_s=round(count / pool_s, 1),
+        )
+    if args.num_envs > 0:
+        restarts(args, config, device)
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Args, description=__doc__))

@@ -1,0 +1,71 @@
+"""Recipes: a few numbers from which a map is made again, voxel by voxel, on any machine."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from echelon.config import EnvConfig, require
+from echelon.roster import build_roster
+from echelon.state import Maps
+from echelon.world.pool import make_maps
+
+VERSION = 2
+"""Of the map maker: raised whenever a seed begins to give another map."""
+FIELDS: dict[str, type] = {"version": int, "seed": int, "sha256": str}
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How one map was made, and what came of it."""
+
+    version: int
+    seed: int
+    sha256: str
+    """Fingerprint of the map, as `fingerprints` tells it."""
+
+    def make(self, config: EnvConfig, device: torch.device | str = "cpu") -> Maps:
+        """The one map, `[1]`, in battles of `config`.
+
+        Raises:
+            ConfigError: this is another version of the map maker, or the settings are not those of the recipe.
+        """
+        require(self.version == VERSION, "the map maker's version", f"{self.version}, the recipe's", VERSION)
+        device = torch.device(device)
+        maps = make_maps(config, build_roster(config, device), torch.tensor([self.seed], device=device))
+        (found,) = fingerprints(maps)
+        hint = f"{self.sha256}, the recipe's: it belongs to other settings, or to a map made by hand"
+        require(found == self.sha256, f"the sha256 of map {self.seed}", hint, found)
+        return maps
+
+    def as_json(self) -> dict[str, Any]:
+        """As plain values."""
+        return {"version": self.version, "seed": self.seed, "sha256": self.sha256}
+
+
+def from_json(values: Any) -> Recipe:
+    """What `Recipe.as_json` wrote.
+
+    Raises:
+        ConfigError: naming what is missing or of the wrong type.
+    """
+    require(isinstance(values, dict), "map", "a recipe", values)
+    for name, kind in FIELDS.items():
+        require(type(values.get(name)) is kind, f"map.{name}", f"a {kind.__name__}", values.get(name))
+    require(0 <= values["seed"] < 2**32, "map.seed", "0..4294967295", values["seed"])
+    return Recipe(**{name: values[name] for name in FIELDS})
+
+
+def fingerprints(maps: Maps) -> list[str]:
+    """sha256 of each map: its voxels, its zone and where mechs stand, all of them exact numbers."""
+    parts = (maps.material, maps.zone_center, maps.zone_radius, maps.spawn_pos)
+    rows = [part.cpu().numpy() for part in parts]
+    return [hashlib.sha256(b"".join(part[m].tobytes() for part in rows)).hexdigest() for m in range(maps.shape[0])]
+
+
+def write_recipes(maps: Maps) -> list[Recipe]:
+    """The recipe of each map."""
+    return [Recipe(VERSION, seed, sha) for seed, sha in zip(maps.seed.tolist(), fingerprints(maps), strict=True)]

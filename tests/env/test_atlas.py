@@ -1,0 +1,98 @@
+"""Fresh maps take their turn without a battle noticing."""
+
+import dataclasses
+
+import pytest
+import torch
+from builders import brawl, flat_maps
+
+from echelon.config import ConfigError, EnvConfig, RulesConfig
+from echelon.env.env import EchelonEnv
+from echelon.world.recipe import write_recipes
+
+CONFIG = dataclasses.replace(EnvConfig.small(), map_pool=3, map_spares=2, rules=RulesConfig(max_episode_s=2.0))
+
+
+def env_of(config=CONFIG, seed=1, num_envs=6):
+    return EchelonEnv(config, num_envs, "cpu", seed=seed)
+
+
+def play(env, decisions, td=None, generator=None):
+    generator = generator or torch.Generator().manual_seed(0)
+    td = env.reset() if td is None else td
+    for _ in range(decisions):
+        _, td = env.step_and_maybe_reset(brawl(td, generator))
+    return td
+
+
+def test_nobody_draws_a_spare():
+    env = env_of(num_envs=64)
+    assert env.game.maps.shape[0] == 5 and set(env.state.map_id.tolist()) == {0, 1, 2}
+
+
+def test_fresh_maps_take_the_places_of_the_oldest():
+    env = env_of()
+    before = env.game.maps.clone()
+    assert env.renew_maps() == 2
+    assert env.atlas.drawn.tolist() == [3, 4, 2] and env.atlas.spares == [0, 1]
+    assert torch.equal(env.game.maps.material[:3], before.material[:3])
+    assert not torch.equal(env.game.maps.material[3], before.material[3])
+    play(env, 9)  # every battle ends after eight decisions, and takes a map of the new ones
+    assert set(env.state.map_id.tolist()) <= {3, 4, 2}
+    assert env.renew_maps() == 2 and env.atlas.drawn.tolist() == [1, 4, 0] and env.atlas.spares == [2, 3]
+
+
+def test_a_spare_that_is_fought_on_waits():
+    env = env_of()
+    env.renew_maps()
+    old = env.state.map_id
+    assert set(old.tolist()) & {0, 1}
+    kept = env.game.maps.clone()
+    renewed = env.renew_maps()
+    in_use = set(old.tolist()) & {0, 1}
+    assert renewed == 2 - len(in_use)
+    for spare in in_use:
+        assert torch.equal(env.game.maps.material[spare], kept.material[spare])
+
+
+def test_a_battle_does_not_notice():
+    """Up to their ends, battles are bit for bit those of an environment whose maps stay."""
+    still, renewed = env_of(), env_of()
+    generators = [torch.Generator().manual_seed(3) for _ in range(2)]
+    one, other = (play(env, 4, generator=g) for env, g in zip((still, renewed), generators, strict=True))
+    renewed.renew_maps()
+    one, other = (play(env, 3, td, g) for env, td, g in zip((still, renewed), (one, other), generators, strict=True))
+    for key in one.keys(True, True):
+        assert torch.equal(one[key], other[key]), key
+
+
+def test_what_is_shown_first_is_of_the_fresh_map():
+    env = env_of()
+    env.renew_maps()
+    env.set_seed(5)
+    td = env.reset()
+    assert torch.equal(td["telemetry"], env.game.maps.telemetry[env.state.map_id])
+    alone = EchelonEnv(dataclasses.replace(CONFIG, map_spares=0), 6, "cpu", seed=5, maps=env.game.maps[env.atlas.drawn])
+    shown = alone.reset()
+    for key in ("contacts", "ego", "local_map"):
+        assert torch.equal(shown["blue", "observation", key], td["blue", "observation", key])
+
+
+def test_renewals_follow_from_the_seed():
+    one, other = env_of(), env_of(seed=9)
+    for env in (one, other):
+        env.renew_maps()
+    assert [r.sha256 for r in write_recipes(one.game.maps)] == [r.sha256 for r in write_recipes(other.game.maps)]
+    again = write_recipes(one.game.maps)[3].make(CONFIG)
+    assert torch.equal(again.material[0], one.game.maps.material[3])
+
+
+def test_maps_of_others_are_left_alone():
+    assert env_of(dataclasses.replace(CONFIG, map_spares=0)).renew_maps() == 0
+    shared = EchelonEnv(CONFIG, 2, "cpu", seed=1, maps=env_of().game.maps)
+    with pytest.raises(ConfigError, match="maps must be the environment's own to be renewed"):
+        shared.renew_maps()
+    with pytest.raises(ConfigError, match=r"EnvConfig.map_spares must be below the 1 maps given, got 2"):
+        EchelonEnv(CONFIG, 2, "cpu", seed=1, maps=flat_maps(CONFIG))
+    with pytest.raises(ConfigError, match=r"EnvConfig.map_spares must be 0\.\.map_pool, got 4"):
+        dataclasses.replace(CONFIG, map_spares=4)

@@ -1,0 +1,92 @@
+"""A recipe makes its map again, and the maps of a version stay what they are."""
+
+import dataclasses
+import json
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from echelon.config import BIOME_NAMES, ConfigError, EnvConfig, WorldConfig
+from echelon.roster import build_roster
+from echelon.world import recipe
+from echelon.world.pool import make_maps
+from echelon.world.recipe import VERSION, Recipe, fingerprints, write_recipes
+
+RECORD = Path(__file__).parents[1] / "golden" / "maps.json"
+REMAKE = f"PYTHONPATH=. python tests/world/{Path(__file__).name}"
+SEEDS = [3, 1_000_003, 4_294_967_295]
+CONFIGS = {
+    "small": EnvConfig.small(),
+    "standard": EnvConfig.standard(),
+    "large": EnvConfig.large(),
+    "half as hard": dataclasses.replace(EnvConfig.standard(), world=WorldConfig(difficulty=0.5)),
+    **{
+        name: dataclasses.replace(EnvConfig.small(), world=WorldConfig(48, 48, 20, biomes=(name,)))
+        for name in BIOME_NAMES
+    },
+}
+
+
+def maps_of(config, seeds):
+    return make_maps(config, build_roster(config, torch.device("cpu")), torch.tensor(seeds))
+
+
+def hashes(name):
+    """The first digits of the fingerprint of each of `SEEDS`."""
+    return [found[:16] for found in fingerprints(maps_of(CONFIGS[name], SEEDS))]
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_maps_are_what_they_were(name):
+    """Another map for a seed needs another `VERSION`: recipes of the old one must not pass for the new."""
+    record = json.loads(RECORD.read_text())
+    assert record["version"] == VERSION, f"the map maker has another version: {REMAKE}"
+    assert hashes(name) == record["maps"][name], f"if the change is meant, raise recipe.VERSION, then {REMAKE}"
+
+
+def test_a_recipe_makes_its_map_again():
+    config = EnvConfig.small()
+    maps = maps_of(config, SEEDS)
+    for number, found in enumerate(write_recipes(maps)):
+        again = recipe.from_json(json.loads(json.dumps(found.as_json()))).make(config)
+        assert torch.equal(again.material[0], maps.material[number])
+        assert torch.equal(again.path_length[0], maps.path_length[number])
+
+
+def test_a_fingerprint_notices_a_voxel_a_zone_and_a_place():
+    maps = maps_of(EnvConfig.small(), [1])
+    (before,) = fingerprints(maps)
+    for name in ("material", "zone_center", "zone_radius", "spawn_pos"):
+        changed = maps.clone()
+        getattr(changed, name).view(-1)[-1] += 1
+        assert fingerprints(changed) != [before], name
+
+
+def test_what_is_refused():
+    config = EnvConfig.small()
+    (good,) = write_recipes(maps_of(config, [5]))
+    with pytest.raises(
+        ConfigError, match=rf"the map maker's version must be {VERSION + 1}, the recipe's, got {VERSION}"
+    ):
+        dataclasses.replace(good, version=VERSION + 1).make(config)
+    with pytest.raises(ConfigError, match=r"the sha256 of map 6 must be .*it belongs to other settings"):
+        dataclasses.replace(good, seed=6).make(config)
+    with pytest.raises(ConfigError, match="the sha256 of map 5 must be"):
+        good.make(EnvConfig.standard())
+    for values, message in (
+        (None, "map must be a recipe"),
+        ({"version": 2, "seed": "5", "sha256": "x"}, "map.seed must be a int, got '5'"),
+        ({"version": 2, "seed": -1, "sha256": "x"}, r"map.seed must be 0\.\.4294967295, got -1"),
+        ({"seed": 5}, "map.version must be a int, got None"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            recipe.from_json(values)
+    assert recipe.from_json(good.as_json()) == Recipe(VERSION, 5, good.sha256)
+
+
+if __name__ == "__main__":
+    found = {"version": VERSION, "maps": {name: hashes(name) for name in CONFIGS}}
+    RECORD.write_text(json.dumps(found, indent=1) + "\n")
+    sys.stdout.write(f"wrote {RECORD}\n")
