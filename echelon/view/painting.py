@@ -24,14 +24,13 @@ BAR = (226, 229, 233)
 
 
 def draw_strip(replay: Replay, battle: int, ground: np.ndarray, path: Path, moments: int = STRIP_MOMENTS) -> None:
-    """Draw a row of moments of a battle, spread from its opening to its end, into a PNG.
+    """Draw a row of moments of a battle into a PNG: its opening, its end, and those between that share its damage out.
 
     Args:
         ground: materials `[Z, Y, X]` uint8 on which it began.
     """
     plan = Plan(replay, battle, ground, vox_px(replay, STRIP_SIDE_PX))
-    times = np.linspace(0.0, plan.length_s, moments)
-    frames = [framed(plan, replay.battles[battle], float(t)) for t in times]
+    frames = [framed(plan, replay.battles[battle], t) for t in telling_times(plan, moments)]
     wide, high = frames[0].size
     strip = Image.new("RGB", (wide * moments - MARGIN * (moments - 1), high), PAPER)
     for i, frame in enumerate(frames):
@@ -89,6 +88,17 @@ def framed(plan: Plan, battle: Battle, t: float) -> Image.Image:
             stroke_fill=INK,
         )
     return frame
+
+
+def telling_times(plan: Plan, count: int) -> list[float]:
+    """The opening, the end, and between them the times by which equal shares of all damage were done, s."""
+    harms = plan.rows["harms"]
+    if not harms:
+        return np.linspace(0.0, plan.length_s, count).tolist()
+    done = np.cumsum([harm["damage"] for harm in harms])
+    shares = done[-1] * np.arange(1, count - 1) / (count - 1)
+    between = [plan.tick_end(harms[int(row)]["tick"]) for row in np.searchsorted(done, shares)]
+    return [0.0, *between, plan.length_s]
 
 
 def vox_px(replay: Replay, side_px: int) -> int:

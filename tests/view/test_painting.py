@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 from scenes import DECISIONS, HEAVY, LIGHT, MATERIALS, SIZE, SOLID, ZONE, small_replay
 
-from echelon.view.painting import CAPTION, MARGIN, STRIP_SIDE_PX, draw_gif, draw_strip, vox_px
+from echelon.view.painting import CAPTION, MARGIN, STRIP_SIDE_PX, draw_gif, draw_strip, telling_times, vox_px
 from echelon.view.plan import TEAM, Plan, shade
 
 VOX_PX = 8
@@ -33,6 +33,13 @@ def test_a_strip_is_a_row_of_moments(tmp_path):
         assert scale == STRIP_SIDE_PX // SIZE[0]
         assert picture.size == ((SIZE[0] * scale + MARGIN) * 3 + MARGIN, SIZE[1] * scale + CAPTION + MARGIN)
         assert len(picture.getcolors(1 << 20)) > 500
+
+
+def test_a_strip_shows_when_the_damage_was_done(plan):
+    """40 points in tick 28, 80 in tick 78: a third and two thirds are done by then."""
+    assert telling_times(plan, 4) == pytest.approx([0.0, 29 * 0.05, 79 * 0.05, DECISIONS * 0.25])
+    plan.rows["harms"] = []
+    assert telling_times(plan, 3) == pytest.approx([0.0, 3.0, 6.0])
 
 
 def test_a_gif_moves(tmp_path):
