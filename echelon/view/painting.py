@@ -11,10 +11,10 @@ from echelon.replay.battle import Battle, Replay
 from echelon.view.plan import Plan
 
 STRIP_MOMENTS = 4
-STRIP_VOX_PX = 6
+STRIP_SIDE_PX = 390
 GIF_S = 8.0
 GIF_FRAMES_PER_S = 12
-GIF_VOX_PX = 7
+GIF_SIDE_PX = 450
 GIF_COLOURS = 96
 MARGIN, CAPTION = 12, 44
 PAPER, INK, FAINT = (250, 250, 248), (28, 33, 40), (120, 128, 138)
@@ -24,14 +24,13 @@ BAR = (226, 229, 233)
 
 
 def draw_strip(replay: Replay, battle: int, ground: np.ndarray, path: Path, moments: int = STRIP_MOMENTS) -> None:
-    """Draw a row of moments of a battle, spread from its opening to its end, into a PNG.
+    """Draw a row of moments of a battle into a PNG: its opening, its end, and those between that share its damage out.
 
     Args:
         ground: materials `[Z, Y, X]` uint8 on which it began.
     """
-    plan = Plan(replay, battle, ground, STRIP_VOX_PX)
-    times = np.linspace(0.0, plan.length_s, moments)
-    frames = [framed(plan, replay.battles[battle], float(t)) for t in times]
+    plan = Plan(replay, battle, ground, vox_px(replay, STRIP_SIDE_PX))
+    frames = [framed(plan, replay.battles[battle], t) for t in telling_times(plan, moments)]
     wide, high = frames[0].size
     strip = Image.new("RGB", (wide * moments - MARGIN * (moments - 1), high), PAPER)
     for i, frame in enumerate(frames):
@@ -45,7 +44,7 @@ def draw_gif(replay: Replay, battle: int, ground: np.ndarray, path: Path, second
     Args:
         ground: materials `[Z, Y, X]` uint8 on which it began.
     """
-    plan = Plan(replay, battle, ground, GIF_VOX_PX)
+    plan = Plan(replay, battle, ground, vox_px(replay, GIF_SIDE_PX))
     times = np.linspace(0.0, plan.length_s, max(round(seconds * GIF_FRAMES_PER_S), 2))
     frames = [framed(plan, replay.battles[battle], float(t)) for t in times]
     # One palette for all, from a few of them side by side: colours that change from frame to frame would flicker.
@@ -89,6 +88,22 @@ def framed(plan: Plan, battle: Battle, t: float) -> Image.Image:
             stroke_fill=INK,
         )
     return frame
+
+
+def telling_times(plan: Plan, count: int) -> list[float]:
+    """The opening, the end, and between them the times by which equal shares of all damage were done, s."""
+    harms = plan.rows["harms"]
+    if not harms:
+        return np.linspace(0.0, plan.length_s, count).tolist()
+    done = np.cumsum([harm["damage"] for harm in harms])
+    shares = done[-1] * np.arange(1, count - 1) / (count - 1)
+    between = [plan.tick_end(harms[int(row)]["tick"]) for row in np.searchsorted(done, shares)]
+    return [0.0, *between, plan.length_s]
+
+
+def vox_px(replay: Replay, side_px: int) -> int:
+    """Pixels a voxel, so that the longer side of the map takes about `side_px`."""
+    return max(side_px // max(replay.about["size"][:2]), 2)
 
 
 def clock(t: float) -> str:

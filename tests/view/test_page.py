@@ -11,7 +11,7 @@ import pytest
 import torch
 from browser import CHROMIUM, Browser
 from PIL import Image
-from scenes import DECISIONS, HEAVY, LIGHT, MEDIUM, PACK, SCOUT, small_replay
+from scenes import DECISIONS, HEAVY, LIGHT, MEDIUM, PACK, SCOUT, noisy_replay, small_replay
 
 from echelon.config import EnvConfig, RulesConfig, WorldConfig
 from echelon.env.env import EchelonEnv
@@ -369,3 +369,35 @@ def test_a_dead_pilots_cockpit_tells_its_fate(browser):
     go(browser, 20, LIGHT)
     assert texts(browser, "[data-part=fate]") == ["killed by blue heavy 1 at 0:03.9"]
     assert browser.run("document.querySelector('.radar').offsetParent === null")
+
+
+@pytest.mark.parametrize("size", [(1000, 700), (844, 390), (1920, 1080)])
+def test_other_screens_leave_room_for_the_field(browser, page, size):
+    browser.resize(*size)
+    browser.open(page, "#select=0&tab=cockpit")
+    wide, high = browser.run(
+        "[document.querySelector('#scene').clientWidth, document.querySelector('#scene').clientHeight]"
+    )
+    assert wide >= 0.55 * size[0] and high >= 0.55 * size[1]
+    assert browser.run("document.scrollingElement.scrollWidth") == size[0]
+
+
+def test_one_may_zoom_out_while_following(browser):
+    go(browser, 4, HEAVY)
+    browser.press("f")
+    browser.run("new Promise(done => setTimeout(done, 900))")
+    near = browser.run("echelon.screenOf(1)")
+    for _ in range(4):
+        browser.press("-")
+    browser.run("new Promise(done => setTimeout(done, 900))")
+    here, far = browser.run("echelon.screenOf(0)"), browser.run("echelon.screenOf(1)")
+    assert np.hypot(*np.subtract(far, here)) < 0.8 * np.hypot(*np.subtract(near, here))
+
+
+def test_a_minute_full_of_noise_is_drawn(browser, tmp_path):
+    write_page(*noisy_replay(), tmp_path / "noise.html")
+    browser.open(tmp_path / "noise.html", "#t=20&select=3&tab=cockpit&lines=1")
+    frames = state(browser)["frames"]
+    browser.run("echelon.play()")
+    browser.wait(f"echelon.state().frames > {frames + 3}")
+    browser.run("echelon.pause()")

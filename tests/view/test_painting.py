@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 from scenes import DECISIONS, HEAVY, LIGHT, MATERIALS, SIZE, SOLID, ZONE, small_replay
 
-from echelon.view.painting import CAPTION, MARGIN, STRIP_VOX_PX, draw_gif, draw_strip
+from echelon.view.painting import CAPTION, MARGIN, STRIP_SIDE_PX, draw_gif, draw_strip, telling_times, vox_px
 from echelon.view.plan import TEAM, Plan, shade
 
 VOX_PX = 8
@@ -29,9 +29,17 @@ def test_a_strip_is_a_row_of_moments(tmp_path):
     draw_strip(replay, 0, grounds[0], tmp_path / "strip.png", moments=3)
     with Image.open(tmp_path / "strip.png") as picture:
         assert picture.format == "PNG"
-        wide = SIZE[0] * STRIP_VOX_PX + MARGIN
-        assert picture.size == (wide * 3 + MARGIN, SIZE[1] * STRIP_VOX_PX + CAPTION + MARGIN)
+        scale = vox_px(replay, STRIP_SIDE_PX)
+        assert scale == STRIP_SIDE_PX // SIZE[0]
+        assert picture.size == ((SIZE[0] * scale + MARGIN) * 3 + MARGIN, SIZE[1] * scale + CAPTION + MARGIN)
         assert len(picture.getcolors(1 << 20)) > 500
+
+
+def test_a_strip_shows_when_the_damage_was_done(plan):
+    """40 points in tick 28, 80 in tick 78: a third and two thirds are done by then."""
+    assert telling_times(plan, 4) == pytest.approx([0.0, 29 * 0.05, 79 * 0.05, DECISIONS * 0.25])
+    plan.rows["harms"] = []
+    assert telling_times(plan, 3) == pytest.approx([0.0, 3.0, 6.0])
 
 
 def test_a_gif_moves(tmp_path):

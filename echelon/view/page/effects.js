@@ -2,7 +2,7 @@
 
 const BEAM_AFTERGLOW_S = 0.16;
 const TRAIL_S = 1.3;
-const KIND = { GLOW: 0, PUFF: 1, RING: 2 };
+const KIND = { GLOW: 0, PUFF: 1, RING: 2, FIRE: 3 };
 
 /** A point at the end of a way from a hull's centre, put onto its surface. */
 function muzzleOf(battle, n, from, to) {
@@ -50,7 +50,7 @@ function stageFlame(stage, from, to, seed, fade) {
     const k = (i + 0.5) / 9;
     const off = [0, 1, 2].map((axis) => (chance(seed, i, axis) - 0.5) * 0.9 * k);
     const hot = mix3([1, 0.85, 0.45], [1, 0.32, 0.06], k);
-    stage.sprites.push(...add(mix3(from, to, k), off), 0.25 + 0.75 * k, ...hot, fade * (1 - 0.5 * k), KIND.GLOW);
+    stage.sprites.push(...add(mix3(from, to, k), off), 0.25 + 0.75 * k, ...hot, fade * (1 - 0.5 * k), KIND.FIRE);
   }
 }
 

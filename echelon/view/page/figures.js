@@ -2,7 +2,6 @@
 
 const PAINT = { ARMOUR: 0, DARK: 1, TRIM: 2, EYE: 3, STEEL: 4 };
 const LIMB = { BODY: 0, LEFT: 1, RIGHT: 2 };
-const FIGURE_FLOATS = 8;
 
 /** A box around `at` with half sizes `half`; its top is `taper` times as wide along x and y, shifted ahead by `lean`. */
 function box(at, half, paint, { taper = [1, 1], lean = 0, limb = LIMB.BODY } = {}) {

@@ -72,10 +72,4 @@ class Ground {
     }
     return found;
   }
-
-  /** Height of the highest voxel that blocks, for a camera that keeps above ground. */
-  top(x, y) {
-    for (let z = this.sizeZ - 1; z >= 0; z--) if (this.at(x, y, z) > this.code.water) return z + 1;
-    return 0;
-  }
 }

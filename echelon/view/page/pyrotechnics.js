@@ -24,14 +24,14 @@ function stageBursts(stage, battle, t, isShown) {
 function stageBurst(stage, at, name, age, seed) {
   const k = age / BURST_S[name], size = BURST_VOX[name];
   const flash = Math.max(1 - k * 2.2, 0);
-  stage.sprites.push(...at, size * (0.7 + 0.6 * k), 1, 0.8, 0.45, flash, KIND.GLOW);
+  stage.sprites.push(...at, size * (0.7 + 0.6 * k), 1, 0.72, 0.36, flash, KIND.GLOW);
   if (name === "autocannon") return;
   stage.sprites.push(...at, size * (0.4 + 1.3 * k), 1, 0.85, 0.6, (1 - k) * 0.5, KIND.RING);
   for (let i = 0; i < 8; i++) {
     const way = [chance(seed, i, 1) - 0.5, chance(seed, i, 2) - 0.5, chance(seed, i, 3) * 0.7];
     const p = add(at, scale(way, size * 2.2 * Math.sqrt(k)));
     stage.sprites.push(...p, size * 0.34 * (0.5 + k), 0.36, 0.33, 0.3, 0.55 * (1 - k), KIND.PUFF);
-    stage.sprites.push(...p, size * 0.24 * (1 - k), ...FLAME, 0.7 * (1 - k), KIND.GLOW);
+    stage.sprites.push(...p, size * 0.24 * (1 - k), ...FLAME, 1 - k, KIND.FIRE);
   }
 }
 
@@ -45,7 +45,7 @@ function stageExplosion(stage, battle, death, age) {
   const mech = battle.mechs[death.victim], reach = mech.half[2] * 1.3;
   const at = battle.pose(death.victim, battle.tickEnd(death.tick)).pos;
   const flash = clamp(1 - age / 0.35, 0, 1), shock = clamp(age / 0.6, 0, 1);
-  stage.sprites.push(...at, reach * 2.6, 1, 0.86, 0.6, flash, KIND.GLOW);
+  stage.sprites.push(...at, reach * 2.4, 1, 0.74, 0.42, flash * 0.9, KIND.GLOW);
   if (shock < 1) stage.sprites.push(...at, reach * (0.5 + 2.4 * shock), 1, 0.8, 0.5, (1 - shock) * 0.8, KIND.RING);
   for (let i = 0; i < 16; i++) {
     const born = chance(death.victim, i) * 0.5, k = (age - born) / (EXPLOSION_S - born);
@@ -53,9 +53,9 @@ function stageExplosion(stage, battle, death, age) {
     const spread = reach * (0.5 + Math.min(age, 1));
     const p = add(at, [(chance(i, 5) - 0.5) * spread, (chance(i, 6) - 0.5) * spread, (chance(i, 7) - 0.2) * reach + k * 3.2]);
     const soot = 0.2 + 0.14 * chance(i, 8);
-    stage.sprites.push(...p, reach * (0.35 + 0.5 * k), soot, soot * 0.95, soot * 0.9, 0.6 * (1 - k) ** 1.3, KIND.PUFF);
-    const fire = 1 - age / 0.9;
-    if (fire > 0) stage.sprites.push(...p, reach * 0.6, 1, 0.28 + 0.3 * fire, 0.06, fire * 0.55, KIND.GLOW);
+    stage.sprites.push(...p, reach * (0.35 + 0.5 * k), soot, soot * 0.95, soot * 0.9, 0.6 * (1 - k) ** 1.3 * clamp(age / 0.5, 0, 1), KIND.PUFF);
+    const fire = 1 - age / 1.1;
+    if (fire > 0) stage.sprites.push(...p, reach * 0.6, 1, 0.3 + 0.42 * fire * chance(i, 9), 0.06, Math.min(fire * 1.4, 1), KIND.FIRE);
   }
 }
 
@@ -71,7 +71,7 @@ function stageCloud(stage, battle, cloud, t) {
     const far = radius * (0.25 + 0.42 * chance(i, cloud.tick)) * grown;
     const p = add(centre, [far * flat * Math.cos(turn + t * 0.05), far * flat * Math.sin(turn + t * 0.05), far * rise]);
     const grey = 0.74 + 0.12 * chance(i, 3);
-    if (p[2] > 0.2) stage.sprites.push(...p, radius * 0.42 * grown, grey, grey, grey * 1.02, 0.34 * thin, KIND.PUFF);
+    if (p[2] > 0.2) stage.sprites.push(...p, radius * 0.5 * grown, grey, grey, grey * 1.02, 0.4 * thin, KIND.PUFF);
   }
 }
 
@@ -82,7 +82,7 @@ function stageFires(stage, fires, t) {
     const [x, y, z] = fires[i];
     const k = (t * 0.9 + chance(x, y, z)) % 1;
     const at = [x + 0.25 + 0.5 * chance(x, y, 1), y + 0.25 + 0.5 * chance(x, y, 2), z + 0.35 + k * 0.9];
-    stage.sprites.push(...at, 0.42 * (1 - 0.6 * k), 1, 0.5 - 0.3 * k, 0.08, 0.5 * (1 - k), KIND.GLOW);
+    stage.sprites.push(...at, 0.42 * (1 - 0.6 * k), 1, 0.55 - 0.3 * k, 0.1, 0.75 * (1 - k), KIND.FIRE);
   }
 }
 

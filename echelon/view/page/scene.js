@@ -291,6 +291,7 @@ class Scene {
     gl.uniformMatrix4fv(programs.sprite.at.uView, false, this.matrix);
     gl.uniform3fv(programs.sprite.at.uRight, axes.right);
     gl.uniform3fv(programs.sprite.at.uUp, axes.up);
+    gl.uniform3fv(programs.sprite.at.uBack, axes.back);
     gl.uniform3f(programs.sprite.at.uSunSide, dot(axes.right, TO_SUN), dot(axes.up, TO_SUN), dot(axes.back, TO_SUN));
     stage.sprites.sort(scale(axes.back, -1));
     stage.sprites.draw(gl.TRIANGLE_STRIP, 4);

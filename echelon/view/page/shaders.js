@@ -16,7 +16,7 @@ float sunlit(vec3 p) {
 }
 `;
 
-const LAVA = "2u", WATER = "3u", LEAVES = "9u", RUBBLE_CODE = "5u", WRECK_CODE = "6u";
+const EARTH = "1u", LAVA = "2u", WATER = "3u", LEAVES = "9u", RUBBLE_CODE = "5u", WRECK_CODE = "6u";
 
 /** Where a voxel's corner lies: low floors are lowered, leaves and rubble are rough. */
 const VOXEL_PLACE = `
@@ -47,6 +47,14 @@ out vec3 vShaded;
 out vec3 vSunny;
 out vec3 vSunPlace;
 out vec2 vGround;
+/** Soft patches over the ground, 0..1. */
+float patches(vec2 p) {
+  vec2 cell = floor(p), k = smoothstep(0.0, 1.0, p - cell);
+  uvec2 c = uvec2(cell);
+  float a = roll(uvec3(c, 3u)), b = roll(uvec3(c.x + 1u, c.y, 3u));
+  float d = roll(uvec3(c.x, c.y + 1u, 3u)), e = roll(uvec3(c + 1u, 3u));
+  return mix(mix(a, b, k.x), mix(d, e, k.x), k.y);
+}
 const vec3 NORMALS[6] = vec3[6](
   vec3(1, 0, 0), vec3(-1, 0, 0), vec3(0, 1, 0), vec3(0, -1, 0), vec3(0, 0, 1), vec3(0, 0, -1));
 void main() {
@@ -59,6 +67,7 @@ void main() {
   bool leaf = aLook.y == ${LEAVES};
   if (leaf) colour *= vec3(0.86 + 0.3 * tint, 0.9 + 0.18 * fract(tint * 7.0), 0.9);
   if (aLook.y == ${WRECK_CODE}) colour = mix(colour, fract(tint * 11.0) > 0.6 ? vec3(0.42, 0.44, 0.47) : vec3(0.4, 0.25, 0.16), 0.55 * fract(tint * 17.0));
+  if (aLook.y == EARTH) colour *= mix(vec3(0.86, 0.87, 0.84), vec3(1.1, 1.07, 1.02), patches(p.xy / 9.0) * 0.7 + patches(p.xy / 3.5 + 40.0) * 0.3);
   float high = clamp(p.z / 10.0, 0.0, 1.0);
   float sky = uAmbient * (0.72 + 0.28 * normal.z) * (0.9 + 0.2 * high);
   vShaded = colour * SKYLIGHT * sky * mix(0.6, 1.0, open);
@@ -71,7 +80,7 @@ void main() {
   vSunPlace = sun.xyz * 0.5 + 0.5 - vec3(0.0, 0.0, 0.0012);
   vGround = p.xy;
   gl_Position = uView * vec4(p, 1.0);
-}`.replaceAll("LAVA", LAVA).replaceAll("WATER", WATER);
+}`.replaceAll("EARTH", EARTH).replaceAll("LAVA", LAVA).replaceAll("WATER", WATER);
 
 const VOXEL_FRAGMENT = `${HEAD}${SHADOW}
 uniform vec3 uZone;
@@ -132,12 +141,14 @@ void main() {
   vec3 p = place();
   vec3 normal = normalize(mat3(uModel) * (stride() * aNormal));
   int paint = int(aPart.x + 0.5);
-  vec3 colour = mix(uPaints[paint], vec3(dot(uPaints[paint], vec3(0.3))) , uDim * 0.75);
+  vec3 colour = mix(uPaints[paint], vec3(dot(uPaints[paint], vec3(0.3))), uDim * 0.45) * (1.0 - 0.3 * uDim);
   float low = clamp((aPos.z - uHip) * 0.25 + 0.8, 0.6, 1.0);
   vShaded = colour * SKYLIGHT * (uAmbient + 0.1) * (0.75 + 0.25 * normal.z) * low;
   vSunny = colour * SUNLIGHT * uSun * max(dot(normal, uToSun), 0.0);
   if (paint == 3) { vShaded = colour * (1.0 - 0.85 * uDim); vSunny *= 0.2; }
-  vShaded += vec3(1.0, 0.32, 0.04) * uHeat * (paint == 4 || paint == 1 ? 0.8 : 0.1) + vec3(uFlash);
+  float glow = uHeat * (paint == 4 ? 0.75 : paint == 1 ? 0.3 : 0.06);
+  vShaded = mix(vShaded, vec3(1.0, 0.36, 0.05), glow) + vec3(uFlash);
+  vSunny *= 1.0 - glow;
   vec4 sun = uSunView * vec4(p + normal * 0.08, 1.0);
   vSunPlace = sun.xyz * 0.5 + 0.5 - vec3(0.0, 0.0, 0.0015);
   gl_Position = uView * vec4(p, 1.0);
@@ -174,7 +185,10 @@ in float vHeight;
 out vec4 oColour;
 void main() { oColour = vec4(mix(uBottom, uTop, smoothstep(0.0, 1.0, vHeight)), 1.0); }`;
 
-/** Round things that face the camera; kind 0 glows, kind 1 is a lit puff, kind 2 a thin ring. */
+/**
+ * Round things that face the camera; kind 0 glows, kind 1 is a lit puff, kind 2 a thin ring, kind 3 fire that veils.
+ * They are as deep as they are wide, so that ground behind their middle does not cut them.
+ */
 const SPRITE_VERTEX = `${HEAD}
 layout(location = 0) in vec4 aPlace;
 layout(location = 1) in vec4 aColour;
@@ -182,6 +196,7 @@ layout(location = 2) in float aKind;
 uniform mat4 uView;
 uniform vec3 uRight;
 uniform vec3 uUp;
+uniform vec3 uBack;
 out vec2 vAt;
 out vec4 vColour;
 flat out int vKind;
@@ -191,6 +206,8 @@ void main() {
   vKind = int(aKind + 0.5);
   vec3 p = aPlace.xyz + (uRight * vAt.x + uUp * vAt.y) * aPlace.w;
   gl_Position = uView * vec4(p, 1.0);
+  vec4 front = uView * vec4(p + uBack * aPlace.w, 1.0);
+  if (front.w > 0.2) gl_Position.z = front.z / front.w * gl_Position.w;
 }`;
 
 const SPRITE_FRAGMENT = `${HEAD}
@@ -210,8 +227,8 @@ void main() {
     float line = smoothstep(0.7, 0.88, sqrt(r2)) * (1.0 - smoothstep(0.92, 1.0, sqrt(r2)));
     oColour = vec4(vColour.rgb * line * vColour.a, 0.0);
   } else {
-    float glow = (1.0 - r2) * (1.0 - r2);
-    oColour = vec4(vColour.rgb * glow * vColour.a, 0.0);
+    float glow = (1.0 - r2) * (1.0 - r2) * vColour.a;
+    oColour = vec4(vColour.rgb * glow, vKind == 3 ? glow * 0.75 : 0.0);
   }
 }`;
 

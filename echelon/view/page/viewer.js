@@ -24,6 +24,7 @@ class Viewer {
       theme: matchMedia("(prefers-color-scheme: light)").matches ? "light" : "dark", themeChosen: false,
     };
     this.frames = 0;
+    this.calm = matchMedia("(prefers-reduced-motion: reduce)");
     this.battles = [];
     this.wire();
     this.offerBattles();
@@ -43,6 +44,7 @@ class Viewer {
     this.camera.fit(this.state.top);
     this.camera.jump();
     $("battle-choice").value = this.state.battle;
+    document.title = `${this.battle.about.blue} against ${this.battle.about.red} · Echelon`;
     this.refresh();
   }
 
@@ -61,7 +63,7 @@ class Viewer {
     this.measure();
     this.camera.fit(state.top);
     if (wish.camera?.length === 5) this.placeCamera(wish.camera);
-    if (state.follow) this.trail();
+    if (state.follow) this.closeIn();
     this.camera.jump();
     if (wish.play) this.toggle();
     this.refresh();
@@ -100,7 +102,7 @@ class Viewer {
   select(n) {
     this.state.selected = Number.isInteger(n) && n >= 0 && n < this.battle.mechs.length ? n : -1;
     if (this.state.selected >= 0 && !isNarrow()) this.openTab("cockpit");
-    if (this.state.follow) this.trail();
+    if (this.state.follow) this.closeIn();
     this.refresh();
   }
 
@@ -125,7 +127,7 @@ class Viewer {
     else state[name] = !state[name];
     if (name === "theme") this.showTheme();
     if (name === "top") this.camera.fit(state.top);
-    if (name === "follow" && state.follow) this.trail();
+    if (name === "follow" && state.follow) this.closeIn();
     if (name === "follow" && !state.follow) this.camera.fit(state.top);
     this.refresh();
   }
@@ -165,12 +167,16 @@ class Viewer {
     this.refresh();
   }
 
-  /** Send the camera to the selected mech. */
-  trail() {
-    if (this.state.selected < 0) return;
+  /** Begin to follow the selected mech, near enough to see it well. */
+  closeIn() {
     const { goal } = this.camera;
-    goal.reach = Math.min(goal.reach, FOLLOW_VOX);
-    goal.target = this.battle.pose(this.state.selected, this.playback.t).pos;
+    if (this.state.selected >= 0) goal.reach = Math.min(goal.reach, FOLLOW_VOX);
+    this.trail();
+  }
+
+  /** Send the camera to where the selected mech is. */
+  trail() {
+    if (this.state.selected >= 0) this.camera.goal.target = this.battle.pose(this.state.selected, this.playback.t).pos;
   }
 
   measure() {
@@ -192,7 +198,8 @@ class Viewer {
     this.drawnAt = now;
     if (this.playback.playing) this.playback.advance(seconds);
     if (this.state.follow) this.trail();
-    const moves = this.camera.approach(Math.max(seconds, 1 / 60));
+    const moves = !this.calm.matches && this.camera.approach(Math.max(seconds, 1 / 60));
+    if (!moves) this.camera.jump();
     this.sharp = false;
     this.draw();
     if (this.playback.playing || moves) return this.refresh();
@@ -212,6 +219,7 @@ class Viewer {
     this.measure();
     const known = state.seeAs && state.selected >= 0 ? battle.knownTo(state.selected, m) : null;
     const view = { ...state, t, camera: this.camera, isShown: (n) => n >= 0 && (!known || known.has(n)) };
+    this.view = view;
     this.scene.draw(view);
     this.overlay.draw(this.scene, view);
     this.timeline.draw(t);
@@ -314,7 +322,8 @@ class Viewer {
     if (n === this.state.hovered) return;
     this.state.hovered = n;
     $("overlay").style.cursor = n >= 0 ? "pointer" : "grab";
-    this.refresh();
+    this.view.hovered = n;
+    this.overlay.draw(this.scene, this.view);
   }
 
   offerBattles() {
