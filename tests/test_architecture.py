@@ -26,7 +26,7 @@ FLOORS = (
 observations, so they live above `env`.
 """
 LEVEL = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
-NO_HOST_READS = ("sim", "env", "state.py")
+NO_HOST_READS = ("sim", "env", "agents", "state.py")
 BEFORE_PLAY = ("sim/game.py",)
 """Runs once, before any battle."""
 HOST_READS = {"item", "cpu", "numpy", "tolist", "nonzero"}
