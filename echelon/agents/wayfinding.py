@@ -34,7 +34,7 @@ GOAL_VOX = 8.0
 ALIKE = 0.95
 """Cosine within which the way found means the straight way."""
 UNREACHED = 1e3
-STEPS = tuple((dx, dy) for dx, dy in itertools.product((-1, 0, 1), repeat=2) if dx or dy)
+DIAGONAL = math.sqrt(2)
 RING = tuple((dx, dy) for dx, dy in itertools.product(range(-2, 3), repeat=2) if max(abs(dx), abs(dy)) == 2)
 """Cells two away: 16 directions."""
 
@@ -94,8 +94,11 @@ class Wayfinder(nn.Module):
         cost = entry + torch.where(self.is_edge, beyond, UNREACHED)
         for _ in range(SWEEPS):
             padded = pad(cost, (1, 1, 1, 1), value=UNREACHED)
-            for dx, dy in STEPS:
-                cost = torch.minimum(cost, entry + neighbour(padded, dx, dy) + math.hypot(dx, dy))
+            beside = torch.minimum(padded[..., :-2], padded[..., 2:])  # [B, A, 13, 11]
+            straight = torch.minimum(beside[..., 1:-1, :], torch.minimum(padded[..., :-2, 1:-1], padded[..., 2:, 1:-1]))
+            diagonal = torch.minimum(beside[..., :-2, :], beside[..., 2:, :])
+            step = torch.minimum(straight + 1, diagonal + DIAGONAL)
+            cost = torch.minimum(cost, entry + step)
         return cost
 
     def entry_cost(self, view: View) -> Tensor:
@@ -107,20 +110,25 @@ class Wayfinder(nn.Module):
         others = torch.cat((view.comrades, view.contacts.offset[..., :2]), -2)  # [B, A, K, 2]
         half = by_hull(torch.cat((view.comrade_hull, view.contacts.hull), -2), self.half_vox)
         clearance = torch.where(half > 0, half + own_half[..., None] + ELBOW_VOX, 0.0)
-        # Hulls are boxes along the axes of the map.
-        cells = to_world(self.cells.flatten(0, 1).expand(*own_half.shape, -1, 2), view.heading[..., None, :])
-        there = to_world(others, view.heading[..., None, :])
-        apart = (cells[..., None, :] - there[..., None, :, :]).abs().amax(-1)  # [B, A, 121, K]
-        taken = (apart < clearance[..., None, :]).any(-1).unflatten(-1, (LOCAL_MAP_CELLS, LOCAL_MAP_CELLS))
+        taken = self.taken(view.heading, others, clearance)
         return WALL_COST * view.local_map + GRAZE_COST * grazes + MECH_COST * taken
 
-
-def neighbour(padded: Tensor, dx: int, dy: int) -> Tensor:
-    """What lies one step on from every cell, for a grid `[..., 13, 13]` with a border of one."""
-    return padded[..., 1 + dx : 1 + dx + LOCAL_MAP_CELLS, 1 + dy : 1 + dy + LOCAL_MAP_CELLS]
+    def taken(self, heading: Tensor, others: Tensor, clearance: Tensor) -> Tensor:
+        """`[B, A, 11, 11]` bool: its hull would meet one of `others [B, A, K, 2]` there, nearer than `clearance`."""
+        # Hulls are boxes along the axes of the map.
+        frame = heading[..., None, :]
+        x, y = to_world(self.cells.flatten(0, 1).expand(*heading.shape[:-1], -1, 2), frame).unbind(-1)  # [B, A, 121]
+        other_x, other_y = to_world(others, frame.expand_as(others)).unbind(-1)
+        met = torch.zeros_like(x, dtype=torch.bool)
+        for k in range(others.shape[-2]):
+            near_x = (x - other_x[..., k, None]).abs() < clearance[..., k, None]
+            near_y = (y - other_y[..., k, None]).abs() < clearance[..., k, None]
+            met = met | (near_x & near_y)
+        return met.unflatten(-1, (LOCAL_MAP_CELLS, LOCAL_MAP_CELLS))
 
 
 def spread(grid: Tensor) -> Tensor:
     """`[..., 11, 11]` the largest value within one cell."""
-    rows = torch.stack([neighbour(pad(grid, (1, 1, 1, 1)), dx, 0) for dx in (-1, 0, 1)]).amax(0)
-    return torch.stack([neighbour(pad(rows, (1, 1, 1, 1)), 0, dy) for dy in (-1, 0, 1)]).amax(0)
+    padded = pad(grid, (1, 1, 1, 1))
+    rows = torch.maximum(torch.maximum(padded[..., :-2, :], padded[..., 2:, :]), padded[..., 1:-1, :])
+    return torch.maximum(torch.maximum(rows[..., :-2], rows[..., 2:]), rows[..., 1:-1])

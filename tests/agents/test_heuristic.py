@@ -113,6 +113,14 @@ def test_a_battle_does_not_feel_its_neighbours_and_repeats(tier):
     assert torch.equal(again.state.mechs.pos, alone.state.mechs.pos)
 
 
+@pytest.mark.parametrize("tier", TIERS)
+def test_no_value_is_read_on_the_host_and_every_tensor_is_on_the_device(tier):
+    """Tensors of the meta device have no values: reading one, or mixing in one of the CPU, raises."""
+    scene = duel()
+    team = Heuristic(scene.game.config, tier).to("meta")(streams(scene).to("meta"))
+    assert team["action"].shape == (1, 2, 26) and team["action"].is_meta
+
+
 def test_nothing_is_read_beyond_the_observation():
     """A commander that is handed nothing but the streams decides; the dead decide nothing that matters."""
     scene = duel().set(1, hp=0.0)
