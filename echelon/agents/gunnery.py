@@ -33,6 +33,8 @@ COOL_HEAT = 0.1
 """Share below which there is nothing to vent."""
 CYCLE_HEAT = 0.35
 """Share above which it vents while its guns reload."""
+BURN_HEAT = 0.7
+"""The same for a flamer, which reloads so fast that it loses half of its fire by that."""
 HOLD_FIRE_HEAT = 0.8
 """Share above which those who cannot weigh their guns rest every trigger."""
 VENT_HEAT = 0.6
@@ -66,7 +68,9 @@ class Battery:
     cost: Tensor
     """Share of the heat capacity that a decision of fire costs."""
     ceiling: Tensor
-    """Share of the heat capacity."""
+    """Share of the heat capacity it may be fired up to."""
+    cycle_heat: Tensor
+    """Share of the heat capacity above which its mech vents while it reloads."""
     waits: Tensor
     """bool: its timer runs."""
 
@@ -120,9 +124,9 @@ class Gunner(nn.Module):
 
     def man(self, view: View) -> Battery:
         """Who has which guns."""
-        range_vox, arc_cos, speed, homes, cost, ceiling = view.of_hull(self.facts).unbind(-1)
+        range_vox, arc_cos, speed, homes, cost, ceiling, cycle_heat = view.of_hull(self.facts).unbind(-1)
         waits = (view.of_hull(self.timers) * view.cooldown[..., None, :]).sum(-1) > 0
-        return Battery(range_vox, arc_cos, speed, homes > 0, cost, ceiling, waits)
+        return Battery(range_vox, arc_cos, speed, homes > 0, cost, ceiling, cycle_heat, waits)
 
     def reaches(self, view: View, target: Target, battery: Battery) -> Tensor:
         """`[B, A, len(GUNS)]` bool: the target is in range; missiles count by their sight lock."""
@@ -177,8 +181,8 @@ def cycle(view: View, battery: Battery, wanted: Tensor) -> Fire:
 
     A warm mech holds no trigger whose gun reloads: it vents meanwhile, at three times the cooling.
     """
-    warm = view.heat > CYCLE_HEAT
-    able = wanted & ~(battery.waits & warm[..., None])
+    warm = view.heat[..., None] > battery.cycle_heat
+    able = wanted & ~(battery.waits & warm)
     heat, held = view.heat, []
     for gun in range(len(GUNS)):
         after = heat + battery.cost[..., gun]
@@ -211,10 +215,11 @@ def gun_facts(hull: Hull, trigger: Trigger, decision_s: float) -> list[float]:
     """The fields of a `Battery` that never change, in their order."""
     weapon = main_weapon(hull, trigger)
     if weapon is None:
-        return [0.0, 1.0, 0.0, 0.0, 0.0, 0.0]
+        return [0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0]
     spec = WEAPONS[weapon]
     cost = math.ceil(decision_s / spec.cooldown_s) * spec.self_heat / HULLS[hull].heat_cap
     has_better = trigger == Trigger.PRIMARY and hull in (Hull.MEDIUM, Hull.HEAVY)
     homes = float(spec.guidance == Guidance.HOMING)
+    cycle_heat = BURN_HEAT if weapon == Weapon.FLAMER else CYCLE_HEAT
     ceiling = RESERVE_CEILING if has_better else HEAT_CEILING
-    return [spec.range_vox, spec.arc_cos, spec.speed_vox_per_s, homes, cost, ceiling]
+    return [spec.range_vox, spec.arc_cos, spec.speed_vox_per_s, homes, cost, ceiling, cycle_heat]
