@@ -12,6 +12,7 @@ from torch import Tensor
 from echelon.catalog import Material
 from echelon.geometry import TINY
 from echelon.sim.game import Game
+from echelon.sim.tracer import trace
 from echelon.state import State
 
 FEW_CROSSINGS = 4
@@ -164,7 +165,9 @@ def cross(ray: Rays, axis: int, count: int | Tensor) -> Crossing:
     return Crossing(t, x, y, z, count <= ray.steps[axis], at_end)
 
 
-def first_hit(columns: Tensor, start: Tensor, end: Tensor, reach_vox: float, past_end: bool) -> Tensor:
+def first_hit(
+    columns: Tensor, start: Tensor, end: Tensor, reach_vox: float, past_end: bool, asked: Tensor | None = None
+) -> Tensor:
     """How far along each segment the first blocking voxel begins.
 
     Args:
@@ -172,11 +175,44 @@ def first_hit(columns: Tensor, start: Tensor, end: Tensor, reach_vox: float, pas
         start, end: `[B, R, 3]` vox, or `[B, ..., 3]` that broadcast.
         reach_vox: how far along any axis crossings are looked up; of longer segments the rest is not.
         past_end: whether the cell that holds `end` may block too. The cell of `start` never does.
+        asked: `[B, R]` or `[B, ...]` bool, the segments that matter; all by default.
 
     Returns:
-        `[B, R]` or `[B, ...]` share of the way in 0..1, infinity where nothing blocks.
+        `[B, R]` or `[B, ...]` share of the way in 0..1, infinity where nothing blocks and where nobody asked.
     """
-    size, most = map_size(columns), [min(int(reach_vox) + 1, cells - 1) for cells in map_size(columns)]
+    return look_along(columns, start, end, reach_vox, past_end, asked, whether=False)
+
+
+def is_blocked(columns: Tensor, start: Tensor, end: Tensor, reach_vox: float, asked: Tensor) -> Tensor:
+    """bool: a voxel blocks strictly between the cells of `start` and `end`; false where nobody asked. As `first_hit`."""
+    return look_along(columns, start, end, reach_vox, False, asked, whether=True).isfinite()
+
+
+def look_along(
+    columns: Tensor,
+    start: Tensor,
+    end: Tensor,
+    reach_vox: float,
+    past_end: bool,
+    asked: Tensor | None,
+    whether: bool,
+) -> Tensor:
+    """`first_hit` by the kernel on a CPU, else by the closed form; where `whether`, any hit will do."""
+    most = [min(int(reach_vox) + 1, cells - 1) for cells in map_size(columns)]
+    if columns.device.type != "cpu":
+        hit = closed_form(columns, start, end, most, past_end)
+        return hit if asked is None else torch.where(asked, hit, torch.inf)
+    start, end = torch.broadcast_tensors(start, end)
+    if asked is None:
+        asked = torch.ones_like(start[..., 0], dtype=torch.bool)
+    rows = asked.shape[1:]
+    hit = trace(columns, start.flatten(1, -2), end.flatten(1, -2), asked.flatten(1), most, past_end, whether)
+    return hit.unflatten(1, rows)
+
+
+def closed_form(columns: Tensor, start: Tensor, end: Tensor, most: list[int], past_end: bool) -> Tensor:
+    """`first_hit` by looking up every crossing of every segment at once, up to `most` planes along x, y and z."""
+    size = map_size(columns)
     # Compiled, few crossings are fastest one after the other, vectorised over rays (shields of bursts: 10 ms against
     # 36); many as an axis of their own, with what is known of each ray kept beside it.
     in_turn = max(most) <= FEW_CROSSINGS
