@@ -27,7 +27,7 @@ FLOORS = (
 observations, so they live above `env`.
 """
 LEVEL = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
-NO_HOST_READS = ("sim", "env", "state.py")
+NO_HOST_READS = ("sim", "env", "agents", "state.py")
 OUTSIDE_PLAY = ("sim/game.py", "env/atlas.py")
 """Run before any battle, or between rollouts."""
 HOST_READS = {"item", "cpu", "numpy", "tolist", "nonzero"}

@@ -1,8 +1,6 @@
-"""A scripted commander: walks to the zone, holds it, and shoots what comes near. Sees observations only."""
+"""The scripted commanders: five tiers that walk to the zone, hold it, and fight for it. They see observations only."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import torch
 from tensordict import TensorDictBase
@@ -10,179 +8,153 @@ from tensordict.nn import TensorDictModuleBase
 from torch import Tensor
 from torchrl.data import Composite, Unbounded
 
-from echelon.actions import Act
-from echelon.catalog import HULLS, SIGHT_LOCK_VOX, WEAPONS, Hull, Trigger, Weapon
+from echelon.actions import CONTROLS, PREFERENCES, TRIGGER_COLUMNS, Act
+from echelon.agents import teamwork
+from echelon.agents.gunnery import GUNS, Fire, Gunner
+from echelon.agents.steering import Helm
+from echelon.agents.teamwork import Radio, Spotter
+from echelon.agents.tiers import TIERS
+from echelon.agents.view import Target, View, aim_at, hull_table, look
+from echelon.agents.wayfinding import Wayfinder
+from echelon.catalog import HULLS, Hull
 from echelon.config import EnvConfig, require
 from echelon.env import layout
-from echelon.env.contacts import SPEED_SCALE
 from echelon.geometry import length, unit
 
-TIERS = ("normal",)
-
-PREFERRED_RANGE_VOX = {Hull.SCOUT: 10.0, Hull.LIGHT: 5.0, Hull.MEDIUM: 7.0, Hull.HEAVY: 6.0}
-HOLD_FIRE_HEAT = 0.8
-"""Share of the heat capacity above which triggers rest."""
-VENT_HEAT = 0.6
-"""Share above which it vents while nobody is in range."""
 TURN_GAIN = 4.0
-LINED_UP = 0.95
-"""Cosine of the bearing within which a gun is worth its heat."""
-ZONE_DEPTH = 0.5
-"""Share of the zone's radius it wants to be inside of."""
 STUCK_AFTER_S = 0.75
 """Seconds without headway before it sidesteps, jets on."""
 SIDESTEP_S = 1.0
 HEADWAY = 0.2
 """Share of the top speed that counts as headway."""
-
-
-@dataclass(frozen=True)
-class View:
-    """What one mech makes of its observation. Vectors in its body frame, voxels."""
-
-    top_speed: Tensor
-    """[B, A] vox/s."""
-    preferred_vox: Tensor
-    """[B, A] range it likes to fight at."""
-    speed: Tensor
-    """[B, A] vox/s over the ground."""
-    heat: Tensor
-    """[B, A] share of the capacity."""
-    path: Tensor
-    """[B, A, 2] unit vector of the way to the zone, 0 inside."""
-    to_zone: Tensor
-    """[B, A, 2]."""
-    zone_radius: Tensor
-    """[B, A]."""
-    in_zone: Tensor
-    """[B, A] bool."""
-    has_target: Tensor
-    """[B, A] bool: a hostile stands in the first contact slot."""
-    to_target: Tensor
-    """[B, A, 2]."""
-    target_vox: Tensor
-    """[B, A] distance to the target."""
-    clear: Tensor
-    """[B, A] bool: in detail, which takes a clear line."""
-    painted: Tensor
-    """[B, A] bool: its pack has painted the target."""
-    reach_vox: Tensor
-    """[B, A, 3] range of what hangs on the first three triggers, 0 for nothing."""
+MEMORY = {"stuck_s": 1, "target_at": 2, "jammed_s": 1, "shots_due": 1}
+"""What a mech remembers, and how many numbers each takes."""
 
 
 class Heuristic(TensorDictModuleBase):
-    """The scripted commander of a team, tier `normal`. Deterministic and batched; its clock counts seconds.
+    """The scripted commander of a team. Deterministic and batched; its clocks count seconds.
 
     Args:
         config: the battle it is played in; gives the map's size and the length of a decision.
+        tier: a name of `TIERS`.
+        weapon_use: share of the decisions in which it may pull triggers, a handicap for those who learn from it.
     """
 
-    def __init__(self, config: EnvConfig) -> None:
+    size: Tensor
+    top_speed: Tensor
+
+    def __init__(self, config: EnvConfig, tier: str = "normal", weapon_use: float = 1.0) -> None:
         super().__init__()
+        require(tier in TIERS, "a heuristic's tier", f"one of {tuple(TIERS)}", tier)
+        require(0 <= weapon_use <= 1, "a heuristic's weapon_use", "0..1", weapon_use)
+        self.tier = TIERS[tier]
+        self.weapon_use = weapon_use
         self.longest_vox = float(config.world.longest_side)
         self.decision_s = config.rules.decision_s
         self.comm_dim = config.comm_dim
-        self.in_keys = [("observation", "ego"), ("observation", "contacts"), ("memory", "stuck_s")]
-        self.out_keys = ["action", ("next", "memory", "stuck_s")]
-        by_hull = [(HULLS[h].max_speed_vox_per_s, PREFERRED_RANGE_VOX[h], *(reach(h, t) for t in GUNS)) for h in Hull]
-        self.register_buffer("by_hull", torch.tensor(by_hull), persistent=False)
+        self.in_keys = [("observation", name) for name in ("ego", "contacts", "squad", "comms", "local_map")]
+        self.in_keys += [("memory", name) for name in MEMORY]
+        self.out_keys = ["action", *(("next", "memory", name) for name in MEMORY)]
+        size = torch.tensor([config.world.size_x, config.world.size_y], dtype=torch.float32)
+        self.register_buffer("size", size, persistent=False)
+        top_speed = hull_table({hull: HULLS[hull].max_speed_vox_per_s for hull in Hull})
+        self.register_buffer("top_speed", top_speed, persistent=False)
+        self.radio = Radio(size, self.comm_dim)
+        self.spotter = Spotter(self.tier)
+        self.gunner = Gunner(self.tier, self.decision_s)
+        self.helm = Helm(self.tier)
+        self.ways = Wayfinder()
 
     def memory_spec(self) -> Composite:
-        """Seconds that each mech has made no headway."""
-        return Composite(stuck_s=Unbounded((1,)))
+        """Seconds that a mech has made no headway, where its last target stood, seconds that it still takes itself for
+        jammed, and the shots it has saved up."""
+        return Composite({name: Unbounded((width,)) for name, width in MEMORY.items()})
 
     def forward(self, team: TensorDictBase) -> TensorDictBase:
         """Decide for `[B, A]` mechs."""
-        view = self.look(team.get(("observation", "ego")), team.get(("observation", "contacts")))
-        direction = where_to_go(view)
-        stuck_s = self.count_stuck(view, direction, team.get(("memory", "stuck_s")).squeeze(-1))
-        sidesteps = stuck_s > STUCK_AFTER_S
-        to_the_left = torch.stack((-direction[..., 1], direction[..., 0]), -1)
-        direction = torch.where(sidesteps[..., None], to_the_left, direction)
-        team.set("action", self.act(view, direction, sidesteps))
-        team.set(("next", "memory", "stuck_s"), stuck_s[..., None])
+        memory = {name: team.get(("memory", name)) for name in MEMORY}
+        view = look(team, self.size, self.longest_vox)
+        calls = self.radio.hear(team.get(("observation", "comms")))
+        target = aim_at(view.contacts, self.spotter.pick(view, calls, memory["target_at"]))
+
+        direction, stuck_s = self.steer(view, target, memory["stuck_s"].squeeze(-1))
+        jammed_s = teamwork.jammed_for(view, memory["jammed_s"].squeeze(-1), self.decision_s)
+        target_at = teamwork.on_map(view, target.offset[..., None, :2]).squeeze(-2) * target.exists[..., None]
+        shots_due = memory["shots_due"] + self.weapon_use
+        may_fire = shots_due.squeeze(-1) >= 1
+
+        action = self.walk(view, target, direction, jets=stuck_s > STUCK_AFTER_S)
+        self.pull(action, self.gunner(view, target), self.spotter.smokes(view, target), may_fire)
+        self.signal(action, view, target, target_at, jammed_s)
+        team.set("action", action)
+        new = {
+            "stuck_s": stuck_s[..., None],
+            "target_at": target_at,
+            "jammed_s": jammed_s[..., None],
+            "shots_due": shots_due - may_fire[..., None].float(),
+        }
+        for name, value in new.items():
+            team.set(("next", "memory", name), value)
         return team
 
-    def look(self, ego: Tensor, contacts: Tensor) -> View:
-        """Read the streams `ego [B, A, F]` and `contacts [B, A, C, F]` by the layout's names."""
-
-        def own(name: str) -> Tensor:
-            value = ego[..., layout.columns(layout.EGO, name)]
-            return value.squeeze(-1) if value.shape[-1] == 1 else value
-
-        # A product and a sum, not a matmul: its last bit would depend on the size of the batch.
-        top_speed, preferred_vox, *reach_vox = (own("hull")[..., None] * self.by_hull).sum(-2).unbind(-1)
-        # The contacts come as the last action asked for them: the nearest hostile first.
-        first = contacts[..., 0, :]
-        to_target = first[..., layout.columns(layout.CONTACT, "rel_pos")] * self.longest_vox
-
-        def told(name: str) -> Tensor:
-            return first[..., layout.columns(layout.CONTACT, name)].squeeze(-1) > 0
-
-        return View(
-            top_speed=top_speed,
-            preferred_vox=preferred_vox,
-            speed=length(own("velocity")[..., :2]) * SPEED_SCALE,
-            heat=own("heat"),
-            path=own("path_direction"),
-            to_zone=own("zone_vector") * self.longest_vox,
-            zone_radius=own("zone_radius") * self.longest_vox,
-            in_zone=own("in_zone") > 0,
-            has_target=told("hostile"),
-            to_target=to_target[..., :2],
-            target_vox=length(to_target),
-            clear=told("detail"),
-            painted=told("painted"),
-            reach_vox=torch.stack(reach_vox, -1),
-        )
+    def steer(self, view: View, target: Target, stuck_s: Tensor) -> tuple[Tensor, Tensor]:
+        """`[B, A, 2]` the direction to walk in, and `[B, A]` the seconds without headway."""
+        direction = self.helm(view, target)
+        stuck_s = self.count_stuck(view, direction, stuck_s)
+        if self.tier.finds_ways:
+            direction = self.ways(view, direction)
+        sidesteps = stuck_s > STUCK_AFTER_S
+        return torch.where(sidesteps[..., None], to_the_left(direction), direction), stuck_s
 
     def count_stuck(self, view: View, direction: Tensor, stuck_s: Tensor) -> Tensor:
         """`[B, A]` seconds without headway; starts over after a sidestep."""
-        no_headway = (length(direction) > 0) & (view.speed < HEADWAY * view.top_speed)
+        if not self.tier.works_free:
+            return torch.zeros_like(stuck_s)
+        no_headway = (length(direction) > 0) & (view.speed < HEADWAY * view.of_hull(self.top_speed))
         sidestepping = stuck_s > STUCK_AFTER_S
         counted = torch.where(no_headway | sidestepping, stuck_s + self.decision_s, 0.0)
         return torch.where(counted > STUCK_AFTER_S + SIDESTEP_S, 0.0, counted)
 
-    def act(self, view: View, direction: Tensor, sidesteps: Tensor) -> Tensor:
-        """`[B, A, D]` the action that walks `direction [B, A, 2]`, faces the target and fights it."""
-        face = unit(torch.where(view.has_target[..., None], view.to_target, view.path))
-        ahead, left = face.unbind(-1)
+    def walk(self, view: View, target: Target, direction: Tensor, jets: Tensor) -> Tensor:
+        """`[B, A, D]` the action that walks `direction [B, A, 2]`, turns to the target and prefers it, silently."""
+        faces_target = target.exists & self.tier.faces_target
+        face = torch.where(faces_target[..., None], target.offset[..., :2], view.path)
+        ahead, left = unit(face).unbind(-1)
         # Behind, the sine alone would let a mech dither; it turns at full rate.
         turn = torch.where(ahead < 0, torch.where(left < 0, -1.0, 1.0), (TURN_GAIN * left).clamp(-1, 1))
-
-        cool = view.heat < HOLD_FIRE_HEAT
-        in_range = view.has_target[..., None] & (view.target_vox[..., None] <= view.reach_vox)  # [B, A, 3]
-        primary, secondary, tertiary = in_range.unbind(-1)
-        can_lock = view.has_target & view.painted & (view.reach_vox[..., 1] == SIGHT_LOCK_VOX)
-        secondary = secondary | can_lock
-        # Guns on the third trigger shoot straight ahead, also into walls.
-        tertiary = tertiary & view.clear & (ahead > LINED_UP)
-        vents = (view.heat > VENT_HEAT) & ~primary & ~secondary & ~tertiary
-
         action = torch.zeros((*ahead.shape, layout.action_width(self.comm_dim)), device=ahead.device)
-        action[..., Act.FORWARD] = direction[..., 0]
-        action[..., Act.STRAFE] = direction[..., 1]
-        action[..., Act.VERTICAL] = sidesteps.float()
+        action[..., Act.FORWARD : Act.STRAFE + 1] = direction.clamp(-1, 1)
+        action[..., Act.VERTICAL] = jets.float()
         action[..., Act.YAW_RATE] = turn
-        action[..., Act.PRIMARY] = sign(primary & cool)
-        action[..., Act.SECONDARY] = sign(secondary & cool)
-        action[..., Act.TERTIARY] = sign(tertiary & cool)
-        action[..., Act.SPECIAL] = -1.0
-        action[..., Act.VENT] = sign(vents)
-        action[..., Act.PREFER_0] = 1.0
+        slots = torch.arange(PREFERENCES, device=ahead.device)
+        action[..., Act.PREFER_0 : Act.PREFER_4 + 1] = (target.slot[..., None] == slots).float()
         action[..., Act.SORT_CLOSEST] = 1.0
         return action
 
+    def pull(self, action: Tensor, fire: Fire, smokes: Tensor, may_fire: Tensor) -> None:
+        """Write the triggers and the vent into `action [B, A, D]`."""
+        for gun, trigger in enumerate(GUNS):
+            action[..., TRIGGER_COLUMNS[trigger]] = sign(fire.guns[..., gun] & may_fire)
+        action[..., Act.SPECIAL] = sign(smokes & may_fire)
+        action[..., Act.VENT] = sign(fire.vents)
 
-GUNS = (Trigger.PRIMARY, Trigger.SECONDARY, Trigger.TERTIARY)
+    def signal(self, action: Tensor, view: View, target: Target, target_at: Tensor, jammed_s: Tensor) -> None:
+        """Write the scouts' emitters and the message into `action [B, A, D]`."""
+        if self.tier.jams:
+            emits = teamwork.emit(view.contacts, jammed_s)
+            action[..., Act.SECONDARY] = torch.where(view.is_a(Hull.SCOUT), emits, action[..., Act.SECONDARY])
+        if self.tier.talks:
+            action[..., CONTROLS:] = self.radio.say(target, target_at)
 
 
-def reach(hull: Hull, trigger: Trigger) -> float:
-    """Range at which a trigger is worth pulling, of the farthest weapon on it; missiles count by their sight lock."""
-    ranges = {w: WEAPONS[w].range_vox for w in Weapon if WEAPONS[w].mounts.get(hull) == trigger}
-    if Weapon.MISSILE in ranges:
-        ranges[Weapon.MISSILE] = SIGHT_LOCK_VOX
-    return max(ranges.values(), default=0.0)
+def to_the_left(direction: Tensor) -> Tensor:
+    """`[..., 2]` a quarter turn on."""
+    return torch.stack((-direction[..., 1], direction[..., 0]), -1)
+
+
+def sign(fact: Tensor) -> Tensor:
+    """1 where true, -1 where false: a trigger held or released."""
+    return torch.where(fact, 1.0, -1.0)
 
 
 def is_scripted(name: str) -> bool:
@@ -193,22 +165,5 @@ def is_scripted(name: str) -> bool:
 def scripted(name: str, config: EnvConfig, device: torch.device) -> Heuristic:
     """The scripted commander called `heuristic` or `heuristic:TIER`."""
     tier = name.partition(":")[2] or "normal"
-    known = " or ".join(f"heuristic:{tier}" for tier in TIERS)
-    require(is_scripted(name) and tier in TIERS, "a scripted commander", known, name)
-    return Heuristic(config).to(device)
-
-
-def where_to_go(view: View) -> Tensor:
-    """`[B, A, 2]` body-frame direction: to the zone; inside it, to one's range of the target, else inwards."""
-    away = view.target_vox - view.preferred_vox
-    close_in = unit(view.to_target) * (away / 2).clamp(-1, 1)[..., None]
-    shallow = length(view.to_zone) > ZONE_DEPTH * view.zone_radius
-    inwards = torch.where(shallow[..., None], unit(view.to_zone), 0.0)
-    fights = view.has_target & ~shallow
-    inside = torch.where(fights[..., None], close_in, inwards)
-    return torch.where(view.in_zone[..., None], inside, view.path)
-
-
-def sign(fact: Tensor) -> Tensor:
-    """1 where true, -1 where false: a trigger held or released."""
-    return torch.where(fact, 1.0, -1.0)
+    require(is_scripted(name) and tier in TIERS, "a scripted commander", f"heuristic:{'|'.join(TIERS)}", name)
+    return Heuristic(config, tier).to(device)

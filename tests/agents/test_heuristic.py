@@ -1,42 +1,56 @@
-"""The scripted commander reads observations only, and knows what to do with them."""
+"""The scripted commanders read observations only, and know what to do with them."""
 
 import dataclasses
 
+import pytest
 import torch
 from builders import duel, flat_maps
-from tensordict import TensorDict
+from deciding import decide, streams
 
-from echelon import actions
 from echelon.actions import Act
-from echelon.agents.heuristic import STUCK_AFTER_S, Heuristic
+from echelon.agents.heuristic import STUCK_AFTER_S, Heuristic, scripted
 from echelon.agents.seat import Seat, drawers
-from echelon.config import EnvConfig, RulesConfig
-from echelon.env import observe
+from echelon.agents.tiers import TIERS
+from echelon.config import ConfigError, EnvConfig, FeaturesConfig, RulesConfig
 from echelon.env.env import EchelonEnv
+from echelon.league.match import play
+
+CPU = torch.device("cpu")
+NOTHING_ON = FeaturesConfig(**{field.name: False for field in dataclasses.fields(FeaturesConfig)})
+SMALL = dataclasses.replace(EnvConfig.small(), map_pool=1)
+BATTLES = {
+    "small": SMALL,
+    "standard": dataclasses.replace(EnvConfig.standard(), map_pool=1),
+    "large": dataclasses.replace(EnvConfig.large(), map_pool=1),
+    "features off": dataclasses.replace(SMALL, features=NOTHING_ON),
+    "command suites": dataclasses.replace(EnvConfig.standard(), map_pool=1, command_suites=True),
+    "full": dataclasses.replace(SMALL, observation_mode="full"),
+    "silent": dataclasses.replace(SMALL, comm_dim=0),
+    "few words": dataclasses.replace(SMALL, comm_dim=2),
+    "uneven": dataclasses.replace(SMALL, blue=("scout",), red=("heavy", "light", "light")),
+    "duel": dataclasses.replace(SMALL, blue=("medium",), red=("medium",)),
+}
 
 
-def decide(scene, mech: int = 0, stuck_s: float = 0.0) -> tuple[torch.Tensor, float]:
-    """The action of one mech of a scene, and its stuck seconds after it."""
-    game = scene.game
-    config = dataclasses.replace(game.config, observation_mode="full")
-    orders = actions.idle(1, game.roster, config)
-    _, streams = observe.build(scene.state, orders, game)
-    team = TensorDict(
-        {"observation": streams, "memory": {"stuck_s": torch.full((1, 2, 1), stuck_s)}}, [1, game.roster.num_mechs]
-    )
-    team = Heuristic(config)(team)
-    return team["action"][0, mech], team["next", "memory", "stuck_s"][0, mech, 0].item()
+def fight(config: EnvConfig, tier: str, seeds: torch.Tensor, decisions: int) -> tuple[EchelonEnv, list[torch.Tensor]]:
+    """One tier against itself on open ground: the battles after some decisions, and blue's actions in each."""
+    policy = Heuristic(config, tier)
+    env = EchelonEnv(config, len(seeds), device="cpu", seed=seeds, memory=drawers(a=policy), maps=flat_maps(config))
+    td, told = env.reset(), []
+    for _ in range(decisions):
+        for group in ("blue", "red"):
+            Seat(policy, group, "a")(td)
+        told.append(td["blue", "action"].clone())
+        _, td = env.step_and_maybe_reset(td)
+    return env, told
 
 
-def test_fires_its_laser_at_a_target_in_range_and_not_beyond():
-    assert decide(duel(range_vox=6.0))[0][Act.PRIMARY] > 0
-    assert decide(duel(range_vox=9.0))[0][Act.PRIMARY] < 0
-
-
-def test_holds_fire_and_vents_when_hot_and_alone():
-    hot = duel(range_vox=25.0).set(0, heat=110.0)  # 110 of 130
-    act, _ = decide(hot)
-    assert act[Act.VENT] > 0 and act[Act.PRIMARY] < 0
+def test_walks_the_path_to_the_zone():
+    # The zone lies ahead of (5.5, 20.5); the enemy is far away behind it.
+    away = duel().place(0, 5.5, 20.0, yaw=0.0).place(1, 38.0, 20.0)
+    for tier in TIERS:
+        act, _ = decide(away, tier=tier)
+        assert act[Act.FORWARD] > 0.99 and abs(act[Act.STRAFE]) < 0.05, tier
 
 
 def test_turns_towards_its_target():
@@ -46,34 +60,90 @@ def test_turns_towards_its_target():
     assert decide(right)[0][Act.YAW_RATE] < -0.9
     behind = duel().place(0, 20.5, 20.5, yaw=0.0).place(1, 12.0, 20.0)
     assert abs(decide(behind)[0][Act.YAW_RATE]) == 1
-
-
-def test_walks_the_path_to_the_zone():
-    # The zone lies ahead of (5.5, 20.5); the enemy is out of everybody's sight behind it.
-    away = duel().place(0, 5.5, 20.0, yaw=0.0).place(1, 38.0, 20.0)
-    act, _ = decide(away)
-    assert act[Act.FORWARD] > 0.99 and abs(act[Act.STRAFE]) < 0.05
+    aside = duel().place(0, 5.5, 20.0, yaw=0.0).place(1, 8.0, 26.0)
+    assert decide(aside)[0][Act.YAW_RATE] > 0.9
+    assert abs(decide(aside, tier="trivial")[0][Act.YAW_RATE]) < 0.2
 
 
 def test_sidesteps_after_seconds_without_headway_then_starts_over():
     scene = duel().place(0, 5.5, 20.0, yaw=0.0)
-    act, waited = decide(scene, stuck_s=0.0)
-    assert waited == 0.25 and act[Act.STRAFE].abs() < 0.05
-    act, waited = decide(scene, stuck_s=STUCK_AFTER_S)
+    act, after = decide(scene)
+    assert after["stuck_s"] == 0.25 and act[Act.STRAFE].abs() < 0.05
+    act, after = decide(scene, stuck_s=STUCK_AFTER_S)
     assert act[Act.STRAFE] > 0.9 and act[Act.VERTICAL] > 0
-    _, waited = decide(scene, stuck_s=1.75)
-    assert waited == 0.0
+    _, after = decide(scene, stuck_s=1.75)
+    assert after["stuck_s"] == 0.0
+    assert decide(scene, tier="trivial", stuck_s=STUCK_AFTER_S)[0][Act.STRAFE].abs() < 0.05
 
 
-def test_the_clock_counts_seconds_at_any_decision_rate():
-    config = dataclasses.replace(EnvConfig.small(), rules=RulesConfig(decision_repeat=2))
-    assert Heuristic(config).decision_s == 0.1
+@pytest.mark.parametrize("tier", TIERS)
+def test_clocks_count_seconds_at_any_decision_rate(tier):
+    for repeat in (1, 2, 5, 10):
+        scene = duel().place(0, 5.5, 20.0, yaw=0.0)
+        rules = RulesConfig(decision_repeat=repeat)
+        policy = Heuristic(dataclasses.replace(scene.game.config, rules=rules), tier)
+        after = policy(streams(scene, jammed_s=2.0))["next", "memory"]
+        waited = 0.0 if tier == "trivial" else 0.05 * repeat
+        assert after["stuck_s"][0, 0].item() == pytest.approx(waited)
+        assert after["jammed_s"][0, 0].item() == pytest.approx(2.0 - 0.05 * repeat)
+
+
+@pytest.mark.parametrize("battle", BATTLES)
+def test_commands_any_battle_within_the_limits_of_an_action(battle):
+    config = BATTLES[battle]
+    env, _ = fight(config, "normal", torch.tensor([3, 4]), 2)
+    seen = env.reset().get("blue").select("observation", "mask")
+    for tier in TIERS:
+        policy = Heuristic(config, tier)
+        team = seen.copy().set("memory", policy.memory_spec().zero((*seen.batch_size,)))
+        for _ in range(2):
+            team = policy(team)
+            assert team["action"].isfinite().all() and team["action"].abs().max() <= 1
+            team["memory"] = team["next", "memory"].clone()
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_a_battle_does_not_feel_its_neighbours_and_repeats(tier):
+    seeds = torch.tensor([11, 22, 33])
+    crowd, told = fight(SMALL, tier, seeds, 24)
+    alone, lonely = fight(SMALL, tier, seeds[1:2], 24)
+    assert torch.equal(crowd.state.mechs.pos[1:2], alone.state.mechs.pos)
+    assert all(torch.equal(a[1:2], b) for a, b in zip(told, lonely, strict=True))
+    again, _ = fight(SMALL, tier, seeds[1:2], 24)
+    assert torch.equal(again.state.mechs.pos, alone.state.mechs.pos)
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_no_value_is_read_on_the_host_and_every_tensor_is_on_the_device(tier):
+    """Tensors of the meta device have no values: reading one, or mixing in one of the CPU, raises."""
+    scene = duel()
+    team = Heuristic(scene.game.config, tier).to("meta")(streams(scene).to("meta"))
+    assert team["action"].shape == (1, 2, 26) and team["action"].is_meta
+
+
+def test_nothing_is_read_beyond_the_observation():
+    """A commander that is handed nothing but the streams decides; the dead decide nothing that matters."""
+    scene = duel().set(1, hp=0.0)
+    for tier in TIERS:
+        team = Heuristic(scene.game.config, tier)(streams(scene))
+        assert set(team.keys()) == {"observation", "memory", "action", "next"}
+        assert team["action"].isfinite().all()
+
+
+def test_weapon_use_is_the_share_of_decisions_in_which_it_fires():
+    policy = Heuristic(duel().game.config, weapon_use=0.25)
+    team, fired = streams(duel(range_vox=6.0)), []
+    for _ in range(8):
+        team = policy(team)
+        fired.append(bool(team["action"][0, 0, Act.PRIMARY] > 0))
+        team["memory"] = team["next", "memory"].clone()
+    assert fired == [False, False, False, True] * 2
+    assert decide(duel(range_vox=6.0), weapon_use=0.0)[0][Act.PRIMARY] < 0
 
 
 def test_beats_an_idle_team():
-    config = dataclasses.replace(EnvConfig.small(), map_pool=1)
-    policy = Heuristic(config)
-    env = EchelonEnv(config, 2, device="cpu", seed=5, memory=drawers(a=policy), maps=flat_maps(config))
+    policy = Heuristic(SMALL)
+    env = EchelonEnv(SMALL, 2, device="cpu", seed=5, memory=drawers(a=policy), maps=flat_maps(SMALL))
     td, seat, won = env.reset(), Seat(policy, "blue", "a"), torch.zeros(2)
     for _ in range(160):
         td["red", "action"] = torch.zeros(2, 5, 26)
@@ -82,18 +152,20 @@ def test_beats_an_idle_team():
     assert (won >= 1).all()
 
 
-def test_a_battle_does_not_feel_its_neighbours():
-    config = dataclasses.replace(EnvConfig.small(), map_pool=1)
-    seeds = torch.tensor([11, 22, 33])
+def test_names():
+    assert scripted("heuristic", SMALL, CPU).tier is TIERS["normal"]
+    for tier in TIERS:
+        assert scripted(f"heuristic:{tier}", SMALL, CPU).tier is TIERS[tier]
+    one_line = r"^a scripted commander must be heuristic:trivial\|easy\|normal\|hard\|expert, got 'heuristic:godlike'$"
+    with pytest.raises(ConfigError, match=one_line):
+        scripted("heuristic:godlike", SMALL, CPU)
+    with pytest.raises(ConfigError, match=r"weapon_use must be 0..1, got 1.5"):
+        Heuristic(SMALL, weapon_use=1.5)
 
-    def play(seed: torch.Tensor) -> torch.Tensor:
-        policy = Heuristic(config)
-        env = EchelonEnv(config, len(seed), device="cpu", seed=seed, memory=drawers(a=policy), maps=flat_maps(config))
-        td = env.reset()
-        for _ in range(30):
-            for group in ("blue", "red"):
-                Seat(policy, group, "a")(td)
-            _, td = env.step_and_maybe_reset(td)
-        return env.state.mechs.pos
 
-    assert torch.equal(play(seeds)[1:2], play(seeds[1:2]))
+@pytest.mark.slow
+def test_each_tier_beats_the_one_below():
+    config = EnvConfig.small()
+    for better, worse in zip(list(TIERS)[1:], TIERS, strict=False):
+        result = play(Heuristic(config, better), Heuristic(config, worse), config, 32, 7, CPU)
+        assert result.x_wins > result.y_wins, (better, worse, result.x_wins, result.y_wins)

@@ -86,7 +86,7 @@ def test_a_match_refuses_what_it_cannot_judge():
 
 def test_commanders_come_from_names(tmp_path):
     assert isinstance(load_commander("heuristic", BRIEF, CPU), Heuristic)
-    with pytest.raises(ConfigError, match="a scripted commander must be heuristic:normal"):
+    with pytest.raises(ConfigError, match="a scripted commander must be heuristic:trivial"):
         load_commander("heuristic:godlike", BRIEF, CPU)
     with pytest.raises(FileError, match="expected heuristic"):
         load_commander(str(tmp_path / "nobody"), BRIEF, CPU)

@@ -92,7 +92,7 @@ def test_names_of_devices_and_opponents_are_checked():
         resolve_device("abacus")
     with pytest.raises(ConfigError, match="CUDA GPUs, got 'cuda:99'"):
         resolve_device("cuda:99")
-    with pytest.raises(ConfigError, match="scripted commander must be heuristic:normal, got 'heuristic:godlike'"):
+    with pytest.raises(ConfigError, match=r"trivial\|easy\|normal\|hard\|expert, got 'heuristic:godlike'"):
         scripted("heuristic:godlike", short_battles(), torch.device("cpu"))
     with pytest.raises(ConfigError, match="minibatches must be <= 20"):
         tiny_run(ppo=PPOConfig(minibatches=21))

@@ -90,7 +90,10 @@ BAD = {
     "flag": (["--nun-envs", "4"], "error: Unrecognized options: --nun-envs"),
     "run folder": (["--run-dir", "/proc/nowhere"], "error: --run-dir must be a writable folder, got '/proc/nowhere'"),
     "taken": (["--run-dir", "{tmp}"], "error: --run-dir must be a folder without a run, or go on with --resume latest"),
-    "opponent": (["--opponent", "nobody"], "error: a scripted commander must be heuristic:normal, got 'nobody'"),
+    "opponent": (
+        ["--opponent", "nobody"],
+        "error: a scripted commander must be heuristic:trivial|easy|normal|hard|expert",
+    ),
     "device": (["--device", "abacus"], "error: device must be auto, cpu, cuda or cuda:N, got 'abacus'"),
     "resume": (
         ["--resume", "latest", "--run-dir", "{tmp}/none"],

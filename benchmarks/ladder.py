@@ -1,0 +1,55 @@
+"""The tiers of scripted commanders against each other: each against the one below, and expert against normal.
+
+python benchmarks/ladder.py --battles 200
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from dataclasses import dataclass
+from typing import Literal
+
+import tyro
+
+from echelon.agents.heuristic import TIERS, scripted
+from echelon.config import ENV_PRESETS
+from echelon.league.match import play, wilson_interval
+from echelon.learn.machine import resolve_device
+
+
+@dataclass(frozen=True)
+class Args:
+    """What to play."""
+
+    preset: Literal["small", "standard", "large"] = "standard"
+    battles: int = 200
+    """Battles a pair, every seed from both sides."""
+    seed: int = 0
+    device: str = "auto"
+    compiled: bool = False
+
+
+def main(args: Args) -> None:
+    """Fight every pair; a JSON line each."""
+    device, config = resolve_device(args.device), ENV_PRESETS[args.preset]()
+    upwards = [(better, worse) for worse, better in itertools.pairwise(TIERS)]
+    for x, y in (*upwards, ("expert", "normal")):
+        commanders = (scripted(f"heuristic:{tier}", config, device) for tier in (x, y))
+        result = play(*commanders, config, args.battles, args.seed, device, args.compiled)
+        low, high = wilson_interval(result.x_wins, result.battles)
+        row = {
+            "x": x,
+            "y": y,
+            "preset": args.preset,
+            "battles": result.battles,
+            "x_wins": result.x_wins,
+            "y_wins": result.y_wins,
+            "x_win_rate_95": [round(low, 3), round(high, 3)],
+            "battles_per_s": round(result.battles / result.seconds, 2),
+        }
+        print(json.dumps({"benchmark": "ladder", **row}), flush=True)
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Args, description=__doc__))

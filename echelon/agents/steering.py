@@ -1,0 +1,147 @@
+"""Where to walk."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from echelon.agents.tiers import Tier
+from echelon.agents.view import Target, View, hull_table
+from echelon.catalog import Hull
+from echelon.env.layout import LOCAL_MAP_CELLS
+from echelon.geometry import length, unit
+
+CLOSE_RANGE_VOX = {Hull.SCOUT: 10.0, Hull.LIGHT: 5.0, Hull.MEDIUM: 7.0, Hull.HEAVY: 6.0}
+"""The range at which each class fights in the zone."""
+BATTLE_RANGE_VOX = {Hull.SCOUT: 9.0, Hull.LIGHT: 4.0, Hull.MEDIUM: 9.0, Hull.HEAVY: 10.0}
+"""The same for those who seek battle: within reach of its best weapon, out of the reach of others'."""
+ZONE_DEPTH = 0.5
+"""Share of the zone's radius it wants to be inside of."""
+EASE_VOX = 2.0
+"""How near to where it wants to be it slows down."""
+RIM_VOX = 3.0
+"""Over how many voxels the zone's pull grows."""
+LEASH_VOX = 10.0
+"""How far from the zone's edge it will fight."""
+NOTICE_VOX = 25.0
+"""How near a target must be to be sought."""
+UNSEEN_VOX = 4.0
+"""How near it goes to a target that it cannot see."""
+PULL = 0.5
+"""How much the zone counts beside the target."""
+CIRCLE_ON = 0.7
+"""Share of the zone's radius that it circles past the middle before it turns back."""
+CHARGE_VOX = 4.0
+"""How near a light charges its target before it goes for its back."""
+CHARGE = 3.0
+"""How much a charge counts beside circling and the zone."""
+REAR_VOX = 3.5
+"""How far behind its target a flanking light wants to stand: within the range of its flamer."""
+TOO_HOT = 0.85
+"""Share of the heat capacity above which it looks for cover."""
+COVER_VOX = (2, 3, 4)
+"""How far it goes to reach cover."""
+COVER_WAYS = ((1, 0), (0.7, 0.7), (0, 1), (-0.7, 0.7), (-1, 0), (-0.7, -0.7), (0, -1), (0.7, -0.7))
+COVER_DEPTH_VOX = (1, 2, 3)
+"""How near to a covered place the wall stands."""
+
+
+class Helm(nn.Module):
+    """The direction `[B, A, 2]` in which each mech wants to walk, in its body frame, as a share of its top speed.
+
+    Args:
+        tier: what it knows how to do.
+    """
+
+    range_vox: Tensor
+    places: Tensor
+    depths: Tensor
+
+    def __init__(self, tier: Tier) -> None:
+        super().__init__()
+        self.tier = tier
+        ranges = BATTLE_RANGE_VOX if tier.seeks_battle else CLOSE_RANGE_VOX
+        places = torch.tensor([(x * vox, y * vox) for vox in COVER_VOX for x, y in COVER_WAYS])
+        self.register_buffer("range_vox", hull_table(ranges), persistent=False)
+        self.register_buffer("places", places, persistent=False)
+        self.register_buffer("depths", torch.tensor(COVER_DEPTH_VOX).float(), persistent=False)
+
+    def forward(self, view: View, target: Target) -> Tensor:
+        """Choose for `[B, A]` mechs."""
+        if not self.tier.seeks_battle:
+            return self.hold_zone(view, target)
+        walk = self.seek_battle(view, target)
+        if self.tier.takes_cover:
+            cover = self.cover(view, target)
+            walk = torch.where((length(cover) > 0)[..., None], cover, walk)
+        return walk
+
+    def hold_zone(self, view: View, target: Target) -> Tensor:
+        """To the zone; inside it to one's range of the target, else inwards."""
+        shallow = length(view.to_zone) > ZONE_DEPTH * view.zone_radius
+        inside = torch.where(shallow[..., None], unit(view.to_zone), 0.0)
+        if self.tier.keeps_range:
+            inside = torch.where((target.exists & ~shallow)[..., None], self.close_in(view, target), inside)
+        return torch.where(view.in_zone[..., None], inside, view.path)
+
+    def seek_battle(self, view: View, target: Target) -> Tensor:
+        """To the zone; near it to where the target can be fought, the zone pulling."""
+        away = length(view.to_zone)
+        depth = ((away - ZONE_DEPTH * view.zone_radius) / RIM_VOX).clamp(0, 1)
+        pull = depth[..., None] * unit(view.to_zone)
+        walk = torch.where(view.in_zone[..., None], pull, view.path)
+        fight = self.engage(view, target) + PULL * pull
+        fight = fight / length(fight).clamp_min(1.0)[..., None]
+        is_near = away < view.zone_radius + LEASH_VOX
+        fights = is_near & target.exists & (target.distance < NOTICE_VOX)
+        return torch.where(fights[..., None], fight, walk)
+
+    def engage(self, view: View, target: Target) -> Tensor:
+        """To one's range of a target in sight, else towards it."""
+        approach = unit(target.offset[..., :2]) * (target.distance > UNSEEN_VOX)[..., None]
+        engage = torch.where(target.clear[..., None], self.close_in(view, target), approach)
+        if self.tier.flanks:
+            engage = torch.where(view.is_a(Hull.LIGHT)[..., None], flank(target), engage)
+        if self.tier.circles:
+            engage = engage + circle(view, target)
+        return engage
+
+    def close_in(self, view: View, target: Target) -> Tensor:
+        """Towards the target from beyond one's range, away from it from within."""
+        beyond = target.distance - view.of_hull(self.range_vox)
+        return unit(target.offset[..., :2]) * (beyond / EASE_VOX).clamp(-1, 1)[..., None]
+
+    def cover(self, view: View, target: Target) -> Tensor:
+        """To the nearest place that a wall hides from the target, for those who are under fire and too hot to reply."""
+        hard_pressed = view.under_fire & target.clear & (view.heat > TOO_HOT)
+        places = self.places.expand(*hard_pressed.shape, -1, 2)
+        towards = unit(target.offset[..., None, :2] - places)
+        walls = places[..., None, :] + towards[..., None, :] * self.depths[:, None]  # [B, A, P, 3, 2]
+        walled = solid_at(view.local_map, walls.flatten(2, 3)).unflatten(-1, walls.shape[2:4]).any(-1)
+        hidden = walled & ~solid_at(view.local_map, places)
+        nearest = hidden & (hidden.cumsum(-1) == 1)
+        return unit((nearest[..., None] * places).sum(-2)) * hard_pressed[..., None]
+
+
+def solid_at(local_map: Tensor, points: Tensor) -> Tensor:
+    """`[B, A, P]` bool: something solid stands at `points [B, A, P, 2]` of the map about each mech."""
+    ahead, left = (points.round().long() + LOCAL_MAP_CELLS // 2).clamp(0, LOCAL_MAP_CELLS - 1).unbind(-1)
+    return local_map.flatten(-2).gather(-1, ahead * LOCAL_MAP_CELLS + left) > 0
+
+
+def flank(target: Target) -> Tensor:
+    """Straight at the target while it is far, then to its back."""
+    behind = target.offset[..., :2] - REAR_VOX * target.facing
+    to_back = behind / length(behind).clamp_min(EASE_VOX)[..., None]
+    charge = CHARGE * unit(target.offset[..., :2])
+    return torch.where((target.distance > CHARGE_VOX)[..., None], charge, to_back)
+
+
+def circle(view: View, target: Target) -> Tensor:
+    """Across the line to a target in sight, on as it goes, and back before it leaves the zone."""
+    along = unit(target.offset[..., :2])
+    across = torch.stack((-along[..., 1], along[..., 0]), -1)
+    inwards = (across * view.to_zone).sum(-1) / view.zone_radius.clamp_min(1.0)
+    onwards = (across * unit(view.velocity)).sum(-1)
+    side = torch.where(inwards + CIRCLE_ON * onwards < 0, -1.0, 1.0)
+    return across * (side * target.clear)[..., None]

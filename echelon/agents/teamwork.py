@@ -1,0 +1,146 @@
+"""What packmates tell each other, whom they fight together, and whose sensors a scout looks after."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import pad
+
+from echelon.agents.gunnery import longest_range
+from echelon.agents.tiers import Tier
+from echelon.agents.view import Contacts, Target, View, hull_table
+from echelon.catalog import CLOUD_VOX, WEAPONS, Hull, Weapon
+from echelon.geometry import TINY, length, to_world
+
+SAME_VOX = 3.0
+"""What stands this near to where a target was seen is that target."""
+IN_SIGHT, IN_REACH, HURT, PAINTED, AHEAD, CALLED, KEPT = 3.0, 1.5, 2.0, 0.5, 0.5, 0.7, 0.7
+"""What each merit of a contact is worth; `CALLED` for every packmate that fights it."""
+WORTH_VOX = 8.0
+"""Vox of distance that cost it one."""
+NOBODY = -1e3
+JAMMED = 0.3
+"""Jamming above which a scout clears its team's sensors."""
+CLEARS_S = 5.0
+"""How long it goes on before it tries whether it may jam again."""
+JAM_VOX = 40.0
+"""How near a hostile must be to be jammed."""
+ECM, ECCM, SILENT = 0.25, 1.0, -1.0
+"""Values of the secondary trigger of a scout."""
+OUT_OF_REACH_VOX = 1.0
+"""How far beyond one's own reach the target of a smoke shot stands."""
+HURT_HP = 0.6
+"""Share below which the frail hide from a target at any range that keeps them out of the cloud."""
+
+
+@dataclass(frozen=True)
+class Calls:
+    """What the pack said in the last decision, a row for each of the five."""
+
+    engaged: Tensor
+    """[B, A, 5] bool: fights somebody."""
+    target: Tensor
+    """[B, A, 5, 2] vox on the map, where."""
+
+
+class Radio(nn.Module):
+    """A pack's language: is one engaged (1 or -1), and where on the map the target stands (x, y over its sides).
+
+    Args:
+        size: `[2]` vox, the map's extent.
+        width: numbers in a message; with fewer than the language needs nobody speaks.
+    """
+
+    WORDS = 3
+    size: Tensor
+
+    def __init__(self, size: Tensor, width: int) -> None:
+        super().__init__()
+        self.width = width
+        self.register_buffer("size", size, persistent=False)
+
+    def hear(self, comms: Tensor) -> Calls:
+        """Understand `[B, A, 5, width]`."""
+        missing = max(self.WORDS - self.width, 0)
+        engaged, x, y = pad(comms[..., : self.WORDS], (0, missing)).unbind(-1)
+        return Calls(engaged > 0, (torch.stack((x, y), -1) + 1) / 2 * self.size)
+
+    def say(self, target: Target, target_at: Tensor) -> Tensor:
+        """`[B, A, width]` the message of mechs whose targets stand at `target_at [B, A, 2]`."""
+        place = target_at / self.size * 2 - 1
+        words = torch.cat((torch.where(target.exists, 1.0, -1.0)[..., None], place), -1).clamp(-1, 1)
+        if self.width < self.WORDS:
+            return torch.zeros((*words.shape[:-1], self.width), device=words.device)
+        return pad(words, (0, self.width - self.WORDS))
+
+
+class Spotter(nn.Module):
+    """Who is worth fighting, and whom smoke should blind.
+
+    Args:
+        tier: what it knows how to do.
+    """
+
+    reach: Tensor
+
+    def __init__(self, tier: Tier) -> None:
+        super().__init__()
+        self.tier = tier
+        reach = hull_table({hull: longest_range(hull) for hull in Hull})
+        self.register_buffer("reach", reach, persistent=False)
+
+    def pick(self, view: View, calls: Calls, kept: Tensor) -> Tensor:
+        """`[B, A]` int64 the contact slot of the best target: near, in sight, hurt, and whom packmates fight too.
+
+        Args:
+            kept: `[B, A, 2]` where the last target stood on the map.
+        """
+        contacts = view.contacts
+        if not self.tier.picks_target:
+            return torch.zeros_like(view.heat, dtype=torch.int64)
+        in_reach = contacts.clear & (contacts.distance < view.of_hull(self.reach)[..., None])
+        ahead = contacts.offset[..., 0] / length(contacts.offset[..., :2]).clamp_min(TINY)
+        worth = IN_SIGHT * contacts.clear + IN_REACH * in_reach + HURT * (1 - contacts.hp) * contacts.clear
+        worth = worth + PAINTED * contacts.painted + AHEAD * ahead - contacts.distance / WORTH_VOX
+        if self.tier.talks:
+            places = on_map(view, contacts.offset[..., :2])
+            worth = worth + CALLED * count_calls(places, calls)
+            worth = worth + KEPT * (length(places - kept[..., None, :]) < SAME_VOX)
+        worth = torch.where(contacts.hostile, worth, NOBODY)
+        slots = torch.arange(worth.shape[-1], device=worth.device)
+        return torch.where(worth == worth.amax(-1, keepdim=True), slots, worth.shape[-1]).amin(-1)
+
+    def smokes(self, view: View, target: Target) -> Tensor:
+        """`[B, A]` bool: launches smoke at a target that it is shot at by and cannot answer. Heavies keep missiles."""
+        smoke = WEAPONS[Weapon.SMOKE]
+        out_of_reach = target.distance > view.of_hull(self.reach) + OUT_OF_REACH_VOX
+        frail = view.is_a(Hull.SCOUT) | view.is_a(Hull.LIGHT)
+        hides = frail & (view.hp < HURT_HP) & (target.distance > CLOUD_VOX + 1)
+        in_range = (target.distance <= smoke.range_vox) & (target.offset[..., 0] > 0)
+        loaded = (view.cooldown[..., int(smoke.timer)] == 0) & ~view.is_a(Hull.HEAVY)
+        pressed = view.under_fire & target.exists & target.clear & self.tier.uses_smoke
+        return pressed & (out_of_reach | hides) & in_range & loaded
+
+
+def count_calls(places: Tensor, calls: Calls) -> Tensor:
+    """`[B, A, K]` how many packmates fight what stands at `places [B, A, K, 2]` on the map."""
+    apart = length(places[..., None, :] - calls.target[..., None, :, :])  # [B, A, K, 5]
+    return ((apart < SAME_VOX) & calls.engaged[..., None, :]).sum(-1)
+
+
+def on_map(view: View, offset: Tensor) -> Tensor:
+    """`[B, A, K, 2]` vox on the map, from `[B, A, K, 2]` in the mech's frame."""
+    return view.position[..., None, :] + to_world(offset, view.heading[..., None, :].expand_as(offset))
+
+
+def jammed_for(view: View, jammed_s: Tensor, decision_s: float) -> Tensor:
+    """`[B, A]` seconds that a mech still takes itself for jammed."""
+    return torch.where(view.jam > JAMMED, CLEARS_S, (jammed_s - decision_s).clamp_min(0.0))
+
+
+def emit(contacts: Contacts, jammed_s: Tensor) -> Tensor:
+    """`[B, A]` the secondary trigger of a scout: clear while jammed, jam where hostiles are near, else be silent."""
+    is_near = (contacts.hostile & (contacts.distance < JAM_VOX)).any(-1)
+    return torch.where(jammed_s > 0, ECCM, torch.where(is_near, ECM, SILENT))

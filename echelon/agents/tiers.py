@@ -1,0 +1,81 @@
+"""What each scripted commander knows how to do: one field an ability, and each tier adds to the one below."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from echelon.catalog import Trigger
+
+
+@dataclass(frozen=True)
+class Tier:
+    """The abilities of a commander. Without any it walks to the zone and shoots what comes near."""
+
+    triggers: tuple[Trigger, ...] = (Trigger.PRIMARY,)
+    """The guns it uses."""
+    faces_target: bool = False
+    """Turns to its target; otherwise it looks where it goes."""
+    minds_heat: bool = False
+    """Rests its triggers when hot."""
+    works_free: bool = False
+    """Sidesteps, jets on, where it makes no headway."""
+    lines_up: bool = False
+    """Fires guns that shoot straight ahead only at what stands ahead, in plain view."""
+    vents: bool = False
+    """Vents when hot and nobody is in range."""
+    keeps_range: bool = False
+    """Fights at the range of its class once it stands in the zone."""
+    shares_paint: bool = False
+    """Launches missiles at what its pack has painted."""
+    takes_aim: bool = False
+    """Fires only what will hit: in range and arc, on a clear line or a lock, before the target has walked away."""
+    cycles: bool = False
+    """Spends heat on the guns that make most of it, and vents whenever none fires, also between two shots."""
+    picks_target: bool = False
+    """Fights whom it can hurt, and the hurt first; otherwise the nearest."""
+    seeks_battle: bool = False
+    """Goes where it can fight its target, in the zone and about it."""
+    finds_ways: bool = False
+    """Walks around walls, wrecks and other mechs."""
+    talks: bool = False
+    """Tells its pack whom it fights, and prefers whom they fight."""
+    circles: bool = False
+    """Never stands still in a fight: shells fly to where it was."""
+    flanks: bool = False
+    """Lights close in to flamer range, behind their target."""
+    burns: bool = False
+    """Warm lights keep their heat for the flamer where it reaches."""
+    jams: bool = False
+    """Scouts jam enemies, or clear their own team's sensors while those are jammed."""
+    uses_smoke: bool = False
+    """Blinds those it cannot answer: beyond its own range, and at any range when it is frail and hurt."""
+    takes_cover: bool = False
+    """Steps behind a wall when it is too hot to fire and under fire."""
+
+
+TRIVIAL = Tier()
+EASY = replace(
+    TRIVIAL, triggers=(Trigger.PRIMARY, Trigger.SECONDARY), faces_target=True, minds_heat=True, works_free=True
+)
+NORMAL = replace(
+    EASY,
+    triggers=(Trigger.PRIMARY, Trigger.SECONDARY, Trigger.TERTIARY),
+    lines_up=True,
+    vents=True,
+    keeps_range=True,
+    shares_paint=True,
+)
+HARD = replace(NORMAL, takes_aim=True, cycles=True, picks_target=True, seeks_battle=True, finds_ways=True)
+EXPERT = replace(
+    HARD,
+    talks=True,
+    circles=True,
+    flanks=True,
+    burns=True,
+    jams=True,
+    uses_smoke=True,
+    takes_cover=True,
+)
+
+TIERS = {"trivial": TRIVIAL, "easy": EASY, "normal": NORMAL, "hard": HARD, "expert": EXPERT}
+"""Weakest first."""

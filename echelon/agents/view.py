@@ -1,0 +1,208 @@
+"""What one mech makes of its observation: named facts; vectors in its body frame, voxels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from tensordict import TensorDictBase
+from torch import Tensor
+
+from echelon.actions import PREFERENCES
+from echelon.catalog import Hull
+from echelon.env import layout
+from echelon.env.contacts import SPEED_SCALE
+from echelon.geometry import length
+
+
+@dataclass(frozen=True)
+class Contacts:
+    """The first K contact slots, those that a target preference can name."""
+
+    offset: Tensor
+    """[B, A, K, 3] vox."""
+    distance: Tensor
+    """[B, A, K] vox."""
+    velocity: Tensor
+    """[B, A, K, 2] vox/s over the ground."""
+    facing: Tensor
+    """[B, A, K, 2] unit vector of its heading."""
+    hostile: Tensor
+    """[B, A, K] bool."""
+    clear: Tensor
+    """[B, A, K] bool: in detail, which takes a clear line."""
+    painted: Tensor
+    """[B, A, K] bool: by the viewer's pack."""
+    hp: Tensor
+    """[B, A, K] share; 0 where it is not clear."""
+    hull: Tensor
+    """[B, A, K, len(Hull)] one-hot."""
+
+
+@dataclass(frozen=True)
+class View:
+    """What a mech knows of itself, the ground about it, the zone, its comrades and its contacts."""
+
+    hull: Tensor
+    """[B, A, len(Hull)] one-hot; nothing for the dead."""
+    hp: Tensor
+    """[B, A] share."""
+    heat: Tensor
+    """[B, A] share of the capacity."""
+    cooldown: Tensor
+    """[B, A, len(Timer)] share of the longest."""
+    position: Tensor
+    """[B, A, 2] vox on the map."""
+    heading: Tensor
+    """[B, A, 2] unit vector on the map."""
+    velocity: Tensor
+    """[B, A, 2] vox/s over the ground."""
+    under_fire: Tensor
+    """[B, A] bool."""
+    jam: Tensor
+    """[B, A] 0..1."""
+    path: Tensor
+    """[B, A, 2] unit vector of the way to the zone, 0 inside."""
+    to_zone: Tensor
+    """[B, A, 2]."""
+    zone_radius: Tensor
+    """[B, A]."""
+    in_zone: Tensor
+    """[B, A] bool."""
+    local_map: Tensor
+    """[B, A, 11, 11] 1 where something solid stands; rows ahead, columns to the left."""
+    comrades: Tensor
+    """[B, A, S, 2]."""
+    comrade_hull: Tensor
+    """[B, A, S, len(Hull)] one-hot; nothing for the dead."""
+    contacts: Contacts
+
+    @property
+    def speed(self) -> Tensor:
+        """[B, A] vox/s over the ground."""
+        return length(self.velocity)
+
+    def is_a(self, hull: Hull) -> Tensor:
+        """`[B, A]` bool: its class."""
+        return self.hull[..., int(hull)] > 0
+
+    def of_hull(self, table: Tensor) -> Tensor:
+        """`[B, A, ...]` each mech's row of `table [len(Hull), ...]`."""
+        return by_hull(self.hull, table)
+
+
+@dataclass(frozen=True)
+class Target:
+    """The contact it fights. `[B, A]` unless said; all of it is nothing where none `exists`."""
+
+    exists: Tensor
+    """bool."""
+    slot: Tensor
+    """int64, its contact slot."""
+    offset: Tensor
+    """[B, A, 3] vox."""
+    distance: Tensor
+    velocity: Tensor
+    """[B, A, 2] vox/s over the ground."""
+    facing: Tensor
+    """[B, A, 2] unit vector of its heading."""
+    clear: Tensor
+    """bool."""
+    painted: Tensor
+    """bool."""
+    hull: Tensor
+    """[B, A, len(Hull)] one-hot."""
+
+
+def look(team: TensorDictBase, size: Tensor, longest_vox: float) -> View:
+    """Read a team's streams by the layout's names.
+
+    Args:
+        team: batch `[B, A]`, as a seat shows it.
+        size: `[2]` vox, the map's extent.
+        longest_vox: what distances are shown as shares of.
+    """
+    ego, squad = team.get(("observation", "ego")), team.get(("observation", "squad"))
+
+    def own(name: str) -> Tensor:
+        return column(ego, layout.EGO, name)
+
+    velocity = own("velocity")[..., :2] * SPEED_SCALE
+    return View(
+        hull=own("hull"),
+        hp=own("hp"),
+        heat=own("heat"),
+        cooldown=own("cooldown"),
+        position=own("position")[..., :2] * size,
+        heading=own("yaw_sin_cos").flip(-1),
+        velocity=velocity,
+        under_fire=own("under_fire") > 0,
+        jam=own("jam"),
+        path=own("path_direction"),
+        to_zone=own("zone_vector") * longest_vox,
+        zone_radius=own("zone_radius") * longest_vox,
+        in_zone=own("in_zone") > 0,
+        local_map=team.get(("observation", "local_map")),
+        comrades=column(squad, layout.SQUAD, "rel_pos")[..., :2] * longest_vox,
+        comrade_hull=column(squad, layout.SQUAD, "hull") * column(squad, layout.SQUAD, "alive")[..., None],
+        contacts=look_at_contacts(team.get(("observation", "contacts")), velocity, longest_vox),
+    )
+
+
+def look_at_contacts(contacts: Tensor, velocity: Tensor, longest_vox: float) -> Contacts:
+    """Read the first slots of the contact table `[B, A, C, F]` of mechs that move at `velocity [B, A, 2]`."""
+    rows = contacts[..., :PREFERENCES, :]
+
+    def told(name: str) -> Tensor:
+        return column(rows, layout.CONTACT, name)
+
+    offset = told("rel_pos") * longest_vox
+    return Contacts(
+        offset=offset,
+        distance=length(offset),
+        velocity=told("rel_vel")[..., :2] * SPEED_SCALE + velocity[..., None, :],
+        facing=told("rel_yaw_sin_cos").flip(-1),
+        hostile=told("hostile") > 0,
+        clear=told("detail") > 0,
+        painted=told("painted") > 0,
+        hp=told("hp"),
+        hull=told("hull"),
+    )
+
+
+def aim_at(contacts: Contacts, slot: Tensor) -> Target:
+    """The contact in `slot [B, A]` int64 as target, if it is a hostile."""
+
+    def of_slot(values: Tensor) -> Tensor:
+        index = slot.view(*slot.shape, *[1] * (values.dim() - 2)).expand(*slot.shape, 1, *values.shape[3:])
+        return values.gather(2, index).squeeze(2)
+
+    return Target(
+        exists=of_slot(contacts.hostile),
+        slot=slot,
+        offset=of_slot(contacts.offset),
+        distance=of_slot(contacts.distance),
+        velocity=of_slot(contacts.velocity),
+        facing=of_slot(contacts.facing),
+        clear=of_slot(contacts.clear),
+        painted=of_slot(contacts.painted),
+        hull=of_slot(contacts.hull),
+    )
+
+
+def column(stream: Tensor, features: tuple[layout.Feature, ...], name: str) -> Tensor:
+    """A feature of a stream `[..., F]`: `[..., width]`, or `[...]` where its width is 1."""
+    value = stream[..., layout.columns(features, name)]
+    return value.squeeze(-1) if value.shape[-1] == 1 else value
+
+
+def by_hull(hull: Tensor, table: Tensor) -> Tensor:
+    """`[..., ...]` the row of `table [len(Hull), ...]` that each one-hot `hull [..., len(Hull)]` means; 0 for none."""
+    # A product and a sum, not a matmul: its last bit would depend on the size of the batch.
+    return (hull.view(*hull.shape, *[1] * (table.dim() - 1)) * table).sum(hull.dim() - 1)
+
+
+def hull_table(values: Mapping[Hull, float]) -> Tensor:
+    """`[len(Hull)]` a number of each class."""
+    return torch.tensor([values[hull] for hull in Hull])

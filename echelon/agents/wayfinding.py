@@ -1,0 +1,134 @@
+"""Ways around what stands near: shortest paths over the map that a mech sees about itself."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import pad
+
+from echelon.agents.view import View, by_hull, hull_table
+from echelon.catalog import HULLS, Hull
+from echelon.env.layout import LOCAL_MAP_CELLS
+from echelon.geometry import length, to_world, unit
+
+REACH = LOCAL_MAP_CELLS // 2
+WALL_COST = 30.0
+"""Vox of detour worth taking around a solid cell. Not infinite: a step one voxel high can be climbed."""
+GRAZE_COST = 4.0
+"""The same around a cell beside a solid one, where a hull would graze it."""
+MECH_COST = 6.0
+"""The same around a cell where somebody stands."""
+BROAD_VOX = 1.5
+"""Half width of a hull that grazes walls two cells away."""
+ELBOW_VOX = 0.1
+"""Room it leaves between hulls."""
+KEEP_ON = 0.5
+"""Vox of detour worth taking to go on as it goes, so that it does not dither between two ways."""
+SWEEPS = 9
+"""Cells a way is long at most."""
+GOAL_VOX = 8.0
+"""How far ahead it looks for the end of its way: beyond the cells it sees."""
+ALIKE = 0.95
+"""Cosine within which the way found means the straight way."""
+UNREACHED = 1e3
+DIAGONAL = math.sqrt(2)
+RING = tuple((dx, dy) for dx, dy in itertools.product(range(-2, 3), repeat=2) if max(abs(dx), abs(dy)) == 2)
+"""Cells two away: 16 directions."""
+
+
+class Wayfinder(nn.Module):
+    """Finds ways on the 11 x 11 cells about a mech, in its body frame."""
+
+    cells: Tensor
+    is_edge: Tensor
+    ring: Tensor
+    ring_vox: Tensor
+    ring_place: Tensor
+    floor_place: Tensor
+    ceil_place: Tensor
+    half_vox: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        side = torch.arange(LOCAL_MAP_CELLS, dtype=torch.float32) - REACH
+        cells = torch.stack(torch.meshgrid(side, side, indexing="ij"), -1)
+        ring = torch.tensor(RING, dtype=torch.float32)
+
+        def places(offsets: list[tuple[int, int]]) -> Tensor:
+            return torch.tensor([(REACH + dx) * LOCAL_MAP_CELLS + REACH + dy for dx, dy in offsets])
+
+        tables = {
+            "cells": cells,  # [11, 11, 2] vox
+            "is_edge": cells.abs().amax(-1) == REACH,
+            "ring": unit(ring),
+            "ring_vox": length(ring),
+            "ring_place": places(list(RING)),
+            "floor_place": places([(math.floor(dx / 2), math.floor(dy / 2)) for dx, dy in RING]),
+            "ceil_place": places([(math.ceil(dx / 2), math.ceil(dy / 2)) for dx, dy in RING]),
+            "half_vox": hull_table({hull: max(HULLS[hull].size[:2]) / 2 for hull in Hull}),
+        }
+        for name, table in tables.items():
+            self.register_buffer(name, table, persistent=False)
+
+    def forward(self, view: View, direction: Tensor) -> Tensor:
+        """`[B, A, 2]` the direction in which the way towards `direction [B, A, 2]` sets out, as fast."""
+        straight = unit(direction)
+        entry = self.entry_cost(view)
+        cost = self.way_cost(entry, GOAL_VOX * straight).flatten(-2)
+        entry = entry.flatten(-2)
+        midway = 0.5 * (entry[..., self.floor_place] + entry[..., self.ceil_place])
+        onwards = (self.ring * unit(view.velocity)[..., None, :]).sum(-1)
+        ways = cost[..., self.ring_place] + midway + self.ring_vox - KEEP_ON * onwards  # [B, A, 16]
+        cheapest = ways == ways.amin(-1, keepdim=True)
+        first = cheapest & (cheapest.cumsum(-1) == 1)
+        found = (first[..., None] * self.ring).sum(-2)
+        agrees = (found * straight).sum(-1, keepdim=True) > ALIKE
+        return torch.where(agrees, straight, found) * length(direction)[..., None]
+
+    def way_cost(self, entry: Tensor, goal: Tensor) -> Tensor:
+        """`[B, A, 11, 11]` vox from every cell to the edge, then straight on to `goal [B, A, 2]`, detours included."""
+        beyond = length(goal[..., None, None, :] - self.cells)
+        cost = entry + torch.where(self.is_edge, beyond, UNREACHED)
+        for _ in range(SWEEPS):
+            padded = pad(cost, (1, 1, 1, 1), value=UNREACHED)
+            beside = torch.minimum(padded[..., :-2], padded[..., 2:])  # [B, A, 13, 11]
+            straight = torch.minimum(beside[..., 1:-1, :], torch.minimum(padded[..., :-2, 1:-1], padded[..., 2:, 1:-1]))
+            diagonal = torch.minimum(beside[..., :-2, :], beside[..., 2:, :])
+            step = torch.minimum(straight + 1, diagonal + DIAGONAL)
+            cost = torch.minimum(cost, entry + step)
+        return cost
+
+    def entry_cost(self, view: View) -> Tensor:
+        """`[B, A, 11, 11]` vox of detour worth taking around each cell."""
+        own_half = view.of_hull(self.half_vox)
+        beside = spread(view.local_map)
+        grazes = torch.where((own_half > BROAD_VOX)[..., None, None], spread(beside), beside)
+
+        others = torch.cat((view.comrades, view.contacts.offset[..., :2]), -2)  # [B, A, K, 2]
+        half = by_hull(torch.cat((view.comrade_hull, view.contacts.hull), -2), self.half_vox)
+        clearance = torch.where(half > 0, half + own_half[..., None] + ELBOW_VOX, 0.0)
+        taken = self.taken(view.heading, others, clearance)
+        return WALL_COST * view.local_map + GRAZE_COST * grazes + MECH_COST * taken
+
+    def taken(self, heading: Tensor, others: Tensor, clearance: Tensor) -> Tensor:
+        """`[B, A, 11, 11]` bool: its hull would meet one of `others [B, A, K, 2]` there, nearer than `clearance`."""
+        # Hulls are boxes along the axes of the map.
+        frame = heading[..., None, :]
+        x, y = to_world(self.cells.flatten(0, 1).expand(*heading.shape[:-1], -1, 2), frame).unbind(-1)  # [B, A, 121]
+        other_x, other_y = to_world(others, frame.expand_as(others)).unbind(-1)
+        met = torch.zeros_like(x, dtype=torch.bool)
+        for k in range(others.shape[-2]):
+            near_x = (x - other_x[..., k, None]).abs() < clearance[..., k, None]
+            near_y = (y - other_y[..., k, None]).abs() < clearance[..., k, None]
+            met = met | (near_x & near_y)
+        return met.unflatten(-1, (LOCAL_MAP_CELLS, LOCAL_MAP_CELLS))
+
+
+def spread(grid: Tensor) -> Tensor:
+    """`[..., 11, 11]` the largest value within one cell."""
+    padded = pad(grid, (1, 1, 1, 1))
+    rows = torch.maximum(torch.maximum(padded[..., :-2, :], padded[..., 2:, :]), padded[..., 1:-1, :])
+    return torch.maximum(torch.maximum(rows[..., :-2], rows[..., 2:]), rows[..., 1:-1])

@@ -1,0 +1,46 @@
+"""What a commander decides in a scene."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import torch
+from builders import Scene
+from tensordict import TensorDict, TensorDictBase
+from torch import Tensor
+
+from echelon.actions import Act, Orders, idle
+from echelon.agents.heuristic import MEMORY, Heuristic
+from echelon.agents.view import View, look
+from echelon.env import observe
+
+
+def streams(scene: Scene, orders: Orders | None = None, **memory: float) -> TensorDictBase:
+    """What all mechs of a scene observe, everyone sensed, as one team; `memory` leaves are 0 but for those named."""
+    game = scene.game
+    told = idle(1, game.roster, game.config) if orders is None else orders
+    full = dataclasses.replace(game, config=dataclasses.replace(game.config, observation_mode="full"))
+    _, seen = observe.build(scene.state, told, full)
+    shape = [1, game.roster.num_mechs]
+    kept = {name: torch.full((*shape, width), memory.get(name, 0.0)) for name, width in MEMORY.items()}
+    return TensorDict({"observation": seen, "memory": kept}, shape)
+
+
+def decide(
+    scene: Scene, mech: int = 0, tier: str = "normal", weapon_use: float = 1.0, orders: Orders | None = None, **memory
+) -> tuple[Tensor, TensorDictBase]:
+    """The action of one mech of a scene, and what it remembers."""
+    team = Heuristic(scene.game.config, tier, weapon_use)(streams(scene, orders, **memory))
+    return team["action"][0, mech], team["next", "memory"][0, mech]
+
+
+def view_of(scene: Scene) -> View:
+    """What the mechs of a scene make of what they observe."""
+    world = scene.game.config.world
+    size = torch.tensor([world.size_x, world.size_y], dtype=torch.float32)
+    return look(streams(scene), size, float(world.longest_side))
+
+
+def preferred(action: Tensor) -> int:
+    """The contact slot that an action names."""
+    return int(action[Act.PREFER_0 : Act.PREFER_4 + 1].argmax())
