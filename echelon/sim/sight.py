@@ -9,10 +9,11 @@ from echelon.catalog import CLOUD_VOX
 from echelon.geometry import length
 from echelon.roster import Pairs
 from echelon.sim.game import Game
-from echelon.sim.terrain import is_blocked
-from echelon.sim.tracer import veil
+from echelon.sim.terrain import HAS_LOOPS, is_blocked, loops_on
 from echelon.state import State
 
+if HAS_LOOPS:
+    from echelon.sim.tracer import veil
 FAR_SQUARED = 1e6
 """Squared distance of a cloud that is not there."""
 
@@ -34,7 +35,7 @@ def smoke_between(state: State, pairs: Pairs, asked: Tensor, game: Game) -> Tens
     pos, clouds = state.mechs.pos, state.clouds
     if not game.config.features.smoke:
         return torch.zeros_like(asked)
-    if pos.device.type == "cpu":
+    if loops_on(pos.device):
         return veil(pos, clouds.pos, clouds.ttl > 0, torch.stack((pairs.first, pairs.second)), CLOUD_VOX, asked)
     return asked & smoke_in_closed_form(state, pairs)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -12,9 +13,12 @@ from torch import Tensor
 from echelon.catalog import Material
 from echelon.geometry import TINY
 from echelon.sim.game import Game
-from echelon.sim.tracer import trace
 from echelon.state import State
 
+HAS_LOOPS = importlib.util.find_spec("numba") is not None
+"""Whether a CPU can loop over the crossings of a segment, as `echelon.sim.tracer` does. A GPU looks all up at once."""
+if HAS_LOOPS:
+    from echelon.sim.tracer import trace
 FEW_CROSSINGS = 4
 """Planes of an axis up to which their crossings are looked up one after the other."""
 
@@ -184,7 +188,7 @@ def first_hit(
 
 
 def is_blocked(columns: Tensor, start: Tensor, end: Tensor, reach_vox: float, asked: Tensor) -> Tensor:
-    """bool: a voxel blocks strictly between the cells of `start` and `end`; false where nobody asked. As `first_hit`."""
+    """bool: a voxel blocks strictly between the cells of `start` and `end`; false where nobody asked."""
     return look_along(columns, start, end, reach_vox, False, asked, whether=True).isfinite()
 
 
@@ -197,9 +201,9 @@ def look_along(
     asked: Tensor | None,
     whether: bool,
 ) -> Tensor:
-    """`first_hit` by the kernel on a CPU, else by the closed form; where `whether`, any hit will do."""
+    """`first_hit` by loops on a CPU, else by the closed form; where `whether`, any hit will do."""
     most = [min(int(reach_vox) + 1, cells - 1) for cells in map_size(columns)]
-    if columns.device.type != "cpu":
+    if not loops_on(columns.device):
         hit = closed_form(columns, start, end, most, past_end)
         return hit if asked is None else torch.where(asked, hit, torch.inf)
     start, end = torch.broadcast_tensors(start, end)
@@ -208,6 +212,11 @@ def look_along(
     rows = asked.shape[1:]
     hit = trace(columns, start.flatten(1, -2), end.flatten(1, -2), asked.flatten(1), most, past_end, whether)
     return hit.unflatten(1, rows)
+
+
+def loops_on(device: torch.device) -> bool:
+    """Whether segments are looked along one by one there."""
+    return HAS_LOOPS and device.type == "cpu"
 
 
 def closed_form(columns: Tensor, start: Tensor, end: Tensor, most: list[int], past_end: bool) -> Tensor:

@@ -1,12 +1,16 @@
 """The kernels of a CPU answer as the closed forms of a GPU do."""
 
+import dataclasses
+
 import pytest
 import torch
-from builders import battle
+from builders import battle, brawl
 
 from echelon.catalog import CLOUD_VOX, CLOUDS
 from echelon.config import EnvConfig
+from echelon.env.env import EchelonEnv
 from echelon.roster import build_roster
+from echelon.sim import terrain
 from echelon.sim.sight import smoke_in_closed_form
 from echelon.sim.terrain import closed_form, first_hit, is_blocked
 from echelon.sim.tracer import veil
@@ -97,6 +101,22 @@ def test_smoke_veils_as_its_closed_form_says():
         assert not veil(s.state.mechs.pos, clouds.pos, clouds.ttl > 0, both, CLOUD_VOX, ~asked).any()
         seen.append(found.float().mean())
     assert 0.05 < torch.stack(seen).mean() < 0.6
+
+
+def test_a_battle_without_loops_is_the_same_battle(monkeypatch):
+    """Where numba is missing, and on a GPU, all crossings are looked up at once: bit for bit the same play."""
+    config = dataclasses.replace(EnvConfig.small(), map_pool=2)
+    states = []
+    for has_loops in (True, False):
+        monkeypatch.setattr(terrain, "HAS_LOOPS", has_loops)
+        env, generator = EchelonEnv(config, 3, "cpu", seed=4), torch.Generator().manual_seed(1)
+        td = env.reset()
+        for _ in range(40):
+            _, td = env.step_and_maybe_reset(brawl(td, generator))
+        states.append(env.state.to_tensordict())
+    assert (states[0]["tally", "hits"] > 0).any()
+    same = states[0].apply(lambda one, other: (one == other).all(), states[1], batch_size=[])
+    assert all(bool(value) for value in same.values(include_nested=True, leaves_only=True))
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
