@@ -35,8 +35,8 @@ def main(args: Args) -> None:
     device, config = resolve_device(args.device), ENV_PRESETS[args.preset]()
     upwards = [(better, worse) for worse, better in itertools.pairwise(TIERS)]
     for x, y in (*upwards, ("expert", "normal")):
-        commanders = (scripted(f"heuristic:{tier}", config, device) for tier in (x, y))
-        result = play(*commanders, config, args.battles, args.seed, device, args.compiled)
+        better, worse = (scripted(f"heuristic:{tier}", config, device) for tier in (x, y))
+        result = play(better, worse, config, args.battles, args.seed, device, args.compiled)
         low, high = wilson_interval(result.x_wins, result.battles)
         row = {
             "x": x,

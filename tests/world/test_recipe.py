@@ -10,7 +10,7 @@ import torch
 
 from echelon.config import BIOME_NAMES, ConfigError, EnvConfig, WorldConfig
 from echelon.roster import build_roster
-from echelon.world import recipe
+from echelon.world import biomes, recipe, stamps
 from echelon.world.pool import make_maps
 from echelon.world.recipe import VERSION, Recipe, fingerprints, write_recipes
 
@@ -44,6 +44,16 @@ def test_maps_are_what_they_were(name):
     record = json.loads(RECORD.read_text())
     assert record["version"] == VERSION, f"the map maker has another version: {REMAKE}"
     assert hashes(name) == record["maps"][name], f"if the change is meant, raise recipe.VERSION, then {REMAKE}"
+
+
+@pytest.mark.slow
+def test_maps_are_the_same_compiled(monkeypatch):
+    """The stamps of a biome, compiled without a graph break, paint what they paint eagerly."""
+    name = "civic_government"  # boxes, discs, gates and yards
+    compiled = torch.compile(stamps.paint, fullgraph=True, dynamic=False)
+    monkeypatch.setattr(biomes, "paint", compiled)
+    torch._dynamo.reset()
+    assert hashes(name) == json.loads(RECORD.read_text())["maps"][name]
 
 
 def test_a_recipe_makes_its_map_again():
