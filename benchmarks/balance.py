@@ -5,6 +5,7 @@ python benchmarks/balance.py --tiers expert --battles 200
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,7 +36,7 @@ class Args:
     tiers: tuple[str, ...] = tuple(TIERS)
     preset: Literal["small", "standard", "large"] = "standard"
     battles: int = 200
-    """Battles a tier, each of a seed of its own."""
+    """Battles a tier, each of a seed of its own, on as many maps."""
     seed: int = 0
     device: str = "auto"
     compiled: bool = False
@@ -115,7 +116,8 @@ def table(title: str, first: str, *numbers: str) -> Table:
 
 def main(args: Args) -> None:
     """Let every tier fight itself."""
-    device, config = resolve_device(args.device), ENV_PRESETS[args.preset]()
+    device = resolve_device(args.device)
+    config = dataclasses.replace(ENV_PRESETS[args.preset](), map_pool=args.battles)
     for tier in args.tiers:
         found = mirror(tier, args, config, device)
         if args.json:

@@ -47,7 +47,7 @@ def test_hulls_are_those_of_the_rule_book(hull, row):
             (8, 14, 0, 22, 0.6, 120, 0, 6, 0, 0, 0),
             {Hull.HEAVY: Trigger.PRIMARY, Hull.MEDIUM: Trigger.PRIMARY, Hull.LIGHT: Trigger.SECONDARY},
         ),
-        (Weapon.FLAMER, (4.5, 4, 0, 10, 0.15, 90, 0, 5, 0, 0, 0), {Hull.LIGHT: Trigger.PRIMARY}),
+        (Weapon.FLAMER, (4.5, 5, 0, 10, 0.15, 90, 0, 5, 0, 0, 0), {Hull.LIGHT: Trigger.PRIMARY}),
         (Weapon.MISSILE, (50, 40, 15, 45, 3, 180, 12, 0, 0, 2.5, 0.5), {Hull.HEAVY: Trigger.SECONDARY}),
         (Weapon.GAUSS, (20, 50, 60, 15, 4, 60, 40, 0, 0, 1.5, 0.5), {Hull.HEAVY: Trigger.TERTIARY}),
         (Weapon.AUTOCANNON, (12, 8, 5, 6, 0.2, 90, 25, 0, 1.2, 0, 0), {Hull.MEDIUM: Trigger.TERTIARY}),

@@ -202,7 +202,7 @@ FLAMER = (0, Act.PRIMARY, 1.0)
 def test_a_flamer_burns_and_heats():
     s = duel(4, "light", "medium").set(0, heat=50)
     s.run(s.orders(FLAMER))
-    assert (s.value("hp", 1), s.value("heat", 1), s.value("stability", 1)) == (150 - 4, 5, 100)
+    assert (s.value("hp", 1), s.value("heat", 1), s.value("stability", 1)) == (150 - 5, 5, 100)
     assert s.value("heat", 0) == pytest.approx(50 - 0.6 + 10)
     assert s.state.mechs.cooldown[0, 0].tolist() == [0, 0, 3, 0, 0]
     assert (s.counted("shots", 0, Weapon.FLAMER), s.counted("hits", 0, Weapon.FLAMER)) == (1, 1)
