@@ -78,6 +78,10 @@ class Pairs:
     place: Tensor
     """[N, N] int64: where two mechs stand in the list, whichever comes first; P for no pair."""
 
+    def both(self, facts: Tensor) -> Tensor:
+        """`[B, P]` bool: true of both mechs of a pair, from `[B, N]` bool."""
+        return facts[:, self.first] & facts[:, self.second]
+
     def matrix(self, facts: Tensor) -> Tensor:
         """`[B, N, N]` bool, symmetric, from one fact a pair `[B, P]`; false for no pair."""
         nothing = torch.zeros_like(facts[:, :1])

@@ -54,7 +54,7 @@ def perceive(state: State, orders: Orders, game: Game) -> Senses:
     pairs = roster.everyone
     across = math.hypot(config.world.size_x, config.world.size_y, config.world.size_z)
     open_ = pairs.matrix(open_ground(state, pairs, across))
-    smoky = pairs.matrix(smoke_between(state, pairs, game))
+    smoky = pairs.matrix(smoke_between(state, pairs, pairs.both(mechs.alive), game))
     line = open_ & ~smoky & (distance <= config.sight_range_vox)
 
     sensors = ewar.sense(state, orders, distance, game)

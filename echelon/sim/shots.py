@@ -13,7 +13,7 @@ from echelon.geometry import TINY, length, unit
 from echelon.sim import damage
 from echelon.sim.damage import Hits, Strikes, of_target
 from echelon.sim.game import Game
-from echelon.sim.terrain import first_hit
+from echelon.sim.terrain import first_hit, is_blocked
 from echelon.state import Shots, State
 
 SKIN_VOX = 1e-3
@@ -118,7 +118,7 @@ def fly(state: State, game: Game) -> tuple[State, Impacts]:
     reached = sphere_entry(shots.pos, end, mechs.pos, roster.half_size.amax(-1))  # [B, S, N]
     can_meet = flies[..., None] & roster.hostile[roster.shots.shooter] & mechs.alive[:, None]
     mech_at, target = torch.where(can_meet, reached, torch.inf).min(-1)
-    voxel_at = first_hit(state.terrain.solid, shots.pos, end, game.reach_vox, past_end=True)
+    voxel_at = first_hit(state.terrain.solid, shots.pos, end, game.reach_vox, past_end=True, asked=flies)
     leaves_at = map_exit(shots.pos, delta, end, game)  # [B, S, 3]
     out_at, floor_at = leaves_at.amin(-1), torch.where(end[..., 2] < 0, leaves_at[..., 2], torch.inf)
     floor_at = torch.where(floor_at == out_at, floor_at, torch.inf)
@@ -165,10 +165,9 @@ def burst(state: State, impacts: Impacts, marked: Tensor, game: Game) -> Hits:
     direct = impacts.on_mech[:, span, None] & (impacts.target[:, span, None] == everyone)
 
     radius = max(w.splash_vox for w in WEAPONS.values())
-    wall_at = first_hit(state.terrain.solid, origin[:, :, None], mechs.pos[:, None], radius, past_end=False)
-    shielded = wall_at.isfinite()
-    felt = bursts[..., None] & mechs.alive[:, None] & near & ~shielded & ~direct
-    return damage.splash(arms, felt, origin, marked, state, game)
+    exposed = bursts[..., None] & mechs.alive[:, None] & near & ~direct
+    shielded = is_blocked(state.terrain.solid, origin[:, :, None], mechs.pos[:, None], radius, exposed)
+    return damage.splash(arms, exposed & ~shielded, origin, marked, state, game)
 
 
 def sphere_entry(start: Tensor, end: Tensor, center: Tensor, radius: Tensor) -> Tensor:

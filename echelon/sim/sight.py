@@ -9,31 +9,40 @@ from echelon.catalog import CLOUD_VOX
 from echelon.geometry import length
 from echelon.roster import Pairs
 from echelon.sim.game import Game
-from echelon.sim.terrain import first_hit
+from echelon.sim.terrain import HAS_LOOPS, is_blocked, loops_on
 from echelon.state import State
 
+if HAS_LOOPS:
+    from echelon.sim.tracer import veil
 FAR_SQUARED = 1e6
 """Squared distance of a cloud that is not there."""
 
 
 def open_ground(state: State, pairs: Pairs, range_vox: float) -> Tensor:
-    """`[B, P]` bool: at most `range_vox` apart with no opaque voxel between."""
+    """`[B, P]` bool: both alive and at most `range_vox` apart with no opaque voxel between."""
     pos = state.mechs.pos
     start, end = pos[:, pairs.first], pos[:, pairs.second]
-    near = length(end - start) <= range_vox
-    blocked_at = first_hit(state.terrain.opaque, start, end, range_vox, past_end=False)
-    return near & blocked_at.isinf()
+    near = pairs.both(state.mechs.alive) & (length(end - start) <= range_vox)
+    return near & ~is_blocked(state.terrain.opaque, start, end, range_vox, near)
 
 
-def smoke_between(state: State, pairs: Pairs, game: Game) -> Tensor:
-    """`[B, P]` bool: a cloud's centre lies within its radius of the segment between two mechs.
+def smoke_between(state: State, pairs: Pairs, asked: Tensor, game: Game) -> Tensor:
+    """`[B, P]` bool: a cloud's centre lies within its radius of the segment between two mechs, of those `asked` about.
 
     With a, b and d the squared lengths from the cloud to the first mech, to the second, and between the two, the
     cloud projects inside the segment where s = (a + d - b) / 2 is within 0..d, and is then a - s^2 / d away, squared.
     """
     pos, clouds = state.mechs.pos, state.clouds
     if not game.config.features.smoke:
-        return torch.zeros_like(pos[:, pairs.first, 0], dtype=torch.bool)
+        return torch.zeros_like(asked)
+    if loops_on(pos.device):
+        return veil(pos, clouds.pos, clouds.ttl > 0, torch.stack((pairs.first, pairs.second)), CLOUD_VOX, asked)
+    return asked & smoke_in_closed_form(state, pairs)
+
+
+def smoke_in_closed_form(state: State, pairs: Pairs) -> Tensor:
+    """`smoke_between` for every pair at once."""
+    pos, clouds = state.mechs.pos, state.clouds
     apart = (pos[:, pairs.second] - pos[:, pairs.first]).square().sum(-1, keepdim=True)  # [B, P, 1]
     to_cloud = (clouds.pos[:, None] - pos[:, :, None]).square().sum(-1)  # [B, N, C]
     to_cloud = torch.where((clouds.ttl > 0)[:, None], to_cloud, FAR_SQUARED)
@@ -48,4 +57,5 @@ def smoke_between(state: State, pairs: Pairs, game: Game) -> Tensor:
 def enemy_lines(state: State, game: Game, range_vox: float) -> Tensor:
     """`[B, N, N]` bool, symmetric: clear lines within `range_vox` between mechs of different teams."""
     pairs = game.roster.enemies
-    return pairs.matrix(open_ground(state, pairs, range_vox) & ~smoke_between(state, pairs, game))
+    clear = open_ground(state, pairs, range_vox)
+    return pairs.matrix(clear & ~smoke_between(state, pairs, clear, game))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -14,6 +15,10 @@ from echelon.geometry import TINY
 from echelon.sim.game import Game
 from echelon.state import State
 
+HAS_LOOPS = importlib.util.find_spec("numba") is not None
+"""Whether a CPU can loop over the crossings of a segment, as `echelon.sim.tracer` does. A GPU looks all up at once."""
+if HAS_LOOPS:
+    from echelon.sim.tracer import trace
 FEW_CROSSINGS = 4
 """Planes of an axis up to which their crossings are looked up one after the other."""
 
@@ -164,7 +169,9 @@ def cross(ray: Rays, axis: int, count: int | Tensor) -> Crossing:
     return Crossing(t, x, y, z, count <= ray.steps[axis], at_end)
 
 
-def first_hit(columns: Tensor, start: Tensor, end: Tensor, reach_vox: float, past_end: bool) -> Tensor:
+def first_hit(
+    columns: Tensor, start: Tensor, end: Tensor, reach_vox: float, past_end: bool, asked: Tensor | None = None
+) -> Tensor:
     """How far along each segment the first blocking voxel begins.
 
     Args:
@@ -172,11 +179,49 @@ def first_hit(columns: Tensor, start: Tensor, end: Tensor, reach_vox: float, pas
         start, end: `[B, R, 3]` vox, or `[B, ..., 3]` that broadcast.
         reach_vox: how far along any axis crossings are looked up; of longer segments the rest is not.
         past_end: whether the cell that holds `end` may block too. The cell of `start` never does.
+        asked: `[B, R]` or `[B, ...]` bool, the segments that matter; all by default.
 
     Returns:
-        `[B, R]` or `[B, ...]` share of the way in 0..1, infinity where nothing blocks.
+        `[B, R]` or `[B, ...]` share of the way in 0..1, infinity where nothing blocks and where nobody asked.
     """
-    size, most = map_size(columns), [min(int(reach_vox) + 1, cells - 1) for cells in map_size(columns)]
+    return look_along(columns, start, end, reach_vox, past_end, asked, whether=False)
+
+
+def is_blocked(columns: Tensor, start: Tensor, end: Tensor, reach_vox: float, asked: Tensor) -> Tensor:
+    """bool: a voxel blocks strictly between the cells of `start` and `end`; false where nobody asked."""
+    return look_along(columns, start, end, reach_vox, False, asked, whether=True).isfinite()
+
+
+def look_along(
+    columns: Tensor,
+    start: Tensor,
+    end: Tensor,
+    reach_vox: float,
+    past_end: bool,
+    asked: Tensor | None,
+    whether: bool,
+) -> Tensor:
+    """`first_hit` by loops on a CPU, else by the closed form; where `whether`, any hit will do."""
+    most = [min(int(reach_vox) + 1, cells - 1) for cells in map_size(columns)]
+    if not loops_on(columns.device):
+        hit = closed_form(columns, start, end, most, past_end)
+        return hit if asked is None else torch.where(asked, hit, torch.inf)
+    start, end = torch.broadcast_tensors(start, end)
+    if asked is None:
+        asked = torch.ones_like(start[..., 0], dtype=torch.bool)
+    rows = asked.shape[1:]
+    hit = trace(columns, start.flatten(1, -2), end.flatten(1, -2), asked.flatten(1), most, past_end, whether)
+    return hit.unflatten(1, rows)
+
+
+def loops_on(device: torch.device) -> bool:
+    """Whether segments are looked along one by one there."""
+    return HAS_LOOPS and device.type == "cpu"
+
+
+def closed_form(columns: Tensor, start: Tensor, end: Tensor, most: list[int], past_end: bool) -> Tensor:
+    """`first_hit` by looking up every crossing of every segment at once, up to `most` planes along x, y and z."""
+    size = map_size(columns)
     # Compiled, few crossings are fastest one after the other, vectorised over rays (shields of bursts: 10 ms against
     # 36); many as an axis of their own, with what is known of each ray kept beside it.
     in_turn = max(most) <= FEW_CROSSINGS

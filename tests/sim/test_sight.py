@@ -82,7 +82,8 @@ def smoky(*clouds, x=18.5, bottom=0.0):
     s = duel(8, "medium", "medium").place(1, x, 20.5, bottom=bottom)
     for which, (cloud, ttl) in enumerate(clouds):
         s.smoke(which % 2, *cloud, ttl=ttl, which=which // 2)
-    hidden = smoke_between(s.state, s.game.roster.enemies, s.game)[0, 0].item()
+    pairs = s.game.roster.enemies
+    hidden = smoke_between(s.state, pairs, pairs.both(s.state.mechs.alive), s.game)[0, 0].item()
     assert enemy_lines(s.state, s.game, 60.0)[0, 0, 1].item() == (not hidden)
     return hidden
 

@@ -1,0 +1,203 @@
+"""Segments through ground and smoke on a CPU: what `terrain` and `sight` work out in closed form, as loops.
+
+On a GPU all crossings of all segments are looked up at once. A CPU gains by looping over those that happen, by leaving
+out segments nobody asks about, and by stopping at the first hit. The arithmetic is the same, and so are the answers:
+tests hold the two against each other.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numba
+import numpy as np
+import torch
+from torch import Tensor
+
+from echelon.geometry import TINY
+
+WORTH_SHARING = 4096
+"""Segments below which one thread is faster alone."""
+ZERO, HALF, ONE = np.float32(0.0), np.float32(0.5), np.float32(1.0)
+TOP_Z, SMALL = np.float32(30.0), np.float32(TINY)
+INFINITY = np.float32(np.inf)
+
+
+@numba.njit(inline="always")
+def lay(at: Any, to: Any, top: Any) -> Any:
+    """One axis of a segment: way gone in the first cell, way to go, first cell, sign, cells to the last one."""
+    first = min(max(np.floor(at), ZERO), top)
+    steps = abs(min(max(np.floor(to), ZERO), top) - first)
+    if to < at:
+        return first + ONE - at, at - to, first, -ONE, steps
+    return at - first, to - at, first, ONE, steps
+
+
+@numba.njit(inline="always")
+def scan(axis: int, columns: Any, a: Any, b: Any, c: Any, reach: int, past_end: bool, best: Any) -> Any:
+    """The nearest hit, before `best`, among the cells a segment enters by crossing planes of one axis.
+
+    Args:
+        axis: 0, 1, 2 for x, y, z; a is this axis of the segment, b and c are the next two in turn.
+    """
+    total = a[4] + b[4] + c[4]
+    way = max(a[1], SMALL)
+    for count in range(1, min(int(a[4]), reach) + 1):
+        t = min((np.float32(count) - a[0]) / way, ONE)
+        if t >= best:
+            break
+        gone_a = np.float32(count)
+        gone_b = min(np.floor(b[0] + t * b[1]), b[4])
+        gone_c = min(np.floor(c[0] + t * c[1]), c[4])
+        if not past_end and gone_a + gone_b + gone_c == total:
+            continue
+        cell_a, cell_b, cell_c = int(a[2] + a[3] * gone_a), int(b[2] + b[3] * gone_b), int(c[2] + c[3] * gone_c)
+        if axis == 0:
+            column, z = columns[cell_b, cell_a], cell_c
+        elif axis == 1:
+            column, z = columns[cell_a, cell_c], cell_b
+        else:
+            column, z = columns[cell_c, cell_b], cell_a
+        if (column >> z) & 1:
+            return t
+    return best
+
+
+@numba.njit(cache=True, nogil=True)
+def trace_battles(
+    first: int,
+    last: int,
+    columns: Any,
+    start: Any,
+    end: Any,
+    asked: Any,
+    reach: Any,
+    past_end: bool,
+    whether: bool,
+    hit: Any,
+) -> None:
+    """`trace` for arrays, into `hit [B, R]`, for the battles from `first` up to `last`."""
+    top_x, top_y = np.float32(columns.shape[2] - 1), np.float32(columns.shape[1] - 1)
+    for battle in range(first, last):
+        own = columns[battle]
+        for row in range(start.shape[1]):
+            best = INFINITY
+            if asked[battle, row]:
+                x = lay(start[battle, row, 0], end[battle, row, 0], top_x)
+                y = lay(start[battle, row, 1], end[battle, row, 1], top_y)
+                z = lay(start[battle, row, 2], end[battle, row, 2], TOP_Z)
+                best = scan(0, own, x, y, z, reach[0], past_end, best)
+                if not whether or best == INFINITY:
+                    best = scan(1, own, y, z, x, reach[1], past_end, best)
+                if not whether or best == INFINITY:
+                    best = scan(2, own, z, x, y, reach[2], past_end, best)
+            hit[battle, row] = best
+
+
+@numba.njit(inline="always")
+def apart_sq(one: Any, other: Any) -> Any:
+    """Squared distance of two points."""
+    x, y, z = one[0] - other[0], one[1] - other[1], one[2] - other[2]
+    return x * x + y * y + z * z
+
+
+@numba.njit(cache=True, nogil=True)
+def veil_battles(
+    first: int, last: int, pos: Any, clouds: Any, hangs: Any, pairs: Any, radius: Any, asked: Any, veiled: Any
+) -> None:
+    """`veil` for arrays, into `veiled [B, P]`, for the battles from `first` up to `last`."""
+    radius_sq = radius * radius
+    near = np.empty((pos.shape[1], clouds.shape[1]), np.float32)
+    for battle in range(first, last):
+        veiled[battle] = False
+        count = 0
+        for cloud in range(clouds.shape[1]):
+            if hangs[battle, cloud]:
+                for mech in range(pos.shape[1]):
+                    near[mech, count] = apart_sq(clouds[battle, cloud], pos[battle, mech])
+                count += 1
+        if count == 0:
+            continue
+        for row in range(pairs.shape[1]):
+            if not asked[battle, row]:
+                continue
+            one, two = pairs[0, row], pairs[1, row]
+            apart = apart_sq(pos[battle, two], pos[battle, one])
+            for cloud in range(count):
+                a, b = near[one, cloud], near[two, cloud]
+                along = HALF * (a + apart - b)
+                beside = along > ZERO and along < apart and (a - radius_sq) * apart < along * along
+                if a < radius_sq or b < radius_sq or beside:
+                    veiled[battle, row] = True
+                    break
+
+
+def share(work: Any, battles: int, worth: bool, *rest: Any) -> None:
+    """Call `work(first, last, *rest)` for all battles, by as many threads as torch uses where it is worth it."""
+    threads = torch.get_num_threads()
+    if threads == 1 or not worth:
+        work(0, battles, *rest)
+        return
+    bounds = [battles * k // threads for k in range(threads + 1)]
+    others = [helpers().submit(work, *span, *rest) for span in itertools.pairwise(bounds[1:])]
+    work(0, bounds[1], *rest)
+    for other in others:
+        other.result()
+
+
+@functools.cache
+def helpers() -> ThreadPoolExecutor:
+    """Threads beside the caller's own. They sleep while idle: an OpenMP team would spin, and stall on shared cores."""
+    return ThreadPoolExecutor(max(torch.get_num_threads() - 1, 1), "tracer")
+
+
+@torch.library.custom_op("echelon::trace", mutates_args=(), device_types="cpu")
+def trace(
+    columns: Tensor, start: Tensor, end: Tensor, asked: Tensor, reach: list[int], past_end: bool, whether: bool
+) -> Tensor:
+    """`[B, R]` float32 share of the way at which each segment meets a blocking voxel, infinity where it meets none.
+
+    Args:
+        columns: `[B, Y, X]` int32, bit z set where a voxel blocks.
+        start, end: `[B, R, 3]` float32 vox.
+        asked: `[B, R]` bool; infinity for the others.
+        reach: planes looked up along x, y and z.
+        past_end: whether the cell that holds `end` may block too.
+        whether: any hit will do, not the nearest.
+    """
+    hit = torch.empty(start.shape[:2])
+    arrays = [value.detach().numpy() for value in (columns, start, end, asked)]
+    rest = (*arrays, np.array(reach), past_end, whether, hit.numpy())
+    share(trace_battles, hit.shape[0], hit.numel() >= WORTH_SHARING, *rest)
+    return hit
+
+
+@trace.register_fake
+def _(columns: Tensor, start: Tensor, end: Tensor, asked: Tensor, reach: Any, past_end: bool, whether: bool) -> Tensor:
+    return start.new_empty(start.shape[:2])
+
+
+@torch.library.custom_op("echelon::veil", mutates_args=(), device_types="cpu")
+def veil(pos: Tensor, clouds: Tensor, hangs: Tensor, pairs: Tensor, radius: float, asked: Tensor) -> Tensor:
+    """`[B, P]` bool: the middle of a cloud lies within its radius of the segment between two mechs.
+
+    Args:
+        pos: `[B, N, 3]` float32 vox, the mechs.
+        clouds: `[B, C, 3]` float32 vox, of which those count that `hangs [B, C]` bool.
+        pairs: `[2, P]` int64.
+        radius: of every cloud, vox.
+        asked: `[B, P]` bool; false for the others.
+    """
+    veiled = torch.empty(asked.shape, dtype=torch.bool)
+    arrays = [value.detach().numpy() for value in (pos, clouds, hangs, pairs)]
+    rest = (*arrays, np.float32(radius), asked.numpy(), veiled.numpy())
+    share(veil_battles, asked.shape[0], asked.numel() >= WORTH_SHARING, *rest)
+    return veiled
+
+
+@veil.register_fake
+def _(pos: Tensor, clouds: Tensor, hangs: Tensor, pairs: Tensor, radius: float, asked: Tensor) -> Tensor:
+    return torch.empty_like(asked)

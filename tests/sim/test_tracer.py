@@ -1,0 +1,132 @@
+"""The kernels of a CPU answer as the closed forms of a GPU do."""
+
+import dataclasses
+
+import pytest
+import torch
+from builders import battle, brawl
+
+from echelon.catalog import CLOUD_VOX, CLOUDS
+from echelon.config import EnvConfig
+from echelon.env.env import EchelonEnv
+from echelon.roster import build_roster
+from echelon.sim import terrain
+from echelon.sim.sight import smoke_in_closed_form
+from echelon.sim.terrain import closed_form, first_hit, is_blocked
+from echelon.sim.tracer import veil
+from echelon.world.pool import make_maps
+
+BATTLES, RAYS = 24, 512
+
+
+@pytest.fixture(scope="module")
+def maps():
+    config = EnvConfig.standard()
+    return make_maps(config, build_roster(config, torch.device("cpu")), torch.arange(BATTLES))
+
+
+def segments(spread: float, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Segments about the map, some of them over its border, some along an axis, some on the faces of voxels."""
+    generator = torch.Generator().manual_seed(seed)
+    size = torch.tensor([64.0, 64.0, 20.0])
+    start = torch.rand(BATTLES, RAYS, 3, generator=generator) * size
+    end = start + (torch.rand(BATTLES, RAYS, 3, generator=generator) - 0.5) * 2 * spread * size
+    end[:, ::5, 2] = start[:, ::5, 2]
+    end[:, ::7, 0] = start[:, ::7, 0]
+    start[:, ::11] = start[:, ::11].round()
+    return start, end
+
+
+@pytest.mark.parametrize("spread", [1.0, 0.2, 0.03])
+@pytest.mark.parametrize("past_end", [False, True])
+def test_first_hits_are_equal_bit_for_bit(maps, spread, past_end):
+    for number, columns in enumerate((maps.solid, maps.opaque)):
+        start, end = segments(spread, number)
+        found = first_hit(columns, start, end, 100.0, past_end)
+        assert torch.equal(found, closed_form(columns, start, end, [63, 63, 30], past_end))
+        assert 0.01 < found.isfinite().float().mean() < 0.6
+
+
+@pytest.mark.parametrize("reach", [1.25, 3.0, 12.0])
+def test_segments_longer_than_the_reach_are_looked_along_as_far(maps, reach):
+    start, end = segments(0.3, 5)
+    most = [min(int(reach) + 1, cells) for cells in (63, 63, 30)]
+    found = first_hit(maps.solid, start, end, reach, past_end=False)
+    assert torch.equal(found, closed_form(maps.solid, start, end, most, past_end=False))
+
+
+def test_whether_and_where_agree_and_nobody_else_is_answered(maps):
+    start, end = segments(0.5, 9)
+    asked = torch.rand(BATTLES, RAYS, generator=torch.Generator().manual_seed(1)) < 0.5
+    everywhere = first_hit(maps.opaque, start, end, 100.0, past_end=False)
+    assert torch.equal(is_blocked(maps.opaque, start, end, 100.0, asked), everywhere.isfinite() & asked)
+    some = first_hit(maps.opaque, start, end, 100.0, past_end=False, asked=asked)
+    assert torch.equal(some, torch.where(asked, everywhere, torch.inf))
+
+
+def test_segments_that_broadcast(maps):
+    start, end = segments(0.2, 3)
+    fan = is_blocked(
+        maps.solid, start[:, :6, None], end[:, None, :8], 100.0, torch.ones(BATTLES, 6, 8, dtype=torch.bool)
+    )
+    for i in range(6):
+        one = first_hit(maps.solid, start[:, i, None].expand(-1, 8, -1), end[:, :8], 100.0, past_end=False)
+        assert torch.equal(fan[:, i], one.isfinite())
+
+
+def test_two_threads_answer_as_one(maps):
+    start, end = segments(0.5, 4)
+    threads = torch.get_num_threads()
+    single = first_hit(maps.solid, start, end, 100.0, past_end=False)
+    try:
+        torch.set_num_threads(2)
+        assert torch.equal(first_hit(maps.solid, start, end, 100.0, past_end=False), single)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def test_smoke_veils_as_its_closed_form_says():
+    s = battle(("scout",) * 4, ("light",) * 4)
+    pairs, generator = s.game.roster.everyone, torch.Generator().manual_seed(2)
+    asked = torch.ones(1, len(pairs.first), dtype=torch.bool)
+    seen = []
+    for _ in range(300):
+        s.state.mechs.pos.copy_(torch.rand(1, 8, 3, generator=generator) * torch.tensor([40.0, 40.0, 4.0]))
+        s.state.clouds.pos.copy_(torch.rand(1, 8 * CLOUDS, 3, generator=generator) * torch.tensor([40.0, 40.0, 6.0]))
+        s.state.clouds.ttl.copy_(torch.randint(-20, 3, (1, 8 * CLOUDS), generator=generator).clamp_min(0))
+        both = torch.stack((pairs.first, pairs.second))
+        clouds = s.state.clouds
+        found = veil(s.state.mechs.pos, clouds.pos, clouds.ttl > 0, both, CLOUD_VOX, asked)
+        assert torch.equal(found, smoke_in_closed_form(s.state, pairs))
+        assert not veil(s.state.mechs.pos, clouds.pos, clouds.ttl > 0, both, CLOUD_VOX, ~asked).any()
+        seen.append(found.float().mean())
+    assert 0.05 < torch.stack(seen).mean() < 0.6
+
+
+def test_a_battle_without_loops_is_the_same_battle(monkeypatch):
+    """Where numba is missing, and on a GPU, all crossings are looked up at once: bit for bit the same play."""
+    config = dataclasses.replace(EnvConfig.small(), map_pool=2)
+    states = []
+    for has_loops in (True, False):
+        monkeypatch.setattr(terrain, "HAS_LOOPS", has_loops)
+        env, generator = EchelonEnv(config, 3, "cpu", seed=4), torch.Generator().manual_seed(1)
+        td = env.reset()
+        for _ in range(40):
+            _, td = env.step_and_maybe_reset(brawl(td, generator))
+        states.append(env.state.to_tensordict())
+    assert (states[0]["tally", "hits"] > 0).any()
+    same = states[0].apply(lambda one, other: (one == other).all(), states[1], batch_size=[])
+    assert all(bool(value) for value in same.values(include_nested=True, leaves_only=True))
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_the_kernels_keep_torchs_contract(maps):
+    """Shapes and types without data are those with data, nothing is written to: what compiling relies on."""
+    start, end = segments(0.2, 6)
+    asked = torch.ones(BATTLES, RAYS, dtype=torch.bool)
+    arguments = (maps.solid, start, end, asked, [63, 63, 30], False, True)
+    torch.library.opcheck(torch.ops.echelon.trace, arguments, test_utils=("test_schema", "test_faketensor"))
+    pos, clouds = torch.rand(2, 4, 3), torch.rand(2, 6, 3)
+    pairs = torch.tensor([[0, 1], [2, 3]])
+    arguments = (pos, clouds, torch.ones(2, 6, dtype=torch.bool), pairs, 4.0, torch.ones(2, 2, dtype=torch.bool))
+    torch.library.opcheck(torch.ops.echelon.veil, arguments, test_utils=("test_schema", "test_faketensor"))
