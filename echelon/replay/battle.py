@@ -155,8 +155,9 @@ class Replay:
 
     about: dict[str, Any]
     """`env`: the settings of the battles; `dt_s`, `decision_repeat`; `size` [3] vox; `teams` {name: [first, last + 1]};
-    `mechs`: for each `hull`, `team`, `pack`, `size` [3], `hp`, `leg_hp`, `heat_cap`, `suite`, `squad` (the mechs in
-    its squad slots), `squad_detail`, `sees_engaged`, `weapons`; `hulls`, `weapons`, `materials`: names by index;
+    `mechs`: for each the names of its `hull`, `team`, `suite` (or `none`) and `weapons`, `pack`, `size` [3], `hp`,
+    `leg_hp`, `heat_cap`, `squad` (the mechs in its squad slots), `squad_detail`, `sees_engaged`; `hulls`, `weapons`,
+    `materials`: names by index;
     `weapon_specs` {name: `range_vox`, `arc_deg`}; `ego`: the columns of the ego stream, [name, width, low, high] each;
     `stability_cap`; `zone_score_to_win_s`; `sight_range_vox`; `cloud_vox`."""
     battles: list[Battle]
