@@ -29,6 +29,10 @@ BIOME_NAMES = (
 )
 
 
+LARGEST_MAP_VOX = 500
+"""Longest side of a map, so that a stranger's settings cannot ask for more memory than there is."""
+
+
 class ConfigError(ValueError):
     """A setting outside its limits. The message names the field, the limit and the value."""
 
@@ -59,8 +63,10 @@ class WorldConfig:
     """Obstacle density from 0 (open ground) to 1."""
 
     def __post_init__(self) -> None:
-        require(self.size_x >= 32, "WorldConfig.size_x", ">= 32 vox (both spawn areas and a zone)", self.size_x)
-        require(self.size_y >= 32, "WorldConfig.size_y", ">= 32 vox (both spawn areas and a zone)", self.size_y)
+        for name in ("size_x", "size_y"):
+            cells = getattr(self, name)
+            limit = f">= 32 vox (both spawn areas and a zone) and <= {LARGEST_MAP_VOX}"
+            require(32 <= cells <= LARGEST_MAP_VOX, f"WorldConfig.{name}", limit, cells)
         require(6 <= self.size_z <= 31, "WorldConfig.size_z", "6..31 vox (a column is one int32)", self.size_z)
         require(len(self.biomes) > 0, "WorldConfig.biomes", f"a non-empty choice of {BIOME_NAMES}", self.biomes)
         for name in self.biomes:

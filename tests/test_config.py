@@ -23,6 +23,7 @@ from echelon.config import (
     ("build", "says"),
     [
         (lambda: WorldConfig(size_x=4), ("WorldConfig.size_x", ">= 32", "got 4")),
+        (lambda: WorldConfig(size_y=501), ("WorldConfig.size_y", "<= 500", "got 501")),
         (lambda: WorldConfig(size_y=31), ("WorldConfig.size_y", ">= 32", "got 31")),
         (lambda: WorldConfig(size_z=32), ("WorldConfig.size_z", "6..31", "got 32")),
         (lambda: WorldConfig(biomes=()), ("WorldConfig.biomes", "non-empty", "got ()")),

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-POS_PER_VOX = 256
-"""Positions are kept in 1/256 vox."""
+POS_PER_VOX = 64
+"""Positions are kept in 1/64 vox, which an int16 holds on the largest map."""
 YAW_PER_RAD = 8192
 """Angles, within -pi .. pi, in 1/8192 rad."""
 POINTS = 128
@@ -101,7 +101,7 @@ class Battle:
     """`blue`, `red`: who commanded; `seed`; `map`: its recipe, `seed` and `sha256`; `zone`: x, y and radius, vox;
     `outcome`: `winner` (blue, red, draw, running), `reason`, `score` [2] s, `stats` {name: [blue, red]}."""
     pos: np.ndarray
-    """[T + 1, N, 3] int16, hull centre, 1/256 vox."""
+    """[T + 1, N, 3] int16, hull centre, 1/64 vox."""
     yaw: np.ndarray
     """[T + 1, N] int16, 1/8192 rad, 0 = +x, counter-clockwise."""
     hp: np.ndarray
@@ -135,7 +135,7 @@ class Battle:
     beams: np.ndarray
     flights: np.ndarray
     waypoints: np.ndarray
-    """[rows, 3] int16, 1/256 vox."""
+    """[rows, 3] int16, 1/64 vox."""
     harms: np.ndarray
     deaths: np.ndarray
     clouds: np.ndarray

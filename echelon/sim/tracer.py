@@ -7,9 +7,6 @@ tests hold the two against each other.
 
 from __future__ import annotations
 
-import functools
-import itertools
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numba
@@ -19,8 +16,6 @@ from torch import Tensor
 
 from echelon.geometry import TINY
 
-WORTH_SHARING = 4096
-"""Segments below which one thread is faster alone."""
 ZERO, HALF, ONE = np.float32(0.0), np.float32(0.5), np.float32(1.0)
 TOP_Z, SMALL = np.float32(30.0), np.float32(TINY)
 INFINITY = np.float32(np.inf)
@@ -50,8 +45,8 @@ def scan(axis: int, columns: Any, a: Any, b: Any, c: Any, reach: int, past_end: 
         if t >= best:
             break
         gone_a = np.float32(count)
-        gone_b = min(np.floor(b[0] + t * b[1]), b[4])
-        gone_c = min(np.floor(c[0] + t * c[1]), c[4])
+        gone_b = max(min(np.floor(b[0] + t * b[1]), b[4]), ZERO)
+        gone_c = max(min(np.floor(c[0] + t * c[1]), c[4]), ZERO)
         if not past_end and gone_a + gone_b + gone_c == total:
             continue
         cell_a, cell_b, cell_c = int(a[2] + a[3] * gone_a), int(b[2] + b[3] * gone_b), int(c[2] + c[3] * gone_c)
@@ -66,22 +61,13 @@ def scan(axis: int, columns: Any, a: Any, b: Any, c: Any, reach: int, past_end: 
     return best
 
 
-@numba.njit(cache=True, nogil=True)
-def trace_battles(
-    first: int,
-    last: int,
-    columns: Any,
-    start: Any,
-    end: Any,
-    asked: Any,
-    reach: Any,
-    past_end: bool,
-    whether: bool,
-    hit: Any,
+@numba.njit(cache=True)
+def trace_all(
+    columns: Any, start: Any, end: Any, asked: Any, reach: Any, past_end: bool, whether: bool, hit: Any
 ) -> None:
-    """`trace` for arrays, into `hit [B, R]`, for the battles from `first` up to `last`."""
+    """`trace` for arrays, into `hit [B, R]`."""
     top_x, top_y = np.float32(columns.shape[2] - 1), np.float32(columns.shape[1] - 1)
-    for battle in range(first, last):
+    for battle in range(columns.shape[0]):
         own = columns[battle]
         for row in range(start.shape[1]):
             best = INFINITY
@@ -104,14 +90,12 @@ def apart_sq(one: Any, other: Any) -> Any:
     return x * x + y * y + z * z
 
 
-@numba.njit(cache=True, nogil=True)
-def veil_battles(
-    first: int, last: int, pos: Any, clouds: Any, hangs: Any, pairs: Any, radius: Any, asked: Any, veiled: Any
-) -> None:
-    """`veil` for arrays, into `veiled [B, P]`, for the battles from `first` up to `last`."""
+@numba.njit(cache=True)
+def veil_all(pos: Any, clouds: Any, hangs: Any, pairs: Any, radius: Any, asked: Any, veiled: Any) -> None:
+    """`veil` for arrays, into `veiled [B, P]`."""
     radius_sq = radius * radius
     near = np.empty((pos.shape[1], clouds.shape[1]), np.float32)
-    for battle in range(first, last):
+    for battle in range(pos.shape[0]):
         veiled[battle] = False
         count = 0
         for cloud in range(clouds.shape[1]):
@@ -135,23 +119,9 @@ def veil_battles(
                     break
 
 
-def share(work: Any, battles: int, worth: bool, *rest: Any) -> None:
-    """Call `work(first, last, *rest)` for all battles, by as many threads as torch uses where it is worth it."""
-    threads = torch.get_num_threads()
-    if threads == 1 or not worth:
-        work(0, battles, *rest)
-        return
-    bounds = [battles * k // threads for k in range(threads + 1)]
-    others = [helpers().submit(work, *span, *rest) for span in itertools.pairwise(bounds[1:])]
-    work(0, bounds[1], *rest)
-    for other in others:
-        other.result()
-
-
-@functools.cache
-def helpers() -> ThreadPoolExecutor:
-    """Threads beside the caller's own. They sleep while idle: an OpenMP team would spin, and stall on shared cores."""
-    return ThreadPoolExecutor(max(torch.get_num_threads() - 1, 1), "tracer")
+def array(values: Tensor) -> Any:
+    """The same numbers, for a loop."""
+    return values.detach().numpy()
 
 
 @torch.library.custom_op("echelon::trace", mutates_args=(), device_types="cpu")
@@ -169,9 +139,9 @@ def trace(
         whether: any hit will do, not the nearest.
     """
     hit = torch.empty(start.shape[:2])
-    arrays = [value.detach().numpy() for value in (columns, start, end, asked)]
-    rest = (*arrays, np.array(reach), past_end, whether, hit.numpy())
-    share(trace_battles, hit.shape[0], hit.numel() >= WORTH_SHARING, *rest)
+    # On one thread: shared out to two, the one training run that began with uncompiled loops ended in a crash.
+    planes = np.array(reach)
+    trace_all(array(columns), array(start), array(end), array(asked), planes, past_end, whether, array(hit))
     return hit
 
 
@@ -192,12 +162,11 @@ def veil(pos: Tensor, clouds: Tensor, hangs: Tensor, pairs: Tensor, radius: floa
         asked: `[B, P]` bool; false for the others.
     """
     veiled = torch.empty(asked.shape, dtype=torch.bool)
-    arrays = [value.detach().numpy() for value in (pos, clouds, hangs, pairs)]
-    rest = (*arrays, np.float32(radius), asked.numpy(), veiled.numpy())
-    share(veil_battles, asked.shape[0], asked.numel() >= WORTH_SHARING, *rest)
+    size = np.float32(radius)
+    veil_all(array(pos), array(clouds), array(hangs), array(pairs), size, array(asked), array(veiled))
     return veiled
 
 
 @veil.register_fake
 def _(pos: Tensor, clouds: Tensor, hangs: Tensor, pairs: Tensor, radius: float, asked: Tensor) -> Tensor:
-    return torch.empty_like(asked)
+    return asked.new_empty(asked.shape)

@@ -149,7 +149,7 @@ def test_flights_follow_their_way(fought):
             top = {Weapon.MISSILE: 12, Weapon.GAUSS: 45, Weapon.AUTOCANNON: 25, Weapon.SMOKE: 15}[flight["weapon"]]
             steps = np.linalg.norm(np.diff(way, axis=0), axis=1)
             per_tick = steps if flight["points"] > 2 else steps / max(ticks, 1)
-            assert per_tick.max() <= top * 0.05 + 0.02
+            assert per_tick.max() <= top * 0.05 + 2 / POS_PER_VOX
             if flight["met"] == Met.MECH:
                 moment = (flight["end_tick"]) // 5
                 hull = battle.pos[moment : moment + 2, flight["victim"]] / POS_PER_VOX

@@ -74,17 +74,6 @@ def test_segments_that_broadcast(maps):
         assert torch.equal(fan[:, i], one.isfinite())
 
 
-def test_two_threads_answer_as_one(maps):
-    start, end = segments(0.5, 4)
-    threads = torch.get_num_threads()
-    single = first_hit(maps.solid, start, end, 100.0, past_end=False)
-    try:
-        torch.set_num_threads(2)
-        assert torch.equal(first_hit(maps.solid, start, end, 100.0, past_end=False), single)
-    finally:
-        torch.set_num_threads(threads)
-
-
 def test_smoke_veils_as_its_closed_form_says():
     s = battle(("scout",) * 4, ("light",) * 4)
     pairs, generator = s.game.roster.everyone, torch.Generator().manual_seed(2)

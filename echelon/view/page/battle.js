@@ -1,6 +1,6 @@
 // One battle as it can be asked about: who was where at any time, and how they fared.
 
-const UNIT = { pos: 256, yaw: 8192, points: 128, score: 1024, control: 255 };
+const UNIT = { pos: 64, yaw: 8192, points: 128, score: 1024, control: 255 };
 const FACT = {
   ALIVE: 1, FALLEN: 2, SHUT_DOWN: 4, LEGGED: 8, SUPPRESSED: 16, VENTING: 32, ECM: 64, ECCM: 128, IN_ZONE: 256,
   UNDER_FIRE: 512,
