@@ -15,7 +15,7 @@ from typing import Literal
 import tyro
 from measure import report
 
-from echelon.config import TRAIN_PRESETS
+from echelon.learn.config import TRAIN_PRESETS
 from echelon.learn.trainer import Trainer
 
 

@@ -14,10 +14,11 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from echelon.agents.heuristic import scripted
-from echelon.config import TRAIN_PRESETS, ConfigError, TrainConfig, require
+from echelon.config import ConfigError, require
 from echelon.files import FileError
 from echelon.league.match import Result, both_sides, play, replay_of, wilson_interval
 from echelon.learn import checkpoint
+from echelon.learn.config import TRAIN_PRESETS, TrainConfig
 from echelon.learn.machine import can_compile, resolve_device
 from echelon.learn.metrics import read_metrics
 from echelon.learn.policy import MechPolicy

@@ -19,10 +19,11 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from echelon.config import ConfigError, EnvConfig, ModelConfig, as_json, from_json
+from echelon.config import ConfigError, EnvConfig, as_json, from_json
 from echelon.env import layout
 from echelon.files import MAX_HEADER_BYTES, FileError, parse_json, parse_tensors, read_file, sync_folder, write_through
 from echelon.learn.advantage import ValueNorm
+from echelon.learn.config import ModelConfig
 from echelon.learn.policy import MechPolicy
 
 SCHEMA, VERSION = "echelon-checkpoint", 1

@@ -18,8 +18,8 @@ from torch.nn import functional as F
 from torchrl.data import Composite, Unbounded
 from torchrl.modules.tensordict_module.rnn import recurrent_mode
 
-from echelon.config import ModelConfig
 from echelon.env import layout
+from echelon.learn.config import ModelConfig
 from echelon.learn.distribution import SquashedNormal
 
 LOG_STD_RANGE = (-3.0, 0.5)

@@ -7,7 +7,7 @@ from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 from torchrl.objectives import ClipPPOLoss
 
-from echelon.config import PPOConfig
+from echelon.learn.config import PPOConfig
 from echelon.learn.policy import MechPolicy
 
 REPORTED = ("loss_objective", "loss_critic", "loss_entropy", "entropy", "kl", "clip_fraction", "gradient_norm")

@@ -9,12 +9,13 @@ from torch import Tensor
 
 from echelon.agents.heuristic import scripted
 from echelon.agents.seat import TeamPolicy
-from echelon.config import ConfigError, TrainConfig, as_json, first_difference
+from echelon.config import ConfigError, as_json, first_difference
 from echelon.env.env import EchelonEnv
 from echelon.env.outcome import STATS
 from echelon.env.reward import TERMS
 from echelon.learn import advantage, checkpoint
 from echelon.learn.checkpoint import Checkpoint, Counters
+from echelon.learn.config import TrainConfig
 from echelon.learn.machine import resolve_device
 from echelon.learn.metrics import MetricsLog, Stopwatch
 from echelon.learn.policy import MechPolicy

@@ -7,13 +7,14 @@ import pytest
 import torch
 
 from echelon.agents.heuristic import Heuristic
-from echelon.config import ConfigError, EnvConfig, ModelConfig, RulesConfig, env_from_json
+from echelon.config import ConfigError, EnvConfig, RulesConfig, env_from_json
 from echelon.env.outcome import STATS, Reason, Winner
 from echelon.files import FileError
 from echelon.league.match import Result, load_commander, play, wilson_interval
 from echelon.learn import checkpoint
 from echelon.learn.advantage import ValueNorm
 from echelon.learn.checkpoint import Counters
+from echelon.learn.config import ModelConfig
 from echelon.learn.policy import MechPolicy
 
 CPU = torch.device("cpu")

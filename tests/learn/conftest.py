@@ -7,8 +7,9 @@ import torch
 from builders import flat_maps
 
 from echelon.agents.heuristic import Heuristic
-from echelon.config import EnvConfig, ModelConfig, RulesConfig
+from echelon.config import EnvConfig, RulesConfig
 from echelon.env.env import EchelonEnv
+from echelon.learn.config import ModelConfig
 from echelon.learn.policy import MechPolicy
 from echelon.learn.rollout import Rollout
 from echelon.learn.seats import Seats

@@ -2,8 +2,8 @@
 
 import torch
 
-from echelon.config import PPOConfig
 from echelon.learn.advantage import ValueNorm, estimate
+from echelon.learn.config import PPOConfig
 from echelon.learn.ppo import LEARNT_FROM, PPO
 from echelon.learn.seats import LEARNER
 

@@ -8,9 +8,10 @@ import torch
 from conftest import TINY, short_battles
 
 from echelon.agents.heuristic import scripted
-from echelon.config import ConfigError, PPOConfig, TrainConfig
+from echelon.config import ConfigError
 from echelon.files import FileError
 from echelon.learn import checkpoint
+from echelon.learn.config import PPOConfig, TrainConfig
 from echelon.learn.machine import resolve_device
 from echelon.learn.metrics import COLUMNS, read_metrics
 from echelon.learn.trainer import Trainer
