@@ -9,7 +9,7 @@ from torch import Tensor
 from echelon.catalog import BEAMS, CLOUD_S, CLOUDS
 from echelon.replay.battle import NOBODY, POINTS, POS_PER_VOX, Met
 from echelon.sim.game import Game
-from echelon.sim.terrain import now_made_of
+from echelon.sim.terrain import has_bit, now_made_of
 
 Arrays = dict[str, np.ndarray]
 
@@ -133,12 +133,10 @@ def changes(columns: dict[str, Tensor], map_id: int, game: Game) -> np.ndarray:
         here = ((differs[decision, y, x] >> z) & 1).bool()
         d, v, u = decision[here], y[here], x[here]
 
-        def bit(kept: Tensor, z: int = z) -> Tensor:
-            return ((kept >> z) & 1).bool()
-
-        solid, opaque, filled = (bit(columns[name][d + 1, v, u]) for name in ("solid", "opaque", "rubble"))
-        was_solid, was_opaque = (bit(kept[map_id, v, u]) for kept in (maps.solid, maps.opaque))
-        gone = (was_solid & ~solid) | (was_opaque & ~opaque)
-        material = now_made_of(maps.material[map_id, z, v, u], gone, filled, solid)
-        found.append(torch.stack((d, u, v, torch.full_like(d, z), material.long()), 1))
+        level = torch.full_like(d, z)
+        solid, opaque, filled = (has_bit(columns[name][d + 1, v, u], level) for name in ("solid", "opaque", "rubble"))
+        was_solid, was_opaque = (has_bit(kept[map_id, v, u], level) for kept in (maps.solid, maps.opaque))
+        made_of = maps.material[map_id, level, v, u]
+        material = now_made_of(made_of, (was_solid, was_opaque), (solid, opaque), filled)
+        found.append(torch.stack((d, u, v, level, material.long()), 1))
     return table(torch.cat(found).cpu().numpy())

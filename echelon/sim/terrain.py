@@ -62,12 +62,14 @@ def material_at(state: State, game: Game, x: Tensor, y: Tensor, z: Tensor) -> Te
     was_solid, was_opaque = (
         has_bit(at_cells(kept, state.map_id, x, y), z) for kept in (game.maps.solid, game.maps.opaque)
     )
-    return now_made_of(made_of, (was_solid & ~solid) | (was_opaque & ~opaque), filled, solid)
+    return now_made_of(made_of, (was_solid, was_opaque), (solid, opaque), filled)
 
 
-def now_made_of(made_of: Tensor, gone: Tensor, filled: Tensor, solid: Tensor) -> Tensor:
-    """uint8 `Material` of voxels once `made_of` something, by whether that is `gone`, a wreck `filled` it, and it is
-    `solid` now."""
+def now_made_of(made_of: Tensor, was: tuple[Tensor, Tensor], now: tuple[Tensor, Tensor], filled: Tensor) -> Tensor:
+    """uint8 `Material` of voxels once `made_of` something, by what they were and are now, each solid and opaque, and by
+    whether a wreck `filled` them."""
+    (was_solid, was_opaque), (solid, opaque) = was, now
+    gone = (was_solid & ~solid) | (was_opaque & ~opaque)
     rubble = torch.where(solid, int(Material.SOLID_DEBRIS), int(Material.DEBRIS_FIELD))
     return torch.where(filled, rubble, torch.where(gone, int(Material.AIR), made_of)).to(torch.uint8)
 
