@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +14,12 @@ from torch import Tensor
 from echelon.catalog import (
     AMS_COOLDOWN_S,
     AMS_HULL,
+    BEAMS,
     EWAR_HULL,
     HULL_SUITE,
     HULLS,
+    KINETIC_AIM_FOCUS_RAD,
+    KINETIC_AIM_RAD,
     KINETIC_MUZZLE,
     NO_SUITE,
     NOISE_FACTOR,
@@ -65,6 +70,47 @@ class Arms:
     def by_weapon(self, per_row: Tensor) -> Tensor:
         """Sum `[B, R, ...]` over each weapon's rows: `[B, W, ...]`."""
         return torch.stack([per_row[:, span].sum(1) for span in self.span], 1)
+
+
+@dataclass(frozen=True)
+class Guns:
+    """G guns, every weapon of every mech, ordered by weapon, then mech; `[G]` unless said."""
+
+    weapon: Tensor
+    """int64, a `Weapon`."""
+    timer: Tensor
+    """int64, a `Timer`."""
+    shooter: Tensor
+    """int64, whose it is."""
+    span: tuple[slice, ...]
+    """For each `Weapon` its run of rows."""
+    place: Tensor
+    """[W, N] int64: the row of weapon w of mech n, G where it carries none."""
+    range_vox: Tensor
+    arc_cos: Tensor
+    """Cosine of half the arc that it is aimed in."""
+    focus_arc_cos: Tensor
+    """The same for the focus target."""
+    needs_target: Tensor
+    """bool: it does not fire without one."""
+    needs_line: Tensor
+    """bool: it is aimed along a clear line."""
+    needs_lock: Tensor
+    """bool: it is aimed by a missile lock."""
+    focus_only: Tensor
+    """bool: it is aimed at the focus target or straight ahead."""
+
+    def count(self, weapon: Weapon) -> int:
+        """How many there are of a weapon."""
+        return self.carriers(weapon).shape[0]
+
+    def carriers(self, weapon: Weapon) -> Tensor:
+        """`[R]` int64: the mechs that carry a weapon, in the order of its rows."""
+        return self.shooter[self.span[int(weapon)]]
+
+    def of_mechs(self, per_gun: Tensor, nothing: float) -> Tensor:
+        """`[B, W, N]` from `[B, G]`, by weapon and mech; `nothing` where a mech carries none."""
+        return torch.nn.functional.pad(per_gun, (0, 1), value=nothing)[:, self.place]
 
 
 @dataclass(frozen=True)
@@ -162,8 +208,9 @@ class Roster:
     """[W, N] int64: the `Trigger` that fires weapon w on mech n, -1 where it carries none."""
     longest_cooldown: Tensor
     """[N, len(Timer)] substeps: what each of a mech's own timers is set to at most, 0 where it has no use for it."""
-    arms: tuple[Arms, ...]
-    """For each `Weapon` a row for every mech that carries it."""
+    guns: Guns
+    beams: Arms
+    """A row for every gun whose fire is a beam."""
     shots: Arms
     """A row for every shot slot, ordered by weapon, shooter, slot."""
     bursts: Arms
@@ -280,7 +327,8 @@ def build_roster(config: EnvConfig, device: torch.device) -> Roster:
         ams=integers([n for n, h in enumerate(hulls) if h == AMS_HULL]),
         trigger=integers([[int(WEAPONS[w].mounts.get(h, -1)) for h in hulls] for w in Weapon]),
         longest_cooldown=integers([[longest(h, t) for t in Timer] for h in hulls]),
-        arms=tuple(build_arms([(w, n) for n in owners[w]], config, count, device) for w in Weapon),
+        guns=build_guns(owners, count, device),
+        beams=build_arms([(w, n) for w in BEAMS for n in owners[w]], config, count, device),
         shots=shots,
         bursts=build_arms([slot for slot in slots if WEAPONS[slot[0]].splash_vox > 0], config, count, device),
         homing=torch.tensor([g == Guidance.HOMING for g in guidance], device=device),
@@ -329,6 +377,36 @@ def build_arms(sources: list[tuple[Weapon, int]], config: EnvConfig, count: int,
         suppress=column([config.rules.substeps(s.suppress_s) for s in specs], torch.int32),
         splash_vox=column([s.splash_vox for s in specs]),
         splash_scale=column([s.splash_scale for s in specs]),
+    )
+
+
+def build_guns(owners: dict[Weapon, list[int]], count: int, device: torch.device) -> Guns:
+    """Rows for every weapon and the mechs that carry it, `owners`."""
+    sources = [(w, n) for w in Weapon for n in owners[w]]
+    place = {source: row for row, source in enumerate(sources)}
+    starts = list(itertools.accumulate((len(owners[w]) for w in Weapon), initial=0))
+
+    def column(of_weapon: Callable[[Weapon], float], dtype: torch.dtype) -> Tensor:
+        return torch.tensor([of_weapon(w) for w, _ in sources], dtype=dtype, device=device)
+
+    def is_kinetic(w: Weapon) -> bool:
+        return w in (Weapon.GAUSS, Weapon.AUTOCANNON)
+
+    return Guns(
+        weapon=column(int, torch.int64),
+        timer=column(lambda w: int(WEAPONS[w].timer), torch.int64),
+        shooter=torch.tensor([n for _, n in sources], dtype=torch.int64, device=device),
+        span=tuple(slice(begin, end) for begin, end in itertools.pairwise(starts)),
+        place=torch.tensor([[place.get((w, n), len(sources)) for n in range(count)] for w in Weapon], device=device),
+        range_vox=column(lambda w: WEAPONS[w].range_vox, torch.float32),
+        arc_cos=column(lambda w: math.cos(KINETIC_AIM_RAD) if is_kinetic(w) else WEAPONS[w].arc_cos, torch.float32),
+        focus_arc_cos=column(
+            lambda w: math.cos(KINETIC_AIM_FOCUS_RAD) if is_kinetic(w) else WEAPONS[w].arc_cos, torch.float32
+        ),
+        needs_target=column(lambda w: w in BEAMS or w == Weapon.MISSILE, torch.bool),
+        needs_line=column(lambda w: w in BEAMS, torch.bool),
+        needs_lock=column(lambda w: w == Weapon.MISSILE, torch.bool),
+        focus_only=column(lambda w: w == Weapon.SMOKE, torch.bool),
     )
 
 
