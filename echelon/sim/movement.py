@@ -10,7 +10,7 @@ from echelon.catalog import Material
 from echelon.geometry import heading, to_world, wrap_angle
 from echelon.sim.game import Game
 from echelon.sim.heat import bounded, is_running, is_shut_down
-from echelon.sim.terrain import columns_at, height_bits, is_material, standing_on
+from echelon.sim.terrain import columns_at, height_bits, is_material, settle, standing_on
 from echelon.state import State
 
 WIDEST_CELLS = 5
@@ -24,9 +24,11 @@ def move(state: State, orders: Orders, priority: Tensor, game: Game) -> State:
         priority: `[B, N]`, drawn anew each substep; where two hulls want one place the lower one yields.
     """
     state = steer(state, orders, game)
-    pos, vel = state.mechs.pos, state.mechs.vel
+    pos, vel, alive = state.mechs.pos, state.mechs.vel, state.mechs.alive
+    first = settle(outranked(priority, alive))
+    others = alive[:, None] & ~torch.eye(alive.shape[1], dtype=torch.bool, device=alive.device)
     for axis in range(3):
-        pos, vel = go(axis, pos, vel, priority, state, game)
+        pos, vel = go(axis, pos, vel, (first, others), state, game)
     return state.replace(mechs=state.mechs.replace(pos=pos, vel=vel))
 
 
@@ -52,12 +54,17 @@ def steer(state: State, orders: Orders, game: Game) -> State:
     return state.replace(mechs=mechs.replace(yaw=yaw, vel=torch.where(mechs.alive[..., None], vel, 0.0), heat=heat))
 
 
-def go(axis: int, pos: Tensor, vel: Tensor, priority: Tensor, state: State, game: Game) -> tuple[Tensor, Tensor]:
+def go(
+    axis: int, pos: Tensor, vel: Tensor, rivals: tuple[Tensor, Tensor], state: State, game: Game
+) -> tuple[Tensor, Tensor]:
     """Move every mech along one axis.
 
     The chosen box is the flat one, or one `step_up_vox` higher where terrain blocks the flat one, or the old one
     where both are blocked. Then a mech stays if its chosen box meets another's old box, or the chosen box of a
     mech of higher priority, even of one that is itself refused.
+
+    Args:
+        rivals: `[B, N, N]` bool each, who goes first, and who else is there, as in `gives_way`.
     """
     roster, alive = game.roster, state.mechs.alive
     flat, stopped = within_map(axis, pos, vel, game)
@@ -73,7 +80,8 @@ def go(axis: int, pos: Tensor, vel: Tensor, priority: Tensor, state: State, game
         chosen = torch.where(climbs[..., None], raised, chosen)
         stopped = stopped & ~climbs
 
-    yields = gives_way(pos, chosen, priority, alive, roster.half_size)
+    chosen = settle(chosen)
+    yields = gives_way(pos, chosen, *rivals, roster.half_size)
     pos = torch.where((yields | ~alive)[..., None], pos, chosen)
     is_axis = torch.arange(3, device=pos.device) == axis
     vel = torch.where((stopped | yields)[..., None] & is_axis, 0.0, vel)
@@ -122,18 +130,26 @@ def collides(columns: Tensor, pos: Tensor, game: Game) -> Tensor:
 
 def overlap(pos_a: Tensor, pos_b: Tensor, half_size: Tensor) -> Tensor:
     """`[B, N, N]` bool: box of mech i at `pos_a` meets box of mech j at `pos_b`; touching is not meeting."""
-    gap = (pos_a[:, :, None] - pos_b[:, None]).abs()
-    return (gap < half_size[:, None] + half_size).all(-1)
+    reach = (half_size[:, None] + half_size).unbind(-1)
+    gaps = [(a[:, :, None] - b[:, None]).abs() for a, b in zip(pos_a.unbind(-1), pos_b.unbind(-1), strict=True)]
+    return (gaps[0] < reach[0]) & (gaps[1] < reach[1]) & (gaps[2] < reach[2])
 
 
-def gives_way(old: Tensor, chosen: Tensor, priority: Tensor, alive: Tensor, half_size: Tensor) -> Tensor:
-    """`[B, N]` bool: who stays where it is so that no two hulls meet."""
-    count = old.shape[1]
-    index = torch.arange(count, device=old.device)
-    outranked = (priority[:, None] > priority[:, :, None]) | (
-        (priority[:, None] == priority[:, :, None]) & (index < index[:, None])
-    )
-    other = alive[:, None] & (index != index[:, None])
-    meets_old = overlap(chosen, old, half_size)
-    meets_chosen = overlap(chosen, chosen, half_size) & outranked
-    return (other & (meets_old | meets_chosen)).any(-1)
+def outranked(priority: Tensor, alive: Tensor) -> Tensor:
+    """`[B, N, N]` bool: the living mech of the column goes first; of equal priority the lower index does."""
+    index = torch.arange(priority.shape[1], device=priority.device)
+    ahead, level = priority[:, None] > priority[:, :, None], priority[:, None] == priority[:, :, None]
+    return alive[:, None] & (ahead | (level & (index < index[:, None])))
+
+
+def gives_way(old: Tensor, chosen: Tensor, first: Tensor, others: Tensor, half_size: Tensor) -> Tensor:
+    """`[B, N]` bool: who stays where it is so that no two hulls meet.
+
+    Args:
+        old, chosen: `[B, N, 3]` vox.
+        first: `[B, N, N]` bool, `outranked`.
+        others: `[B, N, N]` bool, the living mechs but oneself.
+    """
+    meets_old = others & overlap(chosen, old, half_size)
+    meets_chosen = first & overlap(chosen, chosen, half_size)
+    return (meets_old | meets_chosen).any(-1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from echelon import noise
@@ -15,6 +16,7 @@ from echelon.sim.damage import Dealt
 from echelon.sim.firing import Beams
 from echelon.sim.game import Game
 from echelon.sim.shots import Impacts
+from echelon.sim.terrain import settle
 from echelon.state import State
 
 
@@ -56,6 +58,13 @@ class Log:
     beams: Beams
 
 
+def settled(state: State) -> State:
+    """The same state. Compiled, what mechs and shots are by now is worked out once, not by each of its readers."""
+    if not torch.compiler.is_compiling():
+        return state
+    return state.replace(mechs=state.mechs.apply(settle), shots=state.shots.apply(settle))
+
+
 def logged_substep(state: State, orders: Orders, draws: Draws, game: Game) -> tuple[State, Log]:
     """Everyone in a phase acts on the same snapshot; its effects are summed and applied at once.
 
@@ -68,15 +77,21 @@ def logged_substep(state: State, orders: Orders, draws: Draws, game: Game) -> tu
     state = footing.stand(state, game)
     vents = heat.is_venting(state, orders, game)
     state = heat.cool(state, vents, game)
+    state = settled(state)
     state = ams.intercept(state, draws.ams, game)
     state, impacts = shots.fly(state, game)
+    state = settled(state)
     hits = shots.strike(state, impacts, game)
     state = smoke.billow(state, impacts, game)
     state = rubble.chip(state, impacts, game)
     state, dealt = damage.apply(state, hits, dealt, game)
+    state = settled(state)
     state, hits, beams = firing.fire(state, orders, vents, draws.beam_height, game)
+    state = settled(state)
     state, dealt = damage.apply(state, hits, dealt, game)
+    state = settled(state)
     state = rubble.lay_wrecks(state, draws.wreck, draws.priority, game)
+    state = settled(state)
     state = movement.move(state, orders, draws.priority, game)
     state = heat.count_shutdowns(before, state, game)
     return state.replace(tick=state.tick + 1), Log(impacts, dealt, beams)

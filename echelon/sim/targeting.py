@@ -10,6 +10,7 @@ from torch import Tensor
 from echelon.catalog import LOCK_QUALITY
 from echelon.geometry import heading, length, pairwise_offset
 from echelon.sim.game import Game
+from echelon.sim.terrain import settle
 from echelon.state import State
 
 
@@ -46,9 +47,9 @@ def take_aim(state: State, game: Game) -> Aim:
     offset = pairwise_offset(mechs.pos)
     facing = heading(mechs.yaw)
     return Aim(
-        distance=length(offset),
-        bearing_cos=(offset[..., :2] * facing[:, :, None]).sum(-1),
-        ground=length(offset[..., :2]),
+        distance=settle(length(offset)),
+        bearing_cos=settle((offset[..., :2] * facing[:, :, None]).sum(-1)),
+        ground=settle(length(offset[..., :2])),
         enemy=game.roster.hostile & mechs.alive[:, None],
     )
 

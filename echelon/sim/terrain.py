@@ -16,9 +16,9 @@ from echelon.sim.game import Game
 from echelon.state import State
 
 HAS_LOOPS = importlib.util.find_spec("numba") is not None
-"""Whether a CPU can loop over the crossings of a segment, as `echelon.sim.tracer` does. A GPU looks all up at once."""
+"""Whether a CPU can loop over the crossings of a segment, as `echelon.sim.loops` does. A GPU looks all up at once."""
 if HAS_LOOPS:
-    from echelon.sim.tracer import trace
+    from echelon.sim.loops import trace
 FEW_CROSSINGS = 4
 """Planes of an axis up to which their crossings are looked up one after the other."""
 
@@ -248,5 +248,5 @@ def closed_form(columns: Tensor, start: Tensor, end: Tensor, most: list[int], pa
 
 
 def settle(values: Tensor) -> Tensor:
-    """The same tensor. Compiled, it becomes a buffer: else every reader would work it out anew, rays and all."""
-    return values.as_strided(values.shape, values.stride())
+    """The same tensor. Compiled, it becomes a buffer: else every reader would work it out anew."""
+    return values.as_strided(values.shape, values.stride()) if torch.compiler.is_compiling() else values

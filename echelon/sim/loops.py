@@ -1,8 +1,8 @@
-"""Segments through ground and smoke on a CPU: what `terrain` and `sight` work out in closed form, as loops.
+"""What is sparse, as loops of a CPU: segments through ground and smoke, and impacts that meet in one voxel.
 
-On a GPU all crossings of all segments are looked up at once. A CPU gains by looping over those that happen, by leaving
-out segments nobody asks about, and by stopping at the first hit. The arithmetic is the same, and so are the answers:
-tests hold the two against each other.
+On a GPU all crossings of all segments are looked up at once, and all impacts held against each other. A CPU gains by
+looping over those that happen, by leaving out what nobody asks about, and by stopping at the first hit. The arithmetic
+is that of the dense forms in `terrain`, `sight` and `rubble`, and so are the answers: tests hold them together.
 """
 
 from __future__ import annotations
@@ -119,8 +119,29 @@ def veil_all(pos: Any, clouds: Any, hangs: Any, pairs: Any, radius: Any, asked: 
                     break
 
 
+@numba.njit(cache=True)
+def pile_all(voxel: Any, counts: Any, weight: Any, total: Any, first: Any) -> None:
+    """`pile` for arrays, into `total` and `first`, `[B, S]` of zeros."""
+    rows = np.empty(voxel.shape[1], np.int64)
+    for battle in range(voxel.shape[0]):
+        found = 0
+        for row in range(voxel.shape[1]):
+            if counts[battle, row]:
+                rows[found] = row
+                found += 1
+        if found == 0:
+            continue
+        for row in range(voxel.shape[1]):
+            leads = counts[battle, row]
+            for other in rows[:found]:
+                if voxel[battle, other] == voxel[battle, row]:
+                    total[battle, row] += weight[other]
+                    leads = leads and other >= row
+            first[battle, row] = leads
+
+
 def array(values: Tensor) -> Any:
-    """The same numbers, for a loop."""
+    """The same numbers, for a loop. These run on a CPU only, whose memory is the host's: nothing waits."""
     return values.detach().numpy()
 
 
@@ -170,3 +191,25 @@ def veil(pos: Tensor, clouds: Tensor, hangs: Tensor, pairs: Tensor, radius: floa
 @veil.register_fake
 def _(pos: Tensor, clouds: Tensor, hangs: Tensor, pairs: Tensor, radius: float, asked: Tensor) -> Tensor:
     return asked.new_empty(asked.shape)
+
+
+@torch.library.custom_op("echelon::pile", mutates_args=(), device_types="cpu")
+def pile(voxel: Tensor, counts: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    """What falls together on each row's voxel, and whether the row is the first that counts there.
+
+    Args:
+        voxel: `[B, S]` int32, which voxel each row names.
+        counts: `[B, S]` bool, the rows that count.
+        weight: `[S]` float32.
+
+    Returns:
+        `[B, S]` float32, the weights of all rows that count and name the same voxel, and `[B, S]` bool.
+    """
+    total, first = torch.zeros(voxel.shape), torch.zeros(voxel.shape, dtype=torch.bool)
+    pile_all(array(voxel), array(counts), array(weight), array(total), array(first))
+    return total, first
+
+
+@pile.register_fake
+def _(voxel: Tensor, counts: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    return weight.new_empty(voxel.shape), counts.new_empty(voxel.shape)
