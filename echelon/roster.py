@@ -34,6 +34,7 @@ from echelon.catalog import (
     Timer,
     Weapon,
 )
+from echelon.compiled import settle
 from echelon.config import PACK, EnvConfig, require
 
 
@@ -74,43 +75,28 @@ class Arms:
 
 @dataclass(frozen=True)
 class Guns:
-    """G guns, every weapon of every mech, ordered by weapon, then mech; `[G]` unless said."""
+    """How the weapons of every mech are aimed. W weapons, N mechs; floats `[W, N, N]` by weapon, shooter and target."""
 
-    weapon: Tensor
-    """int64, a `Weapon`."""
-    timer: Tensor
-    """int64, a `Timer`."""
-    shooter: Tensor
-    """int64, whose it is."""
-    span: tuple[slice, ...]
-    """For each `Weapon` its run of rows."""
-    place: Tensor
-    """[W, N] int64: the row of weapon w of mech n, G where it carries none."""
-    range_vox: Tensor
+    carriers: tuple[Tensor, ...]
+    """For each `Weapon` `[R]` int64: the mechs that carry it."""
+    reach_vox: Tensor
+    """How far each reaches; -1 at one's own side, and where the shooter carries none."""
     arc_cos: Tensor
-    """Cosine of half the arc that it is aimed in."""
+    """`[W, 1, 1]` cosine of half the arc it is aimed in."""
     focus_arc_cos: Tensor
-    """The same for the focus target."""
+    """`[W, 1, 1]` the same where the target is the focus target."""
     needs_target: Tensor
-    """bool: it does not fire without one."""
+    """`[W, 1]` bool: it does not fire without one."""
     needs_line: Tensor
-    """bool: it is aimed along a clear line."""
+    """`[W, 1, 1]` bool: it is aimed along a clear line."""
     needs_lock: Tensor
-    """bool: it is aimed by a missile lock."""
+    """`[W, 1, 1]` bool: it is aimed by a missile lock."""
     focus_only: Tensor
-    """bool: it is aimed at the focus target or straight ahead."""
+    """`[W, 1, 1]` bool: it is aimed at the focus target or straight ahead."""
 
-    def count(self, weapon: Weapon) -> int:
-        """How many there are of a weapon."""
-        return self.carriers(weapon).shape[0]
-
-    def carriers(self, weapon: Weapon) -> Tensor:
-        """`[R]` int64: the mechs that carry a weapon, in the order of its rows."""
-        return self.shooter[self.span[int(weapon)]]
-
-    def of_mechs(self, per_gun: Tensor, nothing: float) -> Tensor:
-        """`[B, W, N]` from `[B, G]`, by weapon and mech; `nothing` where a mech carries none."""
-        return torch.nn.functional.pad(per_gun, (0, 1), value=nothing)[:, self.place]
+    def exist(self, weapon: Weapon) -> bool:
+        """Whether anybody carries the weapon."""
+        return self.carriers[int(weapon)].shape[0] > 0
 
 
 @dataclass(frozen=True)
@@ -131,7 +117,7 @@ class Pairs:
     def matrix(self, facts: Tensor) -> Tensor:
         """`[B, N, N]` bool, symmetric, from one fact a pair `[B, P]`; false for no pair."""
         nothing = torch.zeros_like(facts[:, :1])
-        return torch.cat((facts, nothing), 1)[:, self.place]
+        return settle(torch.cat((facts, nothing), 1)[:, self.place])
 
 
 @dataclass(frozen=True)
@@ -327,7 +313,7 @@ def build_roster(config: EnvConfig, device: torch.device) -> Roster:
         ams=integers([n for n, h in enumerate(hulls) if h == AMS_HULL]),
         trigger=integers([[int(WEAPONS[w].mounts.get(h, -1)) for h in hulls] for w in Weapon]),
         longest_cooldown=integers([[longest(h, t) for t in Timer] for h in hulls]),
-        guns=build_guns(owners, count, device),
+        guns=build_guns(owners, hostile),
         beams=build_arms([(w, n) for w in BEAMS for n in owners[w]], config, count, device),
         shots=shots,
         bursts=build_arms([slot for slot in slots if WEAPONS[slot[0]].splash_vox > 0], config, count, device),
@@ -380,33 +366,28 @@ def build_arms(sources: list[tuple[Weapon, int]], config: EnvConfig, count: int,
     )
 
 
-def build_guns(owners: dict[Weapon, list[int]], count: int, device: torch.device) -> Guns:
-    """Rows for every weapon and the mechs that carry it, `owners`."""
-    sources = [(w, n) for w in Weapon for n in owners[w]]
-    place = {source: row for row, source in enumerate(sources)}
-    starts = list(itertools.accumulate((len(owners[w]) for w in Weapon), initial=0))
+def build_guns(owners: dict[Weapon, list[int]], hostile: Tensor) -> Guns:
+    """How the weapons are aimed of the mechs that carry them, `owners`; `hostile [N, N]` bool."""
+    device = hostile.device
+    carried = torch.tensor([[n in owners[w] for n in range(len(hostile))] for w in Weapon], device=device)
+    reach_vox = torch.tensor([WEAPONS[w].range_vox for w in Weapon], device=device)[:, None, None]
 
-    def column(of_weapon: Callable[[Weapon], float], dtype: torch.dtype) -> Tensor:
-        return torch.tensor([of_weapon(w) for w, _ in sources], dtype=dtype, device=device)
+    def each(fact: Callable[[Weapon], float]) -> Tensor:
+        return torch.tensor([fact(w) for w in Weapon], device=device)[:, None, None]
 
-    def is_kinetic(w: Weapon) -> bool:
-        return w in (Weapon.GAUSS, Weapon.AUTOCANNON)
+    def arc(bearing_rad: float) -> Tensor:
+        kinetic = (Weapon.GAUSS, Weapon.AUTOCANNON)
+        return each(lambda w: math.cos(bearing_rad) if w in kinetic else WEAPONS[w].arc_cos)
 
     return Guns(
-        weapon=column(int, torch.int64),
-        timer=column(lambda w: int(WEAPONS[w].timer), torch.int64),
-        shooter=torch.tensor([n for _, n in sources], dtype=torch.int64, device=device),
-        span=tuple(slice(begin, end) for begin, end in itertools.pairwise(starts)),
-        place=torch.tensor([[place.get((w, n), len(sources)) for n in range(count)] for w in Weapon], device=device),
-        range_vox=column(lambda w: WEAPONS[w].range_vox, torch.float32),
-        arc_cos=column(lambda w: math.cos(KINETIC_AIM_RAD) if is_kinetic(w) else WEAPONS[w].arc_cos, torch.float32),
-        focus_arc_cos=column(
-            lambda w: math.cos(KINETIC_AIM_FOCUS_RAD) if is_kinetic(w) else WEAPONS[w].arc_cos, torch.float32
-        ),
-        needs_target=column(lambda w: w in BEAMS or w == Weapon.MISSILE, torch.bool),
-        needs_line=column(lambda w: w in BEAMS, torch.bool),
-        needs_lock=column(lambda w: w == Weapon.MISSILE, torch.bool),
-        focus_only=column(lambda w: w == Weapon.SMOKE, torch.bool),
+        carriers=tuple(torch.tensor(owners[w], dtype=torch.int64, device=device) for w in Weapon),
+        reach_vox=torch.where(carried[..., None] & hostile, reach_vox, -1.0),
+        arc_cos=arc(KINETIC_AIM_RAD),
+        focus_arc_cos=arc(KINETIC_AIM_FOCUS_RAD),
+        needs_target=each(lambda w: w in BEAMS or w == Weapon.MISSILE).squeeze(-1),
+        needs_line=each(lambda w: w in BEAMS),
+        needs_lock=each(lambda w: w == Weapon.MISSILE),
+        focus_only=each(lambda w: w == Weapon.SMOKE),
     )
 
 

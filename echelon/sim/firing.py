@@ -20,7 +20,9 @@ from echelon.catalog import (
     Guidance,
     Weapon,
 )
+from echelon.compiled import settle
 from echelon.geometry import heading, length, unit
+from echelon.roster import Guns
 from echelon.sim import ewar
 from echelon.sim.damage import Hits, Strikes, harm, marked_factor, no_hits, of_target
 from echelon.sim.game import Game
@@ -36,18 +38,20 @@ Beams = dict[Weapon, Tensor]
 
 @dataclass(frozen=True)
 class Pulls:
-    """What the triggers of R guns do at this moment."""
+    """What the triggers of some guns do at this moment: of all, `[B, W, N]`, or of one weapon's carriers, `[B, R]`."""
 
     fires: Tensor
-    """[B, R] bool."""
+    """bool."""
     aimed: Tensor
-    """[B, R] bool: there is a target."""
+    """bool: there is a target."""
     target: Tensor
-    """[B, R] int64: its index, where there is one."""
+    """int64: its index, where there is one."""
 
-    def of(self, guns: slice) -> Pulls:
-        """Some of the guns alone."""
-        return Pulls(self.fires[:, guns], self.aimed[:, guns], self.target[:, guns])
+    def of(self, weapon: Weapon, guns: Guns) -> Pulls:
+        """Those of the R mechs that carry a weapon alone."""
+        own = guns.carriers[int(weapon)]
+        fires, aimed, target = (fact[:, int(weapon), own] for fact in (self.fires, self.aimed, self.target))
+        return Pulls(fires, aimed, target)
 
 
 def fire(state: State, orders: Orders, vents: Tensor, beam_height: Tensor, game: Game) -> tuple[State, Hits, Beams]:
@@ -62,14 +66,13 @@ def fire(state: State, orders: Orders, vents: Tensor, beam_height: Tensor, game:
     """
     guns = game.roster.guns
     pulls = pull(state, orders, vents, game)
-    by_weapon = {weapon: pulls.of(guns.span[int(weapon)]) for weapon in Weapon if guns.count(weapon) > 0}
+    by_weapon = {weapon: pulls.of(weapon, guns) for weapon in Weapon if guns.exist(weapon)}
     rays = {weapon: by_weapon[weapon] for weapon in BEAMS if weapon in by_weapon}
     hits = beam_hits(list(rays.values()), beam_height, state, game)
     after = paint(state, rays[Weapon.PAINTER], game) if Weapon.PAINTER in rays else state
     volleys = {weapon: volley(weapon, by_weapon[weapon], state, game) for weapon in SHELLS if weapon in by_weapon}
-    after = pay(launch(after, volleys, game), guns.of_mechs(pulls.fires, False), game)
-    struck = guns.of_mechs(torch.where(pulls.fires, pulls.target, NO_MECH), NO_MECH)
-    return after, hits, {weapon: struck[:, int(weapon)] for weapon in rays}
+    struck = torch.where(pulls.fires, pulls.target, NO_MECH)
+    return pay(launch(after, volleys, game), pulls.fires, game), hits, {ray: struck[:, int(ray)] for ray in rays}
 
 
 def pull(state: State, orders: Orders, vents: Tensor, game: Game) -> Pulls:
@@ -80,23 +83,19 @@ def pull(state: State, orders: Orders, vents: Tensor, game: Game) -> Pulls:
     """
     mechs, guns = state.mechs, game.roster.guns
     able = is_running(mechs, game) & ~vents
-    held = orders.fire[:, guns.weapon, guns.shooter]
-    ready = held & (mechs.cooldown[:, guns.shooter, guns.timer] == 0) & able[:, guns.shooter]
+    idle = torch.stack([mechs.cooldown[..., int(WEAPONS[w].timer)] == 0 for w in Weapon], 1)  # [B, W, N]
 
     aim = take_aim(state, game)
     line = enemy_lines(state, game, SIGHT_LOCK_VOX)
-    seen = line[:, guns.shooter] | ~guns.needs_line[:, None]
-    if guns.count(Weapon.MISSILE) > 0:
-        lock = locks(line, aim, state, orders, game)
-        seen = torch.where(guns.needs_lock[:, None], lock[:, guns.shooter], seen)
-
-    own, focus = aim.of(guns.shooter), orders.focus[:, guns.shooter]
-    is_focus = focus[..., None] == torch.arange(game.roster.num_mechs, device=focus.device)
-    arc_cos = torch.where(is_focus, guns.focus_arc_cos[:, None], guns.arc_cos[:, None])
-    candidate = own.enemy & (own.distance <= guns.range_vox[:, None]) & own.within(arc_cos) & seen
-    candidate = candidate & (is_focus | ~guns.focus_only[:, None])
-    aimed, target = choose(candidate, own.distance, focus)
-    return Pulls(ready & (aimed | ~guns.needs_target), aimed, target)
+    lock = settle(locks(line, aim, state, orders, game)) if guns.exist(Weapon.MISSILE) else line
+    everyone = torch.arange(game.roster.num_mechs, device=line.device)
+    is_focus = settle(orders.focus[..., None] == everyone)[:, None]  # [B, 1, N, N]
+    arc_cos = torch.where(is_focus, guns.focus_arc_cos, guns.arc_cos)
+    seen = (line[:, None] | ~guns.needs_line) & (lock[:, None] | ~guns.needs_lock) & (is_focus | ~guns.focus_only)
+    in_reach = (aim.distance[:, None] <= guns.reach_vox) & aim.within(arc_cos)
+    candidate = mechs.alive[:, None, None] & in_reach & seen  # [B, W, N, N]
+    aimed, target = choose(candidate, aim.distance[:, None], is_focus)
+    return Pulls(settle(orders.fire & idle & able[:, None] & (aimed | ~guns.needs_target)), aimed, target)
 
 
 def beam_hits(rays: list[Pulls], beam_height: Tensor, state: State, game: Game) -> Hits:
@@ -114,7 +113,7 @@ def beam_hits(rays: list[Pulls], beam_height: Tensor, state: State, game: Game) 
 def paint(state: State, rays: Pulls, game: Game) -> State:
     """Painted targets show to the painter's pack; of several painters of a pack the lowest index is remembered."""
     mechs, roster = state.mechs, game.roster
-    shooter, nobody = roster.guns.carriers(Weapon.PAINTER), roster.num_mechs
+    shooter, nobody = roster.guns.carriers[int(Weapon.PAINTER)], roster.num_mechs
     everyone, packs = torch.arange(nobody, device=shooter.device), torch.arange(roster.num_packs, device=shooter.device)
     on = rays.fires[..., None] & (rays.target[..., None] == everyone)  # [B, R, N]
     in_pack = roster.pack[shooter][:, None] == packs  # [R, P]
@@ -146,7 +145,7 @@ def locks(line: Tensor, aim: Aim, state: State, orders: Orders, game: Game) -> T
 
 def missiles(pulls: Pulls, state: State, game: Game) -> Volley:
     """Missiles rise from the hull's top and home on their lock."""
-    spec, shooter, mechs = WEAPONS[Weapon.MISSILE], game.roster.guns.carriers(Weapon.MISSILE), state.mechs
+    spec, shooter, mechs = WEAPONS[Weapon.MISSILE], game.roster.guns.carriers[int(Weapon.MISSILE)], state.mechs
     own = mechs.pos[:, shooter]
     up = torch.arange(3, device=own.device) == 2
     course = unit(unit(of_target(mechs.pos, pulls.target) - own) + MISSILE_LOFT * up)
@@ -165,7 +164,7 @@ def kinetic(weapon: Weapon, pulls: Pulls, state: State, game: Game) -> Volley:
 
     A gauss rifle aims above its target by the drop of its slug.
     """
-    spec, shooter, mechs = WEAPONS[weapon], game.roster.guns.carriers(weapon), state.mechs
+    spec, shooter, mechs = WEAPONS[weapon], game.roster.guns.carriers[int(weapon)], state.mechs
     muzzle = mechs.pos[:, shooter] + game.roster.muzzle[shooter]
     to_target = of_target(mechs.pos, pulls.target) - muzzle
     if spec.guidance == Guidance.BALLISTIC:
@@ -183,7 +182,7 @@ def kinetic(weapon: Weapon, pulls: Pulls, state: State, game: Game) -> Volley:
 
 def smoke(pulls: Pulls, state: State, game: Game) -> Volley:
     """Smoke flies level: to above or below the focus target where it is in range and arc, else straight ahead."""
-    spec, shooter, mechs = WEAPONS[Weapon.SMOKE], game.roster.guns.carriers(Weapon.SMOKE), state.mechs
+    spec, shooter, mechs = WEAPONS[Weapon.SMOKE], game.roster.guns.carriers[int(Weapon.SMOKE)], state.mechs
     pos = mechs.pos[:, shooter]
     up = torch.arange(3, device=pos.device) == 2
     to_focus = (of_target(mechs.pos, pulls.target) - pos)[..., :2]

@@ -7,10 +7,11 @@ from torch import Tensor
 
 from echelon.actions import Orders
 from echelon.catalog import Material
+from echelon.compiled import axes, settle
 from echelon.geometry import heading, to_world, wrap_angle
 from echelon.sim.game import Game
 from echelon.sim.heat import bounded, is_running, is_shut_down
-from echelon.sim.terrain import columns_at, height_bits, is_material, settle, standing_on
+from echelon.sim.terrain import columns_at, height_bits, is_material, standing_on
 from echelon.state import State
 
 WIDEST_CELLS = 5
@@ -130,8 +131,8 @@ def collides(columns: Tensor, pos: Tensor, game: Game) -> Tensor:
 
 def overlap(pos_a: Tensor, pos_b: Tensor, half_size: Tensor) -> Tensor:
     """`[B, N, N]` bool: box of mech i at `pos_a` meets box of mech j at `pos_b`; touching is not meeting."""
-    reach = (half_size[:, None] + half_size).unbind(-1)
-    gaps = [(a[:, :, None] - b[:, None]).abs() for a, b in zip(pos_a.unbind(-1), pos_b.unbind(-1), strict=True)]
+    reach = axes(half_size[:, None] + half_size)
+    gaps = [(a[:, :, None] - b[:, None]).abs() for a, b in zip(axes(pos_a), axes(pos_b), strict=True)]
     return (gaps[0] < reach[0]) & (gaps[1] < reach[1]) & (gaps[2] < reach[2])
 
 

@@ -10,13 +10,13 @@ from torch import Tensor
 
 from echelon import noise
 from echelon.actions import Orders
+from echelon.compiled import settle
 from echelon.noise import Stream
 from echelon.sim import ams, damage, firing, footing, hazards, heat, movement, rubble, shots, smoke, timers
 from echelon.sim.damage import Dealt
 from echelon.sim.firing import Beams
 from echelon.sim.game import Game
 from echelon.sim.shots import Impacts
-from echelon.sim.terrain import settle
 from echelon.state import State
 
 
@@ -102,16 +102,21 @@ def substep(state: State, orders: Orders, draws: Draws, game: Game) -> State:
     return logged_substep(state, orders, draws, game)[0]
 
 
-Substep = Callable[[State, Orders, Draws, Game], State]
+def play(state: State, orders: Orders, game: Game) -> State:
+    """A substep under its own draws."""
+    return substep(state, orders, draw(state, game), game)
 
 
-def decide(state: State, orders: Orders, game: Game, run: Substep = substep) -> State:
-    """Hold one set of orders for `decision_repeat` substeps; `run` is `substep` or its compiled form.
+Play = Callable[[State, Orders, Game], State]
+
+
+def decide(state: State, orders: Orders, game: Game, run: Play = play) -> State:
+    """Hold one set of orders for `decision_repeat` substeps; `run` is `play` or a form of it.
 
     Packmates hear what was said with their next observation, from those alive by then.
     """
     for _ in range(game.rules.decision_repeat):
-        state = run(state, orders, draw(state, game), game)
+        state = run(state, orders, game)
     return state.replace(
         messages=orders.message * state.mechs.alive[..., None],
         tally=state.tally.replace(bad_actions=state.tally.bad_actions + orders.bad),

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from echelon.catalog import Material
+from echelon.compiled import settle
 from echelon.geometry import TINY
 from echelon.sim.game import Game
 from echelon.state import State
@@ -245,8 +246,3 @@ def closed_form(columns: Tensor, start: Tensor, end: Tensor, most: list[int], pa
             hit = torch.where(blocks, t, torch.inf)
             hits.append(hit if in_turn else hit.amin(-1))
     return settle(functools.reduce(torch.minimum, hits))
-
-
-def settle(values: Tensor) -> Tensor:
-    """The same tensor. Compiled, it becomes a buffer: else every reader would work it out anew."""
-    return values.as_strided(values.shape, values.stride()) if torch.compiler.is_compiling() else values

@@ -11,9 +11,9 @@ from echelon.config import EnvConfig
 from echelon.env.env import EchelonEnv
 from echelon.roster import build_roster
 from echelon.sim import terrain
+from echelon.sim.loops import veil
 from echelon.sim.sight import smoke_in_closed_form
 from echelon.sim.terrain import closed_form, first_hit, is_blocked
-from echelon.sim.loops import veil
 from echelon.world.pool import make_maps
 
 BATTLES, RAYS = 24, 512
