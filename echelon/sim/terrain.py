@@ -30,11 +30,11 @@ def at_cells(field: Tensor, map_id: Tensor, x: Tensor, y: Tensor) -> Tensor:
     Args:
         field: `[M, Y, X, ...]`.
         map_id: `[B]` int64.
-        x, y: `[B, ...]` int64 cells; cells outside read the nearest one inside.
+        x, y: `[B, ...]` integer cells; cells outside read the nearest one inside.
     """
     size_y, size_x = field.shape[1:3]
-    row = map_id.view(-1, *[1] * (x.dim() - 1)) * size_y + y.clamp(0, size_y - 1)
-    return field.flatten(0, 2)[row * size_x + x.clamp(0, size_x - 1)]
+    cell = y.clamp(0, size_y - 1) * size_x + x.clamp(0, size_x - 1)
+    return field.flatten(0, 2)[(map_id * (size_y * size_x)).view(-1, *[1] * (x.dim() - 1)) + cell]
 
 
 def columns_at(columns: Tensor, x: Tensor, y: Tensor) -> Tensor:

@@ -47,4 +47,4 @@ def test_an_arc_is_measured_on_the_ground(bearing_deg, inside):
     scene = duel(8, "medium", "medium")
     scene.set(0, yaw=math.radians(bearing_deg)).place(1, 18.5, 20.5, bottom=9.0)
     aim = take_aim(scene.state, scene.game)
-    assert aim.within(math.cos(math.radians(60)))[0, 0, 1].item() == inside
+    assert aim.within(math.cos(math.radians(60)))[0, 0, 0, 1].item() == inside
