@@ -26,8 +26,12 @@ from echelon.noise import Stream
 from echelon.roster import build_roster
 from echelon.sim import step
 from echelon.sim.game import Game, build_game
+from echelon.sim.terrain import HAS_LOOPS, loops_on
 from echelon.state import Maps, State, Terrain, open_battle
 from echelon.world.pool import make_pool
+
+if HAS_LOOPS:
+    from echelon.sim.loops import refill
 
 DONE_KEYS = ("done", "terminated", "truncated")
 
@@ -357,6 +361,9 @@ def select(which: Tensor, yes: State, no: State) -> State:
 
 def restore(terrain: Terrain, which: Tensor, map_id: Tensor, maps: Maps) -> None:
     """Give the battles `which [B]` the ground of their maps back, in place."""
+    if loops_on(which.device):
+        refill(terrain, which, map_id, maps)
+        return
     for own, kept in ((terrain.solid, maps.solid), (terrain.opaque, maps.opaque)):
         own.copy_(choose(which, kept[map_id], own))
     for changes in (terrain.rubble, terrain.damage):

@@ -114,10 +114,11 @@ def paint(state: State, rays: Pulls, game: Game) -> State:
     """Painted targets show to the painter's pack; of several painters of a pack the lowest index is remembered."""
     mechs, roster = state.mechs, game.roster
     shooter, nobody = roster.guns.carriers[int(Weapon.PAINTER)], roster.num_mechs
-    everyone, packs = torch.arange(nobody, device=shooter.device), torch.arange(roster.num_packs, device=shooter.device)
+    everyone = torch.arange(nobody, device=shooter.device)
     on = rays.fires[..., None] & (rays.target[..., None] == everyone)  # [B, R, N]
-    in_pack = roster.pack[shooter][:, None] == packs  # [R, P]
-    by = torch.where(on[..., None] & in_pack[:, None], shooter[:, None, None], nobody).amin(1)  # [B, N, P]
+    named = settle(torch.where(on, shooter[:, None], nobody))
+    outside = [torch.where(roster.pack[shooter] == pack, 0, nobody)[:, None] for pack in range(roster.num_packs)]
+    by = torch.stack([named.maximum(others).amin(1) for others in outside], -1)  # [B, N, P]
     painted = by < nobody
     return state.replace(
         mechs=mechs.replace(

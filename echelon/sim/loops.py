@@ -1,8 +1,9 @@
-"""What is sparse, as loops of a CPU: segments through ground and smoke, and impacts that meet in one voxel.
+"""What is sparse, as loops of a CPU: lines through ground and smoke, impacts in one voxel, hulls that meet something.
 
 On a GPU all crossings of all segments are looked up at once, and all impacts held against each other. A CPU gains by
 looping over those that happen, by leaving out what nobody asks about, and by stopping at the first hit. The arithmetic
-is that of the dense forms in `terrain`, `sight` and `rubble`, and so are the answers: tests hold them together.
+is that of the dense forms in `terrain`, `sight`, `rubble` and `movement`, and so are the answers: tests hold them
+together.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import torch
 from torch import Tensor
 
 from echelon.geometry import TINY
+from echelon.state import Maps, Terrain
 
 ZERO, HALF, ONE = np.float32(0.0), np.float32(0.5), np.float32(1.0)
 TOP_Z, SMALL = np.float32(30.0), np.float32(TINY)
@@ -61,7 +63,7 @@ def scan(axis: int, columns: Any, a: Any, b: Any, c: Any, reach: int, past_end: 
     return best
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def trace_all(
     columns: Any, start: Any, end: Any, asked: Any, reach: Any, past_end: bool, whether: bool, hit: Any
 ) -> None:
@@ -90,7 +92,7 @@ def apart_sq(one: Any, other: Any) -> Any:
     return x * x + y * y + z * z
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def veil_all(pos: Any, clouds: Any, hangs: Any, pairs: Any, radius: Any, asked: Any, veiled: Any) -> None:
     """`veil` for arrays, into `veiled [B, P]`."""
     radius_sq = radius * radius
@@ -119,7 +121,7 @@ def veil_all(pos: Any, clouds: Any, hangs: Any, pairs: Any, radius: Any, asked: 
                     break
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def pile_all(voxel: Any, counts: Any, weight: Any, total: Any, first: Any) -> None:
     """`pile` for arrays, into `total` and `first`, `[B, S]` of zeros."""
     rows = np.empty(voxel.shape[1], np.int64)
@@ -140,9 +142,73 @@ def pile_all(voxel: Any, counts: Any, weight: Any, total: Any, first: Any) -> No
             first[battle, row] = leads
 
 
+@numba.njit(cache=True, nogil=True)
+def collide_all(columns: Any, pos: Any, half_size: Any, asked: Any, meets: Any) -> None:
+    """`collide` for arrays, into `meets [B, N]` of false."""
+    top_y, top_x = columns.shape[1] - 1, columns.shape[2] - 1
+    for battle in range(pos.shape[0]):
+        for mech in range(pos.shape[1]):
+            if not asked[battle, mech]:
+                continue
+            at, half = pos[battle, mech], half_size[mech]
+            first = min(max(int(np.floor(at[2] - half[2])), 0), 30)
+            last = min(max(int(np.ceil(at[2] + half[2])) - 1, 0), 30)
+            tall = (1 << (last + 1)) - (1 << first)
+            for y in range(int(np.floor(at[1] - half[1])), int(np.ceil(at[1] + half[1]))):
+                row = columns[battle, min(max(y, 0), top_y)]
+                for x in range(int(np.floor(at[0] - half[0])), int(np.ceil(at[0] + half[0]))):
+                    if row[min(max(x, 0), top_x)] & tall:
+                        meets[battle, mech] = True
+
+
+@numba.njit(inline="always")
+def overlaps(one: Any, other: Any, half: Any, other_half: Any) -> Any:
+    """Whether two boxes meet; touching is not meeting."""
+    x, y, z = abs(one[0] - other[0]), abs(one[1] - other[1]), abs(one[2] - other[2])
+    return x < half[0] + other_half[0] and y < half[1] + other_half[1] and z < half[2] + other_half[2]
+
+
+@numba.njit(cache=True, nogil=True)
+def bump_all(old: Any, chosen: Any, priority: Any, alive: Any, half_size: Any, stays: Any) -> None:
+    """`bump` for arrays, into `stays [B, N]` of false."""
+    for battle in range(old.shape[0]):
+        for mech in range(old.shape[1]):
+            wants, half, rank = chosen[battle, mech], half_size[mech], priority[battle, mech]
+            for other in range(old.shape[1]):
+                if other == mech or not alive[battle, other]:
+                    continue
+                theirs = priority[battle, other]
+                yields = theirs > rank or (theirs == rank and other < mech)
+                if overlaps(wants, old[battle, other], half, half_size[other]) or (
+                    yields and overlaps(wants, chosen[battle, other], half, half_size[other])
+                ):
+                    stays[battle, mech] = True
+                    break
+
+
+@numba.njit(cache=True, nogil=True)
+def refill_all(which: Any, map_id: Any, solid: Any, opaque: Any, rubble: Any, damage: Any, kept: Any) -> None:
+    """`refill` for arrays; `kept` are the maps' solid and opaque columns."""
+    for battle in range(which.shape[0]):
+        if which[battle]:
+            solid[battle] = kept[0][map_id[battle]]
+            opaque[battle] = kept[1][map_id[battle]]
+            rubble[battle] = 0
+            damage[battle] = 0
+
+
+def refill(terrain: Terrain, which: Tensor, map_id: Tensor, maps: Maps) -> None:
+    """Give the battles `which [B]` bool the ground of their maps back, in place, and touch no other's."""
+    own = (terrain.solid, terrain.opaque, terrain.rubble, terrain.damage)
+    refill_all(array(which), array(map_id), *map(array, own), (array(maps.solid), array(maps.opaque)))
+
+
 def array(values: Tensor) -> Any:
-    """The same numbers, for a loop. These run on a CPU only, whose memory is the host's: nothing waits."""
-    return values.detach().numpy()
+    """The same numbers, for a loop. These run on a CPU only, whose memory is the host's: nothing waits.
+
+    All lie in order, so that a loop is compiled once, by the thread that runs it first.
+    """
+    return values.detach().contiguous().numpy()
 
 
 @torch.library.custom_op("echelon::trace", mutates_args=(), device_types="cpu")
@@ -160,7 +226,6 @@ def trace(
         whether: any hit will do, not the nearest.
     """
     hit = torch.empty(start.shape[:2])
-    # On one thread: shared out to two, the one training run that began with uncompiled loops ended in a crash.
     planes = np.array(reach)
     trace_all(array(columns), array(start), array(end), array(asked), planes, past_end, whether, array(hit))
     return hit
@@ -213,3 +278,34 @@ def pile(voxel: Tensor, counts: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]
 @pile.register_fake
 def _(voxel: Tensor, counts: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
     return weight.new_empty(voxel.shape), counts.new_empty(voxel.shape)
+
+
+@torch.library.custom_op("echelon::collide", mutates_args=(), device_types="cpu")
+def collide(columns: Tensor, pos: Tensor, half_size: Tensor, asked: Tensor) -> Tensor:
+    """`[B, N]` bool: a hull at `pos [B, N, 3]`, of `half_size [N, 3]`, meets a set bit of `columns [B, Y, X]`.
+
+    Args:
+        asked: `[B, N]` bool; false for the others.
+    """
+    meets = torch.zeros(asked.shape, dtype=torch.bool)
+    collide_all(array(columns), array(pos), array(half_size), array(asked), array(meets))
+    return meets
+
+
+@collide.register_fake
+def _(columns: Tensor, pos: Tensor, half_size: Tensor, asked: Tensor) -> Tensor:
+    return asked.new_empty(asked.shape)
+
+
+@torch.library.custom_op("echelon::bump", mutates_args=(), device_types="cpu")
+def bump(old: Tensor, chosen: Tensor, priority: Tensor, alive: Tensor, half_size: Tensor) -> Tensor:
+    """`[B, N]` bool: the hull at `chosen [B, N, 3]` meets the `old` box of another living mech, or the chosen one of
+    a mech of higher `priority [B, N]`, ties to the lower index."""
+    stays = torch.zeros(alive.shape, dtype=torch.bool)
+    bump_all(array(old), array(chosen), array(priority), array(alive), array(half_size), array(stays))
+    return stays
+
+
+@bump.register_fake
+def _(old: Tensor, chosen: Tensor, priority: Tensor, alive: Tensor, half_size: Tensor) -> Tensor:
+    return alive.new_empty(alive.shape)

@@ -7,12 +7,15 @@ from torch import Tensor
 
 from echelon.actions import Orders
 from echelon.catalog import Material
-from echelon.compiled import axes, settle
+from echelon.compiled import axes
 from echelon.geometry import heading, to_world, wrap_angle
 from echelon.sim.game import Game
 from echelon.sim.heat import bounded, is_running, is_shut_down
-from echelon.sim.terrain import columns_at, height_bits, is_material, standing_on
+from echelon.sim.terrain import HAS_LOOPS, columns_at, height_bits, is_material, loops_on, standing_on
 from echelon.state import State
+
+if HAS_LOOPS:
+    from echelon.sim.loops import bump, collide
 
 WIDEST_CELLS = 5
 """Cells the widest hull (3.5 vox) can touch along one axis."""
@@ -25,11 +28,9 @@ def move(state: State, orders: Orders, priority: Tensor, game: Game) -> State:
         priority: `[B, N]`, drawn anew each substep; where two hulls want one place the lower one yields.
     """
     state = steer(state, orders, game)
-    pos, vel, alive = state.mechs.pos, state.mechs.vel, state.mechs.alive
-    first = settle(outranked(priority, alive))
-    others = alive[:, None] & ~torch.eye(alive.shape[1], dtype=torch.bool, device=alive.device)
+    pos, vel = state.mechs.pos, state.mechs.vel
     for axis in range(3):
-        pos, vel = go(axis, pos, vel, (first, others), state, game)
+        pos, vel = go(axis, pos, vel, priority, state, game)
     return state.replace(mechs=state.mechs.replace(pos=pos, vel=vel))
 
 
@@ -55,34 +56,28 @@ def steer(state: State, orders: Orders, game: Game) -> State:
     return state.replace(mechs=mechs.replace(yaw=yaw, vel=torch.where(mechs.alive[..., None], vel, 0.0), heat=heat))
 
 
-def go(
-    axis: int, pos: Tensor, vel: Tensor, rivals: tuple[Tensor, Tensor], state: State, game: Game
-) -> tuple[Tensor, Tensor]:
+def go(axis: int, pos: Tensor, vel: Tensor, priority: Tensor, state: State, game: Game) -> tuple[Tensor, Tensor]:
     """Move every mech along one axis.
 
     The chosen box is the flat one, or one `step_up_vox` higher where terrain blocks the flat one, or the old one
     where both are blocked. Then a mech stays if its chosen box meets another's old box, or the chosen box of a
     mech of higher priority, even of one that is itself refused.
-
-    Args:
-        rivals: `[B, N, N]` bool each, who goes first, and who else is there, as in `gives_way`.
     """
     roster, alive = game.roster, state.mechs.alive
     flat, stopped = within_map(axis, pos, vel, game)
-    columns = footprint(flat, state, game)
-    blocked = collides(columns, flat, game)
+    blocked = collides(flat, torch.ones_like(alive), state, game)
     chosen = torch.where(blocked[..., None], pos, flat)
     stopped = stopped | blocked
     if axis < 2:
         raised = flat + game.rules.step_up_vox * (torch.arange(3, device=pos.device) == 2)
         level = vel[..., 2].abs() < 1
         fits = raised[..., 2] + roster.half_size[:, 2] <= game.config.world.size_z
-        climbs = blocked & level & fits & ~collides(columns, raised, game)
+        tries = blocked & level & fits
+        climbs = tries & ~collides(raised, tries, state, game)
         chosen = torch.where(climbs[..., None], raised, chosen)
         stopped = stopped & ~climbs
 
-    chosen = settle(chosen)
-    yields = gives_way(pos, chosen, *rivals, roster.half_size)
+    yields = gives_way(pos, chosen, priority, alive, roster.half_size)
     pos = torch.where((yields | ~alive)[..., None], pos, chosen)
     is_axis = torch.arange(3, device=pos.device) == axis
     vel = torch.where((stopped | yields)[..., None] & is_axis, 0.0, vel)
@@ -118,15 +113,18 @@ def hull_cells(pos: Tensor, half_size: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return x.flatten(2), y.flatten(2), both.flatten(2)
 
 
-def footprint(pos: Tensor, state: State, game: Game) -> Tensor:
-    """`[B, N, WIDEST_CELLS ** 2]` int32 solid columns under each hull at `pos`."""
-    x, y, _ = hull_cells(pos, game.roster.half_size)
-    return columns_at(state.terrain.solid, x, y)
+def collides(pos: Tensor, asked: Tensor, state: State, game: Game) -> Tensor:
+    """`[B, N]` bool: a hull at `pos` meets a solid voxel; false where nobody `asked`, `[B, N]` bool."""
+    columns, half_size = state.terrain.solid, game.roster.half_size
+    if loops_on(pos.device):
+        return collide(columns, pos, half_size, asked)
+    return asked & collides_in_closed_form(columns, pos, half_size)
 
 
-def collides(columns: Tensor, pos: Tensor, game: Game) -> Tensor:
-    """`[B, N]` bool: a hull at `pos` meets a solid voxel of its `columns`."""
-    return ((columns & height_bits(pos, game.roster.half_size)[..., None]) != 0).any(-1)
+def collides_in_closed_form(columns: Tensor, pos: Tensor, half_size: Tensor) -> Tensor:
+    """`collides` for every hull, each over as many columns as the widest one needs."""
+    x, y, _ = hull_cells(pos, half_size)
+    return ((columns_at(columns, x, y) & height_bits(pos, half_size)[..., None]) != 0).any(-1)
 
 
 def overlap(pos_a: Tensor, pos_b: Tensor, half_size: Tensor) -> Tensor:
@@ -136,21 +134,18 @@ def overlap(pos_a: Tensor, pos_b: Tensor, half_size: Tensor) -> Tensor:
     return (gaps[0] < reach[0]) & (gaps[1] < reach[1]) & (gaps[2] < reach[2])
 
 
-def outranked(priority: Tensor, alive: Tensor) -> Tensor:
-    """`[B, N, N]` bool: the living mech of the column goes first; of equal priority the lower index does."""
-    index = torch.arange(priority.shape[1], device=priority.device)
+def gives_way(old: Tensor, chosen: Tensor, priority: Tensor, alive: Tensor, half_size: Tensor) -> Tensor:
+    """`[B, N]` bool: who stays where it is so that no two hulls meet. Of equal priority the lower index goes first."""
+    if loops_on(old.device):
+        return bump(old, chosen, priority, alive, half_size)
+    return gives_way_in_closed_form(old, chosen, priority, alive, half_size)
+
+
+def gives_way_in_closed_form(old: Tensor, chosen: Tensor, priority: Tensor, alive: Tensor, half_size: Tensor) -> Tensor:
+    """`gives_way`, every mech held against every other."""
+    index = torch.arange(old.shape[1], device=old.device)
     ahead, level = priority[:, None] > priority[:, :, None], priority[:, None] == priority[:, :, None]
-    return alive[:, None] & (ahead | (level & (index < index[:, None])))
-
-
-def gives_way(old: Tensor, chosen: Tensor, first: Tensor, others: Tensor, half_size: Tensor) -> Tensor:
-    """`[B, N]` bool: who stays where it is so that no two hulls meet.
-
-    Args:
-        old, chosen: `[B, N, 3]` vox.
-        first: `[B, N, N]` bool, `outranked`.
-        others: `[B, N, N]` bool, the living mechs but oneself.
-    """
-    meets_old = others & overlap(chosen, old, half_size)
-    meets_chosen = first & overlap(chosen, chosen, half_size)
-    return (meets_old | meets_chosen).any(-1)
+    outranked = ahead | (level & (index < index[:, None]))
+    other = alive[:, None] & (index != index[:, None])
+    meets = overlap(chosen, old, half_size) | (overlap(chosen, chosen, half_size) & outranked)
+    return (other & meets).any(-1)
