@@ -200,7 +200,8 @@ def refill_all(which: Any, map_id: Any, solid: Any, opaque: Any, rubble: Any, da
 def refill(terrain: Terrain, which: Tensor, map_id: Tensor, maps: Maps) -> None:
     """Give the battles `which [B]` bool the ground of their maps back, in place, and touch no other's."""
     own = (terrain.solid, terrain.opaque, terrain.rubble, terrain.damage)
-    refill_all(array(which), array(map_id), *map(array, own), (array(maps.solid), array(maps.opaque)))
+    solid, opaque, rubble, damage = map(array, own)
+    refill_all(array(which), array(map_id), solid, opaque, rubble, damage, (array(maps.solid), array(maps.opaque)))
 
 
 def array(values: Tensor) -> Any:
