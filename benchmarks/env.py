@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 import torch
@@ -17,6 +18,7 @@ from tensordict import TensorDictBase
 from echelon import EchelonEnv
 from echelon.config import ENV_PRESETS
 from echelon.learn.machine import resolve_device
+from echelon.profiling import profiled
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,8 @@ class Args:
     decisions: int = 20
     """Timed decisions; the median counts."""
     device: str = "auto"
+    profile: Path | None = None
+    """Write a trace of three decisions of the last mode here, and print the costliest parts."""
 
 
 class Player:
@@ -71,6 +75,9 @@ def main(args: Args) -> None:
             first_decision_s=round(first_s, 2),
             map_pool_s=round(pool_s, 2),
         )
+    with torch.inference_mode(), profiled(args.profile):
+        for _ in range(3):
+            player.decide()
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from echelon.config import ENV_PRESETS, ConfigError, EnvConfig, first_difference
 from echelon.files import check_writable
 from echelon.league.match import Result, both_sides, commander_env, load_commander, play, replay_of, wilson_interval
 from echelon.learn.machine import resolve_device
+from echelon.profiling import profiled
 from echelon.replay.file import read, save
 from echelon.replay.ground import rebuild
 from echelon.replay.recorder import Recorder
@@ -51,6 +52,8 @@ class Play:
     """Compile the simulation first; worth it for thousands of battles."""
     json: bool = False
     """Print one JSON object instead of a table."""
+    profile: Path | None = None
+    """Profile the match: write a trace here and print the costliest parts."""
     replay: Path | None = None
     """Record some of the battles into this file."""
     replay_battles: int = 4
@@ -178,11 +181,14 @@ def fight(args: Play) -> None:
     env = choose_env(args)
     x, y = (load_commander(name, env, device) for name in (args.blue, args.red))
     recorder = None
+    if args.profile is not None:
+        check_writable(args.profile)
     if args.replay is not None:
         require(args.replay_battles >= 1, "--replay-battles", ">= 1", args.replay_battles)
         check_writable(args.replay)
         recorder = Recorder(both_sides(args.replay_battles, args.battles), args.replay_observations)
-    result = play(x, y, env, args.battles, args.seed, device, args.compiled, recorder)
+    with profiled(args.profile):
+        result = play(x, y, env, args.battles, args.seed, device, args.compiled, recorder)
     if args.replay is not None and recorder is not None:
         save(replay_of(recorder, args.blue, args.red, args.battles), args.replay)
         Console(stderr=True).print(f"replay      {args.replay}", soft_wrap=True)

@@ -23,6 +23,7 @@ from echelon.env.decision import Played
 from echelon.env.layout import STREAMS
 from echelon.env.outcome import STATS
 from echelon.noise import Stream
+from echelon.profiling import part
 from echelon.roster import build_roster
 from echelon.sim import step
 from echelon.sim.game import Game, build_game
@@ -244,7 +245,8 @@ class EchelonEnv(EnvBase):
 
     def maybe_reset(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Restart the battles that are done, without asking the host which."""
-        return self._restart(tensordict.get("done"), tensordict)
+        with part("restart"):
+            return self._restart(tensordict.get("done"), tensordict)
 
     def _restart(self, restarts: Tensor, td: TensorDictBase) -> TensorDictBase:
         """Begin anew where `restarts [B, 1]`: state, first observation, memory and flags."""
@@ -281,8 +283,12 @@ class EchelonEnv(EnvBase):
     def _decide(self, before: State, action: Tensor) -> Played:
         """A decision of some of the battles."""
         game, run = self.game, self._play if self.witness is None else self._watched
-        orders = actions.decode(action, before.focus_slots, game.roster, self.config.features)
-        return self._conclude(before, step.decide(before, orders, game, run), orders, game)
+        with part("orders"):
+            orders = actions.decode(action, before.focus_slots, game.roster, self.config.features)
+        with part("substeps"):
+            after = step.decide(before, orders, game, run)
+        with part("conclude"):
+            return self._conclude(before, after, orders, game)
 
     def _watched(self, state: State, orders: Orders, game: Game) -> State:
         assert self.witness is not None
