@@ -32,7 +32,7 @@ from echelon.state import Maps, State, Terrain, open_battle
 from echelon.world.pool import make_pool
 
 if HAS_LOOPS:
-    from echelon.sim.loops import refill
+    from echelon.sim.loops import refill, rewrite
 
 DONE_KEYS = ("done", "terminated", "truncated")
 
@@ -259,11 +259,10 @@ class EchelonEnv(EnvBase):
             restore(self.state.terrain, which, self.state.map_id, self.game.maps)
         map_id = self.state.map_id
 
-        first = {name: self.atlas.openings[name][map_id] for name in STREAMS}
         for group, span in self.teams.items():
             for name in STREAMS:
                 key = (group, "observation", name)
-                td.set(key, choose(which, first[name][:, span], td.get(key)))
+                td.set(key, begun(which, map_id, self.atlas.openings[name][:, span], td.get(key)))
             td.set((group, "mask"), td.get((group, "mask")) | restarts)
             for leaf in self._memory_keys(group):
                 td.set(leaf, choose(which, torch.zeros_like(td.get(leaf)), td.get(leaf)))
@@ -363,6 +362,13 @@ def select(which: Tensor, yes: State, no: State) -> State:
         for name, part in parts.items()
     }
     return no.replace(**chosen)
+
+
+def begun(which: Tensor, map_id: Tensor, openings: Tensor, now: Tensor) -> Tensor:
+    """`[B, ...]` what battles show: those of `which [B]` their map's of `openings [M, ...]`, the others `now`."""
+    if loops_on(which.device):
+        return rewrite(which, map_id, openings, now)
+    return choose(which, openings[map_id], now)
 
 
 def restore(terrain: Terrain, which: Tensor, map_id: Tensor, maps: Maps) -> None:

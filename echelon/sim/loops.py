@@ -204,6 +204,23 @@ def refill(terrain: Terrain, which: Tensor, map_id: Tensor, maps: Maps) -> None:
     refill_all(array(which), array(map_id), solid, opaque, rubble, damage, (array(maps.solid), array(maps.opaque)))
 
 
+@numba.njit(cache=True, nogil=True)
+def rewrite_all(which: Any, row: Any, values: Any, into: Any) -> None:
+    """`rewrite` for arrays of rows laid flat."""
+    for battle in range(which.shape[0]):
+        if which[battle]:
+            into[battle] = values[row[battle]]
+
+
+def rewrite(which: Tensor, row: Tensor, values: Tensor, kept: Tensor) -> Tensor:
+    """`[B, ...]` a copy of `kept`, with `values[row]` for the battles `which [B]` bool. `values` is `[M, ...]`."""
+    into = kept.clone(memory_format=torch.contiguous_format)
+    rewrite_all(
+        array(which), array(row), array(values).reshape(values.shape[0], -1), array(into).reshape(len(into), -1)
+    )
+    return into
+
+
 def array(values: Tensor) -> Any:
     """The same numbers, for a loop. These run on a CPU only, whose memory is the host's: nothing waits.
 
