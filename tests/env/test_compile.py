@@ -51,8 +51,8 @@ def test_compiled_equals_eager(monkeypatch):
 
 @pytest.mark.slow
 def test_a_whole_decision_is_one_graph():
-    """Orders, five substeps, score, verdict, pay and observation are traced without a graph break."""
-    env = EchelonEnv(CONFIG, 2, "cpu", seed=1)
+    """Orders, substeps, score, verdict, pay and observation are traced without a graph break; two substeps tell."""
+    env = EchelonEnv(dataclasses.replace(CONFIG, rules=RulesConfig(decision_repeat=2)), 2, "cpu", seed=1)
 
     def whole(state, action):
         orders = actions.decode(action, state.focus_slots, env.game.roster, env.config.features)
