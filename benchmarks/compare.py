@@ -5,15 +5,13 @@ python benchmarks/compare.py --num-envs 1024
 
 from __future__ import annotations
 
-import statistics
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 import tyro
 from env import Player
-from measure import report
+from measure import in_turn, report
 
 from echelon import EchelonEnv, EnvConfig
 from echelon.learn.machine import resolve_device
@@ -47,23 +45,15 @@ def main(args: Args) -> None:
     config = EnvConfig.standard()
     player = Player(EchelonEnv(config, args.num_envs, device=device, seed=0, compiled=args.compiled))
     step_theirs, their_agents = vmas_stepper(args, device)
-    steppers = {"echelon": (player.decide, config.num_mechs), "vmas": (step_theirs, their_agents)}
-    spent: dict[str, list[float]] = {name: [] for name in steppers}
     with torch.inference_mode():
-        for turn in range(args.rounds + 3):
-            for name, (run, _) in steppers.items():
-                began = time.perf_counter()
-                run()
-                if device.type == "cuda":
-                    torch.cuda.synchronize(device)
-                if turn >= 3:
-                    spent[name].append(time.perf_counter() - began)
-    speeds = {name: args.num_envs * agents / statistics.median(spent[name]) for name, (_, agents) in steppers.items()}
-    for name, (_, agents) in steppers.items():
-        scenario = args.scenario if name == "vmas" else "standard 10v10"
-        sizes = {"environment": name, "scenario": scenario, "num_envs": args.num_envs, "agents": agents}
-        report("compare", device, **sizes, agent_steps_per_s=round(speeds[name]))
-    report("compare", device, ratio_to_vmas=round(speeds["echelon"] / speeds["vmas"], 3), scenario=args.scenario)
+        in_turn(step_theirs, player.decide, device, rounds=3)
+        theirs_s, ours_s, _ = in_turn(step_theirs, player.decide, device, args.rounds)
+    ours, theirs = args.num_envs * config.num_mechs / ours_s, args.num_envs * their_agents / theirs_s
+    lines = (("standard 10v10", config.num_mechs, ours), (f"VMAS {args.scenario}", their_agents, theirs))
+    for scenario, agents, speed in lines:
+        sizes = {"scenario": scenario, "num_envs": args.num_envs, "agents": agents}
+        report("compare", device, **sizes, agent_steps_per_s=round(speed))
+    report("compare", device, scenario=args.scenario, ratio_to_vmas=round(ours / theirs, 3))
 
 
 if __name__ == "__main__":

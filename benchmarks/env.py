@@ -12,7 +12,7 @@ from typing import Literal
 
 import torch
 import tyro
-from measure import report, seconds
+from measure import once, report, seconds
 from tensordict import TensorDictBase
 
 from echelon import EchelonEnv
@@ -47,6 +47,12 @@ class Player:
         """One decision of every battle, restarts included."""
         _, self.now = self.env.step_and_maybe_reset(self.now.update(self.actions))
 
+    def measure(self, decisions: int) -> tuple[float, float]:
+        """Seconds of the first decision, compilation included, and the median of some later ones."""
+        device = self.now.device
+        with torch.inference_mode():
+            return once(self.decide, device), seconds(self.decide, device, decisions)
+
 
 def main(args: Args) -> None:
     """Measure each mode."""
@@ -58,11 +64,7 @@ def main(args: Args) -> None:
     for mode in args.modes:
         env = EchelonEnv(config, args.num_envs, device=device, seed=0, maps=maps, compiled=mode == "compiled")
         player = Player(env)
-        began = time.perf_counter()
-        with torch.inference_mode():
-            player.decide()
-            first_s = time.perf_counter() - began
-            step_s = seconds(player.decide, device, args.decisions)
+        first_s, step_s = player.measure(args.decisions)
         report(
             "env",
             device,

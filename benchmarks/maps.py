@@ -5,14 +5,12 @@ python benchmarks/maps.py --preset standard
 
 from __future__ import annotations
 
-import statistics
-import time
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
 import tyro
-from measure import report, seconds
+from measure import in_turn, report, seconds
 
 from echelon import EchelonEnv
 from echelon.config import ENV_PRESETS, EnvConfig
@@ -40,22 +38,15 @@ def restarts(args: Args, config: EnvConfig, device: torch.device) -> None:
     env = EchelonEnv(config, args.num_envs, device=device, seed=0, compiled=args.compiled)
     now = env.reset().update(env.action_spec.rand())
 
-    def timed(restarts: bool) -> float:
-        began = time.perf_counter()
-        played = env.step(now)
-        if restarts:
-            env.maybe_reset(played.get("next").copy())
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
-        return time.perf_counter() - began
+    def step_and_restart() -> None:
+        env.maybe_reset(env.step(now).get("next").copy())
 
     with torch.inference_mode():
-        timed(True)
-        pairs = [(timed(False), timed(True)) for _ in range(args.decisions)]
+        step_and_restart()
+        without, with_, ratio = in_turn(lambda: env.step(now), step_and_restart, device, args.decisions)
         whole = env.reset()
         ended = torch.ones_like(whole["done"])
         restart_s = seconds(lambda: env.maybe_reset(whole.set("done", ended)), device, args.decisions)
-    without, with_ = (statistics.median(column) for column in zip(*pairs, strict=True))
     report(
         "restarts",
         device,
@@ -64,7 +55,7 @@ def restarts(args: Args, config: EnvConfig, device: torch.device) -> None:
         compiled=args.compiled,
         step_ms=round(without * 1e3, 2),
         step_and_restart_ms=round(with_ * 1e3, 2),
-        median_ratio=round(statistics.median(b / a for a, b in pairs), 4),
+        median_ratio=round(ratio, 4),
         restart_of_all_ms=round(restart_s * 1e3, 2),
         share_of_step=round(restart_s / without, 4),
     )

@@ -13,19 +13,33 @@ import torch
 import torchrl
 
 
+def once(run: Callable[[], object], device: torch.device) -> float:
+    """Wall time of `run`, the device synchronised after it."""
+    began = time.perf_counter()
+    run()
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter() - began
+
+
 def seconds(run: Callable[[], object], device: torch.device, repeats: int, warmup: int = 3) -> float:
     """Median wall time of `run`, after warm-up, the device synchronised around each."""
-
-    def timed() -> float:
-        began = time.perf_counter()
-        run()
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
-        return time.perf_counter() - began
-
     for _ in range(warmup):
-        timed()
-    return statistics.median(timed() for _ in range(repeats))
+        once(run, device)
+    return statistics.median(once(run, device) for _ in range(repeats))
+
+
+def in_turn(
+    one: Callable[[], object], other: Callable[[], object], device: torch.device, rounds: int
+) -> tuple[float, float, float]:
+    """Two things run in turn, so that a noisy machine is as noisy for both.
+
+    Returns:
+        The median wall time of each, and the median of the second's over the first's.
+    """
+    pairs = [(once(one, device), once(other, device)) for _ in range(rounds)]
+    first, second = zip(*pairs, strict=True)
+    return statistics.median(first), statistics.median(second), statistics.median(b / a for a, b in pairs)
 
 
 def report(name: str, device: torch.device, **values: object) -> None:

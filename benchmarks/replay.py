@@ -5,7 +5,6 @@ python benchmarks/replay.py --preset standard --num-envs 256 --battles 4
 
 from __future__ import annotations
 
-import statistics
 import time
 from dataclasses import dataclass
 from typing import Literal
@@ -13,7 +12,7 @@ from typing import Literal
 import torch
 import tyro
 from env import Player
-from measure import report
+from measure import in_turn, report
 
 from echelon import EchelonEnv
 from echelon.config import ENV_PRESETS
@@ -34,15 +33,6 @@ class Args:
     device: str = "auto"
 
 
-def timed(player: Player, device: torch.device) -> float:
-    """Seconds of one decision."""
-    began = time.perf_counter()
-    player.decide()
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-    return time.perf_counter() - began
-
-
 def main(args: Args) -> None:
     """Play both in turn and compare."""
     device = resolve_device(args.device)
@@ -56,10 +46,9 @@ def main(args: Args) -> None:
         players = Player(plain), Player(watched)
         for player in players:
             player.decide()
-        pairs = [(timed(players[0], device), timed(players[1], device)) for _ in range(args.decisions)]
+        plain_s, watched_s, ratio = in_turn(players[0].decide, players[1].decide, device, args.decisions)
     began = time.perf_counter()
     recorder.finish(["blue"] * args.battles, ["red"] * args.battles)
-    plain_s, watched_s = (statistics.median(column) for column in zip(*pairs, strict=True))
     report(
         "replay",
         device,
@@ -69,7 +58,7 @@ def main(args: Args) -> None:
         recorded=args.battles,
         plain_ms_per_decision=round(plain_s * 1e3, 2),
         recorded_ms_per_decision=round(watched_s * 1e3, 2),
-        median_ratio=round(statistics.median(b / a for a, b in pairs), 4),
+        median_ratio=round(ratio, 4),
         finish_s=round(time.perf_counter() - began, 3),
     )
 

@@ -6,17 +6,15 @@ python benchmarks/scaling.py --battles 256 1024 4096 --out scaling.png
 from __future__ import annotations
 
 import dataclasses
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-import torch
 import tyro
 from breakdown import bytes_of
 from env import Player
 from matplotlib.figure import Figure
-from measure import report, seconds
+from measure import report
 
 from echelon import EchelonEnv, EnvConfig
 from echelon.config import ENV_PRESETS, PACK
@@ -54,11 +52,7 @@ def measure(config: EnvConfig, num_envs: int, args: Args, **names: object) -> tu
     device = resolve_device(args.device)
     env = EchelonEnv(config, num_envs, device=device, seed=0, compiled=args.compiled)
     player = Player(env)
-    began = time.perf_counter()
-    with torch.inference_mode():
-        player.decide()
-        first_s = time.perf_counter() - began
-        step_s = seconds(player.decide, device, args.decisions)
+    first_s, step_s = player.measure(args.decisions)
     speed, size = num_envs * config.num_mechs / step_s, battle_bytes(env, player)
     sizes = {"num_envs": num_envs, "agents": config.num_mechs, "compiled": args.compiled, **names}
     speeds = {"agent_steps_per_s": round(speed), "ms_per_decision": round(step_s * 1e3, 2)}

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 
 BLOCK = 128
 """Battles a block at most: what a substep touches of so many stays in the caches (`benchmarks/README.md`)."""
 Played = TypeVar("Played")
+
+
+@contextlib.contextmanager
+def ordinary_tensors() -> Iterator[None]:
+    """What is made inside are ordinary tensors without gradients, in whatever mode the caller is.
+
+    The modes belong to a thread, and a compiled graph is made for the one it first meets. What is made in
+    inference mode cannot be written to outside it, as steps write to the terrain.
+    """
+    with torch.inference_mode(False), torch.no_grad():
+        yield
 
 
 class Blocks:
@@ -28,8 +40,9 @@ class Blocks:
     """
 
     def __init__(self, num_envs: int, device: torch.device, whole: bool = False) -> None:
-        self.threads = 1 if whole or device.type != "cpu" else torch.get_num_threads()
-        size = num_envs if whole or device.type != "cpu" else block_size(num_envs, self.threads)
+        whole = whole or device.type != "cpu"
+        self.threads = 1 if whole else torch.get_num_threads()
+        size = num_envs if whole else block_size(num_envs, self.threads)
         self.spans = [slice(begin, begin + size) for begin in range(0, num_envs, size)]
         self._has_compiled = False
 
@@ -37,8 +50,7 @@ class Blocks:
         """`run` on every block, in their order. No gradients: what it makes are ordinary tensors in any mode."""
 
         def alone(span: slice) -> Played:
-            # Both modes belong to a thread, and a compiled graph is made for the mode it first meets.
-            with torch.inference_mode(False), torch.no_grad():
+            with ordinary_tensors():
                 return run(span)
 
         if self.threads == 1 or len(self.spans) == 1 or not self._has_compiled:
@@ -69,11 +81,6 @@ def workers(count: int) -> ThreadPoolExecutor:
         started.result()
     torch.set_num_threads(mine)
     return pool
-
-
-def joined(parts: list[Any]) -> Any:
-    """Tensors, or TensorClasses, of consecutive blocks as one."""
-    return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
 # A forked process keeps the pool but none of its threads.

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from echelon.actions import Orders
 from echelon.env import observe, outcome, reward, zone
-from echelon.env.blocks import joined
 from echelon.env.observe import Observation
 from echelon.env.outcome import Winner
 from echelon.sim.game import Game
@@ -21,8 +20,6 @@ class Played:
     """What a decision left behind."""
 
     state: State
-    orders: Orders
-    """What it followed."""
     streams: Observation
     """What every mech perceives, `[B, N, ...]` each."""
     paid: Tensor
@@ -51,7 +48,7 @@ def conclude(before: State, after: State, orders: Orders, game: Game) -> Played:
         "stats": outcome.statistics(after, game) * done[..., None],
     }
     flags = {"done": done, "terminated": ending.terminated[:, None], "truncated": ending.truncated[:, None]}
-    return Played(state, orders, streams, paid, flags, verdict)
+    return Played(state, streams, paid, flags, verdict)
 
 
 def together(parts: list[Played], terrain: Terrain) -> Played:
@@ -60,17 +57,15 @@ def together(parts: list[Played], terrain: Terrain) -> Played:
         return parts[0]
     states = [part.state for part in parts]
     names = [name for name in State.__dataclass_fields__ if name != "terrain"]
-    leaves = {name: joined([getattr(state, name) for state in states]) for name in names}
+    leaves = {name: torch.cat([getattr(state, name) for state in states]) for name in names}
 
     def each(name: str) -> dict[str, Tensor]:
-        return {key: joined([getattr(part, name)[key] for part in parts]) for key in getattr(parts[0], name)}
+        return {key: torch.cat([getattr(part, name)[key] for part in parts]) for key in getattr(parts[0], name)}
 
-    orders = {f.name: joined([getattr(part.orders, f.name) for part in parts]) for f in fields(Orders)}
     return Played(
         state=State(**leaves, terrain=terrain, batch_size=leaves["seed"].shape),
-        orders=Orders(**orders),
         streams=each("streams"),
-        paid=joined([part.paid for part in parts]),
+        paid=torch.cat([part.paid for part in parts]),
         flags=each("flags"),
         outcome=each("outcome"),
     )

@@ -18,7 +18,7 @@ from echelon.compiled import fused
 from echelon.config import ConfigError, EnvConfig, require
 from echelon.env import decision, layout, observe, reward
 from echelon.env.atlas import Atlas
-from echelon.env.blocks import Blocks
+from echelon.env.blocks import Blocks, ordinary_tensors
 from echelon.env.decision import Played
 from echelon.env.layout import STREAMS
 from echelon.env.outcome import STATS
@@ -119,8 +119,7 @@ class EchelonEnv(EnvBase):
         self.atlas = Atlas(self.game)
         self._make_specs()
         self.set_seed(seed if seed is not None else random.getrandbits(31))
-        # Steps change the terrain in place, which torch forbids outside inference mode to a tensor made inside it.
-        with torch.inference_mode(False):
+        with ordinary_tensors():
             self.state = self._open(self._next_seed)
 
     def _make_specs(self) -> None:
@@ -251,7 +250,7 @@ class EchelonEnv(EnvBase):
     def _restart(self, restarts: Tensor, td: TensorDictBase) -> TensorDictBase:
         """Begin anew where `restarts [B, 1]`: state, first observation, memory and flags."""
         which = restarts[:, 0]
-        with torch.inference_mode(False), torch.no_grad():
+        with ordinary_tensors():
             fresh = self._open(self._next_seed, self.state.terrain)
             following = noise.bits(self._next_seed, 0, Stream.EPISODE, 1)[:, 0]
             self._next_seed = torch.where(which, following, self._next_seed)
@@ -262,7 +261,7 @@ class EchelonEnv(EnvBase):
         for group, span in self.teams.items():
             for name in STREAMS:
                 key = (group, "observation", name)
-                td.set(key, begun(which, map_id, self.atlas.openings[name][:, span], td.get(key)))
+                td.set(key, begun(which, map_id, self.atlas.openings[name], span, td.get(key)))
             td.set((group, "mask"), td.get((group, "mask")) | restarts)
             for leaf in self._memory_keys(group):
                 td.set(leaf, choose(which, torch.zeros_like(td.get(leaf)), td.get(leaf)))
@@ -287,7 +286,11 @@ class EchelonEnv(EnvBase):
         with part("substeps"):
             after = step.decide(before, orders, game, run)
         with part("conclude"):
-            return self._conclude(before, after, orders, game)
+            played: Played = self._conclude(before, after, orders, game)
+        if self.witness is not None:
+            verdict = TensorDict(played.outcome, self.batch_size, device=self.device)
+            self.witness.moment(played.state, orders, played.streams, verdict)
+        return played
 
     def _watched(self, state: State, orders: Orders, game: Game) -> State:
         assert self.witness is not None
@@ -310,8 +313,6 @@ class EchelonEnv(EnvBase):
         out.set("telemetry", self.game.maps.telemetry[state.map_id])
         out.set("is_init", torch.zeros_like(played.flags["done"]))
         out.set("outcome", TensorDict(played.outcome, self.batch_size, device=self.device))
-        if self.witness is not None:
-            self.witness.moment(state, played.orders, played.streams, out.get("outcome"))
         for flag, value in played.flags.items():
             out.set(flag, value)
         return out
@@ -335,7 +336,7 @@ class EchelonEnv(EnvBase):
                     f"({group!r}, 'action') must have shape {expected}, got {tuple(action.shape)}; columns: {columns}"
                 )
             parts.append(action)
-        with torch.inference_mode(False), torch.no_grad():
+        with ordinary_tensors():
             return torch.cat(parts, 1)
 
     def _memory_keys(self, group: str) -> list[tuple[str, ...]]:
@@ -364,11 +365,11 @@ def select(which: Tensor, yes: State, no: State) -> State:
     return no.replace(**chosen)
 
 
-def begun(which: Tensor, map_id: Tensor, openings: Tensor, now: Tensor) -> Tensor:
-    """`[B, ...]` what battles show: those of `which [B]` their map's of `openings [M, ...]`, the others `now`."""
+def begun(which: Tensor, map_id: Tensor, openings: Tensor, team: slice, now: Tensor) -> Tensor:
+    """`[B, A, ...]` what a team shows: in the battles `which [B]` its part of `openings [M, N, ...]`, else `now`."""
     if loops_on(which.device):
-        return rewrite(which, map_id, openings, now)
-    return choose(which, openings[map_id], now)
+        return rewrite(which, map_id, openings, team, now)
+    return choose(which, openings[map_id][:, team], now)
 
 
 def restore(terrain: Terrain, which: Tensor, map_id: Tensor, maps: Maps) -> None:

@@ -205,19 +205,17 @@ def refill(terrain: Terrain, which: Tensor, map_id: Tensor, maps: Maps) -> None:
 
 
 @numba.njit(cache=True, nogil=True)
-def rewrite_all(which: Any, row: Any, values: Any, into: Any) -> None:
-    """`rewrite` for arrays of rows laid flat."""
+def rewrite_all(which: Any, row: Any, values: Any, first: int, into: Any) -> None:
+    """`rewrite` for arrays of three axes."""
     for battle in range(which.shape[0]):
         if which[battle]:
-            into[battle] = values[row[battle]]
+            into[battle] = values[row[battle], first : first + into.shape[1]]
 
 
-def rewrite(which: Tensor, row: Tensor, values: Tensor, kept: Tensor) -> Tensor:
-    """`[B, ...]` a copy of `kept`, with `values[row]` for the battles `which [B]` bool. `values` is `[M, ...]`."""
+def rewrite(which: Tensor, row: Tensor, values: Tensor, team: slice, kept: Tensor) -> Tensor:
+    """`[B, A, ...]` a copy of `kept`, in the battles `which [B]` bool `values [M, N, ...]` of its row and a team."""
     into = kept.clone(memory_format=torch.contiguous_format)
-    rewrite_all(
-        array(which), array(row), array(values).reshape(values.shape[0], -1), array(into).reshape(len(into), -1)
-    )
+    rewrite_all(array(which), array(row), array(values.flatten(2)), team.start, array(into.flatten(2)))
     return into
 
 

@@ -4,9 +4,12 @@ import math
 
 import pytest
 import torch
-from builders import duel
+from builders import battle, duel
 
+from echelon import actions
 from echelon.actions import NO_MECH
+from echelon.catalog import Weapon
+from echelon.sim.firing import pull
 from echelon.sim.targeting import choose, take_aim
 
 
@@ -40,6 +43,16 @@ def test_aim_measures_centre_to_centre():
     assert aim.ground[0, 0, 1].item() == pytest.approx(5)
     assert aim.bearing_cos[0, 0, 1].item() == pytest.approx(3)  # 5 away at cos = 3 / 5
     assert aim.distance[0, 0, 1].item() == pytest.approx(13)
+
+
+@pytest.mark.parametrize("hp", [60, 0])
+def test_friends_and_the_dead_are_nobodys_target(hp):
+    scene = battle(("medium", "medium"), ("scout",)).place(0, 10.5, 20.5, yaw=0.0).place(1, 13.5, 20.5, yaw=0.0)
+    scene.place(2, 16.5, 20.5).set(2, hp=hp)
+    orders = actions.idle(1, scene.game.roster, scene.game.config)
+    pulls = pull(scene.state, orders, torch.zeros(1, 3, dtype=torch.bool), scene.game)
+    assert pulls.aimed[0, Weapon.LASER, :2].tolist() == [hp > 0] * 2
+    assert hp == 0 or pulls.target[0, Weapon.LASER, :2].tolist() == [2, 2]
 
 
 @pytest.mark.parametrize(("bearing_deg", "inside"), [(0, True), (59, True), (-59, True), (61, False), (180, False)])
