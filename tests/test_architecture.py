@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[1]
 FILES = sorted(path for house in ("echelon", "pipelines") for path in (ROOT / house).rglob("*.py"))
 
 FLOORS = (
-    ("config", "catalog", "roster", "actions", "geometry", "noise", "files", "compiled", "profiling"),
+    ("config", "catalog", "arms", "roster", "actions", "geometry", "noise", "files", "compiled", "profiling"),
     ("state",),
     ("world",),
     ("sim",),

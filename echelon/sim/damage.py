@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from echelon.actions import NO_MECH
+from echelon.arms import Arms
 from echelon.catalog import PAINT_BONUS
 from echelon.geometry import heading, unit
-from echelon.roster import Arms
 from echelon.sim.game import Game
 from echelon.sim.heat import bounded
 from echelon.sim.targeting import painted_by_pack

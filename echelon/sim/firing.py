@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from echelon.actions import NO_MECH, Orders
+from echelon.arms import Guns
 from echelon.catalog import (
     BEAM_SPREAD,
     BEAMS,
@@ -22,7 +23,6 @@ from echelon.catalog import (
 )
 from echelon.compiled import settle
 from echelon.geometry import heading, length, unit
-from echelon.roster import Guns
 from echelon.sim import ewar
 from echelon.sim.damage import Hits, Strikes, harm, marked_factor, no_hits, of_target
 from echelon.sim.game import Game
