@@ -64,10 +64,11 @@ class ExpectedSlope(torch.autograd.Function):
         expected, by_loc, by_scale = (torch.zeros_like(loc) for _ in range(3))
         for node, weight in _QUADRATURE:
             u = torch.add(loc, scale, alpha=node)
-            squashed = u.tanh()
-            # log(1 - tanh²u) = 2 (log 2 - |u| - log(1 + exp(-2|u|)))
-            size = u.abs()
-            expected.add_(size.add_(torch.mul(size, -2).exp_().log1p_()), alpha=-2 * weight)
+            logistic = torch.sigmoid(2 * u)
+            # log(1 - tanh²u) = 2 (log 2 - |u| + log s(2|u|)) and tanh u = 2 s(2u) - 1 with the logistic function s.
+            larger = torch.maximum(logistic, 1 - logistic).log_()
+            expected.add_(larger.sub_(u.abs_()), alpha=2 * weight)
+            squashed = logistic.mul_(2).sub_(1)
             by_loc.add_(squashed, alpha=-2 * weight)
             by_scale.add_(squashed, alpha=-2 * weight * node)
         return expected.add_(2 * math.log(2)), by_loc, by_scale

