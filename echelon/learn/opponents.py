@@ -175,6 +175,7 @@ class FrozenRivals(TensorDictModuleBase):
             newest[block] = old
         self.newest.copy_(torch.tensor(newest, dtype=torch.float32))
 
+    @torch.no_grad()
     def forward(self, team: TensorDictBase) -> TensorDictBase:
         """Decide for `[B, A]` mechs."""
         newest = self.newest.repeat_interleave(team.shape[0] // self.blocks)[:, None, None]
