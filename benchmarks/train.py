@@ -61,7 +61,7 @@ def main(args: Args) -> None:
     def median(name: str) -> float:
         return statistics.median(row[name] or 0.0 for row in rows)
 
-    steps = (rows[-1]["agent_steps"] or 0.0) - (rows[-2]["agent_steps"] or 0.0)
+    steps = (rows[-1]["agent_steps"] or 0.0) / (rows[-1]["iteration"] or 1.0)
     report(
         "train",
         trainer.device,
