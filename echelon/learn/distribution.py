@@ -38,6 +38,11 @@ class SquashedNormal(Independent):
         """`[...]` log density of tanh(value): log N(u) - sum log(1 - tanh²u)."""
         return super().log_prob(value) - log_slope(value).sum(-1)
 
+    def pre_tanh_log_prob(self, value: Tensor) -> Tensor:
+        """`[...]` log density of u itself. A ratio of two laws sees no difference, and keeps its last digits where the
+        action is saturated: there the slopes of tanh add up to hundreds."""
+        return super().log_prob(value)
+
     def entropies(self) -> Tensor:
         """`[..., D]` entropy of tanh(u) for each dimension.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import math
 from typing import Any
 
@@ -11,6 +12,10 @@ from torch.nn import functional as F
 
 from echelon.env import layout
 from echelon.learn.config import ModelConfig
+
+HAS_LOOPS = importlib.util.find_spec("numba") is not None
+if HAS_LOOPS:
+    from echelon.learn.packing import PackedPool, filled
 
 STEEP = 1e30
 """Slope that tells the largest entry of a set from every other one."""
@@ -57,6 +62,12 @@ class MaskedPool(torch.autograd.Function):
         return torch.ops.aten.threshold_backward(each, filled, 0), None
 
 
+def packs(members: Tensor) -> bool:
+    """Whether sets are encoded without their empty places: in plain loops on a CPU, not in compiled or batched code."""
+    is_plain = not torch.compiler.is_compiling() and not torch._C._functorch.is_batchedtensor(members)
+    return HAS_LOOPS and members.device.type == "cpu" and is_plain
+
+
 class SetEncoder(nn.Module):
     """A set as its members' mean and maximum (Zaheer et al. 2017, "Deep Sets"): order and number do not matter."""
 
@@ -68,6 +79,10 @@ class SetEncoder(nn.Module):
 
     def forward(self, members: Tensor, mask: Tensor) -> Tensor:
         """`[R, 2 * width]` from `[R, C, width_in]`, those that `mask [R, C]` bool holds."""
+        if packs(members):
+            index, ends = filled(mask)
+            each = self.each(members.flatten(0, 1).index_select(0, index))
+            return PackedPool.apply(each.float(), ends)
         pool = MaskedPool.apply if torch.is_grad_enabled() else MaskedPool.forward
         return pool(self.each(members), mask)[0]
 

@@ -61,7 +61,7 @@ def losses(
         mask = alive.view(*alive.shape, *[1] * (per_decision.dim() - alive.dim()))
         return torch.where(mask, per_decision, 0.0).sum((0, 1, 2)) / living
 
-    log_ratio = law.log_prob(data.get("pre_tanh")) - data.get("log_prob")
+    log_ratio = law.pre_tanh_log_prob(data.get("pre_tanh")) - data.get("log_prob")
     ratio = log_ratio.exp()
     advantage = data.get("advantage")
     clipped = ratio.clamp(1 - config.clip, 1 + config.clip)

@@ -135,7 +135,7 @@ class MechPolicy(TensorDictModuleBase):
     """A team policy (see `echelon.agents.seat`), the same weights for every mech.
 
     Reads `("observation", stream)`, `telemetry` and `("memory", h | c)`; writes `action` in [-1, 1], `pre_tanh`,
-    `log_prob`, `embed` and `("next", "memory", h | c)`. It samples its actions unless called within
+    `log_prob` (of `pre_tanh`), `embed` and `("next", "memory", h | c)`. It samples its actions unless called within
     `set_exploration_type(ExplorationType.DETERMINISTIC)`.
 
     Args:
@@ -170,7 +170,7 @@ class MechPolicy(TensorDictModuleBase):
         certain = exploration_type() == ExplorationType.DETERMINISTIC
         pre_tanh = law.deterministic_sample if certain else law.rsample().detach()
         team.set("pre_tanh", pre_tanh).set("action", pre_tanh.tanh()).set("embed", h)
-        team.set("log_prob", law.log_prob(pre_tanh))
+        team.set("log_prob", law.pre_tanh_log_prob(pre_tanh))
         if self.model.recurrent:
             team.set(("next", "memory", "h"), h).set(("next", "memory", "c"), c)
         return team

@@ -5,8 +5,9 @@ from conftest import TINY
 from torch.nn import functional as F
 
 from echelon.env import layout
+from echelon.learn import encoders
 from echelon.learn.config import ModelConfig
-from echelon.learn.encoders import Encoder, Gathering, GridEncoder, MaskedPool
+from echelon.learn.encoders import Encoder, Gathering, GridEncoder, MaskedPool, SetEncoder
 
 
 def streams(*batch: int, mechs: int = 5, members: int = 4) -> dict[str, torch.Tensor]:
@@ -59,6 +60,22 @@ def test_pooling_is_what_autograd_finds():
     ours, theirs = (torch.autograd.grad((out * weight).sum(), x)[0] for out in (MaskedPool.apply(x, mask)[0], plain(x)))
     torch.testing.assert_close(ours, theirs)
     assert torch.autograd.gradcheck(lambda x: MaskedPool.apply(x, mask)[0], (x,), check_undefined_grad=False)
+
+
+def test_leaving_out_empty_places_changes_nothing(monkeypatch):
+    torch.manual_seed(0)
+    encoder, members, mask = SetEncoder(6, 5), torch.randn(8, 4, 6), torch.rand(8, 4) < 0.4
+    mask[2] = False
+    weight, results = torch.randn(8, 10), []
+    for packed in (True, False):
+        monkeypatch.setattr(encoders, "HAS_LOOPS", packed)
+        encoder.zero_grad()
+        out = encoder(members, mask)
+        (out * weight).sum().backward()
+        results.append((out.detach(), *(p.grad.clone() for p in encoder.parameters())))
+    for packed, dense in zip(*results, strict=True):
+        torch.testing.assert_close(packed, dense)
+    assert (results[0][0][2] == 0).all()
 
 
 def test_a_grid_is_convolved():

@@ -12,7 +12,7 @@ from torchrl.objectives import ClipPPOLoss
 
 from echelon.learn.advantage import ValueNorm, estimate
 from echelon.learn.config import PPOConfig
-from echelon.learn.distribution import SquashedNormal
+from echelon.learn.distribution import SquashedNormal, log_slope
 from echelon.learn.losses import DIAGNOSTICS, LOSSES, losses
 from echelon.learn.ppo import PPO, REPORTED, Sequences
 from echelon.learn.rollout import Rollout
@@ -64,7 +64,9 @@ def test_first_ratio_is_one_where_actions_are_saturated():
         keep = (~data["is_init"]).float()
         h, c = data["memory", "h"][0], data["memory", "c"][0]
         embed = policy.network.unroll(streams, data["telemetry"], h, c, keep, False)
-        ratio = (SquashedNormal(*policy.network.head(embed)).log_prob(data["pre_tanh"]) - data["log_prob"]).exp()
+        ratio = (
+            SquashedNormal(*policy.network.head(embed)).pre_tanh_log_prob(data["pre_tanh"]) - data["log_prob"]
+        ).exp()
     assert (ratio - 1).abs().max() < 1e-5
 
 
@@ -99,6 +101,7 @@ def test_agrees_with_torchrls_loss_where_nobody_is_dead(rollout):
         normalize_advantage=False,
     )
     theirs.set_keys(action="pre_tanh", sample_log_prob="log_prob", value="state_value")
+    data["log_prob"] -= log_slope(data["pre_tanh"]).sum(-1)  # theirs is the density of the action
     rows = data.select("embed", "pre_tanh", "log_prob", "advantage", "value_target").flatten(0, 1)
     flat = TensorDict({name: leaf.flatten(0, 1) for name, leaf in rows.items()}, [rows.shape[0] * 5])
     for name in ("advantage", "value_target"):

@@ -49,7 +49,7 @@ def replay(rollout: Rollout, batch: TensorDict, memory: TensorDict) -> tuple[tor
         embed = policy.network.unroll(streams, data["telemetry"], h, c, (~data["is_init"]).float(), False)
         law = SquashedNormal(*policy.network.head(embed))
         value = policy.critic(embed, data["observation", "ego"], data.get("enemy", None))
-        return law.log_prob(data["pre_tanh"]), value, data
+        return law.pre_tanh_log_prob(data["pre_tanh"]), value, data
 
 
 @pytest.mark.parametrize("critic", ["local", "central"])
