@@ -72,7 +72,7 @@ def run(case: str, seed: int, args: Args) -> None:
         compiled=args.compiled,
         device=args.device,
         checkpoint_every=10**9,
-        evaluation=EvalConfig(battles=args.battles, tiers=args.tiers),
+        evaluation=EvalConfig(battles=2, final_battles=args.battles, tiers=args.tiers),
     )
     config = CASES[case](config)
     with tempfile.TemporaryDirectory() as folder:
@@ -80,7 +80,7 @@ def run(case: str, seed: int, args: Args) -> None:
         while not trainer.finished:
             trainer.iterate()
         trainer.metrics.close()
-        scores = Panel(trainer.policy, config, Path(folder)).judge()[:-1]
+        scores = Panel(trainer.policy, config, Path(folder)).judge_finally()[:-1]
     report(
         "ablation",
         trainer.device,

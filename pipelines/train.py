@@ -87,18 +87,22 @@ def find_start(config: TrainConfig, folder: Path) -> checkpoint.Checkpoint | Non
     return start
 
 
-def evaluate(trainer: Trainer, panel: Panel, console: Console, recorder: Recorder | None = None) -> list[Score]:
-    """Judge the policy as it is now and write it down."""
-    counters = trainer.counters
+def evaluate(trainer: Trainer, panel: Panel, console: Console) -> list[Score]:
+    """Judge the policy as it is now, and keep it if it is the best so far."""
     best_before = panel.best_rate
-    scores = panel.judge(recorder)
-    panel.record(scores, counters.iterations, counters.agent_steps, counters.seconds)
-    minutes = counters.seconds / 60
-    for score in scores:
-        console.print(f"{counters.agent_steps:>12,} steps, {minutes:5.1f} min, against {score}")
-    if panel.best_rate > best_before and counters.iterations > 0:
+    scores = panel.judge()
+    tell(scores, trainer, panel, console)
+    if panel.best_rate > best_before and trainer.counters.iterations > 0:
         console.print(f"{'':>12} best so far, kept as {trainer.save()}")
     return scores
+
+
+def tell(scores: list[Score], trainer: Trainer, panel: Panel, console: Console) -> None:
+    """Print an evaluation and write it down."""
+    counters = trainer.counters
+    panel.record(scores, counters.iterations, counters.agent_steps, counters.seconds)
+    for score in scores:
+        console.print(f"{counters.agent_steps:>12,} steps, {counters.seconds / 60:5.1f} min, against {score}")
 
 
 def learn(trainer: Trainer, panel: Panel, console: Console) -> None:
@@ -175,15 +179,15 @@ def main() -> None:
 
 def finish(trainer: Trainer, panel: Panel, console: Console) -> list[Score]:
     """The last evaluation, part of it recorded if the run asked for that."""
-    battles, wanted = trainer.config.evaluation.battles, trainer.config.replay_battles
+    battles, wanted = trainer.config.evaluation.final_battles, trainer.config.replay_battles
     name, first = panel.last_tier
-    if wanted == 0:
-        return evaluate(trainer, panel, console)
-    recorder = Recorder([first + place for place in both_sides(wanted, battles)])
-    scores = evaluate(trainer, panel, console, recorder)
-    kept = trainer.folder / "evaluation.echelon"
-    save(replay_of(recorder, str(trainer.folder), name, battles, first), kept)
-    console.print(f"replay      {kept}")
+    recorder = Recorder([first + place for place in both_sides(wanted, battles)]) if wanted > 0 else None
+    scores = panel.judge_finally(recorder)
+    tell(scores, trainer, panel, console)
+    if recorder is not None:
+        kept = trainer.folder / "evaluation.echelon"
+        save(replay_of(recorder, str(trainer.folder), name, battles, first), kept)
+        console.print(f"replay      {kept}")
     return scores
 
 

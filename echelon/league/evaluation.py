@@ -82,38 +82,40 @@ class Panel:
             for tier in config.evaluation.tiers
         }
         self.others = {**tiers, BEST: self.best}
-        self.arena = self._arena()
+        self.arena = self._arena(config.evaluation.battles)
         self.table = Table(folder / "evaluations.csv", COLUMNS, after_iteration)
 
-    def _arena(self, recorder: Recorder | None = None) -> Arena:
-        settings = self.config.evaluation
+    def _arena(self, battles: int, recorder: Recorder | None = None) -> Arena:
+        compiled = self.config.evaluation.compiled
         # Drawers of the memory are keys, which hold no colon.
         named = {name.replace(":", "_"): other for name, other in self.others.items()}
-        return Arena(self.policy, named, self.env, settings.battles, self.device, settings.compiled, recorder)
+        return Arena(self.policy, named, self.env, battles, self.device, compiled, recorder)
 
     @property
     def last_tier(self) -> tuple[str, int]:
-        """The last of the scripted commanders, and the first of the battles against it."""
+        """The last of the scripted commanders, and the first of the final battles against it."""
         tiers = self.config.evaluation.tiers
-        return f"heuristic:{tiers[-1]}", (len(tiers) - 1) * self.config.evaluation.battles
+        return f"heuristic:{tiers[-1]}", (len(tiers) - 1) * self.config.evaluation.final_battles
 
-    def judge(self, recorder: Recorder | None = None) -> list[Score]:
-        """Fight the panel; the policy takes the place of the best if it wins more against the scripted commanders.
-
-        Args:
-            recorder: keeps some of the battles to be watched.
-        """
-        arena = self.arena if recorder is None else self._arena(recorder)
-        was_training = self.policy.training
-        self.policy.eval()
-        results = arena.fight(EVAL_SEED)
-        self.policy.train(was_training)
-        scores = [Score(name, result) for name, result in zip(self.others, results.values(), strict=True)]
+    def judge(self) -> list[Score]:
+        """Fight the panel; the policy takes the place of the best if it wins more against the scripted commanders."""
+        scores = self._fight(self.arena)
         rate = sum(score.win_rate for score in scores[:-1]) / (len(scores) - 1)
         if rate > self.best_rate:
             self.best_rate = rate
             self.best.load_state_dict(self.policy.state_dict())
         return scores
+
+    def judge_finally(self, recorder: Recorder | None = None) -> list[Score]:
+        """Fight the panel in `EvalConfig.final_battles` battles each, and let `recorder` keep some to be watched."""
+        return self._fight(self._arena(self.config.evaluation.final_battles, recorder))
+
+    def _fight(self, arena: Arena) -> list[Score]:
+        was_training = self.policy.training
+        self.policy.eval()
+        results = arena.fight(EVAL_SEED)
+        self.policy.train(was_training)
+        return [Score(name, result) for name, result in zip(self.others, results.values(), strict=True)]
 
     def record(self, scores: list[Score], iteration: int, agent_steps: int, seconds: float) -> None:
         """Write rows of `evaluations.csv`."""

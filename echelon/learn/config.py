@@ -157,6 +157,8 @@ class EvalConfig:
     """Iterations between evaluations; 0 for one before and one after the run only."""
     battles: int = 64
     """Battles against each opponent of the panel, half on either side."""
+    final_battles: int = 200
+    """The same for the evaluation that ends a run."""
     tiers: tuple[str, ...] = ("easy", "normal")
     """Scripted commanders on the panel; the best policy so far joins them."""
     compiled: bool = False
@@ -164,8 +166,9 @@ class EvalConfig:
 
     def __post_init__(self) -> None:
         require(self.every >= 0, "EvalConfig.every", ">= 0", self.every)
-        even = self.battles >= 2 and self.battles % 2 == 0
-        require(even, "EvalConfig.battles", "even and >= 2", self.battles)
+        for name in ("battles", "final_battles"):
+            count = getattr(self, name)
+            require(count >= 2 and count % 2 == 0, f"EvalConfig.{name}", "even and >= 2", count)
         require(len(self.tiers) > 0, "EvalConfig.tiers", "at least one tier", self.tiers)
 
 
@@ -239,8 +242,8 @@ class TrainConfig:
         require(self.renew_maps_every >= 0, "TrainConfig.renew_maps_every", ">= 0", self.renew_maps_every)
         spares = self.renew_maps_every == 0 or self.env.map_spares > 0
         require(spares, "TrainConfig.env.map_spares", ">= 1 to renew maps", self.env.map_spares)
-        few = 0 <= self.replay_battles <= self.evaluation.battles
-        require(few, "TrainConfig.replay_battles", "0..EvalConfig.battles", self.replay_battles)
+        few = 0 <= self.replay_battles <= self.evaluation.final_battles
+        require(few, "TrainConfig.replay_battles", "0..EvalConfig.final_battles", self.replay_battles)
 
     def _check_seats(self) -> None:
         env, enemies = self.env, self.curriculum.enemies
@@ -282,7 +285,6 @@ class TrainConfig:
             ),
             num_envs=128,
             total_agent_steps=1_800_000,
-            evaluation=EvalConfig(battles=128),
         )
 
     @classmethod

@@ -147,6 +147,7 @@ class FrozenRivals(TensorDictModuleBase):
         }
         """`[2K, ...]`: slots of the first block, of the second, and so on."""
         self.names = [["", ""] for _ in range(blocks)]
+        self.newest_of = [0] * blocks
         self.register_buffer("newest", torch.zeros(blocks, device=device), persistent=False)
         self.in_keys, self.out_keys = ["observation"], ["action"]
         self.refresh([[1, 0] for _ in range(blocks)])
@@ -163,17 +164,16 @@ class FrozenRivals(TensorDictModuleBase):
     @torch.no_grad()
     def refresh(self, readers: list[list[int]]) -> None:
         """Draw whom each block meets next where its older slot is free: between rollouts."""
-        newest = [int(slot) for slot in self.newest.tolist()]
         for block, counts in enumerate(readers):
-            old = 1 - newest[block]
+            old = 1 - self.newest_of[block]
             if counts[old] > 0:
                 continue
             challenger = self.draw()
             for name, stack in self.weights.items():
                 stack[SLOTS * block + old].copy_(challenger.weights[f"network.{name}"])
             self.names[block][old] = challenger.name
-            newest[block] = old
-        self.newest.copy_(torch.tensor(newest, dtype=torch.float32))
+            self.newest_of[block] = old
+        self.newest.copy_(torch.tensor(self.newest_of))
 
     @torch.no_grad()
     def forward(self, team: TensorDictBase) -> TensorDictBase:

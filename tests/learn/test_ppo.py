@@ -64,9 +64,8 @@ def test_first_ratio_is_one_where_actions_are_saturated():
         keep = (~data["is_init"]).float()
         h, c = data["memory", "h"][0], data["memory", "c"][0]
         embed = policy.network.unroll(streams, data["telemetry"], h, c, keep, False)
-        ratio = (
-            SquashedNormal(*policy.network.head(embed)).pre_tanh_log_prob(data["pre_tanh"]) - data["log_prob"]
-        ).exp()
+        law = SquashedNormal(*policy.network.head(embed))
+        ratio = (law.pre_tanh_log_prob(data["pre_tanh"]) - data["log_prob"]).exp()
     assert (ratio - 1).abs().max() < 1e-5
 
 

@@ -13,6 +13,7 @@ from echelon.replay.file import read
 ROOT = Path(__file__).parents[2]
 TINY = [
     *("--preset", "quick", "--no-compiled", "--device", "cpu", "--num-envs", "4", "--evaluation.battles", "2"),
+    *("--evaluation.final-battles", "2"),
     *(
         "--env.map-pool",
         "2",
