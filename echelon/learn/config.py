@@ -59,14 +59,15 @@ class PPOConfig:
     """Decisions collected an iteration, T."""
     chunk_decisions: int = 16
     """Length of a training sequence, a divisor of T; gradients do not flow from one to the next."""
-    epochs: int = 3
+    epochs: int = 4
     minibatches: int = 8
     accumulate: int = 1
     """Parts a minibatch is computed in, one after the other: the same step with less memory."""
     checkpoint_gradients: bool = False
     """Compute the encoder again for its gradient instead of keeping what it did: less memory, more time."""
-    learning_rate: Schedule = field(default_factory=lambda: Schedule(6e-4, 1e-4))
-    entropy_coef: Schedule = field(default_factory=lambda: Schedule(0.01, 0.01))
+    learning_rate: Schedule = field(default_factory=lambda: Schedule(1e-3, 1e-4))
+    entropy_coef: Schedule = field(default_factory=lambda: Schedule(0.01, 0.003))
+    """Weight of the entropy, which is a mean over the columns of an action."""
     clip: float = 0.2
     value_clip: float = 0.0
     """Values move at most so far from those of the rollout before their loss stops counting, in the critic's units;
@@ -109,7 +110,7 @@ class CurriculumConfig:
     next battle of each place.
     """
 
-    opponents: tuple[str, ...] = ("trivial", "easy", "normal")
+    opponents: tuple[str, ...] = ("trivial", "easy", "normal", "hard")
     """Tiers of the scripted commander, for `--opponent curriculum`."""
     weapon_use: tuple[float, ...] = (1.0,)
     """Share of the decisions in which it may pull triggers."""
@@ -159,7 +160,7 @@ class EvalConfig:
     """Battles against each opponent of the panel, half on either side."""
     final_battles: int = 200
     """The same for the evaluation that ends a run."""
-    tiers: tuple[str, ...] = ("easy", "normal")
+    tiers: tuple[str, ...] = ("easy", "normal", "hard")
     """Scripted commanders on the panel; the best policy so far joins them."""
     compiled: bool = False
     """Compile the simulation for these battles too: it pays for hundreds of them."""
@@ -246,28 +247,37 @@ class TrainConfig:
         require(few, "TrainConfig.replay_battles", "0..EvalConfig.final_battles", self.replay_battles)
 
     def _check_seats(self) -> None:
-        env, enemies = self.env, self.curriculum.enemies
-        unequal = len(env.blue) != len(env.red) or len(enemies) > 0
-        both = self.side == "both" or self.self_part > 0
-        require(not (unequal and both), "TrainConfig.side", "blue or red where the teams are unequal", self.side)
+        env = self.env
+        same = len(env.blue) == len(env.red)
+        require(same, "TrainConfig.env", "of equal team sizes (policies are judged on both sides)", (env.blue, env.red))
+        both = self.side == "both" or self.self_battles > 0
+        fewer = self.curriculum.enemies
+        require(not (fewer and both), "CurriculumConfig.enemies", "empty where the learner plays both sides", fewer)
         require(self.num_envs >= 2 and self.num_envs % 2 == 0, "TrainConfig.num_envs", "even and >= 2", self.num_envs)
         for name in ("self_share", "past_share"):
             require(0 <= getattr(self, name) <= 1, f"TrainConfig.{name}", "0..1", getattr(self, name))
         require(self.self_share + self.past_share <= 1, "TrainConfig.self_share", "<= 1 - past_share", self.self_share)
-        if self.past_part > 0:
-            least = 2 * self.past_blocks
-            battles = int(self.past_part * self.num_envs)
-            require(battles >= least, "TrainConfig.past_share", f"at least {least} battles, two a block", battles)
+        for name, battles, step in (
+            ("self_share", self.self_battles, 2),
+            ("past_share", self.past_battles, 2 * self.past_blocks),
+        ):
+            limit = f"a share of num_envs ({self.num_envs}) that is a multiple of {step} battles"
+            require(battles % step == 0, f"TrainConfig.{name}", limit, f"{battles} battles")
 
     @property
-    def self_part(self) -> float:
-        """Share of the battles the learner fights against itself."""
-        return 1.0 - self.past_share if self.opponent == SELF else self.self_share
+    def self_battles(self) -> int:
+        """Battles the learner fights against itself."""
+        return round(self.num_envs * (1.0 - self.past_share if self.opponent == SELF else self.self_share))
 
     @property
-    def past_part(self) -> float:
-        """Share of the battles the learner fights against its earlier selves."""
-        return 1.0 - self.self_share if self.opponent == PAST else self.past_share
+    def past_battles(self) -> int:
+        """Battles the learner fights against its earlier selves."""
+        return round(self.num_envs * (1.0 - self.self_share if self.opponent == PAST else self.past_share))
+
+    @property
+    def scripted_battles(self) -> int:
+        """Battles the learner fights against scripted commanders."""
+        return self.num_envs - self.self_battles - self.past_battles
 
     @classmethod
     def quick(cls) -> TrainConfig:
@@ -283,6 +293,7 @@ class TrainConfig:
                 telemetry_width=8,
                 body_width=64,
             ),
+            ppo=PPOConfig(learning_rate=Schedule(2e-3, 1e-4)),
             num_envs=128,
             total_agent_steps=1_800_000,
         )

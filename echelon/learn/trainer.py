@@ -95,16 +95,16 @@ class Trainer:
         """Make the battles of the curriculum's stage, and seat everybody."""
         config, stage = self.config, self.curriculum.stage
         env = stage.env(config.env, config.side)
-        blocks = 2 * config.past_blocks
-        past = int(config.past_part * config.num_envs) // blocks * blocks
-        itself = int(config.self_part * config.num_envs) // 2 * 2
-        scripted = config.num_envs - past - itself
-        self.scripted = ScriptedRivals(env, stage.tier, stage.weapon_use).to(self.device) if scripted > 0 else None
-        self.frozen = FrozenRivals(self.policy, config.past_blocks, self.draw) if past > 0 else None
+        self.scripted: ScriptedRivals | None = None
+        self.frozen: FrozenRivals | None = None
+        if config.scripted_battles > 0:
+            self.scripted = ScriptedRivals(env, stage.tier, stage.weapon_use).to(self.device)
+        if config.past_battles > 0:
+            self.frozen = FrozenRivals(self.policy, config.past_blocks, self.draw)
         rivals = [
-            Rival(SCRIPTED, self.scripted, scripted),
-            Rival(ITSELF, None, itself),
-            Rival(PAST, self.frozen, past),
+            Rival(SCRIPTED, self.scripted, config.scripted_battles),
+            Rival(ITSELF, None, config.self_battles),
+            Rival(PAST, self.frozen, config.past_battles),
         ]
         self.seats = Seats(self.policy, [rival for rival in rivals if rival.battles > 0], config.side)
         self.env = EchelonEnv(

@@ -109,6 +109,17 @@ def test_names_of_devices_and_opponents_are_checked():
         tiny_run(ppo=PPOConfig(minibatches=9))
 
 
+def test_shares_of_the_battles_are_whole():
+    half = tiny_run(opponent="self", num_envs=8, past_share=0.5, past_blocks=2)
+    assert (half.self_battles, half.past_battles, half.scripted_battles) == (4, 4, 0)
+    with pytest.raises(ConfigError, match=r"past_share must be a share .* of 4 battles, got '2 battles'"):
+        tiny_run(num_envs=8, past_share=0.25, past_blocks=2)
+    with pytest.raises(ConfigError, match=r"self_share must be <= 1 - past_share, got 0.75"):
+        tiny_run(num_envs=8, self_share=0.75, past_share=0.5, past_blocks=2)
+    with pytest.raises(ConfigError, match=r"TrainConfig.env must be of equal team sizes"):
+        tiny_run(env=dataclasses.replace(short_battles(), red=("heavy",)))
+
+
 def test_optimiser_tensors_are_checked(tmp_path):
     run_to_the_end(Trainer(tiny_run(), tmp_path))
     start = checkpoint.open_checkpoint(checkpoint.newest(tmp_path / "checkpoints"))

@@ -42,8 +42,8 @@ def test_train_then_play_then_resume(tmp_path):
     assert str(best) in done.stdout.replace("\n", "")
     assert (folder / "metrics.png").stat().st_size > 10_000
     assert len((folder / "metrics.csv").read_text().splitlines()) == 3
-    # Before and after, against two tiers and the best policy.
-    assert len((folder / "evaluations.csv").read_text().splitlines()) == 1 + 2 * 3
+    # Before and after, against three tiers and the best policy.
+    assert len((folder / "evaluations.csv").read_text().splitlines()) == 1 + 2 * 4
 
     played = run("arena.py", "play", "--blue", str(best), "--red", "heuristic", "--battles", "4", "--json")
     assert played.returncode == 0, played.stderr
