@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -44,6 +46,12 @@ def in_body_frame(offset: Tensor, facing: Tensor) -> Tensor:
 def pairwise_offset(pos: Tensor) -> Tensor:
     """`[B, N, N, D]`: entry (i, j) leads from mech i to mech j, for positions `[B, N, D]`."""
     return pos[:, None] - pos[:, :, None]
+
+
+def dot(one: Sequence[Tensor], other: Sequence[Tensor]) -> Tensor:
+    """The inner product of vectors whose axes are tensors of their own."""
+    products = [a * b for a, b in zip(one, other, strict=True)]
+    return functools.reduce(torch.add, products)
 
 
 def length(vector: Tensor) -> Tensor:

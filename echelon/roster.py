@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +14,12 @@ from torch import Tensor
 from echelon.catalog import (
     AMS_COOLDOWN_S,
     AMS_HULL,
+    BEAMS,
     EWAR_HULL,
     HULL_SUITE,
     HULLS,
+    KINETIC_AIM_FOCUS_RAD,
+    KINETIC_AIM_RAD,
     KINETIC_MUZZLE,
     NO_SUITE,
     NOISE_FACTOR,
@@ -29,6 +34,7 @@ from echelon.catalog import (
     Timer,
     Weapon,
 )
+from echelon.compiled import settle
 from echelon.config import PACK, EnvConfig, require
 
 
@@ -68,6 +74,32 @@ class Arms:
 
 
 @dataclass(frozen=True)
+class Guns:
+    """How the weapons of every mech are aimed. W weapons, N mechs; floats `[W, N, N]` by weapon, shooter and target."""
+
+    carriers: tuple[Tensor, ...]
+    """For each `Weapon` `[R]` int64: the mechs that carry it."""
+    reach_vox: Tensor
+    """How far each reaches; -1 at one's own side, and where the shooter carries none."""
+    arc_cos: Tensor
+    """`[W, 1, 1]` cosine of half the arc it is aimed in."""
+    focus_arc_cos: Tensor
+    """`[W, 1, 1]` the same where the target is the focus target."""
+    needs_target: Tensor
+    """`[W, 1]` bool: it does not fire without one."""
+    needs_line: Tensor
+    """`[W, 1, 1]` bool: it is aimed along a clear line."""
+    needs_lock: Tensor
+    """`[W, 1, 1]` bool: it is aimed by a missile lock."""
+    focus_only: Tensor
+    """`[W, 1, 1]` bool: it is aimed at the focus target or straight ahead."""
+
+    def exist(self, weapon: Weapon) -> bool:
+        """Whether anybody carries the weapon."""
+        return self.carriers[int(weapon)].shape[0] > 0
+
+
+@dataclass(frozen=True)
 class Pairs:
     """P pairs of mechs, each listed once."""
 
@@ -85,7 +117,7 @@ class Pairs:
     def matrix(self, facts: Tensor) -> Tensor:
         """`[B, N, N]` bool, symmetric, from one fact a pair `[B, P]`; false for no pair."""
         nothing = torch.zeros_like(facts[:, :1])
-        return torch.cat((facts, nothing), 1)[:, self.place]
+        return settle(torch.cat((facts, nothing), 1)[:, self.place])
 
 
 @dataclass(frozen=True)
@@ -162,8 +194,9 @@ class Roster:
     """[W, N] int64: the `Trigger` that fires weapon w on mech n, -1 where it carries none."""
     longest_cooldown: Tensor
     """[N, len(Timer)] substeps: what each of a mech's own timers is set to at most, 0 where it has no use for it."""
-    arms: tuple[Arms, ...]
-    """For each `Weapon` a row for every mech that carries it."""
+    guns: Guns
+    beams: Arms
+    """A row for every gun whose fire is a beam."""
     shots: Arms
     """A row for every shot slot, ordered by weapon, shooter, slot."""
     bursts: Arms
@@ -280,7 +313,8 @@ def build_roster(config: EnvConfig, device: torch.device) -> Roster:
         ams=integers([n for n, h in enumerate(hulls) if h == AMS_HULL]),
         trigger=integers([[int(WEAPONS[w].mounts.get(h, -1)) for h in hulls] for w in Weapon]),
         longest_cooldown=integers([[longest(h, t) for t in Timer] for h in hulls]),
-        arms=tuple(build_arms([(w, n) for n in owners[w]], config, count, device) for w in Weapon),
+        guns=build_guns(owners, hostile),
+        beams=build_arms([(w, n) for w in BEAMS for n in owners[w]], config, count, device),
         shots=shots,
         bursts=build_arms([slot for slot in slots if WEAPONS[slot[0]].splash_vox > 0], config, count, device),
         homing=torch.tensor([g == Guidance.HOMING for g in guidance], device=device),
@@ -329,6 +363,31 @@ def build_arms(sources: list[tuple[Weapon, int]], config: EnvConfig, count: int,
         suppress=column([config.rules.substeps(s.suppress_s) for s in specs], torch.int32),
         splash_vox=column([s.splash_vox for s in specs]),
         splash_scale=column([s.splash_scale for s in specs]),
+    )
+
+
+def build_guns(owners: dict[Weapon, list[int]], hostile: Tensor) -> Guns:
+    """How the weapons are aimed of the mechs that carry them, `owners`; `hostile [N, N]` bool."""
+    device = hostile.device
+    carried = torch.tensor([[n in owners[w] for n in range(len(hostile))] for w in Weapon], device=device)
+    reach_vox = torch.tensor([WEAPONS[w].range_vox for w in Weapon], device=device)[:, None, None]
+
+    def each(fact: Callable[[Weapon], float]) -> Tensor:
+        return torch.tensor([fact(w) for w in Weapon], device=device)[:, None, None]
+
+    def arc(bearing_rad: float) -> Tensor:
+        kinetic = (Weapon.GAUSS, Weapon.AUTOCANNON)
+        return each(lambda w: math.cos(bearing_rad) if w in kinetic else WEAPONS[w].arc_cos)
+
+    return Guns(
+        carriers=tuple(torch.tensor(owners[w], dtype=torch.int64, device=device) for w in Weapon),
+        reach_vox=torch.where(carried[..., None] & hostile, reach_vox, -1.0),
+        arc_cos=arc(KINETIC_AIM_RAD),
+        focus_arc_cos=arc(KINETIC_AIM_FOCUS_RAD),
+        needs_target=each(lambda w: w in BEAMS or w == Weapon.MISSILE).squeeze(-1),
+        needs_line=each(lambda w: w in BEAMS),
+        needs_lock=each(lambda w: w == Weapon.MISSILE),
+        focus_only=each(lambda w: w == Weapon.SMOKE),
     )
 
 

@@ -109,7 +109,7 @@ def test_only_scouts_jam_and_only_heavies_shoot_missiles_down():
 
 def test_a_weapon_has_a_row_for_each_mech_that_carries_it():
     roster = roster_of(("heavy", "medium"), ("light", "scout"))
-    carriers = {w: roster.arms[w].shooter.tolist() for w in Weapon}
+    carriers = {w: roster.guns.carriers[w].tolist() for w in Weapon}
     assert carriers == {
         Weapon.LASER: [0, 1, 2],
         Weapon.FLAMER: [2],
@@ -119,9 +119,16 @@ def test_a_weapon_has_a_row_for_each_mech_that_carries_it():
         Weapon.PAINTER: [1, 2, 3],
         Weapon.SMOKE: [0, 1, 2, 3],
     }
-    laser = roster.arms[Weapon.LASER]
-    assert laser.weapon.argmax(1).tolist() == [Weapon.LASER] * 3
-    assert (laser.damage.tolist(), laser.target_heat.tolist()) == ([14] * 3, [6] * 3)
+    beams = roster.beams
+    assert beams.shooter.tolist() == [0, 1, 2, 2, 1, 2, 3]
+    assert beams.weapon.argmax(1).tolist() == [Weapon.LASER] * 3 + [Weapon.FLAMER] + [Weapon.PAINTER] * 3
+    assert (beams.damage.tolist(), beams.target_heat.tolist()) == ([14] * 3 + [5] + [0] * 3, [6] * 3 + [5] + [0] * 3)
+
+
+def test_a_gun_reaches_the_enemies_of_those_who_carry_it():
+    reach_vox = roster_of(("heavy", "medium"), ("light",)).guns.reach_vox
+    assert reach_vox[Weapon.LASER].tolist() == [[-1, -1, 8], [-1, -1, 8], [8, 8, -1]]
+    assert reach_vox[Weapon.GAUSS].tolist() == [[-1, -1, 20], [-1, -1, -1], [-1, -1, -1]]
 
 
 def test_shot_slots_are_ordered_by_weapon_then_shooter():
@@ -154,8 +161,8 @@ def test_what_rows_do_is_summed_over_each_mechs_own():
 
 def test_a_weapon_nobody_carries_has_no_rows():
     roster = roster_of(("scout",), ("scout",))
-    assert roster.arms[Weapon.MISSILE].count == roster.bursts.count == 0
-    assert roster.arms[Weapon.MISSILE].by_shooter(torch.zeros(3, 0, 2)).tolist() == torch.zeros(3, 2, 2).tolist()
+    assert roster.bursts.count == 0 and not roster.guns.exist(Weapon.MISSILE)
+    assert roster.bursts.by_shooter(torch.zeros(3, 0, 2)).tolist() == torch.zeros(3, 2, 2).tolist()
     assert roster.shots.count == 2  # a smoke launcher each
 
 

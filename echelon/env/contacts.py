@@ -9,6 +9,7 @@ from torch import Tensor
 
 from echelon.actions import NO_MECH, PREFERENCES, Orders
 from echelon.catalog import Hull
+from echelon.compiled import settle
 from echelon.env import layout
 from echelon.env.sensing import Senses
 from echelon.geometry import TINY, heading, in_body_frame, length, to_body
@@ -42,8 +43,9 @@ def contact_slots(senses: Senses, state: State, orders: Orders, game: Game) -> t
     visual = senses.sees & (roster.hostile | wants_friends)
     key = torch.where(roster.hostile, chosen, FRIENDS)
     key = torch.where(visual, key, torch.where(senses.intel, INTEL, torch.inf))
-    nearest = distance.argsort(dim=-1, stable=True)  # [B, N, N]
-    ranked = nearest.gather(-1, key.gather(-1, nearest).argsort(dim=-1, stable=True))
+    rank = ranks(settle(key), distance)  # [B, N, N]
+    everyone = torch.arange(roster.num_mechs, device=key.device)
+    ranked = torch.zeros_like(rank).scatter(-1, rank, everyone.expand_as(rank))
 
     num_visual = visual.sum(-1, keepdim=True)
     shown = num_visual.minimum(roster.cockpits.visual_slots[:, None])
@@ -53,6 +55,15 @@ def contact_slots(senses: Senses, state: State, orders: Orders, game: Game) -> t
     place = torch.where(slot < shown, slot, slot - shown + num_visual)  # skips what the visual slots cut off
     filled = slot < shown + reported
     return ranked.gather(-1, place.clamp_max(roster.num_mechs - 1)), filled
+
+
+def ranks(key: Tensor, distance: Tensor) -> Tensor:
+    """`[B, N, N]` int64: how many of its row come before each, by key, then distance, then index."""
+    index = torch.arange(key.shape[-1], device=key.device)
+    mine, other = (key[..., None], distance[..., None]), (key[..., None, :], distance[..., None, :])
+    nearer = (other[1] < mine[1]) | ((other[1] == mine[1]) & (index < index[:, None]))
+    # A handful of mechs is ranked faster by holding each against each than by sorting.
+    return ((other[0] < mine[0]) | ((other[0] == mine[0]) & nearer)).sum(-1)
 
 
 def hostile_slots(slots: Tensor, filled: Tensor, game: Game) -> Tensor:
@@ -130,4 +141,4 @@ def contacts(slots: Tensor, filled: Tensor, senses: Senses, state: State, game: 
         "closing": (-along / SPEED_SCALE).clamp(-1, 1),
         "crossing": crossing,
     }
-    return layout.pack(layout.CONTACT, values) * filled[..., None]
+    return layout.pack(layout.CONTACT, values, filled)

@@ -14,17 +14,24 @@ from torchrl.envs import EnvBase
 
 from echelon import actions, noise
 from echelon.actions import Orders
+from echelon.compiled import fused
 from echelon.config import ConfigError, EnvConfig, require
-from echelon.env import layout, observe, outcome, reward, zone
+from echelon.env import decision, layout, observe, reward
 from echelon.env.atlas import Atlas
+from echelon.env.blocks import Blocks
+from echelon.env.decision import Played
 from echelon.env.layout import STREAMS
-from echelon.env.outcome import STATS, Ending, Winner
+from echelon.env.outcome import STATS
 from echelon.noise import Stream
 from echelon.roster import build_roster
 from echelon.sim import step
 from echelon.sim.game import Game, build_game
+from echelon.sim.terrain import HAS_LOOPS, loops_on
 from echelon.state import Maps, State, Terrain, open_battle
 from echelon.world.pool import make_pool
+
+if HAS_LOOPS:
+    from echelon.sim.loops import refill
 
 DONE_KEYS = ("done", "terminated", "truncated")
 
@@ -99,13 +106,15 @@ class EchelonEnv(EnvBase):
         self.memory = Composite() if memory is None else memory
         self.num_envs = num_envs
         self.witness = witness
-        self._substep: step.Substep = step.substep
-        self._logged_substep, self._build = step.logged_substep, observe.build
+        # A witness sees every substep of all battles at once.
+        self.blocks = Blocks(num_envs, self.device, whole=witness is not None)
+        self._play: step.Play = step.play
+        self._logged_substep, self._conclude = step.logged_substep, decision.conclude
         if compiled:
             # Each is compiled when it is first called: of the two substeps only the one in use.
-            self._substep = torch.compile(step.substep, fullgraph=True, dynamic=False)
-            self._logged_substep = torch.compile(step.logged_substep, fullgraph=True, dynamic=False)
-            self._build = torch.compile(observe.build, fullgraph=True, dynamic=False)
+            self._play = fused(step.play, self.device)
+            self._logged_substep = fused(step.logged_substep, self.device)
+            self._conclude = fused(decision.conclude, self.device)
         self.atlas = Atlas(self.game)
         self._make_specs()
         self.set_seed(seed if seed is not None else random.getrandbits(31))
@@ -240,12 +249,13 @@ class EchelonEnv(EnvBase):
     def _restart(self, restarts: Tensor, td: TensorDictBase) -> TensorDictBase:
         """Begin anew where `restarts [B, 1]`: state, first observation, memory and flags."""
         which = restarts[:, 0]
-        fresh = self._open(self._next_seed, self.state.terrain)
-        following = noise.bits(self._next_seed, 0, Stream.EPISODE, 1)[:, 0]
-        self._next_seed = torch.where(which, following, self._next_seed)
-        self.state = select(which, fresh, self.state)
+        with torch.inference_mode(False), torch.no_grad():
+            fresh = self._open(self._next_seed, self.state.terrain)
+            following = noise.bits(self._next_seed, 0, Stream.EPISODE, 1)[:, 0]
+            self._next_seed = torch.where(which, following, self._next_seed)
+            self.state = select(which, fresh, self.state)
+            restore(self.state.terrain, which, self.state.map_id, self.game.maps)
         map_id = self.state.map_id
-        restore(self.state.terrain, which, map_id, self.game.maps)
 
         first = {name: self.atlas.openings[name][map_id] for name in STREAMS}
         for group, span in self.teams.items():
@@ -262,38 +272,44 @@ class EchelonEnv(EnvBase):
         return td
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
-        before, game = self.state, self.game
-        orders = self._orders(tensordict)
-        after = step.decide(before, orders, game, self._substep if self.witness is None else self._watched_substep)
-        after = zone.score(after, game)
-        ending = outcome.judge(after, game)
-        named = reward.terms(before, after, ending, game)
-        paid = reward.weighted(named, self.config.reward, game)
-        after, streams = self._build(after, orders, game)
-        self.state = after
+        before, action = self.state, self._action(tensordict)
+        played = self.blocks.play(lambda battles: self._decide(before[battles], action[battles]))
+        out = decision.together(played, before.terrain)
+        self.state = out.state
+        return self._tell(out, tensordict)
+
+    def _decide(self, before: State, action: Tensor) -> Played:
+        """A decision of some of the battles."""
+        game, run = self.game, self._play if self.witness is None else self._watched
+        orders = actions.decode(action, before.focus_slots, game.roster, self.config.features)
+        return self._conclude(before, step.decide(before, orders, game, run), orders, game)
+
+    def _watched(self, state: State, orders: Orders, game: Game) -> State:
+        assert self.witness is not None
+        after, log = self._logged_substep(state, orders, step.draw(state, game), game)
+        self.witness.tick(after, log)
+        return after
+
+    def _tell(self, played: Played, tensordict: TensorDictBase) -> TensorDict:
+        """A decision as TorchRL has it, memories passed on."""
+        state, paid = played.state, played.paid
         out = TensorDict({}, self.batch_size, device=self.device)
         for group, span in self.teams.items():
-            team = self._team(streams, span)
-            team.set("mask", after.mechs.alive[:, span])
+            team = self._team(played.streams, span)
+            team.set("mask", state.mechs.alive[:, span])
             team.set("reward", paid[:, span].sum(-1, keepdim=True))
             team.set("reward_terms", paid[:, span])
             out.set(group, team)
             for leaf in self._memory_keys(group):
                 out.set(leaf, tensordict.get(("next", *leaf), tensordict.get(leaf)))
-        out.set("telemetry", game.maps.telemetry[after.map_id])
-        out.set("is_init", torch.zeros_like(ending.done[:, None]))
-        out.set("outcome", self._outcome(after, ending))
+        out.set("telemetry", self.game.maps.telemetry[state.map_id])
+        out.set("is_init", torch.zeros_like(played.flags["done"]))
+        out.set("outcome", TensorDict(played.outcome, self.batch_size, device=self.device))
         if self.witness is not None:
-            self.witness.moment(after, orders, streams, out.get("outcome"))
-        for flag in DONE_KEYS:
-            out.set(flag, getattr(ending, flag)[:, None])
+            self.witness.moment(state, played.orders, played.streams, out.get("outcome"))
+        for flag, value in played.flags.items():
+            out.set(flag, value)
         return out
-
-    def _watched_substep(self, state: State, orders: Orders, draws: step.Draws, game: Game) -> State:
-        assert self.witness is not None
-        after, log = self._logged_substep(state, orders, draws, game)
-        self.witness.tick(after, log)
-        return after
 
     def _team(self, streams: observe.Observation, span: slice) -> TensorDict:
         """The streams of one team's mechs, `[B, A]`."""
@@ -301,7 +317,8 @@ class EchelonEnv(EnvBase):
         own = TensorDict({name: streams[name][:, span] for name in STREAMS}, shape, device=self.device)
         return TensorDict({"observation": own}, shape, device=self.device)
 
-    def _orders(self, tensordict: TensorDictBase) -> Orders:
+    def _action(self, tensordict: TensorDictBase) -> Tensor:
+        """`[B, N, D]` what both teams do."""
         width = layout.action_width(self.config.comm_dim)
         parts = []
         for group, names in self.group_map.items():
@@ -313,20 +330,8 @@ class EchelonEnv(EnvBase):
                     f"({group!r}, 'action') must have shape {expected}, got {tuple(action.shape)}; columns: {columns}"
                 )
             parts.append(action)
-        return actions.decode(torch.cat(parts, 1), self.state.focus_slots, self.game.roster, self.config.features)
-
-    def _outcome(self, state: State, ending: Ending) -> TensorDict:
-        """The verdict on battles that ended in this decision; winner -1 and zeros elsewhere."""
-        done = ending.done[:, None]
-        decisions = state.tick[:, None] // self.config.rules.decision_repeat
-        values = {
-            "reason": ending.reason[:, None],
-            "score": state.score * done,
-            "decisions": decisions * done,
-            "stats": outcome.statistics(state, self.game) * done[..., None],
-        }
-        winner = torch.where(done, ending.winner[:, None], int(Winner.RUNNING)).to(torch.int8)
-        return TensorDict({"winner": winner, **values}, self.batch_size, device=self.device)
+        with torch.inference_mode(False), torch.no_grad():
+            return torch.cat(parts, 1)
 
     def _memory_keys(self, group: str) -> list[tuple[str, ...]]:
         leaves = self.memory.keys(include_nested=True, leaves_only=True)
@@ -356,6 +361,9 @@ def select(which: Tensor, yes: State, no: State) -> State:
 
 def restore(terrain: Terrain, which: Tensor, map_id: Tensor, maps: Maps) -> None:
     """Give the battles `which [B]` the ground of their maps back, in place."""
+    if loops_on(which.device):
+        refill(terrain, which, map_id, maps)
+        return
     for own, kept in ((terrain.solid, maps.solid), (terrain.opaque, maps.opaque)):
         own.copy_(choose(which, kept[map_id], own))
     for changes in (terrain.rubble, terrain.damage):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Collection
 from typing import NamedTuple
 
 import torch
@@ -132,15 +133,24 @@ def columns(features: tuple[Feature, ...], name: str) -> slice:
     raise KeyError(f"no feature {name!r}, expected one of {[f.name for f in features]}")
 
 
-def pack(features: tuple[Feature, ...], values: dict[str, Tensor]) -> Tensor:
+def pack(
+    features: tuple[Feature, ...], values: dict[str, Tensor], shown: Tensor, always: Collection[str] = ()
+) -> Tensor:
     """Lay named values out as columns, in the order of `features`.
 
     Args:
         values: for each feature `[..., width]`, or `[...]` where its width is 1.
+        shown: `[...]` bool; the other rows are zero.
+        always: features that every row shows.
     """
-    rank = min(value.dim() for value in values.values())
-    parts = [values[f.name] if values[f.name].dim() > rank else values[f.name][..., None] for f in features]
-    return torch.cat([part.to(torch.float32) for part in parts], -1)
+
+    def column(name: str) -> Tensor:
+        value = values[name] if values[name].dim() > shown.dim() else values[name][..., None]
+        value = value.to(torch.float32)
+        # Zeroed one by one: a pass over all columns at the end would read and write them once more.
+        return value if name in always else torch.where(shown[..., None], value, 0.0)
+
+    return torch.cat([column(feature.name) for feature in features], -1)
 
 
 def streams(comm_dim: int) -> dict[str, tuple[Feature, ...]]:

@@ -12,7 +12,7 @@ from echelon.env.contacts import SPEED_SCALE, contact_slots, contacts, hostile_s
 from echelon.env.sensing import Senses, hear, perceive
 from echelon.env.squad import squad
 from echelon.env.zone import is_inside, path_length
-from echelon.geometry import heading, to_body, to_world
+from echelon.geometry import heading, to_body
 from echelon.sim.ewar import BEST_QUALITY
 from echelon.sim.game import Game
 from echelon.sim.heat import is_running, is_shut_down
@@ -120,11 +120,7 @@ def ego(senses: Senses, state: State, orders: Orders, game: Game) -> Tensor:
         "hostile_only": orders.hostile_only,
         "suite": roster.cockpits.descriptor.expand(*heat.shape, -1),
     }
-    living = layout.pack(layout.EGO, values)
-    dead = layout.pack(
-        layout.EGO, {k: v if k in layout.OF_THE_DEAD else torch.zeros_like(v) for k, v in values.items()}
-    )
-    return torch.where(mechs.alive[..., None], living, dead)
+    return layout.pack(layout.EGO, values, mechs.alive, always=layout.OF_THE_DEAD)
 
 
 def comms(state: State, game: Game) -> Tensor:
@@ -141,11 +137,12 @@ def local_map(state: State, game: Game) -> Tensor:
     """`[B, N, 11, 11]` 1 where a voxel at hull height is solid or the map ends; rows ahead, columns to the left."""
     mechs, world = state.mechs, game.config.world
     side = layout.LOCAL_MAP_CELLS
-    reach = torch.arange(side, device=mechs.yaw.device) - side // 2
-    grid = torch.stack(torch.meshgrid(reach, reach, indexing="ij"), -1).flatten(0, 1).to(mechs.pos.dtype)
-    view = heading(mechs.yaw)[:, :, None].expand(-1, -1, side * side, 2)
-    point = mechs.pos[:, :, None, :2] + to_world(grid.expand_as(view), view)  # [B, N, 121, 2]
-    x, y = point.floor().long().unbind(-1)
+    reach = torch.arange(side, device=mechs.yaw.device, dtype=mechs.pos.dtype) - side // 2
+    ahead, left = reach.repeat_interleave(side), reach.repeat(side)
+    own_x, own_y, _ = (at[..., None] for at in mechs.pos.unbind(-1))
+    c, s = mechs.yaw.cos()[..., None], mechs.yaw.sin()[..., None]
+    x = (own_x + (ahead * c - left * s)).floor().int()  # [B, N, 121]
+    y = (own_y + (ahead * s + left * c)).floor().int()
     outside = (x < 0) | (x >= world.size_x) | (y < 0) | (y >= world.size_y)
     solid = columns_at(state.terrain.solid, x, y)
     blocked = outside | ((solid & height_bits(mechs.pos, game.roster.half_size)[..., None]) != 0)

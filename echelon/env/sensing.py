@@ -76,8 +76,8 @@ def perceive(state: State, orders: Orders, game: Game) -> Senses:
 def tipped_off(sees: Tensor, painted: Tensor, present: Tensor, game: Game) -> Tensor:
     """`[B, N, N]` bool: living hostiles that only packmates know of."""
     roster = game.roster
-    nobody = torch.zeros_like(sees[:, :1])
-    by_pack = torch.cat((sees, nobody), 1)[:, roster.pack_slot].any(2)  # [B, N, N]
+    packmates = (roster.pack[:, None] == roster.pack).to(torch.float32)
+    by_pack = packmates @ sees.to(torch.float32) > 0  # [B, N, N]
     return present & roster.hostile & (by_pack | painted) & ~sees
 
 

@@ -57,4 +57,4 @@ def squad(state: State, orders: Orders, game: Game) -> tuple[Tensor, Tensor]:
         "readiness": shown(readiness(state, game), 2),
         "target_rel_pos": relative(target_pos) * engages[..., None],
     }
-    return layout.pack(layout.SQUAD, values) * held[..., None], held
+    return layout.pack(layout.SQUAD, values, held), held

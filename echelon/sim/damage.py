@@ -158,10 +158,16 @@ def harm(arms: Arms, strikes: Strikes, marked: Tensor, state: State, game: Game)
         stability=spread(arms.stability * factor).sum(1),
         heat=spread(arms.target_heat.expand_as(damage)).sum(1),
         suppress=torch.where(on, arms.suppress[:, None], 0).amax(1),
-        came_from=-(hull_damage[..., None] * strikes.direction[:, :, None, :2]).sum(1),
+        came_from=pushed(hull_damage, -strikes.direction[:, :, None, :2]),
         landed=arms.by_shooter(strikes.lands[..., None] * arms.weapon),
         by_weapon=arms.by_weapon(hull_damage * marked[:, arms.shooter]),
     )
+
+
+def pushed(damage: Tensor, towards: Tensor) -> Tensor:
+    """`[B, N, 2]` sum over rows of `damage [B, R, N]` along `towards`, which broadcasts to `[B, R, N, 2]`."""
+    # An axis at a time: a last axis of two numbers keeps a CPU from adding up many mechs at once.
+    return torch.stack([(damage * along).sum(1) for along in towards.unbind(-1)], -1)
 
 
 def splash(arms: Arms, felt: Tensor, origin: Tensor, marked: Tensor, state: State, game: Game) -> Hits:
@@ -183,7 +189,7 @@ def splash(arms: Arms, felt: Tensor, origin: Tensor, marked: Tensor, state: Stat
         stability=nothing.stability,
         heat=nothing.heat,
         suppress=nothing.suppress,
-        came_from=(damage[..., None] * towards).sum(1),
+        came_from=pushed(damage, towards),
         landed=nothing.landed,
         by_weapon=arms.by_weapon(damage * marked[:, arms.shooter] * game.roster.hostile[arms.shooter]),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -11,8 +11,6 @@ from echelon.actions import NO_MECH, Orders
 from echelon.catalog import (
     BEAM_SPREAD,
     BEAMS,
-    KINETIC_AIM_FOCUS_RAD,
-    KINETIC_AIM_RAD,
     MISSILE_LOFT,
     MISSILE_RACK_VOX,
     PAINT_S,
@@ -22,7 +20,9 @@ from echelon.catalog import (
     Guidance,
     Weapon,
 )
+from echelon.compiled import settle
 from echelon.geometry import heading, length, unit
+from echelon.roster import Guns
 from echelon.sim import ewar
 from echelon.sim.damage import Hits, Strikes, harm, marked_factor, no_hits, of_target
 from echelon.sim.game import Game
@@ -36,6 +36,24 @@ Beams = dict[Weapon, Tensor]
 """For each beam weapon `[B, N]` int64: whom each mech's beam struck, `NO_MECH` where it did not fire."""
 
 
+@dataclass(frozen=True)
+class Pulls:
+    """What the triggers of some guns do at this moment: of all, `[B, W, N]`, or of one weapon's carriers, `[B, R]`."""
+
+    fires: Tensor
+    """bool."""
+    aimed: Tensor
+    """bool: there is a target."""
+    target: Tensor
+    """int64: its index, where there is one."""
+
+    def of(self, weapon: Weapon, guns: Guns) -> Pulls:
+        """Those of the R mechs that carry a weapon alone."""
+        own = guns.carriers[int(weapon)]
+        fires, aimed, target = (fact[:, int(weapon), own] for fact in (self.fires, self.aimed, self.target))
+        return Pulls(fires, aimed, target)
+
+
 def fire(state: State, orders: Orders, vents: Tensor, beam_height: Tensor, game: Game) -> tuple[State, Hits, Beams]:
     """Every held trigger of every running mech, all on the same snapshot.
 
@@ -46,80 +64,61 @@ def fire(state: State, orders: Orders, vents: Tensor, beam_height: Tensor, game:
     Returns:
         The state with heat paid, timers set, paint laid and shots launched; the harm the beams do; and the beams.
     """
-    able = is_running(state.mechs, game) & ~vents
-    ready = is_ready(state, orders, able)  # [B, W, N]
+    guns = game.roster.guns
+    pulls = pull(state, orders, vents, game)
+    by_weapon = {weapon: pulls.of(weapon, guns) for weapon in Weapon if guns.exist(weapon)}
+    rays = {weapon: by_weapon[weapon] for weapon in BEAMS if weapon in by_weapon}
+    hits = beam_hits(list(rays.values()), beam_height, state, game)
+    after = paint(state, rays[Weapon.PAINTER], game) if Weapon.PAINTER in rays else state
+    volleys = {weapon: volley(weapon, by_weapon[weapon], state, game) for weapon in SHELLS if weapon in by_weapon}
+    struck = torch.where(pulls.fires, pulls.target, NO_MECH)
+    return pay(launch(after, volleys, game), pulls.fires, game), hits, {ray: struck[:, int(ray)] for ray in rays}
+
+
+def pull(state: State, orders: Orders, vents: Tensor, game: Game) -> Pulls:
+    """Which guns fire, and at whom: one rule for all of them.
+
+    Beams and missiles need a target, by a clear line or by a lock, else they don't fire, and it costs nothing. The
+    others fire wherever they point. Smoke is aimed at the focus target only.
+    """
+    mechs, guns = state.mechs, game.roster.guns
+    able = is_running(mechs, game) & ~vents
+    idle = torch.stack([mechs.cooldown[..., int(WEAPONS[w].timer)] == 0 for w in Weapon], 1)  # [B, W, N]
+
     aim = take_aim(state, game)
     line = enemy_lines(state, game, SIGHT_LOCK_VOX)
-
-    marked = marked_factor(state, game)
-    after, hits, fired, beams = state, no_hits(state), torch.zeros_like(ready), {}
-    for weapon in carried(BEAMS, game):
-        fires, target = fire_at(weapon, line, ready, aim, orders, game)
-        hits = hits + beam(weapon, fires, target, beam_height, marked, state, game)
-        fired = note(fired, weapon, fires, game)
-        beams[weapon] = game.roster.arms[int(weapon)].by_shooter(torch.where(fires, target - NO_MECH, 0)) + NO_MECH
-        if weapon == Weapon.PAINTER:
-            after = paint(after, fires, target, game)
-
-    volleys = {weapon: volley(weapon, ready, line, aim, state, orders, game) for weapon in carried(SHELLS, game)}
-    for weapon, shot in volleys.items():
-        fired = note(fired, weapon, shot.fires, game)
-    return pay(launch(after, volleys, game), fired, game), hits, beams
+    lock = settle(locks(line, aim, state, orders, game)) if guns.exist(Weapon.MISSILE) else line
+    everyone = torch.arange(game.roster.num_mechs, device=line.device)
+    is_focus = settle(orders.focus[..., None] == everyone)[:, None]  # [B, 1, N, N]
+    arc_cos = torch.where(is_focus, guns.focus_arc_cos, guns.arc_cos)
+    seen = (line[:, None] | ~guns.needs_line) & (lock[:, None] | ~guns.needs_lock) & (is_focus | ~guns.focus_only)
+    in_reach = (aim.distance[:, None] <= guns.reach_vox) & aim.within(arc_cos)
+    candidate = mechs.alive[:, None, None] & in_reach & seen  # [B, W, N, N]
+    aimed, target = choose(candidate, aim.distance[:, None], is_focus)
+    return Pulls(settle(orders.fire & idle & able[:, None] & (aimed | ~guns.needs_target)), aimed, target)
 
 
-def carried(weapons: tuple[Weapon, ...], game: Game) -> list[Weapon]:
-    """Those weapons that some mech of the rosters carries."""
-    return [weapon for weapon in weapons if game.roster.arms[int(weapon)].count > 0]
-
-
-def is_ready(state: State, orders: Orders, able: Tensor) -> Tensor:
-    """`[B, W, N]` bool: trigger held, mech able, timer at 0."""
-    idle = torch.stack([state.mechs.cooldown[..., int(WEAPONS[w].timer)] == 0 for w in Weapon], 1)
-    return orders.fire & idle & able[:, None]
-
-
-def note(fired: Tensor, weapon: Weapon, fires: Tensor, game: Game) -> Tensor:
-    """`fired [B, W, N]` with the carriers of one weapon that `fires [B, R]` entered."""
-    mine = game.roster.arms[int(weapon)].by_shooter(fires.to(torch.int32)) > 0  # [B, N]
-    row = torch.arange(len(Weapon), device=fires.device) == int(weapon)
-    return torch.where(row[:, None], mine[:, None], fired)
-
-
-def fire_at(weapon: Weapon, seen: Tensor, ready: Tensor, aim: Aim, orders: Orders, game: Game) -> tuple[Tensor, Tensor]:
-    """Who fires an aimed weapon, and at whom; without a candidate nobody does, and it costs nothing.
-
-    Args:
-        seen: `[B, N, N]` bool, targets the weapon may be aimed at: by a clear line, missiles by a lock.
-
-    Returns:
-        `[B, R]` bool and `[B, R]` int64 for the R mechs that carry the weapon.
-    """
-    spec, shooter = WEAPONS[weapon], game.roster.arms[int(weapon)].shooter
-    own = aim.of(shooter)
-    candidate = own.enemy & (own.distance <= spec.range_vox) & own.within(spec.arc_cos) & seen[:, shooter]
-    has_target, target = choose(candidate, own.distance, orders.focus[:, shooter])
-    return ready[:, int(weapon), shooter] & has_target, target
-
-
-def beam(
-    weapon: Weapon, fires: Tensor, target: Tensor, beam_height: Tensor, marked: Tensor, state: State, game: Game
-) -> Hits:
-    """A beam hits at once, somewhere about the middle of its target."""
-    mechs, arms = state.mechs, game.roster.arms[int(weapon)]
+def beam_hits(rays: list[Pulls], beam_height: Tensor, state: State, game: Game) -> Hits:
+    """Beams hit at once, somewhere about the middle of their targets; `rays` in the order of the weapons."""
+    if not rays:
+        return no_hits(state)
+    mechs, arms = state.mechs, game.roster.beams
+    fires, target = torch.cat([ray.fires for ray in rays], 1), torch.cat([ray.target for ray in rays], 1)
     swing = (2 * beam_height[:, arms.shooter] - 1) * BEAM_SPREAD
     height = of_target(mechs.pos[..., 2], target) + swing * game.roster.half_size[:, 2][target]
     direction = unit(of_target(mechs.pos, target) - mechs.pos[:, arms.shooter])
-    return harm(arms, Strikes(fires, target, direction, height), marked, state, game)
+    return harm(arms, Strikes(fires, target, direction, height), marked_factor(state, game), state, game)
 
 
-def paint(state: State, fires: Tensor, target: Tensor, game: Game) -> State:
+def paint(state: State, rays: Pulls, game: Game) -> State:
     """Painted targets show to the painter's pack; of several painters of a pack the lowest index is remembered."""
     mechs, roster = state.mechs, game.roster
-    shooter, nobody = roster.arms[int(Weapon.PAINTER)].shooter, roster.num_mechs
-    everyone, packs = torch.arange(nobody, device=fires.device), torch.arange(roster.num_packs, device=fires.device)
-    on = fires[..., None] & (target[..., None] == everyone)  # [B, R, N]
-    in_pack = roster.pack[shooter][:, None] == packs  # [R, P]
-    by = torch.where(on[..., None] & in_pack[:, None], shooter[:, None, None], nobody).amin(1)  # [B, N, P]
+    shooter, nobody = roster.guns.carriers[int(Weapon.PAINTER)], roster.num_mechs
+    everyone = torch.arange(nobody, device=shooter.device)
+    on = rays.fires[..., None] & (rays.target[..., None] == everyone)  # [B, R, N]
+    named = settle(torch.where(on, shooter[:, None], nobody))
+    outside = [torch.where(roster.pack[shooter] == pack, 0, nobody)[:, None] for pack in range(roster.num_packs)]
+    by = torch.stack([named.maximum(others).amin(1) for others in outside], -1)  # [B, N, P]
     painted = by < nobody
     return state.replace(
         mechs=mechs.replace(
@@ -129,13 +128,13 @@ def paint(state: State, fires: Tensor, target: Tensor, game: Game) -> State:
     )
 
 
-def volley(weapon: Weapon, ready: Tensor, line: Tensor, aim: Aim, state: State, orders: Orders, game: Game) -> Volley:
+def volley(weapon: Weapon, pulls: Pulls, state: State, game: Game) -> Volley:
     """What the carriers of a weapon launch, by its guidance."""
     if WEAPONS[weapon].guidance == Guidance.HOMING:
-        return missiles(ready, line, aim, state, orders, game)
+        return missiles(pulls, state, game)
     if weapon == Weapon.SMOKE:
-        return smoke(ready, aim, state, orders, game)
-    return kinetic(weapon, ready, aim, state, orders, game)
+        return smoke(pulls, state, game)
+    return kinetic(weapon, pulls, state, game)
 
 
 def locks(line: Tensor, aim: Aim, state: State, orders: Orders, game: Game) -> Tensor:
@@ -145,73 +144,57 @@ def locks(line: Tensor, aim: Aim, state: State, orders: Orders, game: Game) -> T
     return shown_by_paint(state, quality, game) | on_sight
 
 
-def missiles(ready: Tensor, line: Tensor, aim: Aim, state: State, orders: Orders, game: Game) -> Volley:
+def missiles(pulls: Pulls, state: State, game: Game) -> Volley:
     """Missiles rise from the hull's top and home on their lock."""
-    spec, arms, mechs = WEAPONS[Weapon.MISSILE], game.roster.arms[int(Weapon.MISSILE)], state.mechs
-    lock = locks(line, aim, state, orders, game)
-    fires, target = fire_at(Weapon.MISSILE, lock, ready, aim, orders, game)
-    own = mechs.pos[:, arms.shooter]
+    spec, shooter, mechs = WEAPONS[Weapon.MISSILE], game.roster.guns.carriers[int(Weapon.MISSILE)], state.mechs
+    own = mechs.pos[:, shooter]
     up = torch.arange(3, device=own.device) == 2
-    course = unit(unit(of_target(mechs.pos, target) - own) + MISSILE_LOFT * up)
-    rack = (game.roster.half_size[arms.shooter, 2] + MISSILE_RACK_VOX)[:, None] * up
+    course = unit(unit(of_target(mechs.pos, pulls.target) - own) + MISSILE_LOFT * up)
+    rack = (game.roster.half_size[shooter, 2] + MISSILE_RACK_VOX)[:, None] * up
     return Volley(
-        fires=fires,
+        fires=pulls.fires,
         pos=own + rack,
         vel=course * spec.speed_vox_per_s,
-        ttl=torch.full_like(target, game.rules.substeps(spec.lifetime_s), dtype=torch.int32),
-        target=target,
+        ttl=torch.full_like(pulls.target, game.rules.substeps(spec.lifetime_s), dtype=torch.int32),
+        target=pulls.target,
     )
 
 
-def kinetic(weapon: Weapon, ready: Tensor, aim: Aim, state: State, orders: Orders, game: Game) -> Volley:
+def kinetic(weapon: Weapon, pulls: Pulls, state: State, game: Game) -> Volley:
     """Autocannons and gauss rifles always fire: at a target nearly ahead, else straight ahead.
 
     A gauss rifle aims above its target by the drop of its slug.
     """
-    spec, shooter = WEAPONS[weapon], game.roster.arms[int(weapon)].shooter
-    mechs, own = state.mechs, aim.of(shooter)
-    focus = orders.focus[:, shooter]
-    everyone = torch.arange(game.roster.num_mechs, device=mechs.yaw.device)
-    is_focus = focus[..., None] == everyone
-    aim_cos = torch.where(is_focus, math.cos(KINETIC_AIM_FOCUS_RAD), math.cos(KINETIC_AIM_RAD))
-    candidate = own.enemy & (own.distance <= spec.range_vox) & own.within(aim_cos)
-    has_target, target = choose(candidate, own.distance, focus)
-
+    spec, shooter, mechs = WEAPONS[weapon], game.roster.guns.carriers[int(weapon)], state.mechs
     muzzle = mechs.pos[:, shooter] + game.roster.muzzle[shooter]
-    to_target = of_target(mechs.pos, target) - muzzle
+    to_target = of_target(mechs.pos, pulls.target) - muzzle
     if spec.guidance == Guidance.BALLISTIC:
         drop = slug_drop(length(to_target), game)
         to_target = torch.cat((to_target[..., :2], (to_target[..., 2] + drop)[..., None]), -1)
-    course = torch.where(has_target[..., None], unit(to_target), level(heading(mechs.yaw[:, shooter])))
+    course = torch.where(pulls.aimed[..., None], unit(to_target), level(heading(mechs.yaw[:, shooter])))
     return Volley(
-        fires=ready[:, int(weapon), shooter],
+        fires=pulls.fires,
         pos=muzzle,
         vel=course * spec.speed_vox_per_s,
-        ttl=torch.full_like(target, game.rules.substeps(spec.lifetime_s), dtype=torch.int32),
-        target=torch.full_like(target, NO_MECH),
+        ttl=torch.full_like(pulls.target, game.rules.substeps(spec.lifetime_s), dtype=torch.int32),
+        target=torch.full_like(pulls.target, NO_MECH),
     )
 
 
-def smoke(ready: Tensor, aim: Aim, state: State, orders: Orders, game: Game) -> Volley:
+def smoke(pulls: Pulls, state: State, game: Game) -> Volley:
     """Smoke flies level: to above or below the focus target where it is in range and arc, else straight ahead."""
-    spec, arms, mechs = WEAPONS[Weapon.SMOKE], game.roster.arms[int(Weapon.SMOKE)], state.mechs
-    own = aim.of(arms.shooter)
-    focus = orders.focus[:, arms.shooter]
-    wanted = focus.clamp_min(0)
-    in_reach = own.enemy & (own.distance <= spec.range_vox) & own.within(spec.arc_cos)
-    at_focus = (focus != NO_MECH) & in_reach.gather(-1, wanted[..., None]).squeeze(-1)
-
-    pos = mechs.pos[:, arms.shooter]
+    spec, shooter, mechs = WEAPONS[Weapon.SMOKE], game.roster.guns.carriers[int(Weapon.SMOKE)], state.mechs
+    pos = mechs.pos[:, shooter]
     up = torch.arange(3, device=pos.device) == 2
-    to_focus = (of_target(mechs.pos, wanted) - pos)[..., :2]
-    course = torch.where(at_focus[..., None], unit(to_focus), heading(mechs.yaw[:, arms.shooter]))
-    flight_s = torch.where(at_focus, length(to_focus) / spec.speed_vox_per_s, spec.lifetime_s)
+    to_focus = (of_target(mechs.pos, pulls.target) - pos)[..., :2]
+    course = torch.where(pulls.aimed[..., None], unit(to_focus), heading(mechs.yaw[:, shooter]))
+    flight_s = torch.where(pulls.aimed, length(to_focus) / spec.speed_vox_per_s, spec.lifetime_s)
     return Volley(
-        fires=ready[:, int(Weapon.SMOKE), arms.shooter],
-        pos=pos + game.roster.half_size[arms.shooter] * up,
+        fires=pulls.fires,
+        pos=pos + game.roster.half_size[shooter] * up,
         vel=level(course) * spec.speed_vox_per_s,
         ttl=(flight_s / game.rules.dt_s).round().clamp_min(1).to(torch.int32),
-        target=torch.full_like(focus, NO_MECH),
+        target=torch.full_like(pulls.target, NO_MECH),
     )
 
 

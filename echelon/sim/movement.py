@@ -7,11 +7,15 @@ from torch import Tensor
 
 from echelon.actions import Orders
 from echelon.catalog import Material
+from echelon.compiled import axes
 from echelon.geometry import heading, to_world, wrap_angle
 from echelon.sim.game import Game
 from echelon.sim.heat import bounded, is_running, is_shut_down
-from echelon.sim.terrain import columns_at, height_bits, is_material, standing_on
+from echelon.sim.terrain import HAS_LOOPS, columns_at, height_bits, is_material, loops_on, standing_on
 from echelon.state import State
+
+if HAS_LOOPS:
+    from echelon.sim.loops import bump, collide
 
 WIDEST_CELLS = 5
 """Cells the widest hull (3.5 vox) can touch along one axis."""
@@ -61,15 +65,15 @@ def go(axis: int, pos: Tensor, vel: Tensor, priority: Tensor, state: State, game
     """
     roster, alive = game.roster, state.mechs.alive
     flat, stopped = within_map(axis, pos, vel, game)
-    columns = footprint(flat, state, game)
-    blocked = collides(columns, flat, game)
+    blocked = collides(flat, torch.ones_like(alive), state, game)
     chosen = torch.where(blocked[..., None], pos, flat)
     stopped = stopped | blocked
     if axis < 2:
         raised = flat + game.rules.step_up_vox * (torch.arange(3, device=pos.device) == 2)
         level = vel[..., 2].abs() < 1
         fits = raised[..., 2] + roster.half_size[:, 2] <= game.config.world.size_z
-        climbs = blocked & level & fits & ~collides(columns, raised, game)
+        tries = blocked & level & fits
+        climbs = tries & ~collides(raised, tries, state, game)
         chosen = torch.where(climbs[..., None], raised, chosen)
         stopped = stopped & ~climbs
 
@@ -109,31 +113,39 @@ def hull_cells(pos: Tensor, half_size: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return x.flatten(2), y.flatten(2), both.flatten(2)
 
 
-def footprint(pos: Tensor, state: State, game: Game) -> Tensor:
-    """`[B, N, WIDEST_CELLS ** 2]` int32 solid columns under each hull at `pos`."""
-    x, y, _ = hull_cells(pos, game.roster.half_size)
-    return columns_at(state.terrain.solid, x, y)
+def collides(pos: Tensor, asked: Tensor, state: State, game: Game) -> Tensor:
+    """`[B, N]` bool: a hull at `pos` meets a solid voxel; false where nobody `asked`, `[B, N]` bool."""
+    columns, half_size = state.terrain.solid, game.roster.half_size
+    if loops_on(pos.device):
+        return collide(columns, pos, half_size, asked)
+    return asked & collides_in_closed_form(columns, pos, half_size)
 
 
-def collides(columns: Tensor, pos: Tensor, game: Game) -> Tensor:
-    """`[B, N]` bool: a hull at `pos` meets a solid voxel of its `columns`."""
-    return ((columns & height_bits(pos, game.roster.half_size)[..., None]) != 0).any(-1)
+def collides_in_closed_form(columns: Tensor, pos: Tensor, half_size: Tensor) -> Tensor:
+    """`collides` for every hull, each over as many columns as the widest one needs."""
+    x, y, _ = hull_cells(pos, half_size)
+    return ((columns_at(columns, x, y) & height_bits(pos, half_size)[..., None]) != 0).any(-1)
 
 
 def overlap(pos_a: Tensor, pos_b: Tensor, half_size: Tensor) -> Tensor:
     """`[B, N, N]` bool: box of mech i at `pos_a` meets box of mech j at `pos_b`; touching is not meeting."""
-    gap = (pos_a[:, :, None] - pos_b[:, None]).abs()
-    return (gap < half_size[:, None] + half_size).all(-1)
+    reach = axes(half_size[:, None] + half_size)
+    gaps = [(a[:, :, None] - b[:, None]).abs() for a, b in zip(axes(pos_a), axes(pos_b), strict=True)]
+    return (gaps[0] < reach[0]) & (gaps[1] < reach[1]) & (gaps[2] < reach[2])
 
 
 def gives_way(old: Tensor, chosen: Tensor, priority: Tensor, alive: Tensor, half_size: Tensor) -> Tensor:
-    """`[B, N]` bool: who stays where it is so that no two hulls meet."""
-    count = old.shape[1]
-    index = torch.arange(count, device=old.device)
-    outranked = (priority[:, None] > priority[:, :, None]) | (
-        (priority[:, None] == priority[:, :, None]) & (index < index[:, None])
-    )
+    """`[B, N]` bool: who stays where it is so that no two hulls meet. Of equal priority the lower index goes first."""
+    if loops_on(old.device):
+        return bump(old, chosen, priority, alive, half_size)
+    return gives_way_in_closed_form(old, chosen, priority, alive, half_size)
+
+
+def gives_way_in_closed_form(old: Tensor, chosen: Tensor, priority: Tensor, alive: Tensor, half_size: Tensor) -> Tensor:
+    """`gives_way`, every mech held against every other."""
+    index = torch.arange(old.shape[1], device=old.device)
+    ahead, level = priority[:, None] > priority[:, :, None], priority[:, None] == priority[:, :, None]
+    outranked = ahead | (level & (index < index[:, None]))
     other = alive[:, None] & (index != index[:, None])
-    meets_old = overlap(chosen, old, half_size)
-    meets_chosen = overlap(chosen, chosen, half_size) & outranked
-    return (other & (meets_old | meets_chosen)).any(-1)
+    meets = overlap(chosen, old, half_size) | (overlap(chosen, chosen, half_size) & outranked)
+    return (other & meets).any(-1)

@@ -12,8 +12,22 @@ from torch import Tensor
 from echelon.sim.game import Game
 from echelon.sim.movement import hull_cells
 from echelon.sim.shots import SKIN_VOX, Impacts
-from echelon.sim.terrain import at_cells, columns_at, cross, has_bit, height_bits, map_size, material_at, rays
+from echelon.sim.terrain import (
+    HAS_LOOPS,
+    at_cells,
+    columns_at,
+    cross,
+    has_bit,
+    height_bits,
+    loops_on,
+    map_size,
+    material_at,
+    rays,
+)
 from echelon.state import State, Terrain
+
+if HAS_LOOPS:
+    from echelon.sim.loops import pile
 
 
 def chip(state: State, impacts: Impacts, game: Game) -> State:
@@ -24,8 +38,7 @@ def chip(state: State, impacts: Impacts, game: Game) -> State:
     terrain = state.terrain
     x, y, z = bitten_voxel(impacts.point, impacts.direction, game)  # [B, S]
     bites = impacts.on_voxel & has_bit(columns_at(terrain.solid, x, y), z)
-    same, first = same_voxel(x, y, z, bites, game)
-    bite = (same * game.roster.shots.damage).sum(-1)  # [B, S] of all shots into the same voxel
+    bite, first = fall_together((x, y, z), bites, game.roster.shots.damage, game)  # [B, S] each
 
     own = torch.arange(x.shape[0], device=x.device)[:, None]
     lost = terrain.damage[own, z, y, x].to(bite.dtype)
@@ -34,7 +47,7 @@ def chip(state: State, impacts: Impacts, game: Game) -> State:
     # A broken voxel forgets its damage, for a wreck may fill it anew; what nothing breaks never counts any.
     worn = torch.where(broken | hp.isinf(), 0.0, lost + bite)
     terrain.damage.index_put_((own, z, y, x), worn.to(torch.uint8))
-    breaks = bites & first & broken
+    breaks = first & broken
     bit = torch.ones_like(z, dtype=torch.int32) << z.int()
     for columns in (terrain.solid, terrain.opaque, terrain.rubble):
         add_bits(columns, x, y, torch.where(breaks, -(columns_at(columns, x, y) & bit), 0))
@@ -62,8 +75,8 @@ def tear_at(terrain: Terrain, voxel: tuple[Tensor, Tensor, Tensor], passes: Tens
     bit = torch.ones_like(z, dtype=torch.int32) << z.int()
     leaf = (columns_at(terrain.opaque, x, y) & ~columns_at(terrain.solid, x, y) & bit) != 0
     tears = passes & leaf
-    _, first = same_voxel(x, y, z, tears, game)
-    add_bits(terrain.opaque, x, y, torch.where(tears & first, -bit, 0))
+    _, first = fall_together(voxel, tears, torch.ones_like(x[0], dtype=torch.float32), game)
+    add_bits(terrain.opaque, x, y, torch.where(first, -bit, 0))
 
 
 def bitten_voxel(point: Tensor, direction: Tensor, game: Game) -> tuple[Tensor, Tensor, Tensor]:
@@ -73,18 +86,33 @@ def bitten_voxel(point: Tensor, direction: Tensor, game: Game) -> tuple[Tensor, 
     return x.clamp(0, world.size_x - 1), y.clamp(0, world.size_y - 1), z.clamp(0, world.size_z - 1)
 
 
-def same_voxel(x: Tensor, y: Tensor, z: Tensor, counts: Tensor, game: Game) -> tuple[Tensor, Tensor]:
-    """Which rows `[B, S]` name the same voxel, among those that count, `[B, S]` bool.
+def fall_together(
+    voxel: tuple[Tensor, Tensor, Tensor], counts: Tensor, weight: Tensor, game: Game
+) -> tuple[Tensor, Tensor]:
+    """What falls on the voxel of each row, of the rows that count, and whether a row that counts is the first there.
+
+    Args:
+        voxel: x, y, z, `[B, S]` each.
+        counts: `[B, S]` bool.
+        weight: `[S]`.
 
     Returns:
-        `[B, S, S]` bool, and `[B, S]` bool, whether a row is the first of its voxel.
+        `[B, S]` the weights of all rows that count and name the same voxel, and `[B, S]` bool.
     """
+    x, y, z = voxel
     world = game.config.world
-    voxel = ((z * world.size_y + y) * world.size_x + x).int()
-    same = (voxel[:, :, None] == voxel[:, None]) & counts[:, None]
-    row = torch.arange(x.shape[1], device=x.device)
+    named = ((z * world.size_y + y) * world.size_x + x).int()
+    if loops_on(named.device):
+        return pile(named, counts, weight)
+    return held_together(named, counts, weight)
+
+
+def held_together(voxel: Tensor, counts: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    """`fall_together` for `voxel [B, S]` int32, every row held against every other."""
+    same = (voxel[:, :, None] == voxel[:, None]) & counts[:, None]  # [B, S, S]
+    row = torch.arange(voxel.shape[1], device=voxel.device)
     earlier = row < row[:, None]
-    return same, ~(same & earlier).any(-1)
+    return (same * weight).sum(-1), counts & ~(same & earlier).any(-1)
 
 
 def add_bits(columns: Tensor, x: Tensor, y: Tensor, bits: Tensor) -> None:

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from echelon.actions import NO_MECH
 from echelon.catalog import HOMING_PER_S, WEAPONS, Weapon
-from echelon.geometry import TINY, length, unit
+from echelon.compiled import axes
+from echelon.geometry import TINY, dot, length, unit
 from echelon.sim import damage
 from echelon.sim.damage import Hits, Strikes, of_target
 from echelon.sim.game import Game
@@ -183,11 +184,11 @@ def sphere_entry(start: Tensor, end: Tensor, center: Tensor, radius: Tensor) -> 
     Returns:
         `[B, S, N]` share of the way in 0..1, infinity for a miss.
     """
-    delta = (end - start)[:, :, None]  # [B, S, 1, 3]
-    to_start = start[:, :, None] - center[:, None]  # [B, S, N, 3]
-    a = delta.square().sum(-1).clamp_min(TINY)
-    half_b = (delta * to_start).sum(-1)
-    c = to_start.square().sum(-1) - radius.square()
+    way = axes(end - start)  # [B, S] each
+    to_start = [at[:, :, None] - to[:, None] for at, to in zip(axes(start), axes(center), strict=True)]  # [B, S, N]
+    a = dot(way, way).clamp_min(TINY)[..., None]
+    half_b = dot([along[..., None] for along in way], to_start)
+    c = dot(to_start, to_start) - radius.square()
     root = half_b.square() - a * c
     t = (-half_b - root.clamp_min(0.0).sqrt()) / a
     enters = (root >= 0) & (t >= 0) & (t <= 1)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from echelon import noise
 from echelon.actions import Orders
+from echelon.compiled import settle
 from echelon.noise import Stream
 from echelon.sim import ams, damage, firing, footing, hazards, heat, movement, rubble, shots, smoke, timers
 from echelon.sim.damage import Dealt
@@ -56,6 +58,13 @@ class Log:
     beams: Beams
 
 
+def settled(state: State) -> State:
+    """The same state. Compiled, what mechs and shots are by now is worked out once, not by each of its readers."""
+    if not torch.compiler.is_compiling():
+        return state
+    return state.replace(mechs=state.mechs.apply(settle), shots=state.shots.apply(settle))
+
+
 def logged_substep(state: State, orders: Orders, draws: Draws, game: Game) -> tuple[State, Log]:
     """Everyone in a phase acts on the same snapshot; its effects are summed and applied at once.
 
@@ -68,15 +77,21 @@ def logged_substep(state: State, orders: Orders, draws: Draws, game: Game) -> tu
     state = footing.stand(state, game)
     vents = heat.is_venting(state, orders, game)
     state = heat.cool(state, vents, game)
+    state = settled(state)
     state = ams.intercept(state, draws.ams, game)
     state, impacts = shots.fly(state, game)
+    state = settled(state)
     hits = shots.strike(state, impacts, game)
     state = smoke.billow(state, impacts, game)
     state = rubble.chip(state, impacts, game)
     state, dealt = damage.apply(state, hits, dealt, game)
+    state = settled(state)
     state, hits, beams = firing.fire(state, orders, vents, draws.beam_height, game)
+    state = settled(state)
     state, dealt = damage.apply(state, hits, dealt, game)
+    state = settled(state)
     state = rubble.lay_wrecks(state, draws.wreck, draws.priority, game)
+    state = settled(state)
     state = movement.move(state, orders, draws.priority, game)
     state = heat.count_shutdowns(before, state, game)
     return state.replace(tick=state.tick + 1), Log(impacts, dealt, beams)
@@ -87,16 +102,21 @@ def substep(state: State, orders: Orders, draws: Draws, game: Game) -> State:
     return logged_substep(state, orders, draws, game)[0]
 
 
-Substep = Callable[[State, Orders, Draws, Game], State]
+def play(state: State, orders: Orders, game: Game) -> State:
+    """A substep under its own draws."""
+    return substep(state, orders, draw(state, game), game)
 
 
-def decide(state: State, orders: Orders, game: Game, run: Substep = substep) -> State:
-    """Hold one set of orders for `decision_repeat` substeps; `run` is `substep` or its compiled form.
+Play = Callable[[State, Orders, Game], State]
+
+
+def decide(state: State, orders: Orders, game: Game, run: Play = play) -> State:
+    """Hold one set of orders for `decision_repeat` substeps; `run` is `play` or a form of it.
 
     Packmates hear what was said with their next observation, from those alive by then.
     """
     for _ in range(game.rules.decision_repeat):
-        state = run(state, orders, draw(state, game), game)
+        state = run(state, orders, game)
     return state.replace(
         messages=orders.message * state.mechs.alive[..., None],
         tally=state.tally.replace(bad_actions=state.tally.bad_actions + orders.bad),

@@ -8,67 +8,53 @@ import torch
 from torch import Tensor
 
 from echelon.catalog import LOCK_QUALITY
-from echelon.geometry import heading, length, pairwise_offset
+from echelon.compiled import axes, settle
 from echelon.sim.game import Game
 from echelon.state import State
 
 
 @dataclass(frozen=True)
 class Aim:
-    """How R mechs (rows; all N where nothing else is said) see every mech (columns) at this moment."""
+    """How every mech (rows) sees every mech (columns) at this moment."""
 
     distance: Tensor
-    """[B, R, N] vox, centre to centre."""
+    """[B, N, N] vox, centre to centre."""
     bearing_cos: Tensor
-    """[B, R, N] cosine of the angle between the heading and the target on the ground plane, times `ground`."""
+    """[B, N, N] cosine of the angle between the heading and the target on the ground plane, times `ground`."""
     ground: Tensor
-    """[B, R, N] vox, distance on the ground plane."""
-    enemy: Tensor
-    """[B, R, N] bool: a living mech of the other team."""
+    """[B, N, N] vox, distance on the ground plane."""
 
     def within(self, arc_cos: float | Tensor) -> Tensor:
-        """`[B, R, N]` bool: the target's bearing lies within the arc, given by the cosine of its half."""
-        return self.bearing_cos >= arc_cos * self.ground
-
-    def of(self, mechs: Tensor) -> Aim:
-        """The rows of the mechs `[R]` int64 alone."""
-        return Aim(
-            self.distance[:, mechs],
-            self.bearing_cos[:, mechs],
-            self.ground[:, mechs],
-            self.enemy[:, mechs],
-        )
+        """`[B, W, N, N]` bool: the target's bearing lies within the arc, given by the cosine of its half."""
+        return self.bearing_cos[:, None] >= arc_cos * self.ground[:, None]
 
 
 def take_aim(state: State, game: Game) -> Aim:
     """Measure every pair once; all weapons of the phase read the result."""
     mechs = state.mechs
-    offset = pairwise_offset(mechs.pos)
-    facing = heading(mechs.yaw)
+    x, y, z = (settle(at[:, None] - at[:, :, None]) for at in axes(mechs.pos))  # [B, N, N] each
+    ahead_x, ahead_y = mechs.yaw.cos()[..., None], mechs.yaw.sin()[..., None]
+    ground_sq = x.square() + y.square()
     return Aim(
-        distance=length(offset),
-        bearing_cos=(offset[..., :2] * facing[:, :, None]).sum(-1),
-        ground=length(offset[..., :2]),
-        enemy=game.roster.hostile & mechs.alive[:, None],
+        distance=settle((ground_sq + z.square()).sqrt()),
+        bearing_cos=settle(x * ahead_x + y * ahead_y),
+        ground=settle(ground_sq.sqrt()),
     )
 
 
-def choose(candidate: Tensor, distance: Tensor, focus: Tensor) -> tuple[Tensor, Tensor]:
+def choose(candidate: Tensor, distance: Tensor, is_focus: Tensor) -> tuple[Tensor, Tensor]:
     """The focus target if it is a candidate, else the nearest, ties to the lowest index.
 
     Args:
-        candidate: `[B, R, N]` bool, by shooter and target.
-        distance: `[B, R, N]` vox.
-        focus: `[B, R]` int64, `NO_MECH` for none.
+        candidate: `[..., N]` bool, by target.
+        distance: `[..., N]` vox.
+        is_focus: `[..., N]` bool, true of one target at most.
 
     Returns:
-        `[B, R]` bool, whether there is a target, and `[B, R]` int64, its index (0 where there is none).
+        `[...]` bool, whether there is a target, and `[...]` int64, its index (0 where there is none).
     """
-    reach = torch.where(candidate, distance, torch.inf)
-    nearest, target = reach.min(-1)
-    wanted = focus.clamp_min(0)
-    has_focus = (focus >= 0) & candidate.gather(-1, wanted[..., None]).squeeze(-1)
-    return nearest.isfinite(), torch.where(has_focus, wanted, target)
+    first, target = torch.where(candidate, torch.where(is_focus, -1.0, distance), torch.inf).min(-1)
+    return first.isfinite(), target
 
 
 def painted_by_pack(state: State, game: Game) -> Tensor:

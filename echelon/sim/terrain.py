@@ -11,14 +11,15 @@ import torch
 from torch import Tensor
 
 from echelon.catalog import Material
+from echelon.compiled import settle
 from echelon.geometry import TINY
 from echelon.sim.game import Game
 from echelon.state import State
 
 HAS_LOOPS = importlib.util.find_spec("numba") is not None
-"""Whether a CPU can loop over the crossings of a segment, as `echelon.sim.tracer` does. A GPU looks all up at once."""
+"""Whether a CPU can loop over the crossings of a segment, as `echelon.sim.loops` does. A GPU looks all up at once."""
 if HAS_LOOPS:
-    from echelon.sim.tracer import trace
+    from echelon.sim.loops import trace
 FEW_CROSSINGS = 4
 """Planes of an axis up to which their crossings are looked up one after the other."""
 
@@ -29,11 +30,11 @@ def at_cells(field: Tensor, map_id: Tensor, x: Tensor, y: Tensor) -> Tensor:
     Args:
         field: `[M, Y, X, ...]`.
         map_id: `[B]` int64.
-        x, y: `[B, ...]` int64 cells; cells outside read the nearest one inside.
+        x, y: `[B, ...]` integer cells; cells outside read the nearest one inside.
     """
     size_y, size_x = field.shape[1:3]
-    row = map_id.view(-1, *[1] * (x.dim() - 1)) * size_y + y.clamp(0, size_y - 1)
-    return field.flatten(0, 2)[row * size_x + x.clamp(0, size_x - 1)]
+    cell = y.clamp(0, size_y - 1) * size_x + x.clamp(0, size_x - 1)
+    return field.flatten(0, 2)[(map_id * (size_y * size_x)).view(-1, *[1] * (x.dim() - 1)) + cell]
 
 
 def columns_at(columns: Tensor, x: Tensor, y: Tensor) -> Tensor:
@@ -245,8 +246,3 @@ def closed_form(columns: Tensor, start: Tensor, end: Tensor, most: list[int], pa
             hit = torch.where(blocks, t, torch.inf)
             hits.append(hit if in_turn else hit.amin(-1))
     return settle(functools.reduce(torch.minimum, hits))
-
-
-def settle(values: Tensor) -> Tensor:
-    """The same tensor. Compiled, it becomes a buffer: else every reader would work it out anew, rays and all."""
-    return values.as_strided(values.shape, values.stride())

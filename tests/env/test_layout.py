@@ -37,8 +37,10 @@ def test_an_unknown_feature_is_named():
 
 def test_pack_lays_columns_in_order():
     features = (Feature("a", 1, 0, 1), Feature("b", 2, 0, 1), Feature("c", 1, 0, 1))
-    values = {"c": torch.tensor([True]), "b": torch.tensor([[2.0, 3.0]]), "a": torch.tensor([1])}
-    assert pack(features, values).tolist() == [[1, 2, 3, 1]]
+    values = {"c": torch.tensor([True, True]), "b": torch.tensor([[2.0, 3.0]] * 2), "a": torch.tensor([1, 5])}
+    shown = torch.tensor([True, False])
+    assert pack(features, values, shown).tolist() == [[1, 2, 3, 1], [0, 0, 0, 0]]
+    assert pack(features, values, shown, always=("a",)).tolist() == [[1, 2, 3, 1], [5, 0, 0, 0]]
 
 
 def test_equal_layouts_have_equal_hashes():

@@ -11,7 +11,8 @@ from echelon.sim.targeting import choose, take_aim
 
 
 def pick(distance, candidate, focus=NO_MECH):
-    has, target = choose(torch.tensor([[candidate]]), torch.tensor([[distance]]), torch.tensor([[focus]]))
+    is_focus = torch.arange(len(distance)) == focus
+    has, target = choose(torch.tensor([[candidate]]), torch.tensor([[distance]]), is_focus)
     return target.item() if has.item() else None
 
 
@@ -39,12 +40,6 @@ def test_aim_measures_centre_to_centre():
     assert aim.ground[0, 0, 1].item() == pytest.approx(5)
     assert aim.bearing_cos[0, 0, 1].item() == pytest.approx(3)  # 5 away at cos = 3 / 5
     assert aim.distance[0, 0, 1].item() == pytest.approx(13)
-    assert aim.enemy[0].tolist() == [[False, True], [True, False]]
-
-
-def test_the_dead_are_nobodys_enemy():
-    scene = duel(8, "medium", "scout").set(1, hp=0)
-    assert not take_aim(scene.state, scene.game).enemy[0, 0].any()
 
 
 @pytest.mark.parametrize(("bearing_deg", "inside"), [(0, True), (59, True), (-59, True), (61, False), (180, False)])
@@ -52,4 +47,4 @@ def test_an_arc_is_measured_on_the_ground(bearing_deg, inside):
     scene = duel(8, "medium", "medium")
     scene.set(0, yaw=math.radians(bearing_deg)).place(1, 18.5, 20.5, bottom=9.0)
     aim = take_aim(scene.state, scene.game)
-    assert aim.within(math.cos(math.radians(60)))[0, 0, 1].item() == inside
+    assert aim.within(math.cos(math.radians(60)))[0, 0, 0, 1].item() == inside

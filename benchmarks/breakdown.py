@@ -1,8 +1,10 @@
 """Where a decision's time goes: the systems of a substep and the parts of an observation, each by itself, a line each.
 
 Each is compiled alone, so what fuses across systems in the whole step is not seen here: read the shares, not the sum.
+Beside the time stand two floors: the bytes of the tensors that go in and come out, each moved once, and the numbers
+that eager operations write, at the rates this machine copies and adds at.
 
-python benchmarks/systems.py --preset standard --num-envs 256
+python benchmarks/breakdown.py --preset standard --num-envs 128
 """
 
 from __future__ import annotations
@@ -14,12 +16,17 @@ from typing import Any, Literal
 import torch
 import tyro
 from measure import report, seconds
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from echelon import EchelonEnv
+from echelon import EchelonEnv, actions
+from echelon.compiled import fused
 from echelon.config import ENV_PRESETS
 from echelon.env import contacts, observe, outcome, reward, sensing, squad, zone
 from echelon.learn.machine import resolve_device
 from echelon.sim import ams, damage, firing, footing, hazards, heat, movement, rubble, shots, smoke, step, timers
+from echelon.sim.game import Game
+from echelon.state import Terrain
 
 
 @dataclass(frozen=True)
@@ -27,7 +34,7 @@ class Args:
     """What to measure."""
 
     preset: Literal["small", "standard", "large"] = "standard"
-    num_envs: int = 256
+    num_envs: int = 128
     mode: Literal["eager", "compiled"] = "compiled"
     only: tuple[str, ...] = ()
     """Names of systems; all of them by default."""
@@ -39,7 +46,8 @@ class Args:
 def systems(env: EchelonEnv) -> dict[str, tuple[int, Callable[..., Any], tuple[Any, ...]]]:
     """By name: how often a decision runs it, the function, and its arguments at a moment of battle."""
     game, state = env.game, env.state
-    orders = env._orders(env.action_spec.rand())
+    action = env._action(env.action_spec.rand())
+    orders = actions.decode(action, state.focus_slots, game.roster, env.config.features)
     draws = step.draw(state, game)
     dealt = damage.nothing_dealt(state)
     vents = heat.is_venting(state, orders, game)
@@ -77,26 +85,72 @@ def systems(env: EchelonEnv) -> dict[str, tuple[int, Callable[..., Any], tuple[A
     }
 
 
+class Written(TorchDispatchMode):
+    """Counts the numbers that operations write; views write none."""
+
+    count = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        if not func.is_view:
+            self.count += sum(leaf.numel() for leaf in pytree.tree_leaves(out) if isinstance(leaf, torch.Tensor))
+        return out
+
+
+def floors(run: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[int, int]:
+    """Bytes of what goes in and comes out that is as large as the battles, and numbers that eager operations write."""
+    with Written() as written:
+        out = run(*arguments)
+    return bytes_of([*arguments, out]), written.count
+
+
+def bytes_of(values: Any) -> int:
+    """Bytes of all tensors of a battle's state, streams and the like; the terrain and the game are not read through."""
+    if isinstance(values, torch.Tensor):
+        return values.numel() * values.element_size()
+    if isinstance(values, Game | Terrain):
+        return 0
+    if isinstance(values, dict):
+        return sum(bytes_of(value) for value in values.values())
+    if isinstance(values, list | tuple):
+        return sum(bytes_of(value) for value in values)
+    fields = getattr(values, "__dataclass_fields__", {})
+    return sum(bytes_of(getattr(values, name)) for name in fields if name != "batch_size")
+
+
+def rates(device: torch.device, repeats: int) -> tuple[float, float]:
+    """Bytes a second that a copy of 64 MB moves, and additions a second of numbers that stay in the first cache."""
+    large, small = torch.ones(2**24, device=device), torch.ones(2**12, device=device)
+    into = torch.empty_like(large)
+    copy_s = seconds(lambda: into.copy_(large), device, repeats)
+    add_s = seconds(lambda: [small.add_(1.0) for _ in range(100)], device, repeats)
+    return 2 * large.numel() * 4 / copy_s, 100 * small.numel() / add_s
+
+
 def main(args: Args) -> None:
     """Measure each system."""
     device = resolve_device(args.device)
     env = EchelonEnv(ENV_PRESETS[args.preset](), args.num_envs, device=device, seed=0)
     env.rollout(3, break_when_any_done=False)
+    copied_per_s, added_per_s = rates(device, args.repeats)
     with torch.inference_mode():
         parts = systems(env)
         for name in args.only or parts:
             times, run, arguments = parts[name]
             if args.mode == "compiled":
-                run = torch.compile(run, fullgraph=True, dynamic=False)
+                run = fused(run, device)
             spent_s = seconds(lambda run=run, arguments=arguments: run(*arguments), device, args.repeats)
+            moved, written = floors(parts[name][1], arguments)
             report(
-                "systems",
+                "breakdown",
                 device,
                 system=name,
                 mode=args.mode,
                 preset=args.preset,
                 num_envs=args.num_envs,
                 ms_per_decision=round(spent_s * times * 1e3, 2),
+                bytes_floor_ms=round(moved / copied_per_s * times * 1e3, 3),
+                operations_floor_ms=round(written / added_per_s * times * 1e3, 3),
             )
 
 

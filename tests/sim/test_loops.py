@@ -10,10 +10,10 @@ from echelon.catalog import CLOUD_VOX, CLOUDS
 from echelon.config import EnvConfig
 from echelon.env.env import EchelonEnv
 from echelon.roster import build_roster
-from echelon.sim import terrain
+from echelon.sim import loops, movement, rubble, terrain
+from echelon.sim.loops import veil
 from echelon.sim.sight import smoke_in_closed_form
 from echelon.sim.terrain import closed_form, first_hit, is_blocked
-from echelon.sim.tracer import veil
 from echelon.world.pool import make_maps
 
 BATTLES, RAYS = 24, 512
@@ -92,6 +92,37 @@ def test_smoke_veils_as_its_closed_form_says():
     assert 0.05 < torch.stack(seen).mean() < 0.6
 
 
+def test_hulls_collide_and_give_way_as_the_closed_forms_say(maps):
+    """Some over the border, some on the faces of voxels, some of equal priority, some dead."""
+    generator = torch.Generator().manual_seed(3)
+    half_size = torch.tensor([[0.6, 0.6, 0.9], [0.75, 0.75, 1.0], [1.25, 1.25, 1.5], [1.75, 1.75, 2.0]]).repeat(5, 1)
+    old = torch.rand(BATTLES, 20, 3, generator=generator) * torch.tensor([68.0, 68.0, 10.0]) - 2
+    old[:, ::3] = old[:, ::3].round()
+    asked = torch.rand(BATTLES, 20, generator=generator) < 0.8
+    found = loops.collide(maps.solid, old, half_size, asked)
+    assert torch.equal(found, asked & movement.collides_in_closed_form(maps.solid, old, half_size))
+    assert 0.05 < found.float().mean() < 0.9
+
+    near = old * torch.tensor([0.3, 0.3, 0.2])
+    chosen = near + torch.randn(BATTLES, 20, 3, generator=generator) * 0.3
+    priority = (torch.rand(BATTLES, 20, generator=generator) * 8).floor()
+    stays = loops.bump(near, chosen, priority, asked, half_size)
+    assert torch.equal(stays, movement.gives_way_in_closed_form(near, chosen, priority, asked, half_size))
+    assert 0.05 < stays.float().mean() < 0.95
+
+
+def test_impacts_in_one_voxel_are_told_as_if_each_were_held_against_each():
+    generator = torch.Generator().manual_seed(4)
+    voxel = torch.randint(0, 12, (BATTLES, 56), generator=generator, dtype=torch.int32)
+    weight = torch.randint(1, 50, (56,), generator=generator).float()
+    for share in (0.0, 0.1, 0.7):
+        counts = torch.rand(BATTLES, 56, generator=generator) < share
+        total, first = loops.pile(voxel, counts, weight)
+        dense_total, dense_first = rubble.held_together(voxel, counts, weight)
+        assert torch.equal(total, dense_total) and torch.equal(first, dense_first)
+        assert first.any() == (share > 0)
+
+
 def test_a_battle_without_loops_is_the_same_battle(monkeypatch):
     """Where numba is missing, and on a GPU, all crossings are looked up at once: bit for bit the same play."""
     config = dataclasses.replace(EnvConfig.small(), map_pool=2)
@@ -119,3 +150,10 @@ def test_the_kernels_keep_torchs_contract(maps):
     pairs = torch.tensor([[0, 1], [2, 3]])
     arguments = (pos, clouds, torch.ones(2, 6, dtype=torch.bool), pairs, 4.0, torch.ones(2, 2, dtype=torch.bool))
     torch.library.opcheck(torch.ops.echelon.veil, arguments, test_utils=("test_schema", "test_faketensor"))
+    hulls, half_size, alive = torch.rand(2, 4, 3), torch.ones(4, 3), torch.ones(2, 4, dtype=torch.bool)
+    arguments = (hulls, hulls + 0.1, torch.rand(2, 4), alive, half_size)
+    torch.library.opcheck(torch.ops.echelon.bump, arguments, test_utils=("test_schema", "test_faketensor"))
+    arguments = (maps.solid[:2], hulls, half_size, alive)
+    torch.library.opcheck(torch.ops.echelon.collide, arguments, test_utils=("test_schema", "test_faketensor"))
+    arguments = (torch.zeros(2, 4, dtype=torch.int32), alive, torch.ones(4))
+    torch.library.opcheck(torch.ops.echelon.pile, arguments, test_utils=("test_schema", "test_faketensor"))

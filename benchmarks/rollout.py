@@ -1,0 +1,63 @@
+"""The environment with policy inference in the loop, both teams played by one LSTM network; one JSON line.
+
+python benchmarks/rollout.py --num-envs 1024
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+import tyro
+from measure import report, seconds
+
+from echelon.agents.seat import Seat, drawers
+from echelon.config import ENV_PRESETS
+from echelon.env.env import EchelonEnv
+from echelon.env.layout import GROUPS
+from echelon.learn.config import ModelConfig
+from echelon.learn.machine import resolve_device
+from echelon.learn.policy import MechPolicy
+
+
+@dataclass(frozen=True)
+class Args:
+    """What to measure."""
+
+    preset: Literal["small", "standard", "large"] = "standard"
+    num_envs: int = 1024
+    hidden: int = 128
+    compiled: bool = True
+    decisions: int = 8
+    """Timed decisions; the median counts."""
+    device: str = "auto"
+
+
+def main(args: Args) -> None:
+    """Measure."""
+    device = resolve_device(args.device)
+    config = ENV_PRESETS[args.preset]()
+    policy = MechPolicy(ModelConfig(hidden=args.hidden), config.comm_dim).to(device).eval()
+    seats = [Seat(policy, group, "mine") for group in GROUPS]
+    memory = drawers(mine=policy)
+    env = EchelonEnv(config, args.num_envs, device=device, seed=0, memory=memory, compiled=args.compiled)
+    now = [env.reset()]
+
+    def decide() -> None:
+        td = now[0]
+        for seat in seats:
+            td = seat(td)
+        now[0] = env.step_and_maybe_reset(td)[1]
+
+    with torch.inference_mode():
+        decide()
+        step_s = seconds(decide, device, args.decisions)
+    sizes = {"preset": args.preset, "num_envs": args.num_envs, "agents": config.num_mechs, "hidden": args.hidden}
+    speed = round(args.num_envs * config.num_mechs / step_s)
+    report("rollout", device, **sizes, compiled=args.compiled, agent_steps_per_s=speed)
+
+
+if __name__ == "__main__":
+    torch.set_float32_matmul_precision("high")
+    main(tyro.cli(Args, description=__doc__))

@@ -1,0 +1,93 @@
+"""Throughput and memory by the number of battles, of mechs, and by map size; JSON lines, and a plot.
+
+python benchmarks/scaling.py --battles 256 1024 4096 --out scaling.png
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+import tyro
+from breakdown import bytes_of
+from env import Player
+from matplotlib.figure import Figure
+from measure import report, seconds
+
+from echelon import EchelonEnv, EnvConfig
+from echelon.config import ENV_PRESETS, PACK
+from echelon.learn.machine import resolve_device
+
+
+@dataclass(frozen=True)
+class Args:
+    """What to measure."""
+
+    battles: tuple[int, ...] = (256, 1024, 4096)
+    """Of the standard preset."""
+    packs: tuple[int, ...] = ()
+    """Packs a team, at the first number of battles: 1 is 5v5, 8 is 40v40."""
+    presets: tuple[Literal["small", "standard", "large"], ...] = ()
+    """Maps, at the first number of battles."""
+    compiled: bool = True
+    decisions: int = 12
+    """Timed decisions; the median counts."""
+    out: Path | None = None
+    """Plot of throughput and memory by battles."""
+    device: str = "auto"
+
+
+def battle_bytes(env: EchelonEnv, player: Player) -> int:
+    """Bytes that a battle's state and one observation take; the shared maps apart."""
+    state = env.state
+    terrain = sum(leaf.numel() * leaf.element_size() for leaf in state.terrain.values())
+    seen = sum(player.now.get((group, "observation")).bytes() for group in env.group_map)
+    return (bytes_of(state) + terrain + seen) // env.num_envs
+
+
+def measure(config: EnvConfig, num_envs: int, args: Args, **names: object) -> tuple[float, int]:
+    """One line: agent-steps a second, and bytes a battle."""
+    device = resolve_device(args.device)
+    env = EchelonEnv(config, num_envs, device=device, seed=0, compiled=args.compiled)
+    player = Player(env)
+    began = time.perf_counter()
+    with torch.inference_mode():
+        player.decide()
+        first_s = time.perf_counter() - began
+        step_s = seconds(player.decide, device, args.decisions)
+    speed, size = num_envs * config.num_mechs / step_s, battle_bytes(env, player)
+    sizes = {"num_envs": num_envs, "agents": config.num_mechs, "compiled": args.compiled, **names}
+    speeds = {"agent_steps_per_s": round(speed), "ms_per_decision": round(step_s * 1e3, 2)}
+    report("scaling", device, **sizes, **speeds, first_decision_s=round(first_s, 1), bytes_per_battle=size)
+    return speed, size
+
+
+def draw(battles: tuple[int, ...], results: list[tuple[float, int]], out: Path) -> None:
+    """Throughput and memory by battles."""
+    figure = Figure(figsize=(8, 3.2), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    left.plot(battles, [speed for speed, _ in results], "o-")
+    left.set(xscale="log", xlabel="battles", ylabel="agent-steps/s", ylim=(0, None))
+    right.plot(battles, [size * count / 2**20 for (_, size), count in zip(results, battles, strict=True)], "o-")
+    right.set(xscale="log", yscale="log", xlabel="battles", ylabel="state and observation, MiB")
+    figure.savefig(out, dpi=150)
+
+
+def main(args: Args) -> None:
+    """Measure each size."""
+    standard = EnvConfig.standard()
+    results = [measure(standard, count, args, preset="standard") for count in args.battles]
+    if args.out is not None:
+        draw(args.battles, results, args.out)
+    for packs in args.packs:
+        measure(dataclasses.replace(standard, blue=PACK * packs, red=PACK * packs), args.battles[0], args, packs=packs)
+    for preset in args.presets:
+        measure(ENV_PRESETS[preset](), args.battles[0], args, preset=preset)
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Args, description=__doc__))

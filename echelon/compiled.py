@@ -1,0 +1,29 @@
+"""How the simulation meets `torch.compile`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+ON_CPU: dict[str, Any] = {"cpp_wrapper": True, "cpp.threads": 1}
+"""One thread runs a graph from its first kernel to its last without holding Python's lock, so threads can share the
+battles out: that scales, where sharing each loop of a kernel out costs more than it gives."""
+
+
+def fused(function: Callable[..., Any], device: torch.device) -> Callable[..., Any]:
+    """`function` as one graph of fixed shapes, compiled when it is first called."""
+    options = ON_CPU if device.type == "cpu" else None
+    return torch.compile(function, fullgraph=True, dynamic=False, options=options)
+
+
+def settle(values: Tensor) -> Tensor:
+    """The same tensor. Compiled, it becomes a buffer: else every reader would work it out anew."""
+    return values.as_strided(values.shape, values.stride()) if torch.compiler.is_compiling() else values
+
+
+def axes(vectors: Tensor) -> tuple[Tensor, ...]:
+    """Vectors `[..., D]` as D tensors `[...]`, each contiguous, so that a CPU reads the same axis of many at once."""
+    return settle(vectors.movedim(-1, 0).contiguous()).unbind(0)

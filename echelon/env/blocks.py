@@ -1,0 +1,80 @@
+"""Battles shared out to the threads of a CPU, in blocks that fit its caches."""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import torch
+
+BLOCK = 128
+"""Battles a block at most: what a substep touches of so many stays in the caches (`benchmarks/README.md`)."""
+Played = TypeVar("Played")
+
+
+class Blocks:
+    """Equal runs of battles. On a CPU they are played side by side, each on one thread; on a GPU there is one.
+
+    Which battles share a block changes nothing about them.
+
+    Args:
+        num_envs: battles, B.
+        device: where they live.
+        whole: play all battles as one block, whatever the device.
+    """
+
+    def __init__(self, num_envs: int, device: torch.device, whole: bool = False) -> None:
+        self.threads = 1 if whole or device.type != "cpu" else torch.get_num_threads()
+        size = num_envs if whole or device.type != "cpu" else block_size(num_envs, self.threads)
+        self.spans = [slice(begin, begin + size) for begin in range(0, num_envs, size)]
+        self._has_compiled = False
+
+    def play(self, run: Callable[[slice], Played]) -> list[Played]:
+        """`run` on every block, in their order. No gradients: what it makes are ordinary tensors in any mode."""
+
+        def alone(span: slice) -> Played:
+            # Both modes belong to a thread, and a compiled graph is made for the mode it first meets.
+            with torch.inference_mode(False), torch.no_grad():
+                return run(span)
+
+        if self.threads == 1 or len(self.spans) == 1 or not self._has_compiled:
+            # The first time by itself: else every thread would compile.
+            self._has_compiled = True
+            return [alone(span) for span in self.spans]
+        return list(workers(self.threads).map(alone, self.spans))
+
+
+def block_size(num_envs: int, threads: int) -> int:
+    """Battles a block: at most `BLOCK`, the same in each, and the threads kept equally busy where that can be had."""
+    sizes = [size for size in range(1, min(num_envs, BLOCK) + 1) if num_envs % size == 0]
+    fair = [size for size in sizes if num_envs // size % threads == 0]
+    return max(fair or sizes)
+
+
+@functools.cache
+def workers(count: int) -> ThreadPoolExecutor:
+    """Threads that share battles, each working alone: torch does not split their tensors further."""
+    mine, ready = torch.get_num_threads(), threading.Barrier(count)
+    pool = ThreadPoolExecutor(count, "echelon-block")
+
+    def settle_in() -> None:
+        torch.set_num_threads(1)
+        ready.wait()
+
+    for started in [pool.submit(settle_in) for _ in range(count)]:
+        started.result()
+    torch.set_num_threads(mine)
+    return pool
+
+
+def joined(parts: list[Any]) -> Any:
+    """Tensors, or TensorClasses, of consecutive blocks as one."""
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+
+# A forked process keeps the pool but none of its threads.
+os.register_at_fork(after_in_child=workers.cache_clear)

@@ -1,0 +1,76 @@
+"""One decision of some battles: orders in; the state, and what the teams are shown and paid, out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import torch
+from torch import Tensor
+
+from echelon.actions import Orders
+from echelon.env import observe, outcome, reward, zone
+from echelon.env.blocks import joined
+from echelon.env.observe import Observation
+from echelon.env.outcome import Winner
+from echelon.sim.game import Game
+from echelon.state import State, Terrain
+
+
+@dataclass(frozen=True)
+class Played:
+    """What a decision left behind."""
+
+    state: State
+    orders: Orders
+    """What it followed."""
+    streams: Observation
+    """What every mech perceives, `[B, N, ...]` each."""
+    paid: Tensor
+    """[B, N, len(reward.TERMS)] weighted."""
+    flags: dict[str, Tensor]
+    """`done`, `terminated`, `truncated`, [B, 1] bool each."""
+    outcome: dict[str, Tensor]
+    """The verdict on battles that ended, by name, [B, ...] each: winner -1 and zeros elsewhere."""
+
+
+def conclude(before: State, after: State, orders: Orders, game: Game) -> Played:
+    """Score the zone, judge, pay and show, once the substeps are played."""
+    after = zone.score(after, game)
+    ending = outcome.judge(after, game)
+    paid = reward.weighted(reward.terms(before, after, ending, game), game.config.reward, game)
+    state, streams = observe.build(after, orders, game)
+
+    done = ending.done[:, None]
+    winner = torch.where(done, ending.winner[:, None], int(Winner.RUNNING)).to(torch.int8)
+    decisions = after.tick[:, None] // game.rules.decision_repeat
+    verdict = {
+        "winner": winner,
+        "reason": ending.reason[:, None],
+        "score": after.score * done,
+        "decisions": decisions * done,
+        "stats": outcome.statistics(after, game) * done[..., None],
+    }
+    flags = {"done": done, "terminated": ending.terminated[:, None], "truncated": ending.truncated[:, None]}
+    return Played(state, orders, streams, paid, flags, verdict)
+
+
+def together(parts: list[Played], terrain: Terrain) -> Played:
+    """What consecutive blocks left behind, as one; `terrain` is the ground of all, which each changed in place."""
+    if len(parts) == 1:
+        return parts[0]
+    states = [part.state for part in parts]
+    names = [name for name in State.__dataclass_fields__ if name != "terrain"]
+    leaves = {name: joined([getattr(state, name) for state in states]) for name in names}
+
+    def each(name: str) -> dict[str, Tensor]:
+        return {key: joined([getattr(part, name)[key] for part in parts]) for key in getattr(parts[0], name)}
+
+    orders = {f.name: joined([getattr(part.orders, f.name) for part in parts]) for f in fields(Orders)}
+    return Played(
+        state=State(**leaves, terrain=terrain, batch_size=leaves["seed"].shape),
+        orders=Orders(**orders),
+        streams=each("streams"),
+        paid=joined([part.paid for part in parts]),
+        flags=each("flags"),
+        outcome=each("outcome"),
+    )
