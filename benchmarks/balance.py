@@ -23,7 +23,7 @@ from echelon.config import ENV_PRESETS, EnvConfig
 from echelon.env.outcome import STATS, Reason, Winner
 from echelon.league.match import first_outcomes, wilson_interval
 from echelon.learn.machine import resolve_device
-from echelon.learn.seats import Seats
+from echelon.learn.seats import Rival, Seats
 
 ALSO = ("assists", "paints", "intercepts", "shutdowns", "team_kills", "knockdowns", "leggings")
 """Statistics told beside the tables."""
@@ -46,7 +46,7 @@ class Args:
 
 def mirror(tier: str, args: Args, config: EnvConfig, device: torch.device) -> dict[str, object]:
     """A tier against itself: how the battles ended, and what every weapon and class did in all of them."""
-    seats = Seats(scripted(f"heuristic:{tier}", config, device), None, args.battles)
+    seats = Seats(scripted(f"heuristic:{tier}", config, device), [Rival("itself", None, args.battles)])
     seeds = noise.battle_seeds(args.seed, args.battles, device)
     env = EchelonEnv(config, args.battles, device, seeds, seats.memory, compiled=args.compiled)
     with torch.inference_mode():

@@ -1,6 +1,6 @@
-"""Training throughput: rollout with policy inference, and the update. One JSON line.
+"""Training throughput: the environment, acting, and the update. One JSON line.
 
-python benchmarks/train.py --preset quick --num-envs 128
+python benchmarks/train.py --preset standard
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import tyro
 from measure import report
 
 from echelon.learn.config import TRAIN_PRESETS
+from echelon.learn.machine import resolve_device
 from echelon.learn.trainer import Trainer
 
 
@@ -25,38 +26,58 @@ class Args:
 
     preset: Literal["quick", "standard", "large"] = "quick"
     num_envs: int = 0
-    """Battles; 0 takes the preset's."""
+    """Battles; 0 takes 128 on a CPU and the preset's on a GPU."""
+    opponent: str = "heuristic:normal"
+    epochs: int = 4
+    minibatches: int = 8
     iterations: int = 5
+    """Measured ones; two more come before them."""
     compiled: bool = True
+    compile_policy: Literal["off", "act", "all"] = "act"
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
     device: str = "auto"
 
 
 def main(args: Args) -> None:
-    """Run a few iterations and report the median after the first."""
-    preset = TRAIN_PRESETS[args.preset]()
-    num_envs = args.num_envs or preset.num_envs
+    """Run a few iterations and report medians."""
+    preset, device = TRAIN_PRESETS[args.preset](), resolve_device(args.device)
     config = dataclasses.replace(
-        preset, num_envs=num_envs, compiled=args.compiled, device=args.device, checkpoint_every=10**9
+        preset,
+        num_envs=args.num_envs or (preset.num_envs if device.type == "cuda" else 128),
+        opponent=args.opponent,
+        # No epoch is left out, however far the policy moves.
+        ppo=dataclasses.replace(preset.ppo, epochs=args.epochs, minibatches=args.minibatches, target_kl=0.0),
+        compiled=args.compiled,
+        compile_policy=args.compile_policy,
+        precision=args.precision,
+        device=args.device,
+        checkpoint_every=10**9,
     )
     with tempfile.TemporaryDirectory() as folder:
         trainer = Trainer(config, Path(folder))
-        rows = [trainer.iterate() for _ in range(args.iterations + 1)][1:]
+        rows = [trainer.iterate() for _ in range(args.iterations + 2)][2:]
         trainer.metrics.close()
 
     def median(name: str) -> float:
         return statistics.median(row[name] or 0.0 for row in rows)
 
+    steps = (rows[-1]["agent_steps"] or 0.0) / (rows[-1]["iteration"] or 1.0)
     report(
         "train",
         trainer.device,
         preset=args.preset,
-        num_envs=num_envs,
+        num_envs=trainer.config.num_envs,
+        opponent=args.opponent,
         compiled=args.compiled,
+        compile_policy=args.compile_policy,
+        precision=str(trainer.policy.network.compute).removeprefix("torch."),
         hidden=config.model.hidden,
-        epochs=config.ppo.epochs,
+        parameters=trainer.policy.num_parameters(),
+        epochs=args.epochs,
         agent_steps_per_s=round(median("agent_steps_per_s")),
-        act_s=round(median("act_s"), 3),
-        learn_s=round(median("learn_s"), 3),
+        **{
+            f"{name}_us_per_agent_step": round(median(f"{name}_s") / steps * 1e6, 1) for name in ("env", "act", "learn")
+        },
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -13,23 +14,19 @@ from command_line import parse, run
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from echelon.agents.heuristic import scripted
 from echelon.config import ConfigError, require
 from echelon.files import FileError
-from echelon.league.match import Result, both_sides, play, replay_of, wilson_interval
+from echelon.league.evaluation import Panel, Score
+from echelon.league.match import both_sides, replay_of
 from echelon.learn import checkpoint
 from echelon.learn.config import TRAIN_PRESETS, TrainConfig
+from echelon.learn.curriculum import stages_of
 from echelon.learn.machine import can_compile, resolve_device
-from echelon.learn.metrics import read_metrics
-from echelon.learn.policy import MechPolicy
-from echelon.learn.trainer import SELF, Trainer
+from echelon.learn.metrics import read_metrics, read_table
+from echelon.learn.trainer import Trainer
 from echelon.replay.file import save
 from echelon.replay.recorder import Recorder
 from echelon.view.plots import draw_metrics
-
-EVAL_SEED = 1_000_003
-"""Evaluation battles are drawn from this seed, on maps of this seed: none is met in training."""
-YARDSTICK = "heuristic:normal"
 
 
 def read_config(arguments: list[str]) -> TrainConfig:
@@ -90,31 +87,25 @@ def find_start(config: TrainConfig, folder: Path) -> checkpoint.Checkpoint | Non
     return start
 
 
-def untrained(config: TrainConfig, device: torch.device) -> MechPolicy:
-    """The policy this run began with, drawn again without touching the random stream."""
-    with torch.random.fork_rng():
-        torch.manual_seed(config.seed)
-        return MechPolicy(config.model, config.env.comm_dim).to(device)
+def evaluate(trainer: Trainer, panel: Panel, console: Console) -> list[Score]:
+    """Judge the policy as it is now, and keep it if it is the best so far."""
+    best_before = panel.best_rate
+    scores = panel.judge()
+    tell(scores, trainer, panel, console)
+    if panel.best_rate > best_before and trainer.counters.iterations > 0:
+        console.print(f"{'':>12} best so far, kept as {trainer.save()}")
+    return scores
 
 
-def evaluate(policy: MechPolicy, config: TrainConfig, device: torch.device, recorder: Recorder | None = None) -> Result:
-    """Battles against the normal heuristic on held-out maps, the same for every policy of a run."""
-    env = dataclasses.replace(config.env, map_seed=config.env.map_seed + EVAL_SEED)
-    opponent = scripted(YARDSTICK, env, device)
-    return play(policy.eval(), opponent, env, config.eval_battles, EVAL_SEED, device, config.compiled, recorder)
+def tell(scores: list[Score], trainer: Trainer, panel: Panel, console: Console) -> None:
+    """Print an evaluation and write it down."""
+    counters = trainer.counters
+    panel.record(scores, counters.iterations, counters.agent_steps, counters.seconds)
+    for score in scores:
+        console.print(f"{counters.agent_steps:>12,} steps, {counters.seconds / 60:5.1f} min, against {score}")
 
 
-def describe(result: Result) -> str:
-    """An evaluation in one line."""
-    low, high = wilson_interval(result.x_wins, result.battles)
-    stats = result.mean_stats(x=True)
-    return (
-        f"wins {result.x_wins}/{result.battles} ({low:.0%} to {high:.0%}), kills {stats['kills']:.2f}, "
-        f"deaths {stats['deaths']:.2f}, damage {stats['damage']:.0f}, zone {stats['zone_s']:.1f} s"
-    )
-
-
-def learn(trainer: Trainer, console: Console) -> None:
+def learn(trainer: Trainer, panel: Panel, console: Console) -> None:
     """Iterate until the run is finished, behind a progress bar."""
     columns = (
         BarColumn(),
@@ -123,61 +114,81 @@ def learn(trainer: Trainer, console: Console) -> None:
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
+    every, stage = trainer.config.evaluation.every, trainer.curriculum.stage
+    console.print(f"{stage}")
     with Progress(*columns, console=console, speed_estimate_period=120) as progress:
-        task = progress.add_task("first iteration", total=trainer.config.total_agent_steps)
-        progress.update(task, completed=trainer.counters.agent_steps)
+        task = progress.add_task("first iteration", total=1.0)
+        progress.update(task, completed=trainer.progress)
         while not trainer.finished:
             row = trainer.iterate()
-            text = f"{row['agent_steps_per_s']:,.0f} agent-steps/s"
-            if row["win_rate"] is not None:
-                text += f", wins {row['win_rate']:.0%}, return {row['return']:.2f}"
-            text += f", entropy {row['entropy']:.2f}, KL {row['kl']:.3f}"
-            progress.update(task, completed=trainer.counters.agent_steps, description=text)
-            if not console.is_terminal and trainer.counters.iterations % 10 == 0:
-                console.print(f"{trainer.counters.agent_steps:>12,} steps, {text}")
+            iterations, steps = trainer.counters.iterations, trainer.counters.agent_steps
+            text = describe(row)
+            progress.update(task, completed=trainer.progress, description=text)
+            if not console.is_terminal and iterations % 10 == 0:
+                console.print(f"{steps:>12,} steps, {text}")
+            if trainer.curriculum.stage != stage:
+                stage = trainer.curriculum.stage
+                console.print(f"{steps:>12,} steps, {stage}")
+            if every > 0 and iterations % every == 0 and not trainer.finished:
+                evaluate(trainer, panel, console)
+
+
+def describe(row: Mapping[str, float | None]) -> str:
+    """An iteration in one line."""
+    text = f"{row['agent_steps_per_s']:,.0f} agent-steps/s"
+    if row["win_rate"] is not None:
+        text += f", wins {row['win_rate']:.0%}, return {row['return']:.2f}"
+    return text + f", entropy {row['entropy']:.2f}, KL {row['kl']:.3f}"
 
 
 def main() -> None:
-    """Train, evaluate before and after, and say where everything is."""
+    """Train, evaluate before, meanwhile and after, and say where everything is."""
     config = read_config(sys.argv[1:])
     console = Console(soft_wrap=True)
     device = resolve_device(config.device)
-    if config.opponent != SELF:
-        scripted(config.opponent, config.env, device)
+    stages_of(config)
     if config.compiled and not can_compile():
         console.print("no C++ compiler or Python headers here: going on without torch.compile, at a third of the speed")
-        config = dataclasses.replace(config, compiled=False)
+        config = dataclasses.replace(config, compiled=False, compile_policy="off")
     folder = choose_folder(config)
     start = find_start(config, folder)
     check_folder(folder, resumes=start is not None)
     trainer = Trainer(config, folder, start)
     sizes = f"{config.num_envs} battles of {len(config.env.blue)} against {len(config.env.red)}"
-    console.print(f"{sizes} on {device}, {trainer.policy.num_parameters():,} parameters, opponent {config.opponent}")
-
-    before = evaluate(untrained(config, device), config, device)
-    console.print(f"untrained against {YARDSTICK}: {describe(before)}")
+    kind = str(trainer.policy.network.compute).removeprefix("torch.")
+    console.print(f"{sizes} on {device}, {trainer.policy.num_parameters():,} parameters in {kind}, {config.opponent}")
+    panel = Panel(trainer.policy, config, folder, trainer.counters.iterations)
+    before = evaluate(trainer, panel, console)
     try:
-        learn(trainer, console)
+        learn(trainer, panel, console)
     except KeyboardInterrupt:
         path = trainer.save()
         trainer.metrics.close()
         console.print(f"interrupted; go on with the same flags and --resume {path}")
         raise
-    places = both_sides(config.replay_battles, config.eval_battles)
-    recorder = Recorder(places) if places else None
-    after = evaluate(trainer.policy, config, device, recorder)
-    if recorder is not None:
-        kept = folder / "evaluation.echelon"
-        save(replay_of(recorder, str(folder), YARDSTICK, config.eval_battles), kept)
-        console.print(f"replay      {kept}")
-    console.print(f"untrained against {YARDSTICK}: {describe(before)}")
-    console.print(f"trained   against {YARDSTICK}: {describe(after)}")
-
+    after = finish(trainer, panel, console)
     trainer.metrics.close()
+    for when, scores in (("before", before), ("after ", after)):
+        for score in scores[:-1]:
+            console.print(f"{when} against {score}")
     plot = folder / "metrics.png"
-    draw_metrics(read_metrics(trainer.metrics.path), plot)
-    console.print(f"metrics     {trainer.metrics.path}\nplot        {plot}")
+    draw_metrics(read_metrics(trainer.metrics.path), read_table(panel.table.path), plot)
+    console.print(f"metrics     {trainer.metrics.path}\nevaluations {panel.table.path}\nplot        {plot}")
     console.print(f"checkpoint  {checkpoint.newest(folder / 'checkpoints')}")
+
+
+def finish(trainer: Trainer, panel: Panel, console: Console) -> list[Score]:
+    """The last evaluation, part of it recorded if the run asked for that."""
+    battles, wanted = trainer.config.evaluation.final_battles, trainer.config.replay_battles
+    name, first = panel.last_tier
+    recorder = Recorder([first + place for place in both_sides(wanted, battles)]) if wanted > 0 else None
+    scores = panel.judge_finally(recorder)
+    tell(scores, trainer, panel, console)
+    if recorder is not None:
+        kept = trainer.folder / "evaluation.echelon"
+        save(replay_of(recorder, str(trainer.folder), name, battles, first), kept)
+        console.print(f"replay      {kept}")
+    return scores
 
 
 if __name__ == "__main__":

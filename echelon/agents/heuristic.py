@@ -48,7 +48,8 @@ class Heuristic(TensorDictModuleBase):
         require(tier in TIERS, "a heuristic's tier", f"one of {tuple(TIERS)}", tier)
         require(0 <= weapon_use <= 1, "a heuristic's weapon_use", "0..1", weapon_use)
         self.tier = TIERS[tier]
-        self.weapon_use = weapon_use
+        self.weapon_use: float | Tensor = weapon_use
+        """One number, or `[B, A, 1]`."""
         self.longest_vox = float(config.world.longest_side)
         self.decision_s = config.rules.decision_s
         self.comm_dim = config.comm_dim

@@ -1,17 +1,19 @@
 """How a policy takes a team's seat in the environment.
 
-A team policy is a TensorDict module over one team: it reads `("observation", stream) [B, A, ...]` and what it
-remembers under `("memory", name)`, and writes `action [B, A, D]` and `("next", "memory", name)`. Its `memory_spec()`
-names what it remembers of one mech. Several policies share an environment, so each has a drawer of its own in the
-environment's memory.
+A team policy is a TensorDict module over one team: it reads `("observation", stream) [B, A, ...]`, `telemetry [B, A,
+16, 16]` (the same for every mech of a battle) and what it remembers under `("memory", name)`, and writes `action [B, A,
+D]` and `("next", "memory", name)`. Its `memory_spec()` names what it remembers of one mech. Several policies share an
+environment, so each has a drawer of its own in the environment's memory.
 """
 
 from __future__ import annotations
 
 from typing import Protocol
 
-from tensordict import TensorDictBase
+from tensordict import TensorDict, TensorDictBase
 from tensordict.nn import TensorDictModuleBase
+from tensordict.utils import NestedKey
+from torch import Tensor
 from torchrl.data import Composite
 
 
@@ -28,14 +30,31 @@ class TeamPolicy(Protocol):
 
 
 def drawers(**policies: TeamPolicy) -> Composite:
-    """The memory an environment must carry, a drawer for each named policy."""
-    return Composite(**{name: policy.memory_spec() for name, policy in policies.items()})
+    """The memory an environment must carry, a drawer for each named policy that remembers anything."""
+    specs = {name: policy.memory_spec() for name, policy in policies.items()}
+    return Composite(**{name: spec for name, spec in specs.items() if len(spec.keys()) > 0})
+
+
+def remembered(tensordict: TensorDictBase, group: str, drawer: str) -> TensorDictBase:
+    """`[B, A]` what lies in a policy's drawer; empty where it remembers nothing."""
+    kept = tensordict.get((group, "memory", drawer), None)
+    if kept is None:
+        team = tensordict.get(group)
+        return TensorDict({}, team.batch_size, device=team.device)
+    return kept.copy()
 
 
 def team_view(tensordict: TensorDictBase, group: str, drawer: str) -> TensorDictBase:
-    """What a policy may read of its team: the observation, the mask, and its own drawer as `memory`."""
+    """What a policy may read of its team: the observation, the mask, the map, and its own drawer as `memory`."""
     team = tensordict.get(group).select("observation", "mask").copy()
-    return team.set("memory", tensordict.get((group, "memory", drawer)).copy())
+    team.set("telemetry", for_each_mech(tensordict, team.shape[1]))
+    return team.set("memory", remembered(tensordict, group, drawer))
+
+
+def for_each_mech(tensordict: TensorDictBase, mechs: int) -> Tensor:
+    """`[B, A, 16, 16]` the map from above, without copying it for each of a team's mechs."""
+    telemetry = tensordict.get("telemetry")
+    return telemetry[:, None].expand(-1, mechs, -1, -1)
 
 
 class Seat(TensorDictModuleBase):
@@ -46,11 +65,17 @@ class Seat(TensorDictModuleBase):
         self.policy = policy
         self.group = group
         self.drawer = drawer
-        self.in_keys = [(group, "observation"), (group, "memory", drawer)]
-        self.out_keys = [(group, "action"), ("next", group, "memory", drawer)]
+        self.in_keys: list[NestedKey] = [(group, "observation"), "telemetry"]
+        self.out_keys: list[NestedKey] = [(group, "action")]
+        if len(policy.memory_spec().keys()) > 0:
+            self.in_keys += [(group, "memory", drawer)]
+            self.out_keys += [("next", group, "memory", drawer)]
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Write the group's action, and what the policy wants to remember."""
         decided = self.policy(team_view(tensordict, self.group, self.drawer))
         tensordict.set((self.group, "action"), decided.get("action"))
-        return tensordict.set(("next", self.group, "memory", self.drawer), decided.get(("next", "memory")))
+        new = decided.get(("next", "memory"), None)
+        if new is not None:
+            tensordict.set(("next", self.group, "memory", self.drawer), new)
+        return tensordict

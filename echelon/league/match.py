@@ -20,7 +20,7 @@ from echelon.env.env import EchelonEnv
 from echelon.env.outcome import STATS, Reason, Winner
 from echelon.files import FileError
 from echelon.learn.checkpoint import open_checkpoint
-from echelon.learn.seats import Seats
+from echelon.learn.seats import Rival, Seats
 from echelon.replay.battle import Replay
 from echelon.replay.recorder import Recorder
 
@@ -125,6 +125,83 @@ def load_commander(name: str, env: EnvConfig, device: torch.device) -> TeamPolic
     return found.policy(device)
 
 
+class Arena:
+    """Battles of a commander X against others, all in one environment that is kept from match to match.
+
+    Policies act as they were trained to, by chance, from a generator that the match's seed sets: the same seed gives
+    the same match. (Their mean action is another policy: a trigger that they pull now and then it never pulls, or
+    always.)
+
+    Args:
+        x: the commander whose results are told.
+        others: by name, whom it meets; each in `battles` battles, an even number: every seed once with X as blue, once
+            with X as red. All of them meet X on the same seeds.
+        recorder: keeps some of the battles to be watched.
+    """
+
+    def __init__(
+        self,
+        x: TeamPolicy,
+        others: dict[str, TeamPolicy],
+        env: EnvConfig,
+        battles: int,
+        device: torch.device,
+        compiled: bool = False,
+        recorder: Recorder | None = None,
+    ) -> None:
+        even = battles >= 2 and battles % 2 == 0
+        require(even, "battles", "even and >= 2 (each seed is played on both sides)", battles)
+        same = len(env.blue) == len(env.red)
+        require(same, "env", "of equal team sizes (commanders change sides)", (env.blue, env.red))
+        self.policies = (x, *others.values())
+        self.battles = battles
+        self.device = device
+        self.seats = Seats(x, [Rival(name, policy, battles) for name, policy in others.items()])
+        self.env = EchelonEnv(
+            env,
+            self.seats.num_envs,
+            device=device,
+            seed=0,
+            memory=self.seats.memory,
+            compiled=compiled,
+            witness=recorder,
+        )
+
+    def fight(self, seed: int) -> dict[str, Result]:
+        """The results against each of the others.
+
+        Raises:
+            ConfigError: a policy is in training mode.
+        """
+        for policy in self.policies:
+            if isinstance(policy, nn.Module) and policy.training and not isinstance(policy, Heuristic):
+                raise ConfigError("a policy must be in evaluation mode for a match, got training mode: call .eval()")
+        others = len(self.seats.met)
+        self.env.set_seed(noise.battle_seeds(seed, self.battles // 2, self.device).repeat(2 * others))
+        began = time.perf_counter()
+        gpus = [self.device] if self.device.type == "cuda" else []
+        with torch.random.fork_rng(gpus), torch.inference_mode(), set_exploration_type(ExplorationType.RANDOM):
+            torch.manual_seed(seed)
+            outcome = first_outcomes(self.env, self.seats)
+        seconds = (time.perf_counter() - began) / others
+        return {name: result_of(outcome[battles], seconds) for name, battles in self.seats.met.items()}
+
+
+def result_of(outcome: TensorDictBase, seconds: float) -> Result:
+    """The result of battles of which X was blue in the first half."""
+    host = {name: value.tolist() for name, value in outcome.items()}
+    battles = len(outcome)
+    return Result(
+        x_is_blue=[b < battles // 2 for b in range(battles)],
+        winner=[Winner(row[0]) for row in host["winner"]],
+        reason=[Reason(row[0]) for row in host["reason"]],
+        score=host["score"],
+        decisions=[row[0] for row in host["decisions"]],
+        stats=host["stats"],
+        seconds=seconds,
+    )
+
+
 def play(
     x: TeamPolicy,
     y: TeamPolicy,
@@ -135,39 +212,8 @@ def play(
     compiled: bool = False,
     recorder: Recorder | None = None,
 ) -> Result:
-    """Fight `battles` battles, an even number: every seed once with X as blue, once with X as red.
-
-    Policies act as they were trained to, by chance, from a generator that `seed` sets: the same seed gives the same
-    match. (Their mean action is another policy: a trigger that they pull now and then it never pulls, or always.)
-
-    Args:
-        recorder: keeps some of the battles to be watched; `both_sides` names their places.
-    """
-    require(battles >= 2 and battles % 2 == 0, "battles", "even and >= 2 (each seed is played on both sides)", battles)
-    require(len(env.blue) == len(env.red), "env", "of equal team sizes (commanders change sides)", (env.blue, env.red))
-    for policy in (x, y):
-        if isinstance(policy, nn.Module) and policy.training and not isinstance(policy, Heuristic):
-            raise ConfigError("a policy must be in evaluation mode for a match, got training mode: call .eval()")
-    seats = Seats(x, y, battles)
-    seeds = noise.battle_seeds(seed, battles // 2, device).repeat(2)
-    arena = EchelonEnv(
-        env, battles, device=device, seed=seeds, memory=seats.memory, compiled=compiled, witness=recorder
-    )
-    began = time.perf_counter()
-    gpus = [device] if device.type == "cuda" else []
-    with torch.random.fork_rng(gpus), torch.inference_mode(), set_exploration_type(ExplorationType.RANDOM):
-        torch.manual_seed(seed)
-        outcome = first_outcomes(arena, seats)
-    host = {name: value.tolist() for name, value in outcome.items()}
-    return Result(
-        x_is_blue=[b < battles // 2 for b in range(battles)],
-        winner=[Winner(row[0]) for row in host["winner"]],
-        reason=[Reason(row[0]) for row in host["reason"]],
-        score=host["score"],
-        decisions=[row[0] for row in host["decisions"]],
-        stats=host["stats"],
-        seconds=time.perf_counter() - began,
-    )
+    """Fight one match between X and Y, see `Arena`; `both_sides` names the places a recorder may keep."""
+    return Arena(x, {"y": y}, env, battles, device, compiled, recorder).fight(seed)["y"]
 
 
 def both_sides(count: int, battles: int) -> list[int]:
@@ -176,9 +222,9 @@ def both_sides(count: int, battles: int) -> list[int]:
     return sorted(i // 2 + half * (i % 2) for i in range(min(count, battles)))
 
 
-def replay_of(recorder: Recorder, x: str, y: str, battles: int) -> Replay:
-    """What was recorded of a match between the commanders named `x` and `y`."""
-    x_is_blue = [place < battles // 2 for place in recorder.battles]
+def replay_of(recorder: Recorder, x: str, y: str, battles: int, first: int = 0) -> Replay:
+    """What was recorded of the match between the commanders named `x` and `y` that begins at battle `first`."""
+    x_is_blue = [place - first < battles // 2 for place in recorder.battles]
     return recorder.finish(blue=[x if is_x else y for is_x in x_is_blue], red=[y if is_x else x for is_x in x_is_blue])
 
 

@@ -7,6 +7,8 @@ from tensordict import TensorDict
 from torch import Tensor, nn
 from torchrl.objectives.value.functional import generalized_advantage_estimate
 
+from echelon.catalog import Hull
+
 EPSILON = 1e-6
 
 
@@ -54,26 +56,43 @@ class ValueNorm(nn.Module):
 
 
 @torch.no_grad()
-def estimate(batch: TensorDict, norm: ValueNorm, gamma: float, gae_lambda: float) -> TensorDict:
-    """Write `advantage` (normalised over the living) and `value_target` (the critic's units), `[R, T, 1]`.
+def estimate(
+    batch: TensorDict, norm: ValueNorm, gamma: float, gae_lambda: float, hull: Tensor | None = None
+) -> dict[str, Tensor]:
+    """Write `advantage` (normalised over the living) and `value_target` (the critic's units), `[T, G, A]`.
 
     Schulman et al. 2016, "High-dimensional continuous control using generalized advantage estimation". A truncated
     battle bootstraps from its true last state, a terminated one does not.
+
+    Args:
+        batch: a rollout, see `Rollout`.
+        hull: `[A]` class of each mech, to normalise within each; None for over all.
+
+    Returns:
+        Diagnostics: `explained_variance` of the targets by the values, `target_mean` and `target_std` in real units.
     """
     after = batch.get("next")
+    value = norm.denormalise(batch.get("value"))
+    shape = value.shape
+    flags = [after.get(name)[..., None].expand(shape) for name in ("done", "terminated")]
+    parts = (value, norm.denormalise(after.get("value")), after.get("reward"), *flags)
     advantage, target = generalized_advantage_estimate(
-        gamma,
-        gae_lambda,
-        norm.denormalise(batch.get("state_value")),
-        norm.denormalise(after.get("state_value")),
-        after.get("reward"),
-        after.get("done"),
-        after.get("terminated"),
-        time_dim=-2,
+        gamma, gae_lambda, *(part.flatten(1)[..., None] for part in parts), time_dim=0
     )
+    advantage, target = advantage.view(shape), target.view(shape)
     norm.update(target)
-    batch.set("advantage", standardise(advantage, batch.get("alive")[..., None]))
-    return batch.set("value_target", norm.normalise(target))
+    alive = batch.get("alive")
+    if hull is None:
+        batch.set("advantage", standardise(advantage, alive))
+    else:
+        scaled = torch.zeros_like(advantage)
+        for kind in range(len(Hull)):
+            member = hull == kind
+            scaled = torch.where(member, standardise(advantage, alive & member), scaled)
+        batch.set("advantage", scaled)
+    batch.set("value_target", norm.normalise(target))
+    unexplained = (target - value).var() / target.var().clamp_min(EPSILON)
+    return {"explained_variance": 1 - unexplained, "target_mean": target.mean(), "target_std": target.std()}
 
 
 def standardise(value: Tensor, where: Tensor) -> Tensor:

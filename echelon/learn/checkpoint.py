@@ -24,9 +24,10 @@ from echelon.env import layout
 from echelon.files import MAX_HEADER_BYTES, FileError, parse_json, parse_tensors, read_file, sync_folder, write_through
 from echelon.learn.advantage import ValueNorm
 from echelon.learn.config import ModelConfig
+from echelon.learn.curriculum import Standing
 from echelon.learn.policy import MechPolicy
 
-SCHEMA, VERSION = "echelon-checkpoint", 1
+SCHEMA, VERSION = "echelon-checkpoint", 2
 CLAIMS, POLICY, LEARNER = "checkpoint.json", "policy.safetensors", "learner.safetensors"
 FIELDS: dict[str, type] = {
     "schema": str,
@@ -40,6 +41,7 @@ FIELDS: dict[str, type] = {
     "value_norm": dict,
     "env": dict,
     "counters": dict,
+    "curriculum": dict,
     "files": dict,
 }
 """What `checkpoint.json` holds, and of which type."""
@@ -61,12 +63,14 @@ def save(
     env: EnvConfig,
     counters: Counters,
     learner: dict[str, Tensor],
+    standing: Standing | None = None,
 ) -> None:
     """Write a checkpoint, whole or not at all.
 
     Args:
         path: the folder to make; it must not exist yet.
         learner: named tensors to resume from, see `optimizer_tensors`.
+        standing: where the curriculum stands.
     """
     files = {
         POLICY: safetensors.torch.save({k: v.contiguous().cpu() for k, v in policy.state_dict().items()}),
@@ -84,6 +88,7 @@ def save(
         "value_norm": {name: value.item() for name, value in norm.named_buffers()},
         "env": env.signature(),
         "counters": as_json(counters),
+        "curriculum": as_json(standing or Standing()),
         "files": {name: hashlib.sha256(data).hexdigest() for name, data in files.items()},
     }
     files[CLAIMS] = (json.dumps(claims, indent=1) + "\n").encode()
@@ -114,6 +119,11 @@ class Checkpoint:
     def counters(self) -> Counters:
         """How far its run had come."""
         return claimed(Counters, self.claims, "counters")
+
+    @property
+    def standing(self) -> Standing:
+        """How far it had come in its curriculum."""
+        return claimed(Standing, self.claims, "curriculum")
 
     def policy(self, device: torch.device | str = "cpu") -> MechPolicy:
         """Build the policy from the checkpoint alone, in evaluation mode."""
@@ -229,9 +239,9 @@ def restore_optimizer(policy: MechPolicy, optimizer: torch.optim.Optimizer, tens
     check_tensors(LEARNER, tensors, expected)
     for name, parameter in policy.named_parameters():
         prefix = f"optimizer.{name}."
-        # Adam keeps its step counter on the host.
+        # Fused Adam keeps its step counter beside the parameter.
         optimizer.state[parameter] = {
-            "step": tensors[f"{prefix}step"].clone(),
+            "step": tensors[f"{prefix}step"].to(parameter.device),
             "exp_avg": tensors[f"{prefix}exp_avg"].to(parameter.device),
             "exp_avg_sq": tensors[f"{prefix}exp_avg_sq"].to(parameter.device),
         }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor
 from torch.distributions import Independent, Normal
 from torch.nn import functional as F
 
-_NODES, _RAW_WEIGHTS = np.polynomial.hermite_e.hermegauss(16)
+_NODES, _RAW_WEIGHTS = np.polynomial.hermite_e.hermegauss(8)
 _QUADRATURE = list(zip(_NODES.tolist(), (_RAW_WEIGHTS / math.sqrt(2 * math.pi)).tolist(), strict=True))
 """Gauss-Hermite nodes and weights of the standard normal law."""
 
@@ -37,16 +38,58 @@ class SquashedNormal(Independent):
         """`[...]` log density of tanh(value): log N(u) - sum log(1 - tanh²u)."""
         return super().log_prob(value) - log_slope(value).sum(-1)
 
-    def entropy(self) -> Tensor:
-        """`[...]` entropy of tanh(u), as a mean over the D dimensions so that its weight does not depend on D.
+    def pre_tanh_log_prob(self, value: Tensor) -> Tensor:
+        """`[...]` log density of u itself. A ratio of two laws sees no difference, and keeps its last digits where the
+        action is saturated: there the slopes of tanh add up to hundreds."""
+        return super().log_prob(value)
 
-        H[tanh u] = H[u] + E[log(1 - tanh²u)], the expectation by Gauss-Hermite quadrature.
+    def entropies(self) -> Tensor:
+        """`[..., D]` entropy of tanh(u) for each dimension.
+
+        H[tanh u] = H[u] + E[log(1 - tanh²u)], the expectation by Gauss-Hermite quadrature: off by less than 0.001 where
+        the deviation is at most 1, by 0.012 at 1.65.
         """
-        loc, scale = self.base_dist.loc, self.base_dist.scale
-        expected = torch.zeros_like(loc)
+        normal = self.base_dist
+        return normal.entropy() + ExpectedSlope.apply(normal.loc, normal.scale)[0]
+
+    def entropy(self) -> Tensor:
+        """`[...]` the mean of `entropies`, so that its weight does not depend on D."""
+        return self.entropies().mean(-1)
+
+
+class ExpectedSlope(torch.autograd.Function):
+    """E[log(1 - tanh²u)] for u ~ Normal(loc, scale), and its gradient E[-2 tanh u], E[-2 z tanh u] from the same nodes.
+
+    Autograd would keep every node's terms: on a CPU that took longer than the LSTM.
+    """
+
+    @staticmethod
+    def forward(loc: Tensor, scale: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """`[..., D]` the expectation, and kept for the way back its derivatives."""
+        expected, by_loc, by_scale = (torch.zeros_like(loc) for _ in range(3))
         for node, weight in _QUADRATURE:
-            expected = expected + weight * log_slope(loc + scale * node)
-        return (self.base_dist.entropy() + expected).mean(-1)
+            u = torch.add(loc, scale, alpha=node)
+            logistic = torch.sigmoid(2 * u)
+            # log(1 - tanh²u) = 2 (log 2 - |u| + log s(2|u|)) and tanh u = 2 s(2u) - 1 with the logistic function s.
+            larger = torch.maximum(logistic, 1 - logistic).log_()
+            expected.add_(larger.sub_(u.abs_()), alpha=2 * weight)
+            squashed = logistic.mul_(2).sub_(1)
+            by_loc.add_(squashed, alpha=-2 * weight)
+            by_scale.add_(squashed, alpha=-2 * weight * node)
+        return expected.add_(2 * math.log(2)), by_loc, by_scale
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        """Keep the derivatives."""
+        ctx.mark_non_differentiable(*output[1:])
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*output[1:])
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor, *_: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Along both derivatives."""
+        by_loc, by_scale = ctx.saved_tensors
+        return grad * by_loc, grad * by_scale
 
 
 def log_slope(u: Tensor) -> Tensor:

@@ -1,112 +1,174 @@
-"""Metrics of a run: one CSV row an iteration, and TensorBoard where it is installed."""
+"""Metrics of a run: one CSV row an iteration, and whoever else is told."""
 
 from __future__ import annotations
 
 import csv
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from echelon.config import ConfigError
 from echelon.env.reward import TERMS
+from echelon.learn.losses import DIAGNOSTICS, LOSSES
 
 COLUMNS = (
     "iteration",
     "agent_steps",
     "seconds",
     "agent_steps_per_s",
+    "env_s",
     "act_s",
     "learn_s",
     "learning_rate",
+    "entropy_coef",
+    "team_mix",
+    "stage",
+    "weapon_use",
+    "stage_win_rate",
+    "past_win_rate",
     "battles",
     "win_rate",
     "loss_rate",
     "battle_decisions",
     "return",
+    *(f"return_{term}" for term in TERMS),
     "damage",
     "kills",
     "deaths",
     "zone_s",
-    *(f"reward_{term}" for term in TERMS),
-    "entropy",
-    "kl",
-    "clip_fraction",
+    "dead_share",
+    "explained_variance",
+    "target_mean",
+    "target_std",
+    "epochs",
+    "skipped",
     "gradient_norm",
-    "loss_objective",
-    "loss_critic",
-    "loss_entropy",
+    *DIAGNOSTICS,
+    *LOSSES,
 )
-"""Columns of `metrics.csv`; rates, returns and counts are means over the battles that ended, empty if none did;
-`reward_TERM` is what a term paid a mech a decision on average."""
+"""Columns of `metrics.csv`. Rates, returns and counts are means over the battles that ended, empty if none did;
+`return_TERM` is what a term paid a mech from the beginning of a battle to its end, `return` the sum of them;
+`stage_win_rate` counts the battles against the scripted commander since the stage began, older ones less."""
+
+
+class Table:
+    """A CSV file of numbers that grows by a row at a time; goes on where an earlier run stopped.
+
+    TorchRL's `CSVLogger` writes a file for every number.
+
+    Args:
+        columns: of the file, `iteration` among them.
+        after_iteration: rows of later iterations are dropped.
+    """
+
+    def __init__(self, path: Path, columns: Sequence[str], after_iteration: int = 0) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.path = path
+        self.columns = columns
+        kept = [row for row in read_table(path) if float(row["iteration"]) <= after_iteration]
+        draft = path.with_suffix(".draft")
+        with open(draft, "w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(columns)
+            writer.writerows([[row.get(name, "") for name in columns] for row in kept])
+        draft.replace(path)
+
+    def write(self, values: Mapping[str, object]) -> None:
+        """Add a row."""
+        with open(self.path, "a", newline="") as file:
+            csv.writer(file).writerow(["" if values[name] is None else values[name] for name in self.columns])
 
 
 class MetricsLog:
-    """Writes rows of `COLUMNS`; goes on where an earlier run in the folder stopped."""
+    """Tells `metrics.csv` and, if asked for, TensorBoard or Weights & Biases through TorchRL's loggers.
 
-    def __init__(self, folder: Path, after_iteration: int = 0) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self.path = folder / "metrics.csv"
-        kept = [row for row in read_metrics(self.path) if row["iteration"] <= after_iteration]
-        draft = self.path.with_suffix(".draft")
-        with open(draft, "w", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(COLUMNS)
-            writer.writerows([["" if row.get(name) is None else row[name] for name in COLUMNS] for row in kept])
-        draft.replace(self.path)
-        self.board = None
-        if find_spec("tensorboard") is not None:
-            from torch.utils.tensorboard import SummaryWriter
+    Args:
+        folder: of the run.
+        after_iteration: where the run goes on.
+        logger: csv, tensorboard or wandb; the latter two are imported only when they are asked for.
+    """
 
-            after = int(kept[-1]["agent_steps"]) + 1 if kept else 0
-            self.board = SummaryWriter(str(folder / "tensorboard"), purge_step=after)
+    def __init__(self, folder: Path, after_iteration: int = 0, logger: str = "csv") -> None:
+        self.table = Table(folder / "metrics.csv", COLUMNS, after_iteration)
+        self.board: Any = None
+        if logger != "csv":
+            if find_spec(logger) is None:
+                raise ConfigError(f"--logger must be csv, or installed (pip install -e '.[log]'), got {logger!r}")
+            from torchrl.record.loggers import get_logger
+
+            self.board = get_logger(
+                logger, str(folder), logger, **({"project": "echelon"} if logger == "wandb" else {})
+            )
+
+    @property
+    def path(self) -> Path:
+        """Where the rows are."""
+        return self.table.path
 
     def write(self, values: Mapping[str, float | None]) -> None:
-        """Add a row."""
-        with open(self.path, "a", newline="") as file:
-            csv.writer(file).writerow(["" if values[name] is None else values[name] for name in COLUMNS])
+        """Add a row of `COLUMNS`."""
+        self.table.write(values)
         if self.board is not None:
             for name in COLUMNS[2:]:
                 if values[name] is not None:
-                    self.board.add_scalar(name, values[name], int(values["agent_steps"] or 0))
+                    self.board.log_scalar(name, values[name], step=int(values["agent_steps"] or 0))
 
     def close(self) -> None:
         """Flush what is buffered."""
         if self.board is not None:
-            self.board.close()
+            writer = self.board.experiment
+            writer.close() if hasattr(writer, "close") else writer.finish()
 
 
 class Stopwatch:
-    """Seconds between marks on the device's own clock. Reading it waits for the device, marking does not."""
+    """Seconds by what they were spent on, on the device's own clock. Reading it waits for the device, laps do not."""
 
     def __init__(self, device: torch.device) -> None:
         self.is_cuda = device.type == "cuda"
-        self.marks: list[Any] = []
-        self.mark()
+        self.laps: list[tuple[str, Any, Any]] = []
+        self.last = self._now()
 
-    def mark(self) -> None:
-        """Note this moment."""
-        if self.is_cuda:
-            event = torch.cuda.Event(enable_timing=True)
-            event.record()
-            self.marks.append(event)
-        else:
-            self.marks.append(time.perf_counter())
+    def _now(self) -> Any:
+        if not self.is_cuda:
+            return time.perf_counter()
+        event = torch.cuda.Event(enable_timing=True)
+        event.record()
+        return event
 
-    def laps(self) -> list[float]:
-        """Seconds from each mark to the next."""
+    def start(self) -> None:
+        """Begin the next lap here."""
+        self.last = self._now()
+
+    def lap(self, name: str) -> None:
+        """The time since the last lap was spent on `name`."""
+        now = self._now()
+        self.laps.append((name, self.last, now))
+        self.last = now
+
+    def read(self) -> dict[str, float]:
+        """Seconds by name since the last reading."""
         if self.is_cuda:
             torch.cuda.synchronize()
-            return [a.elapsed_time(b) / 1e3 for a, b in pairwise(self.marks)]
-        return [b - a for a, b in pairwise(self.marks)]
+        spent: dict[str, float] = {}
+        for name, began, ended in self.laps:
+            seconds = began.elapsed_time(ended) / 1e3 if self.is_cuda else ended - began
+            spent[name] = spent.get(name, 0.0) + seconds
+        self.laps = []
+        return spent
 
 
-def read_metrics(path: Path) -> list[dict[str, float]]:
-    """The rows of a `metrics.csv`, without their empty cells; none if there is no such file."""
+def read_table(path: Path) -> list[dict[str, str]]:
+    """The rows of a CSV file, without their empty cells; none if there is no such file."""
     if not path.exists():
         return []
     with open(path, newline="") as file:
-        return [{k: float(v) for k, v in row.items() if v not in ("", None)} for row in csv.DictReader(file)]
+        return [{k: v for k, v in row.items() if v not in ("", None)} for row in csv.DictReader(file)]
+
+
+def read_metrics(path: Path) -> list[dict[str, float]]:
+    """The rows of a `metrics.csv` as numbers."""
+    return [{name: float(value) for name, value in row.items()} for row in read_table(path)]

@@ -3,154 +3,140 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 from tensordict import TensorDictBase
-from tensordict.nn import (
-    InteractionType,
-    ProbabilisticTensorDictModule,
-    ProbabilisticTensorDictSequential,
-    TensorDictModule,
-    TensorDictModuleBase,
-)
+from tensordict.nn import TensorDictModuleBase
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 from torchrl.data import Composite, Unbounded
-from torchrl.modules.tensordict_module.rnn import recurrent_mode
+from torchrl.envs.utils import ExplorationType, exploration_type
 
 from echelon.env import layout
 from echelon.learn.config import ModelConfig
 from echelon.learn.distribution import SquashedNormal
+from echelon.learn.encoders import Encoder, Gathering, orthogonal
+from echelon.learn.precision import autocast
+from echelon.learn.recurrence import LSTM
 
 LOG_STD_RANGE = (-3.0, 0.5)
 ACTION_GAIN = 0.01
 """Gain of the actor's last layer: the first actions are almost independent of what is seen."""
-FORGET_BIAS = 1.0
-"""The LSTM begins by remembering (Jozefowicz et al. 2015)."""
+Thought = tuple[Tensor, Tensor, Tensor, Tensor]
+"""`loc`, `scale`, and the new `h` and `c` of some mechs; `h` is also what values are judged by."""
 
 
-def orthogonal(layer: nn.Linear, gain: float = math.sqrt(2)) -> nn.Linear:
-    """Orthogonal weights, zero bias."""
-    nn.init.orthogonal_(layer.weight, gain)
-    nn.init.zeros_(layer.bias)
-    return layer
+class FixedStd(nn.Module):
+    """One learnt number for each action, whatever is seen."""
 
-
-class Encoder(nn.Module):
-    """Fuse the streams of a mech into `[..., hidden]` features.
-
-    Contacts and comrades form sets: each is encoded alone, then the masked mean and maximum are taken (Zaheer et al.
-    2017, "Deep Sets"), so neither their order nor their number matters.
-    """
-
-    def __init__(self, model: ModelConfig, comm_dim: int) -> None:
+    def __init__(self, width: int, initial_std: float) -> None:
         super().__init__()
-        own = layout.width(layout.EGO) + layout.PACK_SIZE * comm_dim + layout.LOCAL_MAP_CELLS**2
-        width = model.contact_width
-        self.contact = nn.Sequential(
-            orthogonal(nn.Linear(layout.width(layout.CONTACT), width)), nn.ReLU(), orthogonal(nn.Linear(width, width))
-        )
-        self.comrade = nn.Sequential(
-            orthogonal(nn.Linear(layout.width(layout.SQUAD), width)), nn.ReLU(), orthogonal(nn.Linear(width, width))
-        )
-        self.body = nn.Sequential(orthogonal(nn.Linear(own, model.body_width)), nn.ReLU())
-        self.fuse = orthogonal(nn.Linear(4 * width + model.body_width, model.hidden))
-        self.norm = nn.LayerNorm(model.hidden)
+        self.bias = nn.Parameter(torch.full((width,), math.log(initial_std)))
 
-    def forward(
-        self,
-        contacts: Tensor,
-        contacts_mask: Tensor,
-        squad: Tensor,
-        squad_mask: Tensor,
-        ego: Tensor,
-        comms: Tensor,
-        local_map: Tensor,
-    ) -> Tensor:
-        """Streams `[..., C, F]`, `[..., S, F]`, their masks, `[..., F]`, `[..., 5, comm_dim]` and `[..., 11, 11]`."""
-        others = pool(self.contact(contacts), contacts_mask)
-        comrades = pool(self.comrade(squad), squad_mask)
-        body = self.body(torch.cat((ego, comms.flatten(-2), local_map.flatten(-2)), -1))
-        return F.relu(self.norm(self.fuse(torch.cat((others, comrades, body), -1))))
-
-
-def pool(each: Tensor, mask: Tensor) -> Tensor:
-    """`[..., 2 * width]` mean and maximum over the filled rows of `[..., C, width]`, `mask [..., C]` bool."""
-    filled = F.relu(each) * mask[..., None]
-    mean = filled.sum(-2) / mask.sum(-1, keepdim=True).clamp_min(1)
-    return torch.cat((mean, filled.amax(-2)), -1)
-
-
-class MaskedLSTM(TensorDictModuleBase):
-    """An LSTM cell over decisions, one hidden state a mech.
-
-    TorchRL's `LSTMModule` splits sequences at resets on the host; this one multiplies the state by a mask instead,
-    and reads the stored state at the first decision of a sequence only. Forward and backward of 640 sequences of
-    32 decisions, width 64, on 2 CPU cores: 58 ms, `LSTMModule` 151 ms.
-
-    Outside `set_recurrent_mode` it takes one decision, batch `[..., A]`; inside, sequences `[S, T]`, time last, and
-    `is_init [S, T, 1]` marks decisions that begin a battle.
-    """
-
-    def __init__(self, width_in: int, hidden: int) -> None:
-        super().__init__()
-        self.from_input = orthogonal(nn.Linear(width_in, 4 * hidden), gain=1.0)
-        self.from_hidden = nn.Linear(hidden, 4 * hidden, bias=False)
-        for gate in self.from_hidden.weight.data.split(hidden):
-            nn.init.orthogonal_(gate)
-        self.from_input.bias.data[hidden : 2 * hidden] = FORGET_BIAS
-        self.in_keys = ["features", ("memory", "h"), ("memory", "c")]
-        self.out_keys = ["embed", ("next", "memory", "h"), ("next", "memory", "c")]
-
-    def cell(self, gates: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
-        """One decision: input gates `[..., 4 * hidden]`, state `[..., hidden]`."""
-        i, f, g, o = (gates + self.from_hidden(h)).chunk(4, -1)
-        c = f.sigmoid() * c + i.sigmoid() * g.tanh()
-        return o.sigmoid() * c.tanh(), c
-
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Write `embed [..., hidden]`, and for one decision the state to remember."""
-        gates = self.from_input(tensordict.get("features"))
-        h, c = tensordict.get(("memory", "h")), tensordict.get(("memory", "c"))
-        if recurrent_mode():
-            keep = (~tensordict.get("is_init")).to(gates.dtype)
-            tensordict.set("embed", self.unroll(gates, h[..., 0, :], c[..., 0, :], keep))
-            return tensordict
-        h, c = self.cell(gates, h, c)
-        tensordict.set("embed", h)
-        tensordict.set(("next", "memory", "h"), h)
-        tensordict.set(("next", "memory", "c"), c)
-        return tensordict
-
-    def unroll(self, gates: Tensor, h: Tensor, c: Tensor, keep: Tensor) -> Tensor:
-        """`[S, T, hidden]` from gates `[S, T, 4 * hidden]`, first state `[S, hidden]` and `keep [S, T, 1]`."""
-        embed = []
-        for gates_t, keep_t in zip(gates.unbind(-2), keep.unbind(-2), strict=True):
-            h, c = self.cell(gates_t, h * keep_t, c * keep_t)
-            embed.append(h)
-        return torch.stack(embed, -2)
+    def forward(self, embed: Tensor) -> Tensor:
+        """`[..., D]`."""
+        return self.bias.expand(*embed.shape[:-1], -1)
 
 
 class ActorHead(nn.Module):
-    """Mean and standard deviation of the pre-tanh actions, both seen from the state."""
+    """Mean and standard deviation of the pre-tanh actions."""
 
-    def __init__(self, hidden: int, width: int, initial_std: float) -> None:
+    def __init__(self, model: ModelConfig, width: int) -> None:
         super().__init__()
-        self.loc = orthogonal(nn.Linear(hidden, width), ACTION_GAIN)
-        self.log_std = orthogonal(nn.Linear(hidden, width), ACTION_GAIN)
-        nn.init.constant_(self.log_std.bias, math.log(initial_std))
+        self.loc = orthogonal(nn.Linear(model.hidden, width), ACTION_GAIN)
+        self.log_std: nn.Module
+        if model.std == "state":
+            self.log_std = orthogonal(nn.Linear(model.hidden, width), ACTION_GAIN)
+            nn.init.constant_(self.log_std.bias, math.log(model.initial_std))
+        else:
+            self.log_std = FixedStd(width, model.initial_std)
 
     def forward(self, embed: Tensor) -> tuple[Tensor, Tensor]:
-        """`[..., D]` loc and scale, in float32 under autocast too."""
-        return self.loc(embed).float(), self.log_std(embed).float().clamp(*LOG_STD_RANGE).exp()
+        """`[..., D]` loc and scale."""
+        return self.loc(embed), self.log_std(embed).clamp(*LOG_STD_RANGE).exp()
+
+
+class Feedforward(nn.Module):
+    """In the place of an LSTM: a layer that remembers nothing."""
+
+    def __init__(self, width_in: int, hidden: int) -> None:
+        super().__init__()
+        self.layer = orthogonal(nn.Linear(width_in, hidden))
+
+    def step(self, features: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
+        """`[..., hidden]` features of a decision; `c` passes."""
+        return F.relu(self.layer(features)).float(), c
+
+    def forward(self, features: Tensor, h: Tensor, c: Tensor, keep: Tensor) -> Tensor:
+        """`[T, R, hidden]`, each decision by itself."""
+        return F.relu(self.layer(features)).float()
+
+
+class Network(nn.Module):
+    """From what mechs see and remember to the law of their actions."""
+
+    def __init__(self, model: ModelConfig, comm_dim: int) -> None:
+        super().__init__()
+        self.encoder = Encoder(model, comm_dim)
+        self.memory: LSTM | Feedforward = (LSTM if model.recurrent else Feedforward)(model.hidden, model.hidden)
+        self.head = ActorHead(model, layout.action_width(comm_dim))
+        self.compute = torch.float32
+        """Dtype of matrix products, see `echelon.learn.precision`; state, heads and laws stay float32."""
+
+    def forward(self, streams: tuple[Tensor, ...], telemetry: Tensor, h: Tensor, c: Tensor) -> Thought:
+        """One decision: streams `[B, A, *]`, `telemetry [B, 16, 16]`, state `[B, A, hidden]`."""
+        with autocast(self.compute, h.device):
+            h, c = self.memory.step(self.encoder(*streams, telemetry), h, c)
+        loc, scale = self.head(h)
+        return loc, scale, h, c
+
+    def unroll(
+        self, streams: tuple[Tensor, ...], telemetry: Tensor, h: Tensor, c: Tensor, keep: Tensor, saves_memory: bool
+    ) -> Tensor:
+        """`[T, S, A, hidden]` embeddings of whole sequences: streams `[T, S, A, *]`, `telemetry [T, S, 16, 16]`.
+
+        Args:
+            h, c: `[S, A, hidden]` the stored state before the first decision.
+            keep: `[T, S]` 0 where a decision begins a battle, else 1.
+            saves_memory: encode again on the way back.
+        """
+        with autocast(self.compute, h.device):
+            if saves_memory:
+                features = checkpoint(self.encoder, *streams, telemetry, use_reentrant=False)
+            else:
+                features = self.encoder(*streams, telemetry)
+            kept = keep[..., None].expand(*features.shape[:3]).flatten(1)[..., None]
+            embed = self.memory(features.flatten(1, 2), h.flatten(0, 1), c.flatten(0, 1), kept)
+        return embed.view(*features.shape[:3], -1)
+
+
+class Critic(nn.Module):
+    """The value of what a mech saw, normalised (see `ValueNorm`); a central one sees every mech of the battle too."""
+
+    def __init__(self, model: ModelConfig) -> None:
+        super().__init__()
+        self.gathering = Gathering(model.body_width) if model.critic == "central" else None
+        if self.gathering is not None:
+            self.mix = orthogonal(nn.Linear(model.hidden + 4 * model.body_width, model.hidden))
+        self.value = orthogonal(nn.Linear(model.hidden, 1), gain=1.0)
+
+    def forward(self, embed: Tensor, own: Tensor, enemy: Tensor | None) -> Tensor:
+        """`[..., A]` values from `embed [..., A, hidden]`, the mechs' own state `[..., A, F]` and the enemies'."""
+        if self.gathering is not None:
+            assert enemy is not None
+            battle = self.gathering(own.float(), enemy.float())[..., None, :]
+            embed = F.relu(self.mix(torch.cat((embed, battle.expand(*embed.shape[:-1], -1)), -1)))
+        return self.value(embed).squeeze(-1)
 
 
 class MechPolicy(TensorDictModuleBase):
     """A team policy (see `echelon.agents.seat`), the same weights for every mech.
 
-    Reads `("observation", stream)` and `("memory", h | c)`; writes `action` in [-1, 1], `pre_tanh`, `log_prob`,
-    `state_value` (normalised, see `ValueNorm`) and `("next", "memory", h | c)`. It samples its actions unless called
-    within `set_exploration_type(ExplorationType.DETERMINISTIC)`.
+    Reads `("observation", stream)`, `telemetry` and `("memory", h | c)`; writes `action` in [-1, 1], `pre_tanh`,
+    `log_prob` (of `pre_tanh`), `embed` and `("next", "memory", h | c)`. It samples its actions unless called within
+    `set_exploration_type(ExplorationType.DETERMINISTIC)`.
 
     Args:
         model: sizes of the network.
@@ -161,44 +147,40 @@ class MechPolicy(TensorDictModuleBase):
         super().__init__()
         self.model = model
         self.comm_dim = comm_dim
-        streams = [("observation", name) for name in layout.STREAMS]
-        encoder = TensorDictModule(Encoder(model, comm_dim), in_keys=streams, out_keys=["features"])
-        head = ActorHead(model.hidden, layout.action_width(comm_dim), model.initial_std)
-        law = ProbabilisticTensorDictModule(
-            in_keys=["loc", "scale"],
-            out_keys=["pre_tanh"],
-            distribution_class=SquashedNormal,
-            return_log_prob=True,
-            log_prob_key="log_prob",
-            default_interaction_type=InteractionType.RANDOM,
-        )
-        self.actor = ProbabilisticTensorDictSequential(
-            encoder,
-            MaskedLSTM(model.hidden, model.hidden),
-            TensorDictModule(head, in_keys=["embed"], out_keys=["loc", "scale"]),
-            law,
-        )
-        value = orthogonal(nn.Linear(model.hidden, 1), gain=1.0)
-        self.critic = TensorDictModule(value, in_keys=["embed"], out_keys=["state_value"])
-        self.in_keys = [*streams, ("memory", "h"), ("memory", "c")]
-        self.out_keys = ["action", ("next", "memory", "h"), ("next", "memory", "c")]
+        self.network = Network(model, comm_dim)
+        self.critic = Critic(model)
+        self.think: Callable[..., Thought] = self.network.forward
+        """The network on one decision; a compiled one may take its place."""
+        memory = [("memory", name) for name in self.memory_spec().keys()]
+        self.in_keys = [*(("observation", name) for name in layout.STREAMS), "telemetry", *memory]
+        self.out_keys = ["action", *(("next", *key) for key in memory)]
 
     def memory_spec(self) -> Composite:
         """The hidden state of a mech."""
+        if not self.model.recurrent:
+            return Composite()
         return Composite(h=Unbounded((self.model.hidden,)), c=Unbounded((self.model.hidden,)))
 
     def forward(self, team: TensorDictBase) -> TensorDictBase:
         """Decide for every mech of a team, batch `[B, A]`."""
-        decided = self.critic(self.actor(team))
-        return decided.set("action", decided.get("pre_tanh").tanh())
+        h, c = self.state(team)
+        streams = tuple(team.get(("observation", name)) for name in layout.STREAMS)
+        loc, scale, h, c = self.think(streams, team.get("telemetry")[:, 0], h, c)
+        law = SquashedNormal(loc, scale)
+        certain = exploration_type() == ExplorationType.DETERMINISTIC
+        pre_tanh = law.deterministic_sample if certain else law.rsample().detach()
+        team.set("pre_tanh", pre_tanh).set("action", pre_tanh.tanh()).set("embed", h)
+        team.set("log_prob", law.pre_tanh_log_prob(pre_tanh))
+        if self.model.recurrent:
+            team.set(("next", "memory", "h"), h).set(("next", "memory", "c"), c)
+        return team
 
-    def value(self, team: TensorDictBase) -> Tensor:
-        """`[B, A, 1]` normalised value of a state; changes nothing."""
-        *trunk, _, _ = self.actor.module
-        seen = team.copy()
-        for part in trunk:
-            seen = part(seen)
-        return self.critic(seen).get("state_value")
+    def state(self, team: TensorDictBase) -> tuple[Tensor, Tensor]:
+        """`[B, A, hidden]` what mechs remember, twice; zeros where they remember nothing."""
+        if self.model.recurrent:
+            return team.get(("memory", "h")), team.get(("memory", "c"))
+        nothing = team.get(("observation", "ego")).new_zeros(*team.shape, self.model.hidden)
+        return nothing, nothing
 
     def num_parameters(self) -> int:
         """How many numbers are learnt."""

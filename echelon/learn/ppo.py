@@ -2,90 +2,137 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
-from torchrl.objectives import ClipPPOLoss
 
 from echelon.learn.config import PPOConfig
+from echelon.learn.losses import DIAGNOSTICS, LOSSES, losses
 from echelon.learn.policy import MechPolicy
 
-REPORTED = ("loss_objective", "loss_critic", "loss_entropy", "entropy", "kl", "clip_fraction", "gradient_norm")
-LEARNT_FROM = ("observation", "memory", "is_init", "alive", "pre_tanh", "log_prob", "advantage", "value_target")
+REPORTED = (*LOSSES, *DIAGNOSTICS, "gradient_norm")
+LEARNT_FROM = (
+    *("observation", "telemetry", "enemy", "alive", "is_init"),
+    *("pre_tanh", "log_prob", "value", "advantage", "value_target"),
+)
+PATIENCE = 3
+"""Steps in a row whose loss or gradient is not finite, after which a run stops."""
 
 
 class PPO:
-    """Learns from rollouts of `MechPolicy` with TorchRL's clipped loss.
+    """Learns from rollouts of `MechPolicy`.
 
-    Policy and entropy losses count the decisions that began alive; the value loss counts all, because a terminal
-    reward reaches the dead through them alone. TorchRL's own mask would drop them from both.
+    A step whose loss or gradient is not finite is not taken: Adam is told so by the flag that gradient scalers use, so
+    weights and moments stay what they were, and the host learns of it with the report.
+
+    Args:
+        policy: what learns; rollouts of its decisions act with the same weights.
     """
 
     def __init__(self, policy: MechPolicy, config: PPOConfig) -> None:
         self.policy = policy
         self.config = config
-        self.loss = ClipPPOLoss(
-            policy.actor,
-            policy.critic,
-            clip_epsilon=config.clip,
-            entropy_coeff=1.0,
-            critic_coeff=config.value_coef,
-            loss_critic_type="l2",
-            normalize_advantage=False,
-            log_explained_variance=False,
-            functional=False,
-            reduction="none",
-        )
-        self.loss.set_keys(action="pre_tanh", sample_log_prob="log_prob", value="state_value")
-        self.optimizer = torch.optim.Adam(policy.parameters(), lr=config.learning_rate, eps=1e-5)
+        device = next(policy.parameters()).device
+        self.optimizer = torch.optim.Adam(policy.parameters(), lr=config.learning_rate.first, eps=1e-5, fused=True)
+        self.entropy_coef = torch.tensor(config.entropy_coef.first, device=device)
+        self.skipped = torch.zeros((), device=device)
+        """Steps not taken since the run began."""
+        self.in_a_row = torch.zeros((), device=device)
+        """The last of them, those with no step taken between."""
+        self.longest = torch.zeros((), device=device)
+        """The longest such row of the last update."""
 
-    def anneal(self, progress: float) -> float:
-        """Set and return the learning rate at `progress` 0..1 of the run."""
-        first, last = self.config.learning_rate, self.config.final_learning_rate
-        rate = first + (last - first) * min(progress, 1.0)
+    def anneal(self, progress: float) -> dict[str, float]:
+        """Set learning rate and entropy's weight for `progress` 0..1 of the run, and tell them."""
+        rate = self.config.learning_rate.at(progress)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        return rate
+        weight = self.config.entropy_coef.at(progress)
+        self.entropy_coef.fill_(weight)
+        return {"learning_rate": rate, "entropy_coef": weight}
 
-    def update(self, batch: TensorDict) -> dict[str, Tensor]:
-        """Learn from one rollout with advantages, `[R, T]`. Returns the mean of each of `REPORTED`.
+    def update(self, batch: TensorDict, memory: TensorDict) -> dict[str, Tensor]:
+        """Learn from one rollout with advantages.
 
-        The order of the minibatches comes from torch's own generator.
+        The order of the minibatches comes from torch's own generator. With `target_kl` the host reads one number an
+        epoch, else none.
+
+        Args:
+            batch: `[T, G]`, see `Rollout`.
+            memory: `[T / chunk, G]`.
+
+        Returns:
+            The mean of each of `REPORTED` over the minibatches, the `epochs` learnt, and steps `skipped` so far.
         """
-        data = batch.select(*LEARNT_FROM)
-        reports = []
-        for _ in range(self.config.epochs):
-            order = torch.randperm(len(data), device=data.device)
-            reports += [self.learn(data[index]) for index in order.tensor_split(self.config.minibatches)]
-        return {name: torch.stack([report[name] for report in reports]).mean() for name in REPORTED}
+        sequences = Sequences(batch, memory, self.config.chunk_decisions)
+        self.longest.zero_()
+        reports: list[dict[str, Tensor]] = []
+        for epoch in range(self.config.epochs):
+            fresh = [self.learn(sequences.take(index)) for index in sequences.shuffled(self.config.minibatches)]
+            reports += fresh
+            is_last = epoch + 1 == self.config.epochs
+            if self.config.target_kl > 0 and not is_last:
+                kl = torch.stack([report["kl"] for report in fresh]).mean()
+                if kl.item() > self.config.target_kl:
+                    break
+        means = {name: torch.stack([report[name] for report in reports]).mean() for name in REPORTED}
+        epochs = torch.tensor(float(len(reports) // self.config.minibatches))
+        return {**means, "epochs": epochs.to(self.skipped.device), "skipped": self.skipped.clone()}
 
     def learn(self, minibatch: TensorDictBase) -> dict[str, Tensor]:
-        """One gradient step on whole sequences `[S, T]`."""
-        losses = self.masked_losses(minibatch)
-        self.optimizer.zero_grad(set_to_none=True)
-        (losses["loss_objective"] + losses["loss_critic"] + losses["loss_entropy"]).backward()
-        norm = torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self.config.max_grad_norm)
-        self.optimizer.step()
-        return {**{name: value.detach() for name, value in losses.items()}, "gradient_norm": norm.detach()}
-
-    def masked_losses(self, minibatch: TensorDictBase) -> dict[str, Tensor]:
-        """Scalar losses and diagnostics of a minibatch `[S, T]`.
-
-        `kl` and `clip_fraction` are TorchRL's own: they count the dead too.
-        """
-        each = self.loss(minibatch)
+        """One gradient step on whole sequences `[L, S]`, in `accumulate` parts."""
         alive = minibatch.get("alive")
-        count = alive.sum().clamp_min(1)
+        living, decisions = alive.sum().clamp_min(1), alive.numel()
+        self.optimizer.zero_grad(set_to_none=True)
+        report: dict[str, Tensor] = {}
+        for part in minibatch.chunk(self.config.accumulate, 1):
+            found = losses(self.policy, part, self.config, self.entropy_coef, living, decisions)
+            torch.stack([found[name] for name in LOSSES]).sum().backward()
+            report = {name: report.get(name, 0.0) + value.detach() for name, value in found.items()}
+        norm = torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self.config.max_grad_norm, foreach=True)
+        loss = torch.stack([report[name] for name in LOSSES]).sum()
+        self.step(loss.isfinite() & norm.isfinite())
+        return {**report, "gradient_norm": norm}
 
-        def over_living(per_decision: Tensor) -> Tensor:
-            return torch.where(alive, per_decision.view_as(alive), 0.0).sum() / count
+    def step(self, sound: Tensor) -> None:
+        """Take the optimiser's step if the gradient is `sound []` bool, without asking the host."""
+        unsound = (~sound).float()
+        setattr(self.optimizer, "found_inf", unsound)  # noqa: B010
+        self.optimizer.step()
+        self.skipped += unsound
+        self.in_a_row.copy_((self.in_a_row + 1) * unsound)
+        torch.maximum(self.longest, self.in_a_row, out=self.longest)
 
-        entropy = -over_living(each["loss_entropy"])
-        return {
-            "loss_objective": over_living(each["loss_objective"]),
-            "loss_entropy": -self.config.entropy_coef * entropy,
-            "loss_critic": each["loss_critic"].mean(),
-            "entropy": entropy,
-            "kl": each["kl_approx"],
-            "clip_fraction": each["clip_fraction"],
-        }
+
+class Sequences:
+    """A rollout as training sequences of equal length, which are drawn in any order."""
+
+    def __init__(self, batch: TensorDict, memory: TensorDict, length: int) -> None:
+        self.data = batch.select(*LEARNT_FROM, strict=False).flatten(0, 1)
+        self.memory = memory.flatten(0, 1)
+        self.length = length
+        self.teams = batch.shape[1]
+        self.count = memory.shape.numel()
+        self.device = batch.device
+        self.offsets = torch.arange(length, device=self.device)[:, None] * self.teams
+
+    def shuffled(self, parts: int) -> Iterator[Tensor]:
+        """Numbers of sequences in random order, in so many nearly equal parts."""
+        yield from torch.randperm(self.count, device=self.device).tensor_split(parts)
+
+    def take(self, index: Tensor) -> TensorDict:
+        """`[L, S]` the sequences `index [S]`, with the `memory` they begin with."""
+        chunk, team = index // self.teams, index % self.teams
+        rows = (chunk * self.length * self.teams + team + self.offsets).flatten()
+        shape = (self.length, len(index))
+
+        def pick(leaf: Tensor) -> Tensor:
+            return leaf.index_select(0, rows).unflatten(0, shape)
+
+        def begin(leaf: Tensor) -> Tensor:
+            return leaf.index_select(0, index)[None].expand(self.length, -1, -1, -1)
+
+        taken = self.data.apply(pick, batch_size=shape)
+        return taken.set("memory", self.memory.apply(begin, batch_size=shape))

@@ -9,112 +9,209 @@ from torch import Tensor
 from echelon import noise
 from echelon.env.env import EchelonEnv
 from echelon.env.layout import GROUPS, STREAMS
-from echelon.env.outcome import STATS
 from echelon.env.reward import TERMS
+from echelon.learn.ended import Ended
+from echelon.learn.metrics import Stopwatch
 from echelon.learn.policy import MechPolicy
 from echelon.learn.seats import LEARNER, Seats
 from echelon.noise import Stream
 
-RECORDED = ("pre_tanh", "log_prob", "state_value")
+FLAGS = ("done", "terminated", "truncated")
 
 
 class Rollout:
     """Plays the environment with the seats' policies and keeps what the learner needs.
 
-    Mechs are folded into rows, R = battles times mechs the learner commands: `batch [R, T]` holds the streams,
-    `pre_tanh`, `log_prob`, `state_value`, `alive`, `is_init`, and under `next` `state_value`, `reward`, `done`,
-    `terminated`. Values are the critic's own, normalised. `memory` is the first decision's, seen at all T.
+    `batch [T, G]` holds the decisions of the G teams the learner commands, A mechs each: `("observation", stream) [T,
+    G, A, *]`, `telemetry`, `alive`, `is_init`, `pre_tanh`, `log_prob`, `value` and, for a central critic, `enemy`, and
+    under `next` `value`, `reward`, `done`, `terminated`, `truncated`. Values are the critic's own, normalised. `memory
+    [T / chunk, G, A]` is what mechs remembered as each training sequence began. Streams are kept in the dtype the
+    network computes in.
 
     TorchRL's `Collector` stores both groups, every step's memory and every observation twice; here one build of the
-    observation is written once.
+    observation is written once. The value of a next state is that of the following decision. Only where time was up is
+    there none: those last observations are kept apart and judged after the rollout, and so is the moment it stops at.
+
+    Args:
+        chunk: decisions of a training sequence, a divisor of `decisions`.
     """
 
-    def __init__(self, env: EchelonEnv, seats: Seats, decisions: int) -> None:
+    def __init__(self, env: EchelonEnv, seats: Seats, decisions: int, chunk: int) -> None:
         self.env = env
         self.seats = seats
         self.decisions = decisions
-        self.batch: TensorDict | None = None
+        self.chunk = chunk
+        learner = seats.policies[LEARNER]
+        assert isinstance(learner, MechPolicy)
+        self.policy = learner
+        self.scale = torch.ones(len(TERMS), device=env.device)
+        """Factor on each term of the reward; numbers that a schedule may change."""
+        self.mix = torch.ones((), device=env.device)
+        """Factor on `RewardConfig.team_mix_alpha`, the same."""
+        self.watch = Stopwatch(env.device)
         self.now = env.reset()
         stagger(env)
-        self.earned = torch.zeros((), device=env.device)
+        teams = sum(part.stop - part.start for _, part in seats.places[LEARNER])
+        self.earned = torch.zeros(teams, len(TERMS), device=env.device)
+        rules = env.config.rules
+        # Time is up at most so often in a battle's place.
+        self.last_views = 0 if rules.time_up_terminates else (decisions - 1) // rules.max_decisions + 1
+        self.batch: TensorDict | None = None
 
     @torch.inference_mode()
-    def collect(self) -> tuple[TensorDict, dict[str, Tensor]]:
+    def collect(self) -> tuple[TensorDict, TensorDict, dict[str, Tensor]]:
         """Play on for T decisions.
 
         Returns:
-            The buffers, valid until the next call, and on the device: sums over the battles that ended (`[]`, `stats
-            [len(STATS)]`) and `reward_terms [len(TERMS)]`, what each paid a mech a decision on average.
+            The buffers `batch` and `memory`, valid until the next call, and sums over the battles that ended.
         """
-        learner = self.seats.policies[LEARNER]
-        assert isinstance(learner, MechPolicy)
-        ended = Ended(self.env.device)
-        paid = torch.zeros(len(TERMS), device=self.env.device)
+        ended = Ended(self.env.device, self.seats)
         for t in range(self.decisions):
             now = self.now
             decided = self.seats.decide(now)
+            value = self._judge(decided, now)
+            self.watch.lap("act")
             played, self.now = self.env.step_and_maybe_reset(now)
+            self.watch.lap("env")
             after = played.get("next")
-            # The learner's view of the true next state, before any restart.
-            next_value = learner.value(self.seats.view(after, LEARNER))
-            self._write(t, now, decided, after, next_value)
-            ended.count(after, self.seats, self._returns(after))
-            paid += self.seats.rows({g: after.get((g, "reward_terms")) for g in GROUPS}).mean((0, 1))
+            paid = self._pay(after)
+            self._write(t, now, decided, value, paid.sum(-1), after)
+            self._keep_last(t, after)
+            self._count(ended, now, after, paid)
         assert self.batch is not None
-        return self.batch, {**ended.sums, "reward_terms": paid / self.decisions}
+        self._value_what_follows()
+        self.watch.lap("act")
+        return self.batch, self.memory, ended.sums
 
-    def _returns(self, after: TensorDictBase) -> Tensor:
-        """`[R / A]` what a mech earned on average in the battles that end now, 0 where the battle goes on."""
-        reward = {g: after.get((g, "reward")).mean((1, 2)) for g in GROUPS}
-        done = self.seats.each_team(after.get("done")[:, 0])
-        earned = self.earned + self.seats.rows(reward)
-        self.earned = torch.where(done, 0.0, earned)
-        return torch.where(done, earned, 0.0)
+    def _judge(self, team: TensorDictBase, whole: TensorDictBase) -> Tensor:
+        """`[G, A]` what the critic thinks of a decision."""
+        own = team.get(("observation", "ego"))
+        return self.policy.critic(team.get("embed"), own, self._enemy(whole))
+
+    def _enemy(self, whole: TensorDictBase) -> Tensor | None:
+        """`[G, E, F]` the state of every enemy, for a critic that may see it."""
+        if self.policy.critic.gathering is None:
+            return None
+        return self.seats.facing({group: whole.get((group, "observation", "ego")) for group in GROUPS})
+
+    def _pay(self, after: TensorDictBase) -> Tensor:
+        """`[G, A, len(TERMS)]` what each term pays as the schedules have it now.
+
+        The environment mixed each term with the mean of its team; mixing once more multiplies the shares.
+        """
+        terms = self.seats.rows({group: after.get((group, "reward_terms")) for group in GROUPS}) * self.scale
+        return torch.lerp(terms.mean(1, keepdim=True).expand_as(terms), terms, self.mix)
 
     def _write(
-        self, t: int, now: TensorDictBase, decided: TensorDictBase, after: TensorDictBase, next_value: Tensor
+        self,
+        t: int,
+        now: TensorDictBase,
+        decided: TensorDictBase,
+        value: Tensor,
+        reward: Tensor,
+        after: TensorDictBase,
     ) -> None:
-        mechs = decided.shape[1]
-
-        def each(per_battle: Tensor) -> Tensor:
-            """`[B, 1]` for every mech row: `[R, 1]`."""
-            return self.seats.each_team(per_battle).repeat_interleave(mechs, 0)
-
-        rewards = self.seats.rows({g: after.get((g, "reward")) for g in GROUPS})
-        step = TensorDict(
+        step = self._view_of(decided, now)
+        flags = {name: self.seats.each_team(after.get(name))[:, 0] for name in FLAGS}
+        step.update(
             {
-                "observation": decided.get("observation").select(*STREAMS).flatten(0, 1),
-                "alive": decided.get("mask").flatten(0, 1),
-                "is_init": each(now.get("is_init")),
-                **{key: decided.get(key).flatten(0, 1) for key in RECORDED},
-                "next": {
-                    "state_value": next_value.flatten(0, 1),
-                    "reward": rewards.flatten(0, 1),
-                    "done": each(after.get("done")),
-                    "terminated": each(after.get("terminated")),
-                },
-            },
-            [decided.shape.numel()],
-            device=self.env.device,
+                "alive": decided.get("mask"),
+                "is_init": self.seats.each_team(now.get("is_init"))[:, 0],
+                "pre_tanh": decided.get("pre_tanh"),
+                "log_prob": decided.get("log_prob"),
+                "value": value,
+                "next": {"value": torch.zeros_like(value), "reward": reward, **flags},
+            }
         )
         if self.batch is None:
-            self.batch = self._allocate(step, decided)
-        if t == 0:
-            self.memory.copy_(decided.get("memory").flatten(0, 1))
-        self.batch.select(*step.keys())[:, t] = step
+            self._allocate(step, decided)
+        assert self.batch is not None
+        self.batch[t] = step
+        if t % self.chunk == 0:
+            self.memory[t // self.chunk] = remembered_by(self.policy, decided)
 
-    def _allocate(self, step: TensorDict, decided: TensorDictBase) -> TensorDict:
+    def _view_of(self, team: TensorDictBase, whole: TensorDictBase) -> TensorDict:
+        """What the network needs of the learner's teams, batch `[G]`."""
+        kept = self.policy.network.compute
+
+        def small(leaf: Tensor) -> Tensor:
+            return leaf if leaf.dtype == torch.bool else leaf.to(kept)
+
+        streams = {name: small(team.get(("observation", name))) for name in STREAMS}
+        view = TensorDict(
+            {"observation": streams, "telemetry": small(team.get("telemetry")[:, 0])},
+            team.shape[:1],
+            device=self.env.device,
+        )
+        enemy = self._enemy(whole)
+        return view if enemy is None else view.set("enemy", small(enemy))
+
+    def _keep_last(self, t: int, after: TensorDictBase) -> None:
+        """Keep what battles showed when their time was up, before the environment began others in their places."""
+        if self.last_views == 0:
+            return
+        if t == 0:
+            self.views_taken.zero_()
+        up = self.seats.each_team(after.get("truncated"))[:, 0]
+        seen = self.seats.view(after, LEARNER)
+        fresh = self._view_of(seen, after).set("memory", remembered_by(self.policy, seen))
+        for number, kept in enumerate(self.last.unbind(0)):
+            here = up & (self.views_taken == number)
+            kept.copy_(fresh.where(here, kept))
+        self.views_taken += up
+
+    def _value_what_follows(self) -> None:
+        """Write `next.value`: the following decision's, or that of a view kept apart. Nothing follows a termination."""
+        assert self.batch is not None
+        following, value = self.batch.get(("next", "value")), self.batch.get("value")
+        following[:-1] = value[1:]
+        seen = self.seats.view(self.now, LEARNER)
+        view = self._view_of(seen, self.now).set("memory", remembered_by(self.policy, seen))
+        following[-1] = self._value_of(view)
+        if self.last_views == 0:
+            return
+        up = self.batch.get(("next", "truncated"))
+        number = up.cumsum(0) - 1
+        for which, kept in enumerate(self.last.unbind(0)):
+            there = up & (number == which)
+            following.copy_(torch.where(there[..., None], self._value_of(kept), following))
+
+    def _value_of(self, view: TensorDictBase) -> Tensor:
+        """`[G, A]` value of a moment, changing nothing."""
+        streams = tuple(view.get(("observation", name)) for name in STREAMS)
+        h, c = view.get(("memory", "h")), view.get(("memory", "c"))
+        _, _, embed, _ = self.policy.think(streams, view.get("telemetry"), h, c)
+        return self.policy.critic(embed, view.get(("observation", "ego")), view.get("enemy", None))
+
+    def _count(self, ended: Ended, now: TensorDictBase, after: TensorDictBase, paid: Tensor) -> None:
+        """Add to the sums what this decision ended."""
+        earned = self.earned + paid.mean(1)
+        done = self.seats.each_team(after.get("done"))
+        self.earned = torch.where(done, 0.0, earned)
+        ended.count(now, after, torch.where(done, earned, 0.0))
+
+    def _allocate(self, step: TensorDict, decided: TensorDictBase) -> None:
         """Buffers as the first step shows them; ordinary tensors, so that the update may differentiate."""
         with torch.inference_mode(False):
-            rows = step.shape[0]
 
-            def empty(leaf: Tensor) -> Tensor:
-                return torch.zeros((rows, self.decisions, *leaf.shape[1:]), dtype=leaf.dtype, device=leaf.device)
+            def empty(times: int, like: TensorDictBase) -> TensorDict:
+                def make(leaf: Tensor) -> Tensor:
+                    return torch.zeros((times, *leaf.shape), dtype=leaf.dtype, device=leaf.device)
 
-            batch = step.apply(empty, batch_size=[rows, self.decisions])
-            memory = decided.get("memory").flatten(0, 1)
-            self.memory = memory.apply(torch.zeros_like)
-            return batch.set("memory", self.memory[:, None].expand(rows, self.decisions))
+                return like.apply(make, batch_size=[times, *like.batch_size])
+
+            self.batch = empty(self.decisions, step)
+            memory = remembered_by(self.policy, decided)
+            self.memory = empty(self.decisions // self.chunk, memory)
+            view = step.select("observation", "telemetry", "enemy", strict=False)
+            self.last = empty(self.last_views, view.set("memory", memory))
+            self.views_taken = torch.zeros(step.shape[0], dtype=torch.int64, device=self.env.device)
+
+
+def remembered_by(policy: MechPolicy, team: TensorDictBase) -> TensorDict:
+    """`[G]` what the learner's mechs remember: `h` and `c` `[G, A, hidden]`."""
+    h, c = policy.state(team)
+    return TensorDict({"h": h, "c": c}, h.shape[:1], device=h.device)
 
 
 def stagger(env: EchelonEnv) -> None:
@@ -131,25 +228,3 @@ def stagger(env: EchelonEnv) -> None:
         tick=decisions * rules.decision_repeat,
         score=(share * rules.zone_score_to_win_s)[:, None].expand_as(state.score).clone(),
     )
-
-
-class Ended:
-    """Sums over the battles that ended, kept on the device."""
-
-    def __init__(self, device: torch.device) -> None:
-        zero = torch.zeros((), device=device)
-        self.sums = {name: zero.clone() for name in ("battles", "won", "lost", "decisions", "returns")}
-        self.sums["stats"] = torch.zeros(len(STATS), device=device)
-
-    def count(self, after: TensorDictBase, seats: Seats, returns: Tensor) -> None:
-        """Add the battles that ended in this decision, one entry for each team the learner commands."""
-        self.sums["returns"] += returns.sum()
-        outcome = after.get("outcome")
-        done = after.get("done")[:, 0].float()
-        won, lost = seats.won_and_lost(outcome.get("winner")[:, 0])
-        stats, decisions = outcome.get("stats"), outcome.get("decisions")[:, 0].float()
-        self.sums["battles"] += seats.each_team(done).sum()
-        self.sums["won"] += won.sum()
-        self.sums["lost"] += lost.sum()
-        self.sums["decisions"] += seats.each_team(decisions).sum()
-        self.sums["stats"] += seats.rows({"blue": stats[:, 0], "red": stats[:, 1]}).sum(0)

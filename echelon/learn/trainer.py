@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from echelon.agents.heuristic import scripted
-from echelon.agents.seat import TeamPolicy
+from echelon.catalog import Hull
 from echelon.config import ConfigError, as_json, first_difference
 from echelon.env.env import EchelonEnv
 from echelon.env.outcome import STATS
 from echelon.env.reward import TERMS
-from echelon.learn import advantage, checkpoint
+from echelon.learn import advantage, checkpoint, precision
 from echelon.learn.checkpoint import Checkpoint, Counters
 from echelon.learn.config import TrainConfig
+from echelon.learn.curriculum import SCRIPTED, Curriculum
+from echelon.learn.guard import stop_with_dump
 from echelon.learn.machine import resolve_device
-from echelon.learn.metrics import MetricsLog, Stopwatch
+from echelon.learn.metrics import MetricsLog
+from echelon.learn.opponents import DrawOpponent, FrozenRivals, PastSelves, ScriptedRivals
 from echelon.learn.policy import MechPolicy
-from echelon.learn.ppo import PPO, REPORTED
+from echelon.learn.ppo import PATIENCE, PPO, REPORTED
 from echelon.learn.rollout import Rollout
-from echelon.learn.seats import Seats
+from echelon.learn.seats import Rival, Seats
 
-SELF = "self"
+ITSELF, PAST = "itself", "past"
+"""Names of rivals beside `SCRIPTED`."""
+RECOMPILE_LIMIT = 64
+"""Graphs torch keeps of one function: stages, evaluations and matches have shapes of their own."""
 
 
 class Trainer:
@@ -32,15 +38,26 @@ class Trainer:
     Args:
         config: the run.
         folder: where checkpoints and metrics go.
-        start: a checkpoint to go on from. Weights, optimiser, normaliser and counters go on, battles begin anew.
+        start: a checkpoint to go on from. Weights, optimiser, normaliser, counters and the curriculum's stage go on,
+            battles begin anew.
+        draw_opponent: whom battles against frozen policies meet; by default the learner's earlier selves.
     """
 
-    def __init__(self, config: TrainConfig, folder: Path, start: Checkpoint | None = None) -> None:
+    def __init__(
+        self,
+        config: TrainConfig,
+        folder: Path,
+        start: Checkpoint | None = None,
+        draw_opponent: DrawOpponent | None = None,
+    ) -> None:
         self.config = config
         self.folder = folder
         self.device = resolve_device(config.device)
+        precision.settle(config.deterministic)
+        torch._dynamo.config.recompile_limit = RECOMPILE_LIMIT
         torch.manual_seed(config.seed)
         self.counters = Counters()
+        self.curriculum = Curriculum(config)
         self.norm = advantage.ValueNorm().to(self.device)
         self.policy = MechPolicy(config.model, config.env.comm_dim).to(self.device)
         if start is not None:
@@ -48,23 +65,17 @@ class Trainer:
             self.policy = start.policy(self.device).train()
             self.norm = start.value_norm().to(self.device)
             self.counters = start.counters
+            self.curriculum = Curriculum(config, start.standing)
+        self.policy.network.compute = precision.resolve_precision(config.precision, self.device)
+        self._compile()
         self.ppo = PPO(self.policy, config.ppo)
         if start is not None:
             checkpoint.restore_optimizer(self.policy, self.ppo.optimizer, start.tensors(checkpoint.LEARNER))
-        opponent: TeamPolicy | None = None
-        if config.opponent != SELF:
-            opponent = scripted(config.opponent, config.env, self.device)
-        self.seats = Seats(self.policy, opponent, config.num_envs)
-        self.env = EchelonEnv(
-            config.env,
-            config.num_envs,
-            device=self.device,
-            seed=config.seed + self.counters.iterations,
-            memory=self.seats.memory,
-            compiled=config.compiled,
-        )
-        self.rollout = Rollout(self.env, self.seats, config.ppo.rollout_decisions)
-        self.metrics = MetricsLog(folder, self.counters.iterations)
+        self.past = PastSelves(config.past_kept, config.seed)
+        self.past.join(f"iteration {self.counters.iterations}", self.policy)
+        self.draw = draw_opponent or self.past
+        self.metrics = MetricsLog(folder, self.counters.iterations, config.logger)
+        self._enter_stage()
 
     def _check_start(self, start: Checkpoint) -> None:
         """Refuse to go on in another battle or with another network."""
@@ -73,10 +84,53 @@ class Trainer:
             if difference:
                 raise ConfigError(f"--resume: {difference}, in the checkpoint: choose the flags it was trained with")
 
+    def _compile(self) -> None:
+        """Compile the network at its seams: the whole of it for acting, the encoder for learning."""
+        if self.config.compile_policy == "all":
+            precision.compile_module(self.policy.network.encoder)
+        if self.config.compile_policy != "off":
+            self.policy.think = torch.compile(self.policy.network.forward, fullgraph=True, dynamic=False)
+
+    def _enter_stage(self) -> None:
+        """Make the battles of the curriculum's stage, and seat everybody."""
+        config, stage = self.config, self.curriculum.stage
+        env = stage.env(config.env, config.side)
+        self.scripted: ScriptedRivals | None = None
+        self.frozen: FrozenRivals | None = None
+        if config.scripted_battles > 0:
+            self.scripted = ScriptedRivals(env, stage.tier, stage.weapon_use).to(self.device)
+        if config.past_battles > 0:
+            self.frozen = FrozenRivals(self.policy, config.past_blocks, self.draw)
+        rivals = [
+            Rival(SCRIPTED, self.scripted, config.scripted_battles),
+            Rival(ITSELF, None, config.self_battles),
+            Rival(PAST, self.frozen, config.past_battles),
+        ]
+        self.seats = Seats(self.policy, [rival for rival in rivals if rival.battles > 0], config.side)
+        self.env = EchelonEnv(
+            env,
+            config.num_envs,
+            device=self.device,
+            seed=config.seed + self.counters.iterations,
+            memory=self.seats.memory,
+            compiled=config.compiled,
+        )
+        self.rollout = Rollout(self.env, self.seats, config.ppo.rollout_decisions, config.ppo.chunk_decisions)
+        roster = env.red if config.side == "red" else env.blue
+        hull = torch.tensor([int(Hull[name.upper()]) for name in roster], device=self.device)
+        self.hull = hull if config.ppo.advantages_by_class else None
+
+    @property
+    def progress(self) -> float:
+        """How much of the run is done, 0..1: by agent steps or by time, whichever is farther."""
+        by_steps = self.counters.agent_steps / self.config.total_agent_steps
+        limit_s = 60 * self.config.max_minutes
+        return min(1.0, max(by_steps, self.counters.seconds / limit_s if limit_s > 0 else 0.0))
+
     @property
     def finished(self) -> bool:
-        """Whether the run has learnt from as many agent steps as it was told to."""
-        return self.counters.agent_steps >= self.config.total_agent_steps
+        """Whether the run has learnt from as many agent steps, or for as long, as it was told to."""
+        return self.progress >= 1.0
 
     def iterate(self) -> dict[str, float | None]:
         """One iteration: T decisions of all battles, then the update. The report is the only host sync.
@@ -84,58 +138,104 @@ class Trainer:
         Every iteration draws from a seed of its own, so that a run that goes on elsewhere draws as it would have here.
         """
         torch.manual_seed(self.config.seed * 1_000_003 + self.counters.iterations)
-        watch = Stopwatch(self.device)
-        batch, ended = self.rollout.collect()
-        watch.mark()
-        advantage.estimate(batch, self.norm, self.config.env.reward.gamma, self.config.ppo.gae_lambda)
-        rate = self.ppo.anneal(self.counters.agent_steps / self.config.total_agent_steps)
-        learnt = self.ppo.update(batch)
-        watch.mark()
-        report = self._read({**learnt, **ended})
-        act_s, learn_s = watch.laps()
+        scheduled = self._anneal()
+        watch = self.rollout.watch
+        watch.start()
+        batch, memory, ended = self.rollout.collect()
+        gamma, gae_lambda = self.config.env.reward.gamma, self.config.ppo.gae_lambda
+        judged = advantage.estimate(batch, self.norm, gamma, gae_lambda, self.hull)
+        learnt = self.ppo.update(batch, memory)
+        watch.lap("learn")
+        dead = 1 - batch.get("alive").float().mean()
+        report = read({**learnt, **ended, **judged, "dead_share": dead, "longest": self.ppo.longest, **self._readers()})
+        spent = watch.read()
+        if report["longest"][0] >= PATIENCE:
+            stop_with_dump(self.folder, self.counters.iterations, self.policy, batch, memory)
 
+        seconds, steps = sum(spent.values()), batch.get("alive").numel()
         self.counters = Counters(
             iterations=self.counters.iterations + 1,
-            agent_steps=self.counters.agent_steps + batch.numel(),
-            seconds=self.counters.seconds + act_s + learn_s,
+            agent_steps=self.counters.agent_steps + steps,
+            seconds=self.counters.seconds + seconds,
         )
         row = {
-            **report,
+            **self._summary(report),
+            **scheduled,
             "iteration": float(self.counters.iterations),
             "agent_steps": float(self.counters.agent_steps),
             "seconds": round(self.counters.seconds, 3),
-            "agent_steps_per_s": round(batch.numel() / (act_s + learn_s), 1),
-            "act_s": round(act_s, 4),
-            "learn_s": round(learn_s, 4),
-            "learning_rate": rate,
+            "agent_steps_per_s": round(steps / seconds, 1),
+            **{f"{name}_s": round(spent[name], 4) for name in ("env", "act", "learn")},
         }
         self.metrics.write(row)
-        every = self.config.renew_maps_every
-        if every > 0 and self.counters.iterations % every == 0:
-            self.env.renew_maps()
-        if self.finished or self.counters.iterations % self.config.checkpoint_every == 0:
-            self.save()
+        self._afterwards(report)
         return row
 
-    def _read(self, sums: dict[str, Tensor]) -> dict[str, float | None]:
-        """Bring an iteration's numbers to the host at once, sums over battles as means."""
-        names = [name for name in sums if sums[name].dim() == 0]
-        packed = torch.cat((torch.stack([sums[name].float() for name in names]), sums["stats"], sums["reward_terms"]))
-        paid = [f"reward_{term}" for term in TERMS]
-        value = dict(zip([*names, *STATS, *paid], packed.tolist(), strict=True))
-        battles = value["battles"]
+    def _anneal(self) -> dict[str, float | None]:
+        """Set what schedules and the curriculum say of this iteration, and tell it."""
+        progress, stage = self.progress, self.curriculum.stage
+        self.rollout.scale.copy_(torch.tensor(self.curriculum.reward_scale(progress)))
+        mix = self.config.curriculum.team_mix.at(progress)
+        self.rollout.mix.fill_(mix)
+        told = {"team_mix": mix * self.config.env.reward.team_mix_alpha, "stage": stage.number + 1.0}
+        return {**self.ppo.anneal(progress), **told, "weapon_use": stage.weapon_use}
 
-        def mean(name: str) -> float | None:
-            return value[name] / battles if battles > 0 else None
-
+    def _readers(self) -> dict[str, Tensor]:
+        """How many battles read each slot of the rivals that have slots."""
+        rivals = ((SCRIPTED, self.scripted), (PAST, self.frozen))
         return {
-            **{name: value[name] for name in (*REPORTED, "battles", *paid)},
-            "win_rate": mean("won"),
-            "loss_rate": mean("lost"),
-            "battle_decisions": mean("decisions"),
-            "return": mean("returns"),
-            **{name: mean(name) for name in ("damage", "kills", "deaths", "zone_s")},
+            f"readers_{name}": rival.readers(self.seats.view(self.rollout.now, name).get("memory"))
+            for name, rival in rivals
+            if rival is not None
         }
+
+    def _summary(self, report: dict[str, list[float]]) -> dict[str, float | None]:
+        """An iteration's row: sums over battles as means."""
+        value = {name: numbers[0] for name, numbers in report.items()}
+        stats = dict(zip(STATS, report["stats"], strict=True))
+
+        def mean(amount: float, battles: float) -> float | None:
+            return amount / battles if battles > 0 else None
+
+        battles = value["battles"]
+        returns = {f"return_{term}": mean(paid, battles) for term, paid in zip(TERMS, report["returns"], strict=True)}
+        plain = (*REPORTED, "epochs", "skipped", "battles", "dead_share", "target_mean", "target_std")
+        return {
+            **{name: value[name] for name in (*plain, "explained_variance")},
+            "win_rate": mean(value["won"], battles),
+            "loss_rate": mean(value["lost"], battles),
+            "battle_decisions": mean(value["decisions"], battles),
+            "return": mean(math.fsum(report["returns"]), battles),
+            **returns,
+            **{name: mean(stats[name], battles) for name in ("damage", "kills", "deaths", "zone_s")},
+            "stage_win_rate": self.curriculum.win_rate,
+            "past_win_rate": mean(value.get(f"won_{PAST}", 0.0), value.get(f"battles_{PAST}", 0.0)),
+        }
+
+    def _afterwards(self, report: dict[str, list[float]]) -> None:
+        """What happens between two iterations: the next stage, the next opponents, fresh maps, a checkpoint."""
+        for name, rival in ((SCRIPTED, self.scripted), (PAST, self.frozen)):
+            if rival is not None:
+                pairs = report[f"readers_{name}"]
+                rival.refresh([[int(a), int(b)] for a, b in zip(pairs[::2], pairs[1::2], strict=True)])
+        iterations, every = self.counters.iterations, self.config.renew_maps_every
+        if iterations % self.config.past_every == 0:
+            self.past.join(f"iteration {iterations}", self.policy)
+        judge = SCRIPTED if self.scripted is not None else PAST
+        if self.curriculum.record(report.get(f"battles_{judge}", [0.0])[0], report.get(f"won_{judge}", [0.0])[0]):
+            self._step_up()
+        if every > 0 and iterations % every == 0:
+            self.env.renew_maps()
+        if self.finished or iterations % self.config.checkpoint_every == 0:
+            self.save()
+
+    def _step_up(self) -> None:
+        """Go over to the curriculum's stage, in new battles only where these cannot become its own."""
+        stage, side = self.curriculum.stage, self.config.side
+        if stage.env(self.config.env, side) != self.env.config:
+            self._enter_stage()
+        elif self.scripted is not None:
+            self.scripted.meet(stage.tier, stage.weapon_use)
 
     def save(self) -> Path:
         """Write a checkpoint of this moment, unless there is one."""
@@ -143,5 +243,16 @@ class Trainer:
         if path.exists():
             return path
         learner = checkpoint.optimizer_tensors(self.policy, self.ppo.optimizer)
-        checkpoint.save(path, self.policy, self.norm, self.config.env, self.counters, learner)
+        standing = self.curriculum.standing
+        checkpoint.save(path, self.policy, self.norm, self.config.env, self.counters, learner, standing)
         return path
+
+
+def read(values: dict[str, Tensor]) -> dict[str, list[float]]:
+    """Bring tensors to the host in one transfer, as lists of numbers."""
+    packed = torch.cat([value.detach().float().flatten() for value in values.values()]).tolist()
+    found, at = {}, 0
+    for name, value in values.items():
+        found[name] = packed[at : at + value.numel()]
+        at += value.numel()
+    return found

@@ -12,9 +12,11 @@ from echelon.env.env import EchelonEnv
 from echelon.learn.config import ModelConfig
 from echelon.learn.policy import MechPolicy
 from echelon.learn.rollout import Rollout
-from echelon.learn.seats import Seats
+from echelon.learn.seats import Rival, Seats
 
-TINY = ModelConfig(hidden=16, contact_width=8, body_width=16)
+TINY = ModelConfig(
+    hidden=16, contact_width=8, squad_width=4, comm_width=4, map_width=4, telemetry_width=4, body_width=16
+)
 
 
 def short_battles() -> EnvConfig:
@@ -22,12 +24,17 @@ def short_battles() -> EnvConfig:
     return dataclasses.replace(EnvConfig.small(), rules=RulesConfig(max_episode_s=3.0), map_pool=1)
 
 
-@pytest.fixture
-def rollout() -> Rollout:
-    """Six short battles against the heuristic, 16 decisions an iteration."""
+def make_rollout(model: ModelConfig = TINY, battles: int = 6, decisions: int = 16, chunk: int = 8) -> Rollout:
+    """Short battles of a fresh policy against the heuristic."""
     torch.manual_seed(0)
     config = short_battles()
-    policy = MechPolicy(TINY, config.comm_dim)
-    seats = Seats(policy, Heuristic(config), 6)
-    env = EchelonEnv(config, 6, device="cpu", seed=1, memory=seats.memory, maps=flat_maps(config))
-    return Rollout(env, seats, 16)
+    policy = MechPolicy(model, config.comm_dim)
+    seats = Seats(policy, [Rival("heuristic", Heuristic(config), battles)])
+    env = EchelonEnv(config, battles, device="cpu", seed=1, memory=seats.memory, maps=flat_maps(config))
+    return Rollout(env, seats, decisions, chunk)
+
+
+@pytest.fixture
+def rollout() -> Rollout:
+    """Six short battles against the heuristic, 16 decisions an iteration in sequences of 8."""
+    return make_rollout()

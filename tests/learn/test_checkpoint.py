@@ -121,19 +121,19 @@ def long_header(path: Path) -> None:
 
 def with_nan(path: Path) -> None:
     tensors = weights(path)
-    tensors["critic.module.weight"][0, 0] = float("nan")
+    tensors["critic.value.weight"][0, 0] = float("nan")
     replace_policy(path, tensors)
 
 
 def wrong_dtype(path: Path) -> None:
     tensors = weights(path)
-    tensors["critic.module.weight"] = tensors["critic.module.weight"].to(torch.int8)
+    tensors["critic.value.weight"] = tensors["critic.value.weight"].to(torch.int8)
     replace_policy(path, tensors)
 
 
 def missing_tensor(path: Path) -> None:
     tensors = weights(path)
-    del tensors["critic.module.bias"]
+    del tensors["critic.value.bias"]
     replace_policy(path, tensors)
 
 
@@ -164,9 +164,9 @@ BAD = {
     "flipped byte": (flip_a_byte, "policy.safetensors: sha256 mismatch: expected .*, got "),
     "truncated": (truncate, "policy.safetensors: truncated"),
     "long header": (long_header, "policy.safetensors: header must be at most 1048576 bytes, got 2097152"),
-    "NaN": (with_nan, "tensor critic.module.weight: expected finite values"),
-    "int8": (wrong_dtype, r"tensor critic.module.weight: expected torch.float32 \(1, 16\), got torch.int8"),
-    "missing tensor": (missing_tensor, r"tensor critic.module.bias is missing, expected shape \(1,\)"),
+    "NaN": (with_nan, "tensor critic.value.weight: expected finite values"),
+    "int8": (wrong_dtype, r"tensor critic.value.weight: expected torch.float32 \(1, 16\), got torch.int8"),
+    "missing tensor": (missing_tensor, r"tensor critic.value.bias is missing, expected shape \(1,\)"),
     "extra tensor": (extra_tensor, r"unexpected tensor canary of shape \(2,\)"),
     "symlink": (symlink, "policy.safetensors: cannot be read"),
     "no weights": (lambda p: (p / POLICY).unlink(), "policy.safetensors: cannot be read: No such file"),
@@ -185,7 +185,7 @@ BAD = {
         lambda p: edit(p, model={**json.loads((p / CLAIMS).read_text())["model"], "hidden": 10**9}),
         r"ModelConfig.hidden must be 1..8192, got 1000000000",
     ),
-    "version 99": (lambda p: edit(p, version=99), "version must be 1, got 99"),
+    "version 99": (lambda p: edit(p, version=99), "version must be 2, got 99"),
     "schema": (lambda p: edit(p, schema="other"), "schema must be 'echelon-checkpoint', got 'other'"),
     "wrong type": (lambda p: edit(p, comm_dim="8"), "comm_dim must be a int, got str"),
     "missing field": (lambda p: edit(p, env=None), "env is missing, expected a dict"),

@@ -1,6 +1,10 @@
 """A run as a whole: it goes on where it stopped, and says what it did."""
 
 import dataclasses
+import json
+import subprocess
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -11,9 +15,14 @@ from echelon.agents.heuristic import scripted
 from echelon.config import ConfigError
 from echelon.files import FileError
 from echelon.learn import checkpoint
-from echelon.learn.config import PPOConfig, TrainConfig
+from echelon.learn.config import CurriculumConfig, PPOConfig, TrainConfig
+from echelon.learn.curriculum import Standing
+from echelon.learn.guard import NotFinite
 from echelon.learn.machine import resolve_device
-from echelon.learn.metrics import COLUMNS, read_metrics
+from echelon.learn.metrics import COLUMNS, MetricsLog, read_metrics
+from echelon.learn.opponents import Challenger
+from echelon.learn.policy import MechPolicy
+from echelon.learn.schedules import Schedule
 from echelon.learn.trainer import Trainer
 
 
@@ -21,7 +30,8 @@ def tiny_run(**changes: object) -> TrainConfig:
     config = TrainConfig(
         env=dataclasses.replace(short_battles(), map_pool=2),
         model=TINY,
-        ppo=PPOConfig(rollout_decisions=8, epochs=1, minibatches=2),
+        ppo=PPOConfig(rollout_decisions=8, chunk_decisions=4, epochs=1, minibatches=2),
+        opponent="heuristic:normal",
         num_envs=4,
         total_agent_steps=480,
         device="cpu",
@@ -95,15 +105,26 @@ def test_names_of_devices_and_opponents_are_checked():
         resolve_device("cuda:99")
     with pytest.raises(ConfigError, match=r"trivial\|easy\|normal\|hard\|expert, got 'heuristic:godlike'"):
         scripted("heuristic:godlike", short_battles(), torch.device("cpu"))
-    with pytest.raises(ConfigError, match="minibatches must be <= 20"):
-        tiny_run(ppo=PPOConfig(minibatches=21))
+    with pytest.raises(ConfigError, match=r"minibatches \* PPOConfig.accumulate must be <= 8 .*, got 9"):
+        tiny_run(ppo=PPOConfig(minibatches=9))
+
+
+def test_shares_of_the_battles_are_whole():
+    half = tiny_run(opponent="self", num_envs=8, past_share=0.5, past_blocks=2)
+    assert (half.self_battles, half.past_battles, half.scripted_battles) == (4, 4, 0)
+    with pytest.raises(ConfigError, match=r"past_share must be a share .* of 4 battles, got '2 battles'"):
+        tiny_run(num_envs=8, past_share=0.25, past_blocks=2)
+    with pytest.raises(ConfigError, match=r"self_share must be <= 1 - past_share, got 0.75"):
+        tiny_run(num_envs=8, self_share=0.75, past_share=0.5, past_blocks=2)
+    with pytest.raises(ConfigError, match=r"TrainConfig.env must be of equal team sizes"):
+        tiny_run(env=dataclasses.replace(short_battles(), red=("heavy",)))
 
 
 def test_optimiser_tensors_are_checked(tmp_path):
     run_to_the_end(Trainer(tiny_run(), tmp_path))
     start = checkpoint.open_checkpoint(checkpoint.newest(tmp_path / "checkpoints"))
     tensors = start.tensors(checkpoint.LEARNER)
-    tensors["optimizer.critic.module.bias.exp_avg"][0] = float("nan")
+    tensors["optimizer.critic.value.bias.exp_avg"][0] = float("nan")
     trainer = Trainer(tiny_run(), tmp_path / "other")
     with pytest.raises(FileError, match=r"exp_avg: expected finite values"):
         checkpoint.restore_optimizer(trainer.policy, trainer.ppo.optimizer, tensors)
@@ -115,6 +136,118 @@ def test_the_same_seed_trains_the_same_policy(tmp_path):
         assert torch.equal(a, b)
 
 
+def test_the_next_stage_acts_on_battles_that_begin(tmp_path):
+    stages = CurriculumConfig(opponents=("trivial", "easy"), weapon_use=(0.5, 1.0), step_up=0.5, window=1)
+    config = tiny_run(opponent="curriculum", curriculum=stages, total_agent_steps=160 * 6)
+    trainer = Trainer(config, tmp_path)
+    env, scripted_rivals = trainer.env, trainer.scripted
+    trainer.curriculum.standing = Standing(battles=100.0, won=100.0)
+    run_to_the_end(trainer)
+    rows = read_metrics(tmp_path / "metrics.csv")
+    assert rows[0]["stage"] == 1 and rows[-1]["stage"] == 2
+    assert rows[0]["weapon_use"] == 0.5 and rows[-1]["weapon_use"] == 1.0
+    assert trainer.env is env and trainer.scripted is scripted_rivals, "the same battles went on"
+    assert scripted_rivals.tiers[scripted_rivals.newest] == "easy"
+    assert checkpoint.open_checkpoint(checkpoint.newest(tmp_path / "checkpoints")).standing.stage == 1
+
+
+def test_a_stage_of_other_battles_makes_them_anew_and_resume_knows_it(tmp_path):
+    stages = CurriculumConfig(opponents=("easy",), team_size=(2, 5), difficulty=(0.0, 1.0), step_up=0.5, window=1)
+    config = tiny_run(opponent="curriculum", curriculum=stages, total_agent_steps=300)
+    trainer = Trainer(config, tmp_path)
+    assert len(trainer.env.config.blue) == 2 and trainer.env.config.world.difficulty == 0
+    trainer.curriculum.standing = Standing(battles=100.0, won=100.0)
+    run_to_the_end(trainer)
+    assert len(trainer.env.config.blue) == 5 and trainer.env.config.world.difficulty == 1
+    start = checkpoint.open_checkpoint(checkpoint.newest(tmp_path / "checkpoints"))
+    assert start.claims["env"]["blue"] == list(config.env.blue), "the run's own battle, whatever the stage"
+    assert len(Trainer(config, tmp_path / "other", start).env.config.blue) == 5
+
+
+def test_weights_of_the_reward_follow_their_schedules(tmp_path):
+    schedules = CurriculumConfig(approach=Schedule(1.0, 0.0), team_mix=Schedule(2.0, 0.0))
+    trainer = run_to_the_end(Trainer(tiny_run(curriculum=schedules), tmp_path))
+    # The last of three iterations begins with two thirds of the run done.
+    assert abs(trainer.rollout.scale[0].item() - 1 / 3) < 1e-6 and trainer.rollout.scale[1] == 1
+    mixes = [row["team_mix"] for row in read_metrics(tmp_path / "metrics.csv")]
+    assert mixes[0] == 1.0 and abs(mixes[-1] - 1 / 3) < 1e-6
+
+
+def test_earlier_selves_are_met(tmp_path):
+    config = tiny_run(opponent="past", past_blocks=2, past_every=1, past_kept=2, self_share=0.0, total_agent_steps=800)
+    trainer = run_to_the_end(Trainer(config, tmp_path))
+    assert [found.name for found in trainer.past.selves] == ["iteration 4", "iteration 5"]
+    assert {name for pair in trainer.frozen.names for name in pair} - {"iteration 0"}
+    assert any("past_win_rate" in row for row in read_metrics(tmp_path / "metrics.csv"))
+
+
+def test_rivals_share_the_battles_and_one_is_drawn_by_whoever_is_asked(tmp_path):
+    asked = []
+
+    def draw() -> Challenger:
+        asked.append(True)
+        return Challenger("stranger", MechPolicy(TINY, 8).state_dict())
+
+    config = tiny_run(num_envs=8, self_share=0.25, past_share=0.5, past_blocks=2)
+    trainer = Trainer(config, tmp_path, draw_opponent=draw)
+    places = {name: battles.stop - battles.start for name, battles in trainer.seats.met.items()}
+    assert places == {"heuristic": 2, "itself": 2, "past": 4}
+    trainer.iterate()
+    trainer.metrics.close()
+    assert len(asked) >= 2 and trainer.frozen.names[0][1] == "stranger"
+    assert trainer.counters.agent_steps == (2 + 4 + 4) * 5 * 8
+
+
+def test_numbers_that_are_not_finite_stop_the_run_with_a_dump(tmp_path):
+    trainer = Trainer(
+        tiny_run(ppo=PPOConfig(rollout_decisions=8, chunk_decisions=4, epochs=2, minibatches=2)), tmp_path
+    )
+    before = {name: value.clone() for name, value in trainer.policy.state_dict().items()}
+    trainer.curriculum.reward_scale = lambda progress: [float("nan")] * 7
+    with pytest.raises(NotFinite, match=r"three steps running: see .*not_finite_000000.json"):
+        trainer.iterate()
+    for name, value in trainer.policy.state_dict().items():
+        assert torch.equal(value, before[name])
+    told = json.loads((tmp_path / "not_finite_000000.json").read_text())["not finite"]
+    assert told["rollout"]["next.reward"] == 160 and sum(told["weights"].values()) == 0
+    assert (tmp_path / "not_finite_000000.safetensors").exists()
+
+
+def test_a_run_may_end_by_the_clock(tmp_path):
+    trainer = Trainer(tiny_run(total_agent_steps=10**9, max_minutes=1e-6), tmp_path)
+    trainer.iterate()
+    trainer.metrics.close()
+    assert trainer.finished and trainer.progress == 1.0
+
+
+def test_deterministic_or_fastest(tmp_path):
+    for deterministic in (True, False):
+        Trainer(tiny_run(deterministic=deterministic), tmp_path / str(deterministic)).metrics.close()
+        assert torch.are_deterministic_algorithms_enabled() == deterministic
+        assert torch.backends.cudnn.benchmark != deterministic
+
+
+def test_tensorboard_is_told_when_asked(tmp_path):
+    pytest.importorskip("tensorboard")
+    trainer = Trainer(tiny_run(logger="tensorboard"), tmp_path)
+    trainer.iterate()
+    trainer.metrics.close()
+    assert list((tmp_path / "tensorboard").rglob("events*"))
+
+
+def test_wandb_is_imported_only_when_asked_for(tmp_path):
+    program = f"""
+import sys, pathlib
+from echelon.learn.metrics import MetricsLog
+MetricsLog(pathlib.Path({str(tmp_path)!r}))
+assert not {{"wandb", "tensorboard"}} & set(sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+    if find_spec("wandb") is None:
+        with pytest.raises(ConfigError, match=r"--logger must be csv, or installed .*, got 'wandb'"):
+            MetricsLog(tmp_path, logger="wandb")
+
+
 @pytest.mark.slow
 def test_learning_to_walk_to_the_zone(tmp_path):
     """Within some forty thousand agent steps, mechs that were paid for nearing the zone near it."""
@@ -122,7 +255,7 @@ def test_learning_to_walk_to_the_zone(tmp_path):
     reward = dataclasses.replace(env.reward, approach=10.0, terminal=0.0, gamma=0.99)
     config = tiny_run(
         env=dataclasses.replace(env, reward=reward),
-        ppo=PPOConfig(rollout_decisions=12, learning_rate=1e-3, minibatches=2),
+        ppo=PPOConfig(rollout_decisions=12, chunk_decisions=12, learning_rate=Schedule(1e-3, 1e-3), minibatches=2),
         num_envs=32,
         total_agent_steps=60_000,
         checkpoint_every=10**6,

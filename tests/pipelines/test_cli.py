@@ -12,8 +12,18 @@ from echelon.replay.file import read
 
 ROOT = Path(__file__).parents[2]
 TINY = [
-    *("--preset", "quick", "--no-compiled", "--device", "cpu", "--num-envs", "4", "--eval-battles", "2"),
-    *("--env.map-pool", "2", "--env.rules.max-episode-s", "3", "--ppo.rollout-decisions", "8"),
+    *("--preset", "quick", "--no-compiled", "--device", "cpu", "--num-envs", "4", "--evaluation.battles", "2"),
+    *("--evaluation.final-battles", "2"),
+    *(
+        "--env.map-pool",
+        "2",
+        "--env.rules.max-episode-s",
+        "3",
+        "--ppo.rollout-decisions",
+        "8",
+        "--ppo.chunk-decisions",
+        "4",
+    ),
 ]
 
 
@@ -27,11 +37,13 @@ def test_train_then_play_then_resume(tmp_path):
     folder = tmp_path / "run"
     done = run("train.py", *TINY, "--total-agent-steps", "320", "--run-dir", str(folder))
     assert done.returncode == 0, done.stderr
-    assert "untrained against heuristic:normal" in done.stdout and "trained   against" in done.stdout
+    assert "before against heuristic:normal" in done.stdout and "after  against heuristic:easy" in done.stdout
     best = folder / "checkpoints" / "iteration_000002"
     assert str(best) in done.stdout.replace("\n", "")
     assert (folder / "metrics.png").stat().st_size > 10_000
     assert len((folder / "metrics.csv").read_text().splitlines()) == 3
+    # Before and after, against three tiers and the best policy.
+    assert len((folder / "evaluations.csv").read_text().splitlines()) == 1 + 2 * 4
 
     played = run("arena.py", "play", "--blue", str(best), "--red", "heuristic", "--battles", "4", "--json")
     assert played.returncode == 0, played.stderr

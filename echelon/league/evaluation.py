@@ -1,0 +1,132 @@
+"""How good a policy is while it learns: the same held-out battles against the same panel, all along a run."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+
+from echelon.agents.heuristic import scripted
+from echelon.agents.seat import TeamPolicy
+from echelon.league.match import Arena, Result, wilson_interval
+from echelon.learn.config import TrainConfig
+from echelon.learn.metrics import Table
+from echelon.learn.policy import MechPolicy
+from echelon.replay.recorder import Recorder
+
+EVAL_SEED = 1_000_003
+"""Evaluation battles are drawn from this seed, on maps of this seed: none is met in training."""
+BEST = "best"
+COLUMNS = (
+    *("iteration", "agent_steps", "seconds", "rival", "battles", "wins", "win_rate", "low", "high"),
+    *("kills", "deaths", "kill_ratio", "damage", "zone_s", "enemy_zone_s"),
+)
+"""Columns of `evaluations.csv`, a row for each rival; `low` and `high` bound the win rate with 95 %."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """Battles of the policy against one of the panel."""
+
+    rival: str
+    result: Result
+
+    @property
+    def win_rate(self) -> float:
+        """Share of the battles won."""
+        return self.result.x_wins / self.result.battles
+
+    def row(self) -> dict[str, object]:
+        """The numbers of `COLUMNS` that a match gives."""
+        low, high = wilson_interval(self.result.x_wins, self.result.battles)
+        own, enemy = self.result.mean_stats(x=True), self.result.mean_stats(x=False)
+        return {
+            "rival": self.rival,
+            "battles": self.result.battles,
+            "wins": self.result.x_wins,
+            "win_rate": self.win_rate,
+            "low": low,
+            "high": high,
+            **{name: own[name] for name in ("kills", "deaths", "damage", "zone_s")},
+            "kill_ratio": own["kills"] / max(own["deaths"], 1 / self.result.battles),
+            "enemy_zone_s": enemy["zone_s"],
+        }
+
+    def __str__(self) -> str:
+        row = self.row()
+        return (
+            f"{self.rival}: wins {row['wins']}/{row['battles']} ({row['low']:.0%} to {row['high']:.0%}), "
+            f"kills per death {row['kill_ratio']:.2f}, damage {row['damage']:.0f}, zone {row['zone_s']:.1f} s"
+        )
+
+
+class Panel:
+    """The scripted commanders of `EvalConfig.tiers`, and the best policy so far.
+
+    Args:
+        policy: what is judged, always in its weights of the moment.
+        config: the run.
+        folder: where `evaluations.csv` goes.
+        after_iteration: where the run goes on.
+    """
+
+    def __init__(self, policy: MechPolicy, config: TrainConfig, folder: Path, after_iteration: int = 0) -> None:
+        self.policy = policy
+        self.config = config
+        self.device = next(policy.parameters()).device
+        self.env = dataclasses.replace(config.env, map_seed=config.env.map_seed + EVAL_SEED)
+        self.best = copied(policy)
+        self.best_rate = -1.0
+        tiers: dict[str, TeamPolicy] = {
+            f"heuristic:{tier}": scripted(f"heuristic:{tier}", self.env, self.device)
+            for tier in config.evaluation.tiers
+        }
+        self.others = {**tiers, BEST: self.best}
+        self.arena = self._arena(config.evaluation.battles)
+        self.table = Table(folder / "evaluations.csv", COLUMNS, after_iteration)
+
+    def _arena(self, battles: int, recorder: Recorder | None = None) -> Arena:
+        compiled = self.config.evaluation.compiled
+        # Drawers of the memory are keys, which hold no colon.
+        named = {name.replace(":", "_"): other for name, other in self.others.items()}
+        return Arena(self.policy, named, self.env, battles, self.device, compiled, recorder)
+
+    @property
+    def last_tier(self) -> tuple[str, int]:
+        """The last of the scripted commanders, and the first of the final battles against it."""
+        tiers = self.config.evaluation.tiers
+        return f"heuristic:{tiers[-1]}", (len(tiers) - 1) * self.config.evaluation.final_battles
+
+    def judge(self) -> list[Score]:
+        """Fight the panel; the policy takes the place of the best if it wins more against the scripted commanders."""
+        scores = self._fight(self.arena)
+        rate = sum(score.win_rate for score in scores[:-1]) / (len(scores) - 1)
+        if rate > self.best_rate:
+            self.best_rate = rate
+            self.best.load_state_dict(self.policy.state_dict())
+        return scores
+
+    def judge_finally(self, recorder: Recorder | None = None) -> list[Score]:
+        """Fight the panel in `EvalConfig.final_battles` battles each, and let `recorder` keep some to be watched."""
+        return self._fight(self._arena(self.config.evaluation.final_battles, recorder))
+
+    def _fight(self, arena: Arena) -> list[Score]:
+        was_training = self.policy.training
+        self.policy.eval()
+        results = arena.fight(EVAL_SEED)
+        self.policy.train(was_training)
+        return [Score(name, result) for name, result in zip(self.others, results.values(), strict=True)]
+
+    def record(self, scores: list[Score], iteration: int, agent_steps: int, seconds: float) -> None:
+        """Write rows of `evaluations.csv`."""
+        for score in scores:
+            when = {"iteration": iteration, "agent_steps": agent_steps, "seconds": round(seconds, 1)}
+            self.table.write({**when, **score.row()})
+
+
+def copied(policy: MechPolicy) -> MechPolicy:
+    """The same weights, kept apart, in evaluation mode."""
+    twin = MechPolicy(policy.model, policy.comm_dim).to(next(policy.parameters()).device)
+    twin.load_state_dict(policy.state_dict())
+    twin.network.compute = policy.network.compute
+    return twin.eval()

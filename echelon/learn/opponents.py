@@ -1,0 +1,230 @@
+"""Whom the learner meets: scripted commanders and frozen policies, one a battle from its beginning to its end.
+
+Each holds two slots. A battle takes the newest slot when it begins and remembers which, so an opponent that is put in
+place never enters a battle being fought; a slot is filled anew only when no battle reads it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import torch
+from tensordict import TensorDictBase
+from tensordict.nn import TensorDictModuleBase
+from torch import Tensor
+from torch.func import functional_call
+from torchrl.data import Composite, Unbounded
+
+from echelon.agents.heuristic import Heuristic
+from echelon.config import EnvConfig
+from echelon.env import layout
+from echelon.learn.distribution import SquashedNormal
+from echelon.learn.policy import MechPolicy, Network
+
+SLOTS = 2
+SLOT = "slot"
+"""What a mech remembers of its commander: 0 until its battle's first decision, then 1 or 2."""
+
+
+class Challenger(NamedTuple):
+    """A frozen policy to meet."""
+
+    name: str
+    weights: Mapping[str, Tensor]
+    """As in `MechPolicy.state_dict`, of the learner's own `ModelConfig`."""
+
+
+DrawOpponent = Callable[[], Challenger]
+"""Asked for whom a block of battles meets next; the league has one of its own."""
+
+
+def taken(memory: Tensor, newest: Tensor | int) -> Tensor:
+    """`[B, A, 1]` the slot of each battle, 1 or 2: the remembered one, or the newest where the battle begins."""
+    return torch.where(memory == 0, newest + 1, memory)
+
+
+class ScriptedRivals(TensorDictModuleBase):
+    """The scripted commander of some battles, of a tier and a handicap that may change from battle to battle.
+
+    Args:
+        env: the battle.
+        tier, weapon_use: as in `Heuristic`.
+    """
+
+    def __init__(self, env: EnvConfig, tier: str, weapon_use: float) -> None:
+        super().__init__()
+        self.slots = torch.nn.ModuleList([Heuristic(env, tier), Heuristic(env, tier)])
+        self.tiers = [tier, tier]
+        self.weapon_use = weapon_use
+        self.newest = 0
+        self.old_is_read = False
+        self.wanted = (tier, weapon_use)
+        self.env = env
+        self.in_keys, self.out_keys = ["observation"], ["action"]
+
+    def memory_spec(self) -> Composite:
+        """That of a heuristic, and what its battle drew."""
+        drawn = {SLOT: Unbounded((1,)), "weapon_use": Unbounded((1,))}
+        return Composite(**dict(self._commander(0).memory_spec().items()), **drawn)
+
+    def _commander(self, slot: int) -> Heuristic:
+        commander = self.slots[slot]
+        assert isinstance(commander, Heuristic)
+        return commander
+
+    def meet(self, tier: str, weapon_use: float) -> None:
+        """Let battles that begin from now on meet this tier, as soon as there is a slot for it."""
+        self.wanted = (tier, weapon_use)
+        self._fill()
+
+    def readers(self, memory: TensorDictBase) -> Tensor:
+        """`[1, 2]` battles that read each slot, from the memory `[B, A]` of the teams it commands."""
+        slot = memory.get(SLOT)[:, :1, 0]
+        return torch.stack([(slot == number + 1).sum() for number in range(SLOTS)])[None]
+
+    def refresh(self, readers: list[list[int]]) -> None:
+        """Take note of what `readers` counted: between rollouts."""
+        self.old_is_read = readers[0][1 - self.newest] > 0
+        self._fill()
+
+    def _fill(self) -> None:
+        tier, weapon_use = self.wanted
+        if tier == self.tiers[self.newest]:
+            self.weapon_use = weapon_use
+        elif not self.old_is_read:
+            self.newest = 1 - self.newest
+            self.slots[self.newest] = Heuristic(self.env, tier).to(self._commander(0).size.device)
+            self.tiers[self.newest] = tier
+            self.weapon_use = weapon_use
+            self.old_is_read = True
+
+    def forward(self, team: TensorDictBase) -> TensorDictBase:
+        """Decide for `[B, A]` mechs."""
+        begins = team.get(("memory", SLOT)) == 0
+        slot = taken(team.get(("memory", SLOT)), self.newest)
+        weapon_use = torch.where(begins, self.weapon_use, team.get(("memory", "weapon_use")))
+        decided = self._ask(self.newest, team.copy(), weapon_use)
+        if self.old_is_read:
+            other = self._ask(1 - self.newest, team.copy(), weapon_use)
+            is_new = slot == self.newest + 1
+            decided = decided.apply(lambda new, old: torch.where(is_new, new, old), other)
+        team.set("action", decided.get("action"))
+        team.set(("next", "memory"), decided.get(("next", "memory")))
+        return team.set(("next", "memory", SLOT), slot).set(("next", "memory", "weapon_use"), weapon_use)
+
+    def _ask(self, slot: int, team: TensorDictBase, weapon_use: Tensor) -> TensorDictBase:
+        commander = self._commander(slot)
+        commander.weapon_use = weapon_use
+        return commander(team).select("action", ("next", "memory"))
+
+
+class FrozenRivals(TensorDictModuleBase):
+    """Frozen policies in equal blocks of battles, all of them in one batched forward over stacked weights.
+
+    Args:
+        like: a policy of the architecture they share; its weights are the first in every slot.
+        blocks: how many are met at a time, K.
+        draw: asked for the next whenever a block has a slot that no battle reads.
+    """
+
+    newest: Tensor
+
+    def __init__(self, like: MechPolicy, blocks: int, draw: DrawOpponent) -> None:
+        super().__init__()
+        self.blocks = blocks
+        self.draw = draw
+        device = next(like.parameters()).device
+        self.base = Network(like.model, like.comm_dim).to(device)
+        self.base.compute = like.network.compute
+        self.base.requires_grad_(False)
+        self.spec = like.memory_spec()
+        self.state = like.state
+        self.weights = {
+            name: value.detach()[None].repeat(SLOTS * blocks, *[1] * value.dim())
+            for name, value in like.network.state_dict().items()
+        }
+        """`[2K, ...]`: slots of the first block, of the second, and so on."""
+        self.names = [["", ""] for _ in range(blocks)]
+        self.newest_of = [0] * blocks
+        self.register_buffer("newest", torch.zeros(blocks, device=device), persistent=False)
+        self.in_keys, self.out_keys = ["observation"], ["action"]
+        self.refresh([[1, 0] for _ in range(blocks)])
+
+    def memory_spec(self) -> Composite:
+        """That of the policies, and the slot a battle drew."""
+        return Composite(**dict(self.spec.items()), **{SLOT: Unbounded((1,))})
+
+    def readers(self, memory: TensorDictBase) -> Tensor:
+        """`[K, 2]` battles that read each slot, from the memory `[B, A]` of the teams it commands."""
+        slot = memory.get(SLOT)[:, 0, 0].view(self.blocks, -1)
+        return torch.stack([(slot == number + 1).sum(1) for number in range(SLOTS)], 1)
+
+    @torch.no_grad()
+    def refresh(self, readers: list[list[int]]) -> None:
+        """Draw whom each block meets next where its older slot is free: between rollouts."""
+        for block, counts in enumerate(readers):
+            old = 1 - self.newest_of[block]
+            if counts[old] > 0:
+                continue
+            challenger = self.draw()
+            for name, stack in self.weights.items():
+                stack[SLOTS * block + old].copy_(challenger.weights[f"network.{name}"])
+            self.names[block][old] = challenger.name
+            self.newest_of[block] = old
+        self.newest.copy_(torch.tensor(self.newest_of))
+
+    @torch.no_grad()
+    def forward(self, team: TensorDictBase) -> TensorDictBase:
+        """Decide for `[B, A]` mechs."""
+        newest = self.newest.repeat_interleave(team.shape[0] // self.blocks)[:, None, None]
+        slot = taken(team.get(("memory", SLOT)), newest)
+
+        def blocked(leaf: Tensor) -> Tensor:
+            """`[2K, B / K, ...]`: each block of battles twice, for its two slots."""
+            return leaf.unflatten(0, (self.blocks, -1)).repeat_interleave(SLOTS, 0)
+
+        streams = tuple(blocked(team.get(("observation", name))) for name in layout.STREAMS)
+        h, c = (blocked(leaf) for leaf in self.state(team))
+        telemetry = blocked(team.get("telemetry")[:, 0])
+
+        def one(weights: dict[str, Tensor], *seen: object) -> tuple[Tensor, ...]:
+            return functional_call(self.base, weights, seen)
+
+        thoughts = torch.vmap(one)(self.weights, streams, telemetry, h, c)
+        second = slot == SLOTS
+
+        def chosen(leaf: Tensor) -> Tensor:
+            """`[B, A, ...]` what the battle's own slot says."""
+            both = leaf.unflatten(0, (self.blocks, SLOTS))
+            return torch.where(second, both[:, 1].flatten(0, 1), both[:, 0].flatten(0, 1))
+
+        loc, scale, h, c = (chosen(leaf) for leaf in thoughts)
+        team.set("action", SquashedNormal(loc, scale).rsample().tanh())
+        if "h" in self.spec.keys():
+            team.set(("next", "memory", "h"), h).set(("next", "memory", "c"), c)
+        return team.set(("next", "memory", SLOT), slot)
+
+
+class PastSelves:
+    """Earlier selves of a learner, of which any is drawn as often as any other.
+
+    Args:
+        kept: how many are remembered; a new one takes the place of the oldest.
+        seed: of the draws.
+    """
+
+    def __init__(self, kept: int, seed: int) -> None:
+        self.kept = kept
+        self.chance = random.Random(seed)
+        self.selves: list[Challenger] = []
+
+    def join(self, name: str, policy: MechPolicy) -> None:
+        """Remember a policy as it is now."""
+        weights = {key: value.detach().clone() for key, value in policy.state_dict().items()}
+        self.selves = [*self.selves, Challenger(name, weights)][-self.kept :]
+
+    def __call__(self) -> Challenger:
+        """Draw one."""
+        return self.chance.choice(self.selves)

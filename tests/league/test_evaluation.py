@@ -1,0 +1,71 @@
+"""The panel: the same battles against the same commanders all along a run."""
+
+import dataclasses
+
+import torch
+
+from echelon.config import EnvConfig, RulesConfig
+from echelon.league.evaluation import BEST, COLUMNS, EVAL_SEED, Panel
+from echelon.league.match import play
+from echelon.learn.config import EvalConfig, ModelConfig, TrainConfig
+from echelon.learn.metrics import read_table
+from echelon.learn.policy import MechPolicy
+
+CPU = torch.device("cpu")
+BRIEF = dataclasses.replace(EnvConfig.small(), rules=RulesConfig(max_episode_s=5.0), map_pool=2)
+
+
+def panel_of(policy: MechPolicy, folder) -> Panel:
+    config = TrainConfig(
+        env=BRIEF, num_envs=4, evaluation=EvalConfig(battles=4, tiers=("trivial", "easy")), device="cpu"
+    )
+    return Panel(policy, config, folder)
+
+
+def test_the_panel_is_the_tiers_and_the_best_on_held_out_maps(tmp_path):
+    torch.manual_seed(0)
+    policy = MechPolicy(ModelConfig(hidden=16), BRIEF.comm_dim)
+    panel = panel_of(policy, tmp_path)
+    assert panel.env.map_seed == EVAL_SEED != BRIEF.map_seed
+    first, second = panel.judge(), panel.judge()
+    assert [score.rival for score in first] == ["heuristic:trivial", "heuristic:easy", BEST]
+    assert policy.training, "it goes on learning"
+    for a, b in zip(first, second, strict=True):
+        assert dataclasses.replace(a.result, seconds=0) == dataclasses.replace(b.result, seconds=0)
+    panel.record(first, 3, 300, 1.0)
+    rows = read_table(tmp_path / "evaluations.csv")
+    assert [row["rival"] for row in rows] == [score.rival for score in first] and set(rows[0]) == set(COLUMNS)
+    for row in rows:
+        assert float(row["low"]) <= float(row["win_rate"]) <= float(row["high"])
+
+
+def test_all_of_the_panel_are_met_on_the_same_seeds(tmp_path):
+    torch.manual_seed(0)
+    policy = MechPolicy(ModelConfig(hidden=16), BRIEF.comm_dim)
+    arena = panel_of(policy, tmp_path).arena
+    policy.eval()
+    arena.fight(7)
+    seeds = arena.env.state.seed.view(3, 2, 2)
+    assert torch.equal(seeds[0], seeds[1]) and torch.equal(seeds[0, 0], seeds[0, 1])
+
+
+def test_the_best_is_replaced_by_a_better_one_only(tmp_path):
+    torch.manual_seed(0)
+    policy = MechPolicy(ModelConfig(hidden=16), BRIEF.comm_dim)
+    panel = panel_of(policy, tmp_path)
+    panel.judge()
+    panel.best_rate = 2.0
+    with torch.no_grad():
+        policy.network.head.loc.bias.add_(1.0)
+    panel.judge()
+    assert not torch.equal(panel.best.network.head.loc.bias, policy.network.head.loc.bias)
+    panel.best_rate = -1.0
+    panel.judge()
+    assert torch.equal(panel.best.network.head.loc.bias, policy.network.head.loc.bias)
+
+
+def test_an_arena_fights_as_a_match_does():
+    torch.manual_seed(0)
+    policy = MechPolicy(ModelConfig(hidden=16), BRIEF.comm_dim).eval()
+    first, second = (play(policy, policy, BRIEF, 4, 3, CPU) for _ in range(2))
+    assert dataclasses.replace(first, seconds=0) == dataclasses.replace(second, seconds=0)

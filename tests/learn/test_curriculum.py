@@ -1,0 +1,81 @@
+"""Stages, and when the next one begins."""
+
+import dataclasses
+import json
+
+import pytest
+from conftest import short_battles
+
+from echelon.config import ConfigError, as_json, from_json
+from echelon.env.reward import TERMS
+from echelon.learn.config import CurriculumConfig, TrainConfig
+from echelon.learn.curriculum import Curriculum, Standing, stages_of
+from echelon.learn.schedules import Schedule
+
+
+def run(opponent: str = "curriculum", side: str = "both", **changes: object) -> TrainConfig:
+    return TrainConfig(
+        env=short_battles(), num_envs=4, opponent=opponent, side=side, curriculum=CurriculumConfig(**changes)
+    )
+
+
+def test_each_setting_is_a_schedule_over_stages_and_its_last_entry_stands():
+    config = run(
+        opponents=("trivial", "easy"), weapon_use=(0.2, 0.6, 1.0), difficulty=(0.0, 0.5, 0.5, 1.0), team_size=(2, 5)
+    )
+    stages = stages_of(config)
+    assert [s.tier for s in stages] == ["trivial", "easy", "easy", "easy"]
+    assert [s.weapon_use for s in stages] == [0.2, 0.6, 1.0, 1.0]
+    assert [s.env(config.env, "both").world.difficulty for s in stages] == [0.0, 0.5, 0.5, 1.0]
+    sizes = [(len(e.blue), len(e.red)) for e in (s.env(config.env, "both") for s in stages)]
+    assert sizes == [(2, 2), (5, 5), (5, 5), (5, 5)]
+    assert "heuristic:easy, weapon use 60%, difficulty 0.5, 5 a team" in str(stages[1])
+
+
+def test_enemies_may_be_fewer_for_a_learner_on_one_side():
+    config = run(side="red", opponents=("easy",), enemies=(1, 3))
+    battles = [s.env(config.env, "red") for s in stages_of(config)]
+    assert [(len(b.blue), len(b.red)) for b in battles] == [(1, 5), (3, 5)]
+    with pytest.raises(ConfigError, match=r"enemies must be empty where the learner plays both sides, got \(1, 3\)"):
+        run(enemies=(1, 3))
+
+
+def test_the_next_stage_begins_when_enough_battles_are_won():
+    curriculum = Curriculum(run(opponents=("trivial", "easy"), step_up=0.7, window=100))
+    assert curriculum.win_rate is None
+    assert not curriculum.record(60, 60), "too few battles to tell"
+    assert not curriculum.record(60, 0)
+    assert curriculum.win_rate == 0.5 and curriculum.standing.battles == 60, "older battles fade"
+    assert not curriculum.record(30, 30)
+    assert curriculum.record(60, 60) and curriculum.stage.tier == "easy"
+    assert curriculum.win_rate is None
+    assert not curriculum.record(500, 500), "there is no stage beyond the last"
+    assert curriculum.stage.number == 1
+
+
+def test_a_fixed_opponent_has_one_tier():
+    assert [s.tier for s in stages_of(run("heuristic:hard"))] == ["hard"]
+    assert [s.tier for s in stages_of(run("heuristic"))] == ["normal"]
+    with pytest.raises(ConfigError, match=r"a scripted commander must be heuristic:trivial\|easy.*got 'nobody'"):
+        stages_of(run("nobody"))
+    with pytest.raises(ConfigError, match=r"must be chosen from .*, got 'godlike'"):
+        stages_of(run(opponents=("godlike",)))
+
+
+def test_standing_is_plain_numbers_and_goes_on():
+    config = run(opponents=("trivial", "easy"), window=10)
+    first = Curriculum(config)
+    first.record(10, 10)
+    first.record(4, 1)
+    kept = from_json(Standing, json.loads(json.dumps(as_json(first.standing))), "curriculum")
+    second = Curriculum(config, kept)
+    assert second.stage == first.stage and second.win_rate == first.win_rate
+    with pytest.raises(ConfigError, match=r"curriculum.stage must be 0..1"):
+        Curriculum(config, dataclasses.replace(kept, stage=7))
+
+
+def test_weights_of_the_reward_are_schedules_over_the_run():
+    curriculum = Curriculum(run(approach=Schedule(1.0, 0.0), fight=Schedule(0.5, 1.0)))
+    first, middle = (dict(zip(TERMS, curriculum.reward_scale(p), strict=True)) for p in (0.0, 0.5))
+    assert first == {"approach": 1, "zone": 1, "damage": 0.5, "kill": 0.5, "assist": 0.5, "death": 0.5, "terminal": 1}
+    assert middle["approach"] == 0.5 and middle["kill"] == 0.75
