@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from echelon.config import ConfigError, require
-from echelon.files import FileError
+from echelon.files import FileError, check_writable
 from echelon.league.evaluation import Panel, Score
 from echelon.league.match import both_sides, replay_of
 from echelon.learn import checkpoint
@@ -24,9 +24,13 @@ from echelon.learn.curriculum import stages_of
 from echelon.learn.machine import can_compile, resolve_device
 from echelon.learn.metrics import read_metrics, read_table
 from echelon.learn.trainer import Trainer
+from echelon.profiling import profiled
 from echelon.replay.file import save
 from echelon.replay.recorder import Recorder
 from echelon.view.plots import draw_metrics
+
+PROFILED = 3
+"""The iteration `--profile` looks at: the first ones compile."""
 
 
 def read_config(arguments: list[str]) -> TrainConfig:
@@ -120,7 +124,9 @@ def learn(trainer: Trainer, panel: Panel, console: Console) -> None:
         task = progress.add_task("first iteration", total=1.0)
         progress.update(task, completed=trainer.progress)
         while not trainer.finished:
-            row = trainer.iterate()
+            is_chosen = bool(trainer.config.profile) and trainer.counters.iterations == PROFILED - 1
+            with profiled(Path(trainer.config.profile) if is_chosen else None):
+                row = trainer.iterate()
             iterations, steps = trainer.counters.iterations, trainer.counters.agent_steps
             text = describe(row)
             progress.update(task, completed=trainer.progress, description=text)
@@ -153,6 +159,8 @@ def main() -> None:
     folder = choose_folder(config)
     start = find_start(config, folder)
     check_folder(folder, resumes=start is not None)
+    if config.profile:
+        check_writable(Path(config.profile))
     trainer = Trainer(config, folder, start)
     sizes = f"{config.num_envs} battles of {len(config.env.blue)} against {len(config.env.red)}"
     kind = str(trainer.policy.network.compute).removeprefix("torch.")

@@ -110,9 +110,11 @@ class EchelonEnv(EnvBase):
         # A witness sees every substep of all battles at once.
         self.blocks = Blocks(num_envs, self.device, whole=witness is not None)
         self._play: step.Play = step.play
-        self._logged_substep, self._conclude = step.logged_substep, decision.conclude
+        self._logged_substep = step.logged_substep
+        self._decode, self._conclude = actions.decode, decision.conclude
         if compiled:
             # Each is compiled when it is first called: of the two substeps only the one in use.
+            self._decode = fused(actions.decode, self.device)
             self._play = fused(step.play, self.device)
             self._logged_substep = fused(step.logged_substep, self.device)
             self._conclude = fused(decision.conclude, self.device)
@@ -282,7 +284,7 @@ class EchelonEnv(EnvBase):
         """A decision of some of the battles."""
         game, run = self.game, self._play if self.witness is None else self._watched
         with part("orders"):
-            orders = actions.decode(action, before.focus_slots, game.roster, self.config.features)
+            orders: Orders = self._decode(action, before.focus_slots, game.roster, self.config.features)
         with part("substeps"):
             after = step.decide(before, orders, game, run)
         with part("conclude"):

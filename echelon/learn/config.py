@@ -225,6 +225,8 @@ class TrainConfig:
     """Iterations between checkpoints."""
     renew_maps_every: int = 0
     """Iterations after which fresh maps take the places of old ones, as many as `EnvConfig.map_spares`; 0 for never."""
+    profile: str = ""
+    """Profile an early iteration: write its trace into this file and print the costliest parts."""
     replay_battles: int = 0
     """Battles of the last evaluation to record into `evaluation.echelon` of the run folder."""
 

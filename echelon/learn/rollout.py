@@ -15,6 +15,7 @@ from echelon.learn.metrics import Stopwatch
 from echelon.learn.policy import MechPolicy
 from echelon.learn.seats import LEARNER, Seats
 from echelon.noise import Stream
+from echelon.profiling import part
 
 FLAGS = ("done", "terminated", "truncated")
 
@@ -68,8 +69,9 @@ class Rollout:
         ended = Ended(self.env.device, self.seats)
         for t in range(self.decisions):
             now = self.now
-            decided = self.seats.decide(now)
-            value = self._judge(decided, now)
+            with part("act"):
+                decided = self.seats.decide(now)
+                value = self._judge(decided, now)
             self.watch.lap("act")
             played, self.now = self.env.step_and_maybe_reset(now)
             self.watch.lap("env")

@@ -25,6 +25,7 @@ from echelon.learn.policy import MechPolicy
 from echelon.learn.ppo import PATIENCE, PPO, REPORTED
 from echelon.learn.rollout import Rollout
 from echelon.learn.seats import Rival, Seats
+from echelon.profiling import part
 
 ITSELF, PAST = "itself", "past"
 """Names of rivals beside `SCRIPTED`."""
@@ -143,8 +144,9 @@ class Trainer:
         watch.start()
         batch, memory, ended = self.rollout.collect()
         gamma, gae_lambda = self.config.env.reward.gamma, self.config.ppo.gae_lambda
-        judged = advantage.estimate(batch, self.norm, gamma, gae_lambda, self.hull)
-        learnt = self.ppo.update(batch, memory)
+        with part("learn"):
+            judged = advantage.estimate(batch, self.norm, gamma, gae_lambda, self.hull)
+            learnt = self.ppo.update(batch, memory)
         watch.lap("learn")
         dead = 1 - batch.get("alive").float().mean()
         report = read({**learnt, **ended, **judged, "dead_share": dead, "longest": self.ppo.longest, **self._readers()})

@@ -1,0 +1,53 @@
+"""The tables of a profile, from events laid out by hand and from a real run."""
+
+import json
+
+import torch
+
+from echelon.profiling import ON_HOST, own_times, part, profiled, totals
+
+
+def event(name, begins_us, lasts_us, thread=1, category="cpu_op"):
+    return {"cat": category, "name": name, "ts": begins_us, "dur": lasts_us, "pid": 1, "tid": thread}
+
+
+def test_a_call_does_not_count_the_calls_within_it():
+    events = [
+        event("inner", 2000, 3000),
+        event("outer", 1000, 10_000),
+        event("innermost", 2500, 500),
+        event("inner", 6000, 1000),
+        event("outer", 12_000, 2000),
+    ]
+    assert own_times(events, ON_HOST) == {"outer": [6.0, 2.0], "inner": [2.5, 1.0], "innermost": [0.5]}
+
+
+def test_threads_are_counted_apart():
+    events = [event("one", 0, 4000), event("two", 1000, 2000, thread=2)]
+    assert own_times(events, ON_HOST) == {"one": [4.0], "two": [2.0]}
+
+
+def test_other_categories_are_left_out():
+    events = [event("called", 0, 1000), event("launched", 0, 1000, category="cuda_runtime"), {"ph": "M", "name": "pid"}]
+    assert own_times(events, ON_HOST) == {"called": [1.0]}
+
+
+def test_parts_are_summed_by_name():
+    marks = [event("echelon.restart", at, 1500, category="user_annotation") for at in (0, 5000)]
+    others = [event("ProfilerStep#1", 0, 9000, category="user_annotation"), event("echelon.odd", 0, 1)]
+    assert totals([*marks, *others]) == {"restart": [1.5, 1.5]}
+
+
+def test_a_profile_names_what_ran(tmp_path, capsys):
+    out = tmp_path / "trace.json"
+    with profiled(out), part("sums"):
+        torch.ones(64).cumsum(0)
+    shown = capsys.readouterr().out
+    assert "sums" in shown and "aten::cumsum" in shown and str(out) in shown.replace("\n", "")
+    assert any(row.get("name") == "aten::cumsum" for row in json.loads(out.read_text())["traceEvents"])
+
+
+def test_without_a_file_nothing_is_profiled(capsys):
+    with profiled(None):
+        torch.ones(1).add(1)
+    assert capsys.readouterr().out == ""
