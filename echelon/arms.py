@@ -30,7 +30,7 @@ class Arms:
     stability: Tensor
     target_heat: Tensor
     suppress: Tensor
-    """int32 substeps."""
+    """Substeps."""
     splash_vox: Tensor
     splash_scale: Tensor
 
@@ -93,7 +93,7 @@ def build_arms(sources: list[tuple[Weapon, int]], config: EnvConfig, count: int,
         damage=column([s.damage for s in specs]),
         stability=column([s.stability for s in specs]),
         target_heat=column([s.target_heat for s in specs]),
-        suppress=column([config.rules.substeps(s.suppress_s) for s in specs], torch.int32),
+        suppress=column([config.rules.substeps(s.suppress_s) for s in specs]),
         splash_vox=column([s.splash_vox for s in specs]),
         splash_scale=column([s.splash_scale for s in specs]),
     )

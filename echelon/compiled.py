@@ -20,10 +20,13 @@ def fused(function: Callable[..., Any], device: torch.device) -> Callable[..., A
 
 
 def settle(values: Tensor) -> Tensor:
-    """The same tensor. Compiled, it becomes a buffer: else every reader would work it out anew."""
-    return values.as_strided(values.shape, values.stride()) if torch.compiler.is_compiling() else values
+    """The same tensor. Compiled, it becomes a buffer in the order of its axes: else every reader works it out anew."""
+    if not torch.compiler.is_compiling():
+        return values
+    values = values.contiguous()
+    return values.as_strided(values.shape, values.stride())
 
 
 def axes(vectors: Tensor) -> tuple[Tensor, ...]:
     """Vectors `[..., D]` as D tensors `[...]`, each contiguous, so that a CPU reads the same axis of many at once."""
-    return settle(vectors.movedim(-1, 0).contiguous()).unbind(0)
+    return settle(vectors.movedim(-1, 0)).unbind(0)

@@ -107,6 +107,8 @@ class Roster:
     """Mechs of different teams."""
     half_size: Tensor
     """[N, 3] vox."""
+    radius: Tensor
+    """[N] vox, of the sphere a shot meets: half of a hull's longest side."""
     muzzle: Tensor
     """[N, 3] vox from the hull centre to the kinetic muzzle."""
     max_speed: Tensor
@@ -232,6 +234,7 @@ def build_roster(config: EnvConfig, device: torch.device) -> Roster:
         everyone=build_pairs(torch.ones_like(hostile)),
         enemies=build_pairs(hostile),
         half_size=half_size,
+        radius=half_size.amax(-1),
         muzzle=KINETIC_MUZZLE * half_size * up,
         max_speed=column([s.max_speed_vox_per_s for s in specs]),
         yaw_rate=column([s.yaw_rate_rad_per_s for s in specs]),

@@ -157,7 +157,8 @@ def harm(arms: Arms, strikes: Strikes, marked: Tensor, state: State, game: Game)
         leg_damage=arms.by_shooter(spread(torch.where(at_legs, damage, 0.0))) * marked,
         stability=spread(arms.stability * factor).sum(1),
         heat=spread(arms.target_heat.expand_as(damage)).sum(1),
-        suppress=torch.where(on, arms.suppress[:, None], 0).amax(1),
+        # As floats, of which a CPU finds the largest of many at once.
+        suppress=spread(arms.suppress.expand_as(damage)).amax(1).to(torch.int32),
         came_from=pushed(hull_damage, -strikes.direction[:, :, None, :2]),
         landed=arms.by_shooter(strikes.lands[..., None] * arms.weapon),
         by_weapon=arms.by_weapon(hull_damage * marked[:, arms.shooter]),

@@ -28,6 +28,8 @@ class Game:
     """No shot flies farther in a substep; a falling slug outruns its muzzle speed a little."""
     leaf_rounds: tuple[Tensor, ...]
     """By k: the slots of shots that may cross a k-th plane of an axis in a substep. Empty where no map grows leaves."""
+    leaf_reach: Tensor
+    """[S] int64: how many planes of an axis the shot of a slot may cross."""
 
     @property
     def rules(self) -> RulesConfig:
@@ -54,4 +56,5 @@ def build_game(config: EnvConfig, roster: Roster, maps: Maps) -> Game:
         material_hp=torch.tensor([MATERIALS[m].hp for m in Material], device=device),
         reach_vox=reach_vox,
         leaf_rounds=tuple(slots),
+        leaf_reach=flown_vox.ceil().long(),
     )

@@ -1,4 +1,4 @@
-"""What is sparse, as loops of a CPU: lines through ground and smoke, impacts in one voxel, hulls that meet something.
+"""What is sparse, as loops of a CPU: lines through ground and smoke, torn leaves, impacts, hulls that meet something.
 
 On a GPU all crossings of all segments are looked up at once, and all impacts held against each other. A CPU gains by
 looping over those that happen, by leaving out what nobody asks about, and by stopping at the first hit. The arithmetic
@@ -46,21 +46,29 @@ def scan(axis: int, columns: Any, a: Any, b: Any, c: Any, reach: int, past_end: 
         t = min((np.float32(count) - a[0]) / way, ONE)
         if t >= best:
             break
-        gone_a = np.float32(count)
-        gone_b = max(min(np.floor(b[0] + t * b[1]), b[4]), ZERO)
-        gone_c = max(min(np.floor(c[0] + t * c[1]), c[4]), ZERO)
-        if not past_end and gone_a + gone_b + gone_c == total:
+        gone, x, y, z = enter(axis, np.float32(count), t, a, b, c)
+        if not past_end and gone == total:
             continue
-        cell_a, cell_b, cell_c = int(a[2] + a[3] * gone_a), int(b[2] + b[3] * gone_b), int(c[2] + c[3] * gone_c)
-        if axis == 0:
-            column, z = columns[cell_b, cell_a], cell_c
-        elif axis == 1:
-            column, z = columns[cell_a, cell_c], cell_b
-        else:
-            column, z = columns[cell_c, cell_b], cell_a
-        if (column >> z) & 1:
+        if (columns[y, x] >> z) & 1:
             return t
     return best
+
+
+@numba.njit(inline="always")
+def enter(axis: int, count: Any, t: Any, a: Any, b: Any, c: Any) -> Any:
+    """What a segment enters as it crosses, at `t`, the `count`-th plane of an axis: cells gone so far, and x, y, z.
+
+    The axes as in `scan`.
+    """
+    gone_b = max(min(np.floor(b[0] + t * b[1]), b[4]), ZERO)
+    gone_c = max(min(np.floor(c[0] + t * c[1]), c[4]), ZERO)
+    cell_a, cell_b, cell_c = int(a[2] + a[3] * count), int(b[2] + b[3] * gone_b), int(c[2] + c[3] * gone_c)
+    gone = count + gone_b + gone_c
+    if axis == 0:
+        return gone, cell_a, cell_b, cell_c
+    if axis == 1:
+        return gone, cell_c, cell_a, cell_b
+    return gone, cell_b, cell_c, cell_a
 
 
 @numba.njit(cache=True, nogil=True)
@@ -83,6 +91,39 @@ def trace_all(
                 if not whether or best == INFINITY:
                     best = scan(2, own, z, x, y, reach[2], past_end, best)
             hit[battle, row] = best
+
+
+@numba.njit(inline="always")
+def pluck(opaque: Any, solid: Any, x: int, y: int, z: int) -> None:
+    """Remove the leaf of a voxel, if it holds one: what is opaque and not solid."""
+    opaque[y, x] &= ~(np.int32(1) << np.int32(z)) | solid[y, x]
+
+
+@numba.njit(inline="always")
+def pluck_along(axis: int, opaque: Any, solid: Any, a: Any, b: Any, c: Any, reach: int) -> None:
+    """Remove the leaves of the cells that a segment enters by crossing planes of one axis, as in `scan`."""
+    way = max(a[1], SMALL)
+    for count in range(1, min(int(a[4]), reach) + 1):
+        t = min((np.float32(count) - a[0]) / way, ONE)
+        _, x, y, z = enter(axis, np.float32(count), t, a, b, c)
+        pluck(opaque, solid, x, y, z)
+
+
+@numba.njit(cache=True, nogil=True)
+def strip_all(opaque: Any, solid: Any, muzzle: Any, start: Any, point: Any, flew: Any, reach: Any) -> None:
+    """`strip` for arrays."""
+    top_x, top_y = np.float32(opaque.shape[2] - 1), np.float32(opaque.shape[1] - 1)
+    for battle in range(opaque.shape[0]):
+        leaves, walls = opaque[battle], solid[battle]
+        for row in range(start.shape[1]):
+            if flew[battle, row]:
+                pluck(leaves, walls, muzzle[battle, row, 0], muzzle[battle, row, 1], muzzle[battle, row, 2])
+                x = lay(start[battle, row, 0], point[battle, row, 0], top_x)
+                y = lay(start[battle, row, 1], point[battle, row, 1], top_y)
+                z = lay(start[battle, row, 2], point[battle, row, 2], TOP_Z)
+                pluck_along(0, leaves, walls, x, y, z, reach[row])
+                pluck_along(1, leaves, walls, y, z, x, reach[row])
+                pluck_along(2, leaves, walls, z, x, y, reach[row])
 
 
 @numba.njit(inline="always")
@@ -162,25 +203,28 @@ def collide_all(columns: Any, pos: Any, half_size: Any, asked: Any, meets: Any) 
 
 
 @numba.njit(inline="always")
-def overlaps(one: Any, other: Any, half: Any, other_half: Any) -> Any:
-    """Whether two boxes meet; touching is not meeting."""
-    x, y, z = abs(one[0] - other[0]), abs(one[1] - other[1]), abs(one[2] - other[2])
-    return x < half[0] + other_half[0] and y < half[1] + other_half[1] and z < half[2] + other_half[2]
+def overlaps(battle: int, boxes: Any, mech: int, others: Any, other: int, reach: Any) -> Any:
+    """Whether the box of a mech meets that of another; `reach` are their half sizes together."""
+    return (
+        abs(boxes[battle, mech, 0] - others[battle, other, 0]) < reach[mech, other, 0]
+        and abs(boxes[battle, mech, 1] - others[battle, other, 1]) < reach[mech, other, 1]
+        and abs(boxes[battle, mech, 2] - others[battle, other, 2]) < reach[mech, other, 2]
+    )
 
 
 @numba.njit(cache=True, nogil=True)
-def bump_all(old: Any, chosen: Any, priority: Any, alive: Any, half_size: Any, stays: Any) -> None:
-    """`bump` for arrays, into `stays [B, N]` of false."""
+def bump_all(old: Any, chosen: Any, priority: Any, alive: Any, reach: Any, stays: Any) -> None:
+    """`bump` for arrays, into `stays [B, N]` of false; `reach [N, N, 3]` half sizes of two hulls together."""
     for battle in range(old.shape[0]):
+        rank = priority[battle]
         for mech in range(old.shape[1]):
-            wants, half, rank = chosen[battle, mech], half_size[mech], priority[battle, mech]
             for other in range(old.shape[1]):
                 if other == mech or not alive[battle, other]:
                     continue
-                theirs = priority[battle, other]
-                yields = theirs > rank or (theirs == rank and other < mech)
-                if overlaps(wants, old[battle, other], half, half_size[other]) or (
-                    yields and overlaps(wants, chosen[battle, other], half, half_size[other])
+                # Ranks are looked at last: they are random, so a processor guesses wrong which way they go.
+                if overlaps(battle, chosen, mech, old, other, reach) or (
+                    overlaps(battle, chosen, mech, chosen, other, reach)
+                    and (rank[other] > rank[mech] or (rank[other] == rank[mech] and other < mech))
                 ):
                     stays[battle, mech] = True
                     break
@@ -252,6 +296,28 @@ def _(columns: Tensor, start: Tensor, end: Tensor, asked: Tensor, reach: Any, pa
     return start.new_empty(start.shape[:2])
 
 
+@torch.library.custom_op("echelon::strip", mutates_args=("opaque",), device_types="cpu")
+def strip(
+    opaque: Tensor, solid: Tensor, muzzle: Tensor, start: Tensor, point: Tensor, flew: Tensor, reach: Tensor
+) -> None:
+    """Remove the leaves that shots pass, what is opaque and not solid, from `opaque [B, Y, X]` in place.
+
+    Args:
+        solid: `[B, Y, X]` int32, like `opaque` a bit for each z.
+        muzzle: `[B, S, 3]` int64 x, y, z of a voxel each shot passes at its start.
+        start, point: `[B, S, 3]` float32 vox, the ends of its way; it passes what it enters between them.
+        flew: `[B, S]` bool, the shots that fly.
+        reach: `[S]` int64, planes of an axis looked up.
+    """
+    ways = array(muzzle), array(start), array(point), array(flew), array(reach)
+    strip_all(opaque.detach().numpy(), array(solid), *ways)
+
+
+@strip.register_fake
+def _(opaque: Tensor, solid: Tensor, muzzle: Tensor, start: Tensor, point: Tensor, flew: Tensor, reach: Tensor) -> None:
+    return None
+
+
 @torch.library.custom_op("echelon::veil", mutates_args=(), device_types="cpu")
 def veil(pos: Tensor, clouds: Tensor, hangs: Tensor, pairs: Tensor, radius: float, asked: Tensor) -> Tensor:
     """`[B, P]` bool: the middle of a cloud lies within its radius of the segment between two mechs.
@@ -318,7 +384,8 @@ def bump(old: Tensor, chosen: Tensor, priority: Tensor, alive: Tensor, half_size
     """`[B, N]` bool: the hull at `chosen [B, N, 3]` meets the `old` box of another living mech, or the chosen one of
     a mech of higher `priority [B, N]`, ties to the lower index."""
     stays = torch.zeros(alive.shape, dtype=torch.bool)
-    bump_all(array(old), array(chosen), array(priority), array(alive), array(half_size), array(stays))
+    reach = half_size[:, None] + half_size
+    bump_all(array(old), array(chosen), array(priority), array(alive), array(reach), array(stays))
     return stays
 
 

@@ -27,7 +27,7 @@ from echelon.sim.terrain import (
 from echelon.state import State, Terrain
 
 if HAS_LOOPS:
-    from echelon.sim.loops import pile
+    from echelon.sim.loops import pile, strip
 
 
 def chip(state: State, impacts: Impacts, game: Game) -> State:
@@ -38,6 +38,8 @@ def chip(state: State, impacts: Impacts, game: Game) -> State:
     terrain = state.terrain
     x, y, z = bitten_voxel(impacts.point, impacts.direction, game)  # [B, S]
     bites = impacts.on_voxel & has_bit(columns_at(terrain.solid, x, y), z)
+    # Whoever bites nothing names one voxel with all others that do not: the ground elsewhere stays out of the caches.
+    x, y, z = (torch.where(bites, at, 0) for at in (x, y, z))
     bite, first = fall_together((x, y, z), bites, game.roster.shots.damage, game)  # [B, S] each
 
     own = torch.arange(x.shape[0], device=x.device)[:, None]
@@ -55,11 +57,20 @@ def chip(state: State, impacts: Impacts, game: Game) -> State:
 
 
 def tear(state: State, impacts: Impacts, game: Game) -> None:
-    """Remove every leaf that a shot passed: that around its muzzle, then one crossing of every shot after the other."""
+    """Remove every leaf that a shot passed: that around its muzzle, and those it entered."""
     if not game.leaf_rounds:
         return
-    terrain = state.terrain
-    tear_at(terrain, bitten_voxel(impacts.start, impacts.direction, game), impacts.flew, game)
+    terrain, muzzle = state.terrain, bitten_voxel(impacts.start, impacts.direction, game)
+    if loops_on(terrain.opaque.device):
+        voxel, flew = torch.stack(muzzle, -1), impacts.flew
+        strip(terrain.opaque, terrain.solid, voxel, impacts.start, impacts.point, flew, game.leaf_reach)
+        return
+    tear_in_closed_form(terrain, muzzle, impacts, game)
+
+
+def tear_in_closed_form(terrain: Terrain, muzzle: tuple[Tensor, Tensor, Tensor], impacts: Impacts, game: Game) -> None:
+    """`tear` by one crossing of every shot after the other; `muzzle` are the voxels around their starts."""
+    tear_at(terrain, muzzle, impacts.flew, game)
     for before, slots in enumerate(game.leaf_rounds):
         start, point = impacts.start[:, slots], impacts.point[:, slots]
         ray = rays(start.unbind(-1), point.unbind(-1), map_size(terrain.solid))

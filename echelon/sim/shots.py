@@ -116,13 +116,13 @@ def fly(state: State, game: Game) -> tuple[State, Impacts]:
     delta = shots.vel * rules.dt_s
     end = shots.pos + delta
 
-    reached = sphere_entry(shots.pos, end, mechs.pos, roster.half_size.amax(-1))  # [B, S, N]
+    reached = sphere_entry(shots.pos, end, mechs.pos, roster.radius)  # [B, S, N]
     can_meet = flies[..., None] & roster.hostile[roster.shots.shooter] & mechs.alive[:, None]
     mech_at, target = torch.where(can_meet, reached, torch.inf).min(-1)
     voxel_at = first_hit(state.terrain.solid, shots.pos, end, game.reach_vox, past_end=True, asked=flies)
-    leaves_at = map_exit(shots.pos, delta, end, game)  # [B, S, 3]
-    out_at, floor_at = leaves_at.amin(-1), torch.where(end[..., 2] < 0, leaves_at[..., 2], torch.inf)
-    floor_at = torch.where(floor_at == out_at, floor_at, torch.inf)
+    x_at, y_at, z_at = map_exit(shots.pos, delta, end, game)  # [B, S] each
+    out_at = x_at.minimum(y_at).minimum(z_at)
+    floor_at = torch.where((end[..., 2] < 0) & (z_at == out_at), z_at, torch.inf)
 
     on_mech = flies & mech_at.isfinite() & (mech_at <= voxel_at) & (mech_at <= out_at)
     on_voxel = flies & ~on_mech & voxel_at.isfinite() & (voxel_at <= out_at)
@@ -136,12 +136,17 @@ def fly(state: State, game: Game) -> tuple[State, Impacts]:
     return state.replace(shots=shots.replace(pos=torch.where(goes_on, point, shots.pos), ttl=ttl)), impacts
 
 
-def map_exit(start: Tensor, delta: Tensor, end: Tensor, game: Game) -> Tensor:
-    """`[B, S, 3]` share of its way after which a flight leaves the map along each axis, infinity where it does not."""
-    border = torch.where(end < 0, 0.0, game.size)
-    leaves = (end < 0) | (end >= game.size)
-    way = (border - start) / torch.where(delta == 0, 1.0, delta)
-    return torch.where(leaves, way.clamp_min(0.0), torch.inf)
+def map_exit(start: Tensor, delta: Tensor, end: Tensor, game: Game) -> list[Tensor]:
+    """`[B, S]` by axis: share of its way after which a flight leaves the map along it, infinity where it does not."""
+    world = game.config.world
+
+    def along(size: int, start: Tensor, delta: Tensor, end: Tensor) -> Tensor:
+        border = torch.where(end < 0, 0.0, float(size))
+        way = (border - start) / torch.where(delta == 0, 1.0, delta)
+        return torch.where((end < 0) | (end >= size), way.clamp_min(0.0), torch.inf)
+
+    sizes = (world.size_x, world.size_y, world.size_z)
+    return [along(*axis) for axis in zip(sizes, axes(start), axes(delta), axes(end), strict=True)]
 
 
 def strike(state: State, impacts: Impacts, game: Game) -> Hits:

@@ -1,14 +1,16 @@
 """The kernels of a CPU answer as the closed forms of a GPU do."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import pytest
 import torch
 from builders import battle, brawl
 
 from echelon.catalog import CLOUD_VOX, CLOUDS
-from echelon.config import EnvConfig
+from echelon.config import EnvConfig, WorldConfig
 from echelon.env.env import EchelonEnv
+from echelon.geometry import unit
 from echelon.roster import build_roster
 from echelon.sim import loops, movement, rubble, terrain
 from echelon.sim.loops import veil
@@ -109,6 +111,28 @@ def test_hulls_collide_and_give_way_as_the_closed_forms_say(maps):
     stays = loops.bump(near, chosen, priority, asked, half_size)
     assert torch.equal(stays, movement.gives_way_in_closed_form(near, chosen, priority, asked, half_size))
     assert 0.05 < stays.float().mean() < 0.95
+
+
+def test_leaves_are_torn_as_crossing_after_crossing_tears_them():
+    """Shots through a jungle, some standing still, some up to its border, some along an axis."""
+    config = dataclasses.replace(EnvConfig.standard(), map_pool=2, world=WorldConfig(biomes=("dense_jungle",)))
+    env, generator = EchelonEnv(config, 4, "cpu", seed=2), torch.Generator().manual_seed(6)
+    shape = (4, env.game.roster.shots.count, 3)
+    start = torch.rand(shape, generator=generator) * torch.tensor([63.9, 63.9, 8.0])
+    point = start + (torch.rand(shape, generator=generator) - 0.5) * 2.5
+    point = point.clamp_min(0.0).minimum(env.game.size)
+    point[:, ::5], point[:, 1::5, 2] = start[:, ::5], start[:, 1::5, 2]
+    flew = torch.rand(shape[:2], generator=generator) < 0.8
+    impacts = SimpleNamespace(start=start, point=point, direction=unit(point - start), flew=flew)
+
+    grown = env.state.terrain.opaque.clone()
+    rubble.tear(env.state, impacts, env.game)
+    torn = env.state.terrain.opaque.clone()
+    env.state.terrain.opaque.copy_(grown)
+    muzzle = rubble.bitten_voxel(start, impacts.direction, env.game)
+    rubble.tear_in_closed_form(env.state.terrain, muzzle, impacts, env.game)
+    assert torch.equal(torn, env.state.terrain.opaque)
+    assert (torn != grown).sum() > 20
 
 
 def test_impacts_in_one_voxel_are_told_as_if_each_were_held_against_each():
