@@ -29,7 +29,7 @@ from echelon.sim.game import Game
 from echelon.sim.heat import bounded, is_running
 from echelon.sim.shots import Volley, launch, slug_drop
 from echelon.sim.sight import enemy_lines
-from echelon.sim.targeting import Aim, choose, shown_by_paint, take_aim
+from echelon.sim.targeting import Aim, designate, shown_by_paint, take_aim
 from echelon.state import State
 
 Beams = dict[Weapon, Tensor]
@@ -88,13 +88,7 @@ def pull(state: State, orders: Orders, vents: Tensor, game: Game) -> Pulls:
     aim = take_aim(state, game)
     line = enemy_lines(state, game, SIGHT_LOCK_VOX)
     lock = settle(locks(line, aim, state, orders, game)) if guns.exist(Weapon.MISSILE) else line
-    everyone = torch.arange(game.roster.num_mechs, device=line.device)
-    is_focus = settle(orders.focus[..., None] == everyone)[:, None]  # [B, 1, N, N]
-    arc_cos = torch.where(is_focus, guns.focus_arc_cos, guns.arc_cos)
-    seen = (line[:, None] | ~guns.needs_line) & (lock[:, None] | ~guns.needs_lock) & (is_focus | ~guns.focus_only)
-    in_reach = (aim.distance[:, None] <= guns.reach_vox) & aim.within(arc_cos)
-    candidate = mechs.alive[:, None, None] & in_reach & seen  # [B, W, N, N]
-    aimed, target = choose(candidate, aim.distance[:, None], is_focus)
+    aimed, target = designate(aim, line, lock, orders.focus, mechs.alive, guns)
     return Pulls(settle(orders.fire & idle & able[:, None] & (aimed | ~guns.needs_target)), aimed, target)
 
 

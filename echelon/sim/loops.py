@@ -231,6 +231,46 @@ def bump_all(old: Any, chosen: Any, priority: Any, alive: Any, reach: Any, stays
 
 
 @numba.njit(cache=True, nogil=True)
+def point_all(
+    distance: Any,
+    bearing_cos: Any,
+    ground: Any,
+    line: Any,
+    lock: Any,
+    focus: Any,
+    alive: Any,
+    reach_vox: Any,
+    arcs: Any,
+    kind: Any,
+    aimed: Any,
+    target: Any,
+) -> None:
+    """`point` for arrays, into `aimed` of false and `target` of zeros, `[B, W, N]`."""
+    count = distance.shape[1]
+    for weapon in range(reach_vox.shape[0]):
+        needs_line, needs_lock, focus_only = kind[0, weapon], kind[1, weapon], kind[2, weapon]
+        for shooter in range(count):
+            if reach_vox[weapon, shooter].max() < ZERO:
+                continue
+            for battle in range(distance.shape[0]):
+                best, wish = INFINITY, focus[battle, shooter]
+                for other in range(count):
+                    away = distance[battle, shooter, other]
+                    if away > reach_vox[weapon, shooter, other] or not alive[battle, other]:
+                        continue
+                    if (needs_line and not line[battle, shooter, other]) or (focus_only and other != wish):
+                        continue
+                    if needs_lock and not lock[battle, shooter, other]:
+                        continue
+                    arc_cos = arcs[1, weapon] if other == wish else arcs[0, weapon]
+                    key = -ONE if other == wish else away
+                    if key < best and bearing_cos[battle, shooter, other] >= arc_cos * ground[battle, shooter, other]:
+                        best = key
+                        aimed[battle, weapon, shooter] = True
+                        target[battle, weapon, shooter] = other
+
+
+@numba.njit(cache=True, nogil=True)
 def refill_all(which: Any, map_id: Any, solid: Any, opaque: Any, rubble: Any, damage: Any, kept: Any) -> None:
     """`refill` for arrays; `kept` are the maps' solid and opaque columns."""
     for battle in range(which.shape[0]):
@@ -392,3 +432,51 @@ def bump(old: Tensor, chosen: Tensor, priority: Tensor, alive: Tensor, half_size
 @bump.register_fake
 def _(old: Tensor, chosen: Tensor, priority: Tensor, alive: Tensor, half_size: Tensor) -> Tensor:
     return alive.new_empty(alive.shape)
+
+
+@torch.library.custom_op("echelon::point", mutates_args=(), device_types="cpu")
+def point(
+    distance: Tensor,
+    bearing_cos: Tensor,
+    ground: Tensor,
+    line: Tensor,
+    lock: Tensor,
+    focus: Tensor,
+    alive: Tensor,
+    reach_vox: Tensor,
+    arcs: Tensor,
+    kind: Tensor,
+) -> tuple[Tensor, Tensor]:
+    """`targeting.designate`, gun by gun.
+
+    Args:
+        distance, bearing_cos, ground: `[B, N, N]` float32, an `Aim`.
+        line, lock: `[B, N, N]` bool.
+        focus: `[B, N]` int64.
+        alive: `[B, N]` bool.
+        reach_vox: `[W, N, N]`, negative where there is no gun.
+        arcs: `[2, W]` cosines of half the arc, of any target and of the focus target.
+        kind: `[3, W]` bool, whether a weapon needs a line, needs a lock, is aimed at the focus target only.
+    """
+    shape = (distance.shape[0], *reach_vox.shape[:2])
+    aimed, target = torch.zeros(shape, dtype=torch.bool), torch.zeros(shape, dtype=torch.int64)
+    seen = (array(distance), array(bearing_cos), array(ground), array(line), array(lock), array(focus), array(alive))
+    point_all(*seen, array(reach_vox), array(arcs), array(kind), array(aimed), array(target))
+    return aimed, target
+
+
+@point.register_fake
+def _(
+    distance: Tensor,
+    bearing_cos: Tensor,
+    ground: Tensor,
+    line: Tensor,
+    lock: Tensor,
+    focus: Tensor,
+    alive: Tensor,
+    reach_vox: Tensor,
+    arcs: Tensor,
+    kind: Tensor,
+) -> tuple[Tensor, Tensor]:
+    shape = (distance.shape[0], *reach_vox.shape[:2])
+    return alive.new_empty(shape), focus.new_empty(shape)

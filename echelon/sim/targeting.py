@@ -7,10 +7,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from echelon.arms import Guns
 from echelon.catalog import LOCK_QUALITY
 from echelon.compiled import axes, settle
 from echelon.sim.game import Game
+from echelon.sim.terrain import HAS_LOOPS, loops_on
 from echelon.state import State
+
+if HAS_LOOPS:
+    from echelon.sim.loops import point
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,37 @@ def take_aim(state: State, game: Game) -> Aim:
         bearing_cos=settle(x * ahead_x + y * ahead_y),
         ground=settle(ground_sq.sqrt()),
     )
+
+
+def designate(aim: Aim, line: Tensor, lock: Tensor, focus: Tensor, alive: Tensor, guns: Guns) -> tuple[Tensor, Tensor]:
+    """Whom each gun is aimed at: one rule for all of them.
+
+    Args:
+        line, lock: `[B, N, N]` bool, the row has a clear line to the column, or its missiles can lock on it.
+        focus: `[B, N]` int64, each mech's focus target or `NO_MECH`.
+        alive: `[B, N]` bool.
+
+    Returns:
+        `[B, W, N]` bool, whether there is a target, and `[B, W, N]` int64, its index (0 where there is none).
+    """
+    if loops_on(line.device):
+        kind = torch.stack((guns.needs_line, guns.needs_lock, guns.focus_only)).flatten(1)
+        arcs = torch.stack((guns.arc_cos, guns.focus_arc_cos)).flatten(1)
+        return point(*vars(aim).values(), line, lock, focus, alive, guns.reach_vox, arcs, kind)
+    return designate_in_closed_form(aim, line, lock, focus, alive, guns)
+
+
+def designate_in_closed_form(
+    aim: Aim, line: Tensor, lock: Tensor, focus: Tensor, alive: Tensor, guns: Guns
+) -> tuple[Tensor, Tensor]:
+    """`designate` by every gun held against every target."""
+    everyone = torch.arange(focus.shape[1], device=focus.device)
+    is_focus = settle(focus[..., None] == everyone)[:, None]  # [B, 1, N, N]
+    arc_cos = torch.where(is_focus, guns.focus_arc_cos, guns.arc_cos)
+    seen = (line[:, None] | ~guns.needs_line) & (lock[:, None] | ~guns.needs_lock) & (is_focus | ~guns.focus_only)
+    in_reach = (aim.distance[:, None] <= guns.reach_vox) & aim.within(arc_cos)
+    candidate = alive[:, None, None] & in_reach & seen  # [B, W, N, N]
+    return choose(candidate, aim.distance[:, None], is_focus)
 
 
 def choose(candidate: Tensor, distance: Tensor, is_focus: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,13 +1,14 @@
 """The kernels of a CPU answer as the closed forms of a GPU do."""
 
 import dataclasses
+import math
 from types import SimpleNamespace
 
 import pytest
 import torch
 from builders import battle, brawl
 
-from echelon.catalog import CLOUD_VOX, CLOUDS
+from echelon.catalog import CLOUD_VOX, CLOUDS, Weapon
 from echelon.config import EnvConfig, WorldConfig
 from echelon.env.env import EchelonEnv
 from echelon.geometry import unit
@@ -15,6 +16,7 @@ from echelon.roster import build_roster
 from echelon.sim import loops, movement, rubble, terrain
 from echelon.sim.loops import veil
 from echelon.sim.sight import smoke_in_closed_form
+from echelon.sim.targeting import designate, designate_in_closed_form, take_aim
 from echelon.sim.terrain import closed_form, first_hit, is_blocked
 from echelon.world.pool import make_maps
 
@@ -133,6 +135,24 @@ def test_leaves_are_torn_as_crossing_after_crossing_tears_them():
     rubble.tear_in_closed_form(env.state.terrain, muzzle, impacts, env.game)
     assert torch.equal(torn, env.state.terrain.opaque)
     assert (torn != grown).sum() > 20
+
+
+def test_guns_are_pointed_as_the_closed_form_says():
+    s = battle(("heavy", "medium", "light", "scout", "light"), ("heavy", "medium", "light", "scout", "heavy"))
+    guns, generator = s.game.roster.guns, torch.Generator().manual_seed(7)
+    by_weapon = torch.zeros(len(Weapon))
+    for _ in range(200):
+        s.state.mechs.pos.copy_(torch.rand(1, 10, 3, generator=generator) * torch.tensor([20.0, 20.0, 4.0]))
+        s.state.mechs.yaw.copy_(torch.rand(1, 10, generator=generator) * 2 * math.pi)
+        line, lock = torch.rand(2, 1, 10, 10, generator=generator) < 0.7
+        alive = torch.rand(1, 10, generator=generator) < 0.8
+        focus = torch.randint(-1, 10, (1, 10), generator=generator)
+        facts = take_aim(s.state, s.game), line, lock, focus, alive, guns
+        aimed, target = designate(*facts)
+        dense_aimed, dense_target = designate_in_closed_form(*facts)
+        assert torch.equal(aimed, dense_aimed) and torch.equal(target, dense_target)
+        by_weapon += aimed.sum((0, 2))
+    assert (by_weapon > 20).all()
 
 
 def test_impacts_in_one_voxel_are_told_as_if_each_were_held_against_each():
