@@ -163,17 +163,18 @@ def main() -> None:
         learn(trainer, panel, console)
     except KeyboardInterrupt:
         path = trainer.save()
-        trainer.metrics.close()
+        trainer.close()
         console.print(f"interrupted; go on with the same flags and --resume {path}")
         raise
     after = finish(trainer, panel, console)
-    trainer.metrics.close()
+    trainer.close()
     for when, scores in (("before", before), ("after ", after)):
         for score in scores[:-1]:
             console.print(f"{when} against {score}")
     plot = folder / "metrics.png"
-    draw_metrics(read_metrics(trainer.metrics.path), read_table(panel.table.path), plot)
-    console.print(f"metrics     {trainer.metrics.path}\nevaluations {panel.table.path}\nplot        {plot}")
+    told = folder / "metrics.csv"
+    draw_metrics(read_metrics(told), read_table(panel.table.path), plot)
+    console.print(f"metrics     {told}\nevaluations {panel.table.path}\nplot        {plot}")
     console.print(f"checkpoint  {checkpoint.newest(folder / 'checkpoints')}")
 
 
