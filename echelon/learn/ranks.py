@@ -97,6 +97,10 @@ class Ranks:
         torch.cuda.set_device(own)
         return own
 
+    def signed(self, line: str) -> str:
+        """What this process says, with its number where there are others."""
+        return line if self.is_alone else f"rank {self.rank} of {self.size}: {line}"
+
     def why(self, error: RuntimeError) -> ConfigError | None:
         """One line for an error that another process's end explains; None for any other error."""
         if self.is_alone or not (isinstance(error, dist.DistError) or "gloo" in str(error).lower()):
@@ -107,7 +111,7 @@ class Ranks:
             gone = [rank for rank, pid in enumerate(self.pids) if pid and has_ended(pid)]
             time.sleep(0.02)
         who = " and ".join(f"rank {rank}" for rank in gone) + " is gone" if gone else "another process does not answer"
-        return ConfigError(f"rank {self.rank} of {self.size} cannot go on: {who}")
+        return ConfigError(self.signed(f"{who}, so the run ends here; go on with --resume latest"))
 
 
 ALONE = Ranks()
