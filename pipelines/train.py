@@ -31,7 +31,7 @@ from echelon.learn.machine import can_compile, resolve_device
 from echelon.learn.metrics import read_metrics, read_table
 from echelon.learn.ranks import Ranks, join, leave
 from echelon.learn.shelf import place_of
-from echelon.learn.stop import EXIT_BASE, Stop
+from echelon.learn.stop import EXIT_BASE, Interrupted, Stop
 from echelon.learn.trainer import Trainer
 from echelon.replay.file import save
 from echelon.replay.recorder import Recorder
@@ -154,12 +154,13 @@ class Session:
         if self.ranks.most(float(is_due)) == 0:
             return
         is_best = False
-        if self.panel is not None:
-            best_before = self.panel.best_rate
-            with self.stop.cuts_short():
-                self.tell(self.panel.judge(now))
-            is_best = self.panel.best_rate > best_before and now > 0
-            trainer.best = self.panel.best_iteration
+        if (panel := self.panel) is not None:
+            scores: list[Score] = []
+            self.stop.unless_asked(lambda: scores.extend(panel.fight()))
+            if scores:
+                is_best = panel.settle(scores, now) and now > 0
+                trainer.best = panel.best_iteration
+                self.tell(scores)
         self.leave_if_asked()
         if self.ranks.most(float(is_best)) > 0:
             self.console.print(f"{'':>12} best so far, kept as {trainer.save()}")
@@ -173,28 +174,28 @@ class Session:
             self.console.print(f"{counters.agent_steps:>12,} steps, {counters.seconds / 60:5.1f} min, against {score}")
 
     def leave_if_asked(self) -> None:
-        """If any process was asked to stop, save and end with the command that goes on."""
+        """End here if any process was asked to stop."""
         number = int(self.ranks.most(float(self.stop.signal)))
-        if number == 0:
-            return
+        if number > 0:
+            raise Interrupted(number)
+
+    def leave(self, number: int) -> None:
+        """Save, and end as the signal wants it, with the command that goes on."""
         path = self.trainer.save()
         self.trainer.close()
-        self.console.print(
-            f"{signal.Signals(number).name}: stopped after iteration "
-            f"{self.trainer.counters.iterations}, saved as {path}; go on with"
-        )
+        name, iterations = signal.Signals(number).name, self.trainer.counters.iterations
+        self.console.print(f"{name}: stopped after iteration {iterations}, saved as {path}; go on with")
         self.console.print(resume_command(sys.argv, self.trainer.folder, self.ranks), markup=False, highlight=False)
-        raise SystemExit(EXIT_BASE + number)
+        sys.exit(EXIT_BASE + number)
 
     def finish(self) -> None:
         """The last evaluation, part of it recorded if the run asked for that, and where everything is."""
-        if self.panel is not None:
-            with self.stop.cuts_short():
-                self.judge_finally(self.panel)
+        if (panel := self.panel) is not None:
+            self.stop.unless_asked(lambda: self.judge_finally(panel))
         self.leave_if_asked()
         self.trainer.close()
-        if self.panel is not None:
-            self.tell_where(self.panel)
+        if panel is not None:
+            self.tell_where(panel)
 
     def judge_finally(self, panel: Panel) -> None:
         """Fight the final battles."""
@@ -271,8 +272,11 @@ def train(config: TrainConfig, ranks: Ranks, stop: Stop) -> None:
     session = Session(trainer, panel, stop, console)
     # From here on a run that is killed can go on.
     trainer.save()
-    session.learn()
-    session.finish()
+    try:
+        session.learn()
+        session.finish()
+    except Interrupted as asked:
+        session.leave(asked.number)
 
 
 def main() -> None:

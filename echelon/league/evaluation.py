@@ -113,13 +113,23 @@ class Panel:
 
     def judge(self, iteration: int = 0) -> list[Score]:
         """Fight the panel; the policy takes the place of the best if it wins more against the scripted commanders."""
-        scores = self._fight(self.arena)
-        rate = sum(score.win_rate for score in scores[:-1]) / (len(scores) - 1)
-        if rate > self.best_rate:
-            self.best_rate, self.best_iteration = rate, iteration
-            self.best.load_state_dict(self.policy.state_dict())
-        self.judged = iteration
+        scores = self.fight()
+        self.settle(scores, iteration)
         return scores
+
+    def fight(self) -> list[Score]:
+        """Fight the panel, and change nothing about it."""
+        return self._fight(self.arena)
+
+    def settle(self, scores: list[Score], iteration: int) -> bool:
+        """Take note of what the policy of an iteration won. Returns whether it is the best so far."""
+        rate = sum(score.win_rate for score in scores[:-1]) / (len(scores) - 1)
+        self.judged = iteration
+        if rate <= self.best_rate:
+            return False
+        self.best_rate, self.best_iteration = rate, iteration
+        self.best.load_state_dict(self.policy.state_dict())
+        return True
 
     def keep(self) -> Kept:
         """The best so far, and when the last evaluation was."""

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable
 from types import FrameType, TracebackType
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 EXIT_BASE = 128
-"""A program that a signal ended exits with this and the signal's number."""
+"""A program that a signal ended exits with this plus the signal's number."""
 
 
 class Interrupted(Exception):
-    """A signal came while nothing would be lost by stopping."""
+    """A signal came, and nothing is lost by stopping here.
+
+    Args:
+        number: of the signal.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(signal.Signals(number).name)
+        self.number = number
 
 
 class Stop:
@@ -42,21 +49,15 @@ class Stop:
             os._exit(EXIT_BASE + number)
         self.signal = number
         if self.at_once:
-            raise Interrupted
+            raise Interrupted(number)
 
-    @contextlib.contextmanager
-    def cuts_short(self) -> Iterator[None]:
-        """Leave the block at the first signal: for work that may be done again."""
-        with contextlib.suppress(Interrupted):
-            self.at_once = True
-            try:
-                if self.signal:
-                    raise Interrupted
-                yield
-            finally:
-                self.at_once = False
-
-    @property
-    def exit_code(self) -> int:
-        """What the program ends with."""
-        return EXIT_BASE + self.signal
+    def unless_asked(self, work: Callable[[], None]) -> None:
+        """Do what may be done again later: a signal ends it, or keeps it from beginning."""
+        self.at_once = True
+        try:
+            if not self.signal:
+                work()
+        except Interrupted:
+            pass
+        finally:
+            self.at_once = False
