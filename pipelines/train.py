@@ -258,7 +258,8 @@ def train(config: TrainConfig, ranks: Ranks, stop: Stop) -> None:
         config = dataclasses.replace(config, compiled=False, compile_policy="off")
     folder = Path(ranks.said_by_first(str(choose_folder(config))))
     start = find_start(config, folder)
-    check_folder(folder, resumes=start is not None)
+    if ranks.is_first:
+        check_folder(folder, resumes=start is not None)
     # Nobody writes before all have looked.
     ranks.wait()
     trainer = Trainer(config, folder, start, ranks=ranks)
@@ -283,16 +284,18 @@ def main() -> None:
     """Join the other processes, if there are any, and train until done or told to stop."""
     config = read_config(sys.argv[1:])
     ranks = join()
-    try:
-        with Stop() as stop:
+    with Stop() as stop:
+        try:
             train(config, ranks, stop)
-    except (ConfigError, FileError) as error:
-        raise ConfigError(ranks.signed(str(error))) from None
-    except RuntimeError as error:
-        explained = ranks.why(error)
-        if explained is None:
-            raise
-        raise explained from None
+        except (ConfigError, FileError) as error:
+            raise ConfigError(ranks.signed(str(error))) from None
+        except RuntimeError as error:
+            explained = ranks.why(error)
+            if explained is None:
+                raise
+            # Said while signals are still heard: the launcher sends one as soon as a process has died.
+            print(f"error: {explained}", file=sys.stderr, flush=True)
+            sys.exit(1)
     leave(ranks)
 
 

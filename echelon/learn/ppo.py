@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 
@@ -56,7 +57,10 @@ class PPO:
         self.ranks = ranks
         self.objective: nn.Module = Objective(policy, config)
         if not ranks.is_alone:
-            self.objective = DistributedDataParallel(self.objective, broadcast_buffers=False)
+            with warnings.catch_warnings():
+                # torch 2.13 renames the argument, which 2.11 has under this name only. No buffer ever changes.
+                warnings.simplefilter("ignore", FutureWarning)
+                self.objective = DistributedDataParallel(self.objective, broadcast_buffers=False)
         device = next(policy.parameters()).device
         self.optimizer = torch.optim.Adam(policy.parameters(), lr=config.learning_rate.first, eps=1e-5, fused=True)
         self.entropy_coef = torch.tensor(config.entropy_coef.first, device=device)

@@ -17,7 +17,7 @@ from echelon.config import ConfigError, require
 
 PATIENCE_S = 1800
 """How long a process waits for the others: rank 0 evaluates meanwhile."""
-GONE_WITHIN_S = 1.0
+GONE_WITHIN_S = 5.0
 """A process whose connection broke has ended within this time, or it lives."""
 
 
