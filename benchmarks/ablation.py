@@ -79,7 +79,7 @@ def run(case: str, seed: int, args: Args) -> None:
         trainer = Trainer(config, Path(folder))
         while not trainer.finished:
             trainer.iterate()
-        trainer.metrics.close()
+        trainer.close()
         scores = Panel(trainer.policy, config, Path(folder)).judge_finally()[:-1]
     report(
         "ablation",

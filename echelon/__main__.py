@@ -1,9 +1,13 @@
-"""`python -m echelon layout`: what an agent reads and writes, column by column."""
+"""`python -m echelon layout`: what an agent reads and writes; `… checkpoint PATH`: what a checkpoint claims."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any
 
 import tyro
 from rich.console import Console
@@ -12,6 +16,7 @@ from rich.text import Text
 
 from echelon.config import EnvConfig
 from echelon.env import layout
+from echelon.learn.survey import Survey, survey
 
 
 @dataclass(frozen=True)
@@ -41,9 +46,50 @@ class Layout:
             console.print(table)
 
 
+@dataclass(frozen=True)
+class Checkpoint:
+    """Print what a checkpoint claims and whether it holds, without building a model. Ends with 1 if it does not."""
+
+    path: Annotated[Path, tyro.conf.Positional]
+    """Its folder."""
+    json: bool = False
+    """Print JSON for machines, with all that it claims."""
+
+    def run(self) -> None:
+        """Print it."""
+        found = survey(self.path)
+        if self.json:
+            print(json.dumps({**asdict(found), "holds": found.holds}))
+        else:
+            for line in told(found):
+                print(line)
+        sys.exit(0 if found.holds else 1)
+
+
+def told(found: Survey) -> list[str]:
+    """A survey for people."""
+    lines = [f"checkpoint  {found.path}"]
+    if found.claims:
+        claims, env, counters = found.claims, found.claims["env"], found.claims["counters"]
+        sizes, model, processes = claims["group_sizes"], claims["model"], claims["processes"]
+        lines += [
+            f"schema      {claims['schema']} version {claims['version']}",
+            f"trained     {', '.join(f'{value} {name}' for name, value in counters.items())}",
+            f"battle      {sizes.get('blue')} against {sizes.get('red')}, world {env.get('world')}",
+            f"model       {', '.join(f'{name} {value}' for name, value in model.items())}",
+            f"layout      {claims['layout_hash']}",
+            f"goes on     {f'with its battles, processes: {processes}' if processes else 'without its battles'}",
+        ]
+    for file in found.files:
+        size = f"{file.bytes} bytes, {file.tensors} tensors, {file.numbers} numbers"
+        lines.append(f"file        {file.name}: {file.problem or f'{size}, sha256 and values hold'}")
+    return [*lines, "it holds" if found.holds else "it does not hold"]
+
+
 def main() -> None:
     """Parse and run."""
-    command = tyro.extras.subcommand_cli_from_dict({"layout": Layout}, description=__doc__)
+    commands: dict[str, Callable[..., Any]] = {"layout": Layout, "checkpoint": Checkpoint}
+    command = tyro.extras.subcommand_cli_from_dict(commands, description=__doc__)
     command.run()
 
 

@@ -6,12 +6,14 @@ Nothing that is read is ever executed: tensors are safetensors, everything else 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import math
 import os
 import stat
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import safetensors.torch
 from torch import Tensor
@@ -25,21 +27,50 @@ class FileError(ValueError):
     """A file that cannot be trusted, read or written. One line: which file, what was expected, what came."""
 
 
-def read_file(path: Path, limit: int = MAX_FILE_BYTES) -> bytes:
-    """A regular file of at most `limit` bytes, read once."""
+def open_file(path: Path, limit: int) -> BinaryIO:
+    """A regular file of at most `limit` bytes, opened for reading."""
     try:
         # A pipe would let the reader wait for ever, a link would lead it elsewhere.
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as error:
         raise FileError(f"{path.name}: cannot be read: {error.strerror}") from None
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
+    found = os.fstat(handle)
+    if not stat.S_ISREG(found.st_mode) or found.st_size > limit:
         os.close(handle)
-        raise FileError(f"{path.name}: expected a regular file")
-    with open(handle, "rb") as file:
-        size = os.fstat(handle).st_size
-        if size > limit:
-            raise FileError(f"{path.name}: expected at most {limit} bytes, got {size}")
+        if not stat.S_ISREG(found.st_mode):
+            raise FileError(f"{path.name}: expected a regular file")
+        raise FileError(f"{path.name}: expected at most {limit} bytes, got {found.st_size}")
+    return open(handle, "rb")
+
+
+def read_file(path: Path, limit: int = MAX_FILE_BYTES) -> bytes:
+    """A regular file of at most `limit` bytes, read once."""
+    with open_file(path, limit) as file:
         return file.read(limit + 1)
+
+
+def read_tensors(path: Path, sha256: str, limit: int = MAX_FILE_BYTES) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """The tensors and the metadata of a safetensors file whose hash is known, read once.
+
+    Its header is checked before the rest is read: a file that is long without a tensor to show for it costs nothing.
+
+    Args:
+        limit: bytes it may have.
+
+    Raises:
+        FileError: naming the file, what was expected and what came.
+    """
+    name = path.name
+    with open_file(path, limit) as file:
+        size = os.fstat(file.fileno()).st_size
+        head = file.read(8)
+        head += file.read(min(int.from_bytes(head, "little"), MAX_HEADER_BYTES))
+        header = parse_header(name, head, size)
+        data = head + file.read(size - len(head))
+    got = hashlib.sha256(data).hexdigest()
+    if got != sha256:
+        raise FileError(f"{name}: sha256 mismatch: expected {sha256}, got {got}")
+    return load_tensors(name, data), header.get("__metadata__", {})
 
 
 def parse_json(name: str, data: bytes) -> Any:
@@ -68,24 +99,61 @@ def parse_json(name: str, data: bytes) -> Any:
 
 def parse_tensors(name: str, data: bytes) -> tuple[dict[str, Tensor], dict[str, str]]:
     """The tensors and the metadata of a safetensors file; its header is checked before the library sees it."""
-    header = parse_header(name, data)
+    header = parse_header(name, data, len(data))
+    return load_tensors(name, data), header.get("__metadata__", {})
+
+
+def load_tensors(name: str, data: bytes) -> dict[str, Tensor]:
+    """The tensors of a safetensors file whose header was checked."""
     try:
-        return safetensors.torch.load(data), header.get("__metadata__", {})
+        return safetensors.torch.load(data)
     except Exception as error:
         raise FileError(f"{name}: not a safetensors file: {error}") from None
 
 
-def parse_header(name: str, data: bytes) -> dict[str, Any]:
-    """A safetensors header; refused where it is too long, ambiguous or lists too many tensors."""
+def parse_header(name: str, data: bytes, file_bytes: int) -> dict[str, Any]:
+    """The safetensors header that `data` begins with; refused where it is too long, ambiguous, or lists too many
+    tensors or others than fill the `file_bytes` of its file."""
     size = int.from_bytes(data[:8], "little")
-    if len(data) < 8 or size > len(data) - 8:
-        raise FileError(f"{name}: truncated: header of {size} bytes in a file of {len(data)}")
+    if file_bytes < 8 or size > file_bytes - 8:
+        raise FileError(f"{name}: truncated: header of {size} bytes in a file of {file_bytes}")
     if size > MAX_HEADER_BYTES:
         raise FileError(f"{name}: header must be at most {MAX_HEADER_BYTES} bytes, got {size}")
     header = parse_json(name, data[8 : 8 + size])
     if not isinstance(header, dict) or len(header) > MAX_TENSORS:
         raise FileError(f"{name}: header must list at most {MAX_TENSORS} tensors")
+    expected = file_bytes - 8 - size
+    got = max((end_of(entry) for key, entry in header.items() if key != "__metadata__"), default=0)
+    if got != expected:
+        raise FileError(f"{name}: not a safetensors file: tensors must fill {expected} bytes, got {got}")
     return header
+
+
+def end_of(entry: Any) -> int:
+    """Where a tensor that a header lists ends among the bytes; -1 if it does not say."""
+    offsets = entry.get("data_offsets") if isinstance(entry, dict) else None
+    is_pair = isinstance(offsets, list) and len(offsets) == 2 and type(offsets[1]) is int
+    return offsets[1] if isinstance(offsets, list) and is_pair else -1
+
+
+def check_tensors(name: str, got: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
+    """The same names, shapes and dtypes as `expected`, whose values do not matter, and finite numbers."""
+    for key in sorted(expected.keys() - got.keys()):
+        raise FileError(f"{name}: tensor {key} is missing, expected shape {tuple(expected[key].shape)}")
+    for key in sorted(got.keys() - expected.keys()):
+        raise FileError(f"{name}: unexpected tensor {key} of shape {tuple(got[key].shape)}")
+    for key, want in expected.items():
+        have = got[key]
+        if have.shape != want.shape or have.dtype != want.dtype:
+            shapes = f"expected {want.dtype} {tuple(want.shape)}, got {have.dtype} {tuple(have.shape)}"
+            raise FileError(f"{name}: tensor {key}: {shapes}")
+        check_finite(name, key, have)
+
+
+def check_finite(name: str, key: str, tensor: Tensor) -> None:
+    """No NaN and no infinity."""
+    if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
+        raise FileError(f"{name}: tensor {key}: expected finite values, got NaN or infinity")
 
 
 def write_whole(path: Path, data: bytes) -> None:

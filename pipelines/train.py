@@ -1,8 +1,14 @@
-"""Train a policy: `python pipelines/train.py [--preset quick|standard|large] [--opponent heuristic:normal|self] …`."""
+"""Train a policy: `python pipelines/train.py [--preset quick|standard|large] [--opponent heuristic:normal|self] …`.
+
+On K GPUs: `torchrun --nproc-per-node K pipelines/train.py …`.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import os
+import shlex
+import signal
 import sys
 import time
 from collections.abc import Mapping
@@ -16,13 +22,16 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 
 from echelon.config import ConfigError, require
 from echelon.files import FileError, check_writable
-from echelon.league.evaluation import Panel, Score
+from echelon.league.evaluation import BEST, Panel, Score, in_words
 from echelon.league.match import both_sides, replay_of
 from echelon.learn import checkpoint
 from echelon.learn.config import TRAIN_PRESETS, TrainConfig
 from echelon.learn.curriculum import stages_of
 from echelon.learn.machine import can_compile, resolve_device
 from echelon.learn.metrics import read_metrics, read_table
+from echelon.learn.ranks import Ranks, join, leave
+from echelon.learn.shelf import place_of
+from echelon.learn.stop import EXIT_BASE, Interrupted, Stop
 from echelon.learn.trainer import Trainer
 from echelon.profiling import profiled
 from echelon.replay.file import save
@@ -91,52 +100,137 @@ def find_start(config: TrainConfig, folder: Path) -> checkpoint.Checkpoint | Non
     return start
 
 
-def evaluate(trainer: Trainer, panel: Panel, console: Console) -> list[Score]:
-    """Judge the policy as it is now, and keep it if it is the best so far."""
-    best_before = panel.best_rate
-    scores = panel.judge()
-    tell(scores, trainer, panel, console)
-    if panel.best_rate > best_before and trainer.counters.iterations > 0:
-        console.print(f"{'':>12} best so far, kept as {trainer.save()}")
-    return scores
+class Session:
+    """A run as one process sees it. All processes train; the first one judges, writes and speaks.
 
+    Args:
+        trainer: the run.
+        panel: who judges it, on the first process.
+        stop: told by signals.
+        console: quiet on the others.
+    """
 
-def tell(scores: list[Score], trainer: Trainer, panel: Panel, console: Console) -> None:
-    """Print an evaluation and write it down."""
-    counters = trainer.counters
-    panel.record(scores, counters.iterations, counters.agent_steps, counters.seconds)
-    for score in scores:
-        console.print(f"{counters.agent_steps:>12,} steps, {counters.seconds / 60:5.1f} min, against {score}")
+    def __init__(self, trainer: Trainer, panel: Panel | None, stop: Stop, console: Console) -> None:
+        self.trainer = trainer
+        self.panel = panel
+        self.stop = stop
+        self.console = console
+        self.ranks = trainer.ranks
+        if panel is not None:
+            trainer.also["panel"] = panel
+            trainer.best = panel.best_iteration
 
+    def learn(self) -> None:
+        """Iterate until the run is finished, behind a progress bar."""
+        trainer, console = self.trainer, self.console
+        columns = (
+            BarColumn(),
+            TextColumn("{task.percentage:3.0f}%"),
+            TextColumn("{task.description}"),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+        )
+        stage = trainer.curriculum.stage
+        console.print(f"{stage}")
+        with Progress(*columns, console=console, speed_estimate_period=120) as progress:
+            task = progress.add_task("first iteration", total=1.0)
+            progress.update(task, completed=trainer.progress)
+            while not trainer.finished:
+                self.evaluate_if_due()
+                wanted = trainer.config.profile if self.ranks.is_first else ""
+                is_chosen = wanted and trainer.counters.iterations == PROFILED - 1
+                with profiled(Path(wanted) if is_chosen else None):
+                    row = trainer.iterate()
+                iterations, steps = trainer.counters.iterations, trainer.counters.agent_steps
+                text = describe(row)
+                progress.update(task, completed=trainer.progress, description=text)
+                if not console.is_terminal and iterations % 10 == 0:
+                    console.print(f"{steps:>12,} steps, {text}")
+                if trainer.curriculum.stage != stage:
+                    stage = trainer.curriculum.stage
+                    console.print(f"{steps:>12,} steps, {stage}")
+                self.leave_if_asked()
 
-def learn(trainer: Trainer, panel: Panel, console: Console) -> None:
-    """Iterate until the run is finished, behind a progress bar."""
-    columns = (
-        BarColumn(),
-        TextColumn("{task.percentage:3.0f}%"),
-        TextColumn("{task.description}"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    every, stage = trainer.config.evaluation.every, trainer.curriculum.stage
-    console.print(f"{stage}")
-    with Progress(*columns, console=console, speed_estimate_period=120) as progress:
-        task = progress.add_task("first iteration", total=1.0)
-        progress.update(task, completed=trainer.progress)
-        while not trainer.finished:
-            is_chosen = bool(trainer.config.profile) and trainer.counters.iterations == PROFILED - 1
-            with profiled(Path(trainer.config.profile) if is_chosen else None):
-                row = trainer.iterate()
-            iterations, steps = trainer.counters.iterations, trainer.counters.agent_steps
-            text = describe(row)
-            progress.update(task, completed=trainer.progress, description=text)
-            if not console.is_terminal and iterations % 10 == 0:
-                console.print(f"{steps:>12,} steps, {text}")
-            if trainer.curriculum.stage != stage:
-                stage = trainer.curriculum.stage
-                console.print(f"{steps:>12,} steps, {stage}")
-            if every > 0 and iterations % every == 0 and not trainer.finished:
-                evaluate(trainer, panel, console)
+    def evaluate_if_due(self) -> None:
+        """Judge the policy before the run and every so many iterations, once each, and keep it if it is the best."""
+        trainer, every = self.trainer, self.trainer.config.evaluation.every
+        now = trainer.counters.iterations
+        if now > 0 and (every == 0 or now % every > 0):
+            return
+        is_due = self.panel is not None and self.panel.judged != now
+        if self.ranks.most(float(is_due)) == 0:
+            return
+        is_best = False
+        if (panel := self.panel) is not None:
+            scores: list[Score] = []
+            self.stop.unless_asked(lambda: scores.extend(panel.fight()))
+            if scores:
+                is_best = panel.settle(scores, now) and now > 0
+                trainer.best = panel.best_iteration
+                self.tell(scores)
+        self.leave_if_asked()
+        if self.ranks.most(float(is_best)) > 0:
+            self.console.print(f"{'':>12} best so far, kept as {trainer.save()}")
+
+    def tell(self, scores: list[Score]) -> None:
+        """Print an evaluation and write it down."""
+        assert self.panel is not None
+        counters = self.trainer.counters
+        self.panel.record(scores, counters.iterations, counters.agent_steps, counters.seconds)
+        for score in scores:
+            self.console.print(f"{counters.agent_steps:>12,} steps, {counters.seconds / 60:5.1f} min, against {score}")
+
+    def leave_if_asked(self) -> None:
+        """End here if any process was asked to stop."""
+        number = int(self.ranks.most(float(self.stop.signal)))
+        if number > 0:
+            raise Interrupted(number)
+
+    def leave(self, number: int) -> None:
+        """Save, and end as the signal wants it, with the command that goes on."""
+        path = self.trainer.save()
+        self.trainer.close()
+        name, iterations = signal.Signals(number).name, self.trainer.counters.iterations
+        self.console.print(f"{name}: stopped after iteration {iterations}, saved as {path}; go on with")
+        self.console.print(resume_command(sys.argv, self.trainer.folder, self.ranks), markup=False, highlight=False)
+        sys.exit(EXIT_BASE + number)
+
+    def finish(self) -> None:
+        """The last evaluation, part of it recorded if the run asked for that, and where everything is."""
+        if (panel := self.panel) is not None:
+            self.stop.unless_asked(lambda: self.judge_finally(panel))
+        self.leave_if_asked()
+        self.trainer.close()
+        if panel is not None:
+            self.tell_where(panel)
+
+    def judge_finally(self, panel: Panel) -> None:
+        """Fight the final battles."""
+        folder, console, settings = self.trainer.folder, self.console, self.trainer.config
+        battles, wanted = settings.evaluation.final_battles, settings.replay_battles
+        name, first = panel.last_tier
+        recorder = Recorder([first + place for place in both_sides(wanted, battles)]) if wanted > 0 else None
+        self.tell(panel.judge_finally(recorder))
+        if recorder is not None:
+            kept = folder / "evaluation.echelon"
+            save(replay_of(recorder, str(folder), name, battles, first), kept)
+            console.print(f"replay      {kept}")
+
+    def tell_where(self, panel: Panel) -> None:
+        """Compare before and after, draw the curves, name the files."""
+        folder, console = self.trainer.folder, self.console
+        rows = read_table(panel.table.path)
+        for when, iteration in (("before", rows[0]["iteration"]), ("after ", rows[-1]["iteration"])):
+            for row in rows:
+                if row["iteration"] == iteration and row["rival"] != BEST:
+                    console.print(f"{when} against {in_words(row)}")
+        metrics, plot = folder / "metrics.csv", folder / "metrics.png"
+        draw_metrics(read_metrics(metrics), rows, plot)
+        console.print(f"metrics     {metrics}\nevaluations {panel.table.path}\nplot        {plot}")
+        best = place_of(folder, panel.best_iteration)
+        if best.exists():
+            console.print(f"best        {best}")
+        console.print(f"checkpoint  {checkpoint.newest(folder / 'checkpoints')}")
 
 
 def describe(row: Mapping[str, float | None]) -> str:
@@ -147,56 +241,71 @@ def describe(row: Mapping[str, float | None]) -> str:
     return text + f", entropy {row['entropy']:.2f}, KL {row['kl']:.3f}"
 
 
-def main() -> None:
+def resume_command(arguments: list[str], folder: Path, ranks: Ranks) -> str:
+    """The command line that goes on with the run that `arguments` started."""
+    kept: list[str] = []
+    words = iter(arguments[1:])
+    for word in words:
+        name, equals, _ = word.partition("=")
+        if name not in ("--resume", "--run-dir"):
+            kept.append(word)
+        elif not equals:
+            next(words, "")
+    program = ["python"] if ranks.is_alone else ["torchrun", "--nproc-per-node", os.environ["LOCAL_WORLD_SIZE"]]
+    return shlex.join([*program, arguments[0], *kept, "--run-dir", str(folder), "--resume", "latest"])
+
+
+def train(config: TrainConfig, ranks: Ranks, stop: Stop) -> None:
     """Train, evaluate before, meanwhile and after, and say where everything is."""
-    config = read_config(sys.argv[1:])
-    console = Console(soft_wrap=True)
+    console = Console(soft_wrap=True, quiet=not ranks.is_first)
     device = resolve_device(config.device)
     stages_of(config)
     if config.compiled and not can_compile():
         console.print("no C++ compiler or Python headers here: going on without torch.compile, at a third of the speed")
         config = dataclasses.replace(config, compiled=False, compile_policy="off")
-    folder = choose_folder(config)
+    folder = Path(ranks.said_by_first(str(choose_folder(config))))
     start = find_start(config, folder)
-    check_folder(folder, resumes=start is not None)
-    if config.profile:
-        check_writable(Path(config.profile))
-    trainer = Trainer(config, folder, start)
+    if ranks.is_first:
+        check_folder(folder, resumes=start is not None)
+        if config.profile:
+            check_writable(Path(config.profile))
+    # Nobody writes before all have looked.
+    ranks.wait()
+    trainer = Trainer(config, folder, start, ranks=ranks)
     sizes = f"{config.num_envs} battles of {len(config.env.blue)} against {len(config.env.red)}"
+    sizes += "" if ranks.is_alone else f" in each of {ranks.size} processes"
     kind = str(trainer.policy.network.compute).removeprefix("torch.")
     console.print(f"{sizes} on {device}, {trainer.policy.num_parameters():,} parameters in {kind}, {config.opponent}")
-    panel = Panel(trainer.policy, config, folder, trainer.counters.iterations)
-    before = evaluate(trainer, panel, console)
+    if trainer.news:
+        console.print(trainer.news)
+    panel = Panel(trainer.policy, config, folder, trainer.kept.get("panel")) if ranks.is_first else None
+    session = Session(trainer, panel, stop, console)
+    # From here on a run that is killed can go on.
+    trainer.save()
     try:
-        learn(trainer, panel, console)
-    except KeyboardInterrupt:
-        path = trainer.save()
-        trainer.metrics.close()
-        console.print(f"interrupted; go on with the same flags and --resume {path}")
-        raise
-    after = finish(trainer, panel, console)
-    trainer.metrics.close()
-    for when, scores in (("before", before), ("after ", after)):
-        for score in scores[:-1]:
-            console.print(f"{when} against {score}")
-    plot = folder / "metrics.png"
-    draw_metrics(read_metrics(trainer.metrics.path), read_table(panel.table.path), plot)
-    console.print(f"metrics     {trainer.metrics.path}\nevaluations {panel.table.path}\nplot        {plot}")
-    console.print(f"checkpoint  {checkpoint.newest(folder / 'checkpoints')}")
+        session.learn()
+        session.finish()
+    except Interrupted as asked:
+        session.leave(asked.number)
 
 
-def finish(trainer: Trainer, panel: Panel, console: Console) -> list[Score]:
-    """The last evaluation, part of it recorded if the run asked for that."""
-    battles, wanted = trainer.config.evaluation.final_battles, trainer.config.replay_battles
-    name, first = panel.last_tier
-    recorder = Recorder([first + place for place in both_sides(wanted, battles)]) if wanted > 0 else None
-    scores = panel.judge_finally(recorder)
-    tell(scores, trainer, panel, console)
-    if recorder is not None:
-        kept = trainer.folder / "evaluation.echelon"
-        save(replay_of(recorder, str(trainer.folder), name, battles, first), kept)
-        console.print(f"replay      {kept}")
-    return scores
+def main() -> None:
+    """Join the other processes, if there are any, and train until done or told to stop."""
+    config = read_config(sys.argv[1:])
+    ranks = join()
+    with Stop() as stop:
+        try:
+            train(config, ranks, stop)
+        except (ConfigError, FileError) as error:
+            raise ConfigError(ranks.signed(str(error))) from None
+        except RuntimeError as error:
+            explained = ranks.why(error)
+            if explained is None:
+                raise
+            # Said while signals are still heard: the launcher sends one as soon as a process has died.
+            print(f"error: {explained}", file=sys.stderr, flush=True)
+            sys.exit(1)
+    leave(ranks)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,12 @@ import json
 import subprocess
 import sys
 
+from echelon.config import EnvConfig
 from echelon.env import layout
+from echelon.learn import checkpoint
+from echelon.learn.advantage import ValueNorm
+from echelon.learn.config import ModelConfig
+from echelon.learn.policy import MechPolicy
 
 
 def ask(*words: str) -> subprocess.CompletedProcess:
@@ -30,3 +35,23 @@ def test_layout_speaks_json_with_the_hash_that_checkpoints_store():
 def test_an_unknown_command_is_named():
     asked = ask("lay-out")
     assert asked.returncode != 0 and "lay-out" in asked.stderr
+
+
+def test_a_checkpoint_is_told_and_one_that_does_not_hold_ends_with_1(tmp_path):
+    policy, path = MechPolicy(ModelConfig(hidden=16), 8), tmp_path / "one"
+    checkpoint.save(path, policy, ValueNorm(), EnvConfig.small(), checkpoint.Counters(7, 700, 1.5), {})
+    printed = ask("checkpoint", str(path))
+    assert printed.returncode == 0, printed.stderr
+    assert "7 iterations, 700 agent_steps" in printed.stdout and "hidden 16" in printed.stdout
+    assert f"{policy.num_parameters()} numbers, sha256 and values hold" in printed.stdout
+    weights = path / "policy.safetensors"
+    data = bytearray(weights.read_bytes())
+    data[-1] ^= 1
+    weights.write_bytes(data)
+    asked = ask("checkpoint", str(path), "--json")
+    told = json.loads(asked.stdout)
+    assert asked.returncode == 1 and not told["holds"] and told["claims"]["counters"]["iterations"] == 7
+    problems = {found["name"]: found["problem"] for found in told["files"]}
+    assert problems["learner.safetensors"] == "" and "sha256 mismatch: expected" in problems["policy.safetensors"]
+    gone = ask("checkpoint", str(tmp_path / "two"))
+    assert gone.returncode == 1 and "expected a checkpoint folder holding checkpoint.json" in gone.stdout

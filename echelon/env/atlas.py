@@ -35,7 +35,8 @@ class Atlas:
         """`[D]` int64: the maps that battles draw."""
         self.spares = list(range(count - spares, count))
         self.renewals = 0
-        self._oldest = 0
+        self.oldest = 0
+        """Place in `drawn` of the map that was drawn longest."""
 
     def draw(self, seed: Tensor) -> Tensor:
         """`[B]` int64: the map of each battle, by its own seed `[B]`."""
@@ -57,18 +58,29 @@ class Atlas:
             return 0
         self.renewals += 1
         seeds = pool_seeds(self.game.config, device, self.renewals)[: len(free)]
+        self._make(torch.tensor(free, device=device), seeds)
+        drawn = self.drawn.tolist()
+        for spare in free:
+            self.spares[self.spares.index(spare)] = drawn[self.oldest]
+            drawn[self.oldest] = spare
+            self.oldest = (self.oldest + 1) % len(drawn)
+        self.drawn.copy_(torch.tensor(drawn))
+        return len(free)
+
+    def _make(self, places: Tensor, seeds: Tensor) -> None:
+        """Make the maps of `seeds [K]` in the places `[K]`."""
         fresh = make_maps(self.game.config, self.game.roster, seeds)
-        places = torch.tensor(free, device=device)
         for kept, new in ((self.game.maps, fresh), (self.openings, first_observations(self.game, fresh))):
             for name, value in new.items():
                 kept.get(name)[places] = value
-        drawn = self.drawn.tolist()
-        for spare in free:
-            self.spares[self.spares.index(spare)] = drawn[self._oldest]
-            drawn[self._oldest] = spare
-            self._oldest = (self._oldest + 1) % len(drawn)
+
+    def go_on(self, seeds: Tensor, drawn: list[int], spares: list[int], renewals: int, oldest: int) -> None:
+        """Be as another atlas of the same settings was: its `game.maps.seed [M]`, and its attributes."""
+        other = (seeds.to(self.drawn.device) != self.game.maps.seed).nonzero()[:, 0]
+        if len(other) > 0:
+            self._make(other, seeds.to(self.drawn.device)[other])
         self.drawn.copy_(torch.tensor(drawn))
-        return len(free)
+        self.spares, self.renewals, self.oldest = list(spares), renewals, oldest
 
 
 def first_observations(game: Game, maps: Maps) -> TensorDict:

@@ -122,7 +122,7 @@ class EchelonEnv(EnvBase):
         self._make_specs()
         self.set_seed(seed if seed is not None else random.getrandbits(31))
         with ordinary_tensors():
-            self.state = self._open(self._next_seed)
+            self.state = self._open(self.next_seed)
 
     def _make_specs(self) -> None:
         batch, device, config = self.batch_size, self.device, self.config
@@ -194,16 +194,16 @@ class EchelonEnv(EnvBase):
     # Seeds and openings
 
     def _set_seed(self, seed: int | Tensor | None) -> None:
-        """Seeds of the battles that the next reset begins."""
+        """Seeds of the battles that the next reset begins, `next_seed [B]` int64."""
         if seed is None:
             raise ConfigError("seed must be an int or a tensor of one int64 a battle, got None")
         if not isinstance(seed, Tensor):
-            self._next_seed = noise.battle_seeds(seed, self.num_envs, self.device)
+            self.next_seed = noise.battle_seeds(seed, self.num_envs, self.device)
             return
         if seed.shape != self.batch_size or seed.dtype != torch.int64:
             expected = f"int64 of shape {tuple(self.batch_size)}"
             raise ConfigError(f"seed must be {expected}, got {seed.dtype} of shape {tuple(seed.shape)}")
-        self._next_seed = seed.to(self.device)
+        self.next_seed = seed.to(self.device)
 
     def set_seed(self, seed: int | Tensor | None = None, static_seed: bool = False) -> int | None:
         """Seed the battles; see the class. Returns the seed a further environment may take."""
@@ -253,9 +253,9 @@ class EchelonEnv(EnvBase):
         """Begin anew where `restarts [B, 1]`: state, first observation, memory and flags."""
         which = restarts[:, 0]
         with ordinary_tensors():
-            fresh = self._open(self._next_seed, self.state.terrain)
-            following = noise.bits(self._next_seed, 0, Stream.EPISODE, 1)[:, 0]
-            self._next_seed = torch.where(which, following, self._next_seed)
+            fresh = self._open(self.next_seed, self.state.terrain)
+            following = noise.bits(self.next_seed, 0, Stream.EPISODE, 1)[:, 0]
+            self.next_seed = torch.where(which, following, self.next_seed)
             self.state = select(which, fresh, self.state)
             restore(self.state.terrain, which, self.state.map_id, self.game.maps)
         map_id = self.state.map_id

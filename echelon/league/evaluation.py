@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from echelon.agents.heuristic import scripted
 from echelon.agents.seat import TeamPolicy
 from echelon.league.match import Arena, Result, wilson_interval
 from echelon.learn.config import TrainConfig
+from echelon.learn.kept import Kept
 from echelon.learn.metrics import Table
 from echelon.learn.policy import MechPolicy
 from echelon.replay.recorder import Recorder
@@ -17,6 +20,7 @@ from echelon.replay.recorder import Recorder
 EVAL_SEED = 1_000_003
 """Evaluation battles are drawn from this seed, on maps of this seed: none is met in training."""
 BEST = "best"
+MAX_ITERATION = 2**53
 COLUMNS = (
     *("iteration", "agent_steps", "seconds", "rival", "battles", "wins", "win_rate", "low", "high"),
     *("kills", "deaths", "kill_ratio", "damage", "zone_s", "enemy_zone_s"),
@@ -53,11 +57,16 @@ class Score:
         }
 
     def __str__(self) -> str:
-        row = self.row()
-        return (
-            f"{self.rival}: wins {row['wins']}/{row['battles']} ({row['low']:.0%} to {row['high']:.0%}), "
-            f"kills per death {row['kill_ratio']:.2f}, damage {row['damage']:.0f}, zone {row['zone_s']:.1f} s"
-        )
+        return in_words(self.row())
+
+
+def in_words(row: Mapping[str, Any]) -> str:
+    """A row of `evaluations.csv` in one line, as numbers or as they were read."""
+    low, high, kill_ratio, damage, zone_s = (float(row[k]) for k in ("low", "high", "kill_ratio", "damage", "zone_s"))
+    return (
+        f"{row['rival']}: wins {row['wins']}/{row['battles']} ({low:.0%} to {high:.0%}), "
+        f"kills per death {kill_ratio:.2f}, damage {damage:.0f}, zone {zone_s:.1f} s"
+    )
 
 
 class Panel:
@@ -67,23 +76,28 @@ class Panel:
         policy: what is judged, always in its weights of the moment.
         config: the run.
         folder: where `evaluations.csv` goes.
-        after_iteration: where the run goes on.
+        kept: the panel of the run that goes on; evaluations after it are dropped.
     """
 
-    def __init__(self, policy: MechPolicy, config: TrainConfig, folder: Path, after_iteration: int = 0) -> None:
+    def __init__(self, policy: MechPolicy, config: TrainConfig, folder: Path, kept: Kept | None = None) -> None:
         self.policy = policy
         self.config = config
         self.device = next(policy.parameters()).device
         self.env = dataclasses.replace(config.env, map_seed=config.env.map_seed + EVAL_SEED)
         self.best = copied(policy)
         self.best_rate = -1.0
+        self.best_iteration = 0
+        self.judged = -1
+        """Iteration of the last evaluation; -1 before the first."""
+        if kept is not None:
+            self.go_on(kept)
         tiers: dict[str, TeamPolicy] = {
             f"heuristic:{tier}": scripted(f"heuristic:{tier}", self.env, self.device)
             for tier in config.evaluation.tiers
         }
         self.others = {**tiers, BEST: self.best}
         self.arena = self._arena(config.evaluation.battles)
-        self.table = Table(folder / "evaluations.csv", COLUMNS, after_iteration)
+        self.table = Table(folder / "evaluations.csv", COLUMNS, self.judged)
 
     def _arena(self, battles: int, recorder: Recorder | None = None) -> Arena:
         compiled = self.config.evaluation.compiled
@@ -97,14 +111,38 @@ class Panel:
         tiers = self.config.evaluation.tiers
         return f"heuristic:{tiers[-1]}", (len(tiers) - 1) * self.config.evaluation.final_battles
 
-    def judge(self) -> list[Score]:
+    def judge(self, iteration: int = 0) -> list[Score]:
         """Fight the panel; the policy takes the place of the best if it wins more against the scripted commanders."""
-        scores = self._fight(self.arena)
-        rate = sum(score.win_rate for score in scores[:-1]) / (len(scores) - 1)
-        if rate > self.best_rate:
-            self.best_rate = rate
-            self.best.load_state_dict(self.policy.state_dict())
+        scores = self.fight()
+        self.settle(scores, iteration)
         return scores
+
+    def fight(self) -> list[Score]:
+        """Fight the panel, and change nothing about it."""
+        return self._fight(self.arena)
+
+    def settle(self, scores: list[Score], iteration: int) -> bool:
+        """Take note of what the policy of an iteration won. Returns whether it is the best so far."""
+        rate = sum(score.win_rate for score in scores[:-1]) / (len(scores) - 1)
+        self.judged = iteration
+        if rate <= self.best_rate:
+            return False
+        self.best_rate, self.best_iteration = rate, iteration
+        self.best.load_state_dict(self.policy.state_dict())
+        return True
+
+    def keep(self) -> Kept:
+        """The best so far, and when the last evaluation was."""
+        facts = {"best_rate": self.best_rate, "best_iteration": self.best_iteration, "judged": self.judged}
+        return Kept(self.best.state_dict(), facts)
+
+    def go_on(self, kept: Kept) -> None:
+        """Know the best again."""
+        kept.check(self.best.state_dict())
+        self.best.load_state_dict(kept.tensors)
+        self.best_rate = kept.fact("best_rate", float)
+        self.judged = kept.whole("judged", -1, MAX_ITERATION)
+        self.best_iteration = kept.whole("best_iteration", 0, MAX_ITERATION)
 
     def judge_finally(self, recorder: Recorder | None = None) -> list[Score]:
         """Fight the panel in `EvalConfig.final_battles` battles each, and let `recorder` keep some to be watched."""

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torchrl.objectives.value.functional import generalized_advantage_estimate
 
 from echelon.catalog import Hull
+from echelon.learn.ranks import ALONE, Ranks
 
 EPSILON = 1e-6
 
@@ -38,10 +39,10 @@ class ValueNorm(nn.Module):
         return mean, torch.where(seen, deviation, 1.0)
 
     @torch.no_grad()
-    def update(self, target: Tensor) -> None:
-        """Take in the value targets of an iteration."""
+    def update(self, target: Tensor, ranks: Ranks = ALONE) -> None:
+        """Take in the value targets of an iteration, as many of each process."""
         for total, new in ((self.mean, target.mean()), (self.square, target.square().mean())):
-            total.mul_(self.decay).add_((1 - self.decay) * new)
+            total.mul_(self.decay).add_((1 - self.decay) * ranks.mean(new))
         self.weight.mul_(self.decay).add_(1 - self.decay)
 
     def normalise(self, value: Tensor) -> Tensor:
@@ -57,7 +58,12 @@ class ValueNorm(nn.Module):
 
 @torch.no_grad()
 def estimate(
-    batch: TensorDict, norm: ValueNorm, gamma: float, gae_lambda: float, hull: Tensor | None = None
+    batch: TensorDict,
+    norm: ValueNorm,
+    gamma: float,
+    gae_lambda: float,
+    hull: Tensor | None = None,
+    ranks: Ranks = ALONE,
 ) -> dict[str, Tensor]:
     """Write `advantage` (normalised over the living) and `value_target` (the critic's units), `[T, G, A]`.
 
@@ -67,6 +73,7 @@ def estimate(
     Args:
         batch: a rollout, see `Rollout`.
         hull: `[A]` class of each mech, to normalise within each; None for over all.
+        ranks: processes whose rollouts, equally large, are normalised as one.
 
     Returns:
         Diagnostics: `explained_variance` of the targets by the values, `target_mean` and `target_std` in real units.
@@ -80,25 +87,34 @@ def estimate(
         gamma, gae_lambda, *(part.flatten(1)[..., None] for part in parts), time_dim=0
     )
     advantage, target = advantage.view(shape), target.view(shape)
-    norm.update(target)
+    norm.update(target, ranks)
     alive = batch.get("alive")
     if hull is None:
-        batch.set("advantage", standardise(advantage, alive))
+        batch.set("advantage", standardise(advantage, alive, ranks))
     else:
         scaled = torch.zeros_like(advantage)
         for kind in range(len(Hull)):
             member = hull == kind
-            scaled = torch.where(member, standardise(advantage, alive & member), scaled)
+            scaled = torch.where(member, standardise(advantage, alive & member, ranks), scaled)
         batch.set("advantage", scaled)
     batch.set("value_target", norm.normalise(target))
-    unexplained = (target - value).var() / target.var().clamp_min(EPSILON)
-    return {"explained_variance": 1 - unexplained, "target_mean": target.mean(), "target_std": target.std()}
+    variance = spread(target, ranks)
+    return {
+        "explained_variance": 1 - spread(target - value, ranks) / variance.clamp_min(EPSILON),
+        "target_mean": ranks.mean(target.mean()),
+        "target_std": variance.sqrt(),
+    }
 
 
-def standardise(value: Tensor, where: Tensor) -> Tensor:
+def spread(value: Tensor, ranks: Ranks) -> Tensor:
+    """`[]` variance over all entries of all processes."""
+    return ranks.mean((value - ranks.mean(value.mean())).square().mean())
+
+
+def standardise(value: Tensor, where: Tensor, ranks: Ranks = ALONE) -> Tensor:
     """Zero mean and unit deviation over the entries `where` holds; the others are scaled alike."""
     weight = where.to(value.dtype)
-    count = weight.sum().clamp_min(1)
-    mean = (value * weight).sum() / count
-    deviation = (((value - mean).square() * weight).sum() / count).sqrt()
+    count = ranks.total(weight.sum()).clamp_min(1)
+    mean = ranks.total((value * weight).sum()) / count
+    deviation = (ranks.total(((value - mean).square() * weight).sum()) / count).sqrt()
     return (value - mean) / (deviation + EPSILON)

@@ -1,17 +1,19 @@
 """Checkpoints: weights as safetensors, everything else as JSON, checked before anything is built.
 
 A checkpoint is a folder: `checkpoint.json` (what it claims, with the sha256 of every other file), `policy.safetensors`,
-and `learner.safetensors` (the optimiser, for resuming). It is written beside its place and renamed into
-it, so a folder that exists is complete. Loading never executes anything: no pickle, no code.
+`learner.safetensors` (the optimiser) and, of a run that may go on, `run_R.safetensors` of each process R: its battles
+and whatever else must be as it was. A league or a match reads the policy alone. It is written beside its place and
+renamed into it, so a folder that exists is complete. Loading never executes anything: no pickle, no code.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
+import re
 import shutil
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +21,30 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from echelon.config import ConfigError, EnvConfig, as_json, from_json
+from echelon.config import ConfigError, EnvConfig, as_json, from_json, require
 from echelon.env import layout
-from echelon.files import MAX_HEADER_BYTES, FileError, parse_json, parse_tensors, read_file, sync_folder, write_through
+from echelon.files import (
+    MAX_HEADER_BYTES,
+    FileError,
+    check_tensors,
+    parse_json,
+    read_file,
+    read_tensors,
+    sync_folder,
+    write_through,
+)
 from echelon.learn.advantage import ValueNorm
 from echelon.learn.config import ModelConfig
 from echelon.learn.curriculum import Standing
+from echelon.learn.kept import Kept, pack, unpack
 from echelon.learn.policy import MechPolicy
+from echelon.learn.ranks import ALONE, Ranks
 
-SCHEMA, VERSION = "echelon-checkpoint", 2
+SCHEMA, VERSION = "echelon-checkpoint", 3
 CLAIMS, POLICY, LEARNER = "checkpoint.json", "policy.safetensors", "learner.safetensors"
+MAX_RUN_BYTES = 16 << 30
+"""Battles take up to 150 kB each."""
+MAX_PROCESSES = 1024
 FIELDS: dict[str, type] = {
     "schema": str,
     "version": int,
@@ -42,9 +58,14 @@ FIELDS: dict[str, type] = {
     "env": dict,
     "counters": dict,
     "curriculum": dict,
+    "settings": dict,
+    "battles": dict,
+    "processes": int,
     "files": dict,
 }
 """What `checkpoint.json` holds, and of which type."""
+ONLY = {"schema": SCHEMA, "version": VERSION}
+"""Fields that have one value."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +76,22 @@ class Counters:
     agent_steps: int = 0
     seconds: float = 0.0
 
+    def __post_init__(self) -> None:
+        for name in ("iterations", "agent_steps", "seconds"):
+            require(getattr(self, name) >= 0, f"counters.{name}", ">= 0", getattr(self, name))
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run needs to go on exactly, beside what it has learnt."""
+
+    settings: Mapping[str, Any]
+    """What it was told: schedules, seeds and all, as JSON."""
+    battles: Mapping[str, Any]
+    """What its battles are like, as JSON: only in battles of the same kind can they be fought on."""
+    parts: Mapping[str, Kept] = field(default_factory=dict)
+    """Of this process, by name."""
+
 
 def save(
     path: Path,
@@ -64,43 +101,68 @@ def save(
     counters: Counters,
     learner: dict[str, Tensor],
     standing: Standing | None = None,
+    run: Run | None = None,
+    ranks: Ranks = ALONE,
 ) -> None:
-    """Write a checkpoint, whole or not at all.
+    """Write a checkpoint, whole or not at all. Of several processes all must call it, in a folder that they share.
 
     Args:
         path: the folder to make; it must not exist yet.
         learner: named tensors to resume from, see `optimizer_tensors`.
         standing: where the curriculum stands.
+        run: what a run goes on with; None for a policy that is only played.
+        ranks: the processes of the run; the first writes what they have in common.
     """
-    files = {
-        POLICY: safetensors.torch.save({k: v.contiguous().cpu() for k, v in policy.state_dict().items()}),
-        LEARNER: safetensors.torch.save({k: v.contiguous().cpu() for k, v in learner.items()}),
-    }
-    claims = {
-        "schema": SCHEMA,
-        "version": VERSION,
-        "model": as_json(policy.model),
-        "comm_dim": policy.comm_dim,
-        "layout": layout.describe(policy.comm_dim),
-        "layout_hash": layout.layout_hash(policy.comm_dim),
-        "group_sizes": {"blue": len(env.blue), "red": len(env.red)},
-        "memory": memory_shapes(policy),
-        "value_norm": {name: value.item() for name, value in norm.named_buffers()},
-        "env": env.signature(),
-        "counters": as_json(counters),
-        "curriculum": as_json(standing or Standing()),
-        "files": {name: hashlib.sha256(data).hexdigest() for name, data in files.items()},
-    }
-    files[CLAIMS] = (json.dumps(claims, indent=1) + "\n").encode()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.parent / f".{path.name}.{os.getpid()}"
-    shutil.rmtree(draft, ignore_errors=True)
-    draft.mkdir()
-    for name, data in files.items():
-        write_through(draft / name, data)
-    sync_folder(draft)
-    draft.rename(path)
-    sync_folder(path.parent)
+    draft = path.parent / f".{path.name}.draft"
+    if ranks.is_first:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(draft, ignore_errors=True)
+        draft.mkdir()
+    ranks.wait()
+    hashes = {}
+    if run is not None:
+        own = write_hashed(draft / run_file(ranks.rank), pack(run.parts))
+        everyone = ranks.gather(torch.tensor(list(bytes.fromhex(own)), dtype=torch.uint8))
+        hashes = {run_file(rank): bytes(digest.tolist()).hex() for rank, digest in enumerate(everyone)}
+    if ranks.is_first:
+        weights = {k: v.contiguous().cpu() for k, v in policy.state_dict().items()}
+        hashes[POLICY] = write_hashed(draft / POLICY, safetensors.torch.save(weights))
+        moments = {k: v.contiguous().cpu() for k, v in learner.items()}
+        hashes[LEARNER] = write_hashed(draft / LEARNER, safetensors.torch.save(moments))
+        claims = {
+            "schema": SCHEMA,
+            "version": VERSION,
+            "model": as_json(policy.model),
+            "comm_dim": policy.comm_dim,
+            "layout": layout.describe(policy.comm_dim),
+            "layout_hash": layout.layout_hash(policy.comm_dim),
+            "group_sizes": {"blue": len(env.blue), "red": len(env.red)},
+            "memory": memory_shapes(policy),
+            "value_norm": {name: value.item() for name, value in norm.named_buffers()},
+            "env": env.signature(),
+            "counters": as_json(counters),
+            "curriculum": as_json(standing or Standing()),
+            "settings": {} if run is None else dict(run.settings),
+            "battles": {} if run is None else dict(run.battles),
+            "processes": 0 if run is None else ranks.size,
+            "files": hashes,
+        }
+        write_through(draft / CLAIMS, (json.dumps(claims, indent=1) + "\n").encode())
+        sync_folder(draft)
+        draft.rename(path)
+        sync_folder(path.parent)
+    ranks.wait()
+
+
+def write_hashed(path: Path, data: bytes) -> str:
+    """Write a file down to the disk; returns its sha256."""
+    write_through(path, data)
+    return hashlib.sha256(data).hexdigest()
+
+
+def run_file(rank: int) -> str:
+    """Where process `rank` keeps what it goes on with."""
+    return f"run_{rank}.safetensors"
 
 
 def memory_shapes(policy: MechPolicy) -> dict[str, list[int]]:
@@ -128,14 +190,26 @@ class Checkpoint:
     def policy(self, device: torch.device | str = "cpu") -> MechPolicy:
         """Build the policy from the checkpoint alone, in evaluation mode."""
         model = claimed(ModelConfig, self.claims, "model")
-        tensors = self.tensors(POLICY)
-        policy = MechPolicy(model, self.claims["comm_dim"])
-        memory = memory_shapes(policy)
+        # Shapes without numbers: nothing is built from what a stranger claims before the weights are seen to fit.
+        with torch.device("meta"):
+            like = MechPolicy(model, self.claims["comm_dim"])
+        memory = memory_shapes(like)
         if self.claims["memory"] != memory:
             raise FileError(f"{CLAIMS}: memory must be {memory}, got {self.claims['memory']}")
-        check_tensors(POLICY, tensors, policy.state_dict())
+        expected = like.state_dict()
+        tensors = self.tensors(POLICY, MAX_HEADER_BYTES + sum(value.nbytes for value in expected.values()))
+        check_tensors(POLICY, tensors, expected)
+        policy = MechPolicy(model, self.claims["comm_dim"])
         policy.load_state_dict(tensors)
         return policy.to(device).eval()
+
+    def parts(self, rank: int) -> dict[str, Kept]:
+        """What process `rank` goes on with; that of the first, if there were fewer. Empty if none was kept."""
+        processes = self.claims["processes"]
+        if processes == 0:
+            return {}
+        name = run_file(rank if rank < processes else 0)
+        return unpack(name, *read_tensors(self.path / name, self.claims["files"][name], MAX_RUN_BYTES))
 
     def value_norm(self) -> ValueNorm:
         """The normaliser of the critic's values."""
@@ -146,13 +220,9 @@ class Checkpoint:
             buffer.fill_(claimed[name])
         return norm
 
-    def tensors(self, name: str) -> dict[str, Tensor]:
-        """Read one safetensors file: once, hashed, its header checked before the library sees it."""
-        data = read_file(self.path / name)
-        expected, got = self.claims["files"].get(name), hashlib.sha256(data).hexdigest()
-        if got != expected:
-            raise FileError(f"{name}: sha256 mismatch: expected {expected}, got {got}")
-        return parse_tensors(name, data)[0]
+    def tensors(self, name: str, limit: int = MAX_RUN_BYTES) -> dict[str, Tensor]:
+        """Read one safetensors file of at most `limit` bytes: once, its header and hash checked."""
+        return read_tensors(self.path / name, self.claims["files"][name], limit)[0]
 
 
 def open_checkpoint(path: str | Path) -> Checkpoint:
@@ -172,10 +242,12 @@ def open_checkpoint(path: str | Path) -> Checkpoint:
             raise FileError(f"{CLAIMS}: {name} is missing, expected a {kind.__name__}")
         if type(claims[name]) is not kind:
             raise FileError(f"{CLAIMS}: {name} must be a {kind.__name__}, got {type(claims[name]).__name__}")
-    for name, expected in (("schema", SCHEMA), ("version", VERSION)):
-        if claims[name] != expected:
-            raise FileError(f"{CLAIMS}: {name} must be {expected!r}, got {claims[name]!r}")
+        # Before the other fields, which differ from version to version.
+        if name in ONLY and claims[name] != ONLY[name]:
+            hint = ": only checkpoints of this version are read" if name == "version" else ""
+            raise FileError(f"{CLAIMS}: {name} must be {ONLY[name]!r}, got {claims[name]!r:.80}{hint}")
     require_comm_dim(claims["comm_dim"])
+    require_files(claims["files"], claims["processes"])
     ours = layout.layout_hash(claims["comm_dim"])
     if claims["layout_hash"] != ours:
         hint = "it was made with another feature layout; use the Echelon it was trained with"
@@ -189,27 +261,29 @@ def require_comm_dim(comm_dim: int) -> None:
         raise FileError(f"{CLAIMS}: comm_dim must be 0..1024, got {comm_dim}")
 
 
+def require_files(files: dict[str, Any], processes: int) -> None:
+    """The files of a checkpoint and no others, each with a hash: no name leads elsewhere."""
+    if not 0 <= processes <= MAX_PROCESSES:
+        raise FileError(f"{CLAIMS}: processes must be 0..{MAX_PROCESSES}, got {processes}")
+    expected = {POLICY, LEARNER, *(run_file(rank) for rank in range(processes))}
+    for name in sorted(files.keys() ^ expected):
+        raise FileError(f"{CLAIMS}: files[{name!r:.80}] must be {'present' if name in expected else 'absent'}")
+    for name, sha256 in files.items():
+        if not isinstance(sha256, str) or not re.fullmatch("[0-9a-f]{64}", sha256):
+            raise FileError(f"{CLAIMS}: files.{name} must be a sha256, got {sha256!r:.80}")
+
+
+def checkpoints_in(folder: Path) -> list[Path]:
+    """The checkpoints of a run, unread; drafts and what is being thrown away have hidden names."""
+    return sorted(entry.parent for entry in folder.glob(f"[!.]*/{CLAIMS}"))
+
+
 def newest(folder: Path) -> Path:
     """The checkpoint in `folder` that has come furthest, by its own counters."""
-    found = [open_checkpoint(entry.parent) for entry in folder.glob(f"[!.]*/{CLAIMS}")]
+    found = [open_checkpoint(entry) for entry in checkpoints_in(folder)]
     if not found:
         raise FileError(f"{folder}: expected a checkpoint to resume from, found none")
     return max(found, key=lambda checkpoint: checkpoint.counters.iterations).path
-
-
-def check_tensors(name: str, got: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
-    """The same names, shapes and dtypes, and finite values."""
-    for key in sorted(expected.keys() - got.keys()):
-        raise FileError(f"{name}: tensor {key} is missing, expected shape {tuple(expected[key].shape)}")
-    for key in sorted(got.keys() - expected.keys()):
-        raise FileError(f"{name}: unexpected tensor {key} of shape {tuple(got[key].shape)}")
-    for key, want in expected.items():
-        have = got[key]
-        if have.shape != want.shape or have.dtype != want.dtype:
-            shapes = f"expected {want.dtype} {tuple(want.shape)}, got {have.dtype} {tuple(have.shape)}"
-            raise FileError(f"{name}: tensor {key}: {shapes}")
-        if have.is_floating_point() and not bool(have.isfinite().all()):
-            raise FileError(f"{name}: tensor {key}: expected finite values, got NaN or infinity")
 
 
 def claimed(kind: Any, claims: dict[str, Any], name: str) -> Any:
@@ -239,7 +313,7 @@ def restore_optimizer(policy: MechPolicy, optimizer: torch.optim.Optimizer, tens
     check_tensors(LEARNER, tensors, expected)
     for name, parameter in policy.named_parameters():
         prefix = f"optimizer.{name}."
-        # Fused Adam keeps its step counter beside the parameter.
+        # Fused Adam keeps its step counter beside the parameter, wherever the checkpoint was written.
         optimizer.state[parameter] = {
             "step": tensors[f"{prefix}step"].to(parameter.device),
             "exp_avg": tensors[f"{prefix}exp_avg"].to(parameter.device),

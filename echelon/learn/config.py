@@ -11,6 +11,7 @@ from echelon.learn.schedules import Schedule
 WIDTHS = ("hidden", "contact_width", "squad_width", "comm_width", "map_width", "telemetry_width", "body_width")
 SELF, PAST, CURRICULUM = "self", "past", "curriculum"
 """Opponents that are no scripted commander of a fixed tier."""
+PAST_SETTINGS = ("past_blocks", "past_every", "past_kept")
 
 
 @dataclass(frozen=True)
@@ -183,7 +184,7 @@ class TrainConfig:
     curriculum: CurriculumConfig = field(default_factory=CurriculumConfig)
     evaluation: EvalConfig = field(default_factory=EvalConfig)
     num_envs: int = 4096
-    """Battles side by side."""
+    """Battles side by side, of each process where `torchrun` starts several."""
     total_agent_steps: int = 2_000_000_000
     """Decisions of single mechs to learn from; training stops at the first iteration that reaches it."""
     max_minutes: float = 0.0
@@ -223,6 +224,8 @@ class TrainConfig:
     """Who is told beside `metrics.csv`."""
     checkpoint_every: int = 50
     """Iterations between checkpoints."""
+    keep_checkpoints: int = 5
+    """The last so many stay, and the best by evaluation."""
     renew_maps_every: int = 0
     """Iterations after which fresh maps take the places of old ones, as many as `EnvConfig.map_spares`; 0 for never."""
     profile: str = ""
@@ -240,7 +243,7 @@ class TrainConfig:
         require(parts <= sequences, "PPOConfig.minibatches * PPOConfig.accumulate", limit, parts)
         require(0 <= self.seed < 2**31, "TrainConfig.seed", "0..2147483647", self.seed)
         require(self.max_minutes >= 0, "TrainConfig.max_minutes", ">= 0", self.max_minutes)
-        for name in ("total_agent_steps", "checkpoint_every", "past_blocks", "past_every", "past_kept"):
+        for name in ("total_agent_steps", "checkpoint_every", "keep_checkpoints", *PAST_SETTINGS):
             require(getattr(self, name) >= 1, f"TrainConfig.{name}", ">= 1", getattr(self, name))
         require(self.renew_maps_every >= 0, "TrainConfig.renew_maps_every", ">= 0", self.renew_maps_every)
         spares = self.renew_maps_every == 0 or self.env.map_spares > 0

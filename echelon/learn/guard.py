@@ -17,13 +17,16 @@ class NotFinite(ConfigError):
     """Training cannot go on; a dump tells more."""
 
 
-def stop_with_dump(folder: Path, iteration: int, policy: MechPolicy, batch: TensorDict, memory: TensorDictBase) -> None:
-    """Write the weights and where the rollout holds numbers that are not finite, then raise.
+def stop_with_dump(
+    folder: Path, iteration: int, policy: MechPolicy, batch: TensorDict, memory: TensorDictBase, rank: int = 0
+) -> None:
+    """Write the weights and where the rollout holds numbers that are not finite, then raise. Of several processes each
+    tells of its own rollout.
 
     Raises:
         NotFinite: naming the file.
     """
-    name = f"not_finite_{iteration:06d}"
+    name = f"not_finite_{iteration:06d}" + (f"_rank_{rank}" if rank > 0 else "")
     folder.mkdir(parents=True, exist_ok=True)
     weights = {key: value.detach().contiguous().cpu() for key, value in policy.state_dict().items()}
     write_through(folder / f"{name}.safetensors", safetensors.torch.save(weights))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import io
+import os
 import time
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
@@ -13,6 +15,7 @@ import torch
 
 from echelon.config import ConfigError
 from echelon.env.reward import TERMS
+from echelon.files import write_whole
 from echelon.learn.losses import DIAGNOSTICS, LOSSES
 
 COLUMNS = (
@@ -54,6 +57,9 @@ COLUMNS = (
 `return_TERM` is what a term paid a mech from the beginning of a battle to its end, `return` the sum of them;
 `stage_win_rate` counts the battles against the scripted commander since the stage began, older ones less."""
 
+MEASURED = ("seconds", "agent_steps_per_s", "env_s", "act_s", "learn_s")
+"""Columns that a clock told: two runs of the same numbers differ in these alone."""
+
 
 class Table:
     """A CSV file of numbers that grows by a row at a time; goes on where an earlier run stopped.
@@ -66,21 +72,22 @@ class Table:
     """
 
     def __init__(self, path: Path, columns: Sequence[str], after_iteration: int = 0) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
         self.path = path
         self.columns = columns
-        kept = [row for row in read_table(path) if float(row["iteration"]) <= after_iteration]
-        draft = path.with_suffix(".draft")
-        with open(draft, "w", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(columns)
-            writer.writerows([[row.get(name, "") for name in columns] for row in kept])
-        draft.replace(path)
+        text = io.StringIO()
+        writer = csv.writer(text)
+        writer.writerow(columns)
+        for row in read_table(path):
+            if float(row["iteration"]) <= after_iteration:
+                writer.writerow([row.get(name, "") for name in columns])
+        write_whole(path, text.getvalue().encode())
 
     def write(self, values: Mapping[str, object]) -> None:
-        """Add a row."""
+        """Add a row, down to the disk: no checkpoint may know more than the table."""
         with open(self.path, "a", newline="") as file:
             csv.writer(file).writerow(["" if values[name] is None else values[name] for name in self.columns])
+            file.flush()
+            os.fsync(file.fileno())
 
 
 class MetricsLog:
@@ -162,11 +169,12 @@ class Stopwatch:
 
 
 def read_table(path: Path) -> list[dict[str, str]]:
-    """The rows of a CSV file, without their empty cells; none if there is no such file."""
+    """The rows of a CSV file, without their empty cells; none if there is no such file. A row whose writer was killed
+    before its end is no row."""
     if not path.exists():
         return []
-    with open(path, newline="") as file:
-        return [{k: v for k, v in row.items() if v not in ("", None)} for row in csv.DictReader(file)]
+    whole = path.read_text().rpartition("\n")[0]
+    return [{k: v for k, v in row.items() if v not in ("", None)} for row in csv.DictReader(io.StringIO(whole))]
 
 
 def read_metrics(path: Path) -> list[dict[str, float]]:

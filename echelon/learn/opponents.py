@@ -18,9 +18,12 @@ from torch.func import functional_call
 from torchrl.data import Composite, Unbounded
 
 from echelon.agents.heuristic import Heuristic
+from echelon.agents.tiers import TIERS
 from echelon.config import EnvConfig
 from echelon.env import layout
+from echelon.files import FileError
 from echelon.learn.distribution import SquashedNormal
+from echelon.learn.kept import Kept
 from echelon.learn.policy import MechPolicy, Network
 
 SLOTS = 2
@@ -95,10 +98,31 @@ class ScriptedRivals(TensorDictModuleBase):
             self.weapon_use = weapon_use
         elif not self.old_is_read:
             self.newest = 1 - self.newest
-            self.slots[self.newest] = Heuristic(self.env, tier).to(self._commander(0).size.device)
-            self.tiers[self.newest] = tier
+            self._seat(self.newest, tier)
             self.weapon_use = weapon_use
             self.old_is_read = True
+
+    def _seat(self, slot: int, tier: str) -> None:
+        self.slots[slot] = Heuristic(self.env, tier).to(self._commander(0).size.device)
+        self.tiers[slot] = tier
+
+    def keep(self) -> Kept:
+        """Who sits in the slots, and who is to come."""
+        tier, weapon_use = self.wanted
+        facts = {"tiers": list(self.tiers), "newest": self.newest, "old_is_read": self.old_is_read}
+        shares = {"weapon_use": float(self.weapon_use), "next_weapon_use": float(weapon_use)}
+        return Kept(facts={**facts, **shares, "next_tier": tier})
+
+    def go_on(self, kept: Kept) -> None:
+        """Seat them again."""
+        tiers = [*kept.row("tiers", str, SLOTS), kept.fact("next_tier", str)]
+        shares = [kept.fact(key, float) for key in ("weapon_use", "next_weapon_use")]
+        if not set(tiers) <= TIERS.keys() or not all(0 <= share <= 1 for share in shares):
+            raise FileError(f"{kept.name} must name {tuple(TIERS)} and shares 0..1, got {tiers} and {shares}")
+        for slot, tier in enumerate(tiers[:SLOTS]):
+            self._seat(slot, tier)
+        self.newest, self.old_is_read = kept.whole("newest", 0, SLOTS - 1), kept.fact("old_is_read", bool)
+        self.weapon_use, self.wanted = shares[0], (tiers[SLOTS], shares[1])
 
     def forward(self, team: TensorDictBase) -> TensorDictBase:
         """Decide for `[B, A]` mechs."""
@@ -175,6 +199,25 @@ class FrozenRivals(TensorDictModuleBase):
             self.newest_of[block] = old
         self.newest.copy_(torch.tensor(self.newest_of))
 
+    def keep(self) -> Kept:
+        """The policies in the slots, and which are the newest."""
+        return Kept(
+            self.weights, {"names": [name for pair in self.names for name in pair], "newest": list(self.newest_of)}
+        )
+
+    @torch.no_grad()
+    def go_on(self, kept: Kept) -> None:
+        """Seat them again."""
+        kept.check(self.weights)
+        names, newest = kept.row("names", str, SLOTS * self.blocks), kept.row("newest", int, self.blocks)
+        if not set(newest) <= set(range(SLOTS)):
+            raise FileError(f"{kept.name}.newest must hold 0..{SLOTS - 1}, got {newest}")
+        for name, stack in self.weights.items():
+            stack.copy_(kept.tensors[name])
+        self.names = [names[at : at + SLOTS] for at in range(0, len(names), SLOTS)]
+        self.newest_of = newest
+        self.newest.copy_(torch.tensor(newest))
+
     @torch.no_grad()
     def forward(self, team: TensorDictBase) -> TensorDictBase:
         """Decide for `[B, A]` mechs."""
@@ -212,12 +255,13 @@ class PastSelves:
 
     Args:
         kept: how many are remembered; a new one takes the place of the oldest.
-        seed: of the draws.
+        seed: of the draws, each of which follows from it and from how many there were before.
     """
 
     def __init__(self, kept: int, seed: int) -> None:
         self.kept = kept
-        self.chance = random.Random(seed)
+        self.seed = seed
+        self.draws = 0
         self.selves: list[Challenger] = []
 
     def join(self, name: str, policy: MechPolicy) -> None:
@@ -227,4 +271,22 @@ class PastSelves:
 
     def __call__(self) -> Challenger:
         """Draw one."""
-        return self.chance.choice(self.selves)
+        chance = random.Random(f"{self.seed} {self.draws}")
+        self.draws += 1
+        return chance.choice(self.selves)
+
+    def keep(self) -> Kept:
+        """All of them, their weights side by side `[K, ...]`."""
+        stacks = {key: torch.stack([past.weights[key] for past in self.selves]) for key in self.selves[0].weights}
+        return Kept(stacks, {"names": [past.name for past in self.selves], "draws": self.draws})
+
+    def go_on(self, kept: Kept) -> None:
+        """Remember them in the place of those that joined so far, of which there must be one."""
+        names, newest = kept.row("names", str), self.selves[-1].weights
+        if not names:
+            raise FileError(f"{kept.name}.names must name at least one, got none")
+        kept.check({key: value.expand(len(names), *value.shape) for key, value in newest.items()})
+        self.draws = kept.whole("draws", 0, 2**62)
+        stacks = {key: stack.to(newest[key].device) for key, stack in kept.tensors.items()}
+        selves = [Challenger(name, {k: stack[i] for k, stack in stacks.items()}) for i, name in enumerate(names)]
+        self.selves = selves[-self.kept :]

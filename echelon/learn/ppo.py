@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from tensordict import TensorDict, TensorDictBase
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 
 from echelon.learn.config import PPOConfig
+from echelon.learn.kept import Kept
 from echelon.learn.losses import DIAGNOSTICS, LOSSES, losses
 from echelon.learn.policy import MechPolicy
+from echelon.learn.ranks import ALONE, Ranks
 
 REPORTED = (*LOSSES, *DIAGNOSTICS, "gradient_norm")
 LEARNT_FROM = (
@@ -21,6 +26,19 @@ PATIENCE = 3
 """Steps in a row whose loss or gradient is not finite, after which a run stops."""
 
 
+class Objective(nn.Module):
+    """`losses` of a policy as a module, which is what `DistributedDataParallel` wraps."""
+
+    def __init__(self, policy: MechPolicy, config: PPOConfig) -> None:
+        super().__init__()
+        self.policy = policy
+        self.config = config
+
+    def forward(self, data: TensorDictBase, entropy_coef: Tensor, living: Tensor, decisions: int) -> dict[str, Tensor]:
+        """As in `losses`."""
+        return losses(self.policy, data, self.config, entropy_coef, living, decisions)
+
+
 class PPO:
     """Learns from rollouts of `MechPolicy`.
 
@@ -29,11 +47,20 @@ class PPO:
 
     Args:
         policy: what learns; rollouts of its decisions act with the same weights.
+        ranks: processes that learn the same from different rollouts: each step is that of all their
+            minibatches as one.
     """
 
-    def __init__(self, policy: MechPolicy, config: PPOConfig) -> None:
+    def __init__(self, policy: MechPolicy, config: PPOConfig, ranks: Ranks = ALONE) -> None:
         self.policy = policy
         self.config = config
+        self.ranks = ranks
+        self.objective: nn.Module = Objective(policy, config)
+        if not ranks.is_alone:
+            with warnings.catch_warnings():
+                # torch 2.13 renames the argument, which 2.11 has under this name only. No buffer ever changes.
+                warnings.simplefilter("ignore", FutureWarning)
+                self.objective = DistributedDataParallel(self.objective, broadcast_buffers=False)
         device = next(policy.parameters()).device
         self.optimizer = torch.optim.Adam(policy.parameters(), lr=config.learning_rate.first, eps=1e-5, fused=True)
         self.entropy_coef = torch.tensor(config.entropy_coef.first, device=device)
@@ -83,18 +110,37 @@ class PPO:
 
     def learn(self, minibatch: TensorDictBase) -> dict[str, Tensor]:
         """One gradient step on whole sequences `[L, S]`, in `accumulate` parts."""
-        alive = minibatch.get("alive")
-        living, decisions = alive.sum().clamp_min(1), alive.numel()
+        alive, size = minibatch.get("alive"), self.ranks.size
+        living, decisions = self.ranks.total(alive.sum()).clamp_min(1), alive.numel() * size
         self.optimizer.zero_grad(set_to_none=True)
         report: dict[str, Tensor] = {}
-        for part in minibatch.chunk(self.config.accumulate, 1):
-            found = losses(self.policy, part, self.config, self.entropy_coef, living, decisions)
-            torch.stack([found[name] for name in LOSSES]).sum().backward()
+        parts = minibatch.chunk(self.config.accumulate, 1)
+        for number, part in enumerate(parts):
+            with self._apart(is_last=number + 1 == len(parts)):
+                found = self.objective(part, self.entropy_coef, living, decisions)
+                # The wrapper takes the mean over processes, where the counts are those of all.
+                (torch.stack([found[name] for name in LOSSES]).sum() * size).backward()
             report = {name: report.get(name, 0.0) + value.detach() for name, value in found.items()}
         norm = torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self.config.max_grad_norm, foreach=True)
+        report = dict(zip(report, self.ranks.total(torch.stack(list(report.values()))).unbind(), strict=True))
         loss = torch.stack([report[name] for name in LOSSES]).sum()
         self.step(loss.isfinite() & norm.isfinite())
         return {**report, "gradient_norm": norm}
+
+    def _apart(self, is_last: bool) -> AbstractContextManager[object]:
+        """Processes exchange gradients with the last part of a minibatch."""
+        wrapper = self.objective
+        return wrapper.no_sync() if isinstance(wrapper, DistributedDataParallel) and not is_last else nullcontext()
+
+    def keep(self) -> Kept:
+        """Steps that were not taken; weights and optimiser are kept elsewhere."""
+        return Kept({"skipped": self.skipped, "in_a_row": self.in_a_row})
+
+    def go_on(self, kept: Kept) -> None:
+        """Count on."""
+        kept.check({"skipped": self.skipped, "in_a_row": self.in_a_row})
+        self.skipped.copy_(kept.tensors["skipped"])
+        self.in_a_row.copy_(kept.tensors["in_a_row"])
 
     def step(self, sound: Tensor) -> None:
         """Take the optimiser's step if the gradient is `sound []` bool, without asking the host."""

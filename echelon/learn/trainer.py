@@ -4,31 +4,43 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from echelon import noise
 from echelon.catalog import Hull
 from echelon.config import ConfigError, as_json, first_difference
 from echelon.env.env import EchelonEnv
 from echelon.env.outcome import STATS
 from echelon.env.reward import TERMS
 from echelon.learn import advantage, checkpoint, precision
-from echelon.learn.checkpoint import Checkpoint, Counters
+from echelon.learn.battles import Battles
+from echelon.learn.checkpoint import Checkpoint, Counters, Run
 from echelon.learn.config import TrainConfig
 from echelon.learn.curriculum import SCRIPTED, Curriculum
 from echelon.learn.guard import stop_with_dump
+from echelon.learn.kept import Kept, Lasting
 from echelon.learn.machine import resolve_device
 from echelon.learn.metrics import MetricsLog
 from echelon.learn.opponents import DrawOpponent, FrozenRivals, PastSelves, ScriptedRivals
 from echelon.learn.policy import MechPolicy
 from echelon.learn.ppo import PATIENCE, PPO, REPORTED
+from echelon.learn.ranks import ALONE, Ranks
 from echelon.learn.rollout import Rollout
 from echelon.learn.seats import Rival, Seats
+from echelon.learn.shelf import place_of, thin_out
 from echelon.profiling import part
+from echelon.world import recipe
 
 ITSELF, PAST = "itself", "past"
 """Names of rivals beside `SCRIPTED`."""
+BATTLES, FROZEN = "battles", "frozen"
+FOUGHT = (BATTLES, SCRIPTED, FROZEN)
+"""Parts of a run that belong to the battles being fought."""
+RANK_SEEDS = 1 << 52
+"""Between the seeds of one process and those of the next."""
 RECOMPILE_LIMIT = 64
 """Graphs torch keeps of one function: stages, evaluations and matches have shapes of their own."""
 
@@ -39,9 +51,10 @@ class Trainer:
     Args:
         config: the run.
         folder: where checkpoints and metrics go.
-        start: a checkpoint to go on from. Weights, optimiser, normaliser, counters and the curriculum's stage go on,
-            battles begin anew.
+        start: a checkpoint to go on from, as if the run had never stopped. Where the battles are of another kind now
+            (their number, their maps, whom they meet) these begin anew, and `news` says so.
         draw_opponent: whom battles against frozen policies meet; by default the learner's earlier selves.
+        ranks: the processes that train together, each in `TrainConfig.num_envs` battles of its own.
     """
 
     def __init__(
@@ -50,10 +63,12 @@ class Trainer:
         folder: Path,
         start: Checkpoint | None = None,
         draw_opponent: DrawOpponent | None = None,
+        ranks: Ranks = ALONE,
     ) -> None:
         self.config = config
         self.folder = folder
-        self.device = resolve_device(config.device)
+        self.ranks = ranks
+        self.device = ranks.place(resolve_device(config.device))
         precision.settle(config.deterministic)
         torch._dynamo.config.recompile_limit = RECOMPILE_LIMIT
         torch.manual_seed(config.seed)
@@ -69,14 +84,24 @@ class Trainer:
             self.curriculum = Curriculum(config, start.standing)
         self.policy.network.compute = precision.resolve_precision(config.precision, self.device)
         self._compile()
-        self.ppo = PPO(self.policy, config.ppo)
+        self.ppo = PPO(self.policy, config.ppo, ranks)
         if start is not None:
             checkpoint.restore_optimizer(self.policy, self.ppo.optimizer, start.tensors(checkpoint.LEARNER))
-        self.past = PastSelves(config.past_kept, config.seed)
+        self.past = PastSelves(config.past_kept, config.seed + ranks.rank)
         self.past.join(f"iteration {self.counters.iterations}", self.policy)
         self.draw = draw_opponent or self.past
-        self.metrics = MetricsLog(folder, self.counters.iterations, config.logger)
+        self.also: dict[str, Lasting] = {}
+        """Parts of the run that are not the trainer's, to be kept in its checkpoints; the first process has them."""
+        self.kept: dict[str, Kept] = {}
+        """What the checkpoint that the run goes on from holds of each part."""
+        self.best: int | None = None
+        """Iteration of the checkpoint that stays because it is the best."""
+        self.news = ""
+        """What is otherwise than where the run stopped, in one line."""
         self._enter_stage()
+        if start is not None:
+            self._go_on(start)
+        self.metrics = MetricsLog(folder, self.counters.iterations, config.logger) if ranks.is_first else None
 
     def _check_start(self, start: Checkpoint) -> None:
         """Refuse to go on in another battle or with another network."""
@@ -84,6 +109,40 @@ class Trainer:
             difference = first_difference(ours, start.claims[name], name)
             if difference:
                 raise ConfigError(f"--resume: {difference}, in the checkpoint: choose the flags it was trained with")
+
+    def _go_on(self, start: Checkpoint) -> None:
+        """Be as the run was when it was saved."""
+        self.kept = start.parts(self.ranks.rank)
+        difference = first_difference(self._battles(), start.claims["battles"], "battles")
+        if difference:
+            self.news = f"battles begin anew: {difference}, in the checkpoint"
+        for name, owner in self._parts().items():
+            if name in self.kept and not (difference and name in FOUGHT):
+                owner.go_on(self.kept[name])
+
+    def _parts(self) -> dict[str, Lasting]:
+        """All that a run goes on with beside weights, optimiser, normaliser and counters."""
+        parts: dict[str, Lasting | None] = {
+            BATTLES: Battles(self.rollout),
+            SCRIPTED: self.scripted,
+            FROZEN: self.frozen,
+            PAST: self.past,
+            "ppo": self.ppo,
+            **self.also,
+        }
+        return {name: part for name, part in parts.items() if part is not None}
+
+    def _battles(self) -> dict[str, Any]:
+        """What must be the same for battles to be fought on."""
+        return {
+            "processes": self.ranks.size,
+            "num_envs": self.config.num_envs,
+            "side": self.config.side,
+            "past_blocks": self.config.past_blocks,
+            "met": {name: [battles.start, battles.stop] for name, battles in self.seats.met.items()},
+            "env": as_json(self.env.config),
+            "map_maker": recipe.VERSION,
+        }
 
     def _compile(self) -> None:
         """Compile the network at its seams: the whole of it for acting, the encoder for learning."""
@@ -112,7 +171,7 @@ class Trainer:
             env,
             config.num_envs,
             device=self.device,
-            seed=config.seed + self.counters.iterations,
+            seed=self._battle_seeds(),
             memory=self.seats.memory,
             compiled=config.compiled,
         )
@@ -120,6 +179,12 @@ class Trainer:
         roster = env.red if config.side == "red" else env.blue
         hull = torch.tensor([int(Hull[name.upper()]) for name in roster], device=self.device)
         self.hull = hull if config.ppo.advantages_by_class else None
+
+    def _battle_seeds(self) -> Tensor:
+        """`[B]` int64 of the battles that begin now: K processes of B battles share those of one of K * B."""
+        number, first = self.config.num_envs, self.config.num_envs * self.ranks.rank
+        seed = self.config.seed + self.counters.iterations
+        return noise.battle_seeds(seed, number * self.ranks.size, self.device)[first : first + number]
 
     @property
     def progress(self) -> float:
@@ -138,23 +203,24 @@ class Trainer:
 
         Every iteration draws from a seed of its own, so that a run that goes on elsewhere draws as it would have here.
         """
-        torch.manual_seed(self.config.seed * 1_000_003 + self.counters.iterations)
+        torch.manual_seed(self.config.seed * 1_000_003 + self.counters.iterations + self.ranks.rank * RANK_SEEDS)
         scheduled = self._anneal()
         watch = self.rollout.watch
         watch.start()
         batch, memory, ended = self.rollout.collect()
         gamma, gae_lambda = self.config.env.reward.gamma, self.config.ppo.gae_lambda
         with part("learn"):
-            judged = advantage.estimate(batch, self.norm, gamma, gae_lambda, self.hull)
+            judged = advantage.estimate(batch, self.norm, gamma, gae_lambda, self.hull, self.ranks)
             learnt = self.ppo.update(batch, memory)
         watch.lap("learn")
-        dead = 1 - batch.get("alive").float().mean()
+        ended = together(ended, self.ranks)
+        dead = self.ranks.mean(1 - batch.get("alive").float().mean())
         report = read({**learnt, **ended, **judged, "dead_share": dead, "longest": self.ppo.longest, **self._readers()})
         spent = watch.read()
         if report["longest"][0] >= PATIENCE:
-            stop_with_dump(self.folder, self.counters.iterations, self.policy, batch, memory)
+            stop_with_dump(self.folder, self.counters.iterations, self.policy, batch, memory, self.ranks.rank)
 
-        seconds, steps = sum(spent.values()), batch.get("alive").numel()
+        seconds, steps = self.ranks.most(sum(spent.values())), batch.get("alive").numel() * self.ranks.size
         self.counters = Counters(
             iterations=self.counters.iterations + 1,
             agent_steps=self.counters.agent_steps + steps,
@@ -169,7 +235,8 @@ class Trainer:
             "agent_steps_per_s": round(steps / seconds, 1),
             **{f"{name}_s": round(spent[name], 4) for name in ("env", "act", "learn")},
         }
-        self.metrics.write(row)
+        if self.metrics is not None:
+            self.metrics.write(row)
         self._afterwards(report)
         return row
 
@@ -240,14 +307,32 @@ class Trainer:
             self.scripted.meet(stage.tier, stage.weapon_use)
 
     def save(self) -> Path:
-        """Write a checkpoint of this moment, unless there is one."""
-        path = self.folder / "checkpoints" / f"iteration_{self.counters.iterations:06d}"
-        if path.exists():
+        """Write a checkpoint of this moment, unless there is one, and thin out those before."""
+        path = place_of(self.folder, self.counters.iterations)
+        if self.ranks.most(float(path.exists())) > 0:
             return path
         learner = checkpoint.optimizer_tensors(self.policy, self.ppo.optimizer)
+        settings = {name: value for name, value in as_json(self.config).items() if name not in ("env", "model")}
+        run = Run(settings, self._battles(), {name: part.keep() for name, part in self._parts().items()})
         standing = self.curriculum.standing
-        checkpoint.save(path, self.policy, self.norm, self.config.env, self.counters, learner, standing)
+        checkpoint.save(
+            path, self.policy, self.norm, self.config.env, self.counters, learner, standing, run, self.ranks
+        )
+        if self.ranks.is_first:
+            thin_out(self.folder, self.config.keep_checkpoints, self.best)
         return path
+
+    def close(self) -> None:
+        """Flush what is buffered for others to read."""
+        if self.metrics is not None:
+            self.metrics.close()
+
+
+def together(sums: dict[str, Tensor], ranks: Ranks) -> dict[str, Tensor]:
+    """Sums over the battles of all processes, in one exchange."""
+    sizes = [value.numel() for value in sums.values()]
+    parts = ranks.total(torch.cat([value.flatten() for value in sums.values()])).split(sizes)
+    return {name: part.view_as(sums[name]) for name, part in zip(sums, parts, strict=True)}
 
 
 def read(values: dict[str, Tensor]) -> dict[str, list[float]]:

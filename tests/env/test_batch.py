@@ -18,7 +18,7 @@ CONFIG = dataclasses.replace(EnvConfig.small(), map_pool=16, rules=RulesConfig(m
 def batch():
     """Seven battles: their seeds, states and steps, actions included."""
     env = EchelonEnv(CONFIG, BATTLES, "cpu", seed=9)
-    seeds, generator = env._next_seed, torch.Generator().manual_seed(2)
+    seeds, generator = env.next_seed, torch.Generator().manual_seed(2)
     td, steps, states = env.reset(), [], []
     for _ in range(DECISIONS):
         step, td = env.step_and_maybe_reset(brawl(td, generator))

@@ -69,3 +69,21 @@ def test_an_arena_fights_as_a_match_does():
     policy = MechPolicy(ModelConfig(hidden=16), BRIEF.comm_dim).eval()
     first, second = (play(policy, policy, BRIEF, 4, 3, CPU) for _ in range(2))
     assert dataclasses.replace(first, seconds=0) == dataclasses.replace(second, seconds=0)
+
+
+def test_a_panel_goes_on_with_the_best_and_drops_later_evaluations(tmp_path):
+    torch.manual_seed(0)
+    policy = MechPolicy(ModelConfig(hidden=16), BRIEF.comm_dim)
+    first = panel_of(policy, tmp_path)
+    first.record(first.judge(2), 2, 200, 1.0)
+    kept = first.keep()
+    kept = dataclasses.replace(kept, tensors={name: value.clone() for name, value in kept.tensors.items()})
+    first.record(first.judge(4), 4, 400, 1.0)
+    with torch.no_grad():
+        policy.network.head.loc.bias.add_(1.0)
+    second = Panel(policy, first.config, tmp_path, kept)
+    assert (second.judged, second.best_iteration, second.best_rate) == (2, 2, first.best_rate)
+    assert {row["iteration"] for row in read_table(tmp_path / "evaluations.csv")} == {"2"}
+    for name, value in second.best.state_dict().items():
+        assert torch.equal(value, kept.tensors[name]), name
+    assert second.best.state_dict()["network.head.loc.bias"].abs().max() < 0.5

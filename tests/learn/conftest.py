@@ -9,10 +9,11 @@ from builders import flat_maps
 from echelon.agents.heuristic import Heuristic
 from echelon.config import EnvConfig, RulesConfig
 from echelon.env.env import EchelonEnv
-from echelon.learn.config import ModelConfig
+from echelon.learn.config import ModelConfig, PPOConfig, TrainConfig
 from echelon.learn.policy import MechPolicy
 from echelon.learn.rollout import Rollout
 from echelon.learn.seats import Rival, Seats
+from echelon.learn.trainer import Trainer
 
 TINY = ModelConfig(
     hidden=16, contact_width=8, squad_width=4, comm_width=4, map_width=4, telemetry_width=4, body_width=16
@@ -32,6 +33,30 @@ def make_rollout(model: ModelConfig = TINY, battles: int = 6, decisions: int = 1
     seats = Seats(policy, [Rival("heuristic", Heuristic(config), battles)])
     env = EchelonEnv(config, battles, device="cpu", seed=1, memory=seats.memory, maps=flat_maps(config))
     return Rollout(env, seats, decisions, chunk)
+
+
+def tiny_run(**changes: object) -> TrainConfig:
+    """Four short battles, 160 agent steps an iteration, three iterations."""
+    config = TrainConfig(
+        env=dataclasses.replace(short_battles(), map_pool=2),
+        model=TINY,
+        ppo=PPOConfig(rollout_decisions=8, chunk_decisions=4, epochs=1, minibatches=2),
+        opponent="heuristic:normal",
+        num_envs=4,
+        total_agent_steps=480,
+        device="cpu",
+        compiled=False,
+        checkpoint_every=2,
+    )
+    return dataclasses.replace(config, **changes)
+
+
+def run_to_the_end(trainer: Trainer) -> Trainer:
+    """Iterate until the run has learnt from as many steps as it was told to."""
+    while not trainer.finished:
+        trainer.iterate()
+    trainer.metrics.close()
+    return trainer
 
 
 @pytest.fixture

@@ -113,7 +113,7 @@ def truncate(path: Path) -> None:
 def long_header(path: Path) -> None:
     import hashlib
 
-    data = struct.pack("<Q", 2 << 20) + b" " * (2 << 20)
+    data = struct.pack("<Q", (1 << 20) + 1) + b" " * ((1 << 20) + 1)
     (path / POLICY).write_bytes(data)
     files = json.loads((path / CLAIMS).read_text())["files"]
     edit(path, files={**files, POLICY: hashlib.sha256(data).hexdigest()})
@@ -163,7 +163,7 @@ def many_keys(path: Path) -> None:
 BAD = {
     "flipped byte": (flip_a_byte, "policy.safetensors: sha256 mismatch: expected .*, got "),
     "truncated": (truncate, "policy.safetensors: truncated"),
-    "long header": (long_header, "policy.safetensors: header must be at most 1048576 bytes, got 2097152"),
+    "long header": (long_header, "policy.safetensors: header must be at most 1048576 bytes, got 1048577"),
     "NaN": (with_nan, "tensor critic.value.weight: expected finite values"),
     "int8": (wrong_dtype, r"tensor critic.value.weight: expected torch.float32 \(1, 16\), got torch.int8"),
     "missing tensor": (missing_tensor, r"tensor critic.value.bias is missing, expected shape \(1,\)"),
@@ -185,7 +185,10 @@ BAD = {
         lambda p: edit(p, model={**json.loads((p / CLAIMS).read_text())["model"], "hidden": 10**9}),
         r"ModelConfig.hidden must be 1..8192, got 1000000000",
     ),
-    "version 99": (lambda p: edit(p, version=99), "version must be 2, got 99"),
+    "version 99": (
+        lambda p: edit(p, version=99),
+        "version must be 3, got 99: only checkpoints of this version are read",
+    ),
     "schema": (lambda p: edit(p, schema="other"), "schema must be 'echelon-checkpoint', got 'other'"),
     "wrong type": (lambda p: edit(p, comm_dim="8"), "comm_dim must be a int, got str"),
     "missing field": (lambda p: edit(p, env=None), "env is missing, expected a dict"),

@@ -4,13 +4,15 @@ import dataclasses
 
 import pytest
 import torch
-from conftest import TINY, short_battles
+from conftest import TINY, run_to_the_end, short_battles, tiny_run
 
 from echelon.agents.heuristic import Heuristic
 from echelon.env.env import EchelonEnv
+from echelon.learn.checkpoint import newest, open_checkpoint
 from echelon.learn.policy import MechPolicy
 from echelon.learn.rollout import Rollout
 from echelon.learn.seats import Rival, Seats
+from echelon.learn.trainer import Trainer
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
 
@@ -28,3 +30,15 @@ def test_a_rollout_never_waits_for_the_host():
     finally:
         torch.cuda.set_sync_debug_mode("default")
     assert batch["log_prob"].isfinite().all()
+
+
+@pytest.mark.parametrize(("wrote", "reads"), [("cuda", "cpu"), ("cpu", "cuda")])
+def test_a_run_goes_on_on_another_device(tmp_path, wrote, reads):
+    run_to_the_end(Trainer(tiny_run(device=wrote, precision="fp32"), tmp_path))
+    start = open_checkpoint(newest(tmp_path / "checkpoints"))
+    second = Trainer(tiny_run(device=reads, precision="fp32", total_agent_steps=640), tmp_path, start)
+    assert second.news == "" and second.env.state.tick.device.type == reads
+    for parameter, state in second.ppo.optimizer.state.items():
+        assert parameter.device.type == reads
+        assert all(value.device == parameter.device for value in state.values())
+    run_to_the_end(second)

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import TINY, short_battles
+from conftest import TINY, run_to_the_end, short_battles, tiny_run
 
 from echelon.agents.heuristic import scripted
 from echelon.config import ConfigError
 from echelon.files import FileError
 from echelon.learn import checkpoint
-from echelon.learn.config import CurriculumConfig, PPOConfig, TrainConfig
+from echelon.learn.config import CurriculumConfig, PPOConfig
 from echelon.learn.curriculum import Standing
 from echelon.learn.guard import NotFinite
 from echelon.learn.machine import resolve_device
@@ -24,29 +24,6 @@ from echelon.learn.opponents import Challenger
 from echelon.learn.policy import MechPolicy
 from echelon.learn.schedules import Schedule
 from echelon.learn.trainer import Trainer
-
-
-def tiny_run(**changes: object) -> TrainConfig:
-    config = TrainConfig(
-        env=dataclasses.replace(short_battles(), map_pool=2),
-        model=TINY,
-        ppo=PPOConfig(rollout_decisions=8, chunk_decisions=4, epochs=1, minibatches=2),
-        opponent="heuristic:normal",
-        num_envs=4,
-        total_agent_steps=480,
-        device="cpu",
-        compiled=False,
-        checkpoint_every=2,
-    )
-    return dataclasses.replace(config, **changes)
-
-
-def run_to_the_end(trainer: Trainer) -> Trainer:
-    """Iterate until the run has learnt from as many steps as it was told to."""
-    while not trainer.finished:
-        trainer.iterate()
-    trainer.metrics.close()
-    return trainer
 
 
 def test_a_run_writes_metrics_and_checkpoints(tmp_path):

@@ -1,36 +1,11 @@
 """The two programs, as a user runs them."""
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
+from runs import TINY, run
 
 from echelon.replay.file import read
-
-ROOT = Path(__file__).parents[2]
-TINY = [
-    *("--preset", "quick", "--no-compiled", "--device", "cpu", "--num-envs", "4", "--evaluation.battles", "2"),
-    *("--evaluation.final-battles", "2"),
-    *(
-        "--env.map-pool",
-        "2",
-        "--env.rules.max-episode-s",
-        "3",
-        "--ppo.rollout-decisions",
-        "8",
-        "--ppo.chunk-decisions",
-        "4",
-    ),
-]
-
-
-def run(program: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(ROOT / "pipelines" / program), *arguments]
-    variables = {**os.environ, **environment}
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=ROOT, env=variables)
 
 
 def test_train_then_play_then_resume(tmp_path):

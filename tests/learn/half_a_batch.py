@@ -1,0 +1,61 @@
+"""One process of several that learn from a part of one rollout each; `test_ranks` starts them and does it whole."""
+
+import sys
+
+import safetensors.torch
+import torch
+from conftest import make_rollout
+from tensordict import TensorDict
+from torch import Tensor
+
+from echelon.learn.advantage import ValueNorm, estimate
+from echelon.learn.config import PPOConfig
+from echelon.learn.ppo import PPO
+from echelon.learn.ranks import Ranks, join, leave
+
+HULL = torch.tensor([3, 2, 2, 1, 0])
+
+
+def learn_from(ranks: Ranks, **changes: object) -> dict[str, Tensor]:
+    """Weights, normaliser and report after one iteration on this rank's share of six teams' decisions."""
+    rollout = make_rollout()
+    batch, memory, _ = rollout.collect()
+    share = batch.shape[1] // ranks.size
+    mine = slice(share * ranks.rank, share * (ranks.rank + 1))
+    batch, memory = cut(batch, mine), cut(memory, mine)
+    settings = {"rollout_decisions": 16, "chunk_decisions": 8, "minibatches": 1, "accumulate": 2, "epochs": 3}
+    ppo = PPO(rollout.policy, PPOConfig(**{**settings, "target_kl": 0.0, **changes}), ranks)
+    norm = ValueNorm()
+    told = estimate(batch, norm, 0.99, 0.95, HULL, ranks)
+    told |= ppo.update(batch, memory)
+    weights = {f"weight.{name}": value.detach() for name, value in rollout.policy.state_dict().items()}
+    return {**weights, **{f"norm.{k}": v for k, v in norm.named_buffers()}, **{f"told.{k}": v for k, v in told.items()}}
+
+
+def spoilt(ranks: Ranks) -> dict[str, Tensor]:
+    """Whether weights changed, and steps skipped, where one rank alone has a number that is not finite."""
+    rollout = make_rollout()
+    batch, memory, _ = rollout.collect()
+    estimate(batch, ValueNorm(), 0.99, 0.95, None, ranks)
+    if ranks.rank == 1:
+        batch["value_target"][0, 0, 0] = float("nan")
+    ppo = PPO(rollout.policy, PPOConfig(rollout_decisions=16, chunk_decisions=8, minibatches=1, epochs=1), ranks)
+    before = torch.nn.utils.parameters_to_vector(rollout.policy.parameters()).clone()
+    ppo.update(batch, memory)
+    after = torch.nn.utils.parameters_to_vector(rollout.policy.parameters())
+    return {"changed": (before != after).any(), "skipped": ppo.skipped}
+
+
+def cut(data: TensorDict, teams: slice) -> TensorDict:
+    """The decisions of some teams, in memory of their own."""
+    return data[:, teams].clone()
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    together = join()
+    found = {f"three.{k}": v for k, v in learn_from(together).items()}
+    found |= {f"stopped.{k}": v for k, v in learn_from(together, target_kl=1e-9).items()}
+    found |= {f"spoilt.{k}": v for k, v in spoilt(together).items()}
+    safetensors.torch.save_file({k: v.contiguous().clone() for k, v in found.items()}, sys.argv[1])
+    leave(together)

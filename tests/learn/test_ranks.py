@@ -1,0 +1,68 @@
+"""Several processes learn what one would learn from all of their battles."""
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import safetensors.torch
+import torch
+from half_a_batch import learn_from
+
+from echelon.learn.ranks import ALONE
+
+HERE = Path(__file__).parent
+TOLERANCE = 2e-6
+"""Largest difference of a weight after three steps of 1e-3: sums of floats in another order."""
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+def start(rank: int, size: int, port: int, *command: str) -> subprocess.Popen[str]:
+    """A process as `torchrun` would start it."""
+    told = {"RANK": rank, "WORLD_SIZE": size, "LOCAL_RANK": rank, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    path = os.pathsep.join([str(HERE), str(HERE.parent), os.environ.get("PYTHONPATH", "")])
+    variables = {**os.environ, **{name: str(value) for name, value in told.items()}, "PYTHONPATH": path}
+    return subprocess.Popen([sys.executable, *command], env=variables, stdout=-1, stderr=-1, text=True)
+
+
+@pytest.fixture(scope="module")
+def halves(tmp_path_factory) -> list[dict[str, torch.Tensor]]:
+    """What two processes found, each from half of the teams."""
+    folder, port = tmp_path_factory.mktemp("halves"), free_port()
+    files = [folder / f"{rank}.safetensors" for rank in range(2)]
+    processes = [start(rank, 2, port, str(HERE / "half_a_batch.py"), str(files[rank])) for rank in range(2)]
+    for process in processes:
+        _, said = process.communicate(timeout=240)
+        assert process.returncode == 0, said
+    return [safetensors.torch.load(file.read_bytes()) for file in files]
+
+
+def test_two_processes_learn_what_one_learns_from_both_halves(halves):
+    whole = learn_from(ALONE)
+    for name, value in whole.items():
+        first, second = (half[f"three.{name}"] for half in halves)
+        assert torch.equal(first, second), name
+        if name.startswith(("weight", "norm")):
+            assert (first - value).abs().max() < TOLERANCE, name
+        else:
+            torch.testing.assert_close(first, value, rtol=1e-4, atol=1e-5, msg=name)
+    fresh = learn_from(ALONE, epochs=1)
+    moved = max((whole[name] - fresh[name]).abs().max() for name in whole if name.startswith("weight"))
+    assert moved > 100 * TOLERANCE, "they learnt"
+
+
+def test_they_stop_for_the_same_divergence(halves):
+    """Of three epochs the third is left out; the first begins where the rollout's policy is."""
+    assert [half["stopped.told.epochs"].item() for half in halves] == [2, 2]
+
+
+def test_what_is_not_finite_on_one_is_a_step_for_none(halves):
+    for half in halves:
+        assert not half["spoilt.changed"] and half["spoilt.skipped"] == 1

@@ -1,0 +1,89 @@
+"""Runs that are stopped, killed, and gone on with."""
+
+import json
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from runs import ROOT, TINY, without_clock
+
+from echelon.learn.checkpoint import newest, open_checkpoint
+from echelon.learn.metrics import read_table
+from echelon.learn.survey import survey
+
+HERE = Path(__file__).parent
+
+
+@pytest.mark.slow
+def test_ten_kills_later_it_is_the_run_that_was_never_killed(tmp_path):
+    command = [sys.executable, str(HERE / "kill_a_run.py"), str(tmp_path), "10"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1200, cwd=ROOT)
+    logs = "".join(path.read_text()[-2000:] for path in tmp_path.glob("*.log"))
+    assert done.returncode == 0, done.stderr + logs
+    told = json.loads(done.stdout)
+    assert told["killed"] == 10 and told["resumed"] > 5, told
+    unbroken, broken = tmp_path / "unbroken", tmp_path / "broken"
+    assert [row["iteration"] for row in without_clock(broken / "metrics.csv")] == [f"{n}.0" for n in range(1, 25)]
+    assert without_clock(broken / "metrics.csv") == without_clock(unbroken / "metrics.csv")
+    assert without_clock(broken / "evaluations.csv") == without_clock(unbroken / "evaluations.csv")
+    ours, theirs = (open_checkpoint(newest(folder / "checkpoints")).claims for folder in (broken, unbroken))
+    assert ours["files"]["policy.safetensors"] == theirs["files"]["policy.safetensors"]
+    assert ours["files"]["learner.safetensors"] == theirs["files"]["learner.safetensors"]
+    assert ours["files"]["run_0.safetensors"] == theirs["files"]["run_0.safetensors"]
+    kept = [sorted(path.name for path in (folder / "checkpoints").iterdir()) for folder in (broken, unbroken)]
+    assert kept[0] == kept[1] and 2 <= len(kept[0]) <= 3
+
+
+def start(*command: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(command, stdout=-1, stderr=-1, text=True, cwd=ROOT)
+
+
+def wait_for_rows(folder: Path, count: int, process: subprocess.Popen[str]) -> None:
+    """Until a run has done so many iterations."""
+    until = time.monotonic() + 200
+    while len(read_table(folder / "metrics.csv")) < count:
+        assert process.poll() is None and time.monotonic() < until, process.communicate()
+        time.sleep(0.05)
+
+
+def test_a_signal_saves_and_tells_the_command_that_goes_on(tmp_path):
+    folder = tmp_path / "run"
+    train = [sys.executable, "pipelines/train.py", *TINY, "--total-agent-steps", "100000000"]
+    process = start(*train, "--run-dir", str(folder))
+    wait_for_rows(folder, 2, process)
+    process.send_signal(signal.SIGTERM)
+    said, errors = process.communicate(timeout=100)
+    assert process.returncode == 128 + signal.SIGTERM, errors
+    assert "SIGTERM: stopped after iteration" in said
+    done = len(read_table(folder / "metrics.csv"))
+    saved = newest(folder / "checkpoints")
+    assert open_checkpoint(saved).counters.iterations == done and survey(saved).holds
+    words = shlex.split(said.splitlines()[-1])
+    assert words[:2] == ["python", "pipelines/train.py"] and words[-2:] == ["--resume", "latest"]
+    words[words.index("100000000")] = str(160 * (done + 2))
+    again = start(sys.executable, *words[1:])
+    said, errors = again.communicate(timeout=200)
+    assert again.returncode == 0, errors
+    assert [float(row["iteration"]) for row in read_table(folder / "metrics.csv")] == list(range(1, done + 3))
+
+
+def test_a_second_signal_leaves_at_once(tmp_path):
+    program = """
+import os, signal, time
+from echelon.learn.stop import Stop
+with Stop() as stop:
+    os.kill(os.getpid(), signal.SIGINT)
+    assert stop.signal == signal.SIGINT
+    stop.unless_asked(lambda: print("work that may be done again was begun"))
+    try:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(60)
+    finally:
+        print("not at once")
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 128 + signal.SIGTERM and ended.stdout == "", ended.stderr
