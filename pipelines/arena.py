@@ -3,6 +3,7 @@
 python pipelines/arena.py play --blue X --red Y --battles N --seed S --replay battles.echelon
 python pipelines/arena.py watch battles.echelon
 python pipelines/arena.py maps --out maps.png
+python pipelines/arena.py init|add|tournament|standings|… --league DIR
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import league
 import torch
 import tyro
 from command_line import parse, run
@@ -90,7 +92,7 @@ class MapSheet:
     """Seed of the pool."""
 
 
-COMMANDS: dict[str, Any] = {"play": Play, "watch": Watch, "maps": MapSheet}
+COMMANDS: dict[str, Any] = {"play": Play, "watch": Watch, "maps": MapSheet, **league.COMMANDS}
 
 
 def choose_env(args: Play) -> EnvConfig:
@@ -208,6 +210,8 @@ def main() -> None:
             watch(args)
         case MapSheet():
             draw_maps(args)
+        case _:
+            args.run()
 
 
 if __name__ == "__main__":

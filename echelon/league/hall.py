@@ -24,7 +24,7 @@ from echelon.league.library import Library
 from echelon.league.match import LOOK_EVERY
 from echelon.league.schedule import Battle, batches
 from echelon.league.seating import SEATS, Script, Seat, Seen, Stack
-from echelon.league.store import MAP_SEED, Entry, Match, Store
+from echelon.league.store import MAP_SEED, Match, Store
 from echelon.learn.policy import MechPolicy
 from echelon.replay.recorder import Recorder
 from echelon.roster import build_roster
@@ -74,23 +74,25 @@ class Hall:
         known = self.store.known_keys()
         return [battle for battle in battles if f"{self.recipe}/{battle.seed}/{battle.blue}/{battle.red}" not in known]
 
-    def fight(self, battles: Sequence[Battle], recorder: Recorder | None = None) -> Iterator[Fought]:
+    def fight(self, battles: Sequence[Battle], recorder: Recorder | None = None, kept: bool = True) -> Iterator[Fought]:
         """Fight them batch by batch; each is in the league's file when it is told of.
 
         Args:
             recorder: keeps some battles of the first batch.
+            kept: whether they count: written into the league's file.
 
         Raises:
             ConfigError: a commander does not fit these battles.
         """
-        entries = {entry.id: entry for entry in self.store.entries()}
+        scripts = {entry.id: entry.name for entry in self.store.entries() if entry.is_scripted}
         for some in batches(battles, self.batch):
             began = time.perf_counter()
-            table = Table(self, some, entries)
+            table = Table(self, some, scripts)
             outcome = table.play(recorder)
             seconds = time.perf_counter() - began
             matches = self._matches(some, outcome, seconds / len(some))
-            self.store.record(matches)
+            if kept:
+                self.store.record(matches)
             recorder = None
             yield Fought(matches, seconds)
 
@@ -117,10 +119,10 @@ class Table:
     """One batch of battles: an environment, and everybody in their seats.
 
     Args:
-        entries: of the league, by id.
+        scripts: names of the scripted commanders by id; all others are policies of the vault.
     """
 
-    def __init__(self, hall: Hall, battles: Sequence[Battle], entries: dict[str, Entry]) -> None:
+    def __init__(self, hall: Hall, battles: Sequence[Battle], scripts: dict[str, str]) -> None:
         self.hall, self.battles = hall, battles
         self.mechs = len(hall.config.blue)
         device = hall.device
@@ -132,11 +134,11 @@ class Table:
                 # Both sides of a seed sit apart, and sixteen seats are eight seeds.
                 seats[who].append(Seat(b + side * len(battles), (2 * battle.seed + side) % SEATS))
         self.commanders: list[Script | Stack] = [
-            Script(scripted(entries[who].name, hall.config, device), own, self.mechs, device)
+            Script(scripted(scripts[who], hall.config, device), own, self.mechs, device)
             for who, own in seats.items()
-            if entries[who].is_scripted
+            if who in scripts
         ]
-        self.commanders += self._stacks({who: own for who, own in seats.items() if not entries[who].is_scripted})
+        self.commanders += self._stacks({who: own for who, own in seats.items() if who not in scripts})
 
     def _stacks(self, seats: dict[str, list[Seat]]) -> list[Stack]:
         """Networks of one architecture together."""

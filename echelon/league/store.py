@@ -9,9 +9,10 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -105,36 +106,42 @@ class Store:
         FileError: there is no league, or not one that can be read.
     """
 
-    def __init__(self, folder: str | Path) -> None:
+    def __init__(self, folder: str | Path, file: str = FILE) -> None:
         self.folder = Path(folder)
         self.vault = Vault(self.folder)
-        path = self.folder / FILE
+        path = self.folder / file
         if path.is_symlink() or not path.is_file():
             raise FileError(f"{path}: expected the file of a league, found none: make one with `arena.py init`")
         self.database = self._connect(path)
 
     @staticmethod
-    def create(folder: str | Path, env: EnvConfig) -> Store:
-        """A fresh league that fights in `env` and holds the scripted tiers.
+    def create(folder: str | Path, env: EnvConfig, fill: Callable[[Store], None] | None = None) -> Store:
+        """A fresh league that fights in `env`. Its file appears when it is complete.
+
+        Args:
+            fill: writes its first rows; by default the scripted tiers and an open period.
 
         Raises:
             FileError: there is one already.
         """
         path = Path(folder) / FILE
+        draft = path.with_name(f".{FILE}.{os.getpid()}")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with open(path, "xb"):
-                pass
+            draft.unlink(missing_ok=True)
+            draft.touch()
+            store = Store(folder, draft.name)
+            with store.writing():
+                store.do("INSERT INTO league VALUES ('env', ?)", json.dumps(env.signature(), sort_keys=True))
+                (fill or begin)(store)
+            store.close()
+            os.link(draft, path)
             sync_folder(path.parent)
         except OSError as error:
             raise FileError(f"{path}: cannot be made: {error.strerror}") from None
-        store = Store(folder)
-        with store.writing():
-            store._do("INSERT INTO league VALUES ('env', ?)", json.dumps(env.signature(), sort_keys=True))
-            store._do("INSERT INTO periods VALUES (1, ?, NULL)", time.time())
-            for tier in TIERS:
-                store._insert(scripted_entry(tier))
-        return store
+        finally:
+            draft.unlink(missing_ok=True)
+        return Store(folder)
 
     def _connect(self, path: Path) -> sqlite3.Connection:
         try:
@@ -171,15 +178,16 @@ class Store:
         if self.database.in_transaction:
             yield
             return
-        self._do("BEGIN IMMEDIATE")
+        self.do("BEGIN IMMEDIATE")
         try:
             yield
         except BaseException:
-            self._do("ROLLBACK")
+            self.do("ROLLBACK")
             raise
-        self._do("COMMIT")
+        self.do("COMMIT")
 
-    def _do(self, statement: str, *values: Any) -> sqlite3.Cursor:
+    def do(self, statement: str, *values: Any) -> sqlite3.Cursor:
+        """One SQL statement."""
         return self.database.execute(statement, values)
 
     # Entries
@@ -187,7 +195,7 @@ class Store:
     @property
     def env(self) -> EnvConfig:
         """The battle this league fights."""
-        row = self._do("SELECT value FROM league WHERE name = 'env'").fetchone()
+        row = self.do("SELECT value FROM league WHERE name = 'env'").fetchone()
         if row is None:
             raise FileError(f"{self.folder / FILE}: expected the settings of its battle, found none")
         return env_from_json(json.loads(row[0]))
@@ -210,16 +218,17 @@ class Store:
                 return known[0]
             name = commander_name(digest, {entry.name for entry in self.entries()})
             entry = Entry(digest, kind, name, parent, json.dumps(theirs, sort_keys=True), time.time())
-            self._insert(entry)
+            self.insert(entry)
             self.note("added", f"as {kind} from {checkpoint}", entry)
         return entry
 
-    def _insert(self, entry: Entry) -> None:
-        self._do("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?)", *entry)
+    def insert(self, entry: Entry) -> None:
+        """Write an entry's row."""
+        self.do("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?)", *entry)
 
     def entries(self, *kinds: str) -> list[Entry]:
         """Those of these kinds, or all, oldest first."""
-        rows = self._do("SELECT id, kind, name, parent, env, created FROM entries ORDER BY created, rowid")
+        rows = self.do("SELECT id, kind, name, parent, env, created FROM entries ORDER BY created, rowid")
         return [entry for entry in map(Entry._make, rows) if not kinds or entry.kind in kinds]
 
     def active(self) -> list[Entry]:
@@ -236,21 +245,21 @@ class Store:
     def become(self, entry: Entry, kind: str, change: str, reason: str) -> None:
         """Give an entry another kind, and write down why."""
         with self.writing():
-            self._do("UPDATE entries SET kind = ? WHERE id = ?", kind, entry.id)
+            self.do("UPDATE entries SET kind = ? WHERE id = ?", kind, entry.id)
             self.note(change, reason, entry)
 
     def note(self, change: str, reason: str, entry: Entry | None = None) -> None:
         """Write down that something happened, to an entry or to a role that has none yet."""
         with self.writing():
             who = entry.id if entry is not None else None
-            self._do(
+            self.do(
                 "INSERT INTO changes (period, entry, change, reason, created) VALUES (?, ?, ?, ?, ?)",
                 *(self.period, who, change, reason, time.time()),
             )
 
     def changes(self) -> list[Change]:
         """All that happened, oldest first."""
-        rows = self._do(
+        rows = self.do(
             "SELECT period, coalesce(name, ''), change, reason FROM changes LEFT JOIN entries ON id = entry "
             "ORDER BY number"
         )
@@ -270,11 +279,11 @@ class Store:
 
     def known_keys(self) -> set[str]:
         """Keys of all battles that were fought."""
-        return {row[0] for row in self._do("SELECT key FROM matches")}
+        return {row[0] for row in self.do("SELECT key FROM matches")}
 
     def matches(self, period: int | None = None) -> list[Match]:
         """Battles of a period, or all."""
-        rows = self._do(
+        rows = self.do(
             "SELECT blue, red, seed, recipe, winner, reason, decisions, duration_s, stats FROM matches "
             "WHERE period = coalesce(?, period) ORDER BY rowid",
             period,
@@ -283,18 +292,18 @@ class Store:
 
     def payoff(self) -> dict[tuple[str, str], tuple[int, float]]:
         """Games of each ordered pair that met, and the points the first took."""
-        return {(x, y): (games, score) for x, y, games, score in self._do("SELECT * FROM payoff")}
+        return {(x, y): (games, score) for x, y, games, score in self.do("SELECT * FROM payoff")}
 
     # Ratings
 
     @property
     def period(self) -> int:
         """Number of the rating period that is open."""
-        return int(self._do("SELECT max(number) FROM periods").fetchone()[0])
+        return int(self.do("SELECT max(number) FROM periods").fetchone()[0])
 
     def standings(self) -> list[Standing]:
         """Everybody, best rating first."""
-        rows = self._do("SELECT * FROM standings").fetchall()
+        rows = self.do("SELECT * FROM standings").fetchall()
         fresh = (RATING, DEVIATION, VOLATILITY)
         stands = [Standing(*row[:3], *(row[3:6] if row[3] is not None else fresh), *row[6:]) for row in rows]
         return sorted(stands, key=lambda standing: (-standing.rating, standing.name))
@@ -306,15 +315,22 @@ class Store:
             self.database.executemany(
                 "INSERT INTO ratings VALUES (?, ?, ?, ?, ?)", [(period, who, *row) for who, row in ratings.items()]
             )
-            self._do("UPDATE periods SET closed = ? WHERE number = ?", now, period)
-            self._do("INSERT INTO periods VALUES (?, ?, NULL)", period + 1, now)
+            self.do("UPDATE periods SET closed = ? WHERE number = ?", now, period)
+            self.do("INSERT INTO periods VALUES (?, ?, NULL)", period + 1, now)
 
     def history(self, entry: Entry) -> list[tuple[int, float, float, float]]:
         """Period, rating, deviation and volatility of an entry, oldest first."""
-        rows = self._do(
+        rows = self.do(
             "SELECT period, rating, deviation, volatility FROM ratings WHERE entry = ? ORDER BY period", entry.id
         )
         return rows.fetchall()
+
+
+def begin(store: Store) -> None:
+    """The first rows of a league: an open period, and the scripted tiers."""
+    store.do("INSERT INTO periods VALUES (1, ?, NULL)", time.time())
+    for tier in TIERS:
+        store.insert(scripted_entry(tier))
 
 
 def scripted_entry(tier: str) -> Entry:

@@ -52,10 +52,10 @@ def test_battles_alone_are_the_same_battles_in_a_batch(tmp_path):
     battles = round_robin(ids, [7, 8])
     together = {match.key: match for fought in hall.fight(battles) for match in fought.matches}
     assert len(together) == len(battles) == len(store.matches()) == 40 and hall.missing(battles) == []
-    entries = {entry.id: entry for entry in store.entries()}
+    scripts = {entry.id: entry.name for entry in store.entries("scripted")}
     chosen = [battles[0], battles[7], battles[22], battles[31], battles[39]]
     for battle in chosen:
-        outcome = Table(hall, [battle], entries).play()
+        outcome = Table(hall, [battle], scripts).play()
         alone = hall._matches([battle], outcome, 0.0)[0]
         assert alone == together[alone.key]._replace(duration_s=0.0)
     shots = [json.loads(match.stats)["blue"]["shots_autocannon"] for match in together.values()]
@@ -121,6 +121,6 @@ def test_a_policy_of_another_message_length_is_refused(tmp_path):
     store, ids = league(tmp_path)
     hall = Hall(store, CPU)
     hall.config = dataclasses.replace(hall.config, comm_dim=4)
-    entries = {entry.id: entry for entry in store.entries()}
+    scripts = {entry.id: entry.name for entry in store.entries("scripted")}
     with pytest.raises(ConfigError, match="comm_dim must be 4, got 8"):
-        Table(hall, [Battle(ids[0], ids[1], 0)], entries)
+        Table(hall, [Battle(ids[0], ids[1], 0)], scripts)

@@ -194,7 +194,6 @@ def test_a_file_that_is_no_league_is_refused(tmp_path):
 
 
 def test_a_file_of_no_version_is_brought_up_to_this_one(tmp_path):
-    """As `create` leaves it when it is killed between making the file and its tables."""
     (tmp_path / "league").mkdir()
     (tmp_path / "league" / FILE).touch()
     store = Store(tmp_path / "league")
