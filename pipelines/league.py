@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import tyro
 from rich.console import Console
@@ -28,8 +28,6 @@ from echelon.learn.machine import resolve_device
 from echelon.replay.file import save
 from echelon.replay.recorder import Recorder
 from echelon.view.plots import draw_payoff
-
-Settings = Annotated[LeagueConfig, tyro.conf.arg(name="rules")]
 
 
 @dataclass(frozen=True)
@@ -58,10 +56,11 @@ class Init:
     """Folder of the league."""
     env: Literal["small", "standard", "large"] = "small"
     """The battle it fights."""
+    rules: LeagueConfig = field(default_factory=LeagueConfig)
 
     def run(self) -> None:
         """Make it."""
-        store = Store.create(self.league, ENV_PRESETS[self.env]())
+        store = Store.create(self.league, ENV_PRESETS[self.env](), self.rules)
         Console().print(f"{self.league}: {len(store.entries())} entries, battles of {self.env}", soft_wrap=True)
 
 
@@ -122,12 +121,11 @@ class Standings:
 
     league: Path
     json: bool = False
-    rules: Settings = field(default_factory=LeagueConfig)
 
     def run(self) -> None:
         """Show them."""
         store = Store(self.league)
-        rows = standings_of(store, self.rules)
+        rows = standings_of(store)
         show(rows, self.json, f"after period {store.period - 1}")
 
 
@@ -253,7 +251,6 @@ class Tournament:
     replay: Path | None = None
     """Record some of the first battles into this file."""
     replay_battles: int = 4
-    rules: Settings = field(default_factory=LeagueConfig)
     fighting: tyro.conf.OmitArgPrefixes[Fighting] = field(default_factory=Fighting)
 
     def run(self) -> None:
@@ -274,9 +271,9 @@ class Tournament:
             names = {entry.id: entry.name for entry in store.entries()}
             shown = [battles[place] for place in recorder.battles]
             save(recorder.finish([names[b.blue] for b in shown], [names[b.red] for b in shown]), self.replay)
-        period = close_period(store, self.rules)
+        period = close_period(store)
         log.tell(store, "period closed", number=period)
-        show(standings_of(store, self.rules), self.json, f"after period {period}")
+        show(standings_of(store), self.json, f"after period {period}")
 
 
 COMMANDS: dict[str, Any] = {
@@ -323,8 +320,9 @@ def fight(
     return matches
 
 
-def standings_of(store: Store, rules: LeagueConfig) -> list[dict[str, Any]]:
+def standings_of(store: Store) -> list[dict[str, Any]]:
     """Rows of the table of standings."""
+    rules = store.rules
     stands = store.standings()
     score, games = payoff_matrix(store, [standing.id for standing in stands])
     payoff = advantage(score, games)

@@ -14,10 +14,14 @@ from command_line import parse, run
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from echelon.config import ConfigError, require
+from echelon.config import ConfigError, first_difference, require
 from echelon.files import FileError
+from echelon.league.campaign import Campaign
 from echelon.league.evaluation import Panel, Score
+from echelon.league.hall import Hall
 from echelon.league.match import both_sides, replay_of
+from echelon.league.sparring import Sparring
+from echelon.league.store import Store
 from echelon.learn import checkpoint
 from echelon.learn.config import TRAIN_PRESETS, TrainConfig
 from echelon.learn.curriculum import stages_of
@@ -105,7 +109,26 @@ def tell(scores: list[Score], trainer: Trainer, panel: Panel, console: Console) 
         console.print(f"{counters.agent_steps:>12,} steps, {counters.seconds / 60:5.1f} min, against {score}")
 
 
-def learn(trainer: Trainer, panel: Panel, console: Console) -> None:
+def join_league(config: TrainConfig, device: torch.device) -> Campaign | None:
+    """The run's part in the league that its opponent names, if it names one."""
+    if not config.league:
+        return None
+    store = Store(config.league)
+    ours, theirs = ({**env.signature(), "reward": None} for env in (config.env, store.env))
+    difference = first_difference(ours, theirs, "env")
+    require(difference is None, "--opponent", f"a league of the same battle ({difference})", config.league)
+    hall = Hall(store, device, compiled=config.evaluation.compiled)
+    return Campaign(hall, Sparring(store, hall.library, config.model, config.seed), config.league_seeds)
+
+
+def submit(trainer: Trainer, campaign: Campaign | None, console: Console) -> None:
+    """Enter the learner as it is now into its league."""
+    if campaign is not None:
+        campaign.submit(trainer.save())
+        console.print(f"{trainer.counters.agent_steps:>12,} steps, in the league {campaign.standing()}")
+
+
+def learn(trainer: Trainer, panel: Panel, campaign: Campaign | None, console: Console) -> None:
     """Iterate until the run is finished, behind a progress bar."""
     columns = (
         BarColumn(),
@@ -131,6 +154,8 @@ def learn(trainer: Trainer, panel: Panel, console: Console) -> None:
                 console.print(f"{steps:>12,} steps, {stage}")
             if every > 0 and iterations % every == 0 and not trainer.finished:
                 evaluate(trainer, panel, console)
+            if iterations % trainer.config.league_every == 0 or trainer.finished:
+                submit(trainer, campaign, console)
 
 
 def describe(row: Mapping[str, float | None]) -> str:
@@ -153,14 +178,15 @@ def main() -> None:
     folder = choose_folder(config)
     start = find_start(config, folder)
     check_folder(folder, resumes=start is not None)
-    trainer = Trainer(config, folder, start)
+    campaign = join_league(config, device)
+    trainer = Trainer(config, folder, start, campaign.sparring if campaign is not None else None)
     sizes = f"{config.num_envs} battles of {len(config.env.blue)} against {len(config.env.red)}"
     kind = str(trainer.policy.network.compute).removeprefix("torch.")
     console.print(f"{sizes} on {device}, {trainer.policy.num_parameters():,} parameters in {kind}, {config.opponent}")
     panel = Panel(trainer.policy, config, folder, trainer.counters.iterations)
     before = evaluate(trainer, panel, console)
     try:
-        learn(trainer, panel, console)
+        learn(trainer, panel, campaign, console)
     except KeyboardInterrupt:
         path = trainer.save()
         trainer.metrics.close()

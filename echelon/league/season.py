@@ -27,11 +27,12 @@ class Move:
     reason: str
 
 
-def close_period(store: Store, config: LeagueConfig) -> int:
+def close_period(store: Store) -> int:
     """Rate everybody by the battles of the open period and move who is to be moved; returns the period's number.
 
     One transaction: ratings before the period are read, all new ones computed from them, and written together.
     """
+    config = store.rules
     with store.writing():
         period = store.period
         retired = {entry.id for entry in store.entries("retired")}

@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from echelon.agents.tiers import TIERS
-from echelon.config import ConfigError, EnvConfig, env_from_json, first_difference
+from echelon.config import ConfigError, EnvConfig, as_json, env_from_json, first_difference, from_json
 from echelon.files import FileError, sync_folder
+from echelon.league.config import LeagueConfig
 from echelon.league.glicko2 import DEVIATION, RATING, VOLATILITY
 from echelon.league.names import commander_name
 from echelon.league.schema import MIGRATIONS
@@ -115,8 +116,13 @@ class Store:
         self.database = self._connect(path)
 
     @staticmethod
-    def create(folder: str | Path, env: EnvConfig, fill: Callable[[Store], None] | None = None) -> Store:
-        """A fresh league that fights in `env`. Its file appears when it is complete.
+    def create(
+        folder: str | Path,
+        env: EnvConfig,
+        rules: LeagueConfig | None = None,
+        fill: Callable[[Store], None] | None = None,
+    ) -> Store:
+        """A fresh league that fights in `env` by `rules`. Its file appears when it is complete.
 
         Args:
             fill: writes its first rows; by default the scripted tiers and an open period.
@@ -132,7 +138,8 @@ class Store:
             draft.touch()
             store = Store(folder, draft.name)
             with store.writing():
-                store.do("INSERT INTO league VALUES ('env', ?)", json.dumps(env.signature(), sort_keys=True))
+                store.remember("env", env.signature())
+                store.remember("rules", as_json(rules or LeagueConfig()))
                 (fill or begin)(store)
             store.close()
             os.link(draft, path)
@@ -190,15 +197,36 @@ class Store:
         """One SQL statement."""
         return self.database.execute(statement, values)
 
-    # Entries
+    # What the league is
+
+    def remember(self, name: str, value: dict[str, Any]) -> None:
+        """Keep some settings or a standing under a name, in the place of those before."""
+        with self.writing():
+            self.do("INSERT OR REPLACE INTO league VALUES (?, ?)", name, json.dumps(value, sort_keys=True))
+
+    def recall(self, name: str) -> dict[str, Any] | None:
+        """What was kept under this name."""
+        row = self.do("SELECT value FROM league WHERE name = ?", name).fetchone()
+        return None if row is None else dict(json.loads(row[0]))
+
+    def _settings(self, name: str) -> dict[str, Any]:
+        found = self.recall(name)
+        if found is None:
+            raise FileError(f"{self.folder / FILE}: expected the {name} of a league, found none")
+        return found
 
     @property
     def env(self) -> EnvConfig:
         """The battle this league fights."""
-        row = self.do("SELECT value FROM league WHERE name = 'env'").fetchone()
-        if row is None:
-            raise FileError(f"{self.folder / FILE}: expected the settings of its battle, found none")
-        return env_from_json(json.loads(row[0]))
+        return env_from_json(self._settings("env"))
+
+    @property
+    def rules(self) -> LeagueConfig:
+        """How it rates, matches and promotes."""
+        rules: LeagueConfig = from_json(LeagueConfig, self._settings("rules"), "rules")
+        return rules
+
+    # Entries
 
     def add(self, checkpoint: str | Path, kind: str = "candidate", parent: str | None = None) -> Entry:
         """Take in the policy of a checkpoint: its weights first, then its row. Adding it twice is adding it once.

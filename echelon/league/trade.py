@@ -8,8 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from echelon.config import ConfigError, env_from_json
+from echelon.config import ConfigError, as_json, env_from_json, from_json
 from echelon.files import FileError, parse_json, read_file, write_whole
+from echelon.league.config import LeagueConfig
 from echelon.league.glicko2 import DEVIATION
 from echelon.league.schema import CHANGES, KINDS
 from echelon.league.store import Store, scripted_entry
@@ -107,7 +108,8 @@ RULES: dict[str, dict[str, tuple[str, Check]]] = {
 
 def write_league(store: Store, path: Path) -> None:
     """Write a league into a file, and copies of its weights beside it."""
-    document: dict[str, Any] = {"schema": SCHEMA, "version": VERSION, "env": store.env.signature()}
+    document: dict[str, Any] = {"schema": SCHEMA, "version": VERSION}
+    document |= {"env": store.env.signature(), "rules": as_json(store.rules)}
     with store.writing():
         for table, columns in COLUMNS.items():
             rows = store.do(f"SELECT {', '.join(columns)} FROM {table} ORDER BY rowid")
@@ -136,7 +138,7 @@ def read_league(path: Path, folder: str | Path) -> Store:
     document = parse_json(path.name, read_file(path, MAX_BYTES), only_finite=False)
     check(path.name, document)
     try:
-        env = env_from_json(document["env"])
+        env, rules = env_from_json(document["env"]), from_json(LeagueConfig, document["rules"], "rules")
     except ConfigError as error:
         raise FileError(f"{path.name}: {error}") from None
     theirs, ours = Vault(path.parent), Vault(Path(folder))
@@ -158,7 +160,7 @@ def read_league(path: Path, folder: str | Path) -> Store:
             for row in document[table]:
                 store.do(f"INSERT INTO {table} VALUES ({marks})", *(row[name] for name in columns))
 
-    return Store.create(folder, env, fill)
+    return Store.create(folder, env, rules, fill)
 
 
 def check(name: str, document: Any) -> None:
@@ -168,8 +170,9 @@ def check(name: str, document: Any) -> None:
     for field, expected in (("schema", SCHEMA), ("version", VERSION)):
         if document.get(field) != expected:
             raise FileError(f"{name}: {field} must be {expected!r}, got {document.get(field)!r}")
-    if not isinstance(document.get("env"), dict):
-        raise FileError(f"{name}: env must be an object, got {document.get('env')!r}")
+    for field in ("env", "rules"):
+        if not isinstance(document.get(field), dict):
+            raise FileError(f"{name}: {field} must be an object, got {document.get(field)!r}")
     for table, rules in RULES.items():
         if not isinstance(document.get(table), list):
             raise FileError(f"{name}: {table} must be a list, got {type(document.get(table)).__name__}")

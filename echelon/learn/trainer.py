@@ -20,7 +20,7 @@ from echelon.learn.curriculum import SCRIPTED, Curriculum
 from echelon.learn.guard import stop_with_dump
 from echelon.learn.machine import resolve_device
 from echelon.learn.metrics import MetricsLog
-from echelon.learn.opponents import DrawOpponent, FrozenRivals, PastSelves, ScriptedRivals
+from echelon.learn.opponents import Challenger, DrawOpponent, FrozenRivals, PastSelves, ScriptedRivals
 from echelon.learn.policy import MechPolicy
 from echelon.learn.ppo import PATIENCE, PPO, REPORTED
 from echelon.learn.rollout import Rollout
@@ -40,7 +40,7 @@ class Trainer:
         folder: where checkpoints and metrics go.
         start: a checkpoint to go on from. Weights, optimiser, normaliser, counters and the curriculum's stage go on,
             battles begin anew.
-        draw_opponent: whom battles against frozen policies meet; by default the learner's earlier selves.
+        draw_opponent: whom battles against frozen policies meet; where it draws nobody, an earlier self.
     """
 
     def __init__(
@@ -73,9 +73,14 @@ class Trainer:
             checkpoint.restore_optimizer(self.policy, self.ppo.optimizer, start.tensors(checkpoint.LEARNER))
         self.past = PastSelves(config.past_kept, config.seed)
         self.past.join(f"iteration {self.counters.iterations}", self.policy)
-        self.draw = draw_opponent or self.past
+        self.draw_opponent = draw_opponent
         self.metrics = MetricsLog(folder, self.counters.iterations, config.logger)
         self._enter_stage()
+
+    def _draw(self) -> Challenger:
+        """Whom a block of battles against frozen policies meets next."""
+        drawn = self.draw_opponent() if self.draw_opponent is not None else None
+        return drawn or self.past()
 
     def _check_start(self, start: Checkpoint) -> None:
         """Refuse to go on in another battle or with another network."""
@@ -100,7 +105,7 @@ class Trainer:
         if config.scripted_battles > 0:
             self.scripted = ScriptedRivals(env, stage.tier, stage.weapon_use).to(self.device)
         if config.past_battles > 0:
-            self.frozen = FrozenRivals(self.policy, config.past_blocks, self.draw)
+            self.frozen = FrozenRivals(self.policy, config.past_blocks, self._draw)
         rivals = [
             Rival(SCRIPTED, self.scripted, config.scripted_battles),
             Rival(ITSELF, None, config.self_battles),

@@ -14,14 +14,14 @@ def test_a_period_rates_everybody_from_the_ratings_before_it(tmp_path):
     store = fresh(tmp_path)
     ids = [entry.id for entry in store.entries()]
     store.record([fought(ids[0], ids[1], 0, 1), fought(ids[1], ids[2], 0, 1), fought(ids[2], ids[0], 1, 0)])
-    assert close_period(store, LeagueConfig()) == 1 and store.period == 2
+    assert close_period(store) == 1 and store.period == 2
     games = Games(torch.tensor([0, 1, 2]), torch.tensor([1, 2, 0]), torch.tensor([1.0, 1.0, 0.5]).double())
     expected = rate(Ratings.fresh(5), games)
     for place, who in enumerate(ids):
         period, *row = store.history(store.find(who[:12]))[0]
         assert period == 1 and row == pytest.approx([column[place].item() for column in expected])
     store.record([fought(ids[0], ids[1], 5, 2)])
-    close_period(store, LeagueConfig())
+    close_period(store)
     assert [row[0] for row in store.history(store.find(ids[4][:12]))] == [1, 2], "who did not play is rated too"
     score, games_ = payoff_matrix(store, ids[:3])
     assert score.tolist() == [[0, 1, 0.5], [1, 0, 1], [0.5, 0, 0]] and games_[0].tolist() == [0, 2, 1]
@@ -33,7 +33,7 @@ def test_a_period_is_whole_or_not_at_all(tmp_path, monkeypatch):
     store.record([fought(ids[0], ids[1], 0)])
     monkeypatch.setattr("echelon.league.season.moves", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        close_period(store, LeagueConfig())
+        close_period(store)
     assert store.period == 1 and store.history(store.entries()[0]) == []
 
 
@@ -75,10 +75,10 @@ def test_history_survives_retirement(tmp_path):
     store = fresh(tmp_path)
     entry, tier = store.add(checkpoint_of(tmp_path, 1)), store.entries("scripted")[0]
     store.record([fought(entry.id, tier.id, n) for n in range(25)])
-    close_period(store, LeagueConfig(commanders=1))
+    close_period(store)
     assert store.find(entry.name).kind == "commander"
     store.become(entry, "retired", "retired", "by hand")
-    close_period(store, LeagueConfig())
+    close_period(store)
     assert [c.change for c in store.changes()] == ["added", "promoted", "retired"]
     assert len(store.history(entry)) == 1 and store.payoff()[entry.id, tier.id][0] == 25
     assert entry.id not in {e.id for e in store.active()}

@@ -15,6 +15,7 @@ from leagues import BRIEF, checkpoint_of, fought, fresh
 from echelon.agents.tiers import TIERS
 from echelon.config import ConfigError, EnvConfig
 from echelon.files import FileError
+from echelon.league.config import LeagueConfig
 from echelon.league.schema import MIGRATIONS
 from echelon.league.store import FILE, Store
 
@@ -198,9 +199,11 @@ def test_a_file_of_no_version_is_brought_up_to_this_one(tmp_path):
     (tmp_path / "league" / FILE).touch()
     store = Store(tmp_path / "league")
     assert store.database.execute("PRAGMA user_version").fetchone() == (len(MIGRATIONS),)
-    with pytest.raises(FileError, match="expected the settings of its battle, found none"):
+    with pytest.raises(FileError, match="expected the env of a league, found none"):
         _ = store.env
 
 
 def test_leagues_of_other_battles_are_other_leagues(tmp_path):
-    assert Store.create(tmp_path / "wide", EnvConfig.large()).env.rules.max_episode_s == 90.0
+    wide = Store.create(tmp_path / "wide", EnvConfig.large(), LeagueConfig(weighting="variance", commanders=2))
+    assert wide.env.rules.max_episode_s == 90.0
+    assert Store(wide.folder).rules == LeagueConfig(weighting="variance", commanders=2)

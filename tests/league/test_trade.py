@@ -7,7 +7,6 @@ import pytest
 from leagues import checkpoint_of, fought, fresh
 
 from echelon.files import FileError
-from echelon.league.config import LeagueConfig
 from echelon.league.season import close_period
 from echelon.league.store import FILE
 from echelon.league.trade import read_league, write_league
@@ -19,7 +18,7 @@ def exported(tmp_path):
     parent = store.add(checkpoint_of(tmp_path, 1))
     child = store.add(checkpoint_of(tmp_path, 2), parent=parent.id)
     store.record([fought(parent.id, child.id, 0), fought(child.id, parent.id, 0)])
-    close_period(store, LeagueConfig())
+    close_period(store)
     path = tmp_path / "sent" / "league.json"
     write_league(store, path)
     return store, path
@@ -30,7 +29,7 @@ def test_there_and_back(tmp_path):
     again = read_league(path, tmp_path / "other")
     assert again.entries() == store.entries() and again.standings() == store.standings()
     assert again.matches() == store.matches() and again.changes() == store.changes()
-    assert again.period == store.period == 2 and again.env == store.env
+    assert again.period == store.period == 2 and again.env == store.env and again.rules == store.rules
     for entry in again.entries("candidate"):
         assert again.vault.open(entry.id).policy().num_parameters() > 0
     with pytest.raises(FileError, match="cannot be made: File exists"):
@@ -74,6 +73,7 @@ SPOILED = {
     "another version": (lambda d: d.update(version=99), "version must be 1, got 99"),
     "another schema": (lambda d: d.update(schema="x"), "schema must be 'echelon-league', got 'x'"),
     "bad battle": (lambda d: d["env"].update(comm_dim="eight"), "env.comm_dim must be a int, got 'eight'"),
+    "bad rules": (lambda d: d["rules"].update(tau=-1.0), "LeagueConfig.tau must be > 0, got -1.0"),
     "all closed": (put("periods", 1, "closed", 5.0), r"periods must end with one that is open, got open \[\]"),
 }
 
