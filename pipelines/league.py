@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,14 +18,18 @@ from echelon.config import ENV_PRESETS, require
 from echelon.files import check_writable
 from echelon.league import log
 from echelon.league.config import LeagueConfig
+from echelon.league.evolution import Evolution
 from echelon.league.game_theory import advantage, bradley_terry, exploitability, nash
 from echelon.league.hall import Hall, Precision
 from echelon.league.match import wilson_interval
+from echelon.league.roles import Role
 from echelon.league.schedule import Battle, one_against, round_robin, seeds_of
 from echelon.league.season import close_period, payoff_matrix
 from echelon.league.store import Match, Standing, Store
 from echelon.league.trade import read_league, write_league
-from echelon.learn.machine import resolve_device
+from echelon.learn.checkpoint import open_checkpoint
+from echelon.learn.config import TrainConfig
+from echelon.learn.machine import can_compile, resolve_device
 from echelon.replay.file import save
 from echelon.replay.recorder import Recorder
 from echelon.view.plots import draw_payoff
@@ -231,8 +236,8 @@ class Evaluate:
         rows = []
         for other in others:
             own = [match for match in matches if other.id in (match.blue, match.red)]
-            points = sum(points_of(match, digest) for match in own)
-            low, high = wilson_interval(sum(points_of(match, digest) == 1.0 for match in own), len(own))
+            points = sum(match.points(digest) for match in own)
+            low, high = wilson_interval(sum(match.points(digest) == 1.0 for match in own), len(own))
             rows.append({"against": other.name, "battles": len(own), "points": points, "low": low, "high": high})
         show(rows, self.json, f"{self.checkpoint}, 95 % intervals of the share won")
 
@@ -276,12 +281,46 @@ class Tournament:
         show(standings_of(store), self.json, f"after period {period}")
 
 
+@dataclass(frozen=True)
+class Evolve:
+    """Let a main agent and two exploiters learn in turn: the league grows by itself."""
+
+    league: Path
+    turns: int = 4
+    """Turns of each role."""
+    iterations: int = 20
+    """Training iterations of a turn."""
+    seeds: int = 2
+    """Seeds against each of those one is judged and rated by, from both sides."""
+    start: str = ""
+    """Checkpoint whose weights all roles begin from; fresh ones without."""
+    train: TrainConfig = field(default_factory=TrainConfig.quick)
+    fighting: tyro.conf.OmitArgPrefixes[Fighting] = field(default_factory=Fighting)
+
+    def run(self) -> None:
+        """Let them learn and show the standings."""
+        store, console = Store(self.league), Console(soft_wrap=True)
+        for name in ("turns", "iterations"):
+            require(getattr(self, name) >= 1, f"--{name}", ">= 1", getattr(self, name))
+        train = dataclasses.replace(self.train, device=self.fighting.device)
+        if train.compiled and not can_compile():
+            train = dataclasses.replace(train, compiled=False, compile_policy="off")
+        start = open_checkpoint(self.start) if self.start else None
+        evolution = Evolution(self.fighting.hall(store), train, start, self.seeds, self.turns, self.iterations)
+        for turn in range(self.turns):
+            for role in Role:
+                verdict = evolution.turn(role)
+                console.print(f"turn {turn + 1}, {role.value}: {verdict.reason}")
+        show(standings_of(store), False, f"after period {store.period - 1}")
+
+
 COMMANDS: dict[str, Any] = {
     "init": Init,
     "add": Add,
     "list": List,
     "evaluate": Evaluate,
     "tournament": Tournament,
+    "evolve": Evolve,
     "standings": Standings,
     "payoff": Payoff,
     "history": History,
@@ -289,11 +328,6 @@ COMMANDS: dict[str, Any] = {
     "import": Import,
     "retire": Retire,
 }
-
-
-def points_of(match: Match, who: str) -> float:
-    """1 for a victory, 0.5 for a draw."""
-    return 0.5 if match.winner == 0 else float((match.blue, match.red)[match.winner - 1] == who)
 
 
 def fight(

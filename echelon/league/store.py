@@ -71,6 +71,10 @@ class Match(NamedTuple):
         """What makes it this battle and no other: the same commanders, seed and recipe would fight it again."""
         return f"{self.recipe}/{self.seed}/{self.blue}/{self.red}"
 
+    def points(self, who: str) -> float:
+        """What one of the two took: 1 for a victory, 0.5 for a draw."""
+        return 0.5 if self.winner == 0 else float((self.blue, self.red)[self.winner - 1] == who)
+
 
 class Standing(NamedTuple):
     """How an entry stands after the last closed period."""
