@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,7 @@ from echelon.config import ENV_PRESETS, require
 from echelon.files import check_writable
 from echelon.league import log
 from echelon.league.config import LeagueConfig
+from echelon.league.descent import longest_line, spearman
 from echelon.league.evolution import Evolution
 from echelon.league.game_theory import advantage, bradley_terry, exploitability, nash
 from echelon.league.hall import Hall, Precision
@@ -33,6 +35,8 @@ from echelon.learn.machine import can_compile, resolve_device
 from echelon.replay.file import save
 from echelon.replay.recorder import Recorder
 from echelon.view.plots import draw_payoff
+
+PIPE_WIDTH = 140
 
 
 @dataclass(frozen=True)
@@ -130,8 +134,7 @@ class Standings:
     def run(self) -> None:
         """Show them."""
         store = Store(self.league)
-        rows = standings_of(store)
-        show(rows, self.json, f"after period {store.period - 1}")
+        show_standings(store, self.json, f"after period {store.period - 1}")
 
 
 @dataclass(frozen=True)
@@ -278,7 +281,7 @@ class Tournament:
             save(recorder.finish([names[b.blue] for b in shown], [names[b.red] for b in shown]), self.replay)
         period = close_period(store)
         log.tell(store, "period closed", number=period)
-        show(standings_of(store), self.json, f"after period {period}")
+        show_standings(store, self.json, f"after period {period}")
 
 
 @dataclass(frozen=True)
@@ -311,7 +314,7 @@ class Evolve:
             for role in Role:
                 verdict = evolution.turn(role)
                 console.print(f"turn {turn + 1}, {role.value}: {verdict.reason}")
-        show(standings_of(store), False, f"after period {store.period - 1}")
+        show_standings(store, False, f"after period {store.period - 1}")
 
 
 COMMANDS: dict[str, Any] = {
@@ -380,6 +383,16 @@ def standings_of(store: Store) -> list[dict[str, Any]]:
     return [row(*together) for together in zip(stands, refit, mixture, strict=True)]
 
 
+def show_standings(store: Store, as_json: bool, title: str) -> None:
+    """The table of standings, and whether along the longest line of descent the younger are the better."""
+    show(standings_of(store), as_json, title)
+    line = longest_line(store.entries())
+    if len(line) > 2 and not as_json:
+        rating = {standing.id: standing.rating for standing in store.standings()}
+        rho = spearman(range(len(line)), [rating[entry.id] for entry in line])
+        Console().print(f"Spearman's rho of age and rating along {len(line)} generations: {rho:.2f}")
+
+
 def show(rows: list[dict[str, Any]], as_json: bool, title: str, shorten: tuple[str, ...] = ()) -> None:
     """Rows as a table, or as one JSON list."""
     if as_json:
@@ -388,8 +401,9 @@ def show(rows: list[dict[str, Any]], as_json: bool, title: str, shorten: tuple[s
     table = Table(title=title)
     for column in rows[0] if rows else ():
         is_number = any(isinstance(row[column], int | float) for row in rows)
-        table.add_column(column, justify="right" if is_number else "left")
+        table.add_column(column, justify="right" if is_number else "left", no_wrap=is_number or column == "name")
     for row in rows:
         cells = {name: "" if value is None else str(value) for name, value in row.items()}
         table.add_row(*(cell[:12] if name in shorten else cell for name, cell in cells.items()))
-    Console().print(table)
+    # A pipe has no width of its own.
+    Console(width=None if sys.stdout.isatty() else PIPE_WIDTH).print(table)

@@ -175,10 +175,10 @@ def main() -> None:
     if config.compiled and not can_compile():
         console.print("no C++ compiler or Python headers here: going on without torch.compile, at a third of the speed")
         config = dataclasses.replace(config, compiled=False, compile_policy="off")
+    campaign = join_league(config, device)
     folder = choose_folder(config)
     start = find_start(config, folder)
     check_folder(folder, resumes=start is not None)
-    campaign = join_league(config, device)
     trainer = Trainer(config, folder, start, campaign.sparring if campaign is not None else None)
     sizes = f"{config.num_envs} battles of {len(config.env.blue)} against {len(config.env.red)}"
     kind = str(trainer.policy.network.compute).removeprefix("torch.")

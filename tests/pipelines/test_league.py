@@ -1,6 +1,7 @@
 """The commands that keep a league, as a user runs them, and as a power cut ends them."""
 
 import dataclasses
+import importlib
 import json
 import os
 import signal
@@ -11,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from echelon.config import EnvConfig, RulesConfig
+from echelon.config import ConfigError, EnvConfig, RulesConfig
+from echelon.files import FileError
 from echelon.league.config import LeagueConfig
 from echelon.league.store import Store
 from echelon.learn import checkpoint
@@ -37,64 +39,76 @@ def run(*arguments: str, program: str = "arena.py") -> str:
     return done.stdout
 
 
-def refusal(*arguments: str) -> str:
-    done = subprocess.run(command("arena.py", *arguments), capture_output=True, text=True, timeout=300, cwd=ROOT)
-    assert done.returncode == 1 and done.stderr.count("\n") == 1
-    return done.stderr
-
-
 def checkpoint_of(folder: Path, width: int = 16) -> Path:
     policy = MechPolicy(dataclasses.replace(TINY, hidden=width), BRIEF.comm_dim)
     checkpoint.save(folder / f"of_{width}", policy, ValueNorm(), BRIEF, Counters(1, 1, 1.0), {})
     return folder / f"of_{width}"
 
 
-def test_a_league_from_beginning_to_end(tmp_path):
+@pytest.fixture
+def ask(monkeypatch, capsys):
+    """Runs commands of `arena.py` in this process, which has read torch already; returns what they printed."""
+    monkeypatch.syspath_prepend(str(ROOT / "pipelines"))
+    arena = importlib.import_module("arena")
+
+    def answer(*arguments: str) -> str:
+        monkeypatch.setattr(sys, "argv", ["arena.py", *arguments])
+        capsys.readouterr()
+        arena.main()
+        return capsys.readouterr().out
+
+    return answer
+
+
+def test_a_league_from_beginning_to_end(tmp_path, ask):
     path = str(tmp_path / "league")
     assert "5 entries, battles of small" in run("init", "--league", path)
-    assert refusal("init", "--league", path).startswith(f"error: {path}/league.sqlite: cannot be made: File exists")
+    with pytest.raises(FileError, match=f"{path}/league.sqlite: cannot be made: File exists"):
+        ask("init", "--league", path)
 
     place = tmp_path / "brief"
     store = Store.create(place, BRIEF, LeagueConfig(min_games=1, commanders=1))
     path = str(place)
     first, second = checkpoint_of(tmp_path, 16), checkpoint_of(tmp_path, 24)
-    run("add", "--league", path, str(first), str(second))
-    entries = {entry["name"]: entry for entry in json.loads(run("list", "--league", path, "--json"))}
+    ask("add", "--league", path, str(first), str(second))
+    entries = {entry["name"]: entry for entry in json.loads(ask("list", "--league", path, "--json"))}
     one, two = (name for name in entries if ":" not in name)
     assert entries[two]["parent"] == one and len(entries) == 7
 
     replay = tmp_path / "first.echelon"
     recorded = ("--replay", str(replay), "--replay-battles", "2")
-    rows = json.loads(run("tournament", "--league", path, "--seeds", "1", "--json", *recorded))
+    rows = json.loads(ask("tournament", "--league", path, "--seeds", "1", "--json", *recorded))
     assert len(rows) == 7 and {row["games"] for row in rows} == {12} and replay.stat().st_size > 1000
     assert [row["rating"] for row in rows] == sorted((row["rating"] for row in rows), reverse=True)
     assert [row["kind"] for row in rows].count("commander") == 1
-    table = run("standings", "--league", path)
+    table = ask("standings", "--league", path)
     assert "after period 1" in table and "conservative" in table
 
-    said = json.loads(run("payoff", "--league", path, "--json"))
+    said = json.loads(ask("payoff", "--league", path, "--json"))
     assert Path(said["picture"]).read_bytes().startswith(b"\x89PNG")
     assert sum(said["nash"].values()) == pytest.approx(1, abs=0.05) and said["exploitability"] < 0.01
 
-    rows = json.loads(run("evaluate", str(first), "--league", path, "--seeds", "1", "--json"))
+    rows = json.loads(ask("evaluate", str(first), "--league", path, "--seeds", "1", "--json"))
     assert len(rows) == 6 and all(row["battles"] == 2 for row in rows)
     assert len(store.matches()) == 42, "an evaluation is not kept"
 
-    run("retire", "--league", path, one, "--reason", "too old")
-    past = json.loads(run("history", one, "--league", path, "--json"))
+    ask("retire", "--league", path, one, "--reason", "too old")
+    past = json.loads(ask("history", one, "--league", path, "--json"))
     assert len(past["ratings"]) == 1 and past["changes"][-1]["reason"] == "too old"
-    assert "an entry must be a name" in refusal("history", "nobody", "--league", path)
+    with pytest.raises(ConfigError, match="an entry must be a name"):
+        ask("history", "nobody", "--league", path)
 
     sent, copy = str(tmp_path / "sent" / "league.json"), str(tmp_path / "copy")
-    run("export", "--league", path, "--out", sent)
-    assert "7 entries, 42 matches" in run("import", sent, "--league", copy)
-    assert json.loads(run("standings", "--league", copy, "--json")) == json.loads(
-        run("standings", "--league", path, "--json")
+    ask("export", "--league", path, "--out", sent)
+    assert "7 entries, 42 matches" in ask("import", sent, "--league", copy)
+    assert json.loads(ask("standings", "--league", copy, "--json")) == json.loads(
+        ask("standings", "--league", path, "--json")
     )
     lines = [json.loads(line) for line in (place / "log.jsonl").read_text().splitlines()]
     assert [line["event"] for line in lines] == ["fought", "period closed", "fought"]
     assert lines[0]["matches"] == 42 and lines[0]["matches_per_s"] > 0 and lines[0]["kept"] and not lines[2]["kept"]
-    assert "found none: make one with `arena.py init`" in refusal("list", "--league", str(tmp_path / "none"))
+    with pytest.raises(FileError, match=r"found none: make one with `arena\.py init`"):
+        ask("list", "--league", str(tmp_path / "none"))
 
 
 def told(log: Path) -> int:
