@@ -117,6 +117,17 @@ def test_half_precision_stays_near_the_law_of_full(compute):
     assert 0 < kl.mean() < KL_BOUND
 
 
+@pytest.mark.slow
+def test_compiled_networks_stay_near_the_law_of_eager_ones():
+    policies, seats, seen = [policy_of(n) for n in range(2)], [[Seat(0, 0)], [Seat(1, 3)]], seen_by(2, 1)
+    eager, compiled = Stack(policies, seats, 5, CPU), Stack(policies, seats, 5, CPU, compiled=True)
+    with torch.inference_mode():
+        for _ in range(3):
+            (p_loc, p_scale), (q_loc, q_scale) = eager.law(seen), compiled.law(seen)
+    p, q = torch.distributions.Normal(p_loc, p_scale), torch.distributions.Normal(q_loc, q_scale)
+    assert torch.distributions.kl_divergence(p, q).max() < 1e-4
+
+
 def test_a_policy_of_another_message_length_is_refused(tmp_path):
     store, ids = league(tmp_path)
     hall = Hall(store, CPU)

@@ -8,6 +8,7 @@ import shutil
 import signal
 import sqlite3
 import time
+from pathlib import Path
 
 import pytest
 from leagues import BRIEF, checkpoint_of, fought, fresh
@@ -120,6 +121,19 @@ def test_weights_are_kept_before_their_row(tmp_path):
         store.add(checkpoint_of(tmp_path, 2, env=other))
     with pytest.raises(ConfigError, match="an entry must be a name"):
         store.find("nobody")
+
+
+def test_a_row_appears_after_its_weights_are_on_the_disk(tmp_path, monkeypatch):
+    """What was written when: file, folder, name of the folder, then the row."""
+    store, order = fresh(tmp_path), []
+    fsync, rename, insert = os.fsync, Path.rename, Store.insert
+    monkeypatch.setattr(os, "fsync", lambda handle: (order.append("fsync"), fsync(handle))[1])
+    monkeypatch.setattr(Path, "rename", lambda self, to: (order.append("rename"), rename(self, to))[1])
+    monkeypatch.setattr(Store, "insert", lambda self, entry: (order.append("row"), insert(self, entry))[1])
+    path = checkpoint_of(tmp_path, 1)
+    order.clear()
+    store.add(path)
+    assert order == ["fsync", "fsync", "fsync", "rename", "fsync", "fsync", "row"]
 
 
 def spoil_bytes(weights):
