@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from echelon.config import as_json
 from echelon.league import log
 from echelon.league.campaign import Fight, fight_quietly
 from echelon.league.hall import Hall
@@ -151,7 +152,7 @@ class Evolution:
         return met_by_main_exploiter(main, earlier, self.rules)
 
     def _fits(self, entry: Entry) -> bool:
-        return self.hall.library.policy(entry.id).model == self.config.model
+        return bool(self.store.vault.open(entry.id).claims["model"] == as_json(self.config.model))
 
     def _known(self, other: Opponent, now: Progress) -> Opponent:
         """What the learner itself showed against somebody, where it was judged by them."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+from echelon.config import as_json
 from echelon.league.config import LeagueConfig
 from echelon.league.library import Library
 from echelon.league.matchmaking import Opponent, chances, draw
@@ -50,7 +51,7 @@ class Sparring:
         return chances(pool, mine[0].rating, mine[0].games, self.config)
 
     def _fits(self, entry: Entry) -> bool:
-        return self.library.policy(entry.id).model == self.model
+        return bool(self.store.vault.open(entry.id).claims["model"] == as_json(self.model))
 
     def __call__(self) -> Challenger | None:
         """Draw one; nobody where the league has no policy of the learner's architecture."""

@@ -88,6 +88,9 @@ def test_a_league_from_beginning_to_end(tmp_path, ask):
     assert Path(said["picture"]).read_bytes().startswith(b"\x89PNG")
     assert sum(said["nash"].values()) == pytest.approx(1, abs=0.05) and said["exploitability"] < 0.01
 
+    said = json.loads(ask("play", "--blue", one, "--red", two, "--league", path, "--battles", "2", "--json"))
+    assert (said["x"], said["y"], said["battles"]) == (one, two, 2)
+
     rows = json.loads(ask("evaluate", str(first), "--league", path, "--seeds", "1", "--json"))
     assert len(rows) == 6 and all(row["battles"] == 2 for row in rows)
     assert len(store.matches()) == 42, "an evaluation is not kept"
