@@ -219,7 +219,7 @@ class Import:
 
 @dataclass(frozen=True)
 class Evaluate:
-    """Judge a checkpoint by battles against everybody of the league. Nothing is kept of it."""
+    """Judge a checkpoint by battles against everybody of the league, which are rated for nobody."""
 
     checkpoint: tyro.conf.Positional[str]
     league: Path
