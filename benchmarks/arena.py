@@ -1,19 +1,32 @@
-"""Arena throughput: battles per second of one batch between two scripted commanders. One JSON line.
+"""Arena throughput, JSON lines: one match, a league's hall batched against one battle at a time, and networks stacked
+against a loop over them.
 
-python benchmarks/arena.py --preset small --battles 64
+python benchmarks/arena.py --battles 256 --alone 4 --policies 8
 """
 
 from __future__ import annotations
 
+import dataclasses
+import tempfile
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
+import torch
 import tyro
-from measure import report
+from measure import report, seconds
 
-from echelon.config import ENV_PRESETS
+from echelon.config import ENV_PRESETS, EnvConfig
+from echelon.env.env import EchelonEnv
+from echelon.env.layout import STREAMS, action_width
+from echelon.league.hall import Hall
 from echelon.league.match import load_commander, play
+from echelon.league.schedule import Battle, one_against
+from echelon.league.seating import SEATS, Seat, Seen, Stack
+from echelon.league.store import Store
+from echelon.learn.config import TrainConfig
 from echelon.learn.machine import resolve_device
+from echelon.learn.policy import MechPolicy
 
 
 @dataclass(frozen=True)
@@ -21,14 +34,20 @@ class Args:
     """What to measure."""
 
     preset: Literal["small", "standard", "large"] = "small"
-    battles: int = 64
+    battles: int = 256
+    """In one batch."""
+    alone: int = 4
+    """Battles one at a time."""
+    policies: int = 8
+    """Different networks stacked."""
+    rows: int = 16
+    """Teams each of them commands."""
     compiled: bool = False
     device: str = "auto"
 
 
-def main(args: Args) -> None:
-    """Fight one match."""
-    device, env = resolve_device(args.device), ENV_PRESETS[args.preset]()
+def match(args: Args, env: EnvConfig, device: torch.device) -> None:
+    """Two scripted commanders."""
     x, y = (load_commander("heuristic:normal", env, device) for _ in range(2))
     result = play(x, y, env, args.battles, 0, device, args.compiled)
     report(
@@ -40,6 +59,56 @@ def main(args: Args) -> None:
         battles_per_s=round(args.battles / result.seconds, 2),
         agent_steps_per_s=round(sum(result.decisions) * env.num_mechs / result.seconds),
     )
+
+
+def batched_over_alone(args: Args, env: EnvConfig, device: torch.device) -> None:
+    """The same battles of a league in one batch, and one at a time."""
+    with tempfile.TemporaryDirectory() as folder:
+        store = Store.create(Path(folder) / "league", env)
+        hall = Hall(store, device, batch=args.battles, compiled=args.compiled)
+        normal, *others = [entry.id for entry in store.entries() if entry.name != "heuristic:trivial"]
+        battles = one_against(normal, others, range(args.battles))[: args.battles]
+
+        def fight(some: list[Battle]) -> float:
+            return sum(fought.seconds for fought in hall.fight(some, kept=False))
+
+        fight(battles[:2])
+        hall.batch = 1
+        one = args.alone / fight(battles[: args.alone])
+        hall.batch = args.battles
+        many = len(battles) / fight(battles)
+    sizes = {"preset": args.preset, "battles": args.battles, "alone": args.alone, "compiled": args.compiled}
+    speeds = {"batched_per_s": round(many, 3), "alone_per_s": round(one, 4), "ratio": round(many / one, 1)}
+    report("hall", device, **sizes, **speeds)
+
+
+def stacked_over_loop(args: Args, env: EnvConfig, device: torch.device) -> None:
+    """K networks in one forward over stacked weights, and one after the other."""
+    model, count = TrainConfig.quick().model, args.policies * args.rows
+    policies = [MechPolicy(model, env.comm_dim).to(device).eval() for _ in range(args.policies)]
+    now = EchelonEnv(env, count, device=device, seed=0).reset()
+    mechs = len(env.blue)
+    streams = {name: now.get(("blue", "observation", name)) for name in STREAMS}
+    chance = torch.randn(count, mechs, action_width(env.comm_dim), device=device)
+    seen = Seen(streams, now.get("telemetry"), chance)
+    seats = [[Seat(k * args.rows + row, row % SEATS) for row in range(args.rows)] for k in range(args.policies)]
+    together = Stack(policies, seats, mechs, device)
+    each = [Stack([policy], [own], mechs, device) for policy, own in zip(policies, seats, strict=True)]
+    with torch.inference_mode():
+        stacked_s = seconds(lambda: together.decide(seen), device, repeats=10)
+        loop_s = seconds(lambda: [stack.decide(seen) for stack in each], device, repeats=10)
+    sizes = {"policies": args.policies, "rows": args.rows, "hidden": model.hidden}
+    times = {"stacked_ms": round(1e3 * stacked_s, 2), "loop_ms": round(1e3 * loop_s, 2)}
+    report("stack", device, **sizes, **times, ratio=round(loop_s / stacked_s, 2))
+
+
+def main(args: Args) -> None:
+    """Measure all three."""
+    device = resolve_device(args.device)
+    env = dataclasses.replace(ENV_PRESETS[args.preset](), map_pool=16)
+    stacked_over_loop(args, env, device)
+    batched_over_alone(args, env, device)
+    match(args, env, device)
 
 
 if __name__ == "__main__":

@@ -73,8 +73,8 @@ def read_tensors(path: Path, sha256: str, limit: int = MAX_FILE_BYTES) -> tuple[
     return load_tensors(name, data), header.get("__metadata__", {})
 
 
-def parse_json(name: str, data: bytes) -> Any:
-    """JSON without duplicate keys and with finite numbers only."""
+def parse_json(name: str, data: bytes, only_finite: bool = True) -> Any:
+    """JSON without duplicate keys; numbers are finite unless the caller says which of them are not."""
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -85,7 +85,7 @@ def parse_json(name: str, data: bytes) -> Any:
         return found
 
     def finite(text: str) -> float:
-        if not math.isfinite(float(text)):
+        if only_finite and not math.isfinite(float(text)):
             raise FileError(f"{name}: expected finite numbers, got {text}")
         return float(text)
 

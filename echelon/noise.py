@@ -6,6 +6,7 @@ uint32 operations. No generator state exists, so a draw is repeatable from (seed
 
 from __future__ import annotations
 
+import math
 from enum import IntEnum
 
 import torch
@@ -26,6 +27,7 @@ class Stream(IntEnum):
     STAGGER = 7
     AMS = 8
     WRECK = 9
+    ACTION = 10
 
 
 def mix(x: Tensor) -> Tensor:
@@ -56,6 +58,12 @@ def bits(seed: Tensor, tick: Tensor | int, stream: int, count: int) -> Tensor:
 def uniform(seed: Tensor, tick: Tensor | int, stream: int, count: int) -> Tensor:
     """`[B, count]` float32 in [0, 1), 24 random bits each; arguments as in `bits`."""
     return (bits(seed, tick, stream, count) >> 8).to(torch.float32) * 2.0**-24
+
+
+def normal(seed: Tensor, tick: Tensor | int, stream: int, count: int) -> Tensor:
+    """`[B, count]` float32 from the standard normal law (Box & Muller 1958); arguments as in `bits`."""
+    near, turn = uniform(seed, tick, stream, 2 * count).chunk(2, 1)
+    return torch.sqrt(-2 * torch.log(1 - near)) * torch.cos(2 * math.pi * turn)
 
 
 def battle_seeds(seed: int, num_envs: int, device: torch.device) -> Tensor:

@@ -3,6 +3,7 @@
 python pipelines/arena.py play --blue X --red Y --battles N --seed S --replay battles.echelon
 python pipelines/arena.py watch battles.echelon
 python pipelines/arena.py maps --out maps.png
+python pipelines/arena.py init|add|tournament|standings|… --league DIR
 """
 
 from __future__ import annotations
@@ -13,16 +14,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import league
 import torch
 import tyro
 from command_line import parse, run
 from rich.console import Console
 from rich.table import Table
 
+from echelon.agents.heuristic import is_scripted
 from echelon.catalog import Material
 from echelon.config import ENV_PRESETS, ConfigError, EnvConfig, first_difference, require
 from echelon.files import check_writable
 from echelon.league.match import Result, both_sides, commander_env, load_commander, play, replay_of, wilson_interval
+from echelon.league.store import Store
 from echelon.learn.machine import resolve_device
 from echelon.profiling import profiled
 from echelon.replay.file import read, save
@@ -43,6 +47,8 @@ class Play:
     """Commander X: a checkpoint folder or heuristic[:tier]. It is blue in half of the battles."""
     red: str
     """Commander Y, the same."""
+    league: Path | None = None
+    """A league whose entries may be named as commanders."""
     battles: int = 64
     seed: int = 0
     env: Literal["auto", "small", "standard", "large"] = "auto"
@@ -90,14 +96,24 @@ class MapSheet:
     """Seed of the pool."""
 
 
-COMMANDS: dict[str, Any] = {"play": Play, "watch": Watch, "maps": MapSheet}
+COMMANDS: dict[str, Any] = {"play": Play, "watch": Watch, "maps": MapSheet, **league.COMMANDS}
+
+
+def sources(args: Play) -> list[str]:
+    """The commanders as checkpoint folders or scripted tiers; entries of a league by their folder there."""
+    names = [args.blue, args.red]
+    if args.league is None:
+        return names
+    store = Store(args.league)
+    known = {name: store.find(name).id for name in names if not is_scripted(name) and not Path(name).exists()}
+    return [str(store.vault.place(known[name])) if name in known else name for name in names]
 
 
 def choose_env(args: Play) -> EnvConfig:
     """The battle to fight: the preset asked for, or what the checkpoints were trained in."""
     if args.env != "auto":
         return ENV_PRESETS[args.env]()
-    known = {name: env for name in (args.blue, args.red) if (env := commander_env(name)) is not None}
+    known = {name: env for name in sources(args) if (env := commander_env(name)) is not None}
     envs = list(known.values())
     if len(envs) == 2:
         ours, theirs = ({**env.signature(), "reward": None} for env in envs)
@@ -179,7 +195,7 @@ def fight(args: Play) -> None:
     """Fight and report."""
     device = resolve_device(args.device)
     env = choose_env(args)
-    x, y = (load_commander(name, env, device) for name in (args.blue, args.red))
+    x, y = (load_commander(name, env, device) for name in sources(args))
     recorder = None
     if args.profile is not None:
         check_writable(args.profile)
@@ -208,6 +224,8 @@ def main() -> None:
             watch(args)
         case MapSheet():
             draw_maps(args)
+        case _:
+            args.run()
 
 
 if __name__ == "__main__":

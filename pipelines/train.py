@@ -20,10 +20,14 @@ from command_line import parse, run
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from echelon.config import ConfigError, require
+from echelon.config import ConfigError, first_difference, require
 from echelon.files import FileError, check_writable
+from echelon.league.campaign import Campaign
 from echelon.league.evaluation import BEST, Panel, Score, in_words
+from echelon.league.hall import Hall
 from echelon.league.match import both_sides, replay_of
+from echelon.league.sparring import Sparring
+from echelon.league.store import Store
 from echelon.learn import checkpoint
 from echelon.learn.config import TRAIN_PRESETS, TrainConfig
 from echelon.learn.curriculum import stages_of
@@ -106,13 +110,17 @@ class Session:
     Args:
         trainer: the run.
         panel: who judges it, on the first process.
+        campaign: its part in a league, if it has one.
         stop: told by signals.
         console: quiet on the others.
     """
 
-    def __init__(self, trainer: Trainer, panel: Panel | None, stop: Stop, console: Console) -> None:
+    def __init__(
+        self, trainer: Trainer, panel: Panel | None, campaign: Campaign | None, stop: Stop, console: Console
+    ) -> None:
         self.trainer = trainer
         self.panel = panel
+        self.campaign = campaign
         self.stop = stop
         self.console = console
         self.ranks = trainer.ranks
@@ -149,6 +157,7 @@ class Session:
                 if trainer.curriculum.stage != stage:
                     stage = trainer.curriculum.stage
                     console.print(f"{steps:>12,} steps, {stage}")
+                self.submit_if_due()
                 self.leave_if_asked()
 
     def evaluate_if_due(self) -> None:
@@ -179,6 +188,17 @@ class Session:
         self.panel.record(scores, counters.iterations, counters.agent_steps, counters.seconds)
         for score in scores:
             self.console.print(f"{counters.agent_steps:>12,} steps, {counters.seconds / 60:5.1f} min, against {score}")
+
+    def submit_if_due(self) -> None:
+        """Enter the learner as it is now into its league, every so many iterations and at the end."""
+        trainer, campaign = self.trainer, self.campaign
+        is_due = trainer.counters.iterations % trainer.config.league_every == 0 or trainer.finished
+        if campaign is None or not is_due:
+            return
+        path = trainer.save()
+        if self.ranks.is_first:
+            campaign.submit(path)
+            self.console.print(f"{trainer.counters.agent_steps:>12,} steps, in the league {campaign.standing()}")
 
     def leave_if_asked(self) -> None:
         """End here if any process was asked to stop."""
@@ -233,6 +253,18 @@ class Session:
         console.print(f"checkpoint  {checkpoint.newest(folder / 'checkpoints')}")
 
 
+def join_league(config: TrainConfig, device: torch.device) -> Campaign | None:
+    """The run's part in the league that its opponent names, if it names one."""
+    if not config.league:
+        return None
+    store = Store(config.league)
+    ours, theirs = ({**env.signature(), "reward": None} for env in (config.env, store.env))
+    difference = first_difference(ours, theirs, "env")
+    require(difference is None, "--opponent", f"a league of the same battle ({difference})", config.league)
+    hall = Hall(store, device, compiled=config.evaluation.compiled)
+    return Campaign(hall, Sparring(store, hall.library, config.model, config.seed), config.league_seeds)
+
+
 def describe(row: Mapping[str, float | None]) -> str:
     """An iteration in one line."""
     text = f"{row['agent_steps_per_s']:,.0f} agent-steps/s"
@@ -263,6 +295,7 @@ def train(config: TrainConfig, ranks: Ranks, stop: Stop) -> None:
     if config.compiled and not can_compile():
         console.print("no C++ compiler or Python headers here: going on without torch.compile, at a third of the speed")
         config = dataclasses.replace(config, compiled=False, compile_policy="off")
+    campaign = join_league(config, device)
     folder = Path(ranks.said_by_first(str(choose_folder(config))))
     start = find_start(config, folder)
     if ranks.is_first:
@@ -271,7 +304,8 @@ def train(config: TrainConfig, ranks: Ranks, stop: Stop) -> None:
             check_writable(Path(config.profile))
     # Nobody writes before all have looked.
     ranks.wait()
-    trainer = Trainer(config, folder, start, ranks=ranks)
+    draw_opponent = campaign.sparring if campaign is not None else None
+    trainer = Trainer(config, folder, start, draw_opponent, ranks=ranks)
     sizes = f"{config.num_envs} battles of {len(config.env.blue)} against {len(config.env.red)}"
     sizes += "" if ranks.is_alone else f" in each of {ranks.size} processes"
     kind = str(trainer.policy.network.compute).removeprefix("torch.")
@@ -279,7 +313,7 @@ def train(config: TrainConfig, ranks: Ranks, stop: Stop) -> None:
     if trainer.news:
         console.print(trainer.news)
     panel = Panel(trainer.policy, config, folder, trainer.kept.get("panel")) if ranks.is_first else None
-    session = Session(trainer, panel, stop, console)
+    session = Session(trainer, panel, campaign, stop, console)
     # From here on a run that is killed can go on.
     trainer.save()
     try:

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from echelon.noise import Stream, battle_seeds, bits, mix, uniform
+from echelon.noise import Stream, battle_seeds, bits, mix, normal, uniform
 
 CPU = torch.device("cpu")
 SEEDS = battle_seeds(3, 512, CPU)
@@ -57,3 +57,11 @@ def test_battle_seeds_differ():
     assert SEEDS.unique().numel() == 512
     assert not torch.equal(SEEDS, battle_seeds(4, 512, CPU))
     assert torch.equal(SEEDS[:3], battle_seeds(3, 3, CPU))
+
+
+def test_normal_numbers_are_normal_and_each_battle_has_its_own():
+    seeds = torch.arange(64)
+    drawn = normal(seeds, 3, Stream.ACTION, 1000)
+    assert abs(drawn.mean()) < 0.02 and abs(drawn.std() - 1) < 0.02 and abs((drawn**4).mean() - 3) < 0.15
+    assert torch.equal(normal(seeds[5:6], 3, Stream.ACTION, 1000)[0], drawn[5])
+    assert not torch.equal(normal(seeds, 4, Stream.ACTION, 1000), drawn)

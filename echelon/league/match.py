@@ -171,11 +171,10 @@ class Arena:
         """The results against each of the others.
 
         Raises:
-            ConfigError: a policy is in training mode.
+            ConfigError: a policy is in training mode, or on another device than its battles.
         """
         for policy in self.policies:
-            if isinstance(policy, nn.Module) and policy.training and not isinstance(policy, Heuristic):
-                raise ConfigError("a policy must be in evaluation mode for a match, got training mode: call .eval()")
+            require_ready(policy, self.device)
         others = len(self.seats.met)
         self.env.set_seed(noise.battle_seeds(seed, self.battles // 2, self.device).repeat(2 * others))
         began = time.perf_counter()
@@ -185,6 +184,16 @@ class Arena:
             outcome = first_outcomes(self.env, self.seats)
         seconds = (time.perf_counter() - began) / others
         return {name: result_of(outcome[battles], seconds) for name, battles in self.seats.met.items()}
+
+
+def require_ready(policy: TeamPolicy, device: torch.device) -> None:
+    """Refuse a policy that would learn from its match, or that could not read what it sees."""
+    if not isinstance(policy, nn.Module):
+        return
+    if policy.training and not isinstance(policy, Heuristic):
+        raise ConfigError("a policy must be in evaluation mode for a match, got training mode: call .eval()")
+    for leaf in (*policy.parameters(), *policy.buffers()):
+        require(leaf.device.type == device.type, "a policy's device", f"{device}, as of its battles", str(leaf.device))
 
 
 def result_of(outcome: TensorDictBase, seconds: float) -> Result:

@@ -11,7 +11,13 @@ from echelon.learn.schedules import Schedule
 WIDTHS = ("hidden", "contact_width", "squad_width", "comm_width", "map_width", "telemetry_width", "body_width")
 SELF, PAST, CURRICULUM = "self", "past", "curriculum"
 """Opponents that are no scripted commander of a fixed tier."""
-PAST_SETTINGS = ("past_blocks", "past_every", "past_kept")
+LEAGUE = "league:"
+"""What an opponent begins with that is drawn from a league; its folder follows."""
+COUNTS = (
+    *("total_agent_steps", "checkpoint_every", "keep_checkpoints"),
+    *("past_blocks", "past_every", "past_kept", "league_every", "league_seeds"),
+)
+"""Settings of a run that are at least 1."""
 
 
 @dataclass(frozen=True)
@@ -190,7 +196,8 @@ class TrainConfig:
     max_minutes: float = 0.0
     """Minutes of collecting and learning after which the run ends too, its schedules with it; 0 for never."""
     opponent: str = CURRICULUM
-    """curriculum: the tiers of `CurriculumConfig`; heuristic:TIER; self: the latest self; past: earlier selves."""
+    """curriculum: the tiers of `CurriculumConfig`; heuristic:TIER; self: the latest self; past: earlier selves;
+    league:FOLDER: policies of a league, in `past_share` of the battles if that is given, with the tiers in the rest."""
     self_share: float = 0.0
     """Share of the battles fought against the latest self beside that opponent; the learner learns from both teams."""
     past_share: float = 0.0
@@ -201,6 +208,10 @@ class TrainConfig:
     """Iterations after which the learner joins its earlier selves."""
     past_kept: int = 16
     """Earlier selves remembered."""
+    league_every: int = 50
+    """Iterations after which the learner enters its league as a candidate, is rated there and may be promoted."""
+    league_seeds: int = 2
+    """Seeds that a candidate fights against each of the league, from both sides."""
     side: Literal["both", "blue", "red"] = "both"
     """Teams the learner commands against others: blue in half of the battles and red in the rest, or one of them."""
     run_dir: str = "runs/{time}"
@@ -243,7 +254,7 @@ class TrainConfig:
         require(parts <= sequences, "PPOConfig.minibatches * PPOConfig.accumulate", limit, parts)
         require(0 <= self.seed < 2**31, "TrainConfig.seed", "0..2147483647", self.seed)
         require(self.max_minutes >= 0, "TrainConfig.max_minutes", ">= 0", self.max_minutes)
-        for name in ("total_agent_steps", "checkpoint_every", "keep_checkpoints", *PAST_SETTINGS):
+        for name in COUNTS:
             require(getattr(self, name) >= 1, f"TrainConfig.{name}", ">= 1", getattr(self, name))
         require(self.renew_maps_every >= 0, "TrainConfig.renew_maps_every", ">= 0", self.renew_maps_every)
         spares = self.renew_maps_every == 0 or self.env.map_spares > 0
@@ -276,8 +287,14 @@ class TrainConfig:
 
     @property
     def past_battles(self) -> int:
-        """Battles the learner fights against its earlier selves."""
-        return round(self.num_envs * (1.0 - self.self_share if self.opponent == PAST else self.past_share))
+        """Battles the learner fights against frozen policies: its earlier selves, or those of a league."""
+        everywhere = self.opponent == PAST or (self.league != "" and self.past_share == 0)
+        return round(self.num_envs * (1.0 - self.self_share if everywhere else self.past_share))
+
+    @property
+    def league(self) -> str:
+        """Folder of the league whose policies it meets; empty without one."""
+        return self.opponent.removeprefix(LEAGUE) if self.opponent.startswith(LEAGUE) else ""
 
     @property
     def scripted_battles(self) -> int:

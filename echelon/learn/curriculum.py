@@ -107,11 +107,11 @@ class Curriculum:
 def stages_of(config: TrainConfig) -> list[Stage]:
     """The stages that `CurriculumConfig` lists, checked."""
     curriculum, tiers = config.curriculum, list(config.curriculum.opponents)
-    if config.opponent not in (CURRICULUM, SELF, PAST):
+    if config.opponent not in (CURRICULUM, SELF, PAST) and not config.league:
         kind, _, tier = config.opponent.partition(":")
         names = f"{SCRIPTED}:{'|'.join(TIERS)}"
         fits = kind == SCRIPTED and (tier or "normal") in TIERS
-        require(fits, "a scripted commander", f"{names} (or curriculum, self, past)", config.opponent)
+        require(fits, "a scripted commander", f"{names} (or curriculum, self, past, league:FOLDER)", config.opponent)
         tiers = [tier or "normal"]
     for tier in (*tiers, *config.evaluation.tiers):
         require(tier in TIERS, "CurriculumConfig.opponents and EvalConfig.tiers", f"chosen from {tuple(TIERS)}", tier)

@@ -39,8 +39,8 @@ class Challenger(NamedTuple):
     """As in `MechPolicy.state_dict`, of the learner's own `ModelConfig`."""
 
 
-DrawOpponent = Callable[[], Challenger]
-"""Asked for whom a block of battles meets next; the league has one of its own."""
+DrawOpponent = Callable[[], Challenger | None]
+"""Asked for whom a block of battles meets next; the league has one of its own. None leaves it to the learner."""
 
 
 def taken(memory: Tensor, newest: Tensor | int) -> Tensor:
@@ -155,7 +155,7 @@ class FrozenRivals(TensorDictModuleBase):
 
     newest: Tensor
 
-    def __init__(self, like: MechPolicy, blocks: int, draw: DrawOpponent) -> None:
+    def __init__(self, like: MechPolicy, blocks: int, draw: Callable[[], Challenger]) -> None:
         super().__init__()
         self.blocks = blocks
         self.draw = draw

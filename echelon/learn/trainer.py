@@ -24,7 +24,7 @@ from echelon.learn.guard import stop_with_dump
 from echelon.learn.kept import Kept, Lasting
 from echelon.learn.machine import resolve_device
 from echelon.learn.metrics import MetricsLog
-from echelon.learn.opponents import DrawOpponent, FrozenRivals, PastSelves, ScriptedRivals
+from echelon.learn.opponents import Challenger, DrawOpponent, FrozenRivals, PastSelves, ScriptedRivals
 from echelon.learn.policy import MechPolicy
 from echelon.learn.ppo import PATIENCE, PPO, REPORTED
 from echelon.learn.ranks import ALONE, Ranks
@@ -53,7 +53,7 @@ class Trainer:
         folder: where checkpoints and metrics go.
         start: a checkpoint to go on from, as if the run had never stopped. Where the battles are of another kind now
             (their number, their maps, whom they meet) these begin anew, and `news` says so.
-        draw_opponent: whom battles against frozen policies meet; by default the learner's earlier selves.
+        draw_opponent: whom battles against frozen policies meet; where it draws nobody, an earlier self.
         ranks: the processes that train together, each in `TrainConfig.num_envs` battles of its own.
     """
 
@@ -89,7 +89,7 @@ class Trainer:
             checkpoint.restore_optimizer(self.policy, self.ppo.optimizer, start.tensors(checkpoint.LEARNER))
         self.past = PastSelves(config.past_kept, config.seed + ranks.rank)
         self.past.join(f"iteration {self.counters.iterations}", self.policy)
-        self.draw = draw_opponent or self.past
+        self.draw_opponent = draw_opponent
         self.also: dict[str, Lasting] = {}
         """Parts of the run that are not the trainer's, to be kept in its checkpoints; the first process has them."""
         self.kept: dict[str, Kept] = {}
@@ -102,6 +102,11 @@ class Trainer:
         if start is not None:
             self._go_on(start)
         self.metrics = MetricsLog(folder, self.counters.iterations, config.logger) if ranks.is_first else None
+
+    def _draw(self) -> Challenger:
+        """Whom a block of battles against frozen policies meets next."""
+        drawn = self.draw_opponent() if self.draw_opponent is not None else None
+        return drawn or self.past()
 
     def _check_start(self, start: Checkpoint) -> None:
         """Refuse to go on in another battle or with another network."""
@@ -160,7 +165,7 @@ class Trainer:
         if config.scripted_battles > 0:
             self.scripted = ScriptedRivals(env, stage.tier, stage.weapon_use).to(self.device)
         if config.past_battles > 0:
-            self.frozen = FrozenRivals(self.policy, config.past_blocks, self.draw)
+            self.frozen = FrozenRivals(self.policy, config.past_blocks, self._draw)
         rivals = [
             Rival(SCRIPTED, self.scripted, config.scripted_battles),
             Rival(ITSELF, None, config.self_battles),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -42,3 +43,20 @@ def draw_evaluations(axis: Any, evaluations: list[dict[str, str]]) -> None:
     axis.set_title("win rate, held-out maps")
     if evaluations:
         axis.legend(fontsize=8)
+
+
+def draw_payoff(names: list[str], win_rates: list[list[float]], path: Path) -> None:
+    """Draw who beats whom into a PNG: rows take this share of the points of columns; NaN where they never met."""
+    side = 3 + 0.55 * len(names)
+    figure = Figure(figsize=(side + 1, side), layout="constrained")
+    axis = figure.subplots()
+    image = axis.imshow(win_rates, vmin=0, vmax=1, cmap="RdBu")
+    axis.set_xticks(range(len(names)), names, rotation=60, ha="right")
+    axis.set_yticks(range(len(names)), names)
+    for row, shares in enumerate(win_rates):
+        for column, share in enumerate(shares):
+            if not math.isnan(share):
+                shade = "white" if abs(share - 0.5) > 0.3 else "black"
+                axis.text(column, row, f"{share:.0%}", ha="center", va="center", fontsize=7, color=shade)
+    figure.colorbar(image, label="share of the points the row takes of the column")
+    figure.savefig(path, dpi=110)

@@ -83,6 +83,8 @@ def test_a_match_refuses_what_it_cannot_judge():
     learning = MechPolicy(ModelConfig(hidden=8, contact_width=4, body_width=8), 8).train()
     with pytest.raises(ConfigError, match="evaluation mode"):
         play(learning, commander, BRIEF, 2, 0, CPU)
+    with pytest.raises(ConfigError, match="a policy's device must be cpu, as of its battles, got 'meta'"):
+        play(learning.eval().to("meta"), commander, BRIEF, 2, 0, CPU)
 
 
 def test_commanders_come_from_names(tmp_path):

@@ -1,0 +1,205 @@
+"""A league that grows by itself: a main agent and two exploiters learn in turn on one machine."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from echelon.config import as_json
+from echelon.league import log
+from echelon.league.campaign import Fight, fight_quietly
+from echelon.league.hall import Hall
+from echelon.league.matchmaking import Opponent
+from echelon.league.roles import (
+    Role,
+    Shares,
+    Verdict,
+    judge,
+    met_by_league_exploiter,
+    met_by_main,
+    met_by_main_exploiter,
+)
+from echelon.league.schedule import one_against, seeds_of
+from echelon.league.season import close_period
+from echelon.league.sparring import pool_of
+from echelon.league.store import Entry, Match
+from echelon.learn.checkpoint import Checkpoint, newest, open_checkpoint
+from echelon.learn.config import PAST, TrainConfig
+from echelon.learn.opponents import Challenger
+from echelon.learn.trainer import Trainer
+
+KIND = {Role.MAIN: "main", Role.MAIN_EXPLOITER: "exploiter", Role.LEAGUE_EXPLOITER: "exploiter"}
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a role has come; kept in the league's file."""
+
+    generation: int = 0
+    """How often it began anew."""
+    turns: int = 0
+    """Turns since it began or last joined."""
+    entry: str = ""
+    """Its last entry."""
+    judged: dict[str, list[float]] = field(default_factory=dict)
+    """Games and points against those it was last judged by."""
+
+
+class Evolution:
+    """Lets the roles of a league learn in turn. Begun again after it was cut short, it goes on with the last turn.
+
+    Args:
+        hall: where exploiters are judged and entries rated.
+        config: how each role learns; the battle is the league's.
+        start: the weights every role begins from, and exploiters begin anew from; fresh ones without.
+        seeds: fought against each of those one is judged or rated by, from both sides.
+        planned_turns, iterations: of a turn; schedules run to the end of all of them.
+    """
+
+    def __init__(
+        self,
+        hall: Hall,
+        config: TrainConfig,
+        start: Checkpoint | None,
+        seeds: int,
+        planned_turns: int,
+        iterations: int,
+        fight: Fight = fight_quietly,
+    ) -> None:
+        self.hall, self.store, self.rules, self.start = hall, hall.store, hall.store.rules, start
+        self.seeds, self.iterations, self.fight = seeds, iterations, fight
+        steps = config.num_envs * len(hall.store.env.blue) * config.ppo.rollout_decisions
+        begun = start.counters.agent_steps if start is not None else 0
+        self.config = dataclasses.replace(
+            config,
+            env=hall.store.env,
+            model=start.policy().model if start is not None else config.model,
+            total_agent_steps=begun + steps * planned_turns * iterations,
+            opponent=PAST,
+            past_share=0.0,
+            self_share=0.0,
+            # Whom the league draws nobody for meets the learner of the iteration before.
+            past_kept=1,
+            past_every=1,
+        )
+        self.trainers: dict[Role, Trainer] = {}
+        self.shares: Shares = {None: 1.0}
+        self.chance = random.Random(config.seed)
+
+    def progress(self, role: Role) -> Progress:
+        """How far a role has come."""
+        return Progress(**(self.store.recall(f"role {role.value}") or {}))
+
+    def folder(self, role: Role, generation: int) -> Path:
+        """Where a role keeps its checkpoints and metrics."""
+        return self.store.folder / "learners" / role.value.replace(" ", "_") / f"generation_{generation}"
+
+    def turn(self, role: Role) -> Verdict:
+        """Let a role learn, judge it, and do with it what its rules say."""
+        now = self.progress(role)
+        trainer = self._trainer(role, now.generation)
+        self.shares = self.mixture(role, now)
+        for _ in range(self.iterations):
+            trainer.iterate()
+        checkpoint = trainer.save()
+        digest = self.store.vault.keep(checkpoint)
+        points = self._judge_by(role, digest)
+        rates = {self._name(who): score / games for who, (games, score) in points.items()}
+        verdict = judge(role, rates, now.turns + 1, self.rules, self.chance)
+        entry = self.store.add(checkpoint, KIND[role], now.entry or None) if verdict.joins else None
+        after = Progress(
+            generation=now.generation + verdict.resets,
+            turns=0 if verdict.joins else now.turns + 1,
+            entry=entry.id if entry is not None else now.entry,
+            judged={} if verdict.resets else points,
+        )
+        self._conclude(role, after, verdict, entry)
+        return verdict
+
+    def _conclude(self, role: Role, after: Progress, verdict: Verdict, entry: Entry | None) -> None:
+        """Write a verdict down, and rate whoever joined."""
+        with self.store.writing():
+            self.store.remember(f"role {role.value}", vars(after))
+            self.store.note("judged", f"{role.value}: {verdict.reason}", entry)
+            if verdict.resets:
+                self.store.note("reset", f"{role.value}, generation {after.generation}: {verdict.reason}")
+        if verdict.resets:
+            self.trainers.pop(role, None)
+        if entry is not None:
+            others = [other.id for other in self.store.active()]
+            self.fight(self.hall, self.hall.missing(one_against(entry.id, others, self._seeds())))
+            close_period(self.store)
+        told = {"joins": verdict.joins, "resets": verdict.resets, "reason": verdict.reason}
+        log.tell(self.store, "judged", role=role.value, name=entry.name if entry is not None else None, **told)
+
+    def mixture(self, role: Role, now: Progress) -> Shares:
+        """Whom a role meets in its next turn."""
+        me = next((entry for entry in self.store.entries() if entry.id == now.entry), None)
+        fits = [e for e in self.store.active() if not e.is_scripted and self._fits(e)]
+        pool = [self._known(other, now) for other in pool_of(self.store, fits, me)]
+        mains = {entry.id for entry in fits if entry.kind == "main"}
+        if role is Role.LEAGUE_EXPLOITER:
+            return met_by_league_exploiter(pool, self.rules)
+        if role is Role.MAIN:
+            rivals = mains | {entry.id for entry in fits if entry.kind == "exploiter"}
+            return met_by_main(pool, [other for other in pool if other.id in rivals], self.rules)
+        newest_main = self.progress(Role.MAIN).entry
+        main = next((other for other in pool if other.id == newest_main), None)
+        earlier = [other for other in pool if other.id in mains and other.id != newest_main]
+        return met_by_main_exploiter(main, earlier, self.rules)
+
+    def _fits(self, entry: Entry) -> bool:
+        return bool(self.store.vault.open(entry.id).claims["model"] == as_json(self.config.model))
+
+    def _known(self, other: Opponent, now: Progress) -> Opponent:
+        """What the learner itself showed against somebody, where it was judged by them."""
+        if other.id not in now.judged:
+            return other
+        games, score = now.judged[other.id]
+        return other._replace(games=int(games), score=score)
+
+    def _judge_by(self, role: Role, digest: str) -> dict[str, list[float]]:
+        """Games and points against those a role is judged by; these battles are rated for nobody."""
+        if role is Role.MAIN:
+            return {}
+        main = self.progress(Role.MAIN).entry
+        everybody = [entry.id for entry in self.store.active()]
+        judges = [main] if role is Role.MAIN_EXPLOITER and main else everybody
+        battles = one_against(digest, judges, self._seeds())
+        matches = [match for fought in self.hall.fight(battles, kept=False) for match in fought.matches]
+        return tally(digest, matches)
+
+    def _seeds(self) -> Sequence[int]:
+        return seeds_of(self.store.period, self.seeds)
+
+    def _name(self, who: str) -> str:
+        return next(entry.name for entry in self.store.entries() if entry.id == who)
+
+    def _trainer(self, role: Role, generation: int) -> Trainer:
+        """A role's learner: as it was left, or new."""
+        if role not in self.trainers:
+            folder = self.folder(role, generation)
+            kept = any((folder / "checkpoints").glob("[!.]*"))
+            start = open_checkpoint(newest(folder / "checkpoints")) if kept else self.start
+            seed = self.config.seed + 1000 * generation + list(Role).index(role)
+            config = dataclasses.replace(self.config, seed=seed)
+            self.trainers[role] = Trainer(config, folder, start, self._draw)
+        return self.trainers[role]
+
+    def _draw(self) -> Challenger | None:
+        who = self.chance.choices(list(self.shares), list(self.shares.values()))[0]
+        return None if who is None else Challenger(who, self.hall.library.policy(who).state_dict())
+
+
+def tally(who: str, matches: Sequence[Match]) -> dict[str, list[float]]:
+    """By opponent, games and points that `who` took."""
+    found: dict[str, list[float]] = {}
+    for match in matches:
+        other = match.red if match.blue == who else match.blue
+        row = found.setdefault(other, [0.0, 0.0])
+        row[0] += 1
+        row[1] += match.points(who)
+    return found

@@ -1,0 +1,48 @@
+"""Which battles are to be fought: pairs of entries, each seed from both sides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+from typing import NamedTuple
+
+from echelon.config import require
+
+MOST_SEEDS = 1 << 20
+"""Seeds of one period; the next period's begin where these end."""
+
+
+class Battle(NamedTuple):
+    """A battle to be fought."""
+
+    blue: str
+    red: str
+    seed: int
+
+
+def seeds_of(period: int, count: int) -> range:
+    """The seeds of a period: the same when a tournament is begun again, others in the next."""
+    require(1 <= count <= MOST_SEEDS, "seeds", f"1..{MOST_SEEDS}", count)
+    return range(period * MOST_SEEDS, period * MOST_SEEDS + count)
+
+
+def both_sides_of(pairs: Sequence[tuple[str, str]], seeds: Sequence[int]) -> list[Battle]:
+    """Every seed of every pair, once with either as blue. Seed by seed, so that the first battles tell of all pairs."""
+    return [Battle(*sides, seed) for seed in seeds for x, y in pairs for sides in ((x, y), (y, x))]
+
+
+def round_robin(ids: Sequence[str], seeds: Sequence[int]) -> list[Battle]:
+    """Everybody against everybody else."""
+    return both_sides_of(list(combinations(ids, 2)), seeds)
+
+
+def one_against(who: str, others: Sequence[str], seeds: Sequence[int]) -> list[Battle]:
+    """One against each of the others."""
+    return both_sides_of([(who, other) for other in others if other != who], seeds)
+
+
+def batches(battles: Sequence[Battle], size: int) -> Iterator[Sequence[Battle]]:
+    """Runs of at most `size` battles."""
+    require(size >= 1, "a batch", ">= 1 battles", size)
+    for start in range(0, len(battles), size):
+        yield battles[start : start + size]

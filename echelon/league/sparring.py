@@ -1,0 +1,69 @@
+"""Whom a learner meets: frozen policies of a league, preferred by how it fares against them."""
+
+from __future__ import annotations
+
+import random
+
+from echelon.config import as_json
+from echelon.league.config import LeagueConfig
+from echelon.league.library import Library
+from echelon.league.matchmaking import Opponent, chances, draw
+from echelon.league.store import Entry, Store
+from echelon.learn.config import ModelConfig
+from echelon.learn.opponents import Challenger
+
+
+class Sparring:
+    """Draws a learner's opponents; a `DrawOpponent` of `echelon.learn`.
+
+    Battles being fought keep whom they drew. After `refresh` those that begin draw from the league as it is then.
+
+    Args:
+        store: the league.
+        library: whom policies are read by.
+        model: the learner's architecture: frozen opponents share it.
+        seed: of the draws.
+        me: the learner's last entry, by which its strength is known.
+    """
+
+    def __init__(self, store: Store, library: Library, model: ModelConfig, seed: int, me: Entry | None = None) -> None:
+        self.store, self.library, self.model = store, library, model
+        self.config: LeagueConfig = store.rules
+        self.chance = random.Random(seed)
+        self.me = me
+        self.shares: dict[str, float] = {}
+        self.names: dict[str, str] = {}
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Read the league as it is now."""
+        active = [entry for entry in self.store.active() if not entry.is_scripted and self._fits(entry)]
+        self.names = {entry.id: entry.name for entry in active}
+        self.shares = self._prefer(pool_of(self.store, active, self.me))
+
+    def _prefer(self, pool: list[Opponent]) -> dict[str, float]:
+        mine = [standing for standing in self.store.standings() if self.me is not None and standing.id == self.me.id]
+        if not pool:
+            return {}
+        if not mine:
+            # Nobody knows yet how strong a learner is that has not entered.
+            return {other.id: 1 / len(pool) for other in pool}
+        return chances(pool, mine[0].rating, mine[0].games, self.config)
+
+    def _fits(self, entry: Entry) -> bool:
+        return bool(self.store.vault.open(entry.id).claims["model"] == as_json(self.model))
+
+    def __call__(self) -> Challenger | None:
+        """Draw one; nobody where the league has no policy of the learner's architecture."""
+        if not self.shares:
+            return None
+        who = draw(self.shares, self.chance)
+        return Challenger(self.names[who], self.library.policy(who).state_dict())
+
+
+def pool_of(store: Store, entries: list[Entry], me: Entry | None) -> list[Opponent]:
+    """What is known of entries, for somebody who asks."""
+    ratings = {standing.id: standing.rating for standing in store.standings()}
+    payoff = store.payoff()
+    mine = me.id if me is not None else ""
+    return [Opponent(entry.id, ratings[entry.id], *payoff.get((mine, entry.id), (0, 0.0))) for entry in entries]

@@ -1,0 +1,409 @@
+"""The commands of `arena.py` that keep a league: entries, tournaments, standings."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import tyro
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from echelon.config import ENV_PRESETS, require
+from echelon.files import check_writable
+from echelon.league import log
+from echelon.league.config import LeagueConfig
+from echelon.league.descent import longest_line, spearman
+from echelon.league.evolution import Evolution
+from echelon.league.game_theory import advantage, bradley_terry, exploitability, nash
+from echelon.league.hall import Hall, Precision
+from echelon.league.match import wilson_interval
+from echelon.league.roles import Role
+from echelon.league.schedule import Battle, one_against, round_robin, seeds_of
+from echelon.league.season import close_period, payoff_matrix
+from echelon.league.store import Match, Standing, Store
+from echelon.league.trade import read_league, write_league
+from echelon.learn.checkpoint import open_checkpoint
+from echelon.learn.config import TrainConfig
+from echelon.learn.machine import can_compile, resolve_device
+from echelon.replay.file import save
+from echelon.replay.recorder import Recorder
+from echelon.view.plots import draw_payoff
+
+PIPE_WIDTH = 140
+
+
+@dataclass(frozen=True)
+class Fighting:
+    """How battles of a league are fought."""
+
+    device: str = "auto"
+    batch: int = 256
+    """Battles side by side at most: more take more memory."""
+    precision: Precision = "fp32"
+    """Numbers the networks are computed in."""
+    compiled: bool = False
+    """Compile simulation and networks first; worth it for thousands of battles."""
+
+    def hall(self, store: Store) -> Hall:
+        """Where the entries of a league fight."""
+        device = resolve_device(self.device)
+        return Hall(store, device, batch=self.batch, precision=self.precision, compiled=self.compiled)
+
+
+@dataclass(frozen=True)
+class Init:
+    """Make a league that holds the scripted tiers."""
+
+    league: Path
+    """Folder of the league."""
+    env: Literal["small", "standard", "large"] = "small"
+    """The battle it fights."""
+    rules: LeagueConfig = field(default_factory=LeagueConfig)
+
+    def run(self) -> None:
+        """Make it."""
+        store = Store.create(self.league, ENV_PRESETS[self.env](), self.rules)
+        Console().print(f"{self.league}: {len(store.entries())} entries, battles of {self.env}", soft_wrap=True)
+
+
+@dataclass(frozen=True)
+class Add:
+    """Add checkpoints as candidates."""
+
+    checkpoints: tyro.conf.Positional[tuple[str, ...]]
+    league: Path
+    parent: str = ""
+    """Name or id of the entry they descend from; the next ones descend from the one before."""
+
+    def run(self) -> None:
+        """Add them, in their order."""
+        store = Store(self.league)
+        parent = store.find(self.parent).id if self.parent else None
+        for checkpoint in self.checkpoints:
+            entry = store.add(checkpoint, parent=parent)
+            parent = entry.id
+            Console(soft_wrap=True).print(f"{entry.name}  {entry.id[:12]}  {checkpoint}")
+
+
+@dataclass(frozen=True)
+class Retire:
+    """Let entries fight no more. Their history stays."""
+
+    names: tyro.conf.Positional[tuple[str, ...]]
+    league: Path
+    reason: str = "by hand"
+
+    def run(self) -> None:
+        """Retire them."""
+        store = Store(self.league)
+        for entry in [store.find(name) for name in self.names]:
+            store.become(entry, "retired", "retired", self.reason)
+
+
+@dataclass(frozen=True)
+class List:
+    """Show the entries."""
+
+    league: Path
+    json: bool = False
+
+    def run(self) -> None:
+        """Show them."""
+        store = Store(self.league)
+        names = {entry.id: entry.name for entry in store.entries()}
+        rows = [
+            {"name": e.name, "kind": e.kind, "id": e.id, "parent": names.get(e.parent or "")} for e in store.entries()
+        ]
+        show(rows, self.json, f"{len(rows)} entries", shorten=("id",))
+
+
+@dataclass(frozen=True)
+class Standings:
+    """Show ratings (Glicko-2), best first, and beside them what a refit of all games and the Nash mixture say."""
+
+    league: Path
+    json: bool = False
+
+    def run(self) -> None:
+        """Show them."""
+        store = Store(self.league)
+        show_standings(store, self.json, f"after period {store.period - 1}")
+
+
+@dataclass(frozen=True)
+class Payoff:
+    """Who beats whom: a heatmap, the Nash mixture and how far it can be exploited."""
+
+    league: Path
+    out: Path | None = None
+    """The picture; by default payoff.png of the league."""
+    json: bool = False
+
+    def run(self) -> None:
+        """Draw and show it."""
+        path = self.out or self.league / "payoff.png"
+        store = Store(self.league)
+        check_writable(path)
+        stands = [standing for standing in store.standings() if standing.games > 0]
+        require(len(stands) > 1, "--league", "one in which battles were fought", str(self.league))
+        names, ids = [s.name for s in stands], [s.id for s in stands]
+        score, games = payoff_matrix(store, ids)
+        draw_payoff(names, (score / games).tolist(), path)
+        payoff = advantage(score, games)
+        mixture = nash(payoff)
+        gain = exploitability(payoff, mixture)
+        best = {name: round(share, 4) for name, share in zip(names, mixture.tolist(), strict=True) if share > 0.001}
+        if self.json:
+            said = {"names": names, "games": games.tolist(), "points": score.tolist()}
+            print(json.dumps({**said, "nash": best, "exploitability": gain, "picture": str(path)}))
+            return
+        console = Console(soft_wrap=True)
+        console.print(f"Nash mixture {best}, exploitability {gain:.1e}\n{path}")
+
+
+@dataclass(frozen=True)
+class History:
+    """The ratings of an entry, period by period, and what happened to it."""
+
+    name: tyro.conf.Positional[str]
+    league: Path
+    json: bool = False
+
+    def run(self) -> None:
+        """Show it."""
+        store = Store(self.league)
+        entry = store.find(self.name)
+        columns = ("period", "rating", "deviation", "volatility")
+        rows: list[dict[str, Any]] = [dict(zip(columns, row, strict=True)) for row in store.history(entry)]
+        changes = [vars(change) for change in store.changes() if change.name == entry.name]
+        if self.json:
+            print(json.dumps({"name": entry.name, "id": entry.id, "ratings": rows, "changes": changes}))
+            return
+        show(rows, False, entry.name)
+        show(changes, False, "what happened")
+
+
+@dataclass(frozen=True)
+class Export:
+    """Write a league into one JSON file, and its weights beside it."""
+
+    league: Path
+    out: Path
+
+    def run(self) -> None:
+        """Write it."""
+        check_writable(self.out)
+        write_league(Store(self.league), self.out)
+        Console(soft_wrap=True).print(f"{self.out}  {self.out.stat().st_size / 1e6:.1f} MB")
+
+
+@dataclass(frozen=True)
+class Import:
+    """Make a league from what `export` wrote. Everything is checked first."""
+
+    file: tyro.conf.Positional[Path]
+    league: Path
+
+    def run(self) -> None:
+        """Read it."""
+        store = read_league(self.file, self.league)
+        Console(soft_wrap=True).print(f"{self.league}: {len(store.entries())} entries, {len(store.matches())} matches")
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """Judge a checkpoint by battles against everybody of the league, which are rated for nobody."""
+
+    checkpoint: tyro.conf.Positional[str]
+    league: Path
+    seeds: int = 4
+    """Seeds against each, fought from both sides."""
+    json: bool = False
+    fighting: tyro.conf.OmitArgPrefixes[Fighting] = field(default_factory=Fighting)
+
+    def run(self) -> None:
+        """Fight and show."""
+        store = Store(self.league)
+        digest = store.vault.keep(self.checkpoint)
+        others = [entry for entry in store.active() if entry.id != digest]
+        hall = self.fighting.hall(store)
+        battles = one_against(digest, [entry.id for entry in others], seeds_of(0, self.seeds))
+        matches = fight(hall, battles, self.json, kept=False)
+        rows = []
+        for other in others:
+            own = [match for match in matches if other.id in (match.blue, match.red)]
+            points = sum(match.points(digest) for match in own)
+            low, high = wilson_interval(sum(match.points(digest) == 1.0 for match in own), len(own))
+            rows.append({"against": other.name, "battles": len(own), "points": points, "low": low, "high": high})
+        show(rows, self.json, f"{self.checkpoint}, 95 % intervals of the share won")
+
+
+@dataclass(frozen=True)
+class Tournament:
+    """Everybody fights everybody, every seed from both sides, and the rating period is closed.
+
+    Begun again after it was cut short, it goes on where it stopped.
+    """
+
+    league: Path
+    seeds: int = 16
+    """Seeds a pair."""
+    json: bool = False
+    replay: Path | None = None
+    """Record some of the first battles into this file."""
+    replay_battles: int = 4
+    fighting: tyro.conf.OmitArgPrefixes[Fighting] = field(default_factory=Fighting)
+
+    def run(self) -> None:
+        """Fight, rate and show."""
+        store = Store(self.league)
+        ids = [entry.id for entry in store.active()]
+        require(len(ids) > 1, "--league", "one of at least two entries", str(self.league))
+        hall = self.fighting.hall(store)
+        battles = hall.missing(round_robin(ids, seeds_of(store.period, self.seeds)))
+        recorder = None
+        if self.replay is not None:
+            check_writable(self.replay)
+            first = min(self.replay_battles, self.fighting.batch, len(battles))
+            require(first >= 1, "--replay-battles", ">= 1 of the battles still to be fought", first)
+            recorder = Recorder(list(range(first)))
+        fight(hall, battles, self.json, recorder=recorder)
+        if self.replay is not None and recorder is not None:
+            names = {entry.id: entry.name for entry in store.entries()}
+            shown = [battles[place] for place in recorder.battles]
+            save(recorder.finish([names[b.blue] for b in shown], [names[b.red] for b in shown]), self.replay)
+        period = close_period(store)
+        log.tell(store, "period closed", number=period)
+        show_standings(store, self.json, f"after period {period}")
+
+
+@dataclass(frozen=True)
+class Evolve:
+    """Let a main agent and two exploiters learn in turn: the league grows by itself."""
+
+    league: Path
+    turns: int = 4
+    """Turns of each role."""
+    iterations: int = 20
+    """Training iterations of a turn."""
+    seeds: int = 2
+    """Seeds against each of those one is judged and rated by, from both sides."""
+    start: str = ""
+    """Checkpoint whose weights all roles begin from; fresh ones without."""
+    train: TrainConfig = field(default_factory=TrainConfig.quick)
+    fighting: tyro.conf.OmitArgPrefixes[Fighting] = field(default_factory=Fighting)
+
+    def run(self) -> None:
+        """Let them learn and show the standings."""
+        store, console = Store(self.league), Console(soft_wrap=True)
+        for name in ("turns", "iterations"):
+            require(getattr(self, name) >= 1, f"--{name}", ">= 1", getattr(self, name))
+        train = dataclasses.replace(self.train, device=self.fighting.device)
+        if train.compiled and not can_compile():
+            train = dataclasses.replace(train, compiled=False, compile_policy="off")
+        start = open_checkpoint(self.start) if self.start else None
+        evolution = Evolution(self.fighting.hall(store), train, start, self.seeds, self.turns, self.iterations)
+        for turn in range(self.turns):
+            for role in Role:
+                verdict = evolution.turn(role)
+                console.print(f"turn {turn + 1}, {role.value}: {verdict.reason}")
+        show_standings(store, False, f"after period {store.period - 1}")
+
+
+COMMANDS: dict[str, Any] = {
+    "init": Init,
+    "add": Add,
+    "list": List,
+    "evaluate": Evaluate,
+    "tournament": Tournament,
+    "evolve": Evolve,
+    "standings": Standings,
+    "payoff": Payoff,
+    "history": History,
+    "export": Export,
+    "import": Import,
+    "retire": Retire,
+}
+
+
+def fight(
+    hall: Hall,
+    battles: Sequence[Battle],
+    quiet: bool,
+    kept: bool = True,
+    recorder: Recorder | None = None,
+) -> list[Match]:
+    """Fight behind a progress bar that counts matches a second, and write each batch into the league's log."""
+    columns = (
+        *(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()),
+        *(TimeElapsedColumn(), TimeRemainingColumn()),
+    )
+    matches: list[Match] = []
+    with Progress(*columns, console=Console(stderr=True), disable=quiet) as progress:
+        task = progress.add_task("matches", total=len(battles))
+        for fought in hall.fight(battles, recorder, kept):
+            matches += fought.matches
+            speed = len(fought.matches) / fought.seconds
+            progress.update(task, advance=len(fought.matches), description=f"{speed:.1f} matches/s")
+            told = {"matches": len(fought.matches), "matches_per_s": round(speed, 2), "kept": kept}
+            log.tell(hall.store, "fought", **told, cache_hit_rate=round(hall.library.hit_rate, 3))
+    return matches
+
+
+def standings_of(store: Store) -> list[dict[str, Any]]:
+    """Rows of the table of standings."""
+    rules = store.rules
+    stands = store.standings()
+    score, games = payoff_matrix(store, [standing.id for standing in stands])
+    payoff = advantage(score, games)
+    refit, mixture = bradley_terry(score, games).tolist(), nash(payoff).tolist()
+
+    def row(standing: Standing, refit: float, share: float) -> dict[str, Any]:
+        points = standing.score / standing.games if standing.games else 0.0
+        return {
+            "name": standing.name,
+            "kind": standing.kind,
+            "rating": round(standing.rating, 1),
+            "RD": round(standing.deviation, 1),
+            "volatility": round(standing.volatility, 4),
+            "conservative": round(standing.conservative(rules.conservatism), 1),
+            "games": standing.games,
+            "points": round(points, 3),
+            "refit": round(refit, 1),
+            "nash": round(share, 3),
+        }
+
+    return [row(*together) for together in zip(stands, refit, mixture, strict=True)]
+
+
+def show_standings(store: Store, as_json: bool, title: str) -> None:
+    """The table of standings, and whether along the longest line of descent the younger are the better."""
+    show(standings_of(store), as_json, title)
+    line = longest_line(store.entries())
+    if len(line) > 2 and not as_json:
+        rating = {standing.id: standing.rating for standing in store.standings()}
+        rho = spearman(range(len(line)), [rating[entry.id] for entry in line])
+        Console().print(f"Spearman's rho of age and rating along {len(line)} generations: {rho:.2f}")
+
+
+def show(rows: list[dict[str, Any]], as_json: bool, title: str, shorten: tuple[str, ...] = ()) -> None:
+    """Rows as a table, or as one JSON list."""
+    if as_json:
+        print(json.dumps(rows))
+        return
+    table = Table(title=title)
+    for column in rows[0] if rows else ():
+        is_number = any(isinstance(row[column], int | float) for row in rows)
+        table.add_column(column, justify="right" if is_number else "left", no_wrap=is_number or column == "name")
+    for row in rows:
+        cells = {name: "" if value is None else str(value) for name, value in row.items()}
+        table.add_row(*(cell[:12] if name in shorten else cell for name, cell in cells.items()))
+    # A pipe has no width of its own.
+    Console(width=None if sys.stdout.isatty() else PIPE_WIDTH).print(table)

@@ -1,0 +1,44 @@
+"""Small leagues for tests: brief battles on two maps, tiny networks."""
+
+import dataclasses
+from pathlib import Path
+
+import torch
+
+from echelon.config import EnvConfig, RulesConfig
+from echelon.league.store import Match, Store
+from echelon.learn import checkpoint
+from echelon.learn.advantage import ValueNorm
+from echelon.learn.checkpoint import Counters
+from echelon.learn.config import ModelConfig
+from echelon.learn.policy import MechPolicy
+
+BRIEF = dataclasses.replace(EnvConfig.small(), rules=RulesConfig(max_episode_s=5.0), map_pool=2)
+TINY = ModelConfig(
+    hidden=16, contact_width=8, squad_width=4, comm_width=4, map_width=4, telemetry_width=4, body_width=16
+)
+
+
+def policy_of(seed: int, model: ModelConfig = TINY) -> MechPolicy:
+    """A fresh policy with opinions."""
+    torch.manual_seed(seed)
+    policy = MechPolicy(model, BRIEF.comm_dim)
+    policy.network.head.loc.weight.data.mul_(50)
+    return policy.eval()
+
+
+def checkpoint_of(folder: Path, seed: int, model: ModelConfig = TINY, env: EnvConfig = BRIEF) -> Path:
+    """A checkpoint of such a policy."""
+    path = folder / f"policy_{seed}"
+    checkpoint.save(path, policy_of(seed, model), ValueNorm(), env, Counters(seed, seed, 1.0), {})
+    return path
+
+
+def fought(blue: str, red: str, seed: int, winner: int = 1) -> Match:
+    """A battle somebody won."""
+    return Match(blue, red, seed, "test", winner, "zone", 20, 0.1, "{}")
+
+
+def fresh(folder: Path) -> Store:
+    """A league of the scripted tiers."""
+    return Store.create(folder / "league", BRIEF)

@@ -1,0 +1,114 @@
+"""A learner in a league: whom it meets, and how it enters (R21, R25)."""
+
+import dataclasses
+
+import torch
+from leagues import BRIEF, TINY, checkpoint_of, fought, fresh, policy_of
+
+from echelon.env.env import EchelonEnv
+from echelon.league.campaign import Campaign
+from echelon.league.hall import Hall
+from echelon.league.library import Library
+from echelon.league.sparring import Sparring
+from echelon.learn.config import PPOConfig, TrainConfig
+from echelon.learn.opponents import SLOT, FrozenRivals
+from echelon.learn.seats import Rival, Seats
+from echelon.learn.trainer import Trainer
+
+CPU = torch.device("cpu")
+
+
+def test_policies_of_the_learners_architecture_are_drawn(tmp_path):
+    store = fresh(tmp_path)
+    library = Library(store.vault)
+    assert Sparring(store, library, TINY, seed=0)() is None, "the tiers are no networks"
+    mine = store.add(checkpoint_of(tmp_path, 1))
+    store.add(checkpoint_of(tmp_path, 2, dataclasses.replace(TINY, hidden=24)))
+    retired = store.add(checkpoint_of(tmp_path, 3))
+    store.become(retired, "retired", "retired", "by hand")
+    drawn = Sparring(store, library, TINY, seed=0)()
+    assert drawn.name == mine.name
+    weights = policy_of(1).state_dict()
+    assert all(torch.equal(drawn.weights[name], weights[name]) for name in weights)
+
+
+def test_who_is_hard_is_met_most(tmp_path):
+    store = fresh(tmp_path)
+    me, weak, strong = (store.add(checkpoint_of(tmp_path, seed)) for seed in (1, 2, 3))
+    store.record(
+        [fought(me.id, weak.id, n, 1) for n in range(20)] + [fought(me.id, strong.id, n, 2) for n in range(20)]
+    )
+    sparring = Sparring(store, Library(store.vault), TINY, seed=0, me=me)
+    lost, won = 1 - 0.5 / 21, 1 - 20.5 / 21
+    even = 0.5**2
+    total = lost**2 + won**2 + even
+    assert abs(sparring.shares[strong.id] - lost**2 / total) < 1e-9
+    assert abs(sparring.shares[weak.id] - won**2 / total) < 1e-9
+
+
+def test_a_refreshed_pool_is_met_at_the_next_boundary_with_an_empty_memory(tmp_path):
+    """Battles under way keep whom they drew; those that begin meet the newcomer and remember nothing."""
+    store = fresh(tmp_path)
+    store.add(checkpoint_of(tmp_path, 1))
+    sparring = Sparring(store, Library(store.vault), TINY, seed=0)
+    rivals = FrozenRivals(policy_of(0), 1, lambda: sparring())
+    seats = Seats(policy_of(0), [Rival("past", rivals, 4)])
+    env = EchelonEnv(BRIEF, 4, device="cpu", seed=0, memory=seats.memory)
+    first = store.entries("candidate")[0]
+    td, newcomer, met = env.reset(), None, []
+    with torch.inference_mode():
+        for decision in range(BRIEF.rules.max_decisions + 4):
+            begins = td["is_init"][:, 0]
+            own = seats.view(td, "past")["memory"]
+            assert not own["h"][begins].any(), "a battle begins with nothing in mind"
+            seats.decide(td)
+            slots = sum(td["next", group, "memory", "past", SLOT][:, 0, 0] for group in ("blue", "red"))
+            met.append([rivals.names[0][int(slot) - 1] for slot in slots])
+            _, td = env.step_and_maybe_reset(td)
+            if decision == 3:
+                store.become(first, "retired", "retired", "by hand")
+                newcomer = store.add(checkpoint_of(tmp_path, 2))
+                sparring.refresh()
+                rivals.refresh(rivals.readers(seats.view(td, "past")["memory"]).tolist())
+    assert met[0] == met[BRIEF.rules.max_decisions - 1] == [first.name] * 4
+    assert met[-1] == [newcomer.name] * 4
+
+
+def test_a_run_enters_its_league_is_rated_and_meets_who_is_there(tmp_path):
+    store = fresh(tmp_path)
+    hall = Hall(store, CPU)
+    sparring = Sparring(store, hall.library, TINY, seed=0)
+    config = TrainConfig(
+        env=BRIEF,
+        model=TINY,
+        num_envs=8,
+        ppo=PPOConfig(rollout_decisions=8, chunk_decisions=4, minibatches=2, epochs=1),
+        opponent=f"league:{store.folder}",
+        past_blocks=1,
+        device="cpu",
+        precision="fp32",
+        compiled=False,
+    )
+    assert config.past_battles == 8 and config.scripted_battles == 0
+    trainer = Trainer(config, tmp_path / "run", draw_opponent=sparring)
+    assert trainer.frozen.names[0][trainer.frozen.newest_of[0]] == "iteration 0", "an empty league leaves it to itself"
+    campaign = Campaign(hall, sparring, seeds=1)
+    trainer.iterate()
+    first = campaign.submit(trainer.save())
+    assert store.period == 2 and len(store.matches(1)) == 5 * 2
+    trainer.iterate()
+    second = campaign.submit(trainer.save())
+    assert second.parent == first.id and len(store.matches(2)) == 6 * 2
+    assert campaign.standing().startswith(f"{second.name} (candidate): ")
+    assert set(sparring.shares) == {first.id, second.id}
+    for _ in range(4):
+        trainer.iterate()
+    assert set(trainer.frozen.names[0]) & {first.name, second.name}
+    lines = (store.folder / "log.jsonl").read_text().splitlines()
+    assert len(lines) == 2 and second.name in lines[1]
+
+
+def test_a_share_of_the_battles_may_be_the_leagues():
+    config = TrainConfig(num_envs=16, opponent="league:x", past_share=0.5, ppo=PPOConfig(minibatches=1))
+    assert (config.league, config.past_battles, config.scripted_battles) == ("x", 8, 8)
+    assert TrainConfig(num_envs=16, ppo=PPOConfig(minibatches=1)).league == ""

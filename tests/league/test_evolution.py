@@ -1,0 +1,85 @@
+"""A league that grows by itself: roles in turn, judged and kept or reset for a stated reason (R27)."""
+
+import dataclasses
+
+import pytest
+import torch
+from leagues import BRIEF, TINY, checkpoint_of
+
+from echelon.config import EnvConfig
+from echelon.league.config import LeagueConfig
+from echelon.league.evolution import Evolution, tally
+from echelon.league.hall import Hall
+from echelon.league.roles import Role
+from echelon.league.store import Match, Store
+from echelon.learn.config import PPOConfig, TrainConfig
+
+CPU = torch.device("cpu")
+SHORT = TrainConfig(
+    env=BRIEF,
+    model=TINY,
+    num_envs=8,
+    ppo=PPOConfig(rollout_decisions=8, chunk_decisions=4, minibatches=2, epochs=1),
+    past_blocks=2,
+    device="cpu",
+    precision="fp32",
+    compiled=False,
+)
+
+
+def evolution_of(store: Store) -> Evolution:
+    return Evolution(Hall(store, CPU), SHORT, None, seeds=1, planned_turns=2, iterations=1)
+
+
+def test_roles_learn_in_turn_and_every_verdict_is_written_down(tmp_path):
+    rules = LeagueConfig(exploiter_turns=2, league_exploiter_reset=0.0, exploiter_wins=1.0)
+    store = Store.create(tmp_path / "league", BRIEF, rules)
+    evolution = evolution_of(store)
+    assert evolution.turn(Role.MAIN).joins
+    main = store.entries("main")[0]
+    assert evolution.mixture(Role.MAIN_EXPLOITER, evolution.progress(Role.MAIN_EXPLOITER)) == {main.id: 1.0}
+    first = evolution.turn(Role.MAIN_EXPLOITER)
+    assert not first.joins and f"against {main.name}" in first.reason
+    assert evolution.progress(Role.MAIN_EXPLOITER).turns == 1 and store.entries("exploiter") == []
+    # A fresh process goes on where the last one stopped.
+    again = evolution_of(Store(store.folder))
+    second = again.turn(Role.MAIN_EXPLOITER)
+    assert again.trainers == {}, "it begins anew"
+    assert second.joins and second.resets and second.reason.startswith("out of turns")
+    exploiter = again.store.entries("exploiter")[0]
+    found = [(change.change, change.name) for change in again.store.changes()]
+    assert found[-3:] == [("added", exploiter.name), ("judged", exploiter.name), ("reset", "")]
+    assert again.progress(Role.MAIN_EXPLOITER).generation == 1
+    assert {s.name: s.games for s in again.store.standings()}[exploiter.name] == 2 * 6
+    assert again._trainer(Role.MAIN_EXPLOITER, 1).counters.iterations == 0
+    again.turn(Role.MAIN)
+    assert [entry.parent for entry in again.store.entries("main")] == [None, main.id]
+
+
+def test_points_are_counted_by_opponent():
+    matches = [Match(*row, "", 1, "zone", 1, 0.0, "") for row in (("a", "b", 0), ("b", "a", 0), ("a", "c", 0))]
+    matches = [match._replace(winner=winner) for match, winner in zip(matches, (1, 1, 0), strict=True)]
+    assert tally("a", matches) == {"b": [2.0, 1.0], "c": [1.0, 0.5]}
+
+
+@pytest.mark.slow
+def test_an_exploiter_beats_a_frozen_weak_main(tmp_path):
+    """A main agent that never learnt loses its battles to whoever trains against it alone."""
+    store = Store.create(tmp_path / "league", dataclasses.replace(EnvConfig.small(), map_pool=8))
+    main = store.add(checkpoint_of(tmp_path, 0, TrainConfig.quick().model, store.env), "main")
+    store.remember("role main", {"entry": main.id})
+    quick = TrainConfig.quick()
+    config = dataclasses.replace(quick, num_envs=64, past_blocks=2, compiled=False, device="cpu")
+    evolution = Evolution(Hall(store, CPU), config, None, seeds=8, planned_turns=2, iterations=20)
+    verdicts = [evolution.turn(Role.MAIN_EXPLOITER)]
+    while not verdicts[-1].joins:
+        verdicts.append(evolution.turn(Role.MAIN_EXPLOITER))
+    assert verdicts[-1].reason.startswith("won: ") and verdicts[-1].resets
+    assert store.entries("exploiter")
+
+
+def test_without_a_main_an_exploiter_is_judged_by_everybody(tmp_path):
+    store = Store.create(tmp_path / "league", BRIEF)
+    points = evolution_of(store)._judge_by(Role.MAIN_EXPLOITER, store.vault.keep(checkpoint_of(tmp_path, 1)))
+    assert set(points) == {entry.id for entry in store.entries("scripted")}
+    assert all(games == 2 for games, _ in points.values())

@@ -1,0 +1,66 @@
+"""Main agent and exploiters: mixtures, snapshots and resets by AlphaStar's rules (R27)."""
+
+import random
+
+import pytest
+
+from echelon.league.config import LeagueConfig
+from echelon.league.matchmaking import Opponent
+from echelon.league.roles import Role, judge, met_by_league_exploiter, met_by_main, met_by_main_exploiter
+
+CONFIG = LeagueConfig()
+CHANCE = random.Random(0)
+
+
+def known(name: str, rate: float) -> Opponent:
+    """Somebody of whom the learner takes about this share of the points."""
+    return Opponent(name, 1500.0, 9999, rate * 10_000 - 0.5)
+
+
+def test_a_main_agent_meets_itself_everybody_and_whom_it_forgot():
+    pool = [known("a", 0.5), known("b", 0.9), known("c", 0.2)]
+    shares = met_by_main(pool, [pool[1], pool[2]], CONFIG)
+    assert sum(shares.values()) == pytest.approx(1.0) and shares[None] == 0.35
+    weights = {"a": 0.25, "b": 0.01, "c": 0.64}
+    for name, weight in weights.items():
+        expected = 0.5 * weight / sum(weights.values()) + (0.15 if name == "c" else 0.0)
+        assert shares[name] == pytest.approx(expected)
+    assert met_by_main(pool, [pool[1]], CONFIG)[None] == pytest.approx(0.5), "nothing forgotten: more of itself"
+    assert met_by_main([], [], CONFIG) == {None: pytest.approx(1.0)}
+
+
+def test_a_main_exploiter_meets_the_main_unless_that_is_hopeless():
+    earlier = [known("old", 0.5), known("older", 0.9)]
+    assert met_by_main_exploiter(known("main", 0.11), earlier, CONFIG) == {"main": 1.0}
+    shares = met_by_main_exploiter(known("main", 0.05), earlier, CONFIG)
+    assert shares == {"old": pytest.approx(0.25 / 0.34), "older": pytest.approx(0.09 / 0.34)}
+    assert met_by_main_exploiter(known("main", 0.05), [], CONFIG) == {"main": 1.0}
+    assert met_by_main_exploiter(None, [], CONFIG) == {None: 1.0}
+
+
+def test_a_league_exploiter_meets_everybody():
+    shares = met_by_league_exploiter([known("a", 0.5), known("b", 0.75)], CONFIG)
+    assert shares == {"a": pytest.approx(0.8), "b": pytest.approx(0.2)}
+    assert met_by_league_exploiter([], CONFIG) == {None: 1.0}
+
+
+def test_a_main_agent_joins_and_learns_on():
+    verdict = judge(Role.MAIN, {}, 1, CONFIG, CHANCE)
+    assert verdict.joins and not verdict.resets
+
+
+def test_an_exploiter_that_wins_joins_and_begins_anew():
+    verdict = judge(Role.MAIN_EXPLOITER, {"main": 0.7}, 1, CONFIG, CHANCE)
+    assert verdict.joins and verdict.resets and verdict.reason.startswith("won: 70% of the points against main")
+    waits = judge(Role.MAIN_EXPLOITER, {"main": 0.69}, 3, CONFIG, CHANCE)
+    assert not waits.joins and not waits.resets and "learns on: 69%" in waits.reason
+    late = judge(Role.MAIN_EXPLOITER, {"main": 0.1}, 4, CONFIG, CHANCE)
+    assert late.joins and late.resets and late.reason.startswith("out of turns: 10%")
+
+
+def test_a_league_exploiter_must_beat_everybody_and_begins_anew_by_chance():
+    waits = judge(Role.LEAGUE_EXPLOITER, {"a": 0.9, "b": 0.4}, 1, CONFIG, CHANCE)
+    assert not waits.joins and "against b" in waits.reason
+    verdicts = [judge(Role.LEAGUE_EXPLOITER, {"a": 0.8, "b": 0.75}, 1, CONFIG, CHANCE) for _ in range(2000)]
+    assert all(verdict.joins for verdict in verdicts)
+    assert 400 < sum(verdict.resets for verdict in verdicts) < 600

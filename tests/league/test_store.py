@@ -1,0 +1,223 @@
+"""The league's file: nothing lost, nothing counted twice, and nothing believed unchecked (R10, R23)."""
+
+import dataclasses
+import multiprocessing
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import time
+from pathlib import Path
+
+import pytest
+from leagues import BRIEF, checkpoint_of, fought, fresh
+
+from echelon.agents.tiers import TIERS
+from echelon.config import ConfigError, EnvConfig
+from echelon.files import FileError
+from echelon.league.config import LeagueConfig
+from echelon.league.schema import MIGRATIONS
+from echelon.league.store import FILE, Store
+
+FORK = multiprocessing.get_context("fork")
+
+
+def two_of(store: Store) -> tuple[str, str]:
+    first, second, *_ = store.entries("scripted")
+    return first.id, second.id
+
+
+def test_a_fresh_league_holds_the_tiers(tmp_path):
+    store = fresh(tmp_path)
+    assert [entry.name for entry in store.entries()] == [f"heuristic:{tier}" for tier in TIERS]
+    assert store.env == dataclasses.replace(BRIEF, map_seed=0) and store.period == 1
+    assert {(s.rating, s.deviation, s.games) for s in store.standings()} == {(1500.0, 350.0, 0)}
+    with pytest.raises(FileError, match="cannot be made: File exists"):
+        fresh(tmp_path)
+    with pytest.raises(FileError, match="expected the file of a league, found none"):
+        Store(tmp_path / "nowhere")
+
+
+def test_a_match_counts_once_and_the_payoff_is_a_view(tmp_path):
+    store = fresh(tmp_path)
+    a, b = two_of(store)
+    rows = [fought(a, b, 0, 1), fought(b, a, 0, 1), fought(a, b, 1, 0), fought(a, b, 2, 2)]
+    assert store.record(rows[:3]) == 3 and store.record(rows) == 1
+    assert store.payoff() == {(a, b): (4, 1.5), (b, a): (4, 2.5)}
+    standing = {s.id: s for s in store.standings()}
+    assert standing[a].games == 4 and standing[b].score == 2.5
+    with pytest.raises(sqlite3.IntegrityError):
+        store.record([fought(a, "f" * 64, 9)])
+    with pytest.raises(sqlite3.IntegrityError):
+        store.record([fought(a, b, 10), fought(a, b, 11, winner=3)])
+    assert len(store.matches()) == 4, "a batch is written whole or not at all"
+
+
+def write_many(folder, who: int) -> None:
+    store = Store(folder)
+    a, b = two_of(store)
+    for number in range(200):
+        store.record([fought(a, b, 1000 * who + number)])
+    os._exit(0)
+
+
+def test_eight_processes_lose_nothing(tmp_path):
+    store = fresh(tmp_path)
+    store.close()
+    writers = [FORK.Process(target=write_many, args=(store.folder, who)) for who in range(8)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    assert [writer.exitcode for writer in writers] == [0] * 8
+    found = Store(store.folder)
+    assert len(found.matches()) == 1600
+    assert found.database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def write_and_tell(folder, first: int, tell: int) -> None:
+    store = Store(folder)
+    a, b = two_of(store)
+    for number in range(first, first + 100_000):
+        store.record([fought(a, b, 2 * number), fought(b, a, 2 * number)])
+        os.write(tell, f"{number}\n".encode())
+
+
+def test_thirty_kills_lose_nothing_that_was_reported(tmp_path):
+    store = fresh(tmp_path)
+    store.close()
+    chance, reported = random.Random(0), []
+    for life in range(30):
+        ear, tell = os.pipe()
+        writer = FORK.Process(target=write_and_tell, args=(store.folder, 1_000_000 * life, tell))
+        writer.start()
+        os.close(tell)
+        first = os.read(ear, 1 << 16)
+        time.sleep(chance.uniform(0, 0.03))
+        os.kill(writer.pid, signal.SIGKILL)
+        writer.join()
+        with open(ear, "rb") as told:
+            reported += [int(line) for line in (first + told.read()).split(b"\n") if line]
+    found = Store(store.folder)
+    assert found.database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    seeds = [match.seed for match in found.matches()]
+    assert {2 * number for number in reported} <= set(seeds) and len(reported) >= 30
+    assert len(seeds) == 2 * len(set(seeds)), "both battles of a batch, or none"
+
+
+def test_weights_are_kept_before_their_row(tmp_path):
+    store = fresh(tmp_path)
+    path = checkpoint_of(tmp_path, 1)
+    entry = store.add(path, parent=None)
+    assert store.add(path) == entry, "twice is once"
+    assert entry.kind == "candidate" and store.find(entry.name) == store.find(entry.id[:8]) == entry
+    shutil.rmtree(path)
+    assert store.vault.open(entry.id).policy().num_parameters() > 0
+    assert sorted(f.name for f in store.vault.place(entry.id).iterdir()) == ["checkpoint.json", "policy.safetensors"]
+    assert [(c.change, c.name) for c in store.changes()] == [("added", entry.name)]
+    other = dataclasses.replace(BRIEF, sight_range_vox=30.0)
+    with pytest.raises(ConfigError, match=r"another battle .* env.sight_range_vox is 60.0 here and 30.0 there"):
+        store.add(checkpoint_of(tmp_path, 2, env=other))
+    with pytest.raises(ConfigError, match="an entry must be a name"):
+        store.find("nobody")
+
+
+def test_a_row_appears_after_its_weights_are_on_the_disk(tmp_path, monkeypatch):
+    """What was written when: file, folder, name of the folder, then the row."""
+    store, order = fresh(tmp_path), []
+    fsync, rename, insert = os.fsync, Path.rename, Store.insert
+    monkeypatch.setattr(os, "fsync", lambda handle: (order.append("fsync"), fsync(handle))[1])
+    monkeypatch.setattr(Path, "rename", lambda self, to: (order.append("rename"), rename(self, to))[1])
+    monkeypatch.setattr(Store, "insert", lambda self, entry: (order.append("row"), insert(self, entry))[1])
+    path = checkpoint_of(tmp_path, 1)
+    order.clear()
+    store.add(path)
+    assert order == ["fsync", "fsync", "fsync", "rename", "fsync", "fsync", "row"]
+
+
+def spoil_bytes(weights):
+    file = weights / "policy.safetensors"
+    file.write_bytes(file.read_bytes()[:-1] + b"\x00\x01")
+
+
+def spoil_claim(weights):
+    file = weights / "checkpoint.json"
+    file.write_text(file.read_text().replace(weights.name, "0" * 64))
+
+
+def spoil_by_link(weights):
+    weights.rename(weights.with_name("elsewhere"))
+    weights.symlink_to(weights.with_name("elsewhere"))
+
+
+def spoil_file_by_link(weights):
+    file = weights / "policy.safetensors"
+    file.rename(weights.parent / "far")
+    file.symlink_to(weights.parent / "far")
+
+
+def spoil_by_size(weights):
+    with open(weights / "policy.safetensors", "r+b") as file:
+        file.truncate(64 << 30)
+
+
+SPOILED = {
+    "weights": (spoil_bytes, "policy.safetensors: sha256 mismatch"),
+    "claim": (spoil_claim, "sha256 mismatch: expected"),
+    "folder is a link": (spoil_by_link, "expected a folder, got a link"),
+    "file is a link": (spoil_file_by_link, "policy.safetensors: cannot be read"),
+    "sparse 64 GiB": (spoil_by_size, "policy.safetensors: expected at most"),
+    "gone": (shutil.rmtree, "expected a checkpoint folder"),
+}
+
+
+@pytest.mark.parametrize("case", SPOILED)
+def test_spoiled_weights_are_refused(tmp_path, case):
+    store = fresh(tmp_path)
+    entry = store.add(checkpoint_of(tmp_path, 1))
+    spoil, message = SPOILED[case]
+    spoil(store.vault.place(entry.id))
+    began = time.perf_counter()
+    with pytest.raises(FileError, match=message):
+        store.vault.open(entry.id).policy()
+    assert time.perf_counter() - began < 1
+
+
+@pytest.mark.parametrize("name", ["../../etc/shadow", "/etc/shadow", "A" * 64, ""])
+def test_nothing_outside_the_vault_is_opened(tmp_path, name):
+    with pytest.raises(FileError, match="expected a sha256 in hexadecimal"):
+        fresh(tmp_path).vault.open(name)
+
+
+def test_a_file_that_is_no_league_is_refused(tmp_path):
+    store = fresh(tmp_path)
+    path = store.folder / FILE
+    store.close()
+    database = sqlite3.connect(path)
+    database.execute(f"PRAGMA user_version = {len(MIGRATIONS) + 1}")
+    database.close()
+    with pytest.raises(FileError, match=r"version must be at most 1, got 2: use a newer Echelon"):
+        Store(store.folder)
+    path.write_bytes(b"not a database, but as long as one would be" * 100)
+    with pytest.raises(FileError, match="not the file of a league"):
+        Store(store.folder)
+    path.unlink()
+    path.symlink_to("/etc/passwd")
+    with pytest.raises(FileError, match="expected the file of a league, found none"):
+        Store(store.folder)
+
+
+def test_a_file_of_no_version_is_brought_up_to_this_one(tmp_path):
+    (tmp_path / "league").mkdir()
+    (tmp_path / "league" / FILE).touch()
+    store = Store(tmp_path / "league")
+    assert store.database.execute("PRAGMA user_version").fetchone() == (len(MIGRATIONS),)
+    with pytest.raises(FileError, match="expected the env of a league, found none"):
+        _ = store.env
+
+
+def test_leagues_of_other_battles_are_other_leagues(tmp_path):
+    wide = Store.create(tmp_path / "wide", EnvConfig.large(), LeagueConfig(weighting="variance", commanders=2))
+    assert wide.env.rules.max_episode_s == 90.0
+    assert Store(wide.folder).rules == LeagueConfig(weighting="variance", commanders=2)

@@ -1,0 +1,131 @@
+"""A league as a file: there and back, and nothing of a stranger believed (R10, R31)."""
+
+import json
+import time
+
+import pytest
+from leagues import checkpoint_of, fought, fresh
+
+from echelon.files import FileError
+from echelon.league.season import close_period
+from echelon.league.store import FILE
+from echelon.league.trade import read_league, write_league
+
+
+def exported(tmp_path):
+    """A league with a child and its parent, matches, a closed period; and its file elsewhere."""
+    store = fresh(tmp_path)
+    parent = store.add(checkpoint_of(tmp_path, 1))
+    child = store.add(checkpoint_of(tmp_path, 2), parent=parent.id)
+    store.record([fought(parent.id, child.id, 0), fought(child.id, parent.id, 0)])
+    close_period(store)
+    path = tmp_path / "sent" / "league.json"
+    write_league(store, path)
+    return store, path
+
+
+def test_there_and_back(tmp_path):
+    store, path = exported(tmp_path)
+    again = read_league(path, tmp_path / "other")
+    assert again.entries() == store.entries() and again.standings() == store.standings()
+    assert again.matches() == store.matches() and again.changes() == store.changes()
+    assert again.period == store.period == 2 and again.env == store.env and again.rules == store.rules
+    for entry in again.entries("candidate"):
+        assert again.vault.open(entry.id).policy().num_parameters() > 0
+    with pytest.raises(FileError, match="cannot be made: File exists"):
+        read_league(path, tmp_path / "other")
+
+
+def put(table, row, field, value):
+    def spoil(document):
+        document[table][row][field] = value
+
+    return spoil
+
+
+def twice(table, row):
+    return lambda document: document[table].append(dict(document[table][row]))
+
+
+SPOILED = {
+    "NaN rating": (
+        put("ratings", 2, "rating", float("nan")),
+        r"ratings\[2\].rating must be a finite number, got 'nan'",
+    ),
+    "negative deviation": (put("ratings", 0, "deviation", -30.0), r"ratings\[0\].deviation must be in \(0, 350\]"),
+    "no volatility": (put("ratings", 1, "volatility", 0), r"ratings\[1\].volatility must be a number > 0"),
+    "duplicate id": (twice("entries", 5), r"entries\[7\].id must stand there once"),
+    "duplicate name": (put("entries", 6, "name", "heuristic:easy"), r"entries\[6\].weights must be None"),
+    "duplicate match": (twice("matches", 0), r"matches\[2\].key must stand there once"),
+    "unknown kind": (put("entries", 5, "kind", "emperor"), r"entries\[5\].kind must be one of .* got 'emperor'"),
+    "a path": (put("entries", 5, "weights", "../../etc/shadow"), r"entries\[5\].weights must be 'weights/"),
+    "an absolute path": (put("entries", 5, "weights", "/etc/shadow"), r"entries\[5\].weights must be 'weights/"),
+    "a path as id": (put("entries", 5, "id", "../../etc/shadow"), r"entries\[5\].id must be a sha256, got '../../etc"),
+    "false tier": (put("entries", 0, "id", "0" * 64), r"entries\[0\].id must be [0-9a-f]{64}, as of every heuristic"),
+    "weights that are not there": (put("entries", 5, "id", "0" * 64), r"entries\[5\].weights must be"),
+    "unknown entry": (put("matches", 1, "blue", "0" * 64), r"matches\[1\].blue must name a known entry"),
+    "unknown period": (put("matches", 1, "period", 9), r"matches\[1\].period must name a known period, got 9"),
+    "no winner": (put("matches", 0, "winner", 7), r"matches\[0\].winner must be an integer 0..2, got '7'"),
+    "true for one": (put("matches", 0, "winner", True), r"matches\[0\].winner must be an integer"),
+    "a field more": (put("matches", 0, "cheat", 1), r"matches\[0\] must hold key, period"),
+    "not a row": (lambda d: d["ratings"].append(5), r"ratings\[7\] must hold period, entry"),
+    "no table": (lambda d: d.pop("matches"), "matches must be a list, got NoneType"),
+    "another version": (lambda d: d.update(version=99), "version must be 1, got 99"),
+    "another schema": (lambda d: d.update(schema="x"), "schema must be 'echelon-league', got 'x'"),
+    "bad battle": (lambda d: d["env"].update(comm_dim="eight"), "env.comm_dim must be a int, got 'eight'"),
+    "bad rules": (lambda d: d["rules"].update(tau=-1.0), "LeagueConfig.tau must be > 0, got -1.0"),
+    "all closed": (put("periods", 1, "closed", 5.0), r"periods must end with one that is open, got open \[\]"),
+}
+
+
+@pytest.mark.parametrize("case", SPOILED)
+def test_a_strangers_file_is_refused_by_row_and_field(tmp_path, case):
+    _, path = exported(tmp_path)
+    spoil, message = SPOILED[case]
+    document = json.loads(path.read_text())
+    spoil(document)
+    path.write_text(json.dumps(document))
+    with pytest.raises(FileError, match=message) as refused:
+        read_league(path, tmp_path / "other")
+    assert str(refused.value).startswith("league.json: ") and "\n" not in str(refused.value)
+    assert not (tmp_path / "other" / FILE).exists()
+
+
+BYTES = {
+    "empty": (b"", "not valid JSON"),
+    "truncated": (b'{"schema": "echelon-league"', "not valid JSON"),
+    "a key twice": (b'{"schema": 1, "schema": 2}', "key 'schema' stands there twice"),
+    "nesting bomb": (b"[" * 1_000_000, "not valid JSON"),
+    "a list": (b"[]", "expected an object, got list"),
+}
+
+
+@pytest.mark.parametrize("case", BYTES)
+def test_a_file_that_is_no_league_is_refused(tmp_path, case):
+    data, message = BYTES[case]
+    path = tmp_path / "league.json"
+    path.write_bytes(data)
+    began = time.perf_counter()
+    with pytest.raises(FileError, match=message):
+        read_league(path, tmp_path / "other")
+    assert time.perf_counter() - began < 1
+
+
+def test_links_and_vast_files_are_refused(tmp_path):
+    link, vast = tmp_path / "link.json", tmp_path / "vast.json"
+    link.symlink_to("/etc/passwd")
+    with open(vast, "wb") as file:
+        file.truncate(64 << 30)
+    for path, message in ((link, "cannot be read"), (vast, "expected at most 268435456 bytes")):
+        with pytest.raises(FileError, match=message):
+            read_league(path, tmp_path / "other")
+
+
+def test_weights_of_a_stranger_are_hashed(tmp_path):
+    store, path = exported(tmp_path)
+    weights = path.parent / "weights" / store.entries("candidate")[0].id / "policy.safetensors"
+    data = bytearray(weights.read_bytes())
+    data[-1] ^= 1
+    weights.write_bytes(data)
+    with pytest.raises(FileError, match=r"entries\[5\].weights: policy.safetensors: sha256 mismatch"):
+        read_league(path, tmp_path / "other")

@@ -1,0 +1,174 @@
+"""The commands that keep a league, as a user runs them, and as a power cut ends them."""
+
+import dataclasses
+import importlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from echelon.config import ConfigError, EnvConfig, RulesConfig
+from echelon.files import FileError
+from echelon.league.config import LeagueConfig
+from echelon.league.store import Store
+from echelon.learn import checkpoint
+from echelon.learn.advantage import ValueNorm
+from echelon.learn.checkpoint import Counters
+from echelon.learn.config import ModelConfig
+from echelon.learn.policy import MechPolicy
+
+ROOT = Path(__file__).parents[2]
+BRIEF = dataclasses.replace(EnvConfig.small(), rules=RulesConfig(max_episode_s=5.0), map_pool=2)
+TINY = ModelConfig(
+    hidden=16, contact_width=8, squad_width=4, comm_width=4, map_width=4, telemetry_width=4, body_width=16
+)
+
+
+def command(program: str, *arguments: str) -> list[str]:
+    return [sys.executable, str(ROOT / "pipelines" / program), *arguments]
+
+
+def run(*arguments: str, program: str = "arena.py") -> str:
+    done = subprocess.run(command(program, *arguments), capture_output=True, text=True, timeout=300, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def checkpoint_of(folder: Path, width: int = 16) -> Path:
+    policy = MechPolicy(dataclasses.replace(TINY, hidden=width), BRIEF.comm_dim)
+    checkpoint.save(folder / f"of_{width}", policy, ValueNorm(), BRIEF, Counters(1, 1, 1.0), {})
+    return folder / f"of_{width}"
+
+
+@pytest.fixture
+def ask(monkeypatch, capsys):
+    """Runs commands of `arena.py` in this process, which has read torch already; returns what they printed."""
+    monkeypatch.syspath_prepend(str(ROOT / "pipelines"))
+    arena = importlib.import_module("arena")
+
+    def answer(*arguments: str) -> str:
+        monkeypatch.setattr(sys, "argv", ["arena.py", *arguments])
+        capsys.readouterr()
+        arena.main()
+        return capsys.readouterr().out
+
+    return answer
+
+
+def test_a_league_from_beginning_to_end(tmp_path, ask):
+    path = str(tmp_path / "league")
+    assert "5 entries, battles of small" in run("init", "--league", path)
+    with pytest.raises(FileError, match=f"{path}/league.sqlite: cannot be made: File exists"):
+        ask("init", "--league", path)
+
+    place = tmp_path / "brief"
+    store = Store.create(place, BRIEF, LeagueConfig(min_games=1, commanders=1))
+    path = str(place)
+    first, second = checkpoint_of(tmp_path, 16), checkpoint_of(tmp_path, 24)
+    ask("add", "--league", path, str(first), str(second))
+    entries = {entry["name"]: entry for entry in json.loads(ask("list", "--league", path, "--json"))}
+    one, two = (name for name in entries if ":" not in name)
+    assert entries[two]["parent"] == one and len(entries) == 7
+
+    replay = tmp_path / "first.echelon"
+    recorded = ("--replay", str(replay), "--replay-battles", "2")
+    rows = json.loads(ask("tournament", "--league", path, "--seeds", "1", "--json", *recorded))
+    assert len(rows) == 7 and {row["games"] for row in rows} == {12} and replay.stat().st_size > 1000
+    assert [row["rating"] for row in rows] == sorted((row["rating"] for row in rows), reverse=True)
+    assert [row["kind"] for row in rows].count("commander") == 1
+    table = ask("standings", "--league", path)
+    assert "after period 1" in table and "conservative" in table
+
+    said = json.loads(ask("payoff", "--league", path, "--json"))
+    assert Path(said["picture"]).read_bytes().startswith(b"\x89PNG")
+    assert sum(said["nash"].values()) == pytest.approx(1, abs=0.05) and said["exploitability"] < 0.01
+
+    said = json.loads(ask("play", "--blue", one, "--red", two, "--league", path, "--battles", "2", "--json"))
+    assert (said["x"], said["y"], said["battles"]) == (one, two, 2)
+
+    rows = json.loads(ask("evaluate", str(first), "--league", path, "--seeds", "1", "--json"))
+    assert len(rows) == 6 and all(row["battles"] == 2 for row in rows)
+    assert len(store.matches()) == 42, "an evaluation is not kept"
+
+    ask("retire", "--league", path, one, "--reason", "too old")
+    past = json.loads(ask("history", one, "--league", path, "--json"))
+    assert len(past["ratings"]) == 1 and past["changes"][-1]["reason"] == "too old"
+    with pytest.raises(ConfigError, match="an entry must be a name"):
+        ask("history", "nobody", "--league", path)
+
+    sent, copy = str(tmp_path / "sent" / "league.json"), str(tmp_path / "copy")
+    ask("export", "--league", path, "--out", sent)
+    assert "7 entries, 42 matches" in ask("import", sent, "--league", copy)
+    assert json.loads(ask("standings", "--league", copy, "--json")) == json.loads(
+        ask("standings", "--league", path, "--json")
+    )
+    lines = [json.loads(line) for line in (place / "log.jsonl").read_text().splitlines()]
+    assert [line["event"] for line in lines] == ["fought", "period closed", "fought"]
+    assert lines[0]["matches"] == 42 and lines[0]["matches_per_s"] > 0 and lines[0]["kept"] and not lines[2]["kept"]
+    with pytest.raises(FileError, match=r"found none: make one with `arena\.py init`"):
+        ask("list", "--league", str(tmp_path / "none"))
+
+
+def told(log: Path) -> int:
+    """Lines of a log that may not be there yet."""
+    return log.read_text().count("\n") if log.exists() else 0
+
+
+def test_a_killed_tournament_loses_nothing_it_reported_and_goes_on(tmp_path):
+    store = Store.create(tmp_path, BRIEF)
+    for width in (16, 24):
+        store.add(checkpoint_of(tmp_path, width))
+    arguments = ("tournament", "--league", str(tmp_path), "--seeds", "2", "--batch", "6", "--json")
+    log = tmp_path / "log.jsonl"
+    for life in range(3):
+        process = subprocess.Popen(command("arena.py", *arguments), cwd=ROOT, stdout=subprocess.DEVNULL)
+        while process.poll() is None and told(log) <= life:
+            time.sleep(0.02)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        lines = [json.loads(line) for line in log.read_text().splitlines()]
+        reported = sum(line["matches"] for line in lines if line["event"] == "fought")
+        assert len(Store(tmp_path).matches()) >= reported >= 6 * (life + 1)
+        assert Store(tmp_path).period == 1
+    rows = json.loads(run(*arguments))
+    assert {row["games"] for row in rows} == {6 * 2 * 2}
+    matches = Store(tmp_path).matches()
+    assert len(matches) == 21 * 2 * 2 and len({match.key for match in matches}) == len(matches)
+    assert sum(json.loads(line).get("matches", 0) for line in log.read_text().splitlines()) >= len(matches) - 6 * 3
+
+
+def test_training_enters_a_league(tmp_path):
+    league, folder = tmp_path / "league", tmp_path / "run"
+    env = dataclasses.replace(BRIEF, map_seed=0)
+    store = Store.create(league, env)
+    tiny = (
+        *("--preset", "quick", "--no-compiled", "--device", "cpu", "--num-envs", "8", "--evaluation.battles", "2"),
+        *("--evaluation.final-battles", "2", "--env.map-pool", "2", "--env.rules.max-episode-s", "5"),
+        *("--ppo.rollout-decisions", "8", "--ppo.chunk-decisions", "4", "--run-dir", str(folder)),
+    )
+    own = ("--opponent", f"league:{league}", "--league-every", "1", "--league-seeds", "1")
+    said = run(*tiny, *own, "--total-agent-steps", "640", program="train.py")
+    assert said.count("in the league ") == 2
+    entered = store.entries("candidate", "commander")
+    assert len(entered) == 2 and entered[1].parent == entered[0].id and store.period == 3
+    assert sorted(path.name for path in (folder / "checkpoints").iterdir())[-1] == "iteration_000002"
+    other = [*tiny, "--env.sight-range-vox", "30", *own]
+    done = subprocess.run(command("train.py", *other), capture_output=True, text=True, timeout=300, cwd=ROOT)
+    assert done.returncode == 1 and "--opponent must be a league of the same battle (env.sight_range_vox" in done.stderr
+
+
+def test_a_league_evolves(tmp_path):
+    store = Store.create(tmp_path, BRIEF, LeagueConfig(exploiter_turns=1))
+    said = run(
+        *("evolve", "--league", str(tmp_path), "--turns", "1", "--iterations", "1", "--seeds", "1"),
+        *("--train.num-envs", "8", "--train.ppo.rollout-decisions", "8", "--train.ppo.chunk-decisions", "4"),
+        *("--train.no-compiled", "--device", "cpu"),
+    )
+    assert "turn 1, main exploiter: " in said and "joins and begins anew" in said
+    assert len(store.entries("main")) == 1 and len(store.entries("exploiter")) == 2
+    assert {change.change for change in store.changes()} >= {"added", "judged", "reset"}
