@@ -27,7 +27,8 @@ from echelon.sim.terrain import (
 from echelon.state import State, Terrain
 
 if HAS_LOOPS:
-    from echelon.sim.loops import pile, strip
+    from echelon.sim.lines import strip
+    from echelon.sim.loops import pile
 
 
 def chip(state: State, impacts: Impacts, game: Game) -> State:

@@ -13,7 +13,7 @@ from echelon.sim.terrain import HAS_LOOPS, is_blocked, loops_on
 from echelon.state import State
 
 if HAS_LOOPS:
-    from echelon.sim.loops import veil
+    from echelon.sim.lines import veil
 FAR_SQUARED = 1e6
 """Squared distance of a cloud that is not there."""
 

@@ -19,7 +19,7 @@ from echelon.state import State
 HAS_LOOPS = importlib.util.find_spec("numba") is not None
 """Whether a CPU can loop over the crossings of a segment, as `echelon.sim.loops` does. A GPU looks all up at once."""
 if HAS_LOOPS:
-    from echelon.sim.loops import trace
+    from echelon.sim.lines import trace
 FEW_CROSSINGS = 4
 """Planes of an axis up to which their crossings are looked up one after the other."""
 

@@ -14,7 +14,7 @@ from echelon.env.env import EchelonEnv
 from echelon.geometry import unit
 from echelon.roster import build_roster
 from echelon.sim import loops, movement, rubble, terrain
-from echelon.sim.loops import veil
+from echelon.sim.lines import veil
 from echelon.sim.sight import smoke_in_closed_form
 from echelon.sim.targeting import designate, designate_in_closed_form, take_aim
 from echelon.sim.terrain import closed_form, first_hit, is_blocked
