@@ -138,7 +138,13 @@ def test_a_row_appears_after_its_weights_are_on_the_disk(tmp_path, monkeypatch):
 
 def spoil_bytes(weights):
     file = weights / "policy.safetensors"
-    file.write_bytes(file.read_bytes()[:-1] + b"\x00\x01")
+    data = file.read_bytes()
+    file.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+
+
+def spoil_length(weights):
+    file = weights / "policy.safetensors"
+    file.write_bytes(file.read_bytes() + b"\x00")
 
 
 def spoil_claim(weights):
@@ -164,6 +170,7 @@ def spoil_by_size(weights):
 
 SPOILED = {
     "weights": (spoil_bytes, "policy.safetensors: sha256 mismatch"),
+    "a byte too many": (spoil_length, "policy.safetensors: not a safetensors file: tensors must fill"),
     "claim": (spoil_claim, "sha256 mismatch: expected"),
     "folder is a link": (spoil_by_link, "expected a folder, got a link"),
     "file is a link": (spoil_file_by_link, "policy.safetensors: cannot be read"),
