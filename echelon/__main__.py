@@ -82,7 +82,7 @@ def told(found: Survey) -> list[str]:
         ]
     for file in found.files:
         size = f"{file.bytes} bytes, {file.tensors} tensors, {file.numbers} numbers"
-        lines.append(f"file        {file.name}: {file.problem or f'{size}, sha256 and values hold'}")
+        lines.append(f"file        {file.problem or f'{file.name}: {size}, sha256 and values hold'}")
     return [*lines, "it holds" if found.holds else "it does not hold"]
 
 
