@@ -19,6 +19,7 @@ HERE = Path(__file__).parent
 
 
 @pytest.mark.slow
+@pytest.mark.hourglass
 def test_ten_kills_later_it_is_the_run_that_was_never_killed(tmp_path):
     command = [sys.executable, str(HERE / "kill_a_run.py"), str(tmp_path), "10"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=1200, cwd=ROOT)
