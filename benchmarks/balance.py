@@ -50,7 +50,7 @@ def mirror(tier: str, args: Args, config: EnvConfig, device: torch.device) -> di
     seeds = noise.battle_seeds(args.seed, args.battles, device)
     env = EchelonEnv(config, args.battles, device, seeds, seats.memory, compiled=args.compiled)
     with torch.inference_mode():
-        outcome = first_outcomes(env, seats)
+        outcome = first_outcomes(env, lambda now, _: seats.decide(now))
     winner, reason = outcome["winner"][:, 0].tolist(), outcome["reason"][:, 0].tolist()
     total = dict(zip(STATS, outcome["stats"].sum((0, 1)).tolist(), strict=True))
     blue, red = (winner.count(int(side)) for side in (Winner.BLUE, Winner.RED))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import time
 from collections import defaultdict
@@ -21,10 +22,10 @@ from echelon.env.env import EchelonEnv
 from echelon.env.layout import GROUPS, STREAMS
 from echelon.env.outcome import STATS, Reason
 from echelon.league.library import Library
-from echelon.league.match import LOOK_EVERY
+from echelon.league.match import first_outcomes
 from echelon.league.schedule import Battle, batches
 from echelon.league.seating import SEATS, Script, Seat, Seen, Stack
-from echelon.league.store import MAP_SEED, Match, Store
+from echelon.league.store import MAP_SEED, Match, Store, key_of
 from echelon.learn.policy import MechPolicy
 from echelon.replay.recorder import Recorder
 from echelon.roster import build_roster
@@ -72,7 +73,7 @@ class Hall:
     def missing(self, battles: Sequence[Battle]) -> list[Battle]:
         """Those that were not fought yet."""
         known = self.store.known_keys()
-        return [battle for battle in battles if f"{self.recipe}/{battle.seed}/{battle.blue}/{battle.red}" not in known]
+        return [battle for battle in battles if key_of(battle, self.recipe) not in known]
 
     def fight(self, battles: Sequence[Battle], recorder: Recorder | None = None, kept: bool = True) -> Iterator[Fought]:
         """Fight them batch by batch; each is in the league's file when it is told of.
@@ -111,8 +112,7 @@ def battle_of(env: EnvConfig) -> EnvConfig:
     """The league's battle on its own maps."""
     if len(env.blue) != len(env.red):
         raise ConfigError(f"a league's battle must be of equal team sizes (both play both sides), got {env.blue}")
-    values = {name: getattr(env, name) for name in EnvConfig.__dataclass_fields__}
-    return EnvConfig(**{**values, "map_seed": MAP_SEED})
+    return dataclasses.replace(env, map_seed=MAP_SEED)
 
 
 class Table:
@@ -169,19 +169,7 @@ class Table:
         )
         env.set_seed(self.seeds)
         with torch.inference_mode():
-            now = env.reset()
-            ended = torch.zeros(count, dtype=torch.bool, device=hall.device)
-            outcome: TensorDictBase | None = None
-            for decision in range(hall.config.rules.max_decisions):
-                self._decide(now, decision)
-                played, now = env.step_and_maybe_reset(now)
-                news, done = played.get(("next", "outcome")), played.get(("next", "done"))[:, 0]
-                outcome = news.clone() if outcome is None else news.where(done & ~ended, outcome)
-                ended = ended | done
-                if decision % LOOK_EVERY == LOOK_EVERY - 1 and bool(ended.all()):
-                    break
-        assert outcome is not None
-        return outcome
+            return first_outcomes(env, self._decide)
 
     def _decide(self, now: TensorDictBase, decision: int) -> None:
         """Write every team's action."""

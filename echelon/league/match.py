@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from tensordict import TensorDictBase
-from torch import Tensor, nn
+from torch import nn
 from torchrl.envs.utils import ExplorationType, set_exploration_type
 
 from echelon import noise
@@ -26,6 +27,8 @@ from echelon.replay.recorder import Recorder
 
 LOOK_EVERY = 16
 """Decisions between two looks at whether every battle has ended: the only host reads of a match."""
+Decide = Callable[[TensorDictBase, int], object]
+"""Writes every team's action into what it sees, at the decision of this number."""
 Z_95 = 1.959964
 """Quantile of the standard normal law for a 95 % interval."""
 
@@ -181,7 +184,7 @@ class Arena:
         gpus = [self.device] if self.device.type == "cuda" else []
         with torch.random.fork_rng(gpus), torch.inference_mode(), set_exploration_type(ExplorationType.RANDOM):
             torch.manual_seed(seed)
-            outcome = first_outcomes(self.env, self.seats)
+            outcome = first_outcomes(self.env, lambda now, _: self.seats.decide(now))
         seconds = (time.perf_counter() - began) / others
         return {name: result_of(outcome[battles], seconds) for name, battles in self.seats.met.items()}
 
@@ -237,21 +240,18 @@ def replay_of(recorder: Recorder, x: str, y: str, battles: int, first: int = 0) 
     return recorder.finish(blue=[x if is_x else y for is_x in x_is_blue], red=[y if is_x else x for is_x in x_is_blue])
 
 
-def first_outcomes(arena: EchelonEnv, seats: Seats) -> TensorDictBase:
+def first_outcomes(env: EchelonEnv, decide: Decide) -> TensorDictBase:
     """Play until every battle has ended once; battles that ended go on unnoticed, so that no shape changes."""
-    now = arena.reset()
+    now = env.reset()
+    ended = torch.zeros(env.num_envs, dtype=torch.bool, device=env.device)
     outcome: TensorDictBase | None = None
-    recorded: Tensor | None = None
-    for decision in range(arena.config.rules.max_decisions):
-        seats.decide(now)
-        played, now = arena.step_and_maybe_reset(now)
+    for decision in range(env.config.rules.max_decisions):
+        decide(now, decision)
+        played, now = env.step_and_maybe_reset(now)
         news, done = played.get(("next", "outcome")), played.get(("next", "done"))[:, 0]
-        if outcome is None or recorded is None:
-            outcome, recorded = news.clone(), done.clone()
-            continue
-        outcome = news.where(done & ~recorded, outcome)
-        recorded = recorded | done
-        if decision % LOOK_EVERY == 0 and bool(recorded.all()):
+        outcome = news.clone() if outcome is None else news.where(done & ~ended, outcome)
+        ended = ended | done
+        if decision % LOOK_EVERY == LOOK_EVERY - 1 and bool(ended.all()):
             break
     assert outcome is not None
     return outcome
