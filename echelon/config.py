@@ -311,6 +311,11 @@ def first_difference(ours: Any, theirs: Any, where: str) -> str | None:
     return None if ours == theirs else f"{where} is {ours!r} here and {theirs!r} there"
 
 
+def battle_difference(ours: dict[str, Any], theirs: dict[str, Any]) -> str | None:
+    """`first_difference` of two `EnvConfig.signature`, but for the reward: how battles are paid is one's own affair."""
+    return first_difference({**ours, "reward": None}, {**theirs, "reward": None}, "env")
+
+
 def as_json(config: Any) -> dict[str, Any]:
     """A config dataclass as nested dicts, lists and numbers, ready for `json.dump`."""
 

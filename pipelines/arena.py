@@ -23,7 +23,7 @@ from rich.table import Table
 
 from echelon.agents.heuristic import is_scripted
 from echelon.catalog import Material
-from echelon.config import ENV_PRESETS, ConfigError, EnvConfig, first_difference, require
+from echelon.config import ENV_PRESETS, ConfigError, EnvConfig, battle_difference, require
 from echelon.files import check_writable
 from echelon.league.match import Result, both_sides, commander_env, load_commander, play, replay_of, wilson_interval
 from echelon.league.store import Store
@@ -116,8 +116,7 @@ def choose_env(args: Play) -> EnvConfig:
     known = {name: env for name in sources(args) if (env := commander_env(name)) is not None}
     envs = list(known.values())
     if len(envs) == 2:
-        ours, theirs = ({**env.signature(), "reward": None} for env in envs)
-        difference = first_difference(ours, theirs, "env")
+        difference = battle_difference(*(env.signature() for env in envs))
         if difference:
             raise ConfigError(f"the commanders come from different battles, choose one with --env: {difference}")
     return envs[0] if envs else EnvConfig.small()

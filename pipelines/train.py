@@ -20,7 +20,7 @@ from command_line import parse, run
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from echelon.config import ConfigError, first_difference, require
+from echelon.config import ConfigError, battle_difference, require
 from echelon.files import FileError, check_writable
 from echelon.league.campaign import Campaign
 from echelon.league.evaluation import BEST, Panel, Score, in_words
@@ -258,8 +258,7 @@ def join_league(config: TrainConfig, device: torch.device) -> Campaign | None:
     if not config.league:
         return None
     store = Store(config.league)
-    ours, theirs = ({**env.signature(), "reward": None} for env in (config.env, store.env))
-    difference = first_difference(ours, theirs, "env")
+    difference = battle_difference(config.env.signature(), store.env.signature())
     require(difference is None, "--opponent", f"a league of the same battle ({difference})", config.league)
     hall = Hall(store, device, compiled=config.evaluation.compiled)
     return Campaign(hall, Sparring(store, hall.library, config.model, config.seed), config.league_seeds)

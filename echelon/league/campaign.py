@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from echelon.league import log
@@ -12,12 +12,18 @@ from echelon.league.season import close_period
 from echelon.league.sparring import Sparring
 from echelon.league.store import Entry, Match, Store
 
-Fight = Callable[[Hall, Sequence[Battle]], list[Match]]
+
+def fight(hall: Hall, battles: Sequence[Battle], kept: bool = True) -> list[Match]:
+    """Fight them all, without a word."""
+    return [match for fought in hall.fight(battles, kept=kept) for match in fought.matches]
 
 
-def fight_quietly(hall: Hall, battles: Sequence[Battle]) -> list[Match]:
-    """Fight without a progress bar."""
-    return [match for fought in hall.fight(battles) for match in fought.matches]
+def enter(hall: Hall, entry: Entry, seeds: int) -> int:
+    """Let a newcomer fight everybody on so many seeds, and close the period; returns its number."""
+    store = hall.store
+    others = [other.id for other in store.active()]
+    fight(hall, hall.missing(one_against(entry.id, others, seeds_of(store.period, seeds))))
+    return close_period(store)
 
 
 class Campaign:
@@ -27,11 +33,10 @@ class Campaign:
         hall: where they are rated.
         sparring: told of every entry, so that it draws by the learner's latest strength.
         seeds: fought against each of the league, from both sides.
-        fight: fights and may show it.
     """
 
-    def __init__(self, hall: Hall, sparring: Sparring, seeds: int, fight: Fight = fight_quietly) -> None:
-        self.hall, self.sparring, self.seeds, self.fight = hall, sparring, seeds, fight
+    def __init__(self, hall: Hall, sparring: Sparring, seeds: int) -> None:
+        self.hall, self.sparring, self.seeds = hall, sparring, seeds
 
     @property
     def store(self) -> Store:
@@ -42,10 +47,7 @@ class Campaign:
         """Add a checkpoint, fight everybody, close the period and draw from the league as it is then."""
         parent = self.sparring.me
         entry = self.store.add(checkpoint, kind, parent.id if parent is not None else None)
-        others = [other.id for other in self.store.active()]
-        battles = one_against(entry.id, others, seeds_of(self.store.period, self.seeds))
-        self.fight(self.hall, self.hall.missing(battles))
-        period = close_period(self.store)
+        period = enter(self.hall, entry, self.seeds)
         self.sparring.me = self.store.find(entry.id)
         self.sparring.refresh()
         log.tell(self.store, "submitted", name=entry.name, kind=kind, number=period, checkpoint=str(checkpoint))

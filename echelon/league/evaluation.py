@@ -111,18 +111,13 @@ class Panel:
         tiers = self.config.evaluation.tiers
         return f"heuristic:{tiers[-1]}", (len(tiers) - 1) * self.config.evaluation.final_battles
 
-    def judge(self, iteration: int = 0) -> list[Score]:
-        """Fight the panel; the policy takes the place of the best if it wins more against the scripted commanders."""
-        scores = self.fight()
-        self.settle(scores, iteration)
-        return scores
-
     def fight(self) -> list[Score]:
         """Fight the panel, and change nothing about it."""
         return self._fight(self.arena)
 
     def settle(self, scores: list[Score], iteration: int) -> bool:
-        """Take note of what the policy of an iteration won. Returns whether it is the best so far."""
+        """Take note of what the policy of an iteration won: it takes the place of the best if it wins more against the
+        scripted commanders. Returns whether it does."""
         rate = sum(score.win_rate for score in scores[:-1]) / (len(scores) - 1)
         self.judged = iteration
         if rate <= self.best_rate:

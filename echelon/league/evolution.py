@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from echelon.config import as_json
 from echelon.league import log
-from echelon.league.campaign import Fight, fight_quietly
+from echelon.league.campaign import enter, fight
 from echelon.league.hall import Hall
 from echelon.league.matchmaking import Opponent
 from echelon.league.roles import (
@@ -23,8 +22,7 @@ from echelon.league.roles import (
     met_by_main_exploiter,
 )
 from echelon.league.schedule import one_against, seeds_of
-from echelon.league.season import close_period
-from echelon.league.sparring import pool_of
+from echelon.league.sparring import policies_like, pool_of
 from echelon.league.store import Entry, Match
 from echelon.learn.checkpoint import Checkpoint, newest, open_checkpoint
 from echelon.learn.config import PAST, TrainConfig
@@ -67,10 +65,9 @@ class Evolution:
         seeds: int,
         planned_turns: int,
         iterations: int,
-        fight: Fight = fight_quietly,
     ) -> None:
         self.hall, self.store, self.rules, self.start = hall, hall.store, hall.store.rules, start
-        self.seeds, self.iterations, self.fight = seeds, iterations, fight
+        self.seeds, self.iterations = seeds, iterations
         steps = config.num_envs * len(hall.store.env.blue) * config.ppo.rollout_decisions
         begun = start.counters.agent_steps if start is not None else 0
         self.config = dataclasses.replace(
@@ -129,16 +126,14 @@ class Evolution:
         if verdict.resets:
             self.trainers.pop(role, None)
         if entry is not None:
-            others = [other.id for other in self.store.active()]
-            self.fight(self.hall, self.hall.missing(one_against(entry.id, others, self._seeds())))
-            close_period(self.store)
+            enter(self.hall, entry, self.seeds)
         told = {"joins": verdict.joins, "resets": verdict.resets, "reason": verdict.reason}
         log.tell(self.store, "judged", role=role.value, name=entry.name if entry is not None else None, **told)
 
     def mixture(self, role: Role, now: Progress) -> Shares:
         """Whom a role meets in its next turn."""
         me = next((entry for entry in self.store.entries() if entry.id == now.entry), None)
-        fits = [e for e in self.store.active() if not e.is_scripted and self._fits(e)]
+        fits = policies_like(self.config.model, self.store)
         pool = [self._known(other, now) for other in pool_of(self.store, fits, me)]
         mains = {entry.id for entry in fits if entry.kind == "main"}
         if role is Role.LEAGUE_EXPLOITER:
@@ -150,9 +145,6 @@ class Evolution:
         main = next((other for other in pool if other.id == newest_main), None)
         earlier = [other for other in pool if other.id in mains and other.id != newest_main]
         return met_by_main_exploiter(main, earlier, self.rules)
-
-    def _fits(self, entry: Entry) -> bool:
-        return bool(self.store.vault.open(entry.id).claims["model"] == as_json(self.config.model))
 
     def _known(self, other: Opponent, now: Progress) -> Opponent:
         """What the learner itself showed against somebody, where it was judged by them."""
@@ -169,8 +161,7 @@ class Evolution:
         everybody = [entry.id for entry in self.store.active()]
         judges = [main] if role is Role.MAIN_EXPLOITER and main else everybody
         battles = one_against(digest, judges, self._seeds())
-        matches = [match for fought in self.hall.fight(battles, kept=False) for match in fought.matches]
-        return tally(digest, matches)
+        return tally(digest, fight(self.hall, battles, kept=False))
 
     def _seeds(self) -> Sequence[int]:
         return seeds_of(self.store.period, self.seeds)

@@ -15,11 +15,10 @@ from typing import NamedTuple
 import torch
 from tensordict import TensorDict
 from torch import Tensor
-from torch.func import functional_call
 
 from echelon.agents.heuristic import Heuristic
 from echelon.env.layout import STREAMS
-from echelon.learn.policy import MechPolicy, Network, Thought
+from echelon.learn.policy import MechPolicy, Network, think_together
 
 SEATS = 16
 
@@ -90,20 +89,14 @@ class Stack:
         """`[G]` the seats taken."""
         self.h = torch.zeros(*index.shape, mechs, model.hidden, device=device)
         self.c = torch.zeros_like(self.h)
-        self._think = torch.compile(self._forward, fullgraph=True, dynamic=False) if compiled else self._forward
-
-    def _forward(self, streams: tuple[Tensor, ...], telemetry: Tensor, h: Tensor, c: Tensor) -> Thought:
-        def one(weights: dict[str, Tensor], *seen: object) -> Thought:
-            thought: Thought = functional_call(self.base, weights, seen)
-            return thought
-
-        thoughts: Thought = torch.vmap(one)(self.weights, streams, telemetry, h, c)
-        return thoughts
+        self._think = torch.compile(think_together, fullgraph=True, dynamic=False) if compiled else think_together
 
     def law(self, seen: Seen) -> tuple[Tensor, Tensor]:
         """`[G, A, D]` mean and deviation of the pre-tanh actions of the seats taken; remembers what was seen."""
         streams = tuple(seen.streams[name][self.index] for name in STREAMS)
-        loc, scale, self.h, self.c = self._think(streams, seen.telemetry[self.index], self.h, self.c)
+        loc, scale, self.h, self.c = self._think(
+            self.base, self.weights, streams, seen.telemetry[self.index], self.h, self.c
+        )
         return loc.flatten(0, 1)[self.taken], scale.flatten(0, 1)[self.taken]
 
     def decide(self, seen: Seen) -> Tensor:

@@ -37,7 +37,7 @@ class Sparring:
 
     def refresh(self) -> None:
         """Read the league as it is now."""
-        active = [entry for entry in self.store.active() if not entry.is_scripted and self._fits(entry)]
+        active = policies_like(self.model, self.store)
         self.names = {entry.id: entry.name for entry in active}
         self.shares = self._prefer(pool_of(self.store, active, self.me))
 
@@ -50,15 +50,18 @@ class Sparring:
             return {other.id: 1 / len(pool) for other in pool}
         return chances(pool, mine[0].rating, mine[0].games, self.config)
 
-    def _fits(self, entry: Entry) -> bool:
-        return bool(self.store.vault.open(entry.id).claims["model"] == as_json(self.model))
-
     def __call__(self) -> Challenger | None:
         """Draw one; nobody where the league has no policy of the learner's architecture."""
         if not self.shares:
             return None
         who = draw(self.shares, self.chance)
         return Challenger(self.names[who], self.library.policy(who).state_dict())
+
+
+def policies_like(model: ModelConfig, store: Store) -> list[Entry]:
+    """The policies of a league that still fight and have this architecture."""
+    ours, networks = as_json(model), [entry for entry in store.active() if not entry.is_scripted]
+    return [entry for entry in networks if store.vault.open(entry.id).claims["model"] == ours]
 
 
 def pool_of(store: Store, entries: list[Entry], me: Entry | None) -> list[Opponent]:

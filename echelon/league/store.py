@@ -18,11 +18,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from echelon.agents.tiers import TIERS
-from echelon.config import ConfigError, EnvConfig, as_json, env_from_json, first_difference, from_json
+from echelon.config import ConfigError, EnvConfig, as_json, battle_difference, env_from_json, from_json
 from echelon.files import FileError, sync_folder
 from echelon.league.config import LeagueConfig
 from echelon.league.glicko2 import DEVIATION, RATING, VOLATILITY
 from echelon.league.names import commander_name
+from echelon.league.schedule import Battle
 from echelon.league.schema import MIGRATIONS
 from echelon.league.vault import Vault
 
@@ -69,11 +70,16 @@ class Match(NamedTuple):
     @property
     def key(self) -> str:
         """What makes it this battle and no other: the same commanders, seed and recipe would fight it again."""
-        return f"{self.recipe}/{self.seed}/{self.blue}/{self.red}"
+        return key_of(Battle(self.blue, self.red, self.seed), self.recipe)
 
     def points(self, who: str) -> float:
         """What one of the two took: 1 for a victory, 0.5 for a draw."""
         return 0.5 if self.winner == 0 else float((self.blue, self.red)[self.winner - 1] == who)
+
+
+def key_of(battle: Battle, recipe: str) -> str:
+    """The key that the match of a battle has, fought on this."""
+    return f"{recipe}/{battle.seed}/{battle.blue}/{battle.red}"
 
 
 class Standing(NamedTuple):
@@ -240,8 +246,7 @@ class Store:
         """
         digest = self.vault.keep(checkpoint)
         theirs = self.vault.open(digest).claims["env"]
-        # How battles were paid for while it learnt is its own affair.
-        difference = first_difference({**self.env.signature(), "reward": None}, {**theirs, "reward": None}, "env")
+        difference = battle_difference(self.env.signature(), theirs)
         if difference:
             raise ConfigError(f"{checkpoint}: trained in another battle than this league's: {difference}")
         with self.writing():

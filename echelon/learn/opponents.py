@@ -14,7 +14,6 @@ import torch
 from tensordict import TensorDictBase
 from tensordict.nn import TensorDictModuleBase
 from torch import Tensor
-from torch.func import functional_call
 from torchrl.data import Composite, Unbounded
 
 from echelon.agents.heuristic import Heuristic
@@ -24,7 +23,7 @@ from echelon.env import layout
 from echelon.files import FileError
 from echelon.learn.distribution import SquashedNormal
 from echelon.learn.kept import Kept
-from echelon.learn.policy import MechPolicy, Network
+from echelon.learn.policy import MechPolicy, Network, think_together
 
 SLOTS = 2
 SLOT = "slot"
@@ -231,11 +230,7 @@ class FrozenRivals(TensorDictModuleBase):
         streams = tuple(blocked(team.get(("observation", name))) for name in layout.STREAMS)
         h, c = (blocked(leaf) for leaf in self.state(team))
         telemetry = blocked(team.get("telemetry")[:, 0])
-
-        def one(weights: dict[str, Tensor], *seen: object) -> tuple[Tensor, ...]:
-            return functional_call(self.base, weights, seen)
-
-        thoughts = torch.vmap(one)(self.weights, streams, telemetry, h, c)
+        thoughts = think_together(self.base, self.weights, streams, telemetry, h, c)
         second = slot == SLOTS
 
         def chosen(leaf: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ import torch
 from tensordict import TensorDictBase
 from tensordict.nn import TensorDictModuleBase
 from torch import Tensor, nn
+from torch.func import functional_call
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 from torchrl.data import Composite, Unbounded
@@ -110,6 +111,17 @@ class Network(nn.Module):
             kept = keep[..., None].expand(*features.shape[:3]).flatten(1)[..., None]
             embed = self.memory(features.flatten(1, 2), h.flatten(0, 1), c.flatten(0, 1), kept)
         return embed.view(*features.shape[:3], -1)
+
+
+def think_together(base: Network, weights: dict[str, Tensor], *seen: object) -> Thought:
+    """Networks of `base`'s architecture in one forward: `weights` and all that they see and remember `[n, ...]`."""
+
+    def one(own: dict[str, Tensor], *its: object) -> Thought:
+        thought: Thought = functional_call(base, own, its)
+        return thought
+
+    thoughts: Thought = torch.vmap(one)(weights, *seen)
+    return thoughts
 
 
 class Critic(nn.Module):

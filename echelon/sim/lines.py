@@ -1,6 +1,7 @@
 """Segments through ground and smoke as loops of a CPU: lines of sight, flights, clouds between mechs, torn leaves.
 
-As in `loops`, the arithmetic is that of the dense forms, and so are the answers.
+On a GPU all crossings of all segments are looked up at once. As in `loops`, the arithmetic is that of the dense forms,
+here of `terrain`, `sight` and `rubble`, and so are the answers.
 """
 
 from __future__ import annotations
@@ -196,6 +197,7 @@ def strip(
         reach: `[S]` int64, planes of an axis looked up.
     """
     ways = array(muzzle), array(start), array(point), array(flew), array(reach)
+    # Not by `array`: what is written must not go into a copy.
     strip_all(opaque.detach().numpy(), array(solid), *ways)
 
 

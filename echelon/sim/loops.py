@@ -1,9 +1,8 @@
 """What is sparse, as loops of a CPU: impacts in one voxel, hulls that meet something, guns that find a target.
 
-On a GPU all crossings of all segments are looked up at once, and all impacts held against each other. A CPU gains by
-looping over those that happen, by leaving out what nobody asks about, and by stopping at the first hit. The arithmetic
-is that of the dense forms in `terrain`, `sight`, `rubble` and `movement`, and so are the answers: tests hold them
-together.
+On a GPU all of them are held against each other at once. A CPU gains by looping over those that happen, by leaving out
+what nobody asks about, and by stopping at the first hit. The arithmetic is that of the dense forms in `rubble`,
+`movement` and `targeting`, and so are the answers: tests hold them together. `lines` does the same for segments.
 """
 
 from __future__ import annotations
@@ -256,17 +255,7 @@ def point(
 
 
 @point.register_fake
-def _(
-    distance: Tensor,
-    bearing_cos: Tensor,
-    ground: Tensor,
-    line: Tensor,
-    lock: Tensor,
-    focus: Tensor,
-    alive: Tensor,
-    reach_vox: Tensor,
-    arcs: Tensor,
-    kind: Tensor,
-) -> tuple[Tensor, Tensor]:
-    shape = (distance.shape[0], *reach_vox.shape[:2])
+def _(*facts: Tensor) -> tuple[Tensor, Tensor]:
+    focus, alive, reach_vox = facts[5:8]
+    shape = (focus.shape[0], *reach_vox.shape[:2])
     return alive.new_empty(shape), focus.new_empty(shape)

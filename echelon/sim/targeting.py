@@ -61,7 +61,8 @@ def designate(aim: Aim, line: Tensor, lock: Tensor, focus: Tensor, alive: Tensor
     if loops_on(line.device):
         kind = torch.stack((guns.needs_line, guns.needs_lock, guns.focus_only)).flatten(1)
         arcs = torch.stack((guns.arc_cos, guns.focus_arc_cos)).flatten(1)
-        return point(*vars(aim).values(), line, lock, focus, alive, guns.reach_vox, arcs, kind)
+        pairs = (aim.distance, aim.bearing_cos, aim.ground, line, lock)
+        return point(*pairs, focus, alive, guns.reach_vox, arcs, kind)
     return designate_in_closed_form(aim, line, lock, focus, alive, guns)
 
 

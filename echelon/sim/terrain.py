@@ -17,7 +17,7 @@ from echelon.sim.game import Game
 from echelon.state import State
 
 HAS_LOOPS = importlib.util.find_spec("numba") is not None
-"""Whether a CPU can loop over the crossings of a segment, as `echelon.sim.loops` does. A GPU looks all up at once."""
+"""Whether a CPU can loop over the crossings of a segment, as `echelon.sim.lines` does. A GPU looks all up at once."""
 if HAS_LOOPS:
     from echelon.sim.lines import trace
 FEW_CROSSINGS = 4

@@ -22,12 +22,19 @@ def panel_of(policy: MechPolicy, folder) -> Panel:
     return Panel(policy, config, folder)
 
 
+def judge(panel, iteration=0):
+    """As a run does it."""
+    scores = panel.fight()
+    panel.settle(scores, iteration)
+    return scores
+
+
 def test_the_panel_is_the_tiers_and_the_best_on_held_out_maps(tmp_path):
     torch.manual_seed(0)
     policy = MechPolicy(ModelConfig(hidden=16), BRIEF.comm_dim)
     panel = panel_of(policy, tmp_path)
     assert panel.env.map_seed == EVAL_SEED != BRIEF.map_seed
-    first, second = panel.judge(), panel.judge()
+    first, second = judge(panel), judge(panel)
     assert [score.rival for score in first] == ["heuristic:trivial", "heuristic:easy", BEST]
     assert policy.training, "it goes on learning"
     for a, b in zip(first, second, strict=True):
@@ -53,14 +60,14 @@ def test_the_best_is_replaced_by_a_better_one_only(tmp_path):
     torch.manual_seed(0)
     policy = MechPolicy(ModelConfig(hidden=16), BRIEF.comm_dim)
     panel = panel_of(policy, tmp_path)
-    panel.judge()
+    judge(panel)
     panel.best_rate = 2.0
     with torch.no_grad():
         policy.network.head.loc.bias.add_(1.0)
-    panel.judge()
+    judge(panel)
     assert not torch.equal(panel.best.network.head.loc.bias, policy.network.head.loc.bias)
     panel.best_rate = -1.0
-    panel.judge()
+    judge(panel)
     assert torch.equal(panel.best.network.head.loc.bias, policy.network.head.loc.bias)
 
 
@@ -75,10 +82,10 @@ def test_a_panel_goes_on_with_the_best_and_drops_later_evaluations(tmp_path):
     torch.manual_seed(0)
     policy = MechPolicy(ModelConfig(hidden=16), BRIEF.comm_dim)
     first = panel_of(policy, tmp_path)
-    first.record(first.judge(2), 2, 200, 1.0)
+    first.record(judge(first, 2), 2, 200, 1.0)
     kept = first.keep()
     kept = dataclasses.replace(kept, tensors={name: value.clone() for name, value in kept.tensors.items()})
-    first.record(first.judge(4), 4, 400, 1.0)
+    first.record(judge(first, 4), 4, 400, 1.0)
     with torch.no_grad():
         policy.network.head.loc.bias.add_(1.0)
     second = Panel(policy, first.config, tmp_path, kept)

@@ -1,13 +1,12 @@
 """What a rollout records is what happened."""
 
 import dataclasses
-from collections import Counter
 
 import pytest
 import torch
 from conftest import TINY, make_rollout, short_battles
+from host_reads import HostReads
 from tensordict import TensorDict
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from echelon.env.layout import STREAMS
 from echelon.env.reward import TERMS
@@ -15,26 +14,6 @@ from echelon.learn.distribution import SquashedNormal
 from echelon.learn.ppo import LEARNT_FROM, Sequences
 from echelon.learn.rollout import Rollout, stagger
 from echelon.learn.seats import LEARNER
-
-
-class HostReads(TorchDispatchMode):
-    """Counts what would make the host wait for the device: scalar reads, nonzero, boolean indexing."""
-
-    SYNCS = frozenset(
-        ("aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero", "aten::masked_select", "aten::equal")
-    )
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.reads: Counter[str] = Counter()
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        name = func._schema.name
-        indexes = name in ("aten::index", "aten::index_put", "aten::index_put_")
-        by_mask = indexes and any(i is not None and i.dtype == torch.bool for i in args[1])
-        if name in self.SYNCS or by_mask:
-            self.reads[name] += 1
-        return func(*args, **(kwargs or {}))
 
 
 def replay(rollout: Rollout, batch: TensorDict, memory: TensorDict) -> tuple[torch.Tensor, torch.Tensor, TensorDict]:
