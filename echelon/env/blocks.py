@@ -74,6 +74,8 @@ def workers(count: int) -> ThreadPoolExecutor:
     pool = ThreadPoolExecutor(count, "echelon-block")
 
     def settle_in() -> None:
+        # A thread takes over torch's number with its first work, so it is asked for before another is set.
+        torch.get_num_threads()
         torch.set_num_threads(1)
         ready.wait()
 
