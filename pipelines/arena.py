@@ -17,8 +17,7 @@ from typing import Any, Literal
 import league
 import torch
 import tyro
-from command_line import parse, run
-from rich.console import Console
+from command_line import parse, run, terminal
 from rich.table import Table
 
 from echelon.agents.heuristic import is_scripted
@@ -125,7 +124,7 @@ def choose_env(args: Play) -> EnvConfig:
 def show(args: Play, result: Result) -> None:
     """Print the result as tables."""
     low, high = wilson_interval(result.x_wins, result.battles)
-    console = Console()
+    console = terminal(soft_wrap=False)
     table = Table(title=f"{result.battles} battles, each seed from both sides")
     for column in ("", "wins", "share", "kills", "deaths", "damage", "zone s"):
         table.add_column(column, justify="left" if column == "" else "right")
@@ -155,7 +154,7 @@ def watch(args: Watch) -> None:
         draw_strip(replay, which, grounds[which], args.strip)
     if args.gif is not None:
         draw_gif(replay, which, grounds[which], args.gif)
-    console = Console(soft_wrap=True)
+    console = terminal()
     for path in (page, *pictures):
         console.print(f"{path}  {path.stat().st_size / 1e6:.1f} MB")
 
@@ -172,7 +171,7 @@ def draw_maps(args: MapSheet) -> None:
     if args.maps > 0:
         tiles += tiles_of(env, [f"map {number} of seed {args.map_seed}" for number in range(args.maps)], marks=True)
     draw_contact_sheet(tiles, [material.name.lower() for material in Material], args.out)
-    Console(soft_wrap=True).print(f"{args.out}  {len(tiles)} maps")
+    terminal().print(f"{args.out}  {len(tiles)} maps")
 
 
 def tiles_of(env: EnvConfig, captions: list[str], marks: bool) -> list[Tile]:
@@ -206,7 +205,7 @@ def fight(args: Play) -> None:
         result = play(x, y, env, args.battles, args.seed, device, args.compiled, recorder)
     if args.replay is not None and recorder is not None:
         save(replay_of(recorder, args.blue, args.red, args.battles), args.replay)
-        Console(stderr=True).print(f"replay      {args.replay}", soft_wrap=True)
+        terminal(stderr=True).print(f"replay      {args.replay}")
     if args.json:
         print(json.dumps({"x": args.blue, "y": args.red, "seed": args.seed, **result.as_json()}))
     else:

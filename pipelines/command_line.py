@@ -6,12 +6,19 @@ import contextlib
 import io
 import sys
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
+
+from rich.console import Console
 
 from echelon.config import ConfigError
 from echelon.files import FileError
 
 T = TypeVar("T")
+
+
+def terminal(**settings: Any) -> Console:
+    """Where a program speaks to people: in lines that are not broken, names and paths as they are, brackets too."""
+    return Console(**{"soft_wrap": True, "markup": False, "emoji": False, **settings})
 
 
 def parse(read: Callable[[], T]) -> T:

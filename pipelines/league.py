@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import tyro
-from rich.console import Console
+from command_line import terminal
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
@@ -70,7 +70,7 @@ class Init:
     def run(self) -> None:
         """Make it."""
         store = Store.create(self.league, ENV_PRESETS[self.env](), self.rules)
-        Console().print(f"{self.league}: {len(store.entries())} entries, battles of {self.env}", soft_wrap=True)
+        terminal().print(f"{self.league}: {len(store.entries())} entries, battles of {self.env}")
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Add:
         for checkpoint in self.checkpoints:
             entry = store.add(checkpoint, parent=parent)
             parent = entry.id
-            Console(soft_wrap=True).print(f"{entry.name}  {entry.id[:12]}  {checkpoint}")
+            terminal().print(f"{entry.name}  {entry.id[:12]}  {checkpoint}")
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ class Payoff:
             said = {"names": names, "games": games.tolist(), "points": score.tolist()}
             print(json.dumps({**said, "nash": best, "exploitability": gain, "picture": str(path)}))
             return
-        console = Console(soft_wrap=True)
+        console = terminal()
         console.print(f"Nash mixture {best}, exploitability {gain:.1e}\n{path}")
 
 
@@ -201,7 +201,7 @@ class Export:
         """Write it."""
         check_writable(self.out)
         write_league(Store(self.league), self.out)
-        Console(soft_wrap=True).print(f"{self.out}  {self.out.stat().st_size / 1e6:.1f} MB")
+        terminal().print(f"{self.out}  {self.out.stat().st_size / 1e6:.1f} MB")
 
 
 @dataclass(frozen=True)
@@ -214,7 +214,7 @@ class Import:
     def run(self) -> None:
         """Read it."""
         store = read_league(self.file, self.league)
-        Console(soft_wrap=True).print(f"{self.league}: {len(store.entries())} entries, {len(store.matches())} matches")
+        terminal().print(f"{self.league}: {len(store.entries())} entries, {len(store.matches())} matches")
 
 
 @dataclass(frozen=True)
@@ -302,7 +302,7 @@ class Evolve:
 
     def run(self) -> None:
         """Let them learn and show the standings."""
-        store, console = Store(self.league), Console(soft_wrap=True)
+        store, console = Store(self.league), terminal()
         for name in ("turns", "iterations"):
             require(getattr(self, name) >= 1, f"--{name}", ">= 1", getattr(self, name))
         train = dataclasses.replace(self.train, device=self.fighting.device)
@@ -346,7 +346,7 @@ def fight(
         *(TimeElapsedColumn(), TimeRemainingColumn()),
     )
     matches: list[Match] = []
-    with Progress(*columns, console=Console(stderr=True), disable=quiet) as progress:
+    with Progress(*columns, console=terminal(stderr=True), disable=quiet) as progress:
         task = progress.add_task("matches", total=len(battles))
         for fought in hall.fight(battles, recorder, kept):
             matches += fought.matches
@@ -390,7 +390,7 @@ def show_standings(store: Store, as_json: bool, title: str) -> None:
     if len(line) > 2 and not as_json:
         rating = {standing.id: standing.rating for standing in store.standings()}
         rho = spearman(range(len(line)), [rating[entry.id] for entry in line])
-        Console().print(f"Spearman's rho of age and rating along {len(line)} generations: {rho:.2f}")
+        terminal().print(f"Spearman's rho of age and rating along {len(line)} generations: {rho:.2f}")
 
 
 def show(rows: list[dict[str, Any]], as_json: bool, title: str, shorten: tuple[str, ...] = ()) -> None:
@@ -406,4 +406,4 @@ def show(rows: list[dict[str, Any]], as_json: bool, title: str, shorten: tuple[s
         cells = {name: "" if value is None else str(value) for name, value in row.items()}
         table.add_row(*(cell[:12] if name in shorten else cell for name, cell in cells.items()))
     # A pipe has no width of its own.
-    Console(width=None if sys.stdout.isatty() else PIPE_WIDTH).print(table)
+    terminal(soft_wrap=False, width=None if sys.stdout.isatty() else PIPE_WIDTH).print(table)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import torch
 import tyro
-from command_line import parse, run
+from command_line import parse, run, terminal
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
@@ -288,7 +288,7 @@ def resume_command(arguments: list[str], folder: Path, ranks: Ranks) -> str:
 
 def train(config: TrainConfig, ranks: Ranks, stop: Stop) -> None:
     """Train, evaluate before, meanwhile and after, and say where everything is."""
-    console = Console(soft_wrap=True, quiet=not ranks.is_first)
+    console = terminal(quiet=not ranks.is_first)
     device = resolve_device(config.device)
     stages_of(config)
     if config.compiled and not can_compile():

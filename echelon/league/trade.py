@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import json
-import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from echelon.agents.tiers import TIERS
 from echelon.config import ConfigError, as_json, env_from_json, from_json
 from echelon.files import FileError, parse_json, read_file, write_whole
 from echelon.league.config import LeagueConfig
 from echelon.league.glicko2 import DEVIATION
+from echelon.league.schedule import Battle
 from echelon.league.schema import CHANGES, KINDS
-from echelon.league.store import Store, scripted_entry
+from echelon.league.store import Store, key_of, scripted_entry
 from echelon.league.vault import DIGEST, FOLDER, Vault
 from echelon.learn.checkpoint import open_checkpoint
 
 SCHEMA, VERSION = "echelon-league", 1
 MAX_BYTES = 256 << 20
+MOST_PERIODS = 1 << 40
 COLUMNS = {
     "entries": ("id", "kind", "name", "parent", "env", "created"),
     "periods": ("number", "opened", "closed"),
@@ -30,12 +33,13 @@ COLUMNS = {
     "changes": ("number", "period", "entry", "change", "reason", "created"),
 }
 """What a file tells, table by table; an entry also tells where its weights lie beside the file."""
+NAMES = re.compile(f"heuristic:({'|'.join(TIERS)})" + "|[a-z0-9]+(-[a-z0-9]+){0,9}")
 Check = Callable[[Any], bool]
 
 
-def is_number(value: Any) -> bool:
-    """Finite, and no truth value."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+def within(low: float, high: float) -> tuple[str, Check]:
+    """A number within limits, which neither NaN is nor a truth value."""
+    return f"a number {low:g}..{high:g}", lambda value: type(value) in (int, float) and low <= value <= high
 
 
 def whole(low: int, high: int = 1 << 62) -> tuple[str, Check]:
@@ -44,8 +48,12 @@ def whole(low: int, high: int = 1 << 62) -> tuple[str, Check]:
 
 
 def text(limit: int = 1 << 16) -> tuple[str, Check]:
-    """A string that is not too long."""
-    return f"a text of at most {limit} letters", lambda value: isinstance(value, str) and len(value) <= limit
+    """A string that is not too long, and does nothing to a terminal or a file but appear there."""
+
+    def holds(value: Any) -> bool:
+        return isinstance(value, str) and len(value) <= limit and value.isprintable()
+
+    return f"a text of at most {limit} printable letters", holds
 
 
 def chosen(names: tuple[str, ...]) -> tuple[str, Check]:
@@ -53,8 +61,12 @@ def chosen(names: tuple[str, ...]) -> tuple[str, Check]:
     return f"one of {names}", lambda value: isinstance(value, str) and value in names
 
 
-NUMBER: tuple[str, Check] = ("a finite number", is_number)
-POSITIVE: tuple[str, Check] = ("a number > 0", lambda value: is_number(value) and value > 0)
+SECONDS = within(0, 1e12)
+"""Since 1970, or of a battle."""
+NAME: tuple[str, Check] = (
+    "small letters and digits in words joined by -, or heuristic:TIER",
+    lambda value: isinstance(value, str) and NAMES.fullmatch(value) is not None,
+)
 SHA256: tuple[str, Check] = ("a sha256", lambda value: isinstance(value, str) and DIGEST.fullmatch(value) is not None)
 
 
@@ -67,16 +79,16 @@ RULES: dict[str, dict[str, tuple[str, Check]]] = {
     "entries": {
         "id": SHA256,
         "kind": chosen(KINDS),
-        "name": text(100),
+        "name": NAME,
         "parent": maybe(SHA256),
         "env": text(),
-        "created": NUMBER,
+        "created": SECONDS,
         "weights": maybe(text(100)),
     },
-    "periods": {"number": whole(1), "opened": NUMBER, "closed": maybe(NUMBER)},
+    "periods": {"number": whole(1, MOST_PERIODS), "opened": SECONDS, "closed": maybe(SECONDS)},
     "matches": {
         "key": text(1000),
-        "period": whole(1),
+        "period": whole(1, MOST_PERIODS),
         "blue": SHA256,
         "red": SHA256,
         "seed": whole(0),
@@ -84,24 +96,24 @@ RULES: dict[str, dict[str, tuple[str, Check]]] = {
         "winner": whole(0, 2),
         "reason": text(100),
         "decisions": whole(1),
-        "duration_s": NUMBER,
+        "duration_s": SECONDS,
         "stats": text(),
-        "created": NUMBER,
+        "created": SECONDS,
     },
     "ratings": {
-        "period": whole(1),
+        "period": whole(1, MOST_PERIODS),
         "entry": SHA256,
-        "rating": NUMBER,
-        "deviation": (f"in (0, {DEVIATION:g}]", lambda value: is_number(value) and 0 < value <= DEVIATION),
-        "volatility": POSITIVE,
+        "rating": within(-1e5, 1e5),
+        "deviation": within(1e-3, DEVIATION),
+        "volatility": within(1e-6, 10),
     },
     "changes": {
         "number": whole(1),
-        "period": whole(1),
+        "period": whole(1, MOST_PERIODS),
         "entry": maybe(SHA256),
         "change": chosen(CHANGES),
         "reason": text(1000),
-        "created": NUMBER,
+        "created": SECONDS,
     },
 }
 
@@ -153,8 +165,6 @@ def read_league(path: Path, folder: str | Path) -> Store:
             ours.keep(open_checkpoint(theirs.place(entry["id"])).path)
 
     def fill(store: Store) -> None:
-        # Rows may name parents that stand further down.
-        store.do("PRAGMA defer_foreign_keys = ON")
         for table, columns in COLUMNS.items():
             marks = ", ".join("?" * len(columns))
             for row in document[table]:
@@ -214,10 +224,10 @@ def check_once(name: str, document: dict[str, Any]) -> None:
 
 
 def check_references(name: str, document: dict[str, Any]) -> None:
-    """Who is named exists, nobody fights itself, and one period is open: the last."""
+    """Who is named exists, parents before their children; nobody fights itself, and keys are those of their battles;
+    one period is open: the last."""
     known = {"entry": {row["id"] for row in document["entries"]}, "period": {r["number"] for r in document["periods"]}}
     named = {
-        "entries": {"parent": "entry"},
         "matches": {"blue": "entry", "red": "entry", "period": "period"},
         "ratings": {"entry": "entry", "period": "period"},
         "changes": {"entry": "entry", "period": "period"},
@@ -227,9 +237,17 @@ def check_references(name: str, document: dict[str, Any]) -> None:
             for field, kind in fields.items():
                 if row[field] is not None and row[field] not in known[kind]:
                     raise FileError(f"{name}: {table}[{number}].{field} must name a known {kind}, got {row[field]!r}")
+    older: set[str] = set()
+    for number, row in enumerate(document["entries"]):
+        if row["parent"] is not None and row["parent"] not in older:
+            raise FileError(f"{name}: entries[{number}].parent must name an entry above it, got {row['parent']!r}")
+        older.add(row["id"])
     for number, row in enumerate(document["matches"]):
         if row["blue"] == row["red"]:
             raise FileError(f"{name}: matches[{number}].red must not be blue, got {row['red']!r}")
+        own = key_of(Battle(row["blue"], row["red"], row["seed"]), row["recipe"])
+        if row["key"] != own:
+            raise FileError(f"{name}: matches[{number}].key must be {own!r}, got {row['key']!r}")
     still_open = [row["number"] for row in document["periods"] if row["closed"] is None]
     if still_open != [max(known["period"], default=None)]:
         raise FileError(f"{name}: periods must end with one that is open, got open {still_open}")

@@ -47,13 +47,18 @@ def twice(table, row):
     return lambda document: document[table].append(dict(document[table][row]))
 
 
+NOT_A_NAME = r"entries\[5\].name must be small letters"
+NOT_A_TEXT = r"changes\[0\].reason must be a text of at most 1000 printable letters"
 SPOILED = {
     "NaN rating": (
         put("ratings", 2, "rating", float("nan")),
-        r"ratings\[2\].rating must be a finite number, got 'nan'",
+        r"ratings\[2\].rating must be a number -100000..100000, got 'nan'",
     ),
-    "negative deviation": (put("ratings", 0, "deviation", -30.0), r"ratings\[0\].deviation must be in \(0, 350\]"),
-    "no volatility": (put("ratings", 1, "volatility", 0), r"ratings\[1\].volatility must be a number > 0"),
+    "negative deviation": (
+        put("ratings", 0, "deviation", -30.0),
+        r"ratings\[0\].deviation must be a number 0.001",
+    ),
+    "no volatility": (put("ratings", 1, "volatility", 0), r"ratings\[1\].volatility must be a number 1e-06..10"),
     "duplicate id": (twice("entries", 5), r"entries\[7\].id must stand there once"),
     "duplicate name": (put("entries", 6, "name", "heuristic:easy"), r"entries\[6\].weights must be None"),
     "duplicate match": (twice("matches", 0), r"matches\[2\].key must stand there once"),
@@ -74,6 +79,31 @@ SPOILED = {
     "another schema": (lambda d: d.update(schema="x"), "schema must be 'echelon-league', got 'x'"),
     "bad battle": (lambda d: d["env"].update(comm_dim="eight"), "env.comm_dim must be a int, got 'eight'"),
     "bad rules": (lambda d: d["rules"].update(tau=-1.0), "LeagueConfig.tau must be > 0, got -1.0"),
+    "no rating at all": (put("ratings", 2, "rating", 1e308), r"ratings\[2\].rating must be a number -1"),
+    "a number without end": (put("entries", 5, "created", 10**400), r"entries\[5\].created must be a number 0"),
+    "half a letter": (
+        put("changes", 0, "reason", "\ud800"),
+        NOT_A_TEXT,
+    ),
+    "a word to the terminal": (
+        put("changes", 0, "reason", "\x1b[2J"),
+        NOT_A_TEXT,
+    ),
+    "no name": (put("entries", 5, "name", ""), NOT_A_NAME),
+    "a name like a tier's": (
+        put("entries", 5, "name", "tier:easy"),
+        NOT_A_NAME,
+    ),
+    "a tier nobody knows": (put("entries", 5, "name", "heuristic:best"), NOT_A_NAME),
+    "its own child": (
+        lambda d: d["entries"][5].update(parent=d["entries"][5]["id"]),
+        r"entries\[5\].parent must name an",
+    ),
+    "a circle of parents": (
+        lambda d: d["entries"][5].update(parent=d["entries"][6]["id"]),
+        r"entries\[5\].parent must name an entry above it",
+    ),
+    "another battle's key": (put("matches", 0, "seed", 7), r"matches\[0\].key must be 'test/7/"),
     "all closed": (put("periods", 1, "closed", 5.0), r"periods must end with one that is open, got open \[\]"),
 }
 
