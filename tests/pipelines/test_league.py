@@ -142,6 +142,16 @@ def test_a_killed_tournament_loses_nothing_it_reported_and_goes_on(tmp_path):
     assert sum(json.loads(line).get("matches", 0) for line in log.read_text().splitlines()) >= len(matches) - 6 * 3
 
 
+@pytest.mark.slow
+def test_every_command_may_be_killed_at_any_moment(tmp_path):
+    program = [sys.executable, str(Path(__file__).with_name("kill_a_league.py")), str(tmp_path), "4"]
+    done = subprocess.run(program, capture_output=True, text=True, timeout=600, cwd=ROOT)
+    log = tmp_path / "log.txt"
+    assert done.returncode == 0, done.stderr + (log.read_text()[-2000:] if log.exists() else "")
+    killed = json.loads(done.stdout)
+    assert len(killed) == 13 and sum(killed.values()) >= 26 and killed["tournament"] >= 1 and killed["evolve"] >= 1
+
+
 def test_training_enters_a_league(tmp_path):
     league, folder = tmp_path / "league", tmp_path / "run"
     env = dataclasses.replace(BRIEF, map_seed=0)
