@@ -217,24 +217,28 @@ class Session:
 
     def finish(self) -> None:
         """The last evaluation, part of it recorded if the run asked for that, and where everything is."""
+        scores: list[Score] = []
         if (panel := self.panel) is not None:
-            self.stop.unless_asked(lambda: self.judge_finally(panel))
+            self.stop.unless_asked(lambda: scores.extend(self.judge_finally(panel)))
         self.leave_if_asked()
         self.trainer.close()
         if panel is not None:
+            panel.settle(scores, self.trainer.counters.iterations)
             self.tell_where(panel)
 
-    def judge_finally(self, panel: Panel) -> None:
-        """Fight the final battles."""
+    def judge_finally(self, panel: Panel) -> list[Score]:
+        """Fight the final battles, and tell how they ended."""
         folder, console, settings = self.trainer.folder, self.console, self.trainer.config
         battles, wanted = settings.evaluation.final_battles, settings.replay_battles
         name, first = panel.last_tier
         recorder = Recorder([first + place for place in both_sides(wanted, battles)]) if wanted > 0 else None
-        self.tell(panel.judge_finally(recorder))
+        scores = panel.judge_finally(recorder)
+        self.tell(scores)
         if recorder is not None:
             kept = folder / "evaluation.echelon"
             save(replay_of(recorder, str(folder), name, battles, first), kept)
             console.print(f"replay      {kept}")
+        return scores
 
     def tell_where(self, panel: Panel) -> None:
         """Compare before and after, draw the curves, name the files."""

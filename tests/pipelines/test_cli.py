@@ -1,10 +1,16 @@
 """The two programs, as a user runs them."""
 
+import importlib
+import io
 import json
 
 import pytest
-from runs import TINY, run
+from rich.console import Console
+from runs import ROOT, TINY, run
 
+from echelon.league.evaluation import Panel
+from echelon.learn.stop import Stop
+from echelon.learn.trainer import Trainer
 from echelon.replay.file import read
 
 
@@ -38,6 +44,20 @@ def test_train_then_play_then_resume(tmp_path):
     assert refused.returncode == 1
     assert refused.stderr.startswith("error: policy.safetensors: sha256 mismatch: expected ")
     assert refused.stderr.count("\n") == 1
+
+
+def test_the_last_evaluation_may_name_the_best(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "pipelines"))
+    train = importlib.import_module("train")
+    config = train.read_config([*TINY, "--total-agent-steps", "160", "--run-dir", str(tmp_path)])
+    trainer, said = Trainer(config, tmp_path), io.StringIO()
+    panel = Panel(trainer.policy, config, tmp_path)
+    with Stop() as stop:
+        session = train.Session(trainer, panel, None, stop, Console(file=said, width=1000))
+        trainer.iterate()
+        session.finish()
+    assert panel.best_iteration == 1
+    assert f"best        {tmp_path / 'checkpoints' / 'iteration_000001'}\n" in said.getvalue()
 
 
 def test_play_records_and_watch_draws(tmp_path):
