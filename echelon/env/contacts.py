@@ -15,7 +15,11 @@ from echelon.env.sensing import Senses
 from echelon.geometry import TINY, heading, in_body_frame, length, to_body
 from echelon.sim.game import Game
 from echelon.sim.shots import slug_drop
+from echelon.sim.terrain import HAS_LOOPS, loops_on
 from echelon.state import State
+
+if HAS_LOOPS:
+    from echelon.sim.loops import order
 
 SPEED_SCALE = 10.0
 """Velocities are shown in tens of vox/s."""
@@ -43,9 +47,7 @@ def contact_slots(senses: Senses, state: State, orders: Orders, game: Game) -> t
     visual = senses.sees & (roster.hostile | wants_friends)
     key = torch.where(roster.hostile, chosen, FRIENDS)
     key = torch.where(visual, key, torch.where(senses.intel, INTEL, torch.inf))
-    rank = ranks(settle(key), distance)  # [B, N, N]
-    everyone = torch.arange(roster.num_mechs, device=key.device)
-    ranked = torch.zeros_like(rank).scatter(-1, rank, everyone.expand_as(rank))
+    ranked = (order if loops_on(key.device) else in_order)(settle(key), distance)  # [B, N, N]
 
     num_visual = visual.sum(-1, keepdim=True)
     shown = num_visual.minimum(roster.cockpits.visual_slots[:, None])
@@ -57,13 +59,14 @@ def contact_slots(senses: Senses, state: State, orders: Orders, game: Game) -> t
     return ranked.gather(-1, place.clamp_max(roster.num_mechs - 1)), filled
 
 
-def ranks(key: Tensor, distance: Tensor) -> Tensor:
-    """`[B, N, N]` int64: how many of its row come before each, by key, then distance, then index."""
-    index = torch.arange(key.shape[-1], device=key.device, dtype=torch.int32)
-    mine, other = (key[..., None], distance[..., None]), (key[..., None, :], distance[..., None, :])
-    nearer = (other[1] < mine[1]) | ((other[1] == mine[1]) & (index < index[:, None]))
-    # A handful of mechs is ranked faster by holding each against each than by sorting.
-    return ((other[0] < mine[0]) | ((other[0] == mine[0]) & nearer)).sum(-1, dtype=torch.int32).long()
+def in_order(key: Tensor, then: Tensor) -> Tensor:
+    """`[..., N]` int64: the items of each row by `key [..., N]`, equals by `then`, and equals of both by index."""
+    index = torch.arange(key.shape[-1], device=key.device)
+    mine, other = (key[..., None], then[..., None]), (key[..., None, :], then[..., None, :])
+    sooner = (other[1] < mine[1]) | ((other[1] == mine[1]) & (index < index[:, None]))
+    # A handful is ranked faster by holding each against each than by sorting.
+    rank = ((other[0] < mine[0]) | ((other[0] == mine[0]) & sooner)).sum(-1)
+    return torch.zeros_like(rank).scatter(-1, rank, index.expand_as(rank))
 
 
 def hostile_slots(slots: Tensor, filled: Tensor, game: Game) -> Tensor:

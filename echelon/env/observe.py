@@ -7,6 +7,7 @@ from torch import Tensor
 
 from echelon.actions import NO_MECH, SORT_MODES, Orders
 from echelon.catalog import Hull
+from echelon.compiled import settle
 from echelon.env import layout
 from echelon.env.contacts import SPEED_SCALE, contact_slots, contacts, hostile_slots
 from echelon.env.sensing import Senses, hear, perceive
@@ -138,12 +139,14 @@ def local_map(state: State, game: Game) -> Tensor:
     mechs, world = state.mechs, game.config.world
     side = layout.LOCAL_MAP_CELLS
     reach = torch.arange(side, device=mechs.yaw.device, dtype=mechs.pos.dtype) - side // 2
-    ahead, left = reach.repeat_interleave(side), reach.repeat(side)
+    # What is the same for many cells is worked out once.
+    ahead, left = settle(reach.repeat_interleave(side)), settle(reach.repeat(side))
     own_x, own_y, _ = (at[..., None] for at in mechs.pos.unbind(-1))
-    c, s = mechs.yaw.cos()[..., None], mechs.yaw.sin()[..., None]
+    c, s = settle(mechs.yaw.cos())[..., None], settle(mechs.yaw.sin())[..., None]
+    hull = settle(height_bits(mechs.pos, game.roster.half_size))[..., None]
     x = (own_x + (ahead * c - left * s)).floor().int()  # [B, N, 121]
     y = (own_y + (ahead * s + left * c)).floor().int()
     outside = (x < 0) | (x >= world.size_x) | (y < 0) | (y >= world.size_y)
     solid = columns_at(state.terrain.solid, x, y)
-    blocked = outside | ((solid & height_bits(mechs.pos, game.roster.half_size)[..., None]) != 0)
+    blocked = outside | ((solid & hull) != 0)
     return (blocked & mechs.alive[..., None]).float().unflatten(-1, (side, side))

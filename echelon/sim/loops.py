@@ -1,4 +1,5 @@
-"""What is sparse, as loops of a CPU: impacts in one voxel, hulls that meet something, guns that find a target.
+"""What is sparse, as loops of a CPU: impacts in one voxel, hulls that meet something, guns that find a target; and how
+short rows are put in order.
 
 On a GPU all of them are held against each other at once. A CPU gains by looping over those that happen, by leaving out
 what nobody asks about, and by stopping at the first hit. The arithmetic is that of the dense forms in `rubble`,
@@ -161,6 +162,22 @@ def rewrite(which: Tensor, row: Tensor, values: Tensor, team: slice, kept: Tenso
     return into
 
 
+@numba.njit(cache=True, nogil=True)
+def order_all(key: Any, then: Any, rank: Any, order: Any) -> None:
+    """`order` for arrays `[R, N]`; `rank [N]` is room to count in."""
+    count = key.shape[1]
+    for row in range(key.shape[0]):
+        rank[:] = 0
+        for other in range(count):
+            its_key, its_then = key[row, other], then[row, other]
+            # Neither `and` nor `or`: a processor compares many at once where it need not choose a way.
+            for item in range(count):
+                sooner = (its_then < then[row, item]) | ((its_then == then[row, item]) & (other < item))
+                rank[item] += (its_key < key[row, item]) | ((its_key == key[row, item]) & sooner)
+        for item in range(count):
+            order[row, rank[item]] = item
+
+
 def array(values: Tensor) -> Any:
     """The same numbers, for a loop. These run on a CPU only, whose memory is the host's: nothing waits.
 
@@ -221,6 +238,20 @@ def bump(old: Tensor, chosen: Tensor, priority: Tensor, alive: Tensor, half_size
 @bump.register_fake
 def _(old: Tensor, chosen: Tensor, priority: Tensor, alive: Tensor, half_size: Tensor) -> Tensor:
     return alive.new_empty(alive.shape)
+
+
+@torch.library.custom_op("echelon::order", mutates_args=(), device_types="cpu")
+def order(key: Tensor, then: Tensor) -> Tensor:
+    """`[..., N]` int64: the items of each row by `key [..., N]`, equals by `then`, and equals of both by index."""
+    found = torch.empty(key.shape, dtype=torch.int64)
+    rank = np.empty(key.shape[-1], np.int32)
+    order_all(array(key.flatten(0, -2)), array(then.flatten(0, -2)), rank, array(found.flatten(0, -2)))
+    return found
+
+
+@order.register_fake
+def _(key: Tensor, then: Tensor) -> Tensor:
+    return key.new_empty(key.shape, dtype=torch.int64)
 
 
 @torch.library.custom_op("echelon::point", mutates_args=(), device_types="cpu")

@@ -10,6 +10,7 @@ from builders import battle, brawl
 
 from echelon.catalog import CLOUD_VOX, CLOUDS, Weapon
 from echelon.config import EnvConfig, WorldConfig
+from echelon.env.contacts import in_order
 from echelon.env.env import EchelonEnv
 from echelon.geometry import unit
 from echelon.roster import build_roster
@@ -167,6 +168,17 @@ def test_impacts_in_one_voxel_are_told_as_if_each_were_held_against_each():
         assert first.any() == (share > 0)
 
 
+def test_rows_are_put_in_order_as_holding_each_against_each_tells():
+    generator = torch.Generator().manual_seed(5)
+    key = torch.randint(0, 4, (3, 7, 20), generator=generator).float()
+    key[key == 3] = torch.inf
+    then = torch.randint(0, 5, (3, 7, 20), generator=generator).float()
+    found = loops.order(key, then)
+    assert torch.equal(found, in_order(key, then))
+    one, other = key[1, 2].tolist(), then[1, 2].tolist()
+    assert found[1, 2].tolist() == sorted(range(20), key=lambda item: (one[item], other[item], item))
+
+
 def test_a_battle_without_loops_is_the_same_battle(monkeypatch):
     """Where numba is missing, and on a GPU, all crossings are looked up at once: bit for bit the same play."""
     config = dataclasses.replace(EnvConfig.small(), map_pool=2)
@@ -201,3 +213,5 @@ def test_the_kernels_keep_torchs_contract(maps):
     torch.library.opcheck(torch.ops.echelon.collide, arguments, test_utils=("test_schema", "test_faketensor"))
     arguments = (torch.zeros(2, 4, dtype=torch.int32), alive, torch.ones(4))
     torch.library.opcheck(torch.ops.echelon.pile, arguments, test_utils=("test_schema", "test_faketensor"))
+    arguments = (torch.rand(2, 3, 4), torch.rand(2, 3, 4))
+    torch.library.opcheck(torch.ops.echelon.order, arguments, test_utils=("test_schema", "test_faketensor"))
