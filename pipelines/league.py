@@ -37,6 +37,12 @@ from echelon.replay.recorder import Recorder
 from echelon.view.plots import draw_payoff
 
 PIPE_WIDTH = 140
+DECIDED = (
+    *("env", "opponent", "self_share", "past_share", "past_every", "past_kept", "total_agent_steps", "max_minutes"),
+    *("device", "run_dir", "resume", "evaluation", "league_every", "league_seeds", "profile", "replay_battles"),
+)
+"""Settings of a training run that `evolve` has no use for, or its own."""
+PICTURES = (".png", ".pdf", ".svg")
 
 
 @dataclass(frozen=True)
@@ -149,6 +155,7 @@ class Payoff:
     def run(self) -> None:
         """Draw and show it."""
         path = self.out or self.league / "payoff.png"
+        require(path.suffix in PICTURES, "--out", f"a picture, {', '.join(PICTURES)}", str(path))
         store = Store(self.league)
         check_writable(path)
         stands = [standing for standing in store.standings() if standing.games > 0]
@@ -231,7 +238,7 @@ class Evaluate:
     def run(self) -> None:
         """Fight and show."""
         store = Store(self.league)
-        digest = store.vault.keep(self.checkpoint)
+        digest = store.keep(self.checkpoint)
         others = [entry for entry in store.active() if entry.id != digest]
         hall = self.fighting.hall(store)
         battles = one_against(digest, [entry.id for entry in others], seeds_of(0, self.seeds))
@@ -266,20 +273,20 @@ class Tournament:
         store = Store(self.league)
         ids = [entry.id for entry in store.active()]
         require(len(ids) > 1, "--league", "one of at least two entries", str(self.league))
-        hall = self.fighting.hall(store)
-        battles = hall.missing(round_robin(ids, seeds_of(store.period, self.seeds)))
+        require(self.replay_battles >= 1, "--replay-battles", ">= 1", self.replay_battles)
+        hall, period = self.fighting.hall(store), store.period
+        battles = hall.missing(round_robin(ids, seeds_of(period, self.seeds)))
         recorder = None
-        if self.replay is not None:
+        # One that was cut short just before its end has nothing left to record.
+        if self.replay is not None and battles:
             check_writable(self.replay)
-            first = min(self.replay_battles, self.fighting.batch, len(battles))
-            require(first >= 1, "--replay-battles", ">= 1 of the battles still to be fought", first)
-            recorder = Recorder(list(range(first)))
+            recorder = Recorder(list(range(min(self.replay_battles, self.fighting.batch, len(battles)))))
         fight(hall, battles, self.json, recorder=recorder)
         if self.replay is not None and recorder is not None:
             names = {entry.id: entry.name for entry in store.entries()}
             shown = [battles[place] for place in recorder.battles]
             save(recorder.finish([names[b.blue] for b in shown], [names[b.red] for b in shown]), self.replay)
-        period = close_period(store)
+        close_period(store, period)
         log.tell(store, "period closed", number=period)
         show_standings(store, self.json, f"after period {period}")
 
@@ -305,6 +312,10 @@ class Evolve:
         store, console = Store(self.league), terminal()
         for name in ("turns", "iterations"):
             require(getattr(self, name) >= 1, f"--{name}", ">= 1", getattr(self, name))
+        seeds_of(store.period, self.seeds)
+        for name in DECIDED:
+            usual, value = getattr(TrainConfig.quick(), name), getattr(self.train, name)
+            require(value == usual, f"--train.{name.replace('_', '-')}", "left alone: the league decides it", value)
         train = dataclasses.replace(self.train, device=self.fighting.device)
         if train.compiled and not can_compile():
             train = dataclasses.replace(train, compiled=False, compile_policy="off")
@@ -362,8 +373,11 @@ def standings_of(store: Store) -> list[dict[str, Any]]:
     rules = store.rules
     stands = store.standings()
     score, games = payoff_matrix(store, [standing.id for standing in stands])
-    payoff = advantage(score, games)
-    refit, mixture = bradley_terry(score, games).tolist(), nash(payoff).tolist()
+    refit, mixture = bradley_terry(score, games).tolist(), [0.0] * len(stands)
+    fought = [place for place, standing in enumerate(stands) if standing.games > 0]
+    if fought:
+        shares = nash(advantage(score, games)[fought][:, fought]).tolist()
+        mixture = [dict(zip(fought, shares, strict=True)).get(place, 0.0) for place in range(len(stands))]
 
     def row(standing: Standing, refit: float, share: float) -> dict[str, Any]:
         points = standing.score / standing.games if standing.games else 0.0
@@ -387,8 +401,8 @@ def show_standings(store: Store, as_json: bool, title: str) -> None:
     """The table of standings, and whether along the longest line of descent the younger are the better."""
     show(standings_of(store), as_json, title)
     line = longest_line(store.entries())
-    if len(line) > 2 and not as_json:
-        rating = {standing.id: standing.rating for standing in store.standings()}
+    rating = {standing.id: standing.rating for standing in store.standings() if standing.games > 0}
+    if len(line) > 2 and rating.keys() >= {entry.id for entry in line} and not as_json:
         rho = spearman(range(len(line)), [rating[entry.id] for entry in line])
         terminal().print(f"Spearman's rho of age and rating along {len(line)} generations: {rho:.2f}")
 

@@ -42,6 +42,8 @@ from echelon.replay.file import save
 from echelon.replay.recorder import Recorder
 from echelon.view.plots import draw_metrics
 
+CAMPAIGN = "campaign"
+"""Name of the part of a checkpoint that knows the run's place in its league."""
 PROFILED = 3
 """The iteration `--profile` looks at: the first ones compile."""
 
@@ -127,6 +129,10 @@ class Session:
         if panel is not None:
             trainer.also["panel"] = panel
             trainer.best = panel.best_iteration
+        if campaign is not None and self.ranks.is_first:
+            trainer.also[CAMPAIGN] = campaign
+            if CAMPAIGN in trainer.kept:
+                campaign.go_on(trainer.kept[CAMPAIGN])
 
     def learn(self) -> None:
         """Iterate until the run is finished, behind a progress bar."""
@@ -138,6 +144,9 @@ class Session:
             TimeElapsedColumn(),
             TimeRemainingColumn(),
         )
+        if trainer.counters.iterations > 0:
+            # It may have been cut short between its checkpoint and its entry.
+            self.submit_if_due()
         stage = trainer.curriculum.stage
         console.print(f"{stage}")
         with Progress(*columns, console=console, speed_estimate_period=120) as progress:
@@ -196,9 +205,10 @@ class Session:
         if campaign is None or not is_due:
             return
         path = trainer.save()
-        if self.ranks.is_first:
-            campaign.submit(path)
-            self.console.print(f"{trainer.counters.agent_steps:>12,} steps, in the league {campaign.standing()}")
+        me = campaign.submit(path).id if self.ranks.is_first else ""
+        # All meet the league as it is now.
+        campaign.sparring.follow(self.ranks.said_by_first(me))
+        self.console.print(f"{trainer.counters.agent_steps:>12,} steps, in the league {campaign.standing()}")
 
     def leave_if_asked(self) -> None:
         """End here if any process was asked to stop."""
@@ -257,15 +267,15 @@ class Session:
         console.print(f"checkpoint  {checkpoint.newest(folder / 'checkpoints')}")
 
 
-def join_league(config: TrainConfig, device: torch.device) -> Campaign | None:
+def join_league(config: TrainConfig, device: torch.device, ranks: Ranks) -> Campaign | None:
     """The run's part in the league that its opponent names, if it names one."""
     if not config.league:
         return None
     store = Store(config.league)
     difference = battle_difference(config.env.signature(), store.env.signature())
     require(difference is None, "--opponent", f"a league of the same battle ({difference})", config.league)
-    hall = Hall(store, device, compiled=config.evaluation.compiled)
-    return Campaign(hall, Sparring(store, hall.library, config.model, config.seed), config.league_seeds)
+    hall = Hall(store, ranks.place(device), compiled=config.evaluation.compiled)
+    return Campaign(hall, Sparring(store, hall.library, config.model, config.seed + ranks.rank), config.league_seeds)
 
 
 def describe(row: Mapping[str, float | None]) -> str:
@@ -298,7 +308,7 @@ def train(config: TrainConfig, ranks: Ranks, stop: Stop) -> None:
     if config.compiled and not can_compile():
         console.print("no C++ compiler or Python headers here: going on without torch.compile, at a third of the speed")
         config = dataclasses.replace(config, compiled=False, compile_policy="off")
-    campaign = join_league(config, device)
+    campaign = join_league(config, device, ranks)
     folder = Path(ranks.said_by_first(str(choose_folder(config))))
     start = find_start(config, folder)
     if ranks.is_first:

@@ -11,6 +11,7 @@ from echelon.league.schedule import Battle, one_against, seeds_of
 from echelon.league.season import close_period
 from echelon.league.sparring import Sparring
 from echelon.league.store import Entry, Match, Store
+from echelon.learn.kept import Kept
 
 
 def fight(hall: Hall, battles: Sequence[Battle], kept: bool = True) -> list[Match]:
@@ -21,9 +22,9 @@ def fight(hall: Hall, battles: Sequence[Battle], kept: bool = True) -> list[Matc
 def enter(hall: Hall, entry: Entry, seeds: int) -> int:
     """Let a newcomer fight everybody on so many seeds, and close the period; returns its number."""
     store = hall.store
-    others = [other.id for other in store.active()]
-    fight(hall, hall.missing(one_against(entry.id, others, seeds_of(store.period, seeds))))
-    return close_period(store)
+    period, others = store.period, [other.id for other in store.active()]
+    fight(hall, hall.missing(one_against(entry.id, others, seeds_of(period, seeds))))
+    return close_period(store, period)
 
 
 class Campaign:
@@ -44,14 +45,25 @@ class Campaign:
         return self.hall.store
 
     def submit(self, checkpoint: Path, kind: str = "candidate") -> Entry:
-        """Add a checkpoint, fight everybody, close the period and draw from the league as it is then."""
+        """Add a checkpoint, fight everybody, close the period and draw from the league as it is then.
+
+        One that was rated already, before its run was cut short, is only known again.
+        """
         parent = self.sparring.me
         entry = self.store.add(checkpoint, kind, parent.id if parent is not None else None)
-        period = enter(self.hall, entry, self.seeds)
-        self.sparring.me = self.store.find(entry.id)
-        self.sparring.refresh()
-        log.tell(self.store, "submitted", name=entry.name, kind=kind, number=period, checkpoint=str(checkpoint))
-        return self.sparring.me
+        if not any(standing.id == entry.id and standing.games > 0 for standing in self.store.standings()):
+            period = enter(self.hall, entry, self.seeds)
+            log.tell(self.store, "submitted", name=entry.name, kind=kind, number=period, checkpoint=str(checkpoint))
+        self.sparring.follow(entry.id)
+        return self.store.find(entry.id)
+
+    def keep(self) -> Kept:
+        """The learner's last entry."""
+        return Kept(facts={"me": self.sparring.me.id if self.sparring.me is not None else ""})
+
+    def go_on(self, kept: Kept) -> None:
+        """Know it again."""
+        self.sparring.follow(kept.fact("me", str))
 
     def standing(self) -> str:
         """The learner's last entry in one line."""

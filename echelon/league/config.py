@@ -30,7 +30,7 @@ class LeagueConfig:
     candidates_kept: int = 16
     """Candidates that stay when more were added; the lowest of the others retire."""
     weighting: Weighting = "hard"
-    """How training prefers its opponents; AlphaStar's main agents take the hard ones."""
+    """How a training run prefers its opponents; AlphaStar's main agents take the hard ones, as roles that evolve do."""
     hardness: float = 2.0
     """p of the hard weighting (1 - x)^p (AlphaStar: 2)."""
     cold_games: int = 20
@@ -42,11 +42,11 @@ class LeagueConfig:
     main_pfsp_share: float = 0.5
     """Share against anybody of the league, by weighting (AlphaStar: 50 %); the rest goes to what it forgot."""
     forgotten_below: float = 0.3
-    """Win rate below which a main agent has forgotten an earlier main or a main exploiter (AlphaStar: 30 %)."""
+    """Win rate below which a main agent has forgotten an earlier main or an exploiter (AlphaStar: 30 %)."""
     exploiter_wins: float = 0.7
     """Win rate at which an exploiter joins the league and begins anew (AlphaStar: 70 %)."""
     exploiter_hopeless: float = 0.1
-    """Win rate against the main below which its exploiter meets the main's earlier selves (AlphaStar: 10 %)."""
+    """Win rate against the main up to which its exploiter meets the main's earlier selves (AlphaStar: 10 %)."""
     exploiter_turns: int = 4
     """Turns after which an exploiter that did not win joins all the same (AlphaStar: 2e9 to 4e9 steps)."""
     league_exploiter_reset: float = 0.25

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from echelon.config import env_from_json
 from echelon.league import log
 from echelon.league.campaign import enter, fight
 from echelon.league.hall import Hall
@@ -23,7 +24,7 @@ from echelon.league.roles import (
 )
 from echelon.league.schedule import one_against, seeds_of
 from echelon.league.sparring import policies_like, pool_of
-from echelon.league.store import Entry, Match
+from echelon.league.store import Match
 from echelon.learn.checkpoint import Checkpoint, newest, open_checkpoint
 from echelon.learn.config import PAST, TrainConfig
 from echelon.learn.opponents import Challenger
@@ -47,14 +48,14 @@ class Progress:
 
 
 class Evolution:
-    """Lets the roles of a league learn in turn. Begun again after it was cut short, it goes on with the last turn.
+    """Lets the roles of a league learn in turn. Begun again, each role goes on from its last whole turn.
 
     Args:
         hall: where exploiters are judged and entries rated.
         config: how each role learns; the battle is the league's.
         start: the weights every role begins from, and exploiters begin anew from; fresh ones without.
         seeds: fought against each of those one is judged or rated by, from both sides.
-        planned_turns, iterations: of a turn; schedules run to the end of all of them.
+        planned_turns, iterations: of a turn; schedules run from where a role stands to the end of all of them.
     """
 
     def __init__(
@@ -68,13 +69,14 @@ class Evolution:
     ) -> None:
         self.hall, self.store, self.rules, self.start = hall, hall.store, hall.store.rules, start
         self.seeds, self.iterations = seeds, iterations
-        steps = config.num_envs * len(hall.store.env.blue) * config.ppo.rollout_decisions
-        begun = start.counters.agent_steps if start is not None else 0
+        turn_steps = iterations * config.num_envs * len(hall.store.env.blue) * config.ppo.rollout_decisions
+        self.planned_steps = planned_turns * turn_steps
+        # How battles are paid for is that of the weights it begins from.
+        paid = env_from_json(start.claims["env"]).reward if start is not None else hall.store.env.reward
         self.config = dataclasses.replace(
             config,
-            env=hall.store.env,
+            env=dataclasses.replace(hall.store.env, reward=paid),
             model=start.policy().model if start is not None else config.model,
-            total_agent_steps=begun + steps * planned_turns * iterations,
             opponent=PAST,
             past_share=0.0,
             self_share=0.0,
@@ -84,7 +86,7 @@ class Evolution:
         )
         self.trainers: dict[Role, Trainer] = {}
         self.shares: Shares = {None: 1.0}
-        self.chance = random.Random(config.seed)
+        self.chance = random.Random(f"{config.seed} {self.store.period}")
 
     def progress(self, role: Role) -> Progress:
         """How far a role has come."""
@@ -96,35 +98,48 @@ class Evolution:
 
     def turn(self, role: Role) -> Verdict:
         """Let a role learn, judge it, and do with it what its rules say."""
+        self._rate_newcomers()
         now = self.progress(role)
-        trainer = self._trainer(role, now.generation)
+        # Before there is a trainer, which draws its first opponents as it is made.
         self.shares = self.mixture(role, now)
+        trainer = self._trainer(role, now.generation)
         for _ in range(self.iterations):
             trainer.iterate()
         checkpoint = trainer.save()
-        digest = self.store.vault.keep(checkpoint)
+        digest = self.store.keep(checkpoint)
         points = self._judge_by(role, digest)
         rates = {self._name(who): score / games for who, (games, score) in points.items()}
         verdict = judge(role, rates, now.turns + 1, self.rules, self.chance)
-        entry = self.store.add(checkpoint, KIND[role], now.entry or None) if verdict.joins else None
-        after = Progress(
-            generation=now.generation + verdict.resets,
-            turns=0 if verdict.joins else now.turns + 1,
-            entry=entry.id if entry is not None else now.entry,
-            judged={} if verdict.resets else points,
-        )
-        self._conclude(role, after, verdict, entry)
+        self._conclude(role, now, verdict, checkpoint, points)
         return verdict
 
-    def _conclude(self, role: Role, after: Progress, verdict: Verdict, entry: Entry | None) -> None:
-        """Write a verdict down, and rate whoever joined."""
+    def _rate_newcomers(self) -> None:
+        """Rate those who joined when a run was cut short before they were."""
+        rated = {standing.id for standing in self.store.standings() if standing.games > 0}
+        for entry in self.store.entries("main", "exploiter"):
+            if entry.id not in rated:
+                enter(self.hall, entry, self.seeds)
+
+    def _conclude(
+        self, role: Role, now: Progress, verdict: Verdict, checkpoint: Path, points: dict[str, list[float]]
+    ) -> None:
+        """Write a verdict down, whole or not at all, and rate whoever joined."""
         with self.store.writing():
+            entry = self.store.add(checkpoint, KIND[role], now.entry or None) if verdict.joins else None
+            last = entry.id if entry is not None else now.entry
+            after = Progress(
+                generation=now.generation + verdict.resets,
+                turns=0 if verdict.joins else now.turns + 1,
+                # What begins anew descends from nobody.
+                entry="" if verdict.resets else last,
+                judged={} if verdict.resets else points,
+            )
             self.store.remember(f"role {role.value}", vars(after))
             self.store.note("judged", f"{role.value}: {verdict.reason}", entry)
             if verdict.resets:
                 self.store.note("reset", f"{role.value}, generation {after.generation}: {verdict.reason}")
         if verdict.resets:
-            self.trainers.pop(role, None)
+            self.trainers.pop(role).close()
         if entry is not None:
             enter(self.hall, entry, self.seeds)
         told = {"joins": verdict.joins, "resets": verdict.resets, "reason": verdict.reason}
@@ -141,10 +156,19 @@ class Evolution:
         if role is Role.MAIN:
             rivals = mains | {entry.id for entry in fits if entry.kind == "exploiter"}
             return met_by_main(pool, [other for other in pool if other.id in rivals], self.rules)
-        newest_main = self.progress(Role.MAIN).entry
+        newest_main = self._newest_main()
         main = next((other for other in pool if other.id == newest_main), None)
+        if main is not None:
+            # A main agent joins anew before each of these turns: what is known is what was shown against the last one.
+            games, score = (sum(column) for column in zip((0.0, 0.0), *now.judged.values(), strict=True))
+            main = main._replace(games=int(games), score=score)
         earlier = [other for other in pool if other.id in mains and other.id != newest_main]
         return met_by_main_exploiter(main, earlier, self.rules)
+
+    def _newest_main(self) -> str:
+        """The main agent of the moment, if it still fights; else nobody."""
+        newest = self.progress(Role.MAIN).entry
+        return newest if any(entry.id == newest for entry in self.store.active()) else ""
 
     def _known(self, other: Opponent, now: Progress) -> Opponent:
         """What the learner itself showed against somebody, where it was judged by them."""
@@ -157,14 +181,11 @@ class Evolution:
         """Games and points against those a role is judged by; these battles are rated for nobody."""
         if role is Role.MAIN:
             return {}
-        main = self.progress(Role.MAIN).entry
+        main = self._newest_main()
         everybody = [entry.id for entry in self.store.active()]
         judges = [main] if role is Role.MAIN_EXPLOITER and main else everybody
-        battles = one_against(digest, judges, self._seeds())
+        battles = one_against(digest, judges, seeds_of(self.store.period, self.seeds, rated=False))
         return tally(digest, fight(self.hall, battles, kept=False))
-
-    def _seeds(self) -> Sequence[int]:
-        return seeds_of(self.store.period, self.seeds)
 
     def _name(self, who: str) -> str:
         return next(entry.name for entry in self.store.entries() if entry.id == who)
@@ -176,7 +197,8 @@ class Evolution:
             kept = any((folder / "checkpoints").glob("[!.]*"))
             start = open_checkpoint(newest(folder / "checkpoints")) if kept else self.start
             seed = self.config.seed + 1000 * generation + list(Role).index(role)
-            config = dataclasses.replace(self.config, seed=seed)
+            begun = start.counters.agent_steps if start is not None else 0
+            config = dataclasses.replace(self.config, seed=seed, total_agent_steps=begun + self.planned_steps)
             self.trainers[role] = Trainer(config, folder, start, self._draw)
         return self.trainers[role]
 

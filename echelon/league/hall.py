@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import time
+import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -115,6 +116,11 @@ def battle_of(env: EnvConfig) -> EnvConfig:
     return dataclasses.replace(env, map_seed=MAP_SEED)
 
 
+def place_of(battle: Battle, side: int) -> int:
+    """Where a side of a battle sits in its block: anywhere, but always there; blocks fill evenly."""
+    return zlib.crc32(f"{battle.blue} {battle.red} {battle.seed} {side}".encode()) % SEATS
+
+
 class Table:
     """One batch of battles: an environment, and everybody in their seats.
 
@@ -131,8 +137,7 @@ class Table:
         seats: dict[str, list[Seat]] = defaultdict(list)
         for b, battle in enumerate(battles):
             for side, who in enumerate((battle.blue, battle.red)):
-                # Both sides of a seed sit apart, and sixteen seats are eight seeds.
-                seats[who].append(Seat(b + side * len(battles), (2 * battle.seed + side) % SEATS))
+                seats[who].append(Seat(b + side * len(battles), place_of(battle, side)))
         self.commanders: list[Script | Stack] = [
             Script(scripted(scripts[who], hall.config, device), own, self.mechs, device)
             for who, own in seats.items()

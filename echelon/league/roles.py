@@ -64,10 +64,15 @@ def met_by_main(pool: list[Opponent], rivals: list[Opponent], config: LeagueConf
 
 
 def met_by_main_exploiter(main: Opponent | None, earlier: list[Opponent], config: LeagueConfig) -> Shares:
-    """The main agent of the moment; its earlier selves where that one is too strong to learn anything from."""
+    """The main agent of the moment; its earlier selves where that one is too strong to learn anything from.
+
+    Args:
+        main: with what the exploiter showed against the main agent when it was last judged.
+    """
     if main is None:
         return {None: 1.0}
-    if main.win_rate >= config.exploiter_hopeless or not earlier:
+    # Four games lost are `exploiter_hopeless` by default: one drawn game is taken for granted.
+    if main.win_rate > config.exploiter_hopeless or not earlier:
         return {main.id: 1.0}
     return spread(earlier, "variance", config.hardness, 1.0)
 

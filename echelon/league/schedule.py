@@ -10,6 +10,8 @@ from echelon.config import require
 
 MOST_SEEDS = 1 << 20
 """Seeds of one period; the next period's begin where these end."""
+MOST_RATED = MOST_SEEDS // 2
+"""Of these, seeds of battles that are rated; the others belong to those by which somebody is let in."""
 
 
 class Battle(NamedTuple):
@@ -20,10 +22,15 @@ class Battle(NamedTuple):
     seed: int
 
 
-def seeds_of(period: int, count: int) -> range:
-    """The seeds of a period: the same when a tournament is begun again, others in the next."""
-    require(1 <= count <= MOST_SEEDS, "seeds", f"1..{MOST_SEEDS}", count)
-    return range(period * MOST_SEEDS, period * MOST_SEEDS + count)
+def seeds_of(period: int, count: int, rated: bool = True) -> range:
+    """The seeds of a period: the same when a tournament is begun again, others in the next.
+
+    Args:
+        rated: whether its battles count. Who is chosen by some battles must be rated by others, or luck counts twice.
+    """
+    require(1 <= count <= MOST_RATED, "seeds", f"1..{MOST_RATED}", count)
+    first = period * MOST_SEEDS + (0 if rated else MOST_RATED)
+    return range(first, first + count)
 
 
 def both_sides_of(pairs: Sequence[tuple[str, str]], seeds: Sequence[int]) -> list[Battle]:

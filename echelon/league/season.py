@@ -27,13 +27,18 @@ class Move:
     reason: str
 
 
-def close_period(store: Store) -> int:
+def close_period(store: Store, period: int | None = None) -> int:
     """Rate everybody by the battles of the open period and move who is to be moved; returns the period's number.
 
     One transaction: ratings before the period are read, all new ones computed from them, and written together.
+
+    Args:
+        period: the one to be closed, where others may have closed it meanwhile: then nothing happens.
     """
     config = store.rules
     with store.writing():
+        if period is not None and period != store.period:
+            return period
         period = store.period
         retired = {entry.id for entry in store.entries("retired")}
         matches = store.matches(period)
@@ -44,7 +49,7 @@ def close_period(store: Store) -> int:
         store.close_period({standing.id: row for standing, row in zip(stands, rows, strict=True)})
         entries = {entry.id: entry for entry in store.entries()}
         for move in moves(store.standings(), config):
-            store.become(entries[move.id], move.kind, move.change, move.reason)
+            store.become(entries[move.id], move.kind, move.change, move.reason, period)
     return period
 
 

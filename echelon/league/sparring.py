@@ -23,16 +23,21 @@ class Sparring:
         library: whom policies are read by.
         model: the learner's architecture: frozen opponents share it.
         seed: of the draws.
-        me: the learner's last entry, by which its strength is known.
+        me: id of the learner's last entry, by which its strength is known; empty before the first.
     """
 
-    def __init__(self, store: Store, library: Library, model: ModelConfig, seed: int, me: Entry | None = None) -> None:
+    def __init__(self, store: Store, library: Library, model: ModelConfig, seed: int, me: str = "") -> None:
         self.store, self.library, self.model = store, library, model
         self.config: LeagueConfig = store.rules
         self.chance = random.Random(seed)
-        self.me = me
+        self.me: Entry | None = None
         self.shares: dict[str, float] = {}
         self.names: dict[str, str] = {}
+        self.follow(me)
+
+    def follow(self, me: str) -> None:
+        """Know the learner's last entry, if the league has it, and read the league as it is now."""
+        self.me = next((entry for entry in self.store.entries() if entry.id == me), None)
         self.refresh()
 
     def refresh(self) -> None:

@@ -26,10 +26,13 @@ from echelon.league.names import commander_name
 from echelon.league.schedule import Battle
 from echelon.league.schema import MIGRATIONS
 from echelon.league.vault import Vault
+from echelon.learn.checkpoint import open_checkpoint
 
 FILE = "league.sqlite"
 BUSY_S = 60.0
 """How long a writer waits for the others."""
+LONGEST_REASON = 1000
+"""Letters of why something happened."""
 MAP_SEED = 2_000_003
 """League battles are fought on maps of this seed: none is met in training or in its evaluations."""
 
@@ -239,25 +242,37 @@ class Store:
     # Entries
 
     def add(self, checkpoint: str | Path, kind: str = "candidate", parent: str | None = None) -> Entry:
-        """Take in the policy of a checkpoint: its weights first, then its row. Adding it twice is adding it once.
+        """Take in the policy of a checkpoint: its weights first, then its row.
+
+        Adding it twice is adding it once; one that was retired fights again.
 
         Raises:
             ConfigError: it was trained in another battle.
         """
-        digest = self.vault.keep(checkpoint)
+        digest = self.keep(checkpoint)
         theirs = self.vault.open(digest).claims["env"]
-        difference = battle_difference(self.env.signature(), theirs)
-        if difference:
-            raise ConfigError(f"{checkpoint}: trained in another battle than this league's: {difference}")
         with self.writing():
-            known = [entry for entry in self.entries() if entry.id == digest]
-            if known:
-                return known[0]
+            known = next((entry for entry in self.entries() if entry.id == digest), None)
+            if known is not None and known.kind == "retired":
+                self.become(known, kind, "added", f"again, as {kind} from {checkpoint}")
+            if known is not None:
+                return self.find(digest)
             name = commander_name(digest, {entry.name for entry in self.entries()})
             entry = Entry(digest, kind, name, parent, json.dumps(theirs, sort_keys=True), time.time())
             self.insert(entry)
             self.note("added", f"as {kind} from {checkpoint}", entry)
         return entry
+
+    def keep(self, checkpoint: str | Path) -> str:
+        """Put the weights of a checkpoint that fits into the vault; returns their sha256.
+
+        Raises:
+            ConfigError: it was trained in another battle.
+        """
+        difference = battle_difference(self.env.signature(), open_checkpoint(checkpoint).claims["env"])
+        if difference:
+            raise ConfigError(f"{checkpoint}: trained in another battle than this league's: {difference}")
+        return self.vault.keep(checkpoint)
 
     def insert(self, entry: Entry) -> None:
         """Write an entry's row."""
@@ -279,19 +294,25 @@ class Store:
             raise ConfigError(f"an entry must be a name or the beginning of an id in this league, got {name!r}")
         return found[0]
 
-    def become(self, entry: Entry, kind: str, change: str, reason: str) -> None:
+    def become(self, entry: Entry, kind: str, change: str, reason: str, period: int | None = None) -> None:
         """Give an entry another kind, and write down why."""
         with self.writing():
             self.do("UPDATE entries SET kind = ? WHERE id = ?", kind, entry.id)
-            self.note(change, reason, entry)
+            self.note(change, reason, entry, period)
 
-    def note(self, change: str, reason: str, entry: Entry | None = None) -> None:
-        """Write down that something happened, to an entry or to a role that has none yet."""
+    def note(self, change: str, reason: str, entry: Entry | None = None, period: int | None = None) -> None:
+        """Write down that something happened, to an entry or to a role that has none yet.
+
+        Args:
+            reason: on one line; what cannot be printed becomes a question mark.
+            period: when it happened, by default the open one.
+        """
+        line = "".join(letter if letter.isprintable() else "?" for letter in reason)[:LONGEST_REASON]
         with self.writing():
             who = entry.id if entry is not None else None
             self.do(
                 "INSERT INTO changes (period, entry, change, reason, created) VALUES (?, ?, ?, ?, ?)",
-                *(self.period, who, change, reason, time.time()),
+                *(self.period if period is None else period, who, change, line, time.time()),
             )
 
     def changes(self) -> list[Change]:

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from echelon.agents.tiers import TIERS
-from echelon.config import ConfigError, as_json, env_from_json, from_json
+from echelon.config import ConfigError, as_json, battle_difference, env_from_json, from_json
 from echelon.files import FileError, parse_json, read_file, write_whole
 from echelon.league.config import LeagueConfig
 from echelon.league.glicko2 import DEVIATION
 from echelon.league.schedule import Battle
 from echelon.league.schema import CHANGES, KINDS
-from echelon.league.store import Store, key_of, scripted_entry
+from echelon.league.store import FILE, LONGEST_REASON, Store, key_of, scripted_entry
 from echelon.league.vault import DIGEST, FOLDER, Vault
 from echelon.learn.checkpoint import open_checkpoint
 
@@ -112,14 +112,18 @@ RULES: dict[str, dict[str, tuple[str, Check]]] = {
         "period": whole(1, MOST_PERIODS),
         "entry": maybe(SHA256),
         "change": chosen(CHANGES),
-        "reason": text(1000),
+        "reason": text(LONGEST_REASON),
         "created": SECONDS,
     },
 }
 
 
 def write_league(store: Store, path: Path) -> None:
-    """Write a league into a file, and copies of its weights beside it."""
+    """Write a league into a file, and copies of its weights beside it; learners that evolve stay where they are.
+
+    Raises:
+        FileError: it would be larger than `read_league` takes.
+    """
     document: dict[str, Any] = {"schema": SCHEMA, "version": VERSION}
     document |= {"env": store.env.signature(), "rules": as_json(store.rules)}
     with store.writing():
@@ -132,7 +136,10 @@ def write_league(store: Store, path: Path) -> None:
         entry["weights"] = None if is_scripted else f"{FOLDER}/{entry['id']}"
         if not is_scripted:
             beside.keep(store.vault.place(entry["id"]))
-    write_whole(path, (json.dumps(document, indent=1) + "\n").encode())
+    data = (json.dumps(document, indent=1) + "\n").encode()
+    if len(data) > MAX_BYTES:
+        raise FileError(f"{path}: a league must be at most {MAX_BYTES} bytes to be read again, got {len(data)}")
+    write_whole(path, data)
 
 
 def scripted_id(name: str) -> str | None:
@@ -147,6 +154,8 @@ def read_league(path: Path, folder: str | Path) -> Store:
     Raises:
         FileError: naming file, row and field; then no league is made.
     """
+    if (Path(folder) / FILE).exists():
+        raise FileError(f"{folder}: expected a folder without a league, found {FILE}")
     document = parse_json(path.name, read_file(path, MAX_BYTES), only_finite=False)
     check(path.name, document)
     try:
@@ -157,9 +166,12 @@ def read_league(path: Path, folder: str | Path) -> Store:
     for row, entry in enumerate(document["entries"]):
         if entry["weights"] is not None:
             try:
-                theirs.open(entry["id"]).policy()
+                weights = theirs.open(entry["id"])
+                weights.policy()
             except FileError as error:
                 raise FileError(f"{path.name}: entries[{row}].weights: {error}") from None
+            if difference := battle_difference(env.signature(), weights.claims["env"]):
+                raise FileError(f"{path.name}: entries[{row}].weights: trained in another battle: {difference}")
     for entry in document["entries"]:
         if entry["weights"] is not None:
             ours.keep(open_checkpoint(theirs.place(entry["id"])).path)
@@ -206,6 +218,9 @@ def check_row(where: str, row: Any, rules: dict[str, tuple[str, Check]]) -> None
             raise FileError(f"{where}.weights must be {expected!r}, got {row['weights']!r}")
         if own is not None and row["id"] != own:
             raise FileError(f"{where}.id must be {own}, as of every {row['name']}, got {row['id']}")
+        kinds = ("scripted", "retired") if own is not None else tuple(kind for kind in KINDS if kind != "scripted")
+        if row["kind"] not in kinds:
+            raise FileError(f"{where}.kind must be one of {kinds}, as its name tells, got {row['kind']!r}")
 
 
 def check_once(name: str, document: dict[str, Any]) -> None:
@@ -248,6 +263,11 @@ def check_references(name: str, document: dict[str, Any]) -> None:
         own = key_of(Battle(row["blue"], row["red"], row["seed"]), row["recipe"])
         if row["key"] != own:
             raise FileError(f"{name}: matches[{number}].key must be {own!r}, got {row['key']!r}")
+    if not document["entries"]:
+        raise FileError(f"{name}: entries must be at least one, got none")
     still_open = [row["number"] for row in document["periods"] if row["closed"] is None]
+    for number, row in enumerate(document["ratings"]):
+        if row["period"] in still_open:
+            raise FileError(f"{name}: ratings[{number}].period must be one that is closed, got {row['period']}")
     if still_open != [max(known["period"], default=None)]:
         raise FileError(f"{name}: periods must end with one that is open, got open {still_open}")

@@ -38,7 +38,7 @@ def test_who_is_hard_is_met_most(tmp_path):
     store.record(
         [fought(me.id, weak.id, n, 1) for n in range(20)] + [fought(me.id, strong.id, n, 2) for n in range(20)]
     )
-    sparring = Sparring(store, Library(store.vault), TINY, seed=0, me=me)
+    sparring = Sparring(store, Library(store.vault), TINY, seed=0, me=me.id)
     lost, won = 1 - 0.5 / 21, 1 - 20.5 / 21
     even = 0.5**2
     total = lost**2 + won**2 + even
@@ -112,3 +112,15 @@ def test_a_share_of_the_battles_may_be_the_leagues():
     config = TrainConfig(num_envs=16, opponent="league:x", past_share=0.5, ppo=PPOConfig(minibatches=1))
     assert (config.league, config.past_battles, config.scripted_battles) == ("x", 8, 8)
     assert TrainConfig(num_envs=16, ppo=PPOConfig(minibatches=1)).league == ""
+
+
+def test_an_entry_that_was_rated_is_only_known_again(tmp_path):
+    store = fresh(tmp_path)
+    hall = Hall(store, CPU)
+    path = checkpoint_of(tmp_path, 1)
+    first = Campaign(hall, Sparring(store, hall.library, TINY, 0), 1)
+    entry = first.submit(path)
+    again = Campaign(hall, Sparring(store, hall.library, TINY, 0), 1)
+    again.go_on(first.keep())
+    assert again.sparring.me == entry == again.submit(path) and store.period == 2
+    assert len(store.matches()) == 2 * 5

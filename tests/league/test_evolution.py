@@ -8,7 +8,7 @@ from leagues import BRIEF, TINY, checkpoint_of
 
 from echelon.config import EnvConfig
 from echelon.league.config import LeagueConfig
-from echelon.league.evolution import Evolution, tally
+from echelon.league.evolution import Evolution, Progress, tally
 from echelon.league.hall import Hall
 from echelon.league.roles import Role
 from echelon.league.store import Match, Store
@@ -52,8 +52,65 @@ def test_roles_learn_in_turn_and_every_verdict_is_written_down(tmp_path):
     assert again.progress(Role.MAIN_EXPLOITER).generation == 1
     assert {s.name: s.games for s in again.store.standings()}[exploiter.name] == 2 * 6
     assert again._trainer(Role.MAIN_EXPLOITER, 1).counters.iterations == 0
+    assert again.progress(Role.MAIN_EXPLOITER).entry == "", "whoever comes next descends from nobody"
     again.turn(Role.MAIN)
     assert [entry.parent for entry in again.store.entries("main")] == [None, main.id]
+
+
+def test_opponents_are_drawn_by_the_turns_own_mixture(tmp_path, monkeypatch):
+    evolution = evolution_of(Store.create(tmp_path / "league", BRIEF))
+    evolution.turn(Role.MAIN)
+    met, draw = [], Evolution._draw
+
+    def listen(self):
+        met.append(dict(self.shares))
+        return draw(self)
+
+    monkeypatch.setattr(Evolution, "_draw", listen)
+    evolution.turn(Role.MAIN_EXPLOITER)
+    assert met and all(shares == {evolution.store.entries("main")[0].id: 1.0} for shares in met)
+
+
+def test_begun_again_a_role_has_all_of_its_schedules_before_it(tmp_path):
+    store = Store.create(tmp_path / "league", BRIEF)
+    evolution = evolution_of(store)
+    for _ in range(2):
+        evolution.turn(Role.MAIN)
+    assert evolution.trainers[Role.MAIN].finished
+    trainer = evolution_of(store)._trainer(Role.MAIN, 0)
+    assert trainer.counters.iterations == 2 and trainer.progress == pytest.approx(0.5)
+
+
+def test_who_is_let_in_is_rated_by_other_battles_than_it_was_judged_by(tmp_path, monkeypatch):
+    evolution = evolution_of(Store.create(tmp_path / "league", BRIEF, LeagueConfig(exploiter_turns=1)))
+    seeds, fight = {True: set(), False: set()}, Hall.fight
+
+    def listen(self, battles, recorder=None, kept=True):
+        seeds[kept] |= {battle.seed for battle in battles}
+        return fight(self, battles, recorder, kept)
+
+    monkeypatch.setattr(Hall, "fight", listen)
+    assert evolution.turn(Role.LEAGUE_EXPLOITER).joins
+    assert seeds[True] and seeds[False] and not seeds[True] & seeds[False]
+
+
+def test_a_main_exploiter_remembers_how_it_did_against_the_main_before(tmp_path):
+    store = Store.create(tmp_path / "league", BRIEF)
+    mains = [store.add(checkpoint_of(tmp_path, seed), "main") for seed in (1, 2, 3)]
+    store.remember("role main", {"entry": mains[2].id})
+    mixture = evolution_of(store).mixture
+    assert mixture(Role.MAIN_EXPLOITER, Progress()) == {mains[2].id: 1.0}
+    lost = Progress(judged={mains[1].id: [4.0, 0.0]})
+    assert set(mixture(Role.MAIN_EXPLOITER, lost)) == {mains[0].id, mains[1].id}
+    won = Progress(judged={mains[1].id: [4.0, 1.0]})
+    assert mixture(Role.MAIN_EXPLOITER, won) == {mains[2].id: 1.0}
+
+
+def test_who_joined_when_a_run_was_cut_short_is_rated_by_the_next(tmp_path):
+    store = Store.create(tmp_path / "league", BRIEF)
+    left = store.add(checkpoint_of(tmp_path, 1), "main")
+    evolution_of(store).turn(Role.MAIN)
+    assert {standing.id: standing.games for standing in store.standings()}[left.id] == 2 * 5 + 2
 
 
 def test_points_are_counted_by_opponent():
@@ -80,6 +137,9 @@ def test_an_exploiter_beats_a_frozen_weak_main(tmp_path):
 
 def test_without_a_main_an_exploiter_is_judged_by_everybody(tmp_path):
     store = Store.create(tmp_path / "league", BRIEF)
+    retired = store.add(checkpoint_of(tmp_path, 2), "main")
+    store.remember("role main", {"entry": retired.id})
+    store.become(retired, "retired", "retired", "by hand")
     points = evolution_of(store)._judge_by(Role.MAIN_EXPLOITER, store.vault.keep(checkpoint_of(tmp_path, 1)))
     assert set(points) == {entry.id for entry in store.entries("scripted")}
     assert all(games == 2 for games, _ in points.values())

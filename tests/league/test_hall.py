@@ -10,7 +10,7 @@ from leagues import BRIEF, TINY, checkpoint_of, fresh, policy_of
 from echelon.config import ConfigError
 from echelon.env.env import EchelonEnv
 from echelon.env.layout import STREAMS
-from echelon.league.hall import Hall, Table
+from echelon.league.hall import Hall, Table, place_of
 from echelon.league.schedule import MOST_SEEDS, Battle, batches, one_against, round_robin, seeds_of
 from echelon.league.seating import SEATS, Seat, Seen, Stack, blocks_of
 
@@ -35,6 +35,17 @@ def test_every_pair_plays_every_seed_on_both_sides():
     assert one_against("a", ["a", "b"], [1]) == [Battle("a", "b", 1), Battle("b", "a", 1)]
     assert [len(some) for some in batches(battles, 5)] == [5, 5, 2]
     assert seeds_of(1, 3) == range(MOST_SEEDS, MOST_SEEDS + 3) and not set(seeds_of(1, 9)) & set(seeds_of(2, 9))
+
+
+def test_blocks_are_filled_in_a_tournament_of_many():
+    ids = [str(number) * 64 for number in range(10)]
+    battles = round_robin(ids, seeds_of(1, 3))
+    blocks, needed = 0, 0
+    for who in ids:
+        own = [(b, side) for b, battle in enumerate(battles) for side in (0, 1) if battle[side] == who]
+        blocks += len(blocks_of([Seat(b, place_of(battles[b], side)) for b, side in own]))
+        needed += -(-len(own) // SEATS)
+    assert needed == 40 and blocks <= 2 * needed
 
 
 def test_a_seat_keeps_its_place_in_its_block():

@@ -35,6 +35,8 @@ def test_a_main_exploiter_meets_the_main_unless_that_is_hopeless():
     shares = met_by_main_exploiter(known("main", 0.05), earlier, CONFIG)
     assert shares == {"old": pytest.approx(0.25 / 0.34), "older": pytest.approx(0.09 / 0.34)}
     assert met_by_main_exploiter(known("main", 0.05), [], CONFIG) == {"main": 1.0}
+    assert "old" in met_by_main_exploiter(Opponent("main", 1500.0, 4, 0.0), earlier, CONFIG), "four battles lost"
+    assert met_by_main_exploiter(Opponent("main", 1500.0, 4, 0.5), earlier, CONFIG) == {"main": 1.0}
     assert met_by_main_exploiter(None, [], CONFIG) == {None: 1.0}
 
 

@@ -2,12 +2,12 @@
 
 import pytest
 import torch
-from leagues import checkpoint_of, fought, fresh
+from leagues import BRIEF, checkpoint_of, fought, fresh
 
 from echelon.league.config import LeagueConfig
 from echelon.league.glicko2 import Games, Ratings, rate
 from echelon.league.season import close_period, moves, payoff_matrix
-from echelon.league.store import Standing
+from echelon.league.store import Standing, Store
 
 
 def test_a_period_rates_everybody_from_the_ratings_before_it(tmp_path):
@@ -82,3 +82,20 @@ def test_history_survives_retirement(tmp_path):
     assert [c.change for c in store.changes()] == ["added", "promoted", "retired"]
     assert len(store.history(entry)) == 1 and store.payoff()[entry.id, tier.id][0] == 25
     assert entry.id not in {e.id for e in store.active()}
+
+
+def test_a_period_that_others_closed_stays_closed(tmp_path):
+    store = fresh(tmp_path)
+    a, b = (entry.id for entry in store.entries()[:2])
+    store.record([fought(a, b, 0)])
+    assert close_period(store, 1) == 1 and store.period == 2
+    before = store.standings()
+    assert close_period(store, 1) == 1 and store.period == 2 and store.standings() == before
+
+
+def test_moves_are_written_down_in_the_period_that_led_to_them(tmp_path):
+    store = Store.create(tmp_path / "league", BRIEF, LeagueConfig(min_games=1))
+    entry = store.add(checkpoint_of(tmp_path, 1))
+    store.record([fought(entry.id, store.entries()[0].id, 0)])
+    close_period(store)
+    assert [(change.period, change.change) for change in store.changes()] == [(1, "added"), (1, "promoted")]

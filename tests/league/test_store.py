@@ -228,3 +228,23 @@ def test_leagues_of_other_battles_are_other_leagues(tmp_path):
     wide = Store.create(tmp_path / "wide", EnvConfig.large(), LeagueConfig(weighting="variance", commanders=2))
     assert wide.env.rules.max_episode_s == 90.0
     assert Store(wide.folder).rules == LeagueConfig(weighting="variance", commanders=2)
+
+
+def test_who_was_retired_may_come_back(tmp_path):
+    store = fresh(tmp_path)
+    path = checkpoint_of(tmp_path, 1)
+    entry = store.add(path)
+    store.become(entry, "retired", "retired", "by hand")
+    assert store.add(path, "main").kind == "main" and store.find(entry.name).kind == "main"
+    assert [change.change for change in store.changes()] == ["added", "retired", "added"]
+
+
+def test_weights_of_another_battle_leave_nothing_behind(tmp_path):
+    store = fresh(tmp_path)
+    other = dataclasses.replace(BRIEF, sight_range_vox=30.0)
+    with pytest.raises(ConfigError, match="another battle"):
+        store.add(checkpoint_of(tmp_path, 1, env=other))
+    assert not store.vault.folder.exists()
+    # The same weights, trained in this battle.
+    shutil.rmtree(tmp_path / "policy_1")
+    assert store.add(checkpoint_of(tmp_path, 1)).kind == "candidate"

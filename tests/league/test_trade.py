@@ -7,6 +7,7 @@ import pytest
 from leagues import checkpoint_of, fought, fresh
 
 from echelon.files import FileError
+from echelon.league import trade
 from echelon.league.season import close_period
 from echelon.league.store import FILE
 from echelon.league.trade import read_league, write_league
@@ -32,7 +33,7 @@ def test_there_and_back(tmp_path):
     assert again.period == store.period == 2 and again.env == store.env and again.rules == store.rules
     for entry in again.entries("candidate"):
         assert again.vault.open(entry.id).policy().num_parameters() > 0
-    with pytest.raises(FileError, match="cannot be made: File exists"):
+    with pytest.raises(FileError, match="expected a folder without a league, found league"):
         read_league(path, tmp_path / "other")
 
 
@@ -104,6 +105,20 @@ SPOILED = {
         r"entries\[5\].parent must name an entry above it",
     ),
     "another battle's key": (put("matches", 0, "seed", 7), r"matches\[0\].key must be 'test/7/"),
+    "a rating before its time": (put("ratings", 0, "period", 2), r"ratings\[0\].period must be one that is closed"),
+    "a tier that rises": (
+        put("entries", 0, "kind", "candidate"),
+        r"entries\[0\].kind must be one of \('scripted'",
+    ),
+    "a network as a tier": (put("entries", 5, "kind", "scripted"), r"entries\[5\].kind must be one of \('candidate', "),
+    "nobody": (
+        lambda d: [d[table].clear() for table in ("entries", "matches", "ratings", "changes")],
+        "entries must be at least one, got none",
+    ),
+    "another battle": (
+        lambda d: d["env"].update(comm_dim=4),
+        r"entries\[5\].weights: trained in another battle: env",
+    ),
     "all closed": (put("periods", 1, "closed", 5.0), r"periods must end with one that is open, got open \[\]"),
 }
 
@@ -159,3 +174,20 @@ def test_weights_of_a_stranger_are_hashed(tmp_path):
     weights.write_bytes(data)
     with pytest.raises(FileError, match=r"entries\[5\].weights: policy.safetensors: sha256 mismatch"):
         read_league(path, tmp_path / "other")
+
+
+def test_what_is_noted_can_be_read_again(tmp_path):
+    store, path = exported(tmp_path)
+    store.become(store.entries("candidate")[0], "retired", "retired", "too old\n" + "!" * 2000)
+    write_league(store, path)
+    reason = read_league(path, tmp_path / "other").changes()[-1].reason
+    assert reason.startswith("too old?!!!") and len(reason) == 1000
+
+
+def test_a_league_too_large_to_be_read_is_not_written(tmp_path, monkeypatch):
+    store, path = exported(tmp_path)
+    before = path.read_bytes()
+    monkeypatch.setattr(trade, "MAX_BYTES", 1000)
+    with pytest.raises(FileError, match="a league must be at most 1000 bytes to be read again, got "):
+        write_league(store, path)
+    assert path.read_bytes() == before

@@ -15,6 +15,7 @@ import pytest
 from echelon.config import ConfigError, EnvConfig, RulesConfig
 from echelon.files import FileError
 from echelon.league.config import LeagueConfig
+from echelon.league.hall import Hall
 from echelon.league.store import Store
 from echelon.learn import checkpoint
 from echelon.learn.advantage import ValueNorm
@@ -84,6 +85,8 @@ def test_a_league_from_beginning_to_end(tmp_path, ask):
     table = ask("standings", "--league", path)
     assert "after period 1" in table and "conservative" in table
 
+    with pytest.raises(ConfigError, match=r"--out must be a picture, \.png, \.pdf, \.svg, got '.*\.txt'"):
+        ask("payoff", "--league", path, "--out", str(tmp_path / "payoff.txt"))
     said = json.loads(ask("payoff", "--league", path, "--json"))
     assert Path(said["picture"]).read_bytes().startswith(b"\x89PNG")
     assert sum(said["nash"].values()) == pytest.approx(1, abs=0.05) and said["exploitability"] < 0.01
@@ -152,6 +155,16 @@ def test_every_command_may_be_killed_at_any_moment(tmp_path):
     assert len(killed) == 13 and sum(killed.values()) >= 26 and killed["tournament"] >= 1 and killed["evolve"] >= 1
 
 
+def test_a_tournament_that_has_nothing_left_to_record_closes_its_period(tmp_path, ask, monkeypatch):
+    store, replay = Store.create(tmp_path / "league", BRIEF), tmp_path / "kept.echelon"
+    arguments = ("tournament", "--league", str(store.folder), "--seeds", "1", "--json", "--replay", str(replay))
+    with pytest.raises(ConfigError, match="--replay-battles must be >= 1, got 0"):
+        ask(*arguments, "--replay-battles", "0")
+    monkeypatch.setattr(Hall, "missing", lambda hall, battles: [])
+    ask(*arguments)
+    assert store.period == 2 and not replay.exists()
+
+
 def test_training_enters_a_league(tmp_path):
     league, folder = tmp_path / "league", tmp_path / "run"
     env = dataclasses.replace(BRIEF, map_seed=0)
@@ -167,9 +180,21 @@ def test_training_enters_a_league(tmp_path):
     entered = store.entries("candidate", "commander")
     assert len(entered) == 2 and entered[1].parent == entered[0].id and store.period == 3
     assert sorted(path.name for path in (folder / "checkpoints").iterdir())[-1] == "iteration_000002"
+    said = run(*tiny, *own, "--total-agent-steps", "960", "--resume", "latest", program="train.py")
+    third = store.entries("candidate", "commander")[2:]
+    assert [entry.parent for entry in third] == [entered[1].id], "it knows its last entry"
+    assert store.period == 4, "what was rated before is not rated again"
     other = [*tiny, "--env.sight-range-vox", "30", *own]
     done = subprocess.run(command("train.py", *other), capture_output=True, text=True, timeout=300, cwd=ROOT)
     assert done.returncode == 1 and "--opponent must be a league of the same battle (env.sight_range_vox" in done.stderr
+
+
+def test_evolve_refuses_what_the_league_decides(tmp_path, ask):
+    path = str(Store.create(tmp_path / "league", BRIEF).folder)
+    with pytest.raises(ConfigError, match=r"--train\.max-minutes must be left alone: the league decides it, got 5\.0"):
+        ask("evolve", "--league", path, "--train.max-minutes", "5")
+    with pytest.raises(ConfigError, match=r"seeds must be 1\.\.524288, got 0"):
+        ask("evolve", "--league", path, "--seeds", "0")
 
 
 def test_a_league_evolves(tmp_path):
