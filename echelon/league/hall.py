@@ -26,7 +26,7 @@ from echelon.league.library import Library
 from echelon.league.match import first_outcomes
 from echelon.league.schedule import Battle, batches
 from echelon.league.seating import SEATS, Script, Seat, Seen, Stack
-from echelon.league.store import MAP_SEED, Match, Store, key_of
+from echelon.league.store import MAP_SEED, Match, Store
 from echelon.learn.policy import MechPolicy
 from echelon.replay.recorder import Recorder
 from echelon.roster import build_roster
@@ -72,9 +72,9 @@ class Hall:
         self.maps = make_pool(self.config, build_roster(self.config, device), device)
 
     def missing(self, battles: Sequence[Battle]) -> list[Battle]:
-        """Those that were not fought yet."""
-        known = self.store.known_keys()
-        return [battle for battle in battles if key_of(battle, self.recipe) not in known]
+        """Those that were not fought yet, at whatever precision: a pair meets on a seed once."""
+        known = self.store.fought()
+        return [battle for battle in battles if battle not in known]
 
     def fight(self, battles: Sequence[Battle], recorder: Recorder | None = None, kept: bool = True) -> Iterator[Fought]:
         """Fight them batch by batch; each is in the league's file when it is told of.

@@ -335,9 +335,9 @@ class Store:
             )
             return self.database.total_changes - before
 
-    def known_keys(self) -> set[str]:
-        """Keys of all battles that were fought."""
-        return {row[0] for row in self.do("SELECT key FROM matches")}
+    def fought(self) -> set[Battle]:
+        """All battles that were fought."""
+        return {Battle._make(row) for row in self.do("SELECT blue, red, seed FROM matches")}
 
     def matches(self, period: int | None = None) -> list[Match]:
         """Battles of a period, or all."""

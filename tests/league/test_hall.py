@@ -146,3 +146,12 @@ def test_a_policy_of_another_message_length_is_refused(tmp_path):
     scripts = {entry.id: entry.name for entry in store.entries("scripted")}
     with pytest.raises(ConfigError, match="comm_dim must be 4, got 8"):
         Table(hall, [Battle(ids[0], ids[1], 0)], scripts)
+
+
+def test_a_pair_meets_on_a_seed_once_at_whatever_precision(tmp_path):
+    store, ids = league(tmp_path)
+    battles = round_robin(ids[3:], seeds_of(1, 1))
+    assert [len(fought.matches) for fought in Hall(store, CPU).fight(battles)] == [2]
+    assert Hall(store, CPU, precision="bf16").missing([*battles, battles[0]._replace(seed=7)]) == [
+        battles[0]._replace(seed=7)
+    ]
