@@ -376,8 +376,8 @@ def standings_of(store: Store) -> list[dict[str, Any]]:
     refit, mixture = bradley_terry(score, games).tolist(), [0.0] * len(stands)
     fought = [place for place, standing in enumerate(stands) if standing.games > 0]
     if fought:
-        shares = nash(advantage(score, games)[fought][:, fought]).tolist()
-        mixture = [dict(zip(fought, shares, strict=True)).get(place, 0.0) for place in range(len(stands))]
+        for place, share in zip(fought, nash(advantage(score, games)[fought][:, fought]).tolist(), strict=True):
+            mixture[place] = share
 
     def row(standing: Standing, refit: float, share: float) -> dict[str, Any]:
         points = standing.score / standing.games if standing.games else 0.0

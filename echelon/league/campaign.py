@@ -51,7 +51,7 @@ class Campaign:
         """
         parent = self.sparring.me
         entry = self.store.add(checkpoint, kind, parent.id if parent is not None else None)
-        if not any(standing.id == entry.id and standing.games > 0 for standing in self.store.standings()):
+        if entry.id not in self.store.rated():
             period = enter(self.hall, entry, self.seeds)
             log.tell(self.store, "submitted", name=entry.name, kind=kind, number=period, checkpoint=str(checkpoint))
         self.sparring.follow(entry.id)

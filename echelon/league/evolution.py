@@ -12,7 +12,7 @@ from echelon.config import env_from_json
 from echelon.league import log
 from echelon.league.campaign import enter, fight
 from echelon.league.hall import Hall
-from echelon.league.matchmaking import Opponent
+from echelon.league.matchmaking import Opponent, draw
 from echelon.league.roles import (
     Role,
     Shares,
@@ -115,7 +115,7 @@ class Evolution:
 
     def _rate_newcomers(self) -> None:
         """Rate those who joined when a run was cut short before they were."""
-        rated = {standing.id for standing in self.store.standings() if standing.games > 0}
+        rated = self.store.rated()
         for entry in self.store.entries("main", "exploiter"):
             if entry.id not in rated:
                 enter(self.hall, entry, self.seeds)
@@ -203,7 +203,7 @@ class Evolution:
         return self.trainers[role]
 
     def _draw(self) -> Challenger | None:
-        who = self.chance.choices(list(self.shares), list(self.shares.values()))[0]
+        who = draw(self.shares, self.chance)
         return None if who is None else Challenger(who, self.hall.library.policy(who).state_dict())
 
 

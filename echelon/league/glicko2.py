@@ -24,11 +24,6 @@ class Ratings(NamedTuple):
     deviation: Tensor
     volatility: Tensor
 
-    @classmethod
-    def fresh(cls, entries: int) -> Ratings:
-        """Of entries that have not fought yet."""
-        return cls(*(torch.full((entries,), value, dtype=torch.float64) for value in (RATING, DEVIATION, VOLATILITY)))
-
 
 class Games(NamedTuple):
     """Games of a period, `[G]` each: entry `x` met `y` and scored 1, 0.5 or 0."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from echelon.league.config import LeagueConfig, Weighting
 
+Who = TypeVar("Who")
 BELL_WIDTH = 200.0
 """Standard deviation of the bell, in points of rating."""
 
@@ -76,6 +77,6 @@ def chances(pool: Sequence[Opponent], rating: float, games: int, config: LeagueC
     return {other.id: share for other, share in zip(reach, shares, strict=True)}
 
 
-def draw(shares: dict[str, float], chance: random.Random) -> str:
+def draw(shares: dict[Who, float], chance: random.Random) -> Who:
     """One of them."""
     return chance.choices(list(shares), list(shares.values()))[0]

@@ -12,7 +12,6 @@ from echelon.league.config import LeagueConfig
 from echelon.league.glicko2 import Games, Ratings, rate
 from echelon.league.store import Match, Standing, Store
 
-SCORE_OF_BLUE = {0: 0.5, 1: 1.0, 2: 0.0}
 RANKED = ("candidate", "commander")
 """Kinds that rise and fall by their ratings; roles and scripted tiers keep their places."""
 
@@ -64,7 +63,7 @@ def games_of(matches: Sequence[Match], ids: Sequence[str]) -> Games:
     place = {who: number for number, who in enumerate(ids)}
     blue = torch.tensor([place[match.blue] for match in matches], dtype=torch.int64)
     red = torch.tensor([place[match.red] for match in matches], dtype=torch.int64)
-    score = torch.tensor([SCORE_OF_BLUE[match.winner] for match in matches], dtype=torch.float64)
+    score = torch.tensor([match.points(match.blue) for match in matches], dtype=torch.float64)
     return Games(blue, red, score)
 
 

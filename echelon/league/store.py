@@ -269,10 +269,11 @@ class Store:
         Raises:
             ConfigError: it was trained in another battle.
         """
-        difference = battle_difference(self.env.signature(), open_checkpoint(checkpoint).claims["env"])
+        found = open_checkpoint(checkpoint)
+        difference = battle_difference(self.env.signature(), found.claims["env"])
         if difference:
             raise ConfigError(f"{checkpoint}: trained in another battle than this league's: {difference}")
-        return self.vault.keep(checkpoint)
+        return self.vault.keep(found)
 
     def insert(self, entry: Entry) -> None:
         """Write an entry's row."""
@@ -365,6 +366,10 @@ class Store:
         fresh = (RATING, DEVIATION, VOLATILITY)
         stands = [Standing(*row[:3], *(row[3:6] if row[3] is not None else fresh), *row[6:]) for row in rows]
         return sorted(stands, key=lambda standing: (-standing.rating, standing.name))
+
+    def rated(self) -> set[str]:
+        """Ids of all who fought a battle that counts."""
+        return {standing.id for standing in self.standings() if standing.games > 0}
 
     def close_period(self, ratings: dict[str, tuple[float, float, float]]) -> None:
         """Write everybody's rating, deviation and volatility after the open period, close it and open the next."""

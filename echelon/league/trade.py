@@ -17,7 +17,6 @@ from echelon.league.schedule import Battle
 from echelon.league.schema import CHANGES, KINDS
 from echelon.league.store import FILE, LONGEST_REASON, Store, key_of, scripted_entry
 from echelon.league.vault import DIGEST, FOLDER, Vault
-from echelon.learn.checkpoint import open_checkpoint
 
 SCHEMA, VERSION = "echelon-league", 1
 MAX_BYTES = 256 << 20
@@ -135,7 +134,7 @@ def write_league(store: Store, path: Path) -> None:
         is_scripted = entry["id"] == scripted_id(entry["name"])
         entry["weights"] = None if is_scripted else f"{FOLDER}/{entry['id']}"
         if not is_scripted:
-            beside.keep(store.vault.place(entry["id"]))
+            beside.keep(store.vault.open(entry["id"]))
     data = (json.dumps(document, indent=1) + "\n").encode()
     if len(data) > MAX_BYTES:
         raise FileError(f"{path}: a league must be at most {MAX_BYTES} bytes to be read again, got {len(data)}")
@@ -174,7 +173,7 @@ def read_league(path: Path, folder: str | Path) -> Store:
                 raise FileError(f"{path.name}: entries[{row}].weights: trained in another battle: {difference}")
     for entry in document["entries"]:
         if entry["weights"] is not None:
-            ours.keep(open_checkpoint(theirs.place(entry["id"])).path)
+            ours.keep(theirs.open(entry["id"]))
 
     def fill(store: Store) -> None:
         for table, columns in COLUMNS.items():

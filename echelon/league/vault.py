@@ -35,9 +35,8 @@ class Vault:
             raise FileError(f"{FOLDER}: expected a sha256 in hexadecimal, got {digest!r}")
         return self.folder / digest
 
-    def keep(self, source: str | Path) -> str:
+    def keep(self, found: Checkpoint) -> str:
         """Copy the policy of a checkpoint, checked in full; returns its sha256. Keeping it twice is keeping it once."""
-        found = open_checkpoint(source)
         found.policy()
         digest = str(found.claims["files"][POLICY])
         place = self.place(digest)

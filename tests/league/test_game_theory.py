@@ -1,9 +1,10 @@
 """Mixtures, exploitability and the refit of all games at once (R29)."""
 
 import torch
+from leagues import unrated
 
 from echelon.league.game_theory import advantage, bradley_terry, exploitability, nash
-from echelon.league.glicko2 import Games, Ratings, rate
+from echelon.league.glicko2 import Games, rate
 
 
 def even(rows: list[list[float]]) -> torch.Tensor:
@@ -23,7 +24,7 @@ def test_rock_paper_scissors_shows_what_ratings_do_not():
     assert exploitability(payoff, even([1, 0, 0])) == 1.0
     pairs = [(0, 1), (1, 2), (2, 0)]
     x, y = (torch.tensor(side) for side in zip(*pairs, strict=True))
-    rated = rate(Ratings.fresh(3), Games(x, y, torch.ones(3, dtype=torch.float64)))
+    rated = rate(unrated(3), Games(x, y, torch.ones(3, dtype=torch.float64)))
     assert rated.rating.max() - rated.rating.min() < 1e-9
 
 

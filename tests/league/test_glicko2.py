@@ -1,6 +1,7 @@
 """Glicko-2: the paper's example, and what a period must not depend on (R22, R29)."""
 
 import torch
+from leagues import unrated
 
 from echelon.league.glicko2 import DEVIATION, Games, Ratings, rate
 
@@ -28,7 +29,7 @@ def test_the_order_of_a_period_changes_nothing():
     y = (x + torch.randint(1, 8, (300,), generator=generator)) % 8
     score = torch.randint(3, (300,), generator=generator) / 2
     order = torch.randperm(300, generator=generator)
-    before = rate(Ratings.fresh(8), Games(x[:50], y[:50], score[:50]))
+    before = rate(unrated(8), Games(x[:50], y[:50], score[:50]))
     one, other = rate(before, Games(x, y, score)), rate(before, Games(x[order], y[order], score[order]))
     swapped = rate(before, Games(y, x, 1 - score))
     for a, b, c in zip(one, other, swapped, strict=True):
@@ -57,7 +58,7 @@ def test_ratings_find_the_order_of_skills():
     """Synthetic skills, twenty entries, ten periods of random pairings."""
     generator = torch.Generator().manual_seed(1)
     skill = torch.linspace(-2, 2, 20, dtype=torch.float64)
-    now = Ratings.fresh(20)
+    now = unrated(20)
     for _ in range(10):
         x = torch.randint(20, (100,), generator=generator)
         y = (x + torch.randint(1, 20, (100,), generator=generator)) % 20

@@ -11,7 +11,7 @@ from echelon.league.library import Library
 def test_the_library_is_bounded_and_counts(tmp_path):
     """A hundred opponents, four hundred requests: never more policies alive than it may keep."""
     store = fresh(tmp_path)
-    digests = [store.vault.keep(checkpoint_of(tmp_path, seed)) for seed in range(100)]
+    digests = [store.keep(checkpoint_of(tmp_path, seed)) for seed in range(100)]
     library = Library(store.vault, capacity=8)
     alive = []
     for digest in [*digests, *digests]:

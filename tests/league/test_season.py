@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from leagues import BRIEF, checkpoint_of, fought, fresh
+from leagues import BRIEF, checkpoint_of, fought, fresh, unrated
 
 from echelon.league.config import LeagueConfig
-from echelon.league.glicko2 import Games, Ratings, rate
+from echelon.league.glicko2 import Games, rate
 from echelon.league.season import close_period, moves, payoff_matrix
 from echelon.league.store import Standing, Store
 
@@ -16,7 +16,7 @@ def test_a_period_rates_everybody_from_the_ratings_before_it(tmp_path):
     store.record([fought(ids[0], ids[1], 0, 1), fought(ids[1], ids[2], 0, 1), fought(ids[2], ids[0], 1, 0)])
     assert close_period(store) == 1 and store.period == 2
     games = Games(torch.tensor([0, 1, 2]), torch.tensor([1, 2, 0]), torch.tensor([1.0, 1.0, 0.5]).double())
-    expected = rate(Ratings.fresh(5), games)
+    expected = rate(unrated(5), games)
     for place, who in enumerate(ids):
         period, *row = store.history(store.find(who[:12]))[0]
         assert period == 1 and row == pytest.approx([column[place].item() for column in expected])

@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "pipelines"))
-sys.path.insert(0, str(Path(__file__).parents[1] / "league"))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 import arena
 from command_line import run
 from leagues import BRIEF, checkpoint_of

@@ -11,23 +11,15 @@ import time
 from pathlib import Path
 
 import pytest
+from leagues import BRIEF, checkpoint_of
 
-from echelon.config import ConfigError, EnvConfig, RulesConfig
+from echelon.config import ConfigError
 from echelon.files import FileError
 from echelon.league.config import LeagueConfig
 from echelon.league.hall import Hall
 from echelon.league.store import Store
-from echelon.learn import checkpoint
-from echelon.learn.advantage import ValueNorm
-from echelon.learn.checkpoint import Counters
-from echelon.learn.config import ModelConfig
-from echelon.learn.policy import MechPolicy
 
 ROOT = Path(__file__).parents[2]
-BRIEF = dataclasses.replace(EnvConfig.small(), rules=RulesConfig(max_episode_s=5.0), map_pool=2)
-TINY = ModelConfig(
-    hidden=16, contact_width=8, squad_width=4, comm_width=4, map_width=4, telemetry_width=4, body_width=16
-)
 
 
 def command(program: str, *arguments: str) -> list[str]:
@@ -38,12 +30,6 @@ def run(*arguments: str, program: str = "arena.py") -> str:
     done = subprocess.run(command(program, *arguments), capture_output=True, text=True, timeout=300, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     return done.stdout
-
-
-def checkpoint_of(folder: Path, width: int = 16) -> Path:
-    policy = MechPolicy(dataclasses.replace(TINY, hidden=width), BRIEF.comm_dim)
-    checkpoint.save(folder / f"of_{width}", policy, ValueNorm(), BRIEF, Counters(1, 1, 1.0), {})
-    return folder / f"of_{width}"
 
 
 @pytest.fixture
@@ -70,7 +56,7 @@ def test_a_league_from_beginning_to_end(tmp_path, ask):
     place = tmp_path / "brief"
     store = Store.create(place, BRIEF, LeagueConfig(min_games=1, commanders=1))
     path = str(place)
-    first, second = checkpoint_of(tmp_path, 16), checkpoint_of(tmp_path, 24)
+    first, second = checkpoint_of(tmp_path, 1), checkpoint_of(tmp_path, 2)
     ask("add", "--league", path, str(first), str(second))
     entries = {entry["name"]: entry for entry in json.loads(ask("list", "--league", path, "--json"))}
     one, two = (name for name in entries if ":" not in name)
@@ -124,8 +110,8 @@ def told(log: Path) -> int:
 
 def test_a_killed_tournament_loses_nothing_it_reported_and_goes_on(tmp_path):
     store = Store.create(tmp_path, BRIEF)
-    for width in (16, 24):
-        store.add(checkpoint_of(tmp_path, width))
+    for seed in (1, 2):
+        store.add(checkpoint_of(tmp_path, seed))
     arguments = ("tournament", "--league", str(tmp_path), "--seeds", "2", "--batch", "6", "--json")
     log = tmp_path / "log.jsonl"
     for life in range(3):

@@ -6,6 +6,7 @@ from pathlib import Path
 import torch
 
 from echelon.config import EnvConfig, RulesConfig
+from echelon.league.glicko2 import DEVIATION, RATING, VOLATILITY, Ratings
 from echelon.league.store import Match, Store
 from echelon.learn import checkpoint
 from echelon.learn.advantage import ValueNorm
@@ -42,3 +43,8 @@ def fought(blue: str, red: str, seed: int, winner: int = 1) -> Match:
 def fresh(folder: Path) -> Store:
     """A league of the scripted tiers."""
     return Store.create(folder / "league", BRIEF)
+
+
+def unrated(entries: int) -> Ratings:
+    """Ratings of entries that have not fought yet."""
+    return Ratings(*(torch.full((entries,), value, dtype=torch.float64) for value in (RATING, DEVIATION, VOLATILITY)))
