@@ -1,4 +1,5 @@
-"""`python -m echelon layout`: what an agent reads and writes; `… checkpoint PATH`: what a checkpoint claims."""
+"""`python -m echelon layout`: what an agent reads and writes; `… checkpoint PATH`: what a checkpoint claims;
+`… fingerprint`: a hash that is the same on every machine."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from echelon.arena.fingerprint import fingerprint
 from echelon.config import EnvConfig
 from echelon.env import layout
 from echelon.learn.survey import Survey, survey
@@ -66,6 +68,15 @@ class Checkpoint:
         sys.exit(0 if found.holds else 1)
 
 
+@dataclass(frozen=True)
+class Fingerprint:
+    """Play a short battle and print the sha256 of its every bit: the one in the README, on every machine."""
+
+    def run(self) -> None:
+        """Print it."""
+        print(fingerprint())
+
+
 def told(found: Survey) -> list[str]:
     """A survey for people."""
     lines = [f"checkpoint  {found.path}"]
@@ -88,7 +99,7 @@ def told(found: Survey) -> list[str]:
 
 def main() -> None:
     """Parse and run."""
-    commands: dict[str, Callable[..., Any]] = {"layout": Layout, "checkpoint": Checkpoint}
+    commands: dict[str, Callable[..., Any]] = {"layout": Layout, "checkpoint": Checkpoint, "fingerprint": Fingerprint}
     command = tyro.extras.subcommand_cli_from_dict(commands, description=__doc__)
     command.run()
 

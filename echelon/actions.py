@@ -12,6 +12,7 @@ from echelon.catalog import ECCM_TRIGGER, Trigger, Weapon
 from echelon.config import EnvConfig, FeaturesConfig
 from echelon.geometry import length
 from echelon.roster import Roster
+from echelon.runtime import exact
 
 
 class Act(IntEnum):
@@ -137,7 +138,7 @@ def decode(action: Tensor, focus_slots: Tensor, roster: Roster, features: Featur
         sort_mode=look[..., :SORT_MODES].argmax(-1),
         hostile_only=look[..., SORT_MODES] > 0,
         message=act[..., CONTROLS:] * features.comms,
-        bad=(~finite).sum(-1, dtype=torch.int32),
+        bad=exact.sum(~finite, -1).int(),
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -12,6 +11,7 @@ from torch import Tensor
 
 from echelon.catalog import BEAMS, KINETIC_AIM_FOCUS_RAD, KINETIC_AIM_RAD, WEAPONS, Weapon
 from echelon.config import EnvConfig
+from echelon.runtime import exact
 
 
 @dataclass(frozen=True)
@@ -42,11 +42,11 @@ class Arms:
     def by_shooter(self, per_row: Tensor) -> Tensor:
         """Sum `[B, R, ...]` over each mech's own rows: `[B, N, ...]`, in a fixed order."""
         nothing = per_row.new_zeros((per_row.shape[0], 1, *per_row.shape[2:]))
-        return torch.cat((per_row, nothing), 1)[:, self.rows_of].sum(2, dtype=per_row.dtype)
+        return exact.sum(torch.cat((per_row, nothing), 1)[:, self.rows_of], 2).to(per_row.dtype)
 
     def by_weapon(self, per_row: Tensor) -> Tensor:
         """Sum `[B, R, ...]` over each weapon's rows: `[B, W, ...]`."""
-        return torch.stack([per_row[:, span].sum(1) for span in self.span], 1)
+        return torch.stack([exact.sum(per_row[:, span], 1) for span in self.span], 1)
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def build_guns(owners: dict[Weapon, list[int]], hostile: Tensor) -> Guns:
 
     def arc(bearing_rad: float) -> Tensor:
         kinetic = (Weapon.GAUSS, Weapon.AUTOCANNON)
-        return each(lambda w: math.cos(bearing_rad) if w in kinetic else WEAPONS[w].arc_cos)
+        return each(lambda w: exact.sine_64(bearing_rad, 0.5) if w in kinetic else WEAPONS[w].arc_cos)
 
     return Guns(
         carriers=tuple(torch.tensor(owners[w], dtype=torch.int64, device=device) for w in Weapon),

@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from enum import IntEnum
 
+from echelon.runtime import exact
+
 
 class Hull(IntEnum):
     """Chassis classes, lightest first."""
@@ -106,7 +108,7 @@ class WeaponSpec:
     @property
     def arc_cos(self) -> float:
         """Cosine of half the arc, what a bearing is compared with."""
-        return math.cos(math.radians(self.arc_deg / 2))
+        return exact.sine_64(math.radians(self.arc_deg / 2), 0.5)
 
     @property
     def lifetime_s(self) -> float:

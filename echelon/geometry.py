@@ -9,6 +9,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from echelon.runtime import exact
+
 TINY = 1e-6
 """The one guard against dividing by a zero length."""
 
@@ -20,7 +22,7 @@ def wrap_angle(angle_rad: Tensor) -> Tensor:
 
 def heading(yaw_rad: Tensor) -> Tensor:
     """`[..., 2]` unit vector a mech faces; yaw 0 is +x, positive is counter-clockwise."""
-    return torch.stack((yaw_rad.cos(), yaw_rad.sin()), -1)
+    return exact.cos_sin(yaw_rad)
 
 
 def to_body(vector_xy: Tensor, facing: Tensor) -> Tensor:
@@ -54,9 +56,15 @@ def dot(one: Sequence[Tensor], other: Sequence[Tensor]) -> Tensor:
     return functools.reduce(torch.add, products)
 
 
+def length_sq(vector: Tensor) -> Tensor:
+    """Squared Euclidean length over the last axis."""
+    parts = vector.unbind(-1)
+    return dot(parts, parts)
+
+
 def length(vector: Tensor) -> Tensor:
     """Euclidean length over the last axis."""
-    return vector.square().sum(-1).sqrt()
+    return exact.sqrt(length_sq(vector))
 
 
 def unit(vector: Tensor) -> Tensor:

@@ -12,6 +12,8 @@ from enum import IntEnum
 import torch
 from torch import Tensor
 
+from echelon.runtime import exact
+
 _MASK = 0xFFFFFFFF
 
 
@@ -63,7 +65,7 @@ def uniform(seed: Tensor, tick: Tensor | int, stream: int, count: int) -> Tensor
 def normal(seed: Tensor, tick: Tensor | int, stream: int, count: int) -> Tensor:
     """`[B, count]` float32 from the standard normal law (Box & Muller 1958); arguments as in `bits`."""
     near, turn = uniform(seed, tick, stream, 2 * count).chunk(2, 1)
-    return torch.sqrt(-2 * torch.log(1 - near)) * torch.cos(2 * math.pi * turn)
+    return exact.sqrt(-2 * exact.log(1 - near)) * exact.cos_sin(2 * math.pi * turn)[..., 0]
 
 
 def battle_seeds(seed: int, num_envs: int, device: torch.device) -> Tensor:

@@ -32,6 +32,7 @@ from echelon.catalog import (
 )
 from echelon.compiled import settle
 from echelon.config import PACK, EnvConfig, require
+from echelon.runtime import exact
 
 
 @dataclass(frozen=True)
@@ -158,11 +159,11 @@ class Roster:
 
     def by_team(self, per_mech: Tensor) -> Tensor:
         """Sum `[B, N, ...]` over each team: `[B, 2, ...]`, blue first."""
-        return torch.stack([per_mech[:, span].sum(1) for span in self.teams.values()], 1)
+        return torch.stack([exact.sum(per_mech[:, span], 1) for span in self.teams.values()], 1)
 
     def team_mean(self, per_mech: Tensor) -> Tensor:
         """Mean of `[B, N, ...]` over each team: `[B, 2, ...]`, blue first."""
-        return torch.stack([per_mech[:, span].mean(1) for span in self.teams.values()], 1)
+        return torch.stack([exact.mean(per_mech[:, span], 1) for span in self.teams.values()], 1)
 
     def of_own_team(self, per_team: Tensor) -> Tensor:
         """`[B, 2, ...]` seen by every mech as its own team's: `[B, N, ...]`."""

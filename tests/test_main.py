@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 from echelon.config import EnvConfig
 from echelon.env import layout
@@ -10,6 +11,8 @@ from echelon.learn import checkpoint
 from echelon.learn.advantage import ValueNorm
 from echelon.learn.config import ModelConfig
 from echelon.learn.policy import MechPolicy
+
+README = Path(__file__).parents[1] / "README.md"
 
 
 def ask(*words: str) -> subprocess.CompletedProcess:
@@ -55,3 +58,8 @@ def test_a_checkpoint_is_told_and_one_that_does_not_hold_ends_with_1(tmp_path):
     assert problems["learner.safetensors"] == "" and "sha256 mismatch: expected" in problems["policy.safetensors"]
     gone = ask("checkpoint", str(tmp_path / "two"))
     assert gone.returncode == 1 and "expected a checkpoint folder holding checkpoint.json" in gone.stdout
+
+
+def test_the_fingerprint_is_the_one_in_the_readme():
+    printed = ask("fingerprint").stdout.strip()
+    assert f"python -m echelon fingerprint  # {printed}\n" in README.read_text()

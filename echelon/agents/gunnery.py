@@ -22,6 +22,7 @@ from echelon.catalog import (
     Weapon,
 )
 from echelon.geometry import TINY, length
+from echelon.runtime import exact
 
 GUNS = (Trigger.TERTIARY, Trigger.SECONDARY, Trigger.PRIMARY)
 """The triggers of aimed weapons, on every class the one that makes most of its heat first."""
@@ -125,7 +126,7 @@ class Gunner(nn.Module):
     def man(self, view: View) -> Battery:
         """Who has which guns."""
         range_vox, arc_cos, speed, homes, cost, ceiling, cycle_heat = view.of_hull(self.facts).unbind(-1)
-        waits = (view.of_hull(self.timers) * view.cooldown[..., None, :]).sum(-1) > 0
+        waits = exact.sum(view.of_hull(self.timers) * view.cooldown[..., None, :], -1) > 0
         return Battery(range_vox, arc_cos, speed, homes > 0, cost, ceiling, cycle_heat, waits)
 
     def reaches(self, view: View, target: Target, battery: Battery) -> Tensor:
@@ -153,7 +154,7 @@ class Gunner(nn.Module):
         in_range = distance <= battery.range_vox[..., None]
         somebody = (contacts.hostile[..., None, :] & in_range & in_arc & locked).any(-1)
 
-        aside = math.sin(KINETIC_AIM_FOCUS_RAD) * length(target.offset[..., :2])
+        aside = exact.sine_64(KINETIC_AIM_FOCUS_RAD, 0.0) * length(target.offset[..., :2])
         ahead = (target.offset[..., 0] > 0) & (target.offset[..., 1].abs() <= aside)
         shootable = (target.exists & target.clear & ahead)[..., None] & (
             target.distance[..., None] <= battery.range_vox

@@ -9,7 +9,8 @@ from echelon.agents.tiers import Tier
 from echelon.agents.view import Target, View, hull_table
 from echelon.catalog import Hull
 from echelon.env.layout import LOCAL_MAP_CELLS
-from echelon.geometry import length, unit
+from echelon.geometry import dot, length, unit
+from echelon.runtime import exact
 
 CLOSE_RANGE_VOX = {Hull.SCOUT: 10.0, Hull.LIGHT: 5.0, Hull.MEDIUM: 7.0, Hull.HEAVY: 6.0}
 """The range at which each class fights in the zone."""
@@ -120,7 +121,7 @@ class Helm(nn.Module):
         walled = solid_at(view.local_map, walls.flatten(2, 3)).unflatten(-1, walls.shape[2:4]).any(-1)
         hidden = walled & ~solid_at(view.local_map, places)
         nearest = hidden & (hidden.cumsum(-1) == 1)
-        return unit((nearest[..., None] * places).sum(-2)) * hard_pressed[..., None]
+        return unit(exact.sum(nearest[..., None] * places, -2)) * hard_pressed[..., None]
 
 
 def solid_at(local_map: Tensor, points: Tensor) -> Tensor:
@@ -141,7 +142,7 @@ def circle(view: View, target: Target) -> Tensor:
     """Across the line to a target in sight, on as it goes, and back before it leaves the zone."""
     along = unit(target.offset[..., :2])
     across = torch.stack((-along[..., 1], along[..., 0]), -1)
-    inwards = (across * view.to_zone).sum(-1) / view.zone_radius.clamp_min(1.0)
-    onwards = (across * unit(view.velocity)).sum(-1)
+    inwards = dot(across.unbind(-1), view.to_zone.unbind(-1)) / view.zone_radius.clamp_min(1.0)
+    onwards = dot(across.unbind(-1), unit(view.velocity).unbind(-1))
     side = torch.where(inwards + CIRCLE_ON * onwards < 0, -1.0, 1.0)
     return across * (side * target.clear)[..., None]

@@ -13,6 +13,7 @@ from echelon.agents.tiers import Tier
 from echelon.agents.view import Contacts, Target, View, hull_table
 from echelon.catalog import CLOUD_VOX, WEAPONS, Hull, Weapon
 from echelon.geometry import TINY, length, to_world
+from echelon.runtime import exact
 
 SAME_VOX = 3.0
 """What stands this near to where a target was seen is that target."""
@@ -127,7 +128,7 @@ class Spotter(nn.Module):
 def count_calls(places: Tensor, calls: Calls) -> Tensor:
     """`[B, A, K]` how many packmates fight what stands at `places [B, A, K, 2]` on the map."""
     apart = length(places[..., None, :] - calls.target[..., None, :, :])  # [B, A, K, 5]
-    return ((apart < SAME_VOX) & calls.engaged[..., None, :]).sum(-1)
+    return exact.sum((apart < SAME_VOX) & calls.engaged[..., None, :], -1)
 
 
 def on_map(view: View, offset: Tensor) -> Tensor:

@@ -14,6 +14,7 @@ from echelon.catalog import Hull
 from echelon.env import layout
 from echelon.env.contacts import SPEED_SCALE
 from echelon.geometry import length
+from echelon.runtime import exact
 
 
 @dataclass(frozen=True)
@@ -199,8 +200,7 @@ def column(stream: Tensor, features: tuple[layout.Feature, ...], name: str) -> T
 
 def by_hull(hull: Tensor, table: Tensor) -> Tensor:
     """`[..., ...]` the row of `table [len(Hull), ...]` that each one-hot `hull [..., len(Hull)]` means; 0 for none."""
-    # A product and a sum, not a matmul: its last bit would depend on the size of the batch.
-    return (hull.view(*hull.shape, *[1] * (table.dim() - 1)) * table).sum(hull.dim() - 1)
+    return exact.sum(hull.view(*hull.shape, *[1] * (table.dim() - 1)) * table, hull.dim() - 1)
 
 
 def hull_table(values: Mapping[Hull, float]) -> Tensor:

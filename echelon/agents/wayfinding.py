@@ -12,7 +12,8 @@ from torch.nn.functional import pad
 from echelon.agents.view import View, by_hull, hull_table
 from echelon.catalog import HULLS, Hull
 from echelon.env.layout import LOCAL_MAP_CELLS
-from echelon.geometry import length, to_world, unit
+from echelon.geometry import dot, length, to_world, unit
+from echelon.runtime import exact
 
 REACH = LOCAL_MAP_CELLS // 2
 WALL_COST = 30.0
@@ -80,12 +81,12 @@ class Wayfinder(nn.Module):
         cost = self.way_cost(entry, GOAL_VOX * straight).flatten(-2)
         entry = entry.flatten(-2)
         midway = 0.5 * (entry[..., self.floor_place] + entry[..., self.ceil_place])
-        onwards = (self.ring * unit(view.velocity)[..., None, :]).sum(-1)
+        onwards = dot(self.ring.unbind(-1), unit(view.velocity)[..., None, :].unbind(-1))
         ways = cost[..., self.ring_place] + midway + self.ring_vox - KEEP_ON * onwards  # [B, A, 16]
         cheapest = ways == ways.amin(-1, keepdim=True)
         first = cheapest & (cheapest.cumsum(-1) == 1)
-        found = (first[..., None] * self.ring).sum(-2)
-        agrees = (found * straight).sum(-1, keepdim=True) > ALIKE
+        found = exact.sum(first[..., None] * self.ring, -2)
+        agrees = dot(found.unbind(-1), straight.unbind(-1))[..., None] > ALIKE
         return torch.where(agrees, straight, found) * length(direction)[..., None]
 
     def way_cost(self, entry: Tensor, goal: Tensor) -> Tensor:

@@ -12,7 +12,8 @@ from echelon.catalog import Hull
 from echelon.compiled import settle
 from echelon.env import layout
 from echelon.env.sensing import Senses
-from echelon.geometry import TINY, heading, in_body_frame, length, to_body
+from echelon.geometry import TINY, dot, heading, in_body_frame, length, to_body
+from echelon.runtime import exact
 from echelon.sim.game import Game
 from echelon.sim.shots import slug_drop
 from echelon.sim.terrain import HAS_LOOPS, loops_on
@@ -49,9 +50,9 @@ def contact_slots(senses: Senses, state: State, orders: Orders, game: Game) -> t
     key = torch.where(visual, key, torch.where(senses.intel, INTEL, torch.inf))
     ranked = (order if loops_on(key.device) else in_order)(settle(key), distance)  # [B, N, N]
 
-    num_visual = visual.sum(-1, keepdim=True)
+    num_visual = exact.sum(visual, -1, keepdim=True)
     shown = num_visual.minimum(roster.cockpits.visual_slots[:, None])
-    reported = senses.intel.sum(-1, keepdim=True).minimum(roster.cockpits.intel_slots[:, None])
+    reported = exact.sum(senses.intel, -1, keepdim=True).minimum(roster.cockpits.intel_slots[:, None])
     count = min(roster.num_mechs - 1, layout.MAX_CONTACTS)
     slot = torch.arange(count, device=key.device)
     place = torch.where(slot < shown, slot, slot - shown + num_visual)  # skips what the visual slots cut off
@@ -65,7 +66,7 @@ def in_order(key: Tensor, then: Tensor) -> Tensor:
     mine, other = (key[..., None], then[..., None]), (key[..., None, :], then[..., None, :])
     sooner = (other[1] < mine[1]) | ((other[1] == mine[1]) & (index < index[:, None]))
     # A handful is ranked faster by holding each against each than by sorting.
-    rank = ((other[0] < mine[0]) | ((other[0] == mine[0]) & sooner)).sum(-1)
+    rank = exact.sum((other[0] < mine[0]) | ((other[0] == mine[0]) & sooner), -1)
     return torch.zeros_like(rank).scatter(-1, rank, index.expand_as(rank))
 
 
@@ -81,7 +82,7 @@ def hostile_slots(slots: Tensor, filled: Tensor, game: Game) -> Tensor:
 def lead_pitch(offset: Tensor, distance: Tensor, game: Game) -> Tensor:
     """Elevation, over pi / 4, at which a gauss slug meets what is `offset [..., 3]` away: it aims above by the drop."""
     rise = offset[..., 2] + slug_drop(distance, game)
-    return torch.atan(rise / length(offset[..., :2]).clamp_min(TINY)) / (math.pi / 4)
+    return exact.atan2(rise, length(offset[..., :2])) / (math.pi / 4)
 
 
 def contacts(slots: Tensor, filled: Tensor, senses: Senses, state: State, game: Game) -> Tensor:
@@ -122,7 +123,7 @@ def contacts(slots: Tensor, filled: Tensor, senses: Senses, state: State, game: 
     offset = pos - mechs.pos[:, :, None]
     motion = vel - mechs.vel[:, :, None]
     distance, speed = length(offset), length(motion)
-    along = (offset * motion).sum(-1) / distance.clamp_min(TINY)  # vox/s, positive while parting
+    along = dot(offset.unbind(-1), motion.unbind(-1)) / distance.clamp_min(TINY)  # vox/s, positive while parting
     moves = speed > TINY
     crossing = torch.where(moves, 1 - along.abs() / speed.clamp_min(TINY), 0.0).clamp_min(0.0)
     view = facing[:, :, None].expand_as(other_facing)

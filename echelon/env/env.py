@@ -25,6 +25,7 @@ from echelon.env.outcome import STATS
 from echelon.noise import Stream
 from echelon.profiling import part
 from echelon.roster import build_roster
+from echelon.runtime import exact
 from echelon.sim import step
 from echelon.sim.game import Game, build_game
 from echelon.sim.terrain import HAS_LOOPS, loops_on
@@ -307,7 +308,7 @@ class EchelonEnv(EnvBase):
         for group, span in self.teams.items():
             team = self._team(played.streams, span)
             team.set("mask", state.mechs.alive[:, span])
-            team.set("reward", paid[:, span].sum(-1, keepdim=True))
+            team.set("reward", exact.sum(paid[:, span], -1, keepdim=True))
             team.set("reward_terms", paid[:, span])
             out.set(group, team)
             for leaf in self._memory_keys(group):

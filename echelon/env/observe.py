@@ -7,7 +7,7 @@ from torch import Tensor
 
 from echelon.actions import NO_MECH, SORT_MODES, Orders
 from echelon.catalog import Hull
-from echelon.compiled import settle
+from echelon.compiled import axes, settle
 from echelon.env import layout
 from echelon.env.contacts import SPEED_SCALE, contact_slots, contacts, hostile_slots
 from echelon.env.sensing import Senses, hear, perceive
@@ -142,7 +142,7 @@ def local_map(state: State, game: Game) -> Tensor:
     # What is the same for many cells is worked out once.
     ahead, left = settle(reach.repeat_interleave(side)), settle(reach.repeat(side))
     own_x, own_y, _ = (at[..., None] for at in mechs.pos.unbind(-1))
-    c, s = settle(mechs.yaw.cos())[..., None], settle(mechs.yaw.sin())[..., None]
+    c, s = (at[..., None] for at in axes(heading(mechs.yaw)))
     hull = settle(height_bits(mechs.pos, game.roster.half_size))[..., None]
     x = (own_x + (ahead * c - left * s)).floor().int()  # [B, N, 121]
     y = (own_y + (ahead * s + left * c)).floor().int()

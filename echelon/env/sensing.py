@@ -10,6 +10,7 @@ from torch import Tensor
 
 from echelon.actions import Orders
 from echelon.geometry import heading, in_body_frame, length, pairwise_offset
+from echelon.runtime import exact
 from echelon.sim import ewar
 from echelon.sim.ewar import Sensors
 from echelon.sim.game import Game
@@ -52,7 +53,7 @@ def perceive(state: State, orders: Orders, game: Game) -> Senses:
     offset = pairwise_offset(mechs.pos)
     distance = length(offset)
     pairs = roster.everyone
-    across = math.hypot(config.world.size_x, config.world.size_y, config.world.size_z)
+    across = math.sqrt(config.world.size_x**2 + config.world.size_y**2 + config.world.size_z**2)
     open_ = pairs.matrix(open_ground(state, pairs, across))
     smoky = pairs.matrix(smoke_between(state, pairs, pairs.both(mechs.alive), game))
     line = open_ & ~smoky & (distance <= config.sight_range_vox)
@@ -77,6 +78,7 @@ def tipped_off(sees: Tensor, painted: Tensor, present: Tensor, game: Game) -> Te
     """`[B, N, N]` bool: living hostiles that only packmates know of."""
     roster = game.roster
     packmates = (roster.pack[:, None] == roster.pack).to(torch.float32)
+    # Sums of zeros and ones, exact in any order.
     by_pack = packmates @ sees.to(torch.float32) > 0  # [B, N, N]
     return present & roster.hostile & (by_pack | painted) & ~sees
 
@@ -98,5 +100,5 @@ def hear(senses: Senses, state: State, game: Game) -> Tensor:
         lengthwise & (ahead < 0),
         ~lengthwise & (left <= 0),
     )
-    heard = torch.stack([(loudness * (within & others)).sum(-1) for within in quadrants], -1)
-    return heard.log1p() / NOISE_SCALE
+    heard = torch.stack([exact.sum(loudness * (within & others), -1) for within in quadrants], -1)
+    return exact.log1p(heard) / NOISE_SCALE

@@ -9,6 +9,7 @@ from echelon.actions import NO_MECH, Orders
 from echelon.catalog import WEAPONS, Weapon
 from echelon.env import layout
 from echelon.geometry import heading, in_body_frame
+from echelon.runtime import exact
 from echelon.sim.game import Game
 from echelon.sim.heat import is_running
 from echelon.state import State
@@ -19,7 +20,7 @@ def readiness(state: State, game: Game) -> Tensor:
     mechs = state.mechs
     carries = game.roster.trigger >= 0  # [W, N]
     idle = torch.stack([mechs.cooldown[..., int(WEAPONS[w].timer)] == 0 for w in Weapon], 1)  # [B, W, N]
-    return is_running(mechs, game) * (idle & carries).sum(1) / carries.sum(0)
+    return is_running(mechs, game) * exact.sum(idle & carries, 1) / exact.sum(carries, 0)
 
 
 def squad(state: State, orders: Orders, game: Game) -> tuple[Tensor, Tensor]:

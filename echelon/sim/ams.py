@@ -8,6 +8,7 @@ from torch import Tensor
 from echelon.actions import NO_MECH
 from echelon.catalog import AMS_CHANCE, AMS_COOLDOWN_S, AMS_VOX, Timer, Weapon
 from echelon.geometry import length
+from echelon.runtime import exact
 from echelon.sim.game import Game
 from echelon.sim.heat import is_running
 from echelon.state import State
@@ -43,7 +44,7 @@ def intercept(state: State, luck: Tensor, game: Game) -> State:
     tried = (tries[..., None] & is_guard).any(1)
     is_timer = torch.arange(len(Timer), device=luck.device) == int(Timer.AMS)
     cooldown = torch.where(tried[..., None] & is_timer, game.rules.substeps(AMS_COOLDOWN_S), mechs.cooldown)
-    intercepts = (credited.any(-1)[..., None] & is_guard).sum(1)
+    intercepts = exact.sum(credited.any(-1)[..., None] & is_guard, 1)
     return state.replace(
         mechs=mechs.replace(cooldown=cooldown.to(torch.int32)),
         shots=shots.replace(ttl=torch.where(destroyed, 0, shots.ttl).to(torch.int32)),

@@ -10,7 +10,8 @@ from torch import Tensor
 from echelon.actions import NO_MECH
 from echelon.arms import Arms
 from echelon.catalog import PAINT_BONUS
-from echelon.geometry import heading, unit
+from echelon.geometry import dot, heading, unit
+from echelon.runtime import exact
 from echelon.sim.game import Game
 from echelon.sim.heat import bounded
 from echelon.sim.targeting import painted_by_pack
@@ -137,7 +138,7 @@ def harm(arms: Arms, strikes: Strikes, marked: Tensor, state: State, game: Game)
     """
     rules, mechs = game.rules, state.mechs
     facing = of_target(heading(mechs.yaw), strikes.target)  # [B, R, 2]
-    from_behind = (strikes.direction[..., :2] * facing).sum(-1) > rules.rear_arc_cos
+    from_behind = dot(strikes.direction[..., :2].unbind(-1), facing.unbind(-1)) > rules.rear_arc_cos
     factor = torch.where(from_behind, rules.rear_factor, 1.0)
 
     half_height = game.roster.half_size[:, 2]
@@ -155,8 +156,8 @@ def harm(arms: Arms, strikes: Strikes, marked: Tensor, state: State, game: Game)
     return Hits(
         damage=arms.by_shooter(hull_damage) * marked,
         leg_damage=arms.by_shooter(spread(torch.where(at_legs, damage, 0.0))) * marked,
-        stability=spread(arms.stability * factor).sum(1),
-        heat=spread(arms.target_heat.expand_as(damage)).sum(1),
+        stability=exact.sum(spread(arms.stability * factor), 1),
+        heat=exact.sum(spread(arms.target_heat.expand_as(damage)), 1),
         # As floats, of which a CPU finds the largest of many at once.
         suppress=spread(arms.suppress.expand_as(damage)).amax(1).to(torch.int32),
         came_from=pushed(hull_damage, -strikes.direction[:, :, None, :2]),
@@ -168,7 +169,7 @@ def harm(arms: Arms, strikes: Strikes, marked: Tensor, state: State, game: Game)
 def pushed(damage: Tensor, towards: Tensor) -> Tensor:
     """`[B, N, 2]` sum over rows of `damage [B, R, N]` along `towards`, which broadcasts to `[B, R, N, 2]`."""
     # An axis at a time: a last axis of two numbers keeps a CPU from adding up many mechs at once.
-    return torch.stack([(damage * along).sum(1) for along in towards.unbind(-1)], -1)
+    return torch.stack([exact.sum(damage * along, 1) for along in towards.unbind(-1)], -1)
 
 
 def splash(arms: Arms, felt: Tensor, origin: Tensor, marked: Tensor, state: State, game: Game) -> Hits:
@@ -210,7 +211,7 @@ def apply(state: State, hits: Hits, dealt: Dealt, game: Game) -> tuple[State, De
         The state after the hits, and `dealt` with them counted.
     """
     old, tally, roster = state.mechs, state.tally, game.roster
-    incoming = hits.damage.sum(1)  # [B, N]
+    incoming = exact.sum(hits.damage, 1)  # [B, N]
     removed = incoming.minimum(old.hp)
     share = removed / torch.where(incoming > 0, incoming, 1.0)
     counted = hits.damage * share[:, None]
@@ -221,7 +222,7 @@ def apply(state: State, hits: Hits, dealt: Dealt, game: Game) -> tuple[State, De
     alarm = torch.where(hurt, game.rules.substeps(game.rules.under_fire_s), old.under_fire).to(torch.int32)
     mechs = old.replace(
         hp=old.hp - removed,
-        leg_hp=(old.leg_hp - hits.leg_damage.sum(1)).clamp_min(0.0),
+        leg_hp=(old.leg_hp - exact.sum(hits.leg_damage, 1)).clamp_min(0.0),
         stability=(old.stability - hits.stability).clamp_min(0.0),
         heat=bounded(old.heat + hits.heat, game),
         suppressed=old.suppressed.maximum(hits.suppress),
@@ -231,7 +232,7 @@ def apply(state: State, hits: Hits, dealt: Dealt, game: Game) -> tuple[State, De
     state = state.replace(mechs=mechs)
     kills, team_kills, assists, killed_by = credited_kills(old.alive & ~mechs.alive, dealt, state, game)
     tally = tally.replace(
-        damage=tally.damage + (counted * roster.hostile).sum(2),
+        damage=tally.damage + exact.sum(counted * roster.hostile, 2),
         hits=tally.hits + hits.landed,
         kills=tally.kills + kills,
         team_kills=tally.team_kills + team_kills,
@@ -261,7 +262,8 @@ def credited_kills(died: Tensor, dealt: Dealt, state: State, game: Game) -> tupl
     painted = (mechs.paint.gather(-1, pack).squeeze(-1) > 0) & (painter != killer)
     assist = (killed & painted)[:, None] & (painter[:, None] == everyone[:, None])
     by_enemy = (kill & roster.hostile).any(1)[..., None] & (dealt.deadliest[..., None] == weapons)
-    return (kill & roster.hostile).sum(2), (kill & ~roster.hostile).sum(2), assist.sum(2), by_enemy
+    kills, team_kills = exact.sum(kill & roster.hostile, 2), exact.sum(kill & ~roster.hostile, 2)
+    return kills, team_kills, exact.sum(assist, 2), by_enemy
 
 
 def wither(state: State, damage: Tensor) -> State:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from echelon.runtime import exact
 from echelon.sim.game import Game
 from echelon.sim.movement import hull_cells
 from echelon.sim.shots import SKIN_VOX, Impacts
@@ -124,7 +125,7 @@ def held_together(voxel: Tensor, counts: Tensor, weight: Tensor) -> tuple[Tensor
     same = (voxel[:, :, None] == voxel[:, None]) & counts[:, None]  # [B, S, S]
     row = torch.arange(voxel.shape[1], device=voxel.device)
     earlier = row < row[:, None]
-    return (same * weight).sum(-1), counts & ~(same & earlier).any(-1)
+    return exact.sum(same * weight, -1), counts & ~(same & earlier).any(-1)
 
 
 def add_bits(columns: Tensor, x: Tensor, y: Tensor, bits: Tensor) -> None:

@@ -11,6 +11,7 @@ from echelon.actions import NO_MECH
 from echelon.catalog import HOMING_PER_S, WEAPONS, Weapon
 from echelon.compiled import axes
 from echelon.geometry import TINY, dot, length, unit
+from echelon.runtime import exact
 from echelon.sim import damage
 from echelon.sim.damage import Hits, Strikes, of_target
 from echelon.sim.game import Game
@@ -195,6 +196,6 @@ def sphere_entry(start: Tensor, end: Tensor, center: Tensor, radius: Tensor) -> 
     half_b = dot([along[..., None] for along in way], to_start)
     c = dot(to_start, to_start) - radius.square()
     root = half_b.square() - a * c
-    t = (-half_b - root.clamp_min(0.0).sqrt()) / a
+    t = (-half_b - exact.sqrt(root.clamp_min(0.0))) / a
     enters = (root >= 0) & (t >= 0) & (t <= 1)
     return torch.where(c <= 0, 0.0, torch.where(enters, t, torch.inf))

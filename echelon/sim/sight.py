@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from echelon.catalog import CLOUD_VOX
-from echelon.geometry import length
+from echelon.geometry import length, length_sq
 from echelon.roster import Pairs
 from echelon.sim.game import Game
 from echelon.sim.terrain import HAS_LOOPS, is_blocked, loops_on
@@ -43,8 +43,8 @@ def smoke_between(state: State, pairs: Pairs, asked: Tensor, game: Game) -> Tens
 def smoke_in_closed_form(state: State, pairs: Pairs) -> Tensor:
     """`smoke_between` for every pair at once."""
     pos, clouds = state.mechs.pos, state.clouds
-    apart = (pos[:, pairs.second] - pos[:, pairs.first]).square().sum(-1, keepdim=True)  # [B, P, 1]
-    to_cloud = (clouds.pos[:, None] - pos[:, :, None]).square().sum(-1)  # [B, N, C]
+    apart = length_sq(pos[:, pairs.second] - pos[:, pairs.first])[..., None]  # [B, P, 1]
+    to_cloud = length_sq(clouds.pos[:, None] - pos[:, :, None])  # [B, N, C]
     to_cloud = torch.where((clouds.ttl > 0)[:, None], to_cloud, FAR_SQUARED)
     wrapped = (to_cloud < CLOUD_VOX**2).any(-1)  # [B, N]
     first, second = to_cloud[:, pairs.first], to_cloud[:, pairs.second]  # [B, P, C]

@@ -10,6 +10,8 @@ from torch import Tensor
 from echelon.arms import Guns
 from echelon.catalog import LOCK_QUALITY
 from echelon.compiled import axes, settle
+from echelon.geometry import heading
+from echelon.runtime import exact
 from echelon.sim.game import Game
 from echelon.sim.terrain import HAS_LOOPS, loops_on
 from echelon.state import State
@@ -38,12 +40,12 @@ def take_aim(state: State, game: Game) -> Aim:
     """Measure every pair once; all weapons of the phase read the result."""
     mechs = state.mechs
     x, y, z = (settle(at[:, None] - at[:, :, None]) for at in axes(mechs.pos))  # [B, N, N] each
-    ahead_x, ahead_y = mechs.yaw.cos()[..., None], mechs.yaw.sin()[..., None]
+    ahead_x, ahead_y = (at[..., None] for at in axes(heading(mechs.yaw)))
     ground_sq = x.square() + y.square()
     return Aim(
-        distance=settle((ground_sq + z.square()).sqrt()),
+        distance=settle(exact.sqrt(ground_sq + z.square())),
         bearing_cos=settle(x * ahead_x + y * ahead_y),
-        ground=settle(ground_sq.sqrt()),
+        ground=settle(exact.sqrt(ground_sq)),
     )
 
 

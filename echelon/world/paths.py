@@ -42,7 +42,7 @@ class PathField(NamedTuple):
     @property
     def direction(self) -> Tensor:
         """[M, Y, X, 2] float32 unit vectors, 0 inside the zone."""
-        units = [(dx / math.hypot(dx, dy), dy / math.hypot(dx, dy)) for dx, dy in STEPS]
+        units = [(dx / math.sqrt(dx * dx + dy * dy), dy / math.sqrt(dx * dx + dy * dy)) for dx, dy in STEPS]
         return torch.tensor([*units, (0.0, 0.0)], device=self.choice.device)[self.choice]
 
 

@@ -105,7 +105,18 @@ def seen_from_above(blocked: Tensor, size_z: int) -> Tensor:
     height = torch.zeros_like(blocked)
     for z in range(size_z):
         height = torch.where((blocked >> z) & 1 == 1, z + 1, height)
-    return F.adaptive_avg_pool2d(height.float(), TELEMETRY_CELLS) / size_z
+    # Whole numbers up to the two divisions: sums over blocks, which overlap by a row where the sides are no multiple.
+    total = F.pad(height.cumsum(1).cumsum(2), (1, 0, 1, 0))
+    (top, bottom), (left, right) = (block_edges(side, height.device) for side in height.shape[1:])
+    upper, lower = total[:, top], total[:, bottom]
+    sums = lower[..., right] - lower[..., left] - upper[..., right] + upper[..., left]
+    return sums.float() / (bottom - top)[:, None] / (right - left) / size_z
+
+
+def block_edges(side: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """`[16]` int64 first row of each block of `side` rows, and the row behind its last."""
+    index = torch.arange(TELEMETRY_CELLS, device=device)
+    return index * side // TELEMETRY_CELLS, ((index + 1) * side - 1) // TELEMETRY_CELLS + 1
 
 
 def check_connected(reached: Tensor, spawn_pos: Tensor, seeds: Tensor) -> None:

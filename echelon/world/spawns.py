@@ -10,6 +10,7 @@ from torch import Tensor
 
 from echelon.config import EnvConfig, WorldConfig, require
 from echelon.roster import Roster
+from echelon.runtime import exact
 from echelon.world.draws import Draw, cells, chance, fractions, pick
 from echelon.world.stamps import clear
 
@@ -114,8 +115,7 @@ def stand(
     ground = torch.where(far_end, size - grid, grid) + jitter
     height = roster.half_size[:, 2].expand(len(seeds), mechs)
 
-    # In float64, because the last bit of atan2 depends on the place in the batch; rounding drops it.
-    ahead = (zone_center[:, None] - ground).double()
-    stray = pick(fractions(seeds, Draw.SPAWN_YAW, mechs), -YAW_STEPS, YAW_STEPS).double() / 1000
-    yaw = torch.atan2(ahead[..., 1], ahead[..., 0]) + stray
-    return torch.cat((ground, height[..., None]), -1), yaw.float()
+    ahead = zone_center[:, None] - ground
+    stray = pick(fractions(seeds, Draw.SPAWN_YAW, mechs), -YAW_STEPS, YAW_STEPS).float() / 1000
+    yaw = exact.atan2(ahead[..., 1], ahead[..., 0]) + stray
+    return torch.cat((ground, height[..., None]), -1), yaw

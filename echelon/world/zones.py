@@ -9,6 +9,7 @@ from torch import Tensor
 
 from echelon.catalog import Material
 from echelon.config import WorldConfig
+from echelon.runtime import exact
 from echelon.world.draws import Draw, cells, chance, fractions, pick
 from echelon.world.paths import octile_cost
 from echelon.world.spawns import Spawns
@@ -64,15 +65,15 @@ def choose(seeds: Tensor, spawns: Spawns, world: WorldConfig) -> Zone:
     drawn = fractions(seeds, Draw.ZONE_CENTER, 2 * CANDIDATES).unflatten(1, (CANDIDATES, 2))
     cell = pick(drawn, low, high)  # [M, CANDIDATES, 2]
 
-    cost = octile_cost(cell[:, :, None, None] - spawns.corners[:, None]).sum(-1)  # [M, CANDIDATES, 2 teams]
+    cost = exact.sum(octile_cost(cell[:, :, None, None] - spawns.corners[:, None]), -1)  # [M, CANDIDATES, 2 teams]
     unfair = (cost[..., 0] - cost[..., 1]).abs()
     spot = cell[:, :, None]
     away = torch.maximum(spawns.low[:, None] - 1 - spot, spot - spawns.high[:, None]).amax(-1)
-    overlap = (within[:, None] - away).clamp_min(0).sum(-1)  # vox, at most
+    overlap = exact.sum((within[:, None] - away).clamp_min(0), -1)  # vox, at most
     badness = (overlap << 32) + unfair
 
     best = badness.amin(1, keepdim=True)
-    first = (badness == best).int().cumsum(1).eq(0).sum(1)
+    first = exact.sum((badness == best).int().cumsum(1).eq(0), 1)
     return Zone(cell[torch.arange(len(seeds), device=seeds.device), first], radius)
 
 

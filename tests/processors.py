@@ -1,0 +1,53 @@
+"""Prints the hashes of some battles as JSON, for `test_processors.py` to run as another processor would."""
+
+import dataclasses
+import json
+import sys
+
+import torch
+
+from echelon.arena.fingerprint import RANDOM, play
+from echelon.config import EnvConfig, FeaturesConfig, RulesConfig
+
+SEEDS = [1, 2, 3, 4, 5, 6, 7]
+SCRIPTED, DRAWN = ("heuristic:expert", "heuristic:hard"), (RANDOM, RANDOM)
+SMALL, STANDARD = (dataclasses.replace(preset(), map_pool=2) for preset in (EnvConfig.small, EnvConfig.standard))
+TURNED = dataclasses.replace(
+    SMALL,
+    command_suites=True,
+    observation_mode="full",
+    map_spares=1,
+    blue=("heavy", "medium", "scout"),
+    rules=RulesConfig(max_episode_s=6.0, time_up_terminates=True),
+)
+"""Every switch the other way round than by default."""
+BARE = dataclasses.replace(
+    SMALL, features=FeaturesConfig(**{field.name: False for field in dataclasses.fields(FeaturesConfig)})
+)
+BRIEF = {
+    "small": (SMALL, 24, SCRIPTED),
+    "random": (SMALL, 4, DRAWN),
+    "switches turned": (TURNED, 26, SCRIPTED),
+    "features off": (BARE, 4, SCRIPTED),
+    "standard": (STANDARD, 6, SCRIPTED),
+}
+WHOLE = {
+    f"{size} {commanders[0]}": (config, config.rules.max_decisions, commanders)
+    for size, config in (("small", SMALL), ("standard", STANDARD))
+    for commanders in (SCRIPTED, DRAWN)
+}
+
+
+def hashes(cases: dict, batch: int) -> dict[str, list[str]]:
+    """Of every case, seed by seed, with so many battles side by side."""
+    groups = [SEEDS[first : first + batch] for first in range(0, len(SEEDS), batch)]
+    return {
+        name: [each for group in groups for each in play(config, group, decisions, commanders)]
+        for name, (config, decisions, commanders) in cases.items()
+    }
+
+
+if __name__ == "__main__":
+    length, threads, size = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    torch.set_num_threads(threads)
+    print(json.dumps(hashes(WHOLE if length == "whole" else BRIEF, size)))
