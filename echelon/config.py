@@ -272,25 +272,48 @@ def env_from_json(values: dict[str, Any]) -> EnvConfig:
     """The battle that `EnvConfig.signature` described.
 
     Raises:
-        ConfigError: naming the field that is missing, unknown or of the wrong type.
+        ConfigError: naming the field that is unknown or of the wrong type.
     """
     parts = {"world": WorldConfig, "rules": RulesConfig, "reward": RewardConfig, "features": FeaturesConfig}
-    nested = {name: from_json(kind, values.get(name), f"env.{name}") for name, kind in parts.items()}
+    nested = {name: from_json(kind, values.get(name, {}), f"env.{name}") for name, kind in parts.items()}
     flat = {name: value for name, value in values.items() if name not in parts}
-    return from_json(EnvConfig, {**flat, "map_seed": 0}, "env", nested)
+    return from_json(EnvConfig, flat, "env", nested)
+
+
+def setting(default: Any, *, absent: Any = None, was: tuple[str, ...] = ()) -> Any:
+    """A field of a config dataclass that came, or got another default or name, after files were written without it.
+
+    Args:
+        absent: what a file means that does not name it; by default the default.
+        was: the names it had in older files.
+    """
+    meaning = {} if absent is None else {"absent": absent}
+    return field(default=default, metadata={**meaning, "was": was})
 
 
 def from_json(kind: Any, values: Any, where: str, nested: dict[str, Any] | None = None) -> Any:
-    """A config dataclass from what `as_json` made of it, each field's presence and type checked."""
+    """A config dataclass from what `as_json` made of it, in this version of Echelon or in an older one.
+
+    A field that is missing means what its absence meant when the file was written, and one that was renamed since is
+    known by its old name; see `setting`.
+
+    Raises:
+        ConfigError: a field is unknown, or of the wrong type.
+    """
     nested = nested or {}
-    plain = [f.name for f in dataclasses.fields(kind) if f.name not in nested]
     require(isinstance(values, dict), where, "an object", values)
-    for name in values.keys() ^ set(plain):
-        require(False, f"{where}.{name}", "present" if name in plain else "absent", values.get(name, "nothing"))
+    fields = {f.name: f for f in dataclasses.fields(kind) if f.name not in nested}
+    named = {old: f.name for f in fields.values() for old in (f.name, *f.metadata.get("was", ()))}
+    for name in values:
+        require(name in named, f"{where}.{name}", "absent: this version of Echelon has no such setting", values[name])
+    given: dict[str, Any] = {}
+    for name, value in values.items():
+        require(named[name] not in given, f"{where}.{name}", "told once, whatever its name", value)
+        given[named[name]] = value
     default = kind()
-    ready: dict[str, Any] = {}
-    for name in plain:
-        value, wanted = values[name], type(getattr(default, name))
+    ready = {name: f.metadata["absent"] for name, f in fields.items() if "absent" in f.metadata}
+    for name, value in given.items():
+        wanted = type(getattr(default, name))
         if wanted is tuple and isinstance(value, list):
             value = tuple(value)
         if wanted is float and type(value) is int:

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from echelon.config import env_from_json
 from echelon.league import log
 from echelon.league.campaign import enter, fight
 from echelon.league.hall import Hall
@@ -72,7 +71,7 @@ class Evolution:
         turn_steps = iterations * config.num_envs * len(hall.store.env.blue) * config.ppo.rollout_decisions
         self.planned_steps = planned_turns * turn_steps
         # How battles are paid for is that of the weights it begins from.
-        paid = env_from_json(start.claims["env"]).reward if start is not None else hall.store.env.reward
+        paid = start.env.reward if start is not None else hall.store.env.reward
         self.config = dataclasses.replace(
             config,
             env=dataclasses.replace(hall.store.env, reward=paid),

@@ -16,7 +16,7 @@ from torchrl.envs.utils import ExplorationType, set_exploration_type
 from echelon import noise
 from echelon.agents.heuristic import Heuristic, is_scripted, scripted
 from echelon.agents.seat import TeamPolicy
-from echelon.config import ConfigError, EnvConfig, env_from_json, require
+from echelon.config import ConfigError, EnvConfig, require
 from echelon.env.env import EchelonEnv
 from echelon.env.outcome import STATS, Reason, Winner
 from echelon.files import FileError
@@ -112,7 +112,7 @@ def wilson_interval(wins: int, battles: int) -> tuple[float, float]:
 
 def commander_env(name: str) -> EnvConfig | None:
     """The battle a commander was trained in; None for a scripted one."""
-    return None if is_scripted(name) else env_from_json(open_checkpoint(name).claims["env"])
+    return None if is_scripted(name) else open_checkpoint(name).env
 
 
 def load_commander(name: str, env: EnvConfig, device: torch.device) -> TeamPolicy:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 
-from echelon.config import as_json
 from echelon.league.config import LeagueConfig
 from echelon.league.library import Library
 from echelon.league.matchmaking import Opponent, chances, draw
@@ -65,8 +64,8 @@ class Sparring:
 
 def policies_like(model: ModelConfig, store: Store) -> list[Entry]:
     """The policies of a league that still fight and have this architecture."""
-    ours, networks = as_json(model), [entry for entry in store.active() if not entry.is_scripted]
-    return [entry for entry in networks if store.vault.open(entry.id).claims["model"] == ours]
+    networks = [entry for entry in store.active() if not entry.is_scripted]
+    return [entry for entry in networks if store.vault.open(entry.id).model == model]
 
 
 def pool_of(store: Store, entries: list[Entry], me: Entry | None) -> list[Opponent]:

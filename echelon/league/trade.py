@@ -169,7 +169,7 @@ def read_league(path: Path, folder: str | Path) -> Store:
                 weights.policy()
             except FileError as error:
                 raise FileError(f"{path.name}: entries[{row}].weights: {error}") from None
-            if difference := battle_difference(env.signature(), weights.claims["env"]):
+            if difference := battle_difference(env.signature(), weights.env.signature()):
                 raise FileError(f"{path.name}: entries[{row}].weights: trained in another battle: {difference}")
     for entry in document["entries"]:
         if entry["weights"] is not None:

@@ -21,7 +21,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from echelon.config import ConfigError, EnvConfig, as_json, from_json, require
+from echelon.config import ConfigError, EnvConfig, as_json, env_from_json, from_json, require
 from echelon.env import layout
 from echelon.files import (
     MAX_HEADER_BYTES,
@@ -39,6 +39,7 @@ from echelon.learn.curriculum import Standing
 from echelon.learn.kept import Kept, pack, unpack
 from echelon.learn.policy import MechPolicy
 from echelon.learn.ranks import ALONE, Ranks
+from echelon.runtime import version
 
 SCHEMA, VERSION = "echelon-checkpoint", 3
 CLAIMS, POLICY, LEARNER = "checkpoint.json", "policy.safetensors", "learner.safetensors"
@@ -132,6 +133,7 @@ def save(
         claims = {
             "schema": SCHEMA,
             "version": VERSION,
+            "written_by": version.VERSION,
             "model": as_json(policy.model),
             "comm_dim": policy.comm_dim,
             "layout": layout.describe(policy.comm_dim),
@@ -183,13 +185,34 @@ class Checkpoint:
         return claimed(Counters, self.claims, "counters")
 
     @property
+    def env(self) -> EnvConfig:
+        """The battle it was trained in."""
+        try:
+            return env_from_json(self.claims["env"])
+        except ConfigError as error:
+            raise FileError(f"{CLAIMS}: {error}") from None
+
+    @property
+    def model(self) -> ModelConfig:
+        """What its network is like."""
+        return claimed(ModelConfig, self.claims, "model")
+
+    @property
+    def battles(self) -> dict[str, Any]:
+        """What the battles are like that it may fight on, `Run.battles`; settings that it does not name included."""
+        found = dict(self.claims["battles"])
+        if isinstance(found.get("env"), dict):
+            found["env"] = as_json(env_from_json(found["env"]))
+        return found
+
+    @property
     def standing(self) -> Standing:
         """How far it had come in its curriculum."""
         return claimed(Standing, self.claims, "curriculum")
 
     def policy(self, device: torch.device | str = "cpu") -> MechPolicy:
         """Build the policy from the checkpoint alone, in evaluation mode."""
-        model = claimed(ModelConfig, self.claims, "model")
+        model = self.model
         # Shapes without numbers: nothing is built from what a stranger claims before the weights are seen to fit.
         with torch.device("meta"):
             like = MechPolicy(model, self.claims["comm_dim"])
@@ -304,7 +327,12 @@ def optimizer_tensors(policy: MechPolicy, optimizer: torch.optim.Optimizer) -> d
 
 
 def restore_optimizer(policy: MechPolicy, optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
-    """Put back what `optimizer_tensors` named, on each parameter's device."""
+    """Put back what `optimizer_tensors` named, on each parameter's device.
+
+    An optimiser has no state before its first step: of such a run there is nothing to put back.
+    """
+    if not tensors:
+        return
     expected: dict[str, Tensor] = {}
     for name, parameter in policy.named_parameters():
         like = parameter.detach().cpu()

@@ -110,15 +110,20 @@ class Trainer:
 
     def _check_start(self, start: Checkpoint) -> None:
         """Refuse to go on in another battle or with another network."""
-        for name, ours in (("env", self.config.env.signature()), ("model", as_json(self.config.model))):
-            difference = first_difference(ours, start.claims[name], name)
+        ours, theirs = self.config, start
+        pairs = {
+            "env": (ours.env.signature(), theirs.env.signature()),
+            "model": (as_json(ours.model), as_json(theirs.model)),
+        }
+        for name, (here, there) in pairs.items():
+            difference = first_difference(here, there, name)
             if difference:
                 raise ConfigError(f"--resume: {difference}, in the checkpoint: choose the flags it was trained with")
 
     def _go_on(self, start: Checkpoint) -> None:
         """Be as the run was when it was saved."""
         self.kept = start.parts(self.ranks.rank)
-        difference = first_difference(self._battles(), start.claims["battles"], "battles")
+        difference = first_difference(self._battles(), start.battles, "battles")
         if difference:
             self.news = f"battles begin anew: {difference}, in the checkpoint"
         for name, owner in self._parts().items():

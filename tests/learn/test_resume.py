@@ -96,6 +96,15 @@ def test_six_iterations_are_three_and_three_bit_for_bit(tmp_path, unbroken):
     assert rows_of(tmp_path) == rows_of(unbroken.folder)
 
 
+def test_a_run_goes_on_from_before_its_first_iteration(tmp_path, unbroken):
+    """Adam has nothing to keep before its first step."""
+    Trainer(rich_run(), tmp_path).save()
+    start = open_checkpoint(newest(tmp_path / "checkpoints"))
+    assert start.counters.iterations == 0 and start.tensors("learner.safetensors") == {}
+    ours, theirs = everything(drive(Trainer(rich_run(), tmp_path, start), 6)), everything(unbroken)
+    assert ours.keys() == theirs.keys() and all(torch.equal(ours[name], value) for name, value in theirs.items())
+
+
 def test_battles_of_another_kind_begin_anew_and_it_is_said(tmp_path):
     drive(Trainer(rich_run(), tmp_path), 3)
     start = open_checkpoint(newest(tmp_path / "checkpoints"))

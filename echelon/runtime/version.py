@@ -1,0 +1,3 @@
+"""Which Echelon this is. Files name the one that wrote them."""
+
+VERSION = "0.2.0"

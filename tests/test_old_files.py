@@ -1,0 +1,166 @@
+"""Files written by older versions are read, played, gone on with and watched, whatever settings came since."""
+
+import dataclasses
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+from echelon import config
+from echelon.config import ConfigError, EnvConfig, as_json, env_from_json, from_json, setting
+from echelon.league import match, store, trade
+from echelon.league.hall import Hall
+from echelon.league.schedule import Battle
+from echelon.league.sparring import Sparring
+from echelon.league.store import Store
+from echelon.learn import checkpoint
+from echelon.learn import config as learn_config
+from echelon.learn.checkpoint import newest, open_checkpoint
+from echelon.learn.config import PPOConfig, TrainConfig
+from echelon.learn.survey import survey
+from echelon.learn.trainer import Trainer
+from echelon.replay import file
+from echelon.replay.ground import rebuild
+from echelon.view.page import write_page
+
+FIXTURES = sorted(path for path in (Path(__file__).parent / "fixtures").iterdir() if path.is_dir())
+RECORD = Path(__file__).parent / "golden" / "absent.json"
+SETTINGS = {
+    **{name: (config,) for name in ("WorldConfig", "RulesConfig", "RewardConfig", "FeaturesConfig", "EnvConfig")},
+    "ModelConfig": (learn_config, checkpoint),
+    "LeagueConfig": (store, trade),
+}
+"""Classes whose fields stand in files, and the modules that read them by their names."""
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(params=FIXTURES, ids=lambda path: path.name)
+def old(request, tmp_path) -> Path:
+    """A copy of the files of a version."""
+    return shutil.copytree(request.param, tmp_path / "old")
+
+
+@pytest.fixture(params=["as it is", *SETTINGS])
+def with_more_settings(request, monkeypatch) -> None:
+    """A version to come, in which one of the classes has another field."""
+    if request.param != "as it is":
+        modules = SETTINGS[request.param]
+        kind = getattr(modules[0], request.param)
+        extra = [("hindsight", float, dataclasses.field(default=0.25))]
+        more = dataclasses.make_dataclass(request.param, extra, bases=(kind,), frozen=True)
+        for module in modules:
+            monkeypatch.setattr(module, request.param, more)
+
+
+def run_of(start: checkpoint.Checkpoint) -> TrainConfig:
+    """The settings of the run that the fixtures were made by, two iterations longer."""
+    return TrainConfig(
+        env=start.env,
+        model=start.model,
+        ppo=dataclasses.replace(PPOConfig(), rollout_decisions=8, chunk_decisions=4),
+        opponent="curriculum",
+        num_envs=8,
+        past_share=0.5,
+        past_blocks=2,
+        past_every=1,
+        past_kept=2,
+        total_agent_steps=5 * 128,
+        device="cpu",
+        compiled=False,
+        compile_policy="off",
+    )
+
+
+def test_checkpoints_are_read_and_play(old, with_more_settings):
+    for path in checkpoint.checkpoints_in(old / "run" / "checkpoints"):
+        assert survey(path).holds
+    last = newest(old / "run" / "checkpoints")
+    env = match.commander_env(str(last))
+    policy, other = (match.load_commander(name, env, CPU) for name in (str(last), "heuristic:easy"))
+    assert match.play(policy, other, env, 2, 0, CPU).battles == 2
+
+
+@pytest.mark.parametrize("iteration", [0, 3])
+def test_a_run_goes_on(old, with_more_settings, iteration):
+    start = open_checkpoint(old / "run" / "checkpoints" / f"iteration_{iteration:06}")
+    trainer = Trainer(run_of(start), old / "further", start)
+    assert trainer.news == "", "its battles are fought on"
+    trainer.iterate()
+    trainer.close()
+    assert trainer.counters.iterations == iteration + 1
+
+
+def test_a_league_fights_on(old, with_more_settings):
+    league = Store(old / "league")
+    assert league.period == 2 and len(league.entries()) == 8 and league.rated() == {e.id for e in league.entries()}
+    hall = Hall(league, CPU)
+    one, two, _ = (entry.id for entry in league.entries() if not entry.is_scripted)
+    (fought,) = hall.fight([Battle(one, two, 77)])
+    assert len(fought.matches) == 1 and Battle(one, two, 77) in league.fought()
+    start = open_checkpoint(newest(old / "run" / "checkpoints"))
+    assert len(Sparring(league, hall.library, start.model, 0).shares) == 3, "its policies are opponents to a learner"
+    assert league.add(start.path).id in {entry.id for entry in league.entries()}
+
+
+def test_an_export_is_imported(old, with_more_settings):
+    league = trade.read_league(old / "export" / "league.json", old / "imported")
+    assert len(league.entries()) == 8 and len(league.matches()) == len(Store(old / "league").matches())
+
+
+def test_a_replay_is_watched(old, with_more_settings):
+    replay = file.read(old / "battles.echelon")
+    grounds = [rebuild(replay, battle) for battle in replay.battles]
+    write_page(replay, grounds, old / "battles.html")
+    assert (old / "battles.html").stat().st_size > 100_000
+
+
+# What a file means that does not name a setting
+
+
+@dataclasses.dataclass(frozen=True)
+class Grown:
+    """Settings that changed since files were written."""
+
+    kept: int = 1
+    pace: float = setting(2.0, absent=1.5, was=("speed", "haste"))
+    size: tuple[str, ...] = ("a",)
+
+
+def test_a_missing_setting_means_what_its_absence_meant():
+    assert from_json(Grown, {}, "here") == Grown(pace=1.5) and Grown().pace == 2.0
+    assert from_json(Grown, as_json(Grown(pace=3.0)), "here") == Grown(pace=3.0)
+
+
+def test_a_renamed_setting_is_known_by_its_old_names():
+    assert from_json(Grown, {"haste": 4}, "here") == from_json(Grown, {"speed": 4.0}, "here") == Grown(pace=4.0)
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ({"ballast": 3}, "here.ballast must be absent: this version of Echelon has no such setting, got 3"),
+        ({"speed": 1.0, "pace": 2.0}, "here.pace must be told once, whatever its name, got 2.0"),
+        ({"speed": "fast"}, "here.pace must be a float, got 'fast'"),
+    ],
+)
+def test_what_cannot_be_a_setting_is_refused_by_name(values, says):
+    with pytest.raises(ConfigError) as error:
+        from_json(Grown, values, "here")
+    assert str(error.value) == says
+
+
+def test_a_battle_needs_no_part():
+    assert env_from_json({}) == EnvConfig() and env_from_json({"rules": {}}) == EnvConfig()
+
+
+def test_what_absence_means_never_changes():
+    """A default that changes must say by `setting(new, absent=old)` what files written before meant."""
+    kinds = [getattr(modules[0], name) for name, modules in SETTINGS.items()]
+    meant = {kind.__name__: as_json(from_json(kind, {}, "file")) for kind in kinds}
+    recorded = json.loads(RECORD.read_text())
+    for name, values in recorded.items():
+        for key, value in values.items():
+            assert meant[name][key] == value, f"{name}.{key}"
+    assert recorded == meant, f"new settings: write {json.dumps(meant)} into {RECORD}"
