@@ -6,12 +6,14 @@ Nothing that is read is ever executed: tensors are safetensors, everything else 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import json
 import math
 import os
+import socket
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -198,3 +200,51 @@ def sync_folder(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+@contextlib.contextmanager
+def held(path: Path) -> Iterator[None]:
+    """Lock a folder for this process by a file in it.
+
+    By `flock`, which the system lets go of however a process ends. On a file system that has none, it counts whether
+    the process that the file names still lives on this machine.
+
+    Raises:
+        FileError: another process holds it; it is named.
+    """
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise FileError(f"{path}: cannot be written: {error.strerror}") from None
+    with open(handle, "r+b", buffering=0) as file:
+        holder = file.read(200).decode(errors="replace").strip()
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            is_free = True
+        except BlockingIOError:
+            is_free = False
+        except OSError:
+            is_free = not lives(holder)
+        if not is_free:
+            limit = "expected no other process at work there"
+            raise FileError(f"{path.parent}: {limit}, got {holder or 'one'}: let it end first")
+        file.seek(0)
+        file.truncate()
+        file.write(f"process {os.getpid()} on {socket.gethostname()}\n".encode())
+        yield
+
+
+def lives(holder: str) -> bool:
+    """Whether the process that `hold` wrote down runs on this machine; another machine's is taken to."""
+    words = holder.split()
+    if len(words) != 4 or not words[1].isdigit():
+        return False
+    if words[3] != socket.gethostname():
+        return True
+    try:
+        os.kill(int(words[1]), 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True

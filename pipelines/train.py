@@ -5,13 +5,14 @@ On K GPUs: `torchrun --nproc-per-node K pipelines/train.py …`.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import shlex
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import torch
@@ -21,7 +22,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from echelon.config import ConfigError, battle_difference, require
-from echelon.files import FileError, check_writable
+from echelon.files import FileError, check_writable, held
 from echelon.league.campaign import Campaign
 from echelon.league.evaluation import BEST, Panel, Score, in_words
 from echelon.league.hall import Hall
@@ -44,6 +45,8 @@ from echelon.view.plots import draw_metrics
 
 CAMPAIGN = "campaign"
 """Name of the part of a checkpoint that knows the run's place in its league."""
+LOCK = ".lock"
+"""File of a run folder that says whose it is while it is trained in."""
 PROFILED = 3
 """The iteration `--profile` looks at: the first ones compile."""
 
@@ -78,8 +81,9 @@ def choose_folder(config: TrainConfig) -> Path:
     return Path(config.run_dir.replace("{time}", time.strftime("%Y%m%d-%H%M%S")))
 
 
-def check_folder(folder: Path, resumes: bool) -> None:
-    """Make the run folder, and see that it is writable and holds no other run."""
+@contextlib.contextmanager
+def taken(folder: Path, resumes: bool) -> Iterator[None]:
+    """Make the run folder and keep it for this process; a run that begins must find no other one in it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         probe = folder / ".writable"
@@ -87,8 +91,11 @@ def check_folder(folder: Path, resumes: bool) -> None:
         probe.unlink()
     except OSError as error:
         raise ConfigError(f"--run-dir must be a writable folder, got {str(folder)!r}: {error.strerror}") from None
-    taken = any((folder / "checkpoints").glob("[!.]*"))
-    require(resumes or not taken, "--run-dir", "a folder without a run, or go on with --resume latest", str(folder))
+    with held(folder / LOCK):
+        has_run = any((folder / "checkpoints").glob("[!.]*"))
+        limit = "a folder without a run, or go on with --resume latest"
+        require(resumes or not has_run, "--run-dir", limit, str(folder))
+        yield
 
 
 def find_start(config: TrainConfig, folder: Path) -> checkpoint.Checkpoint | None:
@@ -310,21 +317,37 @@ def train(config: TrainConfig, ranks: Ranks, stop: Stop) -> None:
         config = dataclasses.replace(config, compiled=False, compile_policy="off")
     campaign = join_league(config, device, ranks)
     folder = Path(ranks.said_by_first(str(choose_folder(config))))
+    if config.resume == "latest" and not folder.is_dir():
+        raise FileError(f"{folder}: expected a run to resume, found none")
+    with taken(folder, resumes=bool(config.resume)) if ranks.is_first else contextlib.nullcontext():
+        train_in(folder, config, campaign, ranks, stop, console)
+
+
+def train_in(
+    folder: Path, config: TrainConfig, campaign: Campaign | None, ranks: Ranks, stop: Stop, console: Console
+) -> None:
+    """`train` in a folder that is this run's own."""
+    if ranks.is_first and config.profile:
+        check_writable(Path(config.profile))
+    # Nobody looks before the folder is taken, and nobody writes before all have looked.
+    ranks.wait()
     start = find_start(config, folder)
-    if ranks.is_first:
-        check_folder(folder, resumes=start is not None)
-        if config.profile:
-            check_writable(Path(config.profile))
-    # Nobody writes before all have looked.
     ranks.wait()
     draw_opponent = campaign.sparring if campaign is not None else None
     trainer = Trainer(config, folder, start, draw_opponent, ranks=ranks)
     sizes = f"{config.num_envs} battles of {len(config.env.blue)} against {len(config.env.red)}"
     sizes += "" if ranks.is_alone else f" in each of {ranks.size} processes"
     kind = str(trainer.policy.network.compute).removeprefix("torch.")
-    console.print(f"{sizes} on {device}, {trainer.policy.num_parameters():,} parameters in {kind}, {config.opponent}")
+    console.print(
+        f"{sizes} on {trainer.device}, {trainer.policy.num_parameters():,} parameters in {kind}, {config.opponent}"
+    )
     if trainer.news:
         console.print(trainer.news)
+    if campaign is not None and not campaign.sparring.shares and config.past_battles > 0:
+        console.print(
+            f"{config.league}: no policy there has this architecture (--model): until one has, "
+            f"{config.past_battles} of {config.num_envs} battles are against earlier selves"
+        )
     panel = Panel(trainer.policy, config, folder, trainer.kept.get("panel")) if ranks.is_first else None
     session = Session(trainer, panel, campaign, stop, console)
     # From here on a run that is killed can go on.

@@ -72,6 +72,30 @@ def test_a_signal_saves_and_tells_the_command_that_goes_on(tmp_path):
     assert [float(row["iteration"]) for row in read_table(folder / "metrics.csv")] == list(range(1, done + 3))
 
 
+def test_a_second_process_is_refused_by_the_name_of_the_first(tmp_path):
+    folder = tmp_path / "run"
+    train = [sys.executable, "pipelines/train.py", *TINY, "--run-dir", str(folder)]
+    first = start(*train, "--total-agent-steps", "100000000")
+    wait_for_rows(folder, 1, first)
+    try:
+        for more in ([], ["--resume", "latest"]):
+            second = subprocess.run([*train, *more], capture_output=True, text=True, timeout=200, cwd=ROOT)
+            assert second.returncode == 1
+            assert f"{folder}: expected no other process at work there, got process {first.pid} on" in second.stderr
+            assert len(second.stderr.strip().splitlines()) == 1
+    finally:
+        first.kill()
+        first.communicate()
+    done = subprocess.run(
+        [*train, "--resume", "latest", "--total-agent-steps", "160"],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        cwd=ROOT,
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_second_signal_leaves_at_once(tmp_path):
     program = """
 import os, signal, time

@@ -1,0 +1,71 @@
+"""A folder that one process works in."""
+
+import errno
+import fcntl
+import os
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from echelon.files import FileError, held
+
+
+def test_a_folder_is_held_by_one(tmp_path):
+    lock = tmp_path / ".lock"
+    with held(lock):
+        with pytest.raises(FileError) as error, held(lock):
+            pass
+        me = f"process {os.getpid()} on {socket.gethostname()}"
+        assert str(error.value) == f"{tmp_path}: expected no other process at work there, got {me}: let it end first"
+    with held(lock):
+        pass
+
+
+def test_a_killed_process_holds_nothing(tmp_path):
+    program = f"""
+import os, signal
+from pathlib import Path
+from echelon.files import held
+with held(Path({str(tmp_path / ".lock")!r})):
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    subprocess.run([sys.executable, "-c", program], timeout=60)
+    assert (tmp_path / ".lock").read_text().startswith("process ")
+    with held(tmp_path / ".lock"):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("holder", "is_free"),
+    [
+        ("", True),
+        (f"process {os.getpid()} on {socket.gethostname()}", False),
+        (f"process {2**22 + 1} on {socket.gethostname()}", True),
+        ("process 1 on elsewhere", False),
+        ("\0 nonsense", True),
+    ],
+)
+def test_without_flock_it_counts_whether_the_holder_lives(tmp_path, monkeypatch, holder, is_free):
+    def refuse(file, operation):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    (tmp_path / ".lock").write_text(holder)
+    if is_free:
+        with held(tmp_path / ".lock"):
+            pass
+    else:
+        with (
+            pytest.raises(FileError, match="expected no other process at work there, got process"),
+            held(tmp_path / ".lock"),
+        ):
+            pass
+
+
+def test_a_link_is_not_followed(tmp_path):
+    (tmp_path / ".lock").symlink_to(tmp_path / "precious")
+    with pytest.raises(FileError, match="cannot be written"), held(tmp_path / ".lock"):
+        pass
+    assert not (tmp_path / "precious").exists()
