@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from echelon.config import ENV_PRESETS, require
-from echelon.files import check_writable
+from echelon.files import check_writable, held
 from echelon.league import log
 from echelon.league.config import LeagueConfig
 from echelon.league.descent import longest_line, spearman
@@ -281,10 +281,11 @@ class Tournament:
         if self.replay is not None and battles:
             check_writable(self.replay)
             recorder = Recorder(list(range(min(self.replay_battles, self.fighting.batch, len(battles)))))
-        fight(hall, battles, self.json, recorder=recorder)
-        if self.replay is not None and recorder is not None:
+        matches = fight(hall, battles, self.json, recorder=recorder)
+        # None, where another process fought them all.
+        if self.replay is not None and recorder is not None and matches:
             names = {entry.id: entry.name for entry in store.entries()}
-            shown = [battles[place] for place in recorder.battles]
+            shown = [matches[place] for place in recorder.battles]
             save(recorder.finish([names[b.blue] for b in shown], [names[b.red] for b in shown]), self.replay)
         close_period(store, period)
         log.tell(store, "period closed", number=period)
@@ -320,11 +321,13 @@ class Evolve:
         if train.compiled and not can_compile():
             train = dataclasses.replace(train, compiled=False, compile_policy="off")
         start = open_checkpoint(self.start) if self.start else None
-        evolution = Evolution(self.fighting.hall(store), train, start, self.seeds, self.turns, self.iterations)
-        for turn in range(self.turns):
-            for role in Role:
-                verdict = evolution.turn(role)
-                console.print(f"turn {turn + 1}, {role.value}: {verdict.reason}")
+        # A role learns in one folder.
+        with held(self.league / ".evolve.lock"):
+            evolution = Evolution(self.fighting.hall(store), train, start, self.seeds, self.turns, self.iterations)
+            for turn in range(self.turns):
+                for role in Role:
+                    verdict = evolution.turn(role)
+                    console.print(f"turn {turn + 1}, {role.value}: {verdict.reason}")
         show_standings(store, False, f"after period {store.period - 1}")
 
 

@@ -17,11 +17,12 @@ from torch import Tensor
 
 from echelon import noise
 from echelon.agents.heuristic import scripted
-from echelon.config import ConfigError, EnvConfig
+from echelon.config import ConfigError, EnvConfig, require
 from echelon.env import layout
 from echelon.env.env import EchelonEnv
 from echelon.env.layout import GROUPS, STREAMS
 from echelon.env.outcome import STATS, Reason
+from echelon.league.claims import claiming
 from echelon.league.library import Library
 from echelon.league.match import first_outcomes
 from echelon.league.schedule import Battle, batches
@@ -33,6 +34,8 @@ from echelon.roster import build_roster
 from echelon.world.pool import make_pool
 
 Precision = Literal["fp32", "bf16", "fp16"]
+LOOK_S = 0.5
+"""How often it looks whether what another process fights is done."""
 COMPUTE = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
@@ -79,6 +82,9 @@ class Hall:
     def fight(self, battles: Sequence[Battle], recorder: Recorder | None = None, kept: bool = True) -> Iterator[Fought]:
         """Fight them batch by batch; each is in the league's file when it is told of.
 
+        Of battles that count each is fought once, however many processes are told to: what another one fights at the
+        moment is waited for at the end, and fought here if that process dies.
+
         Args:
             recorder: keeps some battles of the first batch.
             kept: whether they count: written into the league's file.
@@ -87,7 +93,7 @@ class Hall:
             ConfigError: a commander does not fit these battles.
         """
         scripts = {entry.id: entry.name for entry in self.store.entries() if entry.is_scripted}
-        for some in batches(battles, self.batch):
+        for some in self._claimed(battles) if kept else batches(battles, self.batch):
             began = time.perf_counter()
             table = Table(self, some, scripts)
             outcome = table.play(recorder)
@@ -97,6 +103,17 @@ class Hall:
                 self.store.record(matches)
             recorder = None
             yield Fought(matches, seconds)
+
+    def _claimed(self, battles: Sequence[Battle]) -> Iterator[Sequence[Battle]]:
+        """Batches of those that are left, until all are in the league's file."""
+        require(self.batch >= 1, "a batch", ">= 1 battles", self.batch)
+        with claiming(self.store) as claims:
+            while left := self.missing(battles):
+                some = claims.take(left, self.batch)
+                if some:
+                    yield some
+                else:
+                    time.sleep(LOOK_S)
 
     def _matches(self, battles: Sequence[Battle], outcome: TensorDictBase, seconds: float) -> list[Match]:
         host = {name: value.tolist() for name, value in outcome.items()}

@@ -67,5 +67,13 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             FROM entries LEFT JOIN ratings ON ratings.entry = entries.id
                 AND ratings.period = (SELECT max(period) FROM ratings WHERE entry = entries.id)""",
     ),
+    (
+        """CREATE TABLE claims (
+            blue TEXT NOT NULL,
+            red TEXT NOT NULL,
+            seed INTEGER NOT NULL,
+            owner TEXT NOT NULL,
+            PRIMARY KEY (blue, red, seed))""",
+    ),
 )
 """`user_version` counts how many of these a file has been through."""

@@ -270,7 +270,7 @@ class Store:
             ConfigError: it was trained in another battle.
         """
         found = open_checkpoint(checkpoint)
-        difference = battle_difference(self.env.signature(), found.claims["env"])
+        difference = battle_difference(self.env.signature(), found.env.signature())
         if difference:
             raise ConfigError(f"{checkpoint}: trained in another battle than this league's: {difference}")
         return self.vault.keep(found)
@@ -334,7 +334,29 @@ class Store:
                 "INSERT INTO matches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO NOTHING",
                 [(match.key, period, *match, now) for match in matches],
             )
-            return self.database.total_changes - before
+            new = self.database.total_changes - before
+            fought = [(match.blue, match.red, match.seed) for match in matches]
+            self.database.executemany("DELETE FROM claims WHERE blue = ? AND red = ? AND seed = ?", fought)
+            return new
+
+    def claim(self, battles: Sequence[Battle], owner: str) -> None:
+        """Note that a process, which goes by this name, fights these."""
+        with self.writing():
+            rows = [(*battle, owner) for battle in battles]
+            self.database.executemany("INSERT INTO claims VALUES (?, ?, ?, ?)", rows)
+
+    def claimed(self) -> set[Battle]:
+        """Battles that somebody fights."""
+        return {Battle._make(row) for row in self.do("SELECT blue, red, seed FROM claims")}
+
+    def claimants(self) -> set[str]:
+        """Who fights them."""
+        return {owner for (owner,) in self.do("SELECT DISTINCT owner FROM claims")}
+
+    def release(self, owner: str) -> None:
+        """Nobody goes by this name any more."""
+        with self.writing():
+            self.do("DELETE FROM claims WHERE owner = ?", owner)
 
     def fought(self) -> set[Battle]:
         """All battles that were fought."""

@@ -131,6 +131,20 @@ def test_a_killed_tournament_loses_nothing_it_reported_and_goes_on(tmp_path):
     assert sum(json.loads(line).get("matches", 0) for line in log.read_text().splitlines()) >= len(matches) - 6 * 3
 
 
+def test_two_tournaments_share_the_battles(tmp_path):
+    """Each is fought once, both end, and the period is closed once."""
+    Store.create(tmp_path, BRIEF)
+    arguments = ("tournament", "--league", str(tmp_path), "--seeds", "1", "--batch", "3", "--json")
+    both = [subprocess.Popen(command("arena.py", *arguments), cwd=ROOT, stdout=-1, text=True) for _ in range(2)]
+    said = [process.communicate(timeout=300)[0] for process in both]
+    assert [process.returncode for process in both] == [0, 0] and json.loads(said[0]) == json.loads(said[1])
+    store = Store(tmp_path)
+    assert len(store.matches(1)) == 20 and store.period == 2 and not store.claimed()
+    lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    assert sum(line["matches"] for line in lines if line["event"] == "fought") == 20
+    assert not list((tmp_path / "fighting").iterdir())
+
+
 @pytest.mark.slow
 def test_every_command_may_be_killed_at_any_moment(tmp_path):
     program = [sys.executable, str(Path(__file__).with_name("kill_a_league.py")), str(tmp_path), "4"]

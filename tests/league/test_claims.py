@@ -1,0 +1,55 @@
+"""Battles that are fought at the moment: by one process each, and free again when it dies."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+from leagues import fought, fresh
+
+from echelon.league.claims import FOLDER, claiming
+from echelon.league.hall import Hall
+from echelon.league.schedule import round_robin
+from echelon.league.store import Store
+
+
+@pytest.fixture
+def battles(tmp_path):
+    store = fresh(tmp_path)
+    return round_robin([entry.id for entry in store.entries()], [1])[:6]
+
+
+def test_what_is_taken_is_taken_from_nobody_else(tmp_path, battles):
+    one, other = Store(tmp_path / "league"), Store(tmp_path / "league")
+    with claiming(one) as mine, claiming(other) as theirs:
+        assert mine.take(battles, 2) == battles[:2]
+        assert theirs.take(battles, 3) == battles[2:5]
+        one.record([fought(*battles[0])])
+        assert one.claimed() == set(battles[1:5]), "what is fought is claimed no more"
+        assert mine.take(battles, 9) == battles[5:]
+    assert one.claimed() == set() and not list((tmp_path / "league" / FOLDER).iterdir())
+
+
+def test_the_dead_claim_nothing(tmp_path, battles):
+    program = f"""
+import os, signal
+from echelon.league.claims import claiming
+from echelon.league.schedule import Battle
+from echelon.league.store import Store
+with claiming(Store({str(tmp_path / "league")!r})) as claims:
+    claims.take([Battle(*row) for row in {[tuple(battle) for battle in battles]!r}], 4)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    subprocess.run([sys.executable, "-c", program], timeout=60)
+    store = Store(tmp_path / "league")
+    assert store.claimed() == set(battles[:4])
+    with claiming(store) as claims:
+        assert claims.take(battles, 9) == battles and len(store.claimants()) == 1
+
+
+def test_a_batch_that_fails_is_free_again(tmp_path, battles, monkeypatch):
+    store = Store(tmp_path / "league")
+    monkeypatch.setattr("echelon.league.hall.Table.play", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        list(Hall(store, torch.device("cpu"), batch=2).fight(battles))
+    assert store.claimed() == set()
