@@ -1,5 +1,5 @@
 """`python -m echelon layout`: what an agent reads and writes; `… checkpoint PATH`: what a checkpoint claims;
-`… fingerprint`: a hash that is the same on every machine."""
+`… fingerprint`: a hash that is the same on every machine; `… convert PATH`: rewrites a file of an older version."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from rich.table import Table
 from rich.text import Text
 
 from echelon.arena.fingerprint import fingerprint
-from echelon.config import EnvConfig
+from echelon.config import ConfigError, EnvConfig
+from echelon.convert import convert
 from echelon.env import layout
+from echelon.files import FileError
 from echelon.learn.survey import Survey, survey
 
 
@@ -77,6 +79,19 @@ class Fingerprint:
         print(fingerprint())
 
 
+@dataclass(frozen=True)
+class Convert:
+    """Rewrite a file of an older version in place: a checkpoint, a run folder, a league, its export or a replay."""
+
+    path: Annotated[Path, tyro.conf.Positional]
+    """The file or folder."""
+
+    def run(self) -> None:
+        """Do it, and print what was rewritten."""
+        for line in convert(self.path):
+            print(line)
+
+
 def told(found: Survey) -> list[str]:
     """A survey for people."""
     lines = [f"checkpoint  {found.path}"]
@@ -99,9 +114,17 @@ def told(found: Survey) -> list[str]:
 
 def main() -> None:
     """Parse and run."""
-    commands: dict[str, Callable[..., Any]] = {"layout": Layout, "checkpoint": Checkpoint, "fingerprint": Fingerprint}
+    commands: dict[str, Callable[..., Any]] = {
+        "layout": Layout,
+        "checkpoint": Checkpoint,
+        "fingerprint": Fingerprint,
+        "convert": Convert,
+    }
     command = tyro.extras.subcommand_cli_from_dict(commands, description=__doc__)
-    command.run()
+    try:
+        command.run()
+    except (ConfigError, FileError) as error:
+        sys.exit(f"error: {error}")
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ FLOORS = (
     ("learn",),
     ("arena",),
     ("league",),
+    ("convert",),
     ("pipelines", "__main__"),
 )
 """Lowest first. A room imports from lower floors and from itself; rooms of the second floor from each other.

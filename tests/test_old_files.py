@@ -10,6 +10,8 @@ import torch
 
 from echelon import config
 from echelon.config import ConfigError, EnvConfig, as_json, env_from_json, from_json, setting
+from echelon.convert import convert
+from echelon.files import FileError
 from echelon.league import match, store, trade
 from echelon.league.hall import Hall
 from echelon.league.schedule import Battle
@@ -23,6 +25,7 @@ from echelon.learn.survey import survey
 from echelon.learn.trainer import Trainer
 from echelon.replay import file
 from echelon.replay.ground import rebuild
+from echelon.runtime.version import VERSION
 from echelon.view.page import write_page
 
 FIXTURES = sorted(path for path in (Path(__file__).parent / "fixtures").iterdir() if path.is_dir())
@@ -114,6 +117,31 @@ def test_a_replay_is_watched(old, with_more_settings):
     grounds = [rebuild(replay, battle) for battle in replay.battles]
     write_page(replay, grounds, old / "battles.html")
     assert (old / "battles.html").stat().st_size > 100_000
+
+
+def test_what_is_converted_names_every_setting_and_keeps_its_weights(old, with_more_settings):
+    """Converted, the files of a version are what that version would have written with the settings of today."""
+    before = {path: path.read_bytes() for path in old.rglob("*.safetensors")}
+    told = [line for name in ("run", "league", "export/league.json", "battles.echelon") for line in convert(old / name)]
+    assert len(told) == 3 + 4 + 4 + 1
+    assert before == {path: path.read_bytes() for path in old.rglob("*.safetensors")}
+    start = open_checkpoint(newest(old / "run" / "checkpoints"))
+    assert start.claims["env"] == json.loads(json.dumps(start.env.signature()))
+    assert start.claims["model"] == as_json(start.model) and start.claims["written_by"] == VERSION
+    assert survey(start.path).holds and Trainer(run_of(start), old / "further", start).news == ""
+    league = Store(old / "league")
+    assert league.recall("env") == json.loads(json.dumps(league.env.signature()))
+    assert len(trade.read_league(old / "export" / "league.json", old / "imported").entries()) == 8
+    assert len(file.read(old / "battles.echelon").battles) == 1
+
+
+def test_what_is_no_file_of_ours_is_not_converted(tmp_path):
+    (tmp_path / "notes.txt").write_text("Dear diary")
+    for path in (tmp_path, tmp_path / "notes.txt", tmp_path / "none"):
+        with pytest.raises(FileError) as error:
+            convert(path)
+        assert "\n" not in str(error.value)
+    assert (tmp_path / "notes.txt").read_text() == "Dear diary"
 
 
 # What a file means that does not name a setting

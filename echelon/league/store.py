@@ -27,6 +27,7 @@ from echelon.league.schedule import Battle
 from echelon.league.schema import MIGRATIONS
 from echelon.league.vault import Vault
 from echelon.learn.checkpoint import open_checkpoint
+from echelon.runtime import version
 
 FILE = "league.sqlite"
 BUSY_S = 60.0
@@ -153,6 +154,7 @@ class Store:
             with store.writing():
                 store.remember("env", env.signature())
                 store.remember("rules", as_json(rules or LeagueConfig()))
+                store.remember("written_by", {"version": version.VERSION})
                 (fill or begin)(store)
             store.close()
             os.link(draft, path)

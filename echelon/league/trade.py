@@ -17,6 +17,7 @@ from echelon.league.schedule import Battle
 from echelon.league.schema import CHANGES, KINDS
 from echelon.league.store import FILE, LONGEST_REASON, Store, key_of, scripted_entry
 from echelon.league.vault import DIGEST, FOLDER, Vault
+from echelon.runtime import version
 
 SCHEMA, VERSION = "echelon-league", 1
 MAX_BYTES = 256 << 20
@@ -123,7 +124,7 @@ def write_league(store: Store, path: Path) -> None:
     Raises:
         FileError: it would be larger than `read_league` takes.
     """
-    document: dict[str, Any] = {"schema": SCHEMA, "version": VERSION}
+    document: dict[str, Any] = {"schema": SCHEMA, "version": VERSION, "written_by": version.VERSION}
     document |= {"env": store.env.signature(), "rules": as_json(store.rules)}
     with store.writing():
         for table, columns in COLUMNS.items():

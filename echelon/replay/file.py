@@ -13,6 +13,7 @@ import safetensors.numpy
 
 from echelon.files import FileError, parse_json, parse_tensors, read_file, write_whole
 from echelon.replay.battle import TABLES, Battle, Replay
+from echelon.runtime import version
 
 SCHEMA, VERSION = "echelon-replay", 1
 CLAIMS = "claims"
@@ -59,6 +60,7 @@ def save(replay: Replay, path: Path) -> None:
     claims = {
         "schema": SCHEMA,
         "version": VERSION,
+        "written_by": version.VERSION,
         "sha256": digest(tensors),
         "replay": replay.about,
         "battles": [battle.about for battle in replay.battles],

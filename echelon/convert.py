@@ -1,0 +1,96 @@
+"""Files of older versions rewritten as files of this one. Every version reads them as they are, too."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from echelon.config import ConfigError, as_json, env_from_json, from_json
+from echelon.files import FileError, parse_json, read_file, write_whole
+from echelon.league import trade
+from echelon.league.config import LeagueConfig
+from echelon.league.store import FILE, Store
+from echelon.learn.checkpoint import CLAIMS, checkpoints_in, open_checkpoint
+from echelon.replay import file as replay_file
+from echelon.runtime.version import VERSION
+
+
+def convert(path: Path) -> list[str]:
+    """Rewrite a checkpoint, the checkpoints of a run, a league, an exported league or a replay, in place.
+
+    Every setting is named then, under its present name, with the value that the file meant. Weights stay as they are,
+    byte for byte, for a league knows its entries by their hashes.
+
+    Returns:
+        What was rewritten, a line each.
+
+    Raises:
+        FileError: it is none of these, or not one that can be read.
+    """
+    try:
+        if (path / CLAIMS).is_file():
+            return [convert_checkpoint(path)]
+        if (path / "checkpoints").is_dir():
+            return [convert_checkpoint(found) for found in checkpoints_in(path / "checkpoints")]
+        if (path / FILE).is_file():
+            return convert_league(path)
+        if path.suffix == ".json" and path.is_file():
+            return convert_export(path)
+        if path.is_file():
+            return [convert_replay(path)]
+    except ConfigError as error:
+        raise FileError(f"{path}: {error}") from None
+    raise FileError(f"{path}: expected a checkpoint, a run, a league, a league's .json or a replay, found none")
+
+
+def convert_checkpoint(path: Path) -> str:
+    """What it claims, written anew."""
+    found = open_checkpoint(path)
+    claims = {
+        **found.claims,
+        "written_by": VERSION,
+        "env": found.env.signature(),
+        "model": as_json(found.model),
+        "counters": as_json(found.counters),
+        "curriculum": as_json(found.standing),
+        "battles": found.battles,
+    }
+    write_whole(path / CLAIMS, as_text(claims))
+    return f"checkpoint {path}"
+
+
+def convert_league(path: Path) -> list[str]:
+    """Its tables, its settings, and what its weights claim."""
+    store = Store(path)
+    with store.writing():
+        store.remember("env", store.env.signature())
+        store.remember("rules", as_json(store.rules))
+        store.remember("written_by", {"version": VERSION})
+    weights = [convert_checkpoint(store.vault.place(e.id)) for e in store.entries() if store.vault.place(e.id).exists()]
+    store.close()
+    return [f"league {path}", *weights]
+
+
+def convert_export(path: Path) -> list[str]:
+    """Its settings, and what the weights beside it claim."""
+    document = parse_json(path.name, read_file(path, trade.MAX_BYTES), only_finite=False)
+    trade.check(path.name, document)
+    env, rules = env_from_json(document["env"]), from_json(LeagueConfig, document["rules"], "rules")
+    document |= {"written_by": VERSION, "env": env.signature(), "rules": as_json(rules)}
+    write_whole(path, as_text(document))
+    named = [path.parent / entry["weights"] for entry in document["entries"] if entry["weights"] is not None]
+    return [f"league {path}", *(convert_checkpoint(weights) for weights in named)]
+
+
+def convert_replay(path: Path) -> str:
+    """Its settings; the battles stay as they are."""
+    replay = replay_file.read(path)
+    about = {**replay.about, "env": env_from_json(replay.about["env"]).signature()}
+    replay_file.save(type(replay)(about, replay.battles), path)
+    return f"replay {path}"
+
+
+def as_text(document: dict[str, Any]) -> bytes:
+    """JSON as our files hold it."""
+    return (json.dumps(document, indent=1) + "\n").encode()
