@@ -39,8 +39,9 @@ WHOLE = {
 
 
 def hashes(cases: dict, batch: int) -> dict[str, list[str]]:
-    """Of every case, seed by seed, with so many battles side by side."""
-    groups = [SEEDS[first : first + batch] for first in range(0, len(SEEDS), batch)]
+    """Of every case, seed by seed, with so many battles side by side. Whole battles of two seeds."""
+    seeds = SEEDS[:2] if cases is WHOLE else SEEDS
+    groups = [seeds[first : first + batch] for first in range(0, len(seeds), batch)]
     return {
         name: [each for group in groups for each in play(config, group, decisions, commanders)]
         for name, (config, decisions, commanders) in cases.items()

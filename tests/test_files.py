@@ -46,6 +46,7 @@ with held(Path({str(tmp_path / ".lock")!r})):
         ("process 1 on elsewhere", False),
         ("\0 nonsense", True),
     ],
+    ids=["nobody", "this one", "one that has ended", "one elsewhere", "nonsense"],
 )
 def test_without_flock_it_counts_whether_the_holder_lives(tmp_path, monkeypatch, holder, is_free):
     def refuse(file, operation):
