@@ -204,7 +204,7 @@ def sync_folder(path: Path) -> None:
 
 @contextlib.contextmanager
 def held(path: Path) -> Iterator[None]:
-    """Lock a folder for this process by a file in it.
+    """Lock a folder for this process by a file in it, which is there for as long.
 
     By `flock`, which the system lets go of however a process ends. On a file system that has none, it counts whether
     the process that the file names still lives on this machine.
@@ -212,11 +212,24 @@ def held(path: Path) -> Iterator[None]:
     Raises:
         FileError: another process holds it; it is named.
     """
-    try:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
-    except OSError as error:
-        raise FileError(f"{path}: cannot be written: {error.strerror}") from None
-    with open(handle, "r+b", buffering=0) as file:
+    with lock(path) as file:
+        file.seek(0)
+        file.truncate()
+        file.write(f"process {os.getpid()} on {socket.gethostname()}\n".encode())
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)
+
+
+def lock(path: Path) -> BinaryIO:
+    """The file of `held`, locked; it is unlocked when it is closed."""
+    while True:
+        try:
+            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise FileError(f"{path}: cannot be written: {error.strerror}") from None
+        file = open(handle, "r+b", buffering=0)  # noqa: SIM115
         holder = file.read(200).decode(errors="replace").strip()
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -226,12 +239,14 @@ def held(path: Path) -> Iterator[None]:
         except OSError:
             is_free = not lives(holder)
         if not is_free:
+            file.close()
             limit = "expected no other process at work there"
             raise FileError(f"{path.parent}: {limit}, got {holder or 'one'}: let it end first")
-        file.seek(0)
-        file.truncate()
-        file.write(f"process {os.getpid()} on {socket.gethostname()}\n".encode())
-        yield
+        # Whoever held it until now may have removed the file that was opened here.
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(handle), os.stat(path)):
+                return file
+        file.close()
 
 
 def lives(holder: str) -> bool:

@@ -317,8 +317,9 @@ def train(config: TrainConfig, ranks: Ranks, stop: Stop) -> None:
         config = dataclasses.replace(config, compiled=False, compile_policy="off")
     campaign = join_league(config, device, ranks)
     folder = Path(ranks.said_by_first(str(choose_folder(config))))
-    if config.resume == "latest" and not folder.is_dir():
-        raise FileError(f"{folder}: expected a run to resume, found none")
+    if config.resume == "latest":
+        # Said before the folder would be made.
+        checkpoint.newest(folder / "checkpoints")
     with taken(folder, resumes=bool(config.resume)) if ranks.is_first else contextlib.nullcontext():
         train_in(folder, config, campaign, ranks, stop, console)
 

@@ -19,6 +19,7 @@ def test_a_folder_is_held_by_one(tmp_path):
             pass
         me = f"process {os.getpid()} on {socket.gethostname()}"
         assert str(error.value) == f"{tmp_path}: expected no other process at work there, got {me}: let it end first"
+    assert not lock.exists(), "nothing is left"
     with held(lock):
         pass
 

@@ -34,10 +34,9 @@ class Claims:
 
     def is_dead(self, owner: str) -> bool:
         """Whether the process has ended that took battles under this name."""
-        path = self.store.folder / FOLDER / owner
         try:
-            with held(path):
-                path.unlink()
+            with held(self.store.folder / FOLDER / owner):
+                pass
         except FileError:
             return False
         return True
@@ -53,4 +52,3 @@ def claiming(store: Store) -> Iterator[Claims]:
             yield Claims(store, path.name)
         finally:
             store.release(path.name)
-            path.unlink(missing_ok=True)
