@@ -14,7 +14,7 @@ from echelon.learn.checkpoint import Counters
 from echelon.learn.config import ModelConfig
 from echelon.learn.policy import MechPolicy
 
-BRIEF = dataclasses.replace(EnvConfig.small(), rules=RulesConfig(max_episode_s=5.0), map_pool=2)
+BRIEF = dataclasses.replace(EnvConfig.small(), rules=RulesConfig(max_episode_s=2.0), map_pool=2)
 TINY = ModelConfig(
     hidden=16, contact_width=8, squad_width=4, comm_width=4, map_width=4, telemetry_width=4, body_width=16
 )

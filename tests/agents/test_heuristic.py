@@ -11,9 +11,9 @@ from echelon.actions import Act
 from echelon.agents.heuristic import STUCK_AFTER_S, Heuristic, scripted
 from echelon.agents.seat import Seat, drawers
 from echelon.agents.tiers import TIERS
+from echelon.arena.match import play
 from echelon.config import ConfigError, EnvConfig, FeaturesConfig, RulesConfig
 from echelon.env.env import EchelonEnv
-from echelon.league.match import play
 
 CPU = torch.device("cpu")
 NOTHING_ON = FeaturesConfig(**{field.name: False for field in dataclasses.fields(FeaturesConfig)})
@@ -103,14 +103,12 @@ def test_commands_any_battle_within_the_limits_of_an_action(battle):
 
 
 @pytest.mark.parametrize("tier", TIERS)
-def test_a_battle_does_not_feel_its_neighbours_and_repeats(tier):
+def test_a_battle_does_not_feel_its_neighbours(tier):
     seeds = torch.tensor([11, 22, 33])
-    crowd, told = fight(SMALL, tier, seeds, 24)
-    alone, lonely = fight(SMALL, tier, seeds[1:2], 24)
+    crowd, told = fight(SMALL, tier, seeds, 16)
+    alone, lonely = fight(SMALL, tier, seeds[1:2], 16)
     assert torch.equal(crowd.state.mechs.pos[1:2], alone.state.mechs.pos)
     assert all(torch.equal(a[1:2], b) for a, b in zip(told, lonely, strict=True))
-    again, _ = fight(SMALL, tier, seeds[1:2], 24)
-    assert torch.equal(again.state.mechs.pos, alone.state.mechs.pos)
 
 
 @pytest.mark.parametrize("tier", TIERS)

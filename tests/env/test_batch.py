@@ -29,7 +29,7 @@ def batch():
     return env, seeds, torch.stack(steps), states
 
 
-@pytest.mark.parametrize("place", [0, 3, 6])
+@pytest.mark.parametrize("place", [0, 5])
 def test_a_battle_alone_equals_itself_in_a_batch_bit_for_bit(batch, place):
     together, seeds, steps, states = batch
     assert (steps["next", "done"][:, place].sum() >= 1) and steps["next", "red", "reward"].any()

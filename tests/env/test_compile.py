@@ -85,7 +85,7 @@ def test_battles_shared_out_to_threads_are_the_same_battles(monkeypatch):
         env, generator = EchelonEnv(CONFIG, 8, "cpu", seed=3), torch.Generator().manual_seed(1)
         assert len(env.blocks.spans) == (4 if threads == 2 else 1)
         td = env.reset()
-        for _ in range(60):
+        for _ in range(20):
             played, td = env.step_and_maybe_reset(brawl(td, generator))
         finals.append(torch.cat([value.flatten().double() for _, value in sorted(flat(played))]))
         finals.append(torch.cat([value.flatten().double() for _, value in sorted(flat(env.state.to_tensordict()))]))

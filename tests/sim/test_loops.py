@@ -187,7 +187,7 @@ def test_a_battle_without_loops_is_the_same_battle(monkeypatch):
         monkeypatch.setattr(terrain, "HAS_LOOPS", has_loops)
         env, generator = EchelonEnv(config, 3, "cpu", seed=4), torch.Generator().manual_seed(1)
         td = env.reset()
-        for _ in range(40):
+        for _ in range(24):
             _, td = env.step_and_maybe_reset(brawl(td, generator))
         states.append(env.state.to_tensordict())
     assert (states[0]["tally", "hits"] > 0).any()
