@@ -16,13 +16,15 @@ import torch
 import tyro
 from measure import report, seconds
 
+from echelon.arena.batch_arena import Battle
+from echelon.arena.match import play
+from echelon.arena.resolve import load_commander
+from echelon.arena.stacked_policies import SLOTS, BatchObservation, BatchSlot, StackedForward, StackedPolicies
 from echelon.config import ENV_PRESETS, EnvConfig
 from echelon.env.env import EchelonEnv
 from echelon.env.layout import STREAMS, action_width
 from echelon.league.hall import Hall
-from echelon.league.match import load_commander, play
-from echelon.league.schedule import Battle, one_against
-from echelon.league.seating import SEATS, Seat, Seen, Stack
+from echelon.league.schedule import one_against
 from echelon.league.store import Store
 from echelon.learn.config import TrainConfig
 from echelon.learn.machine import resolve_device
@@ -49,7 +51,7 @@ class Args:
 def match(args: Args, env: EnvConfig, device: torch.device) -> None:
     """Two scripted commanders."""
     x, y = (load_commander("heuristic:normal", env, device) for _ in range(2))
-    result = play(x, y, env, args.battles, 0, device, args.compiled)
+    result = play(x, y, env, args.battles, 0, device, compiled=args.compiled)
     report(
         "arena",
         device,
@@ -57,7 +59,7 @@ def match(args: Args, env: EnvConfig, device: torch.device) -> None:
         battles=args.battles,
         compiled=args.compiled,
         battles_per_s=round(args.battles / result.seconds, 2),
-        agent_steps_per_s=round(sum(result.decisions) * env.num_mechs / result.seconds),
+        agent_steps_per_s=round(sum(outcome.decisions for outcome in result.outcomes) * env.num_mechs / result.seconds),
     )
 
 
@@ -73,9 +75,9 @@ def batched_over_alone(args: Args, env: EnvConfig, device: torch.device) -> None
             return sum(fought.seconds for fought in hall.fight(some, kept=False))
 
         fight(battles[:2])
-        hall.batch = 1
+        hall.arena.batch = 1
         one = args.alone / fight(battles[: args.alone])
-        hall.batch = args.battles
+        hall.arena.batch = args.battles
         many = len(battles) / fight(battles)
     sizes = {"preset": args.preset, "battles": args.battles, "alone": args.alone, "compiled": args.compiled}
     speeds = {"batched_per_s": round(many, 3), "alone_per_s": round(one, 4), "ratio": round(many / one, 1)}
@@ -89,11 +91,12 @@ def stacked_over_loop(args: Args, env: EnvConfig, device: torch.device) -> None:
     now = EchelonEnv(env, count, device=device, seed=0).reset()
     mechs = len(env.blue)
     streams = {name: now.get(("blue", "observation", name)) for name in STREAMS}
-    chance = torch.randn(count, mechs, action_width(env.comm_dim), device=device)
-    seen = Seen(streams, now.get("telemetry"), chance)
-    seats = [[Seat(k * args.rows + row, row % SEATS) for row in range(args.rows)] for k in range(args.policies)]
-    together = Stack(policies, seats, mechs, device)
-    each = [Stack([policy], [own], mechs, device) for policy, own in zip(policies, seats, strict=True)]
+    noise = torch.randn(count, mechs, action_width(env.comm_dim), device=device)
+    seen = BatchObservation(streams, now.get(("blue", "mask")), now.get("telemetry"), noise)
+    slots = [[BatchSlot(k * args.rows + row, row % SLOTS) for row in range(args.rows)] for k in range(args.policies)]
+    forward = StackedForward(policies[0], device, torch.float32, args.compiled)
+    together = StackedPolicies(forward, policies, slots, mechs)
+    each = [StackedPolicies(forward, [policy], [own], mechs) for policy, own in zip(policies, slots, strict=True)]
     with torch.inference_mode():
         stacked_s = seconds(lambda: together.decide(seen), device, repeats=10)
         loop_s = seconds(lambda: [stack.decide(seen) for stack in each], device, repeats=10)

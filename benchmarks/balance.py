@@ -16,14 +16,14 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from echelon import EchelonEnv, noise
+from echelon import noise
 from echelon.agents.heuristic import TIERS, scripted
+from echelon.arena.batch_arena import BatchArena, Battle
+from echelon.arena.match import wilson_interval
 from echelon.catalog import Hull, Weapon
 from echelon.config import ENV_PRESETS, EnvConfig
 from echelon.env.outcome import STATS, Reason, Winner
-from echelon.league.match import first_outcomes, wilson_interval
 from echelon.learn.machine import resolve_device
-from echelon.learn.seats import Rival, Seats
 
 ALSO = ("assists", "paints", "intercepts", "shutdowns", "team_kills", "knockdowns", "leggings")
 """Statistics told beside the tables."""
@@ -46,14 +46,13 @@ class Args:
 
 def mirror(tier: str, args: Args, config: EnvConfig, device: torch.device) -> dict[str, object]:
     """A tier against itself: how the battles ended, and what every weapon and class did in all of them."""
-    seats = Seats(scripted(f"heuristic:{tier}", config, device), [Rival("itself", None, args.battles)])
-    seeds = noise.battle_seeds(args.seed, args.battles, device)
-    env = EchelonEnv(config, args.battles, device, seeds, seats.memory, compiled=args.compiled)
-    with torch.inference_mode():
-        outcome = first_outcomes(env, lambda now, _: seats.decide(now))
-    winner, reason = outcome["winner"][:, 0].tolist(), outcome["reason"][:, 0].tolist()
-    total = dict(zip(STATS, outcome["stats"].sum((0, 1)).tolist(), strict=True))
-    blue, red = (winner.count(int(side)) for side in (Winner.BLUE, Winner.RED))
+    name = f"heuristic:{tier}"
+    arena = BatchArena(config, lambda _: scripted(name, config, device), device, args.battles, compiled=args.compiled)
+    seeds = noise.battle_seeds(args.seed, args.battles, torch.device("cpu")).tolist()
+    results = arena.play([Battle(name, name, seed) for seed in seeds]).results
+    winner, reason = [result.winner for result in results], [result.reason for result in results]
+    total = dict(zip(STATS, torch.tensor([result.stats for result in results]).sum((0, 1)).tolist(), strict=True))
+    blue, red = (winner.count(side) for side in (Winner.BLUE, Winner.RED))
     return {
         "tier": tier,
         "preset": args.preset,
@@ -62,8 +61,8 @@ def mirror(tier: str, args: Args, config: EnvConfig, device: torch.device) -> di
         "red_wins": red,
         "draws": args.battles - blue - red,
         "blue_share_95": wilson_interval(blue, max(blue + red, 1)),
-        **{r.name.lower(): reason.count(int(r)) for r in Reason if r != Reason.RUNNING},
-        "mean_s": outcome["decisions"].double().mean().item() * config.rules.decision_s,
+        **{r.name.lower(): reason.count(r) for r in Reason if r != Reason.RUNNING},
+        "mean_s": sum(result.decisions for result in results) / len(results) * config.rules.decision_s,
         "weapons": {w.name.lower(): entries(w.name, ("shots", "hits", "damage", "kills"), total) for w in Weapon},
         "hulls": {h.name.lower(): entries(h.name, ("damage", "kills", "deaths"), total) for h in Hull},
         **{name: total[name] for name in ("damage", "kills", "deaths", *ALSO)},

@@ -13,8 +13,8 @@ from typing import Literal
 import tyro
 
 from echelon.agents.heuristic import TIERS, scripted
+from echelon.arena.match import play, wilson_interval
 from echelon.config import ENV_PRESETS
-from echelon.league.match import play, wilson_interval
 from echelon.learn.machine import resolve_device
 
 

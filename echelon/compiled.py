@@ -11,10 +11,13 @@ from torch import Tensor
 ON_CPU: dict[str, Any] = {"cpp_wrapper": True, "cpp.threads": 1}
 """One thread runs a graph from its first kernel to its last without holding Python's lock, so threads can share the
 battles out: that scales, where sharing each loop of a kernel out costs more than it gives."""
+RECOMPILE_LIMIT = 64
+"""Graphs torch keeps of one function, by default 8: stages, evaluations and matches have shapes of their own."""
 
 
 def fused(function: Callable[..., Any], device: torch.device) -> Callable[..., Any]:
     """`function` as one graph of fixed shapes, compiled when it is first called."""
+    torch._dynamo.config.recompile_limit = RECOMPILE_LIMIT
     options = ON_CPU if device.type == "cpu" else None
     return torch.compile(function, fullgraph=True, dynamic=False, options=options)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,13 +18,16 @@ import league
 import torch
 import tyro
 from command_line import parse, run, terminal
+from league import Fighting
 from rich.table import Table
 
 from echelon.agents.heuristic import is_scripted
+from echelon.arena.batch_arena import COMPUTE
+from echelon.arena.match import Match, Result, replay_of, wilson_interval
+from echelon.arena.resolve import commander_env, commander_id, load_commander
 from echelon.catalog import Material
 from echelon.config import ENV_PRESETS, ConfigError, EnvConfig, battle_difference, require
 from echelon.files import check_writable
-from echelon.league.match import Result, both_sides, commander_env, load_commander, play, replay_of, wilson_interval
 from echelon.league.store import Store
 from echelon.learn.machine import resolve_device
 from echelon.profiling import profiled
@@ -52,11 +55,9 @@ class Play:
     seed: int = 0
     env: Literal["auto", "small", "standard", "large"] = "auto"
     """Battle preset; auto takes the one a checkpoint was trained in, else small."""
-    device: str = "auto"
-    compiled: bool = False
-    """Compile the simulation first; worth it for thousands of battles."""
     json: bool = False
     """Print one JSON object instead of a table."""
+    fighting: tyro.conf.OmitArgPrefixes[Fighting] = field(default_factory=Fighting)
     profile: Path | None = None
     """Profile the match: write a trace here and print the costliest parts."""
     replay: Path | None = None
@@ -191,20 +192,25 @@ def tiles_of(env: EnvConfig, captions: list[str], marks: bool) -> list[Tile]:
 
 def fight(args: Play) -> None:
     """Fight and report."""
-    device = resolve_device(args.device)
+    device = resolve_device(args.fighting.device)
     env = choose_env(args)
+    us, them = (commander_id(name) for name in sources(args))
     x, y = (load_commander(name, env, device) for name in sources(args))
+    fighting = args.fighting
+    compute = COMPUTE[fighting.precision]
+    match = Match((us, x), {them: y}, env, args.battles, device, fighting.batch, compute, fighting.compiled)
     recorder = None
     if args.profile is not None:
         check_writable(args.profile)
     if args.replay is not None:
         require(args.replay_battles >= 1, "--replay-battles", ">= 1", args.replay_battles)
         check_writable(args.replay)
-        recorder = Recorder(both_sides(args.replay_battles, args.battles), args.replay_observations)
+        shown = min(args.replay_battles, args.battles, fighting.batch)
+        recorder = Recorder(range(shown), args.replay_observations)
     with profiled(args.profile):
-        result = play(x, y, env, args.battles, args.seed, device, args.compiled, recorder)
+        result = match.play(args.seed, recorder)[them]
     if args.replay is not None and recorder is not None:
-        save(replay_of(recorder, args.blue, args.red, args.battles), args.replay)
+        save(replay_of(recorder, args.blue, args.red), args.replay)
         terminal(stderr=True).print(f"replay      {args.replay}")
     if args.json:
         print(json.dumps({"x": args.blue, "y": args.red, "seed": args.seed, **result.as_json()}))

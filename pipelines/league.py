@@ -15,6 +15,8 @@ from command_line import terminal
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
+from echelon.arena.batch_arena import Battle, Precision
+from echelon.arena.match import wilson_interval
 from echelon.config import ENV_PRESETS, require
 from echelon.files import check_writable, held
 from echelon.league import log
@@ -22,10 +24,9 @@ from echelon.league.config import LeagueConfig
 from echelon.league.descent import longest_line, spearman
 from echelon.league.evolution import Evolution
 from echelon.league.game_theory import advantage, bradley_terry, exploitability, nash
-from echelon.league.hall import Hall, Precision
-from echelon.league.match import wilson_interval
+from echelon.league.hall import Hall
 from echelon.league.roles import Role
-from echelon.league.schedule import Battle, one_against, round_robin, seeds_of
+from echelon.league.schedule import one_against, round_robin, seeds_of
 from echelon.league.season import close_period, payoff_matrix
 from echelon.league.store import Match, Standing, Store
 from echelon.league.trade import read_league, write_league
@@ -47,7 +48,7 @@ PICTURES = (".png", ".pdf", ".svg")
 
 @dataclass(frozen=True)
 class Fighting:
-    """How battles of a league are fought."""
+    """How battles are fought."""
 
     device: str = "auto"
     batch: int = 256
@@ -55,7 +56,7 @@ class Fighting:
     precision: Precision = "fp32"
     """Numbers the networks are computed in."""
     compiled: bool = False
-    """Compile simulation and networks first; worth it for thousands of battles."""
+    """Compile simulation and networks first; worth it for thousands of battles, in batches of one size."""
 
     def hall(self, store: Store) -> Hall:
         """Where the entries of a league fight."""

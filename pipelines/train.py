@@ -26,7 +26,6 @@ from echelon.files import FileError, check_writable, held
 from echelon.league.campaign import Campaign
 from echelon.league.evaluation import BEST, Panel, Score, in_words
 from echelon.league.hall import Hall
-from echelon.league.match import both_sides, replay_of
 from echelon.league.sparring import Sparring
 from echelon.league.store import Store
 from echelon.learn import checkpoint
@@ -40,7 +39,6 @@ from echelon.learn.stop import EXIT_BASE, Interrupted, Stop
 from echelon.learn.trainer import Trainer
 from echelon.profiling import profiled
 from echelon.replay.file import save
-from echelon.replay.recorder import Recorder
 from echelon.view.plots import draw_metrics
 
 CAMPAIGN = "campaign"
@@ -245,16 +243,13 @@ class Session:
 
     def judge_finally(self, panel: Panel) -> list[Score]:
         """Fight the final battles, and tell how they ended."""
-        folder, console, settings = self.trainer.folder, self.console, self.trainer.config
-        battles, wanted = settings.evaluation.final_battles, settings.replay_battles
-        name, first = panel.last_tier
-        recorder = Recorder([first + place for place in both_sides(wanted, battles)]) if wanted > 0 else None
-        scores = panel.judge_finally(recorder)
+        folder = self.trainer.folder
+        scores, replay = panel.judge_finally(self.trainer.config.replay_battles, str(folder))
         self.tell(scores)
-        if recorder is not None:
+        if replay is not None:
             kept = folder / "evaluation.echelon"
-            save(replay_of(recorder, str(folder), name, battles, first), kept)
-            console.print(f"replay      {kept}")
+            save(replay, kept)
+            self.console.print(f"replay      {kept}")
         return scores
 
     def tell_where(self, panel: Panel) -> None:

@@ -9,12 +9,13 @@ import pytest
 import torch
 
 from echelon import config
+from echelon.arena import match, resolve
+from echelon.arena.batch_arena import Battle
 from echelon.config import ConfigError, EnvConfig, as_json, env_from_json, from_json, setting
 from echelon.convert import convert
 from echelon.files import FileError
-from echelon.league import match, store, trade
+from echelon.league import store, trade
 from echelon.league.hall import Hall
-from echelon.league.schedule import Battle
 from echelon.league.sparring import Sparring
 from echelon.league.store import Store
 from echelon.learn import checkpoint
@@ -80,8 +81,8 @@ def test_checkpoints_are_read_and_play(old, with_more_settings):
     for path in checkpoint.checkpoints_in(old / "run" / "checkpoints"):
         assert survey(path).holds
     last = newest(old / "run" / "checkpoints")
-    env = match.commander_env(str(last))
-    policy, other = (match.load_commander(name, env, CPU) for name in (str(last), "heuristic:easy"))
+    env = resolve.commander_env(str(last))
+    policy, other = (resolve.load_commander(name, env, CPU) for name in (str(last), "heuristic:easy"))
     assert match.play(policy, other, env, 2, 0, CPU).battles == 2
 
 

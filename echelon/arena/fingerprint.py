@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from tensordict import TensorDict
 from torch import Tensor
+from torch.nn import functional
 
 from echelon import noise
 from echelon.agents.heuristic import scripted
@@ -59,6 +61,32 @@ def play(config: EnvConfig, seeds: Sequence[int], decisions: int, commanders: tu
         for battle, digest in enumerate(digests):
             digest.update(digest_of({name: tensor[battle] for name, tensor in tensors.items()}).digest())
     return [digest.hexdigest() for digest in digests]
+
+
+def state_hash(state: State) -> Tensor:
+    """`[B]` int64 hash of every bit of each battle's state, the same on every device and in every batch.
+
+    The bytes of a field are read as int64 words, and the sum of w_i m_i modulo 2^64 is taken, with multipliers m_i that
+    look random, are odd, and follow from the field's name and the word's place (the multilinear hash of Carter & Wegman
+    1979, with fixed multipliers). Two states that differ in one word never share a hash.
+    """
+    total = torch.zeros(state.shape, dtype=torch.int64, device=state.seed.device)
+    for name, leaf in sorted(leaves(state).items()):
+        words = words_of(leaf)
+        total += (words * multipliers(zlib.crc32(name.encode()), words.shape[1], leaf.device)).sum(1)
+    return total
+
+
+def words_of(leaf: Tensor) -> Tensor:
+    """`[B, n]` int64 the bytes of `leaf [B, ...]`, filled up with zeros."""
+    rows = leaf.reshape(leaf.shape[0], -1).contiguous().view(torch.uint8)
+    return functional.pad(rows, (0, -rows.shape[1] % 8)).view(torch.int64)
+
+
+def multipliers(salt: int, count: int, device: torch.device) -> Tensor:
+    """`[count]` int64, odd: two draws of 32 bits each."""
+    high, low = noise.bits(torch.tensor([salt, salt], device=device), torch.arange(2, device=device), 0, count)
+    return (high << 32) + (low | 1)
 
 
 def random_actions(env: EchelonEnv, group: str, seeds: Tensor, decision: int) -> Tensor:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from echelon.arena.batch_arena import Battle
 from echelon.league import log
 from echelon.league.hall import Hall
-from echelon.league.schedule import Battle, one_against, seeds_of
+from echelon.league.schedule import one_against, seeds_of
 from echelon.league.season import close_period
 from echelon.league.sparring import Sparring
 from echelon.league.store import Entry, Match, Store

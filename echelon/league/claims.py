@@ -6,8 +6,8 @@ import contextlib
 import uuid
 from collections.abc import Iterator, Sequence
 
+from echelon.arena.batch_arena import Battle
 from echelon.files import FileError, held
-from echelon.league.schedule import Battle
 from echelon.league.store import Store
 
 FOLDER = "fighting"
@@ -20,17 +20,22 @@ class Claims:
     def __init__(self, store: Store, owner: str) -> None:
         self.store, self.owner = store, owner
 
-    def take(self, battles: Sequence[Battle], most: int) -> list[Battle]:
-        """The first of these that were not fought yet and that nobody else who lives has taken, at most so many."""
+    def take(self, battles: Sequence[Battle], most: int) -> tuple[list[Battle], bool]:
+        """The first of these that were not fought yet and that nobody else who lives has taken, at most so many.
+
+        Returns:
+            These, and whether any are left that were not fought: others fight them.
+        """
         store = self.store
         with store.writing():
             for owner in store.claimants() - {self.owner}:
                 if self.is_dead(owner):
                     store.release(owner)
-            closed = store.fought() | store.claimed()
-            taken = [battle for battle in battles if battle not in closed][:most]
+            fought, claimed = store.fought(), store.claimed()
+            left = [battle for battle in battles if battle not in fought]
+            taken = [battle for battle in left if battle not in claimed][:most]
             store.claim(taken, self.owner)
-        return taken
+        return taken, len(left) > len(taken)
 
     def is_dead(self, owner: str) -> bool:
         """Whether the process has ended that took battles under this name."""

@@ -10,11 +10,13 @@ from typing import Any
 
 from echelon.agents.heuristic import scripted
 from echelon.agents.seat import TeamPolicy
-from echelon.league.match import Arena, Result, wilson_interval
+from echelon.arena.match import Match, Result, replay_of, wilson_interval
 from echelon.learn.config import TrainConfig
 from echelon.learn.kept import Kept
 from echelon.learn.metrics import Table
 from echelon.learn.policy import MechPolicy
+from echelon.learn.seats import LEARNER
+from echelon.replay.battle import Replay
 from echelon.replay.recorder import Recorder
 
 EVAL_SEED = 1_000_003
@@ -96,24 +98,23 @@ class Panel:
             for tier in config.evaluation.tiers
         }
         self.others = {**tiers, BEST: self.best}
-        self.arena = self._arena(config.evaluation.battles)
+        self.match = self._match(config.evaluation.battles)
         self.table = Table(folder / "evaluations.csv", COLUMNS, self.judged)
 
-    def _arena(self, battles: int, recorder: Recorder | None = None) -> Arena:
-        compiled = self.config.evaluation.compiled
-        # Drawers of the memory are keys, which hold no colon.
-        named = {name.replace(":", "_"): other for name, other in self.others.items()}
-        return Arena(self.policy, named, self.env, battles, self.device, compiled, recorder)
-
-    @property
-    def last_tier(self) -> tuple[str, int]:
-        """The last of the scripted commanders, and the first of the final battles against it."""
-        tiers = self.config.evaluation.tiers
-        return f"heuristic:{tiers[-1]}", (len(tiers) - 1) * self.config.evaluation.final_battles
+    def _match(self, battles: int) -> Match:
+        return Match(
+            (LEARNER, self.policy),
+            self.others,
+            self.env,
+            battles,
+            self.device,
+            compute=self.policy.network.compute,
+            compiled=self.config.evaluation.compiled,
+        )
 
     def fight(self) -> list[Score]:
         """Fight the panel, and change nothing about it."""
-        return self._fight(self.arena)
+        return self._fight(self.match)
 
     def settle(self, scores: list[Score], iteration: int) -> bool:
         """Take note of what the policy of an iteration won: it takes the place of the best if it wins more against the
@@ -139,14 +140,24 @@ class Panel:
         self.judged = kept.whole("judged", -1, MAX_ITERATION)
         self.best_iteration = kept.whole("best_iteration", 0, MAX_ITERATION)
 
-    def judge_finally(self, recorder: Recorder | None = None) -> list[Score]:
-        """Fight the panel in `EvalConfig.final_battles` battles each, and let `recorder` keep some to be watched."""
-        return self._fight(self._arena(self.config.evaluation.final_battles, recorder))
+    def judge_finally(self, recorded: int = 0, name: str = LEARNER) -> tuple[list[Score], Replay | None]:
+        """Fight the panel in `EvalConfig.final_battles` battles each.
 
-    def _fight(self, arena: Arena) -> list[Score]:
+        Args:
+            recorded: battles against the last of the scripted commanders to keep.
+            name: what the policy is called in their replay.
+        """
+        battles, tier = self.config.evaluation.final_battles, f"heuristic:{self.config.evaluation.tiers[-1]}"
+        match = self._match(battles)
+        if recorded == 0:
+            return self._fight(match), None
+        recorder = Recorder(match.places(tier, range(min(recorded, battles))))
+        return self._fight(match, recorder), replay_of(recorder, name, tier)
+
+    def _fight(self, match: Match, recorder: Recorder | None = None) -> list[Score]:
         was_training = self.policy.training
         self.policy.eval()
-        results = arena.fight(EVAL_SEED)
+        results = match.play(EVAL_SEED, recorder)
         self.policy.train(was_training)
         return [Score(name, result) for name, result in zip(self.others, results.values(), strict=True)]
 

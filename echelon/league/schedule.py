@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import combinations
-from typing import NamedTuple
 
+from echelon.arena.batch_arena import Battle
 from echelon.config import require
 
 MOST_SEEDS = 1 << 20
 """Seeds of one period; the next period's begin where these end."""
 MOST_RATED = MOST_SEEDS // 2
 """Of these, seeds of battles that are rated; the others belong to those by which somebody is let in."""
-
-
-class Battle(NamedTuple):
-    """A battle to be fought."""
-
-    blue: str
-    red: str
-    seed: int
 
 
 def seeds_of(period: int, count: int, rated: bool = True) -> range:
@@ -46,10 +38,3 @@ def round_robin(ids: Sequence[str], seeds: Sequence[int]) -> list[Battle]:
 def one_against(who: str, others: Sequence[str], seeds: Sequence[int]) -> list[Battle]:
     """One against each of the others."""
     return both_sides_of([(who, other) for other in others if other != who], seeds)
-
-
-def batches(battles: Sequence[Battle], size: int) -> Iterator[Sequence[Battle]]:
-    """Runs of at most `size` battles."""
-    require(size >= 1, "a batch", ">= 1 battles", size)
-    for start in range(0, len(battles), size):
-        yield battles[start : start + size]

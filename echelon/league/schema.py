@@ -75,5 +75,6 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             owner TEXT NOT NULL,
             PRIMARY KEY (blue, red, seed))""",
     ),
+    ("ALTER TABLE matches ADD COLUMN state_hash TEXT NOT NULL DEFAULT ''",),
 )
 """`user_version` counts how many of these a file has been through."""

@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from echelon.agents.tiers import TIERS
+from echelon.arena.batch_arena import Battle
 from echelon.config import ConfigError, EnvConfig, as_json, battle_difference, env_from_json, from_json
 from echelon.files import FileError, sync_folder
 from echelon.league.config import LeagueConfig
 from echelon.league.glicko2 import DEVIATION, RATING, VOLATILITY
 from echelon.league.names import commander_name
-from echelon.league.schedule import Battle
 from echelon.league.schema import MIGRATIONS
 from echelon.league.vault import Vault
 from echelon.learn.checkpoint import open_checkpoint
@@ -70,6 +70,8 @@ class Match(NamedTuple):
     duration_s: float
     stats: str
     """JSON: by side (blue, red) the entries of `echelon.env.outcome.STATS`, and the score."""
+    state_hash: str = ""
+    """Of every bit of the final state, see `echelon.arena.fingerprint.state_hash`; empty before version 0.2."""
 
     @property
     def key(self) -> str:
@@ -79,6 +81,10 @@ class Match(NamedTuple):
     def points(self, who: str) -> float:
         """What one of the two took: 1 for a victory, 0.5 for a draw."""
         return 0.5 if self.winner == 0 else float((self.blue, self.red)[self.winner - 1] == who)
+
+
+FACTS = ", ".join(Match._fields)
+"""The columns of the table `matches` that a `Match` holds."""
 
 
 def key_of(battle: Battle, recipe: str) -> str:
@@ -332,9 +338,10 @@ class Store:
         """Write battles down, in the period that is open. Returns how many were not known yet."""
         with self.writing():
             before, period, now = self.database.total_changes, self.period, time.time()
+            marks = ", ".join("?" * (3 + len(Match._fields)))
             self.database.executemany(
-                "INSERT INTO matches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO NOTHING",
-                [(match.key, period, *match, now) for match in matches],
+                f"INSERT INTO matches (key, period, created, {FACTS}) VALUES ({marks}) ON CONFLICT (key) DO NOTHING",
+                [(match.key, period, now, *match) for match in matches],
             )
             new = self.database.total_changes - before
             fought = [(match.blue, match.red, match.seed) for match in matches]
@@ -366,11 +373,7 @@ class Store:
 
     def matches(self, period: int | None = None) -> list[Match]:
         """Battles of a period, or all."""
-        rows = self.do(
-            "SELECT blue, red, seed, recipe, winner, reason, decisions, duration_s, stats FROM matches "
-            "WHERE period = coalesce(?, period) ORDER BY rowid",
-            period,
-        )
+        rows = self.do(f"SELECT {FACTS} FROM matches WHERE period = coalesce(?, period) ORDER BY rowid", period)
         return [Match._make(row) for row in rows]
 
     def payoff(self) -> dict[tuple[str, str], tuple[int, float]]:

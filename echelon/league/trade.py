@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from echelon.agents.tiers import TIERS
+from echelon.arena.batch_arena import Battle
 from echelon.config import ConfigError, as_json, battle_difference, env_from_json, from_json
 from echelon.files import FileError, parse_json, read_file, write_whole
 from echelon.league.config import LeagueConfig
 from echelon.league.glicko2 import DEVIATION
-from echelon.league.schedule import Battle
 from echelon.league.schema import CHANGES, KINDS
 from echelon.league.store import FILE, LONGEST_REASON, Store, key_of, scripted_entry
 from echelon.league.vault import DIGEST, FOLDER, Vault
@@ -27,7 +27,7 @@ COLUMNS = {
     "periods": ("number", "opened", "closed"),
     "matches": (
         *("key", "period", "blue", "red", "seed", "recipe", "winner", "reason", "decisions", "duration_s", "stats"),
-        "created",
+        *("created", "state_hash"),
     ),
     "ratings": ("period", "entry", "rating", "deviation", "volatility"),
     "changes": ("number", "period", "entry", "change", "reason", "created"),
@@ -70,6 +70,14 @@ NAME: tuple[str, Check] = (
 SHA256: tuple[str, Check] = ("a sha256", lambda value: isinstance(value, str) and DIGEST.fullmatch(value) is not None)
 
 
+STATE_HASH: tuple[str, Check] = (
+    "16 hexadecimal digits or nothing",
+    lambda value: isinstance(value, str) and re.fullmatch(r"([0-9a-f]{16})?", value) is not None,
+)
+ABSENT = {"matches": {"state_hash": ""}}
+"""What a field means that files of older versions do not have, by table."""
+
+
 def maybe(rule: tuple[str, Check]) -> tuple[str, Check]:
     """The same, or null."""
     return f"{rule[0]} or null", lambda value: value is None or rule[1](value)
@@ -99,6 +107,7 @@ RULES: dict[str, dict[str, tuple[str, Check]]] = {
         "duration_s": SECONDS,
         "stats": text(),
         "created": SECONDS,
+        "state_hash": STATE_HASH,
     },
     "ratings": {
         "period": whole(1, MOST_PERIODS),
@@ -180,13 +189,15 @@ def read_league(path: Path, folder: str | Path) -> Store:
         for table, columns in COLUMNS.items():
             marks = ", ".join("?" * len(columns))
             for row in document[table]:
-                store.do(f"INSERT INTO {table} VALUES ({marks})", *(row[name] for name in columns))
+                store.do(
+                    f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks})", *(row[name] for name in columns)
+                )
 
     return Store.create(folder, env, rules, fill)
 
 
 def check(name: str, document: Any) -> None:
-    """Every row and field of a league's file, and what they say of each other."""
+    """Every row and field of a league's file, and what they say of each other; fields of `ABSENT` are filled in."""
     if not isinstance(document, dict):
         raise FileError(f"{name}: expected an object, got {type(document).__name__}")
     for field, expected in (("schema", SCHEMA), ("version", VERSION)):
@@ -199,6 +210,8 @@ def check(name: str, document: Any) -> None:
         if not isinstance(document.get(table), list):
             raise FileError(f"{name}: {table} must be a list, got {type(document.get(table)).__name__}")
         for number, row in enumerate(document[table]):
+            if isinstance(row, dict):
+                document[table][number] = row = {**ABSENT.get(table, {}), **row}
             check_row(f"{name}: {table}[{number}]", row, rules)
     check_once(name, document)
     check_references(name, document)

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from echelon import noise
 from echelon.catalog import Hull
+from echelon.compiled import RECOMPILE_LIMIT
 from echelon.config import ConfigError, as_json, first_difference
 from echelon.env.env import EchelonEnv
 from echelon.env.outcome import STATS
@@ -41,8 +42,6 @@ FOUGHT = (BATTLES, SCRIPTED, FROZEN)
 """Parts of a run that belong to the battles being fought."""
 RANK_SEEDS = 1 << 52
 """Between the seeds of one process and those of the next."""
-RECOMPILE_LIMIT = 64
-"""Graphs torch keeps of one function: stages, evaluations and matches have shapes of their own."""
 
 
 class Trainer:

@@ -22,11 +22,11 @@ def battles(tmp_path):
 def test_what_is_taken_is_taken_from_nobody_else(tmp_path, battles):
     one, other = Store(tmp_path / "league"), Store(tmp_path / "league")
     with claiming(one) as mine, claiming(other) as theirs:
-        assert mine.take(battles, 2) == battles[:2]
-        assert theirs.take(battles, 3) == battles[2:5]
+        assert mine.take(battles, 2) == (battles[:2], True)
+        assert theirs.take(battles, 3) == (battles[2:5], True)
         one.record([fought(*battles[0])])
         assert one.claimed() == set(battles[1:5]), "what is fought is claimed no more"
-        assert mine.take(battles, 9) == battles[5:]
+        assert mine.take(battles, 9) == (battles[5:], True), "others fight the rest"
     assert one.claimed() == set() and not list((tmp_path / "league" / FOLDER).iterdir())
 
 
@@ -34,7 +34,7 @@ def test_the_dead_claim_nothing(tmp_path, battles):
     program = f"""
 import os, signal
 from echelon.league.claims import claiming
-from echelon.league.schedule import Battle
+from echelon.arena.batch_arena import Battle
 from echelon.league.store import Store
 with claiming(Store({str(tmp_path / "league")!r})) as claims:
     claims.take([Battle(*row) for row in {[tuple(battle) for battle in battles]!r}], 4)
@@ -44,12 +44,12 @@ with claiming(Store({str(tmp_path / "league")!r})) as claims:
     store = Store(tmp_path / "league")
     assert store.claimed() == set(battles[:4])
     with claiming(store) as claims:
-        assert claims.take(battles, 9) == battles and len(store.claimants()) == 1
+        assert claims.take(battles, 9) == (battles, False) and len(store.claimants()) == 1
 
 
 def test_a_batch_that_fails_is_free_again(tmp_path, battles, monkeypatch):
     store = Store(tmp_path / "league")
-    monkeypatch.setattr("echelon.league.hall.Table.play", lambda *_: 1 / 0)
+    monkeypatch.setattr("echelon.arena.batch_arena.MatchBatch.play", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         list(Hall(store, torch.device("cpu"), batch=2).fight(battles))
     assert store.claimed() == set()

@@ -204,7 +204,9 @@ def test_a_file_that_is_no_league_is_refused(tmp_path):
     database = sqlite3.connect(path)
     database.execute(f"PRAGMA user_version = {len(MIGRATIONS) + 1}")
     database.close()
-    with pytest.raises(FileError, match=r"version must be at most 2, got 3: use a newer Echelon"):
+    with pytest.raises(
+        FileError, match=f"version must be at most {len(MIGRATIONS)}, got {len(MIGRATIONS) + 1}: use a newer Echelon"
+    ):
         Store(store.folder)
     path.write_bytes(b"not a database, but as long as one would be" * 100)
     with pytest.raises(FileError, match="not the file of a league"):

@@ -2,15 +2,19 @@
 
 import dataclasses
 import json
+from types import SimpleNamespace
 
 import pytest
 import torch
+from leagues import policy_of
 
 from echelon.agents.heuristic import Heuristic
+from echelon.arena.batch_arena import BattleResult
+from echelon.arena.match import Match, Result, play, replay_of, wilson_interval
+from echelon.arena.resolve import load_commander
 from echelon.config import ConfigError, EnvConfig, RulesConfig, env_from_json
 from echelon.env.outcome import STATS, Reason, Winner
 from echelon.files import FileError
-from echelon.league.match import Result, load_commander, play, wilson_interval
 from echelon.learn import checkpoint
 from echelon.learn.advantage import ValueNorm
 from echelon.learn.checkpoint import Counters
@@ -22,11 +26,13 @@ BRIEF = dataclasses.replace(EnvConfig.small(), rules=RulesConfig(max_episode_s=1
 
 
 def result(winners: list[Winner]) -> Result:
-    half = len(winners) // 2
-    n = len(winners)
-    stats = [[[float(b), 0.0], [0.0, float(b)]] for b in range(n)]
-    stats = [[side + [0.0] * (len(STATS) - 2) for side in battle] for battle in stats]
-    return Result([b < half for b in range(n)], winners, [Reason.ZONE] * n, [[0.0, 0.0]] * n, [10] * n, stats, 2.0)
+    empty = [0.0] * (len(STATS) - 2)
+    stats = [[[float(b), 0.0, *empty], [0.0, float(b), *empty]] for b in range(len(winners))]
+    outcomes = [
+        BattleResult(winner, Reason.ZONE, [0.0, 0.0], 10, own, "0" * 16)
+        for winner, own in zip(winners, stats, strict=True)
+    ]
+    return Result(outcomes, 2.0)
 
 
 def test_wins_follow_the_commander_across_sides():
@@ -35,10 +41,10 @@ def test_wins_follow_the_commander_across_sides():
     said = r.as_json()
     assert (said["blue_wins"], said["red_wins"], said["draws"], said["battles"]) == (1, 2, 1, 4)
     assert said["x_win_rate"] == 0.5 and said["battles_per_s"] == 2.0
-    assert [o["x_side"] for o in said["outcomes"]] == ["blue", "blue", "red", "red"]
-    # X is blue in battles 0 and 1, red in 2 and 3; damage is the first entry of a side's statistics.
-    assert r.mean_stats(x=True)[STATS[0]] == (0 + 1 + 0 + 0) / 4
-    assert r.mean_stats(x=False)[STATS[0]] == (0 + 0 + 2 + 3) / 4
+    assert [o["x_side"] for o in said["outcomes"]] == ["blue", "red", "blue", "red"]
+    # X is blue in battles 0 and 2, red in 1 and 3; damage is the first entry of a side's statistics.
+    assert r.mean_stats(x=True)[STATS[0]] == (0 + 0 + 2 + 0) / 4
+    assert r.mean_stats(x=False)[STATS[0]] == (0 + 1 + 0 + 3) / 4
     json.dumps(said)
 
 
@@ -49,14 +55,15 @@ def test_wilson_interval_of_the_textbook():
 
 
 def test_the_same_seed_gives_the_same_match_and_both_sides_share_seeds():
-    commander = Heuristic(BRIEF)
-    first, second = (play(commander, commander, BRIEF, 8, 3, CPU) for _ in range(2))
+    brief = dataclasses.replace(BRIEF, rules=RulesConfig(max_episode_s=3.0))
+    commander = Heuristic(brief)
+    first, second = (play(commander, commander, brief, 8, 3, CPU) for _ in range(2))
     assert dataclasses.replace(first, seconds=0.0) == dataclasses.replace(second, seconds=0.0)
-    # One commander on both sides: battle b and b + 4 are the same battle.
-    assert first.winner[:4] == first.winner[4:] and first.stats[:4] == first.stats[4:]
-    assert all(w != Winner.RUNNING for w in first.winner)
-    other = play(commander, commander, BRIEF, 8, 4, CPU)
-    assert other.stats != first.stats
+    # One commander on both sides: battles 2i and 2i + 1 are the same battle.
+    assert first.outcomes[::2] == first.outcomes[1::2] and len({o.state_hash for o in first.outcomes}) == 4
+    assert all(outcome.winner != Winner.RUNNING for outcome in first.outcomes)
+    other = play(commander, commander, brief, 8, 4, CPU)
+    assert {o.state_hash for o in other.outcomes}.isdisjoint(o.state_hash for o in first.outcomes)
 
 
 def test_a_policy_acts_by_chance_and_the_seed_decides_which():
@@ -67,10 +74,29 @@ def test_a_policy_acts_by_chance_and_the_seed_decides_which():
     first = play(policy, rival, short, 2, 3, CPU)
     assert torch.equal(torch.get_rng_state(), before)  # the caller's own chance is left alone
     torch.rand(5)
-    assert play(policy, rival, short, 2, 3, CPU).stats == first.stats
+    assert play(policy, rival, short, 2, 3, CPU).outcomes == first.outcomes
     # Untrained, its mean action pulls no trigger or all of them; by chance it fires each weapon now and then.
-    shots = [first.stats[0][0][i] for i, name in enumerate(STATS) if name in ("shots_autocannon", "shots_smoke")]
+    shots = [
+        first.outcomes[0].stats[0][i] for i, name in enumerate(STATS) if name in ("shots_autocannon", "shots_smoke")
+    ]
     assert all(count > 0 for count in shots)
+
+
+def test_the_first_battles_of_a_longer_match_are_those_of_a_shorter_one():
+    """Whoever else is met, and however many are fought side by side."""
+    short = dataclasses.replace(BRIEF, rules=RulesConfig(max_episode_s=1.0))
+    x, y = policy_of(1), policy_of(2)
+    two = play(x, y, short, 2, 3, CPU).outcomes
+    assert play(x, y, short, 4, 3, CPU).outcomes[:2] == two
+    others = {"script": Heuristic(short), "y": y}
+    match = Match(("x", x), others, short, 6, CPU, batch=5)
+    assert match.play(3)["y"].outcomes[:2] == two
+    assert match.places("y", range(4)) == [2, 3, 6, 7]
+
+
+def test_a_replay_names_the_sides_of_a_match():
+    recorder = SimpleNamespace(battles=[2, 3], finish=lambda blue, red: list(zip(blue, red, strict=True)))
+    assert replay_of(recorder, "x", "y") == [("x", "y"), ("y", "x")]
 
 
 def test_a_match_refuses_what_it_cannot_judge():
@@ -83,8 +109,6 @@ def test_a_match_refuses_what_it_cannot_judge():
     learning = MechPolicy(ModelConfig(hidden=8, contact_width=4, body_width=8), 8).train()
     with pytest.raises(ConfigError, match="evaluation mode"):
         play(learning, commander, BRIEF, 2, 0, CPU)
-    with pytest.raises(ConfigError, match="a policy's device must be cpu, as of its battles, got 'meta'"):
-        play(learning.eval().to("meta"), commander, BRIEF, 2, 0, CPU)
 
 
 def test_commanders_come_from_names(tmp_path):
@@ -98,8 +122,9 @@ def test_commanders_come_from_names(tmp_path):
         policy = MechPolicy(ModelConfig(hidden=width, contact_width=4, body_width=8), 8)
         checkpoint.save(tmp_path / str(width), policy, ValueNorm(), BRIEF, Counters(1, 1, 1.0), {})
         policies.append(load_commander(str(tmp_path / str(width)), BRIEF, CPU))
-    # Networks of different sizes remember in drawers of their own.
-    assert play(*policies, BRIEF, 2, 0, CPU).battles == 2
+    # Networks of different sizes decide apart.
+    short = dataclasses.replace(BRIEF, rules=RulesConfig(max_episode_s=1.0))
+    assert play(*policies, short, 2, 0, CPU).battles == 2
 
 
 def test_a_battle_is_rebuilt_from_its_signature():

@@ -1,0 +1,192 @@
+"""Battles between any policies in batches: the same whatever the batch and whoever else fights in it (R15, R16)."""
+
+import dataclasses
+import functools
+
+import pytest
+import torch
+from leagues import BRIEF, TINY, policy_of
+from torch._dynamo.utils import counters
+
+from echelon.agents.heuristic import Heuristic
+from echelon.arena.batch_arena import BatchArena, Battle, slot_of
+from echelon.arena.fingerprint import leaves, state_hash
+from echelon.arena.stacked_policies import (
+    SLOTS,
+    BatchObservation,
+    BatchSlot,
+    StackedForward,
+    StackedPolicies,
+    blocks_of,
+)
+from echelon.config import ConfigError, RulesConfig
+from echelon.env.env import EchelonEnv
+from echelon.env.layout import STREAMS
+from echelon.league.schedule import round_robin, seeds_of
+
+CPU = torch.device("cpu")
+WIDER = dataclasses.replace(TINY, hidden=24)
+KL_BOUND = 0.01
+"""Nats an action column: what half precision may change of a distribution."""
+
+
+def stacked(policies, slots, compute=torch.float32, compiled=False) -> StackedPolicies:
+    return StackedPolicies(StackedForward(policies[0], CPU, compute, compiled), policies, slots, 5)
+
+
+def test_blocks_are_filled_in_a_tournament_of_many():
+    ids = [str(number) * 64 for number in range(10)]
+    battles = round_robin(ids, seeds_of(1, 3))
+    blocks, needed = 0, 0
+    for who in ids:
+        own = [(b, side) for b, battle in enumerate(battles) for side in (0, 1) if battle[side] == who]
+        blocks += len(blocks_of([BatchSlot(b, slot_of(battles[b], side)) for b, side in own]))
+        needed += -(-len(own) // SLOTS)
+    assert needed == 40 and blocks <= 2 * needed
+
+
+def test_a_slot_keeps_its_place_in_its_block():
+    slots = [BatchSlot(0, 3), BatchSlot(1, 3), BatchSlot(2, 0)]
+    blocks = blocks_of(slots)
+    assert [len(block) for block in blocks] == [SLOTS, SLOTS]
+    assert (blocks[0][3], blocks[1][3], blocks[0][0]) == (0, 1, 2)
+    assert sum(row >= 0 for block in blocks for row in block) == 3
+
+
+def seen_by(battles: int, seed: int) -> BatchObservation:
+    """What teams of a real battle observe, and noise."""
+    env = EchelonEnv(BRIEF, battles, device="cpu", seed=seed)
+    now = env.rollout(3)[:, -1]
+    streams = {name: now["blue", "observation", name] for name in STREAMS}
+    mask = torch.ones(battles, 5, dtype=torch.bool)
+    return BatchObservation(streams, mask, now["telemetry"], torch.randn(battles, 5, 26))
+
+
+def test_each_slot_is_decided_by_its_own_policy():
+    policies = [policy_of(seed) for seed in range(3)]
+    slots = [[BatchSlot(0, 0), BatchSlot(3, 5)], [BatchSlot(1, 2)], [BatchSlot(2, 2), BatchSlot(4, 2), BatchSlot(5, 9)]]
+    seen = seen_by(6, 0)
+    stack = stacked(policies, slots)
+    with torch.inference_mode():
+        loc, _ = stack.distribution(seen)
+        for policy, own in zip(policies, slots, strict=True):
+            rows = [slot.row for slot in own]
+            streams = tuple(seen.streams[name][rows] for name in STREAMS)
+            nothing = torch.zeros(len(rows), 5, TINY.hidden)
+            expected = policy.network(streams, seen.telemetry[rows], nothing, nothing)[0]
+            places = [stack.rows.tolist().index(row) for row in rows]
+            torch.testing.assert_close(loc[places], expected, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("compute", [torch.bfloat16, torch.float16])
+def test_half_precision_stays_near_full_precision(compute):
+    torch.manual_seed(0)
+    policy, slots, seen = policy_of(0), [[BatchSlot(b, b) for b in range(8)]], seen_by(8, 1)
+    policy.network.head.loc.weight.data.mul_(0.1)
+    full, half = stacked([policy], slots), stacked([policy], slots, compute)
+    with torch.inference_mode():
+        for _ in range(4):
+            (p_loc, p_scale), (q_loc, q_scale) = full.distribution(seen), half.distribution(seen)
+    p, q = torch.distributions.Normal(p_loc, p_scale), torch.distributions.Normal(q_loc, q_scale)
+    kl = torch.distributions.kl_divergence(p, q)
+    assert 0 < kl.mean() < KL_BOUND
+
+
+@pytest.mark.slow
+def test_compiled_networks_stay_near_eager_ones():
+    policies, slots, seen = [policy_of(n) for n in range(2)], [[BatchSlot(0, 0)], [BatchSlot(1, 3)]], seen_by(2, 1)
+    eager, compiled = stacked(policies, slots), stacked(policies, slots, compiled=True)
+    with torch.inference_mode():
+        for _ in range(3):
+            (p_loc, p_scale), (q_loc, q_scale) = eager.distribution(seen), compiled.distribution(seen)
+    p, q = torch.distributions.Normal(p_loc, p_scale), torch.distributions.Normal(q_loc, q_scale)
+    assert torch.distributions.kl_divergence(p, q).max() < 1e-4
+
+
+SHORT = dataclasses.replace(BRIEF, rules=RulesConfig(max_episode_s=2.0))
+POLICIES = {"one": policy_of(1), "two": policy_of(2), "wide": policy_of(3, WIDER), "script": Heuristic(SHORT, "expert")}
+
+
+def test_a_battle_is_the_same_in_every_batch():
+    battles = round_robin(list(POLICIES), [1, 2])
+    arena = BatchArena(SHORT, POLICIES.__getitem__, CPU)
+    together = arena.play(battles).results
+    assert len({result.state_hash for result in together}) == len(battles) == 24
+    for number in (0, 13):
+        assert arena.play([battles[number]]).results == [together[number]]
+    parted = BatchArena(SHORT, POLICIES.__getitem__, CPU, batch=13).play_all(battles)
+    assert [result for batch in parted for result in batch.results] == together
+
+
+def test_batches_that_are_filled_up_and_chunks_change_nothing(monkeypatch):
+    """What a compiled arena does to keep its shapes, uncompiled."""
+    battles = round_robin(list(POLICIES), [1, 2])
+    expected = BatchArena(SHORT, POLICIES.__getitem__, CPU).play(battles).results
+    arena = BatchArena(SHORT, POLICIES.__getitem__, CPU, batch=20)
+    monkeypatch.setattr(StackedForward, "chunk", property(lambda _: 2, lambda *_: None), raising=False)
+    monkeypatch.setattr(arena, "env_of", lambda count, recorder: EchelonEnv(SHORT, 20, CPU, seed=0, maps=arena.maps))
+    assert [result for batch in arena.play_all(battles) for result in batch.results] == expected
+
+
+def test_a_policy_that_decides_by_itself_is_given_all_that_a_team_observes():
+    """A module that no arena can stack: it reads the map, the living and its own memory."""
+    seen = []
+
+    class Watcher(Heuristic):
+        def forward(self, team):
+            seen.append((team["telemetry"].shape, team["mask"].dtype, team["memory", "stuck_s"].shape))
+            return super().forward(team)
+
+    arena = BatchArena(SHORT, {"watcher": Watcher(SHORT), "one": POLICIES["one"]}.__getitem__, CPU)
+    arena.play([Battle("watcher", "one", 1), Battle("one", "watcher", 1), Battle("watcher", "one", 2)])
+    assert set(seen) == {((3, 5, 16, 16), torch.bool, (3, 5, 1))}
+
+
+def test_every_bit_of_a_state_is_in_its_hash():
+    env = EchelonEnv(BRIEF, 3, "cpu", seed=5)
+    env.rollout(2)
+    whole = state_hash(env.state)
+    assert len(set(whole.tolist())) == 3
+    assert torch.equal(state_hash(env.state[1:]), whole[1:]), "each battle's own"
+    for name in leaves(env.state):
+        changed = env.state.clone()
+        leaf = functools.reduce(getattr, name.split("/"), changed)
+        last = (1, *[-1] * (leaf.dim() - 1))
+        leaf[last] = ~leaf[last] if leaf.dtype == torch.bool else leaf[last] + 1
+        assert (state_hash(changed) != whole).tolist() == [False, True, False], name
+
+
+def test_what_cannot_fight_is_refused_by_name():
+    def fight(policy):
+        return BatchArena(SHORT, lambda _: policy, CPU).play([Battle("a", "b", 0)])
+
+    with pytest.raises(ConfigError, match="a: comm_dim must be 4 for this battle, got 8"):
+        other = dataclasses.replace(BRIEF, comm_dim=4)
+        BatchArena(other, lambda _: POLICIES["one"], CPU).play([Battle("a", "b", 0)])
+    with pytest.raises(ConfigError, match="a: must be in evaluation mode"):
+        fight(policy_of(0).train())
+    with pytest.raises(ConfigError, match="a: device must be cpu, as of its battles, got 'meta'"):
+        fight(policy_of(0).to("meta"))
+    with pytest.raises(ConfigError, match=r"battles of a batch must be 1\.\.2, got 3"):
+        BatchArena(SHORT, POLICIES.__getitem__, CPU, batch=2).play([Battle("one", "two", n) for n in range(3)])
+    with pytest.raises(ConfigError, match="batch must be >= 1 battles, got 0"):
+        BatchArena(SHORT, POLICIES.__getitem__, CPU, batch=0)
+
+
+@pytest.mark.slow
+def test_fifty_compiled_policies_need_one_graph_for_each_architecture(monkeypatch):
+    """However many battles a batch holds and however they are shared out: a ninth shape ended the run once."""
+    monkeypatch.setattr("echelon.env.env.fused", lambda function, _: function)
+    env = dataclasses.replace(BRIEF, rules=RulesConfig(max_episode_s=0.5))
+    policies = {f"{n}": policy_of(n, TINY if n % 3 else WIDER) for n in range(50)}
+    arena = BatchArena(env, policies.__getitem__, CPU, batch=40, compiled=True)
+    pairs = round_robin(list(policies), [1])
+    torch._dynamo.reset()
+    counters.clear()
+    sizes = [1, 2, 3, 5, 8, 13, 21, 34, 40, 40, 17]
+    at = 0
+    for size in sizes:
+        assert len(arena.play(pairs[at : at + size]).results) == size
+        at += size
+        assert arena._env.num_envs >= size
+    assert counters["stats"]["unique_graphs"] == 2 and arena._env.num_envs == 40
