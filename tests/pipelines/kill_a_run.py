@@ -1,6 +1,8 @@
-"""Trains one run to its end, and another that is killed and resumed again and again; `test_stopping` starts it.
+"""Trains one run to its end, and others that are killed and resumed again and again; `test_stopping` starts it.
 
-One import serves all: each attempt is a fork. Prints one JSON line.
+python tests/pipelines/kill_a_run.py FOLDER KILLS ITERATIONS
+
+As many runs of ITERATIONS as it takes for KILLS. One import serves all: each attempt is a fork. Prints one JSON line.
 """
 
 import json
@@ -19,22 +21,31 @@ import train
 from command_line import run
 from runs import TINY
 
-ITERATIONS = 24
 RICH = [
     *TINY,
     *("--num-envs", "8", "--past-share", "0.5", "--past-blocks", "2", "--past-every", "1", "--past-kept", "3"),
     *("--env.map-spares", "1", "--renew-maps-every", "2", "--checkpoint-every", "2", "--keep-checkpoints", "2"),
-    *("--evaluation.every", "3", "--evaluation.tiers", "easy", "--total-agent-steps", str(320 * ITERATIONS)),
+    *("--evaluation.every", "3", "--evaluation.tiers", "easy"),
 ]
+STEPS = 320
+"""Agent-steps of an iteration."""
 
 
-def attempt(folder: Path, *more: str) -> int:
+def attempt(folder: Path, iterations: int, *more: str) -> int:
     """A process that trains; returns its id."""
     process = os.fork()
     if process == 0:
         os.dup2(os.open(folder.with_suffix(".log"), os.O_CREAT | os.O_WRONLY | os.O_APPEND), 1)
         os.dup2(1, 2)
-        sys.argv = ["pipelines/train.py", *RICH, "--run-dir", str(folder), *more]
+        sys.argv = [
+            "pipelines/train.py",
+            *RICH,
+            "--total-agent-steps",
+            str(STEPS * iterations),
+            "--run-dir",
+            str(folder),
+        ]
+        sys.argv += more
         code = 0
         try:
             run(train.main)
@@ -59,29 +70,38 @@ def finish(process: int) -> None:
     assert status == 0, status
 
 
-def main(home: Path, kills: int) -> None:
+def main(home: Path, kills: int, iterations: int) -> None:
     torch.set_num_threads(1)
-    unbroken, broken = home / "unbroken", home / "broken"
+    unbroken = home / "unbroken"
     table = unbroken / "metrics.csv"
-    process = attempt(unbroken)
+    process = attempt(unbroken, iterations)
     to_first_s = seconds_until(lambda: table.exists() and table.read_bytes().count(b"\n") > 1)
     began = time.monotonic()
     finish(process)
-    iteration_s = (time.monotonic() - began) / (ITERATIONS - 1)
-    chance, killed, begun = random.Random(0), 0, 0
+    iteration_s = (time.monotonic() - began) / max(iterations - 1, 1)
+    chance, killed, resumed, runs = random.Random(0), 0, 0, 0
     while killed < kills:
-        started = any((broken / "checkpoints").glob("[!.]*"))
-        begun += started
-        process = attempt(broken, *(["--resume", "latest"] if started else []))
-        time.sleep(chance.uniform(0, to_first_s + 2 * iteration_s))
-        if os.waitpid(process, os.WNOHANG) != (0, 0):
-            break
-        os.kill(process, signal.SIGKILL)
-        os.waitpid(process, 0)
-        killed += 1
-    finish(attempt(broken, "--resume", "latest"))
-    print(json.dumps({"killed": killed, "resumed": begun + 1}))
+        broken, ended = home / f"broken_{runs}", False
+        runs += 1
+        while not ended:
+            begun = any((broken / "checkpoints").glob("[!.]*"))
+            resumed += begun
+            process = attempt(broken, iterations, *(["--resume", "latest"] if begun else []))
+            if killed == kills:
+                finish(process)
+                break
+            until = time.monotonic() + chance.uniform(0, to_first_s + 2 * iteration_s)
+            while not ended and time.monotonic() < until:
+                who, status = os.waitpid(process, os.WNOHANG)
+                assert status == 0, status
+                ended = who != 0
+                time.sleep(0.01)
+            if not ended:
+                os.kill(process, signal.SIGKILL)
+                os.waitpid(process, 0)
+                killed += 1
+    print(json.dumps({"killed": killed, "resumed": resumed, "runs": runs}))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]))
+    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))

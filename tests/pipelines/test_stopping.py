@@ -20,23 +20,27 @@ HERE = Path(__file__).parent
 
 @pytest.mark.slow
 @pytest.mark.hourglass
-def test_ten_kills_later_it_is_the_run_that_was_never_killed(tmp_path):
-    command = [sys.executable, str(HERE / "kill_a_run.py"), str(tmp_path), "10"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=1200, cwd=ROOT)
+@pytest.mark.parametrize(("kills", "iterations"), [(30, 3), (100, 24)])
+def test_killed_again_and_again_it_is_the_run_that_was_never_killed(tmp_path, kills, iterations):
+    """At random moments, those before the first checkpoint and of the first evaluation included."""
+    command = [sys.executable, str(HERE / "kill_a_run.py"), str(tmp_path), str(kills), str(iterations)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=3600, cwd=ROOT)
     logs = "".join(path.read_text()[-2000:] for path in tmp_path.glob("*.log"))
     assert done.returncode == 0, done.stderr + logs
     told = json.loads(done.stdout)
-    assert told["killed"] == 10 and told["resumed"] > 5, told
-    unbroken, broken = tmp_path / "unbroken", tmp_path / "broken"
-    assert [row["iteration"] for row in without_clock(broken / "metrics.csv")] == [f"{n}.0" for n in range(1, 25)]
-    assert without_clock(broken / "metrics.csv") == without_clock(unbroken / "metrics.csv")
-    assert without_clock(broken / "evaluations.csv") == without_clock(unbroken / "evaluations.csv")
-    ours, theirs = (open_checkpoint(newest(folder / "checkpoints")).claims for folder in (broken, unbroken))
-    assert ours["files"]["policy.safetensors"] == theirs["files"]["policy.safetensors"]
-    assert ours["files"]["learner.safetensors"] == theirs["files"]["learner.safetensors"]
-    assert ours["files"]["run_0.safetensors"] == theirs["files"]["run_0.safetensors"]
-    kept = [sorted(path.name for path in (folder / "checkpoints").iterdir()) for folder in (broken, unbroken)]
-    assert kept[0] == kept[1] and 2 <= len(kept[0]) <= 3
+    assert told["killed"] == kills and told["resumed"] > kills / 2, told
+    unbroken = tmp_path / "unbroken"
+    assert [row["iteration"] for row in without_clock(unbroken / "metrics.csv")] == [
+        f"{n}.0" for n in range(1, iterations + 1)
+    ]
+    for broken in [tmp_path / f"broken_{number}" for number in range(told["runs"])]:
+        for name in ("metrics.csv", "evaluations.csv"):
+            assert without_clock(broken / name) == without_clock(unbroken / name)
+        ours, theirs = (open_checkpoint(newest(folder / "checkpoints")).claims for folder in (broken, unbroken))
+        for name in ("policy.safetensors", "learner.safetensors", "run_0.safetensors"):
+            assert ours["files"][name] == theirs["files"][name]
+        kept = [sorted(path.name for path in (folder / "checkpoints").iterdir()) for folder in (broken, unbroken)]
+        assert kept[0] == kept[1] and 2 <= len(kept[0]) <= 3
 
 
 def start(*command: str) -> subprocess.Popen[str]:

@@ -1,0 +1,129 @@
+"""The rule book, `docs/RULES.md`, tells the numbers of the code."""
+
+import dataclasses
+import math
+import re
+from pathlib import Path
+
+import pytest
+
+from echelon import catalog
+from echelon.catalog import HULLS, MATERIALS, SUITES, WEAPONS, Guidance, Hull, Material, Suite, Weapon
+from echelon.config import EnvConfig, RewardConfig, RulesConfig
+from echelon.world.biomes import BIOMES
+
+PAGE = (Path(__file__).parents[1] / "docs" / "RULES.md").read_text()
+RULES, REWARD = RulesConfig(), RewardConfig()
+
+
+def table(first_column: str) -> dict[str, list[str]]:
+    """The rows of the table whose first column has this title, by their first cell."""
+    lines = PAGE.splitlines()
+    start = next(n for n, line in enumerate(lines) if line.startswith(f"| {first_column} |"))
+    rows = {}
+    for line in lines[start + 2 :]:
+        if not line.startswith("|"):
+            break
+        name, *cells = (cell.strip() for cell in line.strip("|").split("|"))
+        rows[name] = cells
+    return rows
+
+
+def numbers(cells: list[str]) -> list[float]:
+    """Every number in some cells; 0 for a dash."""
+    return [float(word) for cell in cells for word in re.findall(r"-?[\d.]+", "0" if cell == "-" else cell)]
+
+
+def test_hulls():
+    rows = table("class")
+    assert rows.keys() == {hull.name.lower() for hull in Hull}
+    for hull, spec in HULLS.items():
+        assert numbers(rows[hull.name.lower()]) == [*spec.size, *dataclasses.astuple(spec)[1:]]
+
+
+def test_weapons():
+    rows = table("weapon")
+    assert rows.keys() == {weapon.name.lower() for weapon in Weapon}
+    for weapon, spec in WEAPONS.items():
+        who, reach, *cells, speed, guidance, splash = rows[weapon.name.lower()]
+        assert numbers(cells) == [spec.damage, spec.stability, spec.self_heat, spec.cooldown_s, spec.arc_deg]
+        lock = [catalog.SIGHT_LOCK_VOX] if weapon == Weapon.MISSILE else []
+        assert numbers([reach]) == [spec.range_vox, *lock]
+        assert speed == ("beam" if spec.guidance == Guidance.BEAM else f"{spec.speed_vox_per_s:g}")
+        assert guidance == ("-" if spec.guidance == Guidance.BEAM else spec.guidance.name.lower())
+        if spec.splash_vox:
+            assert numbers([splash]) == [spec.splash_vox, spec.splash_scale]
+        told = {}
+        for part in who.split(";"):
+            hulls, trigger = part.split(":")
+            told |= dict.fromkeys((h.strip() for h in hulls.split(",")), trigger.strip())
+        if "all" in told:
+            told = {hull.name.lower(): told["all"] for hull in Hull}
+        assert told == {hull.name.lower(): trigger.name.lower() for hull, trigger in spec.mounts.items()}
+
+
+def test_suites():
+    rows = table("suite")
+    assert rows.keys() == {suite.name.lower().replace("_", " ") for suite in Suite}
+    for suite, spec in SUITES.items():
+        told = rows[suite.name.lower().replace("_", " ")]
+        yes = [word != "no" for word in told[5:8]]
+        assert numbers([*told[:5], told[8]]) == [*dataclasses.astuple(spec)[:5], spec.intel_slots]
+        assert yes == [spec.sees_engaged, spec.issues_orders, spec.contact_reports]
+
+
+def test_materials():
+    rows = table("material")
+    assert rows.keys() == {material.name.lower().replace("_", " ") for material in Material}
+    for material, spec in MATERIALS.items():
+        hp, solid, opaque, _ = rows[material.name.lower().replace("_", " ")]
+        assert hp == ("-" if math.isinf(spec.hp) else f"{spec.hp:g}")
+        assert (solid, opaque) == tuple("yes" if is_so else "no" for is_so in (spec.solid, spec.opaque))
+
+
+def test_reward_terms():
+    rows = {name: float(cells[0]) for name, cells in table("term").items()}
+    assert rows == {name: getattr(REWARD, name) for name in rows}
+    others = {"contested_offence", "contested_death", "team_mix_alpha", "gamma"}
+    assert rows.keys() | others == {field.name for field in dataclasses.fields(REWARD)}
+
+
+STANDARD = EnvConfig.standard()
+SENTENCES = [
+    f"Physics runs at `dt_s = {RULES.dt_s:g}`; a decision holds for `decision_repeat = {RULES.decision_repeat}`",
+    f"`max_episode_s = {RULES.max_episode_s:g}` ({RULES.max_decisions} decisions;",
+    f"reaches {RULES.zone_score_to_win_s:g} s (`zone_score_to_win_s`;",
+    f"Laser adds {WEAPONS[Weapon.LASER].target_heat:g} heat to the target, "
+    f"flamer {WEAPONS[Weapon.FLAMER].target_heat:g} ",
+    f"**Paint** lasts {catalog.PAINT_S:g} s",
+    f"target their pack painted: +{catalog.PAINT_BONUS:.0%}".replace("%", " %"),
+    f"shooter's sensor quality >= {catalog.LOCK_QUALITY:.2f}",
+    f"aimed at its team within {catalog.AMS_VOX:g} tries",
+    f"{catalog.AMS_CHANCE:.2f} to destroy it. Each attempt sets its timer to {catalog.AMS_COOLDOWN_S:.1f} s",
+    f"cloud r {catalog.CLOUD_VOX:g}, {catalog.CLOUD_S:g} s",
+    f"clouds at most {catalog.CLOUDS} a mech",
+    f"ECM +{catalog.ECM_HEAT_PER_S:g}/s, ECCM +{catalog.ECCM_HEAT_PER_S:g}/s",
+    f"slows stability regeneration for {WEAPONS[Weapon.AUTOCANNON].suppress_s:g} s",
+    "chance " + ", ".join(f"{h.name.lower()} {p:g}".replace("0.", ".") for h, p in catalog.WRECK_CHANCE.items()),
+    "mass factor (" + ", ".join(f"{h.name.lower()} {f:g}" for h, f in catalog.NOISE_FACTOR.items()) + ")",
+    f"|bearing| < {catalog.KINETIC_AIM_FOCUS_RAD:g} (focus) or {catalog.KINETIC_AIM_RAD:g} (others)",
+    f"Muzzles: kinetic at {catalog.KINETIC_MUZZLE:g} of half height",
+    f"Velocity: unit(delta) + {catalog.MISSILE_LOFT:g} up".replace("Velocity", "velocity"),
+    f"`size {STANDARD.world.size_x}x{STANDARD.world.size_y}x{STANDARD.world.size_z}` standard",
+    f"each one of {len(BIOMES)} biomes",
+    f"`RewardConfig.gamma` = {REWARD.gamma:g} is the only copy",
+    f"count x{REWARD.contested_offence:g} and\ntheir deaths x{REWARD.contested_death:g}",
+    f"alpha * own + (1 - alpha) * team mean, alpha {REWARD.team_mix_alpha:g}",
+    "D = 18 + comm_dim numbers in [-1, 1] per mech",
+    f"then comm_dim ({STANDARD.comm_dim}) numbers to the pack",
+]
+
+
+@pytest.mark.parametrize("sentence", SENTENCES)
+def test_numbers_in_sentences(sentence):
+    assert sentence in PAGE
+
+
+def test_every_biome_is_named():
+    words = re.sub(r"\s+", " ", PAGE)
+    assert not [name for name in BIOMES if name.replace("_", " ") not in words]
