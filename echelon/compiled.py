@@ -15,9 +15,14 @@ RECOMPILE_LIMIT = 64
 """Graphs torch keeps of one function, by default 8: stages, evaluations and matches have shapes of their own."""
 
 
+def keep_graphs() -> None:
+    """Let torch keep as many graphs of a function as there are shapes, in this process."""
+    torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, RECOMPILE_LIMIT)
+
+
 def fused(function: Callable[..., Any], device: torch.device) -> Callable[..., Any]:
     """`function` as one graph of fixed shapes, compiled when it is first called."""
-    torch._dynamo.config.recompile_limit = RECOMPILE_LIMIT
+    keep_graphs()
     options = ON_CPU if device.type == "cpu" else None
     return torch.compile(function, fullgraph=True, dynamic=False, options=options)
 

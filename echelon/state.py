@@ -33,7 +33,13 @@ class Fields:
             unknown = changes.keys() - type(self).__dataclass_fields__.keys()
             if unknown:
                 raise AttributeError(f"{type(self).__name__} has no field {', '.join(sorted(unknown))}")
-            mine = self._tensordict
+            mine = self.__dict__.get("_tensordict")
+            if type(mine) is not TensorDict:
+                return super().replace(**changes)
+            for name, value in changes.items():
+                if value.shape[: mine.ndim] != mine.batch_size:
+                    expected = f"{type(self).__name__}.{name} must begin with {tuple(mine.batch_size)}"
+                    raise RuntimeError(f"{expected}, got {tuple(value.shape)}")
             source = {**mine._tensordict, **changes}
             fields = TensorDict._new_unsafe(source, batch_size=mine.batch_size, device=mine.device)
             return type(self)._from_tensordict(fields, safe=False)

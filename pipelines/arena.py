@@ -109,11 +109,11 @@ def sources(args: Play) -> list[str]:
     return [str(store.vault.place(known[name])) if name in known else name for name in names]
 
 
-def choose_env(args: Play) -> EnvConfig:
+def choose_env(preset: str, names: list[str]) -> EnvConfig:
     """The battle to fight: the preset asked for, or what the checkpoints were trained in."""
-    if args.env != "auto":
-        return ENV_PRESETS[args.env]()
-    known = {name: env for name in sources(args) if (env := commander_env(name)) is not None}
+    if preset != "auto":
+        return ENV_PRESETS[preset]()
+    known = {name: env for name in names if (env := commander_env(name)) is not None}
     envs = list(known.values())
     if len(envs) == 2:
         difference = battle_difference(*(env.signature() for env in envs))
@@ -193,9 +193,13 @@ def tiles_of(env: EnvConfig, captions: list[str], marks: bool) -> list[Tile]:
 def fight(args: Play) -> None:
     """Fight and report."""
     device = resolve_device(args.fighting.device)
-    env = choose_env(args)
-    us, them = (commander_id(name) for name in sources(args))
-    x, y = (load_commander(name, env, device) for name in sources(args))
+    names = sources(args)
+    env = choose_env(args.env, names)
+    us, them = (commander_id(name) for name in names)
+    x, y = (load_commander(name, env, device) for name in names)
+    if us == them and getattr(x, "model", None) != getattr(y, "model", None):
+        # The same weights in another architecture: a setting that no weight tells of.
+        us, them = names
     fighting = args.fighting
     compute = COMPUTE[fighting.precision]
     match = Match((us, x), {them: y}, env, args.battles, device, fighting.batch, compute, fighting.compiled)
@@ -203,10 +207,10 @@ def fight(args: Play) -> None:
     if args.profile is not None:
         check_writable(args.profile)
     if args.replay is not None:
-        require(args.replay_battles >= 1, "--replay-battles", ">= 1", args.replay_battles)
+        limit = f"1..{fighting.batch}, those of the first --batch"
+        require(1 <= args.replay_battles <= fighting.batch, "--replay-battles", limit, args.replay_battles)
         check_writable(args.replay)
-        shown = min(args.replay_battles, args.battles, fighting.batch)
-        recorder = Recorder(range(shown), args.replay_observations)
+        recorder = Recorder(range(min(args.replay_battles, args.battles)), args.replay_observations)
     with profiled(args.profile):
         result = match.play(args.seed, recorder)[them]
     if args.replay is not None and recorder is not None:

@@ -28,7 +28,7 @@ from echelon.league.hall import Hall
 from echelon.league.roles import Role
 from echelon.league.schedule import one_against, round_robin, seeds_of
 from echelon.league.season import close_period, payoff_matrix
-from echelon.league.store import Match, Standing, Store
+from echelon.league.store import MatchRecord, Standing, Store
 from echelon.league.trade import read_league, write_league
 from echelon.learn.checkpoint import open_checkpoint
 from echelon.learn.config import TrainConfig
@@ -354,13 +354,13 @@ def fight(
     quiet: bool,
     kept: bool = True,
     recorder: Recorder | None = None,
-) -> list[Match]:
+) -> list[MatchRecord]:
     """Fight behind a progress bar that counts matches a second, and write each batch into the league's log."""
     columns = (
         *(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()),
         *(TimeElapsedColumn(), TimeRemainingColumn()),
     )
-    matches: list[Match] = []
+    matches: list[MatchRecord] = []
     with Progress(*columns, console=terminal(stderr=True), disable=quiet) as progress:
         task = progress.add_task("matches", total=len(battles))
         for fought in hall.fight(battles, recorder, kept):

@@ -7,7 +7,7 @@ import torch
 
 from echelon.config import EnvConfig, RulesConfig
 from echelon.league.glicko2 import DEVIATION, RATING, VOLATILITY, Ratings
-from echelon.league.store import Match, Store
+from echelon.league.store import MatchRecord, Store
 from echelon.learn import checkpoint
 from echelon.learn.advantage import ValueNorm
 from echelon.learn.checkpoint import Counters
@@ -35,9 +35,9 @@ def checkpoint_of(folder: Path, seed: int, model: ModelConfig = TINY, env: EnvCo
     return path
 
 
-def fought(blue: str, red: str, seed: int, winner: int = 1) -> Match:
+def fought(blue: str, red: str, seed: int, winner: int = 1) -> MatchRecord:
     """A battle somebody won."""
-    return Match(blue, red, seed, "test", winner, "zone", 20, 0.1, "{}")
+    return MatchRecord(blue, red, seed, "test", winner, "zone", 20, 0.1, "{}")
 
 
 def fresh(folder: Path) -> Store:

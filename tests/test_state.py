@@ -18,3 +18,5 @@ def test_what_is_replaced_is_new_and_the_rest_is_shared():
     assert isinstance(after[1:].clone().mechs, Mechs) and after[1:].mechs.heat.all()
     with pytest.raises(AttributeError, match="Mechs has no field hat, hot"):
         state.mechs.replace(hot=heat, hat=heat)
+    with pytest.raises(RuntimeError, match=r"Mechs.heat must begin with \(2,\), got \(1, 10\)"):
+        state.mechs.replace(heat=heat[:1])

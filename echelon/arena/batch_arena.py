@@ -1,7 +1,9 @@
 """Battles between any policies, many at a time. `arena.py play`, evaluations and leagues all fight here.
 
-A battle follows from its seed, its two policies and the settings alone: the actions of networks are drawn by
-`echelon.noise` from the battle's own seed, and neither the other battles of a batch nor its size change a bit of it.
+A battle follows from its seed, its two policies and the settings (precision, compiled or not) alone: the actions of
+networks are drawn by `echelon.noise` from the battle's own seed, and uncompiled on a CPU neither the other battles of a
+batch nor its size change a bit of it. A policy of another class that samples from torch's generator is given one stream
+for a whole batch.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from echelon.arena.stacked_policies import (
     SLOTS,
     BatchObservation,
     BatchSlot,
-    PolicyGroup,
+    PolicySlots,
     StackedForward,
     StackedPolicies,
 )
@@ -120,7 +122,7 @@ class BatchArena:
         """Fight them batch by batch.
 
         Args:
-            recorder: keeps some battles of the first batch.
+            recorder: keeps some battles of the first batch; places beyond it are forgotten.
         """
         for start in range(0, len(battles), self.batch):
             yield self.play(battles[start : start + self.batch], recorder)
@@ -134,11 +136,15 @@ class BatchArena:
         """
         require(1 <= len(battles) <= self.batch, "battles of a batch", f"1..{self.batch}", len(battles))
         began = time.perf_counter()
+        if recorder is not None:
+            recorder.battles = [place for place in recorder.battles if place < len(battles)]
+            require(len(recorder.battles) > 0, "battles to record", f"below {len(battles)}, those of the batch", "none")
         gpus = [self.device] if self.device.type == "cuda" else []
         # A stranger's policy that samples must not disturb the caller's generator.
         with torch.random.fork_rng(gpus), torch.inference_mode(), set_exploration_type(ExplorationType.RANDOM):
+            batch = MatchBatch(self, battles, recorder)
             torch.manual_seed(battles[0].seed)
-            outcome = MatchBatch(self, battles, recorder).play()
+            outcome = batch.play()
         return BatchResult(results_of(outcome), time.perf_counter() - began)
 
     def env_of(self, count: int, recorder: Recorder | None) -> EchelonEnv:
@@ -148,6 +154,7 @@ class BatchArena:
             size = min(self.batch, max(1 << (count - 1).bit_length(), 0 if kept is None else kept.num_envs))
         if recorder is None and kept is not None and kept.num_envs == size:
             return kept
+        self._env = None
         with torch.inference_mode(False):
             env = EchelonEnv(
                 self.config, size, self.device, seed=0, maps=self.maps, compiled=self.compiled, witness=recorder
@@ -185,14 +192,16 @@ class MatchBatch:
             for side, name in enumerate((battle.blue, battle.red)):
                 slots[name].append(BatchSlot(b + side * count, slot_of(battle, side)))
         alike: dict[ModelConfig, list[tuple[MechPolicy, list[BatchSlot]]]] = defaultdict(list)
-        self.deciders: list[PolicyGroup | StackedPolicies] = []
+        self.deciders: list[PolicySlots | StackedPolicies] = []
         for name, own in slots.items():
-            policy = arena.policies(name)
+            with torch.inference_mode(False):
+                policy = arena.policies(name)
             require_ready(name, policy, self.env)
-            if isinstance(policy, MechPolicy):
+            # A subclass may decide in another way.
+            if type(policy) is MechPolicy:
                 alike[policy.model].append((policy, own))
             else:
-                self.deciders.append(PolicyGroup(policy, own, self.mechs, device))
+                self.deciders.append(PolicySlots(policy, own, self.mechs, device))
         for group in alike.values():
             policies, theirs = [policy for policy, _ in group], [own for _, own in group]
             self.deciders.append(StackedPolicies(arena.forward_of(policies[0]), policies, theirs, self.mechs))
@@ -220,19 +229,16 @@ class MatchBatch:
             now.set((group, "action"), own)
 
 
-def first_outcomes(
-    env: EchelonEnv, decide: Callable[[TensorDictBase, int], object], count: int | None = None
-) -> TensorDictBase:
+def first_outcomes(env: EchelonEnv, decide: Callable[[TensorDictBase, int], object], count: int) -> TensorDictBase:
     """Play until every battle has ended once; battles that ended go on unnoticed, so that no shape changes.
 
     Args:
         decide: writes every team's action into what it observes, at the decision of this number.
-        count: how many of the first battles matter; by default all.
+        count: how many of the first battles matter.
 
     Returns:
         `[count]` the `outcome` of the environment, and `state_hash [count, 1]` int64 of the final states.
     """
-    count = env.num_envs if count is None else count
     now = env.reset()
     running = torch.arange(env.num_envs, device=env.device) < count
     hashes = torch.zeros((env.num_envs, 1), dtype=torch.int64, device=env.device)
@@ -269,7 +275,7 @@ def require_ready(name: str, policy: TeamPolicy, env: EchelonEnv) -> None:
     if policy.training and not isinstance(policy, Heuristic):
         raise ConfigError(f"{name}: must be in evaluation mode for a match, got training mode: call .eval()")
     allowed = {env.device.type}
-    if isinstance(policy, MechPolicy):
+    if type(policy) is MechPolicy:
         comm_dim = env.config.comm_dim
         require(policy.comm_dim == comm_dim, f"{name}: comm_dim", f"{comm_dim} for this battle", policy.comm_dim)
         # Its weights are copied to the battles' device.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import zlib
 from collections.abc import Mapping, Sequence
@@ -11,7 +12,7 @@ from typing import Any
 import torch
 from tensordict import TensorDict
 from torch import Tensor
-from torch.nn import functional
+from torch.nn.functional import pad
 
 from echelon import noise
 from echelon.agents.heuristic import scripted
@@ -80,13 +81,15 @@ def state_hash(state: State) -> Tensor:
 def words_of(leaf: Tensor) -> Tensor:
     """`[B, n]` int64 the bytes of `leaf [B, ...]`, filled up with zeros."""
     rows = leaf.reshape(leaf.shape[0], -1).contiguous().view(torch.uint8)
-    return functional.pad(rows, (0, -rows.shape[1] % 8)).view(torch.int64)
+    return pad(rows, (0, -rows.shape[1] % 8)).view(torch.int64)
 
 
+@functools.cache
 def multipliers(salt: int, count: int, device: torch.device) -> Tensor:
     """`[count]` int64, odd: two draws of 32 bits each."""
-    high, low = noise.bits(torch.tensor([salt, salt], device=device), torch.arange(2, device=device), 0, count)
-    return (high << 32) + (low | 1)
+    with torch.inference_mode(False):
+        high, low = noise.bits(torch.tensor([salt, salt], device=device), torch.arange(2, device=device), 0, count)
+        return (high << 32) + (low | 1)
 
 
 def random_actions(env: EchelonEnv, group: str, seeds: Tensor, decision: int) -> Tensor:
@@ -99,8 +102,13 @@ def random_actions(env: EchelonEnv, group: str, seeds: Tensor, decision: int) ->
 
 def leaves(tree: TensorDict | State | Maps) -> dict[str, Tensor]:
     """Every tensor of a tree by its path."""
-    flat = (tree if isinstance(tree, TensorDict) else tree.to_tensordict()).flatten_keys("/")
-    return dict(flat.items())
+    if isinstance(tree, TensorDict):
+        return dict(tree.flatten_keys("/").items())
+    found: dict[str, Tensor] = {}
+    for name in type(tree).__dataclass_fields__:
+        value = getattr(tree, name)
+        found |= {name: value} if isinstance(value, Tensor) else {f"{name}/{n}": v for n, v in leaves(value).items()}
+    return found
 
 
 def digest_of(tensors: Mapping[str, Tensor]) -> Any:

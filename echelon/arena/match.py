@@ -97,7 +97,8 @@ class Match:
 
     Args:
         x: name and policy of the commander whose results are told.
-        others: by name, whom it meets.
+        others: by name, whom it meets. A name tells where a team stands among others of its policy: the same names,
+            the same battles. One that X has too must be of the same policy.
         env: the battle.
         battles: against each of the others; an even number.
         batch: battles side by side at most; by default all.
@@ -124,7 +125,8 @@ class Match:
         self.x, policy = x
         self.others, self.battles = tuple(others), battles
         policies = {**others, self.x: policy}
-        self.arena = BatchArena(env, policies.__getitem__, device, min(batch or total, total), compute, compiled)
+        size = total if batch is None else min(batch, total)
+        self.arena = BatchArena(env, policies.__getitem__, device, size, compute, compiled)
 
     def play(self, seed: int, recorder: Recorder | None = None) -> dict[str, Result]:
         """The results against each of the others; `recorder` keeps battles at `places` of the first batch."""

@@ -34,6 +34,6 @@ def load_commander(name: str, env: EnvConfig, device: torch.device) -> TeamPolic
 def commander_id(name: str) -> str:
     """What a commander is, wherever it lies: the sha256 of the weights in a checkpoint folder; a scripted one's name.
 
-    A league knows its entries by the same sha256, so that a battle between two of them is the same battle outside it.
+    A league knows its networks by the same sha256, so that a battle between two of them is the same battle outside it.
     """
     return name if is_scripted(name) else str(open_checkpoint(name).claims["files"][POLICY])

@@ -100,13 +100,14 @@ class StackedPolicies:
         self.forward = forward
         device = forward.device
         laid = [blocks_of(own) for own in slots]
-        states = [policy.network.state_dict() for policy, own in zip(policies, laid, strict=True) for _ in own]
+        own_weights = [{k: v.to(device) for k, v in policy.network.state_dict().items()} for policy in policies]
+        states = [weights for weights, own in zip(own_weights, laid, strict=True) for _ in own]
         blocks = [block for own in laid for block in own]
         chunk = forward.chunk or len(blocks)
         # The last chunk is filled up with blocks whose slots are all free.
         spare = -len(blocks) % chunk
         states, blocks = states + states[-1:] * spare, blocks + [[-1] * SLOTS] * spare
-        weights = {name: torch.stack([state[name].to(device) for state in states]) for name in states[0]}
+        weights = {name: torch.stack([state[name] for state in states]) for name in states[0]}
         index = torch.tensor(blocks, device=device)
         self.chunks = [slice(at, at + chunk) for at in range(0, len(blocks), chunk)]
         self.weights = [{name: stack[own] for name, stack in weights.items()} for own in self.chunks]
@@ -141,7 +142,7 @@ class StackedPolicies:
         return (loc + scale * seen.noise[self.rows]).tanh()
 
 
-class PolicyGroup:
+class PolicySlots:
     """The teams of one policy that decides by itself: a scripted commander, or any other `TeamPolicy`."""
 
     def __init__(self, policy: TeamPolicy, slots: Sequence[BatchSlot], mechs: int, device: torch.device) -> None:

@@ -11,11 +11,11 @@ from echelon.league.hall import Hall
 from echelon.league.schedule import one_against, seeds_of
 from echelon.league.season import close_period
 from echelon.league.sparring import Sparring
-from echelon.league.store import Entry, Match, Store
+from echelon.league.store import Entry, MatchRecord, Store
 from echelon.learn.kept import Kept
 
 
-def fight(hall: Hall, battles: Sequence[Battle], kept: bool = True) -> list[Match]:
+def fight(hall: Hall, battles: Sequence[Battle], kept: bool = True) -> list[MatchRecord]:
     """Fight them all, without a word."""
     return [match for fought in hall.fight(battles, kept=kept) for match in fought.matches]
 

@@ -24,7 +24,7 @@ class Claims:
         """The first of these that were not fought yet and that nobody else who lives has taken, at most so many.
 
         Returns:
-            These, and whether any are left that were not fought: others fight them.
+            These, and whether battles remain unfought beside them: where none were taken, others fight those.
         """
         store = self.store
         with store.writing():

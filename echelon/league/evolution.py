@@ -23,7 +23,7 @@ from echelon.league.roles import (
 )
 from echelon.league.schedule import one_against, seeds_of
 from echelon.league.sparring import policies_like, pool_of
-from echelon.league.store import Match
+from echelon.league.store import MatchRecord
 from echelon.learn.checkpoint import Checkpoint, newest, open_checkpoint
 from echelon.learn.config import PAST, TrainConfig
 from echelon.learn.opponents import Challenger
@@ -206,7 +206,7 @@ class Evolution:
         return None if who is None else Challenger(who, self.hall.library.policy(who).state_dict())
 
 
-def tally(who: str, matches: Sequence[Match]) -> dict[str, list[float]]:
+def tally(who: str, matches: Sequence[MatchRecord]) -> dict[str, list[float]]:
     """By opponent, games and points that `who` took."""
     found: dict[str, list[float]] = {}
     for match in matches:

@@ -18,7 +18,7 @@ from echelon.config import EnvConfig
 from echelon.env.outcome import STATS
 from echelon.league.claims import claiming
 from echelon.league.library import Library
-from echelon.league.store import MAP_SEED, Match, Store
+from echelon.league.store import MAP_SEED, MatchRecord, Store
 from echelon.replay.recorder import Recorder
 
 CPU = torch.device("cpu")
@@ -30,7 +30,7 @@ LOOK_S = 0.5
 class Fought:
     """What a batch of battles told."""
 
-    matches: list[Match]
+    matches: list[MatchRecord]
     seconds: float
 
 
@@ -106,13 +106,13 @@ class Hall:
                 else:
                     return
 
-    def _matches(self, battles: Sequence[Battle], fought: BatchResult) -> list[Match]:
+    def _matches(self, battles: Sequence[Battle], fought: BatchResult) -> list[MatchRecord]:
         found = []
         for battle, result in zip(battles, fought.results, strict=True):
             blue, red = (dict(zip(STATS, side, strict=True)) for side in result.stats)
             stats = json.dumps({"score": result.score, "blue": blue, "red": red})
             found.append(
-                Match(
+                MatchRecord(
                     *battle,
                     recipe=self.recipe,
                     winner=int(result.winner),

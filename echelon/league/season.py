@@ -10,7 +10,7 @@ from torch import Tensor
 
 from echelon.league.config import LeagueConfig
 from echelon.league.glicko2 import Games, Ratings, rate
-from echelon.league.store import Match, Standing, Store
+from echelon.league.store import MatchRecord, Standing, Store
 
 RANKED = ("candidate", "commander")
 """Kinds that rise and fall by their ratings; roles and scripted tiers keep their places."""
@@ -58,7 +58,7 @@ def ratings_of(stands: Sequence[Standing]) -> Ratings:
     return Ratings(*(torch.tensor([getattr(s, name) for s in stands], dtype=torch.float64) for name in columns))
 
 
-def games_of(matches: Sequence[Match], ids: Sequence[str]) -> Games:
+def games_of(matches: Sequence[MatchRecord], ids: Sequence[str]) -> Games:
     """Matches as games between places in `ids`."""
     place = {who: number for number, who in enumerate(ids)}
     blue = torch.tensor([place[match.blue] for match in matches], dtype=torch.int64)

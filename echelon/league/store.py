@@ -56,7 +56,7 @@ class Entry(NamedTuple):
         return ":" in self.name
 
 
-class Match(NamedTuple):
+class MatchRecord(NamedTuple):
     """A battle that was fought."""
 
     blue: str
@@ -71,7 +71,7 @@ class Match(NamedTuple):
     stats: str
     """JSON: by side (blue, red) the entries of `echelon.env.outcome.STATS`, and the score."""
     state_hash: str = ""
-    """Of every bit of the final state, see `echelon.arena.fingerprint.state_hash`; empty before version 0.2."""
+    """Of every bit of the final state, see `echelon.arena.fingerprint.state_hash`; empty where it was not kept."""
 
     @property
     def key(self) -> str:
@@ -83,8 +83,8 @@ class Match(NamedTuple):
         return 0.5 if self.winner == 0 else float((self.blue, self.red)[self.winner - 1] == who)
 
 
-FACTS = ", ".join(Match._fields)
-"""The columns of the table `matches` that a `Match` holds."""
+FACTS = ", ".join(MatchRecord._fields)
+"""The columns of the table `matches` that a `MatchRecord` holds."""
 
 
 def key_of(battle: Battle, recipe: str) -> str:
@@ -334,11 +334,11 @@ class Store:
 
     # Matches
 
-    def record(self, matches: Sequence[Match]) -> int:
+    def record(self, matches: Sequence[MatchRecord]) -> int:
         """Write battles down, in the period that is open. Returns how many were not known yet."""
         with self.writing():
             before, period, now = self.database.total_changes, self.period, time.time()
-            marks = ", ".join("?" * (3 + len(Match._fields)))
+            marks = ", ".join("?" * (3 + len(MatchRecord._fields)))
             self.database.executemany(
                 f"INSERT INTO matches (key, period, created, {FACTS}) VALUES ({marks}) ON CONFLICT (key) DO NOTHING",
                 [(match.key, period, now, *match) for match in matches],
@@ -371,10 +371,10 @@ class Store:
         """All battles that were fought."""
         return {Battle._make(row) for row in self.do("SELECT blue, red, seed FROM matches")}
 
-    def matches(self, period: int | None = None) -> list[Match]:
+    def matches(self, period: int | None = None) -> list[MatchRecord]:
         """Battles of a period, or all."""
         rows = self.do(f"SELECT {FACTS} FROM matches WHERE period = coalesce(?, period) ORDER BY rowid", period)
-        return [Match._make(row) for row in rows]
+        return [MatchRecord._make(row) for row in rows]
 
     def payoff(self) -> dict[tuple[str, str], tuple[int, float]]:
         """Games of each ordered pair that met, and the points the first took."""

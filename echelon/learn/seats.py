@@ -37,7 +37,7 @@ class Seats:
     """Seats of all battles: those of the first rival come first, then those of the second, and so on.
 
     Args:
-        learner: the policy that is trained, or the first of two commanders.
+        learner: the policy that is trained.
         rivals: whom it meets.
         side: teams the learner commands: blue in the first half of a rival's battles and red in the rest, or one.
     """

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from echelon import noise
 from echelon.catalog import Hull
-from echelon.compiled import RECOMPILE_LIMIT
+from echelon.compiled import keep_graphs
 from echelon.config import ConfigError, as_json, first_difference
 from echelon.env.env import EchelonEnv
 from echelon.env.outcome import STATS
@@ -69,7 +69,7 @@ class Trainer:
         self.ranks = ranks
         self.device = ranks.place(resolve_device(config.device))
         precision.settle(config.deterministic)
-        torch._dynamo.config.recompile_limit = RECOMPILE_LIMIT
+        keep_graphs()
         torch.manual_seed(config.seed)
         self.counters = Counters()
         self.curriculum = Curriculum(config)

@@ -23,6 +23,8 @@ from echelon.config import ConfigError, RulesConfig
 from echelon.env.env import EchelonEnv
 from echelon.env.layout import STREAMS
 from echelon.league.schedule import round_robin, seeds_of
+from echelon.learn.policy import MechPolicy
+from echelon.replay.recorder import Recorder
 
 CPU = torch.device("cpu")
 WIDER = dataclasses.replace(TINY, hidden=24)
@@ -190,3 +192,28 @@ def test_fifty_compiled_policies_need_one_graph_for_each_architecture(monkeypatc
         at += size
         assert arena._env.num_envs >= size
     assert counters["stats"]["unique_graphs"] == 2 and arena._env.num_envs == 40
+
+
+def test_places_beyond_the_first_batch_are_not_recorded():
+    arena = BatchArena(SHORT, POLICIES.__getitem__, CPU, batch=2)
+    recorder = Recorder([1, 2, 3])
+    list(arena.play_all([Battle("one", "two", seed) for seed in range(4)], recorder))
+    assert recorder.battles == [1] and len(recorder.finish(["one"], ["two"]).battles) == 1
+    with pytest.raises(ConfigError, match="battles to record must be below 2, those of the batch, got 'none'"):
+        arena.play([Battle("one", "two", 0), Battle("two", "one", 0)], Recorder([2]))
+
+
+def test_a_subclass_of_ours_decides_by_itself_and_policies_stay_ordinary():
+    class Mute(MechPolicy):
+        def forward(self, team):
+            called.append(team.shape)
+            return team.set("action", torch.zeros(*team.shape, 26))
+
+    called = []
+    mute = Mute(TINY, SHORT.comm_dim).eval()
+    arena = BatchArena(SHORT, lambda name: mute if name == "mute" else policy_of(1), CPU)
+    first, again = (arena.play([Battle("mute", "one", 3)]).results for _ in range(2))
+    assert set(called) == {torch.Size((1, 5))} and first == again
+    made = []
+    BatchArena(SHORT, lambda _: made.append(policy_of(1)) or made[-1], CPU).play([Battle("a", "b", 0)])
+    assert not any(leaf.is_inference() for policy in made for leaf in policy.parameters())

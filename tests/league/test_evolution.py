@@ -11,7 +11,7 @@ from echelon.league.config import LeagueConfig
 from echelon.league.evolution import Evolution, Progress, tally
 from echelon.league.hall import Hall
 from echelon.league.roles import Role
-from echelon.league.store import Match, Store
+from echelon.league.store import MatchRecord, Store
 from echelon.learn.config import PPOConfig, TrainConfig
 
 CPU = torch.device("cpu")
@@ -114,7 +114,7 @@ def test_who_joined_when_a_run_was_cut_short_is_rated_by_the_next(tmp_path):
 
 
 def test_points_are_counted_by_opponent():
-    matches = [Match(*row, "", 1, "zone", 1, 0.0, "") for row in (("a", "b", 0), ("b", "a", 0), ("a", "c", 0))]
+    matches = [MatchRecord(*row, "", 1, "zone", 1, 0.0, "") for row in (("a", "b", 0), ("b", "a", 0), ("a", "c", 0))]
     matches = [match._replace(winner=winner) for match, winner in zip(matches, (1, 1, 0), strict=True)]
     assert tally("a", matches) == {"b": [2.0, 1.0], "c": [1.0, 0.5]}
 
