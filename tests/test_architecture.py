@@ -162,6 +162,17 @@ def test_what_varies_is_found(line):
     assert len(varying(line)) == 1
 
 
+def test_every_requirement_is_judged_and_has_a_test():
+    """R1 to R58 in `tests/README.md`: each met, partly or not, once, and in the table of tests unless it is neither."""
+    table, judged = (ROOT / "tests" / "README.md").read_text().split("### One by one")
+    rows = re.findall(r"^\| (R[\dR, ]+) \| (met|partly|not) \| (.*) ?\|$", judged, re.M)
+    states = {number: state for names, state, _ in rows for number in re.findall(r"R\d+", names)}
+    assert [f"R{n}" for n in range(1, 59)] == list(states)
+    assert all((state == "met") == (why.strip() == "") for _, state, why in rows), "what is short of met says why"
+    tested = set(re.findall(r"R\d+", "".join(line.split("|")[1] for line in table.splitlines() if line[:1] == "|")))
+    assert {number for number, state in states.items() if state == "met"} <= tested
+
+
 def test_the_table_of_tests_is_true():
     """Every test that `tests/README.md` names exists."""
     tests = ROOT / "tests"

@@ -14,7 +14,7 @@ from torchrl.envs import RewardSum, StepCounter, TransformedEnv, check_env_specs
 from echelon.actions import Act
 from echelon.catalog import Material, Weapon
 from echelon.config import ConfigError, EnvConfig, FeaturesConfig, RulesConfig
-from echelon.env import layout
+from echelon.env import layout, observe
 from echelon.env.env import EchelonEnv
 from echelon.env.outcome import STATS
 from echelon.env.reward import TERMS
@@ -120,6 +120,16 @@ def test_telemetry_is_the_map_from_above_once_a_battle():
     env.state.terrain.solid[:] = 0
     following = env.step(told(env, td))["next", "telemetry"]
     assert torch.equal(following, td["telemetry"]) and following.any()
+
+
+def test_one_observation_is_built_a_decision(monkeypatch):
+    """Resets build none: the first observation of each map is made once, with the environment."""
+    env, built, build = env_of(num_envs=2), [], observe.build
+    monkeypatch.setattr(observe, "build", lambda *scene: built.append(1) or build(*scene))
+    td = env.reset()
+    for _ in range(3):
+        _, td = env.step_and_maybe_reset(told(env, td))
+    assert len(built) == 3
 
 
 def test_a_collector_runs():
