@@ -5,12 +5,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import echelon
 from echelon.config import EnvConfig
 from echelon.env import layout
 from echelon.learn import checkpoint
 from echelon.learn.advantage import ValueNorm
 from echelon.learn.config import ModelConfig
 from echelon.learn.policy import MechPolicy
+from echelon.runtime.version import VERSION
 
 README = Path(__file__).parents[1] / "README.md"
 
@@ -63,3 +65,7 @@ def test_a_checkpoint_is_told_and_one_that_does_not_hold_ends_with_1(tmp_path):
 def test_the_fingerprint_is_the_one_in_the_readme():
     printed = ask("fingerprint").stdout.strip()
     assert f"python -m echelon fingerprint  # {printed}\n" in README.read_text()
+
+
+def test_the_package_tells_its_version_and_its_types():
+    assert echelon.__version__ == VERSION and (Path(echelon.__file__).parent / "py.typed").exists()
