@@ -7,11 +7,13 @@ import torch
 from builders import duel, flat_maps
 from deciding import decide, streams
 
+from echelon import noise
 from echelon.actions import Act
 from echelon.agents.heuristic import STUCK_AFTER_S, Heuristic, scripted
 from echelon.agents.seat import Seat, drawers
 from echelon.agents.tiers import TIERS
-from echelon.arena.match import play
+from echelon.arena.batch_arena import BatchArena, Battle
+from echelon.arena.match import Result
 from echelon.config import ConfigError, EnvConfig, FeaturesConfig, RulesConfig
 from echelon.env.env import EchelonEnv
 
@@ -163,7 +165,12 @@ def test_names():
 
 @pytest.mark.slow
 def test_each_tier_beats_the_one_below():
-    config = EnvConfig.small()
-    for better, worse in zip(list(TIERS)[1:], TIERS, strict=False):
-        result = play(Heuristic(config, better), Heuristic(config, worse), config, 32, 7, CPU)
-        assert result.x_wins > result.y_wins, (better, worse, result.x_wins, result.y_wins)
+    """All pairs in one environment."""
+    config, seeds = EnvConfig.small(), noise.battle_seeds(7, 16, CPU).tolist()
+    pairs = list(zip(list(TIERS)[1:], TIERS, strict=False))
+    battles = [Battle(*sides, seed) for pair in pairs for seed in seeds for sides in (pair, pair[::-1])]
+    arena = BatchArena(config, lambda tier: Heuristic(config, tier), CPU, batch=len(battles))
+    results = arena.play(battles).results
+    for number, (better, worse) in enumerate(pairs):
+        own = Result(results[32 * number : 32 * (number + 1)], 1.0)
+        assert own.x_wins > own.y_wins, (better, worse, own.x_wins, own.y_wins)

@@ -147,12 +147,12 @@ def test_two_tournaments_share_the_battles(tmp_path):
 
 @pytest.mark.slow
 def test_every_command_may_be_killed_at_any_moment(tmp_path):
-    program = [sys.executable, str(Path(__file__).with_name("kill_a_league.py")), str(tmp_path), "4"]
+    program = [sys.executable, str(Path(__file__).with_name("kill_a_league.py")), str(tmp_path), "2"]
     done = subprocess.run(program, capture_output=True, text=True, timeout=600, cwd=ROOT)
     log = tmp_path / "log.txt"
     assert done.returncode == 0, done.stderr + (log.read_text()[-2000:] if log.exists() else "")
     killed = json.loads(done.stdout)
-    assert len(killed) == 13 and sum(killed.values()) >= 26 and killed["tournament"] >= 1 and killed["evolve"] >= 1
+    assert len(killed) == 13 and sum(killed.values()) >= 13 and killed["tournament"] >= 1 and killed["evolve"] >= 1
 
 
 def test_a_tournament_that_has_nothing_left_to_record_closes_its_period(tmp_path, ask, monkeypatch):
