@@ -78,7 +78,7 @@ def main(home: Path, kills: int, iterations: int) -> None:
     to_first_s = seconds_until(lambda: table.exists() and table.read_bytes().count(b"\n") > 1)
     began = time.monotonic()
     finish(process)
-    iteration_s = (time.monotonic() - began) / max(iterations - 1, 1)
+    span = to_first_s + 2 * (time.monotonic() - began) / max(iterations - 1, 1)
     chance, killed, resumed, runs = random.Random(0), 0, 0, 0
     while killed < kills:
         broken, ended = home / f"broken_{runs}", False
@@ -90,13 +90,17 @@ def main(home: Path, kills: int, iterations: int) -> None:
             if killed == kills:
                 finish(process)
                 break
-            until = time.monotonic() + chance.uniform(0, to_first_s + 2 * iteration_s)
+            began = time.monotonic()
+            until = began + chance.uniform(0, span)
             while not ended and time.monotonic() < until:
                 who, status = os.waitpid(process, os.WNOHANG)
                 assert status == 0, status
                 ended = who != 0
                 time.sleep(0.01)
-            if not ended:
+            if ended:
+                # Else a run of few iterations would hardly ever be killed.
+                span = min(span, time.monotonic() - began)
+            else:
                 os.kill(process, signal.SIGKILL)
                 os.waitpid(process, 0)
                 killed += 1
