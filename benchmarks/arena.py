@@ -27,8 +27,8 @@ from echelon.league.hall import Hall
 from echelon.league.schedule import one_against
 from echelon.league.store import Store
 from echelon.learn.config import TrainConfig
-from echelon.learn.machine import resolve_device
 from echelon.learn.policy import MechPolicy
+from echelon.runtime.device import resolve_device
 
 
 @dataclass(frozen=True)

@@ -16,14 +16,14 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from echelon import noise
 from echelon.agents.heuristic import TIERS, scripted
 from echelon.arena.batch_arena import BatchArena, Battle
 from echelon.arena.match import wilson_interval
 from echelon.catalog import Hull, Weapon
 from echelon.config import ENV_PRESETS, EnvConfig
 from echelon.env.outcome import STATS, Reason, Winner
-from echelon.learn.machine import resolve_device
+from echelon.runtime import noise
+from echelon.runtime.device import resolve_device
 
 ALSO = ("assists", "paints", "intercepts", "shutdowns", "team_kills", "knockdowns", "leggings")
 """Statistics told beside the tables."""

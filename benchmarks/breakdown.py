@@ -20,10 +20,10 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from echelon import EchelonEnv, actions
-from echelon.compiled import fused
 from echelon.config import ENV_PRESETS
 from echelon.env import contacts, observe, outcome, reward, sensing, squad, zone
-from echelon.learn.machine import resolve_device
+from echelon.runtime.compile import fused
+from echelon.runtime.device import resolve_device
 from echelon.sim import ams, damage, firing, footing, hazards, heat, movement, rubble, shots, smoke, step, timers
 from echelon.sim.game import Game
 from echelon.state import Terrain

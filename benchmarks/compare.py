@@ -14,7 +14,7 @@ from env import Player
 from measure import in_turn, report
 
 from echelon import EchelonEnv, EnvConfig
-from echelon.learn.machine import resolve_device
+from echelon.runtime.device import resolve_device
 
 
 @dataclass(frozen=True)

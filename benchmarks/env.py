@@ -17,8 +17,8 @@ from tensordict import TensorDictBase
 
 from echelon import EchelonEnv
 from echelon.config import ENV_PRESETS
-from echelon.learn.machine import resolve_device
-from echelon.profiling import profiled
+from echelon.runtime.device import resolve_device
+from echelon.runtime.profiling import profiled
 
 
 @dataclass(frozen=True)

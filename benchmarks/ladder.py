@@ -15,7 +15,7 @@ import tyro
 from echelon.agents.heuristic import TIERS, scripted
 from echelon.arena.match import play, wilson_interval
 from echelon.config import ENV_PRESETS
-from echelon.learn.machine import resolve_device
+from echelon.runtime.device import resolve_device
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from measure import in_turn, report, seconds
 
 from echelon import EchelonEnv
 from echelon.config import ENV_PRESETS, EnvConfig
-from echelon.learn.machine import resolve_device
 from echelon.roster import build_roster
+from echelon.runtime.device import resolve_device
 from echelon.world.pool import make_maps
 
 

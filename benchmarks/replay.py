@@ -16,8 +16,8 @@ from measure import in_turn, report
 
 from echelon import EchelonEnv
 from echelon.config import ENV_PRESETS
-from echelon.learn.machine import resolve_device
 from echelon.replay.recorder import Recorder
+from echelon.runtime.device import resolve_device
 
 
 @dataclass(frozen=True)

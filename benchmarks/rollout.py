@@ -17,8 +17,8 @@ from echelon.config import ENV_PRESETS
 from echelon.env.env import EchelonEnv
 from echelon.env.layout import GROUPS
 from echelon.learn.config import ModelConfig
-from echelon.learn.machine import resolve_device
 from echelon.learn.policy import MechPolicy
+from echelon.runtime.device import resolve_device
 
 
 @dataclass(frozen=True)

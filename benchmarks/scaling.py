@@ -18,7 +18,7 @@ from measure import report
 
 from echelon import EchelonEnv, EnvConfig
 from echelon.config import ENV_PRESETS, PACK
-from echelon.learn.machine import resolve_device
+from echelon.runtime.device import resolve_device
 
 
 @dataclass(frozen=True)

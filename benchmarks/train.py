@@ -16,8 +16,8 @@ import tyro
 from measure import report
 
 from echelon.learn.config import TRAIN_PRESETS
-from echelon.learn.machine import resolve_device
 from echelon.learn.trainer import Trainer
+from echelon.runtime.device import resolve_device
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,12 @@ from rich.table import Table
 from rich.text import Text
 
 from echelon.arena.fingerprint import fingerprint
-from echelon.config import ConfigError, EnvConfig
+from echelon.config import EnvConfig
 from echelon.convert import convert
 from echelon.env import layout
-from echelon.files import FileError
 from echelon.learn.survey import Survey, survey
+from echelon.runtime.errors import ConfigError
+from echelon.runtime.files import FileError
 
 
 @dataclass(frozen=True)

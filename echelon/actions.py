@@ -10,9 +10,9 @@ from torch import Tensor
 
 from echelon.catalog import ECCM_TRIGGER, Trigger, Weapon
 from echelon.config import EnvConfig, FeaturesConfig
-from echelon.geometry import length
 from echelon.roster import Roster
 from echelon.runtime import exact
+from echelon.runtime.geometry import length
 
 
 class Act(IntEnum):

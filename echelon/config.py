@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
+
+from echelon.runtime.errors import require, require_finite
 
 PACK = ("heavy", "medium", "medium", "light", "scout")
 HULL_NAMES = ("scout", "light", "medium", "heavy")
@@ -31,24 +32,6 @@ BIOME_NAMES = (
 
 LARGEST_MAP_VOX = 500
 """Longest side of a map, so that a stranger's settings cannot ask for more memory than there is."""
-
-
-class ConfigError(ValueError):
-    """A setting outside its limits. The message names the field, the limit and the value."""
-
-
-def require_finite(config: Any) -> None:
-    """Refuse a config dataclass one of whose numbers is NaN or infinite."""
-    for field_ in dataclasses.fields(config):
-        value = getattr(config, field_.name)
-        if isinstance(value, float):
-            require(math.isfinite(value), f"{type(config).__name__}.{field_.name}", "a finite number", value)
-
-
-def require(holds: bool, field_name: str, limit: str, value: object) -> None:
-    """Raise `ConfigError` in one line unless `holds`."""
-    if not holds:
-        raise ConfigError(f"{field_name} must be {limit}, got {value!r}")
 
 
 @dataclass(frozen=True)

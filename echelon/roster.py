@@ -30,9 +30,10 @@ from echelon.catalog import (
     Timer,
     Weapon,
 )
-from echelon.compiled import settle
-from echelon.config import PACK, EnvConfig, require
+from echelon.config import PACK, EnvConfig
 from echelon.runtime import exact
+from echelon.runtime.compile import settle
+from echelon.runtime.errors import require
 
 
 @dataclass(frozen=True)

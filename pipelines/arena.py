@@ -26,15 +26,16 @@ from echelon.arena.batch_arena import COMPUTE
 from echelon.arena.match import Match, Result, replay_of, wilson_interval
 from echelon.arena.resolve import commander_env, commander_id, load_commander
 from echelon.catalog import Material
-from echelon.config import ENV_PRESETS, ConfigError, EnvConfig, battle_difference, require
-from echelon.files import check_writable
+from echelon.config import ENV_PRESETS, EnvConfig, battle_difference
 from echelon.league.store import Store
-from echelon.learn.machine import resolve_device
-from echelon.profiling import profiled
 from echelon.replay.file import read, save
 from echelon.replay.ground import rebuild
 from echelon.replay.recorder import Recorder
 from echelon.roster import build_roster
+from echelon.runtime.device import resolve_device
+from echelon.runtime.errors import ConfigError, require
+from echelon.runtime.files import check_writable
+from echelon.runtime.profiling import profiled
 from echelon.view.contact_sheet import Tile, draw_contact_sheet
 from echelon.view.page import write_page
 from echelon.view.painting import draw_gif, draw_strip

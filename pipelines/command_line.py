@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 from rich.console import Console
 
-from echelon.config import ConfigError
-from echelon.files import FileError
+from echelon.runtime.errors import ConfigError
+from echelon.runtime.files import FileError
 
 T = TypeVar("T")
 

@@ -17,8 +17,7 @@ from rich.table import Table
 
 from echelon.arena.batch_arena import Battle, Precision
 from echelon.arena.match import wilson_interval
-from echelon.config import ENV_PRESETS, require
-from echelon.files import check_writable, held
+from echelon.config import ENV_PRESETS
 from echelon.league import log
 from echelon.league.config import LeagueConfig
 from echelon.league.descent import longest_line, spearman
@@ -32,9 +31,11 @@ from echelon.league.store import MatchRecord, Standing, Store
 from echelon.league.trade import read_league, write_league
 from echelon.learn.checkpoint import open_checkpoint
 from echelon.learn.config import TrainConfig
-from echelon.learn.machine import can_compile, resolve_device
 from echelon.replay.file import save
 from echelon.replay.recorder import Recorder
+from echelon.runtime.device import can_compile, resolve_device
+from echelon.runtime.errors import require
+from echelon.runtime.files import check_writable, held
 from echelon.view.plots import draw_payoff
 
 PIPE_WIDTH = 140

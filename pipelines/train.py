@@ -21,8 +21,7 @@ from command_line import parse, run, terminal
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from echelon.config import ConfigError, battle_difference, require
-from echelon.files import FileError, check_writable, held
+from echelon.config import battle_difference
 from echelon.league.campaign import Campaign
 from echelon.league.evaluation import BEST, Panel, Score, in_words
 from echelon.league.hall import Hall
@@ -31,14 +30,16 @@ from echelon.league.store import Store
 from echelon.learn import checkpoint
 from echelon.learn.config import TRAIN_PRESETS, TrainConfig
 from echelon.learn.curriculum import stages_of
-from echelon.learn.machine import can_compile, resolve_device
 from echelon.learn.metrics import read_metrics, read_table
-from echelon.learn.ranks import Ranks, join, leave
 from echelon.learn.shelf import place_of
 from echelon.learn.stop import EXIT_BASE, Interrupted, Stop
 from echelon.learn.trainer import Trainer
-from echelon.profiling import profiled
 from echelon.replay.file import save
+from echelon.runtime.device import can_compile, resolve_device
+from echelon.runtime.distributed import Ranks, join, leave
+from echelon.runtime.errors import ConfigError, require
+from echelon.runtime.files import FileError, check_writable, held
+from echelon.runtime.profiling import profiled
 from echelon.view.plots import draw_metrics
 
 CAMPAIGN = "campaign"

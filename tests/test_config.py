@@ -8,7 +8,6 @@ import pytest
 from echelon.config import (
     ENV_PRESETS,
     PACK,
-    ConfigError,
     EnvConfig,
     FeaturesConfig,
     RewardConfig,
@@ -17,6 +16,7 @@ from echelon.config import (
     as_json,
     env_from_json,
 )
+from echelon.runtime.errors import ConfigError
 
 
 @pytest.mark.parametrize(

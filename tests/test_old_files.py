@@ -11,9 +11,8 @@ import torch
 from echelon import config
 from echelon.arena import match, resolve
 from echelon.arena.batch_arena import Battle
-from echelon.config import ConfigError, EnvConfig, as_json, env_from_json, from_json, setting
+from echelon.config import EnvConfig, as_json, env_from_json, from_json, setting
 from echelon.convert import convert
-from echelon.files import FileError
 from echelon.league import store, trade
 from echelon.league.hall import Hall
 from echelon.league.sparring import Sparring
@@ -26,6 +25,8 @@ from echelon.learn.survey import survey
 from echelon.learn.trainer import Trainer
 from echelon.replay import file
 from echelon.replay.ground import rebuild
+from echelon.runtime.errors import ConfigError
+from echelon.runtime.files import FileError
 from echelon.runtime.version import VERSION
 from echelon.view.page import write_page
 

@@ -21,8 +21,8 @@ from echelon.catalog import CLOUD_S, CLOUDS, DEBRIS_DAMAGE, HULLS, MATERIALS, PA
 from echelon.config import EnvConfig, FeaturesConfig, RewardConfig, RulesConfig, WorldConfig
 from echelon.env import observe, zone
 from echelon.env.env import EchelonEnv
-from echelon.geometry import wrap_angle
 from echelon.roster import build_roster
+from echelon.runtime.geometry import wrap_angle
 from echelon.sim import step
 from echelon.sim.game import build_game
 from echelon.sim.terrain import is_material, standing_on

@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from echelon.catalog import SHELLS, WEAPONS, Hull, Suite, Timer, Trigger, Weapon
-from echelon.config import PACK, ConfigError, EnvConfig, FeaturesConfig, RulesConfig
+from echelon.config import PACK, EnvConfig, FeaturesConfig, RulesConfig
 from echelon.roster import SUITE_DESCRIPTOR, build_roster
+from echelon.runtime.errors import ConfigError
 
 CPU = torch.device("cpu")
 COMMAND = dataclasses.replace(EnvConfig.standard(), command_suites=True)

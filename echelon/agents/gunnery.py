@@ -21,8 +21,8 @@ from echelon.catalog import (
     Trigger,
     Weapon,
 )
-from echelon.geometry import TINY, length
 from echelon.runtime import exact
+from echelon.runtime.geometry import TINY, length
 
 GUNS = (Trigger.TERTIARY, Trigger.SECONDARY, Trigger.PRIMARY)
 """The triggers of aimed weapons, on every class the one that makes most of its heat first."""

@@ -17,9 +17,10 @@ from echelon.agents.tiers import TIERS
 from echelon.agents.view import Target, View, aim_at, hull_table, look
 from echelon.agents.wayfinding import Wayfinder
 from echelon.catalog import HULLS, Hull
-from echelon.config import EnvConfig, require
+from echelon.config import EnvConfig
 from echelon.env import layout
-from echelon.geometry import length, unit
+from echelon.runtime.errors import require
+from echelon.runtime.geometry import length, unit
 
 TURN_GAIN = 4.0
 STUCK_AFTER_S = 0.75

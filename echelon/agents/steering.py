@@ -9,8 +9,8 @@ from echelon.agents.tiers import Tier
 from echelon.agents.view import Target, View, hull_table
 from echelon.catalog import Hull
 from echelon.env.layout import LOCAL_MAP_CELLS
-from echelon.geometry import dot, length, unit
 from echelon.runtime import exact
+from echelon.runtime.geometry import dot, length, unit
 
 CLOSE_RANGE_VOX = {Hull.SCOUT: 10.0, Hull.LIGHT: 5.0, Hull.MEDIUM: 7.0, Hull.HEAVY: 6.0}
 """The range at which each class fights in the zone."""

@@ -12,8 +12,8 @@ from echelon.agents.gunnery import longest_range
 from echelon.agents.tiers import Tier
 from echelon.agents.view import Contacts, Target, View, hull_table
 from echelon.catalog import CLOUD_VOX, WEAPONS, Hull, Weapon
-from echelon.geometry import TINY, length, to_world
 from echelon.runtime import exact
+from echelon.runtime.geometry import TINY, length, to_world
 
 SAME_VOX = 3.0
 """What stands this near to where a target was seen is that target."""

@@ -13,8 +13,8 @@ from echelon.actions import PREFERENCES
 from echelon.catalog import Hull
 from echelon.env import layout
 from echelon.env.contacts import SPEED_SCALE
-from echelon.geometry import length
 from echelon.runtime import exact
+from echelon.runtime.geometry import length
 
 
 @dataclass(frozen=True)

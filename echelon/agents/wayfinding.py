@@ -12,8 +12,8 @@ from torch.nn.functional import pad
 from echelon.agents.view import View, by_hull, hull_table
 from echelon.catalog import HULLS, Hull
 from echelon.env.layout import LOCAL_MAP_CELLS
-from echelon.geometry import dot, length, to_world, unit
 from echelon.runtime import exact
+from echelon.runtime.geometry import dot, length, to_world, unit
 
 REACH = LOCAL_MAP_CELLS // 2
 WALL_COST = 30.0

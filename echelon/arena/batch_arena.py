@@ -1,9 +1,9 @@
 """Battles between any policies, many at a time. `arena.py play`, evaluations and leagues all fight here.
 
 A battle follows from its seed, its two policies and the settings (precision, compiled or not) alone: the actions of
-networks are drawn by `echelon.noise` from the battle's own seed, and uncompiled on a CPU neither the other battles of a
-batch nor its size change a bit of it. A policy of another class that samples from torch's generator is given one stream
-for a whole batch.
+networks are drawn by `echelon.runtime.noise` from the battle's own seed, and uncompiled on a CPU neither the other
+battles of a batch nor its size change a bit of it. A policy of another class that samples from torch's generator is
+given one stream for a whole batch.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from tensordict import TensorDictBase
 from torch import Tensor, nn
 from torchrl.envs.utils import ExplorationType, set_exploration_type
 
-from echelon import noise
 from echelon.agents.heuristic import Heuristic
 from echelon.agents.seat import TeamPolicy
 from echelon.arena.fingerprint import state_hash
@@ -32,7 +31,7 @@ from echelon.arena.stacked_policies import (
     StackedForward,
     StackedPolicies,
 )
-from echelon.config import ConfigError, EnvConfig, require
+from echelon.config import EnvConfig
 from echelon.env import layout
 from echelon.env.env import EchelonEnv
 from echelon.env.layout import GROUPS, STREAMS
@@ -41,6 +40,8 @@ from echelon.learn.config import ModelConfig
 from echelon.learn.policy import MechPolicy
 from echelon.replay.recorder import Recorder
 from echelon.roster import build_roster
+from echelon.runtime import noise
+from echelon.runtime.errors import ConfigError, require
 from echelon.state import State
 from echelon.world.pool import make_pool
 

@@ -14,12 +14,12 @@ from tensordict import TensorDict
 from torch import Tensor
 from torch.nn.functional import pad
 
-from echelon import noise
 from echelon.agents.heuristic import scripted
 from echelon.agents.seat import Seat, drawers
 from echelon.config import EnvConfig
 from echelon.env import layout
 from echelon.env.env import EchelonEnv
+from echelon.runtime import noise
 from echelon.state import Maps, State
 
 RANDOM = "random"

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 
 import torch
 
-from echelon import noise
 from echelon.agents.seat import TeamPolicy
 from echelon.arena.batch_arena import BatchArena, Battle, BattleResult
-from echelon.config import EnvConfig, require
+from echelon.config import EnvConfig
 from echelon.env.outcome import STATS, Winner
 from echelon.replay.battle import Replay
 from echelon.replay.recorder import Recorder
+from echelon.runtime import noise
+from echelon.runtime.errors import require
 
 Z_95 = 1.959964
 """Quantile of the standard normal law for a 95 % interval."""

@@ -9,8 +9,8 @@ import torch
 from echelon.agents.heuristic import is_scripted, scripted
 from echelon.agents.seat import TeamPolicy
 from echelon.config import EnvConfig
-from echelon.files import FileError
 from echelon.learn.checkpoint import POLICY, open_checkpoint
+from echelon.runtime.files import FileError
 
 
 def commander_env(name: str) -> EnvConfig | None:

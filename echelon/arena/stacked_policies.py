@@ -17,9 +17,9 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from echelon.agents.seat import TeamPolicy
-from echelon.compiled import fused
 from echelon.env.layout import STREAMS
 from echelon.learn.policy import MechPolicy, Network, Thought, think_together
+from echelon.runtime.compile import fused
 
 SLOTS = 16
 """Teams of a block."""

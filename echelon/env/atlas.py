@@ -8,10 +8,11 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
-from echelon import actions, noise
-from echelon.config import require
+from echelon import actions
 from echelon.env import observe
-from echelon.noise import Stream
+from echelon.runtime import noise
+from echelon.runtime.errors import require
+from echelon.runtime.noise import Stream
 from echelon.sim.game import Game
 from echelon.state import Maps, open_battle
 from echelon.world.pool import make_maps, pool_seeds

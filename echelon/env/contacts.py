@@ -9,11 +9,11 @@ from torch import Tensor
 
 from echelon.actions import NO_MECH, PREFERENCES, Orders
 from echelon.catalog import Hull
-from echelon.compiled import settle
 from echelon.env import layout
 from echelon.env.sensing import Senses
-from echelon.geometry import TINY, dot, heading, in_body_frame, length, to_body
 from echelon.runtime import exact
+from echelon.runtime.compile import settle
+from echelon.runtime.geometry import TINY, dot, heading, in_body_frame, length, to_body
 from echelon.sim.game import Game
 from echelon.sim.shots import slug_drop
 from echelon.sim.terrain import HAS_LOOPS, loops_on

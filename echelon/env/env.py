@@ -12,20 +12,21 @@ from torch import Tensor
 from torchrl.data import Bounded, Categorical, Composite, Unbounded
 from torchrl.envs import EnvBase
 
-from echelon import actions, noise
+from echelon import actions
 from echelon.actions import Orders
-from echelon.compiled import fused
-from echelon.config import ConfigError, EnvConfig, require
+from echelon.config import EnvConfig
 from echelon.env import decision, layout, observe, reward
 from echelon.env.atlas import Atlas
 from echelon.env.blocks import Blocks, ordinary_tensors
 from echelon.env.decision import Played
 from echelon.env.layout import STREAMS
 from echelon.env.outcome import STATS
-from echelon.noise import Stream
-from echelon.profiling import part
 from echelon.roster import build_roster
-from echelon.runtime import exact
+from echelon.runtime import exact, noise
+from echelon.runtime.compile import fused
+from echelon.runtime.errors import ConfigError, require
+from echelon.runtime.noise import Stream
+from echelon.runtime.profiling import part
 from echelon.sim import step
 from echelon.sim.game import Game, build_game
 from echelon.sim.terrain import HAS_LOOPS, loops_on

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from echelon.actions import Orders
-from echelon.geometry import heading, in_body_frame, length, pairwise_offset
 from echelon.runtime import exact
+from echelon.runtime.geometry import heading, in_body_frame, length, pairwise_offset
 from echelon.sim import ewar
 from echelon.sim.ewar import Sensors
 from echelon.sim.game import Game

@@ -8,8 +8,8 @@ from torch import Tensor
 from echelon.actions import NO_MECH, Orders
 from echelon.catalog import WEAPONS, Weapon
 from echelon.env import layout
-from echelon.geometry import heading, in_body_frame
 from echelon.runtime import exact
+from echelon.runtime.geometry import heading, in_body_frame
 from echelon.sim.game import Game
 from echelon.sim.heat import is_running
 from echelon.state import State

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from echelon.geometry import length
+from echelon.runtime.geometry import length
 from echelon.sim.game import Game
 from echelon.sim.terrain import at_cells
 from echelon.state import State

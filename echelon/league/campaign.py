@@ -12,7 +12,7 @@ from echelon.league.schedule import one_against, seeds_of
 from echelon.league.season import close_period
 from echelon.league.sparring import Sparring
 from echelon.league.store import Entry, MatchRecord, Store
-from echelon.learn.kept import Kept
+from echelon.runtime.state_dict import Kept
 
 
 def fight(hall: Hall, battles: Sequence[Battle], kept: bool = True) -> list[MatchRecord]:

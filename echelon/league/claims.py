@@ -7,8 +7,8 @@ import uuid
 from collections.abc import Iterator, Sequence
 
 from echelon.arena.batch_arena import Battle
-from echelon.files import FileError, held
 from echelon.league.store import Store
+from echelon.runtime.files import FileError, held
 
 FOLDER = "fighting"
 """Of a league: a file for every process that fights, locked for as long as it lives."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from echelon.config import require, require_finite
+from echelon.runtime.errors import require, require_finite
 
 Weighting = Literal["hard", "variance", "bell", "uniform"]
 """How opponents are preferred, see `echelon.league.matchmaking`."""

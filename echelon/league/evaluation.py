@@ -12,12 +12,12 @@ from echelon.agents.heuristic import scripted
 from echelon.agents.seat import TeamPolicy
 from echelon.arena.match import Match, Result, replay_of, wilson_interval
 from echelon.learn.config import TrainConfig
-from echelon.learn.kept import Kept
 from echelon.learn.metrics import Table
 from echelon.learn.policy import MechPolicy
 from echelon.learn.seats import LEARNER
 from echelon.replay.battle import Replay
 from echelon.replay.recorder import Recorder
+from echelon.runtime.state_dict import Kept
 
 EVAL_SEED = 1_000_003
 """Evaluation battles are drawn from this seed, on maps of this seed: none is met in training."""

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import torch
 
-from echelon import noise
 from echelon.agents.heuristic import scripted
 from echelon.agents.seat import TeamPolicy
 from echelon.arena.batch_arena import COMPUTE, BatchArena, BatchResult, Battle, Precision
@@ -20,6 +19,7 @@ from echelon.league.claims import claiming
 from echelon.league.library import Library
 from echelon.league.store import MAP_SEED, MatchRecord, Store
 from echelon.replay.recorder import Recorder
+from echelon.runtime import noise
 
 CPU = torch.device("cpu")
 LOOK_S = 0.5

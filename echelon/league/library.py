@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-from echelon.config import require
 from echelon.league.vault import Vault
 from echelon.learn.policy import MechPolicy
+from echelon.runtime.errors import require
 
 
 class Library:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import combinations
 
 from echelon.arena.batch_arena import Battle
-from echelon.config import require
+from echelon.runtime.errors import require
 
 MOST_SEEDS = 1 << 20
 """Seeds of one period; the next period's begin where these end."""

@@ -19,8 +19,7 @@ from typing import Any, NamedTuple
 
 from echelon.agents.tiers import TIERS
 from echelon.arena.batch_arena import Battle
-from echelon.config import ConfigError, EnvConfig, as_json, battle_difference, env_from_json, from_json
-from echelon.files import FileError, sync_folder
+from echelon.config import EnvConfig, as_json, battle_difference, env_from_json, from_json
 from echelon.league.config import LeagueConfig
 from echelon.league.glicko2 import DEVIATION, RATING, VOLATILITY
 from echelon.league.names import commander_name
@@ -28,6 +27,8 @@ from echelon.league.schema import MIGRATIONS
 from echelon.league.vault import Vault
 from echelon.learn.checkpoint import open_checkpoint
 from echelon.runtime import version
+from echelon.runtime.errors import ConfigError
+from echelon.runtime.files import FileError, sync_folder
 
 FILE = "league.sqlite"
 BUSY_S = 60.0

@@ -12,8 +12,8 @@ import re
 import shutil
 from pathlib import Path
 
-from echelon.files import FileError, read_file, sync_folder, write_through
 from echelon.learn.checkpoint import CLAIMS, POLICY, Checkpoint, open_checkpoint
+from echelon.runtime.files import FileError, read_file, sync_folder, write_through
 
 FOLDER = "weights"
 DIGEST = re.compile(r"[0-9a-f]{64}")

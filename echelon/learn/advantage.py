@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torchrl.objectives.value.functional import generalized_advantage_estimate
 
 from echelon.catalog import Hull
-from echelon.learn.ranks import ALONE, Ranks
+from echelon.runtime.distributed import ALONE, Ranks
 
 EPSILON = 1e-6
 

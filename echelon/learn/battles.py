@@ -8,9 +8,9 @@ from torch import Tensor
 from echelon.actions import NO_MECH
 from echelon.env.blocks import ordinary_tensors
 from echelon.env.env import EchelonEnv
-from echelon.files import FileError
-from echelon.learn.kept import Kept
 from echelon.learn.rollout import Rollout
+from echelon.runtime.files import FileError
+from echelon.runtime.state_dict import Kept
 from echelon.state import Maps, State, Terrain, untouched
 
 GROUND = "terrain"

@@ -21,9 +21,16 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from echelon.config import ConfigError, EnvConfig, as_json, env_from_json, from_json, require
+from echelon.config import EnvConfig, as_json, env_from_json, from_json
 from echelon.env import layout
-from echelon.files import (
+from echelon.learn.advantage import ValueNorm
+from echelon.learn.config import ModelConfig
+from echelon.learn.curriculum import Standing
+from echelon.learn.policy import MechPolicy
+from echelon.runtime import version
+from echelon.runtime.distributed import ALONE, Ranks
+from echelon.runtime.errors import ConfigError, require
+from echelon.runtime.files import (
     MAX_HEADER_BYTES,
     FileError,
     check_tensors,
@@ -33,13 +40,7 @@ from echelon.files import (
     sync_folder,
     write_through,
 )
-from echelon.learn.advantage import ValueNorm
-from echelon.learn.config import ModelConfig
-from echelon.learn.curriculum import Standing
-from echelon.learn.kept import Kept, pack, unpack
-from echelon.learn.policy import MechPolicy
-from echelon.learn.ranks import ALONE, Ranks
-from echelon.runtime import version
+from echelon.runtime.state_dict import Kept, pack, unpack
 
 SCHEMA, VERSION = "echelon-checkpoint", 3
 CLAIMS, POLICY, LEARNER = "checkpoint.json", "policy.safetensors", "learner.safetensors"

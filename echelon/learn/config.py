@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from echelon.config import EnvConfig, require, require_finite
+from echelon.config import EnvConfig
 from echelon.learn.schedules import Schedule
+from echelon.runtime.errors import require, require_finite
 
 WIDTHS = ("hidden", "contact_width", "squad_width", "comm_width", "map_width", "telemetry_width", "body_width")
 SELF, PAST, CURRICULUM = "self", "past", "curriculum"

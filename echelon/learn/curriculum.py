@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from echelon.agents.tiers import TIERS
-from echelon.config import EnvConfig, require
+from echelon.config import EnvConfig
 from echelon.env.reward import TERMS
 from echelon.learn.config import CURRICULUM, PAST, SELF, CurriculumConfig, TrainConfig
+from echelon.runtime.errors import require
 
 V = TypeVar("V")
 SCRIPTED = "heuristic"

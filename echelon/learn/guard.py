@@ -8,9 +8,9 @@ from pathlib import Path
 import safetensors.torch
 from tensordict import TensorDict, TensorDictBase
 
-from echelon.config import ConfigError
-from echelon.files import write_through
 from echelon.learn.policy import MechPolicy
+from echelon.runtime.errors import ConfigError
+from echelon.runtime.files import write_through
 
 
 class NotFinite(ConfigError):

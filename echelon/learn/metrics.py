@@ -5,18 +5,15 @@ from __future__ import annotations
 import csv
 import io
 import os
-import time
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from echelon.config import ConfigError
 from echelon.env.reward import TERMS
-from echelon.files import write_whole
 from echelon.learn.losses import DIAGNOSTICS, LOSSES
+from echelon.runtime.errors import ConfigError
+from echelon.runtime.files import write_whole
 
 COLUMNS = (
     "iteration",
@@ -129,43 +126,6 @@ class MetricsLog:
         if self.board is not None:
             writer = self.board.experiment
             writer.close() if hasattr(writer, "close") else writer.finish()
-
-
-class Stopwatch:
-    """Seconds by what they were spent on, on the device's own clock. Reading it waits for the device, laps do not."""
-
-    def __init__(self, device: torch.device) -> None:
-        self.is_cuda = device.type == "cuda"
-        self.laps: list[tuple[str, Any, Any]] = []
-        self.last = self._now()
-
-    def _now(self) -> Any:
-        if not self.is_cuda:
-            return time.perf_counter()
-        event = torch.cuda.Event(enable_timing=True)
-        event.record()
-        return event
-
-    def start(self) -> None:
-        """Begin the next lap here."""
-        self.last = self._now()
-
-    def lap(self, name: str) -> None:
-        """The time since the last lap was spent on `name`."""
-        now = self._now()
-        self.laps.append((name, self.last, now))
-        self.last = now
-
-    def read(self) -> dict[str, float]:
-        """Seconds by name since the last reading."""
-        if self.is_cuda:
-            torch.cuda.synchronize()
-        spent: dict[str, float] = {}
-        for name, began, ended in self.laps:
-            seconds = began.elapsed_time(ended) / 1e3 if self.is_cuda else ended - began
-            spent[name] = spent.get(name, 0.0) + seconds
-        self.laps = []
-        return spent
 
 
 def read_table(path: Path) -> list[dict[str, str]]:

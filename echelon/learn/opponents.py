@@ -20,10 +20,10 @@ from echelon.agents.heuristic import Heuristic
 from echelon.agents.tiers import TIERS
 from echelon.config import EnvConfig
 from echelon.env import layout
-from echelon.files import FileError
 from echelon.learn.distribution import SquashedNormal
-from echelon.learn.kept import Kept
 from echelon.learn.policy import MechPolicy, Network, think_together
+from echelon.runtime.files import FileError
+from echelon.runtime.state_dict import Kept
 
 SLOTS = 2
 SLOT = "slot"

@@ -12,10 +12,10 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from echelon.learn.config import PPOConfig
-from echelon.learn.kept import Kept
 from echelon.learn.losses import DIAGNOSTICS, LOSSES, losses
 from echelon.learn.policy import MechPolicy
-from echelon.learn.ranks import ALONE, Ranks
+from echelon.runtime.distributed import ALONE, Ranks
+from echelon.runtime.state_dict import Kept
 
 REPORTED = (*LOSSES, *DIAGNOSTICS, "gradient_norm")
 LEARNT_FROM = (

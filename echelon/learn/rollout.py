@@ -6,16 +6,15 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
-from echelon import noise
 from echelon.env.env import EchelonEnv
 from echelon.env.layout import GROUPS, STREAMS
 from echelon.env.reward import TERMS
 from echelon.learn.ended import Ended
-from echelon.learn.metrics import Stopwatch
 from echelon.learn.policy import MechPolicy
 from echelon.learn.seats import LEARNER, Seats
-from echelon.noise import Stream
-from echelon.profiling import part
+from echelon.runtime import noise
+from echelon.runtime.noise import Stream
+from echelon.runtime.profiling import Stopwatch, part
 
 FLAGS = ("done", "terminated", "truncated")
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from echelon.config import require, require_finite
+from echelon.runtime.errors import require, require_finite
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ import re
 import shutil
 from pathlib import Path
 
-from echelon.files import sync_folder
 from echelon.learn.checkpoint import checkpoints_in
+from echelon.runtime.files import sync_folder
 
 
 def place_of(folder: Path, iteration: int) -> Path:

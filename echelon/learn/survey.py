@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from echelon.files import FileError, check_finite, read_tensors
 from echelon.learn.checkpoint import CLAIMS, MAX_RUN_BYTES, Checkpoint, open_checkpoint
+from echelon.runtime.files import FileError, check_finite, read_tensors
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from echelon import noise
 from echelon.catalog import Hull
-from echelon.compiled import keep_graphs
-from echelon.config import ConfigError, as_json, first_difference
+from echelon.config import as_json, first_difference
 from echelon.env.env import EchelonEnv
 from echelon.env.outcome import STATS
 from echelon.env.reward import TERMS
@@ -22,17 +20,20 @@ from echelon.learn.checkpoint import Checkpoint, Counters, Run
 from echelon.learn.config import TrainConfig
 from echelon.learn.curriculum import SCRIPTED, Curriculum
 from echelon.learn.guard import stop_with_dump
-from echelon.learn.kept import Kept, Lasting
-from echelon.learn.machine import resolve_device
 from echelon.learn.metrics import MetricsLog
 from echelon.learn.opponents import Challenger, DrawOpponent, FrozenRivals, PastSelves, ScriptedRivals
 from echelon.learn.policy import MechPolicy
 from echelon.learn.ppo import PATIENCE, PPO, REPORTED
-from echelon.learn.ranks import ALONE, Ranks
 from echelon.learn.rollout import Rollout
 from echelon.learn.seats import Rival, Seats
 from echelon.learn.shelf import place_of, thin_out
-from echelon.profiling import part
+from echelon.runtime import noise
+from echelon.runtime.compile import keep_graphs
+from echelon.runtime.device import resolve_device
+from echelon.runtime.distributed import ALONE, Ranks
+from echelon.runtime.errors import ConfigError
+from echelon.runtime.profiling import part
+from echelon.runtime.state_dict import Kept, Lasting
 from echelon.world import recipe
 
 ITSELF, PAST = "itself", "past"

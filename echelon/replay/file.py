@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import safetensors.numpy
 
-from echelon.files import FileError, parse_json, parse_tensors, read_file, write_whole
 from echelon.replay.battle import TABLES, Battle, Replay
 from echelon.runtime import version
+from echelon.runtime.files import FileError, parse_json, parse_tensors, read_file, write_whole
 
 SCHEMA, VERSION = "echelon-replay", 1
 CLAIMS = "claims"

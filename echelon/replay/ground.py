@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from echelon.config import ConfigError, env_from_json
-from echelon.files import FileError
+from echelon.config import env_from_json
 from echelon.replay.battle import Battle, Replay
+from echelon.runtime.errors import ConfigError
+from echelon.runtime.files import FileError
 from echelon.world import recipe
 
 

@@ -11,7 +11,6 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from echelon.actions import NO_MECH, Orders
-from echelon.config import require
 from echelon.env import layout
 from echelon.env.layout import STREAMS
 from echelon.env.outcome import STATS, Reason, Winner
@@ -19,6 +18,7 @@ from echelon.replay.battle import Battle, Replay
 from echelon.replay.events import changes, events_of
 from echelon.replay.moments import KEPT, quantised
 from echelon.replay.setting import describe
+from echelon.runtime.errors import require
 from echelon.sim.damage import Dealt
 from echelon.sim.game import Game
 from echelon.sim.step import Log

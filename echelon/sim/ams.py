@@ -7,8 +7,8 @@ from torch import Tensor
 
 from echelon.actions import NO_MECH
 from echelon.catalog import AMS_CHANCE, AMS_COOLDOWN_S, AMS_VOX, Timer, Weapon
-from echelon.geometry import length
 from echelon.runtime import exact
+from echelon.runtime.geometry import length
 from echelon.sim.game import Game
 from echelon.sim.heat import is_running
 from echelon.state import State

@@ -10,8 +10,8 @@ from torch import Tensor
 from echelon.actions import NO_MECH
 from echelon.arms import Arms
 from echelon.catalog import PAINT_BONUS
-from echelon.geometry import dot, heading, unit
 from echelon.runtime import exact
+from echelon.runtime.geometry import dot, heading, unit
 from echelon.sim.game import Game
 from echelon.sim.heat import bounded
 from echelon.sim.targeting import painted_by_pack

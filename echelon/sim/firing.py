@@ -21,8 +21,8 @@ from echelon.catalog import (
     Guidance,
     Weapon,
 )
-from echelon.compiled import settle
-from echelon.geometry import heading, length, unit
+from echelon.runtime.compile import settle
+from echelon.runtime.geometry import heading, length, unit
 from echelon.sim import ewar
 from echelon.sim.damage import Hits, Strikes, harm, marked_factor, no_hits, of_target
 from echelon.sim.game import Game

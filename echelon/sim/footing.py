@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from echelon.geometry import length
+from echelon.runtime.geometry import length
 from echelon.sim.game import Game
 from echelon.state import State
 

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from echelon.geometry import TINY
+from echelon.runtime.geometry import TINY
 from echelon.sim.loops import INFINITY, ONE, ZERO, array
 
 HALF, TOP_Z, SMALL = np.float32(0.5), np.float32(30.0), np.float32(TINY)

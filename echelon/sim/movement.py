@@ -7,8 +7,8 @@ from torch import Tensor
 
 from echelon.actions import Orders
 from echelon.catalog import Material
-from echelon.compiled import axes
-from echelon.geometry import heading, to_world, wrap_angle
+from echelon.runtime.compile import axes
+from echelon.runtime.geometry import heading, to_world, wrap_angle
 from echelon.sim.game import Game
 from echelon.sim.heat import bounded, is_running, is_shut_down
 from echelon.sim.terrain import HAS_LOOPS, columns_at, height_bits, is_material, loops_on, standing_on

@@ -9,9 +9,9 @@ from torch import Tensor
 
 from echelon.actions import NO_MECH
 from echelon.catalog import HOMING_PER_S, WEAPONS, Weapon
-from echelon.compiled import axes
-from echelon.geometry import TINY, dot, length, unit
 from echelon.runtime import exact
+from echelon.runtime.compile import axes
+from echelon.runtime.geometry import TINY, dot, length, unit
 from echelon.sim import damage
 from echelon.sim.damage import Hits, Strikes, of_target
 from echelon.sim.game import Game

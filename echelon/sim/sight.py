@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from echelon.catalog import CLOUD_VOX
-from echelon.geometry import length, length_sq
 from echelon.roster import Pairs
+from echelon.runtime.geometry import length, length_sq
 from echelon.sim.game import Game
 from echelon.sim.terrain import HAS_LOOPS, is_blocked, loops_on
 from echelon.state import State

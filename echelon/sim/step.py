@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from echelon import noise
 from echelon.actions import Orders
-from echelon.compiled import settle
-from echelon.noise import Stream
+from echelon.runtime import noise
+from echelon.runtime.compile import settle
+from echelon.runtime.noise import Stream
 from echelon.sim import ams, damage, firing, footing, hazards, heat, movement, rubble, shots, smoke, timers
 from echelon.sim.damage import Dealt
 from echelon.sim.firing import Beams

@@ -9,9 +9,9 @@ from torch import Tensor
 
 from echelon.arms import Guns
 from echelon.catalog import LOCK_QUALITY
-from echelon.compiled import axes, settle
-from echelon.geometry import heading
 from echelon.runtime import exact
+from echelon.runtime.compile import axes, settle
+from echelon.runtime.geometry import heading
 from echelon.sim.game import Game
 from echelon.sim.terrain import HAS_LOOPS, loops_on
 from echelon.state import State

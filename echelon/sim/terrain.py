@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from echelon.catalog import Material
-from echelon.compiled import settle
-from echelon.geometry import TINY
+from echelon.runtime.compile import settle
+from echelon.runtime.geometry import TINY
 from echelon.sim.game import Game
 from echelon.state import State
 

@@ -7,7 +7,7 @@ from enum import IntEnum
 import torch
 from torch import Tensor
 
-from echelon.noise import Stream, bits
+from echelon.runtime.noise import Stream, bits
 
 FRACTION_BITS = 16
 

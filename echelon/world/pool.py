@@ -10,8 +10,8 @@ from torch import Tensor
 
 from echelon.catalog import HAZARDS, MATERIALS, Material
 from echelon.config import EnvConfig, WorldConfig
-from echelon.noise import Stream, bits
 from echelon.roster import Roster
+from echelon.runtime.noise import Stream, bits
 from echelon.state import TELEMETRY_CELLS, Maps
 from echelon.world import biomes, corridors, layout, paths, spawns, zones
 

@@ -8,9 +8,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from echelon.config import EnvConfig, WorldConfig, require
+from echelon.config import EnvConfig, WorldConfig
 from echelon.roster import Roster
 from echelon.runtime import exact
+from echelon.runtime.errors import require
 from echelon.world.draws import Draw, cells, chance, fractions, pick
 from echelon.world.stamps import clear
 

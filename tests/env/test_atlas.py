@@ -6,8 +6,9 @@ import pytest
 import torch
 from builders import brawl, flat_maps
 
-from echelon.config import ConfigError, EnvConfig, RulesConfig
+from echelon.config import EnvConfig, RulesConfig
 from echelon.env.env import EchelonEnv
+from echelon.runtime.errors import ConfigError
 from echelon.world.recipe import write_recipes
 
 CONFIG = dataclasses.replace(EnvConfig.small(), map_pool=3, map_spares=2, rules=RulesConfig(max_episode_s=2.0))

@@ -13,11 +13,12 @@ from torchrl.envs import RewardSum, StepCounter, TransformedEnv, check_env_specs
 
 from echelon.actions import Act
 from echelon.catalog import Material, Weapon
-from echelon.config import ConfigError, EnvConfig, FeaturesConfig, RulesConfig
+from echelon.config import EnvConfig, FeaturesConfig, RulesConfig
 from echelon.env import layout, observe
 from echelon.env.env import EchelonEnv
 from echelon.env.outcome import STATS
 from echelon.env.reward import TERMS
+from echelon.runtime.errors import ConfigError
 
 SMALL = dataclasses.replace(EnvConfig.small(), map_pool=4)
 TINY = dataclasses.replace(SMALL, blue=("medium", "light"), red=("medium", "scout"))

@@ -14,11 +14,12 @@ import pytest
 from leagues import BRIEF, checkpoint_of, fought, fresh
 
 from echelon.agents.tiers import TIERS
-from echelon.config import ConfigError, EnvConfig
-from echelon.files import FileError
+from echelon.config import EnvConfig
 from echelon.league.config import LeagueConfig
 from echelon.league.schema import MIGRATIONS
 from echelon.league.store import FILE, Store
+from echelon.runtime.errors import ConfigError
+from echelon.runtime.files import FileError
 
 FORK = multiprocessing.get_context("fork")
 

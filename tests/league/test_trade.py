@@ -6,11 +6,11 @@ import time
 import pytest
 from leagues import checkpoint_of, fought, fresh
 
-from echelon.files import FileError
 from echelon.league import trade
 from echelon.league.season import close_period
 from echelon.league.store import FILE
 from echelon.league.trade import read_league, write_league
+from echelon.runtime.files import FileError
 
 
 def exported(tmp_path):

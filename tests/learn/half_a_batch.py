@@ -11,7 +11,7 @@ from torch import Tensor
 from echelon.learn.advantage import ValueNorm, estimate
 from echelon.learn.config import PPOConfig
 from echelon.learn.ppo import PPO
-from echelon.learn.ranks import Ranks, join, leave
+from echelon.runtime.distributed import Ranks, join, leave
 
 HULL = torch.tensor([3, 2, 2, 1, 0])
 

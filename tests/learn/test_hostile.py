@@ -17,13 +17,13 @@ import torch
 from conftest import TINY
 
 from echelon.config import EnvConfig
-from echelon.files import FileError
 from echelon.learn import checkpoint
 from echelon.learn.advantage import ValueNorm
 from echelon.learn.checkpoint import CLAIMS, LEARNER, POLICY, Counters, Run, open_checkpoint, run_file
-from echelon.learn.kept import Kept
 from echelon.learn.policy import MechPolicy
 from echelon.learn.survey import survey
+from echelon.runtime.files import FileError
+from echelon.runtime.state_dict import Kept
 
 LONGEST_S = 1.0
 MOST_BYTES = 200 << 20

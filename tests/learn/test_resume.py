@@ -8,14 +8,14 @@ import torch
 from conftest import short_battles, tiny_run
 
 from echelon.env.env import EchelonEnv
-from echelon.files import FileError
 from echelon.learn.battles import changed, changes
 from echelon.learn.checkpoint import newest, open_checkpoint
 from echelon.learn.config import CurriculumConfig, TrainConfig
 from echelon.learn.curriculum import Standing
-from echelon.learn.kept import Kept
 from echelon.learn.metrics import MEASURED, Table, read_table
 from echelon.learn.trainer import Trainer
+from echelon.runtime.files import FileError
+from echelon.runtime.state_dict import Kept
 from echelon.state import untouched
 
 STEPS_UP = (1, 4)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from echelon.config import ConfigError
 from echelon.learn.schedules import Schedule
+from echelon.runtime.errors import ConfigError
 
 
 @pytest.mark.parametrize(

@@ -12,18 +12,18 @@ import torch
 from conftest import TINY, run_to_the_end, short_battles, tiny_run
 
 from echelon.agents.heuristic import scripted
-from echelon.config import ConfigError
-from echelon.files import FileError
 from echelon.learn import checkpoint
 from echelon.learn.config import CurriculumConfig, PPOConfig
 from echelon.learn.curriculum import Standing
 from echelon.learn.guard import NotFinite
-from echelon.learn.machine import resolve_device
 from echelon.learn.metrics import COLUMNS, MetricsLog, read_metrics
 from echelon.learn.opponents import Challenger
 from echelon.learn.policy import MechPolicy
 from echelon.learn.schedules import Schedule
 from echelon.learn.trainer import Trainer
+from echelon.runtime.device import resolve_device
+from echelon.runtime.errors import ConfigError
+from echelon.runtime.files import FileError
 
 
 def test_a_run_writes_metrics_and_checkpoints(tmp_path):

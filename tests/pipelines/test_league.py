@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from leagues import BRIEF, checkpoint_of
 
-from echelon.config import ConfigError
-from echelon.files import FileError
 from echelon.league.config import LeagueConfig
 from echelon.league.hall import Hall
 from echelon.league.store import Store
+from echelon.runtime.errors import ConfigError
+from echelon.runtime.files import FileError
 
 ROOT = Path(__file__).parents[2]
 

@@ -10,7 +10,7 @@ from builders import columns_of
 
 from echelon import actions
 from echelon.config import PACK, EnvConfig, FeaturesConfig, WorldConfig
-from echelon.geometry import length, pairwise_offset
+from echelon.runtime.geometry import length, pairwise_offset
 from echelon.sim import ewar, step
 
 from . import hair

@@ -11,10 +11,10 @@ from builders import arena, told
 from echelon.actions import Act
 from echelon.config import EnvConfig
 from echelon.env.env import EchelonEnv
-from echelon.files import FileError, check_writable
 from echelon.replay import file
 from echelon.replay.ground import rebuild
 from echelon.replay.recorder import Recorder
+from echelon.runtime.files import FileError, check_writable
 from echelon.world.recipe import write_recipes
 
 SMALL = dataclasses.replace(EnvConfig.small(), map_pool=2)

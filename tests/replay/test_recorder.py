@@ -11,7 +11,7 @@ from host_reads import HostReads
 
 from echelon.actions import Act
 from echelon.catalog import BEAMS, SHELLS, Hull, Material, Weapon
-from echelon.config import ConfigError, EnvConfig, RulesConfig
+from echelon.config import EnvConfig, RulesConfig
 from echelon.env import layout
 from echelon.env.env import EchelonEnv
 from echelon.env.layout import STREAMS
@@ -20,6 +20,7 @@ from echelon.replay.battle import BEAMS as BEAM_COLUMNS
 from echelon.replay.battle import CLOUDS, DEATHS, FLIGHTS, HARMS, NOBODY, POINTS, POS_PER_VOX, Fact, Met, Shown
 from echelon.replay.ground import rebuild
 from echelon.replay.recorder import Recorder
+from echelon.runtime.errors import ConfigError
 from echelon.sim.terrain import material_at
 
 BUSY = dataclasses.replace(EnvConfig.small(), map_pool=4, map_seed=5)

@@ -4,7 +4,7 @@ import pytest
 from builders import battle, duel
 
 from echelon.actions import Act
-from echelon.geometry import length, pairwise_offset
+from echelon.runtime.geometry import length, pairwise_offset
 from echelon.sim import ewar
 
 ECM, ECCM = 0.3, 0.8

@@ -10,7 +10,7 @@ from builders import duel, scene
 from echelon.actions import Act
 from echelon.catalog import Material, Timer, Weapon
 from echelon.config import EnvConfig
-from echelon.geometry import unit
+from echelon.runtime.geometry import unit
 
 LASER = (0, Act.PRIMARY, 1.0)
 CANNON = (0, Act.TERTIARY, 1.0)

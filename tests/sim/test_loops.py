@@ -12,8 +12,8 @@ from echelon.catalog import CLOUD_VOX, CLOUDS, Weapon
 from echelon.config import EnvConfig, WorldConfig
 from echelon.env.contacts import in_order
 from echelon.env.env import EchelonEnv
-from echelon.geometry import unit
 from echelon.roster import build_roster
+from echelon.runtime.geometry import unit
 from echelon.sim import loops, movement, rubble, terrain
 from echelon.sim.lines import veil
 from echelon.sim.sight import smoke_in_closed_form

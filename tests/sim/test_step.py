@@ -8,12 +8,13 @@ import pytest
 import torch
 from builders import brawl, scene
 
-from echelon import actions, noise
+from echelon import actions
 from echelon.actions import NO_MECH, Act
 from echelon.catalog import CLOUDS, Material
 from echelon.config import EnvConfig
 from echelon.env import layout, outcome, zone
 from echelon.env.env import EchelonEnv
+from echelon.runtime import noise
 from echelon.sim import step
 
 BATTLES, DECISIONS, TEAM = 8, 20, 5

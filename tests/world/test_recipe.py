@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from echelon.config import BIOME_NAMES, ConfigError, EnvConfig, WorldConfig
+from echelon.config import BIOME_NAMES, EnvConfig, WorldConfig
 from echelon.roster import build_roster
+from echelon.runtime.errors import ConfigError
 from echelon.world import biomes, recipe, stamps
 from echelon.world.pool import make_maps
 from echelon.world.recipe import VERSION, Recipe, fingerprints, write_recipes

@@ -8,9 +8,10 @@ import pytest
 import torch
 
 from echelon.catalog import MATERIALS, Material
-from echelon.config import PACK, ConfigError, EnvConfig, WorldConfig
-from echelon.geometry import wrap_angle
+from echelon.config import PACK, EnvConfig, WorldConfig
 from echelon.roster import Roster, build_roster
+from echelon.runtime.errors import ConfigError
+from echelon.runtime.geometry import wrap_angle
 from echelon.state import Maps
 from echelon.world.pool import make_maps
 from echelon.world.spawns import arrange, check_room

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from echelon.noise import Stream, battle_seeds, bits, mix, normal, uniform
+from echelon.runtime.noise import Stream, battle_seeds, bits, mix, normal, uniform
 
 CPU = torch.device("cpu")
 SEEDS = battle_seeds(3, 512, CPU)

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import safetensors.torch
 from torch import Tensor
 
-from echelon.files import FileError, check_tensors, parse_json
+from echelon.runtime.files import FileError, check_tensors, parse_json
 
 FACTS = "facts"
 """The entry of a file's metadata that holds the facts of all parts, as JSON."""

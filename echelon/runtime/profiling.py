@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -96,3 +97,40 @@ def table(title: str, rows: dict[str, list[float]]) -> Table:
         spent = sum(calls)
         shown.add_row(name[:80], f"{spent:.1f}", f"{spent / everything:.0%}", str(len(calls)))
     return shown
+
+
+class Stopwatch:
+    """Seconds by what they were spent on, on the device's own clock. Reading it waits for the device, laps do not."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.is_cuda = device.type == "cuda"
+        self.laps: list[tuple[str, Any, Any]] = []
+        self.last = self._now()
+
+    def _now(self) -> Any:
+        if not self.is_cuda:
+            return time.perf_counter()
+        event = torch.cuda.Event(enable_timing=True)
+        event.record()
+        return event
+
+    def start(self) -> None:
+        """Begin the next lap here."""
+        self.last = self._now()
+
+    def lap(self, name: str) -> None:
+        """The time since the last lap was spent on `name`."""
+        now = self._now()
+        self.laps.append((name, self.last, now))
+        self.last = now
+
+    def read(self) -> dict[str, float]:
+        """Seconds by name since the last reading."""
+        if self.is_cuda:
+            torch.cuda.synchronize()
+        spent: dict[str, float] = {}
+        for name, began, ended in self.laps:
+            seconds = began.elapsed_time(ended) / 1e3 if self.is_cuda else ended - began
+            spent[name] = spent.get(name, 0.0) + seconds
+        self.laps = []
+        return spent

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from echelon.geometry import heading, length, pairwise_offset, to_body, to_world, unit, wrap_angle
+from echelon.runtime.geometry import heading, length, pairwise_offset, to_body, to_world, unit, wrap_angle
 
 
 @pytest.mark.parametrize(

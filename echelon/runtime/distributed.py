@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch import distributed as dist
 
-from echelon.config import ConfigError, require
+from echelon.runtime.errors import ConfigError, require
 
 PATIENCE_S = 1800
 """How long a process waits for the others: rank 0 evaluates meanwhile."""

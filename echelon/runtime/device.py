@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from echelon.config import ConfigError
+from echelon.runtime.errors import ConfigError
 
 
 def resolve_device(name: str) -> torch.device:

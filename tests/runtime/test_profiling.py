@@ -4,7 +4,7 @@ import json
 
 import torch
 
-from echelon.profiling import ON_HOST, own_times, part, profiled, totals
+from echelon.runtime.profiling import ON_HOST, own_times, part, profiled, totals
 
 
 def event(name, begins_us, lasts_us, thread=1, category="cpu_op"):

@@ -11,7 +11,7 @@ import safetensors.torch
 import torch
 from half_a_batch import learn_from
 
-from echelon.learn.ranks import ALONE
+from echelon.runtime.distributed import ALONE
 
 HERE = Path(__file__).parent
 TOLERANCE = 2e-6

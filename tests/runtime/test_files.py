@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from echelon.files import FileError, held
+from echelon.runtime.files import FileError, held
 
 
 def test_a_folder_is_held_by_one(tmp_path):
@@ -28,7 +28,7 @@ def test_a_killed_process_holds_nothing(tmp_path):
     program = f"""
 import os, signal
 from pathlib import Path
-from echelon.files import held
+from echelon.runtime.files import held
 with held(Path({str(tmp_path / ".lock")!r})):
     os.kill(os.getpid(), signal.SIGKILL)
 """
