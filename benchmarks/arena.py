@@ -20,7 +20,6 @@ from echelon.arena.batch_arena import Battle
 from echelon.arena.match import play
 from echelon.arena.resolve import load_commander
 from echelon.arena.stacked_policies import SLOTS, BatchObservation, BatchSlot, StackedForward, StackedPolicies
-from echelon.config import ENV_PRESETS, EnvConfig
 from echelon.env.env import EchelonEnv
 from echelon.env.layout import STREAMS, action_width
 from echelon.league.hall import Hall
@@ -28,6 +27,7 @@ from echelon.league.schedule import one_against
 from echelon.league.store import Store
 from echelon.learn.config import TrainConfig
 from echelon.learn.policy import MechPolicy
+from echelon.rules.config import ENV_PRESETS, EnvConfig
 from echelon.runtime.device import resolve_device
 
 

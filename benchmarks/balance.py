@@ -19,9 +19,9 @@ from rich.table import Table
 from echelon.agents.heuristic import TIERS, scripted
 from echelon.arena.batch_arena import BatchArena, Battle
 from echelon.arena.match import wilson_interval
-from echelon.catalog import Hull, Weapon
-from echelon.config import ENV_PRESETS, EnvConfig
 from echelon.env.outcome import STATS, Reason, Winner
+from echelon.rules.catalog import Hull, Weapon
+from echelon.rules.config import ENV_PRESETS, EnvConfig
 from echelon.runtime import noise
 from echelon.runtime.device import resolve_device
 

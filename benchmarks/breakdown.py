@@ -19,9 +19,10 @@ from measure import report, seconds
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from echelon import EchelonEnv, actions
-from echelon.config import ENV_PRESETS
+from echelon import EchelonEnv
 from echelon.env import contacts, observe, outcome, reward, sensing, squad, zone
+from echelon.rules import actions
+from echelon.rules.config import ENV_PRESETS
 from echelon.runtime.compile import fused
 from echelon.runtime.device import resolve_device
 from echelon.sim import ams, damage, firing, footing, hazards, heat, movement, rubble, shots, smoke, step, timers

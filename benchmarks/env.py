@@ -16,7 +16,7 @@ from measure import once, report, seconds
 from tensordict import TensorDictBase
 
 from echelon import EchelonEnv
-from echelon.config import ENV_PRESETS
+from echelon.rules.config import ENV_PRESETS
 from echelon.runtime.device import resolve_device
 from echelon.runtime.profiling import profiled
 

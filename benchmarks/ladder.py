@@ -14,7 +14,7 @@ import tyro
 
 from echelon.agents.heuristic import TIERS, scripted
 from echelon.arena.match import play, wilson_interval
-from echelon.config import ENV_PRESETS
+from echelon.rules.config import ENV_PRESETS
 from echelon.runtime.device import resolve_device
 
 

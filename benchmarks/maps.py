@@ -13,8 +13,8 @@ import tyro
 from measure import in_turn, report, seconds
 
 from echelon import EchelonEnv
-from echelon.config import ENV_PRESETS, EnvConfig
-from echelon.roster import build_roster
+from echelon.rules.config import ENV_PRESETS, EnvConfig
+from echelon.rules.roster import build_roster
 from echelon.runtime.device import resolve_device
 from echelon.world.pool import make_maps
 

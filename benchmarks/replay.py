@@ -15,8 +15,8 @@ from env import Player
 from measure import in_turn, report
 
 from echelon import EchelonEnv
-from echelon.config import ENV_PRESETS
 from echelon.replay.recorder import Recorder
+from echelon.rules.config import ENV_PRESETS
 from echelon.runtime.device import resolve_device
 
 

@@ -13,11 +13,11 @@ import tyro
 from measure import report, seconds
 
 from echelon.agents.seat import Seat, drawers
-from echelon.config import ENV_PRESETS
 from echelon.env.env import EchelonEnv
 from echelon.env.layout import GROUPS
 from echelon.learn.config import ModelConfig
 from echelon.learn.policy import MechPolicy
+from echelon.rules.config import ENV_PRESETS
 from echelon.runtime.device import resolve_device
 
 

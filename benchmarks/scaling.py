@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from measure import report
 
 from echelon import EchelonEnv, EnvConfig
-from echelon.config import ENV_PRESETS, PACK
+from echelon.rules.config import ENV_PRESETS, PACK
 from echelon.runtime.device import resolve_device
 
 

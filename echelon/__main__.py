@@ -16,10 +16,10 @@ from rich.table import Table
 from rich.text import Text
 
 from echelon.arena.fingerprint import fingerprint
-from echelon.config import EnvConfig
 from echelon.convert import convert
 from echelon.env import layout
 from echelon.learn.survey import Survey, survey
+from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
 

@@ -6,12 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-from echelon.config import as_json, env_from_json, from_json
 from echelon.league import trade
 from echelon.league.config import LeagueConfig
 from echelon.league.store import FILE, Store
 from echelon.learn.checkpoint import CLAIMS, checkpoints_in, open_checkpoint
 from echelon.replay import file as replay_file
+from echelon.rules.config import as_json, env_from_json, from_json
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError, parse_json, read_file, write_whole
 from echelon.runtime.version import VERSION

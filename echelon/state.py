@@ -8,10 +8,10 @@ import torch
 from tensordict import TensorClass, TensorDict
 from torch import Tensor
 
-from echelon.actions import NO_MECH, PREFERENCES
-from echelon.catalog import CLOUDS, Timer, Weapon
-from echelon.config import EnvConfig
-from echelon.roster import Roster
+from echelon.rules.actions import NO_MECH, PREFERENCES
+from echelon.rules.catalog import CLOUDS, Timer, Weapon
+from echelon.rules.config import EnvConfig
+from echelon.rules.roster import Roster
 
 TELEMETRY_CELLS = 16
 """Rows and columns of the picture of a map from above."""

@@ -25,13 +25,13 @@ from echelon.agents.heuristic import is_scripted
 from echelon.arena.batch_arena import COMPUTE
 from echelon.arena.match import Match, Result, replay_of, wilson_interval
 from echelon.arena.resolve import commander_env, commander_id, load_commander
-from echelon.catalog import Material
-from echelon.config import ENV_PRESETS, EnvConfig, battle_difference
 from echelon.league.store import Store
 from echelon.replay.file import read, save
 from echelon.replay.ground import rebuild
 from echelon.replay.recorder import Recorder
-from echelon.roster import build_roster
+from echelon.rules.catalog import Material
+from echelon.rules.config import ENV_PRESETS, EnvConfig, battle_difference
+from echelon.rules.roster import build_roster
 from echelon.runtime.device import resolve_device
 from echelon.runtime.errors import ConfigError, require
 from echelon.runtime.files import check_writable

@@ -17,7 +17,6 @@ from rich.table import Table
 
 from echelon.arena.batch_arena import Battle, Precision
 from echelon.arena.match import wilson_interval
-from echelon.config import ENV_PRESETS
 from echelon.league import log
 from echelon.league.config import LeagueConfig
 from echelon.league.descent import longest_line, spearman
@@ -33,6 +32,7 @@ from echelon.learn.checkpoint import open_checkpoint
 from echelon.learn.config import TrainConfig
 from echelon.replay.file import save
 from echelon.replay.recorder import Recorder
+from echelon.rules.config import ENV_PRESETS
 from echelon.runtime.device import can_compile, resolve_device
 from echelon.runtime.errors import require
 from echelon.runtime.files import check_writable, held

@@ -21,7 +21,6 @@ from command_line import parse, run, terminal
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from echelon.config import battle_difference
 from echelon.league.campaign import Campaign
 from echelon.league.evaluation import BEST, Panel, Score, in_words
 from echelon.league.hall import Hall
@@ -35,6 +34,7 @@ from echelon.learn.shelf import place_of
 from echelon.learn.stop import EXIT_BASE, Interrupted, Stop
 from echelon.learn.trainer import Trainer
 from echelon.replay.file import save
+from echelon.rules.config import battle_difference
 from echelon.runtime.device import can_compile, resolve_device
 from echelon.runtime.distributed import Ranks, join, leave
 from echelon.runtime.errors import ConfigError, require

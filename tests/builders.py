@@ -12,13 +12,13 @@ from tensordict import TensorDictBase
 from torch import Tensor
 from torchrl.data import Composite
 
-from echelon import actions
-from echelon.actions import NO_MECH, Act, Orders
-from echelon.catalog import CLOUDS, HAZARDS, MATERIALS, WEAPONS, Material, Weapon
-from echelon.config import EnvConfig
 from echelon.env import layout
 from echelon.env.env import EchelonEnv
-from echelon.roster import build_roster
+from echelon.rules import actions
+from echelon.rules.actions import NO_MECH, Act, Orders
+from echelon.rules.catalog import CLOUDS, HAZARDS, MATERIALS, WEAPONS, Material, Weapon
+from echelon.rules.config import EnvConfig
+from echelon.rules.roster import build_roster
 from echelon.sim import step
 from echelon.sim.game import Game, build_game
 from echelon.sim.terrain import material_at

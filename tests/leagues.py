@@ -5,7 +5,6 @@ from pathlib import Path
 
 import torch
 
-from echelon.config import EnvConfig, RulesConfig
 from echelon.league.glicko2 import DEVIATION, RATING, VOLATILITY, Ratings
 from echelon.league.store import MatchRecord, Store
 from echelon.learn import checkpoint
@@ -13,6 +12,7 @@ from echelon.learn.advantage import ValueNorm
 from echelon.learn.checkpoint import Counters
 from echelon.learn.config import ModelConfig
 from echelon.learn.policy import MechPolicy
+from echelon.rules.config import EnvConfig, RulesConfig
 
 BRIEF = dataclasses.replace(EnvConfig.small(), rules=RulesConfig(max_episode_s=2.0), map_pool=2)
 TINY = ModelConfig(

@@ -7,7 +7,7 @@ import sys
 import torch
 
 from echelon.arena.fingerprint import RANDOM, play
-from echelon.config import EnvConfig, FeaturesConfig, RulesConfig
+from echelon.rules.config import EnvConfig, FeaturesConfig, RulesConfig
 
 SEEDS = [1, 2, 3, 4, 5, 6, 7]
 SCRIPTED, DRAWN = ("heuristic:expert", "heuristic:hard"), (RANDOM, RANDOM)

@@ -12,7 +12,7 @@ FILES = sorted(path for house in ("echelon", "pipelines") for path in (ROOT / ho
 
 FLOORS = (
     ("runtime",),
-    ("config", "catalog", "arms", "roster", "actions"),
+    ("rules",),
     ("state",),
     ("world",),
     ("sim",),
@@ -25,7 +25,7 @@ FLOORS = (
     ("convert",),
     ("pipelines", "__main__"),
 )
-"""Lowest first. A room imports from lower floors and from itself; rooms of the second floor from each other.
+"""Lowest first. A room imports from lower floors and from itself.
 
 `view` stands beside the house: it reads replays, and only pipelines import it. Agents read the layout of
 observations, so they live above `env`.
@@ -38,7 +38,7 @@ HOST_READS = {"item", "cpu", "numpy", "tolist", "nonzero"}
 
 
 EXACT = (
-    *("world", "sim", "env", "agents", "state.py", "actions.py", "arms.py", "roster.py", "catalog.py"),
+    *("rules", "state.py", "world", "sim", "env", "agents"),
     *("runtime/noise.py", "runtime/geometry.py"),
 )
 """Rooms whose numbers are the same on every processor: they take these functions from `runtime.exact` only."""
@@ -96,7 +96,6 @@ def test_rooms_import_downwards(path):
     else:
         level = LEVEL[room]
         allowed = {room} | {other for other, floor in LEVEL.items() if floor < level}
-        allowed |= set(FLOORS[1]) if level == 1 else set()
         allowed |= {"view"} if room == "pipelines" else set()
     assert imported(path) <= allowed, f"{path.name} imports {imported(path) - allowed}"
 

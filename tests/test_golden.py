@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from echelon.actions import Act
 from echelon.arena.fingerprint import digest_of, leaves
-from echelon.config import EnvConfig
 from echelon.env import layout
 from echelon.env.env import EchelonEnv
+from echelon.rules.actions import Act
+from echelon.rules.config import EnvConfig
 from echelon.runtime import noise
 
 RECORD = Path(__file__).parent / "golden" / "trajectories.json"

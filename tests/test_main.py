@@ -6,12 +6,12 @@ import sys
 from pathlib import Path
 
 import echelon
-from echelon.config import EnvConfig
 from echelon.env import layout
 from echelon.learn import checkpoint
 from echelon.learn.advantage import ValueNorm
 from echelon.learn.config import ModelConfig
 from echelon.learn.policy import MechPolicy
+from echelon.rules.config import EnvConfig
 from echelon.runtime.version import VERSION
 
 README = Path(__file__).parents[1] / "README.md"

@@ -8,10 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from echelon import config
 from echelon.arena import match, resolve
 from echelon.arena.batch_arena import Battle
-from echelon.config import EnvConfig, as_json, env_from_json, from_json, setting
 from echelon.convert import convert
 from echelon.league import store, trade
 from echelon.league.hall import Hall
@@ -25,6 +23,8 @@ from echelon.learn.survey import survey
 from echelon.learn.trainer import Trainer
 from echelon.replay import file
 from echelon.replay.ground import rebuild
+from echelon.rules import config
+from echelon.rules.config import EnvConfig, as_json, env_from_json, from_json, setting
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
 from echelon.runtime.version import VERSION

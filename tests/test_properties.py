@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from reference.compare import TOLERANCE, shot_keys, voxels_of
 from reference.scenes import random_actions, random_draws, scramble
 
-from echelon import actions
-from echelon.actions import Act
-from echelon.catalog import CLOUD_S, CLOUDS, DEBRIS_DAMAGE, HULLS, MATERIALS, PAINT_S, WEAPONS, Material, Weapon
-from echelon.config import EnvConfig, FeaturesConfig, RewardConfig, RulesConfig, WorldConfig
 from echelon.env import observe, zone
 from echelon.env.env import EchelonEnv
-from echelon.roster import build_roster
+from echelon.rules import actions
+from echelon.rules.actions import Act
+from echelon.rules.catalog import CLOUD_S, CLOUDS, DEBRIS_DAMAGE, HULLS, MATERIALS, PAINT_S, WEAPONS, Material, Weapon
+from echelon.rules.config import EnvConfig, FeaturesConfig, RewardConfig, RulesConfig, WorldConfig
+from echelon.rules.roster import build_roster
 from echelon.runtime.geometry import wrap_angle
 from echelon.sim import step
 from echelon.sim.game import build_game

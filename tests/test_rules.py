@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from echelon import catalog
-from echelon.catalog import HULLS, MATERIALS, SUITES, WEAPONS, Guidance, Hull, Material, Suite, Weapon
-from echelon.config import EnvConfig, RewardConfig, RulesConfig
+from echelon.rules import catalog
+from echelon.rules.catalog import HULLS, MATERIALS, SUITES, WEAPONS, Guidance, Hull, Material, Suite, Weapon
+from echelon.rules.config import EnvConfig, RewardConfig, RulesConfig
 from echelon.world.biomes import BIOMES
 
 PAGE = (Path(__file__).parents[1] / "docs" / "RULES.md").read_text()

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from echelon.config import EnvConfig
 from echelon.env.env import EchelonEnv
+from echelon.rules.config import EnvConfig
 from echelon.state import Mechs, State
 
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from echelon.agents.tiers import Tier
 from echelon.agents.view import Target, View, by_hull, hull_table
-from echelon.catalog import (
+from echelon.rules.catalog import (
     HULLS,
     KINETIC_AIM_FOCUS_RAD,
     SIGHT_LOCK_VOX,

@@ -8,7 +8,6 @@ from tensordict.nn import TensorDictModuleBase
 from torch import Tensor
 from torchrl.data import Composite, Unbounded
 
-from echelon.actions import CONTROLS, PREFERENCES, TRIGGER_COLUMNS, Act
 from echelon.agents import teamwork
 from echelon.agents.gunnery import GUNS, Fire, Gunner
 from echelon.agents.steering import Helm
@@ -16,9 +15,10 @@ from echelon.agents.teamwork import Radio, Spotter
 from echelon.agents.tiers import TIERS
 from echelon.agents.view import Target, View, aim_at, hull_table, look
 from echelon.agents.wayfinding import Wayfinder
-from echelon.catalog import HULLS, Hull
-from echelon.config import EnvConfig
 from echelon.env import layout
+from echelon.rules.actions import CONTROLS, PREFERENCES, TRIGGER_COLUMNS, Act
+from echelon.rules.catalog import HULLS, Hull
+from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import require
 from echelon.runtime.geometry import length, unit
 

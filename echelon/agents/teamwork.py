@@ -11,7 +11,7 @@ from torch.nn.functional import pad
 from echelon.agents.gunnery import longest_range
 from echelon.agents.tiers import Tier
 from echelon.agents.view import Contacts, Target, View, hull_table
-from echelon.catalog import CLOUD_VOX, WEAPONS, Hull, Weapon
+from echelon.rules.catalog import CLOUD_VOX, WEAPONS, Hull, Weapon
 from echelon.runtime import exact
 from echelon.runtime.geometry import TINY, length, to_world
 

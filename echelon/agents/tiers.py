@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from echelon.catalog import Trigger
+from echelon.rules.catalog import Trigger
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from echelon.actions import PREFERENCES
-from echelon.catalog import Hull
 from echelon.env import layout
 from echelon.env.contacts import SPEED_SCALE
+from echelon.rules.actions import PREFERENCES
+from echelon.rules.catalog import Hull
 from echelon.runtime import exact
 from echelon.runtime.geometry import length
 

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from echelon.agents.view import View, by_hull, hull_table
-from echelon.catalog import HULLS, Hull
 from echelon.env.layout import LOCAL_MAP_CELLS
+from echelon.rules.catalog import HULLS, Hull
 from echelon.runtime import exact
 from echelon.runtime.geometry import dot, length, to_world, unit
 

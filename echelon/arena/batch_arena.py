@@ -31,7 +31,6 @@ from echelon.arena.stacked_policies import (
     StackedForward,
     StackedPolicies,
 )
-from echelon.config import EnvConfig
 from echelon.env import layout
 from echelon.env.env import EchelonEnv
 from echelon.env.layout import GROUPS, STREAMS
@@ -39,7 +38,8 @@ from echelon.env.outcome import Reason, Winner
 from echelon.learn.config import ModelConfig
 from echelon.learn.policy import MechPolicy
 from echelon.replay.recorder import Recorder
-from echelon.roster import build_roster
+from echelon.rules.config import EnvConfig
+from echelon.rules.roster import build_roster
 from echelon.runtime import noise
 from echelon.runtime.errors import ConfigError, require
 from echelon.state import State

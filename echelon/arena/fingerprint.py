@@ -16,9 +16,9 @@ from torch.nn.functional import pad
 
 from echelon.agents.heuristic import scripted
 from echelon.agents.seat import Seat, drawers
-from echelon.config import EnvConfig
 from echelon.env import layout
 from echelon.env.env import EchelonEnv
+from echelon.rules.config import EnvConfig
 from echelon.runtime import noise
 from echelon.state import Maps, State
 

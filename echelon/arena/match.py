@@ -10,10 +10,10 @@ import torch
 
 from echelon.agents.seat import TeamPolicy
 from echelon.arena.batch_arena import BatchArena, Battle, BattleResult
-from echelon.config import EnvConfig
 from echelon.env.outcome import STATS, Winner
 from echelon.replay.battle import Replay
 from echelon.replay.recorder import Recorder
+from echelon.rules.config import EnvConfig
 from echelon.runtime import noise
 from echelon.runtime.errors import require
 

@@ -8,8 +8,8 @@ import torch
 
 from echelon.agents.heuristic import is_scripted, scripted
 from echelon.agents.seat import TeamPolicy
-from echelon.config import EnvConfig
 from echelon.learn.checkpoint import POLICY, open_checkpoint
+from echelon.rules.config import EnvConfig
 from echelon.runtime.files import FileError
 
 

@@ -8,8 +8,8 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
-from echelon import actions
 from echelon.env import observe
+from echelon.rules import actions
 from echelon.runtime import noise
 from echelon.runtime.errors import require
 from echelon.runtime.noise import Stream

@@ -7,10 +7,10 @@ import math
 import torch
 from torch import Tensor
 
-from echelon.actions import NO_MECH, PREFERENCES, Orders
-from echelon.catalog import Hull
 from echelon.env import layout
 from echelon.env.sensing import Senses
+from echelon.rules.actions import NO_MECH, PREFERENCES, Orders
+from echelon.rules.catalog import Hull
 from echelon.runtime import exact
 from echelon.runtime.compile import settle
 from echelon.runtime.geometry import TINY, dot, heading, in_body_frame, length, to_body

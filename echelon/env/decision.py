@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from echelon.actions import Orders
 from echelon.env import observe, outcome, reward, zone
 from echelon.env.observe import Observation
 from echelon.env.outcome import Winner
+from echelon.rules.actions import Orders
 from echelon.sim.game import Game
 from echelon.state import State, Terrain
 

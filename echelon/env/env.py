@@ -12,16 +12,16 @@ from torch import Tensor
 from torchrl.data import Bounded, Categorical, Composite, Unbounded
 from torchrl.envs import EnvBase
 
-from echelon import actions
-from echelon.actions import Orders
-from echelon.config import EnvConfig
 from echelon.env import decision, layout, observe, reward
 from echelon.env.atlas import Atlas
 from echelon.env.blocks import Blocks, ordinary_tensors
 from echelon.env.decision import Played
 from echelon.env.layout import STREAMS
 from echelon.env.outcome import STATS
-from echelon.roster import build_roster
+from echelon.rules import actions
+from echelon.rules.actions import Orders
+from echelon.rules.config import EnvConfig
+from echelon.rules.roster import build_roster
 from echelon.runtime import exact, noise
 from echelon.runtime.compile import fused
 from echelon.runtime.errors import ConfigError, require

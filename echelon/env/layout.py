@@ -10,9 +10,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from echelon.actions import CONTROLS, SORT_MODES, Act
-from echelon.catalog import Hull, Timer
-from echelon.roster import SUITE_DESCRIPTOR
+from echelon.rules.actions import CONTROLS, SORT_MODES, Act
+from echelon.rules.catalog import Hull, Timer
+from echelon.rules.roster import SUITE_DESCRIPTOR
 from echelon.state import TELEMETRY_CELLS
 
 GROUPS = ("blue", "red")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from echelon.actions import NO_MECH, SORT_MODES, Orders
-from echelon.catalog import Hull
 from echelon.env import layout
 from echelon.env.contacts import SPEED_SCALE, contact_slots, contacts, hostile_slots
 from echelon.env.sensing import Senses, hear, perceive
 from echelon.env.squad import squad
 from echelon.env.zone import is_inside, path_length
+from echelon.rules.actions import NO_MECH, SORT_MODES, Orders
+from echelon.rules.catalog import Hull
 from echelon.runtime.compile import axes, settle
 from echelon.runtime.geometry import heading, to_body
 from echelon.sim.ewar import BEST_QUALITY

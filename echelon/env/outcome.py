@@ -8,7 +8,7 @@ from enum import IntEnum
 import torch
 from torch import Tensor
 
-from echelon.catalog import Hull, Weapon
+from echelon.rules.catalog import Hull, Weapon
 from echelon.sim.game import Game
 from echelon.state import State
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from echelon.config import RewardConfig
 from echelon.env.outcome import Ending, Winner
 from echelon.env.zone import is_inside, path_length
+from echelon.rules.config import RewardConfig
 from echelon.sim.game import Game
 from echelon.state import State
 

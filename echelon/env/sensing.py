@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from echelon.actions import Orders
+from echelon.rules.actions import Orders
 from echelon.runtime import exact
 from echelon.runtime.geometry import heading, in_body_frame, length, pairwise_offset
 from echelon.sim import ewar

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from echelon.actions import NO_MECH, Orders
-from echelon.catalog import WEAPONS, Weapon
 from echelon.env import layout
+from echelon.rules.actions import NO_MECH, Orders
+from echelon.rules.catalog import WEAPONS, Weapon
 from echelon.runtime import exact
 from echelon.runtime.geometry import heading, in_body_frame
 from echelon.sim.game import Game

@@ -13,12 +13,12 @@ import torch
 from echelon.agents.heuristic import scripted
 from echelon.agents.seat import TeamPolicy
 from echelon.arena.batch_arena import COMPUTE, BatchArena, BatchResult, Battle, Precision
-from echelon.config import EnvConfig
 from echelon.env.outcome import STATS
 from echelon.league.claims import claiming
 from echelon.league.library import Library
 from echelon.league.store import MAP_SEED, MatchRecord, Store
 from echelon.replay.recorder import Recorder
+from echelon.rules.config import EnvConfig
 from echelon.runtime import noise
 
 CPU = torch.device("cpu")

@@ -19,13 +19,13 @@ from typing import Any, NamedTuple
 
 from echelon.agents.tiers import TIERS
 from echelon.arena.batch_arena import Battle
-from echelon.config import EnvConfig, as_json, battle_difference, env_from_json, from_json
 from echelon.league.config import LeagueConfig
 from echelon.league.glicko2 import DEVIATION, RATING, VOLATILITY
 from echelon.league.names import commander_name
 from echelon.league.schema import MIGRATIONS
 from echelon.league.vault import Vault
 from echelon.learn.checkpoint import open_checkpoint
+from echelon.rules.config import EnvConfig, as_json, battle_difference, env_from_json, from_json
 from echelon.runtime import version
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError, sync_folder

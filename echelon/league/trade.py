@@ -10,12 +10,12 @@ from typing import Any
 
 from echelon.agents.tiers import TIERS
 from echelon.arena.batch_arena import Battle
-from echelon.config import as_json, battle_difference, env_from_json, from_json
 from echelon.league.config import LeagueConfig
 from echelon.league.glicko2 import DEVIATION
 from echelon.league.schema import CHANGES, KINDS
 from echelon.league.store import FILE, LONGEST_REASON, Store, key_of, scripted_entry
 from echelon.league.vault import DIGEST, FOLDER, Vault
+from echelon.rules.config import as_json, battle_difference, env_from_json, from_json
 from echelon.runtime import version
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError, parse_json, read_file, write_whole

@@ -7,7 +7,7 @@ from tensordict import TensorDict
 from torch import Tensor, nn
 from torchrl.objectives.value.functional import generalized_advantage_estimate
 
-from echelon.catalog import Hull
+from echelon.rules.catalog import Hull
 from echelon.runtime.distributed import ALONE, Ranks
 
 EPSILON = 1e-6

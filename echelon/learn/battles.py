@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from echelon.actions import NO_MECH
 from echelon.env.blocks import ordinary_tensors
 from echelon.env.env import EchelonEnv
 from echelon.learn.rollout import Rollout
+from echelon.rules.actions import NO_MECH
 from echelon.runtime.files import FileError
 from echelon.runtime.state_dict import Kept
 from echelon.state import Maps, State, Terrain, untouched

@@ -21,12 +21,12 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from echelon.config import EnvConfig, as_json, env_from_json, from_json
 from echelon.env import layout
 from echelon.learn.advantage import ValueNorm
 from echelon.learn.config import ModelConfig
 from echelon.learn.curriculum import Standing
 from echelon.learn.policy import MechPolicy
+from echelon.rules.config import EnvConfig, as_json, env_from_json, from_json
 from echelon.runtime import version
 from echelon.runtime.distributed import ALONE, Ranks
 from echelon.runtime.errors import ConfigError, require

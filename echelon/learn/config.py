@@ -1,12 +1,12 @@
-"""Settings of training: network, updates, curriculum, evaluation, run. Those of a battle live in `echelon.config`."""
+"""Settings of training: network, updates, curriculum, evaluation, run. `echelon.rules.config` has those of a battle."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Literal
 
-from echelon.config import EnvConfig
 from echelon.learn.schedules import Schedule
+from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import require, require_finite
 
 WIDTHS = ("hidden", "contact_width", "squad_width", "comm_width", "map_width", "telemetry_width", "body_width")

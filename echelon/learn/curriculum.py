@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from echelon.agents.tiers import TIERS
-from echelon.config import EnvConfig
 from echelon.env.reward import TERMS
 from echelon.learn.config import CURRICULUM, PAST, SELF, CurriculumConfig, TrainConfig
+from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import require
 
 V = TypeVar("V")

@@ -6,11 +6,11 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from echelon.actions import CONTROLS, Act
 from echelon.env.layout import STREAMS
 from echelon.learn.config import PPOConfig
 from echelon.learn.distribution import SquashedNormal
 from echelon.learn.policy import MechPolicy
+from echelon.rules.actions import CONTROLS, Act
 
 HEADS = {
     "move": (Act.FORWARD, Act.STRAFE, Act.VERTICAL),

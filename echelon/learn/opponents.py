@@ -18,10 +18,10 @@ from torchrl.data import Composite, Unbounded
 
 from echelon.agents.heuristic import Heuristic
 from echelon.agents.tiers import TIERS
-from echelon.config import EnvConfig
 from echelon.env import layout
 from echelon.learn.distribution import SquashedNormal
 from echelon.learn.policy import MechPolicy, Network, think_together
+from echelon.rules.config import EnvConfig
 from echelon.runtime.files import FileError
 from echelon.runtime.state_dict import Kept
 

@@ -9,8 +9,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from echelon.catalog import Hull
-from echelon.config import as_json, first_difference
 from echelon.env.env import EchelonEnv
 from echelon.env.outcome import STATS
 from echelon.env.reward import TERMS
@@ -27,6 +25,8 @@ from echelon.learn.ppo import PATIENCE, PPO, REPORTED
 from echelon.learn.rollout import Rollout
 from echelon.learn.seats import Rival, Seats
 from echelon.learn.shelf import place_of, thin_out
+from echelon.rules.catalog import Hull
+from echelon.rules.config import as_json, first_difference
 from echelon.runtime import noise
 from echelon.runtime.compile import keep_graphs
 from echelon.runtime.device import resolve_device

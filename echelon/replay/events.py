@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from echelon.catalog import BEAMS, CLOUD_S, CLOUDS
 from echelon.replay.battle import NOBODY, POINTS, POS_PER_VOX, Met
+from echelon.rules.catalog import BEAMS, CLOUD_S, CLOUDS
 from echelon.sim.game import Game
 from echelon.sim.terrain import has_bit, now_made_of
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from echelon.config import env_from_json
 from echelon.replay.battle import Battle, Replay
+from echelon.rules.config import env_from_json
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
 from echelon.world import recipe

@@ -10,7 +10,6 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from echelon.actions import NO_MECH, Orders
 from echelon.env import layout
 from echelon.env.layout import STREAMS
 from echelon.env.outcome import STATS, Reason, Winner
@@ -18,6 +17,7 @@ from echelon.replay.battle import Battle, Replay
 from echelon.replay.events import changes, events_of
 from echelon.replay.moments import KEPT, quantised
 from echelon.replay.setting import describe
+from echelon.rules.actions import NO_MECH, Orders
 from echelon.runtime.errors import require
 from echelon.sim.damage import Dealt
 from echelon.sim.game import Game

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from echelon.catalog import CLOUD_VOX, HULLS, WEAPONS, Hull, Material, Suite, Weapon
 from echelon.env import layout
-from echelon.roster import carried
+from echelon.rules.catalog import CLOUD_VOX, HULLS, WEAPONS, Hull, Material, Suite, Weapon
+from echelon.rules.roster import carried
 from echelon.sim.game import Game
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from echelon.actions import NO_MECH
-from echelon.catalog import AMS_CHANCE, AMS_COOLDOWN_S, AMS_VOX, Timer, Weapon
+from echelon.rules.actions import NO_MECH
+from echelon.rules.catalog import AMS_CHANCE, AMS_COOLDOWN_S, AMS_VOX, Timer, Weapon
 from echelon.runtime import exact
 from echelon.runtime.geometry import length
 from echelon.sim.game import Game

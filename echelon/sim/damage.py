@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from echelon.actions import NO_MECH
-from echelon.arms import Arms
-from echelon.catalog import PAINT_BONUS
+from echelon.rules.actions import NO_MECH
+from echelon.rules.catalog import PAINT_BONUS
+from echelon.rules.damage_sources import Arms
 from echelon.runtime import exact
 from echelon.runtime.geometry import dot, heading, unit
 from echelon.sim.game import Game

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from echelon.actions import Orders
-from echelon.catalog import ECCM_HEAT_PER_S, ECM_HEAT_PER_S, EWAR_VOX
+from echelon.rules.actions import Orders
+from echelon.rules.catalog import ECCM_HEAT_PER_S, ECM_HEAT_PER_S, EWAR_VOX
 from echelon.sim.game import Game
 from echelon.sim.heat import is_running, is_shut_down
 from echelon.state import State

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from echelon.actions import NO_MECH, Orders
-from echelon.arms import Guns
-from echelon.catalog import (
+from echelon.rules.actions import NO_MECH, Orders
+from echelon.rules.catalog import (
     BEAM_SPREAD,
     BEAMS,
     MISSILE_LOFT,
@@ -21,6 +20,7 @@ from echelon.catalog import (
     Guidance,
     Weapon,
 )
+from echelon.rules.damage_sources import Guns
 from echelon.runtime.compile import settle
 from echelon.runtime.geometry import heading, length, unit
 from echelon.sim import ewar

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from echelon.catalog import MATERIALS, WEAPONS, Material, Weapon
-from echelon.config import EnvConfig, RulesConfig
-from echelon.roster import Roster
+from echelon.rules.catalog import MATERIALS, WEAPONS, Material, Weapon
+from echelon.rules.config import EnvConfig, RulesConfig
+from echelon.rules.roster import Roster
 from echelon.state import Maps
 
 

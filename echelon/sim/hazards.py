@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from echelon.actions import Orders
-from echelon.catalog import DEBRIS_DAMAGE, DEBRIS_HEAT, Material
+from echelon.rules.actions import Orders
+from echelon.rules.catalog import DEBRIS_DAMAGE, DEBRIS_HEAT, Material
 from echelon.sim import damage, ewar
 from echelon.sim.game import Game
 from echelon.sim.heat import bounded

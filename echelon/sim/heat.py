@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from echelon.actions import Orders
+from echelon.rules.actions import Orders
 from echelon.sim.game import Game
 from echelon.state import Mechs, State
 

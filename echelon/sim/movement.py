@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from echelon.actions import Orders
-from echelon.catalog import Material
+from echelon.rules.actions import Orders
+from echelon.rules.catalog import Material
 from echelon.runtime.compile import axes
 from echelon.runtime.geometry import heading, to_world, wrap_angle
 from echelon.sim.game import Game

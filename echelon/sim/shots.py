@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from echelon.actions import NO_MECH
-from echelon.catalog import HOMING_PER_S, WEAPONS, Weapon
+from echelon.rules.actions import NO_MECH
+from echelon.rules.catalog import HOMING_PER_S, WEAPONS, Weapon
 from echelon.runtime import exact
 from echelon.runtime.compile import axes
 from echelon.runtime.geometry import TINY, dot, length, unit

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from echelon.catalog import CLOUD_VOX
-from echelon.roster import Pairs
+from echelon.rules.catalog import CLOUD_VOX
+from echelon.rules.roster import Pairs
 from echelon.runtime.geometry import length, length_sq
 from echelon.sim.game import Game
 from echelon.sim.terrain import HAS_LOOPS, is_blocked, loops_on

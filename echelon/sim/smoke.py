@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from echelon.catalog import CLOUD_S, CLOUDS, Weapon
+from echelon.rules.catalog import CLOUD_S, CLOUDS, Weapon
 from echelon.sim.game import Game
 from echelon.sim.shots import Impacts
 from echelon.state import State

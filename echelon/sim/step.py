@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from echelon.actions import Orders
+from echelon.rules.actions import Orders
 from echelon.runtime import noise
 from echelon.runtime.compile import settle
 from echelon.runtime.noise import Stream

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from echelon.arms import Guns
-from echelon.catalog import LOCK_QUALITY
+from echelon.rules.catalog import LOCK_QUALITY
+from echelon.rules.damage_sources import Guns
 from echelon.runtime import exact
 from echelon.runtime.compile import axes, settle
 from echelon.runtime.geometry import heading

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from echelon.catalog import Material
+from echelon.rules.catalog import Material
 from echelon.runtime.compile import settle
 from echelon.runtime.geometry import TINY
 from echelon.sim.game import Game

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from echelon.catalog import Material
-from echelon.config import BIOME_NAMES, WorldConfig
+from echelon.rules.catalog import Material
+from echelon.rules.config import BIOME_NAMES, WorldConfig
 from echelon.world.draws import STAMPS_A_BIOME, Draw
 from echelon.world.stamps import OPEN, Cut, Part, Stamp, box, disc, paint
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from echelon.config import WorldConfig
+from echelon.rules.config import WorldConfig
 from echelon.world.draws import Draw, cells, chance, fractions, pick
 from echelon.world.spawns import Spawns
 from echelon.world.stamps import clear

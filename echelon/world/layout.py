@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from echelon.config import BIOME_NAMES, WorldConfig
+from echelon.rules.config import BIOME_NAMES, WorldConfig
 from echelon.world.draws import Draw, cells, fractions, pick
 
 SPLIT_STRAY = 8

@@ -8,9 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from echelon.catalog import HAZARDS, MATERIALS, Material
-from echelon.config import EnvConfig, WorldConfig
-from echelon.roster import Roster
+from echelon.rules.catalog import HAZARDS, MATERIALS, Material
+from echelon.rules.config import EnvConfig, WorldConfig
+from echelon.rules.roster import Roster
 from echelon.runtime.noise import Stream, bits
 from echelon.state import TELEMETRY_CELLS, Maps
 from echelon.world import biomes, corridors, layout, paths, spawns, zones

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from echelon.config import EnvConfig
-from echelon.roster import build_roster
+from echelon.rules.config import EnvConfig
+from echelon.rules.roster import build_roster
 from echelon.runtime.errors import require
 from echelon.state import Maps
 from echelon.world.pool import make_maps

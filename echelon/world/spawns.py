@@ -8,8 +8,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from echelon.config import EnvConfig, WorldConfig
-from echelon.roster import Roster
+from echelon.rules.config import EnvConfig, WorldConfig
+from echelon.rules.roster import Roster
 from echelon.runtime import exact
 from echelon.runtime.errors import require
 from echelon.world.draws import Draw, cells, chance, fractions, pick

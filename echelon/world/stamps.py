@@ -13,8 +13,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from echelon.catalog import Material
-from echelon.config import WorldConfig
+from echelon.rules.catalog import Material
+from echelon.rules.config import WorldConfig
 from echelon.world.draws import cells, chance, fractions, pick
 
 Range = tuple[int, int]

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from echelon.catalog import Material
-from echelon.config import WorldConfig
+from echelon.rules.catalog import Material
+from echelon.rules.config import WorldConfig
 from echelon.runtime import exact
 from echelon.world.draws import Draw, cells, chance, fractions, pick
 from echelon.world.paths import octile_cost

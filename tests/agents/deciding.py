@@ -9,10 +9,10 @@ from builders import Scene
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
-from echelon.actions import Act, Orders, idle
 from echelon.agents.heuristic import MEMORY, Heuristic
 from echelon.agents.view import View, look
 from echelon.env import observe
+from echelon.rules.actions import Act, Orders, idle
 
 
 def streams(scene: Scene, orders: Orders | None = None, **memory: float) -> TensorDictBase:

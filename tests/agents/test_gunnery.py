@@ -7,12 +7,12 @@ import torch
 from builders import battle, duel
 from deciding import decide
 
-from echelon.actions import Act
 from echelon.agents.heuristic import Heuristic
 from echelon.agents.seat import Seat, drawers
-from echelon.catalog import Material
-from echelon.config import EnvConfig
 from echelon.env.env import EchelonEnv
+from echelon.rules.actions import Act
+from echelon.rules.catalog import Material
+from echelon.rules.config import EnvConfig
 
 WALL = (14, 15, 10, 31, 0, 10, Material.SOLID)
 AIMED = ("hard", "expert")

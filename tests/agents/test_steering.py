@@ -6,10 +6,10 @@ import torch
 from builders import battle, duel
 from deciding import decide, view_of
 
-from echelon.actions import Act
 from echelon.agents.steering import flank
 from echelon.agents.view import aim_at
-from echelon.catalog import Material
+from echelon.rules.actions import Act
+from echelon.rules.catalog import Material
 
 
 def goes(scene, mech: int = 0, tier: str = "expert") -> tuple[float, float]:

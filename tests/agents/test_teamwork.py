@@ -6,9 +6,9 @@ import torch
 from builders import battle, duel
 from deciding import decide, preferred, view_of
 
-from echelon.actions import CONTROLS, Act
 from echelon.agents.teamwork import CLEARS_S, Radio
 from echelon.agents.view import aim_at
+from echelon.rules.actions import CONTROLS, Act
 
 
 def two_targets():

@@ -7,7 +7,7 @@ from builders import battle, duel
 from deciding import view_of
 
 from echelon.agents.wayfinding import Wayfinder
-from echelon.catalog import Material
+from echelon.rules.catalog import Material
 
 AHEAD = torch.tensor([1.0, 0.0])
 

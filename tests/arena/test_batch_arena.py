@@ -19,12 +19,12 @@ from echelon.arena.stacked_policies import (
     StackedPolicies,
     blocks_of,
 )
-from echelon.config import RulesConfig
 from echelon.env.env import EchelonEnv
 from echelon.env.layout import STREAMS
 from echelon.league.schedule import round_robin, seeds_of
 from echelon.learn.policy import MechPolicy
 from echelon.replay.recorder import Recorder
+from echelon.rules.config import RulesConfig
 from echelon.runtime.errors import ConfigError
 
 CPU = torch.device("cpu")

@@ -12,13 +12,13 @@ from echelon.agents.heuristic import Heuristic
 from echelon.arena.batch_arena import BattleResult
 from echelon.arena.match import Match, Result, play, replay_of, wilson_interval
 from echelon.arena.resolve import load_commander
-from echelon.config import EnvConfig, RulesConfig, env_from_json
 from echelon.env.outcome import STATS, Reason, Winner
 from echelon.learn import checkpoint
 from echelon.learn.advantage import ValueNorm
 from echelon.learn.checkpoint import Counters
 from echelon.learn.config import ModelConfig
 from echelon.learn.policy import MechPolicy
+from echelon.rules.config import EnvConfig, RulesConfig, env_from_json
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
 

@@ -5,11 +5,11 @@ import dataclasses
 import torch
 from builders import Scene, scene
 
-from echelon.actions import Act
-from echelon.catalog import Material
-from echelon.config import EnvConfig, FeaturesConfig
 from echelon.env import layout, observe
 from echelon.env.layout import CONTACT, EGO, SQUAD
+from echelon.rules.actions import Act
+from echelon.rules.catalog import Material
+from echelon.rules.config import EnvConfig, FeaturesConfig
 
 WALL = (20, 21, 10, 30, 0, 8, Material.SOLID)
 """Between a mech at (10.5, 20.5) and whoever is beyond x = 21."""

@@ -6,8 +6,8 @@ import pytest
 import torch
 from builders import brawl, flat_maps
 
-from echelon.config import EnvConfig, RulesConfig
 from echelon.env.env import EchelonEnv
+from echelon.rules.config import EnvConfig, RulesConfig
 from echelon.runtime.errors import ConfigError
 from echelon.world.recipe import write_recipes
 

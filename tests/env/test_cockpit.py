@@ -8,10 +8,10 @@ from pathlib import Path
 from builders import Scene, scene
 from reading import ECM, emits, look
 
-from echelon.actions import Act
-from echelon.catalog import Material, Timer, Weapon
-from echelon.config import EnvConfig
 from echelon.env import layout
+from echelon.rules.actions import Act
+from echelon.rules.catalog import Material, Timer, Weapon
+from echelon.rules.config import EnvConfig
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "cockpit.txt"
 AGAIN = "PYTHONPATH=tests:tests/env python tests/env/test_cockpit.py > tests/golden/cockpit.txt"

@@ -6,10 +6,10 @@ import pytest
 import torch
 from builders import brawl
 
-from echelon import actions
-from echelon.config import EnvConfig, RulesConfig
 from echelon.env import blocks, decision
 from echelon.env.env import EchelonEnv
+from echelon.rules import actions
+from echelon.rules.config import EnvConfig, RulesConfig
 from echelon.sim import step
 
 CONFIG = dataclasses.replace(

@@ -7,12 +7,12 @@ import torch
 from builders import arena, duel, scene
 from reading import ECM, WALL, column, contact, emits, look, shown, team
 
-from echelon import actions
-from echelon.actions import NO_MECH, Act
-from echelon.catalog import Hull, Material, Weapon
-from echelon.config import EnvConfig
 from echelon.env import layout
 from echelon.env.layout import CONTACT
+from echelon.rules import actions
+from echelon.rules.actions import NO_MECH, Act
+from echelon.rules.catalog import Hull, Material, Weapon
+from echelon.rules.config import EnvConfig
 
 # Order
 

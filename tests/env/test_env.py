@@ -11,13 +11,13 @@ from torchrl.collectors import Collector
 from torchrl.data import Composite, Unbounded
 from torchrl.envs import RewardSum, StepCounter, TransformedEnv, check_env_specs
 
-from echelon.actions import Act
-from echelon.catalog import Material, Weapon
-from echelon.config import EnvConfig, FeaturesConfig, RulesConfig
 from echelon.env import layout, observe
 from echelon.env.env import EchelonEnv
 from echelon.env.outcome import STATS
 from echelon.env.reward import TERMS
+from echelon.rules.actions import Act
+from echelon.rules.catalog import Material, Weapon
+from echelon.rules.config import EnvConfig, FeaturesConfig, RulesConfig
 from echelon.runtime.errors import ConfigError
 
 SMALL = dataclasses.replace(EnvConfig.small(), map_pool=4)

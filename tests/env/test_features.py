@@ -7,9 +7,9 @@ import torch
 from builders import arena, battle, told
 from reading import ECM, WALL, column, comrade, contact, ego, emits, look, sensed, shown, team
 
-from echelon.actions import CONTROLS, NO_MECH, Act
-from echelon.catalog import Material, Timer, Weapon
-from echelon.config import EnvConfig, FeaturesConfig
+from echelon.rules.actions import CONTROLS, NO_MECH, Act
+from echelon.rules.catalog import Material, Timer, Weapon
+from echelon.rules.config import EnvConfig, FeaturesConfig
 
 FEATURES = tuple(field.name for field in dataclasses.fields(FeaturesConfig))
 

@@ -8,11 +8,11 @@ import torch
 from builders import arena, duel, told
 from reading import ego, emits, look, team
 
-from echelon.actions import CONTROLS, Act
-from echelon.catalog import Material, Timer, Weapon
-from echelon.config import EnvConfig
 from echelon.env import layout
 from echelon.env.layout import EGO, OF_THE_DEAD
+from echelon.rules.actions import CONTROLS, Act
+from echelon.rules.catalog import Material, Timer, Weapon
+from echelon.rules.config import EnvConfig
 
 FLAGS = (
     "targeted",

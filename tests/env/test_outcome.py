@@ -7,11 +7,11 @@ import pytest
 import torch
 from builders import arena, battle, scene, told
 
-from echelon.actions import Act
-from echelon.catalog import Hull, Weapon
-from echelon.config import EnvConfig, RulesConfig
 from echelon.env import outcome
 from echelon.env.outcome import STATS, Reason, Winner
+from echelon.rules.actions import Act
+from echelon.rules.catalog import Hull, Weapon
+from echelon.rules.config import EnvConfig, RulesConfig
 
 LAST = 240 * 5
 """Ticks of a full battle."""

@@ -6,13 +6,13 @@ import pytest
 import torch
 from builders import arena, brawl, scene, told
 
-from echelon.actions import Act
-from echelon.catalog import Material, Weapon
-from echelon.config import EnvConfig, RewardConfig, RulesConfig
 from echelon.env import outcome, reward, zone
 from echelon.env.env import EchelonEnv
 from echelon.env.outcome import Ending
 from echelon.env.reward import TERMS
+from echelon.rules.actions import Act
+from echelon.rules.catalog import Material, Weapon
+from echelon.rules.config import EnvConfig, RewardConfig, RulesConfig
 
 DUEL = dataclasses.replace(EnvConfig.small(), blue=("medium",) * 2, red=("medium",) * 2)
 """On the builders' map, mechs 0 and 1 are blue, 2 and 3 red, and the zone is (20, 20), radius 7.5."""

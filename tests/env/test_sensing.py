@@ -7,7 +7,7 @@ import torch
 from builders import duel
 from reading import ECCM, ECM, WALL, column, contact, ego, emits, look, sensed, shown, team
 
-from echelon.catalog import Material
+from echelon.rules.catalog import Material
 
 # Lines of sight
 

@@ -7,10 +7,10 @@ import pytest
 from builders import scene
 from reading import comrade, look, team
 
-from echelon.catalog import Timer
-from echelon.config import EnvConfig
 from echelon.env import layout
 from echelon.env.layout import SQUAD
+from echelon.rules.catalog import Timer
+from echelon.rules.config import EnvConfig
 
 ROWS = [f.name for f in SQUAD]
 

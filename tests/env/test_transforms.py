@@ -8,10 +8,10 @@ from builders import brawl
 from torchrl.envs import TransformedEnv
 from torchrl.envs.utils import check_env_specs
 
-from echelon.config import EnvConfig
 from echelon.env import layout
 from echelon.env.env import EchelonEnv
 from echelon.env.transforms import FlatObservation
+from echelon.rules.config import EnvConfig
 
 CONFIG = dataclasses.replace(EnvConfig.small(), map_pool=2)
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 from builders import scene
 
-from echelon.config import EnvConfig
 from echelon.env import zone
+from echelon.rules.config import EnvConfig
 
 
 def field(blue, red):

@@ -5,11 +5,11 @@ import dataclasses
 import torch
 
 from echelon.arena.match import play
-from echelon.config import EnvConfig, RulesConfig
 from echelon.league.evaluation import BEST, COLUMNS, EVAL_SEED, Panel
 from echelon.learn.config import EvalConfig, ModelConfig, TrainConfig
 from echelon.learn.metrics import read_table
 from echelon.learn.policy import MechPolicy
+from echelon.rules.config import EnvConfig, RulesConfig
 
 CPU = torch.device("cpu")
 BRIEF = dataclasses.replace(EnvConfig.small(), rules=RulesConfig(max_episode_s=2.0), map_pool=2)

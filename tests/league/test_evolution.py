@@ -6,13 +6,13 @@ import pytest
 import torch
 from leagues import BRIEF, TINY, checkpoint_of
 
-from echelon.config import EnvConfig
 from echelon.league.config import LeagueConfig
 from echelon.league.evolution import Evolution, Progress, tally
 from echelon.league.hall import Hall
 from echelon.league.roles import Role
 from echelon.league.store import MatchRecord, Store
 from echelon.learn.config import PPOConfig, TrainConfig
+from echelon.rules.config import EnvConfig
 
 CPU = torch.device("cpu")
 SHORT = TrainConfig(

@@ -14,10 +14,10 @@ import pytest
 from leagues import BRIEF, checkpoint_of, fought, fresh
 
 from echelon.agents.tiers import TIERS
-from echelon.config import EnvConfig
 from echelon.league.config import LeagueConfig
 from echelon.league.schema import MIGRATIONS
 from echelon.league.store import FILE, Store
+from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
 

@@ -7,13 +7,13 @@ import torch
 from builders import flat_maps
 
 from echelon.agents.heuristic import Heuristic
-from echelon.config import EnvConfig, RulesConfig
 from echelon.env.env import EchelonEnv
 from echelon.learn.config import ModelConfig, PPOConfig, TrainConfig
 from echelon.learn.policy import MechPolicy
 from echelon.learn.rollout import Rollout
 from echelon.learn.seats import Rival, Seats
 from echelon.learn.trainer import Trainer
+from echelon.rules.config import EnvConfig, RulesConfig
 
 TINY = ModelConfig(
     hidden=16, contact_width=8, squad_width=4, comm_width=4, map_width=4, telemetry_width=4, body_width=16

@@ -14,12 +14,12 @@ from pathlib import Path
 import torch
 from conftest import TINY
 
-from echelon.config import EnvConfig
 from echelon.learn.advantage import ValueNorm
 from echelon.learn.checkpoint import Counters, Run, newest, open_checkpoint, save
 from echelon.learn.policy import MechPolicy
 from echelon.learn.shelf import place_of, thin_out
 from echelon.learn.survey import survey
+from echelon.rules.config import EnvConfig
 from echelon.runtime.state_dict import Kept
 
 LONGEST_S = 0.2

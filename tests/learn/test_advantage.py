@@ -4,8 +4,8 @@ import torch
 from tensordict import TensorDict
 from torchrl.objectives.value import GAE
 
-from echelon.catalog import Hull
 from echelon.learn.advantage import ValueNorm, estimate, standardise
+from echelon.rules.catalog import Hull
 
 
 def batch_of(steps: int, teams: int, mechs: int = 2, seed: int = 0) -> TensorDict:

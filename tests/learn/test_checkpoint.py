@@ -10,12 +10,12 @@ import safetensors.torch
 import torch
 from conftest import TINY
 
-from echelon.config import EnvConfig
 from echelon.env.env import EchelonEnv
 from echelon.learn import checkpoint
 from echelon.learn.advantage import ValueNorm
 from echelon.learn.checkpoint import CLAIMS, LEARNER, POLICY, Counters, open_checkpoint
 from echelon.learn.policy import MechPolicy
+from echelon.rules.config import EnvConfig
 from echelon.runtime.files import FileError
 
 

@@ -6,11 +6,11 @@ import json
 import pytest
 from conftest import short_battles
 
-from echelon.config import as_json, from_json
 from echelon.env.reward import TERMS
 from echelon.learn.config import CurriculumConfig, TrainConfig
 from echelon.learn.curriculum import Curriculum, Standing, stages_of
 from echelon.learn.schedules import Schedule
+from echelon.rules.config import as_json, from_json
 from echelon.runtime.errors import ConfigError
 
 

@@ -16,12 +16,12 @@ import safetensors.torch
 import torch
 from conftest import TINY
 
-from echelon.config import EnvConfig
 from echelon.learn import checkpoint
 from echelon.learn.advantage import ValueNorm
 from echelon.learn.checkpoint import CLAIMS, LEARNER, POLICY, Counters, Run, open_checkpoint, run_file
 from echelon.learn.policy import MechPolicy
 from echelon.learn.survey import survey
+from echelon.rules.config import EnvConfig
 from echelon.runtime.files import FileError
 from echelon.runtime.state_dict import Kept
 

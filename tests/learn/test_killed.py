@@ -8,11 +8,11 @@ from pathlib import Path
 
 from conftest import TINY
 
-from echelon.config import EnvConfig
 from echelon.learn.advantage import ValueNorm
 from echelon.learn.checkpoint import CLAIMS, LEARNER, POLICY, Counters, Run, run_file, save
 from echelon.learn.policy import MechPolicy
 from echelon.learn.shelf import place_of, thin_out
+from echelon.rules.config import EnvConfig
 
 HERE = Path(__file__).parent
 

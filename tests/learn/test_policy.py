@@ -8,11 +8,11 @@ from conftest import TINY, make_rollout
 from tensordict import TensorDict
 from torchrl.envs.utils import ExplorationType, set_exploration_type
 
-from echelon.config import EnvConfig
 from echelon.env import layout
 from echelon.learn.config import ModelConfig
 from echelon.learn.policy import MechPolicy
 from echelon.learn.precision import multiplies_bf16, resolve_precision
+from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import ConfigError
 
 CPU = torch.device("cpu")

@@ -8,10 +8,10 @@ from tensordict import TensorDict
 from tensordict.nn import TensorDictModuleBase
 from torchrl.data import Composite, Unbounded
 
-from echelon.config import EnvConfig
 from echelon.env.env import EchelonEnv
 from echelon.env.outcome import Winner
 from echelon.learn.seats import Rival, Seats
+from echelon.rules.config import EnvConfig
 
 
 class Marker(TensorDictModuleBase):

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from echelon.catalog import HULLS, WEAPONS, Hull, HullSpec, Material, Timer, Trigger, Weapon
-from echelon.config import FeaturesConfig, RulesConfig
+from echelon.rules.catalog import HULLS, WEAPONS, Hull, HullSpec, Material, Timer, Trigger, Weapon
+from echelon.rules.config import FeaturesConfig, RulesConfig
 
 from .vectors import Vector
 

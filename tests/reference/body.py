@@ -1,6 +1,6 @@
 """Phases 1 to 4: what happens to a mech by itself. Clocks, heat, footing, venting."""
 
-from echelon.catalog import DEBRIS_DAMAGE, DEBRIS_HEAT, ECCM_HEAT_PER_S, ECM_HEAT_PER_S, Material
+from echelon.rules.catalog import DEBRIS_DAMAGE, DEBRIS_HEAT, ECCM_HEAT_PER_S, ECM_HEAT_PER_S, Material
 
 from .battle import Battle, Mech, Orders
 from .hair import below, cell_of, weigh

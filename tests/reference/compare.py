@@ -5,7 +5,7 @@ import math
 import numpy as np
 import torch
 
-from echelon.catalog import Hull, Timer, Weapon
+from echelon.rules.catalog import Hull, Timer, Weapon
 from echelon.sim.game import Game
 from echelon.sim.terrain import material_at
 from echelon.state import State

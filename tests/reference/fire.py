@@ -2,7 +2,7 @@
 
 import math
 
-from echelon.catalog import (
+from echelon.rules.catalog import (
     BEAM_SPREAD,
     KINETIC_AIM_FOCUS_RAD,
     KINETIC_AIM_RAD,

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from echelon.catalog import (
+from echelon.rules.catalog import (
     AMS_CHANCE,
     AMS_COOLDOWN_S,
     AMS_HULL,

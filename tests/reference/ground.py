@@ -3,7 +3,7 @@
 import math
 from itertools import product
 
-from echelon.catalog import MATERIALS, WEAPONS, WRECK_CHANCE, Material
+from echelon.rules.catalog import MATERIALS, WEAPONS, WRECK_CHANCE, Material
 
 from .battle import Battle, Mech
 from .flight import SKIN_VOX, Flight

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, field
 
-from echelon.catalog import PAINT_BONUS, WEAPONS, Weapon
+from echelon.rules.catalog import PAINT_BONUS, WEAPONS, Weapon
 
 from .battle import Battle, Mech
 from .body import warm

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterator
 
-from echelon.catalog import MATERIALS, Material
+from echelon.rules.catalog import MATERIALS, Material
 
 from .battle import Ground
 from .hair import weigh

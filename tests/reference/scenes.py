@@ -7,11 +7,11 @@ import numpy as np
 import torch
 from builders import bits_of, columns_of, flat_maps
 
-from echelon.actions import NO_MECH, PREFERENCES, Act
-from echelon.catalog import AMS_COOLDOWN_S, CLOUD_S, CLOUDS, HAZARDS, MATERIALS, WEAPONS, Material, Timer, Weapon
-from echelon.config import EnvConfig
 from echelon.env import layout
-from echelon.roster import Roster, build_roster
+from echelon.rules.actions import NO_MECH, PREFERENCES, Act
+from echelon.rules.catalog import AMS_COOLDOWN_S, CLOUD_S, CLOUDS, HAZARDS, MATERIALS, WEAPONS, Material, Timer, Weapon
+from echelon.rules.config import EnvConfig
+from echelon.rules.roster import Roster, build_roster
 from echelon.sim import step
 from echelon.sim.game import Game, build_game
 from echelon.state import Maps, State, open_battle

@@ -1,6 +1,6 @@
 """Who runs, who sees, and how well."""
 
-from echelon.catalog import CLOUD_VOX, EWAR_VOX
+from echelon.rules.catalog import CLOUD_VOX, EWAR_VOX
 
 from .battle import Battle, Cloud, Mech, Orders
 from .hair import below, weigh

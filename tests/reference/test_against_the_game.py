@@ -8,8 +8,8 @@ import pytest
 import torch
 from builders import columns_of
 
-from echelon import actions
-from echelon.config import PACK, EnvConfig, FeaturesConfig, WorldConfig
+from echelon.rules import actions
+from echelon.rules.config import PACK, EnvConfig, FeaturesConfig, WorldConfig
 from echelon.runtime.geometry import length, pairwise_offset
 from echelon.sim import ewar, step
 

@@ -2,9 +2,9 @@
 
 import math
 
-from echelon.actions import Act
-from echelon.catalog import EWAR_HULL, HULLS, Hull, Trigger
-from echelon.config import FeaturesConfig
+from echelon.rules.actions import Act
+from echelon.rules.catalog import EWAR_HULL, HULLS, Hull, Trigger
+from echelon.rules.config import FeaturesConfig
 
 from .battle import Orders
 from .hair import weigh

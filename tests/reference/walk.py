@@ -3,7 +3,7 @@
 import math
 from itertools import product
 
-from echelon.catalog import Material
+from echelon.rules.catalog import Material
 
 from .battle import Battle, Mech, Orders
 from .body import ground_under, warm

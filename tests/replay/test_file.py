@@ -8,12 +8,12 @@ import pytest
 import safetensors.numpy
 from builders import arena, told
 
-from echelon.actions import Act
-from echelon.config import EnvConfig
 from echelon.env.env import EchelonEnv
 from echelon.replay import file
 from echelon.replay.ground import rebuild
 from echelon.replay.recorder import Recorder
+from echelon.rules.actions import Act
+from echelon.rules.config import EnvConfig
 from echelon.runtime.files import FileError, check_writable
 from echelon.world.recipe import write_recipes
 

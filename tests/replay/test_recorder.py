@@ -9,9 +9,6 @@ import torch
 from builders import arena, brawl, told
 from host_reads import HostReads
 
-from echelon.actions import Act
-from echelon.catalog import BEAMS, SHELLS, Hull, Material, Weapon
-from echelon.config import EnvConfig, RulesConfig
 from echelon.env import layout
 from echelon.env.env import EchelonEnv
 from echelon.env.layout import STREAMS
@@ -20,6 +17,9 @@ from echelon.replay.battle import BEAMS as BEAM_COLUMNS
 from echelon.replay.battle import CLOUDS, DEATHS, FLIGHTS, HARMS, NOBODY, POINTS, POS_PER_VOX, Fact, Met, Shown
 from echelon.replay.ground import rebuild
 from echelon.replay.recorder import Recorder
+from echelon.rules.actions import Act
+from echelon.rules.catalog import BEAMS, SHELLS, Hull, Material, Weapon
+from echelon.rules.config import EnvConfig, RulesConfig
 from echelon.runtime.errors import ConfigError
 from echelon.sim.terrain import material_at
 

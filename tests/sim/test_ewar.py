@@ -3,7 +3,7 @@
 import pytest
 from builders import battle, duel
 
-from echelon.actions import Act
+from echelon.rules.actions import Act
 from echelon.runtime.geometry import length, pairwise_offset
 from echelon.sim import ewar
 

@@ -7,9 +7,9 @@ import pytest
 import torch
 from builders import duel, scene
 
-from echelon.actions import Act
-from echelon.catalog import Material, Timer, Weapon
-from echelon.config import EnvConfig
+from echelon.rules.actions import Act
+from echelon.rules.catalog import Material, Timer, Weapon
+from echelon.rules.config import EnvConfig
 from echelon.runtime.geometry import unit
 
 LASER = (0, Act.PRIMARY, 1.0)

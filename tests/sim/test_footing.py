@@ -3,7 +3,7 @@
 import pytest
 from builders import duel
 
-from echelon.actions import Act
+from echelon.rules.actions import Act
 
 
 def alone(**values):

@@ -5,8 +5,8 @@ import math
 import pytest
 from builders import battle, duel
 
-from echelon.actions import Act
-from echelon.catalog import Material, Timer, Weapon
+from echelon.rules.actions import Act
+from echelon.rules.catalog import Material, Timer, Weapon
 
 GAUSS = (0, Act.TERTIARY, 1.0)
 FALL = 9.81 * 0.05

@@ -3,8 +3,8 @@
 import pytest
 from builders import duel
 
-from echelon.actions import Act
-from echelon.catalog import Material
+from echelon.rules.actions import Act
+from echelon.rules.catalog import Material
 
 
 def standing_in(material, hull="medium", **values):

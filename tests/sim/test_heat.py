@@ -5,7 +5,7 @@ import math
 import pytest
 from builders import duel
 
-from echelon.actions import Act
+from echelon.rules.actions import Act
 from echelon.sim.heat import is_shut_down
 
 

@@ -8,11 +8,11 @@ import pytest
 import torch
 from builders import battle, brawl
 
-from echelon.catalog import CLOUD_VOX, CLOUDS, Weapon
-from echelon.config import EnvConfig, WorldConfig
 from echelon.env.contacts import in_order
 from echelon.env.env import EchelonEnv
-from echelon.roster import build_roster
+from echelon.rules.catalog import CLOUD_VOX, CLOUDS, Weapon
+from echelon.rules.config import EnvConfig, WorldConfig
+from echelon.rules.roster import build_roster
 from echelon.runtime.geometry import unit
 from echelon.sim import loops, movement, rubble, terrain
 from echelon.sim.lines import veil

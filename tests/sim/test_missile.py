@@ -6,9 +6,9 @@ import math
 import pytest
 from builders import battle, duel, scene
 
-from echelon.actions import Act
-from echelon.catalog import Material, Timer, Weapon
-from echelon.config import EnvConfig
+from echelon.rules.actions import Act
+from echelon.rules.catalog import Material, Timer, Weapon
+from echelon.rules.config import EnvConfig
 
 MISSILE = (0, Act.SECONDARY, 1.0)
 ECM = 0.3

@@ -7,9 +7,9 @@ import pytest
 import torch
 from builders import duel, scene
 
-from echelon.actions import Act
-from echelon.catalog import HULLS, Hull, Material
-from echelon.config import EnvConfig
+from echelon.rules.actions import Act
+from echelon.rules.catalog import HULLS, Hull, Material
+from echelon.rules.config import EnvConfig
 from echelon.sim import step
 
 FORWARD = (0, Act.FORWARD, 1.0)

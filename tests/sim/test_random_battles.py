@@ -9,10 +9,10 @@ import torch
 from builders import brawl
 from torchrl.envs.utils import step_mdp
 
-from echelon.catalog import MATERIALS, SHELLS, WEAPONS, Material, Weapon
-from echelon.config import EnvConfig
 from echelon.env import layout
 from echelon.env.env import EchelonEnv
+from echelon.rules.catalog import MATERIALS, SHELLS, WEAPONS, Material, Weapon
+from echelon.rules.config import EnvConfig
 from echelon.sim.terrain import material_at
 
 BATTLES, DECISIONS = 48, 160

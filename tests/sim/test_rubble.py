@@ -6,8 +6,8 @@ import pytest
 import torch
 from builders import battle, duel
 
-from echelon.actions import Act
-from echelon.catalog import Material, Weapon
+from echelon.rules.actions import Act
+from echelon.rules.catalog import Material, Weapon
 from echelon.sim.sight import enemy_lines
 
 CELL = (14, 20, 1)

@@ -7,9 +7,9 @@ import pytest
 import torch
 from builders import duel, scene
 
-from echelon.actions import Act
-from echelon.catalog import Material, Weapon
-from echelon.config import EnvConfig
+from echelon.rules.actions import Act
+from echelon.rules.catalog import Material, Weapon
+from echelon.rules.config import EnvConfig
 from echelon.sim.shots import sphere_entry
 
 CANNON = (0, Act.TERTIARY, 1.0)

@@ -6,9 +6,9 @@ import pytest
 import torch
 from builders import battle, duel, scene
 
-from echelon.catalog import Material
-from echelon.config import EnvConfig
-from echelon.roster import build_roster
+from echelon.rules.catalog import Material
+from echelon.rules.config import EnvConfig
+from echelon.rules.roster import build_roster
 from echelon.sim.game import build_game
 from echelon.sim.sight import enemy_lines, open_ground, smoke_between
 from echelon.state import open_battle

@@ -5,8 +5,8 @@ import math
 import pytest
 from builders import battle, duel
 
-from echelon.actions import Act
-from echelon.catalog import Material, Timer, Weapon
+from echelon.rules.actions import Act
+from echelon.rules.catalog import Material, Timer, Weapon
 
 SMOKE = (0, Act.SPECIAL, 1.0)
 

@@ -8,7 +8,7 @@ import math
 import pytest
 from builders import battle
 
-from echelon.catalog import Material, Weapon
+from echelon.rules.catalog import Material, Weapon
 
 WALL = (20, 21, 18, 23, 0, 6, Material.REINFORCED)
 FAR = (5.5, 5.5)

@@ -8,12 +8,12 @@ import pytest
 import torch
 from builders import brawl, scene
 
-from echelon import actions
-from echelon.actions import NO_MECH, Act
-from echelon.catalog import CLOUDS, Material
-from echelon.config import EnvConfig
 from echelon.env import layout, outcome, zone
 from echelon.env.env import EchelonEnv
+from echelon.rules import actions
+from echelon.rules.actions import NO_MECH, Act
+from echelon.rules.catalog import CLOUDS, Material
+from echelon.rules.config import EnvConfig
 from echelon.runtime import noise
 from echelon.sim import step
 

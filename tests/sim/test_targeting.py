@@ -6,9 +6,9 @@ import pytest
 import torch
 from builders import battle, duel
 
-from echelon import actions
-from echelon.actions import NO_MECH
-from echelon.catalog import Weapon
+from echelon.rules import actions
+from echelon.rules.actions import NO_MECH
+from echelon.rules.catalog import Weapon
 from echelon.sim.firing import pull
 from echelon.sim.targeting import choose, take_aim
 

@@ -7,9 +7,9 @@ import pytest
 import torch
 from builders import duel
 
-from echelon.catalog import MATERIALS, Material
-from echelon.config import EnvConfig
-from echelon.roster import build_roster
+from echelon.rules.catalog import MATERIALS, Material
+from echelon.rules.config import EnvConfig
+from echelon.rules.roster import build_roster
 from echelon.sim.terrain import at_cells, first_hit, standing_on
 from echelon.world.pool import make_maps
 

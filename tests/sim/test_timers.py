@@ -2,7 +2,7 @@
 
 from builders import duel
 
-from echelon.catalog import Timer
+from echelon.rules.catalog import Timer
 from echelon.sim.timers import count_down
 
 

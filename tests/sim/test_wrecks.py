@@ -8,9 +8,9 @@ import torch
 from builders import battle, duel
 from builders import scene as build
 
-from echelon.actions import Act
-from echelon.catalog import Material, Weapon
-from echelon.config import EnvConfig
+from echelon.rules.actions import Act
+from echelon.rules.catalog import Material, Weapon
+from echelon.rules.config import EnvConfig
 from echelon.sim.sight import enemy_lines
 
 SOLID, BURNING = Material.SOLID_DEBRIS, Material.DEBRIS_FIELD

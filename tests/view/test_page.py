@@ -13,11 +13,11 @@ from browser import CHROMIUM, Browser
 from PIL import Image
 from scenes import DECISIONS, HEAVY, LIGHT, MEDIUM, PACK, SCOUT, noisy_replay, small_replay
 
-from echelon.config import EnvConfig, RulesConfig, WorldConfig
 from echelon.env.env import EchelonEnv
 from echelon.replay.battle import NOBODY, Fact, Replay
 from echelon.replay.ground import rebuild
 from echelon.replay.recorder import Recorder
+from echelon.rules.config import EnvConfig, RulesConfig, WorldConfig
 from echelon.view.page import write_page
 
 pytestmark = [

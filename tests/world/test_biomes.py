@@ -5,9 +5,9 @@ import dataclasses
 import pytest
 import torch
 
-from echelon.catalog import Material
-from echelon.config import BIOME_NAMES, EnvConfig, WorldConfig
-from echelon.roster import build_roster
+from echelon.rules.catalog import Material
+from echelon.rules.config import BIOME_NAMES, EnvConfig, WorldConfig
+from echelon.rules.roster import build_roster
 from echelon.world.biomes import BIOMES
 from echelon.world.draws import STAMPS_A_BIOME
 from echelon.world.layout import quadrants

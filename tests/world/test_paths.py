@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from echelon.catalog import MATERIALS, Material
-from echelon.config import EnvConfig, WorldConfig
-from echelon.roster import build_roster
+from echelon.rules.catalog import MATERIALS, Material
+from echelon.rules.config import EnvConfig, WorldConfig
+from echelon.rules.roster import build_roster
 from echelon.state import Maps
 from echelon.world.paths import STEPS, octile_cost, standing_level, step_cost, walk_to
 from echelon.world.pool import make_maps

@@ -7,9 +7,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from echelon.catalog import MATERIALS, Material
-from echelon.config import BIOME_NAMES, EnvConfig, WorldConfig
-from echelon.roster import build_roster
+from echelon.rules.catalog import MATERIALS, Material
+from echelon.rules.config import BIOME_NAMES, EnvConfig, WorldConfig
+from echelon.rules.roster import build_roster
 from echelon.state import Maps
 from echelon.world.pool import bit_columns, make_maps, make_pool, seen_from_above
 

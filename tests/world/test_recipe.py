@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from echelon.config import BIOME_NAMES, EnvConfig, WorldConfig
-from echelon.roster import build_roster
+from echelon.rules.config import BIOME_NAMES, EnvConfig, WorldConfig
+from echelon.rules.roster import build_roster
 from echelon.runtime.errors import ConfigError
 from echelon.world import biomes, recipe, stamps
 from echelon.world.pool import make_maps

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from echelon.catalog import MATERIALS, Material
-from echelon.config import PACK, EnvConfig, WorldConfig
-from echelon.roster import Roster, build_roster
+from echelon.rules.catalog import MATERIALS, Material
+from echelon.rules.config import PACK, EnvConfig, WorldConfig
+from echelon.rules.roster import Roster, build_roster
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.geometry import wrap_angle
 from echelon.state import Maps

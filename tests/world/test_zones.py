@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from echelon.catalog import Material
-from echelon.config import EnvConfig, WorldConfig
-from echelon.roster import build_roster
+from echelon.rules.catalog import Material
+from echelon.rules.config import EnvConfig, WorldConfig
+from echelon.rules.roster import build_roster
 from echelon.world import corridors, paths, spawns, zones
 from echelon.world.pool import make_maps
 

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from echelon.config import (
+from echelon.rules.config import (
     ENV_PRESETS,
     PACK,
     EnvConfig,

@@ -5,9 +5,9 @@ import dataclasses
 import pytest
 import torch
 
-from echelon.catalog import SHELLS, WEAPONS, Hull, Suite, Timer, Trigger, Weapon
-from echelon.config import PACK, EnvConfig, FeaturesConfig, RulesConfig
-from echelon.roster import SUITE_DESCRIPTOR, build_roster
+from echelon.rules.catalog import SHELLS, WEAPONS, Hull, Suite, Timer, Trigger, Weapon
+from echelon.rules.config import PACK, EnvConfig, FeaturesConfig, RulesConfig
+from echelon.rules.roster import SUITE_DESCRIPTOR, build_roster
 from echelon.runtime.errors import ConfigError
 
 CPU = torch.device("cpu")

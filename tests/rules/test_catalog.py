@@ -5,8 +5,8 @@ import math
 
 import pytest
 
-from echelon import catalog
-from echelon.catalog import (
+from echelon.rules import catalog
+from echelon.rules.catalog import (
     BEAMS,
     HULLS,
     MATERIALS,
@@ -21,7 +21,7 @@ from echelon.catalog import (
     Trigger,
     Weapon,
 )
-from echelon.config import RulesConfig
+from echelon.rules.config import RulesConfig
 
 
 @pytest.mark.parametrize(

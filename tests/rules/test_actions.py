@@ -5,11 +5,11 @@ import dataclasses
 import pytest
 import torch
 
-from echelon import actions
-from echelon.actions import CONTROLS, NO_MECH, Act
-from echelon.catalog import Weapon
-from echelon.config import EnvConfig, FeaturesConfig
-from echelon.roster import build_roster
+from echelon.rules import actions
+from echelon.rules.actions import CONTROLS, NO_MECH, Act
+from echelon.rules.catalog import Weapon
+from echelon.rules.config import EnvConfig, FeaturesConfig
+from echelon.rules.roster import build_roster
 
 CPU = torch.device("cpu")
 COMM_DIM = 2

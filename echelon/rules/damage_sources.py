@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from echelon.catalog import BEAMS, KINETIC_AIM_FOCUS_RAD, KINETIC_AIM_RAD, WEAPONS, Weapon
-from echelon.config import EnvConfig
+from echelon.rules.catalog import BEAMS, KINETIC_AIM_FOCUS_RAD, KINETIC_AIM_RAD, WEAPONS, Weapon
+from echelon.rules.config import EnvConfig
 from echelon.runtime import exact
 
 

@@ -8,8 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from echelon.arms import Arms, Guns, build_arms, build_guns, padded
-from echelon.catalog import (
+from echelon.rules.catalog import (
     AMS_COOLDOWN_S,
     AMS_HULL,
     BEAMS,
@@ -30,7 +29,8 @@ from echelon.catalog import (
     Timer,
     Weapon,
 )
-from echelon.config import PACK, EnvConfig
+from echelon.rules.config import PACK, EnvConfig
+from echelon.rules.damage_sources import Arms, Guns, build_arms, build_guns, padded
 from echelon.runtime import exact
 from echelon.runtime.compile import settle
 from echelon.runtime.errors import require

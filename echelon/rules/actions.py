@@ -8,9 +8,9 @@ from enum import IntEnum
 import torch
 from torch import Tensor
 
-from echelon.catalog import ECCM_TRIGGER, Trigger, Weapon
-from echelon.config import EnvConfig, FeaturesConfig
-from echelon.roster import Roster
+from echelon.rules.catalog import ECCM_TRIGGER, Trigger, Weapon
+from echelon.rules.config import EnvConfig, FeaturesConfig
+from echelon.rules.roster import Roster
 from echelon.runtime import exact
 from echelon.runtime.geometry import length
 
