@@ -21,7 +21,7 @@ from echelon.arena.match import play
 from echelon.arena.resolve import load_commander
 from echelon.arena.stacked_policies import SLOTS, BatchObservation, BatchSlot, StackedForward, StackedPolicies
 from echelon.env.env import EchelonEnv
-from echelon.env.layout import STREAMS, action_width
+from echelon.env.observation.layout import STREAMS, action_width
 from echelon.league.hall import Hall
 from echelon.league.schedule import one_against
 from echelon.league.store import Store

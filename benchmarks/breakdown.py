@@ -20,7 +20,9 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from echelon import EchelonEnv
-from echelon.env import contacts, observe, outcome, reward, sensing, squad, zone
+from echelon.env import outcome, reward, zone
+from echelon.env.observation import contacts, ego, local_map, sensing, squad
+from echelon.env.observation.build import observe
 from echelon.rules import actions
 from echelon.rules.config import ENV_PRESETS
 from echelon.runtime.compile import fused
@@ -78,9 +80,9 @@ def systems(env: EchelonEnv) -> dict[str, tuple[int, Callable[..., Any], tuple[A
         "contacts": (1, contacts.contacts, (slots, filled, senses, state, game)),
         "contact_slots": (1, contacts.contact_slots, (senses, state, orders, game)),
         "squad": (1, squad.squad, (state, orders, game)),
-        "ego": (1, observe.ego, (senses, state, orders, game)),
-        "local_map": (1, observe.local_map, (state, game)),
-        "observation": (1, observe.build, (state, orders, game)),
+        "ego": (1, ego.ego, (senses, state, orders, game)),
+        "local_map": (1, local_map.local_map, (state, game)),
+        "observation": (1, observe, (state, orders, game)),
         "zone": (1, zone.score, (state, game)),
         "reward": (1, reward.terms, (state, state, ending, game)),
     }

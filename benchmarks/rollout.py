@@ -12,9 +12,9 @@ import torch
 import tyro
 from measure import report, seconds
 
-from echelon.agents.seat import Seat, drawers
 from echelon.env.env import EchelonEnv
-from echelon.env.layout import GROUPS
+from echelon.env.group_policy import Seat, drawers
+from echelon.env.observation.layout import GROUPS
 from echelon.learn.config import ModelConfig
 from echelon.learn.policy import MechPolicy
 from echelon.rules.config import ENV_PRESETS

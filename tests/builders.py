@@ -12,8 +12,8 @@ from tensordict import TensorDictBase
 from torch import Tensor
 from torchrl.data import Composite
 
-from echelon.env import layout
 from echelon.env.env import EchelonEnv
+from echelon.env.observation import layout
 from echelon.rules import actions
 from echelon.rules.actions import NO_MECH, Act, Orders
 from echelon.rules.catalog import CLOUDS, HAZARDS, MATERIALS, WEAPONS, Material, Weapon

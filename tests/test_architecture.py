@@ -32,7 +32,7 @@ observations, so they live above `env`.
 """
 LEVEL = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
 NO_HOST_READS = ("sim", "env", "agents", "state.py")
-OUTSIDE_PLAY = ("sim/game.py", "env/atlas.py", "sim/loops.py", "sim/lines.py")
+OUTSIDE_PLAY = ("sim/game.py", "env/map_pool.py", "sim/loops.py", "sim/lines.py")
 """Run before any battle, between rollouts, or on a CPU alone, where the host is the device."""
 HOST_READS = {"item", "cpu", "numpy", "tolist", "nonzero"}
 
@@ -57,7 +57,7 @@ VARY = frozenset(
 """What differs by processor, or by the order that a processor adds in, whatever it is a function or a method of."""
 SAFE = {"exact", "noise", "math.sqrt"}
 """From where, or as what, they may be taken: the square root of `math` is that of IEEE 754."""
-FLAGS_MULTIPLIED = {"env/sensing.py": 1}
+FLAGS_MULTIPLIED = {"env/observation/sensing.py": 1}
 """Matrix products of zeros and ones, which are exact, by file."""
 
 

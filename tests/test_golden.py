@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from echelon.arena.fingerprint import digest_of, leaves
-from echelon.env import layout
 from echelon.env.env import EchelonEnv
+from echelon.env.observation import layout
 from echelon.rules.actions import Act
 from echelon.rules.config import EnvConfig
 from echelon.runtime import noise

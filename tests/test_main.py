@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import echelon
-from echelon.env import layout
+from echelon.env.observation import layout
 from echelon.learn import checkpoint
 from echelon.learn.advantage import ValueNorm
 from echelon.learn.config import ModelConfig

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from reference.compare import TOLERANCE, shot_keys, voxels_of
 from reference.scenes import random_actions, random_draws, scramble
 
-from echelon.env import observe, zone
+from echelon.env import zone
 from echelon.env.env import EchelonEnv
+from echelon.env.observation.build import observe
 from echelon.rules import actions
 from echelon.rules.actions import Act
 from echelon.rules.catalog import CLOUD_S, CLOUDS, DEBRIS_DAMAGE, HULLS, MATERIALS, PAINT_S, WEAPONS, Material, Weapon
@@ -350,7 +351,7 @@ def test_battles_do_not_feel_each_other(config, seed):
         for numbers in told:
             orders = actions.decode(numbers[which], state.focus_slots, game.roster, config.features)
             state = zone.score(step.decide(state, orders, game), game)
-            state, streams = observe.build(state, orders, game)
+            state, streams = observe(state, orders, game)
         return state.to_tensordict(), streams
 
     together, seen = play(slice(0, BATTLES))

@@ -15,7 +15,7 @@ from echelon.agents.teamwork import Radio, Spotter
 from echelon.agents.tiers import TIERS
 from echelon.agents.view import Target, View, aim_at, hull_table, look
 from echelon.agents.wayfinding import Wayfinder
-from echelon.env import layout
+from echelon.env.observation import layout
 from echelon.rules.actions import CONTROLS, PREFERENCES, TRIGGER_COLUMNS, Act
 from echelon.rules.catalog import HULLS, Hull
 from echelon.rules.config import EnvConfig

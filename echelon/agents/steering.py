@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from echelon.agents.tiers import Tier
 from echelon.agents.view import Target, View, hull_table
-from echelon.env.layout import LOCAL_MAP_CELLS
+from echelon.env.observation.layout import LOCAL_MAP_CELLS
 from echelon.rules.catalog import Hull
 from echelon.runtime import exact
 from echelon.runtime.geometry import dot, length, unit

@@ -9,8 +9,8 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from echelon.env import layout
-from echelon.env.contacts import SPEED_SCALE
+from echelon.env.observation import layout
+from echelon.env.observation.contacts import SPEED_SCALE
 from echelon.rules.actions import PREFERENCES
 from echelon.rules.catalog import Hull
 from echelon.runtime import exact

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from echelon.agents.view import View, by_hull, hull_table
-from echelon.env.layout import LOCAL_MAP_CELLS
+from echelon.env.observation.layout import LOCAL_MAP_CELLS
 from echelon.rules.catalog import HULLS, Hull
 from echelon.runtime import exact
 from echelon.runtime.geometry import dot, length, to_world, unit

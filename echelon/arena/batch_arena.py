@@ -21,7 +21,6 @@ from torch import Tensor, nn
 from torchrl.envs.utils import ExplorationType, set_exploration_type
 
 from echelon.agents.heuristic import Heuristic
-from echelon.agents.seat import TeamPolicy
 from echelon.arena.fingerprint import state_hash
 from echelon.arena.stacked_policies import (
     SLOTS,
@@ -31,9 +30,10 @@ from echelon.arena.stacked_policies import (
     StackedForward,
     StackedPolicies,
 )
-from echelon.env import layout
 from echelon.env.env import EchelonEnv
-from echelon.env.layout import GROUPS, STREAMS
+from echelon.env.group_policy import TeamPolicy
+from echelon.env.observation import layout
+from echelon.env.observation.layout import GROUPS, STREAMS
 from echelon.env.outcome import Reason, Winner
 from echelon.learn.config import ModelConfig
 from echelon.learn.policy import MechPolicy

@@ -15,9 +15,9 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from echelon.agents.heuristic import scripted
-from echelon.agents.seat import Seat, drawers
-from echelon.env import layout
 from echelon.env.env import EchelonEnv
+from echelon.env.group_policy import Seat, drawers
+from echelon.env.observation import layout
 from echelon.rules.config import EnvConfig
 from echelon.runtime import noise
 from echelon.state import Maps, State

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import torch
 
-from echelon.agents.seat import TeamPolicy
 from echelon.arena.batch_arena import BatchArena, Battle, BattleResult
+from echelon.env.group_policy import TeamPolicy
 from echelon.env.outcome import STATS, Winner
 from echelon.replay.battle import Replay
 from echelon.replay.recorder import Recorder

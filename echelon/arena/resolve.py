@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from echelon.agents.heuristic import is_scripted, scripted
-from echelon.agents.seat import TeamPolicy
+from echelon.env.group_policy import TeamPolicy
 from echelon.learn.checkpoint import POLICY, open_checkpoint
 from echelon.rules.config import EnvConfig
 from echelon.runtime.files import FileError

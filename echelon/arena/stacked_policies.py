@@ -16,8 +16,8 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
-from echelon.agents.seat import TeamPolicy
-from echelon.env.layout import STREAMS
+from echelon.env.group_policy import TeamPolicy
+from echelon.env.observation.layout import STREAMS
 from echelon.learn.policy import MechPolicy, Network, Thought, think_together
 from echelon.runtime.compile import fused
 

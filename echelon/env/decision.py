@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from echelon.env import observe, outcome, reward, zone
-from echelon.env.observe import Observation
+from echelon.env import outcome, reward, zone
+from echelon.env.observation.build import Observation, observe
 from echelon.env.outcome import Winner
 from echelon.rules.actions import Orders
 from echelon.sim.game import Game
@@ -35,7 +35,7 @@ def conclude(before: State, after: State, orders: Orders, game: Game) -> Played:
     after = zone.score(after, game)
     ending = outcome.judge(after, game)
     paid = reward.weighted(reward.terms(before, after, ending, game), game.config.reward, game)
-    state, streams = observe.build(after, orders, game)
+    state, streams = observe(after, orders, game)
 
     done = ending.done[:, None]
     winner = torch.where(done, ending.winner[:, None], int(Winner.RUNNING)).to(torch.int8)

@@ -9,15 +9,17 @@ from typing import Any, Protocol
 import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
-from torchrl.data import Bounded, Categorical, Composite, Unbounded
+from torchrl.data import Composite
 from torchrl.envs import EnvBase
 
-from echelon.env import decision, layout, observe, reward
-from echelon.env.atlas import Atlas
+from echelon.env import decision
 from echelon.env.blocks import Blocks, ordinary_tensors
 from echelon.env.decision import Played
-from echelon.env.layout import STREAMS
-from echelon.env.outcome import STATS
+from echelon.env.map_pool import Atlas
+from echelon.env.observation import layout
+from echelon.env.observation.build import Observation
+from echelon.env.observation.layout import STREAMS
+from echelon.env.specs import DONE_KEYS, Specs
 from echelon.rules import actions
 from echelon.rules.actions import Orders
 from echelon.rules.config import EnvConfig
@@ -36,14 +38,12 @@ from echelon.world.pool import make_pool
 if HAS_LOOPS:
     from echelon.sim.loops import refill, rewrite
 
-DONE_KEYS = ("done", "terminated", "truncated")
-
 
 class Witness(Protocol):
     """Who watches the battles of an environment, such as `echelon.replay.recorder.Recorder`; changes nothing."""
 
     def opening(self, game: Game, state: State, shown: Mapping[str, Tensor]) -> None:
-        """All battles begin: their constants, their state, and what `observe.build` showed of it."""
+        """All battles begin: their constants, their state, and what `observe` showed of it."""
         ...
 
     def tick(self, state: State, log: step.Log) -> None:
@@ -127,71 +127,10 @@ class EchelonEnv(EnvBase):
             self.state = self._open(self.next_seed)
 
     def _make_specs(self) -> None:
-        batch, device, config = self.batch_size, self.device, self.config
-
-        def flags(*shape: int) -> Categorical:
-            return Categorical(2, shape=(*batch, *shape), dtype=torch.bool, device=device)
-
-        def bounded(low: Tensor | float, high: Tensor | float, *shape: int) -> Bounded:
-            low, high = (torch.as_tensor(x, dtype=torch.float32).expand(*batch, *shape) for x in (low, high))
-            return Bounded(low, high, (*batch, *shape), device=device, dtype=torch.float32)
-
-        contacts = min(config.num_mechs - 1, layout.MAX_CONTACTS)
-        side = layout.LOCAL_MAP_CELLS
-        observation, action, rewards = {}, {}, {}
-        for group, names in self.group_map.items():
-            count = len(names)
-            shape = (*batch, count)
-            streams = Composite(
-                contacts=bounded(*layout.bounds(layout.CONTACT), count, contacts, layout.width(layout.CONTACT)),
-                contacts_mask=flags(count, contacts),
-                squad=bounded(*layout.bounds(layout.SQUAD), count, config.squad_slots, layout.width(layout.SQUAD)),
-                squad_mask=flags(count, config.squad_slots),
-                ego=bounded(*layout.bounds(layout.EGO), count, layout.width(layout.EGO)),
-                comms=bounded(-1.0, 1.0, count, layout.PACK_SIZE, config.comm_dim),
-                local_map=bounded(0.0, 1.0, count, side, side),
-                shape=shape,
-                device=device,
-            )
-            leaves: dict[str, Any] = {"observation": streams, "mask": flags(count)}
-            if len(self.memory.keys()) > 0:
-                leaves["memory"] = self.memory.expand(shape).to(device)
-            observation[group] = Composite(**leaves, shape=shape, device=device)
-            action[group] = Composite(
-                action=bounded(-1.0, 1.0, count, layout.action_width(config.comm_dim)),
-                shape=shape,
-                device=device,
-            )
-            rewards[group] = Composite(
-                reward=Unbounded((*shape, 1), device=device),
-                reward_terms=Unbounded((*shape, len(reward.TERMS)), device=device),
-                shape=shape,
-                device=device,
-            )
-
-        cells = layout.TELEMETRY_CELLS
-        self.observation_spec = Composite(
-            **observation,
-            telemetry=bounded(0.0, 1.0, cells, cells),
-            is_init=flags(1),
-            shape=batch,
-            device=device,
-        )
-        self.action_spec = Composite(**action, shape=batch, device=device)
-        self.reward_spec = Composite(**rewards, outcome=self._outcome_spec(), shape=batch, device=device)
-        self.done_spec = Composite(**{key: flags(1) for key in DONE_KEYS}, shape=batch, device=device)
-
-    def _outcome_spec(self) -> Composite:
-        batch, device = self.batch_size, self.device
-        return Composite(
-            winner=Bounded(-1, 2, (*batch, 1), device=device, dtype=torch.int8),
-            reason=Bounded(0, 3, (*batch, 1), device=device, dtype=torch.int8),
-            score=Unbounded((*batch, 2), device=device),
-            decisions=Unbounded((*batch, 1), device=device, dtype=torch.int64),
-            stats=Unbounded((*batch, 2, len(STATS)), device=device),
-            shape=batch,
-            device=device,
-        )
+        sizes = {group: len(names) for group, names in self.group_map.items()}
+        specs = Specs(self.config, sizes, self.memory, self.num_envs, self.device)
+        self.observation_spec, self.action_spec = specs.observation(), specs.action()
+        self.reward_spec, self.done_spec = specs.reward(), specs.done()
 
     # Seeds and openings
 
@@ -321,7 +260,7 @@ class EchelonEnv(EnvBase):
             out.set(flag, value)
         return out
 
-    def _team(self, streams: observe.Observation, span: slice) -> TensorDict:
+    def _team(self, streams: Observation, span: slice) -> TensorDict:
         """The streams of one team's mechs, `[B, A]`."""
         shape = (*self.batch_size, span.stop - span.start)
         own = TensorDict({name: streams[name][:, span] for name in STREAMS}, shape, device=self.device)

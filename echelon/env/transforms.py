@@ -8,7 +8,7 @@ from torch import Tensor
 from torchrl.data import Bounded, Composite, TensorSpec
 from torchrl.envs.transforms import Transform
 
-from echelon.env.layout import GROUPS, STREAMS
+from echelon.env.observation.layout import GROUPS, STREAMS
 
 
 class FlatObservation(Transform):

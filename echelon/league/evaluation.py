@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from echelon.agents.heuristic import scripted
-from echelon.agents.seat import TeamPolicy
 from echelon.arena.match import Match, Result, replay_of, wilson_interval
+from echelon.env.group_policy import TeamPolicy
 from echelon.learn.config import TrainConfig
 from echelon.learn.metrics import Table
 from echelon.learn.policy import MechPolicy

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import torch
 
 from echelon.agents.heuristic import scripted
-from echelon.agents.seat import TeamPolicy
 from echelon.arena.batch_arena import COMPUTE, BatchArena, BatchResult, Battle, Precision
+from echelon.env.group_policy import TeamPolicy
 from echelon.env.outcome import STATS
 from echelon.league.claims import claiming
 from echelon.league.library import Library

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from echelon.env import layout
+from echelon.env.observation import layout
 from echelon.learn.config import ModelConfig
 
 HAS_LOOPS = importlib.util.find_spec("numba") is not None

@@ -6,7 +6,7 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from echelon.env.layout import STREAMS
+from echelon.env.observation.layout import STREAMS
 from echelon.learn.config import PPOConfig
 from echelon.learn.distribution import SquashedNormal
 from echelon.learn.policy import MechPolicy

@@ -18,7 +18,7 @@ from torchrl.data import Composite, Unbounded
 
 from echelon.agents.heuristic import Heuristic
 from echelon.agents.tiers import TIERS
-from echelon.env import layout
+from echelon.env.observation import layout
 from echelon.learn.distribution import SquashedNormal
 from echelon.learn.policy import MechPolicy, Network, think_together
 from echelon.rules.config import EnvConfig

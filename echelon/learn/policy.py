@@ -15,7 +15,7 @@ from torch.utils.checkpoint import checkpoint
 from torchrl.data import Composite, Unbounded
 from torchrl.envs.utils import ExplorationType, exploration_type
 
-from echelon.env import layout
+from echelon.env.observation import layout
 from echelon.learn.config import ModelConfig
 from echelon.learn.distribution import SquashedNormal
 from echelon.learn.encoders import Encoder, Gathering, orthogonal
@@ -144,7 +144,7 @@ class Critic(nn.Module):
 
 
 class MechPolicy(TensorDictModuleBase):
-    """A team policy (see `echelon.agents.seat`), the same weights for every mech.
+    """A team policy (see `echelon.env.group_policy`), the same weights for every mech.
 
     Reads `("observation", stream)`, `telemetry` and `("memory", h | c)`; writes `action` in [-1, 1], `pre_tanh`,
     `log_prob` (of `pre_tanh`), `embed` and `("next", "memory", h | c)`. It samples its actions unless called within

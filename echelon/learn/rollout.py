@@ -7,7 +7,7 @@ from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
 from echelon.env.env import EchelonEnv
-from echelon.env.layout import GROUPS, STREAMS
+from echelon.env.observation.layout import GROUPS, STREAMS
 from echelon.env.reward import TERMS
 from echelon.learn.ended import Ended
 from echelon.learn.policy import MechPolicy

@@ -10,8 +10,8 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
-from echelon.agents.seat import TeamPolicy, drawers, for_each_mech, remembered
-from echelon.env.layout import GROUPS
+from echelon.env.group_policy import TeamPolicy, drawers, for_each_mech, remembered
+from echelon.env.observation.layout import GROUPS
 from echelon.env.outcome import Winner
 
 LEARNER = "learner"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from echelon.env import layout
+from echelon.env.observation import layout
 from echelon.replay.battle import POINTS, POS_PER_VOX, SCORE_PER_S, YAW_PER_RAD, Fact
 from echelon.sim.game import Game
 

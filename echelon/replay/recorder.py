@@ -10,8 +10,8 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from echelon.env import layout
-from echelon.env.layout import STREAMS
+from echelon.env.observation import layout
+from echelon.env.observation.layout import STREAMS
 from echelon.env.outcome import STATS, Reason, Winner
 from echelon.replay.battle import Battle, Replay
 from echelon.replay.events import changes, events_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from echelon.env import layout
+from echelon.env.observation import layout
 from echelon.rules.catalog import CLOUD_VOX, HULLS, WEAPONS, Hull, Material, Suite, Weapon
 from echelon.rules.roster import carried
 from echelon.sim.game import Game

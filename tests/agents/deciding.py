@@ -11,7 +11,7 @@ from torch import Tensor
 
 from echelon.agents.heuristic import MEMORY, Heuristic
 from echelon.agents.view import View, look
-from echelon.env import observe
+from echelon.env.observation.build import observe
 from echelon.rules.actions import Act, Orders, idle
 
 
@@ -20,7 +20,7 @@ def streams(scene: Scene, orders: Orders | None = None, **memory: float) -> Tens
     game = scene.game
     told = idle(1, game.roster, game.config) if orders is None else orders
     full = dataclasses.replace(game, config=dataclasses.replace(game.config, observation_mode="full"))
-    _, seen = observe.build(scene.state, told, full)
+    _, seen = observe(scene.state, told, full)
     shape = [1, game.roster.num_mechs]
     kept = {name: torch.full((*shape, width), memory.get(name, 0.0)) for name, width in MEMORY.items()}
     return TensorDict({"observation": seen, "memory": kept}, shape)

@@ -8,8 +8,8 @@ from builders import battle, duel
 from deciding import decide
 
 from echelon.agents.heuristic import Heuristic
-from echelon.agents.seat import Seat, drawers
 from echelon.env.env import EchelonEnv
+from echelon.env.group_policy import Seat, drawers
 from echelon.rules.actions import Act
 from echelon.rules.catalog import Material
 from echelon.rules.config import EnvConfig

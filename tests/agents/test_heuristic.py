@@ -8,11 +8,11 @@ from builders import duel, flat_maps
 from deciding import decide, streams
 
 from echelon.agents.heuristic import STUCK_AFTER_S, Heuristic, scripted
-from echelon.agents.seat import Seat, drawers
 from echelon.agents.tiers import TIERS
 from echelon.arena.batch_arena import BatchArena, Battle
 from echelon.arena.match import Result
 from echelon.env.env import EchelonEnv
+from echelon.env.group_policy import Seat, drawers
 from echelon.rules.actions import Act
 from echelon.rules.config import EnvConfig, FeaturesConfig, RulesConfig
 from echelon.runtime import noise

@@ -20,7 +20,7 @@ from echelon.arena.stacked_policies import (
     blocks_of,
 )
 from echelon.env.env import EchelonEnv
-from echelon.env.layout import STREAMS
+from echelon.env.observation.layout import STREAMS
 from echelon.league.schedule import round_robin, seeds_of
 from echelon.learn.policy import MechPolicy
 from echelon.replay.recorder import Recorder

@@ -8,7 +8,7 @@ from pathlib import Path
 from builders import Scene, scene
 from reading import ECM, emits, look
 
-from echelon.env import layout
+from echelon.env.observation import layout
 from echelon.rules.actions import Act
 from echelon.rules.catalog import Material, Timer, Weapon
 from echelon.rules.config import EnvConfig

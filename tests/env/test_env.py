@@ -11,8 +11,10 @@ from torchrl.collectors import Collector
 from torchrl.data import Composite, Unbounded
 from torchrl.envs import RewardSum, StepCounter, TransformedEnv, check_env_specs
 
-from echelon.env import layout, observe
+from echelon.env import decision
 from echelon.env.env import EchelonEnv
+from echelon.env.observation import layout
+from echelon.env.observation.build import observe
 from echelon.env.outcome import STATS
 from echelon.env.reward import TERMS
 from echelon.rules.actions import Act
@@ -125,8 +127,8 @@ def test_telemetry_is_the_map_from_above_once_a_battle():
 
 def test_one_observation_is_built_a_decision(monkeypatch):
     """Resets build none: the first observation of each map is made once, with the environment."""
-    env, built, build = env_of(num_envs=2), [], observe.build
-    monkeypatch.setattr(observe, "build", lambda *scene: built.append(1) or build(*scene))
+    env, built = env_of(num_envs=2), []
+    monkeypatch.setattr(decision, "observe", lambda *scene: built.append(1) or observe(*scene))
     td = env.reset()
     for _ in range(3):
         _, td = env.step_and_maybe_reset(told(env, td))
@@ -283,9 +285,9 @@ def test_thirty_seconds_alone_in_the_zone_win():
     td = env.reset()
     env.state.mechs.pos[:, 0, :2] = 20.0
     env.state.score[:, 0] = 25.0
-    for decision in range(20):  # 5 s / 0.25 s
+    for played in range(20):  # 5 s / 0.25 s
         step, td = env.step_and_maybe_reset(told(env, td))
-        assert step["next", "done"].item() == (decision == 19)
+        assert step["next", "done"].item() == (played == 19)
     outcome = step["next", "outcome"]
     assert (outcome["winner"].item(), outcome["reason"].item(), outcome["decisions"].item()) == (1, 2, 20)
     assert outcome["score"].tolist() == [[30, 0]]

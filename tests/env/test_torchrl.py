@@ -12,7 +12,7 @@ from torchrl.modules import NormalParamExtractor, ProbabilisticActor, TanhNormal
 from torchrl.objectives.multiagent import MAPPOLoss
 
 from echelon import EchelonEnv, EnvConfig
-from echelon.env import layout
+from echelon.env.observation import layout
 
 CONFIG = dataclasses.replace(EnvConfig.small(), map_pool=1)
 EGO = ("observation", "ego")

@@ -8,8 +8,8 @@ from builders import brawl
 from torchrl.envs import TransformedEnv
 from torchrl.envs.utils import check_env_specs
 
-from echelon.env import layout
 from echelon.env.env import EchelonEnv
+from echelon.env.observation import layout
 from echelon.env.transforms import FlatObservation
 from echelon.rules.config import EnvConfig
 

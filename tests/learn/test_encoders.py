@@ -4,7 +4,7 @@ import torch
 from conftest import TINY
 from torch.nn import functional as F
 
-from echelon.env import layout
+from echelon.env.observation import layout
 from echelon.learn import encoders
 from echelon.learn.config import ModelConfig
 from echelon.learn.encoders import Encoder, Gathering, GridEncoder, MaskedPool, SetEncoder

@@ -8,7 +8,7 @@ from conftest import TINY, make_rollout
 from tensordict import TensorDict
 from torchrl.envs.utils import ExplorationType, set_exploration_type
 
-from echelon.env import layout
+from echelon.env.observation import layout
 from echelon.learn.config import ModelConfig
 from echelon.learn.policy import MechPolicy
 from echelon.learn.precision import multiplies_bf16, resolve_precision

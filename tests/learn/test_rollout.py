@@ -8,7 +8,7 @@ from conftest import TINY, make_rollout, short_battles
 from host_reads import HostReads
 from tensordict import TensorDict
 
-from echelon.env.layout import STREAMS
+from echelon.env.observation.layout import STREAMS
 from echelon.env.reward import TERMS
 from echelon.learn.distribution import SquashedNormal
 from echelon.learn.ppo import LEARNT_FROM, Sequences

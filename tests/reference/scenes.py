@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from builders import bits_of, columns_of, flat_maps
 
-from echelon.env import layout
+from echelon.env.observation import layout
 from echelon.rules.actions import NO_MECH, PREFERENCES, Act
 from echelon.rules.catalog import AMS_COOLDOWN_S, CLOUD_S, CLOUDS, HAZARDS, MATERIALS, WEAPONS, Material, Timer, Weapon
 from echelon.rules.config import EnvConfig

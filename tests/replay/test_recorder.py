@@ -9,9 +9,9 @@ import torch
 from builders import arena, brawl, told
 from host_reads import HostReads
 
-from echelon.env import layout
 from echelon.env.env import EchelonEnv
-from echelon.env.layout import STREAMS
+from echelon.env.observation import layout
+from echelon.env.observation.layout import STREAMS
 from echelon.env.outcome import STATS
 from echelon.replay.battle import BEAMS as BEAM_COLUMNS
 from echelon.replay.battle import CLOUDS, DEATHS, FLIGHTS, HARMS, NOBODY, POINTS, POS_PER_VOX, Fact, Met, Shown

@@ -8,8 +8,8 @@ import pytest
 import torch
 from builders import battle, brawl
 
-from echelon.env.contacts import in_order
 from echelon.env.env import EchelonEnv
+from echelon.env.observation.contacts import in_order
 from echelon.rules.catalog import CLOUD_VOX, CLOUDS, Weapon
 from echelon.rules.config import EnvConfig, WorldConfig
 from echelon.rules.roster import build_roster

@@ -9,8 +9,8 @@ import torch
 from builders import brawl
 from torchrl.envs.utils import step_mdp
 
-from echelon.env import layout
 from echelon.env.env import EchelonEnv
+from echelon.env.observation import layout
 from echelon.rules.catalog import MATERIALS, SHELLS, WEAPONS, Material, Weapon
 from echelon.rules.config import EnvConfig
 from echelon.sim.terrain import material_at

@@ -8,8 +8,9 @@ import pytest
 import torch
 from builders import brawl, scene
 
-from echelon.env import layout, outcome, zone
+from echelon.env import outcome, zone
 from echelon.env.env import EchelonEnv
+from echelon.env.observation import layout
 from echelon.rules import actions
 from echelon.rules.actions import NO_MECH, Act
 from echelon.rules.catalog import CLOUDS, Material

@@ -8,7 +8,7 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
-from echelon.env import observe
+from echelon.env.observation.build import observe
 from echelon.rules import actions
 from echelon.runtime import noise
 from echelon.runtime.errors import require
@@ -90,5 +90,5 @@ def first_observations(game: Game, maps: Maps) -> TensorDict:
     there = dataclasses.replace(game, maps=maps)
     seed = torch.zeros(count, dtype=torch.int64, device=device)
     state = open_battle(seed, torch.arange(count, device=device), maps, game.roster, game.config)
-    state, streams = observe.build(state, actions.idle(count, game.roster, game.config), there)
+    state, streams = observe(state, actions.idle(count, game.roster, game.config), there)
     return TensorDict({**streams, "focus_slots": state.focus_slots}, [count], device=device)

@@ -8,8 +8,8 @@ import torch
 from builders import arena, duel, told
 from reading import ego, emits, look, team
 
-from echelon.env import layout
-from echelon.env.layout import EGO, OF_THE_DEAD
+from echelon.env.observation import layout
+from echelon.env.observation.layout import EGO, OF_THE_DEAD
 from echelon.rules.actions import CONTROLS, Act
 from echelon.rules.catalog import Material, Timer, Weapon
 from echelon.rules.config import EnvConfig

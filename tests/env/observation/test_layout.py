@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from echelon.env import layout
-from echelon.env.layout import CONTACT, EGO, SQUAD, Feature, bounds, columns, pack, width
+from echelon.env.observation import layout
+from echelon.env.observation.layout import CONTACT, EGO, SQUAD, Feature, bounds, columns, pack, width
 
 
 @pytest.mark.parametrize("features", [CONTACT, SQUAD, EGO])

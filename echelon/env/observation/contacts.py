@@ -7,8 +7,8 @@ import math
 import torch
 from torch import Tensor
 
-from echelon.env import layout
-from echelon.env.sensing import Senses
+from echelon.env.observation import layout
+from echelon.env.observation.sensing import Senses
 from echelon.rules.actions import NO_MECH, PREFERENCES, Orders
 from echelon.rules.catalog import Hull
 from echelon.runtime import exact
@@ -87,51 +87,37 @@ def lead_pitch(offset: Tensor, distance: Tensor, game: Game) -> Tensor:
 
 def contacts(slots: Tensor, filled: Tensor, senses: Senses, state: State, game: Game) -> Tensor:
     """`[B, N, C, F]` one row of `layout.CONTACT` for each filled slot, zero elsewhere."""
+    values = {**others(slots, senses, state, game), **motion(slots, state, game)}
+    return layout.pack(layout.CONTACT, values, filled)
+
+
+def looked_up(columns: Tensor, slots: Tensor) -> Tensor:
+    """`[B, N, C, P]` the rows of `columns [B, N, P]` that belong to the mechs in the slots."""
+    width = columns.shape[-1]
+    return columns.gather(1, slots.flatten(1)[..., None].expand(-1, -1, width)).view(*slots.shape, width)
+
+
+def others(slots: Tensor, senses: Senses, state: State, game: Game) -> dict[str, Tensor]:
+    """Columns of `layout.CONTACT`, `[B, N, C]` or `[B, N, C, width]` each: who they are and, in detail, how they fare."""
     config, mechs, roster = game.config, state.mechs, game.roster
     batch, count = mechs.yaw.shape
-    facing = heading(mechs.yaw)
-    table = torch.cat(
-        (
-            mechs.pos,
-            mechs.vel,
-            facing,
-            torch.stack(
-                (
-                    mechs.hp / roster.hp,
-                    mechs.heat / roster.heat_cap,
-                    mechs.stability / game.rules.stability_cap,
-                    (mechs.fallen > 0).to(mechs.hp.dtype),
-                    mechs.legged.to(mechs.hp.dtype),
-                    roster.is_red.to(mechs.hp.dtype).expand(batch, count),
-                ),
-                -1,
-            ),
-            roster.hull_one_hot.expand(batch, count, len(Hull)),
-        ),
-        -1,
-    )  # [B, N, P]
-    rows = table.gather(1, slots.flatten(1)[..., None].expand(-1, -1, table.shape[-1]))
-    pos, vel, other_facing, body, other_hull = rows.view(*slots.shape, -1).split((3, 3, 2, 6, len(Hull)), -1)
+    parts = (
+        mechs.hp / roster.hp,
+        mechs.heat / roster.heat_cap,
+        mechs.stability / game.rules.stability_cap,
+        (mechs.fallen > 0).to(mechs.hp.dtype),
+        mechs.legged.to(mechs.hp.dtype),
+        roster.is_red.to(mechs.hp.dtype).expand(batch, count),
+    )
+    table = torch.cat((torch.stack(parts, -1), roster.hull_one_hot.expand(batch, count, len(Hull))), -1)
+    body, hull = looked_up(table, slots).split((len(parts), len(Hull)), -1)
     hp, heat, stability, fallen, legged, is_red = body.unbind(-1)
     hostile = is_red != roster.is_red[:, None].to(is_red.dtype)
-
     in_detail = senses.line & (senses.distance <= (config.sight_range_vox * roster.cockpits.fidelity)[:, None])
     # Three facts in one number: what costs is to look each up.
     facts = settle(in_detail + 2 * senses.intel.int() + 4 * senses.painted.int()).gather(-1, slots)
     detail, intel, painted = ((facts >> bit) & 1 == 1 for bit in range(3))
-
-    offset = pos - mechs.pos[:, :, None]
-    motion = vel - mechs.vel[:, :, None]
-    distance, speed = length(offset), length(motion)
-    along = dot(offset.unbind(-1), motion.unbind(-1)) / distance.clamp_min(TINY)  # vox/s, positive while parting
-    moves = speed > TINY
-    crossing = torch.where(moves, 1 - along.abs() / speed.clamp_min(TINY), 0.0).clamp_min(0.0)
-    view = facing[:, :, None].expand_as(other_facing)
-    ahead = to_body(other_facing, view)
-    values = {
-        "rel_pos": in_body_frame(offset, facing) / config.world.longest_side,
-        "rel_vel": in_body_frame(motion, facing) / SPEED_SCALE,
-        "rel_yaw_sin_cos": ahead.flip(-1).clamp(-1, 1),
+    return {
         "hp": hp * detail,
         "heat": heat * detail,
         "stability": stability * detail,
@@ -139,12 +125,30 @@ def contacts(slots: Tensor, filled: Tensor, senses: Senses, state: State, game: 
         "legged": legged,
         "friendly": ~hostile,
         "hostile": hostile,
-        "hull": other_hull,
+        "hull": hull,
         "painted": painted & hostile,
         "intel": intel,
         "detail": detail,
+    }
+
+
+def motion(slots: Tensor, state: State, game: Game) -> dict[str, Tensor]:
+    """Columns: where they are, how they move, and what that means for a shot at them."""
+    mechs, facing = state.mechs, heading(state.mechs.yaw)
+    rows = looked_up(torch.cat((mechs.pos, mechs.vel, facing), -1), slots)
+    pos, vel, other_facing = rows.split((3, 3, 2), -1)
+    offset = pos - mechs.pos[:, :, None]
+    relative_vel = vel - mechs.vel[:, :, None]
+    distance, speed = length(offset), length(relative_vel)
+    along = dot(offset.unbind(-1), relative_vel.unbind(-1)) / distance.clamp_min(TINY)  # vox/s, positive while parting
+    moves = speed > TINY
+    crossing = torch.where(moves, 1 - along.abs() / speed.clamp_min(TINY), 0.0).clamp_min(0.0)
+    ahead = to_body(other_facing, facing[:, :, None].expand_as(other_facing))
+    return {
+        "rel_pos": in_body_frame(offset, facing) / game.config.world.longest_side,
+        "rel_vel": in_body_frame(relative_vel, facing) / SPEED_SCALE,
+        "rel_yaw_sin_cos": ahead.flip(-1).clamp(-1, 1),
         "lead_pitch": lead_pitch(offset, distance, game),
         "closing": (-along / SPEED_SCALE).clamp(-1, 1),
         "crossing": crossing,
     }
-    return layout.pack(layout.CONTACT, values, filled)

@@ -7,8 +7,8 @@ import torch
 from builders import arena, duel, scene
 from reading import ECM, WALL, column, contact, emits, look, shown, team
 
-from echelon.env import layout
-from echelon.env.layout import CONTACT
+from echelon.env.observation import layout
+from echelon.env.observation.layout import CONTACT
 from echelon.rules import actions
 from echelon.rules.actions import NO_MECH, Act
 from echelon.rules.catalog import Hull, Material, Weapon

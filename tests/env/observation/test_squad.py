@@ -7,8 +7,8 @@ import pytest
 from builders import scene
 from reading import comrade, look, team
 
-from echelon.env import layout
-from echelon.env.layout import SQUAD
+from echelon.env.observation import layout
+from echelon.env.observation.layout import SQUAD
 from echelon.rules.catalog import Timer
 from echelon.rules.config import EnvConfig
 

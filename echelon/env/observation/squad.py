@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from echelon.env import layout
+from echelon.env.observation import layout
 from echelon.rules.actions import NO_MECH, Orders
 from echelon.rules.catalog import WEAPONS, Weapon
 from echelon.runtime import exact
@@ -59,3 +59,13 @@ def squad(state: State, orders: Orders, game: Game) -> tuple[Tensor, Tensor]:
         "target_rel_pos": relative(target_pos) * engages[..., None],
     }
     return layout.pack(layout.SQUAD, values, held), held
+
+
+def comms(state: State, game: Game) -> Tensor:
+    """`[B, N, 5, comm_dim]` what each packmate said in the last decision; one's own row and the dead are zero."""
+    messages, roster = state.messages, game.roster
+    nobody = torch.zeros_like(messages[:, :1])
+    heard = torch.cat((messages, nobody), 1)[:, roster.pack_slot]  # [B, N, 5, comm_dim]
+    own = roster.pack_slot == torch.arange(roster.num_mechs, device=messages.device)[:, None]
+    listens = state.mechs.alive[:, :, None] & ~own
+    return heard * listens[..., None]

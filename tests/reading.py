@@ -5,8 +5,9 @@ import dataclasses
 import torch
 from builders import Scene, scene
 
-from echelon.env import layout, observe
-from echelon.env.layout import CONTACT, EGO, SQUAD
+from echelon.env.observation import layout
+from echelon.env.observation.build import observe
+from echelon.env.observation.layout import CONTACT, EGO, SQUAD
 from echelon.rules.actions import Act
 from echelon.rules.catalog import Material
 from echelon.rules.config import EnvConfig, FeaturesConfig
@@ -25,7 +26,7 @@ def team(blue, red, *boxes, features=None, **settings) -> Scene:
 
 def look(s: Scene, *orders, focus=None):
     """The streams after nothing but looking; the state keeps the contact slots."""
-    s.state, streams = observe.build(s.state, s.orders(*orders, focus=focus), s.game)
+    s.state, streams = observe(s.state, s.orders(*orders, focus=focus), s.game)
     return streams
 
 

@@ -1,0 +1,47 @@
+"""What every mech observes: its contacts, its comrades, itself, its pack's messages, and the ground around it."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from echelon.env.observation.contacts import contact_slots, contacts, hostile_slots
+from echelon.env.observation.ego import ego
+from echelon.env.observation.local_map import local_map
+from echelon.env.observation.sensing import perceive
+from echelon.env.observation.squad import comms, squad
+from echelon.rules.actions import NO_MECH, Orders
+from echelon.sim.game import Game
+from echelon.state import State
+
+Observation = dict[str, Tensor]
+"""Streams of all mechs, `[B, N, ...]` each."""
+
+
+def observe(state: State, orders: Orders, game: Game) -> tuple[State, Observation]:
+    """The observation of every mech, and the state with the contact slots it showed.
+
+    Args:
+        orders: the last decision's, for the chosen order of the contacts, the emitters and the focus targets.
+
+    Returns:
+        The streams `contacts [B, N, C, F]`, `contacts_mask [B, N, C]`, `squad [B, N, S, F]`, `squad_mask [B, N, S]`,
+        `ego [B, N, F]`, `comms [B, N, 5, comm_dim]` and `local_map [B, N, 11, 11]`; and for those who watch, not for
+        mechs, `contact_mechs [B, N, C]` int64, who is shown in each contact slot or `NO_MECH`, and
+        `clear_lines [B, N, N]` bool.
+    """
+    senses = perceive(state, orders, game)
+    slots, filled = contact_slots(senses, state, orders, game)
+    comrades, held = squad(state, orders, game)
+    streams = {
+        "contacts": contacts(slots, filled, senses, state, game),
+        "contacts_mask": filled,
+        "squad": comrades,
+        "squad_mask": held,
+        "ego": ego(senses, state, orders, game),
+        "comms": comms(state, game),
+        "local_map": local_map(state, game),
+        "contact_mechs": torch.where(filled, slots, NO_MECH),
+        "clear_lines": senses.line,
+    }
+    return state.replace(focus_slots=hostile_slots(slots, filled, game)), streams

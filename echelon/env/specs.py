@@ -1,0 +1,113 @@
+"""The specs of the environment: what of a battle every TensorDict holds, with shapes, bounds and dtypes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torchrl.data import Bounded, Categorical, Composite, Unbounded
+
+from echelon.env import reward
+from echelon.env.observation import layout
+from echelon.env.outcome import STATS
+from echelon.rules.config import EnvConfig
+
+DONE_KEYS = ("done", "terminated", "truncated")
+
+
+@dataclass(frozen=True)
+class Specs:
+    """Specs of `num_envs` battles.
+
+    Args:
+        teams: how many mechs each agent group has.
+        memory: float leaves that one mech remembers; see `EchelonEnv`.
+    """
+
+    config: EnvConfig
+    teams: Mapping[str, int]
+    memory: Composite
+    num_envs: int
+    device: torch.device
+
+    def observation(self) -> Composite:
+        """Streams, masks and memories by group, the map from above, and whether a battle has just begun."""
+        cells = layout.TELEMETRY_CELLS
+        return self._root(
+            **{group: self._team(count) for group, count in self.teams.items()},
+            telemetry=self._bounded(0.0, 1.0, cells, cells),
+            is_init=self._flags(1),
+        )
+
+    def action(self) -> Composite:
+        """`(group, "action") [B, A, D]` in [-1, 1]."""
+        width = layout.action_width(self.config.comm_dim)
+        return self._root(
+            **{
+                group: self._group(count, action=self._bounded(-1.0, 1.0, count, width))
+                for group, count in self.teams.items()
+            }
+        )
+
+    def reward(self) -> Composite:
+        """`(group, "reward") [B, A, 1]`, the terms that sum to it, and the outcome of battles that end."""
+        groups = {
+            group: self._group(
+                count,
+                reward=self._unbounded(count, 1),
+                reward_terms=self._unbounded(count, len(reward.TERMS)),
+            )
+            for group, count in self.teams.items()
+        }
+        return self._root(**groups, outcome=self._outcome())
+
+    def done(self) -> Composite:
+        """`done`, `terminated` and `truncated`, `[B, 1]` each."""
+        return self._root(**{key: self._flags(1) for key in DONE_KEYS})
+
+    def _team(self, count: int) -> Composite:
+        config, side = self.config, layout.LOCAL_MAP_CELLS
+        contacts = min(config.num_mechs - 1, layout.MAX_CONTACTS)
+        streams = self._group(
+            count,
+            contacts=self._bounded(*layout.bounds(layout.CONTACT), count, contacts, layout.width(layout.CONTACT)),
+            contacts_mask=self._flags(count, contacts),
+            squad=self._bounded(*layout.bounds(layout.SQUAD), count, config.squad_slots, layout.width(layout.SQUAD)),
+            squad_mask=self._flags(count, config.squad_slots),
+            ego=self._bounded(*layout.bounds(layout.EGO), count, layout.width(layout.EGO)),
+            comms=self._bounded(-1.0, 1.0, count, layout.PACK_SIZE, config.comm_dim),
+            local_map=self._bounded(0.0, 1.0, count, side, side),
+        )
+        memory = {}
+        if len(self.memory.keys()) > 0:
+            memory = {"memory": self.memory.expand((self.num_envs, count)).to(self.device)}
+        return self._group(count, observation=streams, mask=self._flags(count), **memory)
+
+    def _outcome(self) -> Composite:
+        batch, device = self.num_envs, self.device
+        return self._root(
+            winner=Bounded(-1, 2, (batch, 1), device=device, dtype=torch.int8),
+            reason=Bounded(0, 3, (batch, 1), device=device, dtype=torch.int8),
+            score=self._unbounded(2),
+            decisions=Unbounded((batch, 1), device=device, dtype=torch.int64),
+            stats=self._unbounded(2, len(STATS)),
+        )
+
+    def _root(self, **leaves: object) -> Composite:
+        return Composite(**leaves, shape=(self.num_envs,), device=self.device)
+
+    def _group(self, count: int, **leaves: object) -> Composite:
+        return Composite(**leaves, shape=(self.num_envs, count), device=self.device)
+
+    def _flags(self, *shape: int) -> Categorical:
+        return Categorical(2, shape=(self.num_envs, *shape), dtype=torch.bool, device=self.device)
+
+    def _unbounded(self, *shape: int) -> Unbounded:
+        return Unbounded((self.num_envs, *shape), device=self.device)
+
+    def _bounded(self, low: Tensor | float, high: Tensor | float, *shape: int) -> Bounded:
+        whole = (self.num_envs, *shape)
+        low, high = (torch.as_tensor(x, dtype=torch.float32).expand(whole) for x in (low, high))
+        return Bounded(low, high, whole, device=self.device, dtype=torch.float32)
