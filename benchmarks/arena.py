@@ -26,7 +26,7 @@ from echelon.league.hall import Hall
 from echelon.league.schedule import one_against
 from echelon.league.store import Store
 from echelon.learn.config import TrainConfig
-from echelon.learn.policy import MechPolicy
+from echelon.learn.models.actor_critic import MechPolicy
 from echelon.rules.config import ENV_PRESETS, EnvConfig
 from echelon.runtime.device import resolve_device
 

@@ -16,7 +16,7 @@ from echelon.env.env import EchelonEnv
 from echelon.env.group_policy import Seat, drawers
 from echelon.env.observation.layout import GROUPS
 from echelon.learn.config import ModelConfig
-from echelon.learn.policy import MechPolicy
+from echelon.learn.models.actor_critic import MechPolicy
 from echelon.rules.config import ENV_PRESETS
 from echelon.runtime.device import resolve_device
 

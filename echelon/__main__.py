@@ -18,7 +18,7 @@ from rich.text import Text
 from echelon.arena.fingerprint import fingerprint
 from echelon.convert import convert
 from echelon.env.observation import layout
-from echelon.learn.survey import Survey, survey
+from echelon.learn.checkpoint.inspect import Survey, survey
 from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError

@@ -9,7 +9,8 @@ from typing import Any
 from echelon.league import trade
 from echelon.league.config import LeagueConfig
 from echelon.league.store import FILE, Store
-from echelon.learn.checkpoint import CLAIMS, checkpoints_in, open_checkpoint
+from echelon.learn.checkpoint.files import checkpoints_in
+from echelon.learn.checkpoint.format import CLAIMS, open_checkpoint
 from echelon.replay import file as replay_file
 from echelon.rules.config import as_json, env_from_json, from_json
 from echelon.runtime.errors import ConfigError

@@ -28,7 +28,7 @@ from echelon.league.schedule import one_against, round_robin, seeds_of
 from echelon.league.season import close_period, payoff_matrix
 from echelon.league.store import MatchRecord, Standing, Store
 from echelon.league.trade import read_league, write_league
-from echelon.learn.checkpoint import open_checkpoint
+from echelon.learn.checkpoint.format import open_checkpoint
 from echelon.learn.config import TrainConfig
 from echelon.replay.file import save
 from echelon.replay.recorder import Recorder

@@ -26,12 +26,13 @@ from echelon.league.evaluation import BEST, Panel, Score, in_words
 from echelon.league.hall import Hall
 from echelon.league.sparring import Sparring
 from echelon.league.store import Store
-from echelon.learn import checkpoint
+from echelon.learn.callbacks.signals import EXIT_BASE, Interrupted, Stop
+from echelon.learn.checkpoint.files import newest_checkpoint
+from echelon.learn.checkpoint.format import Checkpoint, open_checkpoint
+from echelon.learn.checkpoint.retention import place_of
 from echelon.learn.config import TRAIN_PRESETS, TrainConfig
 from echelon.learn.curriculum import stages_of
 from echelon.learn.metrics import read_metrics, read_table
-from echelon.learn.shelf import place_of
-from echelon.learn.stop import EXIT_BASE, Interrupted, Stop
 from echelon.learn.trainer import Trainer
 from echelon.replay.file import save
 from echelon.rules.config import battle_difference
@@ -97,16 +98,16 @@ def taken(folder: Path, resumes: bool) -> Iterator[None]:
         yield
 
 
-def find_start(config: TrainConfig, folder: Path) -> checkpoint.Checkpoint | None:
+def find_start(config: TrainConfig, folder: Path) -> Checkpoint | None:
     """The checkpoint to resume from, if one was asked for. It must be the furthest of its run folder."""
     if not config.resume:
         return None
     if config.resume == "latest":
-        return checkpoint.open_checkpoint(checkpoint.newest(folder / "checkpoints"))
-    start = checkpoint.open_checkpoint(config.resume)
+        return open_checkpoint(newest_checkpoint(folder / "checkpoints"))
+    start = open_checkpoint(config.resume)
     if any((folder / "checkpoints").glob("[!.]*")):
-        furthest = checkpoint.newest(folder / "checkpoints")
-        last = checkpoint.open_checkpoint(furthest).counters.iterations
+        furthest = newest_checkpoint(folder / "checkpoints")
+        last = open_checkpoint(furthest).counters.iterations
         limit = f"a folder without later checkpoints than iteration {start.counters.iterations}"
         require(last <= start.counters.iterations, "--run-dir", limit, str(furthest))
     return start
@@ -267,7 +268,7 @@ class Session:
         best = place_of(folder, panel.best_iteration)
         if best.exists():
             console.print(f"best        {best}")
-        console.print(f"checkpoint  {checkpoint.newest(folder / 'checkpoints')}")
+        console.print(f"checkpoint  {newest_checkpoint(folder / 'checkpoints')}")
 
 
 def join_league(config: TrainConfig, device: torch.device, ranks: Ranks) -> Campaign | None:
@@ -315,7 +316,7 @@ def train(config: TrainConfig, ranks: Ranks, stop: Stop) -> None:
     folder = Path(ranks.said_by_first(str(choose_folder(config))))
     if config.resume == "latest":
         # Said before the folder would be made.
-        checkpoint.newest(folder / "checkpoints")
+        newest_checkpoint(folder / "checkpoints")
     with taken(folder, resumes=bool(config.resume)) if ranks.is_first else contextlib.nullcontext():
         train_in(folder, config, campaign, ranks, stop, console)
 

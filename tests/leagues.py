@@ -7,11 +7,11 @@ import torch
 
 from echelon.league.glicko2 import DEVIATION, RATING, VOLATILITY, Ratings
 from echelon.league.store import MatchRecord, Store
-from echelon.learn import checkpoint
-from echelon.learn.advantage import ValueNorm
-from echelon.learn.checkpoint import Counters
+from echelon.learn.checkpoint.files import save_checkpoint
+from echelon.learn.checkpoint.format import Counters
 from echelon.learn.config import ModelConfig
-from echelon.learn.policy import MechPolicy
+from echelon.learn.models.actor_critic import MechPolicy
+from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.rules.config import EnvConfig, RulesConfig
 
 BRIEF = dataclasses.replace(EnvConfig.small(), rules=RulesConfig(max_episode_s=2.0), map_pool=2)
@@ -31,7 +31,7 @@ def policy_of(seed: int, model: ModelConfig = TINY) -> MechPolicy:
 def checkpoint_of(folder: Path, seed: int, model: ModelConfig = TINY, env: EnvConfig = BRIEF) -> Path:
     """A checkpoint of such a policy."""
     path = folder / f"policy_{seed}"
-    checkpoint.save(path, policy_of(seed, model), ValueNorm(), env, Counters(seed, seed, 1.0), {})
+    save_checkpoint(path, policy_of(seed, model), ValueNorm(), env, Counters(seed, seed, 1.0), {})
     return path
 
 

@@ -15,11 +15,12 @@ from echelon.league import store, trade
 from echelon.league.hall import Hall
 from echelon.league.sparring import Sparring
 from echelon.league.store import Store
-from echelon.learn import checkpoint
 from echelon.learn import config as learn_config
-from echelon.learn.checkpoint import newest, open_checkpoint
+from echelon.learn.checkpoint import format as checkpoint_format
+from echelon.learn.checkpoint.files import checkpoints_in, newest_checkpoint
+from echelon.learn.checkpoint.format import Checkpoint, open_checkpoint
+from echelon.learn.checkpoint.inspect import survey
 from echelon.learn.config import PPOConfig, TrainConfig
-from echelon.learn.survey import survey
 from echelon.learn.trainer import Trainer
 from echelon.replay import file
 from echelon.replay.ground import rebuild
@@ -34,7 +35,7 @@ FIXTURES = sorted(path for path in (Path(__file__).parent / "fixtures").iterdir(
 RECORD = Path(__file__).parent / "golden" / "absent.json"
 SETTINGS = {
     **{name: (config,) for name in ("WorldConfig", "RulesConfig", "RewardConfig", "FeaturesConfig", "EnvConfig")},
-    "ModelConfig": (learn_config, checkpoint),
+    "ModelConfig": (learn_config, checkpoint_format),
     "LeagueConfig": (store, trade),
 }
 """Classes whose fields stand in files, and the modules that read them by their names."""
@@ -59,7 +60,7 @@ def with_more_settings(request, monkeypatch) -> None:
             monkeypatch.setattr(module, request.param, more)
 
 
-def run_of(start: checkpoint.Checkpoint) -> TrainConfig:
+def run_of(start: Checkpoint) -> TrainConfig:
     """The settings of the run that the fixtures were made by, two iterations longer."""
     return TrainConfig(
         env=start.env,
@@ -79,9 +80,9 @@ def run_of(start: checkpoint.Checkpoint) -> TrainConfig:
 
 
 def test_checkpoints_are_read_and_play(old, with_more_settings):
-    for path in checkpoint.checkpoints_in(old / "run" / "checkpoints"):
+    for path in checkpoints_in(old / "run" / "checkpoints"):
         assert survey(path).holds
-    last = newest(old / "run" / "checkpoints")
+    last = newest_checkpoint(old / "run" / "checkpoints")
     env = resolve.commander_env(str(last))
     policy, other = (resolve.load_commander(name, env, CPU) for name in (str(last), "heuristic:easy"))
     assert match.play(policy, other, env, 2, 0, CPU).battles == 2
@@ -104,7 +105,7 @@ def test_a_league_fights_on(old, with_more_settings):
     one, two, _ = (entry.id for entry in league.entries() if not entry.is_scripted)
     (fought,) = hall.fight([Battle(one, two, 77)])
     assert len(fought.matches) == 1 and Battle(one, two, 77) in league.fought()
-    start = open_checkpoint(newest(old / "run" / "checkpoints"))
+    start = open_checkpoint(newest_checkpoint(old / "run" / "checkpoints"))
     assert len(Sparring(league, hall.library, start.model, 0).shares) == 3, "its policies are opponents to a learner"
     assert league.add(start.path).id in {entry.id for entry in league.entries()}
 
@@ -127,7 +128,7 @@ def test_what_is_converted_names_every_setting_and_keeps_its_weights(old, with_m
     told = [line for name in ("run", "league", "export/league.json", "battles.echelon") for line in convert(old / name)]
     assert len(told) == 3 + 4 + 4 + 1
     assert before == {path: path.read_bytes() for path in old.rglob("*.safetensors")}
-    start = open_checkpoint(newest(old / "run" / "checkpoints"))
+    start = open_checkpoint(newest_checkpoint(old / "run" / "checkpoints"))
     assert start.claims["env"] == json.loads(json.dumps(start.env.signature()))
     assert start.claims["model"] == as_json(start.model) and start.claims["written_by"] == VERSION
     assert survey(start.path).holds and Trainer(run_of(start), old / "further", start).news == ""

@@ -36,7 +36,7 @@ from echelon.env.observation import layout
 from echelon.env.observation.layout import GROUPS, STREAMS
 from echelon.env.outcome import Reason, Winner
 from echelon.learn.config import ModelConfig
-from echelon.learn.policy import MechPolicy
+from echelon.learn.models.actor_critic import MechPolicy
 from echelon.replay.recorder import Recorder
 from echelon.rules.config import EnvConfig
 from echelon.rules.roster import build_roster

@@ -8,7 +8,7 @@ import torch
 
 from echelon.agents.heuristic import is_scripted, scripted
 from echelon.env.group_policy import TeamPolicy
-from echelon.learn.checkpoint import POLICY, open_checkpoint
+from echelon.learn.checkpoint.format import POLICY, open_checkpoint
 from echelon.rules.config import EnvConfig
 from echelon.runtime.files import FileError
 

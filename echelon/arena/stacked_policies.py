@@ -18,7 +18,7 @@ from torch import Tensor
 
 from echelon.env.group_policy import TeamPolicy
 from echelon.env.observation.layout import STREAMS
-from echelon.learn.policy import MechPolicy, Network, Thought, think_together
+from echelon.learn.models.actor_critic import MechPolicy, Network, Thought, think_together
 from echelon.runtime.compile import fused
 
 SLOTS = 16

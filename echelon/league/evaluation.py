@@ -13,8 +13,8 @@ from echelon.arena.match import Match, Result, replay_of, wilson_interval
 from echelon.env.group_policy import TeamPolicy
 from echelon.learn.config import TrainConfig
 from echelon.learn.metrics import Table
-from echelon.learn.policy import MechPolicy
-from echelon.learn.seats import LEARNER
+from echelon.learn.models.actor_critic import MechPolicy
+from echelon.learn.opponents.assignment import LEARNER
 from echelon.replay.battle import Replay
 from echelon.replay.recorder import Recorder
 from echelon.runtime.state_dict import Kept

@@ -24,9 +24,10 @@ from echelon.league.roles import (
 from echelon.league.schedule import one_against, seeds_of
 from echelon.league.sparring import policies_like, pool_of
 from echelon.league.store import MatchRecord
-from echelon.learn.checkpoint import Checkpoint, newest, open_checkpoint
+from echelon.learn.checkpoint.files import newest_checkpoint
+from echelon.learn.checkpoint.format import Checkpoint, open_checkpoint
 from echelon.learn.config import PAST, TrainConfig
-from echelon.learn.opponents import Challenger
+from echelon.learn.opponents.snapshot_pool import Challenger
 from echelon.learn.trainer import Trainer
 
 KIND = {Role.MAIN: "main", Role.MAIN_EXPLOITER: "exploiter", Role.LEAGUE_EXPLOITER: "exploiter"}
@@ -194,7 +195,7 @@ class Evolution:
         if role not in self.trainers:
             folder = self.folder(role, generation)
             kept = any((folder / "checkpoints").glob("[!.]*"))
-            start = open_checkpoint(newest(folder / "checkpoints")) if kept else self.start
+            start = open_checkpoint(newest_checkpoint(folder / "checkpoints")) if kept else self.start
             seed = self.config.seed + 1000 * generation + list(Role).index(role)
             begun = start.counters.agent_steps if start is not None else 0
             config = dataclasses.replace(self.config, seed=seed, total_agent_steps=begun + self.planned_steps)

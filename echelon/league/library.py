@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 
 from echelon.league.vault import Vault
-from echelon.learn.policy import MechPolicy
+from echelon.learn.models.actor_critic import MechPolicy
 from echelon.runtime.errors import require
 
 

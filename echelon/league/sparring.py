@@ -9,7 +9,7 @@ from echelon.league.library import Library
 from echelon.league.matchmaking import Opponent, chances, draw
 from echelon.league.store import Entry, Store
 from echelon.learn.config import ModelConfig
-from echelon.learn.opponents import Challenger
+from echelon.learn.opponents.snapshot_pool import Challenger
 
 
 class Sparring:

@@ -24,7 +24,7 @@ from echelon.league.glicko2 import DEVIATION, RATING, VOLATILITY
 from echelon.league.names import commander_name
 from echelon.league.schema import MIGRATIONS
 from echelon.league.vault import Vault
-from echelon.learn.checkpoint import open_checkpoint
+from echelon.learn.checkpoint.format import open_checkpoint
 from echelon.rules.config import EnvConfig, as_json, battle_difference, env_from_json, from_json
 from echelon.runtime import version
 from echelon.runtime.errors import ConfigError

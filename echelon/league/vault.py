@@ -12,7 +12,7 @@ import re
 import shutil
 from pathlib import Path
 
-from echelon.learn.checkpoint import CLAIMS, POLICY, Checkpoint, open_checkpoint
+from echelon.learn.checkpoint.format import CLAIMS, POLICY, Checkpoint, open_checkpoint
 from echelon.runtime.files import FileError, read_file, sync_folder, write_through
 
 FOLDER = "weights"

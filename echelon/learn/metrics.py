@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from echelon.env.reward import TERMS
-from echelon.learn.losses import DIAGNOSTICS, LOSSES
+from echelon.learn.ppo.objective import DIAGNOSTICS, LOSSES
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import write_whole
 

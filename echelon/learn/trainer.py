@@ -12,19 +12,24 @@ from torch import Tensor
 from echelon.env.env import EchelonEnv
 from echelon.env.outcome import STATS
 from echelon.env.reward import TERMS
-from echelon.learn import advantage, checkpoint, precision
-from echelon.learn.battles import Battles
-from echelon.learn.checkpoint import Checkpoint, Counters, Run
+from echelon.learn.checkpoint.env_snapshot import Battles
+from echelon.learn.checkpoint.files import save_checkpoint
+from echelon.learn.checkpoint.format import LEARNER, Checkpoint, Counters, Run
+from echelon.learn.checkpoint.resume import optimizer_tensors, restore_optimizer
+from echelon.learn.checkpoint.retention import place_of, thin_out
 from echelon.learn.config import TrainConfig
 from echelon.learn.curriculum import SCRIPTED, Curriculum
-from echelon.learn.guard import stop_with_dump
 from echelon.learn.metrics import MetricsLog
-from echelon.learn.opponents import Challenger, DrawOpponent, FrozenRivals, PastSelves, ScriptedRivals
-from echelon.learn.policy import MechPolicy
-from echelon.learn.ppo import PATIENCE, PPO, REPORTED
-from echelon.learn.rollout import Rollout
-from echelon.learn.seats import Rival, Seats
-from echelon.learn.shelf import place_of, thin_out
+from echelon.learn.models import precision
+from echelon.learn.models.actor_critic import MechPolicy
+from echelon.learn.opponents.assignment import Rival, Seats
+from echelon.learn.opponents.frozen import FrozenRivals
+from echelon.learn.opponents.scripted import ScriptedRivals
+from echelon.learn.opponents.snapshot_pool import Challenger, DrawOpponent, PastSelves
+from echelon.learn.ppo import advantage
+from echelon.learn.ppo.collector import Rollout
+from echelon.learn.ppo.nonfinite_dump import stop_with_dump
+from echelon.learn.ppo.update import PATIENCE, PPO, REPORTED
 from echelon.rules.catalog import Hull
 from echelon.rules.config import as_json, first_difference
 from echelon.runtime import noise
@@ -86,7 +91,7 @@ class Trainer:
         self._compile()
         self.ppo = PPO(self.policy, config.ppo, ranks)
         if start is not None:
-            checkpoint.restore_optimizer(self.policy, self.ppo.optimizer, start.tensors(checkpoint.LEARNER))
+            restore_optimizer(self.policy, self.ppo.optimizer, start.tensors(LEARNER))
         self.past = PastSelves(config.past_kept, config.seed + ranks.rank)
         self.past.join(f"iteration {self.counters.iterations}", self.policy)
         self.draw_opponent = draw_opponent
@@ -321,11 +326,11 @@ class Trainer:
         path = place_of(self.folder, self.counters.iterations)
         if self.ranks.most(float(path.exists())) > 0:
             return path
-        learner = checkpoint.optimizer_tensors(self.policy, self.ppo.optimizer)
+        learner = optimizer_tensors(self.policy, self.ppo.optimizer)
         settings = {name: value for name, value in as_json(self.config).items() if name not in ("env", "model")}
         run = Run(settings, self._battles(), {name: part.keep() for name, part in self._parts().items()})
         standing = self.curriculum.standing
-        checkpoint.save(
+        save_checkpoint(
             path, self.policy, self.norm, self.config.env, self.counters, learner, standing, run, self.ranks
         )
         if self.ranks.is_first:

@@ -22,7 +22,7 @@ from echelon.arena.stacked_policies import (
 from echelon.env.env import EchelonEnv
 from echelon.env.observation.layout import STREAMS
 from echelon.league.schedule import round_robin, seeds_of
-from echelon.learn.policy import MechPolicy
+from echelon.learn.models.actor_critic import MechPolicy
 from echelon.replay.recorder import Recorder
 from echelon.rules.config import RulesConfig
 from echelon.runtime.errors import ConfigError

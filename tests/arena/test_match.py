@@ -13,11 +13,11 @@ from echelon.arena.batch_arena import BattleResult
 from echelon.arena.match import Match, Result, play, replay_of, wilson_interval
 from echelon.arena.resolve import load_commander
 from echelon.env.outcome import STATS, Reason, Winner
-from echelon.learn import checkpoint
-from echelon.learn.advantage import ValueNorm
-from echelon.learn.checkpoint import Counters
+from echelon.learn.checkpoint.files import save_checkpoint
+from echelon.learn.checkpoint.format import Counters
 from echelon.learn.config import ModelConfig
-from echelon.learn.policy import MechPolicy
+from echelon.learn.models.actor_critic import MechPolicy
+from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.rules.config import EnvConfig, RulesConfig, env_from_json
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
@@ -121,7 +121,7 @@ def test_commanders_come_from_names(tmp_path):
     policies = []
     for width in (8, 12):
         policy = MechPolicy(ModelConfig(hidden=width, contact_width=4, body_width=8), 8)
-        checkpoint.save(tmp_path / str(width), policy, ValueNorm(), BRIEF, Counters(1, 1, 1.0), {})
+        save_checkpoint(tmp_path / str(width), policy, ValueNorm(), BRIEF, Counters(1, 1, 1.0), {})
         policies.append(load_commander(str(tmp_path / str(width)), BRIEF, CPU))
     # Networks of different sizes decide apart.
     short = dataclasses.replace(BRIEF, rules=RulesConfig(max_episode_s=1.0))

@@ -14,7 +14,7 @@ from echelon.rules.catalog import Material, Timer, Weapon
 from echelon.rules.config import EnvConfig
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "cockpit.txt"
-AGAIN = "PYTHONPATH=tests:tests/env python tests/env/test_cockpit.py > tests/golden/cockpit.txt"
+AGAIN = "PYTHONPATH=tests python tests/env/test_cockpit.py > tests/golden/cockpit.txt"
 COMMANDER = 3
 """Blue's light, who carries a pack commander's cockpit."""
 PARTS = {

@@ -11,8 +11,9 @@ from echelon.league.hall import Hall
 from echelon.league.library import Library
 from echelon.league.sparring import Sparring
 from echelon.learn.config import PPOConfig, TrainConfig
-from echelon.learn.opponents import SLOT, FrozenRivals
-from echelon.learn.seats import Rival, Seats
+from echelon.learn.opponents.assignment import Rival, Seats
+from echelon.learn.opponents.frozen import FrozenRivals
+from echelon.learn.opponents.scripted import SLOT
 from echelon.learn.trainer import Trainer
 
 CPU = torch.device("cpu")

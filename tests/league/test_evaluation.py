@@ -8,7 +8,7 @@ from echelon.arena.match import play
 from echelon.league.evaluation import BEST, COLUMNS, EVAL_SEED, Panel
 from echelon.learn.config import EvalConfig, ModelConfig, TrainConfig
 from echelon.learn.metrics import read_table
-from echelon.learn.policy import MechPolicy
+from echelon.learn.models.actor_critic import MechPolicy
 from echelon.rules.config import EnvConfig, RulesConfig
 
 CPU = torch.device("cpu")

@@ -4,13 +4,14 @@ import sys
 
 import safetensors.torch
 import torch
-from conftest import make_rollout
 from tensordict import TensorDict
+from tiny_runs import make_rollout
 from torch import Tensor
 
-from echelon.learn.advantage import ValueNorm, estimate
 from echelon.learn.config import PPOConfig
-from echelon.learn.ppo import PPO
+from echelon.learn.models.value_normalizer import ValueNorm
+from echelon.learn.ppo.advantage import estimate
+from echelon.learn.ppo.update import PPO
 from echelon.runtime.distributed import Ranks, join, leave
 
 HULL = torch.tensor([3, 2, 2, 1, 0])

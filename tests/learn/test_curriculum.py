@@ -4,7 +4,7 @@ import dataclasses
 import json
 
 import pytest
-from conftest import short_battles
+from tiny_runs import short_battles
 
 from echelon.env.reward import TERMS
 from echelon.learn.config import CurriculumConfig, TrainConfig

@@ -4,14 +4,15 @@ import dataclasses
 
 import pytest
 import torch
-from conftest import TINY, run_to_the_end, short_battles, tiny_run
+from tiny_runs import TINY, run_to_the_end, short_battles, tiny_run
 
 from echelon.agents.heuristic import Heuristic
 from echelon.env.env import EchelonEnv
-from echelon.learn.checkpoint import newest, open_checkpoint
-from echelon.learn.policy import MechPolicy
-from echelon.learn.rollout import Rollout
-from echelon.learn.seats import Rival, Seats
+from echelon.learn.checkpoint.files import newest_checkpoint
+from echelon.learn.checkpoint.format import open_checkpoint
+from echelon.learn.models.actor_critic import MechPolicy
+from echelon.learn.opponents.assignment import Rival, Seats
+from echelon.learn.ppo.collector import Rollout
 from echelon.learn.trainer import Trainer
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
@@ -35,7 +36,7 @@ def test_a_rollout_never_waits_for_the_host():
 @pytest.mark.parametrize(("wrote", "reads"), [("cuda", "cpu"), ("cpu", "cuda")])
 def test_a_run_goes_on_on_another_device(tmp_path, wrote, reads):
     run_to_the_end(Trainer(tiny_run(device=wrote, precision="fp32"), tmp_path))
-    start = open_checkpoint(newest(tmp_path / "checkpoints"))
+    start = open_checkpoint(newest_checkpoint(tmp_path / "checkpoints"))
     second = Trainer(tiny_run(device=reads, precision="fp32", total_agent_steps=640), tmp_path, start)
     assert second.news == "" and second.env.state.tick.device.type == reads
     for parameter, state in second.ppo.optimizer.state.items():

@@ -9,16 +9,18 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import TINY, run_to_the_end, short_battles, tiny_run
+from tiny_runs import TINY, run_to_the_end, short_battles, tiny_run
 
 from echelon.agents.heuristic import scripted
-from echelon.learn import checkpoint
+from echelon.learn.checkpoint.files import newest_checkpoint
+from echelon.learn.checkpoint.format import LEARNER, open_checkpoint
+from echelon.learn.checkpoint.resume import restore_optimizer
 from echelon.learn.config import CurriculumConfig, PPOConfig
 from echelon.learn.curriculum import Standing
-from echelon.learn.guard import NotFinite
 from echelon.learn.metrics import COLUMNS, MetricsLog, read_metrics
-from echelon.learn.opponents import Challenger
-from echelon.learn.policy import MechPolicy
+from echelon.learn.models.actor_critic import MechPolicy
+from echelon.learn.opponents.snapshot_pool import Challenger
+from echelon.learn.ppo.nonfinite_dump import NotFinite
 from echelon.learn.schedules import Schedule
 from echelon.learn.trainer import Trainer
 from echelon.runtime.device import resolve_device
@@ -33,7 +35,7 @@ def test_a_run_writes_metrics_and_checkpoints(tmp_path):
     assert [row["agent_steps"] for row in rows] == [160, 320, 480]
     assert set(rows[-1]) <= set(COLUMNS)
     assert sorted(p.name for p in (tmp_path / "checkpoints").iterdir()) == ["iteration_000002", "iteration_000003"]
-    loaded = checkpoint.open_checkpoint(checkpoint.newest(tmp_path / "checkpoints"))
+    loaded = open_checkpoint(newest_checkpoint(tmp_path / "checkpoints"))
     assert loaded.counters.agent_steps == 480
     for name, value in trainer.policy.state_dict().items():
         assert torch.equal(loaded.policy().state_dict()[name], value)
@@ -49,7 +51,7 @@ def test_maps_are_renewed_between_iterations(tmp_path):
 
 def test_resume_goes_on_with_weights_optimiser_counters_and_metrics(tmp_path):
     first = run_to_the_end(Trainer(tiny_run(), tmp_path))
-    start = checkpoint.open_checkpoint(checkpoint.newest(tmp_path / "checkpoints"))
+    start = open_checkpoint(newest_checkpoint(tmp_path / "checkpoints"))
     second = Trainer(tiny_run(total_agent_steps=640), tmp_path, start)
     for a, b in zip(first.policy.parameters(), second.policy.parameters(), strict=True):
         assert torch.equal(a, b)
@@ -63,7 +65,7 @@ def test_resume_goes_on_with_weights_optimiser_counters_and_metrics(tmp_path):
 
 def test_resuming_another_battle_is_refused_naming_the_field(tmp_path):
     run_to_the_end(Trainer(tiny_run(), tmp_path))
-    start = checkpoint.open_checkpoint(checkpoint.newest(tmp_path / "checkpoints"))
+    start = open_checkpoint(newest_checkpoint(tmp_path / "checkpoints"))
     other = dataclasses.replace(tiny_run().env, radar_range_vox=9.0)
     with pytest.raises(ConfigError, match=r"env.radar_range_vox is 9.0 here and 14.0 there, in the checkpoint"):
         Trainer(tiny_run(env=other), tmp_path / "other", start)
@@ -99,12 +101,12 @@ def test_shares_of_the_battles_are_whole():
 
 def test_optimiser_tensors_are_checked(tmp_path):
     run_to_the_end(Trainer(tiny_run(), tmp_path))
-    start = checkpoint.open_checkpoint(checkpoint.newest(tmp_path / "checkpoints"))
-    tensors = start.tensors(checkpoint.LEARNER)
+    start = open_checkpoint(newest_checkpoint(tmp_path / "checkpoints"))
+    tensors = start.tensors(LEARNER)
     tensors["optimizer.critic.value.bias.exp_avg"][0] = float("nan")
     trainer = Trainer(tiny_run(), tmp_path / "other")
     with pytest.raises(FileError, match=r"exp_avg: expected finite values"):
-        checkpoint.restore_optimizer(trainer.policy, trainer.ppo.optimizer, tensors)
+        restore_optimizer(trainer.policy, trainer.ppo.optimizer, tensors)
 
 
 def test_the_same_seed_trains_the_same_policy(tmp_path):
@@ -125,7 +127,7 @@ def test_the_next_stage_acts_on_battles_that_begin(tmp_path):
     assert rows[0]["weapon_use"] == 0.5 and rows[-1]["weapon_use"] == 1.0
     assert trainer.env is env and trainer.scripted is scripted_rivals, "the same battles went on"
     assert scripted_rivals.tiers[scripted_rivals.newest] == "easy"
-    assert checkpoint.open_checkpoint(checkpoint.newest(tmp_path / "checkpoints")).standing.stage == 1
+    assert open_checkpoint(newest_checkpoint(tmp_path / "checkpoints")).standing.stage == 1
 
 
 def test_a_stage_of_other_battles_makes_them_anew_and_resume_knows_it(tmp_path):
@@ -136,7 +138,7 @@ def test_a_stage_of_other_battles_makes_them_anew_and_resume_knows_it(tmp_path):
     trainer.curriculum.standing = Standing(battles=100.0, won=100.0)
     run_to_the_end(trainer)
     assert len(trainer.env.config.blue) == 5 and trainer.env.config.world.difficulty == 1
-    start = checkpoint.open_checkpoint(checkpoint.newest(tmp_path / "checkpoints"))
+    start = open_checkpoint(newest_checkpoint(tmp_path / "checkpoints"))
     assert start.claims["env"]["blue"] == list(config.env.blue), "the run's own battle, whatever the stage"
     assert len(Trainer(config, tmp_path / "other", start).env.config.blue) == 5
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from runs import ROOT, TINY, run
 
 from echelon.league.evaluation import Panel
-from echelon.learn.stop import Stop
+from echelon.learn.callbacks.signals import Stop
 from echelon.learn.trainer import Trainer
 from echelon.replay.file import read
 

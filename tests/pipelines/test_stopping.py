@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 from runs import ROOT, TINY, without_clock
 
-from echelon.learn.checkpoint import newest, open_checkpoint
+from echelon.learn.checkpoint.files import newest_checkpoint
+from echelon.learn.checkpoint.format import open_checkpoint
+from echelon.learn.checkpoint.inspect import survey
 from echelon.learn.metrics import read_table
-from echelon.learn.survey import survey
 
 HERE = Path(__file__).parent
 
@@ -36,7 +37,9 @@ def test_killed_again_and_again_it_is_the_run_that_was_never_killed(tmp_path, ki
     for broken in [tmp_path / f"broken_{number}" for number in range(told["runs"])]:
         for name in ("metrics.csv", "evaluations.csv"):
             assert without_clock(broken / name) == without_clock(unbroken / name)
-        ours, theirs = (open_checkpoint(newest(folder / "checkpoints")).claims for folder in (broken, unbroken))
+        ours, theirs = (
+            open_checkpoint(newest_checkpoint(folder / "checkpoints")).claims for folder in (broken, unbroken)
+        )
         for name in ("policy.safetensors", "learner.safetensors", "run_0.safetensors"):
             assert ours["files"][name] == theirs["files"][name]
         kept = [sorted(path.name for path in (folder / "checkpoints").iterdir()) for folder in (broken, unbroken)]
@@ -65,7 +68,7 @@ def test_a_signal_saves_and_tells_the_command_that_goes_on(tmp_path):
     assert process.returncode == 128 + signal.SIGTERM, errors
     assert "SIGTERM: stopped after iteration" in said
     done = len(read_table(folder / "metrics.csv"))
-    saved = newest(folder / "checkpoints")
+    saved = newest_checkpoint(folder / "checkpoints")
     assert open_checkpoint(saved).counters.iterations == done and survey(saved).holds
     words = shlex.split(said.splitlines()[-1])
     assert words[:2] == ["python", "pipelines/train.py"] and words[-2:] == ["--resume", "latest"]

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from runs import ROOT, TINY, without_clock
 
-from echelon.learn.checkpoint import newest, open_checkpoint, run_file
+from echelon.learn.checkpoint.files import newest_checkpoint
+from echelon.learn.checkpoint.format import open_checkpoint, run_file
 from echelon.learn.metrics import read_table
 
 ITERATIONS = 8
@@ -56,7 +57,7 @@ def test_a_rank_that_is_killed_ends_the_run_in_a_line_and_the_run_goes_on_exactl
     assert done.returncode == 0, errors
     assert "4 battles of 5 against 5 in each of 2 processes" in said
     assert iterations(whole) == list(range(1, ITERATIONS + 1)), "one process writes"
-    claims = open_checkpoint(newest(whole / "checkpoints")).claims
+    claims = open_checkpoint(newest_checkpoint(whole / "checkpoints")).claims
     assert claims["processes"] == 2 and claims["counters"]["agent_steps"] == 2 * 160 * ITERATIONS
     assert claims["files"][run_file(0)] != claims["files"][run_file(1)], "each has battles of its own"
 
@@ -73,7 +74,7 @@ def test_a_rank_that_is_killed_ends_the_run_in_a_line_and_the_run_goes_on_exactl
     assert done.returncode == 0, errors
     for table in ("metrics.csv", "evaluations.csv"):
         assert without_clock(broken / table) == without_clock(whole / table)
-    ours = open_checkpoint(newest(broken / "checkpoints")).claims["files"]
+    ours = open_checkpoint(newest_checkpoint(broken / "checkpoints")).claims["files"]
     assert ours == claims["files"]
 
 
@@ -85,7 +86,7 @@ def test_a_signal_to_one_rank_stops_both_and_an_error_on_one_is_told_by_both(tmp
     said, _ = process.communicate(timeout=100)
     assert process.returncode != 0 and "SIGTERM: stopped after iteration" in said
     assert "torchrun --nproc-per-node 2 pipelines/train.py" in said.splitlines()[-1]
-    saved = newest(tmp_path / "run" / "checkpoints")
+    saved = newest_checkpoint(tmp_path / "run" / "checkpoints")
     claims = open_checkpoint(saved).claims
     assert claims["counters"]["iterations"] == len(iterations(tmp_path / "run"))
 

@@ -98,7 +98,7 @@ def looked_up(columns: Tensor, slots: Tensor) -> Tensor:
 
 
 def others(slots: Tensor, senses: Senses, state: State, game: Game) -> dict[str, Tensor]:
-    """Columns of `layout.CONTACT`, `[B, N, C]` or `[B, N, C, width]` each: who they are and, in detail, how they fare."""
+    """Columns of `layout.CONTACT`, `[B, N, C]` or `[B, N, C, width]` each: who they are, how they fare."""
     config, mechs, roster = game.config, state.mechs, game.roster
     batch, count = mechs.yaw.shape
     parts = (

@@ -1,0 +1,158 @@
+"""The battles of a run while they are fought: kept, and fought on from where they stood."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from echelon.env.blocks import ordinary_tensors
+from echelon.env.env import EchelonEnv
+from echelon.learn.ppo.collector import Rollout
+from echelon.rules.actions import NO_MECH
+from echelon.runtime.files import FileError
+from echelon.runtime.state_dict import Kept
+from echelon.state import Maps, State, Terrain, untouched
+
+GROUND = "terrain"
+MAX_TICK = 2**40
+
+
+class Battles:
+    """The battles of a rollout: their state, what the mechs saw last and remember, what they earned so far, the seeds
+    of those to come, and the maps they are fought on.
+
+    The ground is kept as what differs from its map, in the entries that do: a tenth of the whole, or less.
+    """
+
+    def __init__(self, rollout: Rollout) -> None:
+        self.rollout = rollout
+
+    def keep(self) -> Kept:
+        """They as they stand, between two rollouts."""
+        env, atlas = self.rollout.env, self.rollout.env.atlas
+        tensors = {f"state.{key}": value for key, value in leaves_of(env.state).items()}
+        tensors |= {f"now.{key}": value for key, value in shown(self.rollout).items()}
+        tensors |= {f"{GROUND}.{key}": value for key, value in changes(env.state, env.game.maps).items()}
+        tensors |= {"next_seed": env.next_seed, "earned": self.rollout.earned, "map_seeds": env.game.maps.seed}
+        facts = {
+            "drawn": atlas.drawn.tolist(),
+            "spares": list(atlas.spares),
+            "renewals": atlas.renewals,
+            "oldest": atlas.oldest,
+        }
+        return Kept(tensors, facts)
+
+    def go_on(self, kept: Kept) -> None:
+        """Fight on in the environment of the rollout, which must be made as the one of `keep` was."""
+        rollout, env = self.rollout, self.rollout.env
+        maps = env.game.maps
+        expected = {f"state.{key}": value for key, value in leaves_of(env.state).items()}
+        expected |= {f"now.{key}": value for key, value in shown(rollout).items()}
+        expected |= {"next_seed": env.next_seed, "earned": rollout.earned, "map_seeds": maps.seed}
+        ground = {key: kept.tensors[key] for key in kept.tensors if key.startswith(f"{GROUND}.")}
+        whole = Kept({key: kept.tensors[key] for key in kept.tensors.keys() - ground.keys()}, kept.facts, kept.name)
+        whole.check(expected)
+        check_indices(whole, env)
+        with ordinary_tensors():
+            self._take_maps(whole)
+            own = {key: value.to(env.device) for key, value in whole.tensors.items()}
+            state = with_leaves(env.state, {key: own[f"state.{key}"] for key in leaves_of(env.state)})
+            ground = {key.partition(".")[2]: value.to(env.device) for key, value in ground.items()}
+            env.state = state.replace(terrain=changed(untouched(state.map_id, maps), ground, kept.name))
+            env.next_seed = own["next_seed"]
+            rollout.earned = own["earned"]
+            for key in shown(rollout):
+                rollout.now.set(tuple(key.split(".")), own[f"now.{key}"])
+
+    def _take_maps(self, kept: Kept) -> None:
+        atlas, count = self.rollout.env.atlas, self.rollout.env.game.maps.shape[0]
+        drawn = kept.row("drawn", int, len(atlas.drawn))
+        spares = kept.row("spares", int, len(atlas.spares))
+        if sorted(drawn + spares) != list(range(count)):
+            raise FileError(f"{kept.name}.drawn and .spares must name each of {count} maps once, got {drawn}, {spares}")
+        renewals, oldest = kept.whole("renewals", 0, MAX_TICK), kept.whole("oldest", 0, len(drawn) - 1)
+        atlas.go_on(kept.tensors["map_seeds"], drawn, spares, renewals, oldest)
+
+
+def leaves_of(state: State) -> dict[str, Tensor]:
+    """Every tensor of a state by its dotted name, but those of the ground."""
+    found: dict[str, Tensor] = {}
+    for name in State.__dataclass_fields__:
+        part = getattr(state, name)
+        if isinstance(part, Tensor):
+            found[name] = part
+        elif not isinstance(part, Terrain):
+            found |= {f"{name}.{leaf}": value for leaf, value in part.items()}
+    return found
+
+
+def with_leaves(state: State, leaves: dict[str, Tensor]) -> State:
+    """A state of these tensors; its ground stays."""
+    parts: dict[str, dict[str, Tensor]] = {}
+    plain: dict[str, object] = {}
+    for name, value in leaves.items():
+        part, _, leaf = name.partition(".")
+        if leaf:
+            parts.setdefault(part, {})[leaf] = value
+        else:
+            plain[name] = value
+    return state.replace(**plain, **{part: getattr(state, part).replace(**own) for part, own in parts.items()})
+
+
+def shown(rollout: Rollout) -> dict[str, Tensor]:
+    """What the next decision is made from, by dotted name; the action is of the last one."""
+    flat = rollout.now.flatten_keys(".")
+    return {key: value for key, value in flat.items() if not key.endswith(".action")}
+
+
+def changes(state: State, maps: Maps) -> dict[str, Tensor]:
+    """What the battles changed about their maps: of each field of `Terrain`, `FIELD.index [K]` int64 into the flattened
+    field, and `FIELD.value [K]` to combine with what stood there by exclusive or."""
+    found: dict[str, Tensor] = {}
+    ground = untouched(state.map_id, maps)
+    for field, value in state.terrain.items():
+        difference = (value ^ ground.get(field)).flatten()
+        index = difference.nonzero()[:, 0]
+        found |= {f"{field}.index": index, f"{field}.value": difference[index]}
+    return found
+
+
+def changed(ground: Terrain, found: dict[str, Tensor], name: str) -> Terrain:
+    """The ground with the changes that `changes` found, in place."""
+    expected = {f"{field}.{part}" for field in ground.keys() for part in ("index", "value")}
+    if found.keys() != expected:
+        raise FileError(f"{name}: ground must be told by {sorted(expected)}, got {sorted(found)}")
+    for field, value in ground.items():
+        index, difference = found[f"{field}.index"], found[f"{field}.value"]
+        is_list = index.dim() == 1 and index.shape == difference.shape
+        if not is_list or index.dtype != torch.int64 or difference.dtype != value.dtype:
+            got = f"{index.dtype} {tuple(index.shape)} and {difference.dtype} {tuple(difference.shape)}"
+            raise FileError(f"{name}: changes of {field}: expected int64 [K] and {value.dtype} [K], got {got}")
+        require_within(name, f"{field}.index", index, 0, value.numel() - 1)
+        value.view(-1)[index] ^= difference
+    return ground
+
+
+def check_indices(kept: Kept, env: EchelonEnv) -> None:
+    """Whole numbers that index something stay within it: compiled loops look up without asking."""
+    mechs, maps = env.config.num_mechs, env.game.maps.shape[0]
+    for key, low, high in (
+        ("state.map_id", 0, maps - 1),
+        ("state.focus_slots", NO_MECH, mechs - 1),
+        ("state.shots.target", NO_MECH, mechs - 1),
+        ("state.mechs.painter", 0, mechs - 1),
+        ("state.tick", 0, MAX_TICK),
+        ("state.seed", 0, 2**32 - 1),
+        ("next_seed", 0, 2**63 - 1),
+        ("map_seeds", 0, 2**32 - 1),
+    ):
+        require_within(kept.name, key, kept.tensors[key], low, high)
+
+
+def require_within(name: str, key: str, value: Tensor, low: int, high: int) -> None:
+    """Every entry is `low..high`."""
+    if value.numel() == 0:
+        return
+    least, most = (int(x) for x in value.aminmax())
+    if least < low or most > high:
+        raise FileError(f"{name}: tensor {key}: expected {low}..{high}, got {least}..{most}")

@@ -1,0 +1,125 @@
+"""Writing a checkpoint, whole or not at all, and finding those of a run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from echelon.env.observation import layout
+from echelon.learn.checkpoint.format import (
+    CLAIMS,
+    LEARNER,
+    POLICY,
+    SCHEMA,
+    VERSION,
+    Counters,
+    Run,
+    memory_shapes,
+    open_checkpoint,
+    run_file,
+)
+from echelon.learn.curriculum import Standing
+from echelon.learn.models.actor_critic import MechPolicy
+from echelon.learn.models.value_normalizer import ValueNorm
+from echelon.rules.config import EnvConfig, as_json
+from echelon.runtime import version
+from echelon.runtime.distributed import ALONE, Ranks
+from echelon.runtime.files import FileError, sync_folder, write_through
+from echelon.runtime.state_dict import pack
+
+
+def save_checkpoint(
+    path: Path,
+    policy: MechPolicy,
+    norm: ValueNorm,
+    env: EnvConfig,
+    counters: Counters,
+    learner: dict[str, Tensor],
+    standing: Standing | None = None,
+    run: Run | None = None,
+    ranks: Ranks = ALONE,
+) -> None:
+    """Write a checkpoint, whole or not at all. Of several processes all must call it, in a folder that they share.
+
+    Args:
+        path: the folder to make; it must not exist yet.
+        learner: named tensors to resume from, see `optimizer_tensors`.
+        standing: where the curriculum stands.
+        run: what a run goes on with; None for a policy that is only played.
+        ranks: the processes of the run; the first writes what they have in common.
+    """
+    draft = path.parent / f".{path.name}.draft"
+    if ranks.is_first:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(draft, ignore_errors=True)
+        draft.mkdir()
+    ranks.wait()
+    hashes = {} if run is None else write_run_files(draft, run, ranks)
+    if ranks.is_first:
+        for name, tensors in ((POLICY, policy.state_dict()), (LEARNER, learner)):
+            plain = {key: value.contiguous().cpu() for key, value in tensors.items()}
+            hashes[name] = write_hashed(draft / name, safetensors.torch.save(plain))
+        claims = {
+            **claims_of_policy(policy, norm, env),
+            "counters": as_json(counters),
+            "curriculum": as_json(standing or Standing()),
+            "settings": {} if run is None else dict(run.settings),
+            "battles": {} if run is None else dict(run.battles),
+            "processes": 0 if run is None else ranks.size,
+            "files": hashes,
+        }
+        write_through(draft / CLAIMS, (json.dumps(claims, indent=1) + "\n").encode())
+        sync_folder(draft)
+        draft.rename(path)
+        sync_folder(path.parent)
+    ranks.wait()
+
+
+def write_run_files(folder: Path, run: Run, ranks: Ranks) -> dict[str, str]:
+    """Write what this process goes on with; returns the sha256 of every process's file by name."""
+    own = write_hashed(folder / run_file(ranks.rank), pack(run.parts))
+    everyone = ranks.gather(torch.tensor(list(bytes.fromhex(own)), dtype=torch.uint8))
+    return {run_file(rank): bytes(digest.tolist()).hex() for rank, digest in enumerate(everyone)}
+
+
+def claims_of_policy(policy: MechPolicy, norm: ValueNorm, env: EnvConfig) -> dict[str, Any]:
+    """What `checkpoint.json` says of a policy and the battle it was trained in."""
+    return {
+        "schema": SCHEMA,
+        "version": VERSION,
+        "written_by": version.VERSION,
+        "model": as_json(policy.model),
+        "comm_dim": policy.comm_dim,
+        "layout": layout.describe(policy.comm_dim),
+        "layout_hash": layout.layout_hash(policy.comm_dim),
+        "group_sizes": {"blue": len(env.blue), "red": len(env.red)},
+        "memory": memory_shapes(policy),
+        "value_norm": {name: value.item() for name, value in norm.named_buffers()},
+        "env": env.signature(),
+    }
+
+
+def write_hashed(path: Path, data: bytes) -> str:
+    """Write a file down to the disk; returns its sha256."""
+    write_through(path, data)
+    return hashlib.sha256(data).hexdigest()
+
+
+def checkpoints_in(folder: Path) -> list[Path]:
+    """The checkpoints of a run, unread; drafts and what is being thrown away have hidden names."""
+    return sorted(entry.parent for entry in folder.glob(f"[!.]*/{CLAIMS}"))
+
+
+def newest_checkpoint(folder: Path) -> Path:
+    """The checkpoint in `folder` that has come furthest, by its own counters."""
+    found = [open_checkpoint(entry) for entry in checkpoints_in(folder)]
+    if not found:
+        raise FileError(f"{folder}: expected a checkpoint to resume from, found none")
+    return max(found, key=lambda checkpoint: checkpoint.counters.iterations).path

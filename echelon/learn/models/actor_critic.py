@@ -1,0 +1,131 @@
+"""The recurrent policy of a mech: encoder, LSTM, actor, critic. All mechs of a team share its weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from tensordict import TensorDictBase
+from tensordict.nn import TensorDictModuleBase
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.utils.checkpoint import checkpoint
+from torchrl.data import Composite, Unbounded
+from torchrl.envs.utils import ExplorationType, exploration_type
+
+from echelon.env.observation import layout
+from echelon.learn.config import ModelConfig
+from echelon.learn.models.distribution import SquashedNormal
+from echelon.learn.models.encoder import Encoder
+from echelon.learn.models.heads import ActorHead, Critic
+from echelon.learn.models.lstm import LSTM
+from echelon.learn.models.mlp import Feedforward
+from echelon.learn.models.precision import autocast
+
+Thought = tuple[Tensor, Tensor, Tensor, Tensor]
+"""`loc`, `scale`, and the new `h` and `c` of some mechs; `h` is also what values are judged by."""
+
+
+class Network(nn.Module):
+    """From what mechs see and remember to the law of their actions."""
+
+    def __init__(self, model: ModelConfig, comm_dim: int) -> None:
+        super().__init__()
+        self.encoder = Encoder(model, comm_dim)
+        self.memory: LSTM | Feedforward = (LSTM if model.recurrent else Feedforward)(model.hidden, model.hidden)
+        self.head = ActorHead(model, layout.action_width(comm_dim))
+        self.compute = torch.float32
+        """Dtype of matrix products, see `echelon.learn.models.precision`; state, heads and laws stay float32."""
+
+    def forward(self, streams: tuple[Tensor, ...], telemetry: Tensor, h: Tensor, c: Tensor) -> Thought:
+        """One decision: streams `[B, A, *]`, `telemetry [B, 16, 16]`, state `[B, A, hidden]`."""
+        with autocast(self.compute, h.device):
+            h, c = self.memory.step(self.encoder(*streams, telemetry), h, c)
+        loc, scale = self.head(h)
+        return loc, scale, h, c
+
+    def unroll(
+        self, streams: tuple[Tensor, ...], telemetry: Tensor, h: Tensor, c: Tensor, keep: Tensor, saves_memory: bool
+    ) -> Tensor:
+        """`[T, S, A, hidden]` embeddings of whole sequences: streams `[T, S, A, *]`, `telemetry [T, S, 16, 16]`.
+
+        Args:
+            h, c: `[S, A, hidden]` the stored state before the first decision.
+            keep: `[T, S]` 0 where a decision begins a battle, else 1.
+            saves_memory: encode again on the way back.
+        """
+        with autocast(self.compute, h.device):
+            if saves_memory:
+                features = checkpoint(self.encoder, *streams, telemetry, use_reentrant=False)
+            else:
+                features = self.encoder(*streams, telemetry)
+            kept = keep[..., None].expand(*features.shape[:3]).flatten(1)[..., None]
+            embed = self.memory(features.flatten(1, 2), h.flatten(0, 1), c.flatten(0, 1), kept)
+        return embed.view(*features.shape[:3], -1)
+
+
+def think_together(base: Network, weights: dict[str, Tensor], *seen: object) -> Thought:
+    """Networks of `base`'s architecture in one forward: `weights` and all that they see and remember `[n, ...]`."""
+
+    def one(own: dict[str, Tensor], *its: object) -> Thought:
+        thought: Thought = functional_call(base, own, its)
+        return thought
+
+    thoughts: Thought = torch.vmap(one)(weights, *seen)
+    return thoughts
+
+
+class MechPolicy(TensorDictModuleBase):
+    """A team policy (see `echelon.env.group_policy`), the same weights for every mech.
+
+    Reads `("observation", stream)`, `telemetry` and `("memory", h | c)`; writes `action` in [-1, 1], `pre_tanh`,
+    `log_prob` (of `pre_tanh`), `embed` and `("next", "memory", h | c)`. It samples its actions unless called within
+    `set_exploration_type(ExplorationType.DETERMINISTIC)`.
+
+    Args:
+        model: sizes of the network.
+        comm_dim: numbers in a message, as in `EnvConfig.comm_dim`.
+    """
+
+    def __init__(self, model: ModelConfig, comm_dim: int) -> None:
+        super().__init__()
+        self.model = model
+        self.comm_dim = comm_dim
+        self.network = Network(model, comm_dim)
+        self.critic = Critic(model)
+        self.think: Callable[..., Thought] = self.network.forward
+        """The network on one decision; a compiled one may take its place."""
+        memory = [("memory", name) for name in self.memory_spec().keys()]
+        self.in_keys = [*(("observation", name) for name in layout.STREAMS), "telemetry", *memory]
+        self.out_keys = ["action", *(("next", *key) for key in memory)]
+
+    def memory_spec(self) -> Composite:
+        """The hidden state of a mech."""
+        if not self.model.recurrent:
+            return Composite()
+        return Composite(h=Unbounded((self.model.hidden,)), c=Unbounded((self.model.hidden,)))
+
+    def forward(self, team: TensorDictBase) -> TensorDictBase:
+        """Decide for every mech of a team, batch `[B, A]`."""
+        h, c = self.state(team)
+        streams = tuple(team.get(("observation", name)) for name in layout.STREAMS)
+        loc, scale, h, c = self.think(streams, team.get("telemetry")[:, 0], h, c)
+        law = SquashedNormal(loc, scale)
+        certain = exploration_type() == ExplorationType.DETERMINISTIC
+        pre_tanh = law.deterministic_sample if certain else law.rsample().detach()
+        team.set("pre_tanh", pre_tanh).set("action", pre_tanh.tanh()).set("embed", h)
+        team.set("log_prob", law.pre_tanh_log_prob(pre_tanh))
+        if self.model.recurrent:
+            team.set(("next", "memory", "h"), h).set(("next", "memory", "c"), c)
+        return team
+
+    def state(self, team: TensorDictBase) -> tuple[Tensor, Tensor]:
+        """`[B, A, hidden]` what mechs remember, twice; zeros where they remember nothing."""
+        if self.model.recurrent:
+            return team.get(("memory", "h")), team.get(("memory", "c"))
+        nothing = team.get(("observation", "ego")).new_zeros(*team.shape, self.model.hidden)
+        return nothing, nothing
+
+    def num_parameters(self) -> int:
+        """How many numbers are learnt."""
+        return sum(p.numel() for p in self.parameters())

@@ -1,0 +1,67 @@
+"""Heads of an actor-critic: distribution of actions, value."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from echelon.learn.config import ModelConfig
+from echelon.learn.models.encoder import Gathering, orthogonal
+
+LOG_STD_RANGE = (-3.0, 0.5)
+
+
+ACTION_GAIN = 0.01
+"""Gain of the actor's last layer: the first actions are almost independent of what is seen."""
+
+
+class FixedStd(nn.Module):
+    """One learnt number for each action, whatever is seen."""
+
+    def __init__(self, width: int, initial_std: float) -> None:
+        super().__init__()
+        self.bias = nn.Parameter(torch.full((width,), math.log(initial_std)))
+
+    def forward(self, embed: Tensor) -> Tensor:
+        """`[..., D]`."""
+        return self.bias.expand(*embed.shape[:-1], -1)
+
+
+class ActorHead(nn.Module):
+    """Mean and standard deviation of the pre-tanh actions."""
+
+    def __init__(self, model: ModelConfig, width: int) -> None:
+        super().__init__()
+        self.loc = orthogonal(nn.Linear(model.hidden, width), ACTION_GAIN)
+        self.log_std: nn.Module
+        if model.std == "state":
+            self.log_std = orthogonal(nn.Linear(model.hidden, width), ACTION_GAIN)
+            nn.init.constant_(self.log_std.bias, math.log(model.initial_std))
+        else:
+            self.log_std = FixedStd(width, model.initial_std)
+
+    def forward(self, embed: Tensor) -> tuple[Tensor, Tensor]:
+        """`[..., D]` loc and scale."""
+        return self.loc(embed), self.log_std(embed).clamp(*LOG_STD_RANGE).exp()
+
+
+class Critic(nn.Module):
+    """The value of what a mech saw, normalised (see `ValueNorm`); a central one sees every mech of the battle too."""
+
+    def __init__(self, model: ModelConfig) -> None:
+        super().__init__()
+        self.gathering = Gathering(model.body_width) if model.critic == "central" else None
+        if self.gathering is not None:
+            self.mix = orthogonal(nn.Linear(model.hidden + 4 * model.body_width, model.hidden))
+        self.value = orthogonal(nn.Linear(model.hidden, 1), gain=1.0)
+
+    def forward(self, embed: Tensor, own: Tensor, enemy: Tensor | None) -> Tensor:
+        """`[..., A]` values from `embed [..., A, hidden]`, the mechs' own state `[..., A, F]` and the enemies'."""
+        if self.gathering is not None:
+            assert enemy is not None
+            battle = self.gathering(own.float(), enemy.float())[..., None, :]
+            embed = F.relu(self.mix(torch.cat((embed, battle.expand(*embed.shape[:-1], -1)), -1)))
+        return self.value(embed).squeeze(-1)

@@ -1,0 +1,121 @@
+"""Opponents that are frozen policies, in one batched forward."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from tensordict import TensorDictBase
+from tensordict.nn import TensorDictModuleBase
+from torch import Tensor
+from torchrl.data import Composite, Unbounded
+
+from echelon.env.observation import layout
+from echelon.learn.models.actor_critic import MechPolicy, Network, think_together
+from echelon.learn.models.distribution import SquashedNormal
+from echelon.learn.opponents.scripted import SLOT, SLOTS, taken
+from echelon.learn.opponents.snapshot_pool import Challenger
+from echelon.runtime.files import FileError
+from echelon.runtime.state_dict import Kept
+
+
+class FrozenRivals(TensorDictModuleBase):
+    """Frozen policies in equal blocks of battles, all of them in one batched forward over stacked weights.
+
+    Args:
+        like: a policy of the architecture they share; its weights are the first in every slot.
+        blocks: how many are met at a time, K.
+        draw: asked for the next whenever a block has a slot that no battle reads.
+    """
+
+    newest: Tensor
+
+    def __init__(self, like: MechPolicy, blocks: int, draw: Callable[[], Challenger]) -> None:
+        super().__init__()
+        self.blocks = blocks
+        self.draw = draw
+        device = next(like.parameters()).device
+        self.base = Network(like.model, like.comm_dim).to(device)
+        self.base.compute = like.network.compute
+        self.base.requires_grad_(False)
+        self.spec = like.memory_spec()
+        self.state = like.state
+        self.weights = {
+            name: value.detach()[None].repeat(SLOTS * blocks, *[1] * value.dim())
+            for name, value in like.network.state_dict().items()
+        }
+        """`[2K, ...]`: slots of the first block, of the second, and so on."""
+        self.names = [["", ""] for _ in range(blocks)]
+        self.newest_of = [0] * blocks
+        self.register_buffer("newest", torch.zeros(blocks, device=device), persistent=False)
+        self.in_keys, self.out_keys = ["observation"], ["action"]
+        self.refresh([[1, 0] for _ in range(blocks)])
+
+    def memory_spec(self) -> Composite:
+        """That of the policies, and the slot a battle drew."""
+        return Composite(**dict(self.spec.items()), **{SLOT: Unbounded((1,))})
+
+    def readers(self, memory: TensorDictBase) -> Tensor:
+        """`[K, 2]` battles that read each slot, from the memory `[B, A]` of the teams it commands."""
+        slot = memory.get(SLOT)[:, 0, 0].view(self.blocks, -1)
+        return torch.stack([(slot == number + 1).sum(1) for number in range(SLOTS)], 1)
+
+    @torch.no_grad()
+    def refresh(self, readers: list[list[int]]) -> None:
+        """Draw whom each block meets next where its older slot is free: between rollouts."""
+        for block, counts in enumerate(readers):
+            old = 1 - self.newest_of[block]
+            if counts[old] > 0:
+                continue
+            challenger = self.draw()
+            for name, stack in self.weights.items():
+                stack[SLOTS * block + old].copy_(challenger.weights[f"network.{name}"])
+            self.names[block][old] = challenger.name
+            self.newest_of[block] = old
+        self.newest.copy_(torch.tensor(self.newest_of))
+
+    def keep(self) -> Kept:
+        """The policies in the slots, and which are the newest."""
+        return Kept(
+            self.weights, {"names": [name for pair in self.names for name in pair], "newest": list(self.newest_of)}
+        )
+
+    @torch.no_grad()
+    def go_on(self, kept: Kept) -> None:
+        """Seat them again."""
+        kept.check(self.weights)
+        names, newest = kept.row("names", str, SLOTS * self.blocks), kept.row("newest", int, self.blocks)
+        if not set(newest) <= set(range(SLOTS)):
+            raise FileError(f"{kept.name}.newest must hold 0..{SLOTS - 1}, got {newest}")
+        for name, stack in self.weights.items():
+            stack.copy_(kept.tensors[name])
+        self.names = [names[at : at + SLOTS] for at in range(0, len(names), SLOTS)]
+        self.newest_of = newest
+        self.newest.copy_(torch.tensor(newest))
+
+    @torch.no_grad()
+    def forward(self, team: TensorDictBase) -> TensorDictBase:
+        """Decide for `[B, A]` mechs."""
+        newest = self.newest.repeat_interleave(team.shape[0] // self.blocks)[:, None, None]
+        slot = taken(team.get(("memory", SLOT)), newest)
+
+        def blocked(leaf: Tensor) -> Tensor:
+            """`[2K, B / K, ...]`: each block of battles twice, for its two slots."""
+            return leaf.unflatten(0, (self.blocks, -1)).repeat_interleave(SLOTS, 0)
+
+        streams = tuple(blocked(team.get(("observation", name))) for name in layout.STREAMS)
+        h, c = (blocked(leaf) for leaf in self.state(team))
+        telemetry = blocked(team.get("telemetry")[:, 0])
+        thoughts = think_together(self.base, self.weights, streams, telemetry, h, c)
+        second = slot == SLOTS
+
+        def chosen(leaf: Tensor) -> Tensor:
+            """`[B, A, ...]` what the battle's own slot says."""
+            both = leaf.unflatten(0, (self.blocks, SLOTS))
+            return torch.where(second, both[:, 1].flatten(0, 1), both[:, 0].flatten(0, 1))
+
+        loc, scale, h, c = (chosen(leaf) for leaf in thoughts)
+        team.set("action", SquashedNormal(loc, scale).rsample().tanh())
+        if "h" in self.spec.keys():
+            team.set(("next", "memory", "h"), h).set(("next", "memory", "c"), c)
+        return team.set(("next", "memory", SLOT), slot)

@@ -1,0 +1,78 @@
+"""Advantages: values in real units, generalised advantage estimation, normalisation."""
+
+from __future__ import annotations
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+from torchrl.objectives.value.functional import generalized_advantage_estimate
+
+from echelon.learn.models.value_normalizer import ValueNorm
+from echelon.rules.catalog import Hull
+from echelon.runtime.distributed import ALONE, Ranks
+
+EPSILON = 1e-6
+
+
+@torch.no_grad()
+def estimate(
+    batch: TensorDict,
+    norm: ValueNorm,
+    gamma: float,
+    gae_lambda: float,
+    hull: Tensor | None = None,
+    ranks: Ranks = ALONE,
+) -> dict[str, Tensor]:
+    """Write `advantage` (normalised over the living) and `value_target` (the critic's units), `[T, G, A]`.
+
+    Schulman et al. 2016, "High-dimensional continuous control using generalized advantage estimation". A truncated
+    battle bootstraps from its true last state, a terminated one does not.
+
+    Args:
+        batch: a rollout, see `Rollout`.
+        hull: `[A]` class of each mech, to normalise within each; None for over all.
+        ranks: processes whose rollouts, equally large, are normalised as one.
+
+    Returns:
+        Diagnostics: `explained_variance` of the targets by the values, `target_mean` and `target_std` in real units.
+    """
+    after = batch.get("next")
+    value = norm.denormalise(batch.get("value"))
+    shape = value.shape
+    flags = [after.get(name)[..., None].expand(shape) for name in ("done", "terminated")]
+    parts = (value, norm.denormalise(after.get("value")), after.get("reward"), *flags)
+    advantage, target = generalized_advantage_estimate(
+        gamma, gae_lambda, *(part.flatten(1)[..., None] for part in parts), time_dim=0
+    )
+    advantage, target = advantage.view(shape), target.view(shape)
+    norm.update(target, ranks)
+    alive = batch.get("alive")
+    if hull is None:
+        batch.set("advantage", standardise(advantage, alive, ranks))
+    else:
+        scaled = torch.zeros_like(advantage)
+        for kind in range(len(Hull)):
+            member = hull == kind
+            scaled = torch.where(member, standardise(advantage, alive & member, ranks), scaled)
+        batch.set("advantage", scaled)
+    batch.set("value_target", norm.normalise(target))
+    variance = spread(target, ranks)
+    return {
+        "explained_variance": 1 - spread(target - value, ranks) / variance.clamp_min(EPSILON),
+        "target_mean": ranks.mean(target.mean()),
+        "target_std": variance.sqrt(),
+    }
+
+
+def spread(value: Tensor, ranks: Ranks) -> Tensor:
+    """`[]` variance over all entries of all processes."""
+    return ranks.mean((value - ranks.mean(value.mean())).square().mean())
+
+
+def standardise(value: Tensor, where: Tensor, ranks: Ranks = ALONE) -> Tensor:
+    """Zero mean and unit deviation over the entries `where` holds; the others are scaled alike."""
+    weight = where.to(value.dtype)
+    count = ranks.total(weight.sum()).clamp_min(1)
+    mean = ranks.total((value * weight).sum()) / count
+    deviation = (ranks.total(((value - mean).square() * weight).sum()) / count).sqrt()
+    return (value - mean) / (deviation + EPSILON)

@@ -1,0 +1,48 @@
+"""What is kept when a run cannot go on because its numbers are not finite."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import safetensors.torch
+from tensordict import TensorDict, TensorDictBase
+
+from echelon.learn.models.actor_critic import MechPolicy
+from echelon.runtime.errors import ConfigError
+from echelon.runtime.files import write_through
+
+
+class NotFinite(ConfigError):
+    """Training cannot go on; a dump tells more."""
+
+
+def stop_with_dump(
+    folder: Path, iteration: int, policy: MechPolicy, batch: TensorDict, memory: TensorDictBase, rank: int = 0
+) -> None:
+    """Write the weights and where the rollout holds numbers that are not finite, then raise. Of several processes each
+    tells of its own rollout.
+
+    Raises:
+        NotFinite: naming the file.
+    """
+    name = f"not_finite_{iteration:06d}" + (f"_rank_{rank}" if rank > 0 else "")
+    folder.mkdir(parents=True, exist_ok=True)
+    weights = {key: value.detach().contiguous().cpu() for key, value in policy.state_dict().items()}
+    write_through(folder / f"{name}.safetensors", safetensors.torch.save(weights))
+    found = {"weights": weights, "rollout": flat(batch), "memory": flat(memory)}
+    counts = {
+        part: {key: int((~leaf.isfinite()).sum()) for key, leaf in leaves.items() if leaf.is_floating_point()}
+        for part, leaves in found.items()
+    }
+    report = folder / f"{name}.json"
+    write_through(report, (json.dumps({"not finite": counts}, indent=1) + "\n").encode())
+    raise NotFinite(
+        f"loss or gradient must be finite, got none such in three steps running: see {report} (numbers not finite by "
+        f"tensor); try a lower --ppo.learning-rate.first or --precision fp32"
+    )
+
+
+def flat(nested: TensorDictBase) -> dict[str, object]:
+    """Leaves by their joined names."""
+    return dict(nested.flatten_keys(".").items())

@@ -1,0 +1,94 @@
+"""What the update makes small: the clipped surrogate, the value error, minus the entropy."""
+
+from __future__ import annotations
+
+import torch
+from tensordict import TensorDictBase
+from torch import Tensor
+
+from echelon.env.observation.layout import STREAMS
+from echelon.learn.config import PPOConfig
+from echelon.learn.models.actor_critic import MechPolicy
+from echelon.learn.models.distribution import SquashedNormal
+from echelon.rules.actions import CONTROLS, Act
+
+HEADS = {
+    "move": (Act.FORWARD, Act.STRAFE, Act.VERTICAL),
+    "turn": (Act.YAW_RATE,),
+    "fire": (Act.PRIMARY, Act.SECONDARY, Act.TERTIARY, Act.SPECIAL),
+    "vent": (Act.VENT,),
+    "prefer": tuple(range(Act.PREFER_0, Act.PREFER_4 + 1)),
+    "sort": tuple(range(Act.PREFER_4 + 1, CONTROLS)),
+}
+"""Columns of the action by purpose; the message has the rest."""
+LOSSES = ("loss_policy", "loss_value", "loss_entropy")
+DIAGNOSTICS = ("kl", "clip_fraction", "entropy", *(f"entropy_{head}" for head in (*HEADS, "message")))
+
+
+def losses(
+    policy: MechPolicy,
+    data: TensorDictBase,
+    config: PPOConfig,
+    entropy_coef: Tensor,
+    living: Tensor,
+    decisions: int,
+) -> dict[str, Tensor]:
+    """Scalar `LOSSES`, whose sum is to be made small, and detached `DIAGNOSTICS` of whole sequences.
+
+    Policy and entropy terms count the decisions that began alive; the value term counts all, because a terminal reward
+    reaches the dead through it alone (R37). TorchRL's `ClipPPOLoss` has one mask for both, tells the entropy as one
+    number for all columns, and counts the dead in what it reports; where nobody is dead it agrees with this function.
+
+    Args:
+        data: sequences `[L, S]` of teams of A mechs, as `PPO` gathers them.
+        entropy_coef: `[]` weight of the entropy.
+        living, decisions: how many decisions of the minibatch began alive, and how many it has: those of `data`, or of
+            all parts where it is one of several.
+    """
+    embed = policy.network.unroll(
+        tuple(data.get(("observation", name)) for name in STREAMS),
+        data.get("telemetry"),
+        data.get(("memory", "h"))[0],
+        data.get(("memory", "c"))[0],
+        (~data.get("is_init")).float(),
+        config.checkpoint_gradients,
+    )
+    law = SquashedNormal(*policy.network.head(embed))
+    value = policy.critic(embed, data.get(("observation", "ego")), data.get("enemy", None))
+    alive = data.get("alive")
+
+    def over_living(per_decision: Tensor) -> Tensor:
+        mask = alive.view(*alive.shape, *[1] * (per_decision.dim() - alive.dim()))
+        return torch.where(mask, per_decision, 0.0).sum((0, 1, 2)) / living
+
+    log_ratio = law.pre_tanh_log_prob(data.get("pre_tanh")) - data.get("log_prob")
+    ratio = log_ratio.exp()
+    advantage = data.get("advantage")
+    clipped = ratio.clamp(1 - config.clip, 1 + config.clip)
+    entropies = over_living(law.entropies())
+    with torch.no_grad():
+        # Schulman 2020, "Approximating KL divergence": unbiased and never negative.
+        report = {
+            "kl": over_living(ratio - 1 - log_ratio),
+            "clip_fraction": over_living(((ratio - 1).abs() > config.clip).float()),
+            "entropy": entropies.mean(),
+            **{f"entropy_{name}": entropies[list(columns)].mean() for name, columns in HEADS.items()},
+            "entropy_message": entropies[CONTROLS:].mean() if len(entropies) > CONTROLS else entropies.new_zeros(()),
+        }
+    return {
+        "loss_policy": -over_living(torch.minimum(ratio * advantage, clipped * advantage)),
+        "loss_value": config.value_coef * value_error(value, data, config.value_clip).sum() / decisions,
+        "loss_entropy": -entropy_coef * entropies.mean(),
+        **report,
+    }
+
+
+def value_error(value: Tensor, data: TensorDictBase, clip: float) -> Tensor:
+    """`[L, S, A]` squared error; with `clip` the worse of it and that of a value held near the old one."""
+    target = data.get("value_target")
+    error = (value - target).square()
+    if clip > 0:
+        old = data.get("value")
+        held = old + (value - old).clamp(-clip, clip)
+        error = torch.maximum(error, (held - target).square())
+    return error

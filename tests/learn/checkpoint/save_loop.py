@@ -1,0 +1,81 @@
+"""Kills a process that saves checkpoints one after the other, again and again; `test_killed` starts it.
+
+One import serves all: each saver is a fork. Prints one JSON line.
+"""
+
+import json
+import os
+import random
+import signal
+import sys
+import time
+from pathlib import Path
+
+import torch
+from tiny_runs import TINY
+
+from echelon.learn.checkpoint.files import newest_checkpoint, save_checkpoint
+from echelon.learn.checkpoint.format import Counters, Run, open_checkpoint
+from echelon.learn.checkpoint.inspect import survey
+from echelon.learn.checkpoint.retention import place_of, thin_out
+from echelon.learn.models.actor_critic import MechPolicy
+from echelon.learn.models.value_normalizer import ValueNorm
+from echelon.rules.config import EnvConfig
+from echelon.runtime.state_dict import Kept
+
+LONGEST_S = 0.2
+
+
+def save_for_ever(policy: MechPolicy, folder: Path, after: int, told: int) -> None:
+    """Save iteration after iteration, and say so once each is saved."""
+    norm, env, number = ValueNorm(), EnvConfig.small(), after
+    while True:
+        number += 1
+        run = Run({}, {}, {"battles": Kept({"at": torch.full((10_000,), float(number))}, {"at": number})})
+        save_checkpoint(
+            place_of(folder, number), policy, norm, env, Counters(number), {"at": torch.tensor(number)}, None, run
+        )
+        os.write(told, number.to_bytes(8, "little"))
+        thin_out(folder, last=2, best=3)
+
+
+def kill_a_saver(policy: MechPolicy, folder: Path, after: int, seconds: float) -> int:
+    """Start a saver and kill it; returns the last iteration it said to have saved."""
+    hear, told = os.pipe()
+    saver = os.fork()
+    if saver == 0:
+        save_for_ever(policy, folder, after, told)
+    os.close(told)
+    time.sleep(seconds)
+    os.kill(saver, signal.SIGKILL)
+    os.waitpid(saver, 0)
+    said = b""
+    while more := os.read(hear, 1 << 16):
+        said += more
+    os.close(hear)
+    return int.from_bytes(said[len(said) // 8 * 8 - 8 : len(said) // 8 * 8], "little") if said else after
+
+
+def main(folder: Path, kills: int) -> None:
+    torch.set_num_threads(1)
+    chance, policy = random.Random(0), MechPolicy(TINY, 8)
+    at, in_a_draft, seen = 0, 0, 0
+    for _ in range(kills):
+        said = kill_a_saver(policy, folder, at, chance.uniform(0, LONGEST_S))
+        shelf = folder / "checkpoints"
+        in_a_draft += any(shelf.glob(".iteration_*")) if shelf.exists() else 0
+        if said == 0 and not any(shelf.glob("[!.]*")):
+            continue
+        found = open_checkpoint(newest_checkpoint(shelf))
+        at, seen = found.counters.iterations, seen + 1
+        assert at >= said, f"{said} was saved, and the newest is {at}"
+        assert found.parts(0)["battles"].tensors["at"].eq(at).all() and found.policy() is not None
+        for path in shelf.glob("[!.]*"):
+            assert survey(path).holds, path
+    thin_out(folder, last=2, best=3)
+    kept = sorted(path.name for path in (folder / "checkpoints").glob("[!.]*"))
+    print(json.dumps({"kills": kills, "loaded": seen, "interrupted": in_a_draft, "iterations": at, "kept": kept}))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]))

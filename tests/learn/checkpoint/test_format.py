@@ -1,0 +1,217 @@
+"""Checkpoints hold what they claim, or say in one line why not."""
+
+import json
+import os
+import struct
+from pathlib import Path
+
+import pytest
+import safetensors.torch
+import torch
+from tiny_runs import TINY
+
+from echelon.env.env import EchelonEnv
+from echelon.learn.checkpoint.files import newest_checkpoint, save_checkpoint
+from echelon.learn.checkpoint.format import CLAIMS, LEARNER, POLICY, Counters, open_checkpoint
+from echelon.learn.models.actor_critic import MechPolicy
+from echelon.learn.models.value_normalizer import ValueNorm
+from echelon.rules.config import EnvConfig
+from echelon.runtime.files import FileError
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    """A checkpoint of an untrained policy."""
+    torch.manual_seed(0)
+    policy, norm = MechPolicy(TINY, 8), ValueNorm()
+    norm.update(torch.tensor([1.0, 4.0]))
+    path = tmp_path / "checkpoints" / "one"
+    save_checkpoint(path, policy, norm, EnvConfig.small(), Counters(7, 700, 1.5), {"x": torch.arange(3.0)})
+    return path
+
+
+def edit(path: Path, **changes: object) -> None:
+    """Change what a checkpoint claims; None removes a field."""
+    claims = json.loads((path / CLAIMS).read_text())
+    for name, value in changes.items():
+        if value is None:
+            del claims[name]
+        else:
+            claims[name] = value
+    (path / CLAIMS).write_text(json.dumps(claims))
+
+
+def replace_policy(path: Path, tensors: dict[str, torch.Tensor]) -> None:
+    """Put other weights in place and make the hash agree."""
+    import hashlib
+
+    data = safetensors.torch.save(tensors)
+    (path / POLICY).write_bytes(data)
+    files = json.loads((path / CLAIMS).read_text())["files"]
+    edit(path, files={**files, POLICY: hashlib.sha256(data).hexdigest()})
+
+
+def weights(path: Path) -> dict[str, torch.Tensor]:
+    return safetensors.torch.load((path / POLICY).read_bytes())
+
+
+def test_what_was_saved_is_loaded(saved):
+    torch.manual_seed(0)
+    original = MechPolicy(TINY, 8)
+    loaded = open_checkpoint(saved)
+    policy = loaded.policy()
+    for name, value in original.state_dict().items():
+        assert torch.equal(policy.state_dict()[name], value), name
+    assert not policy.training
+    assert loaded.counters == Counters(7, 700, 1.5)
+    norm = ValueNorm()
+    norm.update(torch.tensor([1.0, 4.0]))
+    assert loaded.value_norm().moments() == norm.moments()
+    assert loaded.tensors(LEARNER)["x"].tolist() == [0, 1, 2]
+    assert loaded.claims["env"] == json.loads(json.dumps(EnvConfig.small().signature()))
+
+
+def test_loading_builds_no_environment(saved, monkeypatch):
+    def refuse(*args: object, **kwargs: object) -> None:
+        raise AssertionError("an environment was built")
+
+    monkeypatch.setattr(EchelonEnv, "__init__", refuse)
+    open_checkpoint(saved).policy()
+
+
+def test_saving_leaves_nothing_but_the_checkpoint(saved):
+    assert sorted(p.name for p in saved.parent.iterdir()) == ["one"]
+    assert sorted(p.name for p in saved.iterdir()) == [CLAIMS, LEARNER, POLICY]
+
+
+def test_newest_goes_by_counters_not_names(saved):
+    other = saved.parent / "zzz"
+    save_checkpoint(other, MechPolicy(TINY, 8), ValueNorm(), EnvConfig.small(), Counters(3, 300, 1.0), {})
+    assert newest_checkpoint(saved.parent) == saved
+
+
+def flip_a_byte(path: Path) -> None:
+    data = bytearray((path / POLICY).read_bytes())
+    data[-1] ^= 1
+    (path / POLICY).write_bytes(data)
+
+
+def symlink(path: Path) -> None:
+    target = path.parent / "elsewhere"
+    (path / POLICY).rename(target)
+    (path / POLICY).symlink_to(target)
+
+
+def truncate(path: Path) -> None:
+    os.truncate(path / POLICY, 4)
+    claims = json.loads((path / CLAIMS).read_text())["files"]
+    import hashlib
+
+    edit(path, files={**claims, POLICY: hashlib.sha256((path / POLICY).read_bytes()).hexdigest()})
+
+
+def long_header(path: Path) -> None:
+    import hashlib
+
+    data = struct.pack("<Q", (1 << 20) + 1) + b" " * ((1 << 20) + 1)
+    (path / POLICY).write_bytes(data)
+    files = json.loads((path / CLAIMS).read_text())["files"]
+    edit(path, files={**files, POLICY: hashlib.sha256(data).hexdigest()})
+
+
+def with_nan(path: Path) -> None:
+    tensors = weights(path)
+    tensors["critic.value.weight"][0, 0] = float("nan")
+    replace_policy(path, tensors)
+
+
+def wrong_dtype(path: Path) -> None:
+    tensors = weights(path)
+    tensors["critic.value.weight"] = tensors["critic.value.weight"].to(torch.int8)
+    replace_policy(path, tensors)
+
+
+def missing_tensor(path: Path) -> None:
+    tensors = weights(path)
+    del tensors["critic.value.bias"]
+    replace_policy(path, tensors)
+
+
+def extra_tensor(path: Path) -> None:
+    replace_policy(path, {**weights(path), "canary": torch.zeros(2)})
+
+
+def duplicate_key(path: Path) -> None:
+    text = (path / CLAIMS).read_text()
+    (path / CLAIMS).write_text(text.replace('"version"', '"schema": "echelon-checkpoint", "version"', 1))
+
+
+def pipe(path: Path) -> None:
+    (path / POLICY).unlink()
+    os.mkfifo(path / POLICY)
+
+
+def a_folder(path: Path) -> None:
+    (path / CLAIMS).unlink()
+    (path / CLAIMS).mkdir()
+
+
+def many_keys(path: Path) -> None:
+    (path / CLAIMS).write_text(json.dumps({f"k{i}": i for i in range(60_000)}))
+
+
+BAD = {
+    "flipped byte": (flip_a_byte, "policy.safetensors: sha256 mismatch: expected .*, got "),
+    "truncated": (truncate, "policy.safetensors: truncated"),
+    "long header": (long_header, "policy.safetensors: header must be at most 1048576 bytes, got 1048577"),
+    "NaN": (with_nan, "tensor critic.value.weight: expected finite values"),
+    "int8": (wrong_dtype, r"tensor critic.value.weight: expected torch.float32 \(1, 16\), got torch.int8"),
+    "missing tensor": (missing_tensor, r"tensor critic.value.bias is missing, expected shape \(1,\)"),
+    "extra tensor": (extra_tensor, r"unexpected tensor canary of shape \(2,\)"),
+    "symlink": (symlink, "policy.safetensors: cannot be read"),
+    "no weights": (lambda p: (p / POLICY).unlink(), "policy.safetensors: cannot be read: No such file"),
+    "no claims": (lambda p: (p / CLAIMS).unlink(), "checkpoint.json: cannot be read"),
+    "not JSON": (lambda p: (p / CLAIMS).write_text("{"), "checkpoint.json: not valid JSON"),
+    "a list": (lambda p: (p / CLAIMS).write_text("[]"), "checkpoint.json: expected an object, got list"),
+    "nested": (lambda p: (p / CLAIMS).write_text("[" * 100_000), "checkpoint.json: not valid JSON"),
+    "duplicate key": (duplicate_key, "checkpoint.json: key 'schema' stands there twice"),
+    "a pipe": (pipe, "policy.safetensors: expected a regular file"),
+    "a folder": (a_folder, "checkpoint.json: expected a regular file"),
+    "many keys": (many_keys, "checkpoint.json: schema is missing"),
+    "infinite": (lambda p: (p / CLAIMS).write_text('{"a": 1e999}'), "expected finite numbers, got 1e999"),
+    "long number": (lambda p: (p / CLAIMS).write_text("9" * 5000), "checkpoint.json: not valid JSON"),
+    "memory": (lambda p: edit(p, memory={"h": [1]}), "memory must be "),
+    "huge model": (
+        lambda p: edit(p, model={**json.loads((p / CLAIMS).read_text())["model"], "hidden": 10**9}),
+        r"ModelConfig.hidden must be 1..8192, got 1000000000",
+    ),
+    "version 99": (
+        lambda p: edit(p, version=99),
+        "version must be 3, got 99: only checkpoints of this version are read",
+    ),
+    "schema": (lambda p: edit(p, schema="other"), "schema must be 'echelon-checkpoint', got 'other'"),
+    "wrong type": (lambda p: edit(p, comm_dim="8"), "comm_dim must be a int, got str"),
+    "missing field": (lambda p: edit(p, env=None), "env is missing, expected a dict"),
+    "layout": (lambda p: edit(p, layout_hash="0" * 64), "layout_hash must be "),
+    "model field": (lambda p: edit(p, model={"hidden": 16, "depth": 2}), "model.depth must be absent: this version"),
+    "model type": (
+        lambda p: edit(p, model={**json.loads((p / CLAIMS).read_text())["model"], "hidden": "16"}),
+        "model.hidden must be a int, got '16'",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_a_bad_checkpoint_is_refused_in_one_line(saved, case):
+    spoil, message = BAD[case]
+    spoil(saved)
+    with pytest.raises(FileError, match=message) as caught:
+        open_checkpoint(saved).policy()
+    assert "\n" not in str(caught.value)
+
+
+def test_a_folder_without_a_checkpoint_is_refused(tmp_path):
+    with pytest.raises(FileError, match="expected a checkpoint folder"):
+        open_checkpoint(tmp_path / "nothing")
+    with pytest.raises(FileError, match="expected a checkpoint to resume from, found none"):
+        newest_checkpoint(tmp_path)

@@ -1,0 +1,255 @@
+"""Files of strangers: a clear line, soon, in little memory, and nothing of theirs runs (R1, R10)."""
+
+import hashlib
+import json
+import os
+import pickle
+import resource
+import struct
+import time
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import safetensors.torch
+import torch
+from tiny_runs import TINY
+
+from echelon.learn.checkpoint.files import save_checkpoint
+from echelon.learn.checkpoint.format import CLAIMS, LEARNER, POLICY, Counters, Run, open_checkpoint, run_file
+from echelon.learn.checkpoint.inspect import survey
+from echelon.learn.models.actor_critic import MechPolicy
+from echelon.learn.models.value_normalizer import ValueNorm
+from echelon.rules.config import EnvConfig
+from echelon.runtime.files import FileError
+from echelon.runtime.state_dict import Kept
+
+LONGEST_S = 1.0
+MOST_BYTES = 200 << 20
+GIB = 1 << 30
+
+
+class Bomb:
+    """What a pickle does when it is loaded: it leaves a canary file."""
+
+    def __init__(self, canary: Path) -> None:
+        self.canary = canary
+
+    def __reduce__(self) -> tuple[Callable[[str], object], tuple[str]]:
+        return os.system, (f"touch {self.canary}",)
+
+
+def claims_of(path: Path) -> dict:
+    return json.loads((path / CLAIMS).read_text())
+
+
+def claim(path: Path, **changes: object) -> None:
+    """Change what a checkpoint claims."""
+    (path / CLAIMS).write_text(json.dumps({**claims_of(path), **changes}))
+
+
+def put(path: Path, data: bytes, name: str = POLICY) -> None:
+    """Another file in the place of the weights, with the hash that goes with it."""
+    (path / name).write_bytes(data)
+    claim(path, files={**claims_of(path)["files"], name: hashlib.sha256(data).hexdigest()})
+
+
+def header(text: str, body: int = 0) -> bytes:
+    """A safetensors file of this header and so many zeros."""
+    return struct.pack("<Q", len(text)) + text.encode() + bytes(body)
+
+
+def sparse(path: Path, size: int, begins: bytes = b"") -> None:
+    """A file that claims `size` bytes and takes up none."""
+    (path / POLICY).write_bytes(begins)
+    os.truncate(path / POLICY, size)
+
+
+def listed(count: int) -> str:
+    return json.dumps({f"t{i}": {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]} for i in range(count)})
+
+
+def huge_and_empty(path: Path) -> None:
+    """A true header of a tensor of a gigabyte, and no bytes on the disk for it."""
+    text = json.dumps({"t": {"dtype": "U8", "shape": [GIB - 4096], "data_offsets": [0, GIB - 4096]}})
+    sparse(path, GIB - 4096 + 8 + len(text), header(text))
+
+
+def linked(path: Path, name: str) -> None:
+    target = path.parent / "elsewhere"
+    (path / name).rename(target)
+    (path / name).symlink_to(target)
+
+
+def zipped(path: Path) -> bytes:
+    """A TorchScript archive, which is a zip of code and pickles."""
+    archive = path.parent / "script.zip"
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("archive/code/__torch__.py", "def forward(self): pass\n")
+        file.writestr("archive/data.pkl", pickle.dumps(Bomb(path.parent / "canary")))
+    return archive.read_bytes()
+
+
+def twice(path: Path) -> None:
+    text = (path / CLAIMS).read_text()
+    (path / CLAIMS).write_text(text.replace('"comm_dim"', '"comm_dim": 8, "comm_dim"', 1))
+
+
+def renamed(path: Path, name: str) -> None:
+    """Let the claims name another file beside or in the place of the weights."""
+    files = claims_of(path)["files"]
+    claim(path, files={name if key == POLICY else key: value for key, value in files.items()})
+
+
+TRUNCATED = "policy.safetensors: truncated: header of"
+HOSTILE: dict[str, tuple[Callable[[Path], object], str]] = {
+    "pickle bomb": (lambda p: put(p, pickle.dumps(Bomb(p.parent / "canary"))), TRUNCATED),
+    "pickled claims": (lambda p: (p / CLAIMS).write_bytes(pickle.dumps(Bomb(p.parent / "canary"))), "not valid JSON"),
+    "TorchScript archive": (lambda p: put(p, zipped(p)), TRUNCATED),
+    "truncated to 4 bytes": (lambda p: put(p, b"\0\0\0\0"), TRUNCATED),
+    "half": (lambda p: put(p, (p / POLICY).read_bytes()[:-1000]), r"tensors must fill \d+ bytes, got \d+"),
+    "empty": (lambda p: put(p, b""), "truncated: header of 0 bytes in a file of 0"),
+    "empty claims": (lambda p: (p / CLAIMS).write_bytes(b""), "checkpoint.json: not valid JSON"),
+    "long claims": (
+        lambda p: (p / CLAIMS).write_bytes(b" " * (2 << 20)),
+        "expected at most 1048576 bytes, got 2097152",
+    ),
+    "header of 100 MB": (
+        lambda p: sparse(p, 101 << 20, struct.pack("<Q", 100 << 20)),
+        r"policy.safetensors: expected at most \d+ bytes, got 105906176",
+    ),
+    "header beyond the file": (lambda p: put(p, struct.pack("<Q", 2**63) + b"{}"), TRUNCATED),
+    "duplicate key in a header": (
+        lambda p: put(p, header('{"a": {}, "a": {}}')),
+        "policy.safetensors: key 'a' stands there twice, expected once",
+    ),
+    "duplicate key in the claims": (twice, "checkpoint.json: key 'comm_dim' stands there twice, expected once"),
+    "200,000 empty tensors": (lambda p: put(p, header(listed(200_000))), r"expected at most \d+ bytes, got \d+"),
+    "5,000 empty tensors": (lambda p: put(p, header(listed(5_000))), "header must list at most 4096 tensors"),
+    "64 GiB that are not there": (lambda p: sparse(p, 64 * GIB), r"expected at most \d+ bytes, got 68719476736"),
+    "a gigabyte that is not there": (huge_and_empty, r"expected at most \d+ bytes, got 10737\d+"),
+    "zeros behind the tensors": (
+        lambda p: put(p, (p / POLICY).read_bytes() + bytes(1 << 16)),
+        r"tensors must fill \d+ bytes, got \d+",
+    ),
+    "overlapping tensors": (
+        lambda p: put(
+            p,
+            header(
+                '{"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]},'
+                ' "b": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}',
+                8,
+            ),
+        ),
+        "policy.safetensors: not a safetensors file",
+    ),
+    "offsets that are no numbers": (
+        lambda p: put(p, header('{"a": {"dtype": "F32", "shape": [2], "data_offsets": ["x"]}}', 8)),
+        "tensors must fill 8 bytes, got -1",
+    ),
+    "nesting bomb in a header": (lambda p: put(p, header("[" * 100_000)), "policy.safetensors: not valid JSON"),
+    "nesting bomb in the claims": (lambda p: (p / CLAIMS).write_text('{"a":' * 100_000), "checkpoint.json: not valid"),
+    "symlink": (lambda p: linked(p, POLICY), "policy.safetensors: cannot be read: Too many levels of symbolic links"),
+    "symlinked claims": (lambda p: linked(p, CLAIMS), "checkpoint.json: cannot be read"),
+    "a name with ..": (lambda p: renamed(p, "../../etc/shadow"), r"files\['../../etc/shadow'\] must be absent"),
+    "an absolute name": (lambda p: renamed(p, "/etc/shadow"), r"files\['/etc/shadow'\] must be absent"),
+    "no hash": (lambda p: claim(p, files={**claims_of(p)["files"], POLICY: 7}), "policy.safetensors must be a sha256"),
+    "a million processes": (lambda p: claim(p, processes=10**6), "processes must be 0..1024, got 1000000"),
+    "a network too wide": (
+        lambda p: claim(p, model={**claims_of(p)["model"], "hidden": 8192}),
+        r"memory must be .*8192.*, got .*16",
+    ),
+    "a network wider than its weights": (
+        lambda p: claim(
+            p, model={**claims_of(p)["model"], "hidden": 8192, "body_width": 8192}, memory={"h": [8192], "c": [8192]}
+        ),
+        r"tensor .*: expected torch.float32 \(.*8192.*\), got torch.float32",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def policy() -> MechPolicy:
+    torch.manual_seed(0)
+    return MechPolicy(TINY, 8)
+
+
+@pytest.fixture
+def saved(tmp_path: Path, policy: MechPolicy) -> Path:
+    """A checkpoint with all of its files."""
+    path = tmp_path / "checkpoints" / "one"
+    run = Run({}, {}, {"battles": Kept({"at": torch.zeros(3)}, {"at": 1})})
+    save_checkpoint(path, policy, ValueNorm(), EnvConfig.small(), Counters(7), {"x": torch.arange(3.0)}, None, run)
+    return path
+
+
+def apart(work: Callable[[], None]) -> tuple[str, float, int]:
+    """What a process of its own says when `work` is refused there, the seconds it took and the bytes it needed."""
+    hear, tell = os.pipe()
+    child = os.fork()
+    if child == 0:
+        before, began, said = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.perf_counter(), ""
+        try:
+            work()
+        except FileError as error:
+            said = str(error)
+        except BaseException as error:
+            said = f"no FileError but {error!r}"
+        seconds = time.perf_counter() - began
+        more = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+        os.write(tell, json.dumps([said, seconds, more << 10]).encode())
+        os._exit(0)
+    os.close(tell)
+    with open(hear, "rb") as file:
+        told = file.read()
+    os.waitpid(child, 0)
+    assert told, "the process died"
+    said, seconds, needed = json.loads(told)
+    return said, seconds, needed
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_a_hostile_file_is_refused_soon_and_in_little_memory(saved, case):
+    spoil, message = HOSTILE[case]
+    spoil(saved)
+    said, seconds, needed = apart(lambda: open_checkpoint(saved).policy())
+    with pytest.raises(FileError, match=message):
+        raise FileError(said)
+    assert "\n" not in said and len(said) < 400
+    assert seconds < LONGEST_S and needed < MOST_BYTES, f"{seconds:.2f} s, {needed >> 20} MB"
+    assert not (saved.parent / "canary").exists()
+
+
+@pytest.mark.parametrize("name", [LEARNER, run_file(0)])
+@pytest.mark.parametrize("case", ["pickle bomb", "nesting bomb", "64 GiB", "a gigabyte", "facts"])
+def test_so_is_what_only_a_run_goes_on_with(saved, name, case):
+    if case == "pickle bomb":
+        put(saved, pickle.dumps(Bomb(saved.parent / "canary")), name)
+    elif case == "nesting bomb":
+        put(saved, header("[" * 100_000), name)
+    elif case == "facts":
+        put(saved, safetensors.torch.save({"x": torch.zeros(1)}, {"facts": "[" * 10_000}), name)
+    else:
+        os.truncate(saved / name, 64 * GIB if case == "64 GiB" else GIB)
+    read = open_checkpoint(saved)
+    said, seconds, needed = apart(lambda: read.parts(0) if name == run_file(0) else read.tensors(LEARNER))
+    if (name, case) == (LEARNER, "facts"):
+        assert said == "", "nobody reads the facts of this one"
+    else:
+        assert said.startswith(name) and "\n" not in said, said
+    assert seconds < LONGEST_S and needed < MOST_BYTES, f"{seconds:.2f} s, {needed >> 20} MB"
+    assert not (saved.parent / "canary").exists()
+    assert case == "facts" or not survey(saved).holds
+
+
+def test_what_the_table_starts_from_holds(saved):
+    said, seconds, needed = apart(lambda: open_checkpoint(saved).policy())
+    assert said == "" and survey(saved).holds
+    assert seconds < LONGEST_S and needed < MOST_BYTES
+
+
+def test_the_bomb_is_one(tmp_path):
+    """The canary sings where a pickle is loaded: silence above means that none was."""
+    pickle.loads(pickle.dumps(Bomb(tmp_path / "canary")))  # noqa: S301
+    assert (tmp_path / "canary").exists()

@@ -1,0 +1,68 @@
+"""Whoever kills a process that saves leaves a whole checkpoint behind."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tiny_runs import TINY
+
+from echelon.learn.checkpoint.files import save_checkpoint
+from echelon.learn.checkpoint.format import CLAIMS, LEARNER, POLICY, Counters, Run, run_file
+from echelon.learn.checkpoint.retention import place_of, thin_out
+from echelon.learn.models.actor_critic import MechPolicy
+from echelon.learn.models.value_normalizer import ValueNorm
+from echelon.rules.config import EnvConfig
+
+HERE = Path(__file__).parent
+
+
+def test_a_hundred_kills_while_saving_lose_nothing(tmp_path):
+    path = os.pathsep.join([str(HERE), str(HERE.parents[1]), os.environ.get("PYTHONPATH", "")])
+    command = [sys.executable, str(HERE / "save_loop.py"), str(tmp_path), "100"]
+    variables = {**os.environ, "PYTHONPATH": path}
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["kills"] == 100 and told["loaded"] > 50 and told["interrupted"] > 20, told
+    assert len(told["kept"]) == 3 and told["kept"][0] == "iteration_000003" and told["iterations"] > 30
+
+
+def test_files_reach_the_disk_before_the_folder_gets_its_name(tmp_path, monkeypatch):
+    order, fsync, rename = [], os.fsync, Path.rename
+
+    def noted_fsync(handle: int) -> None:
+        order.append(Path(os.readlink(f"/proc/self/fd/{handle}")).name)
+        fsync(handle)
+
+    def noted_rename(self: Path, target: Path) -> Path:
+        order.append(f"{self.name} -> {target.name}")
+        return rename(self, target)
+
+    monkeypatch.setattr(os, "fsync", noted_fsync)
+    monkeypatch.setattr(Path, "rename", noted_rename)
+    save_checkpoint(
+        tmp_path / "shelf" / "one",
+        MechPolicy(TINY, 8),
+        ValueNorm(),
+        EnvConfig.small(),
+        Counters(),
+        {},
+        None,
+        Run({}, {}),
+    )
+    draft = ".one.draft"
+    assert order == [run_file(0), POLICY, LEARNER, CLAIMS, draft, f"{draft} -> one", "shelf"]
+
+
+def test_the_last_few_and_the_best_stay(tmp_path):
+    policy = MechPolicy(TINY, 8)
+    for number in (1, 2, 3, 4, 999_999, 1_000_000):
+        save_checkpoint(place_of(tmp_path, number), policy, ValueNorm(), EnvConfig.small(), Counters(number), {})
+    own = tmp_path / "checkpoints" / "my_favourite"
+    save_checkpoint(own, policy, ValueNorm(), EnvConfig.small(), Counters(1), {})
+    (tmp_path / "checkpoints" / ".iteration_000005.draft").mkdir()
+    thin_out(tmp_path, last=2, best=2)
+    left = sorted(path.name for path in own.parent.iterdir())
+    assert left == ["iteration_000002", "iteration_1000000", "iteration_999999", "my_favourite"]

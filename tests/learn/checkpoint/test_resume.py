@@ -1,0 +1,190 @@
+"""A run that stopped and went on is the run that never stopped, bit for bit."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+import torch
+from tiny_runs import short_battles, tiny_run
+
+from echelon.env.env import EchelonEnv
+from echelon.learn.checkpoint.env_snapshot import changed, changes
+from echelon.learn.checkpoint.files import newest_checkpoint
+from echelon.learn.checkpoint.format import open_checkpoint
+from echelon.learn.config import CurriculumConfig, TrainConfig
+from echelon.learn.curriculum import Standing
+from echelon.learn.metrics import MEASURED, Table, read_table
+from echelon.learn.trainer import Trainer
+from echelon.runtime.files import FileError
+from echelon.runtime.state_dict import Kept
+from echelon.state import untouched
+
+STEPS_UP = (1, 4)
+"""Iterations before which a win rate is made up that ends the stage: one before the run stops, one after."""
+
+
+def rich_run() -> TrainConfig:
+    """Scripted rivals, itself and earlier selves; stages; fresh maps; six iterations."""
+    stages = CurriculumConfig(opponents=("trivial", "easy", "normal"), weapon_use=(0.5, 1.0, 0.75))
+    return tiny_run(
+        env=dataclasses.replace(tiny_run().env, map_pool=3, map_spares=2),
+        opponent="curriculum",
+        curriculum=stages,
+        num_envs=8,
+        self_share=0.25,
+        past_share=0.5,
+        past_blocks=2,
+        past_every=1,
+        past_kept=2,
+        renew_maps_every=2,
+        total_agent_steps=6 * 400,
+        checkpoint_every=3,
+    )
+
+
+def drive(trainer: Trainer, iterations: int) -> Trainer:
+    """Train until so many iterations are done."""
+    while trainer.counters.iterations < iterations:
+        if trainer.counters.iterations in STEPS_UP:
+            trainer.curriculum.standing = Standing(trainer.curriculum.standing.stage, battles=1000.0, won=1000.0)
+        trainer.iterate()
+    trainer.close()
+    return trainer
+
+
+def rows_of(folder: Path) -> list[dict[str, str]]:
+    """The metrics but for what a clock told."""
+    rows = read_table(folder / "metrics.csv")
+    return [{name: value for name, value in row.items() if name not in MEASURED} for row in rows]
+
+
+def everything(trainer: Trainer) -> dict[str, torch.Tensor]:
+    """All tensors of a run that the next iteration depends on."""
+    parts = {
+        f"{name}.{key}": value for name, part in trainer._parts().items() for key, value in part.keep().tensors.items()
+    }
+    weights = {f"policy.{key}": value for key, value in trainer.policy.state_dict().items()}
+    names = dict(trainer.policy.named_parameters())
+    moments = {
+        f"optimizer.{name}.{key}": value
+        for name, parameter in names.items()
+        for key, value in trainer.ppo.optimizer.state[parameter].items()
+    }
+    return {**parts, **weights, **moments, **{f"norm.{k}": v for k, v in trainer.norm.named_buffers()}}
+
+
+@pytest.fixture(scope="module")
+def unbroken(tmp_path_factory) -> Trainer:
+    """The run that never stopped."""
+    return drive(Trainer(rich_run(), tmp_path_factory.mktemp("unbroken")), 6)
+
+
+def test_six_iterations_are_three_and_three_bit_for_bit(tmp_path, unbroken):
+    drive(Trainer(rich_run(), tmp_path), 3)
+    start = open_checkpoint(newest_checkpoint(tmp_path / "checkpoints"))
+    assert start.counters.iterations == 3 and start.standing.stage == 1
+    second = Trainer(rich_run(), tmp_path, start)
+    assert second.news == "" and second.scripted.tiers == ["trivial", "easy"] and second.env.atlas.renewals == 1
+    drive(second, 6)
+    assert second.curriculum.standing == unbroken.curriculum.standing and second.curriculum.standing.stage == 2
+    assert second.env.atlas.renewals == unbroken.env.atlas.renewals == 3
+    ours, theirs = everything(second), everything(unbroken)
+    assert ours.keys() == theirs.keys() and len(ours) > 200
+    for name, value in theirs.items():
+        assert torch.equal(ours[name], value), name
+    for name, part in unbroken._parts().items():
+        assert second._parts()[name].keep().facts == part.keep().facts, name
+    assert rows_of(tmp_path) == rows_of(unbroken.folder)
+
+
+def test_a_run_goes_on_from_before_its_first_iteration(tmp_path, unbroken):
+    """Adam has nothing to keep before its first step."""
+    Trainer(rich_run(), tmp_path).save()
+    start = open_checkpoint(newest_checkpoint(tmp_path / "checkpoints"))
+    assert start.counters.iterations == 0 and start.tensors("learner.safetensors") == {}
+    ours, theirs = everything(drive(Trainer(rich_run(), tmp_path, start), 6)), everything(unbroken)
+    assert ours.keys() == theirs.keys() and all(torch.equal(ours[name], value) for name, value in theirs.items())
+
+
+def test_battles_of_another_kind_begin_anew_and_it_is_said(tmp_path):
+    drive(Trainer(rich_run(), tmp_path), 3)
+    start = open_checkpoint(newest_checkpoint(tmp_path / "checkpoints"))
+    other = dataclasses.replace(rich_run(), past_share=0.0)
+    second = Trainer(other, tmp_path / "other", start)
+    assert second.news.startswith("battles begin anew: battles.met.heuristic is [0, 6] here and [0, 2] there")
+    assert [past.name for past in second.past.selves] == ["iteration 2", "iteration 3"], "these go on all the same"
+    assert second.curriculum.standing == start.standing
+    second.iterate()
+    second.close()
+
+
+def spoil(kept: dict[str, Kept], part: str, key: str, value: object) -> None:
+    """Put a stranger's value in the place of a tensor or a fact."""
+    old = kept[part]
+    if isinstance(value, torch.Tensor):
+        kept[part] = dataclasses.replace(old, tensors={**old.tensors, key: value})
+    else:
+        kept[part] = dataclasses.replace(old, facts={**old.facts, key: value})
+
+
+HOSTILE = {
+    "map": ("battles", "state.map_id", torch.full((8,), 10**9), r"state.map_id: expected 0..4, got 1000000000"),
+    "focus": ("battles", "state.focus_slots", torch.full((8, 10, 5), 10), r"focus_slots: expected -1..9, got 10..10"),
+    "shape": (
+        "battles",
+        "state.tick",
+        torch.zeros(7, dtype=torch.int64),
+        r"state.tick: expected .* \(8,\), got .* \(7,\)",
+    ),
+    "NaN": ("battles", "earned", torch.full((10, 7), float("nan")), r"earned: expected finite values"),
+    "voxel": (
+        "battles",
+        "terrain.solid.index",
+        torch.tensor([-1]),
+        r"changes of solid: expected|solid.index: expected 0",
+    ),
+    "maps": ("battles", "drawn", [0, 1, 1], r"must name each of 5 maps once"),
+    "tier": ("heuristic", "tiers", ["trivial", "godlike"], r"heuristic must name .*godlike"),
+    "slot": ("frozen", "newest", [0, 7], r"frozen.newest must hold 0..1, got \[0, 7\]"),
+    "draws": ("past", "draws", "many", r"past.draws must be a int, got 'many'"),
+    "nobody": ("past", "names", [], r"past.names must name at least one"),
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_a_run_that_cannot_be_is_refused_in_one_line(unbroken, case):
+    part, key, value, message = HOSTILE[case]
+    kept = open_checkpoint(newest_checkpoint(unbroken.folder / "checkpoints")).parts(0)
+    spoil(kept, part, key, value)
+    with pytest.raises(FileError, match=message) as caught:
+        unbroken._parts()[part].go_on(kept[part])
+    assert "\n" not in str(caught.value)
+
+
+def test_ground_is_kept_as_what_changed():
+    config = short_battles()
+    env = EchelonEnv(config, 3, device="cpu", seed=0)
+    terrain, maps = env.state.terrain, env.game.maps
+    generator = torch.Generator().manual_seed(0)
+    for value in terrain.values():
+        where = torch.rand(value.shape, generator=generator) < 0.01
+        value ^= where.to(value.dtype) * 37
+    found = {key: value.clone() for key, value in changes(env.state, maps).items()}
+    assert 0 < len(found["damage.index"]) < terrain.damage.numel() / 50
+    again = changed(untouched(env.state.map_id, maps), found, "ground")
+    for name, value in terrain.items():
+        assert torch.equal(again.get(name), value), name
+    found["rubble.index"][0] = terrain.rubble.numel()
+    with pytest.raises(FileError, match=r"ground: tensor rubble.index: expected 0..\d+, got"):
+        changed(untouched(env.state.map_id, maps), found, "ground")
+
+
+def test_a_row_that_was_cut_short_is_no_row(tmp_path):
+    table = Table(tmp_path / "t.csv", ("iteration", "x"))
+    for iteration in (1, 2, 12):
+        table.write({"iteration": iteration, "x": 0.5})
+    with open(table.path, "r+b") as file:
+        file.truncate(table.path.stat().st_size - 7)
+    assert table.path.read_bytes().endswith(b"\n1")
+    again = Table(table.path, ("iteration", "x"), after_iteration=2)
+    assert [row["iteration"] for row in read_table(again.path)] == ["1", "2"]

@@ -1,0 +1,128 @@
+"""Sets and maps as features."""
+
+import torch
+from tiny_runs import TINY
+from torch.nn import functional as F
+
+from echelon.env.observation import layout
+from echelon.learn.config import ModelConfig
+from echelon.learn.models import encoder as encoders
+from echelon.learn.models.encoder import Encoder, Gathering, GridEncoder, MaskedPool, SetEncoder
+
+
+def streams(*batch: int, mechs: int = 5, members: int = 4) -> dict[str, torch.Tensor]:
+    """A random observation."""
+    side, cells = layout.LOCAL_MAP_CELLS, layout.TELEMETRY_CELLS
+    return {
+        "contacts": torch.randn(*batch, mechs, members, layout.width(layout.CONTACT)),
+        "contacts_mask": torch.rand(*batch, mechs, members) < 0.6,
+        "squad": torch.randn(*batch, mechs, members, layout.width(layout.SQUAD)),
+        "squad_mask": torch.rand(*batch, mechs, members) < 0.6,
+        "ego": torch.randn(*batch, mechs, layout.width(layout.EGO)),
+        "comms": torch.randn(*batch, mechs, layout.PACK_SIZE, 8),
+        "local_map": torch.rand(*batch, mechs, side, side),
+        "telemetry": torch.rand(*batch, cells, cells),
+    }
+
+
+def test_order_and_number_of_contacts_comrades_and_messages_do_not_matter():
+    torch.manual_seed(0)
+    encoder = Encoder(TINY, comm_dim=8)
+    seen = streams(3)
+    plain = encoder(**seen)
+    order = [2, 0, 3, 1]
+    shuffled = {**seen, "comms": seen["comms"][..., [4, 1, 0, 3, 2], :]}
+    for name in ("contacts", "squad"):
+        shuffled[name] = seen[name][..., order, :]
+        shuffled[f"{name}_mask"] = seen[f"{name}_mask"][..., order]
+    torch.testing.assert_close(encoder(**shuffled), plain)
+    wider = dict(seen)
+    for name in ("contacts", "squad"):
+        wider[name] = torch.cat((seen[name], 100 * torch.randn_like(seen[name])), -2)
+        mask = seen[f"{name}_mask"]
+        wider[f"{name}_mask"] = torch.cat((mask, torch.zeros_like(mask)), -1)
+    wider["comms"] = torch.cat((seen["comms"], torch.zeros_like(seen["comms"])), -2)
+    torch.testing.assert_close(encoder(**wider), plain)
+
+
+def test_pooling_is_what_autograd_finds():
+    torch.manual_seed(0)
+    x = torch.randn(6, 4, 3, dtype=torch.float64, requires_grad=True)
+    mask = torch.rand(6, 4) < 0.6
+    mask[0] = False  # an empty set
+
+    def plain(x: torch.Tensor) -> torch.Tensor:
+        filled = F.relu(x) * mask[..., None]
+        return torch.cat((filled.sum(-2) / mask.sum(-1, keepdim=True).clamp_min(1), filled.amax(-2)), -1)
+
+    torch.testing.assert_close(MaskedPool.apply(x, mask)[0], plain(x))
+    weight = torch.randn(6, 6, dtype=torch.float64)
+    ours, theirs = (torch.autograd.grad((out * weight).sum(), x)[0] for out in (MaskedPool.apply(x, mask)[0], plain(x)))
+    torch.testing.assert_close(ours, theirs)
+    assert torch.autograd.gradcheck(lambda x: MaskedPool.apply(x, mask)[0], (x,), check_undefined_grad=False)
+
+
+def test_leaving_out_empty_places_changes_nothing(monkeypatch):
+    torch.manual_seed(0)
+    encoder, members, mask = SetEncoder(6, 5), torch.randn(8, 4, 6), torch.rand(8, 4) < 0.4
+    mask[2] = False
+    weight, results = torch.randn(8, 10), []
+    for packed in (True, False):
+        monkeypatch.setattr(encoders, "HAS_LOOPS", packed)
+        encoder.zero_grad()
+        out = encoder(members, mask)
+        (out * weight).sum().backward()
+        results.append((out.detach(), *(p.grad.clone() for p in encoder.parameters())))
+    for packed, dense in zip(*results, strict=True):
+        torch.testing.assert_close(packed, dense)
+    assert (results[0][0][2] == 0).all()
+
+
+def test_a_grid_is_convolved():
+    torch.manual_seed(0)
+    grid = GridEncoder(11, 6)
+    with torch.no_grad():
+        grid.bias.normal_()
+    maps = torch.rand(3, 11, 11)
+    convolved = F.conv2d(maps[:, None], grid.kernel.view(-1, 1, 3, 3), grid.bias.squeeze(1), stride=2)
+    torch.testing.assert_close(grid(maps), F.relu(grid.project(F.relu(convolved).flatten(1))))
+
+
+def test_the_map_from_above_is_encoded_once_a_battle():
+    torch.manual_seed(0)
+    encoder = Encoder(TINY, comm_dim=8)
+    rows = []
+    encoder.telemetry.register_forward_hook(lambda module, args, out: rows.append(len(args[0])))
+    seen = streams(2, 3)
+    assert encoder(**seen).shape == (2, 3, 5, 16)
+    assert rows == [6], "2 x 3 battles of 5 mechs"
+
+
+def test_without_the_path_its_columns_change_nothing():
+    torch.manual_seed(0)
+    seen = streams(2)
+    other = {**seen, "ego": seen["ego"].clone()}
+    for name in ("path_direction", "path_length"):
+        other["ego"][..., layout.columns(layout.EGO, name)] += 1.0
+    blind, sighted = (
+        Encoder(ModelConfig(**{**vars(TINY), "path_observed": observed}), comm_dim=8) for observed in (False, True)
+    )
+    assert torch.equal(blind(**seen), blind(**other))
+    assert not torch.allclose(sighted(**seen), sighted(**other))
+
+
+def test_no_messages_no_encoder_for_them():
+    encoder = Encoder(TINY, comm_dim=0)
+    assert encoder.message is None
+    seen = streams(2)
+    assert encoder(**{**seen, "comms": torch.zeros(2, 5, 5, 0)}).shape == (2, 5, 16)
+
+
+def test_a_central_critic_sees_both_teams_in_any_order():
+    torch.manual_seed(0)
+    gathering = Gathering(8)
+    own, enemy = (torch.rand(2, count, layout.width(layout.EGO)) for count in (5, 4))
+    seen = gathering(own, enemy)
+    assert seen.shape == (2, 32)
+    torch.testing.assert_close(gathering(own[:, [4, 2, 0, 1, 3]], enemy[:, [3, 1, 0, 2]]), seen)
+    assert not torch.allclose(gathering(own, enemy * 0.5), seen)

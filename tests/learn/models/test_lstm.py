@@ -1,0 +1,108 @@
+"""Memory: one pass equals stepping, and its gradient is right."""
+
+import pytest
+import torch
+
+from echelon.learn.models.lstm import FORGET_BIAS, LSTM, Unroll, opened, tanh
+
+
+def scene(length: int = 7, rows: int = 4, width: int = 6, hidden: int = 5, dtype: torch.dtype = torch.float32):
+    torch.manual_seed(0)
+    lstm = LSTM(width, hidden).to(dtype)
+    features = torch.randn(length, rows, width, dtype=dtype)
+    h, c = torch.randn(2, rows, hidden, dtype=dtype)
+    keep = (torch.rand(length, rows, 1) > 0.3).to(dtype)
+    return lstm, features, h, c, keep
+
+
+def test_one_pass_over_a_sequence_equals_stepping_it_with_resets_inside():
+    lstm, features, h, c, keep = scene()
+    whole = lstm(features, h, c, keep)
+    for t in range(len(features)):
+        h, c = lstm.step(features[t], h * keep[t], c * keep[t])
+        torch.testing.assert_close(whole[t], h)
+
+
+def test_it_is_the_lstm_of_torch():
+    lstm, features, h, c, keep = scene()
+    theirs = torch.nn.LSTM(6, 5)
+    with torch.no_grad():
+        theirs.weight_ih_l0.copy_(lstm.from_input.weight)
+        theirs.weight_hh_l0.copy_(lstm.from_hidden.weight)
+        theirs.bias_ih_l0.copy_(lstm.from_input.bias)
+        theirs.bias_hh_l0.zero_()
+    expected, _ = theirs(features, (h[None], c[None]))
+    torch.testing.assert_close(lstm(features, h, c, torch.ones_like(keep)), expected, atol=1e-6, rtol=1e-5)
+
+
+def test_the_written_out_gradient_is_autograds():
+    lstm, features, h, c, keep = scene()
+    gates = lstm.from_input(features).detach().requires_grad_()
+    weight = lstm.from_hidden.weight.detach().clone().requires_grad_()
+    wanted = torch.randn(7, 4, 5)
+
+    def stepped() -> torch.Tensor:
+        a, b, out = h, c, []
+        for t in range(len(gates)):
+            i, f, g, o = opened(gates[t] + (a * keep[t]) @ weight.T)
+            b = f * b * keep[t] + i * g
+            a = o * b.tanh()
+            out.append(a)
+        return torch.stack(out)
+
+    ours, theirs = (
+        torch.autograd.grad((out * wanted).sum(), (gates, weight))
+        for out in (Unroll.apply(gates, weight, h, c, keep), stepped())
+    )
+    for a, b in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-4)
+
+
+def test_nothing_flows_across_a_reset_or_into_the_stored_state():
+    lstm, features, h, c, keep = scene()
+    features.requires_grad_()
+    h.requires_grad_()
+    keep = torch.ones_like(keep)
+    keep[4] = 0
+    lstm(features, h, c, keep)[4:].sum().backward()
+    assert features.grad[:4].abs().max() == 0 and features.grad[4:].abs().min() > 0
+    assert h.grad is None
+
+
+def test_memory_begins_by_remembering_with_orthogonal_weights():
+    lstm = LSTM(6, 5)
+    assert [g.unique().item() for g in lstm.from_input.bias.split(5)] == [0.0, FORGET_BIAS, 0.0, 0.0]
+    for gate in lstm.from_hidden.weight.split(5):
+        torch.testing.assert_close(gate @ gate.T, torch.eye(5), atol=1e-5, rtol=0)
+
+
+def test_tanh_by_the_logistic_function():
+    x = torch.linspace(-20, 20, 10_001)
+    assert (tanh(x) - x.tanh()).abs().max() < 2e-7
+
+
+@pytest.mark.slow
+def test_one_pass_takes_no_longer_than_stepping(capsys):
+    import time
+
+    lstm, features, h, c, keep = scene(16, 80, 128, 128)
+
+    def timed(run) -> float:
+        with torch.autocast("cpu", torch.bfloat16):
+            run()
+            began = time.perf_counter()
+            for _ in range(5):
+                run()
+        return (time.perf_counter() - began) / 5
+
+    def stepped() -> None:
+        a, b, total_loss = h, c, 0.0
+        for t in range(len(features)):
+            a, b = lstm.step(features[t], a * keep[t], b * keep[t])
+            total_loss = total_loss + a.sum()
+        total_loss.backward()
+
+    one, many = timed(lambda: lstm(features, h, c, keep).sum().backward()), timed(stepped)
+    with capsys.disabled():
+        print(f"\none pass {one * 1e3:.1f} ms, stepping {many * 1e3:.1f} ms")
+    assert one < 1.3 * many

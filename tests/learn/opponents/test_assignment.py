@@ -1,0 +1,116 @@
+"""Who commands whom."""
+
+import dataclasses
+
+import torch
+from builders import flat_maps
+from tensordict import TensorDict
+from tensordict.nn import TensorDictModuleBase
+from torchrl.data import Composite, Unbounded
+
+from echelon.env.env import EchelonEnv
+from echelon.env.outcome import Winner
+from echelon.learn.opponents.assignment import Rival, Seats
+from echelon.rules.config import EnvConfig
+
+
+class Marker(TensorDictModuleBase):
+    """Orders one constant action and counts the decisions of every mech it commands."""
+
+    def __init__(self, mark: float) -> None:
+        super().__init__()
+        self.mark = mark
+        self.in_keys, self.out_keys = [("memory", "count")], ["action"]
+
+    def memory_spec(self) -> Composite:
+        return Composite(count=Unbounded((1,)))
+
+    def forward(self, team: TensorDict) -> TensorDict:
+        count = team.get(("memory", "count"))
+        team.set("action", torch.full((*count.shape[:2], 26), self.mark))
+        return team.set(("next", "memory", "count"), count + 1)
+
+
+def against(mark: float, battles: int, name: str = "opponent") -> Rival:
+    return Rival(name, Marker(mark), battles)
+
+
+def env_for(seats: Seats) -> EchelonEnv:
+    config = dataclasses.replace(EnvConfig.small(), map_pool=1)
+    count = seats.num_envs
+    return EchelonEnv(config, count, device="cpu", seed=0, memory=seats.memory, maps=flat_maps(config))
+
+
+def orders(seats: Seats) -> tuple[list[float], list[float]]:
+    """What the first mech of each team is told, battle by battle."""
+    td = env_for(seats).reset()
+    seats.decide(td)
+    return td["blue", "action"][:, 0, 0].tolist(), td["red", "action"][:, 0, 0].tolist()
+
+
+def test_learner_is_blue_in_the_first_half_and_red_in_the_rest():
+    blue, red = orders(Seats(Marker(0.5), [against(-0.5, 4)]))
+    assert blue == [0.5, 0.5, -0.5, -0.5] and red == [-0.5, -0.5, 0.5, 0.5]
+
+
+def test_learner_may_stay_on_one_side():
+    blue, red = orders(Seats(Marker(0.5), [against(-0.5, 3)], "blue"))
+    assert blue == [0.5] * 3 and red == [-0.5] * 3
+    blue, red = orders(Seats(Marker(0.5), [against(-0.5, 3)], "red"))
+    assert blue == [-0.5] * 3 and red == [0.5] * 3
+
+
+def test_rivals_sit_side_by_side_each_met_from_both_sides():
+    seats = Seats(Marker(0.5), [against(-0.25, 2, "a"), Rival("itself", None, 1), against(-0.75, 4, "b")])
+    blue, red = orders(seats)
+    assert blue == [0.5, -0.25, 0.5, 0.5, 0.5, -0.75, -0.75]
+    assert red == [-0.25, 0.5, 0.5, -0.75, -0.75, 0.5, 0.5]
+    assert seats.met == {"a": slice(0, 2), "itself": slice(2, 3), "b": slice(3, 7)}
+    # Rows: a as blue, a as red, both teams of the battle against itself, b as blue twice, b as red twice.
+    assert seats.of_rival == {"a": slice(0, 2), "itself": slice(2, 4), "b": slice(4, 8)}
+    per_group = {"blue": torch.arange(7), "red": torch.arange(7) + 10}
+    assert seats.rows(per_group).tolist() == [0, 11, 2, 12, 3, 4, 15, 16]
+    assert seats.facing(per_group).tolist() == [10, 1, 12, 2, 13, 14, 5, 6]
+
+
+def test_each_policy_keeps_its_own_memory_where_it_commands():
+    seats = Seats(Marker(0.5), [against(-0.25, 2, "a"), against(-0.75, 2, "b")])
+    env = env_for(seats)
+    td = env.reset()
+    for _ in range(3):
+        seats.decide(td)
+        _, td = env.step_and_maybe_reset(td)
+
+    def counts(group: str, name: str) -> list[float]:
+        return td[group, "memory", name, "count"][:, 0, 0].tolist()
+
+    assert counts("blue", "learner") == [3, 0, 3, 0] and counts("red", "learner") == [0, 3, 0, 3]
+    assert counts("blue", "a") == [0, 3, 0, 0] and counts("red", "a") == [3, 0, 0, 0]
+    assert counts("blue", "b") == [0, 0, 0, 3] and counts("red", "b") == [0, 0, 3, 0]
+
+
+def test_against_itself_the_learner_commands_both_teams():
+    seats = Seats(Marker(0.5), [Rival("itself", None, 4)])
+    env = env_for(seats)
+    td = env.reset()
+    decided = seats.decide(td)
+    assert decided.shape == (8, 5)
+    assert (td["red", "action"] == 0.5).all() and (td["blue", "action"] == 0.5).all()
+    _, td = env.step_and_maybe_reset(td)
+    assert (td["red", "memory", "learner", "count"] == 1).all()
+
+
+def test_wins_are_counted_from_the_learners_side():
+    seats = Seats(Marker(0.5), [against(-0.5, 4)])
+    blue, red, draw = int(Winner.BLUE), int(Winner.RED), int(Winner.DRAW)
+    won, lost = seats.won_and_lost(torch.tensor([blue, red, red, draw]))
+    assert won.tolist() == [True, False, True, False]
+    assert lost.tolist() == [False, True, False, False]
+
+
+def test_the_map_from_above_is_shown_without_copies():
+    seats = Seats(Marker(0.5), [against(-0.5, 4)])
+    td = env_for(seats).reset()
+    shown = seats.view(td, "learner")["telemetry"]
+    assert shown.shape == (4, 5, 16, 16) and shown.stride(1) == 0
+    assert torch.equal(shown[:, 3], td["telemetry"])

@@ -1,0 +1,284 @@
+"""The update: what it learns from, what it leaves alone, and when it stops."""
+
+import dataclasses
+import gc
+
+import pytest
+import torch
+from tensordict import TensorDict
+from tensordict.nn import ProbabilisticTensorDictModule, ProbabilisticTensorDictSequential, TensorDictModule
+from tiny_runs import TINY, make_rollout
+from torchrl.objectives import ClipPPOLoss
+
+from echelon.learn.config import PPOConfig
+from echelon.learn.models.distribution import SquashedNormal, log_slope
+from echelon.learn.models.value_normalizer import ValueNorm
+from echelon.learn.ppo.advantage import estimate
+from echelon.learn.ppo.collector import Rollout
+from echelon.learn.ppo.objective import DIAGNOSTICS, LOSSES, losses
+from echelon.learn.ppo.update import PPO, REPORTED, Sequences
+from echelon.learn.schedules import Schedule
+
+SETTINGS = {"rollout_decisions": 16, "chunk_decisions": 8, "minibatches": 2, "target_kl": 0.0}
+
+
+def prepared(rollout: Rollout, **changes: object) -> tuple[PPO, TensorDict, TensorDict]:
+    """A learner and its batch with advantages."""
+    batch, memory, _ = rollout.collect()
+    estimate(batch, ValueNorm(), 0.99, 0.95)
+    return PPO(rollout.policy, PPOConfig(**{**SETTINGS, **changes})), batch, memory
+
+
+def everything(batch: TensorDict, memory: TensorDict) -> TensorDict:
+    """All sequences as one minibatch, over hills, because the flat map of the tests leaves an encoder silent."""
+    batch["telemetry"].uniform_()
+    sequences = Sequences(batch, memory, 8)
+    return sequences.take(torch.arange(sequences.count))
+
+
+def found(ppo: PPO, data: TensorDict) -> dict[str, torch.Tensor]:
+    alive = data["alive"]
+    return losses(ppo.policy, data, ppo.config, ppo.entropy_coef, alive.sum(), alive.numel())
+
+
+def gradients(ppo: PPO) -> list[torch.Tensor]:
+    return [p.grad.clone() for p in ppo.policy.parameters()]
+
+
+def test_first_ratio_is_one(rollout):
+    ppo, batch, memory = prepared(rollout)
+    first = found(ppo, Sequences(batch, memory, 8).take(torch.arange(12)))
+    assert abs(first["kl"].item()) < 1e-6 and first["clip_fraction"].item() == 0
+    # With ratio 1 the objective is minus the mean advantage of the living, which is zero.
+    assert abs(first["loss_policy"].item()) < 1e-5
+
+
+def test_first_ratio_is_one_where_actions_are_saturated():
+    rollout = make_rollout()
+    rollout.policy.network.head.loc.bias.data.fill_(9.0)
+    _, batch, memory = prepared(rollout)
+    assert batch["pre_tanh"].tanh().mean() > 0.9999
+    data = Sequences(batch, memory, 8).take(torch.arange(12))
+    policy = rollout.policy
+    with torch.no_grad():
+        streams = tuple(data["observation", name] for name in data["observation"].keys())
+        keep = (~data["is_init"]).float()
+        h, c = data["memory", "h"][0], data["memory", "c"][0]
+        embed = policy.network.unroll(streams, data["telemetry"], h, c, keep, False)
+        law = SquashedNormal(*policy.network.head(embed))
+        ratio = (law.pre_tanh_log_prob(data["pre_tanh"]) - data["log_prob"]).exp()
+    assert (ratio - 1).abs().max() < 1e-5
+
+
+def test_agrees_with_torchrls_loss_where_nobody_is_dead(rollout):
+    ppo, batch, memory = prepared(rollout)
+    data = everything(batch, memory)
+    data["alive"] = torch.ones_like(data["alive"])
+    data["log_prob"] += 0.3 * torch.randn_like(data["log_prob"])  # some ratios are clipped
+    ours = found(ppo, data)
+    assert 0 < ours["clip_fraction"] < 1
+    policy, keep = ppo.policy, (~data["is_init"]).float()
+    streams = tuple(data["observation", name] for name in data["observation"].keys())
+    memories = (data["memory", "h"][0], data["memory", "c"][0])
+    with torch.no_grad():
+        data["embed"] = policy.network.unroll(streams, data["telemetry"], *memories, keep, False)
+    head = TensorDictModule(policy.network.head, in_keys=["embed"], out_keys=["loc", "scale"])
+    law = ProbabilisticTensorDictModule(
+        in_keys=["loc", "scale"],
+        out_keys=["pre_tanh"],
+        distribution_class=SquashedNormal,
+        return_log_prob=True,
+        log_prob_key="log_prob",
+    )
+    value = TensorDictModule(policy.critic.value, in_keys=["embed"], out_keys=["state_value"])
+    theirs = ClipPPOLoss(
+        ProbabilisticTensorDictSequential(head, law),
+        value,
+        clip_epsilon=ppo.config.clip,
+        entropy_coeff=ppo.entropy_coef.item(),
+        critic_coeff=ppo.config.value_coef,
+        loss_critic_type="l2",
+        normalize_advantage=False,
+    )
+    theirs.set_keys(action="pre_tanh", sample_log_prob="log_prob", value="state_value")
+    data["log_prob"] -= log_slope(data["pre_tanh"]).sum(-1)  # theirs is the density of the action
+    rows = data.select("embed", "pre_tanh", "log_prob", "advantage", "value_target").flatten(0, 1)
+    flat = TensorDict({name: leaf.flatten(0, 1) for name, leaf in rows.items()}, [rows.shape[0] * 5])
+    for name in ("advantage", "value_target"):
+        flat[name] = flat[name][..., None]
+    other = theirs(flat)
+    for mine, their in zip(LOSSES, ("loss_objective", "loss_critic", "loss_entropy"), strict=True):
+        torch.testing.assert_close(ours[mine], other[their], atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(ours["entropy"], other["entropy"], atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(ours["clip_fraction"], other["clip_fraction"], atol=1e-5, rtol=1e-4)
+
+
+def test_the_dead_count_for_values_only(rollout):
+    ppo, batch, memory = prepared(rollout)
+    data = everything(batch, memory)
+    data["alive"] = torch.rand(data["alive"].shape) < 0.5
+    dead = ~data["alive"]
+    clean = found(ppo, data)
+    data["advantage"][dead] = 1e3
+    data["log_prob"][dead] += 5.0
+    poisoned = found(ppo, data)
+    for name in ("loss_policy", "loss_entropy", *DIAGNOSTICS):
+        assert torch.equal(clean[name], poisoned[name]), name
+    data["value_target"][dead] += 10.0
+    assert found(ppo, data)["loss_value"] > clean["loss_value"] + 1
+
+
+def test_clipped_values_count_the_worse_error(rollout):
+    ppo, batch, memory = prepared(rollout)
+    data = everything(batch, memory)
+    data["value"] = data["value_target"] + 3.0  # the old values were far off, the new ones are as they are
+    free = found(ppo, data)["loss_value"]
+    ppo.config = dataclasses.replace(ppo.config, value_clip=0.1)
+    held = found(ppo, data)["loss_value"]
+    assert held > free and held >= 0.5 * 2.9**2 - 1e-3
+
+
+@pytest.mark.parametrize("changes", [{}, {"recurrent": False}, {"std": "fixed"}, {"critic": "central"}], ids=str)
+def test_gradients_reach_every_parameter(changes):
+    ppo, batch, memory = prepared(make_rollout(dataclasses.replace(TINY, **changes)))
+    first = found(ppo, everything(batch, memory))
+    torch.stack([first[name] for name in LOSSES]).sum().backward()
+    silent = [n for n, p in ppo.policy.named_parameters() if p.grad is None or not p.grad.abs().sum() > 0]
+    assert silent == []
+
+
+def test_update_after_an_inference_mode_rollout_learns_and_shares_weights(rollout):
+    ppo, batch, memory = prepared(rollout, learning_rate=Schedule(1e-2, 1e-2))
+    assert not batch["log_prob"].requires_grad and not batch.is_locked
+    before = [p.clone() for p in ppo.policy.parameters()]
+    report = ppo.update(batch, memory)
+    assert set(report) == {*REPORTED, "epochs", "skipped"}
+    assert all(value.isfinite() for value in report.values())
+    assert any(not torch.equal(a, b) for a, b in zip(before, ppo.policy.parameters(), strict=True))
+    again, _, _ = rollout.collect()
+    assert again["log_prob"].isfinite().all()
+
+
+def test_schedules_set_the_rate_and_the_entropys_weight(rollout):
+    ppo, _, _ = prepared(rollout, learning_rate=Schedule(1e-3, 1e-4), entropy_coef=Schedule(0.05, 0.01, "cosine"))
+    told = ppo.anneal(0.5)
+    assert abs(told["learning_rate"] - 5.5e-4) < 1e-12 and abs(told["entropy_coef"] - 0.03) < 1e-12
+    assert ppo.optimizer.param_groups[0]["lr"] == told["learning_rate"]
+    assert abs(ppo.entropy_coef.item() - 0.03) < 1e-7
+
+
+def test_same_seed_same_update(rollout):
+    results = []
+    ppo, batch, memory = prepared(rollout)
+    start = {k: v.clone() for k, v in ppo.policy.state_dict().items()}
+    for _ in range(2):
+        ppo.policy.load_state_dict(start)
+        torch.manual_seed(3)
+        PPO(ppo.policy, ppo.config).update(batch, memory)
+        results.append([p.clone() for p in ppo.policy.parameters()])
+    assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
+
+
+def test_minibatches_are_whole_sequences_each_drawn_once(rollout):
+    _, batch, memory = prepared(rollout)
+    batch["value"] = torch.arange(batch["value"].numel(), dtype=torch.float32).view(batch["value"].shape)
+    sequences = Sequences(batch, memory, 8)
+    assert sequences.count == 12 and sequences.teams == 6
+    parts = [sequences.take(index) for index in sequences.shuffled(5)]
+    assert [len(part["value"][0]) for part in parts] == [3, 3, 2, 2, 2]
+    seen = torch.cat([part["value"].flatten() for part in parts])
+    assert torch.equal(seen.sort().values, batch["value"].flatten())
+    one = sequences.take(torch.tensor([8]))  # the second chunk of the third team
+    assert torch.equal(one["value"][:, 0], batch["value"][8:, 2])
+    assert torch.equal(one["memory", "h"][0, 0], memory["h"][1, 2])
+
+
+def test_accumulated_gradients_are_those_of_the_large_batch(rollout):
+    ppo, batch, memory = prepared(rollout, learning_rate=Schedule(1e-9, 1e-9))
+    data = everything(batch, memory)
+    start = {name: value.clone() for name, value in ppo.policy.state_dict().items()}
+    whole = ppo.learn(data)
+    expected = gradients(ppo)
+    ppo.policy.load_state_dict(start)
+    ppo.config = dataclasses.replace(ppo.config, accumulate=5)
+    parts = ppo.learn(data)
+    for ours, theirs in zip(gradients(ppo), expected, strict=True):
+        torch.testing.assert_close(ours, theirs, atol=1e-6, rtol=1e-4)
+    for name in REPORTED:
+        torch.testing.assert_close(parts[name], whole[name], atol=1e-5, rtol=1e-4)
+
+
+def test_checkpointed_gradients_are_equal_and_keep_less(rollout):
+    ppo, batch, memory = prepared(rollout, learning_rate=Schedule(1e-9, 1e-9))
+    data, kept, results = everything(batch, memory), [], []
+    for saves in (False, True):
+        ppo.config = dataclasses.replace(ppo.config, checkpoint_gradients=saves)
+        held = [0]
+
+        def count(leaf: torch.Tensor, held: list[int] = held) -> torch.Tensor:
+            held[0] += leaf.numel()
+            return leaf
+
+        with torch.autograd.graph.saved_tensors_hooks(count, lambda leaf: leaf):
+            ppo.optimizer.zero_grad()
+            first = found(ppo, data)
+        torch.stack([first[name] for name in LOSSES]).sum().backward()
+        results.append(gradients(ppo))
+        kept.append(held[0])
+    for plain, checkpointed in zip(*results, strict=True):
+        torch.testing.assert_close(plain, checkpointed)
+    assert kept[1] < 0.7 * kept[0]
+
+
+def test_a_far_step_ends_the_epochs(rollout):
+    ppo, batch, memory = prepared(rollout, learning_rate=Schedule(3e-2, 3e-2), epochs=6)
+    assert ppo.update(batch, memory)["epochs"] == 6
+    ppo, batch, memory = prepared(make_rollout(), learning_rate=Schedule(3e-2, 3e-2), epochs=6, target_kl=0.01)
+    assert 1 <= ppo.update(batch, memory)["epochs"] < 6
+
+
+def test_what_is_not_finite_changes_no_weight_and_is_counted(rollout):
+    ppo, batch, memory = prepared(rollout)
+    ppo.update(batch, memory)  # the optimiser has moments now
+    data = everything(batch, memory)
+    spoilt = data.clone()
+    spoilt["advantage"][0, 0, 0] = float("nan")
+    spoilt["alive"][0, 0, 0] = True
+    before = [p.clone() for p in ppo.policy.parameters()]
+    moments = [ppo.optimizer.state[p]["exp_avg"].clone() for p in ppo.policy.parameters()]
+    steps = [ppo.optimizer.state[p]["step"].item() for p in ppo.policy.parameters()]
+    for count in (1, 2):
+        ppo.learn(spoilt)
+        assert ppo.skipped == ppo.in_a_row == count
+    for p, old, moment, step in zip(ppo.policy.parameters(), before, moments, steps, strict=True):
+        assert torch.equal(p, old) and torch.equal(ppo.optimizer.state[p]["exp_avg"], moment)
+        assert ppo.optimizer.state[p]["step"].item() == step
+    ppo.learn(data)
+    assert ppo.skipped == 2 and ppo.in_a_row == 0 and ppo.longest == 2
+    assert any(not torch.equal(a, b) for a, b in zip(before, ppo.policy.parameters(), strict=True))
+
+
+def test_memory_stays_flat(rollout):
+    ppo, batch, memory = prepared(rollout, epochs=1)
+
+    def tensors() -> int:
+        gc.collect()
+        return sum(isinstance(found, torch.Tensor) for found in gc.get_objects())
+
+    ppo.update(batch, memory)
+    before = tensors()
+    for _ in range(10):
+        report = ppo.update(batch, memory)
+    assert not any(value.requires_grad for value in report.values())
+    assert abs(tensors() - before) <= 2 * len(report)
+
+
+@pytest.mark.slow
+def test_an_update_has_no_graph_breaks(rollout):
+    ppo, batch, memory = prepared(rollout)
+    data = everything(batch, memory)
+    alive = data["alive"].sum()
+    explained = torch._dynamo.explain(
+        lambda d: losses(ppo.policy, d, ppo.config, ppo.entropy_coef, alive, d["alive"].numel())
+    )(data)
+    assert explained.graph_break_count == 0, explained.break_reasons
