@@ -15,7 +15,7 @@ from typing import Any
 import tyro
 from measure import report
 
-from echelon.league.evaluation import Panel
+from echelon.arena.eval_callback import EvalCallback
 from echelon.learn.config import EvalConfig, TrainConfig
 from echelon.learn.trainer import Trainer
 
@@ -80,7 +80,7 @@ def run(case: str, seed: int, args: Args) -> None:
         while not trainer.finished:
             trainer.iterate()
         trainer.close()
-        scores = Panel(trainer.policy, config, Path(folder)).judge_finally()[0][:-1]
+        scores = EvalCallback(trainer.policy, config, Path(folder)).judge_finally()[0][:-1]
     report(
         "ablation",
         trainer.device,

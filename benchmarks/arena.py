@@ -1,4 +1,4 @@
-"""Arena throughput, JSON lines: one match, a league's hall batched against one battle at a time, and networks stacked
+"""Arena throughput, JSON lines: one match, battles of a league in one batch against one at a time, and networks stacked
 against a loop over them.
 
 python benchmarks/arena.py --battles 256 --alone 4 --policies 8
@@ -22,11 +22,11 @@ from echelon.arena.resolve import load_commander
 from echelon.arena.stacked_policies import SLOTS, BatchObservation, BatchSlot, StackedForward, StackedPolicies
 from echelon.env.env import EchelonEnv
 from echelon.env.observation.layout import STREAMS, action_width
-from echelon.league.hall import Hall
+from echelon.league.league_arena import LeagueArena
 from echelon.league.schedule import one_against
 from echelon.league.store import Store
 from echelon.learn.config import TrainConfig
-from echelon.learn.models.actor_critic import MechPolicy
+from echelon.learn.models.actor_critic import ActorCritic
 from echelon.rules.config import ENV_PRESETS, EnvConfig
 from echelon.runtime.device import resolve_device
 
@@ -67,27 +67,27 @@ def batched_over_alone(args: Args, env: EnvConfig, device: torch.device) -> None
     """The same battles of a league in one batch, and one at a time."""
     with tempfile.TemporaryDirectory() as folder:
         store = Store.create(Path(folder) / "league", env)
-        hall = Hall(store, device, batch=args.battles, compiled=args.compiled)
+        arena = LeagueArena(store, device, batch=args.battles, compiled=args.compiled)
         normal, *others = [entry.id for entry in store.entries() if entry.name != "heuristic:trivial"]
         battles = one_against(normal, others, range(args.battles))[: args.battles]
 
-        def fight(some: list[Battle]) -> float:
-            return sum(fought.seconds for fought in hall.fight(some, kept=False))
+        def play(some: list[Battle]) -> float:
+            return sum(played.seconds for played in arena.play_unrated(some))
 
-        fight(battles[:2])
-        hall.arena.batch = 1
-        one = args.alone / fight(battles[: args.alone])
-        hall.arena.batch = args.battles
-        many = len(battles) / fight(battles)
+        play(battles[:2])
+        arena.arena.batch = 1
+        one = args.alone / play(battles[: args.alone])
+        arena.arena.batch = args.battles
+        many = len(battles) / play(battles)
     sizes = {"preset": args.preset, "battles": args.battles, "alone": args.alone, "compiled": args.compiled}
     speeds = {"batched_per_s": round(many, 3), "alone_per_s": round(one, 4), "ratio": round(many / one, 1)}
-    report("hall", device, **sizes, **speeds)
+    report("league", device, **sizes, **speeds)
 
 
 def stacked_over_loop(args: Args, env: EnvConfig, device: torch.device) -> None:
     """K networks in one forward over stacked weights, and one after the other."""
     model, count = TrainConfig.quick().model, args.policies * args.rows
-    policies = [MechPolicy(model, env.comm_dim).to(device).eval() for _ in range(args.policies)]
+    policies = [ActorCritic(model, env.comm_dim).to(device).eval() for _ in range(args.policies)]
     now = EchelonEnv(env, count, device=device, seed=0).reset()
     mechs = len(env.blue)
     streams = {name: now.get(("blue", "observation", name)) for name in STREAMS}

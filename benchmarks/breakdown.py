@@ -28,7 +28,7 @@ from echelon.rules.config import ENV_PRESETS
 from echelon.runtime.compile import fused
 from echelon.runtime.device import resolve_device
 from echelon.sim import ams, damage, firing, footing, hazards, heat, movement, rubble, shots, smoke, step, timers
-from echelon.sim.game import Game
+from echelon.sim.model import SimModel
 from echelon.state import Terrain
 
 
@@ -111,7 +111,7 @@ def bytes_of(values: Any) -> int:
     """Bytes of all tensors of a battle's state, streams and the like; the terrain and the game are not read through."""
     if isinstance(values, torch.Tensor):
         return values.numel() * values.element_size()
-    if isinstance(values, Game | Terrain):
+    if isinstance(values, SimModel | Terrain):
         return 0
     if isinstance(values, dict):
         return sum(bytes_of(value) for value in values.values())

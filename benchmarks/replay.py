@@ -40,7 +40,7 @@ def main(args: Args) -> None:
     recorder = Recorder(range(args.battles))
     plain = EchelonEnv(config, args.num_envs, device=device, seed=0, compiled=compiled)
     watched = EchelonEnv(
-        config, args.num_envs, device=device, seed=0, maps=plain.game.maps, compiled=compiled, witness=recorder
+        config, args.num_envs, device=device, seed=0, maps=plain.game.maps, compiled=compiled, observer=recorder
     )
     with torch.inference_mode():
         players = Player(plain), Player(watched)

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from echelon.league import trade
+from echelon.league import import_export as trade
 from echelon.league.config import LeagueConfig
 from echelon.league.store import FILE, Store
 from echelon.learn.checkpoint.files import checkpoints_in
@@ -69,7 +69,9 @@ def convert_league(path: Path) -> list[str]:
         store.remember("env", store.env.signature())
         store.remember("rules", as_json(store.rules))
         store.remember("written_by", {"version": VERSION})
-    weights = [convert_checkpoint(store.vault.place(e.id)) for e in store.entries() if store.vault.place(e.id).exists()]
+    weights = [
+        convert_checkpoint(store.weights.path(e.id)) for e in store.entries() if store.weights.path(e.id).exists()
+    ]
     store.close()
     return [f"league {path}", *weights]
 

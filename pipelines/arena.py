@@ -107,7 +107,7 @@ def sources(args: Play) -> list[str]:
         return names
     store = Store(args.league)
     known = {name: store.find(name).id for name in names if not is_scripted(name) and not Path(name).exists()}
-    return [str(store.vault.place(known[name])) if name in known else name for name in names]
+    return [str(store.weights.path(known[name])) if name in known else name for name in names]
 
 
 def choose_env(preset: str, names: list[str]) -> EnvConfig:

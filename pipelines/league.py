@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -15,19 +15,19 @@ from command_line import terminal
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from echelon.arena.batch_arena import Battle, Precision
+from echelon.arena.batch_arena import Precision
 from echelon.arena.match import wilson_interval
 from echelon.league import log
 from echelon.league.config import LeagueConfig
-from echelon.league.descent import longest_line, spearman
 from echelon.league.evolution import Evolution
-from echelon.league.game_theory import advantage, bradley_terry, exploitability, nash
-from echelon.league.hall import Hall
+from echelon.league.import_export import read_league, write_league
+from echelon.league.league_arena import LeagueArena, PlayedBatch
+from echelon.league.lineage import longest_line, spearman
+from echelon.league.rating_period import close_period, payoff_matrix
+from echelon.league.ratings.game_theory import advantage, bradley_terry, exploitability, nash
 from echelon.league.roles import Role
 from echelon.league.schedule import one_against, round_robin, seeds_of
-from echelon.league.season import close_period, payoff_matrix
 from echelon.league.store import MatchRecord, Standing, Store
-from echelon.league.trade import read_league, write_league
 from echelon.learn.checkpoint.format import open_checkpoint
 from echelon.learn.config import TrainConfig
 from echelon.replay.file import save
@@ -59,10 +59,10 @@ class Fighting:
     compiled: bool = False
     """Compile simulation and networks first; worth it for thousands of battles, in batches of one size."""
 
-    def hall(self, store: Store) -> Hall:
-        """Where the entries of a league fight."""
+    def arena(self, store: Store) -> LeagueArena:
+        """Where the entries of a league play."""
         device = resolve_device(self.device)
-        return Hall(store, device, batch=self.batch, precision=self.precision, compiled=self.compiled)
+        return LeagueArena(store, device, batch=self.batch, precision=self.precision, compiled=self.compiled)
 
 
 @dataclass(frozen=True)
@@ -240,11 +240,11 @@ class Evaluate:
     def run(self) -> None:
         """Fight and show."""
         store = Store(self.league)
-        digest = store.keep(self.checkpoint)
+        digest = store.add_weights(self.checkpoint)
         others = [entry for entry in store.active() if entry.id != digest]
-        hall = self.fighting.hall(store)
+        arena = self.fighting.arena(store)
         battles = one_against(digest, [entry.id for entry in others], seeds_of(0, self.seeds))
-        matches = fight(hall, battles, self.json, kept=False)
+        matches = play(arena, arena.play_unrated(battles), len(battles), self.json, kept=False)
         rows = []
         for other in others:
             own = [match for match in matches if other.id in (match.blue, match.red)]
@@ -276,14 +276,14 @@ class Tournament:
         ids = [entry.id for entry in store.active()]
         require(len(ids) > 1, "--league", "one of at least two entries", str(self.league))
         require(self.replay_battles >= 1, "--replay-battles", ">= 1", self.replay_battles)
-        hall, period = self.fighting.hall(store), store.period
-        battles = hall.missing(round_robin(ids, seeds_of(period, self.seeds)))
+        arena, period = self.fighting.arena(store), store.period
+        battles = arena.missing(round_robin(ids, seeds_of(period, self.seeds)))
         recorder = None
         # One that was cut short just before its end has nothing left to record.
         if self.replay is not None and battles:
             check_writable(self.replay)
             recorder = Recorder(list(range(min(self.replay_battles, self.fighting.batch, len(battles)))))
-        matches = fight(hall, battles, self.json, recorder=recorder)
+        matches = play(arena, arena.play(battles, recorder), len(battles), self.json)
         # None, where another process fought them all.
         if self.replay is not None and recorder is not None and matches:
             names = {entry.id: entry.name for entry in store.entries()}
@@ -325,7 +325,7 @@ class Evolve:
         start = open_checkpoint(self.start) if self.start else None
         # A role learns in one folder.
         with held(self.league / ".evolve.lock"):
-            evolution = Evolution(self.fighting.hall(store), train, start, self.seeds, self.turns, self.iterations)
+            evolution = Evolution(self.fighting.arena(store), train, start, self.seeds, self.turns, self.iterations)
             for turn in range(self.turns):
                 for role in Role:
                     verdict = evolution.turn(role)
@@ -349,27 +349,23 @@ COMMANDS: dict[str, Any] = {
 }
 
 
-def fight(
-    hall: Hall,
-    battles: Sequence[Battle],
-    quiet: bool,
-    kept: bool = True,
-    recorder: Recorder | None = None,
+def play(
+    arena: LeagueArena, batches: Iterable[PlayedBatch], total: int, quiet: bool, kept: bool = True
 ) -> list[MatchRecord]:
-    """Fight behind a progress bar that counts matches a second, and write each batch into the league's log."""
+    """Play behind a progress bar that counts matches a second, and write each batch into the league's log."""
     columns = (
         *(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()),
         *(TimeElapsedColumn(), TimeRemainingColumn()),
     )
     matches: list[MatchRecord] = []
     with Progress(*columns, console=terminal(stderr=True), disable=quiet) as progress:
-        task = progress.add_task("matches", total=len(battles))
-        for fought in hall.fight(battles, recorder, kept):
-            matches += fought.matches
-            speed = len(fought.matches) / fought.seconds
-            progress.update(task, advance=len(fought.matches), description=f"{speed:.1f} matches/s")
-            told = {"matches": len(fought.matches), "matches_per_s": round(speed, 2), "kept": kept}
-            log.tell(hall.store, "fought", **told, cache_hit_rate=round(hall.library.hit_rate, 3))
+        task = progress.add_task("matches", total=total)
+        for played in batches:
+            matches += played.matches
+            speed = len(played.matches) / played.seconds
+            progress.update(task, advance=len(played.matches), description=f"{speed:.1f} matches/s")
+            told = {"matches": len(played.matches), "matches_per_s": round(speed, 2), "kept": kept}
+            log.tell(arena.store, "fought", **told, cache_hit_rate=round(arena.store.weights.hit_rate, 3))
     return matches
 
 

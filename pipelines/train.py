@@ -21,10 +21,10 @@ from command_line import parse, run, terminal
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from echelon.league.campaign import Campaign
-from echelon.league.evaluation import BEST, Panel, Score, in_words
-from echelon.league.hall import Hall
-from echelon.league.sparring import Sparring
+from echelon.arena.eval_callback import BEST, EvalCallback, Score, in_words
+from echelon.league.league_arena import LeagueArena
+from echelon.league.league_callback import LeagueCallback
+from echelon.league.opponent_sampler import OpponentSampler
 from echelon.league.store import Store
 from echelon.learn.callbacks.signals import EXIT_BASE, Interrupted, Stop
 from echelon.learn.checkpoint.files import newest_checkpoint
@@ -119,27 +119,32 @@ class Session:
     Args:
         trainer: the run.
         panel: who judges it, on the first process.
-        campaign: its part in a league, if it has one.
+        league: its part in a league, if it has one.
         stop: told by signals.
         console: quiet on the others.
     """
 
     def __init__(
-        self, trainer: Trainer, panel: Panel | None, campaign: Campaign | None, stop: Stop, console: Console
+        self,
+        trainer: Trainer,
+        panel: EvalCallback | None,
+        league: LeagueCallback | None,
+        stop: Stop,
+        console: Console,
     ) -> None:
         self.trainer = trainer
         self.panel = panel
-        self.campaign = campaign
+        self.league = league
         self.stop = stop
         self.console = console
         self.ranks = trainer.ranks
         if panel is not None:
-            trainer.also["panel"] = panel
+            trainer.extra_state["panel"] = panel
             trainer.best = panel.best_iteration
-        if campaign is not None and self.ranks.is_first:
-            trainer.also[CAMPAIGN] = campaign
-            if CAMPAIGN in trainer.kept:
-                campaign.go_on(trainer.kept[CAMPAIGN])
+        if league is not None and self.ranks.is_first:
+            trainer.extra_state[CAMPAIGN] = league
+            if CAMPAIGN in trainer.loaded:
+                league.load_state_dict(trainer.loaded[CAMPAIGN])
 
     def learn(self) -> None:
         """Iterate until the run is finished, behind a progress bar."""
@@ -190,7 +195,7 @@ class Session:
             scores: list[Score] = []
             self.stop.unless_asked(lambda: scores.extend(panel.fight()))
             if scores:
-                is_best = panel.settle(scores, now) and now > 0
+                is_best = panel.keep_best(scores, now) and now > 0
                 trainer.best = panel.best_iteration
                 self.tell(scores)
         self.leave_if_asked()
@@ -207,15 +212,15 @@ class Session:
 
     def submit_if_due(self) -> None:
         """Enter the learner as it is now into its league, every so many iterations and at the end."""
-        trainer, campaign = self.trainer, self.campaign
+        trainer, league = self.trainer, self.league
         is_due = trainer.counters.iterations % trainer.config.league_every == 0 or trainer.finished
-        if campaign is None or not is_due:
+        if league is None or not is_due:
             return
         path = trainer.save()
-        me = campaign.submit(path).id if self.ranks.is_first else ""
+        me = league.submit(path).id if self.ranks.is_first else ""
         # All meet the league as it is now.
-        campaign.sparring.follow(self.ranks.said_by_first(me))
-        self.console.print(f"{trainer.counters.agent_steps:>12,} steps, in the league {campaign.standing()}")
+        league.sampler.follow(self.ranks.said_by_first(me))
+        self.console.print(f"{trainer.counters.agent_steps:>12,} steps, in the league {league.standing()}")
 
     def leave_if_asked(self) -> None:
         """End here if any process was asked to stop."""
@@ -240,10 +245,10 @@ class Session:
         self.leave_if_asked()
         self.trainer.close()
         if panel is not None:
-            panel.settle(scores, self.trainer.counters.iterations)
+            panel.keep_best(scores, self.trainer.counters.iterations)
             self.tell_where(panel)
 
-    def judge_finally(self, panel: Panel) -> list[Score]:
+    def judge_finally(self, panel: EvalCallback) -> list[Score]:
         """Fight the final battles, and tell how they ended."""
         folder = self.trainer.folder
         scores, replay = panel.judge_finally(self.trainer.config.replay_battles, str(folder))
@@ -254,7 +259,7 @@ class Session:
             self.console.print(f"replay      {kept}")
         return scores
 
-    def tell_where(self, panel: Panel) -> None:
+    def tell_where(self, panel: EvalCallback) -> None:
         """Compare before and after, draw the curves, name the files."""
         folder, console = self.trainer.folder, self.console
         rows = read_table(panel.table.path)
@@ -271,15 +276,16 @@ class Session:
         console.print(f"checkpoint  {newest_checkpoint(folder / 'checkpoints')}")
 
 
-def join_league(config: TrainConfig, device: torch.device, ranks: Ranks) -> Campaign | None:
+def join_league(config: TrainConfig, device: torch.device, ranks: Ranks) -> LeagueCallback | None:
     """The run's part in the league that its opponent names, if it names one."""
     if not config.league:
         return None
     store = Store(config.league)
     difference = battle_difference(config.env.signature(), store.env.signature())
     require(difference is None, "--opponent", f"a league of the same battle ({difference})", config.league)
-    hall = Hall(store, ranks.place(device), compiled=config.evaluation.compiled)
-    return Campaign(hall, Sparring(store, hall.library, config.model, config.seed + ranks.rank), config.league_seeds)
+    arena = LeagueArena(store, ranks.place(device), compiled=config.evaluation.compiled)
+    sampler = OpponentSampler(store, config.model, config.seed + ranks.rank)
+    return LeagueCallback(arena, sampler, config.league_seeds)
 
 
 def describe(row: Mapping[str, float | None]) -> str:
@@ -312,17 +318,17 @@ def train(config: TrainConfig, ranks: Ranks, stop: Stop) -> None:
     if config.compiled and not can_compile():
         console.print("no C++ compiler or Python headers here: going on without torch.compile, at a third of the speed")
         config = dataclasses.replace(config, compiled=False, compile_policy="off")
-    campaign = join_league(config, device, ranks)
+    league = join_league(config, device, ranks)
     folder = Path(ranks.said_by_first(str(choose_folder(config))))
     if config.resume == "latest":
         # Said before the folder would be made.
         newest_checkpoint(folder / "checkpoints")
     with taken(folder, resumes=bool(config.resume)) if ranks.is_first else contextlib.nullcontext():
-        train_in(folder, config, campaign, ranks, stop, console)
+        train_in(folder, config, league, ranks, stop, console)
 
 
 def train_in(
-    folder: Path, config: TrainConfig, campaign: Campaign | None, ranks: Ranks, stop: Stop, console: Console
+    folder: Path, config: TrainConfig, league: LeagueCallback | None, ranks: Ranks, stop: Stop, console: Console
 ) -> None:
     """`train` in a folder that is this run's own."""
     if ranks.is_first and config.profile:
@@ -331,7 +337,7 @@ def train_in(
     ranks.wait()
     start = find_start(config, folder)
     ranks.wait()
-    draw_opponent = campaign.sparring if campaign is not None else None
+    draw_opponent = league.sampler if league is not None else None
     trainer = Trainer(config, folder, start, draw_opponent, ranks=ranks)
     sizes = f"{config.num_envs} battles of {len(config.env.blue)} against {len(config.env.red)}"
     sizes += "" if ranks.is_alone else f" in each of {ranks.size} processes"
@@ -339,15 +345,15 @@ def train_in(
     console.print(
         f"{sizes} on {trainer.device}, {trainer.policy.num_parameters():,} parameters in {kind}, {config.opponent}"
     )
-    if trainer.news:
-        console.print(trainer.news)
-    if campaign is not None and not campaign.sparring.shares and config.past_battles > 0:
+    if trainer.resume_note:
+        console.print(trainer.resume_note)
+    if league is not None and not league.sampler.shares and config.past_battles > 0:
         console.print(
             f"{config.league}: no policy there has this architecture (--model): until one has, "
             f"{config.past_battles} of {config.num_envs} battles are against earlier selves"
         )
-    panel = Panel(trainer.policy, config, folder, trainer.kept.get("panel")) if ranks.is_first else None
-    session = Session(trainer, panel, campaign, stop, console)
+    panel = EvalCallback(trainer.policy, config, folder, trainer.loaded.get("panel")) if ranks.is_first else None
+    session = Session(trainer, panel, league, stop, console)
     # From here on a run that is killed can go on.
     trainer.save()
     try:

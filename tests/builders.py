@@ -20,7 +20,7 @@ from echelon.rules.catalog import CLOUDS, HAZARDS, MATERIALS, WEAPONS, Material,
 from echelon.rules.config import EnvConfig
 from echelon.rules.roster import build_roster
 from echelon.sim import step
-from echelon.sim.game import Game, build_game
+from echelon.sim.model import SimModel, build_model
 from echelon.sim.terrain import material_at
 from echelon.state import PER_WEAPON, Maps, State, open_battle
 
@@ -80,7 +80,7 @@ def flat_maps(config: EnvConfig, *boxes: tuple[int, int, int, int, int, int, Mat
 class Scene:
     """A few battles under a test's control."""
 
-    game: Game
+    game: SimModel
     state: State
 
     def place(self, mech: int, x: float, y: float, yaw: float = 0.0, bottom: float = 0.0) -> Scene:
@@ -178,7 +178,7 @@ class Scene:
         return self
 
     def clouds(self, mech: int) -> list[tuple[list[float], int]]:
-        """Place and remaining substeps of each cloud of a mech that hangs."""
+        """TeamSlice and remaining substeps of each cloud of a mech that hangs."""
         own = slice(mech * CLOUDS, (mech + 1) * CLOUDS)
         pos, ttl = self.state.clouds.pos[0, own].tolist(), self.state.clouds.ttl[0, own].tolist()
         return [(where, left) for where, left in zip(pos, ttl, strict=True) if left > 0]
@@ -235,7 +235,7 @@ def scene(config: EnvConfig, *boxes: tuple[int, int, int, int, int, int, Materia
     roster = build_roster(config, CPU)
     seed = torch.arange(batch)
     state = open_battle(seed, torch.zeros_like(seed), maps, roster, config)
-    return Scene(build_game(config, roster, maps), state)
+    return Scene(build_model(config, roster, maps), state)
 
 
 def arena(

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import torch
 
-from echelon.league.glicko2 import DEVIATION, RATING, VOLATILITY, Ratings
+from echelon.league.ratings.glicko2 import DEVIATION, RATING, VOLATILITY, Ratings
 from echelon.league.store import MatchRecord, Store
 from echelon.learn.checkpoint.files import save_checkpoint
 from echelon.learn.checkpoint.format import Counters
 from echelon.learn.config import ModelConfig
-from echelon.learn.models.actor_critic import MechPolicy
+from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.rules.config import EnvConfig, RulesConfig
 
@@ -20,10 +20,10 @@ TINY = ModelConfig(
 )
 
 
-def policy_of(seed: int, model: ModelConfig = TINY) -> MechPolicy:
+def policy_of(seed: int, model: ModelConfig = TINY) -> ActorCritic:
     """A fresh policy with opinions."""
     torch.manual_seed(seed)
-    policy = MechPolicy(model, BRIEF.comm_dim)
+    policy = ActorCritic(model, BRIEF.comm_dim)
     policy.network.head.loc.weight.data.mul_(50)
     return policy.eval()
 

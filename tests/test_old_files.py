@@ -11,9 +11,10 @@ import torch
 from echelon.arena import match, resolve
 from echelon.arena.batch_arena import Battle
 from echelon.convert import convert
-from echelon.league import store, trade
-from echelon.league.hall import Hall
-from echelon.league.sparring import Sparring
+from echelon.league import import_export as trade
+from echelon.league import store
+from echelon.league.league_arena import LeagueArena
+from echelon.league.opponent_sampler import OpponentSampler
 from echelon.league.store import Store
 from echelon.learn import config as learn_config
 from echelon.learn.checkpoint import format as checkpoint_format
@@ -92,7 +93,7 @@ def test_checkpoints_are_read_and_play(old, with_more_settings):
 def test_a_run_goes_on(old, with_more_settings, iteration):
     start = open_checkpoint(old / "run" / "checkpoints" / f"iteration_{iteration:06}")
     trainer = Trainer(run_of(start), old / "further", start)
-    assert trainer.news == "", "its battles are fought on"
+    assert trainer.resume_note == "", "its battles are fought on"
     trainer.iterate()
     trainer.close()
     assert trainer.counters.iterations == iteration + 1
@@ -101,12 +102,12 @@ def test_a_run_goes_on(old, with_more_settings, iteration):
 def test_a_league_fights_on(old, with_more_settings):
     league = Store(old / "league")
     assert league.period == 2 and len(league.entries()) == 8 and league.rated() == {e.id for e in league.entries()}
-    hall = Hall(league, CPU)
+    arena = LeagueArena(league, CPU)
     one, two, _ = (entry.id for entry in league.entries() if not entry.is_scripted)
-    (fought,) = hall.fight([Battle(one, two, 77)])
-    assert len(fought.matches) == 1 and Battle(one, two, 77) in league.fought()
+    (fought,) = arena.play([Battle(one, two, 77)])
+    assert len(fought.matches) == 1 and Battle(one, two, 77) in league.played()
     start = open_checkpoint(newest_checkpoint(old / "run" / "checkpoints"))
-    assert len(Sparring(league, hall.library, start.model, 0).shares) == 3, "its policies are opponents to a learner"
+    assert len(OpponentSampler(league, start.model, 0).shares) == 3, "its policies are opponents to a learner"
     assert league.add(start.path).id in {entry.id for entry in league.entries()}
 
 
@@ -131,7 +132,7 @@ def test_what_is_converted_names_every_setting_and_keeps_its_weights(old, with_m
     start = open_checkpoint(newest_checkpoint(old / "run" / "checkpoints"))
     assert start.claims["env"] == json.loads(json.dumps(start.env.signature()))
     assert start.claims["model"] == as_json(start.model) and start.claims["written_by"] == VERSION
-    assert survey(start.path).holds and Trainer(run_of(start), old / "further", start).news == ""
+    assert survey(start.path).holds and Trainer(run_of(start), old / "further", start).resume_note == ""
     league = Store(old / "league")
     assert league.recall("env") == json.loads(json.dumps(league.env.signature()))
     assert len(trade.read_league(old / "export" / "league.json", old / "imported").entries()) == 8

@@ -122,7 +122,7 @@ def test_without_loops_a_battle_is_the_same(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.hourglass
+@pytest.mark.very_slow
 def test_whole_battles_are_the_same(tmp_path):
     """Small and standard, commanders and random actions, to the clock."""
     here = ask("whole")

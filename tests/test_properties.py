@@ -25,7 +25,7 @@ from echelon.rules.config import EnvConfig, FeaturesConfig, RewardConfig, RulesC
 from echelon.rules.roster import build_roster
 from echelon.runtime.geometry import wrap_angle
 from echelon.sim import step
-from echelon.sim.game import build_game
+from echelon.sim.model import build_model
 from echelon.sim.terrain import is_material, standing_on
 from echelon.world.pool import make_pool
 
@@ -278,7 +278,7 @@ def test_colours_do_not_matter_to_any_rosters(config, seed):
     env, rng, count = begin(config, seed)
     game, state = env.game, env.state
     swapped = dataclasses.replace(config, blue=config.red, red=config.blue)
-    other = build_game(swapped, build_roster(swapped, CPU), game.maps)
+    other = build_model(swapped, build_roster(swapped, CPU), game.maps)
     mirrored, who = swap_teams(state, game, other)
     for _ in range(5):
         told = random_actions(rng, BATTLES, count, config.comm_dim)
@@ -324,7 +324,7 @@ def test_east_and_west_do_not_matter(config, seed):
     """A mirrored map, strafing and turning the other way: the mirrored battle, to 2e-4 (positions round otherwise)."""
     env, rng, count = begin(config, seed)
     game, state, size_x = env.game, env.state, config.world.size_x
-    other = build_game(config, game.roster, mirror_maps(game.maps, size_x))
+    other = build_model(config, game.roster, mirror_maps(game.maps, size_x))
     mirrored = mirror(state, size_x)
     for _ in range(5):
         told = random_actions(rng, BATTLES, count, config.comm_dim)

@@ -8,9 +8,9 @@ from builders import flat_maps
 from echelon.agents.heuristic import Heuristic
 from echelon.env.env import EchelonEnv
 from echelon.learn.config import ModelConfig, PPOConfig, TrainConfig
-from echelon.learn.models.actor_critic import MechPolicy
-from echelon.learn.opponents.assignment import Rival, Seats
-from echelon.learn.ppo.collector import Rollout
+from echelon.learn.models.actor_critic import ActorCritic
+from echelon.learn.opponents.assignment import OpponentGroup, PolicyAssignment
+from echelon.learn.ppo.collector import TeamCollector
 from echelon.learn.trainer import Trainer
 from echelon.rules.config import EnvConfig, RulesConfig
 
@@ -24,14 +24,14 @@ def short_battles() -> EnvConfig:
     return dataclasses.replace(EnvConfig.small(), rules=RulesConfig(max_episode_s=3.0), map_pool=1)
 
 
-def make_rollout(model: ModelConfig = TINY, battles: int = 6, decisions: int = 16, chunk: int = 8) -> Rollout:
+def make_rollout(model: ModelConfig = TINY, battles: int = 6, decisions: int = 16, chunk: int = 8) -> TeamCollector:
     """Short battles of a fresh policy against the heuristic."""
     torch.manual_seed(0)
     config = short_battles()
-    policy = MechPolicy(model, config.comm_dim)
-    seats = Seats(policy, [Rival("heuristic", Heuristic(config), battles)])
+    policy = ActorCritic(model, config.comm_dim)
+    seats = PolicyAssignment(policy, [OpponentGroup("heuristic", Heuristic(config), battles)])
     env = EchelonEnv(config, battles, device="cpu", seed=1, memory=seats.memory, maps=flat_maps(config))
-    return Rollout(env, seats, decisions, chunk)
+    return TeamCollector(env, seats, decisions, chunk)
 
 
 def tiny_run(**changes: object) -> TrainConfig:

@@ -36,7 +36,7 @@ from echelon.env.observation import layout
 from echelon.env.observation.layout import GROUPS, STREAMS
 from echelon.env.outcome import Reason, Winner
 from echelon.learn.config import ModelConfig
-from echelon.learn.models.actor_critic import MechPolicy
+from echelon.learn.models.actor_critic import ActorCritic
 from echelon.replay.recorder import Recorder
 from echelon.rules.config import EnvConfig
 from echelon.rules.roster import build_roster
@@ -158,13 +158,13 @@ class BatchArena:
         self._env = None
         with torch.inference_mode(False):
             env = EchelonEnv(
-                self.config, size, self.device, seed=0, maps=self.maps, compiled=self.compiled, witness=recorder
+                self.config, size, self.device, seed=0, maps=self.maps, compiled=self.compiled, observer=recorder
             )
         if recorder is None:
             self._env = env
         return env
 
-    def forward_of(self, policy: MechPolicy) -> StackedForward:
+    def forward_of(self, policy: ActorCritic) -> StackedForward:
         """The forward of its architecture."""
         if policy.model not in self._forwards:
             # What it is made of must be ordinary tensors, so that later calls meet the same graph.
@@ -192,14 +192,14 @@ class MatchBatch:
         for b, battle in enumerate(battles):
             for side, name in enumerate((battle.blue, battle.red)):
                 slots[name].append(BatchSlot(b + side * count, slot_of(battle, side)))
-        alike: dict[ModelConfig, list[tuple[MechPolicy, list[BatchSlot]]]] = defaultdict(list)
+        alike: dict[ModelConfig, list[tuple[ActorCritic, list[BatchSlot]]]] = defaultdict(list)
         self.deciders: list[PolicySlots | StackedPolicies] = []
         for name, own in slots.items():
             with torch.inference_mode(False):
                 policy = arena.policies(name)
             require_ready(name, policy, self.env)
             # A subclass may decide in another way.
-            if type(policy) is MechPolicy:
+            if type(policy) is ActorCritic:
                 alike[policy.model].append((policy, own))
             else:
                 self.deciders.append(PolicySlots(policy, own, self.mechs, device))
@@ -276,7 +276,7 @@ def require_ready(name: str, policy: TeamPolicy, env: EchelonEnv) -> None:
     if policy.training and not isinstance(policy, Heuristic):
         raise ConfigError(f"{name}: must be in evaluation mode for a match, got training mode: call .eval()")
     allowed = {env.device.type}
-    if type(policy) is MechPolicy:
+    if type(policy) is ActorCritic:
         comm_dim = env.config.comm_dim
         require(policy.comm_dim == comm_dim, f"{name}: comm_dim", f"{comm_dim} for this battle", policy.comm_dim)
         # Its weights are copied to the battles' device.

@@ -16,7 +16,7 @@ from torch.nn.functional import pad
 
 from echelon.agents.heuristic import scripted
 from echelon.env.env import EchelonEnv
-from echelon.env.group_policy import Seat, drawers
+from echelon.env.group_policy import GroupPolicy, memory_spec
 from echelon.env.observation import layout
 from echelon.rules.config import EnvConfig
 from echelon.runtime import noise
@@ -47,8 +47,8 @@ def play(config: EnvConfig, seeds: Sequence[int], decisions: int, commanders: tu
     device, names = torch.device("cpu"), dict(zip(("blue", "red"), commanders, strict=True))
     policies = {group: scripted(name, config, device) for group, name in names.items() if name != RANDOM}
     numbers = torch.tensor(seeds)
-    env = EchelonEnv(config, len(seeds), device, seed=numbers, memory=drawers(**policies))
-    seats = [Seat(policy, group, group) for group, policy in policies.items()]
+    env = EchelonEnv(config, len(seeds), device, seed=numbers, memory=memory_spec(**policies))
+    seats = [GroupPolicy(policy, group, group) for group, policy in policies.items()]
     of_maps = digest_of(leaves(env.game.maps))
     digests = [of_maps.copy() for _ in seeds]
     td = env.reset()

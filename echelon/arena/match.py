@@ -18,7 +18,7 @@ from echelon.runtime import noise
 from echelon.runtime.errors import require
 
 Z_95 = 1.959964
-"""Quantile of the standard normal law for a 95 % interval."""
+"""Quantile of the standard normal distribution for a 95 % interval."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from echelon.env.group_policy import TeamPolicy
 from echelon.env.observation.layout import STREAMS
-from echelon.learn.models.actor_critic import MechPolicy, Network, Thought, think_together
+from echelon.learn.models.actor_critic import ActorCritic, ActorNetwork, PolicyOutput, batched_forward
 from echelon.runtime.compile import fused
 
 SLOTS = 16
@@ -66,18 +66,18 @@ class StackedForward:
 
     Args:
         like: a policy of this architecture.
-        compute: dtype of matrix products, as in `Network.compute`.
+        compute: dtype of matrix products, as in `ActorNetwork.compute`.
         compiled: one graph of a fixed shape, through `torch.compile`.
     """
 
-    def __init__(self, like: MechPolicy, device: torch.device, compute: torch.dtype, compiled: bool) -> None:
-        self.base = Network(like.model, like.comm_dim).to(device).requires_grad_(False)
+    def __init__(self, like: ActorCritic, device: torch.device, compute: torch.dtype, compiled: bool) -> None:
+        self.base = ActorNetwork(like.model, like.comm_dim).to(device).requires_grad_(False)
         self.base.compute = compute
         self.hidden = like.model.hidden
         self.chunk = CHUNK if compiled or device.type != "cpu" else None
         """Blocks of one call; None for as many as there are."""
         self.device = device
-        self.call: Callable[..., Thought] = fused(think_together, device) if compiled else think_together
+        self.call: Callable[..., PolicyOutput] = fused(batched_forward, device) if compiled else batched_forward
 
 
 class StackedPolicies:
@@ -93,7 +93,7 @@ class StackedPolicies:
     def __init__(
         self,
         forward: StackedForward,
-        policies: Sequence[MechPolicy],
+        policies: Sequence[ActorCritic],
         slots: Sequence[Sequence[BatchSlot]],
         mechs: int,
     ) -> None:

@@ -11,7 +11,7 @@ from echelon.env import outcome, reward, zone
 from echelon.env.observation.build import Observation, observe
 from echelon.env.outcome import Winner
 from echelon.rules.actions import Orders
-from echelon.sim.game import Game
+from echelon.sim.model import SimModel
 from echelon.state import State, Terrain
 
 
@@ -30,7 +30,7 @@ class Played:
     """The verdict on battles that ended, by name, [B, ...] each: winner -1 and zeros elsewhere."""
 
 
-def conclude(before: State, after: State, orders: Orders, game: Game) -> Played:
+def conclude(before: State, after: State, orders: Orders, game: SimModel) -> Played:
     """Score the zone, judge, pay and show, once the substeps are played."""
     after = zone.score(after, game)
     ending = outcome.judge(after, game)
@@ -51,7 +51,7 @@ def conclude(before: State, after: State, orders: Orders, game: Game) -> Played:
     return Played(state, streams, paid, flags, verdict)
 
 
-def together(parts: list[Played], terrain: Terrain) -> Played:
+def concat_blocks(parts: list[Played], terrain: Terrain) -> Played:
     """What consecutive blocks left behind, as one; `terrain` is the ground of all, which each changed in place."""
     if len(parts) == 1:
         return parts[0]

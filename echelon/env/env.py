@@ -15,7 +15,7 @@ from torchrl.envs import EnvBase
 from echelon.env import decision
 from echelon.env.blocks import Blocks, ordinary_tensors
 from echelon.env.decision import Played
-from echelon.env.map_pool import Atlas
+from echelon.env.map_pool import MapPool
 from echelon.env.observation import layout
 from echelon.env.observation.build import Observation
 from echelon.env.observation.layout import STREAMS
@@ -30,7 +30,7 @@ from echelon.runtime.errors import ConfigError, require
 from echelon.runtime.noise import Stream
 from echelon.runtime.profiling import part
 from echelon.sim import step
-from echelon.sim.game import Game, build_game
+from echelon.sim.model import SimModel, build_model
 from echelon.sim.terrain import HAS_LOOPS, loops_on
 from echelon.state import Maps, State, Terrain, open_battle
 from echelon.world.pool import make_pool
@@ -39,10 +39,10 @@ if HAS_LOOPS:
     from echelon.sim.loops import refill, rewrite
 
 
-class Witness(Protocol):
+class StepObserver(Protocol):
     """Who watches the battles of an environment, such as `echelon.replay.recorder.Recorder`; changes nothing."""
 
-    def opening(self, game: Game, state: State, shown: Mapping[str, Tensor]) -> None:
+    def opening(self, game: SimModel, state: State, shown: Mapping[str, Tensor]) -> None:
         """All battles begin: their constants, their state, and what `observe` showed of it."""
         ...
 
@@ -80,7 +80,7 @@ class EchelonEnv(EnvBase):
             `Composite(h=Unbounded((64,)))`. It travels under `(group, "memory", ...)`, zero when a battle begins.
         maps: a pool made earlier for the same config, to share it between environments.
         compiled: run a substep and the observation through `torch.compile`: same results, a later first step.
-        witness: who watches every substep and decision.
+        observer: who watches every substep and decision.
     """
 
     batch_locked = True
@@ -94,7 +94,7 @@ class EchelonEnv(EnvBase):
         memory: Composite | None = None,
         maps: Maps | None = None,
         compiled: bool = False,
-        witness: Witness | None = None,
+        observer: StepObserver | None = None,
     ) -> None:
         if num_envs < 1:
             raise ConfigError(f"num_envs must be >= 1, got {num_envs}")
@@ -103,14 +103,16 @@ class EchelonEnv(EnvBase):
         self.config = config
         roster = build_roster(config, self.device)
         self._owns_maps = maps is None
-        self.game: Game = build_game(config, roster, make_pool(config, roster, self.device) if maps is None else maps)
+        self.game: SimModel = build_model(
+            config, roster, make_pool(config, roster, self.device) if maps is None else maps
+        )
         self.teams = roster.teams
         self.group_map = {g: [f"{g}_{i}" for i in range(s.stop - s.start)] for g, s in self.teams.items()}
         self.memory = Composite() if memory is None else memory
         self.num_envs = num_envs
-        self.witness = witness
-        # A witness sees every substep of all battles at once.
-        self.blocks = Blocks(num_envs, self.device, whole=witness is not None)
+        self.observer = observer
+        # An observer sees every substep of all battles at once.
+        self.blocks = Blocks(num_envs, self.device, whole=observer is not None)
         self._play: step.Play = step.play
         self._logged_substep = step.logged_substep
         self._decode, self._conclude = actions.decode, decision.conclude
@@ -120,7 +122,7 @@ class EchelonEnv(EnvBase):
             self._play = fused(step.play, self.device)
             self._logged_substep = fused(step.logged_substep, self.device)
             self._conclude = fused(decision.conclude, self.device)
-        self.atlas = Atlas(self.game)
+        self.map_pool = MapPool(self.game)
         self._make_specs()
         self.set_seed(seed if seed is not None else random.getrandbits(31))
         with ordinary_tensors():
@@ -155,9 +157,9 @@ class EchelonEnv(EnvBase):
 
     def _open(self, seed: Tensor, terrain: Terrain | None = None) -> State:
         """Battles at their first moment: each takes a map by its own seed. `terrain` as in `open_battle`."""
-        map_id = self.atlas.draw(seed)
+        map_id = self.map_pool.draw(seed)
         state = open_battle(seed, map_id, self.game.maps, self.game.roster, self.config, terrain)
-        return state.replace(focus_slots=self.atlas.openings["focus_slots"][map_id])
+        return state.replace(focus_slots=self.map_pool.openings["focus_slots"][map_id])
 
     def renew_maps(self) -> int:
         """Make the spare maps anew and let battles that begin draw them, each in the place of an old one.
@@ -172,7 +174,7 @@ class EchelonEnv(EnvBase):
             ConfigError: the maps were given to this environment, so another one may be fighting on them.
         """
         require(self._owns_maps, "maps", "the environment's own to be renewed", "maps made elsewhere")
-        return self.atlas.renew(self.state.map_id)
+        return self.map_pool.renew(self.state.map_id)
 
     # TorchRL's interface
 
@@ -181,8 +183,8 @@ class EchelonEnv(EnvBase):
             return self._restart(tensordict.get("_reset").view(*self.batch_size, 1), self._empty())
         everyone = torch.ones((*self.batch_size, 1), dtype=torch.bool, device=self.device)
         begun = self._restart(everyone, self._empty())
-        if self.witness is not None:
-            self.witness.opening(self.game, self.state, self.atlas.openings[self.state.map_id])
+        if self.observer is not None:
+            self.observer.opening(self.game, self.state, self.map_pool.openings[self.state.map_id])
         return begun
 
     def maybe_reset(self, tensordict: TensorDictBase) -> TensorDictBase:
@@ -204,7 +206,7 @@ class EchelonEnv(EnvBase):
         for group, span in self.teams.items():
             for name in STREAMS:
                 key = (group, "observation", name)
-                td.set(key, begun(which, map_id, self.atlas.openings[name], span, td.get(key)))
+                td.set(key, begun(which, map_id, self.map_pool.openings[name], span, td.get(key)))
             td.set((group, "mask"), td.get((group, "mask")) | restarts)
             for leaf in self._memory_keys(group):
                 td.set(leaf, choose(which, torch.zeros_like(td.get(leaf)), td.get(leaf)))
@@ -217,28 +219,28 @@ class EchelonEnv(EnvBase):
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         before, action = self.state, self._action(tensordict)
         played = self.blocks.play(lambda battles: self._decide(before[battles], action[battles]))
-        out = decision.together(played, before.terrain)
+        out = decision.concat_blocks(played, before.terrain)
         self.state = out.state
         return self._tell(out, tensordict)
 
     def _decide(self, before: State, action: Tensor) -> Played:
         """A decision of some of the battles."""
-        game, run = self.game, self._play if self.witness is None else self._watched
+        game, run = self.game, self._play if self.observer is None else self._watched
         with part("orders"):
             orders: Orders = self._decode(action, before.focus_slots, game.roster, self.config.features)
         with part("substeps"):
             after = step.decide(before, orders, game, run)
         with part("conclude"):
             played: Played = self._conclude(before, after, orders, game)
-        if self.witness is not None:
+        if self.observer is not None:
             verdict = TensorDict(played.outcome, self.batch_size, device=self.device)
-            self.witness.moment(played.state, orders, played.streams, verdict)
+            self.observer.moment(played.state, orders, played.streams, verdict)
         return played
 
-    def _watched(self, state: State, orders: Orders, game: Game) -> State:
-        assert self.witness is not None
+    def _watched(self, state: State, orders: Orders, game: SimModel) -> State:
+        assert self.observer is not None
         after, log = self._logged_substep(state, orders, step.draw(state, game), game)
-        self.witness.tick(after, log)
+        self.observer.tick(after, log)
         return after
 
     def _tell(self, played: Played, tensordict: TensorDictBase) -> TensorDict:

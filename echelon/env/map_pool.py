@@ -13,19 +13,19 @@ from echelon.rules import actions
 from echelon.runtime import noise
 from echelon.runtime.errors import require
 from echelon.runtime.noise import Stream
-from echelon.sim.game import Game
+from echelon.sim.model import SimModel
 from echelon.state import Maps, open_battle
 from echelon.world.pool import make_maps, pool_seeds
 
 
-class Atlas:
+class MapPool:
     """The pool of maps of a game. Battles draw all but the spares, which fresh maps are put in place of.
 
     Args:
         game: holds the maps, `config.map_spares` of them last, where nobody draws them yet.
     """
 
-    def __init__(self, game: Game) -> None:
+    def __init__(self, game: SimModel) -> None:
         self.game = game
         count, spares = game.maps.shape[0], game.config.map_spares
         require(count > spares, "EnvConfig.map_spares", f"below the {count} maps given", spares)
@@ -75,8 +75,8 @@ class Atlas:
             for name, value in new.items():
                 kept.get(name)[places] = value
 
-    def go_on(self, seeds: Tensor, drawn: list[int], spares: list[int], renewals: int, oldest: int) -> None:
-        """Be as another atlas of the same settings was: its `game.maps.seed [M]`, and its attributes."""
+    def restore(self, seeds: Tensor, drawn: list[int], spares: list[int], renewals: int, oldest: int) -> None:
+        """Be as another pool of the same settings was: its `game.maps.seed [M]`, and its attributes."""
         other = (seeds.to(self.drawn.device) != self.game.maps.seed).nonzero()[:, 0]
         if len(other) > 0:
             self._make(other, seeds.to(self.drawn.device)[other])
@@ -84,7 +84,7 @@ class Atlas:
         self.spares, self.renewals, self.oldest = list(spares), renewals, oldest
 
 
-def first_observations(game: Game, maps: Maps) -> TensorDict:
+def first_observations(game: SimModel, maps: Maps) -> TensorDict:
     """What every mech observes at the start of a battle on each map, `[M]`: it follows from the map alone."""
     count, device = maps.shape[0], game.roster.hull.device
     there = dataclasses.replace(game, maps=maps)

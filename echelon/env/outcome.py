@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from echelon.rules.catalog import Hull, Weapon
-from echelon.sim.game import Game
+from echelon.sim.model import SimModel
 from echelon.state import State
 
 SCORE_TIE_S = 1e-3
@@ -81,7 +81,7 @@ def favour(per_team: Tensor, tie: float = 0.0) -> Tensor:
     return torch.where(lead < -tie, int(Winner.RED), winner).to(torch.int8)
 
 
-def judge(state: State, game: Game) -> Ending:
+def judge(state: State, game: SimModel) -> Ending:
     """Elimination, then the zone, then the clock."""
     rules = game.rules
     living = game.roster.by_team(state.mechs.alive.float())
@@ -109,7 +109,7 @@ def judge(state: State, game: Game) -> Ending:
     )
 
 
-def statistics(state: State, game: Game) -> Tensor:
+def statistics(state: State, game: SimModel) -> Tensor:
     """`[B, 2, len(STATS)]` what each team did since its battle began."""
     tally, roster = state.tally, game.roster
     own = roster.by_team(torch.stack([*(getattr(tally, name) for name in OWN), (~state.mechs.alive).float()], -1))

@@ -8,14 +8,14 @@ from torch import Tensor
 from echelon.env.outcome import Ending, Winner
 from echelon.env.zone import is_inside, path_length
 from echelon.rules.config import RewardConfig
-from echelon.sim.game import Game
+from echelon.sim.model import SimModel
 from echelon.state import State
 
 TERMS = ("approach", "zone", "damage", "kill", "assist", "death", "terminal")
 """The named terms, in the order of the last axis of `weighted`."""
 
 
-def terms(before: State, after: State, ending: Ending, game: Game) -> dict[str, Tensor]:
+def terms(before: State, after: State, ending: Ending, game: SimModel) -> dict[str, Tensor]:
     """What each mech earned in one decision.
 
     `approach` is potential-based shaping (Ng, Harada & Russell 1999): gamma * phi' - phi with phi the negative
@@ -46,7 +46,7 @@ def terms(before: State, after: State, ending: Ending, game: Game) -> dict[str, 
     }
 
 
-def weighted(named: dict[str, Tensor], cfg: RewardConfig, game: Game) -> Tensor:
+def weighted(named: dict[str, Tensor], cfg: RewardConfig, game: SimModel) -> Tensor:
     """`[B, N, len(TERMS)]` what each term pays: times its weight, then mixed with the mean of the team.
 
     Mixing is linear, so the terms of a mech sum to its reward.

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from echelon.runtime.geometry import length
-from echelon.sim.game import Game
+from echelon.sim.model import SimModel
 from echelon.sim.terrain import at_cells
 from echelon.state import State
 
@@ -14,7 +14,7 @@ CONTESTED_SHARE = 0.25
 """Tick of a team that shares the zone without outweighing the other."""
 
 
-def is_inside(state: State, game: Game) -> Tensor:
+def is_inside(state: State, game: SimModel) -> Tensor:
     """`[B, N]` bool: alive, within the zone's circle, and not holding it from the air."""
     mechs, maps = state.mechs, game.maps
     away = length(mechs.pos[..., :2] - maps.zone_center[state.map_id][:, None])
@@ -23,14 +23,14 @@ def is_inside(state: State, game: Game) -> Tensor:
     return mechs.alive & within & (underside < game.rules.zone_ceiling_vox)
 
 
-def path_length(state: State, game: Game) -> Tensor:
+def path_length(state: State, game: SimModel) -> Tensor:
     """`[B, N]` walking distance to the zone's edge, in lengths of the map's longest side."""
     cell = state.mechs.pos.floor().long()
     vox = at_cells(game.maps.path_length, state.map_id, cell[..., 0], cell[..., 1])
     return vox / game.config.world.longest_side
 
 
-def control(inside: Tensor, game: Game) -> Tensor:
+def control(inside: Tensor, game: SimModel) -> Tensor:
     """`[B, 2]` tick of each team, 0..1, by the living tonnage `inside [B, N]` the zone."""
     own = game.roster.by_team(inside * game.roster.tonnage)  # [B, 2]
     enemy = own.flip(1)
@@ -40,7 +40,7 @@ def control(inside: Tensor, game: Game) -> Tensor:
     return torch.where(contested, shared, present.to(own.dtype))
 
 
-def score(state: State, game: Game) -> State:
+def score(state: State, game: SimModel) -> State:
     """Add one decision of control to each team's score."""
     inside = is_inside(state, game)
     tick = control(inside, game)

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from echelon.league import log
-from echelon.league.campaign import enter, fight
-from echelon.league.hall import Hall
+from echelon.league.league_arena import LeagueArena, matches_of
 from echelon.league.matchmaking import Opponent, draw
+from echelon.league.opponent_sampler import policies_like, pool_of
+from echelon.league.rating_period import rate_entry
 from echelon.league.roles import (
     Role,
     Shares,
@@ -22,12 +23,11 @@ from echelon.league.roles import (
     met_by_main_exploiter,
 )
 from echelon.league.schedule import one_against, seeds_of
-from echelon.league.sparring import policies_like, pool_of
 from echelon.league.store import MatchRecord
 from echelon.learn.checkpoint.files import newest_checkpoint
 from echelon.learn.checkpoint.format import Checkpoint, open_checkpoint
 from echelon.learn.config import PAST, TrainConfig
-from echelon.learn.opponents.snapshot_pool import Challenger
+from echelon.learn.opponents.snapshot_pool import Snapshot
 from echelon.learn.trainer import Trainer
 
 KIND = {Role.MAIN: "main", Role.MAIN_EXPLOITER: "exploiter", Role.LEAGUE_EXPLOITER: "exploiter"}
@@ -51,7 +51,7 @@ class Evolution:
     """Lets the roles of a league learn in turn. Begun again, each role goes on from its last whole turn.
 
     Args:
-        hall: where exploiters are judged and entries rated.
+        arena: where exploiters are judged and entries rated.
         config: how each role learns; the battle is the league's.
         start: the weights every role begins from, and exploiters begin anew from; fresh ones without.
         seeds: fought against each of those one is judged or rated by, from both sides.
@@ -60,22 +60,22 @@ class Evolution:
 
     def __init__(
         self,
-        hall: Hall,
+        arena: LeagueArena,
         config: TrainConfig,
         start: Checkpoint | None,
         seeds: int,
         planned_turns: int,
         iterations: int,
     ) -> None:
-        self.hall, self.store, self.rules, self.start = hall, hall.store, hall.store.rules, start
+        self.arena, self.store, self.rules, self.start = arena, arena.store, arena.store.rules, start
         self.seeds, self.iterations = seeds, iterations
-        turn_steps = iterations * config.num_envs * len(hall.store.env.blue) * config.ppo.rollout_decisions
+        turn_steps = iterations * config.num_envs * len(arena.store.env.blue) * config.ppo.rollout_decisions
         self.planned_steps = planned_turns * turn_steps
         # How battles are paid for is that of the weights it begins from.
-        paid = start.env.reward if start is not None else hall.store.env.reward
+        paid = start.env.reward if start is not None else arena.store.env.reward
         self.config = dataclasses.replace(
             config,
-            env=dataclasses.replace(hall.store.env, reward=paid),
+            env=dataclasses.replace(arena.store.env, reward=paid),
             model=start.policy().model if start is not None else config.model,
             opponent=PAST,
             past_share=0.0,
@@ -106,7 +106,7 @@ class Evolution:
         for _ in range(self.iterations):
             trainer.iterate()
         checkpoint = trainer.save()
-        digest = self.store.keep(checkpoint)
+        digest = self.store.add_weights(checkpoint)
         points = self._judge_by(role, digest)
         rates = {self._name(who): score / games for who, (games, score) in points.items()}
         verdict = judge(role, rates, now.turns + 1, self.rules, self.chance)
@@ -118,7 +118,7 @@ class Evolution:
         rated = self.store.rated()
         for entry in self.store.entries("main", "exploiter"):
             if entry.id not in rated:
-                enter(self.hall, entry, self.seeds)
+                rate_entry(self.arena, entry, self.seeds)
 
     def _conclude(
         self, role: Role, now: Progress, verdict: Verdict, checkpoint: Path, points: dict[str, list[float]]
@@ -141,7 +141,7 @@ class Evolution:
         if verdict.resets:
             self.trainers.pop(role).close()
         if entry is not None:
-            enter(self.hall, entry, self.seeds)
+            rate_entry(self.arena, entry, self.seeds)
         told = {"joins": verdict.joins, "resets": verdict.resets, "reason": verdict.reason}
         log.tell(self.store, "judged", role=role.value, name=entry.name if entry is not None else None, **told)
 
@@ -185,7 +185,7 @@ class Evolution:
         everybody = [entry.id for entry in self.store.active()]
         judges = [main] if role is Role.MAIN_EXPLOITER and main else everybody
         battles = one_against(digest, judges, seeds_of(self.store.period, self.seeds, rated=False))
-        return tally(digest, fight(self.hall, battles, kept=False))
+        return tally(digest, matches_of(self.arena.play_unrated(battles)))
 
     def _name(self, who: str) -> str:
         return next(entry.name for entry in self.store.entries() if entry.id == who)
@@ -202,9 +202,9 @@ class Evolution:
             self.trainers[role] = Trainer(config, folder, start, self._draw)
         return self.trainers[role]
 
-    def _draw(self) -> Challenger | None:
+    def _draw(self) -> Snapshot | None:
         who = draw(self.shares, self.chance)
-        return None if who is None else Challenger(who, self.hall.library.policy(who).state_dict())
+        return None if who is None else Snapshot(who, self.store.weights.policy(who).state_dict())
 
 
 def tally(who: str, matches: Sequence[MatchRecord]) -> dict[str, list[float]]:

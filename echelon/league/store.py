@@ -20,10 +20,10 @@ from typing import Any, NamedTuple
 from echelon.agents.tiers import TIERS
 from echelon.arena.batch_arena import Battle
 from echelon.league.config import LeagueConfig
-from echelon.league.glicko2 import DEVIATION, RATING, VOLATILITY
 from echelon.league.names import commander_name
+from echelon.league.ratings.glicko2 import DEVIATION, RATING, VOLATILITY
 from echelon.league.schema import MIGRATIONS
-from echelon.league.vault import Vault
+from echelon.league.weight_store import WeightStore
 from echelon.learn.checkpoint.format import open_checkpoint
 from echelon.rules.config import EnvConfig, as_json, battle_difference, env_from_json, from_json
 from echelon.runtime import version
@@ -122,7 +122,7 @@ class Change:
 
 
 class Store:
-    """A league in a folder: its file, and the vault of weights beside it.
+    """A league in a folder: its file, and the weights beside it.
 
     Raises:
         FileError: there is no league, or not one that can be read.
@@ -130,7 +130,7 @@ class Store:
 
     def __init__(self, folder: str | Path, file: str = FILE) -> None:
         self.folder = Path(folder)
-        self.vault = Vault(self.folder)
+        self.weights = WeightStore(self.folder)
         path = self.folder / file
         if path.is_symlink() or not path.is_file():
             raise FileError(f"{path}: expected the file of a league, found none: make one with `arena.py init`")
@@ -258,8 +258,8 @@ class Store:
         Raises:
             ConfigError: it was trained in another battle.
         """
-        digest = self.keep(checkpoint)
-        theirs = self.vault.open(digest).claims["env"]
+        digest = self.add_weights(checkpoint)
+        theirs = self.weights.open(digest).claims["env"]
         with self.writing():
             known = next((entry for entry in self.entries() if entry.id == digest), None)
             if known is not None and known.kind == "retired":
@@ -272,8 +272,8 @@ class Store:
             self.note("added", f"as {kind} from {checkpoint}", entry)
         return entry
 
-    def keep(self, checkpoint: str | Path) -> str:
-        """Put the weights of a checkpoint that fits into the vault; returns their sha256.
+    def add_weights(self, checkpoint: str | Path) -> str:
+        """Put the weights of a checkpoint that fits into the weight store; returns their sha256.
 
         Raises:
             ConfigError: it was trained in another battle.
@@ -282,7 +282,7 @@ class Store:
         difference = battle_difference(self.env.signature(), found.env.signature())
         if difference:
             raise ConfigError(f"{checkpoint}: trained in another battle than this league's: {difference}")
-        return self.vault.keep(found)
+        return self.weights.add(found)
 
     def insert(self, entry: Entry) -> None:
         """Write an entry's row."""
@@ -349,27 +349,8 @@ class Store:
             self.database.executemany("DELETE FROM claims WHERE blue = ? AND red = ? AND seed = ?", fought)
             return new
 
-    def claim(self, battles: Sequence[Battle], owner: str) -> None:
-        """Note that a process, which goes by this name, fights these."""
-        with self.writing():
-            rows = [(*battle, owner) for battle in battles]
-            self.database.executemany("INSERT INTO claims VALUES (?, ?, ?, ?)", rows)
-
-    def claimed(self) -> set[Battle]:
-        """Battles that somebody fights."""
-        return {Battle._make(row) for row in self.do("SELECT blue, red, seed FROM claims")}
-
-    def claimants(self) -> set[str]:
-        """Who fights them."""
-        return {owner for (owner,) in self.do("SELECT DISTINCT owner FROM claims")}
-
-    def release(self, owner: str) -> None:
-        """Nobody goes by this name any more."""
-        with self.writing():
-            self.do("DELETE FROM claims WHERE owner = ?", owner)
-
-    def fought(self) -> set[Battle]:
-        """All battles that were fought."""
+    def played(self) -> set[Battle]:
+        """All battles that were played."""
         return {Battle._make(row) for row in self.do("SELECT blue, red, seed FROM matches")}
 
     def matches(self, period: int | None = None) -> list[MatchRecord]:

@@ -224,7 +224,7 @@ class TrainConfig:
     device: str = "auto"
     """auto takes a GPU where there is one; else cpu, cuda or cuda:N."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
-    """Numbers the network is computed in; auto takes bf16 where the chip multiplies them. Weights, laws of actions,
+    """Dtype of the matrix products; auto takes bf16 where the chip multiplies them. Weights, distributions,
     advantages and losses are fp32."""
     compiled: bool = True
     """Compile the simulation with torch.compile: two to three minutes at the start, then about twice as fast."""

@@ -58,7 +58,7 @@ MEASURED = ("seconds", "agent_steps_per_s", "env_s", "act_s", "learn_s")
 """Columns that a clock told: two runs of the same numbers differ in these alone."""
 
 
-class Table:
+class CsvTable:
     """A CSV file of numbers that grows by a row at a time; goes on where an earlier run stopped.
 
     TorchRL's `CSVLogger` writes a file for every number.
@@ -97,7 +97,7 @@ class MetricsLog:
     """
 
     def __init__(self, folder: Path, after_iteration: int = 0, logger: str = "csv") -> None:
-        self.table = Table(folder / "metrics.csv", COLUMNS, after_iteration)
+        self.table = CsvTable(folder / "metrics.csv", COLUMNS, after_iteration)
         self.board: Any = None
         if logger != "csv":
             if find_spec(logger) is None:

@@ -12,7 +12,7 @@ from torch import Tensor
 from echelon.env.env import EchelonEnv
 from echelon.env.outcome import STATS
 from echelon.env.reward import TERMS
-from echelon.learn.checkpoint.env_snapshot import Battles
+from echelon.learn.checkpoint.env_snapshot import EnvSnapshot
 from echelon.learn.checkpoint.files import save_checkpoint
 from echelon.learn.checkpoint.format import LEARNER, Checkpoint, Counters, Run
 from echelon.learn.checkpoint.resume import optimizer_tensors, restore_optimizer
@@ -21,13 +21,13 @@ from echelon.learn.config import TrainConfig
 from echelon.learn.curriculum import SCRIPTED, Curriculum
 from echelon.learn.metrics import MetricsLog
 from echelon.learn.models import precision
-from echelon.learn.models.actor_critic import MechPolicy
-from echelon.learn.opponents.assignment import Rival, Seats
-from echelon.learn.opponents.frozen import FrozenRivals
-from echelon.learn.opponents.scripted import ScriptedRivals
-from echelon.learn.opponents.snapshot_pool import Challenger, DrawOpponent, PastSelves
+from echelon.learn.models.actor_critic import ActorCritic
+from echelon.learn.opponents.assignment import OpponentGroup, PolicyAssignment
+from echelon.learn.opponents.frozen import FrozenOpponents
+from echelon.learn.opponents.scripted import ScriptedOpponents
+from echelon.learn.opponents.snapshot_pool import DrawOpponent, Snapshot, SnapshotPool
 from echelon.learn.ppo import advantage
-from echelon.learn.ppo.collector import Rollout
+from echelon.learn.ppo.collector import TeamCollector
 from echelon.learn.ppo.nonfinite_dump import stop_with_dump
 from echelon.learn.ppo.update import PATIENCE, PPO, REPORTED
 from echelon.rules.catalog import Hull
@@ -38,7 +38,7 @@ from echelon.runtime.device import resolve_device
 from echelon.runtime.distributed import ALONE, Ranks
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.profiling import part
-from echelon.runtime.state_dict import Kept, Lasting
+from echelon.runtime.state_dict import StateDict, Stateful
 from echelon.world import recipe
 
 ITSELF, PAST = "itself", "past"
@@ -57,7 +57,7 @@ class Trainer:
         config: the run.
         folder: where checkpoints and metrics go.
         start: a checkpoint to go on from, as if the run had never stopped. Where the battles are of another kind now
-            (their number, their maps, whom they meet) these begin anew, and `news` says so.
+            (their number, their maps, whom they meet) these begin anew, and `resume_note` says so.
         draw_opponent: whom battles against frozen policies meet; where it draws nobody, an earlier self.
         ranks: the processes that train together, each in `TrainConfig.num_envs` battles of its own.
     """
@@ -74,13 +74,13 @@ class Trainer:
         self.folder = folder
         self.ranks = ranks
         self.device = ranks.place(resolve_device(config.device))
-        precision.settle(config.deterministic)
+        precision.configure_backends(config.deterministic)
         keep_graphs()
         torch.manual_seed(config.seed)
         self.counters = Counters()
         self.curriculum = Curriculum(config)
         self.norm = advantage.ValueNorm().to(self.device)
-        self.policy = MechPolicy(config.model, config.env.comm_dim).to(self.device)
+        self.policy = ActorCritic(config.model, config.env.comm_dim).to(self.device)
         if start is not None:
             self._check_start(start)
             self.policy = start.policy(self.device).train()
@@ -92,23 +92,23 @@ class Trainer:
         self.ppo = PPO(self.policy, config.ppo, ranks)
         if start is not None:
             restore_optimizer(self.policy, self.ppo.optimizer, start.tensors(LEARNER))
-        self.past = PastSelves(config.past_kept, config.seed + ranks.rank)
+        self.past = SnapshotPool(config.past_kept, config.seed + ranks.rank)
         self.past.join(f"iteration {self.counters.iterations}", self.policy)
         self.draw_opponent = draw_opponent
-        self.also: dict[str, Lasting] = {}
-        """Parts of the run that are not the trainer's, to be kept in its checkpoints; the first process has them."""
-        self.kept: dict[str, Kept] = {}
-        """What the checkpoint that the run goes on from holds of each part."""
+        self.extra_state: dict[str, Stateful] = {}
+        """Parts of the run that are not the trainer's, saved in its checkpoints; the first process has them."""
+        self.loaded: dict[str, StateDict] = {}
+        """State of each part in the checkpoint that the run goes on from."""
         self.best: int | None = None
         """Iteration of the checkpoint that stays because it is the best."""
-        self.news = ""
+        self.resume_note = ""
         """What is otherwise than where the run stopped, in one line."""
         self._enter_stage()
         if start is not None:
-            self._go_on(start)
+            self._resume(start)
         self.metrics = MetricsLog(folder, self.counters.iterations, config.logger) if ranks.is_first else None
 
-    def _draw(self) -> Challenger:
+    def _draw(self) -> Snapshot:
         """Whom a block of battles against frozen policies meets next."""
         drawn = self.draw_opponent() if self.draw_opponent is not None else None
         return drawn or self.past()
@@ -125,25 +125,25 @@ class Trainer:
             if difference:
                 raise ConfigError(f"--resume: {difference}, in the checkpoint: choose the flags it was trained with")
 
-    def _go_on(self, start: Checkpoint) -> None:
+    def _resume(self, start: Checkpoint) -> None:
         """Be as the run was when it was saved."""
-        self.kept = start.parts(self.ranks.rank)
+        self.loaded = start.parts(self.ranks.rank)
         difference = first_difference(self._battles(), start.battles, "battles")
         if difference:
-            self.news = f"battles begin anew: {difference}, in the checkpoint"
+            self.resume_note = f"battles begin anew: {difference}, in the checkpoint"
         for name, owner in self._parts().items():
-            if name in self.kept and not (difference and name in FOUGHT):
-                owner.go_on(self.kept[name])
+            if name in self.loaded and not (difference and name in FOUGHT):
+                owner.load_state_dict(self.loaded[name])
 
-    def _parts(self) -> dict[str, Lasting]:
+    def _parts(self) -> dict[str, Stateful]:
         """All that a run goes on with beside weights, optimiser, normaliser and counters."""
-        parts: dict[str, Lasting | None] = {
-            BATTLES: Battles(self.rollout),
+        parts: dict[str, Stateful | None] = {
+            BATTLES: EnvSnapshot(self.rollout),
             SCRIPTED: self.scripted,
             FROZEN: self.frozen,
             PAST: self.past,
             "ppo": self.ppo,
-            **self.also,
+            **self.extra_state,
         }
         return {name: part for name, part in parts.items() if part is not None}
 
@@ -164,24 +164,24 @@ class Trainer:
         if self.config.compile_policy == "all":
             precision.compile_module(self.policy.network.encoder)
         if self.config.compile_policy != "off":
-            self.policy.think = torch.compile(self.policy.network.forward, fullgraph=True, dynamic=False)
+            self.policy.act = torch.compile(self.policy.network.forward, fullgraph=True, dynamic=False)
 
     def _enter_stage(self) -> None:
         """Make the battles of the curriculum's stage, and seat everybody."""
         config, stage = self.config, self.curriculum.stage
         env = stage.env(config.env, config.side)
-        self.scripted: ScriptedRivals | None = None
-        self.frozen: FrozenRivals | None = None
+        self.scripted: ScriptedOpponents | None = None
+        self.frozen: FrozenOpponents | None = None
         if config.scripted_battles > 0:
-            self.scripted = ScriptedRivals(env, stage.tier, stage.weapon_use).to(self.device)
+            self.scripted = ScriptedOpponents(env, stage.tier, stage.weapon_use, self.device)
         if config.past_battles > 0:
-            self.frozen = FrozenRivals(self.policy, config.past_blocks, self._draw)
+            self.frozen = FrozenOpponents(self.policy, config.past_blocks, self._draw)
         rivals = [
-            Rival(SCRIPTED, self.scripted, config.scripted_battles),
-            Rival(ITSELF, None, config.self_battles),
-            Rival(PAST, self.frozen, config.past_battles),
+            OpponentGroup(SCRIPTED, self.scripted, config.scripted_battles),
+            OpponentGroup(ITSELF, None, config.self_battles),
+            OpponentGroup(PAST, self.frozen, config.past_battles),
         ]
-        self.seats = Seats(self.policy, [rival for rival in rivals if rival.battles > 0], config.side)
+        self.seats = PolicyAssignment(self.policy, [rival for rival in rivals if rival.battles > 0], config.side)
         self.env = EchelonEnv(
             env,
             config.num_envs,
@@ -190,7 +190,7 @@ class Trainer:
             memory=self.seats.memory,
             compiled=config.compiled,
         )
-        self.rollout = Rollout(self.env, self.seats, config.ppo.rollout_decisions, config.ppo.chunk_decisions)
+        self.rollout = TeamCollector(self.env, self.seats, config.ppo.rollout_decisions, config.ppo.chunk_decisions)
         roster = env.red if config.side == "red" else env.blue
         hull = torch.tensor([int(Hull[name.upper()]) for name in roster], device=self.device)
         self.hull = hull if config.ppo.advantages_by_class else None
@@ -228,7 +228,7 @@ class Trainer:
             judged = advantage.estimate(batch, self.norm, gamma, gae_lambda, self.hull, self.ranks)
             learnt = self.ppo.update(batch, memory)
         watch.lap("learn")
-        ended = together(ended, self.ranks)
+        ended = all_reduce_sums(ended, self.ranks)
         dead = self.ranks.mean(1 - batch.get("alive").float().mean())
         report = read({**learnt, **ended, **judged, "dead_share": dead, "longest": self.ppo.longest, **self._readers()})
         spent = watch.read()
@@ -328,7 +328,7 @@ class Trainer:
             return path
         learner = optimizer_tensors(self.policy, self.ppo.optimizer)
         settings = {name: value for name, value in as_json(self.config).items() if name not in ("env", "model")}
-        run = Run(settings, self._battles(), {name: part.keep() for name, part in self._parts().items()})
+        run = Run(settings, self._battles(), {name: part.state_dict() for name, part in self._parts().items()})
         standing = self.curriculum.standing
         save_checkpoint(
             path, self.policy, self.norm, self.config.env, self.counters, learner, standing, run, self.ranks
@@ -343,7 +343,7 @@ class Trainer:
             self.metrics.close()
 
 
-def together(sums: dict[str, Tensor], ranks: Ranks) -> dict[str, Tensor]:
+def all_reduce_sums(sums: dict[str, Tensor], ranks: Ranks) -> dict[str, Tensor]:
     """Sums over the battles of all processes, in one exchange."""
     sizes = [value.numel() for value in sums.values()]
     parts = ranks.total(torch.cat([value.flatten() for value in sums.values()])).split(sizes)

@@ -8,13 +8,13 @@ from torch import Tensor
 
 from echelon.replay.battle import NOBODY, POINTS, POS_PER_VOX, Met
 from echelon.rules.catalog import BEAMS, CLOUD_S, CLOUDS
-from echelon.sim.game import Game
+from echelon.sim.model import SimModel
 from echelon.sim.terrain import has_bit, now_made_of
 
 Arrays = dict[str, np.ndarray]
 
 
-def events_of(now: Arrays, ticks: Arrays, game: Game) -> Arrays:
+def events_of(now: Arrays, ticks: Arrays, game: SimModel) -> Arrays:
     """The event tables of one battle, `Battle.voxels` apart.
 
     Args:
@@ -71,7 +71,7 @@ def deaths(ticks: Arrays) -> np.ndarray:
     return table(tick, victim, ticks["killer"][tick, victim], ticks["deadliest"][tick, victim])
 
 
-def flown(ticks: Arrays, game: Game) -> tuple[np.ndarray, np.ndarray]:
+def flown(ticks: Arrays, game: SimModel) -> tuple[np.ndarray, np.ndarray]:
     """Every shot from its launch to its end, and the points of its way."""
     roster = game.roster
     shooter = roster.shots.shooter.cpu().numpy()
@@ -111,7 +111,7 @@ def how_it_ended(ticks: Arrays, slot: int, tick: int, ends: bool) -> tuple[Met, 
     return next((met for met, on in stopped.items() if on[tick, slot]), Met.NOTHING), NOBODY, point
 
 
-def clouds(now: Arrays, game: Game) -> np.ndarray:
+def clouds(now: Arrays, game: SimModel) -> np.ndarray:
     """Every cloud: its clock at the moments it hung tells when it began, a whole number of ticks before."""
     life = game.rules.substeps(CLOUD_S)
     moment, where = np.nonzero(now["cloud_ttl"] > 0)
@@ -121,7 +121,7 @@ def clouds(now: Arrays, game: Game) -> np.ndarray:
     return table(begun, begun + life, where // CLOUDS, place(now["cloud_pos"][moment, where]))
 
 
-def changes(columns: dict[str, Tensor], map_id: int, game: Game) -> np.ndarray:
+def changes(columns: dict[str, Tensor], map_id: int, game: SimModel) -> np.ndarray:
     """`Battle.voxels`, from the bit columns `solid`, `opaque` and `rubble`, `[T + 1, Y, X]`, of each moment."""
     maps = game.maps
     differs = columns["solid"][1:] ^ columns["solid"][:-1]

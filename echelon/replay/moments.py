@@ -6,7 +6,7 @@ import numpy as np
 
 from echelon.env.observation import layout
 from echelon.replay.battle import POINTS, POS_PER_VOX, SCORE_PER_S, YAW_PER_RAD, Fact
-from echelon.sim.game import Game
+from echelon.sim.model import SimModel
 
 KEPT = (
     "pos",
@@ -36,7 +36,7 @@ def wrapped(angle: np.ndarray) -> np.ndarray:
     return (angle + np.pi) % (2 * np.pi) - np.pi
 
 
-def quantised(now: dict[str, np.ndarray], game: Game) -> dict[str, np.ndarray]:
+def quantised(now: dict[str, np.ndarray], game: SimModel) -> dict[str, np.ndarray]:
     """The arrays of `Battle` that hold a row for each moment, from the values `[T + 1, ...]` that were kept."""
     weights = 1 << np.arange(8)
     packs = (now["paint"] > 0) * weights[: now["paint"].shape[-1]]  # [T + 1, N, P]
@@ -62,7 +62,7 @@ def quantised(now: dict[str, np.ndarray], game: Game) -> dict[str, np.ndarray]:
     }
 
 
-def facts(now: dict[str, np.ndarray], game: Game) -> np.ndarray:
+def facts(now: dict[str, np.ndarray], game: SimModel) -> np.ndarray:
     """`[T + 1, N]` uint16 bits of `Fact`."""
     alive = now["hp"] > 0
     fallen = alive & (now["fallen"] > 0)

@@ -20,7 +20,7 @@ from echelon.replay.setting import describe
 from echelon.rules.actions import NO_MECH, Orders
 from echelon.runtime.errors import require
 from echelon.sim.damage import Dealt
-from echelon.sim.game import Game
+from echelon.sim.model import SimModel
 from echelon.sim.step import Log
 from echelon.state import State
 from echelon.world.recipe import write_recipes
@@ -30,7 +30,7 @@ SHOWN = ("hostile", "intel", "detail", "painted")
 
 
 class Recorder:
-    """The witness of an environment (`EchelonEnv(..., witness=recorder)`) that makes a replay of some of its battles.
+    """The observer of an environment (`EchelonEnv(..., observer=recorder)`) that makes a replay of some of its battles.
 
     Each battle is kept from a full reset to its first end. Between `opening` and `finish` everything stays on the
     device: about 25 MB for a minute of 10v10, most of it the ground.
@@ -47,9 +47,9 @@ class Recorder:
         self._moments: list[dict[str, Tensor]] = []
         self._ticks: list[dict[str, Tensor]] = []
 
-    # What an environment tells its witness
+    # What an environment tells its observer
 
-    def opening(self, game: Game, state: State, shown: Mapping[str, Tensor]) -> None:
+    def opening(self, game: SimModel, state: State, shown: Mapping[str, Tensor]) -> None:
         """Battles begin: keep their first moment, and forget any kept before."""
         require(max(self.battles) < state.shape[0], "Recorder.battles", f"below {state.shape[0]} battles", self.battles)
         self.game = game

@@ -7,10 +7,10 @@ from typing import Any
 from echelon.env.observation import layout
 from echelon.rules.catalog import CLOUD_VOX, HULLS, WEAPONS, Hull, Material, Suite, Weapon
 from echelon.rules.roster import carried
-from echelon.sim.game import Game
+from echelon.sim.model import SimModel
 
 
-def describe(game: Game) -> dict[str, Any]:
+def describe(game: SimModel) -> dict[str, Any]:
     """`Replay.about`, as JSON values."""
     config, roster, world = game.config, game.roster, game.config.world
     team_of = {n: name for name, span in roster.teams.items() for n in range(span.start, span.stop)}
@@ -36,7 +36,7 @@ def describe(game: Game) -> dict[str, Any]:
     }
 
 
-def mech(n: int, team: str, game: Game) -> dict[str, Any]:
+def mech(n: int, team: str, game: SimModel) -> dict[str, Any]:
     """One mech of the rosters."""
     roster, cockpits = game.roster, game.roster.cockpits
     hull = roster.hulls[n]

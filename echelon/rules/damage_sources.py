@@ -15,7 +15,7 @@ from echelon.runtime import exact
 
 
 @dataclass(frozen=True)
-class Arms:
+class DamageSources:
     """R sources of harm, such as the mechs that carry a laser, or every slot a shot can fly in; `[R]` unless said."""
 
     weapon: Tensor
@@ -50,7 +50,7 @@ class Arms:
 
 
 @dataclass(frozen=True)
-class Guns:
+class AimTable:
     """How the weapons of every mech are aimed. W weapons, N mechs; floats `[W, N, N]` by weapon, shooter and target."""
 
     carriers: tuple[Tensor, ...]
@@ -75,7 +75,9 @@ class Guns:
         return self.carriers[int(weapon)].shape[0] > 0
 
 
-def build_arms(sources: list[tuple[Weapon, int]], config: EnvConfig, count: int, device: torch.device) -> Arms:
+def build_damage_sources(
+    sources: list[tuple[Weapon, int]], config: EnvConfig, count: int, device: torch.device
+) -> DamageSources:
     """Rows for (weapon, shooter) pairs, in the order of the weapons."""
     rows = [[r for r, (_, owner) in enumerate(sources) if owner == n] for n in range(count)]
     widest = max(1, *(len(own) for own in rows))
@@ -85,7 +87,7 @@ def build_arms(sources: list[tuple[Weapon, int]], config: EnvConfig, count: int,
     def column(values: list[float], dtype: torch.dtype = torch.float32) -> Tensor:
         return torch.tensor(values, dtype=dtype, device=device)
 
-    return Arms(
+    return DamageSources(
         weapon=torch.tensor([[float(w == v) for v in Weapon] for w, _ in sources], device=device).view(-1, len(Weapon)),
         span=tuple(slice(begin, end) for begin, end in itertools.pairwise(first)),
         shooter=column([n for _, n in sources], torch.int64),
@@ -99,7 +101,7 @@ def build_arms(sources: list[tuple[Weapon, int]], config: EnvConfig, count: int,
     )
 
 
-def build_guns(owners: dict[Weapon, list[int]], hostile: Tensor) -> Guns:
+def build_aim_table(owners: dict[Weapon, list[int]], hostile: Tensor) -> AimTable:
     """How the weapons are aimed of the mechs that carry them, `owners`; `hostile [N, N]` bool."""
     device = hostile.device
     carried = torch.tensor([[n in owners[w] for n in range(len(hostile))] for w in Weapon], device=device)
@@ -112,7 +114,7 @@ def build_guns(owners: dict[Weapon, list[int]], hostile: Tensor) -> Guns:
         kinetic = (Weapon.GAUSS, Weapon.AUTOCANNON)
         return each(lambda w: exact.sine_64(bearing_rad, 0.5) if w in kinetic else WEAPONS[w].arc_cos)
 
-    return Guns(
+    return AimTable(
         carriers=tuple(torch.tensor(owners[w], dtype=torch.int64, device=device) for w in Weapon),
         reach_vox=torch.where(carried[..., None] & hostile, reach_vox, -1.0),
         arc_cos=arc(KINETIC_AIM_RAD),

@@ -30,9 +30,9 @@ from echelon.rules.catalog import (
     Weapon,
 )
 from echelon.rules.config import PACK, EnvConfig
-from echelon.rules.damage_sources import Arms, Guns, build_arms, build_guns, padded
+from echelon.rules.damage_sources import AimTable, DamageSources, build_aim_table, build_damage_sources, padded
 from echelon.runtime import exact
-from echelon.runtime.compile import settle
+from echelon.runtime.compile import materialize
 from echelon.runtime.errors import require
 
 
@@ -54,7 +54,7 @@ class Pairs:
     def matrix(self, facts: Tensor) -> Tensor:
         """`[B, N, N]` bool, symmetric, from one fact a pair `[B, P]`; false for no pair."""
         nothing = torch.zeros_like(facts[:, :1])
-        return settle(torch.cat((facts, nothing), 1)[:, self.place])
+        return materialize(torch.cat((facts, nothing), 1)[:, self.place])
 
 
 @dataclass(frozen=True)
@@ -133,12 +133,12 @@ class Roster:
     """[W, N] int64: the `Trigger` that fires weapon w on mech n, -1 where it carries none."""
     longest_cooldown: Tensor
     """[N, len(Timer)] substeps: what each of a mech's own timers is set to at most, 0 where it has no use for it."""
-    guns: Guns
-    beams: Arms
+    guns: AimTable
+    beams: DamageSources
     """A row for every gun whose fire is a beam."""
-    shots: Arms
+    shots: DamageSources
     """A row for every shot slot, ordered by weapon, shooter, slot."""
-    bursts: Arms
+    bursts: DamageSources
     """The slots of shots that splash: the first rows of `shots`."""
     homing: Tensor
     """[S] bool, by shot slot."""
@@ -213,7 +213,7 @@ def build_roster(config: EnvConfig, device: torch.device) -> Roster:
         limit = f"such that no {w.name.lower()} has more than {WEAPONS[w].slots} shots in flight"
         require(needed <= WEAPONS[w].slots, "RulesConfig.dt_s", limit, rules.dt_s)
     slots = [(w, n) for w in SHELLS for n in owners[w] for _ in range(WEAPONS[w].slots)]
-    shots = build_arms(slots, config, count, device)
+    shots = build_damage_sources(slots, config, count, device)
 
     half_size = column([[x / 2 for x in s.size] for s in specs])
     up = column([0.0, 0.0, 1.0])
@@ -253,10 +253,10 @@ def build_roster(config: EnvConfig, device: torch.device) -> Roster:
         ams=integers([n for n, h in enumerate(hulls) if h == AMS_HULL]),
         trigger=integers([[int(WEAPONS[w].mounts.get(h, -1)) for h in hulls] for w in Weapon]),
         longest_cooldown=integers([[longest(h, t) for t in Timer] for h in hulls]),
-        guns=build_guns(owners, hostile),
-        beams=build_arms([(w, n) for w in BEAMS for n in owners[w]], config, count, device),
+        guns=build_aim_table(owners, hostile),
+        beams=build_damage_sources([(w, n) for w in BEAMS for n in owners[w]], config, count, device),
         shots=shots,
-        bursts=build_arms([slot for slot in slots if WEAPONS[slot[0]].splash_vox > 0], config, count, device),
+        bursts=build_damage_sources([slot for slot in slots if WEAPONS[slot[0]].splash_vox > 0], config, count, device),
         homing=torch.tensor([g == Guidance.HOMING for g in guidance], device=device),
         ballistic=torch.tensor([g == Guidance.BALLISTIC for g in guidance], device=device),
         shot_speed=column([WEAPONS[w].speed_vox_per_s for w, _ in slots]),

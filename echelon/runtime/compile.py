@@ -27,7 +27,7 @@ def fused(function: Callable[..., Any], device: torch.device) -> Callable[..., A
     return torch.compile(function, fullgraph=True, dynamic=False, options=options)
 
 
-def settle(values: Tensor) -> Tensor:
+def materialize(values: Tensor) -> Tensor:
     """The same tensor. Compiled, it becomes a buffer in the order of its axes: else every reader works it out anew."""
     if not torch.compiler.is_compiling():
         return values
@@ -37,4 +37,4 @@ def settle(values: Tensor) -> Tensor:
 
 def axes(vectors: Tensor) -> tuple[Tensor, ...]:
     """Vectors `[..., D]` as D tensors `[...]`, each contiguous, so that a CPU reads the same axis of many at once."""
-    return settle(vectors.movedim(-1, 0)).unbind(0)
+    return materialize(vectors.movedim(-1, 0)).unbind(0)

@@ -1,4 +1,4 @@
-"""What a run goes on with: the parts of it that change, as tensors and plain facts."""
+"""State of a run that a checkpoint saves: tensors and JSON values, part by part."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ FACTS = "facts"
 
 
 @dataclass(frozen=True)
-class Kept:
-    """One part of a run at one moment."""
+class StateDict:
+    """State of one part of a run: named tensors, and facts as JSON values."""
 
     tensors: Mapping[str, Tensor] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
     """Plain JSON values."""
-    name: str = "kept"
+    name: str = "state"
     """Of the part, for messages."""
 
     def fact(self, key: str, kind: type) -> Any:
@@ -57,35 +57,35 @@ class Kept:
         check_tensors(self.name, self.tensors, expected)
 
 
-class Lasting(Protocol):
-    """A part of a run that must be as it was when the run goes on."""
+class Stateful(Protocol):
+    """A part of a run whose state is saved and restored."""
 
-    def keep(self) -> Kept:
-        """It as it is now."""
+    def state_dict(self) -> StateDict:
+        """The state as it is now."""
         ...
 
-    def go_on(self, kept: Kept) -> None:
+    def load_state_dict(self, state_dict: StateDict) -> None:
         """Be as it was.
 
         Raises:
-            FileError: what was kept is not of such a part.
+            FileError: the state is not of such a part.
         """
         ...
 
 
-def pack(parts: Mapping[str, Kept]) -> bytes:
+def pack(parts: Mapping[str, StateDict]) -> bytes:
     """Parts by name as one safetensors file, their tensors called `part.tensor`."""
     tensors = {
         # Copies: views of one tensor would be refused.
         f"{part}.{key}": value.detach().to("cpu", copy=True).contiguous()
-        for part, kept in parts.items()
-        for key, value in kept.tensors.items()
+        for part, state in parts.items()
+        for key, value in state.tensors.items()
     }
-    facts = json.dumps({part: dict(kept.facts) for part, kept in parts.items()})
+    facts = json.dumps({part: dict(state.facts) for part, state in parts.items()})
     return safetensors.torch.save(tensors, {FACTS: facts})
 
 
-def unpack(name: str, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> dict[str, Kept]:
+def unpack(name: str, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> dict[str, StateDict]:
     """What `pack` wrote into the file `name`."""
     facts = parse_json(name, metadata.get(FACTS, "null").encode())
     if not isinstance(facts, dict) or not all(isinstance(value, dict) for value in facts.values()):
@@ -96,4 +96,4 @@ def unpack(name: str, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]
         if part not in parts:
             raise FileError(f"{name}: unexpected tensor {key} of shape {tuple(value.shape)}")
         parts[part][rest] = value
-    return {part: Kept(found, facts[part], f"{name}: {part}") for part, found in parts.items()}
+    return {part: StateDict(found, facts[part], f"{name}: {part}") for part, found in parts.items()}

@@ -9,12 +9,12 @@ from echelon.rules.actions import NO_MECH
 from echelon.rules.catalog import AMS_CHANCE, AMS_COOLDOWN_S, AMS_VOX, Timer, Weapon
 from echelon.runtime import exact
 from echelon.runtime.geometry import length
-from echelon.sim.game import Game
 from echelon.sim.heat import is_running
+from echelon.sim.model import SimModel
 from echelon.state import State
 
 
-def intercept(state: State, luck: Tensor, game: Game) -> State:
+def intercept(state: State, luck: Tensor, game: SimModel) -> State:
     """Each ready heavy tries the nearest missile aimed at its team within `AMS_VOX`, once a second at most.
 
     Args:

@@ -9,11 +9,11 @@ from torch import Tensor
 
 from echelon.rules.actions import NO_MECH
 from echelon.rules.catalog import PAINT_BONUS
-from echelon.rules.damage_sources import Arms
+from echelon.rules.damage_sources import DamageSources
 from echelon.runtime import exact
 from echelon.runtime.geometry import dot, heading, unit
-from echelon.sim.game import Game
 from echelon.sim.heat import bounded
+from echelon.sim.model import SimModel
 from echelon.sim.targeting import painted_by_pack
 from echelon.state import State
 
@@ -118,7 +118,7 @@ def of_target(per_mech: Tensor, target: Tensor) -> Tensor:
     return per_mech.gather(1, target[..., None].expand(-1, -1, per_mech.shape[-1]))
 
 
-def marked_factor(state: State, game: Game) -> Tensor:
+def marked_factor(state: State, game: SimModel) -> Tensor:
     """`[B, N, N]` factor on damage by shooter and target: more where a packmate of the shooter has painted it."""
     pack = game.roster.pack
     everyone = torch.arange(pack.shape[0], device=pack.device)
@@ -127,7 +127,7 @@ def marked_factor(state: State, game: Game) -> Tensor:
     return 1 + PAINT_BONUS * by_packmate
 
 
-def harm(arms: Arms, strikes: Strikes, marked: Tensor, state: State, game: Game) -> Hits:
+def harm(arms: DamageSources, strikes: Strikes, marked: Tensor, state: State, game: SimModel) -> Hits:
     """What direct impacts do. Rear hits count `rear_factor` times; low ones strike the legs.
 
     A leg hit takes its full damage from the legs and half of it from the hull.
@@ -172,7 +172,7 @@ def pushed(damage: Tensor, towards: Tensor) -> Tensor:
     return torch.stack([exact.sum(damage * along, 1) for along in towards.unbind(-1)], -1)
 
 
-def splash(arms: Arms, felt: Tensor, origin: Tensor, marked: Tensor, state: State, game: Game) -> Hits:
+def splash(arms: DamageSources, felt: Tensor, origin: Tensor, marked: Tensor, state: State, game: SimModel) -> Hits:
     """What bursts do to those near them, friend and foe: a share of the damage, from no particular side.
 
     Args:
@@ -197,7 +197,7 @@ def splash(arms: Arms, felt: Tensor, origin: Tensor, marked: Tensor, state: Stat
     )
 
 
-def apply(state: State, hits: Hits, dealt: Dealt, game: Game) -> tuple[State, Dealt]:
+def apply(state: State, hits: Hits, dealt: Dealt, game: SimModel) -> tuple[State, Dealt]:
     """Everybody feels the phase's hits at once; the dead are credited.
 
     Damage counts up to the hp removed. A kill goes to whoever dealt most of it so far in this substep, ties to
@@ -244,7 +244,7 @@ def apply(state: State, hits: Hits, dealt: Dealt, game: Game) -> tuple[State, De
     return state.replace(tally=tally), dealt
 
 
-def credited_kills(died: Tensor, dealt: Dealt, state: State, game: Game) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def credited_kills(died: Tensor, dealt: Dealt, state: State, game: SimModel) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Whom the mechs that `died [B, N]` count for.
 
     Returns:

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from echelon.rules.actions import Orders
 from echelon.rules.catalog import ECCM_HEAT_PER_S, ECM_HEAT_PER_S, EWAR_VOX
-from echelon.sim.game import Game
 from echelon.sim.heat import is_running, is_shut_down
+from echelon.sim.model import SimModel
 from echelon.state import State
 
 JAM_LOSS = 0.85
@@ -30,13 +30,13 @@ class Sensors:
     """[B, N] 0..1 strongest enemy ECM felt."""
 
 
-def heat_per_s(state: State, orders: Orders, game: Game) -> Tensor:
+def heat_per_s(state: State, orders: Orders, game: SimModel) -> Tensor:
     """`[B, N]` heat points a second that emitters cost."""
     emits = is_running(state.mechs, game)
     return emits * (ECM_HEAT_PER_S * orders.ecm + ECCM_HEAT_PER_S * orders.eccm)
 
 
-def sense(state: State, orders: Orders, distance: Tensor, game: Game) -> Sensors:
+def sense(state: State, orders: Orders, distance: Tensor, game: SimModel) -> Sensors:
     """Sensor quality under the emitters of this moment, each fading with 1 - distance / EWAR_VOX.
 
     Args:

@@ -20,13 +20,13 @@ from echelon.rules.catalog import (
     Guidance,
     Weapon,
 )
-from echelon.rules.damage_sources import Guns
-from echelon.runtime.compile import settle
+from echelon.rules.damage_sources import AimTable
+from echelon.runtime.compile import materialize
 from echelon.runtime.geometry import heading, length, unit
 from echelon.sim import ewar
 from echelon.sim.damage import Hits, Strikes, harm, marked_factor, no_hits, of_target
-from echelon.sim.game import Game
 from echelon.sim.heat import bounded, is_running
+from echelon.sim.model import SimModel
 from echelon.sim.shots import Volley, launch, slug_drop
 from echelon.sim.sight import enemy_lines
 from echelon.sim.targeting import Aim, designate, shown_by_paint, take_aim
@@ -47,14 +47,14 @@ class Pulls:
     target: Tensor
     """int64: its index, where there is one."""
 
-    def of(self, weapon: Weapon, guns: Guns) -> Pulls:
+    def of(self, weapon: Weapon, guns: AimTable) -> Pulls:
         """Those of the R mechs that carry a weapon alone."""
         own = guns.carriers[int(weapon)]
         fires, aimed, target = (fact[:, int(weapon), own] for fact in (self.fires, self.aimed, self.target))
         return Pulls(fires, aimed, target)
 
 
-def fire(state: State, orders: Orders, vents: Tensor, beam_height: Tensor, game: Game) -> tuple[State, Hits, Beams]:
+def fire(state: State, orders: Orders, vents: Tensor, beam_height: Tensor, game: SimModel) -> tuple[State, Hits, Beams]:
     """Every held trigger of every running mech, all on the same snapshot.
 
     Args:
@@ -75,7 +75,7 @@ def fire(state: State, orders: Orders, vents: Tensor, beam_height: Tensor, game:
     return pay(launch(after, volleys, game), pulls.fires, game), hits, {ray: struck[:, int(ray)] for ray in rays}
 
 
-def pull(state: State, orders: Orders, vents: Tensor, game: Game) -> Pulls:
+def pull(state: State, orders: Orders, vents: Tensor, game: SimModel) -> Pulls:
     """Which guns fire, and at whom: one rule for all of them.
 
     Beams and missiles need a target, by a clear line or by a lock, else they don't fire, and it costs nothing. The
@@ -87,12 +87,12 @@ def pull(state: State, orders: Orders, vents: Tensor, game: Game) -> Pulls:
 
     aim = take_aim(state, game)
     line = enemy_lines(state, game, SIGHT_LOCK_VOX)
-    lock = settle(locks(line, aim, state, orders, game)) if guns.exist(Weapon.MISSILE) else line
+    lock = materialize(locks(line, aim, state, orders, game)) if guns.exist(Weapon.MISSILE) else line
     aimed, target = designate(aim, line, lock, orders.focus, mechs.alive, guns)
-    return Pulls(settle(orders.fire & idle & able[:, None] & (aimed | ~guns.needs_target)), aimed, target)
+    return Pulls(materialize(orders.fire & idle & able[:, None] & (aimed | ~guns.needs_target)), aimed, target)
 
 
-def beam_hits(rays: list[Pulls], beam_height: Tensor, state: State, game: Game) -> Hits:
+def beam_hits(rays: list[Pulls], beam_height: Tensor, state: State, game: SimModel) -> Hits:
     """Beams hit at once, somewhere about the middle of their targets; `rays` in the order of the weapons."""
     if not rays:
         return no_hits(state)
@@ -104,13 +104,13 @@ def beam_hits(rays: list[Pulls], beam_height: Tensor, state: State, game: Game) 
     return harm(arms, Strikes(fires, target, direction, height), marked_factor(state, game), state, game)
 
 
-def paint(state: State, rays: Pulls, game: Game) -> State:
+def paint(state: State, rays: Pulls, game: SimModel) -> State:
     """Painted targets show to the painter's pack; of several painters of a pack the lowest index is remembered."""
     mechs, roster = state.mechs, game.roster
     shooter, nobody = roster.guns.carriers[int(Weapon.PAINTER)], roster.num_mechs
     everyone = torch.arange(nobody, device=shooter.device)
     on = rays.fires[..., None] & (rays.target[..., None] == everyone)  # [B, R, N]
-    named = settle(torch.where(on, shooter[:, None], nobody))
+    named = materialize(torch.where(on, shooter[:, None], nobody))
     outside = [torch.where(roster.pack[shooter] == pack, 0, nobody)[:, None] for pack in range(roster.num_packs)]
     by = torch.stack([named.maximum(others).amin(1) for others in outside], -1)  # [B, N, P]
     painted = by < nobody
@@ -122,7 +122,7 @@ def paint(state: State, rays: Pulls, game: Game) -> State:
     )
 
 
-def volley(weapon: Weapon, pulls: Pulls, state: State, game: Game) -> Volley:
+def volley(weapon: Weapon, pulls: Pulls, state: State, game: SimModel) -> Volley:
     """What the carriers of a weapon launch, by its guidance."""
     if WEAPONS[weapon].guidance == Guidance.HOMING:
         return missiles(pulls, state, game)
@@ -131,14 +131,14 @@ def volley(weapon: Weapon, pulls: Pulls, state: State, game: Game) -> Volley:
     return kinetic(weapon, pulls, state, game)
 
 
-def locks(line: Tensor, aim: Aim, state: State, orders: Orders, game: Game) -> Tensor:
+def locks(line: Tensor, aim: Aim, state: State, orders: Orders, game: SimModel) -> Tensor:
     """`[B, N, N]` bool: a missile of the row can lock on the column, by its pack's paint or on sight close by."""
     quality = ewar.sense(state, orders, aim.distance, game).quality
     on_sight = line & (aim.distance <= SIGHT_LOCK_VOX)
     return shown_by_paint(state, quality, game) | on_sight
 
 
-def missiles(pulls: Pulls, state: State, game: Game) -> Volley:
+def missiles(pulls: Pulls, state: State, game: SimModel) -> Volley:
     """Missiles rise from the hull's top and home on their lock."""
     spec, shooter, mechs = WEAPONS[Weapon.MISSILE], game.roster.guns.carriers[int(Weapon.MISSILE)], state.mechs
     own = mechs.pos[:, shooter]
@@ -154,7 +154,7 @@ def missiles(pulls: Pulls, state: State, game: Game) -> Volley:
     )
 
 
-def kinetic(weapon: Weapon, pulls: Pulls, state: State, game: Game) -> Volley:
+def kinetic(weapon: Weapon, pulls: Pulls, state: State, game: SimModel) -> Volley:
     """Autocannons and gauss rifles always fire: at a target nearly ahead, else straight ahead.
 
     A gauss rifle aims above its target by the drop of its slug.
@@ -175,7 +175,7 @@ def kinetic(weapon: Weapon, pulls: Pulls, state: State, game: Game) -> Volley:
     )
 
 
-def smoke(pulls: Pulls, state: State, game: Game) -> Volley:
+def smoke(pulls: Pulls, state: State, game: SimModel) -> Volley:
     """Smoke flies level: to above or below the focus target where it is in range and arc, else straight ahead."""
     spec, shooter, mechs = WEAPONS[Weapon.SMOKE], game.roster.guns.carriers[int(Weapon.SMOKE)], state.mechs
     pos = mechs.pos[:, shooter]
@@ -197,7 +197,7 @@ def level(course: Tensor) -> Tensor:
     return torch.nn.functional.pad(course, (0, 1))
 
 
-def pay(state: State, fired: Tensor, game: Game) -> State:
+def pay(state: State, fired: Tensor, game: SimModel) -> State:
     """Heat, cooldown and the count of shots for the weapons `fired [B, W, N]`."""
     mechs, rules = state.mechs, game.rules
     spent, cooldown = torch.zeros_like(mechs.heat), list(mechs.cooldown.unbind(-1))

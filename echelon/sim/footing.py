@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from echelon.runtime.geometry import length
-from echelon.sim.game import Game
+from echelon.sim.model import SimModel
 from echelon.state import State
 
 LEGGED_PENALTY = 0.5
@@ -15,7 +15,7 @@ SUPPRESSED_PENALTY = 0.75
 LEAST_REGENERATION = 0.1
 
 
-def stand(state: State, game: Game) -> State:
+def stand(state: State, game: SimModel) -> State:
     """Fallen mechs wait and stand up with half their stability; the unstable fall; the rest steady themselves.
 
     Regeneration is `stability_regen_per_s` times max(0.1, 1 - penalties).

@@ -5,13 +5,13 @@ from __future__ import annotations
 from echelon.rules.actions import Orders
 from echelon.rules.catalog import DEBRIS_DAMAGE, DEBRIS_HEAT, Material
 from echelon.sim import damage, ewar
-from echelon.sim.game import Game
 from echelon.sim.heat import bounded
+from echelon.sim.model import SimModel
 from echelon.sim.terrain import is_material, standing_on
 from echelon.state import State
 
 
-def burn(state: State, orders: Orders, game: Game) -> State:
+def burn(state: State, orders: Orders, game: SimModel) -> State:
     """Heat of ECM and ECCM; heat and damage of the ground under the feet, `lava_*`, `water_heat_per_s` of the rules."""
     rules, mechs = game.rules, state.mechs
     ground = standing_on(state, game)

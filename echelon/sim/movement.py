@@ -9,8 +9,8 @@ from echelon.rules.actions import Orders
 from echelon.rules.catalog import Material
 from echelon.runtime.compile import axes
 from echelon.runtime.geometry import heading, to_world, wrap_angle
-from echelon.sim.game import Game
 from echelon.sim.heat import bounded, is_running, is_shut_down
+from echelon.sim.model import SimModel
 from echelon.sim.terrain import HAS_LOOPS, columns_at, height_bits, is_material, loops_on, standing_on
 from echelon.state import State
 
@@ -21,7 +21,7 @@ WIDEST_CELLS = 5
 """Cells the widest hull (3.5 vox) can touch along one axis."""
 
 
-def move(state: State, orders: Orders, priority: Tensor, game: Game) -> State:
+def move(state: State, orders: Orders, priority: Tensor, game: SimModel) -> State:
     """Turn, set off, then go axis by axis x, y, z. Hulls never overlap and nobody climbs a comrade.
 
     Args:
@@ -34,7 +34,7 @@ def move(state: State, orders: Orders, priority: Tensor, game: Game) -> State:
     return state.replace(mechs=state.mechs.replace(pos=pos, vel=vel))
 
 
-def steer(state: State, orders: Orders, game: Game) -> State:
+def steer(state: State, orders: Orders, game: SimModel) -> State:
     """Yaw, the velocity each mech wants, gravity, and the heat of its jets."""
     rules, mechs, roster = game.rules, state.mechs, game.roster
     runs = is_running(mechs, game)
@@ -56,7 +56,7 @@ def steer(state: State, orders: Orders, game: Game) -> State:
     return state.replace(mechs=mechs.replace(yaw=yaw, vel=torch.where(mechs.alive[..., None], vel, 0.0), heat=heat))
 
 
-def go(axis: int, pos: Tensor, vel: Tensor, priority: Tensor, state: State, game: Game) -> tuple[Tensor, Tensor]:
+def go(axis: int, pos: Tensor, vel: Tensor, priority: Tensor, state: State, game: SimModel) -> tuple[Tensor, Tensor]:
     """Move every mech along one axis.
 
     The chosen box is the flat one, or one `step_up_vox` higher where terrain blocks the flat one, or the old one
@@ -84,7 +84,7 @@ def go(axis: int, pos: Tensor, vel: Tensor, priority: Tensor, state: State, game
     return pos, vel
 
 
-def within_map(axis: int, pos: Tensor, vel: Tensor, game: Game) -> tuple[Tensor, Tensor]:
+def within_map(axis: int, pos: Tensor, vel: Tensor, game: SimModel) -> tuple[Tensor, Tensor]:
     """Positions one substep further along `axis`, kept inside the map, and `[B, N]` bool who met its edge."""
     world, half = game.config.world, game.roster.half_size[:, axis]
     size = (world.size_x, world.size_y, world.size_z)[axis]
@@ -113,7 +113,7 @@ def hull_cells(pos: Tensor, half_size: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return x.flatten(2), y.flatten(2), both.flatten(2)
 
 
-def collides(pos: Tensor, asked: Tensor, state: State, game: Game) -> Tensor:
+def collides(pos: Tensor, asked: Tensor, state: State, game: SimModel) -> Tensor:
     """`[B, N]` bool: a hull at `pos` meets a solid voxel; false where nobody `asked`, `[B, N]` bool."""
     columns, half_size = state.terrain.solid, game.roster.half_size
     if loops_on(pos.device):

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from echelon.runtime import exact
-from echelon.sim.game import Game
+from echelon.sim.model import SimModel
 from echelon.sim.movement import hull_cells
 from echelon.sim.shots import SKIN_VOX, Impacts
 from echelon.sim.terrain import (
@@ -32,7 +32,7 @@ if HAS_LOOPS:
     from echelon.sim.loops import pile
 
 
-def chip(state: State, impacts: Impacts, game: Game) -> State:
+def chip(state: State, impacts: Impacts, game: SimModel) -> State:
     """Impacts take hp from the voxel they met, which turns to air at 0; leaves go when a shot passes."""
     if not game.config.features.destruction:
         return state
@@ -58,7 +58,7 @@ def chip(state: State, impacts: Impacts, game: Game) -> State:
     return state
 
 
-def tear(state: State, impacts: Impacts, game: Game) -> None:
+def tear(state: State, impacts: Impacts, game: SimModel) -> None:
     """Remove every leaf that a shot passed: that around its muzzle, and those it entered."""
     if not game.leaf_rounds:
         return
@@ -70,7 +70,9 @@ def tear(state: State, impacts: Impacts, game: Game) -> None:
     tear_in_closed_form(terrain, muzzle, impacts, game)
 
 
-def tear_in_closed_form(terrain: Terrain, muzzle: tuple[Tensor, Tensor, Tensor], impacts: Impacts, game: Game) -> None:
+def tear_in_closed_form(
+    terrain: Terrain, muzzle: tuple[Tensor, Tensor, Tensor], impacts: Impacts, game: SimModel
+) -> None:
     """`tear` by one crossing of every shot after the other; `muzzle` are the voxels around their starts."""
     tear_at(terrain, muzzle, impacts.flew, game)
     for before, slots in enumerate(game.leaf_rounds):
@@ -82,7 +84,7 @@ def tear_in_closed_form(terrain: Terrain, muzzle: tuple[Tensor, Tensor, Tensor],
             tear_at(terrain, voxel, impacts.flew[:, slots] & crossing.enters, game)
 
 
-def tear_at(terrain: Terrain, voxel: tuple[Tensor, Tensor, Tensor], passes: Tensor, game: Game) -> None:
+def tear_at(terrain: Terrain, voxel: tuple[Tensor, Tensor, Tensor], passes: Tensor, game: SimModel) -> None:
     """Remove the leaves of the voxels `[B, R]` that shots pass, `[B, R]` bool."""
     x, y, z = voxel
     bit = torch.ones_like(z, dtype=torch.int32) << z.int()
@@ -92,7 +94,7 @@ def tear_at(terrain: Terrain, voxel: tuple[Tensor, Tensor, Tensor], passes: Tens
     add_bits(terrain.opaque, x, y, torch.where(first, -bit, 0))
 
 
-def bitten_voxel(point: Tensor, direction: Tensor, game: Game) -> tuple[Tensor, Tensor, Tensor]:
+def bitten_voxel(point: Tensor, direction: Tensor, game: SimModel) -> tuple[Tensor, Tensor, Tensor]:
     """`[B, S]` int64 x, y, z of the voxel just beyond a point on its face, kept inside the map."""
     world = game.config.world
     x, y, z = (point + SKIN_VOX * direction).floor().long().unbind(-1)
@@ -100,7 +102,7 @@ def bitten_voxel(point: Tensor, direction: Tensor, game: Game) -> tuple[Tensor, 
 
 
 def fall_together(
-    voxel: tuple[Tensor, Tensor, Tensor], counts: Tensor, weight: Tensor, game: Game
+    voxel: tuple[Tensor, Tensor, Tensor], counts: Tensor, weight: Tensor, game: SimModel
 ) -> tuple[Tensor, Tensor]:
     """What falls on the voxel of each row, of the rows that count, and whether a row that counts is the first there.
 
@@ -134,7 +136,7 @@ def add_bits(columns: Tensor, x: Tensor, y: Tensor, bits: Tensor) -> None:
     columns.index_put_((own, y, x), bits.to(torch.int32), accumulate=True)
 
 
-def lay_wrecks(state: State, luck: Tensor, priority: Tensor, game: Game) -> State:
+def lay_wrecks(state: State, luck: Tensor, priority: Tensor, game: SimModel) -> State:
     """Turn the hull of a dead mech into rubble, in the air and the dirt of its box and not where a living mech is.
 
     One wreck a battle and substep: of several dead the one of highest priority, the others in the substeps after.

@@ -14,7 +14,7 @@ from echelon.runtime.compile import axes
 from echelon.runtime.geometry import TINY, dot, length, unit
 from echelon.sim import damage
 from echelon.sim.damage import Hits, Strikes, of_target
-from echelon.sim.game import Game
+from echelon.sim.model import SimModel
 from echelon.sim.terrain import first_hit, is_blocked
 from echelon.state import Shots, State
 
@@ -62,7 +62,7 @@ class Impacts:
     """[B, S] bool: the floor of the map stopped it."""
 
 
-def launch(state: State, volleys: dict[Weapon, Volley], game: Game) -> State:
+def launch(state: State, volleys: dict[Weapon, Volley], game: SimModel) -> State:
     """Put one shot of every mech that fires into its weapon's first empty slot.
 
     A slot is always free: `WeaponSpec.slots` is the weapon's lifetime over its cooldown, rounded up.
@@ -84,13 +84,13 @@ def launch(state: State, volleys: dict[Weapon, Volley], game: Game) -> State:
     return state.replace(shots=shots.replace(**{name: torch.cat(values, 1) for name, values in parts.items()}))
 
 
-def slug_drop(distance: Tensor, game: Game) -> Tensor:
+def slug_drop(distance: Tensor, game: SimModel) -> Tensor:
     """How far a gauss slug falls on a way of `distance` vox, g t^2 / 2 over a flight of t = distance / speed, vox."""
     flight_s = distance / WEAPONS[Weapon.GAUSS].speed_vox_per_s
     return 0.5 * game.rules.gravity_vox_per_s2 * flight_s.square()
 
 
-def guide(state: State, game: Game) -> Tensor:
+def guide(state: State, game: SimModel) -> Tensor:
     """`[B, S, 3]` velocities for this substep: missiles turn to a living target, gauss slugs fall, the rest keep on."""
     shots, mechs, roster, rules = state.shots, state.mechs, game.roster, game.rules
     target = shots.target.clamp_min(0)
@@ -105,7 +105,7 @@ def guide(state: State, game: Game) -> Tensor:
     return torch.where(tracks[..., None], homed, vel)
 
 
-def fly(state: State, game: Game) -> tuple[State, Impacts]:
+def fly(state: State, game: SimModel) -> tuple[State, Impacts]:
     """One substep of flight: each shot stops at the first living enemy, or at terrain met before it.
 
     Returns:
@@ -137,7 +137,7 @@ def fly(state: State, game: Game) -> tuple[State, Impacts]:
     return state.replace(shots=shots.replace(pos=torch.where(goes_on, point, shots.pos), ttl=ttl)), impacts
 
 
-def map_exit(start: Tensor, delta: Tensor, end: Tensor, game: Game) -> list[Tensor]:
+def map_exit(start: Tensor, delta: Tensor, end: Tensor, game: SimModel) -> list[Tensor]:
     """`[B, S]` by axis: share of its way after which a flight leaves the map along it, infinity where it does not."""
     world = game.config.world
 
@@ -150,7 +150,7 @@ def map_exit(start: Tensor, delta: Tensor, end: Tensor, game: Game) -> list[Tens
     return [along(*axis) for axis in zip(sizes, axes(start), axes(delta), axes(end), strict=True)]
 
 
-def strike(state: State, impacts: Impacts, game: Game) -> Hits:
+def strike(state: State, impacts: Impacts, game: SimModel) -> Hits:
     """The harm of a substep's impacts: direct hits, and the splash of missiles and gauss slugs around them."""
     direct = Strikes(impacts.on_mech, impacts.target, impacts.direction, impacts.point[..., 2])
     marked = damage.marked_factor(state, game)
@@ -160,7 +160,7 @@ def strike(state: State, impacts: Impacts, game: Game) -> Hits:
     return hits + burst(state, impacts, marked, game)
 
 
-def burst(state: State, impacts: Impacts, marked: Tensor, game: Game) -> Hits:
+def burst(state: State, impacts: Impacts, marked: Tensor, game: SimModel) -> Hits:
     """Splash reaches every mech within the radius that no solid voxel shields, but for the one hit directly."""
     mechs, arms = state.mechs, game.roster.bursts
     span = slice(0, arms.count)

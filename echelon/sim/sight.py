@@ -8,7 +8,7 @@ from torch import Tensor
 from echelon.rules.catalog import CLOUD_VOX
 from echelon.rules.roster import Pairs
 from echelon.runtime.geometry import length, length_sq
-from echelon.sim.game import Game
+from echelon.sim.model import SimModel
 from echelon.sim.terrain import HAS_LOOPS, is_blocked, loops_on
 from echelon.state import State
 
@@ -26,7 +26,7 @@ def open_ground(state: State, pairs: Pairs, range_vox: float) -> Tensor:
     return near & ~is_blocked(state.terrain.opaque, start, end, range_vox, near)
 
 
-def smoke_between(state: State, pairs: Pairs, asked: Tensor, game: Game) -> Tensor:
+def smoke_between(state: State, pairs: Pairs, asked: Tensor, game: SimModel) -> Tensor:
     """`[B, P]` bool: a cloud's centre lies within its radius of the segment between two mechs, of those `asked` about.
 
     With a, b and d the squared lengths from the cloud to the first mech, to the second, and between the two, the
@@ -54,7 +54,7 @@ def smoke_in_closed_form(state: State, pairs: Pairs) -> Tensor:
     return crosses.any(-1) | wrapped[:, pairs.first] | wrapped[:, pairs.second]
 
 
-def enemy_lines(state: State, game: Game, range_vox: float) -> Tensor:
+def enemy_lines(state: State, game: SimModel, range_vox: float) -> Tensor:
     """`[B, N, N]` bool, symmetric: clear lines within `range_vox` between mechs of different teams."""
     pairs = game.roster.enemies
     clear = open_ground(state, pairs, range_vox)

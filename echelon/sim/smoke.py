@@ -5,12 +5,12 @@ from __future__ import annotations
 import torch
 
 from echelon.rules.catalog import CLOUD_S, CLOUDS, Weapon
-from echelon.sim.game import Game
+from echelon.sim.model import SimModel
 from echelon.sim.shots import Impacts
 from echelon.state import State
 
 
-def billow(state: State, impacts: Impacts, game: Game) -> State:
+def billow(state: State, impacts: Impacts, game: SimModel) -> State:
     """Leave a cloud of each smoke shot that ended, in its owner's first free place."""
     if not game.config.features.smoke:
         return state

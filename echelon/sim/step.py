@@ -10,12 +10,12 @@ from torch import Tensor
 
 from echelon.rules.actions import Orders
 from echelon.runtime import noise
-from echelon.runtime.compile import settle
+from echelon.runtime.compile import materialize
 from echelon.runtime.noise import Stream
 from echelon.sim import ams, damage, firing, footing, hazards, heat, movement, rubble, shots, smoke, timers
 from echelon.sim.damage import Dealt
 from echelon.sim.firing import Beams
-from echelon.sim.game import Game
+from echelon.sim.model import SimModel
 from echelon.sim.shots import Impacts
 from echelon.state import State
 
@@ -34,7 +34,7 @@ class Draws:
     """[B, N]."""
 
 
-def draw(state: State, game: Game) -> Draws:
+def draw(state: State, game: SimModel) -> Draws:
     """Each battle's own numbers for its present tick."""
     count = game.roster.num_mechs
 
@@ -62,10 +62,10 @@ def settled(state: State) -> State:
     """The same state. Compiled, what mechs and shots are by now is worked out once, not by each of its readers."""
     if not torch.compiler.is_compiling():
         return state
-    return state.replace(mechs=state.mechs.apply(settle), shots=state.shots.apply(settle))
+    return state.replace(mechs=state.mechs.apply(materialize), shots=state.shots.apply(materialize))
 
 
-def logged_substep(state: State, orders: Orders, draws: Draws, game: Game) -> tuple[State, Log]:
+def logged_substep(state: State, orders: Orders, draws: Draws, game: SimModel) -> tuple[State, Log]:
     """Everyone in a phase acts on the same snapshot; its effects are summed and applied at once.
 
     Returns a new state, but for the terrain, which changes in place.
@@ -97,20 +97,20 @@ def logged_substep(state: State, orders: Orders, draws: Draws, game: Game) -> tu
     return state.replace(tick=state.tick + 1), Log(impacts, dealt, beams)
 
 
-def substep(state: State, orders: Orders, draws: Draws, game: Game) -> State:
+def substep(state: State, orders: Orders, draws: Draws, game: SimModel) -> State:
     """`logged_substep` for those who need no log; compiled, what only the log needs is never worked out."""
     return logged_substep(state, orders, draws, game)[0]
 
 
-def play(state: State, orders: Orders, game: Game) -> State:
+def play(state: State, orders: Orders, game: SimModel) -> State:
     """A substep under its own draws."""
     return substep(state, orders, draw(state, game), game)
 
 
-Play = Callable[[State, Orders, Game], State]
+Play = Callable[[State, Orders, SimModel], State]
 
 
-def decide(state: State, orders: Orders, game: Game, run: Play = play) -> State:
+def decide(state: State, orders: Orders, game: SimModel, run: Play = play) -> State:
     """Hold one set of orders for `decision_repeat` substeps; `run` is `play` or a form of it.
 
     Packmates hear what was said with their next observation, from those alive by then.

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from echelon.rules.catalog import LOCK_QUALITY
-from echelon.rules.damage_sources import Guns
+from echelon.rules.damage_sources import AimTable
 from echelon.runtime import exact
-from echelon.runtime.compile import axes, settle
+from echelon.runtime.compile import axes, materialize
 from echelon.runtime.geometry import heading
-from echelon.sim.game import Game
+from echelon.sim.model import SimModel
 from echelon.sim.terrain import HAS_LOOPS, loops_on
 from echelon.state import State
 
@@ -36,20 +36,22 @@ class Aim:
         return self.bearing_cos[:, None] >= arc_cos * self.ground[:, None]
 
 
-def take_aim(state: State, game: Game) -> Aim:
+def take_aim(state: State, game: SimModel) -> Aim:
     """Measure every pair once; all weapons of the phase read the result."""
     mechs = state.mechs
-    x, y, z = (settle(at[:, None] - at[:, :, None]) for at in axes(mechs.pos))  # [B, N, N] each
+    x, y, z = (materialize(at[:, None] - at[:, :, None]) for at in axes(mechs.pos))  # [B, N, N] each
     ahead_x, ahead_y = (at[..., None] for at in axes(heading(mechs.yaw)))
     ground_sq = x.square() + y.square()
     return Aim(
-        distance=settle(exact.sqrt(ground_sq + z.square())),
-        bearing_cos=settle(x * ahead_x + y * ahead_y),
-        ground=settle(exact.sqrt(ground_sq)),
+        distance=materialize(exact.sqrt(ground_sq + z.square())),
+        bearing_cos=materialize(x * ahead_x + y * ahead_y),
+        ground=materialize(exact.sqrt(ground_sq)),
     )
 
 
-def designate(aim: Aim, line: Tensor, lock: Tensor, focus: Tensor, alive: Tensor, guns: Guns) -> tuple[Tensor, Tensor]:
+def designate(
+    aim: Aim, line: Tensor, lock: Tensor, focus: Tensor, alive: Tensor, guns: AimTable
+) -> tuple[Tensor, Tensor]:
     """Whom each gun is aimed at: one rule for all of them.
 
     Args:
@@ -69,11 +71,11 @@ def designate(aim: Aim, line: Tensor, lock: Tensor, focus: Tensor, alive: Tensor
 
 
 def designate_in_closed_form(
-    aim: Aim, line: Tensor, lock: Tensor, focus: Tensor, alive: Tensor, guns: Guns
+    aim: Aim, line: Tensor, lock: Tensor, focus: Tensor, alive: Tensor, guns: AimTable
 ) -> tuple[Tensor, Tensor]:
     """`designate` by every gun held against every target."""
     everyone = torch.arange(focus.shape[1], device=focus.device)
-    is_focus = settle(focus[..., None] == everyone)[:, None]  # [B, 1, N, N]
+    is_focus = materialize(focus[..., None] == everyone)[:, None]  # [B, 1, N, N]
     arc_cos = torch.where(is_focus, guns.focus_arc_cos, guns.arc_cos)
     seen = (line[:, None] | ~guns.needs_line) & (lock[:, None] | ~guns.needs_lock) & (is_focus | ~guns.focus_only)
     in_reach = (aim.distance[:, None] <= guns.reach_vox) & aim.within(arc_cos)
@@ -96,11 +98,11 @@ def choose(candidate: Tensor, distance: Tensor, is_focus: Tensor) -> tuple[Tenso
     return first.isfinite(), target
 
 
-def painted_by_pack(state: State, game: Game) -> Tensor:
+def painted_by_pack(state: State, game: SimModel) -> Tensor:
     """`[B, N, N]` bool: the pack of the mech in the row has painted the mech in the column."""
     return state.mechs.paint[..., game.roster.pack].transpose(1, 2) > 0
 
 
-def shown_by_paint(state: State, quality: Tensor, game: Game) -> Tensor:
+def shown_by_paint(state: State, quality: Tensor, game: SimModel) -> Tensor:
     """`[B, N, N]` bool: painted by the row's pack, and its sensors, of `quality [B, N]`, can make use of it."""
     return painted_by_pack(state, game) & (quality >= LOCK_QUALITY)[..., None]

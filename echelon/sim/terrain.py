@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from echelon.rules.catalog import Material
-from echelon.runtime.compile import settle
+from echelon.runtime.compile import materialize
 from echelon.runtime.geometry import TINY
-from echelon.sim.game import Game
+from echelon.sim.model import SimModel
 from echelon.state import State
 
 HAS_LOOPS = importlib.util.find_spec("numba") is not None
@@ -48,7 +48,7 @@ def has_bit(column: Tensor, z: Tensor) -> Tensor:
     return ((column >> z.int()) & 1) == 1
 
 
-def material_at(state: State, game: Game, x: Tensor, y: Tensor, z: Tensor) -> Tensor:
+def material_at(state: State, game: SimModel, x: Tensor, y: Tensor, z: Tensor) -> Tensor:
     """`[B, ...]` uint8 `Material` of voxels `[B, ...]` int64 as they are now; outside, of the nearest one inside."""
     size_z, size_y, size_x = game.maps.material.shape[1:]
     x, y, z = x.clamp(0, size_x - 1), y.clamp(0, size_y - 1), z.clamp(0, size_z - 1)
@@ -75,7 +75,7 @@ def now_made_of(made_of: Tensor, was: tuple[Tensor, Tensor], now: tuple[Tensor, 
     return torch.where(filled, rubble, torch.where(gone, int(Material.AIR), made_of)).to(torch.uint8)
 
 
-def standing_on(state: State, game: Game) -> Tensor:
+def standing_on(state: State, game: SimModel) -> Tensor:
     """`[B, N]` uint8 `Material` of the voxel that holds the middle of each hull's underside."""
     pos = state.mechs.pos
     x, y, _ = pos.floor().long().unbind(-1)
@@ -232,8 +232,8 @@ def closed_form(columns: Tensor, start: Tensor, end: Tensor, most: list[int], pa
         ray = rays(start.unbind(-1), end.unbind(-1), size)
     else:
         ray = rays(start.unsqueeze(-2).unbind(-1), end.unsqueeze(-2).unbind(-1), size)
-        begin, length, cell, sign, steps = ([settle(value) for value in by_axis] for by_axis in ray[:-1])
-        ray = Rays(begin, length, cell, sign, steps, settle(ray.total))
+        begin, length, cell, sign, steps = ([materialize(value) for value in by_axis] for by_axis in ray[:-1])
+        ray = Rays(begin, length, cell, sign, steps, materialize(ray.total))
     own = torch.arange(columns.shape[0], device=columns.device).view(-1, *[1] * (ray.length[0].dim() - 1))
     hits = []
     for axis in range(3):
@@ -245,4 +245,4 @@ def closed_form(columns: Tensor, start: Tensor, end: Tensor, most: list[int], pa
                 blocks = blocks & ~at_end
             hit = torch.where(blocks, t, torch.inf)
             hits.append(hit if in_turn else hit.amin(-1))
-    return settle(functools.reduce(torch.minimum, hits))
+    return materialize(functools.reduce(torch.minimum, hits))

@@ -9,7 +9,7 @@ from deciding import decide
 
 from echelon.agents.heuristic import Heuristic
 from echelon.env.env import EchelonEnv
-from echelon.env.group_policy import Seat, drawers
+from echelon.env.group_policy import GroupPolicy, memory_spec
 from echelon.rules.actions import Act
 from echelon.rules.catalog import Material
 from echelon.rules.config import EnvConfig
@@ -68,8 +68,8 @@ def test_never_fires_itself_into_a_shutdown():
     config = dataclasses.replace(EnvConfig.small(), map_pool=4)
     for tier in AIMED:
         policy = Heuristic(config, tier)
-        env = EchelonEnv(config, 2, device="cpu", seed=5, memory=drawers(a=policy))
-        td, seats = env.reset(), [Seat(policy, group, "a") for group in ("blue", "red")]
+        env = EchelonEnv(config, 2, device="cpu", seed=5, memory=memory_spec(a=policy))
+        td, seats = env.reset(), [GroupPolicy(policy, group, "a") for group in ("blue", "red")]
         cap, worst = env.game.roster.heat_cap, torch.zeros(())
         for _ in range(60):
             for seat in seats:

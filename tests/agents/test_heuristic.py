@@ -12,7 +12,7 @@ from echelon.agents.tiers import TIERS
 from echelon.arena.batch_arena import BatchArena, Battle
 from echelon.arena.match import Result
 from echelon.env.env import EchelonEnv
-from echelon.env.group_policy import Seat, drawers
+from echelon.env.group_policy import GroupPolicy, memory_spec
 from echelon.rules.actions import Act
 from echelon.rules.config import EnvConfig, FeaturesConfig, RulesConfig
 from echelon.runtime import noise
@@ -38,11 +38,11 @@ BATTLES = {
 def fight(config: EnvConfig, tier: str, seeds: torch.Tensor, decisions: int) -> tuple[EchelonEnv, list[torch.Tensor]]:
     """One tier against itself on open ground: the battles after some decisions, and blue's actions in each."""
     policy = Heuristic(config, tier)
-    env = EchelonEnv(config, len(seeds), device="cpu", seed=seeds, memory=drawers(a=policy), maps=flat_maps(config))
+    env = EchelonEnv(config, len(seeds), device="cpu", seed=seeds, memory=memory_spec(a=policy), maps=flat_maps(config))
     td, told = env.reset(), []
     for _ in range(decisions):
         for group in ("blue", "red"):
-            Seat(policy, group, "a")(td)
+            GroupPolicy(policy, group, "a")(td)
         told.append(td["blue", "action"].clone())
         _, td = env.step_and_maybe_reset(td)
     return env, told
@@ -144,8 +144,8 @@ def test_weapon_use_is_the_share_of_decisions_in_which_it_fires():
 
 def test_beats_an_idle_team():
     policy = Heuristic(SMALL)
-    env = EchelonEnv(SMALL, 2, device="cpu", seed=5, memory=drawers(a=policy), maps=flat_maps(SMALL))
-    td, seat, won = env.reset(), Seat(policy, "blue", "a"), torch.zeros(2)
+    env = EchelonEnv(SMALL, 2, device="cpu", seed=5, memory=memory_spec(a=policy), maps=flat_maps(SMALL))
+    td, seat, won = env.reset(), GroupPolicy(policy, "blue", "a"), torch.zeros(2)
     for _ in range(160):
         td["red", "action"] = torch.zeros(2, 5, 26)
         played, td = env.step_and_maybe_reset(seat(td))

@@ -22,7 +22,7 @@ from echelon.arena.stacked_policies import (
 from echelon.env.env import EchelonEnv
 from echelon.env.observation.layout import STREAMS
 from echelon.league.schedule import round_robin, seeds_of
-from echelon.learn.models.actor_critic import MechPolicy
+from echelon.learn.models.actor_critic import ActorCritic
 from echelon.replay.recorder import Recorder
 from echelon.rules.config import RulesConfig
 from echelon.runtime.errors import ConfigError
@@ -205,7 +205,7 @@ def test_places_beyond_the_first_batch_are_not_recorded():
 
 
 def test_a_subclass_of_ours_decides_by_itself_and_policies_stay_ordinary():
-    class Mute(MechPolicy):
+    class Mute(ActorCritic):
         def forward(self, team):
             called.append(team.shape)
             return team.set("action", torch.zeros(*team.shape, 26))

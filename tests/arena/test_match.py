@@ -16,7 +16,7 @@ from echelon.env.outcome import STATS, Reason, Winner
 from echelon.learn.checkpoint.files import save_checkpoint
 from echelon.learn.checkpoint.format import Counters
 from echelon.learn.config import ModelConfig
-from echelon.learn.models.actor_critic import MechPolicy
+from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.rules.config import EnvConfig, RulesConfig, env_from_json
 from echelon.runtime.errors import ConfigError
@@ -70,7 +70,7 @@ def test_the_same_seed_gives_the_same_match_and_both_sides_share_seeds():
 def test_a_policy_acts_by_chance_and_the_seed_decides_which():
     short = dataclasses.replace(BRIEF, rules=RulesConfig(max_episode_s=3.0))
     torch.manual_seed(0)
-    policy, rival = MechPolicy(ModelConfig(hidden=16), short.comm_dim).eval(), Heuristic(short)
+    policy, rival = ActorCritic(ModelConfig(hidden=16), short.comm_dim).eval(), Heuristic(short)
     before = torch.get_rng_state()
     first = play(policy, rival, short, 2, 3, CPU)
     assert torch.equal(torch.get_rng_state(), before)  # the caller's own chance is left alone
@@ -107,7 +107,7 @@ def test_a_match_refuses_what_it_cannot_judge():
     uneven = dataclasses.replace(BRIEF, red=("heavy",))
     with pytest.raises(ConfigError, match="env must be of equal team sizes"):
         play(commander, commander, uneven, 2, 0, CPU)
-    learning = MechPolicy(ModelConfig(hidden=8, contact_width=4, body_width=8), 8).train()
+    learning = ActorCritic(ModelConfig(hidden=8, contact_width=4, body_width=8), 8).train()
     with pytest.raises(ConfigError, match="evaluation mode"):
         play(learning, commander, BRIEF, 2, 0, CPU)
 
@@ -120,7 +120,7 @@ def test_commanders_come_from_names(tmp_path):
         load_commander(str(tmp_path / "nobody"), BRIEF, CPU)
     policies = []
     for width in (8, 12):
-        policy = MechPolicy(ModelConfig(hidden=width, contact_width=4, body_width=8), 8)
+        policy = ActorCritic(ModelConfig(hidden=width, contact_width=4, body_width=8), 8)
         save_checkpoint(tmp_path / str(width), policy, ValueNorm(), BRIEF, Counters(1, 1, 1.0), {})
         policies.append(load_commander(str(tmp_path / str(width)), BRIEF, CPU))
     # Networks of different sizes decide apart.

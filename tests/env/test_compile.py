@@ -22,7 +22,7 @@ CONFIG = dataclasses.replace(
 
 
 @pytest.mark.slow
-@pytest.mark.hourglass
+@pytest.mark.very_slow
 def test_compiled_equals_eager(monkeypatch):
     """240 decisions, restarts among them, each from the state that eager play came to: 1e-3, for fused kernels round
     sums and products otherwise. Two blocks on two threads, in and out of inference mode, compiled once."""

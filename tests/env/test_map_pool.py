@@ -35,12 +35,12 @@ def test_fresh_maps_take_the_places_of_the_oldest():
     env = env_of()
     before = env.game.maps.clone()
     assert env.renew_maps() == 2
-    assert env.atlas.drawn.tolist() == [3, 4, 2] and env.atlas.spares == [0, 1]
+    assert env.map_pool.drawn.tolist() == [3, 4, 2] and env.map_pool.spares == [0, 1]
     assert torch.equal(env.game.maps.material[:3], before.material[:3])
     assert not torch.equal(env.game.maps.material[3], before.material[3])
     play(env, 9)  # every battle ends after eight decisions, and takes a map of the new ones
     assert set(env.state.map_id.tolist()) <= {3, 4, 2}
-    assert env.renew_maps() == 2 and env.atlas.drawn.tolist() == [1, 4, 0] and env.atlas.spares == [2, 3]
+    assert env.renew_maps() == 2 and env.map_pool.drawn.tolist() == [1, 4, 0] and env.map_pool.spares == [2, 3]
 
 
 def test_a_spare_that_is_fought_on_waits():
@@ -73,7 +73,9 @@ def test_what_is_shown_first_is_of_the_fresh_map():
     env.set_seed(5)
     td = env.reset()
     assert torch.equal(td["telemetry"], env.game.maps.telemetry[env.state.map_id])
-    alone = EchelonEnv(dataclasses.replace(CONFIG, map_spares=0), 6, "cpu", seed=5, maps=env.game.maps[env.atlas.drawn])
+    alone = EchelonEnv(
+        dataclasses.replace(CONFIG, map_spares=0), 6, "cpu", seed=5, maps=env.game.maps[env.map_pool.drawn]
+    )
     shown = alone.reset()
     for key in ("contacts", "ego", "local_map"):
         assert torch.equal(shown["blue", "observation", key], td["blue", "observation", key])

@@ -7,8 +7,8 @@ import pytest
 import torch
 from leagues import fought, fresh
 
-from echelon.league.claims import FOLDER, claiming
-from echelon.league.hall import Hall
+from echelon.league.claims import FOLDER, claimed, claiming, owners
+from echelon.league.league_arena import LeagueArena
 from echelon.league.schedule import round_robin
 from echelon.league.store import Store
 
@@ -25,9 +25,9 @@ def test_what_is_taken_is_taken_from_nobody_else(tmp_path, battles):
         assert mine.take(battles, 2) == (battles[:2], True)
         assert theirs.take(battles, 3) == (battles[2:5], True)
         one.record([fought(*battles[0])])
-        assert one.claimed() == set(battles[1:5]), "what is fought is claimed no more"
+        assert claimed(one) == set(battles[1:5]), "what is fought is claimed no more"
         assert mine.take(battles, 9) == (battles[5:], True), "others fight the rest"
-    assert one.claimed() == set() and not list((tmp_path / "league" / FOLDER).iterdir())
+    assert claimed(one) == set() and not list((tmp_path / "league" / FOLDER).iterdir())
 
 
 def test_the_dead_claim_nothing(tmp_path, battles):
@@ -42,14 +42,14 @@ with claiming(Store({str(tmp_path / "league")!r})) as claims:
 """
     subprocess.run([sys.executable, "-c", program], timeout=60)
     store = Store(tmp_path / "league")
-    assert store.claimed() == set(battles[:4])
+    assert claimed(store) == set(battles[:4])
     with claiming(store) as claims:
-        assert claims.take(battles, 9) == (battles, False) and len(store.claimants()) == 1
+        assert claims.take(battles, 9) == (battles, False) and len(owners(store)) == 1
 
 
 def test_a_batch_that_fails_is_free_again(tmp_path, battles, monkeypatch):
     store = Store(tmp_path / "league")
     monkeypatch.setattr("echelon.arena.batch_arena.MatchBatch.play", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        list(Hall(store, torch.device("cpu"), batch=2).fight(battles))
-    assert store.claimed() == set()
+        list(LeagueArena(store, torch.device("cpu"), batch=2).play(battles))
+    assert claimed(store) == set()

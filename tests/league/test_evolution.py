@@ -8,7 +8,7 @@ from leagues import BRIEF, TINY, checkpoint_of
 
 from echelon.league.config import LeagueConfig
 from echelon.league.evolution import Evolution, Progress, tally
-from echelon.league.hall import Hall
+from echelon.league.league_arena import LeagueArena
 from echelon.league.roles import Role
 from echelon.league.store import MatchRecord, Store
 from echelon.learn.config import PPOConfig, TrainConfig
@@ -28,7 +28,7 @@ SHORT = TrainConfig(
 
 
 def evolution_of(store: Store) -> Evolution:
-    return Evolution(Hall(store, CPU), SHORT, None, seeds=1, planned_turns=2, iterations=1)
+    return Evolution(LeagueArena(store, CPU), SHORT, None, seeds=1, planned_turns=2, iterations=1)
 
 
 def test_roles_learn_in_turn_and_every_verdict_is_written_down(tmp_path):
@@ -83,15 +83,19 @@ def test_begun_again_a_role_has_all_of_its_schedules_before_it(tmp_path):
 
 def test_who_is_let_in_is_rated_by_other_battles_than_it_was_judged_by(tmp_path, monkeypatch):
     evolution = evolution_of(Store.create(tmp_path / "league", BRIEF, LeagueConfig(exploiter_turns=1)))
-    seeds, fight = {True: set(), False: set()}, Hall.fight
+    seeds = {}
 
-    def listen(self, battles, recorder=None, kept=True):
-        seeds[kept] |= {battle.seed for battle in battles}
-        return fight(self, battles, recorder, kept)
+    def listen(name, played):
+        def play(self, battles):
+            seeds.setdefault(name, set()).update(battle.seed for battle in battles)
+            return played(self, battles)
 
-    monkeypatch.setattr(Hall, "fight", listen)
+        monkeypatch.setattr(LeagueArena, name, play)
+
+    listen("play", LeagueArena.play)
+    listen("play_unrated", LeagueArena.play_unrated)
     assert evolution.turn(Role.LEAGUE_EXPLOITER).joins
-    assert seeds[True] and seeds[False] and not seeds[True] & seeds[False]
+    assert seeds["play"] and seeds["play_unrated"] and not seeds["play"] & seeds["play_unrated"]
 
 
 def test_a_main_exploiter_remembers_how_it_did_against_the_main_before(tmp_path):
@@ -127,7 +131,7 @@ def test_an_exploiter_beats_a_frozen_weak_main(tmp_path):
     store.remember("role main", {"entry": main.id})
     quick = TrainConfig.quick()
     config = dataclasses.replace(quick, num_envs=64, past_blocks=2, compiled=False, device="cpu")
-    evolution = Evolution(Hall(store, CPU), config, None, seeds=8, planned_turns=2, iterations=20)
+    evolution = Evolution(LeagueArena(store, CPU), config, None, seeds=8, planned_turns=2, iterations=20)
     verdicts = [evolution.turn(Role.MAIN_EXPLOITER)]
     while not verdicts[-1].joins:
         verdicts.append(evolution.turn(Role.MAIN_EXPLOITER))
@@ -140,6 +144,6 @@ def test_without_a_main_an_exploiter_is_judged_by_everybody(tmp_path):
     retired = store.add(checkpoint_of(tmp_path, 2), "main")
     store.remember("role main", {"entry": retired.id})
     store.become(retired, "retired", "retired", "by hand")
-    points = evolution_of(store)._judge_by(Role.MAIN_EXPLOITER, store.keep(checkpoint_of(tmp_path, 1)))
+    points = evolution_of(store)._judge_by(Role.MAIN_EXPLOITER, store.add_weights(checkpoint_of(tmp_path, 1)))
     assert set(points) == {entry.id for entry in store.entries("scripted")}
     assert all(games == 2 for games, _ in points.values())

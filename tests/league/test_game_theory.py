@@ -3,8 +3,8 @@
 import torch
 from leagues import unrated
 
-from echelon.league.game_theory import advantage, bradley_terry, exploitability, nash
-from echelon.league.glicko2 import Games, rate
+from echelon.league.ratings.game_theory import advantage, bradley_terry, exploitability, nash
+from echelon.league.ratings.glicko2 import Games, rate
 
 
 def even(rows: list[list[float]]) -> torch.Tensor:

@@ -114,8 +114,8 @@ def test_weights_are_kept_before_their_row(tmp_path):
     assert store.add(path) == entry, "twice is once"
     assert entry.kind == "candidate" and store.find(entry.name) == store.find(entry.id[:8]) == entry
     shutil.rmtree(path)
-    assert store.vault.open(entry.id).policy().num_parameters() > 0
-    assert sorted(f.name for f in store.vault.place(entry.id).iterdir()) == ["checkpoint.json", "policy.safetensors"]
+    assert store.weights.open(entry.id).policy().num_parameters() > 0
+    assert sorted(f.name for f in store.weights.path(entry.id).iterdir()) == ["checkpoint.json", "policy.safetensors"]
     assert [(c.change, c.name) for c in store.changes()] == [("added", entry.name)]
     other = dataclasses.replace(BRIEF, sight_range_vox=30.0)
     with pytest.raises(ConfigError, match=r"another battle .* env.sight_range_vox is 60.0 here and 30.0 there"):
@@ -185,17 +185,17 @@ def test_spoiled_weights_are_refused(tmp_path, case):
     store = fresh(tmp_path)
     entry = store.add(checkpoint_of(tmp_path, 1))
     spoil, message = SPOILED[case]
-    spoil(store.vault.place(entry.id))
+    spoil(store.weights.path(entry.id))
     began = time.perf_counter()
     with pytest.raises(FileError, match=message):
-        store.vault.open(entry.id).policy()
+        store.weights.open(entry.id).policy()
     assert time.perf_counter() - began < 1
 
 
 @pytest.mark.parametrize("name", ["../../etc/shadow", "/etc/shadow", "A" * 64, ""])
 def test_nothing_outside_the_vault_is_opened(tmp_path, name):
     with pytest.raises(FileError, match="expected a sha256 in hexadecimal"):
-        fresh(tmp_path).vault.open(name)
+        fresh(tmp_path).weights.open(name)
 
 
 def test_a_file_that_is_no_league_is_refused(tmp_path):
@@ -247,7 +247,7 @@ def test_weights_of_another_battle_leave_nothing_behind(tmp_path):
     other = dataclasses.replace(BRIEF, sight_range_vox=30.0)
     with pytest.raises(ConfigError, match="another battle"):
         store.add(checkpoint_of(tmp_path, 1, env=other))
-    assert not store.vault.folder.exists()
+    assert not store.weights.folder.exists()
     # The same weights, trained in this battle.
     shutil.rmtree(tmp_path / "policy_1")
     assert store.add(checkpoint_of(tmp_path, 1)).kind == "candidate"

@@ -3,10 +3,10 @@
 import pytest
 from tiny_runs import make_rollout
 
-from echelon.learn.ppo.collector import Rollout
+from echelon.learn.ppo.collector import TeamCollector
 
 
 @pytest.fixture
-def rollout() -> Rollout:
+def rollout() -> TeamCollector:
     """Six short battles against the heuristic, 16 decisions an iteration in sequences of 8."""
     return make_rollout()

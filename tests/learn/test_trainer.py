@@ -18,8 +18,8 @@ from echelon.learn.checkpoint.resume import restore_optimizer
 from echelon.learn.config import CurriculumConfig, PPOConfig
 from echelon.learn.curriculum import Standing
 from echelon.learn.metrics import COLUMNS, MetricsLog, read_metrics
-from echelon.learn.models.actor_critic import MechPolicy
-from echelon.learn.opponents.snapshot_pool import Challenger
+from echelon.learn.models.actor_critic import ActorCritic
+from echelon.learn.opponents.snapshot_pool import Snapshot
 from echelon.learn.ppo.nonfinite_dump import NotFinite
 from echelon.learn.schedules import Schedule
 from echelon.learn.trainer import Trainer
@@ -44,7 +44,7 @@ def test_a_run_writes_metrics_and_checkpoints(tmp_path):
 def test_maps_are_renewed_between_iterations(tmp_path):
     env = dataclasses.replace(tiny_run().env, map_spares=1)
     trainer = run_to_the_end(Trainer(tiny_run(env=env, renew_maps_every=2), tmp_path))
-    assert trainer.env.atlas.renewals == 1 and trainer.env.atlas.drawn.tolist() == [2, 1]
+    assert trainer.env.map_pool.renewals == 1 and trainer.env.map_pool.drawn.tolist() == [2, 1]
     with pytest.raises(ConfigError, match=r"TrainConfig.env.map_spares must be >= 1 to renew maps, got 0"):
         tiny_run(renew_maps_every=2)
 
@@ -163,9 +163,9 @@ def test_earlier_selves_are_met(tmp_path):
 def test_rivals_share_the_battles_and_one_is_drawn_by_whoever_is_asked(tmp_path):
     asked = []
 
-    def draw() -> Challenger:
+    def draw() -> Snapshot:
         asked.append(True)
-        return Challenger("stranger", MechPolicy(TINY, 8).state_dict())
+        return Snapshot("stranger", ActorCritic(TINY, 8).state_dict())
 
     config = tiny_run(num_envs=8, self_share=0.25, past_share=0.5, past_blocks=2)
     trainer = Trainer(config, tmp_path, draw_opponent=draw)

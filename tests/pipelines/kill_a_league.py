@@ -22,8 +22,8 @@ from command_line import run
 from leagues import BRIEF, checkpoint_of
 
 from echelon.league.config import LeagueConfig
+from echelon.league.import_export import read_league
 from echelon.league.store import Store
-from echelon.league.trade import read_league
 
 GO_ON = ("tournament", "evolve")
 """Commands that go on where they were killed; the others begin anew."""
@@ -62,7 +62,7 @@ def check(folder: Path) -> Store:
     assert store.database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     assert not store.database.execute("PRAGMA foreign_key_check").fetchall()
     for entry in store.entries():
-        assert entry.is_scripted or store.vault.open(entry.id).policy().num_parameters() > 0
+        assert entry.is_scripted or store.weights.open(entry.id).policy().num_parameters() > 0
     log = folder / "log.jsonl"
     lines = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
     reported = sum(line["matches"] for line in lines if line["event"] == "fought" and line["kept"])

@@ -10,7 +10,7 @@ from leagues import checkpoint_of
 from rich.console import Console
 from runs import ROOT, TINY, run
 
-from echelon.league.evaluation import Panel
+from echelon.arena.eval_callback import EvalCallback
 from echelon.learn.callbacks.signals import Stop
 from echelon.learn.trainer import Trainer
 from echelon.replay.file import read
@@ -53,7 +53,7 @@ def test_the_last_evaluation_may_name_the_best(tmp_path, monkeypatch):
     train = importlib.import_module("train")
     config = train.read_config([*TINY, "--total-agent-steps", "160", "--run-dir", str(tmp_path)])
     trainer, said = Trainer(config, tmp_path), io.StringIO()
-    panel = Panel(trainer.policy, config, tmp_path)
+    panel = EvalCallback(trainer.policy, config, tmp_path)
     with Stop() as stop:
         session = train.Session(trainer, panel, None, stop, Console(file=said, width=1000))
         trainer.iterate()

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 from leagues import BRIEF, checkpoint_of
 
+from echelon.league.claims import claimed
 from echelon.league.config import LeagueConfig
-from echelon.league.hall import Hall
+from echelon.league.league_arena import LeagueArena
 from echelon.league.store import Store
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
@@ -139,7 +140,7 @@ def test_two_tournaments_share_the_battles(tmp_path):
     said = [process.communicate(timeout=300)[0] for process in both]
     assert [process.returncode for process in both] == [0, 0] and json.loads(said[0]) == json.loads(said[1])
     store = Store(tmp_path)
-    assert len(store.matches(1)) == 20 and store.period == 2 and not store.claimed()
+    assert len(store.matches(1)) == 20 and store.period == 2 and not claimed(store)
     lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     assert sum(line["matches"] for line in lines if line["event"] == "fought") == 20
     assert not list((tmp_path / "fighting").iterdir())
@@ -160,7 +161,7 @@ def test_a_tournament_that_has_nothing_left_to_record_closes_its_period(tmp_path
     arguments = ("tournament", "--league", str(store.folder), "--seeds", "1", "--json", "--replay", str(replay))
     with pytest.raises(ConfigError, match="--replay-battles must be >= 1, got 0"):
         ask(*arguments, "--replay-battles", "0")
-    monkeypatch.setattr(Hall, "missing", lambda hall, battles: [])
+    monkeypatch.setattr(LeagueArena, "missing", lambda arena, battles: [])
     ask(*arguments)
     assert store.period == 2 and not replay.exists()
 

@@ -31,7 +31,7 @@ def record(env, recorder, observations=False):
 @pytest.fixture(scope="module")
 def replay():
     recorder = Recorder([0, 1], observations=True)
-    return record(EchelonEnv(SMALL, 2, "cpu", seed=1, witness=recorder), recorder)
+    return record(EchelonEnv(SMALL, 2, "cpu", seed=1, observer=recorder), recorder)
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_the_same_battles_make_the_same_file(replay, path, tmp_path):
 
 def test_the_ground_is_made_again_from_its_recipe(replay):
     recorder = Recorder([0])
-    env = EchelonEnv(SMALL, 1, "cpu", seed=1, witness=recorder)
+    env = EchelonEnv(SMALL, 1, "cpu", seed=1, observer=recorder)
     kept = record(env, recorder)
     material = rebuild(kept, kept.battles[0])
     assert (material == env.game.maps.material[env.state.map_id[0]].numpy()).all()
@@ -72,7 +72,7 @@ def test_the_ground_is_made_again_from_its_recipe(replay):
 def test_a_map_that_no_recipe_makes_is_refused():
     recorder = Recorder([0])
     env = arena(SMALL)
-    env.witness = recorder
+    env.observer = recorder
     kept = record(env, recorder)
     with pytest.raises(FileError, match=r"the sha256 of map 0 must be [0-9a-f]{64}, .*, got '[0-9a-f]{64}'") as caught:
         rebuild(kept, kept.battles[0])

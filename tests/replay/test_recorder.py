@@ -44,7 +44,7 @@ def whole_ground(env):
 def fought():
     """Three battles of a brawl, the last two recorded, with what the environment showed at every moment."""
     recorder = Recorder([1, 2], observations=True)
-    env = EchelonEnv(BUSY, 3, "cpu", seed=4, witness=recorder)
+    env = EchelonEnv(BUSY, 3, "cpu", seed=4, observer=recorder)
     generator = torch.Generator().manual_seed(1)
     td = env.reset()
     moments, grounds, ends = [env.state], [whole_ground(env)], []
@@ -192,7 +192,7 @@ def test_cockpits_are_kept_as_they_were_shown(fought):
 
 
 def test_recording_changes_nothing():
-    plain, watched = (EchelonEnv(BUSY, 2, "cpu", seed=8, witness=w) for w in (None, Recorder([0])))
+    plain, watched = (EchelonEnv(BUSY, 2, "cpu", seed=8, observer=w) for w in (None, Recorder([0])))
     states = []
     for env in (plain, watched):
         generator, td = torch.Generator().manual_seed(2), env.reset()
@@ -204,7 +204,7 @@ def test_recording_changes_nothing():
 
 
 def test_recording_reads_nothing_on_the_host():
-    env = EchelonEnv(BUSY, 2, "cpu", seed=8, witness=Recorder([0, 1]))
+    env = EchelonEnv(BUSY, 2, "cpu", seed=8, observer=Recorder([0, 1]))
     generator, td = torch.Generator().manual_seed(2), env.reset()
     _, td = env.step_and_maybe_reset(brawl(td, generator))
     with HostReads() as host:
@@ -218,7 +218,7 @@ def test_the_place_in_the_batch_is_not_in_the_replay():
     kept = []
     for own, place in ((seeds, 2), (seeds[2:], 0)):
         recorder = Recorder([place])
-        env = EchelonEnv(BUSY, len(own), "cpu", seed=own, witness=recorder)
+        env = EchelonEnv(BUSY, len(own), "cpu", seed=own, observer=recorder)
         td = env.reset()
         for _ in range(40):
             td = told(env, td, *((n, Act.FORWARD, 1.0) for n in range(10)), *((n, Act.PRIMARY, 1.0) for n in range(10)))
@@ -241,14 +241,14 @@ def scene():
     config = dataclasses.replace(EnvConfig.small(), blue=("heavy", "scout"), red=("scout",), rules=rules)
     recorder = Recorder([0])
     env = arena(config, (2, 3, 2, 3, 1, 3, Material.SOLID))
-    env.witness = recorder
+    env.observer = recorder
     td = env.reset()
     mechs = env.state.mechs
     mechs.pos[0, 0, :2], mechs.pos[0, 1, :2], mechs.pos[0, 2, :2] = (
         torch.tensor(p) for p in ([10.5, 20.5], [10.5, 30.5], [20.5, 20.5])
     )
     mechs.yaw[0] = 0.0
-    recorder.opening(env.game, env.state, env.atlas.openings[env.state.map_id])
+    recorder.opening(env.game, env.state, env.map_pool.openings[env.state.map_id])
     for d in range(8):
         orders = [(0, Act.TERTIARY, 1.0), (1, Act.SPECIAL, 1.0)] if d == 0 else []
         _, td = env.step_and_maybe_reset(told(env, td, *orders))
@@ -278,7 +278,7 @@ def test_clouds_are_told_by_when_they_began():
     config = dataclasses.replace(EnvConfig.small(), blue=("scout",), red=("scout",))
     recorder = Recorder([0])
     env = arena(config)
-    env.witness = recorder
+    env.observer = recorder
     td = env.reset()
     for d in range(12):
         _, td = env.step_and_maybe_reset(told(env, td, *([(0, Act.SPECIAL, 1.0)] if d == 0 else [])))
@@ -299,6 +299,6 @@ def test_what_the_battles_have_in_common(scene):
 
 
 def test_only_battles_that_are_there_can_be_recorded():
-    env = EchelonEnv(BUSY, 2, "cpu", seed=8, witness=Recorder([2]))
+    env = EchelonEnv(BUSY, 2, "cpu", seed=8, observer=Recorder([2]))
     with pytest.raises(ConfigError, match=r"Recorder.battles must be below 2 battles, got \[2\]"):
         env.reset()

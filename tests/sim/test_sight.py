@@ -9,7 +9,7 @@ from builders import battle, duel, scene
 from echelon.rules.catalog import Material
 from echelon.rules.config import EnvConfig
 from echelon.rules.roster import build_roster
-from echelon.sim.game import build_game
+from echelon.sim.model import build_model
 from echelon.sim.sight import enemy_lines, open_ground, smoke_between
 from echelon.state import open_battle
 from echelon.world.pool import make_maps
@@ -58,7 +58,7 @@ def test_lines_are_symmetric_and_agree_on_generated_maps():
     config = dataclasses.replace(EnvConfig.small(), blue=("heavy", "medium", "scout"), red=("light", "medium"))
     roster = build_roster(config, torch.device("cpu"))
     maps = make_maps(config, roster, torch.arange(8))
-    game = build_game(config, roster, maps)
+    game = build_model(config, roster, maps)
     state = open_battle(torch.arange(64), torch.arange(64) % 8, maps, roster, config)
     generator = torch.Generator().manual_seed(0)
     state.mechs.pos[:] = torch.rand(64, 5, 3, generator=generator) * torch.tensor([40.0, 40.0, 5.0])

@@ -40,7 +40,7 @@ class Browser:
         self.events: list[dict[str, Any]] = []
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        for domain in ("Page", "Runtime", "Log", "Network"):
+        for domain in ("Page", "Runtime", "Log", "ActorNetwork"):
             self.call(f"{domain}.enable")
 
     def __enter__(self) -> Browser:
@@ -108,7 +108,7 @@ class Browser:
             assert time.monotonic() < until, f"never came true: {script}"
             time.sleep(0.05)
 
-    def settle(self) -> None:
+    def materialize(self) -> None:
         """Wait until the page has drawn everything that changed."""
         self.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
@@ -122,7 +122,7 @@ class Browser:
         self.mouse("mouseMoved", x, y)
         self.mouse("mousePressed", x, y, 1)
         self.mouse("mouseReleased", x, y)
-        self.settle()
+        self.materialize()
 
     def click_on(self, selector: str) -> None:
         """Click the middle of an element."""
@@ -141,7 +141,7 @@ class Browser:
         text = {"text": key} if len(key) == 1 else {}
         self.call("Input.dispatchKeyEvent", type="keyDown", key=key, modifiers=modifiers, **text)
         self.call("Input.dispatchKeyEvent", type="keyUp", key=key, modifiers=modifiers)
-        self.settle()
+        self.materialize()
 
     def screenshot(self, path: Path | None = None) -> bytes:
         """The viewport as a PNG, written to `path` if there is one."""
@@ -165,5 +165,7 @@ class Browser:
 
     def requests(self) -> list[str]:
         """Addresses the page asked for, beside itself and what it carries."""
-        asked = [e["params"]["request"]["url"] for e in self.events if e.get("method") == "Network.requestWillBeSent"]
+        asked = [
+            e["params"]["request"]["url"] for e in self.events if e.get("method") == "ActorNetwork.requestWillBeSent"
+        ]
         return [url for url in asked if not url.startswith(("file:", "data:", "about:", "blob:"))]

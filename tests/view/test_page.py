@@ -67,7 +67,7 @@ def time_of(browser: Browser) -> float:
 
 def go(browser: Browser, moment: int, select: int = NOBODY) -> None:
     browser.run(f"echelon.select({select}); echelon.seek({moment * DECISION_S})")
-    browser.settle()
+    browser.materialize()
 
 
 def pixels(browser: Browser, selector: str = "#stage") -> np.ndarray:
@@ -208,13 +208,13 @@ def test_the_dead_leave_the_field(browser):
 
 def test_the_ground_is_the_same_forwards_and_backwards(browser):
     browser.run("echelon.seek(1)")
-    browser.settle()
+    browser.materialize()
     before = pixels(browser)
     browser.run("echelon.seek(5)")
-    browser.settle()
+    browser.materialize()
     assert (pixels(browser) != before).any()
     browser.run("echelon.seek(1)")
-    browser.settle()
+    browser.materialize()
     assert (pixels(browser) == before).all()
 
 
@@ -257,7 +257,7 @@ def test_another_battle_is_chosen(browser):
     browser.run(
         "(c => { c.value = 1; c.dispatchEvent(new Event('change')); })(document.querySelector('#battle-choice'))"
     )
-    browser.settle()
+    browser.materialize()
     browser.press("End")
     assert state(browser)["battle"] == 1 and time_of(browser) == (DECISIONS - 1) * DECISION_S
 
@@ -276,7 +276,7 @@ def test_an_address_sets_the_state_and_follows_it(browser, page):
 def test_light_and_dark(browser, page):
     dark = pixels(browser, "body").mean()
     browser.prefer("light")
-    browser.settle()
+    browser.materialize()
     light = pixels(browser, "body").mean()
     assert state(browser)["theme"] == "light" and light > dark + 60
     browser.click_on("#toggle-theme")
@@ -345,7 +345,7 @@ def test_a_recorded_battle_is_shown(browser, tmp_path):
         world=WorldConfig(40, 40, 16), rules=RulesConfig(max_episode_s=2.0), blue=PACK, red=PACK, map_pool=1
     )
     recorder = Recorder([0])
-    arena = EchelonEnv(env, 1, "cpu", seed=3, witness=recorder)
+    arena = EchelonEnv(env, 1, "cpu", seed=3, observer=recorder)
     with torch.inference_mode():
         arena.rollout(env.rules.max_decisions, auto_cast_to_device=False)
     recorded = recorder.finish(blue=["chance"], red=["chance"])

@@ -11,14 +11,14 @@ from echelon.env.observation.local_map import local_map
 from echelon.env.observation.sensing import perceive
 from echelon.env.observation.squad import comms, squad
 from echelon.rules.actions import NO_MECH, Orders
-from echelon.sim.game import Game
+from echelon.sim.model import SimModel
 from echelon.state import State
 
 Observation = dict[str, Tensor]
 """Streams of all mechs, `[B, N, ...]` each."""
 
 
-def observe(state: State, orders: Orders, game: Game) -> tuple[State, Observation]:
+def observe(state: State, orders: Orders, game: SimModel) -> tuple[State, Observation]:
     """The observation of every mech, and the state with the contact slots it showed.
 
     Args:

@@ -12,9 +12,9 @@ from echelon.env.observation.sensing import Senses
 from echelon.rules.actions import NO_MECH, PREFERENCES, Orders
 from echelon.rules.catalog import Hull
 from echelon.runtime import exact
-from echelon.runtime.compile import settle
+from echelon.runtime.compile import materialize
 from echelon.runtime.geometry import TINY, dot, heading, in_body_frame, length, to_body
-from echelon.sim.game import Game
+from echelon.sim.model import SimModel
 from echelon.sim.shots import slug_drop
 from echelon.sim.terrain import HAS_LOOPS, loops_on
 from echelon.state import State
@@ -28,7 +28,7 @@ FRIENDS, INTEL = 2.0, 3.0
 """Sort keys behind those of hostiles, which are 0..1."""
 
 
-def contact_slots(senses: Senses, state: State, orders: Orders, game: Game) -> tuple[Tensor, Tensor]:
+def contact_slots(senses: Senses, state: State, orders: Orders, game: SimModel) -> tuple[Tensor, Tensor]:
     """Which mech fills each contact slot.
 
     Hostiles sensed, in the chosen order, then friendlies sensed, by distance, as many as the suite has visual
@@ -48,7 +48,7 @@ def contact_slots(senses: Senses, state: State, orders: Orders, game: Game) -> t
     visual = senses.sees & (roster.hostile | wants_friends)
     key = torch.where(roster.hostile, chosen, FRIENDS)
     key = torch.where(visual, key, torch.where(senses.intel, INTEL, torch.inf))
-    ranked = (order if loops_on(key.device) else in_order)(settle(key), distance)  # [B, N, N]
+    ranked = (order if loops_on(key.device) else in_order)(materialize(key), distance)  # [B, N, N]
 
     num_visual = exact.sum(visual, -1, keepdim=True)
     shown = num_visual.minimum(roster.cockpits.visual_slots[:, None])
@@ -70,7 +70,7 @@ def in_order(key: Tensor, then: Tensor) -> Tensor:
     return torch.zeros_like(rank).scatter(-1, rank, index.expand_as(rank))
 
 
-def hostile_slots(slots: Tensor, filled: Tensor, game: Game) -> Tensor:
+def hostile_slots(slots: Tensor, filled: Tensor, game: SimModel) -> Tensor:
     """`[B, N, PREFERENCES]` int64: the hostile behind each slot a target preference can name, or `NO_MECH`."""
     viewer_is_red = game.roster.is_red[:, None]
     is_hostile = filled & (game.roster.is_red[slots] != viewer_is_red)
@@ -79,13 +79,13 @@ def hostile_slots(slots: Tensor, filled: Tensor, game: Game) -> Tensor:
     return torch.nn.functional.pad(named, (0, missing), value=NO_MECH)
 
 
-def lead_pitch(offset: Tensor, distance: Tensor, game: Game) -> Tensor:
+def lead_pitch(offset: Tensor, distance: Tensor, game: SimModel) -> Tensor:
     """Elevation, over pi / 4, at which a gauss slug meets what is `offset [..., 3]` away: it aims above by the drop."""
     rise = offset[..., 2] + slug_drop(distance, game)
     return exact.atan2(rise, length(offset[..., :2])) / (math.pi / 4)
 
 
-def contacts(slots: Tensor, filled: Tensor, senses: Senses, state: State, game: Game) -> Tensor:
+def contacts(slots: Tensor, filled: Tensor, senses: Senses, state: State, game: SimModel) -> Tensor:
     """`[B, N, C, F]` one row of `layout.CONTACT` for each filled slot, zero elsewhere."""
     values = {**others(slots, senses, state, game), **motion(slots, state, game)}
     return layout.pack(layout.CONTACT, values, filled)
@@ -97,7 +97,7 @@ def looked_up(columns: Tensor, slots: Tensor) -> Tensor:
     return columns.gather(1, slots.flatten(1)[..., None].expand(-1, -1, width)).view(*slots.shape, width)
 
 
-def others(slots: Tensor, senses: Senses, state: State, game: Game) -> dict[str, Tensor]:
+def others(slots: Tensor, senses: Senses, state: State, game: SimModel) -> dict[str, Tensor]:
     """Columns of `layout.CONTACT`, `[B, N, C]` or `[B, N, C, width]` each: who they are, how they fare."""
     config, mechs, roster = game.config, state.mechs, game.roster
     batch, count = mechs.yaw.shape
@@ -115,7 +115,7 @@ def others(slots: Tensor, senses: Senses, state: State, game: Game) -> dict[str,
     hostile = is_red != roster.is_red[:, None].to(is_red.dtype)
     in_detail = senses.line & (senses.distance <= (config.sight_range_vox * roster.cockpits.fidelity)[:, None])
     # Three facts in one number: what costs is to look each up.
-    facts = settle(in_detail + 2 * senses.intel.int() + 4 * senses.painted.int()).gather(-1, slots)
+    facts = materialize(in_detail + 2 * senses.intel.int() + 4 * senses.painted.int()).gather(-1, slots)
     detail, intel, painted = ((facts >> bit) & 1 == 1 for bit in range(3))
     return {
         "hp": hp * detail,
@@ -132,7 +132,7 @@ def others(slots: Tensor, senses: Senses, state: State, game: Game) -> dict[str,
     }
 
 
-def motion(slots: Tensor, state: State, game: Game) -> dict[str, Tensor]:
+def motion(slots: Tensor, state: State, game: SimModel) -> dict[str, Tensor]:
     """Columns: where they are, how they move, and what that means for a shot at them."""
     mechs, facing = state.mechs, heading(state.mechs.yaw)
     rows = looked_up(torch.cat((mechs.pos, mechs.vel, facing), -1), slots)

@@ -13,8 +13,8 @@ from echelon.rules.actions import NO_MECH, SORT_MODES, Orders
 from echelon.rules.catalog import Hull
 from echelon.runtime.geometry import heading, to_body
 from echelon.sim.ewar import BEST_QUALITY
-from echelon.sim.game import Game
 from echelon.sim.heat import is_running, is_shut_down
+from echelon.sim.model import SimModel
 from echelon.sim.terrain import at_cells
 from echelon.state import State
 
@@ -22,7 +22,7 @@ CRITICAL_HEAT = 0.85
 TARGETED_VOX = 8.0
 
 
-def ego(senses: Senses, state: State, orders: Orders, game: Game) -> Tensor:
+def ego(senses: Senses, state: State, orders: Orders, game: SimModel) -> Tensor:
     """`[B, N, F]` one row of `layout.EGO` for each mech; the dead show `layout.OF_THE_DEAD` only."""
     values = {
         **body(state, game),
@@ -33,7 +33,7 @@ def ego(senses: Senses, state: State, orders: Orders, game: Game) -> Tensor:
     return layout.pack(layout.EGO, values, state.mechs.alive, always=layout.OF_THE_DEAD)
 
 
-def body(state: State, game: Game) -> dict[str, Tensor]:
+def body(state: State, game: SimModel) -> dict[str, Tensor]:
     """Columns of `layout.EGO`, `[B, N]` or `[B, N, width]` each: hull, place, motion, health, heat, cooldowns."""
     mechs, roster = state.mechs, game.roster
     facing, heat = heading(mechs.yaw), mechs.heat / roster.heat_cap
@@ -56,7 +56,7 @@ def body(state: State, game: Game) -> dict[str, Tensor]:
     }
 
 
-def threats(senses: Senses, state: State, game: Game) -> dict[str, Tensor]:
+def threats(senses: Senses, state: State, game: SimModel) -> dict[str, Tensor]:
     """Columns: who aims at the mech, what hit it and from where, and what it hears."""
     mechs = state.mechs
     return {
@@ -70,7 +70,7 @@ def threats(senses: Senses, state: State, game: Game) -> dict[str, Tensor]:
     }
 
 
-def zone_and_clock(state: State, game: Game) -> dict[str, Tensor]:
+def zone_and_clock(state: State, game: SimModel) -> dict[str, Tensor]:
     """Columns: where the zone lies and the way there, both scores, who controls it, and the time."""
     rules, mechs, roster, maps = game.rules, state.mechs, game.roster, game.maps
     longest, facing = game.config.world.longest_side, heading(mechs.yaw)
@@ -91,7 +91,7 @@ def zone_and_clock(state: State, game: Game) -> dict[str, Tensor]:
     }
 
 
-def settings(senses: Senses, state: State, orders: Orders, game: Game) -> dict[str, Tensor]:
+def settings(senses: Senses, state: State, orders: Orders, game: SimModel) -> dict[str, Tensor]:
     """Columns: the mech's suite, its sensors, whether they are jammed, and how it has set them."""
     runs, roster = is_running(state.mechs, game), game.roster
     return {
@@ -105,13 +105,13 @@ def settings(senses: Senses, state: State, orders: Orders, game: Game) -> dict[s
     }
 
 
-def is_targeted(senses: Senses, state: State, game: Game) -> Tensor:
+def is_targeted(senses: Senses, state: State, game: SimModel) -> Tensor:
     """`[B, N]` bool: a living enemy within `TARGETED_VOX` has a clear line."""
     enemy = game.roster.hostile & state.mechs.alive[:, None]
     return (enemy & senses.line & (senses.distance <= TARGETED_VOX)).any(-1)
 
 
-def is_missiles_target(state: State, game: Game) -> Tensor:
+def is_missiles_target(state: State, game: SimModel) -> Tensor:
     """`[B, N]` bool: a missile in flight homes on the mech."""
     shots = state.shots
     target = torch.where(game.roster.homing & (shots.ttl > 0), shots.target, NO_MECH)

@@ -6,23 +6,23 @@ import torch
 from torch import Tensor
 
 from echelon.env.observation import layout
-from echelon.runtime.compile import axes, settle
+from echelon.runtime.compile import axes, materialize
 from echelon.runtime.geometry import heading
-from echelon.sim.game import Game
+from echelon.sim.model import SimModel
 from echelon.sim.terrain import columns_at, height_bits
 from echelon.state import State
 
 
-def local_map(state: State, game: Game) -> Tensor:
+def local_map(state: State, game: SimModel) -> Tensor:
     """`[B, N, 11, 11]` 1 where a voxel at hull height is solid or the map ends; rows ahead, columns to the left."""
     mechs, world = state.mechs, game.config.world
     side = layout.LOCAL_MAP_CELLS
     reach = torch.arange(side, device=mechs.yaw.device, dtype=mechs.pos.dtype) - side // 2
     # What is the same for many cells is worked out once.
-    ahead, left = settle(reach.repeat_interleave(side)), settle(reach.repeat(side))
+    ahead, left = materialize(reach.repeat_interleave(side)), materialize(reach.repeat(side))
     own_x, own_y, _ = (at[..., None] for at in mechs.pos.unbind(-1))
     c, s = (at[..., None] for at in axes(heading(mechs.yaw)))
-    hull = settle(height_bits(mechs.pos, game.roster.half_size))[..., None]
+    hull = materialize(height_bits(mechs.pos, game.roster.half_size))[..., None]
     x = (own_x + (ahead * c - left * s)).floor().int()  # [B, N, 121]
     y = (own_y + (ahead * s + left * c)).floor().int()
     outside = (x < 0) | (x >= world.size_x) | (y < 0) | (y >= world.size_y)

@@ -13,8 +13,8 @@ from echelon.runtime import exact
 from echelon.runtime.geometry import heading, in_body_frame, length, pairwise_offset
 from echelon.sim import ewar
 from echelon.sim.ewar import Sensors
-from echelon.sim.game import Game
 from echelon.sim.heat import is_running
+from echelon.sim.model import SimModel
 from echelon.sim.sight import open_ground, smoke_between
 from echelon.sim.targeting import painted_by_pack, shown_by_paint
 from echelon.state import State
@@ -47,7 +47,7 @@ class Senses:
     sensors: Sensors
 
 
-def perceive(state: State, orders: Orders, game: Game) -> Senses:
+def perceive(state: State, orders: Orders, game: SimModel) -> Senses:
     """The rules of detection, for the chosen `EnvConfig.observation_mode`."""
     config, mechs, roster = game.config, state.mechs, game.roster
     offset = pairwise_offset(mechs.pos)
@@ -74,7 +74,7 @@ def perceive(state: State, orders: Orders, game: Game) -> Senses:
     return Senses(offset, distance, open_, line, sees, tipped_off(sees, painted, present, game), painted, sensors)
 
 
-def tipped_off(sees: Tensor, painted: Tensor, present: Tensor, game: Game) -> Tensor:
+def tipped_off(sees: Tensor, painted: Tensor, present: Tensor, game: SimModel) -> Tensor:
     """`[B, N, N]` bool: living hostiles that only packmates know of."""
     roster = game.roster
     packmates = (roster.pack[:, None] == roster.pack).to(torch.float32)
@@ -83,7 +83,7 @@ def tipped_off(sees: Tensor, painted: Tensor, present: Tensor, game: Game) -> Te
     return present & roster.hostile & (by_pack | painted) & ~sees
 
 
-def hear(senses: Senses, state: State, game: Game) -> Tensor:
+def hear(senses: Senses, state: State, game: SimModel) -> Tensor:
     """`[B, N, 4]` noise from ahead, left, behind and right: log(1 + sum of noise / (1 + d^2)) / 5.
 
     A mech is as loud as it is fast and heavy; the fallen and the dead are silent. Cover muffles.

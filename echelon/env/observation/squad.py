@@ -10,12 +10,12 @@ from echelon.rules.actions import NO_MECH, Orders
 from echelon.rules.catalog import WEAPONS, Weapon
 from echelon.runtime import exact
 from echelon.runtime.geometry import heading, in_body_frame
-from echelon.sim.game import Game
 from echelon.sim.heat import is_running
+from echelon.sim.model import SimModel
 from echelon.state import State
 
 
-def readiness(state: State, game: Game) -> Tensor:
+def readiness(state: State, game: SimModel) -> Tensor:
     """`[B, N]` share of a mech's weapons whose timers have run out; 0 while it is not running."""
     mechs = state.mechs
     carries = game.roster.trigger >= 0  # [W, N]
@@ -23,7 +23,7 @@ def readiness(state: State, game: Game) -> Tensor:
     return is_running(mechs, game) * exact.sum(idle & carries, 1) / exact.sum(carries, 0)
 
 
-def squad(state: State, orders: Orders, game: Game) -> tuple[Tensor, Tensor]:
+def squad(state: State, orders: Orders, game: SimModel) -> tuple[Tensor, Tensor]:
     """The comrades in the places of `Roster.squad`. The fallen-out show where they lie, and `alive` 0.
 
     Returns:
@@ -61,7 +61,7 @@ def squad(state: State, orders: Orders, game: Game) -> tuple[Tensor, Tensor]:
     return layout.pack(layout.SQUAD, values, held), held
 
 
-def comms(state: State, game: Game) -> Tensor:
+def comms(state: State, game: SimModel) -> Tensor:
     """`[B, N, 5, comm_dim]` what each packmate said in the last decision; one's own row and the dead are zero."""
     messages, roster = state.messages, game.roster
     nobody = torch.zeros_like(messages[:, :1])

@@ -7,50 +7,54 @@ from torch import Tensor
 
 from echelon.env.blocks import ordinary_tensors
 from echelon.env.env import EchelonEnv
-from echelon.learn.ppo.collector import Rollout
+from echelon.learn.ppo.collector import TeamCollector
 from echelon.rules.actions import NO_MECH
 from echelon.runtime.files import FileError
-from echelon.runtime.state_dict import Kept
+from echelon.runtime.state_dict import StateDict
 from echelon.state import Maps, State, Terrain, untouched
 
 GROUND = "terrain"
 MAX_TICK = 2**40
 
 
-class Battles:
+class EnvSnapshot:
     """The battles of a rollout: their state, what the mechs saw last and remember, what they earned so far, the seeds
     of those to come, and the maps they are fought on.
 
     The ground is kept as what differs from its map, in the entries that do: a tenth of the whole, or less.
     """
 
-    def __init__(self, rollout: Rollout) -> None:
+    def __init__(self, rollout: TeamCollector) -> None:
         self.rollout = rollout
 
-    def keep(self) -> Kept:
+    def state_dict(self) -> StateDict:
         """They as they stand, between two rollouts."""
-        env, atlas = self.rollout.env, self.rollout.env.atlas
+        env, map_pool = self.rollout.env, self.rollout.env.map_pool
         tensors = {f"state.{key}": value for key, value in leaves_of(env.state).items()}
         tensors |= {f"now.{key}": value for key, value in shown(self.rollout).items()}
         tensors |= {f"{GROUND}.{key}": value for key, value in changes(env.state, env.game.maps).items()}
         tensors |= {"next_seed": env.next_seed, "earned": self.rollout.earned, "map_seeds": env.game.maps.seed}
         facts = {
-            "drawn": atlas.drawn.tolist(),
-            "spares": list(atlas.spares),
-            "renewals": atlas.renewals,
-            "oldest": atlas.oldest,
+            "drawn": map_pool.drawn.tolist(),
+            "spares": list(map_pool.spares),
+            "renewals": map_pool.renewals,
+            "oldest": map_pool.oldest,
         }
-        return Kept(tensors, facts)
+        return StateDict(tensors, facts)
 
-    def go_on(self, kept: Kept) -> None:
+    def load_state_dict(self, state_dict: StateDict) -> None:
         """Fight on in the environment of the rollout, which must be made as the one of `keep` was."""
         rollout, env = self.rollout, self.rollout.env
         maps = env.game.maps
         expected = {f"state.{key}": value for key, value in leaves_of(env.state).items()}
         expected |= {f"now.{key}": value for key, value in shown(rollout).items()}
         expected |= {"next_seed": env.next_seed, "earned": rollout.earned, "map_seeds": maps.seed}
-        ground = {key: kept.tensors[key] for key in kept.tensors if key.startswith(f"{GROUND}.")}
-        whole = Kept({key: kept.tensors[key] for key in kept.tensors.keys() - ground.keys()}, kept.facts, kept.name)
+        ground = {key: state_dict.tensors[key] for key in state_dict.tensors if key.startswith(f"{GROUND}.")}
+        whole = StateDict(
+            {key: state_dict.tensors[key] for key in state_dict.tensors.keys() - ground.keys()},
+            state_dict.facts,
+            state_dict.name,
+        )
         whole.check(expected)
         check_indices(whole, env)
         with ordinary_tensors():
@@ -58,20 +62,22 @@ class Battles:
             own = {key: value.to(env.device) for key, value in whole.tensors.items()}
             state = with_leaves(env.state, {key: own[f"state.{key}"] for key in leaves_of(env.state)})
             ground = {key.partition(".")[2]: value.to(env.device) for key, value in ground.items()}
-            env.state = state.replace(terrain=changed(untouched(state.map_id, maps), ground, kept.name))
+            env.state = state.replace(terrain=changed(untouched(state.map_id, maps), ground, state_dict.name))
             env.next_seed = own["next_seed"]
             rollout.earned = own["earned"]
             for key in shown(rollout):
                 rollout.now.set(tuple(key.split(".")), own[f"now.{key}"])
 
-    def _take_maps(self, kept: Kept) -> None:
-        atlas, count = self.rollout.env.atlas, self.rollout.env.game.maps.shape[0]
-        drawn = kept.row("drawn", int, len(atlas.drawn))
-        spares = kept.row("spares", int, len(atlas.spares))
+    def _take_maps(self, stored: StateDict) -> None:
+        map_pool, count = self.rollout.env.map_pool, self.rollout.env.game.maps.shape[0]
+        drawn = stored.row("drawn", int, len(map_pool.drawn))
+        spares = stored.row("spares", int, len(map_pool.spares))
         if sorted(drawn + spares) != list(range(count)):
-            raise FileError(f"{kept.name}.drawn and .spares must name each of {count} maps once, got {drawn}, {spares}")
-        renewals, oldest = kept.whole("renewals", 0, MAX_TICK), kept.whole("oldest", 0, len(drawn) - 1)
-        atlas.go_on(kept.tensors["map_seeds"], drawn, spares, renewals, oldest)
+            raise FileError(
+                f"{stored.name}.drawn and .spares must name each of {count} maps once, got {drawn}, {spares}"
+            )
+        renewals, oldest = stored.whole("renewals", 0, MAX_TICK), stored.whole("oldest", 0, len(drawn) - 1)
+        map_pool.restore(stored.tensors["map_seeds"], drawn, spares, renewals, oldest)
 
 
 def leaves_of(state: State) -> dict[str, Tensor]:
@@ -99,7 +105,7 @@ def with_leaves(state: State, leaves: dict[str, Tensor]) -> State:
     return state.replace(**plain, **{part: getattr(state, part).replace(**own) for part, own in parts.items()})
 
 
-def shown(rollout: Rollout) -> dict[str, Tensor]:
+def shown(rollout: TeamCollector) -> dict[str, Tensor]:
     """What the next decision is made from, by dotted name; the action is of the last one."""
     flat = rollout.now.flatten_keys(".")
     return {key: value for key, value in flat.items() if not key.endswith(".action")}
@@ -133,7 +139,7 @@ def changed(ground: Terrain, found: dict[str, Tensor], name: str) -> Terrain:
     return ground
 
 
-def check_indices(kept: Kept, env: EchelonEnv) -> None:
+def check_indices(stored: StateDict, env: EchelonEnv) -> None:
     """Whole numbers that index something stay within it: compiled loops look up without asking."""
     mechs, maps = env.config.num_mechs, env.game.maps.shape[0]
     for key, low, high in (
@@ -146,7 +152,7 @@ def check_indices(kept: Kept, env: EchelonEnv) -> None:
         ("next_seed", 0, 2**63 - 1),
         ("map_seeds", 0, 2**32 - 1),
     ):
-        require_within(kept.name, key, kept.tensors[key], low, high)
+        require_within(stored.name, key, stored.tensors[key], low, high)
 
 
 def require_within(name: str, key: str, value: Tensor, low: int, high: int) -> None:

@@ -26,7 +26,7 @@ from echelon.learn.checkpoint.format import (
     run_file,
 )
 from echelon.learn.curriculum import Standing
-from echelon.learn.models.actor_critic import MechPolicy
+from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.rules.config import EnvConfig, as_json
 from echelon.runtime import version
@@ -37,7 +37,7 @@ from echelon.runtime.state_dict import pack
 
 def save_checkpoint(
     path: Path,
-    policy: MechPolicy,
+    policy: ActorCritic,
     norm: ValueNorm,
     env: EnvConfig,
     counters: Counters,
@@ -89,7 +89,7 @@ def write_run_files(folder: Path, run: Run, ranks: Ranks) -> dict[str, str]:
     return {run_file(rank): bytes(digest.tolist()).hex() for rank, digest in enumerate(everyone)}
 
 
-def claims_of_policy(policy: MechPolicy, norm: ValueNorm, env: EnvConfig) -> dict[str, Any]:
+def claims_of_policy(policy: ActorCritic, norm: ValueNorm, env: EnvConfig) -> dict[str, Any]:
     """What `checkpoint.json` says of a policy and the battle it was trained in."""
     return {
         "schema": SCHEMA,

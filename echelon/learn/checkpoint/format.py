@@ -20,7 +20,7 @@ from torch import Tensor
 from echelon.env.observation import layout
 from echelon.learn.config import ModelConfig
 from echelon.learn.curriculum import Standing
-from echelon.learn.models.actor_critic import MechPolicy
+from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.rules.config import EnvConfig, as_json, env_from_json, from_json
 from echelon.runtime.errors import ConfigError, require
@@ -32,7 +32,7 @@ from echelon.runtime.files import (
     read_file,
     read_tensors,
 )
-from echelon.runtime.state_dict import Kept, unpack
+from echelon.runtime.state_dict import StateDict, unpack
 
 SCHEMA, VERSION = "echelon-checkpoint", 3
 CLAIMS, POLICY, LEARNER = "checkpoint.json", "policy.safetensors", "learner.safetensors"
@@ -83,7 +83,7 @@ class Run:
     """What it was told: schedules, seeds and all, as JSON."""
     battles: Mapping[str, Any]
     """What its battles are like, as JSON: only in battles of the same kind can they be fought on."""
-    parts: Mapping[str, Kept] = field(default_factory=dict)
+    parts: Mapping[str, StateDict] = field(default_factory=dict)
     """Of this process, by name."""
 
 
@@ -92,7 +92,7 @@ def run_file(rank: int) -> str:
     return f"run_{rank}.safetensors"
 
 
-def memory_shapes(policy: MechPolicy) -> dict[str, list[int]]:
+def memory_shapes(policy: ActorCritic) -> dict[str, list[int]]:
     """What the policy remembers of one mech, as JSON."""
     return {name: list(leaf.shape) for name, leaf in policy.memory_spec().items()}
 
@@ -135,23 +135,23 @@ class Checkpoint:
         """How far it had come in its curriculum."""
         return claimed(Standing, self.claims, "curriculum")
 
-    def policy(self, device: torch.device | str = "cpu") -> MechPolicy:
+    def policy(self, device: torch.device | str = "cpu") -> ActorCritic:
         """Build the policy from the checkpoint alone, in evaluation mode."""
         model = self.model
         # Shapes without numbers: nothing is built from what a stranger claims before the weights are seen to fit.
         with torch.device("meta"):
-            like = MechPolicy(model, self.claims["comm_dim"])
+            like = ActorCritic(model, self.claims["comm_dim"])
         memory = memory_shapes(like)
         if self.claims["memory"] != memory:
             raise FileError(f"{CLAIMS}: memory must be {memory}, got {self.claims['memory']}")
         expected = like.state_dict()
         tensors = self.tensors(POLICY, MAX_HEADER_BYTES + sum(value.nbytes for value in expected.values()))
         check_tensors(POLICY, tensors, expected)
-        policy = MechPolicy(model, self.claims["comm_dim"])
+        policy = ActorCritic(model, self.claims["comm_dim"])
         policy.load_state_dict(tensors)
         return policy.to(device).eval()
 
-    def parts(self, rank: int) -> dict[str, Kept]:
+    def parts(self, rank: int) -> dict[str, StateDict]:
         """What process `rank` goes on with; that of the first, if there were fewer. Empty if none was kept."""
         processes = self.claims["processes"]
         if processes == 0:

@@ -6,11 +6,11 @@ import torch
 from torch import Tensor
 
 from echelon.learn.checkpoint.format import LEARNER
-from echelon.learn.models.actor_critic import MechPolicy
+from echelon.learn.models.actor_critic import ActorCritic
 from echelon.runtime.files import check_tensors
 
 
-def optimizer_tensors(policy: MechPolicy, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+def optimizer_tensors(policy: ActorCritic, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     """The optimiser's state as named tensors, `optimizer.<parameter>.<entry>`."""
     return {
         f"optimizer.{name}.{entry}": value
@@ -19,7 +19,7 @@ def optimizer_tensors(policy: MechPolicy, optimizer: torch.optim.Optimizer) -> d
     }
 
 
-def restore_optimizer(policy: MechPolicy, optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
+def restore_optimizer(policy: ActorCritic, optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
     """Put back what `optimizer_tensors` named, on each parameter's device.
 
     An optimiser has no state before its first step: of such a run there is nothing to put back.

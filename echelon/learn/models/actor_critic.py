@@ -22,12 +22,12 @@ from echelon.learn.models.lstm import LSTM
 from echelon.learn.models.mlp import Feedforward
 from echelon.learn.models.precision import autocast
 
-Thought = tuple[Tensor, Tensor, Tensor, Tensor]
+PolicyOutput = tuple[Tensor, Tensor, Tensor, Tensor]
 """`loc`, `scale`, and the new `h` and `c` of some mechs; `h` is also what values are judged by."""
 
 
-class Network(nn.Module):
-    """From what mechs see and remember to the law of their actions."""
+class ActorNetwork(nn.Module):
+    """From what mechs see and remember to the distribution of their actions."""
 
     def __init__(self, model: ModelConfig, comm_dim: int) -> None:
         super().__init__()
@@ -35,9 +35,9 @@ class Network(nn.Module):
         self.memory: LSTM | Feedforward = (LSTM if model.recurrent else Feedforward)(model.hidden, model.hidden)
         self.head = ActorHead(model, layout.action_width(comm_dim))
         self.compute = torch.float32
-        """Dtype of matrix products, see `echelon.learn.models.precision`; state, heads and laws stay float32."""
+        """Dtype of matrix products, see `echelon.learn.models.precision`; memory and heads stay float32."""
 
-    def forward(self, streams: tuple[Tensor, ...], telemetry: Tensor, h: Tensor, c: Tensor) -> Thought:
+    def forward(self, streams: tuple[Tensor, ...], telemetry: Tensor, h: Tensor, c: Tensor) -> PolicyOutput:
         """One decision: streams `[B, A, *]`, `telemetry [B, 16, 16]`, state `[B, A, hidden]`."""
         with autocast(self.compute, h.device):
             h, c = self.memory.step(self.encoder(*streams, telemetry), h, c)
@@ -64,18 +64,18 @@ class Network(nn.Module):
         return embed.view(*features.shape[:3], -1)
 
 
-def think_together(base: Network, weights: dict[str, Tensor], *seen: object) -> Thought:
+def batched_forward(base: ActorNetwork, weights: dict[str, Tensor], *seen: object) -> PolicyOutput:
     """Networks of `base`'s architecture in one forward: `weights` and all that they see and remember `[n, ...]`."""
 
-    def one(own: dict[str, Tensor], *its: object) -> Thought:
-        thought: Thought = functional_call(base, own, its)
-        return thought
+    def one(own: dict[str, Tensor], *its: object) -> PolicyOutput:
+        output: PolicyOutput = functional_call(base, own, its)
+        return output
 
-    thoughts: Thought = torch.vmap(one)(weights, *seen)
-    return thoughts
+    outputs: PolicyOutput = torch.vmap(one)(weights, *seen)
+    return outputs
 
 
-class MechPolicy(TensorDictModuleBase):
+class ActorCritic(TensorDictModuleBase):
     """A team policy (see `echelon.env.group_policy`), the same weights for every mech.
 
     Reads `("observation", stream)`, `telemetry` and `("memory", h | c)`; writes `action` in [-1, 1], `pre_tanh`,
@@ -91,9 +91,9 @@ class MechPolicy(TensorDictModuleBase):
         super().__init__()
         self.model = model
         self.comm_dim = comm_dim
-        self.network = Network(model, comm_dim)
+        self.network = ActorNetwork(model, comm_dim)
         self.critic = Critic(model)
-        self.think: Callable[..., Thought] = self.network.forward
+        self.act: Callable[..., PolicyOutput] = self.network.forward
         """The network on one decision; a compiled one may take its place."""
         memory = [("memory", name) for name in self.memory_spec().keys()]
         self.in_keys = [*(("observation", name) for name in layout.STREAMS), "telemetry", *memory]
@@ -109,12 +109,12 @@ class MechPolicy(TensorDictModuleBase):
         """Decide for every mech of a team, batch `[B, A]`."""
         h, c = self.state(team)
         streams = tuple(team.get(("observation", name)) for name in layout.STREAMS)
-        loc, scale, h, c = self.think(streams, team.get("telemetry")[:, 0], h, c)
-        law = SquashedNormal(loc, scale)
+        loc, scale, h, c = self.act(streams, team.get("telemetry")[:, 0], h, c)
+        distribution = SquashedNormal(loc, scale)
         certain = exploration_type() == ExplorationType.DETERMINISTIC
-        pre_tanh = law.deterministic_sample if certain else law.rsample().detach()
+        pre_tanh = distribution.deterministic_sample if certain else distribution.rsample().detach()
         team.set("pre_tanh", pre_tanh).set("action", pre_tanh.tanh()).set("embed", h)
-        team.set("log_prob", law.pre_tanh_log_prob(pre_tanh))
+        team.set("log_prob", distribution.pre_tanh_log_prob(pre_tanh))
         if self.model.recurrent:
             team.set(("next", "memory", "h"), h).set(("next", "memory", "c"), c)
         return team

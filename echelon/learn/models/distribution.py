@@ -1,4 +1,4 @@
-"""The law of a policy's actions."""
+"""The distribution of a policy's actions."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from torch.nn import functional as F
 
 _NODES, _RAW_WEIGHTS = np.polynomial.hermite_e.hermegauss(8)
 _QUADRATURE = list(zip(_NODES.tolist(), (_RAW_WEIGHTS / math.sqrt(2 * math.pi)).tolist(), strict=True))
-"""Gauss-Hermite nodes and weights of the standard normal law."""
+"""Gauss-Hermite nodes and weights of the standard normal distribution."""
 
 
 class SquashedNormal(Independent):
-    """The law of a = tanh(u) for u ~ Normal(loc, scale), described by u itself.
+    """The distribution of a = tanh(u) for u ~ Normal(loc, scale), described by u itself.
 
     TorchRL's `TanhNormal` scores a stored action by inverting the tanh, which fails where it saturates. Here a
     sample is u, so nothing is inverted.
@@ -39,8 +39,8 @@ class SquashedNormal(Independent):
         return super().log_prob(value) - log_slope(value).sum(-1)
 
     def pre_tanh_log_prob(self, value: Tensor) -> Tensor:
-        """`[...]` log density of u itself. A ratio of two laws sees no difference, and keeps its last digits where the
-        action is saturated: there the slopes of tanh add up to hundreds."""
+        """`[...]` log density of u itself. The ratio of two densities is the same for u and tanh(u); that of u keeps
+        its last digits where the action is saturated: there the slopes of tanh add up to hundreds."""
         return super().log_prob(value)
 
     def entropies(self) -> Tensor:

@@ -178,7 +178,7 @@ class Encoder(nn.Module):
         return F.relu(self.norm(fused)).view(*teams, -1)
 
 
-class Gathering(nn.Module):
+class BattlePooling(nn.Module):
     """All mechs of a battle as one vector, for a critic that may see them: either team as a set."""
 
     def __init__(self, width: int) -> None:

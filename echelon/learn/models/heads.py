@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from echelon.learn.config import ModelConfig
-from echelon.learn.models.encoder import Gathering, orthogonal
+from echelon.learn.models.encoder import BattlePooling, orthogonal
 
 LOG_STD_RANGE = (-3.0, 0.5)
 
@@ -53,7 +53,7 @@ class Critic(nn.Module):
 
     def __init__(self, model: ModelConfig) -> None:
         super().__init__()
-        self.gathering = Gathering(model.body_width) if model.critic == "central" else None
+        self.gathering = BattlePooling(model.body_width) if model.critic == "central" else None
         if self.gathering is not None:
             self.mix = orthogonal(nn.Linear(model.hidden + 4 * model.body_width, model.hidden))
         self.value = orthogonal(nn.Linear(model.hidden, 1), gain=1.0)

@@ -25,7 +25,7 @@ def opened(gates: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return i.sigmoid(), f.sigmoid(), tanh(g), o.sigmoid()
 
 
-class Unroll(torch.autograd.Function):
+class LSTMUnroll(torch.autograd.Function):
     """The LSTM over a sequence, with its gradient written out.
 
     Autograd would multiply and add a weight gradient for every decision; here they come from one product over all
@@ -106,4 +106,4 @@ class LSTM(nn.Module):
             h, c: `[R, hidden]` the stored state before the first decision.
             keep: `[T, R, 1]` 0 where a decision begins a battle, else 1.
         """
-        return Unroll.apply(self.from_input(features), self.from_hidden.weight, h, c, keep)
+        return LSTMUnroll.apply(self.from_input(features), self.from_hidden.weight, h, c, keep)

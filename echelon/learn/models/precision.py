@@ -31,7 +31,7 @@ def autocast(dtype: torch.dtype, device: torch.device) -> AbstractContextManager
     return nullcontext() if dtype == torch.float32 else torch.autocast(device.type, dtype)
 
 
-def settle(deterministic: bool) -> None:
+def configure_backends(deterministic: bool) -> None:
     """Choose between sums that repeat and sums that are fastest, for the whole process."""
     if deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")

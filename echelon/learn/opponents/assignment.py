@@ -10,19 +10,19 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
-from echelon.env.group_policy import TeamPolicy, drawers, for_each_mech, remembered
+from echelon.env.group_policy import TeamPolicy, for_each_mech, memory_of, memory_spec
 from echelon.env.observation.layout import GROUPS
 from echelon.env.outcome import Winner
 
 LEARNER = "learner"
 """The learner's drawer in the environment's memory."""
-Place = tuple[str, slice]
+TeamSlice = tuple[str, slice]
 """A team over some battles: its group, and where they stand in the batch."""
 Side = Literal["both", "blue", "red"]
 
 
 @dataclass(frozen=True)
-class Rival:
+class OpponentGroup:
     """Somebody the learner meets, in so many battles that stand side by side."""
 
     name: str
@@ -33,8 +33,8 @@ class Rival:
     """Even, if the learner is to be blue in half of them and red in the rest."""
 
 
-class Seats:
-    """Seats of all battles: those of the first rival come first, then those of the second, and so on.
+class PolicyAssignment:
+    """Who commands each team of all battles: those of the first rival come first, then those of the second, and so on.
 
     Args:
         learner: the policy that is trained.
@@ -42,9 +42,9 @@ class Seats:
         side: teams the learner commands: blue in the first half of a rival's battles and red in the rest, or one.
     """
 
-    def __init__(self, learner: TeamPolicy, rivals: Sequence[Rival], side: Side = "both") -> None:
+    def __init__(self, learner: TeamPolicy, rivals: Sequence[OpponentGroup], side: Side = "both") -> None:
         self.policies: dict[str, TeamPolicy] = {LEARNER: learner}
-        self.places: dict[str, list[Place]] = {LEARNER: []}
+        self.places: dict[str, list[TeamSlice]] = {LEARNER: []}
         self.met: dict[str, slice] = {}
         """Battles of each rival."""
         self.of_rival: dict[str, slice] = {}
@@ -65,7 +65,7 @@ class Seats:
             self.of_rival[rival.name] = slice(rows, self._rows_so_far())
             start = battles.stop
         self.num_envs = start
-        self.memory = drawers(**self.policies)
+        self.memory = memory_spec(**self.policies)
         # Who commands a group, battle by battle: the parts of a policy's decision in the order of the batch.
         self.owners: dict[str, list[tuple[slice, str, int]]] = {group: [] for group in GROUPS}
         for name, places in self.places.items():
@@ -81,7 +81,7 @@ class Seats:
         """`[G, A]` what one policy reads of all teams it commands."""
         places = self.places[name]
         parts = [tensordict.get(group).select("observation", "mask")[battles] for group, battles in places]
-        memories = [remembered(tensordict, group, name)[battles] for group, battles in places]
+        memories = [memory_of(tensordict, group, name)[battles] for group, battles in places]
         ground = torch.cat([for_each_mech(tensordict, 1)[battles] for _, battles in places])
         team: TensorDictBase = TensorDict.cat(parts, 0)
         team.set("telemetry", ground.expand(-1, team.shape[1], -1, -1))

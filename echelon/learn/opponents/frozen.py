@@ -6,20 +6,19 @@ from collections.abc import Callable
 
 import torch
 from tensordict import TensorDictBase
-from tensordict.nn import TensorDictModuleBase
 from torch import Tensor
 from torchrl.data import Composite, Unbounded
 
 from echelon.env.observation import layout
-from echelon.learn.models.actor_critic import MechPolicy, Network, think_together
+from echelon.learn.models.actor_critic import ActorCritic, ActorNetwork, batched_forward
 from echelon.learn.models.distribution import SquashedNormal
 from echelon.learn.opponents.scripted import SLOT, SLOTS, taken
-from echelon.learn.opponents.snapshot_pool import Challenger
+from echelon.learn.opponents.snapshot_pool import Snapshot
 from echelon.runtime.files import FileError
-from echelon.runtime.state_dict import Kept
+from echelon.runtime.state_dict import StateDict
 
 
-class FrozenRivals(TensorDictModuleBase):
+class FrozenOpponents:
     """Frozen policies in equal blocks of battles, all of them in one batched forward over stacked weights.
 
     Args:
@@ -28,14 +27,11 @@ class FrozenRivals(TensorDictModuleBase):
         draw: asked for the next whenever a block has a slot that no battle reads.
     """
 
-    newest: Tensor
-
-    def __init__(self, like: MechPolicy, blocks: int, draw: Callable[[], Challenger]) -> None:
-        super().__init__()
+    def __init__(self, like: ActorCritic, blocks: int, draw: Callable[[], Snapshot]) -> None:
         self.blocks = blocks
         self.draw = draw
         device = next(like.parameters()).device
-        self.base = Network(like.model, like.comm_dim).to(device)
+        self.base = ActorNetwork(like.model, like.comm_dim).to(device)
         self.base.compute = like.network.compute
         self.base.requires_grad_(False)
         self.spec = like.memory_spec()
@@ -47,8 +43,7 @@ class FrozenRivals(TensorDictModuleBase):
         """`[2K, ...]`: slots of the first block, of the second, and so on."""
         self.names = [["", ""] for _ in range(blocks)]
         self.newest_of = [0] * blocks
-        self.register_buffer("newest", torch.zeros(blocks, device=device), persistent=False)
-        self.in_keys, self.out_keys = ["observation"], ["action"]
+        self.newest = torch.zeros(blocks, device=device)
         self.refresh([[1, 0] for _ in range(blocks)])
 
     def memory_spec(self) -> Composite:
@@ -74,27 +69,27 @@ class FrozenRivals(TensorDictModuleBase):
             self.newest_of[block] = old
         self.newest.copy_(torch.tensor(self.newest_of))
 
-    def keep(self) -> Kept:
-        """The policies in the slots, and which are the newest."""
-        return Kept(
+    def state_dict(self) -> StateDict:
+        """Weights in the slots, and which slots are the newest."""
+        return StateDict(
             self.weights, {"names": [name for pair in self.names for name in pair], "newest": list(self.newest_of)}
         )
 
     @torch.no_grad()
-    def go_on(self, kept: Kept) -> None:
-        """Seat them again."""
-        kept.check(self.weights)
-        names, newest = kept.row("names", str, SLOTS * self.blocks), kept.row("newest", int, self.blocks)
+    def load_state_dict(self, state_dict: StateDict) -> None:
+        """Restore a state."""
+        state_dict.check(self.weights)
+        names, newest = state_dict.row("names", str, SLOTS * self.blocks), state_dict.row("newest", int, self.blocks)
         if not set(newest) <= set(range(SLOTS)):
-            raise FileError(f"{kept.name}.newest must hold 0..{SLOTS - 1}, got {newest}")
+            raise FileError(f"{state_dict.name}.newest must hold 0..{SLOTS - 1}, got {newest}")
         for name, stack in self.weights.items():
-            stack.copy_(kept.tensors[name])
+            stack.copy_(state_dict.tensors[name])
         self.names = [names[at : at + SLOTS] for at in range(0, len(names), SLOTS)]
         self.newest_of = newest
         self.newest.copy_(torch.tensor(newest))
 
     @torch.no_grad()
-    def forward(self, team: TensorDictBase) -> TensorDictBase:
+    def __call__(self, team: TensorDictBase) -> TensorDictBase:
         """Decide for `[B, A]` mechs."""
         newest = self.newest.repeat_interleave(team.shape[0] // self.blocks)[:, None, None]
         slot = taken(team.get(("memory", SLOT)), newest)
@@ -106,7 +101,7 @@ class FrozenRivals(TensorDictModuleBase):
         streams = tuple(blocked(team.get(("observation", name))) for name in layout.STREAMS)
         h, c = (blocked(leaf) for leaf in self.state(team))
         telemetry = blocked(team.get("telemetry")[:, 0])
-        thoughts = think_together(self.base, self.weights, streams, telemetry, h, c)
+        outputs = batched_forward(self.base, self.weights, streams, telemetry, h, c)
         second = slot == SLOTS
 
         def chosen(leaf: Tensor) -> Tensor:
@@ -114,7 +109,7 @@ class FrozenRivals(TensorDictModuleBase):
             both = leaf.unflatten(0, (self.blocks, SLOTS))
             return torch.where(second, both[:, 1].flatten(0, 1), both[:, 0].flatten(0, 1))
 
-        loc, scale, h, c = (chosen(leaf) for leaf in thoughts)
+        loc, scale, h, c = (chosen(leaf) for leaf in outputs)
         team.set("action", SquashedNormal(loc, scale).rsample().tanh())
         if "h" in self.spec.keys():
             team.set(("next", "memory", "h"), h).set(("next", "memory", "c"), c)

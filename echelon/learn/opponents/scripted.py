@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import torch
 from tensordict import TensorDictBase
-from tensordict.nn import TensorDictModuleBase
 from torch import Tensor
 from torchrl.data import Composite, Unbounded
 
@@ -16,7 +15,7 @@ from echelon.agents.heuristic import Heuristic
 from echelon.agents.tiers import TIERS
 from echelon.rules.config import EnvConfig
 from echelon.runtime.files import FileError
-from echelon.runtime.state_dict import Kept
+from echelon.runtime.state_dict import StateDict
 
 SLOTS = 2
 SLOT = "slot"
@@ -28,7 +27,7 @@ def taken(memory: Tensor, newest: Tensor | int) -> Tensor:
     return torch.where(memory == 0, newest + 1, memory)
 
 
-class ScriptedRivals(TensorDictModuleBase):
+class ScriptedOpponents:
     """The scripted commander of some battles, of a tier and a handicap that may change from battle to battle.
 
     Args:
@@ -36,26 +35,20 @@ class ScriptedRivals(TensorDictModuleBase):
         tier, weapon_use: as in `Heuristic`.
     """
 
-    def __init__(self, env: EnvConfig, tier: str, weapon_use: float) -> None:
-        super().__init__()
-        self.slots = torch.nn.ModuleList([Heuristic(env, tier), Heuristic(env, tier)])
+    def __init__(self, env: EnvConfig, tier: str, weapon_use: float, device: torch.device) -> None:
+        self.device = device
+        self.slots = [Heuristic(env, tier).to(device) for _ in range(SLOTS)]
         self.tiers = [tier, tier]
         self.weapon_use = weapon_use
         self.newest = 0
         self.old_is_read = False
         self.wanted = (tier, weapon_use)
         self.env = env
-        self.in_keys, self.out_keys = ["observation"], ["action"]
 
     def memory_spec(self) -> Composite:
         """That of a heuristic, and what its battle drew."""
         drawn = {SLOT: Unbounded((1,)), "weapon_use": Unbounded((1,))}
-        return Composite(**dict(self._commander(0).memory_spec().items()), **drawn)
-
-    def _commander(self, slot: int) -> Heuristic:
-        commander = self.slots[slot]
-        assert isinstance(commander, Heuristic)
-        return commander
+        return Composite(**dict(self.slots[0].memory_spec().items()), **drawn)
 
     def meet(self, tier: str, weapon_use: float) -> None:
         """Let battles that begin from now on meet this tier, as soon as there is a slot for it."""
@@ -78,33 +71,33 @@ class ScriptedRivals(TensorDictModuleBase):
             self.weapon_use = weapon_use
         elif not self.old_is_read:
             self.newest = 1 - self.newest
-            self._seat(self.newest, tier)
+            self._put(self.newest, tier)
             self.weapon_use = weapon_use
             self.old_is_read = True
 
-    def _seat(self, slot: int, tier: str) -> None:
-        self.slots[slot] = Heuristic(self.env, tier).to(self._commander(0).size.device)
+    def _put(self, slot: int, tier: str) -> None:
+        self.slots[slot] = Heuristic(self.env, tier).to(self.device)
         self.tiers[slot] = tier
 
-    def keep(self) -> Kept:
-        """Who sits in the slots, and who is to come."""
+    def state_dict(self) -> StateDict:
+        """Tiers in the slots, and the tier to come."""
         tier, weapon_use = self.wanted
         facts = {"tiers": list(self.tiers), "newest": self.newest, "old_is_read": self.old_is_read}
         shares = {"weapon_use": float(self.weapon_use), "next_weapon_use": float(weapon_use)}
-        return Kept(facts={**facts, **shares, "next_tier": tier})
+        return StateDict(facts={**facts, **shares, "next_tier": tier})
 
-    def go_on(self, kept: Kept) -> None:
-        """Seat them again."""
-        tiers = [*kept.row("tiers", str, SLOTS), kept.fact("next_tier", str)]
-        shares = [kept.fact(key, float) for key in ("weapon_use", "next_weapon_use")]
+    def load_state_dict(self, state_dict: StateDict) -> None:
+        """Restore a state."""
+        tiers = [*state_dict.row("tiers", str, SLOTS), state_dict.fact("next_tier", str)]
+        shares = [state_dict.fact(key, float) for key in ("weapon_use", "next_weapon_use")]
         if not set(tiers) <= TIERS.keys() or not all(0 <= share <= 1 for share in shares):
-            raise FileError(f"{kept.name} must name {tuple(TIERS)} and shares 0..1, got {tiers} and {shares}")
+            raise FileError(f"{state_dict.name} must name {tuple(TIERS)} and shares 0..1, got {tiers} and {shares}")
         for slot, tier in enumerate(tiers[:SLOTS]):
-            self._seat(slot, tier)
-        self.newest, self.old_is_read = kept.whole("newest", 0, SLOTS - 1), kept.fact("old_is_read", bool)
+            self._put(slot, tier)
+        self.newest, self.old_is_read = state_dict.whole("newest", 0, SLOTS - 1), state_dict.fact("old_is_read", bool)
         self.weapon_use, self.wanted = shares[0], (tiers[SLOTS], shares[1])
 
-    def forward(self, team: TensorDictBase) -> TensorDictBase:
+    def __call__(self, team: TensorDictBase) -> TensorDictBase:
         """Decide for `[B, A]` mechs."""
         begins = team.get(("memory", SLOT)) == 0
         slot = taken(team.get(("memory", SLOT)), self.newest)
@@ -119,6 +112,6 @@ class ScriptedRivals(TensorDictModuleBase):
         return team.set(("next", "memory", SLOT), slot).set(("next", "memory", "weapon_use"), weapon_use)
 
     def _ask(self, slot: int, team: TensorDictBase, weapon_use: Tensor) -> TensorDictBase:
-        commander = self._commander(slot)
+        commander = self.slots[slot]
         commander.weapon_use = weapon_use
         return commander(team).select("action", ("next", "memory"))

@@ -9,24 +9,24 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from echelon.learn.models.actor_critic import MechPolicy
+from echelon.learn.models.actor_critic import ActorCritic
 from echelon.runtime.files import FileError
-from echelon.runtime.state_dict import Kept
+from echelon.runtime.state_dict import StateDict
 
 
-class Challenger(NamedTuple):
+class Snapshot(NamedTuple):
     """A frozen policy to meet."""
 
     name: str
     weights: Mapping[str, Tensor]
-    """As in `MechPolicy.state_dict`, of the learner's own `ModelConfig`."""
+    """As in `ActorCritic.state_dict`, of the learner's own `ModelConfig`."""
 
 
-DrawOpponent = Callable[[], Challenger | None]
+DrawOpponent = Callable[[], Snapshot | None]
 """Asked for whom a block of battles meets next; the league has one of its own. None leaves it to the learner."""
 
 
-class PastSelves:
+class SnapshotPool:
     """Earlier selves of a learner, of which any is drawn as often as any other.
 
     Args:
@@ -38,31 +38,31 @@ class PastSelves:
         self.kept = kept
         self.seed = seed
         self.draws = 0
-        self.selves: list[Challenger] = []
+        self.selves: list[Snapshot] = []
 
-    def join(self, name: str, policy: MechPolicy) -> None:
+    def join(self, name: str, policy: ActorCritic) -> None:
         """Remember a policy as it is now."""
         weights = {key: value.detach().clone() for key, value in policy.state_dict().items()}
-        self.selves = [*self.selves, Challenger(name, weights)][-self.kept :]
+        self.selves = [*self.selves, Snapshot(name, weights)][-self.kept :]
 
-    def __call__(self) -> Challenger:
+    def __call__(self) -> Snapshot:
         """Draw one."""
         chance = random.Random(f"{self.seed} {self.draws}")
         self.draws += 1
         return chance.choice(self.selves)
 
-    def keep(self) -> Kept:
+    def state_dict(self) -> StateDict:
         """All of them, their weights side by side `[K, ...]`."""
         stacks = {key: torch.stack([past.weights[key] for past in self.selves]) for key in self.selves[0].weights}
-        return Kept(stacks, {"names": [past.name for past in self.selves], "draws": self.draws})
+        return StateDict(stacks, {"names": [past.name for past in self.selves], "draws": self.draws})
 
-    def go_on(self, kept: Kept) -> None:
+    def load_state_dict(self, state_dict: StateDict) -> None:
         """Remember them in the place of those that joined so far, of which there must be one."""
-        names, newest = kept.row("names", str), self.selves[-1].weights
+        names, newest = state_dict.row("names", str), self.selves[-1].weights
         if not names:
-            raise FileError(f"{kept.name}.names must name at least one, got none")
-        kept.check({key: value.expand(len(names), *value.shape) for key, value in newest.items()})
-        self.draws = kept.whole("draws", 0, 2**62)
-        stacks = {key: stack.to(newest[key].device) for key, stack in kept.tensors.items()}
-        selves = [Challenger(name, {k: stack[i] for k, stack in stacks.items()}) for i, name in enumerate(names)]
+            raise FileError(f"{state_dict.name}.names must name at least one, got none")
+        state_dict.check({key: value.expand(len(names), *value.shape) for key, value in newest.items()})
+        self.draws = state_dict.whole("draws", 0, 2**62)
+        stacks = {key: stack.to(newest[key].device) for key, stack in state_dict.tensors.items()}
+        selves = [Snapshot(name, {k: stack[i] for k, stack in stacks.items()}) for i, name in enumerate(names)]
         self.selves = selves[-self.kept :]

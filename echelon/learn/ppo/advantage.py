@@ -29,7 +29,7 @@ def estimate(
     battle bootstraps from its true last state, a terminated one does not.
 
     Args:
-        batch: a rollout, see `Rollout`.
+        batch: a rollout, see `TeamCollector`.
         hull: `[A]` class of each mech, to normalise within each; None for over all.
         ranks: processes whose rollouts, equally large, are normalised as one.
 

@@ -9,9 +9,9 @@ from torch import Tensor
 from echelon.env.env import EchelonEnv
 from echelon.env.observation.layout import GROUPS, STREAMS
 from echelon.env.reward import TERMS
-from echelon.learn.models.actor_critic import MechPolicy
-from echelon.learn.opponents.assignment import LEARNER, Seats
-from echelon.learn.ppo.episode_stats import Ended
+from echelon.learn.models.actor_critic import ActorCritic
+from echelon.learn.opponents.assignment import LEARNER, PolicyAssignment
+from echelon.learn.ppo.episode_stats import EpisodeStats
 from echelon.runtime import noise
 from echelon.runtime.noise import Stream
 from echelon.runtime.profiling import Stopwatch, part
@@ -19,7 +19,7 @@ from echelon.runtime.profiling import Stopwatch, part
 FLAGS = ("done", "terminated", "truncated")
 
 
-class Rollout:
+class TeamCollector:
     """Plays the environment with the seats' policies and keeps what the learner needs.
 
     `batch [T, G]` holds the decisions of the G teams the learner commands, A mechs each: `("observation", stream) [T,
@@ -36,13 +36,13 @@ class Rollout:
         chunk: decisions of a training sequence, a divisor of `decisions`.
     """
 
-    def __init__(self, env: EchelonEnv, seats: Seats, decisions: int, chunk: int) -> None:
+    def __init__(self, env: EchelonEnv, seats: PolicyAssignment, decisions: int, chunk: int) -> None:
         self.env = env
         self.seats = seats
         self.decisions = decisions
         self.chunk = chunk
         learner = seats.policies[LEARNER]
-        assert isinstance(learner, MechPolicy)
+        assert isinstance(learner, ActorCritic)
         self.policy = learner
         self.scale = torch.ones(len(TERMS), device=env.device)
         """Factor on each term of the reward; numbers that a schedule may change."""
@@ -50,7 +50,7 @@ class Rollout:
         """Factor on `RewardConfig.team_mix_alpha`, the same."""
         self.watch = Stopwatch(env.device)
         self.now = env.reset()
-        stagger(env)
+        stagger_episode_starts(env)
         teams = sum(part.stop - part.start for _, part in seats.places[LEARNER])
         self.earned = torch.zeros(teams, len(TERMS), device=env.device)
         rules = env.config.rules
@@ -65,7 +65,7 @@ class Rollout:
         Returns:
             The buffers `batch` and `memory`, valid until the next call, and sums over the battles that ended.
         """
-        ended = Ended(self.env.device, self.seats)
+        ended = EpisodeStats(self.env.device, self.seats)
         for t in range(self.decisions):
             now = self.now
             with part("act"):
@@ -181,10 +181,10 @@ class Rollout:
         """`[G, A]` value of a moment, changing nothing."""
         streams = tuple(view.get(("observation", name)) for name in STREAMS)
         h, c = view.get(("memory", "h")), view.get(("memory", "c"))
-        _, _, embed, _ = self.policy.think(streams, view.get("telemetry"), h, c)
+        _, _, embed, _ = self.policy.act(streams, view.get("telemetry"), h, c)
         return self.policy.critic(embed, view.get(("observation", "ego")), view.get("enemy", None))
 
-    def _count(self, ended: Ended, now: TensorDictBase, after: TensorDictBase, paid: Tensor) -> None:
+    def _count(self, ended: EpisodeStats, now: TensorDictBase, after: TensorDictBase, paid: Tensor) -> None:
         """Add to the sums what this decision ended."""
         earned = self.earned + paid.mean(1)
         done = self.seats.each_team(after.get("done"))
@@ -209,13 +209,13 @@ class Rollout:
             self.views_taken = torch.zeros(step.shape[0], dtype=torch.int64, device=self.env.device)
 
 
-def remembered_by(policy: MechPolicy, team: TensorDictBase) -> TensorDict:
+def remembered_by(policy: ActorCritic, team: TensorDictBase) -> TensorDict:
     """`[G]` what the learner's mechs remember: `h` and `c` `[G, A, hidden]`."""
     h, c = policy.state(team)
     return TensorDict({"h": h, "c": c}, h.shape[:1], device=h.device)
 
 
-def stagger(env: EchelonEnv) -> None:
+def stagger_episode_starts(env: EchelonEnv) -> None:
     """Begin the first battles part-way through, so that they do not all end together.
 
     Battles that march in step show the learner one phase of the game at a time, and its values forget the others.

@@ -8,21 +8,21 @@ from torch import Tensor
 
 from echelon.env.outcome import STATS
 from echelon.env.reward import TERMS
-from echelon.learn.opponents.assignment import Seats
-from echelon.learn.opponents.scripted import SLOT, ScriptedRivals
+from echelon.learn.opponents.assignment import PolicyAssignment
+from echelon.learn.opponents.scripted import SLOT, ScriptedOpponents
 
 SUMS = ("battles", "won", "lost", "decisions")
 RIVAL_SUMS = ("battles", "won")
 
 
-class Ended:
+class EpisodeStats:
     """Sums over the battles that ended, one entry for each team the learner commands.
 
     `SUMS`, `stats [len(STATS)]`, `returns [len(TERMS)]` what each term paid a mech from beginning to end, and by rival
     `battles_NAME` and `won_NAME`; of a scripted one those only that met its newest tier.
     """
 
-    def __init__(self, device: torch.device, seats: Seats) -> None:
+    def __init__(self, device: torch.device, seats: PolicyAssignment) -> None:
         self.seats = seats
         zero = torch.zeros((), device=device)
         self.sums = {name: zero.clone() for name in SUMS}
@@ -51,7 +51,7 @@ class Ended:
     def against_newest(self, rival: str, now: TensorDictBase) -> Tensor:
         """`[]` or `[G']` 1 for the teams that met the rival as it is for battles that begin now."""
         policy = self.seats.policies.get(rival)
-        if not isinstance(policy, ScriptedRivals):
+        if not isinstance(policy, ScriptedOpponents):
             return torch.ones((), device=now.device)
         parts = [now.get((group, "memory", rival, SLOT))[battles, 0, 0] for group, battles in self.seats.places[rival]]
         return (torch.cat(parts) == policy.newest + 1).float()

@@ -8,7 +8,7 @@ from pathlib import Path
 import safetensors.torch
 from tensordict import TensorDict, TensorDictBase
 
-from echelon.learn.models.actor_critic import MechPolicy
+from echelon.learn.models.actor_critic import ActorCritic
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import write_through
 
@@ -18,7 +18,7 @@ class NotFinite(ConfigError):
 
 
 def stop_with_dump(
-    folder: Path, iteration: int, policy: MechPolicy, batch: TensorDict, memory: TensorDictBase, rank: int = 0
+    folder: Path, iteration: int, policy: ActorCritic, batch: TensorDict, memory: TensorDictBase, rank: int = 0
 ) -> None:
     """Write the weights and where the rollout holds numbers that are not finite, then raise. Of several processes each
     tells of its own rollout.

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from echelon.env.observation.layout import STREAMS
 from echelon.learn.config import PPOConfig
-from echelon.learn.models.actor_critic import MechPolicy
+from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.distribution import SquashedNormal
 from echelon.rules.actions import CONTROLS, Act
 
@@ -26,7 +26,7 @@ DIAGNOSTICS = ("kl", "clip_fraction", "entropy", *(f"entropy_{head}" for head in
 
 
 def losses(
-    policy: MechPolicy,
+    policy: ActorCritic,
     data: TensorDictBase,
     config: PPOConfig,
     entropy_coef: Tensor,
@@ -53,7 +53,7 @@ def losses(
         (~data.get("is_init")).float(),
         config.checkpoint_gradients,
     )
-    law = SquashedNormal(*policy.network.head(embed))
+    distribution = SquashedNormal(*policy.network.head(embed))
     value = policy.critic(embed, data.get(("observation", "ego")), data.get("enemy", None))
     alive = data.get("alive")
 
@@ -61,11 +61,11 @@ def losses(
         mask = alive.view(*alive.shape, *[1] * (per_decision.dim() - alive.dim()))
         return torch.where(mask, per_decision, 0.0).sum((0, 1, 2)) / living
 
-    log_ratio = law.pre_tanh_log_prob(data.get("pre_tanh")) - data.get("log_prob")
+    log_ratio = distribution.pre_tanh_log_prob(data.get("pre_tanh")) - data.get("log_prob")
     ratio = log_ratio.exp()
     advantage = data.get("advantage")
     clipped = ratio.clamp(1 - config.clip, 1 + config.clip)
-    entropies = over_living(law.entropies())
+    entropies = over_living(distribution.entropies())
     with torch.no_grad():
         # Schulman 2020, "Approximating KL divergence": unbiased and never negative.
         report = {

@@ -12,10 +12,10 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from echelon.learn.config import PPOConfig
-from echelon.learn.models.actor_critic import MechPolicy
+from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.ppo.objective import DIAGNOSTICS, LOSSES, losses
 from echelon.runtime.distributed import ALONE, Ranks
-from echelon.runtime.state_dict import Kept
+from echelon.runtime.state_dict import StateDict
 
 REPORTED = (*LOSSES, *DIAGNOSTICS, "gradient_norm")
 LEARNT_FROM = (
@@ -29,7 +29,7 @@ PATIENCE = 3
 class Objective(nn.Module):
     """`losses` of a policy as a module, which is what `DistributedDataParallel` wraps."""
 
-    def __init__(self, policy: MechPolicy, config: PPOConfig) -> None:
+    def __init__(self, policy: ActorCritic, config: PPOConfig) -> None:
         super().__init__()
         self.policy = policy
         self.config = config
@@ -40,7 +40,7 @@ class Objective(nn.Module):
 
 
 class PPO:
-    """Learns from rollouts of `MechPolicy`.
+    """Learns from rollouts of `ActorCritic`.
 
     A step whose loss or gradient is not finite is not taken: Adam is told so by the flag that gradient scalers use, so
     weights and moments stay what they were, and the host learns of it with the report.
@@ -51,7 +51,7 @@ class PPO:
             minibatches as one.
     """
 
-    def __init__(self, policy: MechPolicy, config: PPOConfig, ranks: Ranks = ALONE) -> None:
+    def __init__(self, policy: ActorCritic, config: PPOConfig, ranks: Ranks = ALONE) -> None:
         self.policy = policy
         self.config = config
         self.ranks = ranks
@@ -87,7 +87,7 @@ class PPO:
         epoch, else none.
 
         Args:
-            batch: `[T, G]`, see `Rollout`.
+            batch: `[T, G]`, see `TeamCollector`.
             memory: `[T / chunk, G]`.
 
         Returns:
@@ -132,15 +132,15 @@ class PPO:
         wrapper = self.objective
         return wrapper.no_sync() if isinstance(wrapper, DistributedDataParallel) and not is_last else nullcontext()
 
-    def keep(self) -> Kept:
+    def state_dict(self) -> StateDict:
         """Steps that were not taken; weights and optimiser are kept elsewhere."""
-        return Kept({"skipped": self.skipped, "in_a_row": self.in_a_row})
+        return StateDict({"skipped": self.skipped, "in_a_row": self.in_a_row})
 
-    def go_on(self, kept: Kept) -> None:
+    def load_state_dict(self, state_dict: StateDict) -> None:
         """Count on."""
-        kept.check({"skipped": self.skipped, "in_a_row": self.in_a_row})
-        self.skipped.copy_(kept.tensors["skipped"])
-        self.in_a_row.copy_(kept.tensors["in_a_row"])
+        state_dict.check({"skipped": self.skipped, "in_a_row": self.in_a_row})
+        self.skipped.copy_(state_dict.tensors["skipped"])
+        self.in_a_row.copy_(state_dict.tensors["in_a_row"])
 
     def step(self, sound: Tensor) -> None:
         """Take the optimiser's step if the gradient is `sound []` bool, without asking the host."""

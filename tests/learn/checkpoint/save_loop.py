@@ -18,20 +18,20 @@ from echelon.learn.checkpoint.files import newest_checkpoint, save_checkpoint
 from echelon.learn.checkpoint.format import Counters, Run, open_checkpoint
 from echelon.learn.checkpoint.inspect import survey
 from echelon.learn.checkpoint.retention import place_of, thin_out
-from echelon.learn.models.actor_critic import MechPolicy
+from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.rules.config import EnvConfig
-from echelon.runtime.state_dict import Kept
+from echelon.runtime.state_dict import StateDict
 
 LONGEST_S = 0.2
 
 
-def save_for_ever(policy: MechPolicy, folder: Path, after: int, told: int) -> None:
+def save_for_ever(policy: ActorCritic, folder: Path, after: int, told: int) -> None:
     """Save iteration after iteration, and say so once each is saved."""
     norm, env, number = ValueNorm(), EnvConfig.small(), after
     while True:
         number += 1
-        run = Run({}, {}, {"battles": Kept({"at": torch.full((10_000,), float(number))}, {"at": number})})
+        run = Run({}, {}, {"battles": StateDict({"at": torch.full((10_000,), float(number))}, {"at": number})})
         save_checkpoint(
             place_of(folder, number), policy, norm, env, Counters(number), {"at": torch.tensor(number)}, None, run
         )
@@ -39,7 +39,7 @@ def save_for_ever(policy: MechPolicy, folder: Path, after: int, told: int) -> No
         thin_out(folder, last=2, best=3)
 
 
-def kill_a_saver(policy: MechPolicy, folder: Path, after: int, seconds: float) -> int:
+def kill_a_saver(policy: ActorCritic, folder: Path, after: int, seconds: float) -> int:
     """Start a saver and kill it; returns the last iteration it said to have saved."""
     hear, told = os.pipe()
     saver = os.fork()
@@ -58,7 +58,7 @@ def kill_a_saver(policy: MechPolicy, folder: Path, after: int, seconds: float) -
 
 def main(folder: Path, kills: int) -> None:
     torch.set_num_threads(1)
-    chance, policy = random.Random(0), MechPolicy(TINY, 8)
+    chance, policy = random.Random(0), ActorCritic(TINY, 8)
     at, in_a_draft, seen = 0, 0, 0
     for _ in range(kills):
         said = kill_a_saver(policy, folder, at, chance.uniform(0, LONGEST_S))

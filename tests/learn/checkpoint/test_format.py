@@ -13,7 +13,7 @@ from tiny_runs import TINY
 from echelon.env.env import EchelonEnv
 from echelon.learn.checkpoint.files import newest_checkpoint, save_checkpoint
 from echelon.learn.checkpoint.format import CLAIMS, LEARNER, POLICY, Counters, open_checkpoint
-from echelon.learn.models.actor_critic import MechPolicy
+from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.rules.config import EnvConfig
 from echelon.runtime.files import FileError
@@ -23,7 +23,7 @@ from echelon.runtime.files import FileError
 def saved(tmp_path: Path) -> Path:
     """A checkpoint of an untrained policy."""
     torch.manual_seed(0)
-    policy, norm = MechPolicy(TINY, 8), ValueNorm()
+    policy, norm = ActorCritic(TINY, 8), ValueNorm()
     norm.update(torch.tensor([1.0, 4.0]))
     path = tmp_path / "checkpoints" / "one"
     save_checkpoint(path, policy, norm, EnvConfig.small(), Counters(7, 700, 1.5), {"x": torch.arange(3.0)})
@@ -57,7 +57,7 @@ def weights(path: Path) -> dict[str, torch.Tensor]:
 
 def test_what_was_saved_is_loaded(saved):
     torch.manual_seed(0)
-    original = MechPolicy(TINY, 8)
+    original = ActorCritic(TINY, 8)
     loaded = open_checkpoint(saved)
     policy = loaded.policy()
     for name, value in original.state_dict().items():
@@ -86,7 +86,7 @@ def test_saving_leaves_nothing_but_the_checkpoint(saved):
 
 def test_newest_goes_by_counters_not_names(saved):
     other = saved.parent / "zzz"
-    save_checkpoint(other, MechPolicy(TINY, 8), ValueNorm(), EnvConfig.small(), Counters(3, 300, 1.0), {})
+    save_checkpoint(other, ActorCritic(TINY, 8), ValueNorm(), EnvConfig.small(), Counters(3, 300, 1.0), {})
     assert newest_checkpoint(saved.parent) == saved
 
 

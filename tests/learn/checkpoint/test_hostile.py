@@ -19,11 +19,11 @@ from tiny_runs import TINY
 from echelon.learn.checkpoint.files import save_checkpoint
 from echelon.learn.checkpoint.format import CLAIMS, LEARNER, POLICY, Counters, Run, open_checkpoint, run_file
 from echelon.learn.checkpoint.inspect import survey
-from echelon.learn.models.actor_critic import MechPolicy
+from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.rules.config import EnvConfig
 from echelon.runtime.files import FileError
-from echelon.runtime.state_dict import Kept
+from echelon.runtime.state_dict import StateDict
 
 LONGEST_S = 1.0
 MOST_BYTES = 200 << 20
@@ -170,16 +170,16 @@ HOSTILE: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.fixture(scope="module")
-def policy() -> MechPolicy:
+def policy() -> ActorCritic:
     torch.manual_seed(0)
-    return MechPolicy(TINY, 8)
+    return ActorCritic(TINY, 8)
 
 
 @pytest.fixture
-def saved(tmp_path: Path, policy: MechPolicy) -> Path:
+def saved(tmp_path: Path, policy: ActorCritic) -> Path:
     """A checkpoint with all of its files."""
     path = tmp_path / "checkpoints" / "one"
-    run = Run({}, {}, {"battles": Kept({"at": torch.zeros(3)}, {"at": 1})})
+    run = Run({}, {}, {"battles": StateDict({"at": torch.zeros(3)}, {"at": 1})})
     save_checkpoint(path, policy, ValueNorm(), EnvConfig.small(), Counters(7), {"x": torch.arange(3.0)}, None, run)
     return path
 

@@ -13,10 +13,10 @@ from echelon.learn.checkpoint.files import newest_checkpoint
 from echelon.learn.checkpoint.format import open_checkpoint
 from echelon.learn.config import CurriculumConfig, TrainConfig
 from echelon.learn.curriculum import Standing
-from echelon.learn.metrics import MEASURED, Table, read_table
+from echelon.learn.metrics import MEASURED, CsvTable, read_table
 from echelon.learn.trainer import Trainer
 from echelon.runtime.files import FileError
-from echelon.runtime.state_dict import Kept
+from echelon.runtime.state_dict import StateDict
 from echelon.state import untouched
 
 STEPS_UP = (1, 4)
@@ -61,7 +61,9 @@ def rows_of(folder: Path) -> list[dict[str, str]]:
 def everything(trainer: Trainer) -> dict[str, torch.Tensor]:
     """All tensors of a run that the next iteration depends on."""
     parts = {
-        f"{name}.{key}": value for name, part in trainer._parts().items() for key, value in part.keep().tensors.items()
+        f"{name}.{key}": value
+        for name, part in trainer._parts().items()
+        for key, value in part.state_dict().tensors.items()
     }
     weights = {f"policy.{key}": value for key, value in trainer.policy.state_dict().items()}
     names = dict(trainer.policy.named_parameters())
@@ -84,16 +86,18 @@ def test_six_iterations_are_three_and_three_bit_for_bit(tmp_path, unbroken):
     start = open_checkpoint(newest_checkpoint(tmp_path / "checkpoints"))
     assert start.counters.iterations == 3 and start.standing.stage == 1
     second = Trainer(rich_run(), tmp_path, start)
-    assert second.news == "" and second.scripted.tiers == ["trivial", "easy"] and second.env.atlas.renewals == 1
+    assert (
+        second.resume_note == "" and second.scripted.tiers == ["trivial", "easy"] and second.env.map_pool.renewals == 1
+    )
     drive(second, 6)
     assert second.curriculum.standing == unbroken.curriculum.standing and second.curriculum.standing.stage == 2
-    assert second.env.atlas.renewals == unbroken.env.atlas.renewals == 3
+    assert second.env.map_pool.renewals == unbroken.env.map_pool.renewals == 3
     ours, theirs = everything(second), everything(unbroken)
     assert ours.keys() == theirs.keys() and len(ours) > 200
     for name, value in theirs.items():
         assert torch.equal(ours[name], value), name
     for name, part in unbroken._parts().items():
-        assert second._parts()[name].keep().facts == part.keep().facts, name
+        assert second._parts()[name].keep().facts == part.state_dict().facts, name
     assert rows_of(tmp_path) == rows_of(unbroken.folder)
 
 
@@ -111,14 +115,14 @@ def test_battles_of_another_kind_begin_anew_and_it_is_said(tmp_path):
     start = open_checkpoint(newest_checkpoint(tmp_path / "checkpoints"))
     other = dataclasses.replace(rich_run(), past_share=0.0)
     second = Trainer(other, tmp_path / "other", start)
-    assert second.news.startswith("battles begin anew: battles.met.heuristic is [0, 6] here and [0, 2] there")
+    assert second.resume_note.startswith("battles begin anew: battles.met.heuristic is [0, 6] here and [0, 2] there")
     assert [past.name for past in second.past.selves] == ["iteration 2", "iteration 3"], "these go on all the same"
     assert second.curriculum.standing == start.standing
     second.iterate()
     second.close()
 
 
-def spoil(kept: dict[str, Kept], part: str, key: str, value: object) -> None:
+def spoil(kept: dict[str, StateDict], part: str, key: str, value: object) -> None:
     """Put a stranger's value in the place of a tensor or a fact."""
     old = kept[part]
     if isinstance(value, torch.Tensor):
@@ -157,7 +161,7 @@ def test_a_run_that_cannot_be_is_refused_in_one_line(unbroken, case):
     kept = open_checkpoint(newest_checkpoint(unbroken.folder / "checkpoints")).parts(0)
     spoil(kept, part, key, value)
     with pytest.raises(FileError, match=message) as caught:
-        unbroken._parts()[part].go_on(kept[part])
+        unbroken._parts()[part].load_state_dict(kept[part])
     assert "\n" not in str(caught.value)
 
 
@@ -180,11 +184,11 @@ def test_ground_is_kept_as_what_changed():
 
 
 def test_a_row_that_was_cut_short_is_no_row(tmp_path):
-    table = Table(tmp_path / "t.csv", ("iteration", "x"))
+    table = CsvTable(tmp_path / "t.csv", ("iteration", "x"))
     for iteration in (1, 2, 12):
         table.write({"iteration": iteration, "x": 0.5})
     with open(table.path, "r+b") as file:
         file.truncate(table.path.stat().st_size - 7)
     assert table.path.read_bytes().endswith(b"\n1")
-    again = Table(table.path, ("iteration", "x"), after_iteration=2)
+    again = CsvTable(table.path, ("iteration", "x"), after_iteration=2)
     assert [row["iteration"] for row in read_table(again.path)] == ["1", "2"]

@@ -1,4 +1,4 @@
-"""The squashed normal law against calculus and chance."""
+"""The squashed normal distribution against calculus and chance."""
 
 import math
 
@@ -8,7 +8,7 @@ from torchrl.envs.utils import ExplorationType, set_exploration_type
 from echelon.learn.models.distribution import SquashedNormal, log_slope
 
 
-def law(*shape: int) -> SquashedNormal:
+def distribution(*shape: int) -> SquashedNormal:
     g = torch.Generator().manual_seed(0)
     return SquashedNormal(torch.randn(*shape, generator=g), torch.rand(*shape, generator=g) + 0.3)
 
@@ -31,7 +31,7 @@ def test_density_of_the_squashed_action_integrates_to_one():
 
 
 def test_entropy_is_the_mean_over_dimensions_as_monte_carlo_finds_it():
-    some = law(3, 5)
+    some = distribution(3, 5)
     u = some.sample((200_000,))
     sampled = -(some.base_dist.log_prob(u) - log_slope(u)).mean((0, -1))
     torch.testing.assert_close(some.entropy(), sampled, atol=5e-3, rtol=0)
@@ -45,6 +45,6 @@ def test_ratio_of_a_saturated_action_to_itself_is_one():
 
 
 def test_deterministic_sample_is_the_mean():
-    some = law(2, 3)
+    some = distribution(2, 3)
     with set_exploration_type(ExplorationType.DETERMINISTIC):
         assert torch.equal(some.deterministic_sample, some.base_dist.loc)

@@ -7,7 +7,7 @@ from torch.nn import functional as F
 from echelon.env.observation import layout
 from echelon.learn.config import ModelConfig
 from echelon.learn.models import encoder as encoders
-from echelon.learn.models.encoder import Encoder, Gathering, GridEncoder, MaskedPool, SetEncoder
+from echelon.learn.models.encoder import BattlePooling, Encoder, GridEncoder, MaskedPool, SetEncoder
 
 
 def streams(*batch: int, mechs: int = 5, members: int = 4) -> dict[str, torch.Tensor]:
@@ -120,7 +120,7 @@ def test_no_messages_no_encoder_for_them():
 
 def test_a_central_critic_sees_both_teams_in_any_order():
     torch.manual_seed(0)
-    gathering = Gathering(8)
+    gathering = BattlePooling(8)
     own, enemy = (torch.rand(2, count, layout.width(layout.EGO)) for count in (5, 4))
     seen = gathering(own, enemy)
     assert seen.shape == (2, 32)

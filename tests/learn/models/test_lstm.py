@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from echelon.learn.models.lstm import FORGET_BIAS, LSTM, Unroll, opened, tanh
+from echelon.learn.models.lstm import FORGET_BIAS, LSTM, LSTMUnroll, opened, tanh
 
 
 def scene(length: int = 7, rows: int = 4, width: int = 6, hidden: int = 5, dtype: torch.dtype = torch.float32):
@@ -52,7 +52,7 @@ def test_the_written_out_gradient_is_autograds():
 
     ours, theirs = (
         torch.autograd.grad((out * wanted).sum(), (gates, weight))
-        for out in (Unroll.apply(gates, weight, h, c, keep), stepped())
+        for out in (LSTMUnroll.apply(gates, weight, h, c, keep), stepped())
     )
     for a, b in zip(ours, theirs, strict=True):
         torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-4)

@@ -10,7 +10,7 @@ from torchrl.data import Composite, Unbounded
 
 from echelon.env.env import EchelonEnv
 from echelon.env.outcome import Winner
-from echelon.learn.opponents.assignment import Rival, Seats
+from echelon.learn.opponents.assignment import OpponentGroup, PolicyAssignment
 from echelon.rules.config import EnvConfig
 
 
@@ -31,17 +31,17 @@ class Marker(TensorDictModuleBase):
         return team.set(("next", "memory", "count"), count + 1)
 
 
-def against(mark: float, battles: int, name: str = "opponent") -> Rival:
-    return Rival(name, Marker(mark), battles)
+def against(mark: float, battles: int, name: str = "opponent") -> OpponentGroup:
+    return OpponentGroup(name, Marker(mark), battles)
 
 
-def env_for(seats: Seats) -> EchelonEnv:
+def env_for(seats: PolicyAssignment) -> EchelonEnv:
     config = dataclasses.replace(EnvConfig.small(), map_pool=1)
     count = seats.num_envs
     return EchelonEnv(config, count, device="cpu", seed=0, memory=seats.memory, maps=flat_maps(config))
 
 
-def orders(seats: Seats) -> tuple[list[float], list[float]]:
+def orders(seats: PolicyAssignment) -> tuple[list[float], list[float]]:
     """What the first mech of each team is told, battle by battle."""
     td = env_for(seats).reset()
     seats.decide(td)
@@ -49,19 +49,21 @@ def orders(seats: Seats) -> tuple[list[float], list[float]]:
 
 
 def test_learner_is_blue_in_the_first_half_and_red_in_the_rest():
-    blue, red = orders(Seats(Marker(0.5), [against(-0.5, 4)]))
+    blue, red = orders(PolicyAssignment(Marker(0.5), [against(-0.5, 4)]))
     assert blue == [0.5, 0.5, -0.5, -0.5] and red == [-0.5, -0.5, 0.5, 0.5]
 
 
 def test_learner_may_stay_on_one_side():
-    blue, red = orders(Seats(Marker(0.5), [against(-0.5, 3)], "blue"))
+    blue, red = orders(PolicyAssignment(Marker(0.5), [against(-0.5, 3)], "blue"))
     assert blue == [0.5] * 3 and red == [-0.5] * 3
-    blue, red = orders(Seats(Marker(0.5), [against(-0.5, 3)], "red"))
+    blue, red = orders(PolicyAssignment(Marker(0.5), [against(-0.5, 3)], "red"))
     assert blue == [-0.5] * 3 and red == [0.5] * 3
 
 
 def test_rivals_sit_side_by_side_each_met_from_both_sides():
-    seats = Seats(Marker(0.5), [against(-0.25, 2, "a"), Rival("itself", None, 1), against(-0.75, 4, "b")])
+    seats = PolicyAssignment(
+        Marker(0.5), [against(-0.25, 2, "a"), OpponentGroup("itself", None, 1), against(-0.75, 4, "b")]
+    )
     blue, red = orders(seats)
     assert blue == [0.5, -0.25, 0.5, 0.5, 0.5, -0.75, -0.75]
     assert red == [-0.25, 0.5, 0.5, -0.75, -0.75, 0.5, 0.5]
@@ -74,7 +76,7 @@ def test_rivals_sit_side_by_side_each_met_from_both_sides():
 
 
 def test_each_policy_keeps_its_own_memory_where_it_commands():
-    seats = Seats(Marker(0.5), [against(-0.25, 2, "a"), against(-0.75, 2, "b")])
+    seats = PolicyAssignment(Marker(0.5), [against(-0.25, 2, "a"), against(-0.75, 2, "b")])
     env = env_for(seats)
     td = env.reset()
     for _ in range(3):
@@ -90,7 +92,7 @@ def test_each_policy_keeps_its_own_memory_where_it_commands():
 
 
 def test_against_itself_the_learner_commands_both_teams():
-    seats = Seats(Marker(0.5), [Rival("itself", None, 4)])
+    seats = PolicyAssignment(Marker(0.5), [OpponentGroup("itself", None, 4)])
     env = env_for(seats)
     td = env.reset()
     decided = seats.decide(td)
@@ -101,7 +103,7 @@ def test_against_itself_the_learner_commands_both_teams():
 
 
 def test_wins_are_counted_from_the_learners_side():
-    seats = Seats(Marker(0.5), [against(-0.5, 4)])
+    seats = PolicyAssignment(Marker(0.5), [against(-0.5, 4)])
     blue, red, draw = int(Winner.BLUE), int(Winner.RED), int(Winner.DRAW)
     won, lost = seats.won_and_lost(torch.tensor([blue, red, red, draw]))
     assert won.tolist() == [True, False, True, False]
@@ -109,7 +111,7 @@ def test_wins_are_counted_from_the_learners_side():
 
 
 def test_the_map_from_above_is_shown_without_copies():
-    seats = Seats(Marker(0.5), [against(-0.5, 4)])
+    seats = PolicyAssignment(Marker(0.5), [against(-0.5, 4)])
     td = env_for(seats).reset()
     shown = seats.view(td, "learner")["telemetry"]
     assert shown.shape == (4, 5, 16, 16) and shown.stride(1) == 0

@@ -8,32 +8,32 @@ from torchrl.envs.utils import ExplorationType, set_exploration_type
 
 from echelon.agents.heuristic import Heuristic
 from echelon.env.env import EchelonEnv
-from echelon.learn.models.actor_critic import MechPolicy
-from echelon.learn.opponents.assignment import Rival, Seats
-from echelon.learn.opponents.frozen import FrozenRivals
-from echelon.learn.opponents.scripted import SLOT, ScriptedRivals
-from echelon.learn.opponents.snapshot_pool import Challenger, PastSelves
+from echelon.learn.models.actor_critic import ActorCritic
+from echelon.learn.opponents.assignment import OpponentGroup, PolicyAssignment
+from echelon.learn.opponents.frozen import FrozenOpponents
+from echelon.learn.opponents.scripted import SLOT, ScriptedOpponents
+from echelon.learn.opponents.snapshot_pool import Snapshot, SnapshotPool
 
 
-def policies(count: int) -> list[MechPolicy]:
+def policies(count: int) -> list[ActorCritic]:
     """Different policies of one architecture, with opinions."""
     made = []
     for number in range(count):
         torch.manual_seed(number)
-        policy = MechPolicy(TINY, 8)
+        policy = ActorCritic(TINY, 8)
         policy.network.head.loc.weight.data.mul_(50)
         made.append(policy.eval())
     return made
 
 
-def challenger(number: int, policy: MechPolicy) -> Challenger:
-    return Challenger(str(number), policy.state_dict())
+def challenger(number: int, policy: ActorCritic) -> Snapshot:
+    return Snapshot(str(number), policy.state_dict())
 
 
-def teams(battles: int, rivals: FrozenRivals | ScriptedRivals) -> TensorDict:
+def teams(battles: int, rivals: FrozenOpponents | ScriptedOpponents) -> TensorDict:
     """What an opponent is shown as its battles begin."""
     config = short_battles()
-    seats = Seats(MechPolicy(TINY, 8), [Rival("them", rivals, battles)])
+    seats = PolicyAssignment(ActorCritic(TINY, 8), [OpponentGroup("them", rivals, battles)])
     env = EchelonEnv(config, battles, device="cpu", seed=0, memory=seats.memory, maps=flat_maps(config))
     return seats.view(env.reset(), "them")
 
@@ -48,7 +48,7 @@ def test_blocks_and_slots_play_as_each_policy_alone():
     torch.manual_seed(0)
     known = policies(3)
     drawn = iter([challenger(0, known[0]), challenger(1, known[1]), challenger(2, known[2])])
-    rivals = FrozenRivals(MechPolicy(TINY, 8), 2, lambda: next(drawn))
+    rivals = FrozenOpponents(ActorCritic(TINY, 8), 2, lambda: next(drawn))
     team = teams(8, rivals)
     first = rivals(team.copy())
     # Two blocks of four battles, which met policies 0 and 1.
@@ -74,10 +74,10 @@ def test_blocks_and_slots_play_as_each_policy_alone():
 
 def test_a_slot_that_is_read_is_not_filled():
     known = policies(2)
-    past = PastSelves(2, seed=0)
+    past = SnapshotPool(2, seed=0)
     for number, policy in enumerate(known):
         past.join(str(number), policy)
-    rivals = FrozenRivals(known[0], 2, past)
+    rivals = FrozenOpponents(known[0], 2, past)
     before = {name: stack.clone() for name, stack in rivals.weights.items()}
     names = [list(pair) for pair in rivals.names]
     rivals.refresh([[3, 1], [2, 2]])
@@ -86,7 +86,7 @@ def test_a_slot_that_is_read_is_not_filled():
 
 
 def test_past_selves_are_bounded_kept_apart_and_drawn_evenly():
-    past = PastSelves(3, seed=0)
+    past = SnapshotPool(3, seed=0)
     policy = policies(1)[0]
     for number in range(5):
         past.join(str(number), policy)
@@ -102,7 +102,7 @@ def test_past_selves_are_bounded_kept_apart_and_drawn_evenly():
 
 def test_a_battle_keeps_its_tier_and_handicap_until_it_ends():
     config = short_battles()
-    rivals = ScriptedRivals(config, "trivial", 0.25)
+    rivals = ScriptedOpponents(config, "trivial", 0.25, torch.device("cpu"))
     team = teams(4, rivals)
     first = rivals(team.copy())
     memory = first["next", "memory"]
@@ -130,11 +130,11 @@ def test_opponents_change_only_where_battles_end():
     """A whole run of battles: every battle's slot is constant from is_init to done."""
     config = short_battles()
     torch.manual_seed(0)
-    learner = MechPolicy(TINY, 8)
-    past = PastSelves(4, seed=0)
+    learner = ActorCritic(TINY, 8)
+    past = SnapshotPool(4, seed=0)
     past.join("first", learner)
-    rivals = FrozenRivals(learner, 2, past)
-    seats = Seats(learner, [Rival("past", rivals, 4)])
+    rivals = FrozenOpponents(learner, 2, past)
+    seats = PolicyAssignment(learner, [OpponentGroup("past", rivals, 4)])
     env = EchelonEnv(config, 4, device="cpu", seed=0, memory=seats.memory, maps=flat_maps(config))
     td = env.reset()
     slots, begins = [], []

@@ -12,11 +12,14 @@ from echelon.env.observation.layout import STREAMS
 from echelon.env.reward import TERMS
 from echelon.learn.models.distribution import SquashedNormal
 from echelon.learn.opponents.assignment import LEARNER
-from echelon.learn.ppo.collector import Rollout, stagger
+from echelon.learn.ppo import collector
+from echelon.learn.ppo.collector import TeamCollector
 from echelon.learn.ppo.update import LEARNT_FROM, Sequences
 
 
-def replay(rollout: Rollout, batch: TensorDict, memory: TensorDict) -> tuple[torch.Tensor, torch.Tensor, TensorDict]:
+def replay(
+    rollout: TeamCollector, batch: TensorDict, memory: TensorDict
+) -> tuple[torch.Tensor, torch.Tensor, TensorDict]:
     """Log-probabilities and values of a rollout, recomputed over whole sequences `[L, S, A]`."""
     policy = rollout.policy
     batch["advantage"] = batch["value_target"] = torch.zeros_like(batch["value"])
@@ -26,9 +29,9 @@ def replay(rollout: Rollout, batch: TensorDict, memory: TensorDict) -> tuple[tor
     with torch.no_grad():
         h, c = data["memory", "h"][0], data["memory", "c"][0]
         embed = policy.network.unroll(streams, data["telemetry"], h, c, (~data["is_init"]).float(), False)
-        law = SquashedNormal(*policy.network.head(embed))
+        distribution = SquashedNormal(*policy.network.head(embed))
         value = policy.critic(embed, data["observation", "ego"], data.get("enemy", None))
-        return law.pre_tanh_log_prob(data["pre_tanh"]), value, data
+        return distribution.pre_tanh_log_prob(data["pre_tanh"]), value, data
 
 
 @pytest.mark.parametrize("critic", ["local", "central"])
@@ -57,7 +60,7 @@ def test_actions_are_sampled(rollout):
     assert abs(batch["pre_tanh"].std().item() - 0.6) < 0.03
 
 
-def next_values(rollout: Rollout) -> list[torch.Tensor]:
+def next_values(rollout: TeamCollector) -> list[torch.Tensor]:
     """What the critic says of every true next state of a rollout, asked decision by decision."""
     told, step = [], rollout.env.step_and_maybe_reset
 
@@ -148,13 +151,13 @@ def test_without_truncation_no_last_views_are_kept():
     rollout = make_rollout()
     assert rollout.last_views == 2  # 16 decisions of battles of 12
     rollout.env.config = dataclasses.replace(config, rules=rules)
-    assert Rollout(rollout.env, rollout.seats, 16, 8).last_views == 0
+    assert TeamCollector(rollout.env, rollout.seats, 16, 8).last_views == 0
 
 
 def test_stagger_spreads_the_first_ends(rollout):
     ticks = rollout.env.state.tick
     assert ticks.unique().numel() > 1
     before = rollout.env.state.tick.clone()
-    stagger(rollout.env)
+    collector.stagger_episode_starts(rollout.env)
     assert torch.equal(before, rollout.env.state.tick), "drawn from the battles' own seeds"
     assert (ticks % rollout.env.config.rules.decision_repeat == 0).all()

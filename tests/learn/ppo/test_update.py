@@ -14,7 +14,7 @@ from echelon.learn.config import PPOConfig
 from echelon.learn.models.distribution import SquashedNormal, log_slope
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.learn.ppo.advantage import estimate
-from echelon.learn.ppo.collector import Rollout
+from echelon.learn.ppo.collector import TeamCollector
 from echelon.learn.ppo.objective import DIAGNOSTICS, LOSSES, losses
 from echelon.learn.ppo.update import PPO, REPORTED, Sequences
 from echelon.learn.schedules import Schedule
@@ -22,7 +22,7 @@ from echelon.learn.schedules import Schedule
 SETTINGS = {"rollout_decisions": 16, "chunk_decisions": 8, "minibatches": 2, "target_kl": 0.0}
 
 
-def prepared(rollout: Rollout, **changes: object) -> tuple[PPO, TensorDict, TensorDict]:
+def prepared(rollout: TeamCollector, **changes: object) -> tuple[PPO, TensorDict, TensorDict]:
     """A learner and its batch with advantages."""
     batch, memory, _ = rollout.collect()
     estimate(batch, ValueNorm(), 0.99, 0.95)
@@ -65,8 +65,8 @@ def test_first_ratio_is_one_where_actions_are_saturated():
         keep = (~data["is_init"]).float()
         h, c = data["memory", "h"][0], data["memory", "c"][0]
         embed = policy.network.unroll(streams, data["telemetry"], h, c, keep, False)
-        law = SquashedNormal(*policy.network.head(embed))
-        ratio = (law.pre_tanh_log_prob(data["pre_tanh"]) - data["log_prob"]).exp()
+        distribution = SquashedNormal(*policy.network.head(embed))
+        ratio = (distribution.pre_tanh_log_prob(data["pre_tanh"]) - data["log_prob"]).exp()
     assert (ratio - 1).abs().max() < 1e-5
 
 
@@ -83,7 +83,7 @@ def test_agrees_with_torchrls_loss_where_nobody_is_dead(rollout):
     with torch.no_grad():
         data["embed"] = policy.network.unroll(streams, data["telemetry"], *memories, keep, False)
     head = TensorDictModule(policy.network.head, in_keys=["embed"], out_keys=["loc", "scale"])
-    law = ProbabilisticTensorDictModule(
+    distribution = ProbabilisticTensorDictModule(
         in_keys=["loc", "scale"],
         out_keys=["pre_tanh"],
         distribution_class=SquashedNormal,
@@ -92,7 +92,7 @@ def test_agrees_with_torchrls_loss_where_nobody_is_dead(rollout):
     )
     value = TensorDictModule(policy.critic.value, in_keys=["embed"], out_keys=["state_value"])
     theirs = ClipPPOLoss(
-        ProbabilisticTensorDictSequential(head, law),
+        ProbabilisticTensorDictSequential(head, distribution),
         value,
         clip_epsilon=ppo.config.clip,
         entropy_coeff=ppo.entropy_coef.item(),

@@ -5,8 +5,8 @@ import torch
 from leagues import BRIEF, checkpoint_of, fought, fresh, unrated
 
 from echelon.league.config import LeagueConfig
-from echelon.league.glicko2 import Games, rate
-from echelon.league.season import close_period, moves, payoff_matrix
+from echelon.league.rating_period import close_period, moves, payoff_matrix
+from echelon.league.ratings.glicko2 import Games, rate
 from echelon.league.store import Standing, Store
 
 
@@ -31,7 +31,7 @@ def test_a_period_is_whole_or_not_at_all(tmp_path, monkeypatch):
     store = fresh(tmp_path)
     ids = [entry.id for entry in store.entries()]
     store.record([fought(ids[0], ids[1], 0)])
-    monkeypatch.setattr("echelon.league.season.moves", lambda *_: 1 / 0)
+    monkeypatch.setattr("echelon.league.rating_period.moves", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         close_period(store)
     assert store.period == 1 and store.history(store.entries()[0]) == []

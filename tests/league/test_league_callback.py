@@ -6,13 +6,12 @@ import torch
 from leagues import BRIEF, TINY, checkpoint_of, fought, fresh, policy_of
 
 from echelon.env.env import EchelonEnv
-from echelon.league.campaign import Campaign
-from echelon.league.hall import Hall
-from echelon.league.library import Library
-from echelon.league.sparring import Sparring
+from echelon.league.league_arena import LeagueArena
+from echelon.league.league_callback import LeagueCallback
+from echelon.league.opponent_sampler import OpponentSampler
 from echelon.learn.config import PPOConfig, TrainConfig
-from echelon.learn.opponents.assignment import Rival, Seats
-from echelon.learn.opponents.frozen import FrozenRivals
+from echelon.learn.opponents.assignment import OpponentGroup, PolicyAssignment
+from echelon.learn.opponents.frozen import FrozenOpponents
 from echelon.learn.opponents.scripted import SLOT
 from echelon.learn.trainer import Trainer
 
@@ -21,13 +20,12 @@ CPU = torch.device("cpu")
 
 def test_policies_of_the_learners_architecture_are_drawn(tmp_path):
     store = fresh(tmp_path)
-    library = Library(store.vault)
-    assert Sparring(store, library, TINY, seed=0)() is None, "the tiers are no networks"
+    assert OpponentSampler(store, TINY, seed=0)() is None, "the tiers are no networks"
     mine = store.add(checkpoint_of(tmp_path, 1))
     store.add(checkpoint_of(tmp_path, 2, dataclasses.replace(TINY, hidden=24)))
     retired = store.add(checkpoint_of(tmp_path, 3))
     store.become(retired, "retired", "retired", "by hand")
-    drawn = Sparring(store, library, TINY, seed=0)()
+    drawn = OpponentSampler(store, TINY, seed=0)()
     assert drawn.name == mine.name
     weights = policy_of(1).state_dict()
     assert all(torch.equal(drawn.weights[name], weights[name]) for name in weights)
@@ -39,21 +37,21 @@ def test_who_is_hard_is_met_most(tmp_path):
     store.record(
         [fought(me.id, weak.id, n, 1) for n in range(20)] + [fought(me.id, strong.id, n, 2) for n in range(20)]
     )
-    sparring = Sparring(store, Library(store.vault), TINY, seed=0, me=me.id)
+    sampler = OpponentSampler(store, TINY, seed=0, me=me.id)
     lost, won = 1 - 0.5 / 21, 1 - 20.5 / 21
     even = 0.5**2
     total = lost**2 + won**2 + even
-    assert abs(sparring.shares[strong.id] - lost**2 / total) < 1e-9
-    assert abs(sparring.shares[weak.id] - won**2 / total) < 1e-9
+    assert abs(sampler.shares[strong.id] - lost**2 / total) < 1e-9
+    assert abs(sampler.shares[weak.id] - won**2 / total) < 1e-9
 
 
 def test_a_refreshed_pool_is_met_at_the_next_boundary_with_an_empty_memory(tmp_path):
     """Battles under way keep whom they drew; those that begin meet the newcomer and remember nothing."""
     store = fresh(tmp_path)
     store.add(checkpoint_of(tmp_path, 1))
-    sparring = Sparring(store, Library(store.vault), TINY, seed=0)
-    rivals = FrozenRivals(policy_of(0), 1, lambda: sparring())
-    seats = Seats(policy_of(0), [Rival("past", rivals, 4)])
+    sampler = OpponentSampler(store, TINY, seed=0)
+    rivals = FrozenOpponents(policy_of(0), 1, lambda: sampler())
+    seats = PolicyAssignment(policy_of(0), [OpponentGroup("past", rivals, 4)])
     env = EchelonEnv(BRIEF, 4, device="cpu", seed=0, memory=seats.memory)
     first = store.entries("candidate")[0]
     td, newcomer, met = env.reset(), None, []
@@ -69,7 +67,7 @@ def test_a_refreshed_pool_is_met_at_the_next_boundary_with_an_empty_memory(tmp_p
             if decision == 3:
                 store.become(first, "retired", "retired", "by hand")
                 newcomer = store.add(checkpoint_of(tmp_path, 2))
-                sparring.refresh()
+                sampler.refresh()
                 rivals.refresh(rivals.readers(seats.view(td, "past")["memory"]).tolist())
     assert met[0] == met[BRIEF.rules.max_decisions - 1] == [first.name] * 4
     assert met[-1] == [newcomer.name] * 4
@@ -77,8 +75,8 @@ def test_a_refreshed_pool_is_met_at_the_next_boundary_with_an_empty_memory(tmp_p
 
 def test_a_run_enters_its_league_is_rated_and_meets_who_is_there(tmp_path):
     store = fresh(tmp_path)
-    hall = Hall(store, CPU)
-    sparring = Sparring(store, hall.library, TINY, seed=0)
+    arena = LeagueArena(store, CPU)
+    sampler = OpponentSampler(store, TINY, seed=0)
     config = TrainConfig(
         env=BRIEF,
         model=TINY,
@@ -91,17 +89,17 @@ def test_a_run_enters_its_league_is_rated_and_meets_who_is_there(tmp_path):
         compiled=False,
     )
     assert config.past_battles == 8 and config.scripted_battles == 0
-    trainer = Trainer(config, tmp_path / "run", draw_opponent=sparring)
+    trainer = Trainer(config, tmp_path / "run", draw_opponent=sampler)
     assert trainer.frozen.names[0][trainer.frozen.newest_of[0]] == "iteration 0", "an empty league leaves it to itself"
-    campaign = Campaign(hall, sparring, seeds=1)
+    callback = LeagueCallback(arena, sampler, seeds=1)
     trainer.iterate()
-    first = campaign.submit(trainer.save())
+    first = callback.submit(trainer.save())
     assert store.period == 2 and len(store.matches(1)) == 5 * 2
     trainer.iterate()
-    second = campaign.submit(trainer.save())
+    second = callback.submit(trainer.save())
     assert second.parent == first.id and len(store.matches(2)) == 6 * 2
-    assert campaign.standing().startswith(f"{second.name} (candidate): ")
-    assert set(sparring.shares) == {first.id, second.id}
+    assert callback.standing().startswith(f"{second.name} (candidate): ")
+    assert set(sampler.shares) == {first.id, second.id}
     for _ in range(4):
         trainer.iterate()
     assert set(trainer.frozen.names[0]) & {first.name, second.name}
@@ -117,11 +115,11 @@ def test_a_share_of_the_battles_may_be_the_leagues():
 
 def test_an_entry_that_was_rated_is_only_known_again(tmp_path):
     store = fresh(tmp_path)
-    hall = Hall(store, CPU)
+    arena = LeagueArena(store, CPU)
     path = checkpoint_of(tmp_path, 1)
-    first = Campaign(hall, Sparring(store, hall.library, TINY, 0), 1)
+    first = LeagueCallback(arena, OpponentSampler(store, TINY, 0), 1)
     entry = first.submit(path)
-    again = Campaign(hall, Sparring(store, hall.library, TINY, 0), 1)
-    again.go_on(first.keep())
-    assert again.sparring.me == entry == again.submit(path) and store.period == 2
+    again = LeagueCallback(arena, OpponentSampler(store, TINY, 0), 1)
+    again.load_state_dict(first.state_dict())
+    assert again.sampler.me == entry == again.submit(path) and store.period == 2
     assert len(store.matches()) == 2 * 5

@@ -14,7 +14,7 @@ from echelon.state import Maps
 
 
 @dataclass(frozen=True)
-class Game:
+class SimModel:
     """Settings, roster and maps: the constants every system reads beside the state."""
 
     config: EnvConfig
@@ -37,7 +37,7 @@ class Game:
         return self.config.rules
 
 
-def build_game(config: EnvConfig, roster: Roster, maps: Maps) -> Game:
+def build_model(config: EnvConfig, roster: Roster, maps: Maps) -> SimModel:
     """Gather the constants of a battle on the device of `roster`. Reads the host: it runs once, before play."""
     world, device = config.world, roster.hull.device
     rules = config.rules
@@ -48,7 +48,7 @@ def build_game(config: EnvConfig, roster: Roster, maps: Maps) -> Game:
     grows_leaves = bool((maps.material == int(Material.FOLIAGE)).any()) or config.map_spares > 0
     rounds = int(reach_vox) + 1 if grows_leaves else 0
     slots = [(flown_vox > k).nonzero().squeeze(1) for k in range(rounds)]
-    return Game(
+    return SimModel(
         config=config,
         roster=roster,
         maps=maps,

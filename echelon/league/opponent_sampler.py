@@ -5,28 +5,26 @@ from __future__ import annotations
 import random
 
 from echelon.league.config import LeagueConfig
-from echelon.league.library import Library
 from echelon.league.matchmaking import Opponent, chances, draw
 from echelon.league.store import Entry, Store
 from echelon.learn.config import ModelConfig
-from echelon.learn.opponents.snapshot_pool import Challenger
+from echelon.learn.opponents.snapshot_pool import Snapshot
 
 
-class Sparring:
+class OpponentSampler:
     """Draws a learner's opponents; a `DrawOpponent` of `echelon.learn`.
 
     Battles being fought keep whom they drew. After `refresh` those that begin draw from the league as it is then.
 
     Args:
         store: the league.
-        library: whom policies are read by.
         model: the learner's architecture: frozen opponents share it.
         seed: of the draws.
         me: id of the learner's last entry, by which its strength is known; empty before the first.
     """
 
-    def __init__(self, store: Store, library: Library, model: ModelConfig, seed: int, me: str = "") -> None:
-        self.store, self.library, self.model = store, library, model
+    def __init__(self, store: Store, model: ModelConfig, seed: int, me: str = "") -> None:
+        self.store, self.model = store, model
         self.config: LeagueConfig = store.rules
         self.chance = random.Random(seed)
         self.me: Entry | None = None
@@ -54,18 +52,18 @@ class Sparring:
             return {other.id: 1 / len(pool) for other in pool}
         return chances(pool, mine[0].rating, mine[0].games, self.config)
 
-    def __call__(self) -> Challenger | None:
+    def __call__(self) -> Snapshot | None:
         """Draw one; nobody where the league has no policy of the learner's architecture."""
         if not self.shares:
             return None
         who = draw(self.shares, self.chance)
-        return Challenger(self.names[who], self.library.policy(who).state_dict())
+        return Snapshot(self.names[who], self.store.weights.policy(who).state_dict())
 
 
 def policies_like(model: ModelConfig, store: Store) -> list[Entry]:
     """The policies of a league that still fight and have this architecture."""
     networks = [entry for entry in store.active() if not entry.is_scripted]
-    return [entry for entry in networks if store.vault.open(entry.id).model == model]
+    return [entry for entry in networks if store.weights.open(entry.id).model == model]
 
 
 def pool_of(store: Store, entries: list[Entry], me: Entry | None) -> list[Opponent]:

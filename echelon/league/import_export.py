@@ -11,10 +11,10 @@ from typing import Any
 from echelon.agents.tiers import TIERS
 from echelon.arena.batch_arena import Battle
 from echelon.league.config import LeagueConfig
-from echelon.league.glicko2 import DEVIATION
+from echelon.league.ratings.glicko2 import DEVIATION
 from echelon.league.schema import CHANGES, KINDS
 from echelon.league.store import FILE, LONGEST_REASON, Store, key_of, scripted_entry
-from echelon.league.vault import DIGEST, FOLDER, Vault
+from echelon.league.weight_store import DIGEST, FOLDER, WeightStore
 from echelon.rules.config import as_json, battle_difference, env_from_json, from_json
 from echelon.runtime import version
 from echelon.runtime.errors import ConfigError
@@ -140,12 +140,12 @@ def write_league(store: Store, path: Path) -> None:
         for table, columns in COLUMNS.items():
             rows = store.do(f"SELECT {', '.join(columns)} FROM {table} ORDER BY rowid")
             document[table] = [dict(zip(columns, row, strict=True)) for row in rows]
-    beside = Vault(path.parent)
+    beside = WeightStore(path.parent)
     for entry in document["entries"]:
         is_scripted = entry["id"] == scripted_id(entry["name"])
         entry["weights"] = None if is_scripted else f"{FOLDER}/{entry['id']}"
         if not is_scripted:
-            beside.keep(store.vault.open(entry["id"]))
+            beside.add(store.weights.open(entry["id"]))
     data = (json.dumps(document, indent=1) + "\n").encode()
     if len(data) > MAX_BYTES:
         raise FileError(f"{path}: a league must be at most {MAX_BYTES} bytes to be read again, got {len(data)}")
@@ -172,7 +172,7 @@ def read_league(path: Path, folder: str | Path) -> Store:
         env, rules = env_from_json(document["env"]), from_json(LeagueConfig, document["rules"], "rules")
     except ConfigError as error:
         raise FileError(f"{path.name}: {error}") from None
-    theirs, ours = Vault(path.parent), Vault(Path(folder))
+    theirs, ours = WeightStore(path.parent), WeightStore(Path(folder))
     for row, entry in enumerate(document["entries"]):
         if entry["weights"] is not None:
             try:
@@ -184,7 +184,7 @@ def read_league(path: Path, folder: str | Path) -> Store:
                 raise FileError(f"{path.name}: entries[{row}].weights: trained in another battle: {difference}")
     for entry in document["entries"]:
         if entry["weights"] is not None:
-            ours.keep(theirs.open(entry["id"]))
+            ours.add(theirs.open(entry["id"]))
 
     def fill(store: Store) -> None:
         for table, columns in COLUMNS.items():

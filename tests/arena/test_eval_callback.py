@@ -4,34 +4,34 @@ import dataclasses
 
 import torch
 
+from echelon.arena.eval_callback import BEST, COLUMNS, EVAL_SEED, EvalCallback
 from echelon.arena.match import play
-from echelon.league.evaluation import BEST, COLUMNS, EVAL_SEED, Panel
 from echelon.learn.config import EvalConfig, ModelConfig, TrainConfig
 from echelon.learn.metrics import read_table
-from echelon.learn.models.actor_critic import MechPolicy
+from echelon.learn.models.actor_critic import ActorCritic
 from echelon.rules.config import EnvConfig, RulesConfig
 
 CPU = torch.device("cpu")
 BRIEF = dataclasses.replace(EnvConfig.small(), rules=RulesConfig(max_episode_s=2.0), map_pool=2)
 
 
-def panel_of(policy: MechPolicy, folder) -> Panel:
+def panel_of(policy: ActorCritic, folder) -> EvalCallback:
     config = TrainConfig(
         env=BRIEF, num_envs=4, evaluation=EvalConfig(battles=4, tiers=("trivial", "easy")), device="cpu"
     )
-    return Panel(policy, config, folder)
+    return EvalCallback(policy, config, folder)
 
 
 def judge(panel, iteration=0):
     """As a run does it."""
     scores = panel.fight()
-    panel.settle(scores, iteration)
+    panel.keep_best(scores, iteration)
     return scores
 
 
 def test_the_panel_is_the_tiers_and_the_best_on_held_out_maps(tmp_path):
     torch.manual_seed(0)
-    policy = MechPolicy(ModelConfig(hidden=16), BRIEF.comm_dim)
+    policy = ActorCritic(ModelConfig(hidden=16), BRIEF.comm_dim)
     panel = panel_of(policy, tmp_path)
     assert panel.env.map_seed == EVAL_SEED != BRIEF.map_seed
     first, second = judge(panel), judge(panel)
@@ -48,7 +48,7 @@ def test_the_panel_is_the_tiers_and_the_best_on_held_out_maps(tmp_path):
 
 def test_all_of_the_panel_are_met_on_the_same_seeds(tmp_path):
     torch.manual_seed(0)
-    policy = MechPolicy(ModelConfig(hidden=16), BRIEF.comm_dim)
+    policy = ActorCritic(ModelConfig(hidden=16), BRIEF.comm_dim)
     match = panel_of(policy, tmp_path).match
     policy.eval()
     match.play(7)
@@ -58,7 +58,7 @@ def test_all_of_the_panel_are_met_on_the_same_seeds(tmp_path):
 
 def test_the_best_is_replaced_by_a_better_one_only(tmp_path):
     torch.manual_seed(0)
-    policy = MechPolicy(ModelConfig(hidden=16), BRIEF.comm_dim)
+    policy = ActorCritic(ModelConfig(hidden=16), BRIEF.comm_dim)
     panel = panel_of(policy, tmp_path)
     judge(panel)
     panel.best_rate = 2.0
@@ -73,22 +73,22 @@ def test_the_best_is_replaced_by_a_better_one_only(tmp_path):
 
 def test_an_arena_fights_as_a_match_does():
     torch.manual_seed(0)
-    policy = MechPolicy(ModelConfig(hidden=16), BRIEF.comm_dim).eval()
+    policy = ActorCritic(ModelConfig(hidden=16), BRIEF.comm_dim).eval()
     first, second = (play(policy, policy, BRIEF, 4, 3, CPU) for _ in range(2))
     assert dataclasses.replace(first, seconds=0) == dataclasses.replace(second, seconds=0)
 
 
 def test_a_panel_goes_on_with_the_best_and_drops_later_evaluations(tmp_path):
     torch.manual_seed(0)
-    policy = MechPolicy(ModelConfig(hidden=16), BRIEF.comm_dim)
+    policy = ActorCritic(ModelConfig(hidden=16), BRIEF.comm_dim)
     first = panel_of(policy, tmp_path)
     first.record(judge(first, 2), 2, 200, 1.0)
-    kept = first.keep()
+    kept = first.state_dict()
     kept = dataclasses.replace(kept, tensors={name: value.clone() for name, value in kept.tensors.items()})
     first.record(judge(first, 4), 4, 400, 1.0)
     with torch.no_grad():
         policy.network.head.loc.bias.add_(1.0)
-    second = Panel(policy, first.config, tmp_path, kept)
+    second = EvalCallback(policy, first.config, tmp_path, kept)
     assert (second.judged, second.best_iteration, second.best_rate) == (2, 2, first.best_rate)
     assert {row["iteration"] for row in read_table(tmp_path / "evaluations.csv")} == {"2"}
     for name, value in second.best.state_dict().items():

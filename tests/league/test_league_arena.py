@@ -9,7 +9,7 @@ from leagues import TINY, checkpoint_of, fresh
 from echelon.arena.batch_arena import Battle
 from echelon.arena.match import Match
 from echelon.arena.resolve import commander_id, load_commander
-from echelon.league.hall import Hall, battle_of
+from echelon.league.league_arena import LeagueArena, battle_of
 from echelon.league.schedule import MOST_SEEDS, one_against, round_robin, seeds_of
 
 CPU = torch.device("cpu")
@@ -37,13 +37,13 @@ def test_every_pair_plays_every_seed_on_both_sides():
 def test_battles_alone_are_the_same_battles_in_a_batch(tmp_path):
     """Bit for bit: winner, score, and every statistic, for networks and for scripted commanders."""
     store, ids = league(tmp_path)
-    hall = Hall(store, CPU)
+    arena = LeagueArena(store, CPU)
     battles = round_robin(ids, [7, 8])
-    together = {match.key: match for fought in hall.fight(battles) for match in fought.matches}
-    assert len(together) == len(battles) == len(store.matches()) == 40 and hall.missing(battles) == []
+    together = {match.key: match for fought in arena.play(battles) for match in fought.matches}
+    assert len(together) == len(battles) == len(store.matches()) == 40 and arena.missing(battles) == []
     chosen = [battles[0], battles[31]]
     for battle in chosen:
-        (fought,) = hall.fight([battle], kept=False)
+        (fought,) = arena.play_unrated([battle])
         (alone,) = fought.matches
         assert alone._replace(duration_s=0) == together[alone.key]._replace(duration_s=0)
     shots = [json.loads(match.stats)["blue"]["shots_autocannon"] for match in together.values()]
@@ -52,22 +52,22 @@ def test_battles_alone_are_the_same_battles_in_a_batch(tmp_path):
 
 def test_a_league_that_was_fought_is_not_fought_again(tmp_path):
     store, ids = league(tmp_path)
-    hall = Hall(store, CPU, batch=4)
+    arena = LeagueArena(store, CPU, batch=4)
     battles = round_robin(ids[2:4], [1, 2, 3])
-    first = next(iter(hall.fight(battles)))
+    first = next(iter(arena.play(battles)))
     assert len(first.matches) == 4 == len(store.matches())
-    rest = hall.missing(battles)
+    rest = arena.missing(battles)
     assert rest == battles[4:]
-    again = next(iter(hall.fight(battles, kept=False))).matches
+    again = next(iter(arena.play_unrated(battles))).matches
     assert [match._replace(duration_s=0) for match in again] == [m._replace(duration_s=0) for m in first.matches]
-    assert [len(fought.matches) for fought in hall.fight(battles)] == [2] and len(store.matches()) == 6
+    assert [len(fought.matches) for fought in arena.play(battles)] == [2] and len(store.matches()) == 6
 
 
 def test_a_pair_meets_on_a_seed_once_at_whatever_precision(tmp_path):
     store, ids = league(tmp_path)
     battles = round_robin(ids[3:], seeds_of(1, 1))
-    assert [len(fought.matches) for fought in Hall(store, CPU).fight(battles)] == [2]
-    assert Hall(store, CPU, precision="bf16").missing([*battles, battles[0]._replace(seed=7)]) == [
+    assert [len(fought.matches) for fought in LeagueArena(store, CPU).play(battles)] == [2]
+    assert LeagueArena(store, CPU, precision="bf16").missing([*battles, battles[0]._replace(seed=7)]) == [
         battles[0]._replace(seed=7)
     ]
 
@@ -82,6 +82,6 @@ def test_a_battle_of_a_league_is_the_same_battle_outside_it(tmp_path):
     outside = Match((ids[0], one), {ids[2]: three}, env, 4, CPU, batch=3).play(5)[ids[2]].outcomes
     battles = [Battle(ids[0], ids[2], 5), Battle(ids[2], ids[0], 5)]
     others = one_against(ids[0], ids[3:], seeds_of(1, 2))
-    (inside,) = Hall(store, CPU).fight([*others, *battles])
+    (inside,) = LeagueArena(store, CPU).play([*others, *battles])
     assert [match.state_hash for match in inside.matches[-2:]] == [outcome.state_hash for outcome in outside[:2]]
     assert len({match.state_hash for match in inside.matches}) == len(inside.matches)

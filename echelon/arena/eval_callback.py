@@ -12,12 +12,12 @@ from echelon.agents.heuristic import scripted
 from echelon.arena.match import Match, Result, replay_of, wilson_interval
 from echelon.env.group_policy import TeamPolicy
 from echelon.learn.config import TrainConfig
-from echelon.learn.metrics import Table
-from echelon.learn.models.actor_critic import MechPolicy
+from echelon.learn.metrics import CsvTable
+from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.opponents.assignment import LEARNER
 from echelon.replay.battle import Replay
 from echelon.replay.recorder import Recorder
-from echelon.runtime.state_dict import Kept
+from echelon.runtime.state_dict import StateDict
 
 EVAL_SEED = 1_000_003
 """Evaluation battles are drawn from this seed, on maps of this seed: none is met in training."""
@@ -71,17 +71,17 @@ def in_words(row: Mapping[str, Any]) -> str:
     )
 
 
-class Panel:
+class EvalCallback:
     """The scripted commanders of `EvalConfig.tiers`, and the best policy so far.
 
     Args:
         policy: what is judged, always in its weights of the moment.
         config: the run.
         folder: where `evaluations.csv` goes.
-        kept: the panel of the run that goes on; evaluations after it are dropped.
+        state: of the run that goes on; evaluations after it are dropped.
     """
 
-    def __init__(self, policy: MechPolicy, config: TrainConfig, folder: Path, kept: Kept | None = None) -> None:
+    def __init__(self, policy: ActorCritic, config: TrainConfig, folder: Path, state: StateDict | None = None) -> None:
         self.policy = policy
         self.config = config
         self.device = next(policy.parameters()).device
@@ -91,15 +91,15 @@ class Panel:
         self.best_iteration = 0
         self.judged = -1
         """Iteration of the last evaluation; -1 before the first."""
-        if kept is not None:
-            self.go_on(kept)
+        if state is not None:
+            self.load_state_dict(state)
         tiers: dict[str, TeamPolicy] = {
             f"heuristic:{tier}": scripted(f"heuristic:{tier}", self.env, self.device)
             for tier in config.evaluation.tiers
         }
         self.others = {**tiers, BEST: self.best}
         self.match = self._match(config.evaluation.battles)
-        self.table = Table(folder / "evaluations.csv", COLUMNS, self.judged)
+        self.table = CsvTable(folder / "evaluations.csv", COLUMNS, self.judged)
 
     def _match(self, battles: int) -> Match:
         return Match(
@@ -116,7 +116,7 @@ class Panel:
         """Fight the panel, and change nothing about it."""
         return self._fight(self.match)
 
-    def settle(self, scores: list[Score], iteration: int) -> bool:
+    def keep_best(self, scores: list[Score], iteration: int) -> bool:
         """Take note of what the policy of an iteration won: it takes the place of the best if it wins more against the
         scripted commanders. Returns whether it does."""
         rate = sum(score.win_rate for score in scores[:-1]) / (len(scores) - 1)
@@ -127,18 +127,18 @@ class Panel:
         self.best.load_state_dict(self.policy.state_dict())
         return True
 
-    def keep(self) -> Kept:
+    def state_dict(self) -> StateDict:
         """The best so far, and when the last evaluation was."""
         facts = {"best_rate": self.best_rate, "best_iteration": self.best_iteration, "judged": self.judged}
-        return Kept(self.best.state_dict(), facts)
+        return StateDict(self.best.state_dict(), facts)
 
-    def go_on(self, kept: Kept) -> None:
+    def load_state_dict(self, state_dict: StateDict) -> None:
         """Know the best again."""
-        kept.check(self.best.state_dict())
-        self.best.load_state_dict(kept.tensors)
-        self.best_rate = kept.fact("best_rate", float)
-        self.judged = kept.whole("judged", -1, MAX_ITERATION)
-        self.best_iteration = kept.whole("best_iteration", 0, MAX_ITERATION)
+        state_dict.check(self.best.state_dict())
+        self.best.load_state_dict(state_dict.tensors)
+        self.best_rate = state_dict.fact("best_rate", float)
+        self.judged = state_dict.whole("judged", -1, MAX_ITERATION)
+        self.best_iteration = state_dict.whole("best_iteration", 0, MAX_ITERATION)
 
     def judge_finally(self, recorded: int = 0, name: str = LEARNER) -> tuple[list[Score], Replay | None]:
         """Fight the panel in `EvalConfig.final_battles` battles each.
@@ -168,9 +168,9 @@ class Panel:
             self.table.write({**when, **score.row()})
 
 
-def copied(policy: MechPolicy) -> MechPolicy:
+def copied(policy: ActorCritic) -> ActorCritic:
     """The same weights, kept apart, in evaluation mode."""
-    twin = MechPolicy(policy.model, policy.comm_dim).to(next(policy.parameters()).device)
+    twin = ActorCritic(policy.model, policy.comm_dim).to(next(policy.parameters()).device)
     twin.load_state_dict(policy.state_dict())
     twin.network.compute = policy.network.compute
     return twin.eval()

@@ -9,8 +9,10 @@ import torch
 from torch import Tensor
 
 from echelon.league.config import LeagueConfig
-from echelon.league.glicko2 import Games, Ratings, rate
-from echelon.league.store import MatchRecord, Standing, Store
+from echelon.league.league_arena import LeagueArena
+from echelon.league.ratings.glicko2 import Games, Ratings, rate
+from echelon.league.schedule import one_against, seeds_of
+from echelon.league.store import Entry, MatchRecord, Standing, Store
 
 RANKED = ("candidate", "commander")
 """Kinds that rise and fall by their ratings; roles and scripted tiers keep their places."""
@@ -50,6 +52,15 @@ def close_period(store: Store, period: int | None = None) -> int:
         for move in moves(store.standings(), config):
             store.become(entries[move.id], move.kind, move.change, move.reason, period)
     return period
+
+
+def rate_entry(arena: LeagueArena, entry: Entry, seeds: int) -> int:
+    """Play a new entry against everybody on so many seeds, and close the period; returns its number."""
+    store = arena.store
+    period, others = store.period, [other.id for other in store.active()]
+    for _ in arena.play(arena.missing(one_against(entry.id, others, seeds_of(period, seeds)))):
+        pass
+    return close_period(store, period)
 
 
 def ratings_of(stands: Sequence[Standing]) -> Ratings:

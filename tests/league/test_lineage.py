@@ -2,7 +2,7 @@
 
 import pytest
 
-from echelon.league.descent import longest_line, spearman
+from echelon.league.lineage import longest_line, spearman
 from echelon.league.store import Entry
 
 

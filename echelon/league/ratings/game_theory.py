@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from echelon.league.glicko2 import RATING, SCALE
+from echelon.league.ratings.glicko2 import RATING, SCALE
 
 ITERATIONS = 20_000
 PRIOR_GAMES = 0.5

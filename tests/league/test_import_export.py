@@ -6,10 +6,10 @@ import time
 import pytest
 from leagues import checkpoint_of, fought, fresh
 
-from echelon.league import trade
-from echelon.league.season import close_period
+from echelon.league import import_export as trade
+from echelon.league.import_export import read_league, write_league
+from echelon.league.rating_period import close_period
 from echelon.league.store import FILE
-from echelon.league.trade import read_league, write_league
 from echelon.runtime.files import FileError
 
 
@@ -32,7 +32,7 @@ def test_there_and_back(tmp_path):
     assert again.matches() == store.matches() and again.changes() == store.changes()
     assert again.period == store.period == 2 and again.env == store.env and again.rules == store.rules
     for entry in again.entries("candidate"):
-        assert again.vault.open(entry.id).policy().num_parameters() > 0
+        assert again.weights.open(entry.id).policy().num_parameters() > 0
     with pytest.raises(FileError, match="expected a folder without a league, found league"):
         read_league(path, tmp_path / "other")
 
