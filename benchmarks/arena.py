@@ -18,7 +18,7 @@ from measure import report, seconds
 
 from echelon.arena.batch_arena import Battle
 from echelon.arena.match import play
-from echelon.arena.resolve import load_commander
+from echelon.arena.resolve import resolve
 from echelon.arena.stacked_policies import SLOTS, BatchObservation, BatchSlot, StackedForward, StackedPolicies
 from echelon.env.env import EchelonEnv
 from echelon.env.observation.layout import STREAMS, action_width
@@ -50,7 +50,7 @@ class Args:
 
 def match(args: Args, env: EnvConfig, device: torch.device) -> None:
     """Two scripted commanders."""
-    x, y = (load_commander("heuristic:normal", env, device) for _ in range(2))
+    x, y = (resolve("heuristic:normal").policy(env, device) for _ in range(2))
     result = play(x, y, env, args.battles, 0, device, compiled=args.compiled)
     report(
         "arena",

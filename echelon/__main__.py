@@ -19,9 +19,8 @@ from echelon.arena.fingerprint import fingerprint
 from echelon.convert import convert
 from echelon.env.observation import layout
 from echelon.learn.checkpoint.inspect import Survey, survey
+from echelon.pipelines.console import parse, run
 from echelon.rules.config import EnvConfig
-from echelon.runtime.errors import ConfigError
-from echelon.runtime.files import FileError
 
 
 @dataclass(frozen=True)
@@ -121,12 +120,13 @@ def main() -> None:
         "fingerprint": Fingerprint,
         "convert": Convert,
     }
-    command = tyro.extras.subcommand_cli_from_dict(commands, description=__doc__)
-    try:
-        command.run()
-    except (ConfigError, FileError) as error:
-        sys.exit(f"error: {error}")
+    parse(lambda: tyro.extras.subcommand_cli_from_dict(commands, description=__doc__)).run()
+
+
+def program() -> None:
+    """The console script `echelon`."""
+    run(main)
 
 
 if __name__ == "__main__":
-    main()
+    program()

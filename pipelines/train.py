@@ -17,7 +17,7 @@ from pathlib import Path
 
 import torch
 import tyro
-from command_line import parse, run, terminal
+from echelon.pipelines.console import parse, run, terminal
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
@@ -119,7 +119,7 @@ class Session:
     Args:
         trainer: the run.
         panel: who judges it, on the first process.
-        league: its part in a league, if it has one.
+        league: enters it into a league, if it plays in one.
         stop: told by signals.
         console: quiet on the others.
     """
@@ -382,6 +382,10 @@ def main() -> None:
     leave(ranks)
 
 
-if __name__ == "__main__":
-    torch.set_float32_matmul_precision("high")
+def program() -> None:
+    """The console script `echelon-train`."""
     run(main)
+
+
+if __name__ == "__main__":
+    program()

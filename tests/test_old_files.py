@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from echelon.arena import match, resolve
+from echelon.arena import match
 from echelon.arena.batch_arena import Battle
+from echelon.arena.resolve import common_env, resolve
 from echelon.convert import convert
 from echelon.league import import_export as trade
 from echelon.league import store
@@ -84,8 +85,9 @@ def test_checkpoints_are_read_and_play(old, with_more_settings):
     for path in checkpoints_in(old / "run" / "checkpoints"):
         assert survey(path).holds
     last = newest_checkpoint(old / "run" / "checkpoints")
-    env = resolve.commander_env(str(last))
-    policy, other = (resolve.load_commander(name, env, CPU) for name in (str(last), "heuristic:easy"))
+    ours = [resolve(name) for name in (str(last), "heuristic:easy")]
+    env = common_env(ours)
+    policy, other = (commander.policy(env, CPU) for commander in ours)
     assert match.play(policy, other, env, 2, 0, CPU).battles == 2
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from echelon.replay.battle import Battle, Replay
-from echelon.view.plan import Plan
+from echelon.view.battle_plan import BattlePlan
 
 STRIP_MOMENTS = 4
 STRIP_SIDE_PX = 390
@@ -29,7 +29,7 @@ def draw_strip(replay: Replay, battle: int, ground: np.ndarray, path: Path, mome
     Args:
         ground: materials `[Z, Y, X]` uint8 on which it began.
     """
-    plan = Plan(replay, battle, ground, vox_px(replay, STRIP_SIDE_PX))
+    plan = BattlePlan(replay, battle, ground, vox_px(replay, STRIP_SIDE_PX))
     frames = [framed(plan, replay.battles[battle], t) for t in telling_times(plan, moments)]
     wide, high = frames[0].size
     strip = Image.new("RGB", (wide * moments - MARGIN * (moments - 1), high), PAPER)
@@ -44,7 +44,7 @@ def draw_gif(replay: Replay, battle: int, ground: np.ndarray, path: Path, second
     Args:
         ground: materials `[Z, Y, X]` uint8 on which it began.
     """
-    plan = Plan(replay, battle, ground, vox_px(replay, GIF_SIDE_PX))
+    plan = BattlePlan(replay, battle, ground, vox_px(replay, GIF_SIDE_PX))
     times = np.linspace(0.0, plan.length_s, max(round(seconds * GIF_FRAMES_PER_S), 2))
     frames = [framed(plan, replay.battles[battle], float(t)) for t in times]
     # One palette for all, from a few of them side by side: colours that change from frame to frame would flicker.
@@ -58,7 +58,7 @@ def draw_gif(replay: Replay, battle: int, ground: np.ndarray, path: Path, second
     painted[0].save(path, save_all=True, append_images=painted[1:], duration=still_ms, loop=0, optimize=False)
 
 
-def framed(plan: Plan, battle: Battle, t: float) -> Image.Image:
+def framed(plan: BattlePlan, battle: Battle, t: float) -> Image.Image:
     """The field at a time, with the clock and the scores above it."""
     field = plan.draw(t)
     frame = Image.new("RGB", (field.width + 2 * MARGIN, field.height + CAPTION + MARGIN), PAPER)
@@ -90,7 +90,7 @@ def framed(plan: Plan, battle: Battle, t: float) -> Image.Image:
     return frame
 
 
-def telling_times(plan: Plan, count: int) -> list[float]:
+def telling_times(plan: BattlePlan, count: int) -> list[float]:
     """The opening, the end, and between them the times by which equal shares of all damage were done, s."""
     harms = plan.rows["harms"]
     if not harms:

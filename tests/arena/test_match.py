@@ -11,7 +11,7 @@ from leagues import policy_of
 from echelon.agents.heuristic import Heuristic
 from echelon.arena.batch_arena import BattleResult
 from echelon.arena.match import Match, Result, play, replay_of, wilson_interval
-from echelon.arena.resolve import load_commander
+from echelon.arena.resolve import resolve
 from echelon.env.outcome import STATS, Reason, Winner
 from echelon.learn.checkpoint.files import save_checkpoint
 from echelon.learn.checkpoint.format import Counters
@@ -113,16 +113,16 @@ def test_a_match_refuses_what_it_cannot_judge():
 
 
 def test_commanders_come_from_names(tmp_path):
-    assert isinstance(load_commander("heuristic", BRIEF, CPU), Heuristic)
+    assert isinstance(resolve("heuristic").policy(BRIEF, CPU), Heuristic)
     with pytest.raises(ConfigError, match="a scripted commander must be heuristic:trivial"):
-        load_commander("heuristic:godlike", BRIEF, CPU)
+        resolve("heuristic:godlike").policy(BRIEF, CPU)
     with pytest.raises(FileError, match="expected heuristic"):
-        load_commander(str(tmp_path / "nobody"), BRIEF, CPU)
+        resolve(str(tmp_path / "nobody"))
     policies = []
     for width in (8, 12):
         policy = ActorCritic(ModelConfig(hidden=width, contact_width=4, body_width=8), 8)
         save_checkpoint(tmp_path / str(width), policy, ValueNorm(), BRIEF, Counters(1, 1, 1.0), {})
-        policies.append(load_commander(str(tmp_path / str(width)), BRIEF, CPU))
+        policies.append(resolve(str(tmp_path / str(width))).policy(BRIEF, CPU))
     # Networks of different sizes decide apart.
     short = dataclasses.replace(BRIEF, rules=RulesConfig(max_episode_s=1.0))
     assert play(*policies, short, 2, 0, CPU).battles == 2

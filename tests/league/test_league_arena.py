@@ -8,7 +8,7 @@ from leagues import TINY, checkpoint_of, fresh
 
 from echelon.arena.batch_arena import Battle
 from echelon.arena.match import Match
-from echelon.arena.resolve import commander_id, load_commander
+from echelon.arena.resolve import resolve
 from echelon.league.league_arena import LeagueArena, battle_of
 from echelon.league.schedule import MOST_SEEDS, one_against, round_robin, seeds_of
 
@@ -77,8 +77,8 @@ def test_a_battle_of_a_league_is_the_same_battle_outside_it(tmp_path):
     store, ids = league(tmp_path)
     env = battle_of(store.env)
     folders = {n: str(tmp_path / f"policy_{n}") for n in (1, 3)}
-    assert [commander_id(folder) for folder in folders.values()] == [ids[0], ids[2]]
-    one, three = (load_commander(folder, env, CPU) for folder in folders.values())
+    assert [resolve(folder).id for folder in folders.values()] == [ids[0], ids[2]]
+    one, three = (resolve(folder).policy(env, CPU) for folder in folders.values())
     outside = Match((ids[0], one), {ids[2]: three}, env, 4, CPU, batch=3).play(5)[ids[2]].outcomes
     battles = [Battle(ids[0], ids[2], 5), Battle(ids[2], ids[0], 5)]
     others = one_against(ids[0], ids[3:], seeds_of(1, 2))

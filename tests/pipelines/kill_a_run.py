@@ -15,11 +15,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "pipelines"))
-import train
-from command_line import run
+from echelon.pipelines.console import run
 from runs import TINY
+
+from echelon.pipelines import train
 
 RICH = [
     *TINY,

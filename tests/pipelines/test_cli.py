@@ -1,4 +1,4 @@
-"""The two programs, as a user runs them."""
+"""The programs, as a user runs them."""
 
 import importlib
 import io
@@ -6,13 +6,15 @@ import json
 import sys
 
 import pytest
+from echelon.pipelines.console import run as run_program
 from leagues import checkpoint_of
 from rich.console import Console
-from runs import ROOT, TINY, run
+from runs import TINY, run
 
 from echelon.arena.eval_callback import EvalCallback
 from echelon.learn.callbacks.signals import Stop
 from echelon.learn.trainer import Trainer
+from echelon.pipelines import train
 from echelon.replay.file import read
 
 
@@ -49,8 +51,6 @@ def test_train_then_play_then_resume(tmp_path):
 
 
 def test_the_last_evaluation_may_name_the_best(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT / "pipelines"))
-    train = importlib.import_module("train")
     config = train.read_config([*TINY, "--total-agent-steps", "160", "--run-dir", str(tmp_path)])
     trainer, said = Trainer(config, tmp_path), io.StringIO()
     panel = EvalCallback(trainer.policy, config, tmp_path)
@@ -115,12 +115,11 @@ BAD = {
 @pytest.fixture
 def refusal(monkeypatch):
     """Runs a program in this process, which has read torch already; returns the line that it ends with."""
-    monkeypatch.syspath_prepend(str(ROOT / "pipelines"))
 
     def answer(program: str, *arguments: str) -> str:
         monkeypatch.setattr(sys, "argv", [f"{program}.py", *arguments])
         with pytest.raises(SystemExit) as stop:
-            importlib.import_module("command_line").run(importlib.import_module(program).main)
+            run_program(importlib.import_module(f"echelon.pipelines.{program}").main)
         return str(stop.value.code)
 
     return answer

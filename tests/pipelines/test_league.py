@@ -1,7 +1,6 @@
 """The commands that keep a league, as a user runs them, and as a power cut ends them."""
 
 import dataclasses
-import importlib
 import json
 import os
 import signal
@@ -17,6 +16,7 @@ from echelon.league.claims import claimed
 from echelon.league.config import LeagueConfig
 from echelon.league.league_arena import LeagueArena
 from echelon.league.store import Store
+from echelon.pipelines import arena
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
 
@@ -36,8 +36,6 @@ def run(*arguments: str, program: str = "arena.py") -> str:
 @pytest.fixture
 def ask(monkeypatch, capsys):
     """Runs commands of `arena.py` in this process, which has read torch already; returns what they printed."""
-    monkeypatch.syspath_prepend(str(ROOT / "pipelines"))
-    arena = importlib.import_module("arena")
 
     def answer(*arguments: str) -> str:
         monkeypatch.setattr(sys, "argv", ["arena.py", *arguments])

@@ -106,7 +106,7 @@ def test_a_second_process_is_refused_by_the_name_of_the_first(tmp_path):
 def test_a_second_signal_leaves_at_once(tmp_path):
     program = """
 import os, signal, time
-from echelon.learn.stop import Stop
+from echelon.learn.callbacks.signals import Stop
 with Stop() as stop:
     os.kill(os.getpid(), signal.SIGINT)
     assert stop.signal == signal.SIGINT

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from echelon.rules.catalog import Hull, Timer, Weapon
-from echelon.sim.game import Game
+from echelon.sim.model import SimModel
 from echelon.sim.terrain import material_at
 from echelon.state import State
 
@@ -22,7 +22,7 @@ def as_lists(state: State) -> dict[str, dict[str, list]]:
     return {part: {name: value.tolist() for name, value in getattr(state, part).items()} for part in parts}
 
 
-def shot_keys(game: Game) -> list[tuple[Weapon, int, int]]:
+def shot_keys(game: SimModel) -> list[tuple[Weapon, int, int]]:
     """Weapon, owner and slot of every shot slot."""
     keys = []
     shooters = game.roster.shots.shooter.tolist()
@@ -34,7 +34,7 @@ def shot_keys(game: Game) -> list[tuple[Weapon, int, int]]:
     return keys
 
 
-def battles_of(state: State, game: Game, now: np.ndarray) -> list[Battle]:
+def battles_of(state: State, game: SimModel, now: np.ndarray) -> list[Battle]:
     """Each battle of a state on voxels `now [B, Z, Y, X]` as the reference sees it."""
     values, keys, roster = as_lists(state), shot_keys(game), game.roster
     half = roster.half_size.tolist()
@@ -89,7 +89,7 @@ def is_near(a: float | list[float], b: float | list[float]) -> bool:
     return abs(a - b) <= TOLERANCE
 
 
-def voxels_of(state: State, game: Game) -> np.ndarray:
+def voxels_of(state: State, game: SimModel) -> np.ndarray:
     """`[B, Z, Y, X]` uint8: what the game says its ground is made of."""
     size_z, size_y, size_x = game.maps.material.shape[1:]
     z, y, x = torch.meshgrid(torch.arange(size_z), torch.arange(size_y), torch.arange(size_x), indexing="ij")

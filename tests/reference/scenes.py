@@ -13,7 +13,7 @@ from echelon.rules.catalog import AMS_COOLDOWN_S, CLOUD_S, CLOUDS, HAZARDS, MATE
 from echelon.rules.config import EnvConfig
 from echelon.rules.roster import Roster, build_roster
 from echelon.sim import step
-from echelon.sim.game import Game, build_game
+from echelon.sim.model import SimModel, build_model
 from echelon.state import Maps, State, open_battle
 
 CPU = torch.device("cpu")
@@ -162,7 +162,7 @@ class Crowd:
         return not self.solid[self.box(pos, half)].any()
 
 
-def scramble(state: State, game: Game, now: np.ndarray, seed: int) -> State:
+def scramble(state: State, game: SimModel, now: np.ndarray, seed: int) -> State:
     """Put every mech somewhere free on the voxels `now [B, Z, Y, X]`, in some condition, with fire in the air."""
     state = state.clone()
     for b in range(len(now)):
@@ -175,7 +175,7 @@ def scramble(state: State, game: Game, now: np.ndarray, seed: int) -> State:
     return state
 
 
-def put_mechs(rng: random.Random, state: State, game: Game, b: int, crowd: Crowd) -> None:
+def put_mechs(rng: random.Random, state: State, game: SimModel, b: int, crowd: Crowd) -> None:
     """Fill the mechs of battle `b`."""
     mechs, roster, rules = state.mechs, game.roster, game.rules
     count, half = roster.num_mechs, roster.half_size.tolist()
@@ -215,7 +215,9 @@ def put_mechs(rng: random.Random, state: State, game: Game, b: int, crowd: Crowd
     assert rules.substeps(AMS_COOLDOWN_S) > 0
 
 
-def put_marks(rng: random.Random, state: State, game: Game, b: int, pack: list[int], hostile: list[list[bool]]) -> None:
+def put_marks(
+    rng: random.Random, state: State, game: SimModel, b: int, pack: list[int], hostile: list[list[bool]]
+) -> None:
     """Paint of enemy packs."""
     for n in range(len(pack)):
         for p in range(game.roster.num_packs):
@@ -233,7 +235,7 @@ def aimed_yaw(rng: random.Random, pos: torch.Tensor, n: int, enemies: list[int])
     return math.remainder(math.atan2(y, x) + rng.choice((0.02, 0.12, 0.4)) * rng.uniform(-1, 1), math.tau)
 
 
-def put_shots(rng: random.Random, state: State, game: Game, b: int, solid: np.ndarray) -> None:
+def put_shots(rng: random.Random, state: State, game: SimModel, b: int, solid: np.ndarray) -> None:
     """Shots of every kind in flight, most of them towards somebody, and clouds."""
     shots, roster, mechs = state.shots, game.roster, state.mechs
     count, size = roster.num_mechs, solid.shape[::-1]
@@ -327,7 +329,7 @@ def random_draws(rng: random.Random, batch: int, count: int) -> step.Draws:
     return step.Draws(*torch.rand((4, batch, count), generator=generator).unbind(0))
 
 
-def make_scenes(config: EnvConfig, count: int, seed: int) -> tuple[Game, State, np.ndarray]:
+def make_scenes(config: EnvConfig, count: int, seed: int) -> tuple[SimModel, State, np.ndarray]:
     """`count` battles, each on a map of its own, and what their ground `[B, Z, Y, X]` is made of now."""
     roster: Roster = build_roster(config, CPU)
     rng = random.Random(seed)
@@ -338,5 +340,5 @@ def make_scenes(config: EnvConfig, count: int, seed: int) -> tuple[Game, State, 
     now, rubble, lost = material, np.zeros(material.shape, dtype=bool), np.zeros_like(material)
     if config.features.destruction:
         now, rubble, lost = (np.stack(x) for x in zip(*(scar(rng, m) for m in material), strict=True))
-    game = build_game(config, roster, maps)
+    game = build_model(config, roster, maps)
     return game, scramble(scarred(state, now, rubble, lost), game, now, seed), now

@@ -5,8 +5,10 @@ import pytest
 from PIL import Image
 from scenes import DECISIONS, HEAVY, LIGHT, MATERIALS, SIZE, SOLID, ZONE, small_replay
 
+from echelon.plan.ground import shade
+from echelon.plan.palette import TEAM
+from echelon.view.battle_plan import BattlePlan
 from echelon.view.painting import CAPTION, MARGIN, STRIP_SIDE_PX, draw_gif, draw_strip, telling_times, vox_px
-from echelon.view.plan import TEAM, Plan, shade
 
 VOX_PX = 8
 
@@ -14,7 +16,7 @@ VOX_PX = 8
 @pytest.fixture
 def plan():
     replay, grounds = small_replay(1)
-    return Plan(replay, 0, grounds[0], VOX_PX)
+    return BattlePlan(replay, 0, grounds[0], VOX_PX)
 
 
 def near(picture: np.ndarray, x: float, y: float, colour: tuple[int, int, int], reach_vox: float = 1.5) -> int:

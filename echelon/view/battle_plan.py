@@ -7,44 +7,26 @@ import math
 import numpy as np
 from PIL import Image, ImageDraw, ImageFilter
 
+from echelon.plan.canvas import SMOOTH, Canvas, Point
+from echelon.plan.ground import shade
+from echelon.plan.palette import FIRE, GOLD, SOOT, TEAM, TEAM_LIGHT, WHITE
 from echelon.replay.battle import POINTS, POS_PER_VOX, SCORE_PER_S, TABLES, YAW_PER_RAD, Fact, Met, Replay
 
-SMOOTH = 2
-"""Drawn this many times as large, then brought down, so that edges are soft."""
-COLOURS = {
-    "air": (158, 144, 120),
-    "dirt": (205, 192, 164),
-    "lava": (255, 122, 40),
-    "water": (92, 150, 190),
-    "solid": (186, 190, 196),
-    "debris_field": (96, 74, 56),
-    "solid_debris": (84, 74, 66),
-    "glass": (176, 216, 228),
-    "reinforced": (124, 134, 150),
-    "foliage": (118, 158, 92),
-}
-TEAM = ((38, 118, 226), (226, 82, 26))
-TEAM_LIGHT = ((178, 214, 255), (255, 205, 178))
-GOLD, WHITE, FIRE, SOOT = (235, 190, 50), (255, 255, 255), (255, 176, 64), (60, 54, 50)
 BEAM_S, BURST_S, TRAIL_S, DEATH_S = 0.25, 0.5, 1.0, 1.6
-SUN = (-0.5, 0.62)
-"""Where light comes from, over the ground; the picture's top is +y."""
 BURST_VOX = {"missile": 2.0, "gauss": 1.5, "autocannon": 0.6}
 HEAT_SHOWN = 0.8
 """Share of its capacity above which a mech glows."""
 
-Point = tuple[float, float]
 Colour = tuple[int, int, int]
 
 
-class Plan:
+class BattlePlan(Canvas):
     """Draws one battle from above, `vox_px` pixels a voxel."""
 
     def __init__(self, replay: Replay, battle: int, ground: np.ndarray, vox_px: int) -> None:
         self.about, self.battle = replay.about, replay.battles[battle]
         self.ground = ground
-        self.vox_px = vox_px
-        self.scale = vox_px * SMOOTH
+        super().__init__(self.about["size"][1], vox_px)
         self.decision_s = self.about["dt_s"] * self.about["decision_repeat"]
         self.length_s = self.battle.decisions * self.decision_s
         self.win_s = self.about["zone_score_to_win_s"]
@@ -120,21 +102,6 @@ class Plan:
 
     # Drawing
 
-    def spot(self, x: float, y: float) -> Point:
-        """A point of the ground in the picture."""
-        return x * self.scale, (self.about["size"][1] - y) * self.scale
-
-    def disc(
-        self, pen: ImageDraw.ImageDraw, at: Point, radius: float, fill: tuple[int, ...] | None, **line: object
-    ) -> None:
-        """A circle around a point of the ground; radius in voxels."""
-        (x, y), r = self.spot(*at), radius * self.scale
-        pen.ellipse((x - r, y - r, x + r, y + r), fill, **line)  # type: ignore[arg-type]
-
-    def line(self, pen: ImageDraw.ImageDraw, points: list[Point], colour: tuple[int, ...], wide: float) -> None:
-        """A line over the ground, `wide` voxels."""
-        pen.line([self.spot(*p) for p in points], colour, max(round(wide * self.scale), 1))
-
     def floor(self, t: float) -> Image.Image:
         """The ground as it is at a time; kept until it changes."""
         changes = [row for row in self.rows["voxels"] if row["decision"] < self.moment(t)]
@@ -178,21 +145,6 @@ class Plan:
                 outline=(*TEAM_LIGHT[1 - self.sides[n]], 255),
                 width=round(0.22 * self.scale),
             )
-
-    def polygon(
-        self,
-        pen: ImageDraw.ImageDraw,
-        at: list[Point],
-        shape: tuple[Point, ...],
-        size: float,
-        yaw: float,
-        fill: tuple[int, ...],
-        edge: tuple[int, ...] | None,
-    ) -> None:
-        """A shape of the body frame, x ahead, around a point."""
-        c, s, (x, y) = math.cos(yaw), math.sin(yaw), at[0]
-        corners = [self.spot(x + size * (c * a - s * b), y + size * (s * a + c * b)) for a, b in shape]
-        pen.polygon(corners, fill, edge, max(round(0.13 * self.scale), 1))
 
     def heat(self, n: int, t: float) -> float:
         """Heat over capacity."""
@@ -278,32 +230,3 @@ class Plan:
             pen.rectangle((box[0] - 2, box[1] - 2, box[0] + wide + 2, box[1] + high + 2), (18, 22, 28, 205))
             if share > 0:
                 pen.rectangle((*box, box[0] + wide * share, box[1] + high), (*TEAM[self.sides[n]], 255))
-
-
-def shade(ground: np.ndarray, names: list[str]) -> np.ndarray:
-    """`[Y, X, 3]` uint8 the ground from above: what lies on top, lighter the higher, with the shadows it casts."""
-    table = np.array([COLOURS[name] for name in names], np.float32)
-    levels = np.arange(1, len(ground) + 1)[:, None, None]
-    low = np.isin(ground, [names.index(name) for name in ("air", "dirt", "lava", "water")])
-    height = np.where(low, 0, levels).max(0)
-    top = np.where(height > 0, np.take_along_axis(ground, (height - 1).clip(0)[None], 0)[0], ground[0])
-    colour = table[top] * (0.95 + 0.02 * height.clip(0, 10))[..., None]
-    colour *= np.random.default_rng(0).uniform(0.98, 1.02, top.shape)[..., None].astype(np.float32)
-    return (colour * sunlight(height)[..., None]).clip(0, 255).astype(np.uint8)
-
-
-def sunlight(height: np.ndarray) -> np.ndarray:
-    """`[Y, X]` share of light: less in the shadow of what stands towards the sun, and at the foot of walls."""
-    light = np.ones(height.shape, np.float32)
-    padded = np.pad(height, 12)
-    size_y, size_x = height.shape
-    for step in range(1, 11):
-        dx, dy = round(SUN[0] * step), round(SUN[1] * step)
-        towards = padded[12 + dy : 12 + dy + size_y, 12 + dx : 12 + dx + size_x]
-        light = np.minimum(light, np.where(towards - height > step * 0.9, 0.76, 1.0))
-    crowd = sum(
-        (padded[12 + y : 12 + y + size_y, 12 + x : 12 + x + size_x] > height).astype(np.float32)
-        for y in (-1, 0, 1)
-        for x in (-1, 0, 1)
-    )
-    return light * (1 - 0.035 * crowd)

@@ -1,0 +1,1 @@
+"""Drawing from above: arrays of a battle in, pixels out."""

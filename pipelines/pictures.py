@@ -1,0 +1,104 @@
+"""The commands of `arena.py` that draw: a page and pictures of a replay, a sheet of maps."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+import tyro
+from echelon.pipelines.console import terminal
+
+from echelon.replay.file import read
+from echelon.replay.ground import rebuild
+from echelon.rules.catalog import Material
+from echelon.rules.config import ENV_PRESETS, EnvConfig
+from echelon.rules.roster import build_roster
+from echelon.runtime.errors import require
+from echelon.runtime.files import check_writable
+from echelon.view.contact_sheet import Tile, draw_contact_sheet
+from echelon.view.page import write_page
+from echelon.view.painting import draw_gif, draw_strip
+from echelon.world.pool import make_pool
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Turn a replay into a page to watch it on, and into pictures. Nothing is loaded from a network."""
+
+    file: tyro.conf.Positional[Path]
+    """What `play --replay` wrote."""
+    out: Path | None = None
+    """The page; by default FILE.html beside the replay."""
+    strip: Path | None = None
+    """Also draw a row of pictures of one battle into this PNG."""
+    gif: Path | None = None
+    """Also draw one battle from above as a moving picture."""
+    battle: int = 1
+    """Which battle the pictures show."""
+
+    def run(self) -> None:
+        """Read the replay and draw it."""
+        page = self.out or self.file.with_suffix(".html")
+        pictures = [path for path in (self.strip, self.gif) if path is not None]
+        for path in (page, *pictures):
+            check_writable(path)
+        replay = read(self.file)
+        count = len(replay.battles)
+        require(1 <= self.battle <= count, "--battle", f"1..{count}, the battles of {self.file.name}", self.battle)
+        grounds = [rebuild(replay, battle) for battle in replay.battles]
+        write_page(replay, grounds, page)
+        which = self.battle - 1
+        if self.strip is not None:
+            draw_strip(replay, which, grounds[which], self.strip)
+        if self.gif is not None:
+            draw_gif(replay, which, grounds[which], self.gif)
+        for path in (page, *pictures):
+            terminal().print(f"{path}  {path.stat().st_size / 1e6:.1f} MB")
+
+
+@dataclass(frozen=True)
+class MapSheet:
+    """Draw maps from above: one of each biome alone, then some as battles are fought on them."""
+
+    out: Path = Path("maps.png")
+    env: Literal["small", "standard", "large"] = "standard"
+    maps: int = 8
+    """How many of the pool to draw below the biomes."""
+    map_seed: int = 0
+    """Seed of the pool."""
+
+    def run(self) -> None:
+        """Make maps and draw them."""
+        check_writable(self.out)
+        require(0 <= self.maps <= 256, "--maps", "0..256", self.maps)
+        env = dataclasses.replace(ENV_PRESETS[self.env](), map_seed=self.map_seed, map_pool=max(self.maps, 1))
+        tiles = []
+        for name in env.world.biomes:
+            alone = dataclasses.replace(env, map_pool=1, world=dataclasses.replace(env.world, biomes=(name,)))
+            tiles += tiles_of(alone, [name.replace("_", " ")], marks=False)
+        if self.maps > 0:
+            captions = [f"map {number} of seed {self.map_seed}" for number in range(self.maps)]
+            tiles += tiles_of(env, captions, marks=True)
+        draw_contact_sheet(tiles, [material.name.lower() for material in Material], self.out)
+        terminal().print(f"{self.out}  {len(tiles)} maps")
+
+
+def tiles_of(env: EnvConfig, captions: list[str], marks: bool) -> list[Tile]:
+    """A tile for each map of a pool; with its zone and its mechs where `marks`."""
+    device = torch.device("cpu")
+    maps, blue = make_pool(env, build_roster(env, device), device), len(env.blue)
+    tiles = []
+    for number, caption in enumerate(captions):
+        ground = maps.material[number].numpy()
+        x, y = maps.zone_center[number].tolist()
+        places = maps.spawn_pos[number].tolist()
+        spawns = [(place[0], place[1], int(n >= blue)) for n, place in enumerate(places)]
+        marked = Tile(caption, ground, (x, y, float(maps.zone_radius[number])), spawns)
+        tiles.append(marked if marks else Tile(caption, ground))
+    return tiles
+
+
+COMMANDS = {"watch": Watch, "maps": MapSheet}

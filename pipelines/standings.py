@@ -1,0 +1,137 @@
+"""The commands of `arena.py` that show a league, and send it elsewhere."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tyro
+from echelon.pipelines.console import show, terminal
+
+from echelon.league.commands import age_correlation, entry_rows, payoff_of, standing_rows
+from echelon.league.import_export import read_league, write_league
+from echelon.league.store import Store
+from echelon.runtime.errors import require
+from echelon.runtime.files import check_writable
+from echelon.view.plots import draw_payoff
+
+PICTURES = (".png", ".pdf", ".svg")
+
+
+def show_standings(store: Store, as_json: bool, title: str) -> None:
+    """The table of standings, and whether along the longest line of descent the younger are the better."""
+    show(standing_rows(store), as_json, title)
+    found = None if as_json else age_correlation(store)
+    if found is not None:
+        terminal().print(f"Spearman's rho of age and rating along {found[0]} generations: {found[1]:.2f}")
+
+
+@dataclass(frozen=True)
+class List:
+    """Show the entries."""
+
+    league: Path
+    json: bool = False
+
+    def run(self) -> None:
+        """Show them."""
+        rows = entry_rows(Store(self.league))
+        show(rows, self.json, f"{len(rows)} entries", shorten=("id",))
+
+
+@dataclass(frozen=True)
+class Standings:
+    """Show ratings (Glicko-2), best first, and beside them what a refit of all games and the Nash mixture say."""
+
+    league: Path
+    json: bool = False
+
+    def run(self) -> None:
+        """Show them."""
+        store = Store(self.league)
+        show_standings(store, self.json, f"after period {store.period - 1}")
+
+
+@dataclass(frozen=True)
+class Payoff:
+    """Who beats whom: a heatmap, the Nash mixture and how far it can be exploited."""
+
+    league: Path
+    out: Path | None = None
+    """The picture; by default payoff.png of the league."""
+    json: bool = False
+
+    def run(self) -> None:
+        """Draw and show it."""
+        path = self.out or self.league / "payoff.png"
+        require(path.suffix in PICTURES, "--out", f"a picture, {', '.join(PICTURES)}", str(path))
+        store = Store(self.league)
+        check_writable(path)
+        found = payoff_of(store)
+        draw_payoff(found.names, found.share, path)
+        if self.json:
+            numbers = {"names": found.names, "games": found.games, "points": found.points, "nash": found.nash}
+            print(json.dumps({**numbers, "exploitability": found.exploitability, "picture": str(path)}))
+        else:
+            terminal().print(f"Nash mixture {found.nash}, exploitability {found.exploitability:.1e}\n{path}")
+
+
+@dataclass(frozen=True)
+class History:
+    """The ratings of an entry, period by period, and what happened to it."""
+
+    name: tyro.conf.Positional[str]
+    league: Path
+    json: bool = False
+
+    def run(self) -> None:
+        """Show it."""
+        store = Store(self.league)
+        entry = store.find(self.name)
+        columns = ("period", "rating", "deviation", "volatility")
+        rows: list[dict[str, Any]] = [dict(zip(columns, row, strict=True)) for row in store.history(entry)]
+        changes = [vars(change) for change in store.changes() if change.name == entry.name]
+        if self.json:
+            print(json.dumps({"name": entry.name, "id": entry.id, "ratings": rows, "changes": changes}))
+            return
+        show(rows, False, entry.name)
+        show(changes, False, "what happened")
+
+
+@dataclass(frozen=True)
+class Export:
+    """Write a league into one JSON file, and its weights beside it."""
+
+    league: Path
+    out: Path
+
+    def run(self) -> None:
+        """Write it."""
+        check_writable(self.out)
+        write_league(Store(self.league), self.out)
+        terminal().print(f"{self.out}  {self.out.stat().st_size / 1e6:.1f} MB")
+
+
+@dataclass(frozen=True)
+class Import:
+    """Make a league from what `export` wrote. Everything is checked first."""
+
+    file: tyro.conf.Positional[Path]
+    league: Path
+
+    def run(self) -> None:
+        """Read it."""
+        store = read_league(self.file, self.league)
+        terminal().print(f"{self.league}: {len(store.entries())} entries, {len(store.matches())} matches")
+
+
+COMMANDS = {
+    "list": List,
+    "standings": Standings,
+    "payoff": Payoff,
+    "history": History,
+    "export": Export,
+    "import": Import,
+}
