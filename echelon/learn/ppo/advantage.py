@@ -36,25 +36,12 @@ def estimate(
     Returns:
         Diagnostics: `explained_variance` of the targets by the values, `target_mean` and `target_std` in real units.
     """
-    after = batch.get("next")
     value = norm.denormalise(batch.get("value"))
-    shape = value.shape
-    flags = [after.get(name)[..., None].expand(shape) for name in ("done", "terminated")]
-    parts = (value, norm.denormalise(after.get("value")), after.get("reward"), *flags)
-    advantage, target = generalized_advantage_estimate(
-        gamma, gae_lambda, *(part.flatten(1)[..., None] for part in parts), time_dim=0
+    advantage, target = generalized_advantage(
+        batch, value, norm.denormalise(batch.get(("next", "value"))), gamma, gae_lambda
     )
-    advantage, target = advantage.view(shape), target.view(shape)
     norm.update(target, ranks)
-    alive = batch.get("alive")
-    if hull is None:
-        batch.set("advantage", standardise(advantage, alive, ranks))
-    else:
-        scaled = torch.zeros_like(advantage)
-        for kind in range(len(Hull)):
-            member = hull == kind
-            scaled = torch.where(member, standardise(advantage, alive & member, ranks), scaled)
-        batch.set("advantage", scaled)
+    batch.set("advantage", standardise_by_class(advantage, batch.get("alive"), hull, ranks))
     batch.set("value_target", norm.normalise(target))
     variance = spread(target, ranks)
     return {
@@ -62,6 +49,30 @@ def estimate(
         "target_mean": ranks.mean(target.mean()),
         "target_std": variance.sqrt(),
     }
+
+
+def generalized_advantage(
+    batch: TensorDict, value: Tensor, next_value: Tensor, gamma: float, gae_lambda: float
+) -> tuple[Tensor, Tensor]:
+    """Advantage and value target, `[T, G, A]` each, from values `[T, G, A]` in real units."""
+    after, shape = batch.get("next"), value.shape
+    flags = [after.get(name)[..., None].expand(shape) for name in ("done", "terminated")]
+    parts = (value, next_value, after.get("reward"), *flags)
+    advantage, target = generalized_advantage_estimate(
+        gamma, gae_lambda, *(part.flatten(1)[..., None] for part in parts), time_dim=0
+    )
+    return advantage.view(shape), target.view(shape)
+
+
+def standardise_by_class(advantage: Tensor, alive: Tensor, hull: Tensor | None, ranks: Ranks) -> Tensor:
+    """`[T, G, A]` advantages standardised over the living: of each class `hull [A]` by itself, or of all together."""
+    if hull is None:
+        return standardise(advantage, alive, ranks)
+    scaled = torch.zeros_like(advantage)
+    for kind in range(len(Hull)):
+        member = hull == kind
+        scaled = torch.where(member, standardise(advantage, alive & member, ranks), scaled)
+    return scaled
 
 
 def spread(value: Tensor, ranks: Ranks) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 from tensordict import TensorDictBase
-from torch import Tensor
+from torch import Tensor, nn
 
 from echelon.env.observation.layout import STREAMS
 from echelon.learn.config import PPOConfig
@@ -57,7 +57,7 @@ def losses(
     value = policy.critic(embed, data.get(("observation", "ego")), data.get("enemy", None))
     alive = data.get("alive")
 
-    def over_living(per_decision: Tensor) -> Tensor:
+    def mean_of_living(per_decision: Tensor) -> Tensor:
         mask = alive.view(*alive.shape, *[1] * (per_decision.dim() - alive.dim()))
         return torch.where(mask, per_decision, 0.0).sum((0, 1, 2)) / living
 
@@ -65,21 +65,25 @@ def losses(
     ratio = log_ratio.exp()
     advantage = data.get("advantage")
     clipped = ratio.clamp(1 - config.clip, 1 + config.clip)
-    entropies = over_living(distribution.entropies())
-    with torch.no_grad():
-        # Schulman 2020, "Approximating KL divergence": unbiased and never negative.
-        report = {
-            "kl": over_living(ratio - 1 - log_ratio),
-            "clip_fraction": over_living(((ratio - 1).abs() > config.clip).float()),
-            "entropy": entropies.mean(),
-            **{f"entropy_{name}": entropies[list(columns)].mean() for name, columns in HEADS.items()},
-            "entropy_message": entropies[CONTROLS:].mean() if len(entropies) > CONTROLS else entropies.new_zeros(()),
-        }
+    entropies = mean_of_living(distribution.entropies())
     return {
-        "loss_policy": -over_living(torch.minimum(ratio * advantage, clipped * advantage)),
+        "loss_policy": -mean_of_living(torch.minimum(ratio * advantage, clipped * advantage)),
         "loss_value": config.value_coef * value_error(value, data, config.value_clip).sum() / decisions,
         "loss_entropy": -entropy_coef * entropies.mean(),
-        **report,
+        # Schulman 2020, "Approximating KL divergence": unbiased and never negative.
+        "kl": mean_of_living((ratio - 1 - log_ratio).detach()),
+        "clip_fraction": mean_of_living(((ratio - 1).abs() > config.clip).float()),
+        **entropy_report(entropies.detach()),
+    }
+
+
+def entropy_report(entropies: Tensor) -> dict[str, Tensor]:
+    """Mean entropy of all columns of the action, of each of `HEADS`, and of the message, from `entropies [D]`."""
+    message = entropies[CONTROLS:]
+    return {
+        "entropy": entropies.mean(),
+        **{f"entropy_{name}": entropies[list(columns)].mean() for name, columns in HEADS.items()},
+        "entropy_message": message.mean() if len(message) > 0 else entropies.new_zeros(()),
     }
 
 
@@ -92,3 +96,16 @@ def value_error(value: Tensor, data: TensorDictBase, clip: float) -> Tensor:
         held = old + (value - old).clamp(-clip, clip)
         error = torch.maximum(error, (held - target).square())
     return error
+
+
+class RecurrentPPOLoss(nn.Module):
+    """`losses` of a policy as a module, which is what `DistributedDataParallel` wraps."""
+
+    def __init__(self, policy: ActorCritic, config: PPOConfig) -> None:
+        super().__init__()
+        self.policy = policy
+        self.config = config
+
+    def forward(self, data: TensorDictBase, entropy_coef: Tensor, living: Tensor, decisions: int) -> dict[str, Tensor]:
+        """As in `losses`."""
+        return losses(self.policy, data, self.config, entropy_coef, living, decisions)

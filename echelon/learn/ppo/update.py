@@ -13,7 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from echelon.learn.config import PPOConfig
 from echelon.learn.models.actor_critic import ActorCritic
-from echelon.learn.ppo.objective import DIAGNOSTICS, LOSSES, losses
+from echelon.learn.ppo.objective import DIAGNOSTICS, LOSSES, RecurrentPPOLoss
 from echelon.runtime.distributed import ALONE, Ranks
 from echelon.runtime.state_dict import StateDict
 
@@ -24,19 +24,6 @@ LEARNT_FROM = (
 )
 PATIENCE = 3
 """Steps in a row whose loss or gradient is not finite, after which a run stops."""
-
-
-class Objective(nn.Module):
-    """`losses` of a policy as a module, which is what `DistributedDataParallel` wraps."""
-
-    def __init__(self, policy: ActorCritic, config: PPOConfig) -> None:
-        super().__init__()
-        self.policy = policy
-        self.config = config
-
-    def forward(self, data: TensorDictBase, entropy_coef: Tensor, living: Tensor, decisions: int) -> dict[str, Tensor]:
-        """As in `losses`."""
-        return losses(self.policy, data, self.config, entropy_coef, living, decisions)
 
 
 class PPO:
@@ -55,12 +42,12 @@ class PPO:
         self.policy = policy
         self.config = config
         self.ranks = ranks
-        self.objective: nn.Module = Objective(policy, config)
+        self.loss: nn.Module = RecurrentPPOLoss(policy, config)
         if not ranks.is_alone:
             with warnings.catch_warnings():
                 # torch 2.13 renames the argument, which 2.11 has under this name only. No buffer ever changes.
                 warnings.simplefilter("ignore", FutureWarning)
-                self.objective = DistributedDataParallel(self.objective, broadcast_buffers=False)
+                self.loss = DistributedDataParallel(self.loss, broadcast_buffers=False)
         device = next(policy.parameters()).device
         self.optimizer = torch.optim.Adam(policy.parameters(), lr=config.learning_rate.first, eps=1e-5, fused=True)
         self.entropy_coef = torch.tensor(config.entropy_coef.first, device=device)
@@ -117,7 +104,7 @@ class PPO:
         parts = minibatch.chunk(self.config.accumulate, 1)
         for number, part in enumerate(parts):
             with self._apart(is_last=number + 1 == len(parts)):
-                found = self.objective(part, self.entropy_coef, living, decisions)
+                found = self.loss(part, self.entropy_coef, living, decisions)
                 # The wrapper takes the mean over processes, where the counts are those of all.
                 (torch.stack([found[name] for name in LOSSES]).sum() * size).backward()
             report = {name: report.get(name, 0.0) + value.detach() for name, value in found.items()}
@@ -129,7 +116,7 @@ class PPO:
 
     def _apart(self, is_last: bool) -> AbstractContextManager[object]:
         """Processes exchange gradients with the last part of a minibatch."""
-        wrapper = self.objective
+        wrapper = self.loss
         return wrapper.no_sync() if isinstance(wrapper, DistributedDataParallel) and not is_last else nullcontext()
 
     def state_dict(self) -> StateDict:
