@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from echelon.env.group_policy import GroupPolicy, memory_spec
+
 ROOT = Path(__file__).parents[1]
 FILES = sorted(path for house in ("echelon", "pipelines") for path in (ROOT / house).rglob("*.py"))
 
@@ -191,3 +193,64 @@ def test_the_table_of_tests_is_true():
     named = re.findall(r"`([\w/]+\.py)::(\w+)`", (tests / "README.md").read_text())
     missing = [f"{path}::{name}" for path, name in named if f"def {name}(" not in (tests / path).read_text()]
     assert len(named) > 50 and not missing
+
+
+RENAMED = """
+    Kept Lasting go_on MechPolicy Network think Thought think_together Seats Place Rival Challenger PastSelves
+    ScriptedRivals FrozenRivals Ended Battles Hall Stack Seen Script Seat drawers Sparring Campaign Panel Vault Library
+    Game Arms Guns settle Atlas Witness Fought Gathering Unroll Objective stagger hourglass Rollout load_commander
+"""
+"""Names of version 0.1.0 that have others now."""
+ALIASES = ("echelon/agents/seat.py", "tests/test_architecture.py")
+"""Where they may stand: what keeps the names that users know, and this list."""
+
+
+def identifiers(source: str) -> set[str]:
+    """Names that a file defines, imports, reads or takes; words in strings are free."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Name):
+            found.add(node.id)
+        elif isinstance(node, ast.Attribute):
+            found.add(node.attr)
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.alias):
+            found |= {node.name.rpartition(".")[2], node.asname or ""}
+        elif isinstance(node, ast.arg | ast.keyword):
+            found.add(node.arg or "")
+    return found
+
+
+def test_old_names_are_gone():
+    """The table of names of the house holds everywhere: package, programs, tests, benchmarks."""
+    everywhere = [
+        path for house in ("echelon", "pipelines", "tests", "benchmarks") for path in (ROOT / house).rglob("*.py")
+    ]
+    checked = [path for path in everywhere if str(path.relative_to(ROOT)) not in ALIASES]
+    old = {str(path.relative_to(ROOT)): identifiers(path.read_text()) & set(RENAMED.split()) for path in checked}
+    assert {path: names for path, names in old.items() if names} == {}
+
+
+LONGEST = 45
+"""Lines of a function, from `def` to its end, unless its docstring says `Long because`."""
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_functions_are_short(path):
+    functions = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)]
+    long = {node.name: node.end_lineno - node.lineno + 1 for node in functions}
+    excused = {node.name for node in functions if "Long because" in (ast.get_docstring(node) or "")}
+    assert {name: lines for name, lines in long.items() if lines > LONGEST and name not in excused} == {}
+
+
+def test_old_imports_still_work():
+    """`echelon.agents.seat`, which the README named, points at the new names."""
+    from echelon.agents import seat
+
+    with pytest.warns(DeprecationWarning, match=r"echelon\.env\.group_policy\.GroupPolicy"):
+        assert seat.Seat is GroupPolicy
+    with pytest.warns(DeprecationWarning):
+        assert seat.drawers is memory_spec
+    with pytest.raises(AttributeError):
+        _ = seat.Throne

@@ -45,16 +45,7 @@ def losses(
         living, decisions: how many decisions of the minibatch began alive, and how many it has: those of `data`, or of
             all parts where it is one of several.
     """
-    embed = policy.network.unroll(
-        tuple(data.get(("observation", name)) for name in STREAMS),
-        data.get("telemetry"),
-        data.get(("memory", "h"))[0],
-        data.get(("memory", "c"))[0],
-        (~data.get("is_init")).float(),
-        config.checkpoint_gradients,
-    )
-    distribution = SquashedNormal(*policy.network.head(embed))
-    value = policy.critic(embed, data.get(("observation", "ego")), data.get("enemy", None))
+    distribution, value = evaluate_actions(policy, data, config.checkpoint_gradients)
     alive = data.get("alive")
 
     def mean_of_living(per_decision: Tensor) -> Tensor:
@@ -75,6 +66,22 @@ def losses(
         "clip_fraction": mean_of_living(((ratio - 1).abs() > config.clip).float()),
         **entropy_report(entropies.detach()),
     }
+
+
+def evaluate_actions(
+    policy: ActorCritic, data: TensorDictBase, checkpoint_gradients: bool
+) -> tuple[SquashedNormal, Tensor]:
+    """Distribution of the actions and values `[L, S, A]` of whole sequences, as the policy is now."""
+    embed = policy.network.unroll(
+        tuple(data.get(("observation", name)) for name in STREAMS),
+        data.get("telemetry"),
+        data.get(("memory", "h"))[0],
+        data.get(("memory", "c"))[0],
+        (~data.get("is_init")).float(),
+        checkpoint_gradients,
+    )
+    distribution = SquashedNormal(*policy.network.head(embed))
+    return distribution, policy.critic(embed, data.get(("observation", "ego")), data.get("enemy", None))
 
 
 def entropy_report(entropies: Tensor) -> dict[str, Tensor]:
