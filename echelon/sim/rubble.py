@@ -9,27 +9,22 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from echelon.runtime import exact
+from echelon.sim.kernels.clear_leaves import clear_leaves
+from echelon.sim.kernels.total_by_voxel import total_by_voxel
 from echelon.sim.model import SimModel
-from echelon.sim.movement import hull_cells
 from echelon.sim.shots import SKIN_VOX, Impacts
 from echelon.sim.terrain import (
-    HAS_LOOPS,
+    Voxel,
+    add_bits,
     at_cells,
     columns_at,
-    cross,
     has_bit,
     height_bits,
-    loops_on,
-    map_size,
+    hull_cells,
     material_at,
-    rays,
+    voxel_index,
 )
-from echelon.state import State, Terrain
-
-if HAS_LOOPS:
-    from echelon.sim.lines import strip
-    from echelon.sim.loops import pile
+from echelon.state import State
 
 
 def chip(state: State, impacts: Impacts, game: SimModel) -> State:
@@ -42,7 +37,8 @@ def chip(state: State, impacts: Impacts, game: SimModel) -> State:
     bites = impacts.on_voxel & has_bit(columns_at(terrain.solid, x, y), z)
     # Whoever bites nothing names one voxel with all others that do not: the ground elsewhere stays out of the caches.
     x, y, z = (torch.where(bites, at, 0) for at in (x, y, z))
-    bite, first = fall_together((x, y, z), bites, game.roster.shots.damage, game)  # [B, S] each
+    index = voxel_index((x, y, z), terrain.solid)
+    bite, first = total_by_voxel(index, bites, game.roster.shots.damage)  # [B, S] each
 
     own = torch.arange(x.shape[0], device=x.device)[:, None]
     lost = terrain.damage[own, z, y, x].to(bite.dtype)
@@ -63,77 +59,15 @@ def tear(state: State, impacts: Impacts, game: SimModel) -> None:
     if not game.leaf_rounds:
         return
     terrain, muzzle = state.terrain, bitten_voxel(impacts.start, impacts.direction, game)
-    if loops_on(terrain.opaque.device):
-        voxel, flew = torch.stack(muzzle, -1), impacts.flew
-        strip(terrain.opaque, terrain.solid, voxel, impacts.start, impacts.point, flew, game.leaf_reach)
-        return
-    tear_in_closed_form(terrain, muzzle, impacts, game)
+    ways = impacts.start, impacts.point, impacts.flew
+    clear_leaves(terrain.opaque, terrain.solid, muzzle, *ways, game.leaf_reach, game.leaf_rounds)
 
 
-def tear_in_closed_form(
-    terrain: Terrain, muzzle: tuple[Tensor, Tensor, Tensor], impacts: Impacts, game: SimModel
-) -> None:
-    """`tear` by one crossing of every shot after the other; `muzzle` are the voxels around their starts."""
-    tear_at(terrain, muzzle, impacts.flew, game)
-    for before, slots in enumerate(game.leaf_rounds):
-        start, point = impacts.start[:, slots], impacts.point[:, slots]
-        ray = rays(start.unbind(-1), point.unbind(-1), map_size(terrain.solid))
-        for axis in range(3):
-            crossing = cross(ray, axis, before + 1)
-            voxel = (crossing.x.long(), crossing.y.long(), crossing.z.long())
-            tear_at(terrain, voxel, impacts.flew[:, slots] & crossing.enters, game)
-
-
-def tear_at(terrain: Terrain, voxel: tuple[Tensor, Tensor, Tensor], passes: Tensor, game: SimModel) -> None:
-    """Remove the leaves of the voxels `[B, R]` that shots pass, `[B, R]` bool."""
-    x, y, z = voxel
-    bit = torch.ones_like(z, dtype=torch.int32) << z.int()
-    leaf = (columns_at(terrain.opaque, x, y) & ~columns_at(terrain.solid, x, y) & bit) != 0
-    tears = passes & leaf
-    _, first = fall_together(voxel, tears, torch.ones_like(x[0], dtype=torch.float32), game)
-    add_bits(terrain.opaque, x, y, torch.where(first, -bit, 0))
-
-
-def bitten_voxel(point: Tensor, direction: Tensor, game: SimModel) -> tuple[Tensor, Tensor, Tensor]:
+def bitten_voxel(point: Tensor, direction: Tensor, game: SimModel) -> Voxel:
     """`[B, S]` int64 x, y, z of the voxel just beyond a point on its face, kept inside the map."""
     world = game.config.world
     x, y, z = (point + SKIN_VOX * direction).floor().long().unbind(-1)
     return x.clamp(0, world.size_x - 1), y.clamp(0, world.size_y - 1), z.clamp(0, world.size_z - 1)
-
-
-def fall_together(
-    voxel: tuple[Tensor, Tensor, Tensor], counts: Tensor, weight: Tensor, game: SimModel
-) -> tuple[Tensor, Tensor]:
-    """What falls on the voxel of each row, of the rows that count, and whether a row that counts is the first there.
-
-    Args:
-        voxel: x, y, z, `[B, S]` each.
-        counts: `[B, S]` bool.
-        weight: `[S]`.
-
-    Returns:
-        `[B, S]` the weights of all rows that count and name the same voxel, and `[B, S]` bool.
-    """
-    x, y, z = voxel
-    world = game.config.world
-    named = ((z * world.size_y + y) * world.size_x + x).int()
-    if loops_on(named.device):
-        return pile(named, counts, weight)
-    return held_together(named, counts, weight)
-
-
-def held_together(voxel: Tensor, counts: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-    """`fall_together` for `voxel [B, S]` int32, every row held against every other."""
-    same = (voxel[:, :, None] == voxel[:, None]) & counts[:, None]  # [B, S, S]
-    row = torch.arange(voxel.shape[1], device=voxel.device)
-    earlier = row < row[:, None]
-    return exact.sum(same * weight, -1), counts & ~(same & earlier).any(-1)
-
-
-def add_bits(columns: Tensor, x: Tensor, y: Tensor, bits: Tensor) -> None:
-    """Add `bits [B, R]` int32 to `columns [B, Y, X]`, in place."""
-    own = torch.arange(x.shape[0], device=x.device)[:, None]
-    columns.index_put_((own, y, x), bits.to(torch.int32), accumulate=True)
 
 
 def lay_wrecks(state: State, luck: Tensor, priority: Tensor, game: SimModel) -> State:
