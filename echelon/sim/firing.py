@@ -97,12 +97,12 @@ def beam_hits(rays: list[Pulls], beam_height: Tensor, state: State, game: SimMod
     """Beams hit at once, somewhere about the middle of their targets; `rays` in the order of the weapons."""
     if not rays:
         return no_hits(state)
-    mechs, arms = state.mechs, game.roster.beams
+    mechs, sources = state.mechs, game.roster.beams
     fires, target = torch.cat([ray.fires for ray in rays], 1), torch.cat([ray.target for ray in rays], 1)
-    swing = (2 * beam_height[:, arms.shooter] - 1) * BEAM_SPREAD
+    swing = (2 * beam_height[:, sources.shooter] - 1) * BEAM_SPREAD
     height = of_target(mechs.pos[..., 2], target) + swing * game.roster.half_size[:, 2][target]
-    direction = unit(of_target(mechs.pos, target) - mechs.pos[:, arms.shooter])
-    return harm(arms, Strikes(fires, target, direction, height), marked_factor(state, game), state, game)
+    direction = unit(of_target(mechs.pos, target) - mechs.pos[:, sources.shooter])
+    return harm(sources, Strikes(fires, target, direction, height), marked_factor(state, game), state, game)
 
 
 def paint(state: State, rays: Pulls, game: SimModel) -> State:

@@ -6,6 +6,8 @@ same voxel write the same number to it: which of several comes first changes not
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
@@ -24,7 +26,7 @@ from echelon.sim.terrain import (
     material_at,
     voxel_index,
 )
-from echelon.state import State
+from echelon.state import Mechs, State
 
 
 def chip(state: State, impacts: Impacts, game: SimModel) -> State:
@@ -81,42 +83,72 @@ def lay_wrecks(state: State, luck: Tensor, priority: Tensor, game: SimModel) -> 
     """
     if not game.config.features.destruction:
         return state
-    mechs, roster, terrain = state.mechs, game.roster, state.terrain
-    waits = ~mechs.alive & ~mechs.wrecked
-    rank, who = torch.where(waits, priority, -1.0).max(1, keepdim=True)  # [B, 1]
-    lays = rank >= 0
-
-    x, y, touched = hull_cells(mechs.pos, roster.half_size)  # [B, N, 25] each
-    tall = height_bits(mechs.pos, roster.half_size)  # [B, N]
-    of_wreck = who[..., None].expand(-1, -1, x.shape[-1])
-    world = game.config.world
-    at_x = x.gather(1, of_wreck).squeeze(1).clamp(0, world.size_x - 1)  # [B, 25]
-    at_y = y.gather(1, of_wreck).squeeze(1).clamp(0, world.size_y - 1)
-    in_box = touched.gather(1, of_wreck).squeeze(1)
-    low_x, low_y, high_x, high_y = x[..., :1], y[..., :1], x[..., -1:], y[..., -1:]
-    stands_there = (
-        mechs.alive[..., None]
-        & (at_x[:, None] >= low_x)
-        & (at_x[:, None] <= high_x)
-        & (at_y[:, None] >= low_y)
-        & (at_y[:, None] <= high_y)
-    )  # [B, N, 25]
-    held = any_bit(torch.where(stands_there, tall[..., None], 0))
-
-    taken = (
-        columns_at(terrain.solid, at_x, at_y)
-        | columns_at(terrain.opaque, at_x, at_y)
-        | columns_at(terrain.rubble, at_x, at_y)
-        | at_cells(game.maps.hazard, state.map_id, at_x, at_y)
-    )
-    bits = torch.where(in_box & lays, tall.gather(1, who) & ~taken & ~held, 0)
+    roster, terrain = game.roster, state.terrain
+    lays, who = next_wreck(state.mechs, priority)
+    boxes = HullBoxes(*hull_cells(state.mechs.pos, roster.half_size), height_bits(state.mechs.pos, roster.half_size))
+    x, y, in_box, tall = box_of(who, boxes, game)
+    filled = taken_bits(x, y, state, game) | living_bits(x, y, state.mechs.alive, boxes)
+    bits = torch.where(in_box & lays, tall & ~filled, 0)  # [B, 25]
     stays_solid = luck.gather(1, who) < roster.wreck_chance[who]
-    add_bits(terrain.rubble, at_x, at_y, bits)
+    add_bits(terrain.rubble, x, y, bits)
     for columns in (terrain.solid, terrain.opaque):
-        add_bits(columns, at_x, at_y, torch.where(stays_solid, bits, 0))
+        add_bits(columns, x, y, torch.where(stays_solid, bits, 0))
 
     is_who = torch.arange(roster.num_mechs, device=who.device) == who
-    return state.replace(mechs=mechs.replace(wrecked=mechs.wrecked | (is_who & lays)))
+    return state.replace(mechs=state.mechs.replace(wrecked=state.mechs.wrecked | (is_who & lays)))
+
+
+def next_wreck(mechs: Mechs, priority: Tensor) -> tuple[Tensor, Tensor]:
+    """`[B, 1]` bool, whether a dead mech has no wreck yet, and `[B, 1]` int64, of those the one of highest priority."""
+    waits = ~mechs.alive & ~mechs.wrecked
+    rank, who = torch.where(waits, priority, -1.0).max(1, keepdim=True)
+    return rank >= 0, who
+
+
+class HullBoxes(NamedTuple):
+    """The voxels that hulls fill; `[B, N, 25]` by ground cell unless said."""
+
+    x: Tensor
+    """int64."""
+    y: Tensor
+    """int64."""
+    touched: Tensor
+    """bool: the cell is one of the hull's, and no repeat."""
+    tall: Tensor
+    """[B, N] int32 bits of a column."""
+
+
+def box_of(who: Tensor, boxes: HullBoxes, game: SimModel) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The `HullBoxes` of one mech a battle, `who [B, 1]` int64, inside the map: `[B, 25]` each and `[B, 1]` bits."""
+    world = game.config.world
+    index = who[..., None].expand(-1, -1, boxes.x.shape[-1])
+    x = boxes.x.gather(1, index).squeeze(1).clamp(0, world.size_x - 1)
+    y = boxes.y.gather(1, index).squeeze(1).clamp(0, world.size_y - 1)
+    return x, y, boxes.touched.gather(1, index).squeeze(1), boxes.tall.gather(1, who)
+
+
+def taken_bits(x: Tensor, y: Tensor, state: State, game: SimModel) -> Tensor:
+    """`[B, R]` int32 bits of the columns at cells `x`, `y` `[B, R]` that hold neither air nor dirt."""
+    terrain = state.terrain
+    return (
+        columns_at(terrain.solid, x, y)
+        | columns_at(terrain.opaque, x, y)
+        | columns_at(terrain.rubble, x, y)
+        | at_cells(game.maps.hazard, state.map_id, x, y)
+    )
+
+
+def living_bits(x: Tensor, y: Tensor, alive: Tensor, boxes: HullBoxes) -> Tensor:
+    """`[B, R]` int32 bits of the columns at cells `x`, `y` `[B, R]` that hulls of mechs `alive [B, N]` fill."""
+    low_x, low_y, high_x, high_y = boxes.x[..., :1], boxes.y[..., :1], boxes.x[..., -1:], boxes.y[..., -1:]
+    stands_there = (
+        alive[..., None]
+        & (x[:, None] >= low_x)
+        & (x[:, None] <= high_x)
+        & (y[:, None] >= low_y)
+        & (y[:, None] <= high_y)
+    )  # [B, N, R]
+    return any_bit(torch.where(stands_there, boxes.tall[..., None], 0))
 
 
 def any_bit(columns: Tensor) -> Tensor:
