@@ -184,55 +184,80 @@ def open_battle(
         terrain: their ground; by default made anew from the maps.
     """
     batch, mechs, device = seed.shape[0], roster.num_mechs, seed.device
-    shots, clouds = roster.shots.count, roster.num_mechs * CLOUDS
+    return State(
+        mechs=whole_mechs(map_id, maps, roster, config),
+        shots=no_shots(batch, roster.shots.count, device),
+        clouds=no_clouds(batch, mechs * CLOUDS, device),
+        terrain=untouched(map_id, maps) if terrain is None else terrain,
+        tally=empty_tally(batch, mechs, device),
+        seed=seed,
+        tick=torch.zeros_like(seed),
+        map_id=map_id,
+        score=torch.zeros((batch, 2), device=device),
+        control=torch.zeros((batch, 2), device=device),
+        messages=torch.zeros((batch, mechs, config.comm_dim), device=device),
+        focus_slots=torch.full((batch, mechs, PREFERENCES), NO_MECH, device=device),
+        batch_size=[batch],
+    )
+
+
+def whole_mechs(map_id: Tensor, maps: Maps, roster: Roster, config: EnvConfig) -> Mechs:
+    """The mechs of battles that begin on the maps `map_id [B]`: whole, cool and at rest at their spawns."""
+    batch, mechs, device = map_id.shape[0], roster.num_mechs, map_id.device
 
     def zeros(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
-        return torch.zeros((batch, *shape), dtype=dtype, device=device)
+        return torch.zeros((batch, mechs, *shape), dtype=dtype, device=device)
 
     def full(per_mech: Tensor) -> Tensor:
         return per_mech.expand(batch, mechs).clone()
 
-    return State(
-        mechs=Mechs(
-            pos=maps.spawn_pos[map_id],
-            vel=zeros(mechs, 3),
-            yaw=maps.spawn_yaw[map_id],
-            hp=full(roster.hp),
-            leg_hp=full(roster.leg_hp),
-            heat=zeros(mechs),
-            stability=zeros(mechs) + config.rules.stability_cap,
-            fallen=zeros(mechs, dtype=torch.int32),
-            suppressed=zeros(mechs, dtype=torch.int32),
-            cooldown=zeros(mechs, len(Timer), dtype=torch.int32),
-            paint=zeros(mechs, roster.num_packs, dtype=torch.int32),
-            painter=zeros(mechs, roster.num_packs, dtype=torch.int64),
-            under_fire=zeros(mechs, dtype=torch.int32),
-            hit_from=zeros(mechs, 2),
-            wrecked=zeros(mechs, dtype=torch.bool),
-            batch_size=[batch],
-        ),
-        shots=Shots(
-            pos=zeros(shots, 3),
-            vel=zeros(shots, 3),
-            ttl=zeros(shots, dtype=torch.int32),
-            target=torch.full((batch, shots), NO_MECH, device=device),
-            batch_size=[batch],
-        ),
-        clouds=Clouds(pos=zeros(clouds, 3), ttl=zeros(clouds, dtype=torch.int32), batch_size=[batch]),
-        terrain=untouched(map_id, maps) if terrain is None else terrain,
-        tally=Tally(
-            **{
-                name: zeros(mechs, len(Weapon)) if name in PER_WEAPON else zeros(mechs)
-                for name in Tally.__dataclass_fields__
-            },
-            batch_size=[batch],
-        ),
-        seed=seed,
-        tick=torch.zeros_like(seed),
-        map_id=map_id,
-        score=zeros(2),
-        control=zeros(2),
-        messages=zeros(mechs, config.comm_dim),
-        focus_slots=torch.full((batch, mechs, PREFERENCES), NO_MECH, device=device),
+    return Mechs(
+        pos=maps.spawn_pos[map_id],
+        vel=zeros(3),
+        yaw=maps.spawn_yaw[map_id],
+        hp=full(roster.hp),
+        leg_hp=full(roster.leg_hp),
+        heat=zeros(),
+        stability=zeros() + config.rules.stability_cap,
+        fallen=zeros(dtype=torch.int32),
+        suppressed=zeros(dtype=torch.int32),
+        cooldown=zeros(len(Timer), dtype=torch.int32),
+        paint=zeros(roster.num_packs, dtype=torch.int32),
+        painter=zeros(roster.num_packs, dtype=torch.int64),
+        under_fire=zeros(dtype=torch.int32),
+        hit_from=zeros(2),
+        wrecked=zeros(dtype=torch.bool),
+        batch_size=[batch],
+    )
+
+
+def no_shots(batch: int, slots: int, device: torch.device) -> Shots:
+    """Empty shot slots."""
+    return Shots(
+        pos=torch.zeros((batch, slots, 3), device=device),
+        vel=torch.zeros((batch, slots, 3), device=device),
+        ttl=torch.zeros((batch, slots), dtype=torch.int32, device=device),
+        target=torch.full((batch, slots), NO_MECH, device=device),
+        batch_size=[batch],
+    )
+
+
+def no_clouds(batch: int, places: int, device: torch.device) -> Clouds:
+    """Empty places for smoke."""
+    return Clouds(
+        pos=torch.zeros((batch, places, 3), device=device),
+        ttl=torch.zeros((batch, places), dtype=torch.int32, device=device),
+        batch_size=[batch],
+    )
+
+
+def empty_tally(batch: int, mechs: int, device: torch.device) -> Tally:
+    """All zero."""
+    shapes = {
+        name: (batch, mechs, len(Weapon)) if name in PER_WEAPON else (batch, mechs)
+        for name in Tally.__dataclass_fields__
+    }
+    return Tally(
+        **{name: torch.zeros(shape, device=device) for name, shape in shapes.items()},
         batch_size=[batch],
     )

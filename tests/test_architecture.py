@@ -36,7 +36,7 @@ observations, so they live above `env`.
 """
 LEVEL = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
 NO_HOST_READS = ("sim", "env", "agents", "state.py")
-OUTSIDE_PLAY = ("sim/model.py", "env/map_pool.py", "sim/loops.py", "sim/lines.py")
+OUTSIDE_PLAY = ("sim/model.py", "env/map_pool.py", "sim/kernels/dispatch.py")
 """Run before any battle, between rollouts, or on a CPU alone, where the host is the device."""
 HOST_READS = {"item", "cpu", "numpy", "tolist", "nonzero"}
 

@@ -19,7 +19,7 @@ from torch.utils._pytree import tree_leaves
 
 from echelon.arena import fingerprint
 from echelon.runtime import exact
-from echelon.sim import terrain
+from echelon.sim.kernels import dispatch
 
 NO_FMA = "glibc.cpu.hwcaps=-AVX2,-AVX512F,-FMA,-FMA4,-AVX2_Usable,-FMA_Usable"
 PROCESSORS = {
@@ -117,7 +117,7 @@ def test_without_loops_a_battle_is_the_same(monkeypatch):
     config, _, commanders = processors.BRIEF["small"]
     looped = fingerprint.play(config, [1, 2], 16, commanders)
     monkeypatch.setattr(exact, "HAS_NUMBA", False)
-    monkeypatch.setattr(terrain, "HAS_LOOPS", False)
+    monkeypatch.setattr(dispatch, "HAS_LOOPS", False)
     assert fingerprint.play(config, [1, 2], 16, commanders) == looped
 
 
@@ -136,7 +136,7 @@ def test_whole_battles_are_the_same(tmp_path):
 def test_a_battle_is_made_of_operations_that_are_rounded_once(monkeypatch, looped):
     if not looped:
         monkeypatch.setattr(exact, "HAS_NUMBA", False)
-        monkeypatch.setattr(terrain, "HAS_LOOPS", False)
+        monkeypatch.setattr(dispatch, "HAS_LOOPS", False)
     with Operations() as operations:
         for config in (processors.SMALL, processors.TURNED):
             fingerprint.play(config, [1, 2], 8, processors.SCRIPTED)

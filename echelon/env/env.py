@@ -15,10 +15,13 @@ from torchrl.envs import EnvBase
 from echelon.env import decision
 from echelon.env.blocks import Blocks, ordinary_tensors
 from echelon.env.decision import Played
+from echelon.env.kernels.restart_observation import restart_observation
+from echelon.env.kernels.restore_terrain import restore_terrain
 from echelon.env.map_pool import MapPool
 from echelon.env.observation import layout
 from echelon.env.observation.build import Observation
 from echelon.env.observation.layout import STREAMS
+from echelon.env.select import select, select_state
 from echelon.env.specs import DONE_KEYS, Specs
 from echelon.rules import actions
 from echelon.rules.actions import Orders
@@ -31,12 +34,8 @@ from echelon.runtime.noise import Stream
 from echelon.runtime.profiling import part
 from echelon.sim import step
 from echelon.sim.model import SimModel, build_model
-from echelon.sim.terrain import HAS_LOOPS, loops_on
 from echelon.state import Maps, State, Terrain, open_battle
 from echelon.world.pool import make_pool
-
-if HAS_LOOPS:
-    from echelon.sim.loops import refill, rewrite
 
 
 class StepObserver(Protocol):
@@ -199,17 +198,17 @@ class EchelonEnv(EnvBase):
             fresh = self._open(self.next_seed, self.state.terrain)
             following = noise.bits(self.next_seed, 0, Stream.EPISODE, 1)[:, 0]
             self.next_seed = torch.where(which, following, self.next_seed)
-            self.state = select(which, fresh, self.state)
-            restore(self.state.terrain, which, self.state.map_id, self.game.maps)
+            self.state = select_state(which, fresh, self.state)
+            restore_terrain(self.state.terrain, which, self.state.map_id, self.game.maps)
         map_id = self.state.map_id
 
         for group, span in self.teams.items():
             for name in STREAMS:
                 key = (group, "observation", name)
-                td.set(key, begun(which, map_id, self.map_pool.openings[name], span, td.get(key)))
+                td.set(key, restart_observation(which, map_id, self.map_pool.openings[name], span, td.get(key)))
             td.set((group, "mask"), td.get((group, "mask")) | restarts)
             for leaf in self._memory_keys(group):
-                td.set(leaf, choose(which, torch.zeros_like(td.get(leaf)), td.get(leaf)))
+                td.set(leaf, select(which, torch.zeros_like(td.get(leaf)), td.get(leaf)))
         td.set("telemetry", self.game.maps.telemetry[map_id])
         td.set("is_init", restarts.clone())
         for flag in DONE_KEYS:
@@ -291,38 +290,3 @@ class EchelonEnv(EnvBase):
     def _empty(self) -> TensorDict:
         """An observation of nothing, for a full reset to fill."""
         return self.observation_spec.zero()
-
-
-def choose(which: Tensor, yes: Tensor, no: Tensor) -> Tensor:
-    """`yes` for the battles `which [B]`, `no` for the others; both `[B, ...]`."""
-    return torch.where(which.view(-1, *[1] * (yes.dim() - 1)), yes, no)
-
-
-def select(which: Tensor, yes: State, no: State) -> State:
-    """`choose` for whole states that share their terrain."""
-    parts = {name: getattr(yes, name) for name in State.__dataclass_fields__ if name != "terrain"}
-    chosen = {
-        name: choose(which, part, getattr(no, name))
-        if isinstance(part, Tensor)
-        else part.apply(lambda new, old: choose(which, new, old), getattr(no, name))
-        for name, part in parts.items()
-    }
-    return no.replace(**chosen)
-
-
-def begun(which: Tensor, map_id: Tensor, openings: Tensor, team: slice, now: Tensor) -> Tensor:
-    """`[B, A, ...]` what a team shows: in the battles `which [B]` its part of `openings [M, N, ...]`, else `now`."""
-    if loops_on(which.device):
-        return rewrite(which, map_id, openings, team, now)
-    return choose(which, openings[map_id][:, team], now)
-
-
-def restore(terrain: Terrain, which: Tensor, map_id: Tensor, maps: Maps) -> None:
-    """Give the battles `which [B]` the ground of their maps back, in place."""
-    if loops_on(which.device):
-        refill(terrain, which, map_id, maps)
-        return
-    for own, kept in ((terrain.solid, maps.solid), (terrain.opaque, maps.opaque)):
-        own.copy_(choose(which, kept[map_id], own))
-    for changes in (terrain.rubble, terrain.damage):
-        changes.mul_(~which.view(-1, *[1] * (changes.dim() - 1)))

@@ -107,22 +107,9 @@ def decode(action: Tensor, focus_slots: Tensor, roster: Roster, features: Featur
     throttle = act[..., Act.FORWARD : Act.STRAFE + 1]
     throttle = throttle / length(throttle).clamp_min(1.0)[..., None]
 
-    columns = [TRIGGER_COLUMNS[t] for t in Trigger]
-    held = torch.stack([act[..., c] > 0 for c in columns], -1)  # [B, N, 4]
-    # A gather along a static table: weapon w of mech n reads the trigger it hangs on.
-    which = roster.trigger.clamp_min(0).expand(act.shape[0], -1, -1)  # [B, W, N]
-    fire = held.transpose(1, 2).gather(1, which) & (roster.trigger >= 0)
-    if not features.smoke:
-        fire = fire & (torch.arange(len(Weapon), device=fire.device) != int(Weapon.SMOKE))[:, None]
-
     secondary = act[..., Act.SECONDARY]
     emits = roster.has_ewar & (secondary > 0) & features.ewar
     eccm = emits & (secondary > ECCM_TRIGGER)
-
-    wish = act[..., Act.PREFER_0 : Act.PREFER_4 + 1] * features.target_preference
-    wish = torch.where(focus_slots == NO_MECH, -torch.inf, wish)
-    best, slot = wish.max(-1, keepdim=True)
-    focus = torch.where(best > 0, focus_slots.gather(-1, slot), NO_MECH).squeeze(-1)
 
     look = act[..., Act.SORT_CLOSEST : Act.HOSTILE_ONLY + 1] * features.observation_control
 
@@ -131,15 +118,41 @@ def decode(action: Tensor, focus_slots: Tensor, roster: Roster, features: Featur
         thrust=act[..., Act.VERTICAL].clamp_min(0.0) * (roster.jet > 0),
         turn=act[..., Act.YAW_RATE],
         vent=act[..., Act.VENT] > 0,
-        fire=fire,
+        fire=weapons_fired(act, roster, features),
         ecm=emits & ~eccm,
         eccm=eccm,
-        focus=focus,
+        focus=focus_target(act, focus_slots, features),
         sort_mode=look[..., :SORT_MODES].argmax(-1),
         hostile_only=look[..., SORT_MODES] > 0,
         message=act[..., CONTROLS:] * features.comms,
         bad=exact.sum(~finite, -1).int(),
     )
+
+
+def weapons_fired(act: Tensor, roster: Roster, features: FeaturesConfig) -> Tensor:
+    """`[B, W, N]` bool: the trigger of weapon w of mech n is held; `act [B, N, D]` are finite numbers in -1..1."""
+    columns = [TRIGGER_COLUMNS[t] for t in Trigger]
+    held = torch.stack([act[..., c] > 0 for c in columns], -1)  # [B, N, 4]
+    # A gather along a static table: weapon w of mech n reads the trigger it hangs on.
+    which = roster.trigger.clamp_min(0).expand(act.shape[0], -1, -1)  # [B, W, N]
+    fire = held.transpose(1, 2).gather(1, which) & (roster.trigger >= 0)
+    if not features.smoke:
+        fire = fire & (torch.arange(len(Weapon), device=fire.device) != int(Weapon.SMOKE))[:, None]
+    return fire
+
+
+def focus_target(act: Tensor, focus_slots: Tensor, features: FeaturesConfig) -> Tensor:
+    """`[B, N]` int64: the mech behind the slot most preferred, of those preferred above 0, or `NO_MECH`.
+
+    Args:
+        act: `[B, N, D]` finite numbers in -1..1.
+        focus_slots: `[B, N, PREFERENCES]` as in `decode`.
+        features: which systems are switched on.
+    """
+    wish = act[..., Act.PREFER_0 : Act.PREFER_4 + 1] * features.target_preference
+    wish = torch.where(focus_slots == NO_MECH, -torch.inf, wish)
+    best, slot = wish.max(-1, keepdim=True)
+    return torch.where(best > 0, focus_slots.gather(-1, slot), NO_MECH).squeeze(-1)
 
 
 def idle(batch: int, roster: Roster, config: EnvConfig) -> Orders:

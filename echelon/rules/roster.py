@@ -29,7 +29,7 @@ from echelon.rules.catalog import (
     Timer,
     Weapon,
 )
-from echelon.rules.config import PACK, EnvConfig
+from echelon.rules.config import PACK, EnvConfig, RulesConfig
 from echelon.rules.damage_sources import AimTable, DamageSources, build_aim_table, build_damage_sources, padded
 from echelon.runtime import exact
 from echelon.runtime.compile import materialize
@@ -175,93 +175,158 @@ class Roster:
         return per_team[:, (~self.is_red).long()]
 
 
-def build_roster(config: EnvConfig, device: torch.device) -> Roster:
-    """Lay the catalog out for the mechs of `config`."""
-    names = (*config.blue, *config.red)
-    hulls = tuple(Hull[name.upper()] for name in names)
+@dataclass(frozen=True)
+class Formation:
+    """How the N mechs of a battle are grouped, by mech."""
+
+    hulls: tuple[Hull, ...]
+    num_blue: int
+    is_red: list[bool]
+    in_team: list[int]
+    """Index within the team."""
+    pack: list[int]
+    packmates: list[list[int]]
+    """The mechs of the same pack, itself included, in order."""
+
+    @property
+    def num_mechs(self) -> int:
+        """Mechs of both teams, N."""
+        return len(self.hulls)
+
+    def squad(self, mech: int, limit: int) -> list[int]:
+        """The comrades of a mech, packmates first, at most `limit`."""
+        mates = [m for m in range(self.num_mechs) if self.is_red[m] == self.is_red[mech] and m != mech]
+        mates.sort(key=lambda m: (self.pack[m] != self.pack[mech], m))
+        return mates[:limit]
+
+
+def build_formation(config: EnvConfig) -> Formation:
+    """Group the mechs of `config` into teams and packs."""
+    hulls = tuple(Hull[name.upper()] for name in (*config.blue, *config.red))
     count, num_blue = len(hulls), len(config.blue)
-    specs = [HULLS[hull] for hull in hulls]
-    rules = config.rules
-
-    def column(values: list[Any]) -> Tensor:
-        return torch.tensor(values, dtype=torch.float32, device=device)
-
-    def integers(values: list[Any]) -> Tensor:
-        return torch.tensor(values, dtype=torch.int64, device=device)
-
     is_red = [n >= num_blue for n in range(count)]
     in_team = [n - num_blue * red for n, red in enumerate(is_red)]
     blue_packs = -(-num_blue // len(PACK))
     pack = [i // len(PACK) + blue_packs * red for i, red in zip(in_team, is_red, strict=True)]
     packmates = [[m for m in range(count) if pack[m] == pack[n]] for n in range(count)]
-    suites = [suite_of(n, in_team[n], hulls, packmates[n], config) for n in range(count)]
-    squad_slots = config.squad_slots
+    return Formation(hulls, num_blue, is_red, in_team, pack, packmates)
 
-    def squad_of(n: int) -> list[int]:
-        mates = [m for m in range(count) if is_red[m] == is_red[n] and m != n]
-        mates.sort(key=lambda m: (pack[m] != pack[n], m))
-        return padded(mates[: suites[n][1].squad_slots], squad_slots, count)
 
-    def longest(hull: Hull, timer: Timer) -> int:
-        waits = [WEAPONS[w].cooldown_s for w in carried(hull) if WEAPONS[w].timer == timer]
-        waits += [AMS_COOLDOWN_S] if hull == AMS_HULL and timer == Timer.AMS else []
-        return max((rules.substeps(wait) for wait in waits), default=0)
+def build_roster(config: EnvConfig, device: torch.device) -> Roster:
+    """Lay the catalog out for the mechs of `config`."""
+    formation = build_formation(config)
+    hulls = formation.hulls
+    suites = [suite_of(n, formation, config) for n in range(formation.num_mechs)]
+    teams = team_tables(formation, suites, config, device)
+    return Roster(
+        hulls=hulls,
+        num_blue=formation.num_blue,
+        num_packs=max(formation.pack) + 1,
+        cockpits=build_cockpits(suites, device),
+        **teams,
+        **hull_tables(hulls, device),
+        **equipment_tables(hulls, config.rules, device),
+        **weapon_tables(hulls, teams["hostile"], config, device),
+    )
 
+
+def team_tables(
+    formation: Formation, suites: list[tuple[Suite | None, SuiteSpec]], config: EnvConfig, device: torch.device
+) -> dict[str, Any]:
+    """The fields of a `Roster` that tell who stands with whom."""
+    count = formation.num_mechs
+    red = torch.tensor(formation.is_red, device=device)
+    hostile = red[:, None] != red
+    squads = [formation.squad(n, suites[n][1].squad_slots) for n in range(count)]
+    return {
+        "is_red": red,
+        "hostile": hostile,
+        "pack": integers(formation.pack, device),
+        "pack_slot": integers([padded(mates, len(PACK), count) for mates in formation.packmates], device),
+        "squad": integers([padded(mates, config.squad_slots, count) for mates in squads], device),
+        "everyone": build_pairs(torch.ones_like(hostile)),
+        "enemies": build_pairs(hostile),
+    }
+
+
+def hull_tables(hulls: tuple[Hull, ...], device: torch.device) -> dict[str, Any]:
+    """The fields of a `Roster` that hulls have by themselves: size, mobility, endurance."""
+    specs = [HULLS[hull] for hull in hulls]
+    hull = integers([int(h) for h in hulls], device)
+    half_size = floats([[x / 2 for x in s.size] for s in specs], device)
+    up = floats([0.0, 0.0, 1.0], device)
+    return {
+        "hull": hull,
+        "hull_one_hot": torch.nn.functional.one_hot(hull, len(Hull)).float(),
+        "half_size": half_size,
+        "radius": half_size.amax(-1),
+        "muzzle": KINETIC_MUZZLE * half_size * up,
+        "max_speed": floats([s.max_speed_vox_per_s for s in specs], device),
+        "yaw_rate": floats([s.yaw_rate_rad_per_s for s in specs], device),
+        "jet": floats([s.jet_vox_per_s2 for s in specs], device),
+        "hp": floats([s.hp for s in specs], device),
+        "leg_hp": floats([s.leg_hp for s in specs], device),
+        "heat_cap": floats([s.heat_cap for s in specs], device),
+        "heat_sink_per_s": floats([s.heat_sink_per_s for s in specs], device),
+        "tonnage": floats([s.tonnage for s in specs], device),
+        "noise_factor": floats([NOISE_FACTOR[h] for h in hulls], device),
+        "wreck_chance": floats([WRECK_CHANCE[h] for h in hulls], device),
+    }
+
+
+def equipment_tables(hulls: tuple[Hull, ...], rules: RulesConfig, device: torch.device) -> dict[str, Any]:
+    """The fields of a `Roster` that tell what each hull carries, what fires it, and how long it waits."""
+    return {
+        "has_ewar": torch.tensor([h == EWAR_HULL for h in hulls], device=device),
+        "ewar": integers([n for n, h in enumerate(hulls) if h == EWAR_HULL], device),
+        "ams": integers([n for n, h in enumerate(hulls) if h == AMS_HULL], device),
+        "trigger": integers([[int(WEAPONS[w].mounts.get(h, -1)) for h in hulls] for w in Weapon], device),
+        "longest_cooldown": integers([[longest_cooldown(h, t, rules) for t in Timer] for h in hulls], device),
+    }
+
+
+def weapon_tables(hulls: tuple[Hull, ...], hostile: Tensor, config: EnvConfig, device: torch.device) -> dict[str, Any]:
+    """The fields of a `Roster` that hold a row for every weapon or shot slot; `hostile [N, N]` bool."""
+    check_shot_slots(config.rules)
     owners = {w: [n for n, hull in enumerate(hulls) if hull in WEAPONS[w].mounts] for w in Weapon}
+    beams = [(w, n) for w in BEAMS for n in owners[w]]
+    shots = [(w, n) for w in SHELLS for n in owners[w] for _ in range(WEAPONS[w].slots)]
+    bursts = [(w, n) for w, n in shots if WEAPONS[w].splash_vox > 0]
+    guidance = [WEAPONS[w].guidance for w, _ in shots]
+    return {
+        "guns": build_aim_table(owners, hostile),
+        "beams": build_damage_sources(beams, config, len(hulls), device),
+        "shots": build_damage_sources(shots, config, len(hulls), device),
+        "bursts": build_damage_sources(bursts, config, len(hulls), device),
+        "homing": torch.tensor([g == Guidance.HOMING for g in guidance], device=device),
+        "ballistic": torch.tensor([g == Guidance.BALLISTIC for g in guidance], device=device),
+        "shot_speed": floats([WEAPONS[w].speed_vox_per_s for w, _ in shots], device),
+    }
+
+
+def check_shot_slots(rules: RulesConfig) -> None:
+    """Require that every shell ends its flight before its mech needs its slot again."""
     for w in SHELLS:
         needed = -(-rules.substeps(WEAPONS[w].lifetime_s) // max(rules.substeps(WEAPONS[w].cooldown_s), 1))
         limit = f"such that no {w.name.lower()} has more than {WEAPONS[w].slots} shots in flight"
         require(needed <= WEAPONS[w].slots, "RulesConfig.dt_s", limit, rules.dt_s)
-    slots = [(w, n) for w in SHELLS for n in owners[w] for _ in range(WEAPONS[w].slots)]
-    shots = build_damage_sources(slots, config, count, device)
 
-    half_size = column([[x / 2 for x in s.size] for s in specs])
-    up = column([0.0, 0.0, 1.0])
-    hull = integers([int(h) for h in hulls])
-    red = torch.tensor(is_red, device=device)
-    hostile = red[:, None] != red
-    guidance = [WEAPONS[w].guidance for w, _ in slots]
 
-    return Roster(
-        hulls=hulls,
-        num_blue=num_blue,
-        num_packs=max(pack) + 1,
-        hull=hull,
-        hull_one_hot=torch.nn.functional.one_hot(hull, len(Hull)).float(),
-        is_red=red,
-        hostile=hostile,
-        pack=integers(pack),
-        pack_slot=integers([padded(mates, len(PACK), count) for mates in packmates]),
-        squad=integers([squad_of(n) for n in range(count)]),
-        everyone=build_pairs(torch.ones_like(hostile)),
-        enemies=build_pairs(hostile),
-        half_size=half_size,
-        radius=half_size.amax(-1),
-        muzzle=KINETIC_MUZZLE * half_size * up,
-        max_speed=column([s.max_speed_vox_per_s for s in specs]),
-        yaw_rate=column([s.yaw_rate_rad_per_s for s in specs]),
-        jet=column([s.jet_vox_per_s2 for s in specs]),
-        hp=column([s.hp for s in specs]),
-        leg_hp=column([s.leg_hp for s in specs]),
-        heat_cap=column([s.heat_cap for s in specs]),
-        heat_sink_per_s=column([s.heat_sink_per_s for s in specs]),
-        tonnage=column([s.tonnage for s in specs]),
-        noise_factor=column([NOISE_FACTOR[h] for h in hulls]),
-        wreck_chance=column([WRECK_CHANCE[h] for h in hulls]),
-        has_ewar=torch.tensor([h == EWAR_HULL for h in hulls], device=device),
-        ewar=integers([n for n, h in enumerate(hulls) if h == EWAR_HULL]),
-        ams=integers([n for n, h in enumerate(hulls) if h == AMS_HULL]),
-        trigger=integers([[int(WEAPONS[w].mounts.get(h, -1)) for h in hulls] for w in Weapon]),
-        longest_cooldown=integers([[longest(h, t) for t in Timer] for h in hulls]),
-        guns=build_aim_table(owners, hostile),
-        beams=build_damage_sources([(w, n) for w in BEAMS for n in owners[w]], config, count, device),
-        shots=shots,
-        bursts=build_damage_sources([slot for slot in slots if WEAPONS[slot[0]].splash_vox > 0], config, count, device),
-        homing=torch.tensor([g == Guidance.HOMING for g in guidance], device=device),
-        ballistic=torch.tensor([g == Guidance.BALLISTIC for g in guidance], device=device),
-        shot_speed=column([WEAPONS[w].speed_vox_per_s for w, _ in slots]),
-        cockpits=build_cockpits(suites, device),
-    )
+def longest_cooldown(hull: Hull, timer: Timer, rules: RulesConfig) -> int:
+    """Substeps that a hull's timer is set to at most, 0 where it has no use for it."""
+    waits = [WEAPONS[w].cooldown_s for w in carried(hull) if WEAPONS[w].timer == timer]
+    waits += [AMS_COOLDOWN_S] if hull == AMS_HULL and timer == Timer.AMS else []
+    return max((rules.substeps(wait) for wait in waits), default=0)
+
+
+def floats(values: list[Any], device: torch.device) -> Tensor:
+    """A float32 tensor."""
+    return torch.tensor(values, dtype=torch.float32, device=device)
+
+
+def integers(values: list[Any], device: torch.device) -> Tensor:
+    """An int64 tensor."""
+    return torch.tensor(values, dtype=torch.int64, device=device)
 
 
 def build_pairs(wanted: Tensor) -> Pairs:
@@ -277,18 +342,17 @@ def carried(hull: Hull) -> list[Weapon]:
     return [w for w in Weapon if hull in WEAPONS[w].mounts]
 
 
-def suite_of(
-    mech: int, in_team: int, hulls: tuple[Hull, ...], packmates: list[int], config: EnvConfig
-) -> tuple[Suite | None, SuiteSpec]:
+def suite_of(mech: int, formation: Formation, config: EnvConfig) -> tuple[Suite | None, SuiteSpec]:
     """A mech's suite: its hull's own, or a commander's; none where suites are switched off."""
     if not config.features.suites:
         return None, NO_SUITE
+    hulls, packmates = formation.hulls, formation.packmates[mech]
     suite = HULL_SUITE[hulls[mech]]
     if config.command_suites:
         first = {hull: next((m for m in packmates if hulls[m] == hull), None) for hull in (Hull.LIGHT, Hull.MEDIUM)}
         if mech == first[Hull.LIGHT]:
             suite = Suite.PACK_COMMAND
-        if mech == first[Hull.MEDIUM] and in_team < len(PACK):
+        if mech == first[Hull.MEDIUM] and formation.in_team[mech] < len(PACK):
             suite = Suite.SQUAD_COMMAND
     return suite, SUITES[suite]
 

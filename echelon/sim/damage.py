@@ -15,7 +15,7 @@ from echelon.runtime.geometry import dot, heading, unit
 from echelon.sim.heat import bounded
 from echelon.sim.model import SimModel
 from echelon.sim.targeting import painted_by_pack
-from echelon.state import State
+from echelon.state import Mechs, State
 
 
 @dataclass(frozen=True)
@@ -127,13 +127,13 @@ def marked_factor(state: State, game: SimModel) -> Tensor:
     return 1 + PAINT_BONUS * by_packmate
 
 
-def harm(arms: DamageSources, strikes: Strikes, marked: Tensor, state: State, game: SimModel) -> Hits:
+def harm(sources: DamageSources, strikes: Strikes, marked: Tensor, state: State, game: SimModel) -> Hits:
     """What direct impacts do. Rear hits count `rear_factor` times; low ones strike the legs.
 
     A leg hit takes its full damage from the legs and half of it from the hull.
 
     Args:
-        arms: the R sources of the strikes' rows.
+        sources: of the R rows of the strikes.
         marked: `marked_factor` of the phase.
     """
     rules, mechs = game.rules, state.mechs
@@ -151,18 +151,18 @@ def harm(arms: DamageSources, strikes: Strikes, marked: Tensor, state: State, ga
     def spread(per_row: Tensor) -> Tensor:
         return torch.where(on, per_row[..., None], 0.0)
 
-    damage = arms.damage * factor
+    damage = sources.damage * factor
     hull_damage = spread(torch.where(at_legs, 0.5 * damage, damage))  # [B, R, N]
     return Hits(
-        damage=arms.by_shooter(hull_damage) * marked,
-        leg_damage=arms.by_shooter(spread(torch.where(at_legs, damage, 0.0))) * marked,
-        stability=exact.sum(spread(arms.stability * factor), 1),
-        heat=exact.sum(spread(arms.target_heat.expand_as(damage)), 1),
+        damage=sources.by_shooter(hull_damage) * marked,
+        leg_damage=sources.by_shooter(spread(torch.where(at_legs, damage, 0.0))) * marked,
+        stability=exact.sum(spread(sources.stability * factor), 1),
+        heat=exact.sum(spread(sources.target_heat.expand_as(damage)), 1),
         # As floats, of which a CPU finds the largest of many at once.
-        suppress=spread(arms.suppress.expand_as(damage)).amax(1).to(torch.int32),
+        suppress=spread(sources.suppress.expand_as(damage)).amax(1).to(torch.int32),
         came_from=pushed(hull_damage, -strikes.direction[:, :, None, :2]),
-        landed=arms.by_shooter(strikes.lands[..., None] * arms.weapon),
-        by_weapon=arms.by_weapon(hull_damage * marked[:, arms.shooter]),
+        landed=sources.by_shooter(strikes.lands[..., None] * sources.weapon),
+        by_weapon=sources.by_weapon(hull_damage * marked[:, sources.shooter]),
     )
 
 
@@ -172,28 +172,28 @@ def pushed(damage: Tensor, towards: Tensor) -> Tensor:
     return torch.stack([exact.sum(damage * along, 1) for along in towards.unbind(-1)], -1)
 
 
-def splash(arms: DamageSources, felt: Tensor, origin: Tensor, marked: Tensor, state: State, game: SimModel) -> Hits:
+def splash(sources: DamageSources, felt: Tensor, origin: Tensor, marked: Tensor, state: State, game: SimModel) -> Hits:
     """What bursts do to those near them, friend and foe: a share of the damage, from no particular side.
 
     Args:
-        arms: the R bursting sources.
+        sources: of the R bursts.
         felt: `[B, R, N]` bool, who is within a burst and not behind a wall.
         origin: `[B, R, 3]` vox.
         marked: `marked_factor` of the phase.
     """
     mechs = state.mechs
-    damage = torch.where(felt, (arms.damage * arms.splash_scale)[:, None], 0.0)
+    damage = torch.where(felt, (sources.damage * sources.splash_scale)[:, None], 0.0)
     towards = unit(origin[:, :, None, :2] - mechs.pos[:, None, :, :2])  # [B, R, N, 2]
     nothing = no_hits(state)
     return Hits(
-        damage=arms.by_shooter(damage) * marked,
+        damage=sources.by_shooter(damage) * marked,
         leg_damage=nothing.leg_damage,
         stability=nothing.stability,
         heat=nothing.heat,
         suppress=nothing.suppress,
         came_from=pushed(damage, towards),
         landed=nothing.landed,
-        by_weapon=arms.by_weapon(damage * marked[:, arms.shooter] * game.roster.hostile[arms.shooter]),
+        by_weapon=sources.by_weapon(damage * marked[:, sources.shooter] * game.roster.hostile[sources.shooter]),
     )
 
 
@@ -218,17 +218,7 @@ def apply(state: State, hits: Hits, dealt: Dealt, game: SimModel) -> tuple[State
     taken = hits.by_weapon * share[:, None]  # [B, W, N]
     dealt = Dealt(dealt.by_shooter + counted, dealt.by_weapon + taken)
 
-    hurt = old.alive & (incoming > 0)
-    alarm = torch.where(hurt, game.rules.substeps(game.rules.under_fire_s), old.under_fire).to(torch.int32)
-    mechs = old.replace(
-        hp=old.hp - removed,
-        leg_hp=(old.leg_hp - exact.sum(hits.leg_damage, 1)).clamp_min(0.0),
-        stability=(old.stability - hits.stability).clamp_min(0.0),
-        heat=bounded(old.heat + hits.heat, game),
-        suppressed=old.suppressed.maximum(hits.suppress),
-        under_fire=alarm,
-        hit_from=torch.where(hurt[..., None], unit(hits.came_from), old.hit_from),
-    )
+    mechs = struck(old, hits, incoming, removed, game)
     state = state.replace(mechs=mechs)
     kills, team_kills, assists, killed_by = credited_kills(old.alive & ~mechs.alive, dealt, state, game)
     tally = tally.replace(
@@ -242,6 +232,28 @@ def apply(state: State, hits: Hits, dealt: Dealt, game: SimModel) -> tuple[State
         killed_by=tally.killed_by + killed_by,
     )
     return state.replace(tally=tally), dealt
+
+
+def struck(mechs: Mechs, hits: Hits, incoming: Tensor, removed: Tensor, game: SimModel) -> Mechs:
+    """The mechs after a phase's hits.
+
+    Args:
+        mechs: before them.
+        hits: the phase's harm.
+        incoming: `[B, N]` hp, the damage at each mech.
+        removed: `[B, N]` hp, as much of it as there were hp.
+    """
+    hurt = mechs.alive & (incoming > 0)
+    alarm = torch.where(hurt, game.rules.substeps(game.rules.under_fire_s), mechs.under_fire).to(torch.int32)
+    return mechs.replace(
+        hp=mechs.hp - removed,
+        leg_hp=(mechs.leg_hp - exact.sum(hits.leg_damage, 1)).clamp_min(0.0),
+        stability=(mechs.stability - hits.stability).clamp_min(0.0),
+        heat=bounded(mechs.heat + hits.heat, game),
+        suppressed=mechs.suppressed.maximum(hits.suppress),
+        under_fire=alarm,
+        hit_from=torch.where(hurt[..., None], unit(hits.came_from), mechs.hit_from),
+    )
 
 
 def credited_kills(died: Tensor, dealt: Dealt, state: State, game: SimModel) -> tuple[Tensor, Tensor, Tensor, Tensor]:

@@ -26,10 +26,11 @@ from echelon.runtime.geometry import heading, length, unit
 from echelon.sim import ewar
 from echelon.sim.damage import Hits, Strikes, harm, marked_factor, no_hits, of_target
 from echelon.sim.heat import bounded, is_running
+from echelon.sim.kernels.designate import designate
 from echelon.sim.model import SimModel
 from echelon.sim.shots import Volley, launch, slug_drop
 from echelon.sim.sight import enemy_lines
-from echelon.sim.targeting import Aim, designate, shown_by_paint, take_aim
+from echelon.sim.targeting import Aim, shown_by_paint, take_aim
 from echelon.state import State
 
 Beams = dict[Weapon, Tensor]
@@ -96,12 +97,12 @@ def beam_hits(rays: list[Pulls], beam_height: Tensor, state: State, game: SimMod
     """Beams hit at once, somewhere about the middle of their targets; `rays` in the order of the weapons."""
     if not rays:
         return no_hits(state)
-    mechs, arms = state.mechs, game.roster.beams
+    mechs, sources = state.mechs, game.roster.beams
     fires, target = torch.cat([ray.fires for ray in rays], 1), torch.cat([ray.target for ray in rays], 1)
-    swing = (2 * beam_height[:, arms.shooter] - 1) * BEAM_SPREAD
+    swing = (2 * beam_height[:, sources.shooter] - 1) * BEAM_SPREAD
     height = of_target(mechs.pos[..., 2], target) + swing * game.roster.half_size[:, 2][target]
-    direction = unit(of_target(mechs.pos, target) - mechs.pos[:, arms.shooter])
-    return harm(arms, Strikes(fires, target, direction, height), marked_factor(state, game), state, game)
+    direction = unit(of_target(mechs.pos, target) - mechs.pos[:, sources.shooter])
+    return harm(sources, Strikes(fires, target, direction, height), marked_factor(state, game), state, game)
 
 
 def paint(state: State, rays: Pulls, game: SimModel) -> State:

@@ -6,30 +6,27 @@ same voxel write the same number to it: which of several comes first changes not
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
-from echelon.runtime import exact
+from echelon.sim.kernels.clear_leaves import clear_leaves
+from echelon.sim.kernels.total_by_voxel import total_by_voxel
 from echelon.sim.model import SimModel
-from echelon.sim.movement import hull_cells
 from echelon.sim.shots import SKIN_VOX, Impacts
 from echelon.sim.terrain import (
-    HAS_LOOPS,
+    Voxel,
+    add_bits,
     at_cells,
     columns_at,
-    cross,
     has_bit,
     height_bits,
-    loops_on,
-    map_size,
+    hull_cells,
     material_at,
-    rays,
+    voxel_index,
 )
-from echelon.state import State, Terrain
-
-if HAS_LOOPS:
-    from echelon.sim.lines import strip
-    from echelon.sim.loops import pile
+from echelon.state import Mechs, State
 
 
 def chip(state: State, impacts: Impacts, game: SimModel) -> State:
@@ -42,7 +39,8 @@ def chip(state: State, impacts: Impacts, game: SimModel) -> State:
     bites = impacts.on_voxel & has_bit(columns_at(terrain.solid, x, y), z)
     # Whoever bites nothing names one voxel with all others that do not: the ground elsewhere stays out of the caches.
     x, y, z = (torch.where(bites, at, 0) for at in (x, y, z))
-    bite, first = fall_together((x, y, z), bites, game.roster.shots.damage, game)  # [B, S] each
+    index = voxel_index((x, y, z), terrain.solid)
+    bite, first = total_by_voxel(index, bites, game.roster.shots.damage)  # [B, S] each
 
     own = torch.arange(x.shape[0], device=x.device)[:, None]
     lost = terrain.damage[own, z, y, x].to(bite.dtype)
@@ -63,77 +61,15 @@ def tear(state: State, impacts: Impacts, game: SimModel) -> None:
     if not game.leaf_rounds:
         return
     terrain, muzzle = state.terrain, bitten_voxel(impacts.start, impacts.direction, game)
-    if loops_on(terrain.opaque.device):
-        voxel, flew = torch.stack(muzzle, -1), impacts.flew
-        strip(terrain.opaque, terrain.solid, voxel, impacts.start, impacts.point, flew, game.leaf_reach)
-        return
-    tear_in_closed_form(terrain, muzzle, impacts, game)
+    ways = impacts.start, impacts.point, impacts.flew
+    clear_leaves(terrain.opaque, terrain.solid, muzzle, *ways, game.leaf_reach, game.leaf_rounds)
 
 
-def tear_in_closed_form(
-    terrain: Terrain, muzzle: tuple[Tensor, Tensor, Tensor], impacts: Impacts, game: SimModel
-) -> None:
-    """`tear` by one crossing of every shot after the other; `muzzle` are the voxels around their starts."""
-    tear_at(terrain, muzzle, impacts.flew, game)
-    for before, slots in enumerate(game.leaf_rounds):
-        start, point = impacts.start[:, slots], impacts.point[:, slots]
-        ray = rays(start.unbind(-1), point.unbind(-1), map_size(terrain.solid))
-        for axis in range(3):
-            crossing = cross(ray, axis, before + 1)
-            voxel = (crossing.x.long(), crossing.y.long(), crossing.z.long())
-            tear_at(terrain, voxel, impacts.flew[:, slots] & crossing.enters, game)
-
-
-def tear_at(terrain: Terrain, voxel: tuple[Tensor, Tensor, Tensor], passes: Tensor, game: SimModel) -> None:
-    """Remove the leaves of the voxels `[B, R]` that shots pass, `[B, R]` bool."""
-    x, y, z = voxel
-    bit = torch.ones_like(z, dtype=torch.int32) << z.int()
-    leaf = (columns_at(terrain.opaque, x, y) & ~columns_at(terrain.solid, x, y) & bit) != 0
-    tears = passes & leaf
-    _, first = fall_together(voxel, tears, torch.ones_like(x[0], dtype=torch.float32), game)
-    add_bits(terrain.opaque, x, y, torch.where(first, -bit, 0))
-
-
-def bitten_voxel(point: Tensor, direction: Tensor, game: SimModel) -> tuple[Tensor, Tensor, Tensor]:
+def bitten_voxel(point: Tensor, direction: Tensor, game: SimModel) -> Voxel:
     """`[B, S]` int64 x, y, z of the voxel just beyond a point on its face, kept inside the map."""
     world = game.config.world
     x, y, z = (point + SKIN_VOX * direction).floor().long().unbind(-1)
     return x.clamp(0, world.size_x - 1), y.clamp(0, world.size_y - 1), z.clamp(0, world.size_z - 1)
-
-
-def fall_together(
-    voxel: tuple[Tensor, Tensor, Tensor], counts: Tensor, weight: Tensor, game: SimModel
-) -> tuple[Tensor, Tensor]:
-    """What falls on the voxel of each row, of the rows that count, and whether a row that counts is the first there.
-
-    Args:
-        voxel: x, y, z, `[B, S]` each.
-        counts: `[B, S]` bool.
-        weight: `[S]`.
-
-    Returns:
-        `[B, S]` the weights of all rows that count and name the same voxel, and `[B, S]` bool.
-    """
-    x, y, z = voxel
-    world = game.config.world
-    named = ((z * world.size_y + y) * world.size_x + x).int()
-    if loops_on(named.device):
-        return pile(named, counts, weight)
-    return held_together(named, counts, weight)
-
-
-def held_together(voxel: Tensor, counts: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-    """`fall_together` for `voxel [B, S]` int32, every row held against every other."""
-    same = (voxel[:, :, None] == voxel[:, None]) & counts[:, None]  # [B, S, S]
-    row = torch.arange(voxel.shape[1], device=voxel.device)
-    earlier = row < row[:, None]
-    return exact.sum(same * weight, -1), counts & ~(same & earlier).any(-1)
-
-
-def add_bits(columns: Tensor, x: Tensor, y: Tensor, bits: Tensor) -> None:
-    """Add `bits [B, R]` int32 to `columns [B, Y, X]`, in place."""
-    own = torch.arange(x.shape[0], device=x.device)[:, None]
-    columns.index_put_((own, y, x), bits.to(torch.int32), accumulate=True)
 
 
 def lay_wrecks(state: State, luck: Tensor, priority: Tensor, game: SimModel) -> State:
@@ -147,42 +83,72 @@ def lay_wrecks(state: State, luck: Tensor, priority: Tensor, game: SimModel) -> 
     """
     if not game.config.features.destruction:
         return state
-    mechs, roster, terrain = state.mechs, game.roster, state.terrain
-    waits = ~mechs.alive & ~mechs.wrecked
-    rank, who = torch.where(waits, priority, -1.0).max(1, keepdim=True)  # [B, 1]
-    lays = rank >= 0
-
-    x, y, touched = hull_cells(mechs.pos, roster.half_size)  # [B, N, 25] each
-    tall = height_bits(mechs.pos, roster.half_size)  # [B, N]
-    of_wreck = who[..., None].expand(-1, -1, x.shape[-1])
-    world = game.config.world
-    at_x = x.gather(1, of_wreck).squeeze(1).clamp(0, world.size_x - 1)  # [B, 25]
-    at_y = y.gather(1, of_wreck).squeeze(1).clamp(0, world.size_y - 1)
-    in_box = touched.gather(1, of_wreck).squeeze(1)
-    low_x, low_y, high_x, high_y = x[..., :1], y[..., :1], x[..., -1:], y[..., -1:]
-    stands_there = (
-        mechs.alive[..., None]
-        & (at_x[:, None] >= low_x)
-        & (at_x[:, None] <= high_x)
-        & (at_y[:, None] >= low_y)
-        & (at_y[:, None] <= high_y)
-    )  # [B, N, 25]
-    held = any_bit(torch.where(stands_there, tall[..., None], 0))
-
-    taken = (
-        columns_at(terrain.solid, at_x, at_y)
-        | columns_at(terrain.opaque, at_x, at_y)
-        | columns_at(terrain.rubble, at_x, at_y)
-        | at_cells(game.maps.hazard, state.map_id, at_x, at_y)
-    )
-    bits = torch.where(in_box & lays, tall.gather(1, who) & ~taken & ~held, 0)
+    roster, terrain = game.roster, state.terrain
+    lays, who = next_wreck(state.mechs, priority)
+    boxes = HullBoxes(*hull_cells(state.mechs.pos, roster.half_size), height_bits(state.mechs.pos, roster.half_size))
+    x, y, in_box, tall = box_of(who, boxes, game)
+    filled = taken_bits(x, y, state, game) | living_bits(x, y, state.mechs.alive, boxes)
+    bits = torch.where(in_box & lays, tall & ~filled, 0)  # [B, 25]
     stays_solid = luck.gather(1, who) < roster.wreck_chance[who]
-    add_bits(terrain.rubble, at_x, at_y, bits)
+    add_bits(terrain.rubble, x, y, bits)
     for columns in (terrain.solid, terrain.opaque):
-        add_bits(columns, at_x, at_y, torch.where(stays_solid, bits, 0))
+        add_bits(columns, x, y, torch.where(stays_solid, bits, 0))
 
     is_who = torch.arange(roster.num_mechs, device=who.device) == who
-    return state.replace(mechs=mechs.replace(wrecked=mechs.wrecked | (is_who & lays)))
+    return state.replace(mechs=state.mechs.replace(wrecked=state.mechs.wrecked | (is_who & lays)))
+
+
+def next_wreck(mechs: Mechs, priority: Tensor) -> tuple[Tensor, Tensor]:
+    """`[B, 1]` bool, whether a dead mech has no wreck yet, and `[B, 1]` int64, of those the one of highest priority."""
+    waits = ~mechs.alive & ~mechs.wrecked
+    rank, who = torch.where(waits, priority, -1.0).max(1, keepdim=True)
+    return rank >= 0, who
+
+
+class HullBoxes(NamedTuple):
+    """The voxels that hulls fill; `[B, N, 25]` by ground cell unless said."""
+
+    x: Tensor
+    """int64."""
+    y: Tensor
+    """int64."""
+    touched: Tensor
+    """bool: the cell is one of the hull's, and no repeat."""
+    tall: Tensor
+    """[B, N] int32 bits of a column."""
+
+
+def box_of(who: Tensor, boxes: HullBoxes, game: SimModel) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The `HullBoxes` of one mech a battle, `who [B, 1]` int64, inside the map: `[B, 25]` each and `[B, 1]` bits."""
+    world = game.config.world
+    index = who[..., None].expand(-1, -1, boxes.x.shape[-1])
+    x = boxes.x.gather(1, index).squeeze(1).clamp(0, world.size_x - 1)
+    y = boxes.y.gather(1, index).squeeze(1).clamp(0, world.size_y - 1)
+    return x, y, boxes.touched.gather(1, index).squeeze(1), boxes.tall.gather(1, who)
+
+
+def taken_bits(x: Tensor, y: Tensor, state: State, game: SimModel) -> Tensor:
+    """`[B, R]` int32 bits of the columns at cells `x`, `y` `[B, R]` that hold neither air nor dirt."""
+    terrain = state.terrain
+    return (
+        columns_at(terrain.solid, x, y)
+        | columns_at(terrain.opaque, x, y)
+        | columns_at(terrain.rubble, x, y)
+        | at_cells(game.maps.hazard, state.map_id, x, y)
+    )
+
+
+def living_bits(x: Tensor, y: Tensor, alive: Tensor, boxes: HullBoxes) -> Tensor:
+    """`[B, R]` int32 bits of the columns at cells `x`, `y` `[B, R]` that hulls of mechs `alive [B, N]` fill."""
+    low_x, low_y, high_x, high_y = boxes.x[..., :1], boxes.y[..., :1], boxes.x[..., -1:], boxes.y[..., -1:]
+    stands_there = (
+        alive[..., None]
+        & (x[:, None] >= low_x)
+        & (x[:, None] <= high_x)
+        & (y[:, None] >= low_y)
+        & (y[:, None] <= high_y)
+    )  # [B, N, R]
+    return any_bit(torch.where(stands_there, boxes.tall[..., None], 0))
 
 
 def any_bit(columns: Tensor) -> Tensor:

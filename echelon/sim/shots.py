@@ -14,8 +14,8 @@ from echelon.runtime.compile import axes
 from echelon.runtime.geometry import TINY, dot, length, unit
 from echelon.sim import damage
 from echelon.sim.damage import Hits, Strikes, of_target
+from echelon.sim.kernels.first_hit import first_hit, is_blocked
 from echelon.sim.model import SimModel
-from echelon.sim.terrain import first_hit, is_blocked
 from echelon.state import Shots, State
 
 SKIN_VOX = 1e-3
@@ -162,19 +162,19 @@ def strike(state: State, impacts: Impacts, game: SimModel) -> Hits:
 
 def burst(state: State, impacts: Impacts, marked: Tensor, game: SimModel) -> Hits:
     """Splash reaches every mech within the radius that no solid voxel shields, but for the one hit directly."""
-    mechs, arms = state.mechs, game.roster.bursts
-    span = slice(0, arms.count)
+    mechs, sources = state.mechs, game.roster.bursts
+    span = slice(0, sources.count)
     bursts = (impacts.on_mech | impacts.on_voxel | impacts.on_floor)[:, span]
     origin = impacts.point[:, span] - SKIN_VOX * impacts.direction[:, span]  # [B, R, 3]
     offset = mechs.pos[:, None] - origin[:, :, None]  # [B, R, N, 3]
-    near = length(offset) <= arms.splash_vox[:, None]
+    near = length(offset) <= sources.splash_vox[:, None]
     everyone = torch.arange(mechs.hp.shape[1], device=mechs.hp.device)
     direct = impacts.on_mech[:, span, None] & (impacts.target[:, span, None] == everyone)
 
     radius = max(w.splash_vox for w in WEAPONS.values())
     exposed = bursts[..., None] & mechs.alive[:, None] & near & ~direct
     shielded = is_blocked(state.terrain.solid, origin[:, :, None], mechs.pos[:, None], radius, exposed)
-    return damage.splash(arms, exposed & ~shielded, origin, marked, state, game)
+    return damage.splash(sources, exposed & ~shielded, origin, marked, state, game)
 
 
 def sphere_entry(start: Tensor, end: Tensor, center: Tensor, radius: Tensor) -> Tensor:

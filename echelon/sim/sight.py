@@ -7,15 +7,11 @@ from torch import Tensor
 
 from echelon.rules.catalog import CLOUD_VOX
 from echelon.rules.roster import Pairs
-from echelon.runtime.geometry import length, length_sq
+from echelon.runtime.geometry import length
+from echelon.sim.kernels.crosses_smoke import crosses_smoke
+from echelon.sim.kernels.first_hit import is_blocked
 from echelon.sim.model import SimModel
-from echelon.sim.terrain import HAS_LOOPS, is_blocked, loops_on
 from echelon.state import State
-
-if HAS_LOOPS:
-    from echelon.sim.lines import veil
-FAR_SQUARED = 1e6
-"""Squared distance of a cloud that is not there."""
 
 
 def open_ground(state: State, pairs: Pairs, range_vox: float) -> Tensor:
@@ -27,31 +23,11 @@ def open_ground(state: State, pairs: Pairs, range_vox: float) -> Tensor:
 
 
 def smoke_between(state: State, pairs: Pairs, asked: Tensor, game: SimModel) -> Tensor:
-    """`[B, P]` bool: a cloud's centre lies within its radius of the segment between two mechs, of those `asked` about.
-
-    With a, b and d the squared lengths from the cloud to the first mech, to the second, and between the two, the
-    cloud projects inside the segment where s = (a + d - b) / 2 is within 0..d, and is then a - s^2 / d away, squared.
-    """
-    pos, clouds = state.mechs.pos, state.clouds
+    """`[B, P]` bool: smoke hangs between two mechs; false where nobody `asked`, `[B, P]` bool."""
+    clouds = state.clouds
     if not game.config.features.smoke:
         return torch.zeros_like(asked)
-    if loops_on(pos.device):
-        return veil(pos, clouds.pos, clouds.ttl > 0, torch.stack((pairs.first, pairs.second)), CLOUD_VOX, asked)
-    return asked & smoke_in_closed_form(state, pairs)
-
-
-def smoke_in_closed_form(state: State, pairs: Pairs) -> Tensor:
-    """`smoke_between` for every pair at once."""
-    pos, clouds = state.mechs.pos, state.clouds
-    apart = length_sq(pos[:, pairs.second] - pos[:, pairs.first])[..., None]  # [B, P, 1]
-    to_cloud = length_sq(clouds.pos[:, None] - pos[:, :, None])  # [B, N, C]
-    to_cloud = torch.where((clouds.ttl > 0)[:, None], to_cloud, FAR_SQUARED)
-    wrapped = (to_cloud < CLOUD_VOX**2).any(-1)  # [B, N]
-    first, second = to_cloud[:, pairs.first], to_cloud[:, pairs.second]  # [B, P, C]
-    along = 0.5 * (first + apart - second)
-    beside = (along > 0) & (along < apart)
-    crosses = beside & ((first - CLOUD_VOX**2) * apart < along.square())
-    return crosses.any(-1) | wrapped[:, pairs.first] | wrapped[:, pairs.second]
+    return crosses_smoke(state.mechs.pos, clouds.pos, clouds.ttl > 0, pairs.first, pairs.second, CLOUD_VOX, asked)
 
 
 def enemy_lines(state: State, game: SimModel, range_vox: float) -> Tensor:

@@ -1,27 +1,18 @@
-"""Reading the ground: columns, materials, and the first voxel a segment enters."""
+"""The ground: its bit columns, what its voxels are made of, and which of it hulls touch."""
 
 from __future__ import annotations
-
-import functools
-import importlib.util
-from collections.abc import Sequence
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from echelon.rules.catalog import Material
-from echelon.runtime.compile import materialize
-from echelon.runtime.geometry import TINY
 from echelon.sim.model import SimModel
 from echelon.state import State
 
-HAS_LOOPS = importlib.util.find_spec("numba") is not None
-"""Whether a CPU can loop over the crossings of a segment, as `echelon.sim.lines` does. A GPU looks all up at once."""
-if HAS_LOOPS:
-    from echelon.sim.lines import trace
-FEW_CROSSINGS = 4
-"""Planes of an axis up to which their crossings are looked up one after the other."""
+WIDEST_CELLS = 5
+"""Cells the widest hull (3.5 vox) can touch along one axis."""
+Voxel = tuple[Tensor, Tensor, Tensor]
+"""x, y, z of voxels, int64 of one shape each."""
 
 
 def at_cells(field: Tensor, map_id: Tensor, x: Tensor, y: Tensor) -> Tensor:
@@ -48,6 +39,18 @@ def has_bit(column: Tensor, z: Tensor) -> Tensor:
     return ((column >> z.int()) & 1) == 1
 
 
+def voxel_index(voxel: Voxel, columns: Tensor) -> Tensor:
+    """int32 index of voxels within a map of the size of `columns [B, Y, X]`, the same for the same voxel only."""
+    x, y, z = voxel
+    return ((z * columns.shape[1] + y) * columns.shape[2] + x).int()
+
+
+def add_bits(columns: Tensor, x: Tensor, y: Tensor, bits: Tensor) -> None:
+    """Add `bits [B, R]` int32 to `columns [B, Y, X]`, in place, at ground cells `x`, `y` `[B, R]`."""
+    own = torch.arange(x.shape[0], device=x.device)[:, None]
+    columns.index_put_((own, y, x), bits.to(torch.int32), accumulate=True)
+
+
 def material_at(state: State, game: SimModel, x: Tensor, y: Tensor, z: Tensor) -> Tensor:
     """`[B, ...]` uint8 `Material` of voxels `[B, ...]` int64 as they are now; outside, of the nearest one inside."""
     size_z, size_y, size_x = game.maps.material.shape[1:]
@@ -61,7 +64,7 @@ def material_at(state: State, game: SimModel, x: Tensor, y: Tensor, z: Tensor) -
     opaque = has_bit(columns_at(terrain.opaque, x, y), z)
     filled = has_bit(columns_at(terrain.rubble, x, y), z)
     was_solid, was_opaque = (
-        has_bit(at_cells(kept, state.map_id, x, y), z) for kept in (game.maps.solid, game.maps.opaque)
+        has_bit(at_cells(original, state.map_id, x, y), z) for original in (game.maps.solid, game.maps.opaque)
     )
     return now_made_of(made_of, (was_solid, was_opaque), (solid, opaque), filled)
 
@@ -93,156 +96,24 @@ def height_bits(pos: Tensor, half_size: Tensor) -> Tensor:
     return (one << (last + 1)) - (one << first)
 
 
+def hull_cells(pos: Tensor, half_size: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The ground cells that hulls of `half_size [N, 3]` at `pos [B, N, 3]` touch.
+
+    Returns:
+        `[B, N, WIDEST_CELLS ** 2]` int64 x and y, small hulls repeat their last, and bool, whether it is no repeat.
+    """
+    half = half_size[:, :2]
+    first = (pos[..., :2] - half).floor().long()  # [B, N, 2]
+    last = (pos[..., :2] + half).ceil().long() - 1
+    reach = first[..., None] + torch.arange(WIDEST_CELLS, device=pos.device)  # [B, N, 2, 5]
+    cells, touched = reach.minimum(last[..., None]), reach <= last[..., None]
+    grid = (*cells.shape[:2], WIDEST_CELLS, WIDEST_CELLS)
+    x = cells[..., 0, None, :].expand(grid)
+    y = cells[..., 1, :, None].expand(grid)
+    both = touched[..., 0, None, :] & touched[..., 1, :, None]
+    return x.flatten(2), y.flatten(2), both.flatten(2)
+
+
 def is_material(found: Tensor, material: Material) -> Tensor:
     """Where `found` holds one material."""
     return found == int(material)
-
-
-class Rays(NamedTuple):
-    """Segments, axis by axis, each axis mirrored so that the segment climbs it. The lists hold a tensor an axis."""
-
-    begin: list[Tensor]
-    """Way already gone inside the first cell, 0..1."""
-    length: list[Tensor]
-    """Way to go, vox."""
-    cell: list[Tensor]
-    """First cell, not mirrored."""
-    sign: list[Tensor]
-    """-1 where mirrored, else 1."""
-    steps: list[Tensor]
-    """Cells from the first to the last."""
-    total: Tensor
-    """Cells entered on the whole way."""
-
-
-class Crossing(NamedTuple):
-    """The cells that segments enter by crossing one plane of an axis."""
-
-    t: Tensor
-    """Share of the way, 0..1."""
-    x: Tensor
-    """int32."""
-    y: Tensor
-    """int32."""
-    z: Tensor
-    """int32."""
-    enters: Tensor
-    """bool: the crossing happens, at or before the end."""
-    at_end: Tensor
-    """bool: the cell is the one that holds the end."""
-
-
-Size = tuple[int, int, int]
-"""Of a map, along x, y, z."""
-
-
-def map_size(columns: Tensor) -> Size:
-    """The size of `columns [B, Y, X]`; z is as high as a column can be."""
-    return columns.shape[2], columns.shape[1], 31
-
-
-def rays(start: Sequence[Tensor], end: Sequence[Tensor], size: Size) -> Rays:
-    """Segments from `start` to `end`, vox, by axis. Beyond the border of the map they meet the border's own cells."""
-    begin, length, cell, sign, steps = [], [], [], [], []
-    for at, to, cells in zip(start, end, size, strict=True):
-        first = at.floor().clamp(0, cells - 1)
-        descends = to < at
-        begin.append(torch.where(descends, first + 1 - at, at - first))
-        length.append((to - at).abs())
-        cell.append(first)
-        sign.append(torch.where(descends, -1.0, 1.0))
-        steps.append((to.floor().clamp(0, cells - 1) - first).abs())
-    return Rays(begin, length, cell, sign, steps, steps[0] + steps[1] + steps[2])
-
-
-def cross(ray: Rays, axis: int, count: int | Tensor) -> Crossing:
-    """Where segments cross the `count`-th plane of an axis, 1 the first, and which cell they enter there.
-
-    A segment enters a new cell exactly where it crosses a grid plane: after (count - begin) / length of its way. The
-    cells it has gone along the other axes by then are the floor of begin + t * length. So every crossing is known in
-    closed form, without a march.
-    """
-    t = ((count - ray.begin[axis]) / ray.length[axis].clamp_min(TINY)).clamp_max(1.0)
-    gone = [
-        (begin + t * length).floor().minimum(steps) for begin, length, steps in zip(*ray[:2], ray.steps, strict=True)
-    ]
-    gone[axis] = ray.steps[axis].clamp_max(count) if isinstance(count, int) else ray.steps[axis].minimum(count)
-    x, y, z = ((cell + sign * way).int() for cell, sign, way in zip(ray.cell, ray.sign, gone, strict=True))
-    at_end = gone[0] + gone[1] + gone[2] == ray.total
-    return Crossing(t, x, y, z, count <= ray.steps[axis], at_end)
-
-
-def first_hit(
-    columns: Tensor, start: Tensor, end: Tensor, reach_vox: float, past_end: bool, asked: Tensor | None = None
-) -> Tensor:
-    """How far along each segment the first blocking voxel begins.
-
-    Args:
-        columns: `[B, Y, X]` int32, bit z set where a voxel blocks.
-        start, end: `[B, R, 3]` vox, or `[B, ..., 3]` that broadcast.
-        reach_vox: how far along any axis crossings are looked up; of longer segments the rest is not.
-        past_end: whether the cell that holds `end` may block too. The cell of `start` never does.
-        asked: `[B, R]` or `[B, ...]` bool, the segments that matter; all by default.
-
-    Returns:
-        `[B, R]` or `[B, ...]` share of the way in 0..1, infinity where nothing blocks and where nobody asked.
-    """
-    return look_along(columns, start, end, reach_vox, past_end, asked, whether=False)
-
-
-def is_blocked(columns: Tensor, start: Tensor, end: Tensor, reach_vox: float, asked: Tensor) -> Tensor:
-    """bool: a voxel blocks strictly between the cells of `start` and `end`; false where nobody asked."""
-    return look_along(columns, start, end, reach_vox, False, asked, whether=True).isfinite()
-
-
-def look_along(
-    columns: Tensor,
-    start: Tensor,
-    end: Tensor,
-    reach_vox: float,
-    past_end: bool,
-    asked: Tensor | None,
-    whether: bool,
-) -> Tensor:
-    """`first_hit` by loops on a CPU, else by the closed form; where `whether`, any hit will do."""
-    most = [min(int(reach_vox) + 1, cells - 1) for cells in map_size(columns)]
-    if not loops_on(columns.device):
-        hit = closed_form(columns, start, end, most, past_end)
-        return hit if asked is None else torch.where(asked, hit, torch.inf)
-    start, end = torch.broadcast_tensors(start, end)
-    if asked is None:
-        asked = torch.ones_like(start[..., 0], dtype=torch.bool)
-    rows = asked.shape[1:]
-    hit = trace(columns, start.flatten(1, -2), end.flatten(1, -2), asked.flatten(1), most, past_end, whether)
-    return hit.unflatten(1, rows)
-
-
-def loops_on(device: torch.device) -> bool:
-    """Whether segments are looked along one by one there."""
-    return HAS_LOOPS and device.type == "cpu"
-
-
-def closed_form(columns: Tensor, start: Tensor, end: Tensor, most: list[int], past_end: bool) -> Tensor:
-    """`first_hit` by looking up every crossing of every segment at once, up to `most` planes along x, y and z."""
-    size = map_size(columns)
-    # Compiled, few crossings are fastest one after the other, vectorised over rays (shields of bursts: 10 ms against
-    # 36); many as an axis of their own, with what is known of each ray kept beside it.
-    in_turn = max(most) <= FEW_CROSSINGS
-    if in_turn:
-        ray = rays(start.unbind(-1), end.unbind(-1), size)
-    else:
-        ray = rays(start.unsqueeze(-2).unbind(-1), end.unsqueeze(-2).unbind(-1), size)
-        begin, length, cell, sign, steps = ([materialize(value) for value in by_axis] for by_axis in ray[:-1])
-        ray = Rays(begin, length, cell, sign, steps, materialize(ray.total))
-    own = torch.arange(columns.shape[0], device=columns.device).view(-1, *[1] * (ray.length[0].dim() - 1))
-    hits = []
-    for axis in range(3):
-        plane = torch.arange(1, most[axis] + 1, device=columns.device, dtype=start.dtype)
-        for count in range(1, most[axis] + 1) if in_turn else [plane]:
-            t, x, y, z, enters, at_end = cross(ray, axis, count)
-            blocks = enters & has_bit(columns[own, y, x], z)
-            if not past_end:
-                blocks = blocks & ~at_end
-            hit = torch.where(blocks, t, torch.inf)
-            hits.append(hit if in_turn else hit.amin(-1))
-    return materialize(functools.reduce(torch.minimum, hits))

@@ -7,6 +7,7 @@ import math
 import torch
 from torch import Tensor
 
+from echelon.env.kernels.lexsort import lexsort
 from echelon.env.observation import layout
 from echelon.env.observation.sensing import Senses
 from echelon.rules.actions import NO_MECH, PREFERENCES, Orders
@@ -16,11 +17,7 @@ from echelon.runtime.compile import materialize
 from echelon.runtime.geometry import TINY, dot, heading, in_body_frame, length, to_body
 from echelon.sim.model import SimModel
 from echelon.sim.shots import slug_drop
-from echelon.sim.terrain import HAS_LOOPS, loops_on
 from echelon.state import State
-
-if HAS_LOOPS:
-    from echelon.sim.loops import order
 
 SPEED_SCALE = 10.0
 """Velocities are shown in tens of vox/s."""
@@ -48,7 +45,7 @@ def contact_slots(senses: Senses, state: State, orders: Orders, game: SimModel) 
     visual = senses.sees & (roster.hostile | wants_friends)
     key = torch.where(roster.hostile, chosen, FRIENDS)
     key = torch.where(visual, key, torch.where(senses.intel, INTEL, torch.inf))
-    ranked = (order if loops_on(key.device) else in_order)(materialize(key), distance)  # [B, N, N]
+    ranked = lexsort(materialize(key), distance)  # [B, N, N]
 
     num_visual = exact.sum(visual, -1, keepdim=True)
     shown = num_visual.minimum(roster.cockpits.visual_slots[:, None])
@@ -58,16 +55,6 @@ def contact_slots(senses: Senses, state: State, orders: Orders, game: SimModel) 
     place = torch.where(slot < shown, slot, slot - shown + num_visual)  # skips what the visual slots cut off
     filled = slot < shown + reported
     return ranked.gather(-1, place.clamp_max(roster.num_mechs - 1)), filled
-
-
-def in_order(key: Tensor, then: Tensor) -> Tensor:
-    """`[..., N]` int64: the items of each row by `key [..., N]`, equals by `then`, and equals of both by index."""
-    index = torch.arange(key.shape[-1], device=key.device)
-    mine, other = (key[..., None], then[..., None]), (key[..., None, :], then[..., None, :])
-    sooner = (other[1] < mine[1]) | ((other[1] == mine[1]) & (index < index[:, None]))
-    # A handful is ranked faster by holding each against each than by sorting.
-    rank = exact.sum((other[0] < mine[0]) | ((other[0] == mine[0]) & sooner), -1)
-    return torch.zeros_like(rank).scatter(-1, rank, index.expand_as(rank))
 
 
 def hostile_slots(slots: Tensor, filled: Tensor, game: SimModel) -> Tensor:

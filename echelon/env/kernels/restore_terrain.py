@@ -1,0 +1,52 @@
+"""Battles that restart get the ground of their maps back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from echelon.env.select import select
+from echelon.sim.kernels.dispatch import array, compiled, loops_on, shared_array
+from echelon.state import Maps, Terrain
+
+
+def restore_terrain(terrain: Terrain, which: Tensor, map_id: Tensor, maps: Maps) -> None:
+    """Set the terrain of the battles `which` to that of their maps, in place.
+
+    Args:
+        terrain: of B battles.
+        which: `[B]` bool.
+        map_id: `[B]` int64.
+        maps: M maps.
+    """
+    (restore_terrain_loops if loops_on(which.device) else restore_terrain_dense)(terrain, which, map_id, maps)
+
+
+def restore_terrain_dense(terrain: Terrain, which: Tensor, map_id: Tensor, maps: Maps) -> None:
+    """`restore_terrain` by writing every battle."""
+    for columns, original in ((terrain.solid, maps.solid), (terrain.opaque, maps.opaque)):
+        columns.copy_(select(which, original[map_id], columns))
+    for changes in (terrain.rubble, terrain.damage):
+        changes.mul_(~which.view(-1, *[1] * (changes.dim() - 1)))
+
+
+def restore_terrain_loops(terrain: Terrain, which: Tensor, map_id: Tensor, maps: Maps) -> None:
+    """`restore_terrain` by writing the battles `which` only."""
+    own = (terrain.solid, terrain.opaque, terrain.rubble, terrain.damage)
+    solid, opaque, rubble, damage = map(shared_array, own)
+    originals = (array(maps.solid), array(maps.opaque))
+    _restore_terrain_loop(array(which), array(map_id), originals, solid, opaque, rubble, damage)
+
+
+@compiled
+def _restore_terrain_loop(
+    which: Any, map_id: Any, originals: Any, solid: Any, opaque: Any, rubble: Any, damage: Any
+) -> None:
+    """Writes to the last four; `originals` are the maps' solid and opaque columns."""
+    for battle in range(which.shape[0]):
+        if which[battle]:
+            solid[battle] = originals[0][map_id[battle]]
+            opaque[battle] = originals[1][map_id[battle]]
+            rubble[battle] = 0
+            damage[battle] = 0

@@ -1,0 +1,25 @@
+"""Some battles from one batch, the others from another."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from echelon.state import State
+
+
+def select(which: Tensor, yes: Tensor, no: Tensor) -> Tensor:
+    """`yes` for the battles `which [B]` bool, `no` for the others; both `[B, ...]`."""
+    return torch.where(which.view(-1, *[1] * (yes.dim() - 1)), yes, no)
+
+
+def select_state(which: Tensor, yes: State, no: State) -> State:
+    """`select` for whole states that share their terrain."""
+    parts = {name: getattr(yes, name) for name in State.__dataclass_fields__ if name != "terrain"}
+    chosen = {
+        name: select(which, part, getattr(no, name))
+        if isinstance(part, Tensor)
+        else part.apply(lambda new, old: select(which, new, old), getattr(no, name))
+        for name, part in parts.items()
+    }
+    return no.replace(**chosen)

@@ -1,0 +1,107 @@
+"""Whether smoke hangs between mechs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from echelon.runtime.geometry import length_sq
+from echelon.sim.kernels.dispatch import HALF, ZERO, array, compiled, inlined, loops_on
+
+FAR_SQUARED = 1e6
+"""Squared distance of a cloud that is not there."""
+
+
+def crosses_smoke(
+    pos: Tensor, clouds: Tensor, hangs: Tensor, first: Tensor, second: Tensor, radius: float, asked: Tensor
+) -> Tensor:
+    """`[B, P]` bool: a cloud's centre lies within its radius of the segment between two mechs.
+
+    With a, b and d the squared lengths from the cloud to the first mech, to the second, and between the two, the
+    cloud projects inside the segment where s = (a + d - b) / 2 is within 0..d, and is then a - s^2 / d away, squared.
+
+    Args:
+        pos: `[B, N, 3]` float32 vox, the mechs.
+        clouds: `[B, C, 3]` float32 vox, their centres.
+        hangs: `[B, C]` bool, the clouds that are there.
+        first, second: `[P]` int64, the mechs of each pair.
+        radius: of every cloud, vox.
+        asked: `[B, P]` bool, the pairs that matter; false for the others.
+    """
+    form = crosses_smoke_loops if loops_on(pos.device) else crosses_smoke_dense
+    return form(pos, clouds, hangs, first, second, radius, asked)
+
+
+def crosses_smoke_dense(
+    pos: Tensor, clouds: Tensor, hangs: Tensor, first: Tensor, second: Tensor, radius: float, asked: Tensor
+) -> Tensor:
+    """`crosses_smoke` for every pair and cloud at once."""
+    apart = length_sq(pos[:, second] - pos[:, first])[..., None]  # [B, P, 1]
+    to_cloud = length_sq(clouds[:, None] - pos[:, :, None])  # [B, N, C]
+    to_cloud = torch.where(hangs[:, None], to_cloud, FAR_SQUARED)
+    wrapped = (to_cloud < radius**2).any(-1)  # [B, N]
+    from_first, from_second = to_cloud[:, first], to_cloud[:, second]  # [B, P, C]
+    along = 0.5 * (from_first + apart - from_second)
+    beside = (along > 0) & (along < apart)
+    crosses = beside & ((from_first - radius**2) * apart < along.square())
+    return asked & (crosses.any(-1) | wrapped[:, first] | wrapped[:, second])
+
+
+@torch.library.custom_op("echelon::crosses_smoke", mutates_args=(), device_types="cpu")
+def crosses_smoke_loops(
+    pos: Tensor, clouds: Tensor, hangs: Tensor, first: Tensor, second: Tensor, radius: float, asked: Tensor
+) -> Tensor:
+    """`crosses_smoke` pair by pair, up to the first cloud between."""
+    crosses = torch.empty(asked.shape, dtype=torch.bool)
+    pairs = array(first), array(second)
+    hanging = array(clouds), array(hangs)
+    _crosses_smoke_loop(array(pos), *hanging, *pairs, np.float32(radius), array(asked), array(crosses))
+    return crosses
+
+
+@crosses_smoke_loops.register_fake
+def _(
+    pos: Tensor, clouds: Tensor, hangs: Tensor, first: Tensor, second: Tensor, radius: float, asked: Tensor
+) -> Tensor:
+    return asked.new_empty(asked.shape)
+
+
+@inlined
+def _distance_sq(one: Any, other: Any) -> Any:
+    """Squared distance of two points."""
+    x, y, z = one[0] - other[0], one[1] - other[1], one[2] - other[2]
+    return x * x + y * y + z * z
+
+
+@compiled
+def _crosses_smoke_loop(
+    pos: Any, clouds: Any, hangs: Any, first: Any, second: Any, radius: Any, asked: Any, crosses: Any
+) -> None:
+    """Fills `crosses [B, P]`."""
+    radius_sq = radius * radius
+    to_cloud = np.empty((pos.shape[1], clouds.shape[1]), np.float32)
+    for battle in range(pos.shape[0]):
+        crosses[battle] = False
+        count = 0
+        for cloud in range(clouds.shape[1]):
+            if hangs[battle, cloud]:
+                for mech in range(pos.shape[1]):
+                    to_cloud[mech, count] = _distance_sq(clouds[battle, cloud], pos[battle, mech])
+                count += 1
+        if count == 0:
+            continue
+        for pair in range(first.shape[0]):
+            if not asked[battle, pair]:
+                continue
+            one, two = first[pair], second[pair]
+            apart = _distance_sq(pos[battle, two], pos[battle, one])
+            for cloud in range(count):
+                a, b = to_cloud[one, cloud], to_cloud[two, cloud]
+                along = HALF * (a + apart - b)
+                beside = along > ZERO and along < apart and (a - radius_sq) * apart < along * along
+                if a < radius_sq or b < radius_sq or beside:
+                    crosses[battle, pair] = True
+                    break

@@ -1,0 +1,85 @@
+"""Whether hulls that move would meet other hulls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from echelon.runtime.compile import axes
+from echelon.sim.kernels.dispatch import array, compiled, inlined, loops_on
+
+
+def hits_hull(old: Tensor, chosen: Tensor, priority: Tensor, alive: Tensor, half_size: Tensor) -> Tensor:
+    """`[B, N]` bool: who must stay where it is so that no two hulls meet.
+
+    That is who, at its chosen place, meets the old box of another living mech, or the chosen box of one of higher
+    priority. Of equal priority the lower index goes first. Touching is not meeting.
+
+    Args:
+        old, chosen: `[B, N, 3]` float32 vox, where each hull's middle is, and where it would go.
+        priority: `[B, N]` float32.
+        alive: `[B, N]` bool.
+        half_size: `[N, 3]` float32 vox.
+    """
+    return (hits_hull_loops if loops_on(old.device) else hits_hull_dense)(old, chosen, priority, alive, half_size)
+
+
+def hits_hull_dense(old: Tensor, chosen: Tensor, priority: Tensor, alive: Tensor, half_size: Tensor) -> Tensor:
+    """`hits_hull` by comparing every mech with every other."""
+    index = torch.arange(old.shape[1], device=old.device)
+    ahead, level = priority[:, None] > priority[:, :, None], priority[:, None] == priority[:, :, None]
+    outranked = ahead | (level & (index < index[:, None]))
+    other = alive[:, None] & (index != index[:, None])
+    meets = overlap(chosen, old, half_size) | (overlap(chosen, chosen, half_size) & outranked)
+    return (other & meets).any(-1)
+
+
+def overlap(pos_a: Tensor, pos_b: Tensor, half_size: Tensor) -> Tensor:
+    """`[B, N, N]` bool: box of mech i at `pos_a` meets box of mech j at `pos_b`, `[B, N, 3]` vox each."""
+    reach = axes(half_size[:, None] + half_size)
+    gaps = [(a[:, :, None] - b[:, None]).abs() for a, b in zip(axes(pos_a), axes(pos_b), strict=True)]
+    return (gaps[0] < reach[0]) & (gaps[1] < reach[1]) & (gaps[2] < reach[2])
+
+
+@torch.library.custom_op("echelon::hits_hull", mutates_args=(), device_types="cpu")
+def hits_hull_loops(old: Tensor, chosen: Tensor, priority: Tensor, alive: Tensor, half_size: Tensor) -> Tensor:
+    """`hits_hull` mech by mech, up to the first other it meets."""
+    hits = torch.zeros(alive.shape, dtype=torch.bool)
+    reach = half_size[:, None] + half_size
+    _hits_hull_loop(array(old), array(chosen), array(priority), array(alive), array(reach), array(hits))
+    return hits
+
+
+@hits_hull_loops.register_fake
+def _(old: Tensor, chosen: Tensor, priority: Tensor, alive: Tensor, half_size: Tensor) -> Tensor:
+    return alive.new_empty(alive.shape)
+
+
+@inlined
+def _overlaps(battle: int, boxes: Any, mech: int, others: Any, other: int, reach: Any) -> Any:
+    """Whether the box of a mech meets that of another; `reach [N, N, 3]` are their half sizes added."""
+    return (
+        abs(boxes[battle, mech, 0] - others[battle, other, 0]) < reach[mech, other, 0]
+        and abs(boxes[battle, mech, 1] - others[battle, other, 1]) < reach[mech, other, 1]
+        and abs(boxes[battle, mech, 2] - others[battle, other, 2]) < reach[mech, other, 2]
+    )
+
+
+@compiled
+def _hits_hull_loop(old: Any, chosen: Any, priority: Any, alive: Any, reach: Any, hits: Any) -> None:
+    """Fills `hits [B, N]` of false."""
+    for battle in range(old.shape[0]):
+        rank = priority[battle]
+        for mech in range(old.shape[1]):
+            for other in range(old.shape[1]):
+                if other == mech or not alive[battle, other]:
+                    continue
+                # Ranks are compared last: they are random, so a processor mispredicts that branch.
+                if _overlaps(battle, chosen, mech, old, other, reach) or (
+                    _overlaps(battle, chosen, mech, chosen, other, reach)
+                    and (rank[other] > rank[mech] or (rank[other] == rank[mech] and other < mech))
+                ):
+                    hits[battle, mech] = True
+                    break

@@ -1,0 +1,62 @@
+"""Whether hulls meet solid voxels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from echelon.sim.kernels.dispatch import array, compiled, loops_on
+from echelon.sim.terrain import columns_at, height_bits, hull_cells
+
+
+def hits_terrain(columns: Tensor, pos: Tensor, half_size: Tensor, asked: Tensor) -> Tensor:
+    """`[B, N]` bool: the box of a hull holds a part of a solid voxel.
+
+    Args:
+        columns: `[B, Y, X]` int32, bit z set where a voxel is solid.
+        pos: `[B, N, 3]` float32 vox, the middles of the hulls.
+        half_size: `[N, 3]` float32 vox.
+        asked: `[B, N]` bool, the hulls that matter; false for the others.
+    """
+    return (hits_terrain_loops if loops_on(pos.device) else hits_terrain_dense)(columns, pos, half_size, asked)
+
+
+def hits_terrain_dense(columns: Tensor, pos: Tensor, half_size: Tensor, asked: Tensor) -> Tensor:
+    """`hits_terrain` for every hull, each over as many columns as the widest one needs."""
+    x, y, _ = hull_cells(pos, half_size)
+    return asked & ((columns_at(columns, x, y) & height_bits(pos, half_size)[..., None]) != 0).any(-1)
+
+
+@torch.library.custom_op("echelon::hits_terrain", mutates_args=(), device_types="cpu")
+def hits_terrain_loops(columns: Tensor, pos: Tensor, half_size: Tensor, asked: Tensor) -> Tensor:
+    """`hits_terrain` hull by hull, each over its own columns."""
+    hits = torch.zeros(asked.shape, dtype=torch.bool)
+    _hits_terrain_loop(array(columns), array(pos), array(half_size), array(asked), array(hits))
+    return hits
+
+
+@hits_terrain_loops.register_fake
+def _(columns: Tensor, pos: Tensor, half_size: Tensor, asked: Tensor) -> Tensor:
+    return asked.new_empty(asked.shape)
+
+
+@compiled
+def _hits_terrain_loop(columns: Any, pos: Any, half_size: Any, asked: Any, hits: Any) -> None:
+    """Fills `hits [B, N]` of false."""
+    top_y, top_x = columns.shape[1] - 1, columns.shape[2] - 1
+    for battle in range(pos.shape[0]):
+        for mech in range(pos.shape[1]):
+            if not asked[battle, mech]:
+                continue
+            at, half = pos[battle, mech], half_size[mech]
+            first = min(max(int(np.floor(at[2] - half[2])), 0), 30)
+            last = min(max(int(np.ceil(at[2] + half[2])) - 1, 0), 30)
+            tall = (1 << (last + 1)) - (1 << first)
+            for y in range(int(np.floor(at[1] - half[1])), int(np.ceil(at[1] + half[1]))):
+                row = columns[battle, min(max(y, 0), top_y)]
+                for x in range(int(np.floor(at[0] - half[0])), int(np.ceil(at[0] + half[0]))):
+                    if row[min(max(x, 0), top_x)] & tall:
+                        hits[battle, mech] = True

@@ -1,0 +1,123 @@
+"""Which voxels a segment enters, for dense forms and for loops.
+
+A segment enters a new cell exactly where it crosses a grid plane: after (count - begin) / length of its way for the
+`count`-th plane of an axis. The cells it has gone along the other axes by then are the floor of begin + t * length. So
+every crossing is known in closed form, without a march.
+
+numba's cache notices a change of a loop's own file only: after a change of the inlined functions here, delete
+`sim/kernels/__pycache__`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from echelon.runtime.geometry import TINY
+from echelon.sim.kernels.dispatch import ONE, ZERO, inlined
+
+SIZE_Z = 31
+"""Voxels that a bit column holds."""
+TOP_Z, SMALL = np.float32(SIZE_Z - 1), np.float32(TINY)
+
+
+class Segments(NamedTuple):
+    """Segments, axis by axis, each axis mirrored so that the segment climbs it. The lists hold a tensor an axis."""
+
+    begin: list[Tensor]
+    """Way already gone inside the first cell, 0..1."""
+    length: list[Tensor]
+    """Way to go, vox."""
+    cell: list[Tensor]
+    """First cell, not mirrored."""
+    sign: list[Tensor]
+    """-1 where mirrored, else 1."""
+    steps: list[Tensor]
+    """Cells from the first to the last."""
+    total: Tensor
+    """Cells entered on the whole way."""
+
+
+class Crossing(NamedTuple):
+    """The cells that segments enter by crossing one plane of an axis."""
+
+    t: Tensor
+    """Share of the way, 0..1."""
+    x: Tensor
+    """int32."""
+    y: Tensor
+    """int32."""
+    z: Tensor
+    """int32."""
+    enters: Tensor
+    """bool: the crossing happens, at or before the end."""
+    at_end: Tensor
+    """bool: the cell is the one that holds the end."""
+
+
+Size = tuple[int, int, int]
+"""Of a map, along x, y, z."""
+
+
+def map_size(columns: Tensor) -> Size:
+    """The size of `columns [B, Y, X]`; z is as high as a column can be."""
+    return columns.shape[2], columns.shape[1], SIZE_Z
+
+
+def segments(start: Sequence[Tensor], end: Sequence[Tensor], size: Size) -> Segments:
+    """Segments from `start` to `end`, vox, by axis. Beyond the border of the map they meet the border's own cells."""
+    begin, length, cell, sign, steps = [], [], [], [], []
+    for at, to, cells in zip(start, end, size, strict=True):
+        first = at.floor().clamp(0, cells - 1)
+        descends = to < at
+        begin.append(torch.where(descends, first + 1 - at, at - first))
+        length.append((to - at).abs())
+        cell.append(first)
+        sign.append(torch.where(descends, -1.0, 1.0))
+        steps.append((to.floor().clamp(0, cells - 1) - first).abs())
+    return Segments(begin, length, cell, sign, steps, steps[0] + steps[1] + steps[2])
+
+
+def cross(way: Segments, axis: int, count: int | Tensor) -> Crossing:
+    """Where segments cross the `count`-th plane of an axis, 1 the first, and which cell they enter there."""
+    t = ((count - way.begin[axis]) / way.length[axis].clamp_min(TINY)).clamp_max(1.0)
+    gone = [
+        (begin + t * length).floor().minimum(steps) for begin, length, steps in zip(*way[:2], way.steps, strict=True)
+    ]
+    gone[axis] = way.steps[axis].clamp_max(count) if isinstance(count, int) else way.steps[axis].minimum(count)
+    x, y, z = ((cell + sign * cells).int() for cell, sign, cells in zip(way.cell, way.sign, gone, strict=True))
+    at_end = gone[0] + gone[1] + gone[2] == way.total
+    return Crossing(t, x, y, z, count <= way.steps[axis], at_end)
+
+
+@inlined
+def segment_axis(at: Any, to: Any, top: Any) -> Any:
+    """`segments` for one axis of one segment: begin, length, cell, sign, steps; `top` is the last cell of the map."""
+    first = min(max(np.floor(at), ZERO), top)
+    steps = abs(min(max(np.floor(to), ZERO), top) - first)
+    if to < at:
+        return first + ONE - at, at - to, first, -ONE, steps
+    return at - first, to - at, first, ONE, steps
+
+
+@inlined
+def entered_cell(axis: int, count: Any, t: Any, a: Any, b: Any, c: Any) -> Any:
+    """`cross` for one segment: the cells gone by the crossing at `t` of the `count`-th plane, and x, y, z entered.
+
+    Args:
+        axis: 0, 1, 2 for x, y, z.
+        a, b, c: the `segment_axis` of this axis, and those of the next two in turn.
+    """
+    gone_b = max(min(np.floor(b[0] + t * b[1]), b[4]), ZERO)
+    gone_c = max(min(np.floor(c[0] + t * c[1]), c[4]), ZERO)
+    cell_a, cell_b, cell_c = int(a[2] + a[3] * count), int(b[2] + b[3] * gone_b), int(c[2] + c[3] * gone_c)
+    gone = count + gone_b + gone_c
+    if axis == 0:
+        return gone, cell_a, cell_b, cell_c
+    if axis == 1:
+        return gone, cell_c, cell_a, cell_b
+    return gone, cell_b, cell_c, cell_a

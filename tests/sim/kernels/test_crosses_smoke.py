@@ -1,0 +1,35 @@
+"""Smoke between mechs: the loop against the dense form."""
+
+import pytest
+import torch
+from builders import battle
+from kernel_cases import check_operator
+
+from echelon.rules.catalog import CLOUD_VOX, CLOUDS
+from echelon.sim.kernels.crosses_smoke import crosses_smoke_dense, crosses_smoke_loops
+
+
+def test_the_loop_finds_the_pairs_of_the_dense_form():
+    s = battle(("scout",) * 4, ("light",) * 4)
+    pairs, generator = s.game.roster.everyone, torch.Generator().manual_seed(2)
+    asked = torch.ones(1, len(pairs.first), dtype=torch.bool)
+    seen = []
+    for _ in range(300):
+        s.state.mechs.pos.copy_(torch.rand(1, 8, 3, generator=generator) * torch.tensor([40.0, 40.0, 4.0]))
+        s.state.clouds.pos.copy_(torch.rand(1, 8 * CLOUDS, 3, generator=generator) * torch.tensor([40.0, 40.0, 6.0]))
+        s.state.clouds.ttl.copy_(torch.randint(-20, 3, (1, 8 * CLOUDS), generator=generator).clamp_min(0))
+        clouds = s.state.clouds
+        facts = s.state.mechs.pos, clouds.pos, clouds.ttl > 0, pairs.first, pairs.second, CLOUD_VOX
+        found = crosses_smoke_loops(*facts, asked)
+        assert torch.equal(found, crosses_smoke_dense(*facts, asked))
+        assert not crosses_smoke_loops(*facts, ~asked).any() and not crosses_smoke_dense(*facts, ~asked).any()
+        seen.append(found.float().mean())
+    assert 0.05 < torch.stack(seen).mean() < 0.6
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_the_operator_can_be_compiled():
+    pos, clouds = torch.rand(2, 4, 3), torch.rand(2, 6, 3)
+    hangs, asked = torch.ones(2, 6, dtype=torch.bool), torch.ones(2, 2, dtype=torch.bool)
+    first, second = torch.tensor([[0, 1], [2, 3]])
+    check_operator(torch.ops.echelon.crosses_smoke, pos, clouds, hangs, first, second, 4.0, asked)

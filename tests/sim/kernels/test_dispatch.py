@@ -1,0 +1,43 @@
+"""Dense forms and loops in whole battles, and where numba is missing."""
+
+import dataclasses
+import subprocess
+import sys
+
+import torch
+from builders import brawl
+
+from echelon.env.env import EchelonEnv
+from echelon.rules.config import EnvConfig
+from echelon.sim.kernels import dispatch
+
+
+def test_a_battle_without_loops_is_the_same_battle(monkeypatch):
+    """Where numba is missing, and on a GPU, all crossings are looked up at once: the same play, bit for bit."""
+    config = dataclasses.replace(EnvConfig.small(), map_pool=2)
+    states = []
+    for has_loops in (True, False):
+        monkeypatch.setattr(dispatch, "HAS_LOOPS", has_loops)
+        env, generator = EchelonEnv(config, 3, "cpu", seed=4), torch.Generator().manual_seed(1)
+        td = env.reset()
+        for _ in range(24):
+            _, td = env.step_and_maybe_reset(brawl(td, generator))
+        states.append(env.state.to_tensordict())
+    assert (states[0]["tally", "hits"] > 0).any()
+    same = states[0].apply(lambda one, other: (one == other).all(), states[1], batch_size=[])
+    assert all(bool(value) for value in same.values(include_nested=True, leaves_only=True))
+
+
+def test_echelon_plays_where_numba_is_missing():
+    program = """
+import importlib.util, sys
+sys.modules["numba"] = None
+found = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *more: None if name == "numba" else found(name, *more)
+import dataclasses
+from echelon import EchelonEnv, EnvConfig
+from echelon.sim.kernels import dispatch
+EchelonEnv(dataclasses.replace(EnvConfig.small(), map_pool=1), 1, "cpu", seed=1).rollout(2)
+assert not dispatch.HAS_LOOPS and sys.modules["numba"] is None
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=300)
