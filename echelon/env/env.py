@@ -21,6 +21,7 @@ from echelon.env.map_pool import MapPool
 from echelon.env.observation import layout
 from echelon.env.observation.build import Observation
 from echelon.env.observation.layout import STREAMS
+from echelon.env.outcome import Winner
 from echelon.env.select import select, select_state
 from echelon.env.specs import DONE_KEYS, Specs
 from echelon.rules import actions
@@ -64,8 +65,8 @@ class EchelonEnv(EnvBase):
       `(group, "reward_terms") [B, A, len(reward.TERMS)]`, which sum to the reward,
       and at the root `telemetry [B, 16, 16]`, `is_init [B, 1]`, `done`, `terminated`, `truncated` `[B, 1]` bool;
     - a finished battle's `("next", "outcome")`: `winner`, `reason` `[B, 1]` int8, `score [B, 2]` s, `decisions [B, 1]`,
-      `stats [B, 2, len(STATS)]`; winner -1 and zeros where the battle goes on. These and the
-      reward terms are reward leaves, because TorchRL carries every other leaf of `next` on to the root.
+      `stats [B, 2, len(STATS)]`; winner -1 and zeros where the battle goes on. TorchRL carries the outcome and the
+      reward terms on to the root, where a reset clears them.
 
     Battles that end restart on the device without a host read; `("next", ...)` keeps their true last observation.
 
@@ -80,6 +81,7 @@ class EchelonEnv(EnvBase):
         maps: a pool made earlier for the same config, to share it between environments.
         compiled: run a substep and the observation through `torch.compile`: same results, a later first step.
         observer: who watches every substep and decision.
+        info: whether `outcome` and `reward_terms` are there.
     """
 
     batch_locked = True
@@ -94,6 +96,7 @@ class EchelonEnv(EnvBase):
         maps: Maps | None = None,
         compiled: bool = False,
         observer: StepObserver | None = None,
+        info: bool = True,
     ) -> None:
         if num_envs < 1:
             raise ConfigError(f"num_envs must be >= 1, got {num_envs}")
@@ -110,6 +113,7 @@ class EchelonEnv(EnvBase):
         self.memory = Composite() if memory is None else memory
         self.num_envs = num_envs
         self.observer = observer
+        self.info = info
         # An observer sees every substep of all battles at once.
         self.blocks = Blocks(num_envs, self.device, whole=observer is not None)
         self._play: step.Play = step.play
@@ -129,7 +133,7 @@ class EchelonEnv(EnvBase):
 
     def _make_specs(self) -> None:
         sizes = {group: len(names) for group, names in self.group_map.items()}
-        specs = Specs(self.config, sizes, self.memory, self.num_envs, self.device)
+        specs = Specs(self.config, sizes, self.memory, self.num_envs, self.device, self.info)
         self.observation_spec, self.action_spec = specs.observation(), specs.action()
         self.reward_spec, self.done_spec = specs.reward(), specs.done()
 
@@ -207,8 +211,12 @@ class EchelonEnv(EnvBase):
                 key = (group, "observation", name)
                 td.set(key, restart_observation(which, map_id, self.map_pool.openings[name], span, td.get(key)))
             td.set((group, "mask"), td.get((group, "mask")) | restarts)
+            if self.info:
+                td.set((group, "reward_terms"), cleared(td.get((group, "reward_terms")), which))
             for leaf in self._memory_keys(group):
                 td.set(leaf, select(which, torch.zeros_like(td.get(leaf)), td.get(leaf)))
+        if self.info:
+            td.set("outcome", without_outcome(td.get("outcome"), which))
         td.set("telemetry", self.game.maps.telemetry[map_id])
         td.set("is_init", restarts.clone())
         for flag in DONE_KEYS:
@@ -250,13 +258,15 @@ class EchelonEnv(EnvBase):
             team = self._team(played.streams, span)
             team.set("mask", state.mechs.alive[:, span])
             team.set("reward", exact.sum(paid[:, span], -1, keepdim=True))
-            team.set("reward_terms", paid[:, span])
+            if self.info:
+                team.set("reward_terms", paid[:, span])
             out.set(group, team)
             for leaf in self._memory_keys(group):
                 out.set(leaf, tensordict.get(("next", *leaf), tensordict.get(leaf)))
         out.set("telemetry", self.game.maps.telemetry[state.map_id])
         out.set("is_init", torch.zeros_like(played.flags["done"]))
-        out.set("outcome", TensorDict(played.outcome, self.batch_size, device=self.device))
+        if self.info:
+            out.set("outcome", TensorDict(played.outcome, self.batch_size, device=self.device))
         for flag, value in played.flags.items():
             out.set(flag, value)
         return out
@@ -289,4 +299,19 @@ class EchelonEnv(EnvBase):
 
     def _empty(self) -> TensorDict:
         """An observation of nothing, for a full reset to fill."""
-        return self.observation_spec.zero()
+        empty = self.observation_spec.zero()
+        if self.info:
+            empty.set(("outcome", "winner"), empty.get(("outcome", "winner")) + int(Winner.RUNNING))
+        return empty
+
+
+def cleared(values: Tensor, which: Tensor) -> Tensor:
+    """`values [B, ...]`, zero for the battles `which [B]`."""
+    return values * ~which.view(-1, *[1] * (values.dim() - 1))
+
+
+def without_outcome(outcome: TensorDictBase, which: Tensor) -> TensorDictBase:
+    """`outcome [B]` with that of a battle which goes on for the battles `which [B]`."""
+    told = outcome.apply(lambda values: cleared(values, which))
+    winner = outcome.get("winner")
+    return told.set("winner", winner.masked_fill(which[:, None], int(Winner.RUNNING)))

@@ -24,6 +24,7 @@ class Specs:
     Args:
         teams: how many mechs each agent group has.
         memory: float leaves that one mech remembers; see `EchelonEnv`.
+        info: whether outcomes and terms of the reward are told.
     """
 
     config: EnvConfig
@@ -31,14 +32,18 @@ class Specs:
     memory: Composite
     num_envs: int
     device: torch.device
+    info: bool = True
 
     def observation(self) -> Composite:
-        """Streams, masks and memories by group, the map from above, and whether a battle has just begun."""
+        """Streams, masks, memories and reward terms by group, the map from above, whether a battle has just begun, and
+        the outcome of the last one. The terms and the outcome stand here because TorchRL takes every leaf of
+        `reward_spec` for a reward of its own."""
         cells = layout.TELEMETRY_CELLS
         return self._root(
             **{group: self._team(count) for group, count in self.teams.items()},
             telemetry=self._bounded(0.0, 1.0, cells, cells),
             is_init=self._flags(1),
+            **({"outcome": self._outcome()} if self.info else {}),
         )
 
     def action(self) -> Composite:
@@ -52,16 +57,10 @@ class Specs:
         )
 
     def reward(self) -> Composite:
-        """`(group, "reward") [B, A, 1]`, the terms that sum to it, and the outcome of battles that end."""
-        groups = {
-            group: self._group(
-                count,
-                reward=self._unbounded(count, 1),
-                reward_terms=self._unbounded(count, len(reward.TERMS)),
-            )
-            for group, count in self.teams.items()
-        }
-        return self._root(**groups, outcome=self._outcome())
+        """`(group, "reward") [B, A, 1]`."""
+        return self._root(
+            **{group: self._group(count, reward=self._unbounded(count, 1)) for group, count in self.teams.items()}
+        )
 
     def done(self) -> Composite:
         """`done`, `terminated` and `truncated`, `[B, 1]` each."""
@@ -80,10 +79,12 @@ class Specs:
             comms=self._bounded(-1.0, 1.0, count, layout.PACK_SIZE, config.comm_dim),
             local_map=self._bounded(0.0, 1.0, count, side, side),
         )
-        memory = {}
+        more: dict[str, object] = {}
         if len(self.memory.keys()) > 0:
-            memory = {"memory": self.memory.expand((self.num_envs, count)).to(self.device)}
-        return self._group(count, observation=streams, mask=self._flags(count), **memory)
+            more["memory"] = self.memory.expand((self.num_envs, count)).to(self.device)
+        if self.info:
+            more["reward_terms"] = self._unbounded(count, len(reward.TERMS))
+        return self._group(count, observation=streams, mask=self._flags(count), **more)
 
     def _outcome(self) -> Composite:
         batch, device = self.num_envs, self.device

@@ -84,7 +84,8 @@ def test_the_specs_hold_for_teams_of_different_sizes():
 
 
 def test_keys_and_shapes():
-    td = env_of(SMALL, 2).rollout(3)
+    env = env_of(SMALL, 2)
+    td = env.rollout(3)
     shapes = {
         "contacts": (2, 3, 5, 9, layout.width(layout.CONTACT)),
         "contacts_mask": (2, 3, 5, 9),
@@ -99,7 +100,6 @@ def test_keys_and_shapes():
         assert td[group, "action"].shape == (2, 3, 5, 26)
         assert td["next", group, "reward"].shape == (2, 3, 5, 1)
         assert td["next", group, "reward_terms"].shape == (2, 3, 5, len(TERMS))
-        assert "reward_terms" not in td[group].keys()
         assert td[group, "mask"].shape == (2, 3, 5) and td[group, "mask"].dtype == torch.bool
     assert td["telemetry"].shape == (2, 3, 16, 16)
     for key in ("is_init", "done", "terminated", "truncated"):
@@ -107,7 +107,7 @@ def test_keys_and_shapes():
     outcome = td["next", "outcome"]
     assert outcome["winner"].shape == (2, 3, 1) and outcome["winner"].dtype == torch.int8
     assert outcome["score"].shape == (2, 3, 2) and outcome["stats"].shape == (2, 3, 2, len(STATS))
-    assert "outcome" not in set(td.keys())
+    assert env.reward_keys == [("blue", "reward"), ("red", "reward")]
 
 
 def test_command_suites_make_room_for_twelve_comrades():
@@ -147,7 +147,7 @@ def test_a_collector_runs():
 
 def test_transforms_work():
     transforms = (
-        RewardSum(in_keys=[(g, "reward") for g in GROUPS], out_keys=[(g, "episode_reward") for g in GROUPS]),
+        RewardSum(),
         StepCounter(),
     )
     env = TransformedEnv(env_of(SHORT, 3))
@@ -241,6 +241,29 @@ def test_is_init_marks_the_first_observation_only():
     steps, _ = played(env, 6)
     assert steps["is_init"][:, 0, 0].tolist() == [True, False, False, False, True, False]
     assert not steps["next", "is_init"].any()
+
+
+def test_a_restart_clears_the_outcome_and_the_reward_terms():
+    """What TorchRL carries on to the root is of the battle that goes on there, never of the one that ended."""
+    env = env_of(SHORT, 2)
+    td = env.reset()
+    assert (td["outcome", "winner"] == -1).all()
+    for number in range(1, 9):
+        step, td = env.step_and_maybe_reset(told(env, td))
+        done = step["next", "done"]
+        assert done.all() == (number % 4 == 0)
+        assert (td["outcome", "winner"] == -1).all() and not td["outcome", "stats"].any()
+        for group in GROUPS:
+            left = torch.where(done[..., None], 0.0, step["next", group, "reward_terms"])
+            assert torch.equal(td[group, "reward_terms"], left)
+
+
+def test_without_info_there_are_no_outcomes_and_no_reward_terms():
+    env = EchelonEnv(SHORT, 2, device="cpu", seed=0, info=False)
+    check_env_specs(env)
+    steps = env.rollout(5, break_when_any_done=False)
+    keys = {key if isinstance(key, str) else key[-1] for key in steps.keys(include_nested=True)}
+    assert {"reward", "done"} <= keys and not {"outcome", "winner", "reward_terms"} & keys
 
 
 def test_an_outcome_is_reported_where_a_battle_ended_and_nowhere_else():

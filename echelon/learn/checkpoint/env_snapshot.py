@@ -106,9 +106,13 @@ def with_leaves(state: State, leaves: dict[str, Tensor]) -> State:
 
 
 def shown(rollout: TeamCollector) -> dict[str, Tensor]:
-    """What the next decision is made from, by dotted name; the action is of the last one."""
+    """What the next decision is made from, by dotted name: without action, reward terms and outcome of the last one."""
     flat = rollout.now.flatten_keys(".")
-    return {key: value for key, value in flat.items() if not key.endswith(".action")}
+    return {
+        key: value
+        for key, value in flat.items()
+        if not (key.endswith((".action", ".reward_terms")) or key.startswith("outcome."))
+    }
 
 
 def changes(state: State, maps: Maps) -> dict[str, Tensor]:
