@@ -7,7 +7,11 @@ what matters and stops early. Both forms return the same bits. Without numba the
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
+import os
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,9 +27,31 @@ if HAS_LOOPS:
     import numba
 
 
+def hash_of(files: Sequence[Path]) -> str:
+    """16 hexadecimal digits of the contents of some files."""
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
+
+
+PACKAGE = Path(__file__).parents[2]
+SOURCES = sorted([*PACKAGE.glob("*/kernels/*.py"), PACKAGE / "runtime" / "exact.py"])
+"""Every file that compiled code may come from."""
+CACHE = Path(os.environ.get("NUMBA_CACHE_DIR", Path(__file__).parent / "__pycache__")) / f"loops_{hash_of(SOURCES)}"
+"""Where compiled loops are kept. numba looks for changes in a loop's own file alone, and would go on with what it once
+inlined from another one; another hash is another folder."""
+
+
 def compiled(loop: Any) -> Any:
     """Decorator of a loop that Python calls. Without numba the loop stays as it is, and nothing calls it."""
-    return numba.njit(cache=True, nogil=True)(loop) if HAS_LOOPS else loop
+    if not HAS_LOOPS:
+        return loop
+    settings: Any = numba.config
+    before = settings.CACHE_DIR
+    # Read as a function is decorated; where the folder cannot be written numba chooses another one.
+    settings.CACHE_DIR = str(CACHE)
+    try:
+        return numba.njit(cache=True, nogil=True)(loop)
+    finally:
+        settings.CACHE_DIR = before
 
 
 def inlined(function: Any) -> Any:

@@ -3,9 +3,6 @@
 A segment enters a new cell exactly where it crosses a grid plane: after (count - begin) / length of its way for the
 `count`-th plane of an axis. The cells it has gone along the other axes by then are the floor of begin + t * length. So
 every crossing is known in closed form, without a march.
-
-numba's cache notices a change of a loop's own file only: after a change of the inlined functions here, delete
-`sim/kernels/__pycache__`.
 """
 
 from __future__ import annotations

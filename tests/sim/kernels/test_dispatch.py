@@ -3,13 +3,15 @@
 import dataclasses
 import subprocess
 import sys
+from pathlib import Path
 
+import pytest
 import torch
 from builders import brawl
 
 from echelon.env.env import EchelonEnv
 from echelon.rules.config import EnvConfig
-from echelon.sim.kernels import dispatch
+from echelon.sim.kernels import dispatch, first_hit
 
 
 def test_a_battle_without_loops_is_the_same_battle(monkeypatch):
@@ -36,8 +38,26 @@ found = importlib.util.find_spec
 importlib.util.find_spec = lambda name, *more: None if name == "numba" else found(name, *more)
 import dataclasses
 from echelon import EchelonEnv, EnvConfig
-from echelon.sim.kernels import dispatch
+from echelon.sim.kernels import dispatch, first_hit
 EchelonEnv(dataclasses.replace(EnvConfig.small(), map_pool=1), 1, "cpu", seed=1).rollout(2)
 assert not dispatch.HAS_LOOPS and sys.modules["numba"] is None
 """
     subprocess.run([sys.executable, "-c", program], check=True, timeout=300)
+
+
+def test_the_cache_of_loops_follows_every_file_that_is_inlined(tmp_path):
+    """numba looks at a loop's own file only: an edit of `segments.py` would leave `first_hit` as it was."""
+    files = [tmp_path / name for name in ("loop.py", "inlined.py")]
+    for file in files:
+        file.write_text("x = 16.0\n")
+    before = dispatch.hash_of(files)
+    assert dispatch.hash_of(files) == before
+    files[1].write_text("x = 2020.0\n")
+    assert dispatch.hash_of(files) != before
+    names = {str(path.relative_to(dispatch.PACKAGE)) for path in dispatch.SOURCES}
+    assert {"sim/kernels/segments.py", "env/kernels/lexsort.py", "runtime/exact.py"} <= names
+
+
+@pytest.mark.skipif(not dispatch.HAS_LOOPS, reason="numba is not here")
+def test_compiled_loops_lie_in_their_own_folder():
+    assert Path(first_hit._first_hit_loop.stats.cache_path).is_relative_to(dispatch.CACHE)
