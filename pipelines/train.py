@@ -21,7 +21,7 @@ from echelon.pipelines.console import parse, run, terminal
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from echelon.arena.eval_callback import BEST, EvalCallback, Score, in_words
+from echelon.arena.eval_callback import BEST, EvalCallback, Score, format_row
 from echelon.league.league_arena import LeagueArena
 from echelon.league.league_callback import LeagueCallback
 from echelon.league.opponent_sampler import OpponentSampler
@@ -187,15 +187,15 @@ class Session:
         now = trainer.counters.iterations
         if now > 0 and (every == 0 or now % every > 0):
             return
-        is_due = self.panel is not None and self.panel.judged != now
+        is_due = self.panel is not None and self.panel.last_iteration != now
         if self.ranks.most(float(is_due)) == 0:
             return
         is_best = False
         if (panel := self.panel) is not None:
             scores: list[Score] = []
-            self.stop.unless_asked(lambda: scores.extend(panel.fight()))
+            self.stop.unless_asked(lambda: scores.extend(panel.evaluate()))
             if scores:
-                is_best = panel.keep_best(scores, now) and now > 0
+                is_best = panel.update_best(scores, now) and now > 0
                 trainer.best = panel.best_iteration
                 self.tell(scores)
         self.leave_if_asked()
@@ -241,17 +241,17 @@ class Session:
         """The last evaluation, part of it recorded if the run asked for that, and where everything is."""
         scores: list[Score] = []
         if (panel := self.panel) is not None:
-            self.stop.unless_asked(lambda: scores.extend(self.judge_finally(panel)))
+            self.stop.unless_asked(lambda: scores.extend(self.evaluate_final(panel)))
         self.leave_if_asked()
         self.trainer.close()
         if panel is not None:
-            panel.keep_best(scores, self.trainer.counters.iterations)
+            panel.update_best(scores, self.trainer.counters.iterations)
             self.tell_where(panel)
 
-    def judge_finally(self, panel: EvalCallback) -> list[Score]:
+    def evaluate_final(self, panel: EvalCallback) -> list[Score]:
         """Fight the final battles, and tell how they ended."""
         folder = self.trainer.folder
-        scores, replay = panel.judge_finally(self.trainer.config.replay_battles, str(folder))
+        scores, replay = panel.evaluate_final(self.trainer.config.replay_battles, str(folder))
         self.tell(scores)
         if replay is not None:
             kept = folder / "evaluation.echelon"
@@ -266,7 +266,7 @@ class Session:
         for when, iteration in (("before", rows[0]["iteration"]), ("after ", rows[-1]["iteration"])):
             for row in rows:
                 if row["iteration"] == iteration and row["rival"] != BEST:
-                    console.print(f"{when} against {in_words(row)}")
+                    console.print(f"{when} against {format_row(row)}")
         metrics, plot = folder / "metrics.csv", folder / "metrics.png"
         draw_metrics(read_metrics(metrics), rows, plot)
         console.print(f"metrics     {metrics}\nevaluations {panel.table.path}\nplot        {plot}")
