@@ -66,9 +66,9 @@ def convert_league(path: Path) -> list[str]:
     """Its tables, its settings, and what its weights claim."""
     store = Store(path)
     with store.writing():
-        store.remember("env", store.env.signature())
-        store.remember("rules", as_json(store.rules))
-        store.remember("written_by", {"version": VERSION})
+        store.set_setting("env", store.env.signature())
+        store.set_setting("rules", as_json(store.rules))
+        store.set_setting("written_by", {"version": VERSION})
     weights = [
         convert_checkpoint(store.weights.path(e.id)) for e in store.entries() if store.weights.path(e.id).exists()
     ]

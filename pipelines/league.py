@@ -85,7 +85,7 @@ class Retire:
         """Retire them."""
         store = Store(self.league)
         for entry in [store.find(name) for name in self.names]:
-            store.become(entry, "retired", "retired", self.reason)
+            store.set_kind(entry, "retired", "retired", self.reason)
 
 
 @dataclass(frozen=True)

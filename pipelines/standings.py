@@ -10,7 +10,7 @@ from typing import Any
 import tyro
 from echelon.pipelines.console import show, terminal
 
-from echelon.league.commands import age_correlation, entry_rows, payoff_of, standing_rows
+from echelon.league.commands import age_correlation, compute_payoff, entry_rows, standing_rows
 from echelon.league.import_export import read_league, write_league
 from echelon.league.store import Store
 from echelon.runtime.errors import require
@@ -69,7 +69,7 @@ class Payoff:
         require(path.suffix in PICTURES, "--out", f"a picture, {', '.join(PICTURES)}", str(path))
         store = Store(self.league)
         check_writable(path)
-        found = payoff_of(store)
+        found = compute_payoff(store)
         draw_payoff(found.names, found.share, path)
         if self.json:
             numbers = {"names": found.names, "games": found.games, "points": found.points, "nash": found.nash}

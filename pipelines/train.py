@@ -219,7 +219,7 @@ class Session:
         path = trainer.save()
         me = league.submit(path).id if self.ranks.is_first else ""
         # All meet the league as it is now.
-        league.sampler.follow(self.ranks.said_by_first(me))
+        league.sampler.set_learner(self.ranks.said_by_first(me))
         self.console.print(f"{trainer.counters.agent_steps:>12,} steps, in the league {league.standing()}")
 
     def leave_if_asked(self) -> None:

@@ -54,7 +54,7 @@ class Result:
         return {name: sum(row[i] for row in rows) / len(rows) for i, name in enumerate(STATS)}
 
     def as_json(self) -> dict[str, object]:
-        """The result as a JSON-serialisable dict. `blue_wins` and `red_wins` count by side, `x_wins` and `y_wins` by commander."""
+        """JSON-serialisable dict. `blue_wins` and `red_wins` count by side, `x_wins` and `y_wins` by commander."""
         low, high = wilson_interval(self.x_wins, self.battles)
         return {
             "battles": self.battles,

@@ -20,7 +20,7 @@ class Claims:
     def __init__(self, store: Store, owner: str) -> None:
         self.store, self.owner = store, owner
 
-    def take(self, battles: Sequence[Battle], most: int) -> tuple[list[Battle], bool]:
+    def claim(self, battles: Sequence[Battle], most: int) -> tuple[list[Battle], bool]:
         """Claim the first of these that are not played yet and that no living process has claimed, at most so many.
 
         Returns:
@@ -62,15 +62,15 @@ def claiming(store: Store) -> Iterator[Claims]:
 
 def claimed(store: Store) -> set[Battle]:
     """Battles that some process has claimed."""
-    return {Battle._make(row) for row in store.do("SELECT blue, red, seed FROM claims")}
+    return {Battle._make(row) for row in store.execute("SELECT blue, red, seed FROM claims")}
 
 
 def owners(store: Store) -> set[str]:
     """The processes that have claimed any."""
-    return {owner for (owner,) in store.do("SELECT DISTINCT owner FROM claims")}
+    return {owner for (owner,) in store.execute("SELECT DISTINCT owner FROM claims")}
 
 
 def release(store: Store, owner: str) -> None:
     """Give up what a process has claimed."""
     with store.writing():
-        store.do("DELETE FROM claims WHERE owner = ?", owner)
+        store.execute("DELETE FROM claims WHERE owner = ?", owner)

@@ -15,7 +15,7 @@ from echelon.league.lineage import longest_line, spearman
 from echelon.league.rating_period import close_period, payoff_matrix
 from echelon.league.ratings.game_theory import advantage, bradley_terry, exploitability, nash
 from echelon.league.roles import Role
-from echelon.league.schedule import one_against, round_robin, seeds_of
+from echelon.league.schedule import one_against, period_seeds, round_robin
 from echelon.league.store import MatchRecord, Standing, Store
 from echelon.learn.checkpoint.format import open_checkpoint
 from echelon.learn.config import TrainConfig
@@ -40,7 +40,7 @@ def logged(arena: LeagueArena, batches: Iterable[PlayedBatch], rated: bool) -> I
     for played in batches:
         speed = round(len(played.matches) / played.seconds, 2)
         told = {"matches": len(played.matches), "matches_per_s": speed, "kept": rated}
-        log.tell(arena.store, "fought", **told, cache_hit_rate=round(arena.store.weights.hit_rate, 3))
+        log.write_event(arena.store, "fought", **told, cache_hit_rate=round(arena.store.weights.hit_rate, 3))
         yield played
 
 
@@ -49,7 +49,7 @@ def evaluate(arena: LeagueArena, checkpoint: str, seeds: int, progress: Progress
     store = arena.store
     digest = store.add_weights(checkpoint)
     others = [entry for entry in store.active() if entry.id != digest]
-    battles = one_against(digest, [entry.id for entry in others], seeds_of(0, seeds))
+    battles = one_against(digest, [entry.id for entry in others], period_seeds(0, seeds))
     matches = progress(logged(arena, arena.play_unrated(battles), rated=False), len(battles))
     rows = []
     for other in others:
@@ -78,7 +78,7 @@ def tournament(
     require(len(ids) > 1, "--league", "one of at least two entries", str(store.folder))
     require(replay_battles >= 1, "--replay-battles", ">= 1", replay_battles)
     period = store.period
-    battles = arena.missing(round_robin(ids, seeds_of(period, seeds)))
+    battles = arena.unplayed(round_robin(ids, period_seeds(period, seeds)))
     recorder = None
     # One that was cut short just before its end has nothing left to record.
     if replay is not None and battles:
@@ -91,7 +91,7 @@ def tournament(
         shown = [matches[place] for place in recorder.battles]
         save(recorder.finish([names[b.blue] for b in shown], [names[b.red] for b in shown]), replay)
     close_period(store, period)
-    log.tell(store, "period closed", number=period)
+    log.write_event(store, "period closed", number=period)
     return period
 
 
@@ -108,7 +108,7 @@ def evolve(
     store = arena.store
     for name, count in (("turns", turns), ("iterations", iterations)):
         require(count >= 1, f"--{name}", ">= 1", count)
-    seeds_of(store.period, seeds)
+    period_seeds(store.period, seeds)
     for name in SET_BY_LEAGUE:
         usual, value = getattr(TrainConfig.quick(), name), getattr(train, name)
         require(value == usual, f"--train.{name.replace('_', '-')}", "left alone: the league decides it", value)
@@ -184,7 +184,7 @@ class Payoff:
     exploitability: float
 
 
-def payoff_of(store: Store) -> Payoff:
+def compute_payoff(store: Store) -> Payoff:
     """The payoff matrix of a league, its Nash mixture, and how far that can be exploited."""
     stands = [standing for standing in store.standings() if standing.games > 0]
     require(len(stands) > 1, "--league", "one in which battles were fought", str(store.folder))

@@ -11,18 +11,18 @@ from pathlib import Path
 from echelon.league import log
 from echelon.league.league_arena import LeagueArena, matches_of
 from echelon.league.matchmaking import Opponent, draw
-from echelon.league.opponent_sampler import policies_like, pool_of
+from echelon.league.opponent_sampler import compatible_entries, opponent_pool
 from echelon.league.rating_period import rate_entry
 from echelon.league.roles import (
     Role,
     Shares,
     Verdict,
     judge,
-    met_by_league_exploiter,
-    met_by_main,
-    met_by_main_exploiter,
+    league_exploiter_shares,
+    main_exploiter_shares,
+    main_shares,
 )
-from echelon.league.schedule import one_against, seeds_of
+from echelon.league.schedule import one_against, period_seeds
 from echelon.league.store import MatchRecord
 from echelon.learn.checkpoint.files import newest_checkpoint
 from echelon.learn.checkpoint.format import Checkpoint, open_checkpoint
@@ -90,7 +90,7 @@ class Evolution:
 
     def progress(self, role: Role) -> Progress:
         """How far a role has come."""
-        return Progress(**(self.store.recall(f"role {role.value}") or {}))
+        return Progress(**(self.store.get_setting(f"role {role.value}") or {}))
 
     def folder(self, role: Role, generation: int) -> Path:
         """Where a role keeps its checkpoints and metrics."""
@@ -101,7 +101,7 @@ class Evolution:
         self._rate_newcomers()
         now = self.progress(role)
         # Before there is a trainer, which draws its first opponents as it is made.
-        self.shares = self.mixture(role, now)
+        self.shares = self.opponent_shares(role, now)
         trainer = self._trainer(role, now.generation)
         for _ in range(self.iterations):
             trainer.iterate()
@@ -134,28 +134,28 @@ class Evolution:
                 entry="" if verdict.resets else last,
                 judged={} if verdict.resets else points,
             )
-            self.store.remember(f"role {role.value}", vars(after))
-            self.store.note("judged", f"{role.value}: {verdict.reason}", entry)
+            self.store.set_setting(f"role {role.value}", vars(after))
+            self.store.record_change("judged", f"{role.value}: {verdict.reason}", entry)
             if verdict.resets:
-                self.store.note("reset", f"{role.value}, generation {after.generation}: {verdict.reason}")
+                self.store.record_change("reset", f"{role.value}, generation {after.generation}: {verdict.reason}")
         if verdict.resets:
             self.trainers.pop(role).close()
         if entry is not None:
             rate_entry(self.arena, entry, self.seeds)
         told = {"joins": verdict.joins, "resets": verdict.resets, "reason": verdict.reason}
-        log.tell(self.store, "judged", role=role.value, name=entry.name if entry is not None else None, **told)
+        log.write_event(self.store, "judged", role=role.value, name=entry.name if entry is not None else None, **told)
 
-    def mixture(self, role: Role, now: Progress) -> Shares:
+    def opponent_shares(self, role: Role, now: Progress) -> Shares:
         """Whom a role meets in its next turn."""
         me = next((entry for entry in self.store.entries() if entry.id == now.entry), None)
-        fits = policies_like(self.config.model, self.store)
-        pool = [self._known(other, now) for other in pool_of(self.store, fits, me)]
+        fits = compatible_entries(self.config.model, self.store)
+        pool = [self._known(other, now) for other in opponent_pool(self.store, fits, me)]
         mains = {entry.id for entry in fits if entry.kind == "main"}
         if role is Role.LEAGUE_EXPLOITER:
-            return met_by_league_exploiter(pool, self.rules)
+            return league_exploiter_shares(pool, self.rules)
         if role is Role.MAIN:
             rivals = mains | {entry.id for entry in fits if entry.kind == "exploiter"}
-            return met_by_main(pool, [other for other in pool if other.id in rivals], self.rules)
+            return main_shares(pool, [other for other in pool if other.id in rivals], self.rules)
         newest_main = self._newest_main()
         main = next((other for other in pool if other.id == newest_main), None)
         if main is not None:
@@ -163,7 +163,7 @@ class Evolution:
             games, score = (sum(column) for column in zip((0.0, 0.0), *now.judged.values(), strict=True))
             main = main._replace(games=int(games), score=score)
         earlier = [other for other in pool if other.id in mains and other.id != newest_main]
-        return met_by_main_exploiter(main, earlier, self.rules)
+        return main_exploiter_shares(main, earlier, self.rules)
 
     def _newest_main(self) -> str:
         """The main agent of the moment, if it still fights; else nobody."""
@@ -184,7 +184,7 @@ class Evolution:
         main = self._newest_main()
         everybody = [entry.id for entry in self.store.active()]
         judges = [main] if role is Role.MAIN_EXPLOITER and main else everybody
-        battles = one_against(digest, judges, seeds_of(self.store.period, self.seeds, rated=False))
+        battles = one_against(digest, judges, period_seeds(self.store.period, self.seeds, rated=False))
         return tally(digest, matches_of(self.arena.play_unrated(battles)))
 
     def _name(self, who: str) -> str:

@@ -13,7 +13,7 @@ from echelon.arena.batch_arena import Battle
 from echelon.league.config import LeagueConfig
 from echelon.league.ratings.glicko2 import DEVIATION
 from echelon.league.schema import CHANGES, KINDS
-from echelon.league.store import FILE, LONGEST_REASON, Store, key_of, scripted_entry
+from echelon.league.store import FILE, LONGEST_REASON, Store, match_key, scripted_entry
 from echelon.league.weight_store import DIGEST, FOLDER, WeightStore
 from echelon.rules.config import as_json, battle_difference, env_from_json, from_json
 from echelon.runtime import version
@@ -138,7 +138,7 @@ def write_league(store: Store, path: Path) -> None:
     document |= {"env": store.env.signature(), "rules": as_json(store.rules)}
     with store.writing():
         for table, columns in COLUMNS.items():
-            rows = store.do(f"SELECT {', '.join(columns)} FROM {table} ORDER BY rowid")
+            rows = store.execute(f"SELECT {', '.join(columns)} FROM {table} ORDER BY rowid")
             document[table] = [dict(zip(columns, row, strict=True)) for row in rows]
     beside = WeightStore(path.parent)
     for entry in document["entries"]:
@@ -190,7 +190,7 @@ def read_league(path: Path, folder: str | Path) -> Store:
         for table, columns in COLUMNS.items():
             marks = ", ".join("?" * len(columns))
             for row in document[table]:
-                store.do(
+                store.execute(
                     f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks})", *(row[name] for name in columns)
                 )
 
@@ -274,7 +274,7 @@ def check_references(name: str, document: dict[str, Any]) -> None:
     for number, row in enumerate(document["matches"]):
         if row["blue"] == row["red"]:
             raise FileError(f"{name}: matches[{number}].red must not be blue, got {row['red']!r}")
-        own = key_of(Battle(row["blue"], row["red"], row["seed"]), row["recipe"])
+        own = match_key(Battle(row["blue"], row["red"], row["seed"]), row["recipe"])
         if row["key"] != own:
             raise FileError(f"{name}: matches[{number}].key must be {own!r}, got {row['key']!r}")
     if not document["entries"]:

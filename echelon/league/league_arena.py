@@ -53,7 +53,7 @@ class LeagueArena:
         self.store, self.device = store, device
         self.recipe = json.dumps({"map_seed": MAP_SEED, "precision": precision})
         self.scripts = {entry.id: entry.name for entry in store.entries() if entry.is_scripted}
-        self.arena = BatchArena(battle_of(store.env), self.policy, device, batch, COMPUTE[precision], compiled)
+        self.arena = BatchArena(league_env(store.env), self.policy, device, batch, COMPUTE[precision], compiled)
 
     def policy(self, entry_id: str) -> TeamPolicy:
         """The commander that an entry is."""
@@ -61,7 +61,7 @@ class LeagueArena:
             return scripted(self.scripts[entry_id], self.arena.config, self.device)
         return self.store.weights.policy(entry_id)
 
-    def missing(self, battles: Sequence[Battle]) -> list[Battle]:
+    def unplayed(self, battles: Sequence[Battle]) -> list[Battle]:
         """Those that were not played yet, at whatever precision: a pair meets on a seed once."""
         known = self.store.played()
         return [battle for battle in battles if battle not in known]
@@ -80,7 +80,7 @@ class LeagueArena:
         """
         with claiming(self.store) as claims:
             while True:
-                batch, others_play = claims.take(battles, self.arena.batch)
+                batch, others_play = claims.claim(battles, self.arena.batch)
                 if batch:
                     played = self._play_batch(batch, recorder)
                     self.store.record(played.matches)
@@ -98,7 +98,7 @@ class LeagueArena:
             yield self._play_batch(battles[start : start + size])
 
     def _play_batch(self, battles: Sequence[Battle], recorder: Recorder | None = None) -> PlayedBatch:
-        result = self.arena.play([in_arena(battle) for battle in battles], recorder)
+        result = self.arena.play([to_match_seed(battle) for battle in battles], recorder)
         matches = [
             self._record_of(battle, one, result.seconds / len(battles))
             for battle, one in zip(battles, result.results, strict=True)
@@ -124,12 +124,12 @@ def matches_of(batches: Iterable[PlayedBatch]) -> list[MatchRecord]:
     return [match for batch in batches for match in batch.matches]
 
 
-def in_arena(battle: Battle) -> Battle:
+def to_match_seed(battle: Battle) -> Battle:
     """A battle of the league in the arena: a seed of the schedule stands for the first battle of a match of that seed,
     so `arena.py play --seed S --battles 2` fights the two battles of seed S, on maps of its own."""
     return battle._replace(seed=int(noise.battle_seeds(battle.seed, 1, torch.device("cpu"))))
 
 
-def battle_of(env: EnvConfig) -> EnvConfig:
+def league_env(env: EnvConfig) -> EnvConfig:
     """The league's battle on its own maps."""
     return dataclasses.replace(env, map_seed=MAP_SEED)

@@ -38,8 +38,10 @@ class LeagueCallback:
         entry = self.store.add(checkpoint, kind, parent.id if parent is not None else None)
         if entry.id not in self.store.rated():
             period = rate_entry(self.arena, entry, self.seeds)
-            log.tell(self.store, "submitted", name=entry.name, kind=kind, number=period, checkpoint=str(checkpoint))
-        self.sampler.follow(entry.id)
+            log.write_event(
+                self.store, "submitted", name=entry.name, kind=kind, number=period, checkpoint=str(checkpoint)
+            )
+        self.sampler.set_learner(entry.id)
         return self.store.find(entry.id)
 
     def state_dict(self) -> StateDict:
@@ -48,7 +50,7 @@ class LeagueCallback:
 
     def load_state_dict(self, state_dict: StateDict) -> None:
         """Know it again."""
-        self.sampler.follow(state_dict.fact("me", str))
+        self.sampler.set_learner(state_dict.fact("me", str))
 
     def standing(self) -> str:
         """The learner's last entry in one line."""

@@ -12,7 +12,7 @@ from echelon.league.store import Store
 FILE = "log.jsonl"
 
 
-def tell(store: Store, event: str, **values: object) -> None:
+def write_event(store: Store, event: str, **values: object) -> None:
     """Append a line. Lines of several processes do not mix: each is one write to a file opened for appending."""
     line = json.dumps({"time": round(time.time(), 3), "event": event, "period": store.period, **values}) + "\n"
     handle = os.open(Path(store.folder) / FILE, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o644)

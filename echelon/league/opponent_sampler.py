@@ -30,18 +30,18 @@ class OpponentSampler:
         self.me: Entry | None = None
         self.shares: dict[str, float] = {}
         self.names: dict[str, str] = {}
-        self.follow(me)
+        self.set_learner(me)
 
-    def follow(self, me: str) -> None:
+    def set_learner(self, me: str) -> None:
         """Know the learner's last entry, if the league has it, and read the league as it is now."""
         self.me = next((entry for entry in self.store.entries() if entry.id == me), None)
         self.refresh()
 
     def refresh(self) -> None:
         """Read the league as it is now."""
-        active = policies_like(self.model, self.store)
+        active = compatible_entries(self.model, self.store)
         self.names = {entry.id: entry.name for entry in active}
-        self.shares = self._prefer(pool_of(self.store, active, self.me))
+        self.shares = self._prefer(opponent_pool(self.store, active, self.me))
 
     def _prefer(self, pool: list[Opponent]) -> dict[str, float]:
         mine = [standing for standing in self.store.standings() if self.me is not None and standing.id == self.me.id]
@@ -60,13 +60,13 @@ class OpponentSampler:
         return Snapshot(self.names[who], self.store.weights.policy(who).state_dict())
 
 
-def policies_like(model: ModelConfig, store: Store) -> list[Entry]:
+def compatible_entries(model: ModelConfig, store: Store) -> list[Entry]:
     """The policies of a league that still fight and have this architecture."""
     networks = [entry for entry in store.active() if not entry.is_scripted]
     return [entry for entry in networks if store.weights.open(entry.id).model == model]
 
 
-def pool_of(store: Store, entries: list[Entry], me: Entry | None) -> list[Opponent]:
+def opponent_pool(store: Store, entries: list[Entry], me: Entry | None) -> list[Opponent]:
     """What is known of entries, for somebody who asks."""
     ratings = {standing.id: standing.rating for standing in store.standings()}
     payoff = store.payoff()

@@ -11,7 +11,7 @@ from torch import Tensor
 from echelon.league.config import LeagueConfig
 from echelon.league.league_arena import LeagueArena
 from echelon.league.ratings.glicko2 import Games, Ratings, rate
-from echelon.league.schedule import one_against, seeds_of
+from echelon.league.schedule import one_against, period_seeds
 from echelon.league.store import Entry, MatchRecord, Standing, Store
 
 RANKED = ("candidate", "commander")
@@ -50,7 +50,7 @@ def close_period(store: Store, period: int | None = None) -> int:
         store.close_period({standing.id: row for standing, row in zip(stands, rows, strict=True)})
         entries = {entry.id: entry for entry in store.entries()}
         for move in moves(store.standings(), config):
-            store.become(entries[move.id], move.kind, move.change, move.reason, period)
+            store.set_kind(entries[move.id], move.kind, move.change, move.reason, period)
     return period
 
 
@@ -58,7 +58,7 @@ def rate_entry(arena: LeagueArena, entry: Entry, seeds: int) -> int:
     """Play a new entry against everybody on so many seeds, and close the period; returns its number."""
     store = arena.store
     period, others = store.period, [other.id for other in store.active()]
-    for _ in arena.play(arena.missing(one_against(entry.id, others, seeds_of(period, seeds)))):
+    for _ in arena.play(arena.unplayed(one_against(entry.id, others, period_seeds(period, seeds)))):
         pass
     return close_period(store, period)
 

@@ -43,7 +43,7 @@ def spread(pool: list[Opponent], weighting: Weighting, hardness: float, share: f
     return {other.id: share * chance for other, chance in zip(pool, chances, strict=True)}
 
 
-def met_by_main(pool: list[Opponent], rivals: list[Opponent], config: LeagueConfig) -> Shares:
+def main_shares(pool: list[Opponent], rivals: list[Opponent], config: LeagueConfig) -> Shares:
     """Itself, anybody of the league, and those of its `rivals` that it forgot how to beat.
 
     Args:
@@ -63,7 +63,7 @@ def met_by_main(pool: list[Opponent], rivals: list[Opponent], config: LeagueConf
     return shares
 
 
-def met_by_main_exploiter(main: Opponent | None, earlier: list[Opponent], config: LeagueConfig) -> Shares:
+def main_exploiter_shares(main: Opponent | None, earlier: list[Opponent], config: LeagueConfig) -> Shares:
     """The main agent of the moment; its earlier selves where that one is too strong to learn anything from.
 
     Args:
@@ -77,7 +77,7 @@ def met_by_main_exploiter(main: Opponent | None, earlier: list[Opponent], config
     return spread(earlier, "variance", config.hardness, 1.0)
 
 
-def met_by_league_exploiter(pool: list[Opponent], config: LeagueConfig) -> Shares:
+def league_exploiter_shares(pool: list[Opponent], config: LeagueConfig) -> Shares:
     """Anybody of the league."""
     return spread(pool, "hard", config.hardness, 1.0) if pool else {None: 1.0}
 

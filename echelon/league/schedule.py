@@ -14,7 +14,7 @@ MOST_RATED = MOST_SEEDS // 2
 """Of these, seeds of battles that are rated; the others belong to those by which somebody is let in."""
 
 
-def seeds_of(period: int, count: int, rated: bool = True) -> range:
+def period_seeds(period: int, count: int, rated: bool = True) -> range:
     """The seeds of a period: the same when a tournament is begun again, others in the next.
 
     Args:
@@ -25,16 +25,16 @@ def seeds_of(period: int, count: int, rated: bool = True) -> range:
     return range(first, first + count)
 
 
-def both_sides_of(pairs: Sequence[tuple[str, str]], seeds: Sequence[int]) -> list[Battle]:
+def from_both_sides(pairs: Sequence[tuple[str, str]], seeds: Sequence[int]) -> list[Battle]:
     """Every seed of every pair, once with either as blue. Seed by seed, so that the first battles tell of all pairs."""
     return [Battle(*sides, seed) for seed in seeds for x, y in pairs for sides in ((x, y), (y, x))]
 
 
 def round_robin(ids: Sequence[str], seeds: Sequence[int]) -> list[Battle]:
     """Everybody against everybody else."""
-    return both_sides_of(list(combinations(ids, 2)), seeds)
+    return from_both_sides(list(combinations(ids, 2)), seeds)
 
 
 def one_against(who: str, others: Sequence[str], seeds: Sequence[int]) -> list[Battle]:
     """One against each of the others."""
-    return both_sides_of([(who, other) for other in others if other != who], seeds)
+    return from_both_sides([(who, other) for other in others if other != who], seeds)

@@ -77,18 +77,18 @@ class MatchRecord(NamedTuple):
     @property
     def key(self) -> str:
         """What makes it this battle and no other: the same commanders, seed and recipe would fight it again."""
-        return key_of(Battle(self.blue, self.red, self.seed), self.recipe)
+        return match_key(Battle(self.blue, self.red, self.seed), self.recipe)
 
     def points(self, who: str) -> float:
         """What one of the two took: 1 for a victory, 0.5 for a draw."""
         return 0.5 if self.winner == 0 else float((self.blue, self.red)[self.winner - 1] == who)
 
 
-FACTS = ", ".join(MatchRecord._fields)
+MATCH_COLUMNS = ", ".join(MatchRecord._fields)
 """The columns of the table `matches` that a `MatchRecord` holds."""
 
 
-def key_of(battle: Battle, recipe: str) -> str:
+def match_key(battle: Battle, recipe: str) -> str:
     """The key that the match of a battle has, fought on this."""
     return f"{recipe}/{battle.seed}/{battle.blue}/{battle.red}"
 
@@ -159,9 +159,9 @@ class Store:
             draft.touch()
             store = Store(folder, draft.name)
             with store.writing():
-                store.remember("env", env.signature())
-                store.remember("rules", as_json(rules or LeagueConfig()))
-                store.remember("written_by", {"version": version.VERSION})
+                store.set_setting("env", env.signature())
+                store.set_setting("rules", as_json(rules or LeagueConfig()))
+                store.set_setting("written_by", {"version": version.VERSION})
                 (fill or begin)(store)
             store.close()
             os.link(draft, path)
@@ -207,32 +207,32 @@ class Store:
         if self.database.in_transaction:
             yield
             return
-        self.do("BEGIN IMMEDIATE")
+        self.execute("BEGIN IMMEDIATE")
         try:
             yield
         except BaseException:
-            self.do("ROLLBACK")
+            self.execute("ROLLBACK")
             raise
-        self.do("COMMIT")
+        self.execute("COMMIT")
 
-    def do(self, statement: str, *values: Any) -> sqlite3.Cursor:
+    def execute(self, statement: str, *values: Any) -> sqlite3.Cursor:
         """One SQL statement."""
         return self.database.execute(statement, values)
 
     # What the league is
 
-    def remember(self, name: str, value: dict[str, Any]) -> None:
+    def set_setting(self, name: str, value: dict[str, Any]) -> None:
         """Keep some settings or a standing under a name, in the place of those before."""
         with self.writing():
-            self.do("INSERT OR REPLACE INTO league VALUES (?, ?)", name, json.dumps(value, sort_keys=True))
+            self.execute("INSERT OR REPLACE INTO league VALUES (?, ?)", name, json.dumps(value, sort_keys=True))
 
-    def recall(self, name: str) -> dict[str, Any] | None:
+    def get_setting(self, name: str) -> dict[str, Any] | None:
         """What was kept under this name."""
-        row = self.do("SELECT value FROM league WHERE name = ?", name).fetchone()
+        row = self.execute("SELECT value FROM league WHERE name = ?", name).fetchone()
         return None if row is None else dict(json.loads(row[0]))
 
     def _settings(self, name: str) -> dict[str, Any]:
-        found = self.recall(name)
+        found = self.get_setting(name)
         if found is None:
             raise FileError(f"{self.folder / FILE}: expected the {name} of a league, found none")
         return found
@@ -263,13 +263,13 @@ class Store:
         with self.writing():
             known = next((entry for entry in self.entries() if entry.id == digest), None)
             if known is not None and known.kind == "retired":
-                self.become(known, kind, "added", f"again, as {kind} from {checkpoint}")
+                self.set_kind(known, kind, "added", f"again, as {kind} from {checkpoint}")
             if known is not None:
                 return self.find(digest)
             name = commander_name(digest, {entry.name for entry in self.entries()})
             entry = Entry(digest, kind, name, parent, json.dumps(theirs, sort_keys=True), time.time())
             self.insert(entry)
-            self.note("added", f"as {kind} from {checkpoint}", entry)
+            self.record_change("added", f"as {kind} from {checkpoint}", entry)
         return entry
 
     def add_weights(self, checkpoint: str | Path) -> str:
@@ -286,11 +286,11 @@ class Store:
 
     def insert(self, entry: Entry) -> None:
         """Write an entry's row."""
-        self.do("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?)", *entry)
+        self.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?)", *entry)
 
     def entries(self, *kinds: str) -> list[Entry]:
         """Those of these kinds, or all, oldest first."""
-        rows = self.do("SELECT id, kind, name, parent, env, created FROM entries ORDER BY created, rowid")
+        rows = self.execute("SELECT id, kind, name, parent, env, created FROM entries ORDER BY created, rowid")
         return [entry for entry in map(Entry._make, rows) if not kinds or entry.kind in kinds]
 
     def active(self) -> list[Entry]:
@@ -304,13 +304,13 @@ class Store:
             raise ConfigError(f"an entry must be a name or the beginning of an id in this league, got {name!r}")
         return found[0]
 
-    def become(self, entry: Entry, kind: str, change: str, reason: str, period: int | None = None) -> None:
+    def set_kind(self, entry: Entry, kind: str, change: str, reason: str, period: int | None = None) -> None:
         """Give an entry another kind, and write down why."""
         with self.writing():
-            self.do("UPDATE entries SET kind = ? WHERE id = ?", kind, entry.id)
-            self.note(change, reason, entry, period)
+            self.execute("UPDATE entries SET kind = ? WHERE id = ?", kind, entry.id)
+            self.record_change(change, reason, entry, period)
 
-    def note(self, change: str, reason: str, entry: Entry | None = None, period: int | None = None) -> None:
+    def record_change(self, change: str, reason: str, entry: Entry | None = None, period: int | None = None) -> None:
         """Write down that something happened, to an entry or to a role that has none yet.
 
         Args:
@@ -320,14 +320,14 @@ class Store:
         line = "".join(letter if letter.isprintable() else "?" for letter in reason)[:LONGEST_REASON]
         with self.writing():
             who = entry.id if entry is not None else None
-            self.do(
+            self.execute(
                 "INSERT INTO changes (period, entry, change, reason, created) VALUES (?, ?, ?, ?, ?)",
                 *(self.period if period is None else period, who, change, line, time.time()),
             )
 
     def changes(self) -> list[Change]:
         """All that happened, oldest first."""
-        rows = self.do(
+        rows = self.execute(
             "SELECT period, coalesce(name, ''), change, reason FROM changes LEFT JOIN entries ON id = entry "
             "ORDER BY number"
         )
@@ -341,7 +341,7 @@ class Store:
             before, period, now = self.database.total_changes, self.period, time.time()
             marks = ", ".join("?" * (3 + len(MatchRecord._fields)))
             self.database.executemany(
-                f"INSERT INTO matches (key, period, created, {FACTS}) VALUES ({marks}) ON CONFLICT (key) DO NOTHING",
+                f"INSERT INTO matches (key, period, created, {MATCH_COLUMNS}) VALUES ({marks}) ON CONFLICT (key) DO NOTHING",
                 [(match.key, period, now, *match) for match in matches],
             )
             new = self.database.total_changes - before
@@ -351,27 +351,29 @@ class Store:
 
     def played(self) -> set[Battle]:
         """All battles that were played."""
-        return {Battle._make(row) for row in self.do("SELECT blue, red, seed FROM matches")}
+        return {Battle._make(row) for row in self.execute("SELECT blue, red, seed FROM matches")}
 
     def matches(self, period: int | None = None) -> list[MatchRecord]:
         """Battles of a period, or all."""
-        rows = self.do(f"SELECT {FACTS} FROM matches WHERE period = coalesce(?, period) ORDER BY rowid", period)
+        rows = self.execute(
+            f"SELECT {MATCH_COLUMNS} FROM matches WHERE period = coalesce(?, period) ORDER BY rowid", period
+        )
         return [MatchRecord._make(row) for row in rows]
 
     def payoff(self) -> dict[tuple[str, str], tuple[int, float]]:
         """Games of each ordered pair that met, and the points the first took."""
-        return {(x, y): (games, score) for x, y, games, score in self.do("SELECT * FROM payoff")}
+        return {(x, y): (games, score) for x, y, games, score in self.execute("SELECT * FROM payoff")}
 
     # Ratings
 
     @property
     def period(self) -> int:
         """Number of the rating period that is open."""
-        return int(self.do("SELECT max(number) FROM periods").fetchone()[0])
+        return int(self.execute("SELECT max(number) FROM periods").fetchone()[0])
 
     def standings(self) -> list[Standing]:
         """Everybody, best rating first."""
-        rows = self.do("SELECT * FROM standings").fetchall()
+        rows = self.execute("SELECT * FROM standings").fetchall()
         fresh = (RATING, DEVIATION, VOLATILITY)
         stands = [Standing(*row[:3], *(row[3:6] if row[3] is not None else fresh), *row[6:]) for row in rows]
         return sorted(stands, key=lambda standing: (-standing.rating, standing.name))
@@ -387,12 +389,12 @@ class Store:
             self.database.executemany(
                 "INSERT INTO ratings VALUES (?, ?, ?, ?, ?)", [(period, who, *row) for who, row in ratings.items()]
             )
-            self.do("UPDATE periods SET closed = ? WHERE number = ?", now, period)
-            self.do("INSERT INTO periods VALUES (?, ?, NULL)", period + 1, now)
+            self.execute("UPDATE periods SET closed = ? WHERE number = ?", now, period)
+            self.execute("INSERT INTO periods VALUES (?, ?, NULL)", period + 1, now)
 
     def history(self, entry: Entry) -> list[tuple[int, float, float, float]]:
         """Period, rating, deviation and volatility of an entry, oldest first."""
-        rows = self.do(
+        rows = self.execute(
             "SELECT period, rating, deviation, volatility FROM ratings WHERE entry = ? ORDER BY period", entry.id
         )
         return rows.fetchall()
@@ -400,7 +402,7 @@ class Store:
 
 def begin(store: Store) -> None:
     """The first rows of a league: an open period, and the scripted tiers."""
-    store.do("INSERT INTO periods VALUES (1, ?, NULL)", time.time())
+    store.execute("INSERT INTO periods VALUES (1, ?, NULL)", time.time())
     for tier in TIERS:
         store.insert(scripted_entry(tier))
 

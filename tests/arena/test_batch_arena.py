@@ -21,7 +21,7 @@ from echelon.arena.stacked_policies import (
 )
 from echelon.env.env import EchelonEnv
 from echelon.env.observation.layout import STREAMS
-from echelon.league.schedule import round_robin, seeds_of
+from echelon.league.schedule import period_seeds, round_robin
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.replay.recorder import Recorder
 from echelon.rules.config import RulesConfig
@@ -39,7 +39,7 @@ def stacked(policies, slots, compute=torch.float32, compiled=False) -> StackedPo
 
 def test_blocks_are_filled_in_a_tournament_of_many():
     ids = [str(number) * 64 for number in range(10)]
-    battles = round_robin(ids, seeds_of(1, 3))
+    battles = round_robin(ids, period_seeds(1, 3))
     blocks, needed = 0, 0
     for who in ids:
         own = [(b, side) for b, battle in enumerate(battles) for side in (0, 1) if battle[side] == who]

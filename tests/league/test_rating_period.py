@@ -77,7 +77,7 @@ def test_history_survives_retirement(tmp_path):
     store.record([fought(entry.id, tier.id, n) for n in range(25)])
     close_period(store)
     assert store.find(entry.name).kind == "commander"
-    store.become(entry, "retired", "retired", "by hand")
+    store.set_kind(entry, "retired", "retired", "by hand")
     close_period(store)
     assert [c.change for c in store.changes()] == ["added", "promoted", "retired"]
     assert len(store.history(entry)) == 1 and store.payoff()[entry.id, tier.id][0] == 25
