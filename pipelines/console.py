@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from echelon.league.league_arena import PlayedBatch
-from echelon.league.store import MatchRecord
+from echelon.league.records import MatchRecord
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
 

@@ -9,8 +9,9 @@ from leagues import BRIEF, TINY, checkpoint_of
 from echelon.league.config import LeagueConfig
 from echelon.league.evolution import Evolution, Progress, tally
 from echelon.league.league_arena import LeagueArena
+from echelon.league.records import MatchRecord
 from echelon.league.roles import Role
-from echelon.league.store import MatchRecord, Store
+from echelon.league.store import Store
 from echelon.learn.config import PPOConfig, TrainConfig
 from echelon.rules.config import EnvConfig
 

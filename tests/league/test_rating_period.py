@@ -7,7 +7,8 @@ from leagues import BRIEF, checkpoint_of, fought, fresh, unrated
 from echelon.league.config import LeagueConfig
 from echelon.league.rating_period import close_period, moves, payoff_matrix
 from echelon.league.ratings.glicko2 import Games, rate
-from echelon.league.store import Standing, Store
+from echelon.league.records import Standing
+from echelon.league.store import Store
 
 
 def test_a_period_rates_everybody_from_the_ratings_before_it(tmp_path):
