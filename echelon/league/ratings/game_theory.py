@@ -47,7 +47,7 @@ def exploitability(payoff: Tensor, mixture: Tensor) -> float:
 
 
 def bradley_terry(score: Tensor, games: Tensor, iterations: int = 2000) -> Tensor:
-    """`[E]` float64 maximum likelihood strengths of the Bradley-Terry model, on the Glicko-2 rating scale with mean 1500.
+    """`[E]` float64 maximum likelihood strengths of the Bradley-Terry model on the rating scale, mean 1500.
 
     Computed by the MM algorithm (Hunter 2004, eq. 3); a draw counts as half a win.
 
