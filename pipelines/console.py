@@ -39,11 +39,11 @@ class ArenaArgs:
 
     device: str = "auto"
     batch: int = 256
-    """Battles side by side at most: more take more memory."""
+    """Maximum number of battles in parallel, which determines the memory use."""
     precision: Precision = "fp32"
     """Dtype of the networks' matrix products."""
     compiled: bool = False
-    """Compile simulation and networks first; worth it for thousands of battles, in batches of one size."""
+    """Compile simulation and networks; worthwhile for thousands of battles in batches of one size."""
 
     def build(self, store: Store) -> LeagueArena:
         """Build the arena of a league."""

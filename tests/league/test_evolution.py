@@ -145,6 +145,6 @@ def test_without_a_main_an_exploiter_is_judged_by_everybody(tmp_path):
     retired = store.add(checkpoint_of(tmp_path, 2), "main")
     store.set_setting("role main", {"entry": retired.id})
     store.set_kind(retired, "retired", "retired", "by hand")
-    points = evolution_of(store)._judge_by(Role.MAIN_EXPLOITER, store.add_weights(checkpoint_of(tmp_path, 1)))
+    points = evolution_of(store)._evaluate(Role.MAIN_EXPLOITER, store.add_weights(checkpoint_of(tmp_path, 1)))
     assert set(points) == {entry.id for entry in store.entries("scripted")}
     assert all(games == 2 for games, _ in points.values())
