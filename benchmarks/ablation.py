@@ -80,7 +80,7 @@ def run(case: str, seed: int, args: Args) -> None:
         while not trainer.finished:
             trainer.iterate()
         trainer.close()
-        scores = EvalCallback(trainer.policy, config, Path(folder)).judge_finally()[0][:-1]
+        scores = EvalCallback(trainer.policy, config, Path(folder)).evaluate_final()[0][:-1]
     report(
         "ablation",
         trainer.device,

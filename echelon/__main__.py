@@ -1,4 +1,4 @@
-"""`python -m echelon layout`: what an agent reads and writes; `… checkpoint PATH`: what a checkpoint claims;
+"""`python -m echelon layout`: layout of observations and actions; `… checkpoint PATH`: metadata of a checkpoint;
 `… fingerprint`: a hash that is the same on every machine; `… convert PATH`: rewrites a file of an older version."""
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ class Layout:
     """Print the layout of actions and observations: every stream's shape and columns."""
 
     comm_dim: int = EnvConfig().comm_dim
-    """Numbers in a message."""
+    """Length of a message vector."""
     json: bool = False
-    """Print JSON for machines, the same that checkpoints store."""
+    """Print JSON, as stored in checkpoints."""
 
     def run(self) -> None:
-        """Print it."""
+        """Print the result."""
         if self.json:
             described = {"layout": layout.describe(self.comm_dim), "sha256": layout.layout_hash(self.comm_dim)}
             print(json.dumps(described))
@@ -52,30 +52,30 @@ class Layout:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Print what a checkpoint claims and whether it holds, without building a model. Ends with 1 if it does not."""
+    """Print the metadata of a checkpoint and validate its files, without building a model. Exit code 1 if invalid."""
 
     path: Annotated[Path, tyro.conf.Positional]
     """Its folder."""
     json: bool = False
-    """Print JSON for machines, with all that it claims."""
+    """Print JSON with the complete metadata."""
 
     def run(self) -> None:
-        """Print it."""
+        """Print the result."""
         found = survey(self.path)
         if self.json:
             print(json.dumps({**asdict(found), "holds": found.holds}))
         else:
-            for line in told(found):
+            for line in format_survey(found):
                 print(line)
         sys.exit(0 if found.holds else 1)
 
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """Play a short battle and print the sha256 of its every bit: the one in the README, on every machine."""
+    """Play a short battle and print its sha256, which must equal the one in the README on every machine."""
 
     def run(self) -> None:
-        """Print it."""
+        """Print the result."""
         print(fingerprint())
 
 
@@ -87,13 +87,13 @@ class Convert:
     """The file or folder."""
 
     def run(self) -> None:
-        """Do it, and print what was rewritten."""
+        """Convert, and print what was rewritten."""
         for line in convert(self.path):
             print(line)
 
 
-def told(found: Survey) -> list[str]:
-    """A survey for people."""
+def format_survey(found: Survey) -> list[str]:
+    """Format a survey as lines of text."""
     lines = [f"checkpoint  {found.path}"]
     if found.claims:
         claims, env, counters = found.claims, found.claims["env"], found.claims["counters"]
@@ -113,7 +113,7 @@ def told(found: Survey) -> list[str]:
 
 
 def main() -> None:
-    """Parse and run."""
+    """Parse the command line and run the command."""
     commands: dict[str, Callable[..., Any]] = {
         "layout": Layout,
         "checkpoint": Checkpoint,

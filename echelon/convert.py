@@ -1,4 +1,4 @@
-"""Files of older versions rewritten as files of this one. Every version reads them as they are, too."""
+"""Rewrites files of older versions in the current format. Reading them does not require a conversion."""
 
 from __future__ import annotations
 
@@ -21,14 +21,17 @@ from echelon.runtime.version import VERSION
 def convert(path: Path) -> list[str]:
     """Rewrite a checkpoint, the checkpoints of a run, a league, an exported league or a replay, in place.
 
-    Every setting is named then, under its present name, with the value that the file meant. Weights stay as they are,
-    byte for byte, for a league knows its entries by their hashes.
+    Afterwards the file holds every setting under its current name, with the value that the old file implied. Weights
+    are not changed, because a league identifies its entries by their hashes.
+
+    Args:
+        path: the file or folder.
 
     Returns:
-        What was rewritten, a line each.
+        A line per rewritten file.
 
     Raises:
-        FileError: it is none of these, or not one that can be read.
+        FileError: if it is none of these, or cannot be read.
     """
     try:
         if (path / CLAIMS).is_file():
@@ -47,7 +50,7 @@ def convert(path: Path) -> list[str]:
 
 
 def convert_checkpoint(path: Path) -> str:
-    """What it claims, written anew."""
+    """Rewrite the metadata of a checkpoint."""
     found = open_checkpoint(path)
     claims = {
         **found.claims,
@@ -63,12 +66,12 @@ def convert_checkpoint(path: Path) -> str:
 
 
 def convert_league(path: Path) -> list[str]:
-    """Its tables, its settings, and what its weights claim."""
+    """Rewrite the schema and settings of a league, and the metadata of its weights."""
     store = Store(path)
     with store.writing():
-        store.remember("env", store.env.signature())
-        store.remember("rules", as_json(store.rules))
-        store.remember("written_by", {"version": VERSION})
+        store.set_setting("env", store.env.signature())
+        store.set_setting("rules", as_json(store.rules))
+        store.set_setting("written_by", {"version": VERSION})
     weights = [
         convert_checkpoint(store.weights.path(e.id)) for e in store.entries() if store.weights.path(e.id).exists()
     ]
@@ -77,7 +80,7 @@ def convert_league(path: Path) -> list[str]:
 
 
 def convert_export(path: Path) -> list[str]:
-    """Its settings, and what the weights beside it claim."""
+    """Rewrite the settings of an exported league, and the metadata of the weights next to it."""
     document = parse_json(path.name, read_file(path, trade.MAX_BYTES), only_finite=False)
     trade.check(path.name, document)
     env, rules = env_from_json(document["env"]), from_json(LeagueConfig, document["rules"], "rules")
@@ -88,7 +91,7 @@ def convert_export(path: Path) -> list[str]:
 
 
 def convert_replay(path: Path) -> str:
-    """Its settings; the battles stay as they are."""
+    """Rewrite the settings of a replay; its battles are not changed."""
     replay = replay_file.read(path)
     about = {**replay.about, "env": env_from_json(replay.about["env"]).signature()}
     replay_file.save(type(replay)(about, replay.battles), path)
@@ -96,5 +99,5 @@ def convert_replay(path: Path) -> str:
 
 
 def as_text(document: dict[str, Any]) -> bytes:
-    """JSON as our files hold it."""
+    """Encode a JSON document in the style of all files of this package."""
     return (json.dumps(document, indent=1) + "\n").encode()

@@ -1,4 +1,4 @@
-"""Let commanders fight, and watch them.
+"""Plays battles between commanders, draws replays, and runs leagues.
 
 python pipelines/arena.py play --blue X --red Y --battles N --seed S --replay battles.echelon
 python pipelines/arena.py watch battles.echelon
@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Literal
 
 import tyro
-from echelon.pipelines.console import parse, run, show, terminal
+from echelon.pipelines.console import ArenaArgs, parse, run, show, terminal
 from echelon.pipelines.league import COMMANDS as LEAGUE_COMMANDS
-from echelon.pipelines.league import ArenaArgs
 from echelon.pipelines.pictures import COMMANDS as PICTURE_COMMANDS
 from echelon.pipelines.standings import COMMANDS as STANDINGS_COMMANDS
 
@@ -36,7 +35,7 @@ from echelon.runtime.profiling import profiled
 
 @dataclass(frozen=True)
 class Play:
-    """Two commanders fight a batch of battles, every seed from both sides."""
+    """Play a match between two commanders, every seed once per side."""
 
     blue: str
     """Commander X: a checkpoint folder or heuristic[:tier]. It is blue in half of the battles."""
@@ -56,19 +55,19 @@ class Play:
     replay: Path | None = None
     """Record some of the battles into this file."""
     replay_battles: int = 4
-    """How many; every seed from both sides."""
+    """How many; each seed is played once per side."""
     replay_observations: bool = False
     """Also record every observation of every mech, about 8 MB a minute of 10v10."""
 
     def run(self) -> None:
-        """Play and report."""
+        """Play the match and print the result."""
         arena, device = self.arena, resolve_device(self.arena.device)
         x, y = (resolve(name) for name in self.sources())
         env = common_env([x, y]) if self.env == "auto" else ENV_PRESETS[self.env]()
         policies = [commander.policy(env, device) for commander in (x, y)]
         ids = (x.id, y.id)
         if x.id == y.id and getattr(policies[0], "model", None) != getattr(policies[1], "model", None):
-            # The same weights in another architecture: a setting that no weight tells of.
+            # Equal weights, but model settings that differ without changing any weight.
             ids = (x.name, y.name)
         how = (arena.batch, COMPUTE[arena.precision], arena.compiled)
         match = Match((ids[0], policies[0]), {ids[1]: policies[1]}, env, self.battles, device, *how)
@@ -81,10 +80,10 @@ class Play:
         if self.json:
             print(json.dumps({"x": self.blue, "y": self.red, "seed": self.seed, **result.as_json()}))
         else:
-            self.tell(result)
+            self.print_result(result)
 
     def sources(self) -> list[str]:
-        """The commanders as checkpoint folders or scripted tiers; entries of a league by their folder there."""
+        """Names of both commanders for `resolve`; league entries are replaced by the folder of their weights."""
         names = [self.blue, self.red]
         if self.league is None:
             return names
@@ -93,7 +92,11 @@ class Play:
         return [str(store.weights.path(known[name])) if name in known else name for name in names]
 
     def recorder(self) -> Recorder | None:
-        """What records the first battles, if it is asked for; every file that will be written can be."""
+        """Recorder of the first battles, or None. Checks that all output files are writable.
+
+        Raises:
+            ConfigError: if `replay_battles` is out of range, or a file cannot be written.
+        """
         if self.profile is not None:
             check_writable(self.profile)
         if self.replay is None:
@@ -103,7 +106,7 @@ class Play:
         check_writable(self.replay)
         return Recorder(range(min(self.replay_battles, self.battles)), self.replay_observations)
 
-    def tell(self, result: Result) -> None:
+    def print_result(self, result: Result) -> None:
         """Print the result as a table."""
         rows = []
         for name, wins, is_x in ((self.blue, result.x_wins, True), (self.red, result.y_wins, False)):
@@ -121,7 +124,7 @@ COMMANDS = {"play": Play, **PICTURE_COMMANDS, **LEAGUE_COMMANDS, **STANDINGS_COM
 
 
 def main() -> None:
-    """Do what the command line asks."""
+    """Parse the command line and run the command."""
     parse(lambda: tyro.extras.subcommand_cli_from_dict(COMMANDS)).run()
 
 

@@ -1,4 +1,4 @@
-"""What the programs share: flags from dataclasses, errors in one line, tables and progress bars."""
+"""Shared parts of the programs: parsing of flags, one-line errors, tables and progress bars."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import io
 import json
 import sys
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import torch
@@ -14,40 +15,64 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from echelon.league.league_arena import PlayedBatch
-from echelon.league.store import MatchRecord
+from echelon.arena.batch_arena import Precision
+from echelon.league.league_arena import LeagueArena, PlayedBatch
+from echelon.league.records import MatchRecord
+from echelon.league.store import Store
+from echelon.runtime.device import resolve_device
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
 
 T = TypeVar("T")
 PIPE_WIDTH = 140
-"""Letters a line, where the output is not a terminal."""
+"""Width of tables, in characters, where the output is not a terminal."""
 
 
 def terminal(**settings: Any) -> Console:
-    """Where a program speaks to people: in lines that are not broken, names and paths as they are, brackets too."""
+    """A console that prints text verbatim: without line wrapping, markup or emoji codes."""
     return Console(**{"soft_wrap": True, "markup": False, "emoji": False, **settings})
 
 
+@dataclass(frozen=True)
+class ArenaArgs:
+    """How battles are played."""
+
+    device: str = "auto"
+    batch: int = 256
+    """Maximum number of battles in parallel, which determines the memory use."""
+    precision: Precision = "fp32"
+    """Dtype of the networks' matrix products."""
+    compiled: bool = False
+    """Compile simulation and networks; worthwhile for thousands of battles in batches of one size."""
+
+    def build(self, store: Store) -> LeagueArena:
+        """Build the arena of a league."""
+        return LeagueArena(store, resolve_device(self.device), self.batch, self.precision, self.compiled)
+
+
 def parse(read: Callable[[], T]) -> T:
-    """Call tyro by `read`; help goes to the screen, and an error becomes a `ConfigError` of one line."""
-    said = io.StringIO()
+    """Call tyro through `read`. Help is printed as usual.
+
+    Raises:
+        ConfigError: if the command line is invalid; the message is one line.
+    """
+    output = io.StringIO()
     try:
-        with contextlib.redirect_stderr(said):
+        with contextlib.redirect_stderr(output):
             return read()
     except SystemExit as stop:
         if not stop.code:
             raise
-        raise ConfigError(first_box(said.getvalue())) from None
+        raise ConfigError(first_box(output.getvalue())) from None
 
 
 def first_box(text: str) -> str:
-    """The words in the first of tyro's boxes: what lies between its title and the next rule."""
+    """Text of the first box that tyro printed: the lines between its title and the next rule."""
     lines = [line.strip(" │|") for line in text.splitlines()]
     words: list[str] = []
     rules = 0
     for line in lines:
-        # The title is part of the upper rule where the box is drawn, and stands above it where it is typed.
+        # Drawn boxes have their title in the upper rule, ASCII ones above it.
         is_rule = line.startswith("╭") or not line.strip("─-├┤╰╯ ")
         if line and is_rule:
             rules += 1
@@ -57,7 +82,7 @@ def first_box(text: str) -> str:
 
 
 def run(main: Callable[[], None]) -> None:
-    """Run a program; bad input ends it with one line, an interrupt with code 130."""
+    """Run a program. Invalid input ends it with a one-line error and exit code 1, an interrupt with exit code 130."""
     torch.set_float32_matmul_precision("high")
     try:
         main()
@@ -71,7 +96,10 @@ def show(rows: list[dict[str, Any]], as_json: bool, title: str, shorten: tuple[s
     """Print rows as a table, or as one JSON list.
 
     Args:
-        shorten: columns of which 12 letters are enough.
+        rows: all with the same keys.
+        as_json: print JSON instead of a table.
+        title: title of the table.
+        shorten: columns cut to 12 characters.
     """
     if as_json:
         print(json.dumps(rows))
@@ -83,12 +111,12 @@ def show(rows: list[dict[str, Any]], as_json: bool, title: str, shorten: tuple[s
     for row in rows:
         cells = {name: "" if value is None else str(value) for name, value in row.items()}
         table.add_row(*(cell[:12] if name in shorten else cell for name, cell in cells.items()))
-    # A pipe has no width of its own.
+    # A pipe reports no width.
     terminal(soft_wrap=False, width=None if sys.stdout.isatty() else PIPE_WIDTH).print(table)
 
 
 def with_progress(batches: Iterable[PlayedBatch], total: int, quiet: bool) -> list[MatchRecord]:
-    """The matches of all batches, behind a progress bar that counts matches a second."""
+    """Consume all batches behind a progress bar with the speed in matches/s, and return their matches."""
     columns = (
         *(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()),
         *(TimeElapsedColumn(), TimeRemainingColumn()),

@@ -1,4 +1,4 @@
-"""The commands of `arena.py` that change a league: entries, tournaments, learners that evolve."""
+"""The commands of `arena.py` that change a league: entries, tournaments, league training."""
 
 from __future__ import annotations
 
@@ -8,48 +8,28 @@ from pathlib import Path
 from typing import Literal
 
 import tyro
-from echelon.pipelines.console import show, terminal, with_progress
+from echelon.pipelines.console import ArenaArgs, show, terminal, with_progress
 from echelon.pipelines.standings import show_standings
 
-from echelon.arena.batch_arena import Precision
 from echelon.league import commands
 from echelon.league.config import LeagueConfig
-from echelon.league.league_arena import LeagueArena
 from echelon.league.store import Store
 from echelon.learn.config import TrainConfig
 from echelon.rules.config import ENV_PRESETS
-from echelon.runtime.device import resolve_device
-
-
-@dataclass(frozen=True)
-class ArenaArgs:
-    """How battles are played."""
-
-    device: str = "auto"
-    batch: int = 256
-    """Battles side by side at most: more take more memory."""
-    precision: Precision = "fp32"
-    """Dtype of the networks' matrix products."""
-    compiled: bool = False
-    """Compile simulation and networks first; worth it for thousands of battles, in batches of one size."""
-
-    def of(self, store: Store) -> LeagueArena:
-        """Where the entries of a league play."""
-        return LeagueArena(store, resolve_device(self.device), self.batch, self.precision, self.compiled)
 
 
 @dataclass(frozen=True)
 class Init:
-    """Make a league that holds the scripted tiers."""
+    """Create a league with the scripted tiers as entries."""
 
     league: Path
     """Folder of the league."""
     env: Literal["small", "standard", "large"] = "small"
-    """The battle it fights."""
+    """Battle preset of the league."""
     rules: LeagueConfig = field(default_factory=LeagueConfig)
 
     def run(self) -> None:
-        """Make it."""
+        """Create the league."""
         store = Store.create(self.league, ENV_PRESETS[self.env](), self.rules)
         terminal().print(f"{self.league}: {len(store.entries())} entries, battles of {self.env}")
 
@@ -61,10 +41,10 @@ class Add:
     checkpoints: tyro.conf.Positional[tuple[str, ...]]
     league: Path
     parent: str = ""
-    """Name or id of the entry they descend from; the next ones descend from the one before."""
+    """Name or id of the parent of the first checkpoint; each further one descends from the one before."""
 
     def run(self) -> None:
-        """Add them, in their order."""
+        """Add the checkpoints in order."""
         store = Store(self.league)
         parent = store.find(self.parent).id if self.parent else None
         for checkpoint in self.checkpoints:
@@ -75,47 +55,47 @@ class Add:
 
 @dataclass(frozen=True)
 class Retire:
-    """Let entries fight no more. Their history stays."""
+    """Retire entries: they play no more battles, and keep their history."""
 
     names: tyro.conf.Positional[tuple[str, ...]]
     league: Path
     reason: str = "by hand"
 
     def run(self) -> None:
-        """Retire them."""
+        """Retire the entries."""
         store = Store(self.league)
         for entry in [store.find(name) for name in self.names]:
-            store.become(entry, "retired", "retired", self.reason)
+            store.set_kind(entry, "retired", "retired", self.reason)
 
 
 @dataclass(frozen=True)
 class Evaluate:
-    """Judge a checkpoint by battles against everybody of the league, which are rated for nobody."""
+    """Play a checkpoint against all active entries of a league, without rating the battles."""
 
     checkpoint: tyro.conf.Positional[str]
     league: Path
     seeds: int = 4
-    """Seeds against each, fought from both sides."""
+    """Seeds per opponent, each played once per side."""
     json: bool = False
     arena: tyro.conf.OmitArgPrefixes[ArenaArgs] = field(default_factory=ArenaArgs)
 
     def run(self) -> None:
-        """Play and show."""
-        arena = self.arena.of(Store(self.league))
+        """Play and print the results."""
+        arena = self.arena.build(Store(self.league))
         rows = commands.evaluate(arena, self.checkpoint, self.seeds, partial(with_progress, quiet=self.json))
         show(rows, self.json, f"{self.checkpoint}, 95 % intervals of the share won")
 
 
 @dataclass(frozen=True)
 class Tournament:
-    """Everybody fights everybody, every seed from both sides, and the rating period is closed.
+    """Play a round robin of all active entries, every seed once per side, and close the rating period.
 
-    Begun again after it was cut short, it goes on where it stopped.
+    An interrupted tournament continues where it stopped.
     """
 
     league: Path
     seeds: int = 16
-    """Seeds a pair."""
+    """Seeds per pair."""
     json: bool = False
     replay: Path | None = None
     """Record some of the first battles into this file."""
@@ -123,34 +103,34 @@ class Tournament:
     arena: tyro.conf.OmitArgPrefixes[ArenaArgs] = field(default_factory=ArenaArgs)
 
     def run(self) -> None:
-        """Play, rate and show."""
+        """Play, rate and print the standings."""
         store = Store(self.league)
         progress = partial(with_progress, quiet=self.json)
-        period = commands.tournament(self.arena.of(store), self.seeds, progress, self.replay, self.replay_battles)
+        period = commands.tournament(self.arena.build(store), self.seeds, progress, self.replay, self.replay_battles)
         show_standings(store, self.json, f"after period {period}")
 
 
 @dataclass(frozen=True)
 class Evolve:
-    """Let a main agent and two exploiters learn in turn: the league grows by itself."""
+    """Train a main agent and two exploiters in turn and add their policies to the league."""
 
     league: Path
     turns: int = 4
     """Turns of each role."""
     iterations: int = 20
-    """Training iterations of a turn."""
+    """Training iterations per turn."""
     seeds: int = 2
-    """Seeds against each of those one is judged and rated by, from both sides."""
+    """Seeds per opponent in evaluations and ratings, each played once per side."""
     start: str = ""
-    """Checkpoint whose weights all roles begin from; fresh ones without."""
+    """Checkpoint with the initial weights of all roles; random initialization if empty."""
     train: TrainConfig = field(default_factory=TrainConfig.quick)
     arena: tyro.conf.OmitArgPrefixes[ArenaArgs] = field(default_factory=ArenaArgs)
 
     def run(self) -> None:
-        """Let them learn and show the standings."""
+        """Train the roles and print the standings."""
         store, console = Store(self.league), terminal()
         how = (self.train, self.arena.device, self.start, self.seeds, self.turns, self.iterations)
-        for turn, role, verdict in commands.evolve(self.arena.of(store), *how):
+        for turn, role, verdict in commands.evolve(self.arena.build(store), *how):
             console.print(f"turn {turn}, {role.value}: {verdict}")
         show_standings(store, False, f"after period {store.period - 1}")
 

@@ -1,4 +1,4 @@
-"""The commands of `arena.py` that draw: a page and pictures of a replay, a sheet of maps."""
+"""The commands of `arena.py` that draw: a page and pictures of a replay, an overview of maps."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from echelon.world.pool import make_pool
 
 @dataclass(frozen=True)
 class Watch:
-    """Turn a replay into a page to watch it on, and into pictures. Nothing is loaded from a network."""
+    """Turn a replay into an HTML page, and into pictures. The page loads nothing from the network."""
 
     file: tyro.conf.Positional[Path]
-    """What `play --replay` wrote."""
+    """Replay, as written by `play --replay`."""
     out: Path | None = None
-    """The page; by default FILE.html beside the replay."""
+    """The page; by default FILE.html next to the replay."""
     strip: Path | None = None
     """Also draw a row of pictures of one battle into this PNG."""
     gif: Path | None = None
@@ -60,13 +60,13 @@ class Watch:
 
 
 @dataclass(frozen=True)
-class MapSheet:
-    """Draw maps from above: one of each biome alone, then some as battles are fought on them."""
+class DrawMaps:
+    """Draw maps from above: one per single biome, then some of the map pool with zone and spawns."""
 
     out: Path = Path("maps.png")
     env: Literal["small", "standard", "large"] = "standard"
     maps: int = 8
-    """How many of the pool to draw below the biomes."""
+    """Number of maps of the pool to draw below the biomes."""
     map_seed: int = 0
     """Seed of the pool."""
 
@@ -87,7 +87,7 @@ class MapSheet:
 
 
 def tiles_of(env: EnvConfig, captions: list[str], marks: bool) -> list[Tile]:
-    """A tile for each map of a pool; with its zone and its mechs where `marks`."""
+    """A tile per map of the pool of `env`, with zone and spawn positions if `marks`."""
     device = torch.device("cpu")
     maps, blue = make_pool(env, build_roster(env, device), device), len(env.blue)
     tiles = []
@@ -101,4 +101,4 @@ def tiles_of(env: EnvConfig, captions: list[str], marks: bool) -> list[Tile]:
     return tiles
 
 
-COMMANDS = {"watch": Watch, "maps": MapSheet}
+COMMANDS = {"watch": Watch, "maps": DrawMaps}

@@ -1,4 +1,4 @@
-"""The commands of `arena.py` that show a league, and send it elsewhere."""
+"""The commands of `arena.py` that print, export and import a league."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import tyro
 from echelon.pipelines.console import show, terminal
 
-from echelon.league.commands import age_correlation, entry_rows, payoff_of, standing_rows
+from echelon.league.commands import age_correlation, compute_payoff, entry_rows, standing_rows
 from echelon.league.import_export import read_league, write_league
 from echelon.league.store import Store
 from echelon.runtime.errors import require
@@ -21,7 +21,7 @@ PICTURES = (".png", ".pdf", ".svg")
 
 
 def show_standings(store: Store, as_json: bool, title: str) -> None:
-    """The table of standings, and whether along the longest line of descent the younger are the better."""
+    """Print the table of standings, and the correlation of age and rating along the longest lineage."""
     show(standing_rows(store), as_json, title)
     found = None if as_json else age_correlation(store)
     if found is not None:
@@ -30,46 +30,46 @@ def show_standings(store: Store, as_json: bool, title: str) -> None:
 
 @dataclass(frozen=True)
 class List:
-    """Show the entries."""
+    """Print the entries."""
 
     league: Path
     json: bool = False
 
     def run(self) -> None:
-        """Show them."""
+        """Print the table."""
         rows = entry_rows(Store(self.league))
         show(rows, self.json, f"{len(rows)} entries", shorten=("id",))
 
 
 @dataclass(frozen=True)
 class Standings:
-    """Show ratings (Glicko-2), best first, and beside them what a refit of all games and the Nash mixture say."""
+    """Print Glicko-2 ratings, best first, with a Bradley-Terry refit of all games and the Nash mixture."""
 
     league: Path
     json: bool = False
 
     def run(self) -> None:
-        """Show them."""
+        """Print the table."""
         store = Store(self.league)
         show_standings(store, self.json, f"after period {store.period - 1}")
 
 
 @dataclass(frozen=True)
 class Payoff:
-    """Who beats whom: a heatmap, the Nash mixture and how far it can be exploited."""
+    """Draw the payoff matrix as a heatmap, and print the Nash mixture and its exploitability."""
 
     league: Path
     out: Path | None = None
-    """The picture; by default payoff.png of the league."""
+    """The picture; by default payoff.png in the folder of the league."""
     json: bool = False
 
     def run(self) -> None:
-        """Draw and show it."""
+        """Draw the matrix and print the mixture."""
         path = self.out or self.league / "payoff.png"
         require(path.suffix in PICTURES, "--out", f"a picture, {', '.join(PICTURES)}", str(path))
         store = Store(self.league)
         check_writable(path)
-        found = payoff_of(store)
+        found = compute_payoff(store)
         draw_payoff(found.names, found.share, path)
         if self.json:
             numbers = {"names": found.names, "games": found.games, "points": found.points, "nash": found.nash}
@@ -80,14 +80,14 @@ class Payoff:
 
 @dataclass(frozen=True)
 class History:
-    """The ratings of an entry, period by period, and what happened to it."""
+    """Print the ratings of an entry by period, and its recorded changes."""
 
     name: tyro.conf.Positional[str]
     league: Path
     json: bool = False
 
     def run(self) -> None:
-        """Show it."""
+        """Print the history."""
         store = Store(self.league)
         entry = store.find(self.name)
         columns = ("period", "rating", "deviation", "volatility")
@@ -102,7 +102,7 @@ class History:
 
 @dataclass(frozen=True)
 class Export:
-    """Write a league into one JSON file, and its weights beside it."""
+    """Write a league to one JSON file, and its weights next to it."""
 
     league: Path
     out: Path
@@ -116,7 +116,7 @@ class Export:
 
 @dataclass(frozen=True)
 class Import:
-    """Make a league from what `export` wrote. Everything is checked first."""
+    """Create a league from an exported file. Everything is validated first."""
 
     file: tyro.conf.Positional[Path]
     league: Path

@@ -21,7 +21,7 @@ from echelon.pipelines.console import parse, run, terminal
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from echelon.arena.eval_callback import BEST, EvalCallback, Score, in_words
+from echelon.arena.eval_callback import BEST, EvalCallback, Score, format_row
 from echelon.league.league_arena import LeagueArena
 from echelon.league.league_callback import LeagueCallback
 from echelon.league.opponent_sampler import OpponentSampler
@@ -44,15 +44,19 @@ from echelon.runtime.profiling import profiled
 from echelon.view.plots import draw_metrics
 
 CAMPAIGN = "campaign"
-"""Name of the part of a checkpoint that knows the run's place in its league."""
+"""Key of the state of `LeagueCallback` in a checkpoint."""
 LOCK = ".lock"
-"""File of a run folder that says whose it is while it is trained in."""
+"""Lock file of a run folder, held while a process trains there."""
 PROFILED = 3
-"""The iteration `--profile` looks at: the first ones compile."""
+"""Number of the iteration that `--profile` records; the first ones include compilation."""
 
 
 def read_config(arguments: list[str]) -> TrainConfig:
-    """The preset, with every flag that was given in place of its value there."""
+    """Parse the command line: a preset whose values are overridden by flags.
+
+    Raises:
+        ConfigError: if the command line is invalid.
+    """
     rest, preset = [], "standard" if torch.cuda.is_available() else "quick"
     words = iter(arguments)
     for word in words:
@@ -68,7 +72,11 @@ def read_config(arguments: list[str]) -> TrainConfig:
 
 
 def choose_folder(config: TrainConfig) -> Path:
-    """The run folder: that of the run to go on from, unless another one is named."""
+    """The run folder: the one given, or the one of the resumed run, or a new one.
+
+    Raises:
+        FileError: if there is no run to resume.
+    """
     is_named = "{time}" not in config.run_dir
     if config.resume not in ("", "latest") and not is_named:
         return Path(config.resume).absolute().parent.parent
@@ -82,8 +90,13 @@ def choose_folder(config: TrainConfig) -> Path:
 
 
 @contextlib.contextmanager
-def taken(folder: Path, resumes: bool) -> Iterator[None]:
-    """Make the run folder and keep it for this process; a run that begins must find no other one in it."""
+def lock_run_folder(folder: Path, resumes: bool) -> Iterator[None]:
+    """Create and lock the run folder.
+
+    Raises:
+        ConfigError: if it is not writable, or holds a run already and `resumes` is false.
+        FileError: if another process has locked it.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         probe = folder / ".writable"
@@ -99,7 +112,11 @@ def taken(folder: Path, resumes: bool) -> Iterator[None]:
 
 
 def find_start(config: TrainConfig, folder: Path) -> Checkpoint | None:
-    """The checkpoint to resume from, if one was asked for. It must be the furthest of its run folder."""
+    """The checkpoint to resume from, or None for a new run.
+
+    Raises:
+        ConfigError: if the run folder holds a later checkpoint.
+    """
     if not config.resume:
         return None
     if config.resume == "latest":
@@ -114,33 +131,33 @@ def find_start(config: TrainConfig, folder: Path) -> Checkpoint | None:
 
 
 class Session:
-    """A run as one process sees it. All processes train; the first one judges, writes and speaks.
+    """The training loop of one process. All processes train; the first one also evaluates, writes files and prints.
 
     Args:
-        trainer: the run.
-        panel: who judges it, on the first process.
-        league: enters it into a league, if it plays in one.
-        stop: told by signals.
-        console: quiet on the others.
+        trainer: the trainer.
+        evaluation: evaluates the policy; None except on the first process.
+        league: adds the learner to a league; None if the run has none.
+        stop: set by signals.
+        console: for output; quiet except on the first process.
     """
 
     def __init__(
         self,
         trainer: Trainer,
-        panel: EvalCallback | None,
+        evaluation: EvalCallback | None,
         league: LeagueCallback | None,
         stop: Stop,
         console: Console,
     ) -> None:
         self.trainer = trainer
-        self.panel = panel
+        self.evaluation = evaluation
         self.league = league
         self.stop = stop
         self.console = console
         self.ranks = trainer.ranks
-        if panel is not None:
-            trainer.extra_state["panel"] = panel
-            trainer.best = panel.best_iteration
+        if evaluation is not None:
+            trainer.extra_state["panel"] = evaluation
+            trainer.best = evaluation.best_iteration
         if league is not None and self.ranks.is_first:
             trainer.extra_state[CAMPAIGN] = league
             if CAMPAIGN in trainer.loaded:
@@ -157,7 +174,7 @@ class Session:
             TimeRemainingColumn(),
         )
         if trainer.counters.iterations > 0:
-            # It may have been cut short between its checkpoint and its entry.
+            # An interrupted run may have saved the checkpoint without adding it to the league.
             self.submit_if_due()
         stage = trainer.curriculum.stage
         console.print(f"{stage}")
@@ -179,57 +196,57 @@ class Session:
                     stage = trainer.curriculum.stage
                     console.print(f"{steps:>12,} steps, {stage}")
                 self.submit_if_due()
-                self.leave_if_asked()
+                self.exit_if_asked()
 
     def evaluate_if_due(self) -> None:
-        """Judge the policy before the run and every so many iterations, once each, and keep it if it is the best."""
+        """Evaluate before the run and every `evaluation.every` iterations; save a new best policy as a checkpoint."""
         trainer, every = self.trainer, self.trainer.config.evaluation.every
         now = trainer.counters.iterations
         if now > 0 and (every == 0 or now % every > 0):
             return
-        is_due = self.panel is not None and self.panel.judged != now
+        is_due = self.evaluation is not None and self.evaluation.last_iteration != now
         if self.ranks.most(float(is_due)) == 0:
             return
         is_best = False
-        if (panel := self.panel) is not None:
+        if (evaluation := self.evaluation) is not None:
             scores: list[Score] = []
-            self.stop.unless_asked(lambda: scores.extend(panel.fight()))
+            self.stop.unless_asked(lambda: scores.extend(evaluation.evaluate()))
             if scores:
-                is_best = panel.keep_best(scores, now) and now > 0
-                trainer.best = panel.best_iteration
-                self.tell(scores)
-        self.leave_if_asked()
+                is_best = evaluation.update_best(scores, now) and now > 0
+                trainer.best = evaluation.best_iteration
+                self.record_scores(scores)
+        self.exit_if_asked()
         if self.ranks.most(float(is_best)) > 0:
             self.console.print(f"{'':>12} best so far, kept as {trainer.save()}")
 
-    def tell(self, scores: list[Score]) -> None:
-        """Print an evaluation and write it down."""
-        assert self.panel is not None
+    def record_scores(self, scores: list[Score]) -> None:
+        """Print an evaluation and append it to `evaluations.csv`."""
+        assert self.evaluation is not None
         counters = self.trainer.counters
-        self.panel.record(scores, counters.iterations, counters.agent_steps, counters.seconds)
+        self.evaluation.record(scores, counters.iterations, counters.agent_steps, counters.seconds)
         for score in scores:
             self.console.print(f"{counters.agent_steps:>12,} steps, {counters.seconds / 60:5.1f} min, against {score}")
 
     def submit_if_due(self) -> None:
-        """Enter the learner as it is now into its league, every so many iterations and at the end."""
+        """Add the learner to its league every `league_every` iterations and at the end."""
         trainer, league = self.trainer, self.league
         is_due = trainer.counters.iterations % trainer.config.league_every == 0 or trainer.finished
         if league is None or not is_due:
             return
         path = trainer.save()
         me = league.submit(path).id if self.ranks.is_first else ""
-        # All meet the league as it is now.
-        league.sampler.follow(self.ranks.said_by_first(me))
+        # All processes sample opponents from the updated league.
+        league.sampler.set_learner(self.ranks.said_by_first(me))
         self.console.print(f"{trainer.counters.agent_steps:>12,} steps, in the league {league.standing()}")
 
-    def leave_if_asked(self) -> None:
-        """End here if any process was asked to stop."""
+    def exit_if_asked(self) -> None:
+        """Raise `Interrupted` on all processes if any of them got a signal."""
         number = int(self.ranks.most(float(self.stop.signal)))
         if number > 0:
             raise Interrupted(number)
 
-    def leave(self, number: int) -> None:
-        """Save, and end as the signal wants it, with the command that goes on."""
+    def save_and_exit(self, number: int) -> None:
+        """Save a checkpoint, print the command that resumes the run, and exit with the code of the signal."""
         path = self.trainer.save()
         self.trainer.close()
         name, iterations = signal.Signals(number).name, self.trainer.counters.iterations
@@ -238,46 +255,50 @@ class Session:
         sys.exit(EXIT_BASE + number)
 
     def finish(self) -> None:
-        """The last evaluation, part of it recorded if the run asked for that, and where everything is."""
+        """Run the final evaluation, partly recorded if configured, and print a summary."""
         scores: list[Score] = []
-        if (panel := self.panel) is not None:
-            self.stop.unless_asked(lambda: scores.extend(self.judge_finally(panel)))
-        self.leave_if_asked()
+        if (evaluation := self.evaluation) is not None:
+            self.stop.unless_asked(lambda: scores.extend(self.evaluate_final(evaluation)))
+        self.exit_if_asked()
         self.trainer.close()
-        if panel is not None:
-            panel.keep_best(scores, self.trainer.counters.iterations)
-            self.tell_where(panel)
+        if evaluation is not None:
+            evaluation.update_best(scores, self.trainer.counters.iterations)
+            self.print_summary(evaluation)
 
-    def judge_finally(self, panel: EvalCallback) -> list[Score]:
-        """Fight the final battles, and tell how they ended."""
+    def evaluate_final(self, evaluation: EvalCallback) -> list[Score]:
+        """Play the final evaluation, print its scores and save its replay."""
         folder = self.trainer.folder
-        scores, replay = panel.judge_finally(self.trainer.config.replay_battles, str(folder))
-        self.tell(scores)
+        scores, replay = evaluation.evaluate_final(self.trainer.config.replay_battles, str(folder))
+        self.record_scores(scores)
         if replay is not None:
             kept = folder / "evaluation.echelon"
             save(replay, kept)
             self.console.print(f"replay      {kept}")
         return scores
 
-    def tell_where(self, panel: EvalCallback) -> None:
-        """Compare before and after, draw the curves, name the files."""
+    def print_summary(self, evaluation: EvalCallback) -> None:
+        """Print scores before and after training and the paths of all files, and plot the metrics."""
         folder, console = self.trainer.folder, self.console
-        rows = read_table(panel.table.path)
+        rows = read_table(evaluation.table.path)
         for when, iteration in (("before", rows[0]["iteration"]), ("after ", rows[-1]["iteration"])):
             for row in rows:
                 if row["iteration"] == iteration and row["rival"] != BEST:
-                    console.print(f"{when} against {in_words(row)}")
+                    console.print(f"{when} against {format_row(row)}")
         metrics, plot = folder / "metrics.csv", folder / "metrics.png"
         draw_metrics(read_metrics(metrics), rows, plot)
-        console.print(f"metrics     {metrics}\nevaluations {panel.table.path}\nplot        {plot}")
-        best = place_of(folder, panel.best_iteration)
+        console.print(f"metrics     {metrics}\nevaluations {evaluation.table.path}\nplot        {plot}")
+        best = place_of(folder, evaluation.best_iteration)
         if best.exists():
             console.print(f"best        {best}")
         console.print(f"checkpoint  {newest_checkpoint(folder / 'checkpoints')}")
 
 
 def join_league(config: TrainConfig, device: torch.device, ranks: Ranks) -> LeagueCallback | None:
-    """The run's part in the league that its opponent names, if it names one."""
+    """Callback for the league named by `--opponent`; None if it names none.
+
+    Raises:
+        ConfigError: if the league has another battle.
+    """
     if not config.league:
         return None
     store = Store(config.league)
@@ -289,7 +310,7 @@ def join_league(config: TrainConfig, device: torch.device, ranks: Ranks) -> Leag
 
 
 def describe(row: Mapping[str, float | None]) -> str:
-    """An iteration in one line."""
+    """Format the metrics of an iteration as one line."""
     text = f"{row['agent_steps_per_s']:,.0f} agent-steps/s"
     if row["win_rate"] is not None:
         text += f", wins {row['win_rate']:.0%}, return {row['return']:.2f}"
@@ -297,7 +318,7 @@ def describe(row: Mapping[str, float | None]) -> str:
 
 
 def resume_command(arguments: list[str], folder: Path, ranks: Ranks) -> str:
-    """The command line that goes on with the run that `arguments` started."""
+    """Command line that resumes the run that was started with `arguments`."""
     kept: list[str] = []
     words = iter(arguments[1:])
     for word in words:
@@ -311,7 +332,17 @@ def resume_command(arguments: list[str], folder: Path, ranks: Ranks) -> str:
 
 
 def train(config: TrainConfig, ranks: Ranks, stop: Stop) -> None:
-    """Train, evaluate before, meanwhile and after, and say where everything is."""
+    """Train with evaluations before, during and after, and print a summary.
+
+    Args:
+        config: config of the run.
+        ranks: this process among all.
+        stop: set by signals.
+
+    Raises:
+        ConfigError: if the config is invalid.
+        FileError: if a file cannot be read or written.
+    """
     console = terminal(quiet=not ranks.is_first)
     device = resolve_device(config.device)
     stages_of(config)
@@ -321,19 +352,19 @@ def train(config: TrainConfig, ranks: Ranks, stop: Stop) -> None:
     league = join_league(config, device, ranks)
     folder = Path(ranks.said_by_first(str(choose_folder(config))))
     if config.resume == "latest":
-        # Said before the folder would be made.
+        # Fail before the folder is created.
         newest_checkpoint(folder / "checkpoints")
-    with taken(folder, resumes=bool(config.resume)) if ranks.is_first else contextlib.nullcontext():
+    with lock_run_folder(folder, resumes=bool(config.resume)) if ranks.is_first else contextlib.nullcontext():
         train_in(folder, config, league, ranks, stop, console)
 
 
 def train_in(
     folder: Path, config: TrainConfig, league: LeagueCallback | None, ranks: Ranks, stop: Stop, console: Console
 ) -> None:
-    """`train` in a folder that is this run's own."""
+    """`train` in a locked run folder."""
     if ranks.is_first and config.profile:
         check_writable(Path(config.profile))
-    # Nobody looks before the folder is taken, and nobody writes before all have looked.
+    # No process reads before the folder is locked, and none writes before all have read.
     ranks.wait()
     start = find_start(config, folder)
     ranks.wait()
@@ -352,19 +383,19 @@ def train_in(
             f"{config.league}: no policy there has this architecture (--model): until one has, "
             f"{config.past_battles} of {config.num_envs} battles are against earlier selves"
         )
-    panel = EvalCallback(trainer.policy, config, folder, trainer.loaded.get("panel")) if ranks.is_first else None
-    session = Session(trainer, panel, league, stop, console)
-    # From here on a run that is killed can go on.
+    evaluation = EvalCallback(trainer.policy, config, folder, trainer.loaded.get("panel")) if ranks.is_first else None
+    session = Session(trainer, evaluation, league, stop, console)
+    # From here on a killed run can be resumed.
     trainer.save()
     try:
         session.learn()
         session.finish()
-    except Interrupted as asked:
-        session.leave(asked.number)
+    except Interrupted as interrupt:
+        session.save_and_exit(interrupt.number)
 
 
 def main() -> None:
-    """Join the other processes, if there are any, and train until done or told to stop."""
+    """Join the other processes, if there are any, and train until finished or interrupted."""
     config = read_config(sys.argv[1:])
     ranks = join()
     with Stop() as stop:
@@ -376,7 +407,7 @@ def main() -> None:
             explained = ranks.why(error)
             if explained is None:
                 raise
-            # Said while signals are still heard: the launcher sends one as soon as a process has died.
+            # Print while signals are still handled: the launcher sends one as soon as a process has died.
             print(f"error: {explained}", file=sys.stderr, flush=True)
             sys.exit(1)
     leave(ranks)

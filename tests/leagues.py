@@ -6,7 +6,8 @@ from pathlib import Path
 import torch
 
 from echelon.league.ratings.glicko2 import DEVIATION, RATING, VOLATILITY, Ratings
-from echelon.league.store import MatchRecord, Store
+from echelon.league.records import MatchRecord
+from echelon.league.store import Store
 from echelon.learn.checkpoint.files import save_checkpoint
 from echelon.learn.checkpoint.format import Counters
 from echelon.learn.config import ModelConfig

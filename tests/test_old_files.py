@@ -136,7 +136,7 @@ def test_what_is_converted_names_every_setting_and_keeps_its_weights(old, with_m
     assert start.claims["model"] == as_json(start.model) and start.claims["written_by"] == VERSION
     assert survey(start.path).holds and Trainer(run_of(start), old / "further", start).resume_note == ""
     league = Store(old / "league")
-    assert league.recall("env") == json.loads(json.dumps(league.env.signature()))
+    assert league.get_setting("env") == json.loads(json.dumps(league.env.signature()))
     assert len(trade.read_league(old / "export" / "league.json", old / "imported").entries()) == 8
     assert len(file.read(old / "battles.echelon").battles) == 1
 

@@ -1,9 +1,9 @@
-"""Battles between any policies, many at a time. `arena.py play`, evaluations and leagues all fight here.
+"""Plays battles between arbitrary policies in batches. Used by `arena.py play`, evaluations and leagues.
 
-A battle follows from its seed, its two policies and the settings (precision, compiled or not) alone: the actions of
-networks are drawn by `echelon.runtime.noise` from the battle's own seed, and uncompiled on a CPU neither the other
-battles of a batch nor its size change a bit of it. A policy of another class that samples from torch's generator is
-given one stream for a whole batch.
+The course of a battle depends only on its seed, its two policies and the settings (precision, compiled or not). The
+actions of an `ActorCritic` are sampled by `echelon.runtime.noise` from the seed of the battle. Uncompiled and on a CPU,
+the result is bit-identical whatever the batch size and the other battles of the batch. A policy of another class that
+samples from torch's global generator shares one random stream with the whole batch.
 """
 
 from __future__ import annotations
@@ -48,57 +48,62 @@ from echelon.world.pool import make_pool
 Precision = Literal["fp32", "bf16", "fp16"]
 COMPUTE = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 """Dtype of the matrix products of networks."""
-LOOK_EVERY = 16
-"""Decisions between two looks at whether every battle has ended: the only host reads on a GPU."""
+DONE_CHECK_EVERY = 16
+"""Number of decisions between checks whether all battles have ended. On a GPU these checks are the only host reads."""
 Policies = Callable[[str], TeamPolicy]
-"""The policy of this name, in evaluation mode."""
+"""Maps a name to a policy in evaluation mode."""
 
 
 class Battle(NamedTuple):
-    """A battle to be fought, between two policies by name."""
+    """A battle to be played between two named policies."""
 
     blue: str
+    """Name of the policy that commands the blue team."""
     red: str
+    """Name of the policy that commands the red team."""
     seed: int
-    """As in `EchelonEnv(seed=...)`."""
+    """Seed of the battle, as in `EchelonEnv(seed=...)`."""
 
 
 class BattleResult(NamedTuple):
-    """How a battle ended."""
+    """Result of one battle."""
 
     winner: Winner
     reason: Reason
     score: list[float]
-    """Seconds of zone control, blue and red."""
+    """Seconds of zone control, `[blue, red]`."""
     decisions: int
+    """Length of the battle in decisions."""
     stats: list[list[float]]
-    """By side (blue, red) the entries of `STATS`."""
+    """Per side (blue, red) the values of `echelon.env.outcome.STATS`."""
     state_hash: str
-    """Of every bit of its final state, see `fingerprint.state_hash`: 16 hexadecimal digits."""
+    """Hash of the final state as 16 hexadecimal digits, see `echelon.arena.fingerprint.state_hash`."""
 
 
 @dataclass(frozen=True)
 class BatchResult:
-    """What came of a batch of battles, in their order."""
+    """Results of a batch of battles, in the order of the batch."""
 
     results: list[BattleResult]
     seconds: float
+    """Wall-clock time of the whole batch."""
 
 
 class BatchArena:
-    """Fights battles between policies in batches. It keeps its environment from batch to batch.
+    """Plays battles between policies in batches. The environment is reused by later batches.
 
     Args:
-        env: the battle; teams of equal size.
-        policies: asked for every name of a batch, each time one is fought.
-        batch: battles side by side at most.
+        env: config of the battles; both teams must have the same size.
+        policies: maps a name to its policy; called once per name and batch.
+        device: where simulation and policies run.
+        batch: maximum number of battles in parallel.
         compute: dtype of the matrix products of networks.
-        compiled: compile simulation and networks, which pays for thousands of battles. Batches are then filled up to
-            a power of two, never below that of an earlier one, and networks decide in chunks of one size, so that few
-            graphs are compiled.
+        compiled: whether to compile simulation and networks, which is worthwhile for thousands of battles. Batches are
+            then padded to a power of two that never decreases, and networks run in chunks of a fixed size, which keeps
+            the number of compiled graphs small.
 
     Raises:
-        ConfigError: the teams differ in size.
+        ConfigError: if the teams differ in size, or `batch` is below 1.
     """
 
     def __init__(
@@ -120,20 +125,25 @@ class BatchArena:
         self._forwards: dict[ModelConfig, StackedForward] = {}
 
     def play_all(self, battles: Sequence[Battle], recorder: Recorder | None = None) -> Iterator[BatchResult]:
-        """Fight them batch by batch.
+        """Play any number of battles and yield one result per batch.
 
         Args:
-            recorder: keeps some battles of the first batch; places beyond it are forgotten.
+            battles: the battles to play.
+            recorder: records some battles of the first batch. Indices beyond that batch are dropped.
         """
         for start in range(0, len(battles), self.batch):
             yield self.play(battles[start : start + self.batch], recorder)
             recorder = None
 
     def play(self, battles: Sequence[Battle], recorder: Recorder | None = None) -> BatchResult:
-        """Fight one batch, at most `batch` battles.
+        """Play one batch.
+
+        Args:
+            battles: between 1 and `batch` battles.
+            recorder: records some of these battles.
 
         Raises:
-            ConfigError: a policy does not fit these battles, is in training mode, or on another device.
+            ConfigError: if a policy does not fit these battles, is in training mode, or is on another device.
         """
         require(1 <= len(battles) <= self.batch, "battles of a batch", f"1..{self.batch}", len(battles))
         began = time.perf_counter()
@@ -141,15 +151,15 @@ class BatchArena:
             recorder.battles = [place for place in recorder.battles if place < len(battles)]
             require(len(recorder.battles) > 0, "battles to record", f"below {len(battles)}, those of the batch", "none")
         gpus = [self.device] if self.device.type == "cuda" else []
-        # A stranger's policy that samples must not disturb the caller's generator.
+        # A custom policy may sample from torch's global generator. The state of the caller's generator is preserved.
         with torch.random.fork_rng(gpus), torch.inference_mode(), set_exploration_type(ExplorationType.RANDOM):
             batch = MatchBatch(self, battles, recorder)
             torch.manual_seed(battles[0].seed)
             outcome = batch.play()
-        return BatchResult(results_of(outcome), time.perf_counter() - began)
+        return BatchResult(to_results(outcome), time.perf_counter() - began)
 
     def env_of(self, count: int, recorder: Recorder | None) -> EchelonEnv:
-        """An environment for `count` battles, or for more where its graphs are compiled for that."""
+        """An environment for at least `count` battles: for more only if compiled graphs require a larger batch."""
         kept, size = self._env, count
         if self.compiled:
             size = min(self.batch, max(1 << (count - 1).bit_length(), 0 if kept is None else kept.num_envs))
@@ -165,80 +175,83 @@ class BatchArena:
         return env
 
     def forward_of(self, policy: ActorCritic) -> StackedForward:
-        """The forward of its architecture."""
+        """The stacked forward pass for the architecture of `policy`, cached."""
         if policy.model not in self._forwards:
-            # What it is made of must be ordinary tensors, so that later calls meet the same graph.
+            # Inference tensors would trigger a recompilation in later calls.
             with torch.inference_mode(False), torch.no_grad():
                 self._forwards[policy.model] = StackedForward(policy, self.device, self.compute, self.compiled)
         return self._forwards[policy.model]
 
 
-def slot_of(battle: Battle, side: int) -> int:
-    """Where a team of a battle stands in its block: anywhere, but always there; blocks fill evenly."""
+def slot_index(battle: Battle, side: int) -> int:
+    """Slot of a team within its block, 0 .. `SLOTS` - 1: a hash of battle and side, so that blocks fill evenly."""
     return zlib.crc32(f"{battle.blue} {battle.red} {battle.seed} {side}".encode()) % SLOTS
 
 
 class MatchBatch:
-    """One batch of battles: an environment, and everybody's teams."""
+    """A batch of battles in progress: the environment and the policies of all teams."""
 
     def __init__(self, arena: BatchArena, battles: Sequence[Battle], recorder: Recorder | None = None) -> None:
         self.battles = battles
         self.env = arena.env_of(len(battles), recorder)
         self.mechs = len(arena.config.blue)
         count, device = self.env.num_envs, arena.device
-        # Battles that fill up an environment are given seeds, and orders by nobody.
+        # Padding battles get seed 0, and their teams act with zero actions.
         self.seeds = torch.tensor([battle.seed for battle in battles] + [0] * (count - len(battles)), device=device)
         slots: dict[str, list[BatchSlot]] = defaultdict(list)
         for b, battle in enumerate(battles):
             for side, name in enumerate((battle.blue, battle.red)):
-                slots[name].append(BatchSlot(b + side * count, slot_of(battle, side)))
-        alike: dict[ModelConfig, list[tuple[ActorCritic, list[BatchSlot]]]] = defaultdict(list)
+                slots[name].append(BatchSlot(b + side * count, slot_index(battle, side)))
+        stackable: dict[ModelConfig, list[tuple[ActorCritic, list[BatchSlot]]]] = defaultdict(list)
         self.deciders: list[PolicySlots | StackedPolicies] = []
         for name, own in slots.items():
             with torch.inference_mode(False):
                 policy = arena.policies(name)
-            require_ready(name, policy, self.env)
-            # A subclass may decide in another way.
+            check_policy(name, policy, self.env)
+            # Subclasses may override `forward`, so only exact instances are stacked.
             if type(policy) is ActorCritic:
-                alike[policy.model].append((policy, own))
+                stackable[policy.model].append((policy, own))
             else:
                 self.deciders.append(PolicySlots(policy, own, self.mechs, device))
-        for group in alike.values():
-            policies, theirs = [policy for policy, _ in group], [own for _, own in group]
-            self.deciders.append(StackedPolicies(arena.forward_of(policies[0]), policies, theirs, self.mechs))
+        for group in stackable.values():
+            policies, group_slots = [policy for policy, _ in group], [own for _, own in group]
+            self.deciders.append(StackedPolicies(arena.forward_of(policies[0]), policies, group_slots, self.mechs))
 
     def play(self) -> TensorDictBase:
-        """`[len(battles)]` the outcome of every battle, and `state_hash`."""
+        """Play all battles to their end. Returns what `run_until_done` returns, `[len(battles)]`."""
         self.env.set_seed(self.seeds)
-        return first_outcomes(self.env, self._decide, len(self.battles))
+        return run_until_done(self.env, self._decide, len(self.battles))
 
     def _decide(self, now: TensorDictBase, decision: int) -> None:
-        """Write every team's action."""
+        """Write the actions of all teams into `now`."""
         count, width = self.env.num_envs, layout.action_width(self.env.config.comm_dim)
-        drawn = noise.normal(self.seeds, decision, noise.Stream.ACTION, 2 * self.mechs * width)
+        samples = noise.normal(self.seeds, decision, noise.Stream.ACTION, 2 * self.mechs * width)
         telemetry = now.get("telemetry")
-        seen = BatchObservation(
+        observation = BatchObservation(
             streams={name: torch.cat([now.get((group, "observation", name)) for group in GROUPS]) for name in STREAMS},
             mask=torch.cat([now.get((group, "mask")) for group in GROUPS]),
             telemetry=torch.cat((telemetry, telemetry)),
-            noise=torch.cat(drawn.view(count, 2 * self.mechs, width).split(self.mechs, 1)),
+            noise=torch.cat(samples.view(count, 2 * self.mechs, width).split(self.mechs, 1)),
         )
-        action = torch.zeros_like(seen.noise)
+        action = torch.zeros_like(observation.noise)
         for decider in self.deciders:
-            action[decider.rows] = decider.decide(seen)
+            action[decider.rows] = decider.decide(observation)
         for group, own in zip(GROUPS, action.split(count), strict=True):
             now.set((group, "action"), own)
 
 
-def first_outcomes(env: EchelonEnv, decide: Callable[[TensorDictBase, int], object], count: int) -> TensorDictBase:
-    """Play until every battle has ended once; battles that ended go on unnoticed, so that no shape changes.
+def run_until_done(env: EchelonEnv, decide: Callable[[TensorDictBase, int], object], count: int) -> TensorDictBase:
+    """Step the environment until each of the first `count` battles has ended once.
+
+    Shapes are static: battles that have ended are reset and continue, and their later outcomes are ignored.
 
     Args:
-        decide: writes every team's action into what it observes, at the decision of this number.
-        count: how many of the first battles matter.
+        env: the environment, already seeded.
+        decide: called with the current tensordict and the number of the decision; writes the actions of all teams.
+        count: number of battles that matter; the rest is padding.
 
     Returns:
-        `[count]` the `outcome` of the environment, and `state_hash [count, 1]` int64 of the final states.
+        The `outcome` entry of the environment, `[count]`, with `state_hash [count, 1]` int64 of the final states.
     """
     now = env.reset()
     running = torch.arange(env.num_envs, device=env.device) < count
@@ -246,31 +259,35 @@ def first_outcomes(env: EchelonEnv, decide: Callable[[TensorDictBase, int], obje
     outcome: TensorDictBase | None = None
     for decision in range(env.config.rules.max_decisions):
         decide(now, decision)
-        played = env.step(now)
-        news, ends = played.get(("next", "outcome")), played.get(("next", "done"))[:, 0] & running
-        hashes = torch.where(ends[:, None], hashes_of(env.state, ends), hashes)
-        outcome = news.clone() if outcome is None else news.where(ends, outcome)
+        stepped = env.step(now)
+        latest, ends = stepped.get(("next", "outcome")), stepped.get(("next", "done"))[:, 0] & running
+        hashes = torch.where(ends[:, None], state_hashes(env.state, ends), hashes)
+        outcome = latest.clone() if outcome is None else latest.where(ends, outcome)
         running = running & ~ends
-        if decision % LOOK_EVERY == LOOK_EVERY - 1 and not bool(running.any()):
+        if decision % DONE_CHECK_EVERY == DONE_CHECK_EVERY - 1 and not bool(running.any()):
             break
-        now = env.maybe_reset(env.step_mdp(played))
+        now = env.maybe_reset(env.step_mdp(stepped))
     assert outcome is not None
     return outcome.set("state_hash", hashes)[:count]
 
 
-def hashes_of(state: State, which: Tensor) -> Tensor:
-    """`[B, 1]` hashes of the states of the battles `which [B]`; those of others mean nothing."""
+def state_hashes(state: State, which: Tensor) -> Tensor:
+    """`[B, 1]` int64 state hashes of the battles selected by `which [B]` bool; undefined for the others."""
     if which.device.type != "cpu":
         return state_hash(state)[:, None]
     rows = which.nonzero()[:, 0]
-    found = torch.zeros(len(which), dtype=torch.int64)
+    hashes = torch.zeros(len(which), dtype=torch.int64)
     if len(rows) > 0:
-        found[rows] = state_hash(state[rows])
-    return found[:, None]
+        hashes[rows] = state_hash(state[rows])
+    return hashes[:, None]
 
 
-def require_ready(name: str, policy: TeamPolicy, env: EchelonEnv) -> None:
-    """Refuse a policy that would learn from its match, or that could not read what it observes."""
+def check_policy(name: str, policy: TeamPolicy, env: EchelonEnv) -> None:
+    """Check that a policy can play in `env`.
+
+    Raises:
+        ConfigError: if it is in training mode, has another `comm_dim`, or is on another device.
+    """
     if not isinstance(policy, nn.Module):
         return
     if policy.training and not isinstance(policy, Heuristic):
@@ -279,14 +296,16 @@ def require_ready(name: str, policy: TeamPolicy, env: EchelonEnv) -> None:
     if type(policy) is ActorCritic:
         comm_dim = env.config.comm_dim
         require(policy.comm_dim == comm_dim, f"{name}: comm_dim", f"{comm_dim} for this battle", policy.comm_dim)
-        # Its weights are copied to the battles' device.
+        # Its weights are copied to the device of the battles.
         allowed.add("cpu")
     for leaf in (*policy.parameters(), *policy.buffers()):
-        require(leaf.device.type in allowed, f"{name}: device", f"{env.device}, as of its battles", str(leaf.device))
+        require(
+            leaf.device.type in allowed, f"{name}: device", f"{env.device}, the device of the battles", str(leaf.device)
+        )
 
 
-def results_of(outcome: TensorDictBase) -> list[BattleResult]:
-    """What `first_outcomes` returned, on the host."""
+def to_results(outcome: TensorDictBase) -> list[BattleResult]:
+    """Convert the tensordict of `run_until_done` to host values."""
     host = {name: value.tolist() for name, value in outcome.items()}
     return [
         BattleResult(

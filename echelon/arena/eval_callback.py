@@ -1,4 +1,7 @@
-"""How good a policy is while it learns: the same held-out battles against the same panel, all along a run."""
+"""Evaluates a policy during training: the same held-out battles against the same panel of opponents all along a run.
+
+The panel consists of scripted commanders and of the best policy of the run so far.
+"""
 
 from __future__ import annotations
 
@@ -20,30 +23,30 @@ from echelon.replay.recorder import Recorder
 from echelon.runtime.state_dict import StateDict
 
 EVAL_SEED = 1_000_003
-"""Evaluation battles are drawn from this seed, on maps of this seed: none is met in training."""
+"""Seed of the evaluation battles and offset of their map seed: training uses none of these maps."""
 BEST = "best"
 MAX_ITERATION = 2**53
 COLUMNS = (
     *("iteration", "agent_steps", "seconds", "rival", "battles", "wins", "win_rate", "low", "high"),
     *("kills", "deaths", "kill_ratio", "damage", "zone_s", "enemy_zone_s"),
 )
-"""Columns of `evaluations.csv`, a row for each rival; `low` and `high` bound the win rate with 95 %."""
+"""Columns of `evaluations.csv`, one row per opponent (`rival`); `low` and `high`: 95 % interval of the win rate."""
 
 
 @dataclass(frozen=True)
 class Score:
-    """Battles of the policy against one of the panel."""
+    """Result of the policy against one opponent of the panel."""
 
     rival: str
     result: Result
 
     @property
     def win_rate(self) -> float:
-        """Share of the battles won."""
+        """Fraction of the battles won."""
         return self.result.x_wins / self.result.battles
 
     def row(self) -> dict[str, object]:
-        """The numbers of `COLUMNS` that a match gives."""
+        """Values of those `COLUMNS` that follow from the match."""
         low, high = wilson_interval(self.result.x_wins, self.result.battles)
         own, enemy = self.result.mean_stats(x=True), self.result.mean_stats(x=False)
         return {
@@ -59,11 +62,11 @@ class Score:
         }
 
     def __str__(self) -> str:
-        return in_words(self.row())
+        return format_row(self.row())
 
 
-def in_words(row: Mapping[str, Any]) -> str:
-    """A row of `evaluations.csv` in one line, as numbers or as they were read."""
+def format_row(row: Mapping[str, Any]) -> str:
+    """Format a row of `evaluations.csv` as one line; values are numbers, or strings as read from the file."""
     low, high, kill_ratio, damage, zone_s = (float(row[k]) for k in ("low", "high", "kill_ratio", "damage", "zone_s"))
     return (
         f"{row['rival']}: wins {row['wins']}/{row['battles']} ({low:.0%} to {high:.0%}), "
@@ -72,13 +75,13 @@ def in_words(row: Mapping[str, Any]) -> str:
 
 
 class EvalCallback:
-    """The scripted commanders of `EvalConfig.tiers`, and the best policy so far.
+    """Evaluates a policy against the scripted commanders of `EvalConfig.tiers` and the best policy so far.
 
     Args:
-        policy: what is judged, always in its weights of the moment.
-        config: the run.
-        folder: where `evaluations.csv` goes.
-        state: of the run that goes on; evaluations after it are dropped.
+        policy: the policy to evaluate; each evaluation uses its current weights.
+        config: config of the run.
+        folder: the run folder; `evaluations.csv` is written there.
+        state: state of a resumed run. Later rows of `evaluations.csv` are dropped.
     """
 
     def __init__(self, policy: ActorCritic, config: TrainConfig, folder: Path, state: StateDict | None = None) -> None:
@@ -86,25 +89,25 @@ class EvalCallback:
         self.config = config
         self.device = next(policy.parameters()).device
         self.env = dataclasses.replace(config.env, map_seed=config.env.map_seed + EVAL_SEED)
-        self.best = copied(policy)
+        self.best = frozen_copy(policy)
         self.best_rate = -1.0
         self.best_iteration = 0
-        self.judged = -1
-        """Iteration of the last evaluation; -1 before the first."""
+        self.last_iteration = -1
+        """Iteration of the last evaluation; -1 before the first one."""
         if state is not None:
             self.load_state_dict(state)
         tiers: dict[str, TeamPolicy] = {
             f"heuristic:{tier}": scripted(f"heuristic:{tier}", self.env, self.device)
             for tier in config.evaluation.tiers
         }
-        self.others = {**tiers, BEST: self.best}
+        self.opponents = {**tiers, BEST: self.best}
         self.match = self._match(config.evaluation.battles)
-        self.table = CsvTable(folder / "evaluations.csv", COLUMNS, self.judged)
+        self.table = CsvTable(folder / "evaluations.csv", COLUMNS, self.last_iteration)
 
     def _match(self, battles: int) -> Match:
         return Match(
             (LEARNER, self.policy),
-            self.others,
+            self.opponents,
             self.env,
             battles,
             self.device,
@@ -112,15 +115,22 @@ class EvalCallback:
             compiled=self.config.evaluation.compiled,
         )
 
-    def fight(self) -> list[Score]:
-        """Fight the panel, and change nothing about it."""
-        return self._fight(self.match)
+    def evaluate(self) -> list[Score]:
+        """Play against every opponent of the panel. Leaves the best policy unchanged, see `update_best`."""
+        return self._play(self.match)
 
-    def keep_best(self, scores: list[Score], iteration: int) -> bool:
-        """Take note of what the policy of an iteration won: it takes the place of the best if it wins more against the
-        scripted commanders. Returns whether it does."""
+    def update_best(self, scores: list[Score], iteration: int) -> bool:
+        """Replace the best policy if the current one has a higher mean win rate against the scripted commanders.
+
+        Args:
+            scores: what `evaluate` returned; the last one, against the best policy, is ignored.
+            iteration: the iteration that was evaluated.
+
+        Returns:
+            Whether the best policy was replaced.
+        """
         rate = sum(score.win_rate for score in scores[:-1]) / (len(scores) - 1)
-        self.judged = iteration
+        self.last_iteration = iteration
         if rate <= self.best_rate:
             return False
         self.best_rate, self.best_iteration = rate, iteration
@@ -128,49 +138,52 @@ class EvalCallback:
         return True
 
     def state_dict(self) -> StateDict:
-        """The best so far, and when the last evaluation was."""
-        facts = {"best_rate": self.best_rate, "best_iteration": self.best_iteration, "judged": self.judged}
+        """Weights and win rate of the best policy, and the iteration of the last evaluation."""
+        facts = {"best_rate": self.best_rate, "best_iteration": self.best_iteration, "judged": self.last_iteration}
         return StateDict(self.best.state_dict(), facts)
 
     def load_state_dict(self, state_dict: StateDict) -> None:
-        """Know the best again."""
+        """Restore what `state_dict` returned."""
         state_dict.check(self.best.state_dict())
         self.best.load_state_dict(state_dict.tensors)
         self.best_rate = state_dict.fact("best_rate", float)
-        self.judged = state_dict.whole("judged", -1, MAX_ITERATION)
+        self.last_iteration = state_dict.whole("judged", -1, MAX_ITERATION)
         self.best_iteration = state_dict.whole("best_iteration", 0, MAX_ITERATION)
 
-    def judge_finally(self, recorded: int = 0, name: str = LEARNER) -> tuple[list[Score], Replay | None]:
-        """Fight the panel in `EvalConfig.final_battles` battles each.
+    def evaluate_final(self, recorded: int = 0, name: str = LEARNER) -> tuple[list[Score], Replay | None]:
+        """Play `EvalConfig.final_battles` battles against every opponent of the panel.
 
         Args:
-            recorded: battles against the last of the scripted commanders to keep.
-            name: what the policy is called in their replay.
+            recorded: number of battles against the last scripted commander to record.
+            name: name of the policy in the replay.
+
+        Returns:
+            A score per opponent, and the replay; None if `recorded` is 0.
         """
         battles, tier = self.config.evaluation.final_battles, f"heuristic:{self.config.evaluation.tiers[-1]}"
         match = self._match(battles)
         if recorded == 0:
-            return self._fight(match), None
+            return self._play(match), None
         recorder = Recorder(match.places(tier, range(min(recorded, battles))))
-        return self._fight(match, recorder), replay_of(recorder, name, tier)
+        return self._play(match, recorder), replay_of(recorder, name, tier)
 
-    def _fight(self, match: Match, recorder: Recorder | None = None) -> list[Score]:
+    def _play(self, match: Match, recorder: Recorder | None = None) -> list[Score]:
         was_training = self.policy.training
         self.policy.eval()
         results = match.play(EVAL_SEED, recorder)
         self.policy.train(was_training)
-        return [Score(name, result) for name, result in zip(self.others, results.values(), strict=True)]
+        return [Score(name, result) for name, result in zip(self.opponents, results.values(), strict=True)]
 
     def record(self, scores: list[Score], iteration: int, agent_steps: int, seconds: float) -> None:
-        """Write rows of `evaluations.csv`."""
+        """Append the scores to `evaluations.csv`; `seconds` is the training time so far."""
         for score in scores:
             when = {"iteration": iteration, "agent_steps": agent_steps, "seconds": round(seconds, 1)}
             self.table.write({**when, **score.row()})
 
 
-def copied(policy: ActorCritic) -> ActorCritic:
-    """The same weights, kept apart, in evaluation mode."""
-    twin = ActorCritic(policy.model, policy.comm_dim).to(next(policy.parameters()).device)
-    twin.load_state_dict(policy.state_dict())
-    twin.network.compute = policy.network.compute
-    return twin.eval()
+def frozen_copy(policy: ActorCritic) -> ActorCritic:
+    """An independent copy of a policy in evaluation mode."""
+    copy = ActorCritic(policy.model, policy.comm_dim).to(next(policy.parameters()).device)
+    copy.load_state_dict(policy.state_dict())
+    copy.network.compute = policy.network.compute
+    return copy.eval()

@@ -1,4 +1,4 @@
-"""The hash of every bit of some battles: two machines that print the same one play the same game."""
+"""Hashes of whole battles, bit by bit. Two machines that print the same fingerprint run the same simulation."""
 
 from __future__ import annotations
 
@@ -23,77 +23,80 @@ from echelon.runtime import noise
 from echelon.state import Maps, State
 
 RANDOM = "random"
-"""The name of a commander whose actions are uniform random numbers, the same on every machine."""
+"""Name of a commander with uniform random actions, the same on every machine."""
 RANDOM_ACTIONS = 100
-"""The stream of these numbers; the game draws from others."""
+"""Stream of `echelon.runtime.noise` for these actions; the simulation uses others."""
 
 
 def fingerprint() -> str:
-    """sha256 of 40 decisions of `heuristic:expert` against `heuristic:hard` on a small map."""
+    """sha256, in hexadecimal, of 40 decisions of `heuristic:expert` against `heuristic:hard` on a small map."""
     config = dataclasses.replace(EnvConfig.small(), map_pool=2)
     return play(config, [7], 40, ("heuristic:expert", "heuristic:hard"))[0]
 
 
 def play(config: EnvConfig, seeds: Sequence[int], decisions: int, commanders: tuple[str, str]) -> list[str]:
-    """Play a battle for each seed, each followed by another where it ends.
+    """Play a batch of battles and hash everything that happens. A battle that ends is reset and continues.
 
     Args:
+        config: config of the battles.
+        seeds: one per battle.
+        decisions: number of decisions to play.
         commanders: of blue and red, `heuristic:TIER` or `RANDOM`.
 
     Returns:
-        For each seed the sha256 of the maps and, decision by decision, of the state and of what both teams observed,
-        did, remembered and earned, the outcome included.
+        A sha256 per seed over the maps and, for each decision, the state and the tensordict of the step: observations,
+        actions, memories, rewards and outcomes of both teams.
     """
     device, names = torch.device("cpu"), dict(zip(("blue", "red"), commanders, strict=True))
     policies = {group: scripted(name, config, device) for group, name in names.items() if name != RANDOM}
     numbers = torch.tensor(seeds)
     env = EchelonEnv(config, len(seeds), device, seed=numbers, memory=memory_spec(**policies))
-    seats = [GroupPolicy(policy, group, group) for group, policy in policies.items()]
-    of_maps = digest_of(leaves(env.game.maps))
-    digests = [of_maps.copy() for _ in seeds]
+    group_policies = [GroupPolicy(policy, group, group) for group, policy in policies.items()]
+    map_digest = digest_of(leaves(env.game.maps))
+    digests = [map_digest.copy() for _ in seeds]
     td = env.reset()
     for decision in range(decisions):
         for group in env.group_map.keys() - policies.keys():
             td.set((group, "action"), random_actions(env, group, numbers, decision))
-        for seat in seats:
-            td = seat(td)
-        played, td = env.step_and_maybe_reset(td)
-        tensors = {**leaves(played), **leaves(env.state)}
+        for group_policy in group_policies:
+            td = group_policy(td)
+        stepped, td = env.step_and_maybe_reset(td)
+        tensors = {**leaves(stepped), **leaves(env.state)}
         for battle, digest in enumerate(digests):
             digest.update(digest_of({name: tensor[battle] for name, tensor in tensors.items()}).digest())
     return [digest.hexdigest() for digest in digests]
 
 
 def state_hash(state: State) -> Tensor:
-    """`[B]` int64 hash of every bit of each battle's state, the same on every device and in every batch.
+    """`[B]` int64 hash of the state of each battle, independent of device and batch.
 
-    The bytes of a field are read as int64 words, and the sum of w_i m_i modulo 2^64 is taken, with multipliers m_i that
-    look random, are odd, and follow from the field's name and the word's place (the multilinear hash of Carter & Wegman
-    1979, with fixed multipliers). Two states that differ in one word never share a hash.
+    The multilinear hash of Carter & Wegman (1979) with fixed multipliers: the bytes of a field are read as int64 words
+    w_i, and the hash is the sum of w_i m_i modulo 2^64. The multipliers m_i are odd and pseudo-random, derived from
+    the name of the field and the index of the word. Two states that differ in a single word have different hashes.
     """
     total = torch.zeros(state.shape, dtype=torch.int64, device=state.seed.device)
     for name, leaf in sorted(leaves(state).items()):
-        words = words_of(leaf)
+        words = as_int64(leaf)
         total += (words * multipliers(zlib.crc32(name.encode()), words.shape[1], leaf.device)).sum(1)
     return total
 
 
-def words_of(leaf: Tensor) -> Tensor:
-    """`[B, n]` int64 the bytes of `leaf [B, ...]`, filled up with zeros."""
+def as_int64(leaf: Tensor) -> Tensor:
+    """The bytes of `leaf [B, ...]` as `[B, n]` int64, padded with zeros."""
     rows = leaf.reshape(leaf.shape[0], -1).contiguous().view(torch.uint8)
     return pad(rows, (0, -rows.shape[1] % 8)).view(torch.int64)
 
 
 @functools.cache
 def multipliers(salt: int, count: int, device: torch.device) -> Tensor:
-    """`[count]` int64, odd: two draws of 32 bits each."""
+    """`[count]` odd int64 multipliers of `state_hash`, composed of two samples of 32 bits each."""
     with torch.inference_mode(False):
         high, low = noise.bits(torch.tensor([salt, salt], device=device), torch.arange(2, device=device), 0, count)
         return (high << 32) + (low | 1)
 
 
 def random_actions(env: EchelonEnv, group: str, seeds: Tensor, decision: int) -> Tensor:
-    """`[B, A, D]` in [-1, 1), drawn by each battle's number in `seeds [B]`."""
+    """`[B, A, D]` uniform actions in [-1, 1), sampled from the seed of each battle, `seeds [B]`."""
     team, width = list(env.group_map).index(group), layout.action_width(env.config.comm_dim)
     mechs = len(env.group_map[group])
     drawn = noise.uniform(seeds, 2 * decision + team, RANDOM_ACTIONS, mechs * width)
@@ -101,7 +104,7 @@ def random_actions(env: EchelonEnv, group: str, seeds: Tensor, decision: int) ->
 
 
 def leaves(tree: TensorDict | State | Maps) -> dict[str, Tensor]:
-    """Every tensor of a tree by its path."""
+    """All tensors of a nested structure, keyed by path."""
     if isinstance(tree, TensorDict):
         return dict(tree.flatten_keys("/").items())
     found: dict[str, Tensor] = {}
@@ -112,7 +115,7 @@ def leaves(tree: TensorDict | State | Maps) -> dict[str, Tensor]:
 
 
 def digest_of(tensors: Mapping[str, Tensor]) -> Any:
-    """sha256 of names, types, shapes and bytes."""
+    """sha256 over the names, dtypes, shapes and bytes of CPU tensors, in the order of their names."""
     digest = hashlib.sha256()
     for name in sorted(tensors):
         tensor = tensors[name]

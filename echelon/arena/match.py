@@ -1,4 +1,4 @@
-"""Matches: two commanders fight a number of battles, each seed from both sides."""
+"""Matches: two commanders play a number of battles, each seed once per side."""
 
 from __future__ import annotations
 
@@ -23,37 +23,38 @@ Z_95 = 1.959964
 
 @dataclass(frozen=True)
 class Result:
-    """What came of a match between commanders X and Y. Battles 2i and 2i + 1 share a seed; X is blue in the first."""
+    """Result of a match between commanders X and Y. Battles 2i and 2i + 1 share a seed; X is blue in battle 2i."""
 
     outcomes: Sequence[BattleResult]
     seconds: float
+    """Wall-clock time of the match."""
 
     @property
     def battles(self) -> int:
-        """How many were fought."""
+        """Number of battles."""
         return len(self.outcomes)
 
     def count(self, winner: Winner) -> int:
-        """Battles with this verdict."""
+        """Number of battles that ended with `winner`."""
         return sum(outcome.winner == winner for outcome in self.outcomes)
 
     @property
     def x_wins(self) -> int:
-        """Battles X won, on either side."""
+        """Number of battles won by X, on either side."""
         return sum(outcome.winner == (Winner.BLUE, Winner.RED)[b % 2] for b, outcome in enumerate(self.outcomes))
 
     @property
     def y_wins(self) -> int:
-        """Battles Y won, on either side."""
+        """Number of battles won by Y, on either side."""
         return self.battles - self.count(Winner.DRAW) - self.x_wins
 
     def mean_stats(self, x: bool) -> dict[str, float]:
-        """Mean of each of `STATS` over the battles, for X or for Y."""
+        """Mean of each of `STATS` over the battles, for X if `x`, else for Y."""
         rows = [outcome.stats[b % 2 if x else 1 - b % 2] for b, outcome in enumerate(self.outcomes)]
         return {name: sum(row[i] for row in rows) / len(rows) for i, name in enumerate(STATS)}
 
     def as_json(self) -> dict[str, object]:
-        """One JSON object. `blue` and `red` count sides; `x` is the commander named first."""
+        """JSON-serialisable dict. `blue_wins` and `red_wins` count by side, `x_wins` and `y_wins` by commander."""
         low, high = wilson_interval(self.x_wins, self.battles)
         return {
             "battles": self.battles,
@@ -82,7 +83,7 @@ class Result:
 
 
 def wilson_interval(wins: int, battles: int) -> tuple[float, float]:
-    """95 % confidence interval of a win rate (Wilson 1927)."""
+    """95 % confidence interval (low, high) of the win rate `wins / battles`, the score interval of Wilson (1927)."""
     rate, z2 = wins / battles, Z_95**2 / battles
     middle = (rate + z2 / 2) / (1 + z2)
     half = math.sqrt(rate * (1 - rate) * z2 + z2**2 / 4) / (1 + z2)
@@ -90,23 +91,24 @@ def wilson_interval(wins: int, battles: int) -> tuple[float, float]:
 
 
 class Match:
-    """A commander X against others, each in the same number of battles and on the same seeds, from both sides.
+    """A commander X against several opponents, with the same seeds against each and every seed once per side.
 
-    Policies act as they were trained to, by chance, drawn from the seed of each battle: the first battles of a longer
-    match are those of a shorter one. (Their mean action is another policy: a trigger that they pull now and then it
-    never pulls, or always.)
+    Policies sample their actions, as in training; the samples depend on the seed of the battle. So the first battles
+    of a longer match are those of a shorter one. (The mean action would be a different policy: a trigger that fires
+    occasionally would fire never, or always.)
 
     Args:
-        x: name and policy of the commander whose results are told.
-        others: by name, whom it meets. A name tells where a team stands among others of its policy: the same names,
-            the same battles. One that X has too must be of the same policy.
-        env: the battle.
-        battles: against each of the others; an even number.
-        batch: battles side by side at most; by default all.
+        x: name and policy of commander X.
+        others: the opponents by name. Names determine the slots of teams in stacked forward passes, so a match is
+            reproduced bit by bit only under the same names. A name equal to that of X must denote the same policy.
+        env: config of the battles.
+        battles: number of battles against each opponent; even.
+        device: where simulation and policies run.
+        batch: maximum number of battles in parallel; all by default.
         compute, compiled: as in `BatchArena`.
 
     Raises:
-        ConfigError: an odd number of battles, or teams of unequal size.
+        ConfigError: if `battles` is odd or below 2, or the teams differ in size.
     """
 
     def __init__(
@@ -130,7 +132,15 @@ class Match:
         self.arena = BatchArena(env, policies.__getitem__, device, size, compute, compiled)
 
     def play(self, seed: int, recorder: Recorder | None = None) -> dict[str, Result]:
-        """The results against each of the others; `recorder` keeps battles at `places` of the first batch."""
+        """Play the match.
+
+        Args:
+            seed: the seeds of the battles are derived from it.
+            recorder: records the battles at indices given by `places`, as far as the first batch holds them.
+
+        Returns:
+            A result per opponent, by name.
+        """
         seeds = noise.battle_seeds(seed, self.battles // 2, torch.device("cpu")).tolist()
         sides = [pair for other in self.others for pair in ((self.x, other), (other, self.x))]
         battles = [Battle(*pair, own) for own in seeds for pair in sides]
@@ -141,7 +151,7 @@ class Match:
         return {name: Result([outcomes[place] for place in self.places(name, every)], seconds) for name in self.others}
 
     def places(self, other: str, battles: Sequence[int]) -> list[int]:
-        """Where the battles of these numbers against one of the others stand among all: for a `Recorder`."""
+        """Indices, among all battles of `play`, of the given battles against the opponent `other`; for a `Recorder`."""
         pair, pairs = self.others.index(other), len(self.others)
         return [2 * (number // 2 * pairs + pair) + number % 2 for number in battles]
 
@@ -155,11 +165,11 @@ def play(
     device: torch.device,
     compiled: bool = False,
 ) -> Result:
-    """One match between X and Y, see `Match`."""
+    """Play a match between X and Y; for arguments and errors see `Match`."""
     return Match(("x", x), {"y": y}, env, battles, device, compiled=compiled).play(seed)["y"]
 
 
 def replay_of(recorder: Recorder, x: str, y: str) -> Replay:
-    """What was recorded of the match between the commanders named `x` and `y`: X is blue at even places."""
+    """The replay of what was recorded of a match between `x` and `y`. X is blue in battles with an even index."""
     sides = [(x, y) if place % 2 == 0 else (y, x) for place in recorder.battles]
     return recorder.finish(blue=[blue for blue, _ in sides], red=[red for _, red in sides])

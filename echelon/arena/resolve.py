@@ -1,4 +1,4 @@
-"""Policies by their names: a scripted commander, or a checkpoint folder."""
+"""Resolves a name to a commander: a scripted tier or a checkpoint folder."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from echelon.runtime.files import FileError
 
 @dataclass(frozen=True)
 class Commander:
-    """Who is meant by a name. Made by `resolve`.
+    """A resolved commander; use `resolve` to create one.
 
     Args:
-        checkpoint: of a trained policy, its claims checked; None for a scripted commander.
+        name: `heuristic[:tier]` or the path of a checkpoint folder.
+        checkpoint: the checkpoint of a trained policy, its metadata verified; None for a scripted commander.
     """
 
     name: str
@@ -29,23 +30,22 @@ class Commander:
 
     @property
     def id(self) -> str:
-        """What it is, wherever it lies: the sha256 of a policy's weights; a scripted one's name.
+        """Identity, independent of the path: the sha256 of the weights, or the name of a scripted commander.
 
-        A league knows its networks by the same sha256, so that a battle between two of them is the same battle outside
-        it.
+        League entries use the same sha256, so that a battle of the league is reproduced bit by bit outside it.
         """
         return self.name if self.checkpoint is None else str(self.checkpoint.claims["files"][POLICY])
 
     @property
     def env(self) -> EnvConfig | None:
-        """The battle it was trained in; None for a scripted commander."""
+        """Environment config it was trained with; None for a scripted commander."""
         return None if self.checkpoint is None else self.checkpoint.env
 
     def policy(self, env: EnvConfig, device: torch.device) -> TeamPolicy:
-        """Its policy in battles of `env`, in evaluation mode.
+        """Build its policy for battles of `env`, in evaluation mode.
 
         Raises:
-            FileError: it does not fit these battles.
+            FileError: if it was trained with another `comm_dim`.
         """
         if self.checkpoint is None:
             return scripted(self.name, env, device)
@@ -56,10 +56,10 @@ class Commander:
 
 
 def resolve(name: str) -> Commander:
-    """The commander called `heuristic[:tier]`, or that of a checkpoint folder.
+    """Find the commander for `heuristic[:tier]` or for the path of a checkpoint folder.
 
     Raises:
-        FileError: there is no such folder, or it does not hold a checkpoint.
+        FileError: if there is no such folder, or it does not hold a valid checkpoint.
     """
     if is_scripted(name):
         return Commander(name)
@@ -69,10 +69,10 @@ def resolve(name: str) -> Commander:
 
 
 def common_env(commanders: Sequence[Commander]) -> EnvConfig:
-    """The battle that all trained ones among them come from; `EnvConfig.small` where none is trained.
+    """The environment config that all trained commanders share; `EnvConfig.small` if none is trained.
 
     Raises:
-        ConfigError: they come from different battles.
+        ConfigError: if they were trained with different configs.
     """
     envs = list({commander.id: env for commander in commanders if (env := commander.env) is not None}.values())
     for other in envs[1:]:

@@ -1,9 +1,9 @@
-"""Many policies deciding in one batch of battles, each for the teams it commands.
+"""Runs many policies in one batch of battles, each for its own teams.
 
-A batch of B battles has 2B teams: blue of battle b is row b, red is row b + B. Networks of one architecture decide in
-one forward over stacked weights, in blocks of `SLOTS` teams of one policy each. The slot of a team follows from its own
-battle: products of matrices repeat bit for bit where shapes and places do, however many blocks there are, so a battle
-alone is the same battle among hundreds.
+A batch of B battles has 2B teams: the blue team of battle b is row b, the red one is row b + B. Networks of one
+architecture share one forward pass over stacked weights, in blocks of `SLOTS` teams of one policy each. The slot of a
+team depends only on its own battle. A batched matrix product is bit-reproducible if shape and slot are the same,
+whatever the number of blocks, so a battle has the same result alone and among hundreds of others.
 """
 
 from __future__ import annotations
@@ -22,36 +22,36 @@ from echelon.learn.models.actor_critic import ActorCritic, ActorNetwork, PolicyO
 from echelon.runtime.compile import fused
 
 SLOTS = 16
-"""Teams of a block."""
+"""Number of teams in a block."""
 CHUNK = 16
-"""Blocks of one forward where its shape must not change: in a compiled graph, and on a GPU, whose library chooses
-another kernel for another number of blocks."""
+"""Blocks per forward pass where the shape must not change: in a compiled graph, and on a GPU, where the choice of the
+matrix kernel depends on the number of blocks."""
 
 
 class BatchSlot(NamedTuple):
-    """A team of the batch."""
+    """Position of a team in the batch."""
 
     row: int
-    """b for blue, b + B for red."""
+    """Row of the batch: b for blue, b + B for red."""
     place: int
-    """Where it stands in its block, 0 .. `SLOTS` - 1."""
+    """Slot within its block, 0 .. `SLOTS` - 1."""
 
 
 class BatchObservation(NamedTuple):
-    """What all teams of a batch observe, 2B of them, A mechs each."""
+    """Observations of all 2B teams of a batch, with A mechs each."""
 
     streams: Mapping[str, Tensor]
-    """`[2B, A, ...]`."""
+    """`[2B, A, ...]` observation streams by name."""
     mask: Tensor
-    """`[2B, A]` bool, the living."""
+    """`[2B, A]` bool, which mechs are alive."""
     telemetry: Tensor
-    """`[2B, 16, 16]`."""
+    """`[2B, 16, 16]` team telemetry."""
     noise: Tensor
-    """`[2B, A, D]` standard normal numbers, each battle's own."""
+    """`[2B, A, D]` standard normal samples, derived from the seed of each battle."""
 
 
 def blocks_of(slots: Sequence[BatchSlot]) -> list[list[int]]:
-    """Blocks of `SLOTS` rows, each in its place; -1 where a slot is free."""
+    """Arrange teams in blocks: lists of `SLOTS` rows, each row in its slot, -1 for an empty slot."""
     height = max(Counter(slot.place for slot in slots).values())
     blocks = [[-1] * SLOTS for _ in range(height)]
     filled: Counter[int] = Counter()
@@ -62,20 +62,21 @@ def blocks_of(slots: Sequence[BatchSlot]) -> list[list[int]]:
 
 
 class StackedForward:
-    """The forward of one architecture over the stacked weights of several policies. Compiled once, for any of them.
+    """Forward pass of one architecture over the stacked weights of several policies. Compiled at most once.
 
     Args:
-        like: a policy of this architecture.
+        template: any policy of this architecture.
+        device: where it runs.
         compute: dtype of matrix products, as in `ActorNetwork.compute`.
-        compiled: one graph of a fixed shape, through `torch.compile`.
+        compiled: whether to run through `torch.compile`, as one graph of a fixed shape.
     """
 
-    def __init__(self, like: ActorCritic, device: torch.device, compute: torch.dtype, compiled: bool) -> None:
-        self.base = ActorNetwork(like.model, like.comm_dim).to(device).requires_grad_(False)
+    def __init__(self, template: ActorCritic, device: torch.device, compute: torch.dtype, compiled: bool) -> None:
+        self.base = ActorNetwork(template.model, template.comm_dim).to(device).requires_grad_(False)
         self.base.compute = compute
-        self.hidden = like.model.hidden
+        self.hidden = template.model.hidden
         self.chunk = CHUNK if compiled or device.type != "cpu" else None
-        """Blocks of one call; None for as many as there are."""
+        """Blocks per call; None for all at once."""
         self.device = device
         self.call: Callable[..., PolicyOutput] = fused(batched_forward, device) if compiled else batched_forward
 
@@ -84,10 +85,10 @@ class StackedPolicies:
     """Policies of one architecture and the teams they command in a batch.
 
     Args:
-        forward: of their architecture.
-        policies: in evaluation mode.
-        slots: of each policy.
-        mechs: of a team, A.
+        forward: the forward pass of their architecture.
+        policies: the policies, in evaluation mode.
+        slots: for each policy the teams it commands.
+        mechs: number of mechs in a team, A.
     """
 
     def __init__(
@@ -99,64 +100,67 @@ class StackedPolicies:
     ) -> None:
         self.forward = forward
         device = forward.device
-        laid = [blocks_of(own) for own in slots]
+        blocks_by_policy = [blocks_of(own) for own in slots]
         own_weights = [{k: v.to(device) for k, v in policy.network.state_dict().items()} for policy in policies]
-        states = [weights for weights, own in zip(own_weights, laid, strict=True) for _ in own]
-        blocks = [block for own in laid for block in own]
+        states = [weights for weights, own in zip(own_weights, blocks_by_policy, strict=True) for _ in own]
+        blocks = [block for own in blocks_by_policy for block in own]
         chunk = forward.chunk or len(blocks)
-        # The last chunk is filled up with blocks whose slots are all free.
+        # The last chunk is padded with blocks of empty slots.
         spare = -len(blocks) % chunk
         states, blocks = states + states[-1:] * spare, blocks + [[-1] * SLOTS] * spare
         weights = {name: torch.stack([state[name] for state in states]) for name in states[0]}
         index = torch.tensor(blocks, device=device)
         self.chunks = [slice(at, at + chunk) for at in range(0, len(blocks), chunk)]
         self.weights = [{name: stack[own] for name, stack in weights.items()} for own in self.chunks]
-        """`[n, ...]` of each chunk of n blocks."""
+        """Stacked weights per chunk, `[n, ...]` for n blocks."""
         self.index = [index[own].clamp_min(0) for own in self.chunks]
-        """`[n, SLOTS]` rows of the batch; 0 where a slot is free, whose decision is dropped."""
+        """Rows of the batch per chunk, `[n, SLOTS]` int64; 0 for an empty slot, whose action is dropped."""
         self.memory = [
             tuple(torch.zeros(*own.shape, mechs, forward.hidden, device=device) for _ in range(2)) for own in self.index
         ]
-        """`h` and `c` `[n, SLOTS, A, hidden]` of each chunk."""
-        self.taken = (index.flatten() >= 0).nonzero()[:, 0]
-        self.rows = index.flatten()[self.taken]
-        """`[G]` the teams commanded."""
+        """LSTM states `h` and `c` per chunk, `[n, SLOTS, A, hidden]` each."""
+        self.used = (index.flatten() >= 0).nonzero()[:, 0]
+        self.rows = index.flatten()[self.used]
+        """`[G]` int64 rows of the teams commanded."""
 
-    def distribution(self, seen: BatchObservation) -> tuple[Tensor, Tensor]:
-        """`[G, A, D]` loc and scale of the pre-tanh actions of the teams commanded; takes the memory a step on."""
+    def distribution(self, observation: BatchObservation) -> tuple[Tensor, Tensor]:
+        """`[G, A, D]` loc and scale of the Gaussian before tanh, for the rows `rows`. Updates `memory`."""
         locs, scales = [], []
         for number, (weights, index) in enumerate(zip(self.weights, self.index, strict=True)):
-            streams = tuple(seen.streams[name][index] for name in STREAMS)
-            telemetry = seen.telemetry[index]
+            streams = tuple(observation.streams[name][index] for name in STREAMS)
+            telemetry = observation.telemetry[index]
             loc, scale, *memory = self.forward.call(
                 self.forward.base, weights, streams, telemetry, *self.memory[number]
             )
             self.memory[number] = tuple(memory)
             locs.append(loc.flatten(0, 1))
             scales.append(scale.flatten(0, 1))
-        return torch.cat(locs)[self.taken], torch.cat(scales)[self.taken]
+        return torch.cat(locs)[self.used], torch.cat(scales)[self.used]
 
-    def decide(self, seen: BatchObservation) -> Tensor:
-        """`[G, A, D]` actions of the teams commanded."""
-        loc, scale = self.distribution(seen)
-        return (loc + scale * seen.noise[self.rows]).tanh()
+    def decide(self, observation: BatchObservation) -> Tensor:
+        """`[G, A, D]` sampled actions in (-1, 1) for the rows `rows`."""
+        loc, scale = self.distribution(observation)
+        return (loc + scale * observation.noise[self.rows]).tanh()
 
 
 class PolicySlots:
-    """The teams of one policy that decides by itself: a scripted commander, or any other `TeamPolicy`."""
+    """The teams of one policy that cannot be stacked: a scripted commander, or any other `TeamPolicy`."""
 
     def __init__(self, policy: TeamPolicy, slots: Sequence[BatchSlot], mechs: int, device: torch.device) -> None:
         self.policy = policy
         self.rows = torch.tensor([slot.row for slot in slots], device=device)
         self.memory: TensorDict = policy.memory_spec().expand(len(slots), mechs).to(device).zero()
 
-    def decide(self, seen: BatchObservation) -> Tensor:
-        """`[G, A, D]` actions of its teams."""
+    def decide(self, observation: BatchObservation) -> Tensor:
+        """`[G, A, D]` actions for the rows `rows`."""
         shape, device = self.memory.batch_size, self.rows.device
-        observation = TensorDict({name: leaf[self.rows] for name, leaf in seen.streams.items()}, shape, device=device)
-        telemetry = seen.telemetry[self.rows][:, None].expand(-1, shape[1], -1, -1)
-        team = {"observation": observation, "mask": seen.mask[self.rows], "telemetry": telemetry, "memory": self.memory}
-        decided = self.policy(TensorDict(team, shape, device=device))
-        self.memory = decided.get(("next", "memory"), self.memory)
-        action: Tensor = decided.get("action")
+        streams = TensorDict(
+            {name: leaf[self.rows] for name, leaf in observation.streams.items()}, shape, device=device
+        )
+        telemetry = observation.telemetry[self.rows][:, None].expand(-1, shape[1], -1, -1)
+        mask = observation.mask[self.rows]
+        team = {"observation": streams, "mask": mask, "telemetry": telemetry, "memory": self.memory}
+        output = self.policy(TensorDict(team, shape, device=device))
+        self.memory = output.get(("next", "memory"), self.memory)
+        action: Tensor = output.get("action")
         return action

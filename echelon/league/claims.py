@@ -1,4 +1,4 @@
-"""Which battles a process plays at the moment, so that no other process plays them too."""
+"""Claims on battles: which process plays which battle, so that none is played twice."""
 
 from __future__ import annotations
 
@@ -11,20 +11,25 @@ from echelon.league.store import Store
 from echelon.runtime.files import FileError, held
 
 FOLDER = "fighting"
-"""Of a league: a file for every process that plays, locked for as long as it lives."""
+"""Subfolder of a league with one lock file per playing process, locked as long as the process lives."""
 
 
 class Claims:
-    """The battles that this process has claimed. Made by `claiming`."""
+    """The battles that this process has claimed; use `claiming` to create it."""
 
     def __init__(self, store: Store, owner: str) -> None:
         self.store, self.owner = store, owner
 
-    def take(self, battles: Sequence[Battle], most: int) -> tuple[list[Battle], bool]:
-        """Claim the first of these that are not played yet and that no living process has claimed, at most so many.
+    def claim(self, battles: Sequence[Battle], most: int) -> tuple[list[Battle], bool]:
+        """Claim the first battles that are neither played nor claimed by a living process.
+
+        Args:
+            battles: candidates, in order of preference.
+            most: maximum number of battles to claim.
 
         Returns:
-            These, and whether others remain unplayed: where none were taken, other processes play those.
+            The claimed battles, and whether other candidates remain unplayed. If nothing was claimed, those are
+            being played by other processes.
         """
         store = self.store
         with store.writing():
@@ -39,7 +44,7 @@ class Claims:
         return taken, len(left) > len(taken)
 
     def is_dead(self, owner: str) -> bool:
-        """Whether the process has ended that claimed battles under this name."""
+        """Whether the process that claimed battles as `owner` has ended."""
         try:
             with held(self.store.folder / FOLDER / owner):
                 pass
@@ -50,7 +55,7 @@ class Claims:
 
 @contextlib.contextmanager
 def claiming(store: Store) -> Iterator[Claims]:
-    """For as long as this process plays: what it has claimed and not played by its end is free again."""
+    """Context manager that yields the claims of this process and releases the unplayed ones on exit."""
     path = store.folder / FOLDER / uuid.uuid4().hex
     path.parent.mkdir(exist_ok=True)
     with held(path):
@@ -61,16 +66,16 @@ def claiming(store: Store) -> Iterator[Claims]:
 
 
 def claimed(store: Store) -> set[Battle]:
-    """Battles that some process has claimed."""
-    return {Battle._make(row) for row in store.do("SELECT blue, red, seed FROM claims")}
+    """Battles claimed by any process."""
+    return {Battle._make(row) for row in store.execute("SELECT blue, red, seed FROM claims")}
 
 
 def owners(store: Store) -> set[str]:
-    """The processes that have claimed any."""
-    return {owner for (owner,) in store.do("SELECT DISTINCT owner FROM claims")}
+    """Names of the processes that hold claims."""
+    return {owner for (owner,) in store.execute("SELECT DISTINCT owner FROM claims")}
 
 
 def release(store: Store, owner: str) -> None:
-    """Give up what a process has claimed."""
+    """Delete all claims of a process."""
     with store.writing():
-        store.do("DELETE FROM claims WHERE owner = ?", owner)
+        store.execute("DELETE FROM claims WHERE owner = ?", owner)

@@ -1,4 +1,4 @@
-"""What the league's commands do: play tournaments, judge checkpoints, let learners evolve, and lay out the tables."""
+"""Implements the league commands: tournaments, evaluation of checkpoints, evolution, and rows of the printed tables."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from echelon.league.league_arena import LeagueArena, PlayedBatch
 from echelon.league.lineage import longest_line, spearman
 from echelon.league.rating_period import close_period, payoff_matrix
 from echelon.league.ratings.game_theory import advantage, bradley_terry, exploitability, nash
+from echelon.league.records import MatchRecord, Standing
 from echelon.league.roles import Role
-from echelon.league.schedule import one_against, round_robin, seeds_of
-from echelon.league.store import MatchRecord, Standing, Store
+from echelon.league.schedule import one_against, period_seeds, round_robin
+from echelon.league.store import Store
 from echelon.learn.checkpoint.format import open_checkpoint
 from echelon.learn.config import TrainConfig
 from echelon.replay.file import save
@@ -27,29 +28,39 @@ from echelon.runtime.files import check_writable, held
 
 Rows = list[dict[str, Any]]
 Progress = Callable[[Iterable[PlayedBatch], int], list[MatchRecord]]
-"""Plays all batches of so many battles, and shows how far they are."""
+"""Consumes the batches, whose battles number the second argument, shows progress, and returns all matches."""
 SET_BY_LEAGUE = (
     *("env", "opponent", "self_share", "past_share", "past_every", "past_kept", "total_agent_steps", "max_minutes"),
     *("device", "run_dir", "resume", "evaluation", "league_every", "league_seeds", "profile", "replay_battles"),
 )
-"""Settings of `TrainConfig` that `evolve` sets itself, or has no use for."""
+"""Fields of `TrainConfig` that `evolve` sets itself or does not use."""
 
 
 def logged(arena: LeagueArena, batches: Iterable[PlayedBatch], rated: bool) -> Iterator[PlayedBatch]:
-    """The same batches; each is written into the league's log as it comes."""
+    """Yield the batches unchanged and append an event per batch to the log of the league."""
     for played in batches:
         speed = round(len(played.matches) / played.seconds, 2)
-        told = {"matches": len(played.matches), "matches_per_s": speed, "kept": rated}
-        log.tell(arena.store, "fought", **told, cache_hit_rate=round(arena.store.weights.hit_rate, 3))
+        values = {"matches": len(played.matches), "matches_per_s": speed, "kept": rated}
+        log.write_event(arena.store, "fought", **values, cache_hit_rate=round(arena.store.weights.hit_rate, 3))
         yield played
 
 
 def evaluate(arena: LeagueArena, checkpoint: str, seeds: int, progress: Progress) -> Rows:
-    """Play a checkpoint against every active entry, which is rated for nobody; a row for each, with 95 % intervals."""
+    """Play a checkpoint against every active entry. The battles are not recorded and change no rating.
+
+    Args:
+        arena: arena of the league.
+        checkpoint: path of the checkpoint folder.
+        seeds: number of seeds per opponent, each played once per side.
+        progress: consumes the batches.
+
+    Returns:
+        A row per opponent, with the points taken and the 95 % interval of the win rate.
+    """
     store = arena.store
     digest = store.add_weights(checkpoint)
     others = [entry for entry in store.active() if entry.id != digest]
-    battles = one_against(digest, [entry.id for entry in others], seeds_of(0, seeds))
+    battles = one_against(digest, [entry.id for entry in others], period_seeds(0, seeds))
     matches = progress(logged(arena, arena.play_unrated(battles), rated=False), len(battles))
     rows = []
     for other in others:
@@ -63,76 +74,90 @@ def evaluate(arena: LeagueArena, checkpoint: str, seeds: int, progress: Progress
 def tournament(
     arena: LeagueArena, seeds: int, progress: Progress, replay: Path | None = None, replay_battles: int = 4
 ) -> int:
-    """Play everybody against everybody, every seed from both sides, and close the rating period.
+    """Play a round robin of all active entries and close the rating period.
 
-    Begun again after it was cut short, it goes on where it stopped.
+    An interrupted tournament continues where it stopped when called again.
 
     Args:
-        replay: where the first `replay_battles` battles are recorded.
+        arena: arena of the league.
+        seeds: number of seeds per pair, each played once per side.
+        progress: consumes the batches.
+        replay: file for a replay of the first `replay_battles` battles.
+        replay_battles: number of battles to record.
 
     Returns:
-        The number of the period.
+        The number of the closed period.
+
+    Raises:
+        ConfigError: if there are fewer than two active entries, or an argument is out of range.
     """
     store = arena.store
     ids = [entry.id for entry in store.active()]
     require(len(ids) > 1, "--league", "one of at least two entries", str(store.folder))
     require(replay_battles >= 1, "--replay-battles", ">= 1", replay_battles)
     period = store.period
-    battles = arena.missing(round_robin(ids, seeds_of(period, seeds)))
+    battles = arena.unplayed(round_robin(ids, period_seeds(period, seeds)))
     recorder = None
-    # One that was cut short just before its end has nothing left to record.
+    # A tournament that was interrupted just before its end has no battles left to record.
     if replay is not None and battles:
         check_writable(replay)
         recorder = Recorder(list(range(min(replay_battles, arena.arena.batch, len(battles)))))
     matches = progress(logged(arena, arena.play(battles, recorder), rated=True), len(battles))
-    # None, where another process played them all.
+    # Empty if other processes played all battles.
     if replay is not None and recorder is not None and matches:
         names = {entry.id: entry.name for entry in store.entries()}
         shown = [matches[place] for place in recorder.battles]
         save(recorder.finish([names[b.blue] for b in shown], [names[b.red] for b in shown]), replay)
     close_period(store, period)
-    log.tell(store, "period closed", number=period)
+    log.write_event(store, "period closed", number=period)
     return period
 
 
 def evolve(
     arena: LeagueArena, train: TrainConfig, device: str, start: str, seeds: int, turns: int, iterations: int
 ) -> Iterator[tuple[int, Role, str]]:
-    """Let every role learn in turn; yields turn, role and verdict after each. See `Evolution`.
+    """Train every role in turn, see `Evolution`. Yields turn, role and the reason of the verdict after each.
 
     Args:
-        device: where they learn, as in `TrainConfig.device`.
-        start: a checkpoint whose weights all roles begin from; fresh ones if empty.
-        iterations: training iterations of a turn.
+        arena: arena of the league.
+        train: training config of the roles; fields of `SET_BY_LEAGUE` must keep their defaults.
+        device: training device, as in `TrainConfig.device`.
+        start: checkpoint with the initial weights of all roles; random initialization if empty.
+        seeds: number of seeds per evaluation opponent, each played once per side.
+        turns: number of turns per role.
+        iterations: training iterations per turn.
+
+    Raises:
+        ConfigError: if an argument is out of range, or a field of `SET_BY_LEAGUE` was changed.
     """
     store = arena.store
     for name, count in (("turns", turns), ("iterations", iterations)):
         require(count >= 1, f"--{name}", ">= 1", count)
-    seeds_of(store.period, seeds)
+    period_seeds(store.period, seeds)
     for name in SET_BY_LEAGUE:
-        usual, value = getattr(TrainConfig.quick(), name), getattr(train, name)
-        require(value == usual, f"--train.{name.replace('_', '-')}", "left alone: the league decides it", value)
+        default, value = getattr(TrainConfig.quick(), name), getattr(train, name)
+        require(value == default, f"--train.{name.replace('_', '-')}", "left alone: the league decides it", value)
     train = dataclasses.replace(train, device=device)
     if train.compiled and not can_compile():
         train = dataclasses.replace(train, compiled=False, compile_policy="off")
-    begun = open_checkpoint(start) if start else None
-    # A role learns in one folder.
+    initial = open_checkpoint(start) if start else None
+    # Only one process may train in the folders of the roles.
     with held(store.folder / ".evolve.lock"):
-        evolution = Evolution(arena, train, begun, seeds, turns, iterations)
+        evolution = Evolution(arena, train, initial, seeds, turns, iterations)
         for turn in range(1, turns + 1):
             for role in Role:
                 yield turn, role, evolution.turn(role).reason
 
 
 def entry_rows(store: Store) -> Rows:
-    """A row for each entry."""
+    """A row per entry, in the order of their creation."""
     entries = store.entries()
     names = {entry.id: entry.name for entry in entries}
     return [{"name": e.name, "kind": e.kind, "id": e.id, "parent": names.get(e.parent or "")} for e in entries]
 
 
 def standing_rows(store: Store) -> Rows:
-    """A row for each active entry, best first: Glicko-2, and beside it a Bradley-Terry refit and the Nash mixture."""
+    """A row per entry, best rating first: Glicko-2 rating, Bradley-Terry refit (`refit`) and Nash mixture (`nash`)."""
     stands = store.standings()
     score, games = payoff_matrix(store, [standing.id for standing in stands])
     refit, mixture = bradley_terry(score, games).tolist(), [0.0] * len(stands)
@@ -145,7 +170,7 @@ def standing_rows(store: Store) -> Rows:
 
 
 def standing_row(standing: Standing, refit: float, share: float, conservatism: float) -> dict[str, Any]:
-    """An entry's row of the standings."""
+    """Format a row of the standings; `share` is the share in the Nash mixture."""
     return {
         "name": standing.name,
         "kind": standing.kind,
@@ -161,7 +186,7 @@ def standing_row(standing: Standing, refit: float, share: float, conservatism: f
 
 
 def age_correlation(store: Store) -> tuple[int, float] | None:
-    """Length of the longest line of descent, and Spearman's rho of age and rating along it; None for a short one."""
+    """Length of the longest lineage and Spearman's rho of age and rating along it; None below 3 rated entries."""
     line = longest_line(store.entries())
     rating = {standing.id: standing.rating for standing in store.standings() if standing.games > 0}
     if len(line) <= 2 or not rating.keys() >= {entry.id for entry in line}:
@@ -171,23 +196,29 @@ def age_correlation(store: Store) -> tuple[int, float] | None:
 
 @dataclasses.dataclass(frozen=True)
 class Payoff:
-    """Who beats whom, among the entries that have played."""
+    """Payoff matrix of the E entries that have played, and its game-theoretic solution."""
 
     names: list[str]
     games: list[list[float]]
+    """`[E][E]` number of games of each pair."""
     points: list[list[float]]
-    """`[E][E]` points that the row took of the column."""
+    """`[E][E]` points of the row entry against the column entry."""
     share: list[list[float]]
-    """`[E][E]` of its points; NaN where they never met."""
+    """`[E][E]` points per game; NaN for pairs that never played."""
     nash: dict[str, float]
-    """The Nash mixture, without shares of at most 0.001."""
+    """The Nash mixture by name, without shares of at most 0.001."""
     exploitability: float
+    """Gain of the best response against the mixture, see `game_theory.exploitability`."""
 
 
-def payoff_of(store: Store) -> Payoff:
-    """The payoff matrix of a league, its Nash mixture, and how far that can be exploited."""
+def compute_payoff(store: Store) -> Payoff:
+    """Compute the payoff matrix of a league, its Nash mixture and the exploitability of that mixture.
+
+    Raises:
+        ConfigError: if no battles were recorded.
+    """
     stands = [standing for standing in store.standings() if standing.games > 0]
-    require(len(stands) > 1, "--league", "one in which battles were fought", str(store.folder))
+    require(len(stands) > 1, "--league", "one with recorded battles", str(store.folder))
     names = [standing.name for standing in stands]
     score, games = payoff_matrix(store, [standing.id for standing in stands])
     payoff = advantage(score, games)

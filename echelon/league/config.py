@@ -8,7 +8,7 @@ from typing import Literal, get_args
 from echelon.runtime.errors import require, require_finite
 
 Weighting = Literal["hard", "variance", "bell", "uniform"]
-"""How opponents are preferred, see `echelon.league.matchmaking`."""
+"""Weighting of opponents, see `echelon.league.matchmaking.preference`."""
 SHARES = (
     *("main_self_share", "main_pfsp_share", "exploiter_wins", "exploiter_hopeless"),
     *("league_exploiter_reset", "forgotten_below"),
@@ -17,40 +17,40 @@ SHARES = (
 
 @dataclass(frozen=True)
 class LeagueConfig:
-    """Rules of a league. What AlphaStar did is in Vinyals et al. 2019, Methods, 'Multi-agent learning'."""
+    """Rules of a league. Values of AlphaStar are from Vinyals et al. (2019), Methods, 'Multi-agent learning'."""
 
     tau: float = 0.5
-    """How fast volatilities change (Glickman 2012: 0.3 to 1.2)."""
+    """System constant of Glicko-2 that limits changes of the volatility (Glickman 2012: 0.3 to 1.2)."""
     conservatism: float = 2.0
-    """k of the conservative score r - k RD by which commanders are promoted."""
+    """Factor k of the conservative rating r - k RD, which decides promotions."""
     commanders: int = 5
-    """How many of the best are commanders."""
+    """Number of the best entries that are commanders."""
     min_games: int = 20
-    """Games before somebody may be promoted."""
+    """Number of games before an entry may be promoted."""
     candidates_kept: int = 16
-    """Candidates that stay when more were added; the lowest of the others retire."""
+    """Number of candidates that stay active; those rated lower retire."""
     weighting: Weighting = "hard"
-    """How a training run prefers its opponents; AlphaStar's main agents take the hard ones, as roles that evolve do."""
+    """Weighting of opponents in a training run. Roles of `evolve` have weightings of their own, see `roles`."""
     hardness: float = 2.0
-    """p of the hard weighting (1 - x)^p (AlphaStar: 2)."""
+    """Exponent p of the `hard` weighting (1 - x)^p (AlphaStar: 2)."""
     cold_games: int = 20
-    """Games below which only near opponents are met."""
+    """Number of games below which an entry plays only opponents of similar rating."""
     cold_gap: float = 200.0
-    """How near, in points of rating."""
+    """Largest rating difference to such opponents."""
     main_self_share: float = 0.35
-    """Share of a main agent's battles against itself (AlphaStar: 35 %)."""
+    """Share of self-play in the battles of a main agent (AlphaStar: 35 %)."""
     main_pfsp_share: float = 0.5
-    """Share against anybody of the league, by weighting (AlphaStar: 50 %); the rest goes to what it forgot."""
+    """Share against the whole league by PFSP (AlphaStar: 50 %); the rest is against forgotten opponents."""
     forgotten_below: float = 0.3
-    """Win rate below which a main agent has forgotten an earlier main or an exploiter (AlphaStar: 30 %)."""
+    """Win rate of a main agent below which a past main agent or an exploiter counts as forgotten (AlphaStar: 30 %)."""
     exploiter_wins: float = 0.7
-    """Win rate at which an exploiter joins the league and begins anew (AlphaStar: 70 %)."""
+    """Win rate at which an exploiter is added to the league and is reset (AlphaStar: 70 %)."""
     exploiter_hopeless: float = 0.1
-    """Win rate against the main up to which its exploiter meets the main's earlier selves (AlphaStar: 10 %)."""
+    """Win rate against the main agent up to which its exploiter plays past main agents instead (AlphaStar: 10 %)."""
     exploiter_turns: int = 4
-    """Turns after which an exploiter that did not win joins all the same (AlphaStar: 2e9 to 4e9 steps)."""
+    """Turns after which an exploiter is added even if it did not win (AlphaStar: 2e9 to 4e9 steps)."""
     league_exploiter_reset: float = 0.25
-    """Chance that a league exploiter begins anew once it has joined (AlphaStar: 25 %)."""
+    """Probability that a league exploiter is reset when it is added (AlphaStar: 25 %)."""
 
     def __post_init__(self) -> None:
         require_finite(self)

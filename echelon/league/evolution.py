@@ -1,4 +1,4 @@
-"""A league that grows by itself: a main agent and two exploiters learn in turn on one machine."""
+"""League training: a main agent and two exploiters train in turn on one machine and add entries to the league."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from pathlib import Path
 from echelon.league import log
 from echelon.league.league_arena import LeagueArena, matches_of
 from echelon.league.matchmaking import Opponent, draw
-from echelon.league.opponent_sampler import policies_like, pool_of
+from echelon.league.opponent_sampler import compatible_entries, opponent_pool
 from echelon.league.rating_period import rate_entry
+from echelon.league.records import MatchRecord
 from echelon.league.roles import (
     Role,
     Shares,
     Verdict,
     judge,
-    met_by_league_exploiter,
-    met_by_main,
-    met_by_main_exploiter,
+    league_exploiter_shares,
+    main_exploiter_shares,
+    main_shares,
 )
-from echelon.league.schedule import one_against, seeds_of
-from echelon.league.store import MatchRecord
+from echelon.league.schedule import one_against, period_seeds
 from echelon.learn.checkpoint.files import newest_checkpoint
 from echelon.learn.checkpoint.format import Checkpoint, open_checkpoint
 from echelon.learn.config import PAST, TrainConfig
@@ -35,27 +35,28 @@ KIND = {Role.MAIN: "main", Role.MAIN_EXPLOITER: "exploiter", Role.LEAGUE_EXPLOIT
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a role has come; kept in the league's file."""
+    """Progress of a role, stored as a setting of the league."""
 
     generation: int = 0
-    """How often it began anew."""
+    """Number of resets."""
     turns: int = 0
-    """Turns since it began or last joined."""
+    """Turns since it was reset or last added to the league."""
     entry: str = ""
-    """Its last entry."""
+    """Id of its last entry; empty if there is none."""
     judged: dict[str, list[float]] = field(default_factory=dict)
-    """Games and points against those it was last judged by."""
+    """Games and points in the last evaluation, by opponent."""
 
 
 class Evolution:
-    """Lets the roles of a league learn in turn. Begun again, each role goes on from its last whole turn.
+    """Trains the roles of a league in turn. When restarted, each role resumes from its last completed turn.
 
     Args:
-        arena: where exploiters are judged and entries rated.
-        config: how each role learns; the battle is the league's.
-        start: the weights every role begins from, and exploiters begin anew from; fresh ones without.
-        seeds: fought against each of those one is judged or rated by, from both sides.
-        planned_turns, iterations: of a turn; schedules run from where a role stands to the end of all of them.
+        arena: plays the battles of evaluations and ratings.
+        config: training config of all roles; its environment is replaced by that of the league.
+        start: initial weights of all roles, also after a reset; random initialization if None.
+        seeds: number of seeds per opponent in evaluations and ratings, each played once per side.
+        planned_turns: number of turns per role, which sets the length of training schedules.
+        iterations: training iterations per turn.
     """
 
     def __init__(
@@ -71,50 +72,50 @@ class Evolution:
         self.seeds, self.iterations = seeds, iterations
         turn_steps = iterations * config.num_envs * len(arena.store.env.blue) * config.ppo.rollout_decisions
         self.planned_steps = planned_turns * turn_steps
-        # How battles are paid for is that of the weights it begins from.
-        paid = start.env.reward if start is not None else arena.store.env.reward
+        # The reward config is that of the initial weights.
+        reward = start.env.reward if start is not None else arena.store.env.reward
         self.config = dataclasses.replace(
             config,
-            env=dataclasses.replace(arena.store.env, reward=paid),
+            env=dataclasses.replace(arena.store.env, reward=reward),
             model=start.policy().model if start is not None else config.model,
             opponent=PAST,
             past_share=0.0,
             self_share=0.0,
-            # Whom the league draws nobody for meets the learner of the iteration before.
+            # If no league opponent is drawn, the learner plays its policy of the previous iteration.
             past_kept=1,
             past_every=1,
         )
         self.trainers: dict[Role, Trainer] = {}
         self.shares: Shares = {None: 1.0}
-        self.chance = random.Random(f"{config.seed} {self.store.period}")
+        self.rng = random.Random(f"{config.seed} {self.store.period}")
 
     def progress(self, role: Role) -> Progress:
-        """How far a role has come."""
-        return Progress(**(self.store.recall(f"role {role.value}") or {}))
+        """Stored progress of a role."""
+        return Progress(**(self.store.get_setting(f"role {role.value}") or {}))
 
     def folder(self, role: Role, generation: int) -> Path:
-        """Where a role keeps its checkpoints and metrics."""
+        """Run folder of a role, with its checkpoints and metrics."""
         return self.store.folder / "learners" / role.value.replace(" ", "_") / f"generation_{generation}"
 
     def turn(self, role: Role) -> Verdict:
-        """Let a role learn, judge it, and do with it what its rules say."""
+        """Train a role for one turn, evaluate it, and apply the verdict."""
         self._rate_newcomers()
         now = self.progress(role)
-        # Before there is a trainer, which draws its first opponents as it is made.
-        self.shares = self.mixture(role, now)
+        # Set before the trainer is created, because its constructor draws the first opponents.
+        self.shares = self.opponent_shares(role, now)
         trainer = self._trainer(role, now.generation)
         for _ in range(self.iterations):
             trainer.iterate()
         checkpoint = trainer.save()
         digest = self.store.add_weights(checkpoint)
-        points = self._judge_by(role, digest)
+        points = self._evaluate(role, digest)
         rates = {self._name(who): score / games for who, (games, score) in points.items()}
-        verdict = judge(role, rates, now.turns + 1, self.rules, self.chance)
+        verdict = judge(role, rates, now.turns + 1, self.rules, self.rng)
         self._conclude(role, now, verdict, checkpoint, points)
         return verdict
 
     def _rate_newcomers(self) -> None:
-        """Rate those who joined when a run was cut short before they were."""
+        """Rate entries that were added by an interrupted run and not rated."""
         rated = self.store.rated()
         for entry in self.store.entries("main", "exploiter"):
             if entry.id not in rated:
@@ -123,92 +124,92 @@ class Evolution:
     def _conclude(
         self, role: Role, now: Progress, verdict: Verdict, checkpoint: Path, points: dict[str, list[float]]
     ) -> None:
-        """Write a verdict down, whole or not at all, and rate whoever joined."""
+        """Apply a verdict in one transaction, and rate the entry that it adds."""
         with self.store.writing():
             entry = self.store.add(checkpoint, KIND[role], now.entry or None) if verdict.joins else None
             last = entry.id if entry is not None else now.entry
             after = Progress(
                 generation=now.generation + verdict.resets,
                 turns=0 if verdict.joins else now.turns + 1,
-                # What begins anew descends from nobody.
+                # After a reset the next entry has no parent.
                 entry="" if verdict.resets else last,
                 judged={} if verdict.resets else points,
             )
-            self.store.remember(f"role {role.value}", vars(after))
-            self.store.note("judged", f"{role.value}: {verdict.reason}", entry)
+            self.store.set_setting(f"role {role.value}", vars(after))
+            self.store.record_change("judged", f"{role.value}: {verdict.reason}", entry)
             if verdict.resets:
-                self.store.note("reset", f"{role.value}, generation {after.generation}: {verdict.reason}")
+                self.store.record_change("reset", f"{role.value}, generation {after.generation}: {verdict.reason}")
         if verdict.resets:
             self.trainers.pop(role).close()
         if entry is not None:
             rate_entry(self.arena, entry, self.seeds)
-        told = {"joins": verdict.joins, "resets": verdict.resets, "reason": verdict.reason}
-        log.tell(self.store, "judged", role=role.value, name=entry.name if entry is not None else None, **told)
+        values = {"joins": verdict.joins, "resets": verdict.resets, "reason": verdict.reason}
+        log.write_event(self.store, "judged", role=role.value, name=entry.name if entry is not None else None, **values)
 
-    def mixture(self, role: Role, now: Progress) -> Shares:
-        """Whom a role meets in its next turn."""
+    def opponent_shares(self, role: Role, now: Progress) -> Shares:
+        """Distribution of the opponents of a role in its next turn."""
         me = next((entry for entry in self.store.entries() if entry.id == now.entry), None)
-        fits = policies_like(self.config.model, self.store)
-        pool = [self._known(other, now) for other in pool_of(self.store, fits, me)]
+        fits = compatible_entries(self.config.model, self.store)
+        pool = [self._known(other, now) for other in opponent_pool(self.store, fits, me)]
         mains = {entry.id for entry in fits if entry.kind == "main"}
         if role is Role.LEAGUE_EXPLOITER:
-            return met_by_league_exploiter(pool, self.rules)
+            return league_exploiter_shares(pool, self.rules)
         if role is Role.MAIN:
             rivals = mains | {entry.id for entry in fits if entry.kind == "exploiter"}
-            return met_by_main(pool, [other for other in pool if other.id in rivals], self.rules)
+            return main_shares(pool, [other for other in pool if other.id in rivals], self.rules)
         newest_main = self._newest_main()
         main = next((other for other in pool if other.id == newest_main), None)
         if main is not None:
-            # A main agent joins anew before each of these turns: what is known is what was shown against the last one.
+            # The main agent adds an entry before each of these turns: take the last result against its predecessor.
             games, score = (sum(column) for column in zip((0.0, 0.0), *now.judged.values(), strict=True))
             main = main._replace(games=int(games), score=score)
         earlier = [other for other in pool if other.id in mains and other.id != newest_main]
-        return met_by_main_exploiter(main, earlier, self.rules)
+        return main_exploiter_shares(main, earlier, self.rules)
 
     def _newest_main(self) -> str:
-        """The main agent of the moment, if it still fights; else nobody."""
+        """Id of the latest entry of the main agent; empty if there is none or it is retired."""
         newest = self.progress(Role.MAIN).entry
         return newest if any(entry.id == newest for entry in self.store.active()) else ""
 
     def _known(self, other: Opponent, now: Progress) -> Opponent:
-        """What the learner itself showed against somebody, where it was judged by them."""
+        """`other` with the results of the learner's last evaluation, if it was an opponent there."""
         if other.id not in now.judged:
             return other
         games, score = now.judged[other.id]
         return other._replace(games=int(games), score=score)
 
-    def _judge_by(self, role: Role, digest: str) -> dict[str, list[float]]:
-        """Games and points against those a role is judged by; these battles are rated for nobody."""
+    def _evaluate(self, role: Role, digest: str) -> dict[str, list[float]]:
+        """Evaluate a role. Returns games and points by opponent; the battles are not recorded."""
         if role is Role.MAIN:
             return {}
         main = self._newest_main()
-        everybody = [entry.id for entry in self.store.active()]
-        judges = [main] if role is Role.MAIN_EXPLOITER and main else everybody
-        battles = one_against(digest, judges, seeds_of(self.store.period, self.seeds, rated=False))
+        active = [entry.id for entry in self.store.active()]
+        opponents = [main] if role is Role.MAIN_EXPLOITER and main else active
+        battles = one_against(digest, opponents, period_seeds(self.store.period, self.seeds, rated=False))
         return tally(digest, matches_of(self.arena.play_unrated(battles)))
 
     def _name(self, who: str) -> str:
         return next(entry.name for entry in self.store.entries() if entry.id == who)
 
     def _trainer(self, role: Role, generation: int) -> Trainer:
-        """A role's learner: as it was left, or new."""
+        """Trainer of a role: cached, resumed from its newest checkpoint, or new."""
         if role not in self.trainers:
             folder = self.folder(role, generation)
-            kept = any((folder / "checkpoints").glob("[!.]*"))
-            start = open_checkpoint(newest_checkpoint(folder / "checkpoints")) if kept else self.start
+            can_resume = any((folder / "checkpoints").glob("[!.]*"))
+            start = open_checkpoint(newest_checkpoint(folder / "checkpoints")) if can_resume else self.start
             seed = self.config.seed + 1000 * generation + list(Role).index(role)
-            begun = start.counters.agent_steps if start is not None else 0
-            config = dataclasses.replace(self.config, seed=seed, total_agent_steps=begun + self.planned_steps)
+            done_steps = start.counters.agent_steps if start is not None else 0
+            config = dataclasses.replace(self.config, seed=seed, total_agent_steps=done_steps + self.planned_steps)
             self.trainers[role] = Trainer(config, folder, start, self._draw)
         return self.trainers[role]
 
     def _draw(self) -> Snapshot | None:
-        who = draw(self.shares, self.chance)
+        who = draw(self.shares, self.rng)
         return None if who is None else Snapshot(who, self.store.weights.policy(who).state_dict())
 
 
 def tally(who: str, matches: Sequence[MatchRecord]) -> dict[str, list[float]]:
-    """By opponent, games and points that `who` took."""
+    """Games and points of the entry `who`, by opponent."""
     found: dict[str, list[float]] = {}
     for match in matches:
         other = match.red if match.blue == who else match.blue

@@ -1,4 +1,4 @@
-"""A league as one JSON file, and back: nothing of a stranger's file is believed before all of it was checked."""
+"""Exports a league to a JSON file and imports it. An imported file is untrusted and validated completely first."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from echelon.agents.tiers import TIERS
 from echelon.arena.batch_arena import Battle
 from echelon.league.config import LeagueConfig
 from echelon.league.ratings.glicko2 import DEVIATION
+from echelon.league.records import match_key, scripted_entry
 from echelon.league.schema import CHANGES, KINDS
-from echelon.league.store import FILE, LONGEST_REASON, Store, key_of, scripted_entry
+from echelon.league.store import FILE, LONGEST_REASON, Store
 from echelon.league.weight_store import DIGEST, FOLDER, WeightStore
 from echelon.rules.config import as_json, battle_difference, env_from_json, from_json
 from echelon.runtime import version
@@ -33,23 +34,23 @@ COLUMNS = {
     "ratings": ("period", "entry", "rating", "deviation", "volatility"),
     "changes": ("number", "period", "entry", "change", "reason", "created"),
 }
-"""What a file tells, table by table; an entry also tells where its weights lie beside the file."""
+"""Exported columns by table. Entries have one more field, the path of their weights relative to the file."""
 NAMES = re.compile(f"heuristic:({'|'.join(TIERS)})" + "|[a-z0-9]+(-[a-z0-9]+){0,9}")
 Check = Callable[[Any], bool]
 
 
-def within(low: float, high: float) -> tuple[str, Check]:
-    """A number within limits, which neither NaN is nor a truth value."""
+def number(low: float, high: float) -> tuple[str, Check]:
+    """A number within limits; neither NaN nor a bool."""
     return f"a number {low:g}..{high:g}", lambda value: type(value) in (int, float) and low <= value <= high
 
 
-def whole(low: int, high: int = 1 << 62) -> tuple[str, Check]:
+def integer(low: int, high: int = 1 << 62) -> tuple[str, Check]:
     """An integer within limits."""
     return f"an integer {low}..{high}", lambda value: type(value) is int and low <= value <= high
 
 
 def text(limit: int = 1 << 16) -> tuple[str, Check]:
-    """A string that is not too long, and does nothing to a terminal or a file but appear there."""
+    """A string of printable characters (no control characters) with limited length."""
 
     def holds(value: Any) -> bool:
         return isinstance(value, str) and len(value) <= limit and value.isprintable()
@@ -57,13 +58,13 @@ def text(limit: int = 1 << 16) -> tuple[str, Check]:
     return f"a text of at most {limit} printable letters", holds
 
 
-def chosen(names: tuple[str, ...]) -> tuple[str, Check]:
+def one_of(names: tuple[str, ...]) -> tuple[str, Check]:
     """One of these names."""
     return f"one of {names}", lambda value: isinstance(value, str) and value in names
 
 
-SECONDS = within(0, 1e12)
-"""Since 1970, or of a battle."""
+SECONDS = number(0, 1e12)
+"""A Unix time or a duration, in seconds."""
 NAME: tuple[str, Check] = (
     "small letters and digits in words joined by -, or heuristic:TIER",
     lambda value: isinstance(value, str) and NAMES.fullmatch(value) is not None,
@@ -76,52 +77,52 @@ STATE_HASH: tuple[str, Check] = (
     lambda value: isinstance(value, str) and re.fullmatch(r"([0-9a-f]{16})?", value) is not None,
 )
 ABSENT = {"matches": {"state_hash": ""}}
-"""What a field means that files of older versions do not have, by table."""
+"""Defaults for fields that files of older versions lack, by table."""
 
 
-def maybe(rule: tuple[str, Check]) -> tuple[str, Check]:
-    """The same, or null."""
+def optional(rule: tuple[str, Check]) -> tuple[str, Check]:
+    """A rule that also accepts null."""
     return f"{rule[0]} or null", lambda value: value is None or rule[1](value)
 
 
 RULES: dict[str, dict[str, tuple[str, Check]]] = {
     "entries": {
         "id": SHA256,
-        "kind": chosen(KINDS),
+        "kind": one_of(KINDS),
         "name": NAME,
-        "parent": maybe(SHA256),
+        "parent": optional(SHA256),
         "env": text(),
         "created": SECONDS,
-        "weights": maybe(text(100)),
+        "weights": optional(text(100)),
     },
-    "periods": {"number": whole(1, MOST_PERIODS), "opened": SECONDS, "closed": maybe(SECONDS)},
+    "periods": {"number": integer(1, MOST_PERIODS), "opened": SECONDS, "closed": optional(SECONDS)},
     "matches": {
         "key": text(1000),
-        "period": whole(1, MOST_PERIODS),
+        "period": integer(1, MOST_PERIODS),
         "blue": SHA256,
         "red": SHA256,
-        "seed": whole(0),
+        "seed": integer(0),
         "recipe": text(500),
-        "winner": whole(0, 2),
+        "winner": integer(0, 2),
         "reason": text(100),
-        "decisions": whole(1),
+        "decisions": integer(1),
         "duration_s": SECONDS,
         "stats": text(),
         "created": SECONDS,
         "state_hash": STATE_HASH,
     },
     "ratings": {
-        "period": whole(1, MOST_PERIODS),
+        "period": integer(1, MOST_PERIODS),
         "entry": SHA256,
-        "rating": within(-1e5, 1e5),
-        "deviation": within(1e-3, DEVIATION),
-        "volatility": within(1e-6, 10),
+        "rating": number(-1e5, 1e5),
+        "deviation": number(1e-3, DEVIATION),
+        "volatility": number(1e-6, 10),
     },
     "changes": {
-        "number": whole(1),
-        "period": whole(1, MOST_PERIODS),
-        "entry": maybe(SHA256),
-        "change": chosen(CHANGES),
+        "number": integer(1),
+        "period": integer(1, MOST_PERIODS),
+        "entry": optional(SHA256),
+        "change": one_of(CHANGES),
         "reason": text(LONGEST_REASON),
         "created": SECONDS,
     },
@@ -129,16 +130,16 @@ RULES: dict[str, dict[str, tuple[str, Check]]] = {
 
 
 def write_league(store: Store, path: Path) -> None:
-    """Write a league into a file, and copies of its weights beside it; learners that evolve stay where they are.
+    """Write a league to a JSON file, and copies of its weights next to it. Checkpoints of roles are not exported.
 
     Raises:
-        FileError: it would be larger than `read_league` takes.
+        FileError: if the file would be larger than `MAX_BYTES`, the limit of `read_league`.
     """
     document: dict[str, Any] = {"schema": SCHEMA, "version": VERSION, "written_by": version.VERSION}
     document |= {"env": store.env.signature(), "rules": as_json(store.rules)}
     with store.writing():
         for table, columns in COLUMNS.items():
-            rows = store.do(f"SELECT {', '.join(columns)} FROM {table} ORDER BY rowid")
+            rows = store.execute(f"SELECT {', '.join(columns)} FROM {table} ORDER BY rowid")
             document[table] = [dict(zip(columns, row, strict=True)) for row in rows]
     beside = WeightStore(path.parent)
     for entry in document["entries"]:
@@ -153,16 +154,20 @@ def write_league(store: Store, path: Path) -> None:
 
 
 def scripted_id(name: str) -> str | None:
-    """The id of the scripted tier of this name; None for other names."""
+    """Id of the scripted tier `heuristic:TIER`; None for other names."""
     kind, _, tier = name.partition(":")
     return scripted_entry(tier).id if kind == "heuristic" else None
 
 
 def read_league(path: Path, folder: str | Path) -> Store:
-    """Make a league from a file and the weights beside it.
+    """Create a league from an exported file and the weights next to it.
+
+    Args:
+        path: the file, as written by `write_league`.
+        folder: folder of the new league.
 
     Raises:
-        FileError: naming file, row and field; then no league is made.
+        FileError: if anything is invalid; the message names file, row and field. Then no league is created.
     """
     if (Path(folder) / FILE).exists():
         raise FileError(f"{folder}: expected a folder without a league, found {FILE}")
@@ -190,7 +195,7 @@ def read_league(path: Path, folder: str | Path) -> Store:
         for table, columns in COLUMNS.items():
             marks = ", ".join("?" * len(columns))
             for row in document[table]:
-                store.do(
+                store.execute(
                     f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks})", *(row[name] for name in columns)
                 )
 
@@ -198,7 +203,11 @@ def read_league(path: Path, folder: str | Path) -> Store:
 
 
 def check(name: str, document: Any) -> None:
-    """Every row and field of a league's file, and what they say of each other; fields of `ABSENT` are filled in."""
+    """Validate all rows and references of an exported league, in place: fields of `ABSENT` are filled in.
+
+    Raises:
+        FileError: if anything is invalid.
+    """
     if not isinstance(document, dict):
         raise FileError(f"{name}: expected an object, got {type(document).__name__}")
     for field, expected in (("schema", SCHEMA), ("version", VERSION)):
@@ -219,7 +228,7 @@ def check(name: str, document: Any) -> None:
 
 
 def check_row(where: str, row: Any, rules: dict[str, tuple[str, Check]]) -> None:
-    """One row by itself."""
+    """Validate the fields of one row."""
     if not isinstance(row, dict) or row.keys() != rules.keys():
         raise FileError(f"{where} must hold {', '.join(rules)}, got {list(row) if isinstance(row, dict) else row!r}")
     for field, (limit, holds) in rules.items():
@@ -238,7 +247,7 @@ def check_row(where: str, row: Any, rules: dict[str, tuple[str, Check]]) -> None
 
 
 def check_once(name: str, document: dict[str, Any]) -> None:
-    """What may stand there once only."""
+    """Validate that keys are unique."""
     unique = (
         *(("entries", ("id",)), ("entries", ("name",)), ("periods", ("number",)), ("matches", ("key",))),
         *(("ratings", ("entry", "period")), ("changes", ("number",))),
@@ -253,8 +262,11 @@ def check_once(name: str, document: dict[str, Any]) -> None:
 
 
 def check_references(name: str, document: dict[str, Any]) -> None:
-    """Who is named exists, parents before their children; nobody fights itself, and keys are those of their battles;
-    one period is open: the last."""
+    """Validate references between rows.
+
+    Referenced entries and periods exist, parents precede their children, no entry plays itself, match keys belong to
+    their battles, and exactly the last period is open.
+    """
     known = {"entry": {row["id"] for row in document["entries"]}, "period": {r["number"] for r in document["periods"]}}
     named = {
         "matches": {"blue": "entry", "red": "entry", "period": "period"},
@@ -274,7 +286,7 @@ def check_references(name: str, document: dict[str, Any]) -> None:
     for number, row in enumerate(document["matches"]):
         if row["blue"] == row["red"]:
             raise FileError(f"{name}: matches[{number}].red must not be blue, got {row['red']!r}")
-        own = key_of(Battle(row["blue"], row["red"], row["seed"]), row["recipe"])
+        own = match_key(Battle(row["blue"], row["red"], row["seed"]), row["recipe"])
         if row["key"] != own:
             raise FileError(f"{name}: matches[{number}].key must be {own!r}, got {row['key']!r}")
     if not document["entries"]:

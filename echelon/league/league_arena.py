@@ -1,4 +1,4 @@
-"""Plays the battles of a league, each once whatever number of processes take part, and records the matches."""
+"""Plays the battles of a league and records the matches; several processes may share the work."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from echelon.arena.batch_arena import COMPUTE, BatchArena, Battle, BattleResult,
 from echelon.env.group_policy import TeamPolicy
 from echelon.env.outcome import STATS
 from echelon.league.claims import claiming
-from echelon.league.store import MAP_SEED, MatchRecord, Store
+from echelon.league.records import MatchRecord
+from echelon.league.store import MAP_SEED, Store
 from echelon.replay.recorder import Recorder
 from echelon.rules.config import EnvConfig
 from echelon.runtime import noise
 
 POLL_S = 0.5
-"""How often it looks whether the battles that another process has claimed are played."""
+"""Polling interval, in seconds, while waiting for battles claimed by other processes."""
 
 
 @dataclass(frozen=True)
@@ -30,16 +31,18 @@ class PlayedBatch:
 
     matches: list[MatchRecord]
     seconds: float
+    """Wall-clock time of the batch."""
 
 
 class LeagueArena:
-    """Plays the battles of a league and records them. The same battle ends the same way in every batch.
+    """Plays the battles of a league and records them. Results do not depend on the composition of batches.
 
     Args:
         store: the league.
-        batch: battles side by side at most.
-        precision: dtype of the networks' matrix products.
-        compiled: compile simulation and networks, which pays for thousands of battles.
+        device: where simulation and policies run.
+        batch: maximum number of battles in parallel.
+        precision: dtype of the matrix products of networks.
+        compiled: whether to compile simulation and networks, which is worthwhile for thousands of battles.
     """
 
     def __init__(
@@ -53,34 +56,35 @@ class LeagueArena:
         self.store, self.device = store, device
         self.recipe = json.dumps({"map_seed": MAP_SEED, "precision": precision})
         self.scripts = {entry.id: entry.name for entry in store.entries() if entry.is_scripted}
-        self.arena = BatchArena(battle_of(store.env), self.policy, device, batch, COMPUTE[precision], compiled)
+        self.arena = BatchArena(league_env(store.env), self.policy, device, batch, COMPUTE[precision], compiled)
 
     def policy(self, entry_id: str) -> TeamPolicy:
-        """The commander that an entry is."""
+        """The policy of an entry, in evaluation mode."""
         if entry_id in self.scripts:
             return scripted(self.scripts[entry_id], self.arena.config, self.device)
         return self.store.weights.policy(entry_id)
 
-    def missing(self, battles: Sequence[Battle]) -> list[Battle]:
-        """Those that were not played yet, at whatever precision: a pair meets on a seed once."""
+    def unplayed(self, battles: Sequence[Battle]) -> list[Battle]:
+        """The battles without a recorded match, at any precision: a pair plays each seed once per side."""
         known = self.store.played()
         return [battle for battle in battles if battle not in known]
 
     def play(self, battles: Sequence[Battle], recorder: Recorder | None = None) -> Iterator[PlayedBatch]:
-        """Play battles that count, batch by batch; each is in the league's file when it is yielded.
+        """Play rated battles batch by batch. A batch is yielded after its matches were recorded.
 
-        Each is played once, however many processes are told to: what another one plays at the moment is waited for at
-        the end, and played here if that process dies.
+        Several processes may be given the same battles; each battle is played once. Battles claimed by another process
+        are waited for at the end, and are played here if that process dies.
 
         Args:
-            recorder: keeps some battles of the first batch.
+            battles: the battles; those already recorded are skipped.
+            recorder: records some battles of the first batch.
 
         Raises:
-            ConfigError: a commander does not fit these battles.
+            ConfigError: if a policy does not fit these battles.
         """
         with claiming(self.store) as claims:
             while True:
-                batch, others_play = claims.take(battles, self.arena.batch)
+                batch, others_play = claims.claim(battles, self.arena.batch)
                 if batch:
                     played = self._play_batch(batch, recorder)
                     self.store.record(played.matches)
@@ -92,13 +96,13 @@ class LeagueArena:
                     return
 
     def play_unrated(self, battles: Sequence[Battle]) -> Iterator[PlayedBatch]:
-        """Play battles that count for nobody: they are not recorded, and may have been played before."""
+        """Play battles batch by batch without recording them: they affect no rating, and may repeat recorded ones."""
         size = self.arena.batch
         for start in range(0, len(battles), size):
             yield self._play_batch(battles[start : start + size])
 
     def _play_batch(self, battles: Sequence[Battle], recorder: Recorder | None = None) -> PlayedBatch:
-        result = self.arena.play([in_arena(battle) for battle in battles], recorder)
+        result = self.arena.play([to_match_seed(battle) for battle in battles], recorder)
         matches = [
             self._record_of(battle, one, result.seconds / len(battles))
             for battle, one in zip(battles, result.results, strict=True)
@@ -120,16 +124,18 @@ class LeagueArena:
 
 
 def matches_of(batches: Iterable[PlayedBatch]) -> list[MatchRecord]:
-    """All matches of some batches, in their order."""
+    """All matches of some batches, in order."""
     return [match for batch in batches for match in batch.matches]
 
 
-def in_arena(battle: Battle) -> Battle:
-    """A battle of the league in the arena: a seed of the schedule stands for the first battle of a match of that seed,
-    so `arena.py play --seed S --battles 2` fights the two battles of seed S, on maps of its own."""
+def to_match_seed(battle: Battle) -> Battle:
+    """Replace a schedule seed S by the seed of the first battle of `Match.play(S)`.
+
+    So `arena.py play --seed S --battles 2` plays the two battles of schedule seed S, though on other maps.
+    """
     return battle._replace(seed=int(noise.battle_seeds(battle.seed, 1, torch.device("cpu"))))
 
 
-def battle_of(env: EnvConfig) -> EnvConfig:
-    """The league's battle on its own maps."""
+def league_env(env: EnvConfig) -> EnvConfig:
+    """Environment config of the league with the map seed reserved for leagues."""
     return dataclasses.replace(env, map_seed=MAP_SEED)

@@ -1,4 +1,4 @@
-"""A training run's part in a league: it enters as a candidate again and again, and is rated there."""
+"""Callback of a training run that regularly adds the learner to a league as a candidate and rates it."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from echelon.league import log
 from echelon.league.league_arena import LeagueArena
 from echelon.league.opponent_sampler import OpponentSampler
 from echelon.league.rating_period import rate_entry
-from echelon.league.store import Entry, Store
+from echelon.league.records import Entry
+from echelon.league.store import Store
 from echelon.runtime.state_dict import StateDict
 
 
 class LeagueCallback:
-    """Takes a learner's checkpoints into a league.
+    """Adds checkpoints of a learner to a league.
 
     Args:
-        arena: where they are rated.
-        sampler: told of every entry, so that it draws by the learner's latest strength.
-        seeds: played against each of the league, from both sides.
+        arena: plays the rated battles.
+        sampler: sampler of opponents, which is updated with every entry of the learner.
+        seeds: number of seeds per opponent, each played once per side.
     """
 
     def __init__(self, arena: LeagueArena, sampler: OpponentSampler, seeds: int) -> None:
@@ -30,28 +31,40 @@ class LeagueCallback:
         return self.arena.store
 
     def submit(self, checkpoint: Path, kind: str = "candidate") -> Entry:
-        """Add a checkpoint, play it against everybody, close the period and draw from the league as it is then.
+        """Add a checkpoint, play it against all active entries, close the rating period and refresh the sampler.
 
-        One that was rated already, before its run was cut short, is only known again.
+        A checkpoint that an interrupted run has already rated is not played again.
+
+        Args:
+            checkpoint: path of the checkpoint folder.
+            kind: kind of the new entry.
+
+        Returns:
+            The entry.
+
+        Raises:
+            ConfigError: if it was trained in another battle.
         """
         parent = self.sampler.me
         entry = self.store.add(checkpoint, kind, parent.id if parent is not None else None)
         if entry.id not in self.store.rated():
             period = rate_entry(self.arena, entry, self.seeds)
-            log.tell(self.store, "submitted", name=entry.name, kind=kind, number=period, checkpoint=str(checkpoint))
-        self.sampler.follow(entry.id)
+            log.write_event(
+                self.store, "submitted", name=entry.name, kind=kind, number=period, checkpoint=str(checkpoint)
+            )
+        self.sampler.set_learner(entry.id)
         return self.store.find(entry.id)
 
     def state_dict(self) -> StateDict:
-        """The learner's last entry."""
+        """Id of the last entry of the learner."""
         return StateDict(facts={"me": self.sampler.me.id if self.sampler.me is not None else ""})
 
     def load_state_dict(self, state_dict: StateDict) -> None:
-        """Know it again."""
-        self.sampler.follow(state_dict.fact("me", str))
+        """Restore what `state_dict` returned."""
+        self.sampler.set_learner(state_dict.fact("me", str))
 
     def standing(self) -> str:
-        """The learner's last entry in one line."""
+        """Rating and rank of the last entry of the learner, as one line."""
         stands = self.store.standings()
         me = self.sampler.me
         place, own = next((n, s) for n, s in enumerate(stands, 1) if me is not None and s.id == me.id)

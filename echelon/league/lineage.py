@@ -1,14 +1,14 @@
-"""Whether children beat their parents: how age and rating go together along a line of descent."""
+"""Correlation of age and rating along a line of descent: whether later entries are stronger than their ancestors."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from echelon.league.store import Entry
+from echelon.league.records import Entry
 
 
 def longest_line(entries: Sequence[Entry]) -> list[Entry]:
-    """The longest line from an entry over its parents, oldest first."""
+    """The longest chain of parents, oldest entry first."""
     by_id = {entry.id: entry for entry in entries}
     best: list[Entry] = []
     for entry in entries:
@@ -21,13 +21,13 @@ def longest_line(entries: Sequence[Entry]) -> list[Entry]:
 
 
 def ranks(values: Sequence[float]) -> list[float]:
-    """The place of each value from below, equals sharing the mean of theirs."""
+    """Ascending ranks from 0; equal values share the mean of their ranks."""
     ordered = sorted(values)
     return [ordered.index(value) + (ordered.count(value) - 1) / 2 for value in values]
 
 
 def spearman(xs: Sequence[float], ys: Sequence[float]) -> float:
-    """Rank correlation (Spearman 1904): 1 where both rise together, 0 where one says nothing of the other."""
+    """Rank correlation coefficient (Spearman 1904) in -1 .. 1; 0 if one side is constant."""
     x, y = ranks(xs), ranks(ys)
     mean = (len(x) - 1) / 2
     both = sum((a - mean) * (b - mean) for a, b in zip(x, y, strict=True))

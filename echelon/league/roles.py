@@ -1,8 +1,8 @@
-"""The three learners of a league (Vinyals et al. 2019, Methods, 'Multi-agent learning'): whom each meets, and what
-becomes of it after a turn.
+"""The three roles of league training (Vinyals et al. 2019, Methods, 'Multi-agent learning').
 
-The main agent gets better against everybody. Its exploiter looks for the weaknesses of the main agent of the moment,
-the league's exploiter for those that all have in common; both join when they found one, and begin anew.
+The main agent trains against the whole league. The main exploiter trains to beat the current main agent, the league
+exploiter to beat all entries. An exploiter that succeeds is added to the league and is reset. This module defines the
+opponents of each role and the decision after each turn.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from echelon.league.matchmaking import Opponent, preference
 
 
 class Role(str, Enum):
-    """Who learns."""
+    """Role of a learner."""
 
     MAIN = "main"
     MAIN_EXPLOITER = "main exploiter"
@@ -24,72 +24,79 @@ class Role(str, Enum):
 
 
 Shares = dict[str | None, float]
-"""Chance of meeting each entry; None for the learner itself."""
+"""Probability of each opponent by entry id; the key None stands for self-play."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What becomes of a learner after a turn, and why."""
+    """Decision about a learner after a turn, with its reason."""
 
     joins: bool
+    """Whether its policy is added to the league."""
     resets: bool
+    """Whether it restarts from the initial weights."""
     reason: str
 
 
 def spread(pool: list[Opponent], weighting: Weighting, hardness: float, share: float) -> Shares:
-    """`share` over a pool, by preference."""
+    """Distribute `share` over a pool by `matchmaking.preference`."""
     gaps = [0.0] * len(pool)
     chances = preference(weighting, [other.win_rate for other in pool], gaps, hardness)
     return {other.id: share * chance for other, chance in zip(pool, chances, strict=True)}
 
 
-def met_by_main(pool: list[Opponent], rivals: list[Opponent], config: LeagueConfig) -> Shares:
-    """Itself, anybody of the league, and those of its `rivals` that it forgot how to beat.
+def main_shares(pool: list[Opponent], rivals: list[Opponent], config: LeagueConfig) -> Shares:
+    """Opponents of the main agent: itself, the whole league, and forgotten rivals.
 
     Args:
-        pool: everybody.
-        rivals: earlier main agents and exploiters.
+        pool: all opponents.
+        rivals: past main agents and exploiters; forgotten are those beaten at a rate below `forgotten_below`.
+        config: rules of the league.
     """
     forgotten = [other for other in rivals if other.win_rate < config.forgotten_below]
-    third = 1 - config.main_self_share - config.main_pfsp_share
+    forgotten_share = 1 - config.main_self_share - config.main_pfsp_share
     shares: Shares = {None: config.main_self_share}
-    parts = ((pool, config.main_pfsp_share), (forgotten, third))
-    for who, share in parts:
-        if not who:
+    parts = ((pool, config.main_pfsp_share), (forgotten, forgotten_share))
+    for opponents, share in parts:
+        if not opponents:
             shares[None] += share
             continue
-        for id, chance in spread(who, "hard", config.hardness, share).items():
+        for id, chance in spread(opponents, "hard", config.hardness, share).items():
             shares[id] = shares.get(id, 0.0) + chance
     return shares
 
 
-def met_by_main_exploiter(main: Opponent | None, earlier: list[Opponent], config: LeagueConfig) -> Shares:
-    """The main agent of the moment; its earlier selves where that one is too strong to learn anything from.
+def main_exploiter_shares(main: Opponent | None, earlier: list[Opponent], config: LeagueConfig) -> Shares:
+    """Opponents of the main exploiter: the current main agent, or past ones if that one is too strong to learn from.
 
     Args:
-        main: with what the exploiter showed against the main agent when it was last judged.
+        main: the main agent, with the results of the exploiter's last evaluation.
+        earlier: past main agents.
+        config: rules of the league.
     """
     if main is None:
         return {None: 1.0}
-    # Four games lost are `exploiter_hopeless` by default: one drawn game is taken for granted.
+    # By default four lost games suffice: the win rate is smoothed by one drawn game.
     if main.win_rate > config.exploiter_hopeless or not earlier:
         return {main.id: 1.0}
     return spread(earlier, "variance", config.hardness, 1.0)
 
 
-def met_by_league_exploiter(pool: list[Opponent], config: LeagueConfig) -> Shares:
-    """Anybody of the league."""
+def league_exploiter_shares(pool: list[Opponent], config: LeagueConfig) -> Shares:
+    """Opponents of the league exploiter: the whole league."""
     return spread(pool, "hard", config.hardness, 1.0) if pool else {None: 1.0}
 
 
-def judge(role: Role, win_rates: dict[str, float], turns: int, config: LeagueConfig, chance: random.Random) -> Verdict:
-    """What becomes of a learner.
+def judge(role: Role, win_rates: dict[str, float], turns: int, config: LeagueConfig, rng: random.Random) -> Verdict:
+    """Decide whether a learner is added to the league and whether it is reset.
 
     Args:
-        win_rates: its share of the points against those it is judged by: the main agent of the moment for a main
-            exploiter, everybody for a league exploiter.
-        turns: how many it has learnt since it began or last joined.
-        chance: of a league exploiter's reset.
+        role: role of the learner.
+        win_rates: points per game by opponent, in the evaluation against the current main agent for a main exploiter,
+            against all active entries for a league exploiter.
+        turns: turns since it was reset or last added.
+        config: rules of the league.
+        rng: decides about the reset of a league exploiter.
     """
     if role is Role.MAIN:
         return Verdict(True, False, "a main agent's snapshot joins after every turn and it learns on")
@@ -101,5 +108,5 @@ def judge(role: Role, win_rates: dict[str, float], turns: int, config: LeagueCon
     why = f"won: {said}" if wins else f"out of turns: {said}"
     if role is Role.MAIN_EXPLOITER:
         return Verdict(True, True, f"{why}; joins and begins anew")
-    resets = chance.random() < config.league_exploiter_reset
+    resets = rng.random() < config.league_exploiter_reset
     return Verdict(True, resets, f"{why}; joins and {'begins anew' if resets else 'learns on'}")

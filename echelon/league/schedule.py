@@ -1,4 +1,4 @@
-"""Which battles are to be fought: pairs of entries, each seed from both sides."""
+"""Schedules of battles: pairs of entries, each seed played once per side."""
 
 from __future__ import annotations
 
@@ -9,32 +9,38 @@ from echelon.arena.batch_arena import Battle
 from echelon.runtime.errors import require
 
 MOST_SEEDS = 1 << 20
-"""Seeds of one period; the next period's begin where these end."""
+"""Seeds reserved per period: period p has the seeds from p * `MOST_SEEDS`."""
 MOST_RATED = MOST_SEEDS // 2
-"""Of these, seeds of battles that are rated; the others belong to those by which somebody is let in."""
+"""Seeds of a period for rated battles; the others are for unrated evaluations."""
 
 
-def seeds_of(period: int, count: int, rated: bool = True) -> range:
-    """The seeds of a period: the same when a tournament is begun again, others in the next.
+def period_seeds(period: int, count: int, rated: bool = True) -> range:
+    """Seeds of a period, deterministic and disjoint from those of other periods.
 
     Args:
-        rated: whether its battles count. Who is chosen by some battles must be rated by others, or luck counts twice.
+        period: number of the period.
+        count: number of seeds.
+        rated: whether the battles are rated. Entries selected by evaluations are rated on other seeds, because
+            otherwise their ratings would be biased upwards.
+
+    Raises:
+        ConfigError: if `count` is not within 1 .. `MOST_RATED`.
     """
     require(1 <= count <= MOST_RATED, "seeds", f"1..{MOST_RATED}", count)
     first = period * MOST_SEEDS + (0 if rated else MOST_RATED)
     return range(first, first + count)
 
 
-def both_sides_of(pairs: Sequence[tuple[str, str]], seeds: Sequence[int]) -> list[Battle]:
-    """Every seed of every pair, once with either as blue. Seed by seed, so that the first battles tell of all pairs."""
+def from_both_sides(pairs: Sequence[tuple[str, str]], seeds: Sequence[int]) -> list[Battle]:
+    """Battles of every pair on every seed, with either entry as blue. Ordered by seed, then by pair."""
     return [Battle(*sides, seed) for seed in seeds for x, y in pairs for sides in ((x, y), (y, x))]
 
 
 def round_robin(ids: Sequence[str], seeds: Sequence[int]) -> list[Battle]:
-    """Everybody against everybody else."""
-    return both_sides_of(list(combinations(ids, 2)), seeds)
+    """Battles of all pairs of entries, see `from_both_sides`."""
+    return from_both_sides(list(combinations(ids, 2)), seeds)
 
 
 def one_against(who: str, others: Sequence[str], seeds: Sequence[int]) -> list[Battle]:
-    """One against each of the others."""
-    return both_sides_of([(who, other) for other in others if other != who], seeds)
+    """Battles of the entry `who` against each of the others, see `from_both_sides`."""
+    return from_both_sides([(who, other) for other in others if other != who], seeds)

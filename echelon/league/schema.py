@@ -1,16 +1,16 @@
-"""The tables of a league's SQLite file, a step for each version of it."""
+"""SQL schema of a league, as migrations: one step per version of the file."""
 
 from __future__ import annotations
 
 KINDS = ("scripted", "candidate", "commander", "main", "exploiter", "retired")
-"""What an entry is: a scripted tier (an anchor of the scale), a checkpoint that was added, one of the best, a snapshot
-of a main agent, an exploiter that joined, or one that fights no more."""
+"""Kinds of entries: scripted tiers, added checkpoints, the best of those, snapshots of main agents, exploiters, and
+retired entries, which play no more battles."""
 CHANGES = ("added", "promoted", "demoted", "retired", "judged", "reset")
-"""What may happen to an entry or to a role."""
+"""Kinds of recorded changes of an entry or a role."""
 
 
 def listed(names: tuple[str, ...]) -> str:
-    """Names as an SQL list."""
+    """Format names as an SQL list."""
     return ", ".join(f"'{name}'" for name in names)
 
 
@@ -77,4 +77,4 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     ),
     ("ALTER TABLE matches ADD COLUMN state_hash TEXT NOT NULL DEFAULT ''",),
 )
-"""`user_version` counts how many of these a file has been through."""
+"""`PRAGMA user_version` is the number of steps already applied to a file."""

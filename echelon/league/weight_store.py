@@ -1,7 +1,7 @@
-"""Weights of a league, each in a folder named by the sha256 of what it holds, and the policies last read from them.
+"""Content-addressed store for the weights of a league, with a cache of loaded policies.
 
-A folder is a checkpoint without its learner: `checkpoint.json` and `policy.safetensors`. It is written beside its
-place, down to the disk, and renamed into it before the league's file mentions it.
+Each policy has a folder named by the sha256 of its weights, with `checkpoint.json` and `policy.safetensors` of a
+checkpoint. Folders are written under a temporary name, synced to disk and renamed before the database refers to them.
 """
 
 from __future__ import annotations
@@ -23,11 +23,14 @@ DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class WeightStore:
-    """The folder `weights` of a league, with a cache of policies that forgets the least recently used.
+    """The folder `weights` of a league, with an LRU cache of policies.
 
     Args:
-        league: the league's folder.
-        capacity: how many policies the cache holds.
+        league: folder of the league.
+        capacity: number of policies in the cache.
+
+    Raises:
+        ConfigError: if `capacity` is below 1.
     """
 
     def __init__(self, league: Path, capacity: int = 64) -> None:
@@ -38,13 +41,17 @@ class WeightStore:
         self.hits = self.misses = 0
 
     def path(self, digest: str) -> Path:
-        """Where the weights of this sha256 lie."""
+        """Folder of the weights with this sha256, which may not exist.
+
+        Raises:
+            FileError: if `digest` is not a sha256 in hexadecimal.
+        """
         if not DIGEST.fullmatch(digest):
             raise FileError(f"{FOLDER}: expected a sha256 in hexadecimal, got {digest!r}")
         return self.folder / digest
 
     def add(self, found: Checkpoint) -> str:
-        """Copy the policy of a checkpoint, checked in full; returns its sha256. Adding it twice is adding it once."""
+        """Validate the policy of a checkpoint, copy it into the store and return its sha256. Idempotent."""
         found.policy()
         digest = str(found.claims["files"][POLICY])
         place = self.path(digest)
@@ -56,7 +63,7 @@ class WeightStore:
         for name in (CLAIMS, POLICY):
             write_through(draft / name, read_file(found.path / name))
         sync_folder(draft)
-        with contextlib.suppress(OSError):  # somebody else was faster: theirs holds the same
+        with contextlib.suppress(OSError):  # another process was faster; its content is identical
             draft.rename(place)
         shutil.rmtree(draft, ignore_errors=True)
         self.open(digest)
@@ -65,10 +72,10 @@ class WeightStore:
         return digest
 
     def open(self, digest: str) -> Checkpoint:
-        """What lies there, its claims checked; its weights are hashed as they are read.
+        """Open a stored checkpoint and verify its metadata; the hash of the weights is verified when they are read.
 
         Raises:
-            FileError: nothing lies there, or something that does not belong there.
+            FileError: if there is no checkpoint with this sha256.
         """
         place = self.path(digest)
         if place.is_symlink():
@@ -80,7 +87,7 @@ class WeightStore:
         return found
 
     def policy(self, digest: str) -> ActorCritic:
-        """The policy of this sha256, on the CPU and in evaluation mode; not to be changed."""
+        """Load a policy on the CPU in evaluation mode. It is shared through the cache and must not be modified."""
         if digest in self.cache:
             self.hits += 1
             self.cache.move_to_end(digest)
@@ -94,5 +101,5 @@ class WeightStore:
 
     @property
     def hit_rate(self) -> float:
-        """Share of the requests for a policy that needed no reading."""
+        """Fraction of policy requests served from the cache."""
         return self.hits / max(1, self.hits + self.misses)

@@ -1,4 +1,4 @@
-"""Anti-missile systems: heavies shoot at the missiles that come near."""
+"""Anti-missile systems (AMS): heavy mechs shoot down nearby missiles."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ from echelon.state import State
 
 
 def intercept(state: State, luck: Tensor, game: SimModel) -> State:
-    """Each ready heavy tries the nearest missile aimed at its team within `AMS_VOX`, once a second at most.
+    """Each ready heavy mech tries to shoot down the nearest hostile guided missile within `AMS_VOX`.
+
+    A try succeeds with probability `AMS_CHANCE` and sets a cooldown of `AMS_COOLDOWN_S`.
 
     Args:
-        luck: `[B, N]` uniforms in [0, 1), one for each mech's try.
+        luck: `[B, N]` uniform samples in [0, 1), one per mech.
     """
     mechs, shots, roster = state.mechs, state.shots, game.roster
     span, guards = roster.shots.span[int(Weapon.MISSILE)], roster.ams
@@ -35,7 +37,7 @@ def intercept(state: State, luck: Tensor, game: SimModel) -> State:
 
     slot = torch.arange(span.stop - span.start, device=luck.device)
     shot_down = succeeds[..., None] & (missile[..., None] == slot)  # [B, H, M]
-    # Two guards may bring the same missile down; the first is credited.
+    # Several mechs may shoot down the same missile; the first one is credited.
     credited = shot_down & (shot_down.cumsum(1) == 1)
     destroyed = torch.nn.functional.pad(shot_down.any(1), (span.start, roster.shots.count - span.stop))
 

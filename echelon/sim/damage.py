@@ -1,4 +1,4 @@
-"""Harm's one door: every hit is worked out and applied here."""
+"""Computes and applies all damage: the only module that lowers hp, leg hp and stability of mechs by hits."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from echelon.state import Mechs, State
 
 @dataclass(frozen=True)
 class Strikes:
-    """Direct impacts: R rows, each meets at most one mech."""
+    """Direct impacts: R rows, each of which hits at most one mech."""
 
     lands: Tensor
-    """[B, R] bool: the row hit somebody."""
+    """[B, R] bool: the row hit a mech."""
     target: Tensor
-    """[B, R] int64: whom."""
+    """[B, R] int64: index of the mech that was hit."""
     direction: Tensor
-    """[B, R, 3] unit vector along the attack's travel."""
+    """[B, R, 3] unit vector along the direction of travel."""
     height: Tensor
     """[B, R] vox, z of the impact."""
 
 
 @dataclass(frozen=True)
 class Hits:
-    """Harm done within one phase, before anybody has felt it."""
+    """Effects of all hits of one phase, before they are applied."""
 
     damage: Tensor
     """[B, N, N] hp, by shooter and target."""
@@ -47,14 +47,14 @@ class Hits:
     suppress: Tensor
     """[B, N] int32 substeps of suppression, by target."""
     came_from: Tensor
-    """[B, N, 2] by target: where its damage came from, each hit as long as its damage."""
+    """[B, N, 2] by target: sum of vectors towards the origin of each hit, weighted by its damage."""
     landed: Tensor
     """[B, N, W] direct impacts, by shooter and weapon."""
     by_weapon: Tensor
     """[B, W, N] hp, by weapon of an enemy and target."""
 
     def __add__(self, other: Hits) -> Hits:
-        """Both harms of one phase together."""
+        """Combine the hits of one phase."""
         return Hits(
             damage=self.damage + other.damage,
             leg_damage=self.leg_damage + other.leg_damage,
@@ -69,7 +69,7 @@ class Hits:
 
 @dataclass(frozen=True)
 class Dealt:
-    """Hit points taken in a substep so far, counted up to those there were."""
+    """Hull damage dealt so far in a substep, without damage in excess of the remaining hp."""
 
     by_shooter: Tensor
     """[B, N, N], by shooter and target."""
@@ -78,25 +78,25 @@ class Dealt:
 
     @property
     def killer(self) -> Tensor:
-        """[B, N] int64: whoever took most from each mech, ties to the lowest index; `NO_MECH` where nobody did."""
+        """[B, N] int64: by target the mech that dealt most damage, ties to the lowest index; `NO_MECH` if none did."""
         most, shooter = self.by_shooter.max(1)
         return torch.where(most > 0, shooter, NO_MECH)
 
     @property
     def deadliest(self) -> Tensor:
-        """[B, N] int64: the enemies' weapon that took most from each mech, ties to the first; -1 where none did."""
+        """[B, N] int64: by target the enemy weapon that dealt most damage, ties to the first; -1 if none did."""
         most, weapon = self.by_weapon.max(1)
         return torch.where(most > 0, weapon, -1)
 
 
 def nothing_dealt(state: State) -> Dealt:
-    """The beginning of a substep."""
+    """Zero damage, for the start of a substep."""
     nothing = no_hits(state)
     return Dealt(nothing.damage, nothing.by_weapon)
 
 
 def no_hits(state: State) -> Hits:
-    """Harm of a phase in which nothing happens."""
+    """Hits of a phase without any."""
     mechs, count = state.mechs, state.mechs.hp.shape[1]
     by_pair = torch.zeros_like(mechs.hp)[..., None].expand(-1, -1, count)
     return Hits(
@@ -112,14 +112,14 @@ def no_hits(state: State) -> Hits:
 
 
 def of_target(per_mech: Tensor, target: Tensor) -> Tensor:
-    """`[B, N]` or `[B, N, D]` values of the mechs named by `target [B, R]`."""
+    """Gather values `[B, N]` or `[B, N, D]` of mechs by the indices `target [B, R]` int64: `[B, R]` or `[B, R, D]`."""
     if per_mech.dim() == 2:
         return per_mech.gather(1, target)
     return per_mech.gather(1, target[..., None].expand(-1, -1, per_mech.shape[-1]))
 
 
 def marked_factor(state: State, game: SimModel) -> Tensor:
-    """`[B, N, N]` factor on damage by shooter and target: more where a packmate of the shooter has painted it."""
+    """`[B, N, N]` damage factor by shooter and target: 1 + `PAINT_BONUS` if a packmate of the shooter painted it."""
     pack = game.roster.pack
     everyone = torch.arange(pack.shape[0], device=pack.device)
     painter = state.mechs.painter[..., pack].transpose(1, 2)  # [B, shooter, target]
@@ -128,13 +128,16 @@ def marked_factor(state: State, game: SimModel) -> Tensor:
 
 
 def harm(sources: DamageSources, strikes: Strikes, marked: Tensor, state: State, game: SimModel) -> Hits:
-    """What direct impacts do. Rear hits count `rear_factor` times; low ones strike the legs.
+    """Effects of direct impacts. Hits from behind are multiplied by `rear_factor`; low ones hit the legs.
 
-    A leg hit takes its full damage from the legs and half of it from the hull.
+    A leg hit deals its full damage to the legs and half of it to the hull.
 
     Args:
-        sources: of the R rows of the strikes.
+        sources: damage sources of the R rows of `strikes`.
+        strikes: the impacts.
         marked: `marked_factor` of the phase.
+        state: the state before the phase.
+        game: constants of the battle.
     """
     rules, mechs = game.rules, state.mechs
     facing = of_target(heading(mechs.yaw), strikes.target)  # [B, R, 2]
@@ -158,7 +161,7 @@ def harm(sources: DamageSources, strikes: Strikes, marked: Tensor, state: State,
         leg_damage=sources.by_shooter(spread(torch.where(at_legs, damage, 0.0))) * marked,
         stability=exact.sum(spread(sources.stability * factor), 1),
         heat=exact.sum(spread(sources.target_heat.expand_as(damage)), 1),
-        # As floats, of which a CPU finds the largest of many at once.
+        # As floats: their maximum is vectorized on a CPU.
         suppress=spread(sources.suppress.expand_as(damage)).amax(1).to(torch.int32),
         came_from=pushed(hull_damage, -strikes.direction[:, :, None, :2]),
         landed=sources.by_shooter(strikes.lands[..., None] * sources.weapon),
@@ -167,19 +170,21 @@ def harm(sources: DamageSources, strikes: Strikes, marked: Tensor, state: State,
 
 
 def pushed(damage: Tensor, towards: Tensor) -> Tensor:
-    """`[B, N, 2]` sum over rows of `damage [B, R, N]` along `towards`, which broadcasts to `[B, R, N, 2]`."""
-    # An axis at a time: a last axis of two numbers keeps a CPU from adding up many mechs at once.
+    """`[B, N, 2]` sum over rows of `damage [B, R, N]` times `towards`, which broadcasts to `[B, R, N, 2]`."""
+    # One axis at a time: a last dimension of size 2 prevents vectorization over mechs on a CPU.
     return torch.stack([exact.sum(damage * along, 1) for along in towards.unbind(-1)], -1)
 
 
 def splash(sources: DamageSources, felt: Tensor, origin: Tensor, marked: Tensor, state: State, game: SimModel) -> Hits:
-    """What bursts do to those near them, friend and foe: a share of the damage, from no particular side.
+    """Effects of explosions on nearby mechs of both teams: a share of the damage, without a rear factor.
 
     Args:
-        sources: of the R bursts.
-        felt: `[B, R, N]` bool, who is within a burst and not behind a wall.
-        origin: `[B, R, 3]` vox.
+        sources: damage sources of the R explosions.
+        felt: `[B, R, N]` bool, mechs within the radius and not shielded by terrain.
+        origin: `[B, R, 3]` vox, the centres.
         marked: `marked_factor` of the phase.
+        state: the state before the phase.
+        game: constants of the battle.
     """
     mechs = state.mechs
     damage = torch.where(felt, (sources.damage * sources.splash_scale)[:, None], 0.0)
@@ -198,17 +203,19 @@ def splash(sources: DamageSources, felt: Tensor, origin: Tensor, marked: Tensor,
 
 
 def apply(state: State, hits: Hits, dealt: Dealt, game: SimModel) -> tuple[State, Dealt]:
-    """Everybody feels the phase's hits at once; the dead are credited.
+    """Apply the hits of a phase to all mechs at once and credit kills.
 
-    Damage counts up to the hp removed. A kill goes to whoever dealt most of it so far in this substep, ties to
-    the lowest index; an assist to the packmate that had painted the target for the killer.
+    Damage in excess of the remaining hp is not counted. A kill is credited to the mech that dealt most damage to the
+    target in this substep, ties to the lowest index; an assist to the packmate that had painted it for the killer.
 
     Args:
-        hits: the phase's harm.
-        dealt: what was counted in this substep before.
+        state: the state before the hits.
+        hits: hits of the phase.
+        dealt: damage counted before in this substep.
+        game: constants of the battle.
 
     Returns:
-        The state after the hits, and `dealt` with them counted.
+        The state after the hits, and `dealt` including them.
     """
     old, tally, roster = state.mechs, state.tally, game.roster
     incoming = exact.sum(hits.damage, 1)  # [B, N]
@@ -239,9 +246,10 @@ def struck(mechs: Mechs, hits: Hits, incoming: Tensor, removed: Tensor, game: Si
 
     Args:
         mechs: before them.
-        hits: the phase's harm.
-        incoming: `[B, N]` hp, the damage at each mech.
-        removed: `[B, N]` hp, as much of it as there were hp.
+        hits: hits of the phase.
+        incoming: `[B, N]` hp, total damage by target.
+        removed: `[B, N]` hp, that damage clamped to the remaining hp.
+        game: constants of the battle.
     """
     hurt = mechs.alive & (incoming > 0)
     alarm = torch.where(hurt, game.rules.substeps(game.rules.under_fire_s), mechs.under_fire).to(torch.int32)
@@ -257,11 +265,11 @@ def struck(mechs: Mechs, hits: Hits, incoming: Tensor, removed: Tensor, game: Si
 
 
 def credited_kills(died: Tensor, dealt: Dealt, state: State, game: SimModel) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Whom the mechs that `died [B, N]` count for.
+    """Credit the kills of the mechs that `died`, `[B, N]` bool.
 
     Returns:
-        `[B, N]` enemies killed, own mechs killed, and kills assisted by paint, by who is credited; and
-        `[B, N, W]` bool by who died, the weapon to which an enemy owes the kill.
+        By credited mech `[B, N]`: enemies killed, teammates killed, and assists by paint. By killed mech `[B, N, W]`
+        bool: the enemy weapon that is credited.
     """
     mechs, roster, killer = state.mechs, game.roster, dealt.killer
     everyone = torch.arange(roster.num_mechs, device=died.device)
@@ -279,6 +287,6 @@ def credited_kills(died: Tensor, dealt: Dealt, state: State, game: SimModel) -> 
 
 
 def wither(state: State, damage: Tensor) -> State:
-    """Take `damage [B, N]` hp that nobody is credited with: lava and burning debris."""
+    """Apply `damage [B, N]` hp that is credited to no mech: lava and burning debris."""
     mechs = state.mechs
     return state.replace(mechs=mechs.replace(hp=mechs.hp - damage.minimum(mechs.hp)))

@@ -1,4 +1,4 @@
-"""Electronic warfare: who jams, who clears, and how well every mech's sensors work."""
+"""Electronic warfare: jamming (ECM), counter-measures (ECCM) and the resulting sensor quality."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from echelon.state import State
 JAM_LOSS = 0.85
 ECCM_GAIN = 0.65
 BLIND_QUALITY = 0.25
-"""Quality of the worst jammed sensors, and of a mech that is shut down or dead."""
+"""Lowest sensor quality, which mechs that are shut down or dead also have."""
 BEST_QUALITY = 1.5
 
 
 @dataclass(frozen=True)
 class Sensors:
-    """How well every mech senses."""
+    """Sensor state of every mech."""
 
     quality: Tensor
     """[B, N] BLIND_QUALITY .. BEST_QUALITY."""
     jam: Tensor
-    """[B, N] 0..1 strongest enemy ECM felt."""
+    """[B, N] 0..1 strength of the strongest enemy ECM at the mech."""
 
 
 def heat_per_s(state: State, orders: Orders, game: SimModel) -> Tensor:
-    """`[B, N]` heat points a second that emitters cost."""
+    """`[B, N]` heat points per second of active emitters."""
     emits = is_running(state.mechs, game)
     return emits * (ECM_HEAT_PER_S * orders.ecm + ECCM_HEAT_PER_S * orders.eccm)
 
 
 def sense(state: State, orders: Orders, distance: Tensor, game: SimModel) -> Sensors:
-    """Sensor quality under the emitters of this moment, each fading with 1 - distance / EWAR_VOX.
+    """Sensor quality given the active emitters, whose strength falls off as 1 - distance / `EWAR_VOX`.
 
     Args:
         distance: `[B, N, N]` vox between hull centres.

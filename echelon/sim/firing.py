@@ -1,4 +1,4 @@
-"""Triggers: beams strike at once, the other weapons put a shot into the air."""
+"""Firing of weapons: beams hit immediately, the other weapons launch shots."""
 
 from __future__ import annotations
 
@@ -34,36 +34,39 @@ from echelon.sim.targeting import Aim, shown_by_paint, take_aim
 from echelon.state import State
 
 Beams = dict[Weapon, Tensor]
-"""For each beam weapon `[B, N]` int64: whom each mech's beam struck, `NO_MECH` where it did not fire."""
+"""For each beam weapon `[B, N]` int64: index of the mech hit by each mech's beam, `NO_MECH` if it did not fire."""
 
 
 @dataclass(frozen=True)
 class Pulls:
-    """What the triggers of some guns do at this moment: of all, `[B, W, N]`, or of one weapon's carriers, `[B, R]`."""
+    """Which weapons fire and at which target: all weapons, `[B, W, N]`, or the R carriers of one weapon, `[B, R]`."""
 
     fires: Tensor
-    """bool."""
+    """bool: the weapon fires."""
     aimed: Tensor
     """bool: there is a target."""
     target: Tensor
-    """int64: its index, where there is one."""
+    """int64: index of the target; 0 if there is none."""
 
     def of(self, weapon: Weapon, guns: AimTable) -> Pulls:
-        """Those of the R mechs that carry a weapon alone."""
+        """The rows `[B, R]` of the carriers of one weapon."""
         own = guns.carriers[int(weapon)]
         fires, aimed, target = (fact[:, int(weapon), own] for fact in (self.fires, self.aimed, self.target))
         return Pulls(fires, aimed, target)
 
 
 def fire(state: State, orders: Orders, vents: Tensor, beam_height: Tensor, game: SimModel) -> tuple[State, Hits, Beams]:
-    """Every held trigger of every running mech, all on the same snapshot.
+    """Fire all weapons that are ordered to, based on the same state.
 
     Args:
-        vents: `[B, N]` bool, who vented in this substep and so may not fire.
-        beam_height: `[B, N]` uniforms in [0, 1), where each mech's beams strike their targets.
+        state: the state before firing.
+        orders: orders of all mechs.
+        vents: `[B, N]` bool, mechs that vent in this substep and cannot fire.
+        beam_height: `[B, N]` uniform samples in [0, 1) for the height at which beams hit.
+        game: constants of the battle.
 
     Returns:
-        The state with heat paid, timers set, paint laid and shots launched; the harm the beams do; and the beams.
+        The state with heat, cooldowns, paint and new shots; the hits of the beams; and the targets of the beams.
     """
     guns = game.roster.guns
     pulls = pull(state, orders, vents, game)
@@ -77,10 +80,10 @@ def fire(state: State, orders: Orders, vents: Tensor, beam_height: Tensor, game:
 
 
 def pull(state: State, orders: Orders, vents: Tensor, game: SimModel) -> Pulls:
-    """Which guns fire, and at whom: one rule for all of them.
+    """Decide which weapons fire, and their targets.
 
-    Beams and missiles need a target, by a clear line or by a lock, else they don't fire, and it costs nothing. The
-    others fire wherever they point. Smoke is aimed at the focus target only.
+    Beams and missiles need a target, through a clear line or a lock; otherwise they do not fire, at no cost. The other
+    weapons fire without a target too. Smoke is aimed at the focus target only.
     """
     mechs, guns = state.mechs, game.roster.guns
     able = is_running(mechs, game) & ~vents
@@ -94,7 +97,7 @@ def pull(state: State, orders: Orders, vents: Tensor, game: SimModel) -> Pulls:
 
 
 def beam_hits(rays: list[Pulls], beam_height: Tensor, state: State, game: SimModel) -> Hits:
-    """Beams hit at once, somewhere about the middle of their targets; `rays` in the order of the weapons."""
+    """Hits of beams, at a random height around the middle of their targets; `rays` in the order of the weapons."""
     if not rays:
         return no_hits(state)
     mechs, sources = state.mechs, game.roster.beams
@@ -106,7 +109,7 @@ def beam_hits(rays: list[Pulls], beam_height: Tensor, state: State, game: SimMod
 
 
 def paint(state: State, rays: Pulls, game: SimModel) -> State:
-    """Painted targets show to the painter's pack; of several painters of a pack the lowest index is remembered."""
+    """Mark painted targets for the pack of the painter; of several painters of a pack the lowest index is stored."""
     mechs, roster = state.mechs, game.roster
     shooter, nobody = roster.guns.carriers[int(Weapon.PAINTER)], roster.num_mechs
     everyone = torch.arange(nobody, device=shooter.device)
@@ -124,7 +127,7 @@ def paint(state: State, rays: Pulls, game: SimModel) -> State:
 
 
 def volley(weapon: Weapon, pulls: Pulls, state: State, game: SimModel) -> Volley:
-    """What the carriers of a weapon launch, by its guidance."""
+    """Shots launched by the carriers of a weapon, by its guidance."""
     if WEAPONS[weapon].guidance == Guidance.HOMING:
         return missiles(pulls, state, game)
     if weapon == Weapon.SMOKE:
@@ -133,14 +136,14 @@ def volley(weapon: Weapon, pulls: Pulls, state: State, game: SimModel) -> Volley
 
 
 def locks(line: Tensor, aim: Aim, state: State, orders: Orders, game: SimModel) -> Tensor:
-    """`[B, N, N]` bool: a missile of the row can lock on the column, by its pack's paint or on sight close by."""
+    """`[B, N, N]` bool: missiles of the row can lock on the column, through paint or a clear line at short range."""
     quality = ewar.sense(state, orders, aim.distance, game).quality
     on_sight = line & (aim.distance <= SIGHT_LOCK_VOX)
     return shown_by_paint(state, quality, game) | on_sight
 
 
 def missiles(pulls: Pulls, state: State, game: SimModel) -> Volley:
-    """Missiles rise from the hull's top and home on their lock."""
+    """Missiles start above the hull, loft, and home on their target."""
     spec, shooter, mechs = WEAPONS[Weapon.MISSILE], game.roster.guns.carriers[int(Weapon.MISSILE)], state.mechs
     own = mechs.pos[:, shooter]
     up = torch.arange(3, device=own.device) == 2
@@ -156,9 +159,9 @@ def missiles(pulls: Pulls, state: State, game: SimModel) -> Volley:
 
 
 def kinetic(weapon: Weapon, pulls: Pulls, state: State, game: SimModel) -> Volley:
-    """Autocannons and gauss rifles always fire: at a target nearly ahead, else straight ahead.
+    """Autocannons and gauss rifles fire at their target, or straight ahead without one.
 
-    A gauss rifle aims above its target by the drop of its slug.
+    A gauss rifle aims above its target by the drop of its slug, see `slug_drop`.
     """
     spec, shooter, mechs = WEAPONS[weapon], game.roster.guns.carriers[int(weapon)], state.mechs
     muzzle = mechs.pos[:, shooter] + game.roster.muzzle[shooter]
@@ -177,7 +180,7 @@ def kinetic(weapon: Weapon, pulls: Pulls, state: State, game: SimModel) -> Volle
 
 
 def smoke(pulls: Pulls, state: State, game: SimModel) -> Volley:
-    """Smoke flies level: to above or below the focus target where it is in range and arc, else straight ahead."""
+    """Smoke shots fly horizontally to the position of the focus target, or straight ahead without one."""
     spec, shooter, mechs = WEAPONS[Weapon.SMOKE], game.roster.guns.carriers[int(Weapon.SMOKE)], state.mechs
     pos = mechs.pos[:, shooter]
     up = torch.arange(3, device=pos.device) == 2
@@ -194,19 +197,19 @@ def smoke(pulls: Pulls, state: State, game: SimModel) -> Volley:
 
 
 def level(course: Tensor) -> Tensor:
-    """`[..., 3]` along the ground, from `[..., 2]`."""
+    """Append z = 0: `[..., 2]` to `[..., 3]`."""
     return torch.nn.functional.pad(course, (0, 1))
 
 
 def pay(state: State, fired: Tensor, game: SimModel) -> State:
-    """Heat, cooldown and the count of shots for the weapons `fired [B, W, N]`."""
+    """Add the heat, cooldowns and shot counts of the weapons `fired`, `[B, W, N]` bool."""
     mechs, rules = state.mechs, game.rules
     spent, cooldown = torch.zeros_like(mechs.heat), list(mechs.cooldown.unbind(-1))
     for weapon in Weapon:
         spec, shot = WEAPONS[weapon], fired[:, int(weapon)]
         spent = spent + shot * spec.self_heat
         wait = torch.where(shot, rules.substeps(spec.cooldown_s), 0)
-        # Weapons that share a timer and fire together leave it at the longer wait.
+        # Weapons that share a timer and fire together set it to the longer cooldown.
         cooldown[int(spec.timer)] = cooldown[int(spec.timer)].maximum(wait.to(torch.int32))
     return state.replace(
         mechs=mechs.replace(heat=bounded(mechs.heat + spent, game), cooldown=torch.stack(cooldown, -1)),

@@ -16,9 +16,9 @@ LEAST_REGENERATION = 0.1
 
 
 def stand(state: State, game: SimModel) -> State:
-    """Fallen mechs wait and stand up with half their stability; the unstable fall; the rest steady themselves.
+    """Advance falls: mechs without stability fall, stand up after `fall_s` with half of it; others regenerate it.
 
-    Regeneration is `stability_regen_per_s` times max(0.1, 1 - penalties).
+    Regeneration per second is `stability_regen_per_s` times max(0.1, 1 - penalties).
     """
     rules, mechs = game.rules, state.mechs
     legged = mechs.legged

@@ -1,4 +1,4 @@
-"""What heats and hurts a mech beside weapons: its emitters, and the ground it stands in."""
+"""Heat and damage from sources other than weapons: emitters and ground materials."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from echelon.state import State
 
 
 def burn(state: State, orders: Orders, game: SimModel) -> State:
-    """Heat of ECM and ECCM; heat and damage of the ground under the feet, `lava_*`, `water_heat_per_s` of the rules."""
+    """Apply the heat of ECM and ECCM, and heat and damage of lava, debris and water under each mech."""
     rules, mechs = game.rules, state.mechs
     ground = standing_on(state, game)
     lava = is_material(ground, Material.LAVA)

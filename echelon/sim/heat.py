@@ -1,4 +1,4 @@
-"""Heat: what it forbids, and how it leaves."""
+"""Heat: shutdown, venting and dissipation."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ def is_shut_down(mechs: Mechs, game: SimModel) -> Tensor:
 
 
 def is_running(mechs: Mechs, game: SimModel) -> Tensor:
-    """`[B, N]` bool: alive, not shut down, not fallen. Only such a mech obeys orders."""
+    """`[B, N]` bool: alive, not shut down, not fallen. Other mechs ignore their orders."""
     return mechs.alive & ~is_shut_down(mechs, game) & (mechs.fallen == 0)
 
 
 def is_venting(state: State, orders: Orders, game: SimModel) -> Tensor:
-    """`[B, N]` bool: spends this substep shedding heat instead of firing."""
+    """`[B, N]` bool: vents heat in this substep and cannot fire."""
     return orders.vent & is_running(state.mechs, game)
 
 
 def bounded(heat: Tensor, game: SimModel) -> Tensor:
-    """Heat within 0 and `heat_ceiling` capacities."""
+    """Clamp heat to 0 .. `heat_ceiling` times the capacity of the hull."""
     ceiling = game.roster.heat_cap * game.rules.heat_ceiling
     return heat.clamp_min(0.0).minimum(ceiling)
 
 
 def cool(state: State, vents: Tensor, game: SimModel) -> State:
-    """Dissipate heat; the mechs that vent, `[B, N]` bool, shed `vent_factor` times as much on top."""
+    """Dissipate heat, at 1 + `vent_factor` times the normal rate for mechs that vent, `vents [B, N]` bool."""
     rules = game.rules
     sink_per_s = game.roster.heat_sink_per_s * (1 + rules.vent_factor * vents)  # [B, N]
     heat = bounded(state.mechs.heat - sink_per_s * rules.dt_s, game)
@@ -39,6 +39,6 @@ def cool(state: State, vents: Tensor, game: SimModel) -> State:
 
 
 def count_shutdowns(before: Mechs, state: State, game: SimModel) -> State:
-    """Note who overheated since `before`."""
+    """Count the mechs that were not shut down in `before` and are now."""
     overheated = ~is_shut_down(before, game) & is_shut_down(state.mechs, game) & state.mechs.alive
     return state.replace(tally=state.tally.replace(shutdowns=state.tally.shutdowns + overheated))

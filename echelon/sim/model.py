@@ -1,4 +1,4 @@
-"""What a battle is played with, the same for every battle and moment."""
+"""Constants of the simulation, shared by all battles and substeps."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from echelon.state import Maps
 
 @dataclass(frozen=True)
 class SimModel:
-    """Settings, roster and maps: the constants every system reads beside the state."""
+    """Config, roster and maps: the constants that systems read in addition to the state."""
 
     config: EnvConfig
     roster: Roster
@@ -23,28 +23,28 @@ class SimModel:
     size: Tensor
     """[3] vox, the map along x, y, z."""
     material_hp: Tensor
-    """[len(Material)] hp of a voxel, infinite where nothing destroys it."""
+    """[len(Material)] hp of a voxel; infinite for indestructible materials."""
     reach_vox: float
-    """No shot flies farther in a substep; a falling slug outruns its muzzle speed a little."""
+    """Upper bound of the distance a shot flies in a substep, with the fall of gauss slugs included."""
     leaf_rounds: tuple[Tensor, ...]
-    """By k: the slots of shots that may cross a k-th plane of an axis in a substep. Empty where no map grows leaves."""
+    """Entry k - 1: slots of shots that may cross k grid planes of an axis per substep. Empty without foliage."""
     leaf_reach: Tensor
-    """[S] int64: how many planes of an axis the shot of a slot may cross."""
+    """[S] int64: maximum number of grid planes of an axis that the shot of a slot crosses per substep."""
 
     @property
     def rules(self) -> RulesConfig:
-        """Clock, physics and victory."""
+        """Rules of time, physics and victory."""
         return self.config.rules
 
 
 def build_model(config: EnvConfig, roster: Roster, maps: Maps) -> SimModel:
-    """Gather the constants of a battle on the device of `roster`. Reads the host: it runs once, before play."""
+    """Build the constants on the device of `roster`. Synchronizes with the host; runs once, before play."""
     world, device = config.world, roster.hull.device
     rules = config.rules
     fall_vox_per_s = rules.gravity_vox_per_s2 * WEAPONS[Weapon.GAUSS].lifetime_s * roster.ballistic
     flown_vox = (roster.shot_speed + fall_vox_per_s) * rules.dt_s
     reach_vox = flown_vox.max().item()
-    # Fresh maps may grow leaves where the first ones grow none.
+    # Maps that are generated later may have foliage even if the first ones have none.
     grows_leaves = bool((maps.material == int(Material.FOLIAGE)).any()) or config.map_spares > 0
     rounds = int(reach_vox) + 1 if grows_leaves else 0
     slots = [(flown_vox > k).nonzero().squeeze(1) for k in range(rounds)]

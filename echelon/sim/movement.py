@@ -17,10 +17,13 @@ from echelon.state import State
 
 
 def move(state: State, orders: Orders, priority: Tensor, game: SimModel) -> State:
-    """Turn, set off, then go axis by axis x, y, z. Hulls never overlap and nobody climbs a comrade.
+    """Turn, accelerate, then move along x, y and z in turn. Hulls never overlap and cannot step onto each other.
 
     Args:
-        priority: `[B, N]`, drawn anew each substep; where two hulls want one place the lower one yields.
+        state: the state before the movement.
+        orders: orders of all mechs.
+        priority: `[B, N]`, sampled every substep; of two hulls that would overlap, the one with lower priority stays.
+        game: constants of the battle.
     """
     state = steer(state, orders, game)
     pos, vel = state.mechs.pos, state.mechs.vel
@@ -30,7 +33,7 @@ def move(state: State, orders: Orders, priority: Tensor, game: SimModel) -> Stat
 
 
 def steer(state: State, orders: Orders, game: SimModel) -> State:
-    """Yaw, the velocity each mech wants, gravity, and the heat of its jets."""
+    """Update yaw, velocity (throttle, jets and gravity) and the heat of the jets."""
     rules, mechs, roster = game.rules, state.mechs, game.roster
     runs = is_running(mechs, game)
     legged = mechs.legged
@@ -54,9 +57,9 @@ def steer(state: State, orders: Orders, game: SimModel) -> State:
 def go(axis: int, pos: Tensor, vel: Tensor, priority: Tensor, state: State, game: SimModel) -> tuple[Tensor, Tensor]:
     """Move every mech along one axis.
 
-    The chosen box is the flat one, or one `step_up_vox` higher where terrain blocks the flat one, or the old one
-    where both are blocked. Then a mech stays if its chosen box meets another's old box, or the chosen box of a
-    mech of higher priority, even of one that is itself refused.
+    The candidate position is level, or `step_up_vox` higher if terrain blocks the level one, or the old one if both
+    are blocked. A mech stays if its candidate box overlaps the old box of another mech, or the candidate box of a mech
+    with higher priority, even if that one stays too.
     """
     roster, alive, solid = game.roster, state.mechs.alive, state.terrain.solid
     flat, stopped = within_map(axis, pos, vel, game)
@@ -80,7 +83,7 @@ def go(axis: int, pos: Tensor, vel: Tensor, priority: Tensor, state: State, game
 
 
 def within_map(axis: int, pos: Tensor, vel: Tensor, game: SimModel) -> tuple[Tensor, Tensor]:
-    """Positions one substep further along `axis`, kept inside the map, and `[B, N]` bool who met its edge."""
+    """Positions after one substep along `axis`, clamped to the map, and `[B, N]` bool, which were clamped."""
     world, half = game.config.world, game.roster.half_size[:, axis]
     size = (world.size_x, world.size_y, world.size_z)[axis]
     ahead = pos[..., axis] + vel[..., axis] * game.rules.dt_s

@@ -1,7 +1,7 @@
-"""How battles change their ground: shots break voxels and tear leaves, the dead leave wrecks.
+"""Changes of the terrain: shots destroy voxels and foliage, destroyed mechs leave wrecks.
 
-These functions write `state.terrain` in place. Columns change by adding integers, each bit once, and rows that name the
-same voxel write the same number to it: which of several comes first changes nothing.
+These functions write `state.terrain` in place. The order of scattered writes does not matter: columns change by integer
+additions with each bit once, and rows with the same voxel write the same value to it.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from echelon.state import Mechs, State
 
 
 def chip(state: State, impacts: Impacts, game: SimModel) -> State:
-    """Impacts take hp from the voxel they met, which turns to air at 0; leaves go when a shot passes."""
+    """Impacts damage the voxel they hit, which becomes air at 0 hp; foliage is removed along the path of a shot."""
     if not game.config.features.destruction:
         return state
     tear(state, impacts, game)
     terrain = state.terrain
     x, y, z = bitten_voxel(impacts.point, impacts.direction, game)  # [B, S]
     bites = impacts.on_voxel & has_bit(columns_at(terrain.solid, x, y), z)
-    # Whoever bites nothing names one voxel with all others that do not: the ground elsewhere stays out of the caches.
+    # Rows without damage all read voxel 0, which saves memory traffic.
     x, y, z = (torch.where(bites, at, 0) for at in (x, y, z))
     index = voxel_index((x, y, z), terrain.solid)
     bite, first = total_by_voxel(index, bites, game.roster.shots.damage)  # [B, S] each
@@ -46,7 +46,7 @@ def chip(state: State, impacts: Impacts, game: SimModel) -> State:
     lost = terrain.damage[own, z, y, x].to(bite.dtype)
     hp = game.material_hp[material_at(state, game, x, y, z).long()]
     broken = (bite > 0) & (lost + bite >= hp)
-    # A broken voxel forgets its damage, for a wreck may fill it anew; what nothing breaks never counts any.
+    # The damage of a broken voxel is reset, because a wreck may refill it; indestructible ones store none.
     worn = torch.where(broken | hp.isinf(), 0.0, lost + bite)
     terrain.damage.index_put_((own, z, y, x), worn.to(torch.uint8))
     breaks = first & broken
@@ -57,7 +57,7 @@ def chip(state: State, impacts: Impacts, game: SimModel) -> State:
 
 
 def tear(state: State, impacts: Impacts, game: SimModel) -> None:
-    """Remove every leaf that a shot passed: that around its muzzle, and those it entered."""
+    """Remove the foliage that shots passed: at their start and in every voxel they entered."""
     if not game.leaf_rounds:
         return
     terrain, muzzle = state.terrain, bitten_voxel(impacts.start, impacts.direction, game)
@@ -66,20 +66,22 @@ def tear(state: State, impacts: Impacts, game: SimModel) -> None:
 
 
 def bitten_voxel(point: Tensor, direction: Tensor, game: SimModel) -> Voxel:
-    """`[B, S]` int64 x, y, z of the voxel just beyond a point on its face, kept inside the map."""
+    """`[B, S]` int64 x, y, z of the voxel just behind a point along `direction`, clamped to the map."""
     world = game.config.world
     x, y, z = (point + SKIN_VOX * direction).floor().long().unbind(-1)
     return x.clamp(0, world.size_x - 1), y.clamp(0, world.size_y - 1), z.clamp(0, world.size_z - 1)
 
 
 def lay_wrecks(state: State, luck: Tensor, priority: Tensor, game: SimModel) -> State:
-    """Turn the hull of a dead mech into rubble, in the air and the dirt of its box and not where a living mech is.
+    """Turn the hull of a destroyed mech into rubble: the voxels of air and dirt in its box without a living mech.
 
-    One wreck a battle and substep: of several dead the one of highest priority, the others in the substeps after.
+    At most one wreck per battle and substep, by highest priority; others follow in later substeps.
 
     Args:
-        luck: `[B, N]` uniforms in [0, 1): below a hull's chance its wreck is solid, else it burns.
+        state: the current state; its terrain is changed in place.
+        luck: `[B, N]` uniform samples in [0, 1): below `wreck_chance` the wreck is solid, else it burns.
         priority: `[B, N]` as in `movement.move`.
+        game: constants of the battle.
     """
     if not game.config.features.destruction:
         return state
@@ -99,27 +101,27 @@ def lay_wrecks(state: State, luck: Tensor, priority: Tensor, game: SimModel) -> 
 
 
 def next_wreck(mechs: Mechs, priority: Tensor) -> tuple[Tensor, Tensor]:
-    """`[B, 1]` bool, whether a dead mech has no wreck yet, and `[B, 1]` int64, of those the one of highest priority."""
+    """`[B, 1]` bool, whether a destroyed mech has no wreck yet, and `[B, 1]` int64, the one of highest priority."""
     waits = ~mechs.alive & ~mechs.wrecked
     rank, who = torch.where(waits, priority, -1.0).max(1, keepdim=True)
     return rank >= 0, who
 
 
 class HullBoxes(NamedTuple):
-    """The voxels that hulls fill; `[B, N, 25]` by ground cell unless said."""
+    """Voxels occupied by hulls; `[B, N, 25]` by ground cell unless stated otherwise."""
 
     x: Tensor
     """int64."""
     y: Tensor
     """int64."""
     touched: Tensor
-    """bool: the cell is one of the hull's, and no repeat."""
+    """bool: the cell belongs to the hull and is not a repetition."""
     tall: Tensor
-    """[B, N] int32 bits of a column."""
+    """[B, N] int32 bits of the occupied heights of a column."""
 
 
 def box_of(who: Tensor, boxes: HullBoxes, game: SimModel) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The `HullBoxes` of one mech a battle, `who [B, 1]` int64, inside the map: `[B, 25]` each and `[B, 1]` bits."""
+    """`HullBoxes` of one mech per battle, `who [B, 1]` int64, clamped to the map: `[B, 25]` each and `[B, 1]` bits."""
     world = game.config.world
     index = who[..., None].expand(-1, -1, boxes.x.shape[-1])
     x = boxes.x.gather(1, index).squeeze(1).clamp(0, world.size_x - 1)
@@ -128,7 +130,7 @@ def box_of(who: Tensor, boxes: HullBoxes, game: SimModel) -> tuple[Tensor, Tenso
 
 
 def taken_bits(x: Tensor, y: Tensor, state: State, game: SimModel) -> Tensor:
-    """`[B, R]` int32 bits of the columns at cells `x`, `y` `[B, R]` that hold neither air nor dirt."""
+    """`[B, R]` int32 bits of the columns at cells `x`, `y` `[B, R]` that are neither air nor dirt."""
     terrain = state.terrain
     return (
         columns_at(terrain.solid, x, y)
@@ -139,7 +141,7 @@ def taken_bits(x: Tensor, y: Tensor, state: State, game: SimModel) -> Tensor:
 
 
 def living_bits(x: Tensor, y: Tensor, alive: Tensor, boxes: HullBoxes) -> Tensor:
-    """`[B, R]` int32 bits of the columns at cells `x`, `y` `[B, R]` that hulls of mechs `alive [B, N]` fill."""
+    """`[B, R]` int32 bits of the columns at cells `x`, `y` `[B, R]` occupied by mechs that are `alive [B, N]`."""
     low_x, low_y, high_x, high_y = boxes.x[..., :1], boxes.y[..., :1], boxes.x[..., -1:], boxes.y[..., -1:]
     stands_there = (
         alive[..., None]
@@ -152,7 +154,7 @@ def living_bits(x: Tensor, y: Tensor, alive: Tensor, boxes: HullBoxes) -> Tensor
 
 
 def any_bit(columns: Tensor) -> Tensor:
-    """`[B, R]` int32: bitwise or over the mechs of `[B, N, R]`, by halves."""
+    """`[B, R]` int32: bitwise or over dimension 1 of `[B, N, R]`, by pairwise reduction."""
     while columns.shape[1] > 1:
         half = (columns.shape[1] + 1) // 2
         rest = torch.nn.functional.pad(columns[:, half:], (0, 0, 0, 2 * half - columns.shape[1]))

@@ -1,4 +1,4 @@
-"""Shots in flight: launch, guidance, travel, and what they run into."""
+"""Shots in flight: launch, guidance, movement and impacts."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ from echelon.sim.model import SimModel
 from echelon.state import Shots, State
 
 SKIN_VOX = 1e-3
-"""How far before a wall a shot bursts, and how far into it it bites: no shot sits on the face between two voxels."""
+"""Distance from the face of a voxel at which explosions (outside) and damaged voxels (inside) are looked up."""
 
 
 @dataclass(frozen=True)
 class Volley:
-    """What every mech that carries one weapon launches. R mechs."""
+    """Shots launched by the R carriers of one weapon."""
 
     fires: Tensor
     """[B, R] bool."""
     pos: Tensor
-    """[B, R, 3] vox, the muzzle."""
+    """[B, R, 3] vox, starting position."""
     vel: Tensor
     """[B, R, 3] vox/s."""
     ttl: Tensor
     """[B, R] int32 substeps of flight."""
     target: Tensor
-    """[B, R] int64, whom to home on, or `NO_MECH`."""
+    """[B, R] int64, index of the mech to home on, or `NO_MECH`."""
 
 
 @dataclass(frozen=True)
 class Impacts:
-    """How the flights of one substep went, by shot slot."""
+    """Flights of one substep, by shot slot."""
 
     start: Tensor
-    """[B, S, 3] vox, where the substep began."""
+    """[B, S, 3] vox, position at the start of the substep."""
     point: Tensor
-    """[B, S, 3] vox, how far the shot came."""
+    """[B, S, 3] vox, position where the flight of the substep ended."""
     direction: Tensor
     """[B, S, 3] unit vector of its travel."""
     flew: Tensor
@@ -55,7 +55,7 @@ class Impacts:
     on_mech: Tensor
     """[B, S] bool: it hit a mech."""
     target: Tensor
-    """[B, S] int64, whom."""
+    """[B, S] int64, index of that mech."""
     on_voxel: Tensor
     """[B, S] bool: a solid voxel stopped it."""
     on_floor: Tensor
@@ -63,12 +63,14 @@ class Impacts:
 
 
 def launch(state: State, volleys: dict[Weapon, Volley], game: SimModel) -> State:
-    """Put one shot of every mech that fires into its weapon's first empty slot.
+    """Store one shot per firing mech in the first empty slot of its weapon.
 
     A slot is always free: `WeaponSpec.slots` is the weapon's lifetime over its cooldown, rounded up.
 
     Args:
-        volleys: for each weapon that some mech carries and whose fire flies, in the order of the slots.
+        state: the state before the launch.
+        volleys: by weapon the new shots, in the order of the slots.
+        game: constants of the battle.
     """
     shots = state.shots
     parts: dict[str, list[Tensor]] = {"pos": [], "vel": [], "ttl": [], "target": []}
@@ -85,13 +87,13 @@ def launch(state: State, volleys: dict[Weapon, Volley], game: SimModel) -> State
 
 
 def slug_drop(distance: Tensor, game: SimModel) -> Tensor:
-    """How far a gauss slug falls on a way of `distance` vox, g t^2 / 2 over a flight of t = distance / speed, vox."""
+    """Drop of a gauss slug over `distance` vox, in vox: g t^2 / 2 with t = distance / speed."""
     flight_s = distance / WEAPONS[Weapon.GAUSS].speed_vox_per_s
     return 0.5 * game.rules.gravity_vox_per_s2 * flight_s.square()
 
 
 def guide(state: State, game: SimModel) -> Tensor:
-    """`[B, S, 3]` velocities for this substep: missiles turn to a living target, gauss slugs fall, the rest keep on."""
+    """`[B, S, 3]` vox/s for this substep: missiles turn to a living target, gauss slugs fall, others are constant."""
     shots, mechs, roster, rules = state.shots, state.mechs, game.roster, game.rules
     target = shots.target.clamp_min(0)
     tracks = roster.homing & (shots.target != NO_MECH) & mechs.alive.gather(1, target)
@@ -106,10 +108,10 @@ def guide(state: State, game: SimModel) -> Tensor:
 
 
 def fly(state: State, game: SimModel) -> tuple[State, Impacts]:
-    """One substep of flight: each shot stops at the first living enemy, or at terrain met before it.
+    """Move all shots by one substep. Each stops at the first living enemy, or at terrain in front of it.
 
     Returns:
-        The state with shots moved or spent, and what they ran into.
+        The state with the shots moved or removed, and their impacts.
     """
     rules, mechs, roster = game.rules, state.mechs, game.roster
     shots: Shots = state.shots.replace(vel=guide(state, game))
@@ -138,7 +140,7 @@ def fly(state: State, game: SimModel) -> tuple[State, Impacts]:
 
 
 def map_exit(start: Tensor, delta: Tensor, end: Tensor, game: SimModel) -> list[Tensor]:
-    """`[B, S]` by axis: share of its way after which a flight leaves the map along it, infinity where it does not."""
+    """Per axis `[B, S]`: fraction 0..1 of the flight at which it leaves the map along this axis, or infinity."""
     world = game.config.world
 
     def along(size: int, start: Tensor, delta: Tensor, end: Tensor) -> Tensor:
@@ -151,7 +153,7 @@ def map_exit(start: Tensor, delta: Tensor, end: Tensor, game: SimModel) -> list[
 
 
 def strike(state: State, impacts: Impacts, game: SimModel) -> Hits:
-    """The harm of a substep's impacts: direct hits, and the splash of missiles and gauss slugs around them."""
+    """Hits of the impacts of a substep: direct hits, and splash damage of missiles and gauss slugs."""
     direct = Strikes(impacts.on_mech, impacts.target, impacts.direction, impacts.point[..., 2])
     marked = damage.marked_factor(state, game)
     hits = damage.harm(game.roster.shots, direct, marked, state, game)
@@ -161,7 +163,7 @@ def strike(state: State, impacts: Impacts, game: SimModel) -> Hits:
 
 
 def burst(state: State, impacts: Impacts, marked: Tensor, game: SimModel) -> Hits:
-    """Splash reaches every mech within the radius that no solid voxel shields, but for the one hit directly."""
+    """Splash hits on all mechs within the radius that no solid voxel shields, except the one hit directly."""
     mechs, sources = state.mechs, game.roster.bursts
     span = slice(0, sources.count)
     bursts = (impacts.on_mech | impacts.on_voxel | impacts.on_floor)[:, span]
@@ -178,9 +180,9 @@ def burst(state: State, impacts: Impacts, marked: Tensor, game: SimModel) -> Hit
 
 
 def sphere_entry(start: Tensor, end: Tensor, center: Tensor, radius: Tensor) -> Tensor:
-    """When each segment first touches each sphere.
+    """First intersection of each segment with each sphere.
 
-    The smaller root of |start + t (end - start) - center| = radius, or 0 for a start inside.
+    The smaller root t of |start + t (end - start) - center| = radius, or 0 for a start inside the sphere.
 
     Args:
         start, end: `[B, S, 3]` vox.
@@ -188,7 +190,7 @@ def sphere_entry(start: Tensor, end: Tensor, center: Tensor, radius: Tensor) -> 
         radius: `[N]` vox.
 
     Returns:
-        `[B, S, N]` share of the way in 0..1, infinity for a miss.
+        `[B, S, N]` fraction t in 0..1 of the segment, infinity for a miss.
     """
     way = axes(end - start)  # [B, S] each
     to_start = [at[:, :, None] - to[:, None] for at, to in zip(axes(start), axes(center), strict=True)]  # [B, S, N]

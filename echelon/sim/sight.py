@@ -15,7 +15,7 @@ from echelon.state import State
 
 
 def open_ground(state: State, pairs: Pairs, range_vox: float) -> Tensor:
-    """`[B, P]` bool: both alive and at most `range_vox` apart with no opaque voxel between."""
+    """`[B, P]` bool: both mechs are alive, at most `range_vox` apart, and no opaque voxel is between them."""
     pos = state.mechs.pos
     start, end = pos[:, pairs.first], pos[:, pairs.second]
     near = pairs.both(state.mechs.alive) & (length(end - start) <= range_vox)
@@ -23,7 +23,7 @@ def open_ground(state: State, pairs: Pairs, range_vox: float) -> Tensor:
 
 
 def smoke_between(state: State, pairs: Pairs, asked: Tensor, game: SimModel) -> Tensor:
-    """`[B, P]` bool: smoke hangs between two mechs; false where nobody `asked`, `[B, P]` bool."""
+    """`[B, P]` bool: smoke lies between two mechs. Computed only for pairs in `asked`, `[B, P]` bool; else false."""
     clouds = state.clouds
     if not game.config.features.smoke:
         return torch.zeros_like(asked)

@@ -1,4 +1,4 @@
-"""Smoke: where a smoke shot ends its flight, a cloud hangs for a while."""
+"""Smoke: smoke shots leave a cloud where their flight ends, for `CLOUD_S` seconds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from echelon.state import State
 
 
 def billow(state: State, impacts: Impacts, game: SimModel) -> State:
-    """Leave a cloud of each smoke shot that ended, in its owner's first free place."""
+    """Create a cloud for each smoke shot that ended, in the first free cloud slot of its shooter."""
     if not game.config.features.smoke:
         return state
     clouds, span = state.clouds, game.roster.shots.span[int(Weapon.SMOKE)]

@@ -1,4 +1,4 @@
-"""One substep: the ordered list of everything that happens in `dt_s` seconds."""
+"""One substep of the simulation: the ordered list of all systems that run in `dt_s` seconds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from echelon.state import State
 
 @dataclass(frozen=True)
 class Draws:
-    """The random numbers of one substep, uniform in [0, 1)."""
+    """Random samples of one substep, uniform in [0, 1)."""
 
     beam_height: Tensor
     """[B, N]."""
@@ -35,7 +35,7 @@ class Draws:
 
 
 def draw(state: State, game: SimModel) -> Draws:
-    """Each battle's own numbers for its present tick."""
+    """Samples for the current tick of each battle, from its own seed."""
     count = game.roster.num_mechs
 
     def uniform(stream: Stream) -> Tensor:
@@ -51,7 +51,7 @@ def draw(state: State, game: SimModel) -> Draws:
 
 @dataclass(frozen=True)
 class Log:
-    """What happened in one substep that the state does not tell."""
+    """Events of one substep that are not part of the state."""
 
     impacts: Impacts
     dealt: Dealt
@@ -59,16 +59,23 @@ class Log:
 
 
 def settled(state: State) -> State:
-    """The same state. Compiled, what mechs and shots are by now is worked out once, not by each of its readers."""
+    """Return the state unchanged. Compiled, materialize mechs and shots here, so that they are computed only once."""
     if not torch.compiler.is_compiling():
         return state
     return state.replace(mechs=state.mechs.apply(materialize), shots=state.shots.apply(materialize))
 
 
 def logged_substep(state: State, orders: Orders, draws: Draws, game: SimModel) -> tuple[State, Log]:
-    """Everyone in a phase acts on the same snapshot; its effects are summed and applied at once.
+    """Run one substep. All mechs of a phase act on the same state; effects are summed and applied at once.
 
-    Returns a new state, but for the terrain, which changes in place.
+    Args:
+        state: the current state; its terrain is changed in place.
+        orders: orders of all mechs.
+        draws: random samples of this substep.
+        game: constants of the battle.
+
+    Returns:
+        The next state, and the events of the substep.
     """
     before, dealt = state.mechs, damage.nothing_dealt(state)
 
@@ -98,12 +105,12 @@ def logged_substep(state: State, orders: Orders, draws: Draws, game: SimModel) -
 
 
 def substep(state: State, orders: Orders, draws: Draws, game: SimModel) -> State:
-    """`logged_substep` for those who need no log; compiled, what only the log needs is never worked out."""
+    """`logged_substep` without the log. Compiled, values that only the log needs are not computed."""
     return logged_substep(state, orders, draws, game)[0]
 
 
 def play(state: State, orders: Orders, game: SimModel) -> State:
-    """A substep under its own draws."""
+    """Sample the random numbers of a substep and run it."""
     return substep(state, orders, draw(state, game), game)
 
 
@@ -111,9 +118,9 @@ Play = Callable[[State, Orders, SimModel], State]
 
 
 def decide(state: State, orders: Orders, game: SimModel, run: Play = play) -> State:
-    """Hold one set of orders for `decision_repeat` substeps; `run` is `play` or a form of it.
+    """Run `decision_repeat` substeps with the same orders; `run` is `play` or a compiled form of it.
 
-    Packmates hear what was said with their next observation, from those alive by then.
+    Messages of mechs that are alive afterwards are stored for the next observation of their packmates.
     """
     for _ in range(game.rules.decision_repeat):
         state = run(state, orders, game)

@@ -1,4 +1,4 @@
-"""What weapons are aimed by: distances, bearings and paint. `kernels.designate` chooses the targets."""
+"""Inputs of target selection: distances, bearings and paint. `kernels.designate` selects the targets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from echelon.state import State
 
 @dataclass(frozen=True)
 class Aim:
-    """How every mech (rows) sees every mech (columns) at this moment."""
+    """Relative positions of all pairs of mechs: the rows aim at the columns."""
 
     distance: Tensor
     """[B, N, N] vox, centre to centre."""
@@ -26,12 +26,12 @@ class Aim:
     """[B, N, N] vox, distance on the ground plane."""
 
     def within(self, arc_cos: float | Tensor) -> Tensor:
-        """`[B, W, N, N]` bool: the target's bearing lies within the arc, given by the cosine of its half."""
+        """`[B, W, N, N]` bool: the bearing is within the firing arc, given by the cosine of half its angle."""
         return self.bearing_cos[:, None] >= arc_cos * self.ground[:, None]
 
 
 def take_aim(state: State, game: SimModel) -> Aim:
-    """Measure every pair once; all weapons of the phase read the result."""
+    """Compute distances and bearings of all pairs, shared by all weapons of a phase."""
     mechs = state.mechs
     x, y, z = (materialize(at[:, None] - at[:, :, None]) for at in axes(mechs.pos))  # [B, N, N] each
     ahead_x, ahead_y = (at[..., None] for at in axes(heading(mechs.yaw)))
@@ -49,5 +49,5 @@ def painted_by_pack(state: State, game: SimModel) -> Tensor:
 
 
 def shown_by_paint(state: State, quality: Tensor, game: SimModel) -> Tensor:
-    """`[B, N, N]` bool: painted by the row's pack, and its sensors, of `quality [B, N]`, can make use of it."""
+    """`[B, N, N]` bool: painted by the pack of the row, whose sensor `quality [B, N]` is at least `LOCK_QUALITY`."""
     return painted_by_pack(state, game) & (quality >= LOCK_QUALITY)[..., None]

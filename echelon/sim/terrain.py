@@ -1,4 +1,4 @@
-"""The ground: its bit columns, what its voxels are made of, and which of it hulls touch."""
+"""Terrain lookups: bit columns, materials of voxels, and the cells that hulls touch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from echelon.sim.model import SimModel
 from echelon.state import State
 
 WIDEST_CELLS = 5
-"""Cells the widest hull (3.5 vox) can touch along one axis."""
+"""Maximum number of cells that a hull (3.5 vox at most) touches along one axis."""
 Voxel = tuple[Tensor, Tensor, Tensor]
 """x, y, z of voxels, int64 of one shape each."""
 
@@ -40,7 +40,7 @@ def has_bit(column: Tensor, z: Tensor) -> Tensor:
 
 
 def voxel_index(voxel: Voxel, columns: Tensor) -> Tensor:
-    """int32 index of voxels within a map of the size of `columns [B, Y, X]`, the same for the same voxel only."""
+    """int32 linear index of voxels in a map of the size of `columns [B, Y, X]`."""
     x, y, z = voxel
     return ((z * columns.shape[1] + y) * columns.shape[2] + x).int()
 
@@ -52,7 +52,7 @@ def add_bits(columns: Tensor, x: Tensor, y: Tensor, bits: Tensor) -> None:
 
 
 def material_at(state: State, game: SimModel, x: Tensor, y: Tensor, z: Tensor) -> Tensor:
-    """`[B, ...]` uint8 `Material` of voxels `[B, ...]` int64 as they are now; outside, of the nearest one inside."""
+    """`[B, ...]` uint8 current `Material` of voxels `[B, ...]` int64; positions are clamped to the map."""
     size_z, size_y, size_x = game.maps.material.shape[1:]
     x, y, z = x.clamp(0, size_x - 1), y.clamp(0, size_y - 1), z.clamp(0, size_z - 1)
     level = state.map_id.view(-1, *[1] * (x.dim() - 1)) * size_z + z
@@ -70,8 +70,14 @@ def material_at(state: State, game: SimModel, x: Tensor, y: Tensor, z: Tensor) -
 
 
 def now_made_of(made_of: Tensor, was: tuple[Tensor, Tensor], now: tuple[Tensor, Tensor], filled: Tensor) -> Tensor:
-    """uint8 `Material` of voxels once `made_of` something, by what they were and are now, each solid and opaque, and by
-    whether a wreck `filled` them."""
+    """Current uint8 `Material` of voxels.
+
+    Args:
+        made_of: original material.
+        was: whether they were solid and opaque originally.
+        now: whether they are solid and opaque now.
+        filled: whether a wreck fills them.
+    """
     (was_solid, was_opaque), (solid, opaque) = was, now
     gone = (was_solid & ~solid) | (was_opaque & ~opaque)
     rubble = torch.where(solid, int(Material.SOLID_DEBRIS), int(Material.DEBRIS_FIELD))
@@ -79,7 +85,7 @@ def now_made_of(made_of: Tensor, was: tuple[Tensor, Tensor], now: tuple[Tensor, 
 
 
 def standing_on(state: State, game: SimModel) -> Tensor:
-    """`[B, N]` uint8 `Material` of the voxel that holds the middle of each hull's underside."""
+    """`[B, N]` uint8 `Material` of the voxel at the centre of the underside of each hull."""
     pos = state.mechs.pos
     x, y, _ = pos.floor().long().unbind(-1)
     z = (pos[..., 2] - game.roster.half_size[:, 2]).floor().long()
@@ -100,7 +106,7 @@ def hull_cells(pos: Tensor, half_size: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The ground cells that hulls of `half_size [N, 3]` at `pos [B, N, 3]` touch.
 
     Returns:
-        `[B, N, WIDEST_CELLS ** 2]` int64 x and y, small hulls repeat their last, and bool, whether it is no repeat.
+        x and y `[B, N, WIDEST_CELLS ** 2]` int64, padded by repeating the last cell, and bool, false for such padding.
     """
     half = half_size[:, :2]
     first = (pos[..., :2] - half).floor().long()  # [B, N, 2]

@@ -1,4 +1,4 @@
-"""Timers count down, once a substep."""
+"""Timers that count down once per substep."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from echelon.state import State
 
 
 def count_down(state: State) -> State:
-    """One substep less on every cooldown, on paint, suppression and alarm, and on every cloud, down to 0."""
+    """Decrement cooldowns, paint, suppression, fire alarms and the lifetimes of clouds, down to 0."""
     mechs, clouds = state.mechs, state.clouds
 
     def less(timer: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from leagues import BRIEF, TINY, policy_of
 from torch._dynamo.utils import counters
 
 from echelon.agents.heuristic import Heuristic
-from echelon.arena.batch_arena import BatchArena, Battle, slot_of
+from echelon.arena.batch_arena import BatchArena, Battle, slot_index
 from echelon.arena.fingerprint import leaves, state_hash
 from echelon.arena.stacked_policies import (
     SLOTS,
@@ -21,7 +21,7 @@ from echelon.arena.stacked_policies import (
 )
 from echelon.env.env import EchelonEnv
 from echelon.env.observation.layout import STREAMS
-from echelon.league.schedule import round_robin, seeds_of
+from echelon.league.schedule import period_seeds, round_robin
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.replay.recorder import Recorder
 from echelon.rules.config import RulesConfig
@@ -39,11 +39,11 @@ def stacked(policies, slots, compute=torch.float32, compiled=False) -> StackedPo
 
 def test_blocks_are_filled_in_a_tournament_of_many():
     ids = [str(number) * 64 for number in range(10)]
-    battles = round_robin(ids, seeds_of(1, 3))
+    battles = round_robin(ids, period_seeds(1, 3))
     blocks, needed = 0, 0
     for who in ids:
         own = [(b, side) for b, battle in enumerate(battles) for side in (0, 1) if battle[side] == who]
-        blocks += len(blocks_of([BatchSlot(b, slot_of(battles[b], side)) for b, side in own]))
+        blocks += len(blocks_of([BatchSlot(b, slot_index(battles[b], side)) for b, side in own]))
         needed += -(-len(own) // SLOTS)
     assert needed == 40 and blocks <= 2 * needed
 
@@ -168,7 +168,7 @@ def test_what_cannot_fight_is_refused_by_name():
         BatchArena(other, lambda _: POLICIES["one"], CPU).play([Battle("a", "b", 0)])
     with pytest.raises(ConfigError, match="a: must be in evaluation mode"):
         fight(policy_of(0).train())
-    with pytest.raises(ConfigError, match="a: device must be cpu, as of its battles, got 'meta'"):
+    with pytest.raises(ConfigError, match="a: device must be cpu, the device of the battles, got 'meta'"):
         fight(policy_of(0).to("meta"))
     with pytest.raises(ConfigError, match=r"battles of a batch must be 1\.\.2, got 3"):
         BatchArena(SHORT, POLICIES.__getitem__, CPU, batch=2).play([Battle("one", "two", n) for n in range(3)])

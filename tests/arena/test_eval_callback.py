@@ -24,8 +24,8 @@ def panel_of(policy: ActorCritic, folder) -> EvalCallback:
 
 def judge(panel, iteration=0):
     """As a run does it."""
-    scores = panel.fight()
-    panel.keep_best(scores, iteration)
+    scores = panel.evaluate()
+    panel.update_best(scores, iteration)
     return scores
 
 
@@ -89,7 +89,7 @@ def test_a_panel_goes_on_with_the_best_and_drops_later_evaluations(tmp_path):
     with torch.no_grad():
         policy.network.head.loc.bias.add_(1.0)
     second = EvalCallback(policy, first.config, tmp_path, kept)
-    assert (second.judged, second.best_iteration, second.best_rate) == (2, 2, first.best_rate)
+    assert (second.last_iteration, second.best_iteration, second.best_rate) == (2, 2, first.best_rate)
     assert {row["iteration"] for row in read_table(tmp_path / "evaluations.csv")} == {"2"}
     for name, value in second.best.state_dict().items():
         assert torch.equal(value, kept.tensors[name]), name

@@ -22,11 +22,11 @@ def battles(tmp_path):
 def test_what_is_taken_is_taken_from_nobody_else(tmp_path, battles):
     one, other = Store(tmp_path / "league"), Store(tmp_path / "league")
     with claiming(one) as mine, claiming(other) as theirs:
-        assert mine.take(battles, 2) == (battles[:2], True)
-        assert theirs.take(battles, 3) == (battles[2:5], True)
+        assert mine.claim(battles, 2) == (battles[:2], True)
+        assert theirs.claim(battles, 3) == (battles[2:5], True)
         one.record([fought(*battles[0])])
         assert claimed(one) == set(battles[1:5]), "what is fought is claimed no more"
-        assert mine.take(battles, 9) == (battles[5:], True), "others fight the rest"
+        assert mine.claim(battles, 9) == (battles[5:], True), "others fight the rest"
     assert claimed(one) == set() and not list((tmp_path / "league" / FOLDER).iterdir())
 
 
@@ -37,14 +37,14 @@ from echelon.league.claims import claiming
 from echelon.arena.batch_arena import Battle
 from echelon.league.store import Store
 with claiming(Store({str(tmp_path / "league")!r})) as claims:
-    claims.take([Battle(*row) for row in {[tuple(battle) for battle in battles]!r}], 4)
+    claims.claim([Battle(*row) for row in {[tuple(battle) for battle in battles]!r}], 4)
     os.kill(os.getpid(), signal.SIGKILL)
 """
     subprocess.run([sys.executable, "-c", program], timeout=60)
     store = Store(tmp_path / "league")
     assert claimed(store) == set(battles[:4])
     with claiming(store) as claims:
-        assert claims.take(battles, 9) == (battles, False) and len(owners(store)) == 1
+        assert claims.claim(battles, 9) == (battles, False) and len(owners(store)) == 1
 
 
 def test_a_batch_that_fails_is_free_again(tmp_path, battles, monkeypatch):

@@ -9,8 +9,9 @@ from leagues import BRIEF, TINY, checkpoint_of
 from echelon.league.config import LeagueConfig
 from echelon.league.evolution import Evolution, Progress, tally
 from echelon.league.league_arena import LeagueArena
+from echelon.league.records import MatchRecord
 from echelon.league.roles import Role
-from echelon.league.store import MatchRecord, Store
+from echelon.league.store import Store
 from echelon.learn.config import PPOConfig, TrainConfig
 from echelon.rules.config import EnvConfig
 
@@ -37,7 +38,7 @@ def test_roles_learn_in_turn_and_every_verdict_is_written_down(tmp_path):
     evolution = evolution_of(store)
     assert evolution.turn(Role.MAIN).joins
     main = store.entries("main")[0]
-    assert evolution.mixture(Role.MAIN_EXPLOITER, evolution.progress(Role.MAIN_EXPLOITER)) == {main.id: 1.0}
+    assert evolution.opponent_shares(Role.MAIN_EXPLOITER, evolution.progress(Role.MAIN_EXPLOITER)) == {main.id: 1.0}
     first = evolution.turn(Role.MAIN_EXPLOITER)
     assert not first.joins and f"against {main.name}" in first.reason
     assert evolution.progress(Role.MAIN_EXPLOITER).turns == 1 and store.entries("exploiter") == []
@@ -101,8 +102,8 @@ def test_who_is_let_in_is_rated_by_other_battles_than_it_was_judged_by(tmp_path,
 def test_a_main_exploiter_remembers_how_it_did_against_the_main_before(tmp_path):
     store = Store.create(tmp_path / "league", BRIEF)
     mains = [store.add(checkpoint_of(tmp_path, seed), "main") for seed in (1, 2, 3)]
-    store.remember("role main", {"entry": mains[2].id})
-    mixture = evolution_of(store).mixture
+    store.set_setting("role main", {"entry": mains[2].id})
+    mixture = evolution_of(store).opponent_shares
     assert mixture(Role.MAIN_EXPLOITER, Progress()) == {mains[2].id: 1.0}
     lost = Progress(judged={mains[1].id: [4.0, 0.0]})
     assert set(mixture(Role.MAIN_EXPLOITER, lost)) == {mains[0].id, mains[1].id}
@@ -128,7 +129,7 @@ def test_an_exploiter_beats_a_frozen_weak_main(tmp_path):
     """A main agent that never learnt loses its battles to whoever trains against it alone."""
     store = Store.create(tmp_path / "league", dataclasses.replace(EnvConfig.small(), map_pool=8))
     main = store.add(checkpoint_of(tmp_path, 0, TrainConfig.quick().model, store.env), "main")
-    store.remember("role main", {"entry": main.id})
+    store.set_setting("role main", {"entry": main.id})
     quick = TrainConfig.quick()
     config = dataclasses.replace(quick, num_envs=64, past_blocks=2, compiled=False, device="cpu")
     evolution = Evolution(LeagueArena(store, CPU), config, None, seeds=8, planned_turns=2, iterations=20)
@@ -142,8 +143,8 @@ def test_an_exploiter_beats_a_frozen_weak_main(tmp_path):
 def test_without_a_main_an_exploiter_is_judged_by_everybody(tmp_path):
     store = Store.create(tmp_path / "league", BRIEF)
     retired = store.add(checkpoint_of(tmp_path, 2), "main")
-    store.remember("role main", {"entry": retired.id})
-    store.become(retired, "retired", "retired", "by hand")
-    points = evolution_of(store)._judge_by(Role.MAIN_EXPLOITER, store.add_weights(checkpoint_of(tmp_path, 1)))
+    store.set_setting("role main", {"entry": retired.id})
+    store.set_kind(retired, "retired", "retired", "by hand")
+    points = evolution_of(store)._evaluate(Role.MAIN_EXPLOITER, store.add_weights(checkpoint_of(tmp_path, 1)))
     assert set(points) == {entry.id for entry in store.entries("scripted")}
     assert all(games == 2 for games, _ in points.values())

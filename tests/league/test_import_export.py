@@ -178,7 +178,7 @@ def test_weights_of_a_stranger_are_hashed(tmp_path):
 
 def test_what_is_noted_can_be_read_again(tmp_path):
     store, path = exported(tmp_path)
-    store.become(store.entries("candidate")[0], "retired", "retired", "too old\n" + "!" * 2000)
+    store.set_kind(store.entries("candidate")[0], "retired", "retired", "too old\n" + "!" * 2000)
     write_league(store, path)
     reason = read_league(path, tmp_path / "other").changes()[-1].reason
     assert reason.startswith("too old?!!!") and len(reason) == 1000

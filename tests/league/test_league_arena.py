@@ -9,8 +9,8 @@ from leagues import TINY, checkpoint_of, fresh
 from echelon.arena.batch_arena import Battle
 from echelon.arena.match import Match
 from echelon.arena.resolve import resolve
-from echelon.league.league_arena import LeagueArena, battle_of
-from echelon.league.schedule import MOST_SEEDS, one_against, round_robin, seeds_of
+from echelon.league.league_arena import LeagueArena, league_env
+from echelon.league.schedule import MOST_SEEDS, one_against, period_seeds, round_robin
 
 CPU = torch.device("cpu")
 WIDER = dataclasses.replace(TINY, hidden=24)
@@ -31,7 +31,9 @@ def test_every_pair_plays_every_seed_on_both_sides():
     assert all(Battle(battle.red, battle.blue, battle.seed) in battles for battle in battles)
     assert {frozenset(battle[:2]) for battle in battles[:6]} == {frozenset(pair) for pair in ("ab", "ac", "bc")}
     assert one_against("a", ["a", "b"], [1]) == [Battle("a", "b", 1), Battle("b", "a", 1)]
-    assert seeds_of(1, 3) == range(MOST_SEEDS, MOST_SEEDS + 3) and not set(seeds_of(1, 9)) & set(seeds_of(2, 9))
+    assert period_seeds(1, 3) == range(MOST_SEEDS, MOST_SEEDS + 3) and not set(period_seeds(1, 9)) & set(
+        period_seeds(2, 9)
+    )
 
 
 def test_battles_alone_are_the_same_battles_in_a_batch(tmp_path):
@@ -40,7 +42,7 @@ def test_battles_alone_are_the_same_battles_in_a_batch(tmp_path):
     arena = LeagueArena(store, CPU)
     battles = round_robin(ids, [7, 8])
     together = {match.key: match for fought in arena.play(battles) for match in fought.matches}
-    assert len(together) == len(battles) == len(store.matches()) == 40 and arena.missing(battles) == []
+    assert len(together) == len(battles) == len(store.matches()) == 40 and arena.unplayed(battles) == []
     chosen = [battles[0], battles[31]]
     for battle in chosen:
         (fought,) = arena.play_unrated([battle])
@@ -56,7 +58,7 @@ def test_a_league_that_was_fought_is_not_fought_again(tmp_path):
     battles = round_robin(ids[2:4], [1, 2, 3])
     first = next(iter(arena.play(battles)))
     assert len(first.matches) == 4 == len(store.matches())
-    rest = arena.missing(battles)
+    rest = arena.unplayed(battles)
     assert rest == battles[4:]
     again = next(iter(arena.play_unrated(battles))).matches
     assert [match._replace(duration_s=0) for match in again] == [m._replace(duration_s=0) for m in first.matches]
@@ -65,9 +67,9 @@ def test_a_league_that_was_fought_is_not_fought_again(tmp_path):
 
 def test_a_pair_meets_on_a_seed_once_at_whatever_precision(tmp_path):
     store, ids = league(tmp_path)
-    battles = round_robin(ids[3:], seeds_of(1, 1))
+    battles = round_robin(ids[3:], period_seeds(1, 1))
     assert [len(fought.matches) for fought in LeagueArena(store, CPU).play(battles)] == [2]
-    assert LeagueArena(store, CPU, precision="bf16").missing([*battles, battles[0]._replace(seed=7)]) == [
+    assert LeagueArena(store, CPU, precision="bf16").unplayed([*battles, battles[0]._replace(seed=7)]) == [
         battles[0]._replace(seed=7)
     ]
 
@@ -75,13 +77,13 @@ def test_a_pair_meets_on_a_seed_once_at_whatever_precision(tmp_path):
 def test_a_battle_of_a_league_is_the_same_battle_outside_it(tmp_path):
     """The same weights, seed and maps: a match, as `arena.py play` fights it, and a league end in the same bits."""
     store, ids = league(tmp_path)
-    env = battle_of(store.env)
+    env = league_env(store.env)
     folders = {n: str(tmp_path / f"policy_{n}") for n in (1, 3)}
     assert [resolve(folder).id for folder in folders.values()] == [ids[0], ids[2]]
     one, three = (resolve(folder).policy(env, CPU) for folder in folders.values())
     outside = Match((ids[0], one), {ids[2]: three}, env, 4, CPU, batch=3).play(5)[ids[2]].outcomes
     battles = [Battle(ids[0], ids[2], 5), Battle(ids[2], ids[0], 5)]
-    others = one_against(ids[0], ids[3:], seeds_of(1, 2))
+    others = one_against(ids[0], ids[3:], period_seeds(1, 2))
     (inside,) = LeagueArena(store, CPU).play([*others, *battles])
     assert [match.state_hash for match in inside.matches[-2:]] == [outcome.state_hash for outcome in outside[:2]]
     assert len({match.state_hash for match in inside.matches}) == len(inside.matches)

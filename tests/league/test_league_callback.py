@@ -24,7 +24,7 @@ def test_policies_of_the_learners_architecture_are_drawn(tmp_path):
     mine = store.add(checkpoint_of(tmp_path, 1))
     store.add(checkpoint_of(tmp_path, 2, dataclasses.replace(TINY, hidden=24)))
     retired = store.add(checkpoint_of(tmp_path, 3))
-    store.become(retired, "retired", "retired", "by hand")
+    store.set_kind(retired, "retired", "retired", "by hand")
     drawn = OpponentSampler(store, TINY, seed=0)()
     assert drawn.name == mine.name
     weights = policy_of(1).state_dict()
@@ -65,7 +65,7 @@ def test_a_refreshed_pool_is_met_at_the_next_boundary_with_an_empty_memory(tmp_p
             met.append([rivals.names[0][int(slot) - 1] for slot in slots])
             _, td = env.step_and_maybe_reset(td)
             if decision == 3:
-                store.become(first, "retired", "retired", "by hand")
+                store.set_kind(first, "retired", "retired", "by hand")
                 newcomer = store.add(checkpoint_of(tmp_path, 2))
                 sampler.refresh()
                 rivals.refresh(rivals.readers(seats.view(td, "past")["memory"]).tolist())

@@ -3,7 +3,7 @@
 import pytest
 
 from echelon.league.lineage import longest_line, spearman
-from echelon.league.store import Entry
+from echelon.league.records import Entry
 
 
 def child(name: str, parent: str | None) -> Entry:

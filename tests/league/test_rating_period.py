@@ -7,7 +7,8 @@ from leagues import BRIEF, checkpoint_of, fought, fresh, unrated
 from echelon.league.config import LeagueConfig
 from echelon.league.rating_period import close_period, moves, payoff_matrix
 from echelon.league.ratings.glicko2 import Games, rate
-from echelon.league.store import Standing, Store
+from echelon.league.records import Standing
+from echelon.league.store import Store
 
 
 def test_a_period_rates_everybody_from_the_ratings_before_it(tmp_path):
@@ -77,7 +78,7 @@ def test_history_survives_retirement(tmp_path):
     store.record([fought(entry.id, tier.id, n) for n in range(25)])
     close_period(store)
     assert store.find(entry.name).kind == "commander"
-    store.become(entry, "retired", "retired", "by hand")
+    store.set_kind(entry, "retired", "retired", "by hand")
     close_period(store)
     assert [c.change for c in store.changes()] == ["added", "promoted", "retired"]
     assert len(store.history(entry)) == 1 and store.payoff()[entry.id, tier.id][0] == 25

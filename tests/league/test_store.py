@@ -237,7 +237,7 @@ def test_who_was_retired_may_come_back(tmp_path):
     store = fresh(tmp_path)
     path = checkpoint_of(tmp_path, 1)
     entry = store.add(path)
-    store.become(entry, "retired", "retired", "by hand")
+    store.set_kind(entry, "retired", "retired", "by hand")
     assert store.add(path, "main").kind == "main" and store.find(entry.name).kind == "main"
     assert [change.change for change in store.changes()] == ["added", "retired", "added"]
 

@@ -1,4 +1,4 @@
-"""What a payoff matrix says that one number a commander cannot: who beats whom in circles."""
+"""Game-theoretic analysis of a payoff matrix, which captures intransitive results that ratings cannot."""
 
 from __future__ import annotations
 
@@ -9,23 +9,25 @@ from echelon.league.ratings.glicko2 import RATING, SCALE
 
 ITERATIONS = 20_000
 PRIOR_GAMES = 0.5
-"""Drawn games each pair is taken to have played, so that whoever never lost is not infinitely strong."""
+"""Virtual drawn games per pair, which keep the strength of undefeated entries finite."""
 
 
 def advantage(score: Tensor, games: Tensor) -> Tensor:
-    """`[E, E]` antisymmetric payoff in [-1, 1] from the points `score` that the row took of the column in `games`.
+    """`[E, E]` float64 antisymmetric payoff in [-1, 1]; 0 for pairs without games.
 
-    Pairs that never met are even.
+    Args:
+        score: `[E, E]` points of the row against the column.
+        games: `[E, E]` games of each pair.
     """
     rate = torch.where(games > 0, score / games.clamp_min(1), 0.5).double()
     return rate - rate.T
 
 
 def nash(payoff: Tensor, iterations: int = ITERATIONS) -> Tensor:
-    """`[E]` a mixture that nobody beats, for an antisymmetric `payoff [E, E]`.
+    """`[E]` float64 Nash mixture of the symmetric zero-sum game with antisymmetric `payoff [E, E]`.
 
-    Regret matching+ against itself with linearly weighted averaging (Tammelin et al. 2015); `exploitability` says how
-    near it came.
+    Regret matching+ in self-play with linearly weighted averaging (Tammelin et al. 2015). `exploitability` measures the
+    remaining error.
     """
     count = len(payoff)
     regret = torch.zeros(count, dtype=torch.float64)
@@ -34,24 +36,25 @@ def nash(payoff: Tensor, iterations: int = ITERATIONS) -> Tensor:
         positive = regret.sum()
         mixture = regret / positive if positive > 0 else torch.full_like(regret, 1 / count)
         total += step * mixture
-        # A symmetric game is worth 0 to a mixture against itself.
+        # In a symmetric game the value of a mixture against itself is 0.
         regret = (regret + payoff @ mixture).clamp_min(0)
     return total / total.sum()
 
 
 def exploitability(payoff: Tensor, mixture: Tensor) -> float:
-    """What the best answer gains against `mixture [E]`: 0 for a Nash mixture."""
+    """Gain of the best response against `mixture [E]`; 0 for a Nash mixture."""
     return float((payoff @ mixture).max())
 
 
 def bradley_terry(score: Tensor, games: Tensor, iterations: int = 2000) -> Tensor:
-    """`[E]` the strengths under which all games together are likeliest, on the scale of the ratings, mean 1500.
+    """`[E]` float64 maximum likelihood strengths of the Bradley-Terry model on the rating scale, mean 1500.
 
-    By minorisation and maximisation (Hunter 2004, eq. 3); draws count as half a win.
+    Computed by the MM algorithm (Hunter 2004, eq. 3); a draw counts as half a win.
 
     Args:
-        score: `[E, E]` points the row took of the column.
+        score: `[E, E]` points of the row against the column.
         games: `[E, E]` games of each pair.
+        iterations: MM steps.
     """
     met = 1 - torch.eye(len(games), dtype=torch.float64)
     played = games.double() + PRIOR_GAMES * met

@@ -9,16 +9,16 @@ import torch
 from torch import Tensor
 
 SCALE = 400 / math.log(10)
-"""Points of rating in one unit of Glicko-2's own scale (173.7178)."""
+"""Rating points per unit of the internal Glicko-2 scale (173.7178)."""
 RATING, DEVIATION, VOLATILITY = 1500.0, 350.0, 0.06
-"""Of somebody who has not fought yet. The deviation is also the largest there is."""
+"""Initial values of an entry without games. The deviation never exceeds its initial value."""
 TOLERANCE = 1e-9
-"""How well the new volatility's logarithm is known, far below what the paper asks for (1e-6)."""
+"""Tolerance of the logarithm of the squared volatility; the paper uses 1e-6."""
 MOST_STEPS = 200
 
 
 class Ratings(NamedTuple):
-    """What is believed of every entry, `[E]` float64 each."""
+    """Ratings of E entries, `[E]` float64 each."""
 
     rating: Tensor
     deviation: Tensor
@@ -26,7 +26,7 @@ class Ratings(NamedTuple):
 
 
 class Games(NamedTuple):
-    """Games of a period, `[G]` each: entry `x` met `y` and scored 1, 0.5 or 0."""
+    """Games of a period, `[G]` each: entry `x` played `y` and scored 1, 0.5 or 0."""
 
     x: Tensor
     y: Tensor
@@ -34,19 +34,23 @@ class Games(NamedTuple):
 
 
 def expected_score(mu: Tensor, mu_other: Tensor, phi_other: Tensor) -> tuple[Tensor, Tensor]:
-    """`E` (step 3) and `g(phi)` of the other side's deviation, both on Glicko-2's own scale."""
+    """Expected score E and the weight g(phi) of the opponent's deviation (step 3), on the internal scale."""
     g = 1 / torch.sqrt(1 + 3 * phi_other**2 / math.pi**2)
     return torch.sigmoid(g * (mu - mu_other)), g
 
 
 def rate(before: Ratings, games: Games, tau: float = 0.5) -> Ratings:
-    """Ratings after a period, every one computed from those before it.
+    """Ratings after a period, all computed from the ratings before it (steps 2 to 8).
 
-    The order of the games changes nothing beyond rounding. Whoever did not play becomes less certain, up to
-    `DEVIATION`.
+    The order of games matters only up to rounding. The deviation of entries without games grows, up to `DEVIATION`.
+
+    Args:
+        before: ratings before the period.
+        games: games of the period.
+        tau: system constant that limits changes of the volatility.
     """
     mu, phi, sigma = (before.rating - RATING) / SCALE, before.deviation / SCALE, before.volatility
-    # Each game counts for both.
+    # Each game counts for both sides.
     own, other = torch.cat((games.x, games.y)), torch.cat((games.y, games.x))
     score = torch.cat((games.score, 1 - games.score)).double()
     expected, g = expected_score(mu[own], mu[other], phi[other])
@@ -63,7 +67,7 @@ def rate(before: Ratings, games: Games, tau: float = 0.5) -> Ratings:
 
 
 def new_volatility(phi: Tensor, sigma: Tensor, v: Tensor, delta: Tensor, tau: float) -> Tensor:
-    """`[E]` step 5: the root of f by the Illinois method, every entry's bracket narrowed at once."""
+    """`[E]` new volatility (step 5): the root of f by the Illinois method, vectorized over entries."""
     a = torch.log(sigma**2)
 
     def f(x: Tensor) -> Tensor:

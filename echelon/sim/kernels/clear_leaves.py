@@ -1,4 +1,4 @@
-"""Leaves that shots pass are removed from the ground."""
+"""Removal of the foliage that shots pass."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ def clear_leaves(
     planes: Tensor,
     slots_by_plane: Sequence[Tensor],
 ) -> None:
-    """Remove the leaves that shots pass, what is opaque and not solid, from `opaque` in place.
+    """Remove foliage (voxels that are opaque and not solid) along the paths of shots from `opaque`, in place.
 
     Args:
         opaque, solid: `[B, Y, X]` int32, bit z set where a voxel is opaque, or solid.
         muzzle: `[B, S]` int64 x, y, z of a voxel that each shot passes at its start.
-        start, end: `[B, S, 3]` float32 vox, the ends of its way; it passes what it enters between them.
+        start, end: `[B, S, 3]` float32 vox, ends of the path of each shot.
         flew: `[B, S]` bool, the shots that fly.
-        planes: `[S]` int64, how many planes of an axis each may cross.
-        slots_by_plane: by k `[K]` int64, the shots that may cross a k-th plane; the same as `planes`, listed.
+        planes: `[S]` int64, maximum number of grid planes per axis that each shot crosses.
+        slots_by_plane: entry k - 1 lists the shots that may cross k planes, `[K]` int64; equivalent to `planes`.
     """
     if loops_on(opaque.device):
         clear_leaves_loops(opaque, solid, *muzzle, start, end, flew, planes)
@@ -50,7 +50,7 @@ def clear_leaves_dense(
     flew: Tensor,
     slots_by_plane: Sequence[Tensor],
 ) -> None:
-    """`clear_leaves` by one crossing of every shot after the other."""
+    """`clear_leaves` with one crossing of all shots at a time."""
     clear_voxels(opaque, solid, muzzle, flew)
     for before, slots in enumerate(slots_by_plane):
         way = segments(start[:, slots].unbind(-1), end[:, slots].unbind(-1), map_size(solid))

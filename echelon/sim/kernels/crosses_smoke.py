@@ -1,4 +1,4 @@
-"""Whether smoke hangs between mechs."""
+"""Whether smoke lies between pairs of mechs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from echelon.runtime.geometry import length_sq
 from echelon.sim.kernels.dispatch import HALF, ZERO, array, compiled, inlined, loops_on
 
 FAR_SQUARED = 1e6
-"""Squared distance of a cloud that is not there."""
+"""Squared distance assigned to inactive clouds, vox²."""
 
 
 def crosses_smoke(
@@ -26,10 +26,10 @@ def crosses_smoke(
     Args:
         pos: `[B, N, 3]` float32 vox, the mechs.
         clouds: `[B, C, 3]` float32 vox, their centres.
-        hangs: `[B, C]` bool, the clouds that are there.
+        hangs: `[B, C]` bool, active clouds.
         first, second: `[P]` int64, the mechs of each pair.
         radius: of every cloud, vox.
-        asked: `[B, P]` bool, the pairs that matter; false for the others.
+        asked: `[B, P]` bool, pairs to compute; the result is false for the others.
     """
     form = crosses_smoke_loops if loops_on(pos.device) else crosses_smoke_dense
     return form(pos, clouds, hangs, first, second, radius, asked)
@@ -54,7 +54,7 @@ def crosses_smoke_dense(
 def crosses_smoke_loops(
     pos: Tensor, clouds: Tensor, hangs: Tensor, first: Tensor, second: Tensor, radius: float, asked: Tensor
 ) -> Tensor:
-    """`crosses_smoke` pair by pair, up to the first cloud between."""
+    """`crosses_smoke` pair by pair, stopping at the first cloud between them."""
     crosses = torch.empty(asked.shape, dtype=torch.bool)
     pairs = array(first), array(second)
     hanging = array(clouds), array(hangs)

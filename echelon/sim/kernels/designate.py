@@ -1,4 +1,4 @@
-"""At whom each weapon is aimed: one rule for all aimed weapons."""
+"""Target selection: one rule for all aimed weapons."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ def designate(
 ) -> tuple[Tensor, Tensor]:
     """The target of each weapon of each mech: its focus target if that is a candidate, else the nearest candidate.
 
-    A candidate is alive, in reach, inside the weapon's arc, and seen or locked as the weapon needs. Equally near ones
-    go by the lowest index.
+    A candidate is alive, in range, inside the firing arc, and visible or locked as the weapon requires. Ties go to the
+    lowest index.
 
     Args:
-        aim: how mechs see each other.
+        aim: distances and bearings of all pairs.
         line, lock: `[B, N, N]` bool, the row has a clear line to the column, or its missiles can lock on it.
         focus: `[B, N]` int64, each mech's focus target or `NO_MECH`.
         alive: `[B, N]` bool.
-        guns: how the weapons are aimed.
+        guns: range, arcs and requirements of the weapons.
 
     Returns:
         `[B, W, N]` bool, whether there is a target, and `[B, W, N]` int64, its index (0 where there is none).
@@ -57,7 +57,7 @@ def focus_or_nearest(candidate: Tensor, distance: Tensor, is_focus: Tensor) -> t
     Args:
         candidate: `[..., N]` bool, by target.
         distance: `[..., N]` vox.
-        is_focus: `[..., N]` bool, true of one target at most.
+        is_focus: `[..., N]` bool, true for at most one target.
 
     Returns:
         `[...]` bool, whether there is a target, and `[...]` int64, its index (0 where there is none).
@@ -82,7 +82,7 @@ def designate_loops(
     needs_lock: Tensor,
     focus_only: Tensor,
 ) -> tuple[Tensor, Tensor]:
-    """`designate` weapon by weapon, of those that are carried; the fields of `Aim` and `AimTable` one by one."""
+    """`designate` weapon by weapon, skipping mechs without the weapon; takes the fields of `Aim` and `AimTable`."""
     shape = (distance.shape[0], *reach_vox.shape[:2])
     aimed, target = torch.zeros(shape, dtype=torch.bool), torch.zeros(shape, dtype=torch.int64)
     pairs = array(distance), array(bearing_cos), array(ground), array(line), array(lock)
@@ -113,7 +113,7 @@ def _designate_loop(
     aimed: Any,
     target: Any,
 ) -> None:
-    """Fills `aimed` of false and `target` of zeros, `[B, W, N]`; `arcs` and `needs` hold arrays `[W, 1, 1]`."""
+    """Fills `aimed` (all false) and `target` (all zeros), `[B, W, N]`; `arcs` and `needs` hold arrays `[W, 1, 1]`."""
     count = distance.shape[1]
     for weapon in range(reach_vox.shape[0]):
         wide_cos, focus_cos = arcs[0][weapon, 0, 0], arcs[1][weapon, 0, 0]

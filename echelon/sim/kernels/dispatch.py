@@ -1,8 +1,8 @@
-"""What operations with a dense form and a loop form share: which of the two runs where, and how loops see tensors.
+"""Shared code of operations that have a dense and a loop implementation.
 
-Each file of `sim/kernels` and `env/kernels` holds one operation `X` under three names: `X` decides by device, `X_dense`
-computes everything at once with torch operations, and `X_loops` runs `_X_loop`, compiled by numba, which visits only
-what matters and stops early. Both forms return the same bits. Without numba the dense form runs everywhere.
+Each file of `sim/kernels` and `env/kernels` defines one operation `X`: `X` dispatches by device, `X_dense` consists of
+torch operations over whole tensors, and `X_loops` runs `_X_loop`, compiled by numba, which skips irrelevant elements
+and stops early. Both implementations return bit-identical results. Without numba the dense one runs everywhere.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ import torch
 from torch import Tensor
 
 HAS_LOOPS = importlib.util.find_spec("numba") is not None
-"""Whether loops can be compiled."""
+"""Whether numba is installed."""
 ZERO, HALF, ONE, INFINITY = np.float32(0.0), np.float32(0.5), np.float32(1.0), np.float32(np.inf)
-"""float32, so that loops do not compute in float64."""
+"""float32 constants, so that loops do not compute in float64."""
 
 if HAS_LOOPS:
     import numba
@@ -41,7 +41,7 @@ inlined from another one; another hash is another folder."""
 
 
 def compiled(loop: Any) -> Any:
-    """Decorator of a loop that Python calls. Without numba the loop stays as it is, and nothing calls it."""
+    """Decorator that compiles a loop called from Python. Without numba it returns the loop, which is never called."""
     if not HAS_LOOPS:
         return loop
     settings: Any = numba.config
@@ -55,24 +55,23 @@ def compiled(loop: Any) -> Any:
 
 
 def inlined(function: Any) -> Any:
-    """Decorator of a function that only compiled loops call."""
+    """Decorator for a function that is called by compiled loops only and is inlined there."""
     return numba.njit(inline="always")(function) if HAS_LOOPS else function
 
 
 def loops_on(device: torch.device) -> bool:
-    """Whether the loop forms run on a device."""
+    """Whether the loop implementations run on this device."""
     return HAS_LOOPS and device.type == "cpu"
 
 
 def array(values: Tensor) -> Any:
-    """The values of a CPU tensor as a NumPy array, for a loop to read: a copy where they are not contiguous.
+    """The values of a CPU tensor as a contiguous NumPy array for a loop to read: a copy if they are not contiguous.
 
-    A CPU tensor is in host memory already, so nothing is waited for. All arrays being contiguous, each loop is compiled
-    once, by the thread that runs it first.
+    Because all arrays are contiguous, each loop is compiled for a single signature.
     """
     return values.detach().contiguous().numpy()
 
 
 def shared_array(values: Tensor) -> Any:
-    """The memory of a CPU tensor as a NumPy array, for a loop to write to: never a copy."""
+    """The memory of a CPU tensor as a NumPy array for a loop to write to, never a copy."""
     return values.detach().numpy()

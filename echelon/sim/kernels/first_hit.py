@@ -1,4 +1,4 @@
-"""The first blocking voxel that each segment enters: shots in flight, lines of sight, walls against bursts."""
+"""First blocking voxel along segments: for shots in flight, lines of sight and cover from explosions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from echelon.sim.kernels.segments import (
 from echelon.sim.terrain import has_bit
 
 FEW_CROSSINGS = 4
-"""Planes of an axis up to which their crossings are looked up one after the other."""
+"""Maximum number of planes per axis up to which crossings are computed one after the other."""
 
 
 def first_hit(
@@ -36,18 +36,18 @@ def first_hit(
     asked: Tensor | None = None,
     any_hit: bool = False,
 ) -> Tensor:
-    """How far along each segment the first blocking voxel begins.
+    """Fraction of each segment at which it enters the first blocking voxel.
 
     Args:
         columns: `[B, Y, X]` int32, bit z set where a voxel blocks.
         start, end: `[B, R, 3]` float32 vox, or `[B, ..., 3]` that broadcast.
-        reach_vox: how far along any axis crossings are looked up; of longer segments the rest is not.
-        past_end: whether the cell that holds `end` may block too. The cell of `start` never does.
-        asked: `[B, R]` or `[B, ...]` bool, the segments that matter; all by default.
-        any_hit: any blocking voxel will do, not the first: only whether the result is finite is told.
+        reach_vox: maximum extent of segments along any axis; the rest of longer ones is ignored.
+        past_end: whether the cell of `end` may block too. The cell of `start` never does.
+        asked: `[B, R]` or `[B, ...]` bool, segments to compute; all by default.
+        any_hit: stop at any blocking voxel. Then only whether the result is finite is defined.
 
     Returns:
-        `[B, R]` or `[B, ...]` float32 share of the way in 0..1, infinity where nothing blocks and where nobody asked.
+        `[B, R]` or `[B, ...]` float32 in 0..1; infinity if nothing blocks, and for segments not in `asked`.
     """
     planes = [min(int(reach_vox) + 1, cells - 1) for cells in map_size(columns)]
     if not loops_on(columns.device):
@@ -61,14 +61,14 @@ def first_hit(
 
 
 def is_blocked(columns: Tensor, start: Tensor, end: Tensor, reach_vox: float, asked: Tensor) -> Tensor:
-    """bool: a voxel blocks strictly between the cells of `start` and `end`; false where nobody asked."""
+    """bool: a voxel blocks strictly between the cells of `start` and `end`; false for segments not in `asked`."""
     return first_hit(columns, start, end, reach_vox, False, asked, any_hit=True).isfinite()
 
 
 def first_hit_dense(
     columns: Tensor, start: Tensor, end: Tensor, planes: list[int], past_end: bool, asked: Tensor | None = None
 ) -> Tensor:
-    """`first_hit` by looking up every crossing of every segment at once, up to so many `planes` along x, y and z."""
+    """`first_hit` over all crossings of all segments at once, up to `planes` crossings along x, y and z."""
     size = map_size(columns)
     # Compiled, few crossings are fastest one after the other, vectorised over segments (shields of bursts: 10 ms
     # against 36); many as an axis of their own, with what is known of each segment kept beside it.

@@ -1,4 +1,4 @@
-"""Whether hulls that move would meet other hulls."""
+"""Collisions between moving hulls."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from echelon.sim.kernels.dispatch import array, compiled, inlined, loops_on
 
 
 def hits_hull(old: Tensor, chosen: Tensor, priority: Tensor, alive: Tensor, half_size: Tensor) -> Tensor:
-    """`[B, N]` bool: who must stay where it is so that no two hulls meet.
+    """`[B, N]` bool: mechs that must stay so that no two hulls overlap.
 
-    That is who, at its chosen place, meets the old box of another living mech, or the chosen box of one of higher
-    priority. Of equal priority the lower index goes first. Touching is not meeting.
+    Those are the mechs whose chosen box overlaps the old box of another living mech, or the chosen box of one with
+    higher priority; of equal priorities the lower index moves. Touching boxes do not overlap.
 
     Args:
-        old, chosen: `[B, N, 3]` float32 vox, where each hull's middle is, and where it would go.
+        old, chosen: `[B, N, 3]` float32 vox, current and candidate centres of the hulls.
         priority: `[B, N]` float32.
         alive: `[B, N]` bool.
         half_size: `[N, 3]` float32 vox.
@@ -37,7 +37,7 @@ def hits_hull_dense(old: Tensor, chosen: Tensor, priority: Tensor, alive: Tensor
 
 
 def overlap(pos_a: Tensor, pos_b: Tensor, half_size: Tensor) -> Tensor:
-    """`[B, N, N]` bool: box of mech i at `pos_a` meets box of mech j at `pos_b`, `[B, N, 3]` vox each."""
+    """`[B, N, N]` bool: the box of mech i at `pos_a` overlaps that of mech j at `pos_b`, `[B, N, 3]` vox each."""
     reach = axes(half_size[:, None] + half_size)
     gaps = [(a[:, :, None] - b[:, None]).abs() for a, b in zip(axes(pos_a), axes(pos_b), strict=True)]
     return (gaps[0] < reach[0]) & (gaps[1] < reach[1]) & (gaps[2] < reach[2])
@@ -45,7 +45,7 @@ def overlap(pos_a: Tensor, pos_b: Tensor, half_size: Tensor) -> Tensor:
 
 @torch.library.custom_op("echelon::hits_hull", mutates_args=(), device_types="cpu")
 def hits_hull_loops(old: Tensor, chosen: Tensor, priority: Tensor, alive: Tensor, half_size: Tensor) -> Tensor:
-    """`hits_hull` mech by mech, up to the first other it meets."""
+    """`hits_hull` mech by mech, stopping at the first overlap."""
     hits = torch.zeros(alive.shape, dtype=torch.bool)
     reach = half_size[:, None] + half_size
     _hits_hull_loop(array(old), array(chosen), array(priority), array(alive), array(reach), array(hits))
@@ -59,7 +59,7 @@ def _(old: Tensor, chosen: Tensor, priority: Tensor, alive: Tensor, half_size: T
 
 @inlined
 def _overlaps(battle: int, boxes: Any, mech: int, others: Any, other: int, reach: Any) -> Any:
-    """Whether the box of a mech meets that of another; `reach [N, N, 3]` are their half sizes added."""
+    """Whether the boxes of two mechs overlap; `reach [N, N, 3]` is the sum of their half sizes."""
     return (
         abs(boxes[battle, mech, 0] - others[battle, other, 0]) < reach[mech, other, 0]
         and abs(boxes[battle, mech, 1] - others[battle, other, 1]) < reach[mech, other, 1]
@@ -69,7 +69,7 @@ def _overlaps(battle: int, boxes: Any, mech: int, others: Any, other: int, reach
 
 @compiled
 def _hits_hull_loop(old: Any, chosen: Any, priority: Any, alive: Any, reach: Any, hits: Any) -> None:
-    """Fills `hits [B, N]` of false."""
+    """Fills `hits [B, N]` (all false)."""
     for battle in range(old.shape[0]):
         rank = priority[battle]
         for mech in range(old.shape[1]):

@@ -1,4 +1,4 @@
-"""Whether hulls meet solid voxels."""
+"""Collisions of hulls with solid voxels."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from echelon.sim.terrain import columns_at, height_bits, hull_cells
 
 
 def hits_terrain(columns: Tensor, pos: Tensor, half_size: Tensor, asked: Tensor) -> Tensor:
-    """`[B, N]` bool: the box of a hull holds a part of a solid voxel.
+    """`[B, N]` bool: the box of a hull overlaps a solid voxel.
 
     Args:
         columns: `[B, Y, X]` int32, bit z set where a voxel is solid.
-        pos: `[B, N, 3]` float32 vox, the middles of the hulls.
+        pos: `[B, N, 3]` float32 vox, centres of the hulls.
         half_size: `[N, 3]` float32 vox.
-        asked: `[B, N]` bool, the hulls that matter; false for the others.
+        asked: `[B, N]` bool, hulls to compute; the result is false for the others.
     """
     return (hits_terrain_loops if loops_on(pos.device) else hits_terrain_dense)(columns, pos, half_size, asked)
 
@@ -45,7 +45,7 @@ def _(columns: Tensor, pos: Tensor, half_size: Tensor, asked: Tensor) -> Tensor:
 
 @compiled
 def _hits_terrain_loop(columns: Any, pos: Any, half_size: Any, asked: Any, hits: Any) -> None:
-    """Fills `hits [B, N]` of false."""
+    """Fills `hits [B, N]` (all false)."""
     top_y, top_x = columns.shape[1] - 1, columns.shape[2] - 1
     for battle in range(pos.shape[0]):
         for mech in range(pos.shape[1]):

@@ -1,8 +1,8 @@
-"""Which voxels a segment enters, for dense forms and for loops.
+"""Voxels that a segment enters, for dense implementations and for loops.
 
-A segment enters a new cell exactly where it crosses a grid plane: after (count - begin) / length of its way for the
-`count`-th plane of an axis. The cells it has gone along the other axes by then are the floor of begin + t * length. So
-every crossing is known in closed form, without a march.
+A segment enters a new cell exactly where it crosses a grid plane: at the fraction t = (count - begin) / length for the
+`count`-th plane of an axis. By then it has advanced floor(begin + t * length) cells along each other axis. So every
+crossing has a closed form, without marching.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ from echelon.runtime.geometry import TINY
 from echelon.sim.kernels.dispatch import ONE, ZERO, inlined
 
 SIZE_Z = 31
-"""Voxels that a bit column holds."""
+"""Number of voxels in a bit column."""
 TOP_Z, SMALL = np.float32(SIZE_Z - 1), np.float32(TINY)
 
 
 class Segments(NamedTuple):
-    """Segments, axis by axis, each axis mirrored so that the segment climbs it. The lists hold a tensor an axis."""
+    """Segments with one tensor per axis; axes are mirrored so that coordinates increase along the segment."""
 
     begin: list[Tensor]
-    """Way already gone inside the first cell, 0..1."""
+    """Offset of the start within the first cell, 0..1."""
     length: list[Tensor]
-    """Way to go, vox."""
+    """Length along the axis, vox."""
     cell: list[Tensor]
     """First cell, not mirrored."""
     sign: list[Tensor]
     """-1 where mirrored, else 1."""
     steps: list[Tensor]
-    """Cells from the first to the last."""
+    """Number of cells from the first to the last."""
     total: Tensor
-    """Cells entered on the whole way."""
+    """Number of cells entered in total."""
 
 
 class Crossing(NamedTuple):
     """The cells that segments enter by crossing one plane of an axis."""
 
     t: Tensor
-    """Share of the way, 0..1."""
+    """Fraction of the segment, 0..1."""
     x: Tensor
     """int32."""
     y: Tensor
@@ -53,20 +53,20 @@ class Crossing(NamedTuple):
     enters: Tensor
     """bool: the crossing happens, at or before the end."""
     at_end: Tensor
-    """bool: the cell is the one that holds the end."""
+    """bool: the cell contains the end."""
 
 
 Size = tuple[int, int, int]
-"""Of a map, along x, y, z."""
+"""Size of a map along x, y, z, vox."""
 
 
 def map_size(columns: Tensor) -> Size:
-    """The size of `columns [B, Y, X]`; z is as high as a column can be."""
+    """Size of a map with `columns [B, Y, X]`; z is the height of a bit column."""
     return columns.shape[2], columns.shape[1], SIZE_Z
 
 
 def segments(start: Sequence[Tensor], end: Sequence[Tensor], size: Size) -> Segments:
-    """Segments from `start` to `end`, vox, by axis. Beyond the border of the map they meet the border's own cells."""
+    """Segments from `start` to `end`, vox, one tensor per axis. Cells outside the map are clamped to its border."""
     begin, length, cell, sign, steps = [], [], [], [], []
     for at, to, cells in zip(start, end, size, strict=True):
         first = at.floor().clamp(0, cells - 1)
@@ -80,7 +80,7 @@ def segments(start: Sequence[Tensor], end: Sequence[Tensor], size: Size) -> Segm
 
 
 def cross(way: Segments, axis: int, count: int | Tensor) -> Crossing:
-    """Where segments cross the `count`-th plane of an axis, 1 the first, and which cell they enter there."""
+    """Crossings of segments with the `count`-th plane of an axis (1 is the first) and the cells entered there."""
     t = ((count - way.begin[axis]) / way.length[axis].clamp_min(TINY)).clamp_max(1.0)
     gone = [
         (begin + t * length).floor().minimum(steps) for begin, length, steps in zip(*way[:2], way.steps, strict=True)
@@ -93,7 +93,7 @@ def cross(way: Segments, axis: int, count: int | Tensor) -> Crossing:
 
 @inlined
 def segment_axis(at: Any, to: Any, top: Any) -> Any:
-    """`segments` for one axis of one segment: begin, length, cell, sign, steps; `top` is the last cell of the map."""
+    """`segments` for one axis of one segment: begin, length, cell, sign, steps; `top` is the last cell of the axis."""
     first = min(max(np.floor(at), ZERO), top)
     steps = abs(min(max(np.floor(to), ZERO), top) - first)
     if to < at:
@@ -103,7 +103,7 @@ def segment_axis(at: Any, to: Any, top: Any) -> Any:
 
 @inlined
 def entered_cell(axis: int, count: Any, t: Any, a: Any, b: Any, c: Any) -> Any:
-    """`cross` for one segment: the cells gone by the crossing at `t` of the `count`-th plane, and x, y, z entered.
+    """`cross` for one segment: number of cells entered so far, and x, y, z of the cell entered.
 
     Args:
         axis: 0, 1, 2 for x, y, z.

@@ -13,15 +13,15 @@ from echelon.sim.kernels.dispatch import array, compiled, loops_on
 
 
 def total_by_voxel(voxel: Tensor, counts: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-    """Sum, for each row, the weights of all rows that count and name its voxel.
+    """For each row, sum the weights of all counted rows with the same voxel.
 
     Args:
-        voxel: `[B, S]` int32, the index of the voxel that each row names.
-        counts: `[B, S]` bool, the rows that count.
+        voxel: `[B, S]` int32, linear voxel index of each row.
+        counts: `[B, S]` bool, the rows to count.
         weight: `[S]` float32.
 
     Returns:
-        `[B, S]` float32 sums, and `[B, S]` bool, whether a row is the first that counts of those that name its voxel.
+        `[B, S]` float32 sums, and `[B, S]` bool, whether a row is the first counted one with its voxel.
     """
     return (total_by_voxel_loops if loops_on(voxel.device) else total_by_voxel_dense)(voxel, counts, weight)
 
@@ -36,7 +36,7 @@ def total_by_voxel_dense(voxel: Tensor, counts: Tensor, weight: Tensor) -> tuple
 
 @torch.library.custom_op("echelon::total_by_voxel", mutates_args=(), device_types="cpu")
 def total_by_voxel_loops(voxel: Tensor, counts: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-    """`total_by_voxel` by comparing every row with the few that count."""
+    """`total_by_voxel` by comparing every row with the counted rows."""
     total, first = torch.zeros(voxel.shape), torch.zeros(voxel.shape, dtype=torch.bool)
     _total_by_voxel_loop(array(voxel), array(counts), array(weight), array(total), array(first))
     return total, first
@@ -49,7 +49,7 @@ def _(voxel: Tensor, counts: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
 
 @compiled
 def _total_by_voxel_loop(voxel: Any, counts: Any, weight: Any, total: Any, first: Any) -> None:
-    """Fills `total` and `first`, `[B, S]` of zeros."""
+    """Fills `total` and `first`, `[B, S]` (all zeros)."""
     rows = np.empty(voxel.shape[1], np.int64)
     for battle in range(voxel.shape[0]):
         found = 0
