@@ -37,7 +37,7 @@ from echelon.learn.trainer import Trainer
 from echelon.replay.file import save
 from echelon.rules.config import battle_difference
 from echelon.runtime.device import can_compile, resolve_device
-from echelon.runtime.distributed import Ranks, join, leave
+from echelon.runtime.distributed import Ranks, destroy_ranks, init_ranks
 from echelon.runtime.errors import ConfigError, require
 from echelon.runtime.files import FileError, check_writable, held
 from echelon.runtime.profiling import profiled
@@ -188,7 +188,7 @@ class Session:
         if now > 0 and (every == 0 or now % every > 0):
             return
         is_due = self.panel is not None and self.panel.judged != now
-        if self.ranks.most(float(is_due)) == 0:
+        if self.ranks.max(float(is_due)) == 0:
             return
         is_best = False
         if (panel := self.panel) is not None:
@@ -199,7 +199,7 @@ class Session:
                 trainer.best = panel.best_iteration
                 self.tell(scores)
         self.leave_if_asked()
-        if self.ranks.most(float(is_best)) > 0:
+        if self.ranks.max(float(is_best)) > 0:
             self.console.print(f"{'':>12} best so far, kept as {trainer.save()}")
 
     def tell(self, scores: list[Score]) -> None:
@@ -219,12 +219,12 @@ class Session:
         path = trainer.save()
         me = league.submit(path).id if self.ranks.is_first else ""
         # All meet the league as it is now.
-        league.sampler.follow(self.ranks.said_by_first(me))
+        league.sampler.follow(self.ranks.broadcast_text(me))
         self.console.print(f"{trainer.counters.agent_steps:>12,} steps, in the league {league.standing()}")
 
     def leave_if_asked(self) -> None:
         """End here if any process was asked to stop."""
-        number = int(self.ranks.most(float(self.stop.signal)))
+        number = int(self.ranks.max(float(self.stop.signal)))
         if number > 0:
             raise Interrupted(number)
 
@@ -319,7 +319,7 @@ def train(config: TrainConfig, ranks: Ranks, stop: Stop) -> None:
         console.print("no C++ compiler or Python headers here: going on without torch.compile, at a third of the speed")
         config = dataclasses.replace(config, compiled=False, compile_policy="off")
     league = join_league(config, device, ranks)
-    folder = Path(ranks.said_by_first(str(choose_folder(config))))
+    folder = Path(ranks.broadcast_text(str(choose_folder(config))))
     if config.resume == "latest":
         # Said before the folder would be made.
         newest_checkpoint(folder / "checkpoints")
@@ -334,9 +334,9 @@ def train_in(
     if ranks.is_first and config.profile:
         check_writable(Path(config.profile))
     # Nobody looks before the folder is taken, and nobody writes before all have looked.
-    ranks.wait()
+    ranks.barrier()
     start = find_start(config, folder)
-    ranks.wait()
+    ranks.barrier()
     draw_opponent = league.sampler if league is not None else None
     trainer = Trainer(config, folder, start, draw_opponent, ranks=ranks)
     sizes = f"{config.num_envs} battles of {len(config.env.blue)} against {len(config.env.red)}"
@@ -366,20 +366,20 @@ def train_in(
 def main() -> None:
     """Join the other processes, if there are any, and train until done or told to stop."""
     config = read_config(sys.argv[1:])
-    ranks = join()
+    ranks = init_ranks()
     with Stop() as stop:
         try:
             train(config, ranks, stop)
         except (ConfigError, FileError) as error:
-            raise ConfigError(ranks.signed(str(error))) from None
+            raise ConfigError(ranks.with_rank(str(error))) from None
         except RuntimeError as error:
-            explained = ranks.why(error)
+            explained = ranks.explain_failure(error)
             if explained is None:
                 raise
             # Said while signals are still heard: the launcher sends one as soon as a process has died.
             print(f"error: {explained}", file=sys.stderr, flush=True)
             sys.exit(1)
-    leave(ranks)
+    destroy_ranks(ranks)
 
 
 def program() -> None:

@@ -235,7 +235,7 @@ class Trainer:
         if report["longest"][0] >= PATIENCE:
             stop_with_dump(self.folder, self.counters.iterations, self.policy, batch, memory, self.ranks.rank)
 
-        seconds, steps = self.ranks.most(sum(spent.values())), batch.get("alive").numel() * self.ranks.size
+        seconds, steps = self.ranks.max(sum(spent.values())), batch.get("alive").numel() * self.ranks.size
         self.counters = Counters(
             iterations=self.counters.iterations + 1,
             agent_steps=self.counters.agent_steps + steps,
@@ -324,7 +324,7 @@ class Trainer:
     def save(self) -> Path:
         """Write a checkpoint of this moment, unless there is one, and thin out those before."""
         path = place_of(self.folder, self.counters.iterations)
-        if self.ranks.most(float(path.exists())) > 0:
+        if self.ranks.max(float(path.exists())) > 0:
             return path
         learner = optimizer_tensors(self.policy, self.ppo.optimizer)
         settings = {name: value for name, value in as_json(self.config).items() if name not in ("env", "model")}
@@ -346,7 +346,7 @@ class Trainer:
 def all_reduce_sums(sums: dict[str, Tensor], ranks: Ranks) -> dict[str, Tensor]:
     """Sums over the battles of all processes, in one exchange."""
     sizes = [value.numel() for value in sums.values()]
-    parts = ranks.total(torch.cat([value.flatten() for value in sums.values()])).split(sizes)
+    parts = ranks.sum(torch.cat([value.flatten() for value in sums.values()])).split(sizes)
     return {name: part.view_as(sums[name]) for name, part in zip(sums, parts, strict=True)}
 
 

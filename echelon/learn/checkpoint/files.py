@@ -60,7 +60,7 @@ def save_checkpoint(
         path.parent.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir()
-    ranks.wait()
+    ranks.barrier()
     hashes = {} if run is None else write_run_files(draft, run, ranks)
     if ranks.is_first:
         for name, tensors in ((POLICY, policy.state_dict()), (LEARNER, learner)):
@@ -79,7 +79,7 @@ def save_checkpoint(
         sync_folder(draft)
         draft.rename(path)
         sync_folder(path.parent)
-    ranks.wait()
+    ranks.barrier()
 
 
 def write_run_files(folder: Path, run: Run, ranks: Ranks) -> dict[str, str]:

@@ -33,7 +33,8 @@ def list_valid_rows(mask: Any, ends: Any, index: Any) -> None:
 def pool_all(x: Any, ends: Any, out: Any, largest: Any) -> None:
     """Write mean and maximum of ReLU(x) over each set to `out [R, 2 * W]`.
 
-    `largest [R, W]` receives the row of each maximum, -1 where no entry is above 0. `x [F, W]` holds the members of all sets one after the other.
+    `largest [R, W]` receives the row of each maximum, -1 where no entry is above 0. `x [F, W]` holds the members of all
+    sets one after the other.
     """
     width = x.shape[1]
     begin = 0

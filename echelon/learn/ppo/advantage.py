@@ -83,7 +83,7 @@ def spread(value: Tensor, ranks: Ranks) -> Tensor:
 def standardise(value: Tensor, where: Tensor, ranks: Ranks = ALONE) -> Tensor:
     """Zero mean and unit deviation over the entries `where` holds; the others are scaled alike."""
     weight = where.to(value.dtype)
-    count = ranks.total(weight.sum()).clamp_min(1)
-    mean = ranks.total((value * weight).sum()) / count
-    deviation = (ranks.total(((value - mean).square() * weight).sum()) / count).sqrt()
+    count = ranks.sum(weight.sum()).clamp_min(1)
+    mean = ranks.sum((value * weight).sum()) / count
+    deviation = (ranks.sum(((value - mean).square() * weight).sum()) / count).sqrt()
     return (value - mean) / (deviation + EPSILON)

@@ -98,7 +98,7 @@ class PPO:
     def learn(self, minibatch: TensorDictBase) -> dict[str, Tensor]:
         """One gradient step on whole sequences `[L, S]`, in `accumulate` parts."""
         alive, size = minibatch.get("alive"), self.ranks.size
-        living, decisions = self.ranks.total(alive.sum()).clamp_min(1), alive.numel() * size
+        living, decisions = self.ranks.sum(alive.sum()).clamp_min(1), alive.numel() * size
         self.optimizer.zero_grad(set_to_none=True)
         report: dict[str, Tensor] = {}
         parts = minibatch.chunk(self.config.accumulate, 1)
@@ -109,7 +109,7 @@ class PPO:
                 (torch.stack([found[name] for name in LOSSES]).sum() * size).backward()
             report = {name: report.get(name, 0.0) + value.detach() for name, value in found.items()}
         norm = torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self.config.max_grad_norm, foreach=True)
-        report = dict(zip(report, self.ranks.total(torch.stack(list(report.values()))).unbind(), strict=True))
+        report = dict(zip(report, self.ranks.sum(torch.stack(list(report.values()))).unbind(), strict=True))
         loss = torch.stack([report[name] for name in LOSSES]).sum()
         self.step(loss.isfinite() & norm.isfinite())
         return {**report, "gradient_norm": norm}
