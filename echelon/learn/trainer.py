@@ -42,7 +42,7 @@ from echelon.runtime.state_dict import StateDict, Stateful
 from echelon.world import recipe
 
 ITSELF, PAST = "itself", "past"
-"""Names of rivals beside `SCRIPTED`."""
+"""Names of opponents beside `SCRIPTED`."""
 BATTLES, FROZEN = "battles", "frozen"
 FOUGHT = (BATTLES, SCRIPTED, FROZEN)
 """Parts of a run that belong to the battles being fought."""
@@ -93,7 +93,7 @@ class Trainer:
         if start is not None:
             restore_optimizer(self.policy, self.ppo.optimizer, start.tensors(LEARNER))
         self.past = SnapshotPool(config.past_kept, config.seed + ranks.rank)
-        self.past.join(f"iteration {self.counters.iterations}", self.policy)
+        self.past.add(f"iteration {self.counters.iterations}", self.policy)
         self.draw_opponent = draw_opponent
         self.extra_state: dict[str, Stateful] = {}
         """Parts of the run that are not the trainer's, saved in its checkpoints; the first process has them."""
@@ -154,7 +154,7 @@ class Trainer:
             "num_envs": self.config.num_envs,
             "side": self.config.side,
             "past_blocks": self.config.past_blocks,
-            "met": {name: [battles.start, battles.stop] for name, battles in self.seats.met.items()},
+            "met": {name: [battles.start, battles.stop] for name, battles in self.assignment.battles.items()},
             "env": as_json(self.env.config),
             "map_maker": recipe.VERSION,
         }
@@ -176,21 +176,25 @@ class Trainer:
             self.scripted = ScriptedOpponents(env, stage.tier, stage.weapon_use, self.device)
         if config.past_battles > 0:
             self.frozen = FrozenOpponents(self.policy, config.past_blocks, self._draw)
-        rivals = [
+        opponents = [
             OpponentGroup(SCRIPTED, self.scripted, config.scripted_battles),
             OpponentGroup(ITSELF, None, config.self_battles),
             OpponentGroup(PAST, self.frozen, config.past_battles),
         ]
-        self.seats = PolicyAssignment(self.policy, [rival for rival in rivals if rival.battles > 0], config.side)
+        self.assignment = PolicyAssignment(
+            self.policy, [opponent for opponent in opponents if opponent.battles > 0], config.side
+        )
         self.env = EchelonEnv(
             env,
             config.num_envs,
             device=self.device,
             seed=self._battle_seeds(),
-            memory=self.seats.memory,
+            memory=self.assignment.memory,
             compiled=config.compiled,
         )
-        self.rollout = TeamCollector(self.env, self.seats, config.ppo.rollout_decisions, config.ppo.chunk_decisions)
+        self.rollout = TeamCollector(
+            self.env, self.assignment, config.ppo.rollout_decisions, config.ppo.chunk_decisions
+        )
         roster = env.red if config.side == "red" else env.blue
         hull = torch.tensor([int(Hull[name.upper()]) for name in roster], device=self.device)
         self.hull = hull if config.ppo.advantages_by_class else None
@@ -265,12 +269,12 @@ class Trainer:
         return {**self.ppo.anneal(progress), **told, "weapon_use": stage.weapon_use}
 
     def _readers(self) -> dict[str, Tensor]:
-        """How many battles read each slot of the rivals that have slots."""
-        rivals = ((SCRIPTED, self.scripted), (PAST, self.frozen))
+        """How many battles read each slot of the opponents that have slots."""
+        opponents = ((SCRIPTED, self.scripted), (PAST, self.frozen))
         return {
-            f"readers_{name}": rival.readers(self.seats.view(self.rollout.now, name).get("memory"))
-            for name, rival in rivals
-            if rival is not None
+            f"readers_{name}": opponent.readers(self.assignment.view(self.rollout.now, name).get("memory"))
+            for name, opponent in opponents
+            if opponent is not None
         }
 
     def _summary(self, report: dict[str, list[float]]) -> dict[str, float | None]:
@@ -298,13 +302,13 @@ class Trainer:
 
     def _afterwards(self, report: dict[str, list[float]]) -> None:
         """What happens between two iterations: the next stage, the next opponents, fresh maps, a checkpoint."""
-        for name, rival in ((SCRIPTED, self.scripted), (PAST, self.frozen)):
-            if rival is not None:
+        for name, opponent in ((SCRIPTED, self.scripted), (PAST, self.frozen)):
+            if opponent is not None:
                 pairs = report[f"readers_{name}"]
-                rival.refresh([[int(a), int(b)] for a, b in zip(pairs[::2], pairs[1::2], strict=True)])
+                opponent.refresh([[int(a), int(b)] for a, b in zip(pairs[::2], pairs[1::2], strict=True)])
         iterations, every = self.counters.iterations, self.config.renew_maps_every
         if iterations % self.config.past_every == 0:
-            self.past.join(f"iteration {iterations}", self.policy)
+            self.past.add(f"iteration {iterations}", self.policy)
         judge = SCRIPTED if self.scripted is not None else PAST
         if self.curriculum.record(report.get(f"battles_{judge}", [0.0])[0], report.get(f"won_{judge}", [0.0])[0]):
             self._step_up()
@@ -319,7 +323,7 @@ class Trainer:
         if stage.env(self.config.env, side) != self.env.config:
             self._enter_stage()
         elif self.scripted is not None:
-            self.scripted.meet(stage.tier, stage.weapon_use)
+            self.scripted.set_tier(stage.tier, stage.weapon_use)
 
     def save(self) -> Path:
         """Write a checkpoint of this moment, unless there is one, and thin out those before."""

@@ -155,7 +155,7 @@ def test_weights_of_the_reward_follow_their_schedules(tmp_path):
 def test_earlier_selves_are_met(tmp_path):
     config = tiny_run(opponent="past", past_blocks=2, past_every=1, past_kept=2, self_share=0.0, total_agent_steps=800)
     trainer = run_to_the_end(Trainer(config, tmp_path))
-    assert [found.name for found in trainer.past.selves] == ["iteration 4", "iteration 5"]
+    assert [found.name for found in trainer.past.snapshots] == ["iteration 4", "iteration 5"]
     assert {name for pair in trainer.frozen.names for name in pair} - {"iteration 0"}
     assert any("past_win_rate" in row for row in read_metrics(tmp_path / "metrics.csv"))
 
@@ -169,7 +169,7 @@ def test_rivals_share_the_battles_and_one_is_drawn_by_whoever_is_asked(tmp_path)
 
     config = tiny_run(num_envs=8, self_share=0.25, past_share=0.5, past_blocks=2)
     trainer = Trainer(config, tmp_path, draw_opponent=draw)
-    places = {name: battles.stop - battles.start for name, battles in trainer.seats.met.items()}
+    places = {name: battles.stop - battles.start for name, battles in trainer.assignment.battles.items()}
     assert places == {"heuristic": 2, "itself": 2, "past": 4}
     trainer.iterate()
     trainer.metrics.close()

@@ -116,7 +116,7 @@ def test_battles_of_another_kind_begin_anew_and_it_is_said(tmp_path):
     other = dataclasses.replace(rich_run(), past_share=0.0)
     second = Trainer(other, tmp_path / "other", start)
     assert second.resume_note.startswith("battles begin anew: battles.met.heuristic is [0, 6] here and [0, 2] there")
-    assert [past.name for past in second.past.selves] == ["iteration 2", "iteration 3"], "these go on all the same"
+    assert [past.name for past in second.past.snapshots] == ["iteration 2", "iteration 3"], "these go on all the same"
     assert second.curriculum.standing == start.standing
     second.iterate()
     second.close()
