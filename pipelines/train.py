@@ -29,7 +29,7 @@ from echelon.league.store import Store
 from echelon.learn.callbacks.signals import EXIT_BASE, Interrupted, Stop
 from echelon.learn.checkpoint.files import newest_checkpoint
 from echelon.learn.checkpoint.format import Checkpoint, open_checkpoint
-from echelon.learn.checkpoint.retention import place_of
+from echelon.learn.checkpoint.retention import checkpoint_path
 from echelon.learn.config import TRAIN_PRESETS, TrainConfig
 from echelon.learn.curriculum import stages_of
 from echelon.learn.metrics import read_metrics, read_table
@@ -193,7 +193,7 @@ class Session:
         is_best = False
         if (panel := self.panel) is not None:
             scores: list[Score] = []
-            self.stop.unless_asked(lambda: scores.extend(panel.fight()))
+            self.stop.run_interruptible(lambda: scores.extend(panel.fight()))
             if scores:
                 is_best = panel.keep_best(scores, now) and now > 0
                 trainer.best = panel.best_iteration
@@ -241,7 +241,7 @@ class Session:
         """The last evaluation, part of it recorded if the run asked for that, and where everything is."""
         scores: list[Score] = []
         if (panel := self.panel) is not None:
-            self.stop.unless_asked(lambda: scores.extend(self.judge_finally(panel)))
+            self.stop.run_interruptible(lambda: scores.extend(self.judge_finally(panel)))
         self.leave_if_asked()
         self.trainer.close()
         if panel is not None:
@@ -270,7 +270,7 @@ class Session:
         metrics, plot = folder / "metrics.csv", folder / "metrics.png"
         draw_metrics(read_metrics(metrics), rows, plot)
         console.print(f"metrics     {metrics}\nevaluations {panel.table.path}\nplot        {plot}")
-        best = place_of(folder, panel.best_iteration)
+        best = checkpoint_path(folder, panel.best_iteration)
         if best.exists():
             console.print(f"best        {best}")
         console.print(f"checkpoint  {newest_checkpoint(folder / 'checkpoints')}")
