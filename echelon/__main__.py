@@ -18,7 +18,7 @@ from rich.text import Text
 from echelon.arena.fingerprint import fingerprint
 from echelon.convert import convert
 from echelon.env.observation import layout
-from echelon.learn.checkpoint.inspect import Survey, survey
+from echelon.learn.checkpoint.inspect import CheckpointReport, inspect_checkpoint
 from echelon.pipelines.console import parse, run
 from echelon.rules.config import EnvConfig
 
@@ -61,13 +61,13 @@ class Checkpoint:
 
     def run(self) -> None:
         """Print the result."""
-        found = survey(self.path)
+        found = inspect_checkpoint(self.path)
         if self.json:
-            print(json.dumps({**asdict(found), "holds": found.holds}))
+            print(json.dumps({**asdict(found), "holds": found.is_valid}))
         else:
-            for line in format_survey(found):
+            for line in format_report(found):
                 print(line)
-        sys.exit(0 if found.holds else 1)
+        sys.exit(0 if found.is_valid else 1)
 
 
 @dataclass(frozen=True)
@@ -92,8 +92,8 @@ class Convert:
             print(line)
 
 
-def format_survey(found: Survey) -> list[str]:
-    """Format a survey as lines of text."""
+def format_report(found: CheckpointReport) -> list[str]:
+    """Format a report as lines of text."""
     lines = [f"checkpoint  {found.path}"]
     if found.claims:
         claims, env, counters = found.claims, found.claims["env"], found.claims["counters"]
@@ -109,7 +109,7 @@ def format_survey(found: Survey) -> list[str]:
     for file in found.files:
         size = f"{file.bytes} bytes, {file.tensors} tensors, {file.numbers} numbers"
         lines.append(f"file        {file.problem or f'{file.name}: {size}, sha256 and values hold'}")
-    return [*lines, "it holds" if found.holds else "it does not hold"]
+    return [*lines, "it holds" if found.is_valid else "it does not hold"]
 
 
 def main() -> None:

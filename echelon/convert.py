@@ -58,7 +58,7 @@ def convert_checkpoint(path: Path) -> str:
         "env": found.env.signature(),
         "model": as_json(found.model),
         "counters": as_json(found.counters),
-        "curriculum": as_json(found.standing),
+        "curriculum": as_json(found.curriculum),
         "battles": found.battles,
     }
     write_whole(path / CLAIMS, as_text(claims))

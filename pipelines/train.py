@@ -29,7 +29,7 @@ from echelon.league.store import Store
 from echelon.learn.callbacks.signals import EXIT_BASE, Interrupted, Stop
 from echelon.learn.checkpoint.files import newest_checkpoint
 from echelon.learn.checkpoint.format import Checkpoint, open_checkpoint
-from echelon.learn.checkpoint.retention import place_of
+from echelon.learn.checkpoint.retention import checkpoint_path
 from echelon.learn.config import TRAIN_PRESETS, TrainConfig
 from echelon.learn.curriculum import stages_of
 from echelon.learn.metrics import read_metrics, read_table
@@ -37,7 +37,7 @@ from echelon.learn.trainer import Trainer
 from echelon.replay.file import save
 from echelon.rules.config import battle_difference
 from echelon.runtime.device import can_compile, resolve_device
-from echelon.runtime.distributed import Ranks, join, leave
+from echelon.runtime.distributed import Ranks, destroy_ranks, init_ranks
 from echelon.runtime.errors import ConfigError, require
 from echelon.runtime.files import FileError, check_writable, held
 from echelon.runtime.profiling import profiled
@@ -205,18 +205,18 @@ class Session:
         if now > 0 and (every == 0 or now % every > 0):
             return
         is_due = self.evaluation is not None and self.evaluation.last_iteration != now
-        if self.ranks.most(float(is_due)) == 0:
+        if self.ranks.max(float(is_due)) == 0:
             return
         is_best = False
         if (evaluation := self.evaluation) is not None:
             scores: list[Score] = []
-            self.stop.unless_asked(lambda: scores.extend(evaluation.evaluate()))
+            self.stop.run_interruptible(lambda: scores.extend(evaluation.evaluate()))
             if scores:
                 is_best = evaluation.update_best(scores, now) and now > 0
                 trainer.best = evaluation.best_iteration
                 self.record_scores(scores)
         self.exit_if_asked()
-        if self.ranks.most(float(is_best)) > 0:
+        if self.ranks.max(float(is_best)) > 0:
             self.console.print(f"{'':>12} best so far, kept as {trainer.save()}")
 
     def record_scores(self, scores: list[Score]) -> None:
@@ -236,12 +236,12 @@ class Session:
         path = trainer.save()
         me = league.submit(path).id if self.ranks.is_first else ""
         # All processes sample opponents from the updated league.
-        league.sampler.set_learner(self.ranks.said_by_first(me))
+        league.sampler.set_learner(self.ranks.broadcast_text(me))
         self.console.print(f"{trainer.counters.agent_steps:>12,} steps, in the league {league.standing()}")
 
     def exit_if_asked(self) -> None:
         """Raise `Interrupted` on all processes if any of them got a signal."""
-        number = int(self.ranks.most(float(self.stop.signal)))
+        number = int(self.ranks.max(float(self.stop.signal)))
         if number > 0:
             raise Interrupted(number)
 
@@ -258,7 +258,7 @@ class Session:
         """Run the final evaluation, partly recorded if configured, and print a summary."""
         scores: list[Score] = []
         if (evaluation := self.evaluation) is not None:
-            self.stop.unless_asked(lambda: scores.extend(self.evaluate_final(evaluation)))
+            self.stop.run_interruptible(lambda: scores.extend(self.evaluate_final(evaluation)))
         self.exit_if_asked()
         self.trainer.close()
         if evaluation is not None:
@@ -287,7 +287,7 @@ class Session:
         metrics, plot = folder / "metrics.csv", folder / "metrics.png"
         draw_metrics(read_metrics(metrics), rows, plot)
         console.print(f"metrics     {metrics}\nevaluations {evaluation.table.path}\nplot        {plot}")
-        best = place_of(folder, evaluation.best_iteration)
+        best = checkpoint_path(folder, evaluation.best_iteration)
         if best.exists():
             console.print(f"best        {best}")
         console.print(f"checkpoint  {newest_checkpoint(folder / 'checkpoints')}")
@@ -350,7 +350,7 @@ def train(config: TrainConfig, ranks: Ranks, stop: Stop) -> None:
         console.print("no C++ compiler or Python headers here: going on without torch.compile, at a third of the speed")
         config = dataclasses.replace(config, compiled=False, compile_policy="off")
     league = join_league(config, device, ranks)
-    folder = Path(ranks.said_by_first(str(choose_folder(config))))
+    folder = Path(ranks.broadcast_text(str(choose_folder(config))))
     if config.resume == "latest":
         # Fail before the folder is created.
         newest_checkpoint(folder / "checkpoints")
@@ -365,9 +365,9 @@ def train_in(
     if ranks.is_first and config.profile:
         check_writable(Path(config.profile))
     # No process reads before the folder is locked, and none writes before all have read.
-    ranks.wait()
+    ranks.barrier()
     start = find_start(config, folder)
-    ranks.wait()
+    ranks.barrier()
     draw_opponent = league.sampler if league is not None else None
     trainer = Trainer(config, folder, start, draw_opponent, ranks=ranks)
     sizes = f"{config.num_envs} battles of {len(config.env.blue)} against {len(config.env.red)}"
@@ -397,20 +397,20 @@ def train_in(
 def main() -> None:
     """Join the other processes, if there are any, and train until finished or interrupted."""
     config = read_config(sys.argv[1:])
-    ranks = join()
+    ranks = init_ranks()
     with Stop() as stop:
         try:
             train(config, ranks, stop)
         except (ConfigError, FileError) as error:
-            raise ConfigError(ranks.signed(str(error))) from None
+            raise ConfigError(ranks.with_rank(str(error))) from None
         except RuntimeError as error:
-            explained = ranks.why(error)
+            explained = ranks.explain_failure(error)
             if explained is None:
                 raise
             # Print while signals are still handled: the launcher sends one as soon as a process has died.
             print(f"error: {explained}", file=sys.stderr, flush=True)
             sys.exit(1)
-    leave(ranks)
+    destroy_ranks(ranks)
 
 
 def program() -> None:

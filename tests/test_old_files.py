@@ -21,7 +21,7 @@ from echelon.learn import config as learn_config
 from echelon.learn.checkpoint import format as checkpoint_format
 from echelon.learn.checkpoint.files import checkpoints_in, newest_checkpoint
 from echelon.learn.checkpoint.format import Checkpoint, open_checkpoint
-from echelon.learn.checkpoint.inspect import survey
+from echelon.learn.checkpoint.inspect import inspect_checkpoint
 from echelon.learn.config import PPOConfig, TrainConfig
 from echelon.learn.trainer import Trainer
 from echelon.replay import file
@@ -83,7 +83,7 @@ def run_of(start: Checkpoint) -> TrainConfig:
 
 def test_checkpoints_are_read_and_play(old, with_more_settings):
     for path in checkpoints_in(old / "run" / "checkpoints"):
-        assert survey(path).holds
+        assert inspect_checkpoint(path).is_valid
     last = newest_checkpoint(old / "run" / "checkpoints")
     ours = [resolve(name) for name in (str(last), "heuristic:easy")]
     env = common_env(ours)
@@ -134,7 +134,7 @@ def test_what_is_converted_names_every_setting_and_keeps_its_weights(old, with_m
     start = open_checkpoint(newest_checkpoint(old / "run" / "checkpoints"))
     assert start.claims["env"] == json.loads(json.dumps(start.env.signature()))
     assert start.claims["model"] == as_json(start.model) and start.claims["written_by"] == VERSION
-    assert survey(start.path).holds and Trainer(run_of(start), old / "further", start).resume_note == ""
+    assert inspect_checkpoint(start.path).is_valid and Trainer(run_of(start), old / "further", start).resume_note == ""
     league = Store(old / "league")
     assert league.get_setting("env") == json.loads(json.dumps(league.env.signature()))
     assert len(trade.read_league(old / "export" / "league.json", old / "imported").entries()) == 8

@@ -1,4 +1,4 @@
-"""Settings of training: network, updates, curriculum, evaluation, run. `echelon.rules.config` has those of a battle."""
+"""Training configuration: network, PPO, curriculum, evaluation, run. For battles see `echelon.rules.config`."""
 
 from __future__ import annotations
 
@@ -11,44 +11,44 @@ from echelon.runtime.errors import require, require_finite
 
 WIDTHS = ("hidden", "contact_width", "squad_width", "comm_width", "map_width", "telemetry_width", "body_width")
 SELF, PAST, CURRICULUM = "self", "past", "curriculum"
-"""Opponents that are no scripted commander of a fixed tier."""
+"""Values of `TrainConfig.opponent` other than `heuristic:TIER` and a league."""
 LEAGUE = "league:"
-"""What an opponent begins with that is drawn from a league; its folder follows."""
+"""Prefix of `TrainConfig.opponent` for opponents from a league, followed by its folder."""
 COUNTS = (
     *("total_agent_steps", "checkpoint_every", "keep_checkpoints"),
     *("past_blocks", "past_every", "past_kept", "league_every", "league_seeds"),
 )
-"""Settings of a run that are at least 1."""
+"""Fields of `TrainConfig` that must be at least 1."""
 
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """Sizes of the policy network, and what it is made of."""
+    """Architecture of the policy network."""
 
     hidden: int = 128
     """Width of the LSTM and of the fused features."""
     contact_width: int = 64
     """Width of the encoding of one contact."""
     squad_width: int = 32
-    """The same of one comrade."""
+    """Width of the encoding of one squad mate."""
     comm_width: int = 16
-    """The same of one message."""
+    """Width of the encoding of one message."""
     map_width: int = 32
     """Width of the encoding of the ground around a mech."""
     telemetry_width: int = 16
-    """Width of the encoding of the map from above."""
+    """Width of the encoding of the top-down map of the battle."""
     body_width: int = 128
     """Width of the encoding of a mech's own state."""
     recurrent: bool = True
-    """Off: no LSTM, a mech remembers nothing."""
+    """Off: a feed-forward layer instead of the LSTM."""
     std: Literal["state", "fixed"] = "state"
-    """Whether the deviation of an action depends on what is seen, or is one learnt number for each column."""
+    """Standard deviation of the actions: dependent on the observation, or one learnt parameter for each column."""
     initial_std: float = 0.6
     """Standard deviation of the pre-tanh actions before training."""
     critic: Literal["local", "central"] = "local"
-    """What values are judged by: what the mech itself saw, or also the state of every mech of both teams."""
+    """Input of the critic: only the mech's own observation, or also the state of every mech of both teams."""
     path_observed: bool = True
-    """Off: the network does not see the way to the zone along walkable ground."""
+    """Off: hides the walking path to the zone from the network."""
 
     def __post_init__(self) -> None:
         for name in WIDTHS:
@@ -64,24 +64,23 @@ class PPOConfig:
     """Proximal policy optimisation (Schulman et al. 2017) over sequences of decisions."""
 
     rollout_decisions: int = 32
-    """Decisions collected an iteration, T."""
+    """Decisions collected per iteration, T."""
     chunk_decisions: int = 16
-    """Length of a training sequence, a divisor of T; gradients do not flow from one to the next."""
+    """Length of a training sequence for truncated backpropagation through time, a divisor of T."""
     epochs: int = 4
     minibatches: int = 8
     accumulate: int = 1
-    """Parts a minibatch is computed in, one after the other: the same step with less memory."""
+    """Gradient accumulation: number of parts a minibatch is computed in, for less memory."""
     checkpoint_gradients: bool = False
-    """Compute the encoder again for its gradient instead of keeping what it did: less memory, more time."""
+    """Recompute the encoder in the backward pass (activation checkpointing): less memory, more time."""
     learning_rate: Schedule = field(default_factory=lambda: Schedule(1e-3, 1e-4))
     entropy_coef: Schedule = field(default_factory=lambda: Schedule(0.01, 0.003))
-    """Weight of the entropy, which is a mean over the columns of an action."""
+    """Weight of the entropy bonus; the entropy is a mean over the columns of an action."""
     clip: float = 0.2
     value_clip: float = 0.0
-    """Values move at most so far from those of the rollout before their loss stops counting, in the critic's units;
-    0 for any distance."""
+    """Value clipping: range around the values of the rollout, in normalised units; 0 for none."""
     target_kl: float = 0.03
-    """An iteration learns no further epoch once the last moved the policy farther than this; 0 for never."""
+    """Early stopping: no further epochs once the mean KL divergence of an epoch exceeds this; 0 for never."""
     gae_lambda: float = 0.97
     value_coef: float = 0.5
     max_grad_norm: float = 0.5
@@ -104,44 +103,44 @@ class PPOConfig:
 
     @property
     def chunks(self) -> int:
-        """Training sequences in a team's rollout."""
+        """Number of training sequences per team and rollout."""
         return self.rollout_decisions // self.chunk_decisions
 
 
 @dataclass(frozen=True)
 class CurriculumConfig:
-    """How battles grow harder.
+    """Curriculum of increasing difficulty.
 
-    Each tuple has one entry a stage, and its last entry stands for all later stages; an empty one leaves the setting
-    of the run as it is. The next stage begins when the share of battles won against the scripted commander reaches
-    `step_up`. A stage of another `difficulty`, `team_size` or `enemies` makes a new environment, the others act on the
-    next battle of each place.
+    Each tuple has one entry per stage, the last one for all later stages; an empty tuple leaves the setting of the run
+    unchanged. The next stage begins when the share of battles won against the scripted commander reaches
+    `step_up`. A stage of another `difficulty`, `team_size` or `enemies` makes a new environment, other
+    settings apply from the next battle on.
     """
 
     opponents: tuple[str, ...] = ("trivial", "easy", "normal", "hard")
     """Tiers of the scripted commander, for `--opponent curriculum`."""
     weapon_use: tuple[float, ...] = (1.0,)
-    """Share of the decisions in which it may pull triggers."""
+    """Share of the decisions in which the scripted commander may fire."""
     difficulty: tuple[float, ...] = ()
     """Obstacle density of the maps, 0..1."""
     team_size: tuple[int, ...] = ()
-    """Mechs of either team, the first of its roster."""
+    """Number of mechs of either team, taken from the start of its roster."""
     enemies: tuple[int, ...] = ()
-    """Mechs of the opponent alone, for a learner on one side."""
+    """Number of mechs of the opponent only, for a learner that plays one side."""
     step_up: float = 0.7
     """Win rate that ends a stage."""
     window: int = 200
-    """Battles of a stage after which its win rate counts; older ones fade."""
+    """Battles of a stage before its win rate is compared; older ones are discounted."""
     approach: Schedule = field(default_factory=Schedule)
     """Factor on the weight of the reward's approach term."""
     zone: Schedule = field(default_factory=Schedule)
-    """The same for holding the zone."""
+    """Factor on the weight of holding the zone."""
     fight: Schedule = field(default_factory=Schedule)
-    """The same for damage, kills, assists and deaths."""
+    """Factor on the weights of damage, kills, assists and deaths."""
     terminal: Schedule = field(default_factory=Schedule)
-    """The same for winning and losing."""
+    """Factor on the weights of winning and losing."""
     team_mix: Schedule = field(default_factory=Schedule)
-    """Factor on `RewardConfig.team_mix_alpha`: 1 leaves it, 0 pays every mech the mean of its team."""
+    """Factor on `RewardConfig.team_mix_alpha`: 1 leaves it unchanged, with 0 every mech gets the team mean."""
 
     def __post_init__(self) -> None:
         require_finite(self)
@@ -160,18 +159,18 @@ class CurriculumConfig:
 
 @dataclass(frozen=True)
 class EvalConfig:
-    """Battles on held-out maps, against the same opponents all along a run."""
+    """Evaluation on held-out maps, against the same opponents throughout a run."""
 
     every: int = 100
     """Iterations between evaluations; 0 for one before and one after the run only."""
     battles: int = 64
     """Battles against each opponent of the panel, half on either side."""
     final_battles: int = 200
-    """The same for the evaluation that ends a run."""
+    """Battles against each opponent in the final evaluation."""
     tiers: tuple[str, ...] = ("easy", "normal", "hard")
-    """Scripted commanders on the panel; the best policy so far joins them."""
+    """Tiers of the scripted commanders of the panel; the best policy so far is added to them."""
     compiled: bool = False
-    """Compile the simulation for these battles too: it pays for hundreds of them."""
+    """Compile the simulation for evaluation too; worthwhile for hundreds of battles."""
 
     def __post_init__(self) -> None:
         require(self.every >= 0, "EvalConfig.every", ">= 0", self.every)
@@ -183,7 +182,7 @@ class EvalConfig:
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """A training run: what is trained, against whom, for how long."""
+    """Configuration of a training run."""
 
     env: EnvConfig = field(default_factory=EnvConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
@@ -191,55 +190,56 @@ class TrainConfig:
     curriculum: CurriculumConfig = field(default_factory=CurriculumConfig)
     evaluation: EvalConfig = field(default_factory=EvalConfig)
     num_envs: int = 4096
-    """Battles side by side, of each process where `torchrun` starts several."""
+    """Number of parallel battles, per process if `torchrun` starts several."""
     total_agent_steps: int = 2_000_000_000
-    """Decisions of single mechs to learn from; training stops at the first iteration that reaches it."""
+    """Length of the run in decisions of single mechs; it stops at the first iteration that reaches this."""
     max_minutes: float = 0.0
-    """Minutes of collecting and learning after which the run ends too, its schedules with it; 0 for never."""
+    """Limit of the run in minutes of collecting and learning, which schedules follow too; 0 for none."""
     opponent: str = CURRICULUM
-    """curriculum: the tiers of `CurriculumConfig`; heuristic:TIER; self: the latest self; past: earlier selves;
-    league:FOLDER: policies of a league, in `past_share` of the battles if that is given, with the tiers in the rest."""
+    """curriculum: the tiers of `CurriculumConfig`; heuristic:TIER; self: the current policy; past: earlier
+    snapshots; league:FOLDER: policies of a league, in `past_share` of the battles if that is > 0 and the tiers in the
+    rest."""
     self_share: float = 0.0
-    """Share of the battles fought against the latest self beside that opponent; the learner learns from both teams."""
+    """Share of the battles that are self-play, where the learner learns from both teams."""
     past_share: float = 0.0
-    """Share of the battles fought against earlier selves."""
+    """Share of the battles against frozen policies: earlier snapshots, or policies of the league."""
     past_blocks: int = 4
-    """Earlier selves met at a time."""
+    """Number of different frozen policies at a time."""
     past_every: int = 50
-    """Iterations after which the learner joins its earlier selves."""
+    """Iterations between snapshots of the learner."""
     past_kept: int = 16
-    """Earlier selves remembered."""
+    """Number of snapshots in the pool; the oldest is dropped."""
     league_every: int = 50
-    """Iterations after which the learner enters its league as a candidate, is rated there and may be promoted."""
+    """Iterations between entries of the learner into its league as a candidate, to be rated and possibly promoted."""
     league_seeds: int = 2
-    """Seeds that a candidate fights against each of the league, from both sides."""
+    """Seeds of a candidate's matches against each entry of the league; each is played from both sides."""
     side: Literal["both", "blue", "red"] = "both"
-    """Teams the learner commands against others: blue in half of the battles and red in the rest, or one of them."""
+    """Team of the learner: blue in half of the battles and red in the rest, or always the same."""
     run_dir: str = "runs/{time}"
     """Folder of checkpoints and metrics; {time} becomes the start time."""
     resume: str = ""
-    """A checkpoint folder to go on from, or latest: the newest of the run folder, or of the newest run."""
+    """Checkpoint folder to resume from, or latest: the newest of the run folder, or of the newest run."""
     seed: int = 0
-    """Weights, actions, minibatches and battles follow from it."""
+    """Seed of weights, actions, minibatches and battles."""
     device: str = "auto"
-    """auto takes a GPU where there is one; else cpu, cuda or cuda:N."""
+    """auto (a GPU if there is one), cpu, cuda or cuda:N."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
-    """Dtype of the matrix products; auto takes bf16 where the chip multiplies them. Weights, distributions,
+    """Dtype of the matrix products; auto selects bf16 if the device has native support. Weights, distributions,
     advantages and losses are fp32."""
     compiled: bool = True
     """Compile the simulation with torch.compile: two to three minutes at the start, then about twice as fast."""
     compile_policy: Literal["off", "act", "all"] = "off"
-    """Compile the network for acting, or for acting and learning."""
+    """Compile the network: act for rollouts only, all for updates too."""
     deterministic: bool = False
-    """The same numbers in every run on the same machine, where a GPU would choose faster sums."""
+    """Use deterministic algorithms, for identical runs on the same machine; slower on a GPU."""
     logger: Literal["csv", "tensorboard", "wandb"] = "csv"
-    """Who is told beside `metrics.csv`."""
+    """Logger in addition to `metrics.csv`; csv for none."""
     checkpoint_every: int = 50
     """Iterations between checkpoints."""
     keep_checkpoints: int = 5
-    """The last so many stay, and the best by evaluation."""
+    """Number of latest checkpoints to keep; the best by evaluation is kept too."""
     renew_maps_every: int = 0
-    """Iterations after which fresh maps take the places of old ones, as many as `EnvConfig.map_spares`; 0 for never."""
+    """Iterations between replacements of `EnvConfig.map_spares` maps by new ones; 0 for never."""
     profile: str = ""
     """Profile an early iteration: write its trace into this file and print the costliest parts."""
     replay_battles: int = 0
@@ -247,7 +247,7 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         require_finite(self)
-        self._check_seats()
+        self._check_battles()
         ppo = self.ppo
         sequences = self.num_envs * ppo.chunks
         limit = f"<= {sequences} (one sequence a team of the learner and chunk)"
@@ -263,7 +263,7 @@ class TrainConfig:
         few = 0 <= self.replay_battles <= self.evaluation.final_battles
         require(few, "TrainConfig.replay_battles", "0..EvalConfig.final_battles", self.replay_battles)
 
-    def _check_seats(self) -> None:
+    def _check_battles(self) -> None:
         env = self.env
         same = len(env.blue) == len(env.red)
         require(same, "TrainConfig.env", "of equal team sizes (policies are judged on both sides)", (env.blue, env.red))
@@ -283,28 +283,28 @@ class TrainConfig:
 
     @property
     def self_battles(self) -> int:
-        """Battles the learner fights against itself."""
+        """Number of self-play battles."""
         return round(self.num_envs * (1.0 - self.past_share if self.opponent == SELF else self.self_share))
 
     @property
     def past_battles(self) -> int:
-        """Battles the learner fights against frozen policies: its earlier selves, or those of a league."""
+        """Number of battles against frozen policies: earlier snapshots, or those of a league."""
         everywhere = self.opponent == PAST or (self.league != "" and self.past_share == 0)
         return round(self.num_envs * (1.0 - self.self_share if everywhere else self.past_share))
 
     @property
     def league(self) -> str:
-        """Folder of the league whose policies it meets; empty without one."""
+        """Folder of the opponents' league; empty without one."""
         return self.opponent.removeprefix(LEAGUE) if self.opponent.startswith(LEAGUE) else ""
 
     @property
     def scripted_battles(self) -> int:
-        """Battles the learner fights against scripted commanders."""
+        """Number of battles against scripted commanders."""
         return self.num_envs - self.self_battles - self.past_battles
 
     @classmethod
     def quick(cls) -> TrainConfig:
-        """A first look on two CPU cores, within minutes: 5v5, LSTM 64."""
+        """5v5, LSTM 64: trains within minutes on two CPU cores."""
         return cls(
             env=EnvConfig.small(),
             model=ModelConfig(

@@ -1,4 +1,4 @@
-"""How battles grow harder: stages, and when the next one begins."""
+"""Curriculum: stages of increasing difficulty, and when to advance."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from echelon.runtime.errors import require
 V = TypeVar("V")
 SCRIPTED = "heuristic"
 FADE = 0.5
-"""What is kept of older battles when a window is full."""
+"""Factor on the counts of older battles whenever a window is full."""
 
 
 @dataclass(frozen=True)
 class Stage:
-    """What a stage sets; None leaves the run's own setting."""
+    """Settings of a stage; None for the run's own setting."""
 
     number: int
     tier: str
@@ -31,7 +31,7 @@ class Stage:
     enemies: int | None
 
     def env(self, base: EnvConfig, side: str) -> EnvConfig:
-        """The battle of this stage."""
+        """Env config of this stage, from that of the run."""
         blue, red = base.blue, base.red
         if self.team_size is not None:
             blue, red = blue[: self.team_size], red[: self.team_size]
@@ -52,51 +52,54 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Standing:
-    """How far a run has come in its curriculum, as plain numbers."""
+class CurriculumState:
+    """Progress in the curriculum, as saved in a checkpoint."""
 
     stage: int = 0
     battles: float = 0.0
-    """Battles of the stage that count, older ones less."""
+    """Discounted number of battles of the stage."""
     won: float = 0.0
 
 
 class Curriculum:
-    """The stages of a run, and where it stands.
+    """The stages of a run and its progress through them.
 
     Args:
-        config: the run.
-        standing: where to go on.
+        config: config of the run.
+        state: state to resume from.
+
+    Raises:
+        ConfigError: the state names a stage that the config does not have.
     """
 
-    def __init__(self, config: TrainConfig, standing: Standing | None = None) -> None:
+    def __init__(self, config: TrainConfig, state: CurriculumState | None = None) -> None:
         self.config: CurriculumConfig = config.curriculum
         self.stages = stages_of(config)
-        standing = standing or Standing()
+        state = state or CurriculumState()
         limit = f"0..{len(self.stages) - 1}, a stage of the run's curriculum"
-        require(0 <= standing.stage < len(self.stages), "curriculum.stage", limit, standing.stage)
-        self.standing = standing
+        require(0 <= state.stage < len(self.stages), "curriculum.stage", limit, state.stage)
+        self.state = state
 
     @property
     def stage(self) -> Stage:
-        """The one that battles are fought in now."""
-        return self.stages[self.standing.stage]
+        """The current stage."""
+        return self.stages[self.state.stage]
 
     @property
     def win_rate(self) -> float | None:
-        """Share of the stage's battles that were won; None before the first."""
-        return self.standing.won / self.standing.battles if self.standing.battles > 0 else None
+        """Discounted win rate of the stage; None before its first battle."""
+        return self.state.won / self.state.battles if self.state.battles > 0 else None
 
     def record(self, battles: float, won: float) -> bool:
-        """Count battles of this stage. Returns whether the next one begins."""
-        now = dataclasses.replace(self.standing, battles=self.standing.battles + battles, won=self.standing.won + won)
+        """Count finished battles of this stage; returns whether the next stage begins."""
+        now = dataclasses.replace(self.state, battles=self.state.battles + battles, won=self.state.won + won)
         is_full = now.battles >= self.config.window
         if is_full and now.stage + 1 < len(self.stages) and now.won >= self.config.step_up * now.battles:
-            self.standing = Standing(stage=now.stage + 1)
+            self.state = CurriculumState(stage=now.stage + 1)
             return True
         if is_full:
             now = dataclasses.replace(now, battles=now.battles * FADE, won=now.won * FADE)
-        self.standing = now
+        self.state = now
         return False
 
     def reward_scale(self, progress: float) -> list[float]:
@@ -106,7 +109,11 @@ class Curriculum:
 
 
 def stages_of(config: TrainConfig) -> list[Stage]:
-    """The stages that `CurriculumConfig` lists, checked."""
+    """Validated list of stages from `CurriculumConfig`.
+
+    Raises:
+        ConfigError: the opponent or a tier is unknown.
+    """
     curriculum, tiers = config.curriculum, list(config.curriculum.opponents)
     if config.opponent not in (CURRICULUM, SELF, PAST) and not config.league:
         kind, _, tier = config.opponent.partition(":")
@@ -137,5 +144,5 @@ def stages_of(config: TrainConfig) -> list[Stage]:
 
 
 def entry(values: Sequence[V], stage: int) -> V | None:
-    """What a list says of a stage; its last entry stands for all later ones."""
+    """Entry for a stage, the last one for all later stages; None for an empty list."""
     return values[min(stage, len(values) - 1)] if values else None

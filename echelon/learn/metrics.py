@@ -1,4 +1,4 @@
-"""Metrics of a run: one CSV row an iteration, and whoever else is told."""
+"""Metrics of a run: one CSV row an iteration, and optional TorchRL loggers."""
 
 from __future__ import annotations
 
@@ -51,21 +51,21 @@ COLUMNS = (
     *LOSSES,
 )
 """Columns of `metrics.csv`. Rates, returns and counts are means over the battles that ended, empty if none did;
-`return_TERM` is what a term paid a mech from the beginning of a battle to its end, `return` the sum of them;
-`stage_win_rate` counts the battles against the scripted commander since the stage began, older ones less."""
+`return_TERM` is the undiscounted return of a reward term per mech, `return` the sum over all terms;
+`stage_win_rate` covers battles against the scripted commander since the stage began, older ones discounted."""
 
 MEASURED = ("seconds", "agent_steps_per_s", "env_s", "act_s", "learn_s")
-"""Columns that a clock told: two runs of the same numbers differ in these alone."""
+"""Wall-clock columns, the only ones in which two deterministic runs differ."""
 
 
 class CsvTable:
-    """A CSV file of numbers that grows by a row at a time; goes on where an earlier run stopped.
+    """A CSV file that is appended to by rows; a resumed run continues an existing file.
 
-    TorchRL's `CSVLogger` writes a file for every number.
+    TorchRL's `CSVLogger` writes one file per metric.
 
     Args:
-        columns: of the file, `iteration` among them.
-        after_iteration: rows of later iterations are dropped.
+        columns: column names, with `iteration` among them.
+        after_iteration: existing rows of later iterations are dropped.
     """
 
     def __init__(self, path: Path, columns: Sequence[str], after_iteration: int = 0) -> None:
@@ -80,7 +80,7 @@ class CsvTable:
         write_whole(path, text.getvalue().encode())
 
     def write(self, values: Mapping[str, object]) -> None:
-        """Add a row, down to the disk: no checkpoint may know more than the table."""
+        """Append a row with fsync, so that a checkpoint is never ahead of the table."""
         with open(self.path, "a", newline="") as file:
             csv.writer(file).writerow(["" if values[name] is None else values[name] for name in self.columns])
             file.flush()
@@ -88,12 +88,15 @@ class CsvTable:
 
 
 class MetricsLog:
-    """Tells `metrics.csv` and, if asked for, TensorBoard or Weights & Biases through TorchRL's loggers.
+    """Writes `metrics.csv` and optionally to TensorBoard or Weights & Biases through TorchRL's loggers.
 
     Args:
-        folder: of the run.
-        after_iteration: where the run goes on.
-        logger: csv, tensorboard or wandb; the latter two are imported only when they are asked for.
+        folder: the run folder.
+        after_iteration: iteration that the run resumes after.
+        logger: csv, tensorboard or wandb; the latter two are imported only if selected.
+
+    Raises:
+        ConfigError: the logger is not installed.
     """
 
     def __init__(self, folder: Path, after_iteration: int = 0, logger: str = "csv") -> None:
@@ -110,11 +113,11 @@ class MetricsLog:
 
     @property
     def path(self) -> Path:
-        """Where the rows are."""
+        """Path of `metrics.csv`."""
         return self.table.path
 
     def write(self, values: Mapping[str, float | None]) -> None:
-        """Add a row of `COLUMNS`."""
+        """Append a row with all of `COLUMNS`; None for an empty cell."""
         self.table.write(values)
         if self.board is not None:
             for name in COLUMNS[2:]:
@@ -122,15 +125,15 @@ class MetricsLog:
                     self.board.log_scalar(name, values[name], step=int(values["agent_steps"] or 0))
 
     def close(self) -> None:
-        """Flush what is buffered."""
+        """Flush and close the logger."""
         if self.board is not None:
             writer = self.board.experiment
             writer.close() if hasattr(writer, "close") else writer.finish()
 
 
 def read_table(path: Path) -> list[dict[str, str]]:
-    """The rows of a CSV file, without their empty cells; none if there is no such file. A row whose writer was killed
-    before its end is no row."""
+    """The rows of a CSV file, without their empty cells; none if there is no such file. An incomplete last row, of
+    a writer that was killed, is dropped."""
     if not path.exists():
         return []
     whole = path.read_text().rpartition("\n")[0]

@@ -1,4 +1,4 @@
-"""A training run: collect, estimate advantages, learn, report, save."""
+"""Training loop: collect, estimate advantages, update, report, save."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from echelon.learn.checkpoint.env_snapshot import EnvSnapshot
 from echelon.learn.checkpoint.files import save_checkpoint
 from echelon.learn.checkpoint.format import LEARNER, Checkpoint, Counters, Run
 from echelon.learn.checkpoint.resume import optimizer_tensors, restore_optimizer
-from echelon.learn.checkpoint.retention import place_of, thin_out
+from echelon.learn.checkpoint.retention import checkpoint_path, prune_checkpoints
 from echelon.learn.config import TrainConfig
 from echelon.learn.curriculum import SCRIPTED, Curriculum
 from echelon.learn.metrics import MetricsLog
@@ -42,24 +42,28 @@ from echelon.runtime.state_dict import StateDict, Stateful
 from echelon.world import recipe
 
 ITSELF, PAST = "itself", "past"
-"""Names of rivals beside `SCRIPTED`."""
+"""Names of opponents in addition to `SCRIPTED`."""
 BATTLES, FROZEN = "battles", "frozen"
-FOUGHT = (BATTLES, SCRIPTED, FROZEN)
-"""Parts of a run that belong to the battles being fought."""
+BATTLE_PARTS = (BATTLES, SCRIPTED, FROZEN)
+"""Components whose state belongs to the running battles."""
 RANK_SEEDS = 1 << 52
-"""Between the seeds of one process and those of the next."""
+"""Offset between the seeds of two consecutive ranks."""
 
 
 class Trainer:
-    """Trains one policy as `TrainConfig` says, in a run folder.
+    """Trains one policy in a run folder.
 
     Args:
-        config: the run.
+        config: config of the run.
         folder: where checkpoints and metrics go.
-        start: a checkpoint to go on from, as if the run had never stopped. Where the battles are of another kind now
-            (their number, their maps, whom they meet) these begin anew, and `resume_note` says so.
-        draw_opponent: whom battles against frozen policies meet; where it draws nobody, an earlier self.
-        ranks: the processes that train together, each in `TrainConfig.num_envs` battles of its own.
+        start: checkpoint to resume from exactly. If the battles differ (their number, maps or opponents), new ones
+            are started, and `resume_note` says so.
+        draw_opponent: draws opponents for battles against frozen policies; by default, and where it returns None,
+            a snapshot of the learner is drawn.
+        ranks: data-parallel processes, each with `TrainConfig.num_envs` battles.
+
+    Raises:
+        ConfigError: `start` has another env or network.
     """
 
     def __init__(
@@ -86,35 +90,35 @@ class Trainer:
             self.policy = start.policy(self.device).train()
             self.norm = start.value_norm().to(self.device)
             self.counters = start.counters
-            self.curriculum = Curriculum(config, start.standing)
+            self.curriculum = Curriculum(config, start.curriculum)
         self.policy.network.compute = precision.resolve_precision(config.precision, self.device)
         self._compile()
         self.ppo = PPO(self.policy, config.ppo, ranks)
         if start is not None:
             restore_optimizer(self.policy, self.ppo.optimizer, start.tensors(LEARNER))
         self.past = SnapshotPool(config.past_kept, config.seed + ranks.rank)
-        self.past.join(f"iteration {self.counters.iterations}", self.policy)
+        self.past.add(f"iteration {self.counters.iterations}", self.policy)
         self.draw_opponent = draw_opponent
         self.extra_state: dict[str, Stateful] = {}
-        """Parts of the run that are not the trainer's, saved in its checkpoints; the first process has them."""
+        """Further components to save in checkpoints, of rank 0 only."""
         self.loaded: dict[str, StateDict] = {}
-        """State of each part in the checkpoint that the run goes on from."""
+        """State of each component in the checkpoint that the run resumes from."""
         self.best: int | None = None
-        """Iteration of the checkpoint that stays because it is the best."""
+        """Iteration of the best checkpoint, which is never pruned."""
         self.resume_note = ""
-        """What is otherwise than where the run stopped, in one line."""
+        """One line about what differs from the checkpoint; empty for an exact resume."""
         self._enter_stage()
         if start is not None:
             self._resume(start)
         self.metrics = MetricsLog(folder, self.counters.iterations, config.logger) if ranks.is_first else None
 
     def _draw(self) -> Snapshot:
-        """Whom a block of battles against frozen policies meets next."""
+        """Next opponent of a block of battles against frozen policies."""
         drawn = self.draw_opponent() if self.draw_opponent is not None else None
         return drawn or self.past()
 
     def _check_start(self, start: Checkpoint) -> None:
-        """Refuse to go on in another battle or with another network."""
+        """Raise `ConfigError` if the checkpoint has another env or network."""
         ours, theirs = self.config, start
         pairs = {
             "env": (ours.env.signature(), theirs.env.signature()),
@@ -126,17 +130,17 @@ class Trainer:
                 raise ConfigError(f"--resume: {difference}, in the checkpoint: choose the flags it was trained with")
 
     def _resume(self, start: Checkpoint) -> None:
-        """Be as the run was when it was saved."""
+        """Restore the state of all components from a checkpoint."""
         self.loaded = start.parts(self.ranks.rank)
         difference = first_difference(self._battles(), start.battles, "battles")
         if difference:
             self.resume_note = f"battles begin anew: {difference}, in the checkpoint"
         for name, owner in self._parts().items():
-            if name in self.loaded and not (difference and name in FOUGHT):
+            if name in self.loaded and not (difference and name in BATTLE_PARTS):
                 owner.load_state_dict(self.loaded[name])
 
     def _parts(self) -> dict[str, Stateful]:
-        """All that a run goes on with beside weights, optimiser, normaliser and counters."""
+        """Components with state, beside weights, optimiser, normaliser and counters."""
         parts: dict[str, Stateful | None] = {
             BATTLES: EnvSnapshot(self.rollout),
             SCRIPTED: self.scripted,
@@ -148,26 +152,26 @@ class Trainer:
         return {name: part for name, part in parts.items() if part is not None}
 
     def _battles(self) -> dict[str, Any]:
-        """What must be the same for battles to be fought on."""
+        """Description of the battles; running battles are resumed only where it is equal."""
         return {
             "processes": self.ranks.size,
             "num_envs": self.config.num_envs,
             "side": self.config.side,
             "past_blocks": self.config.past_blocks,
-            "met": {name: [battles.start, battles.stop] for name, battles in self.seats.met.items()},
+            "met": {name: [battles.start, battles.stop] for name, battles in self.assignment.battles.items()},
             "env": as_json(self.env.config),
             "map_maker": recipe.VERSION,
         }
 
     def _compile(self) -> None:
-        """Compile the network at its seams: the whole of it for acting, the encoder for learning."""
+        """Compile the whole network for acting, and only the encoder for learning."""
         if self.config.compile_policy == "all":
             precision.compile_module(self.policy.network.encoder)
         if self.config.compile_policy != "off":
             self.policy.act = torch.compile(self.policy.network.forward, fullgraph=True, dynamic=False)
 
     def _enter_stage(self) -> None:
-        """Make the battles of the curriculum's stage, and seat everybody."""
+        """Create environment, opponents and collector for the curriculum's stage."""
         config, stage = self.config, self.curriculum.stage
         env = stage.env(config.env, config.side)
         self.scripted: ScriptedOpponents | None = None
@@ -176,47 +180,52 @@ class Trainer:
             self.scripted = ScriptedOpponents(env, stage.tier, stage.weapon_use, self.device)
         if config.past_battles > 0:
             self.frozen = FrozenOpponents(self.policy, config.past_blocks, self._draw)
-        rivals = [
+        opponents = [
             OpponentGroup(SCRIPTED, self.scripted, config.scripted_battles),
             OpponentGroup(ITSELF, None, config.self_battles),
             OpponentGroup(PAST, self.frozen, config.past_battles),
         ]
-        self.seats = PolicyAssignment(self.policy, [rival for rival in rivals if rival.battles > 0], config.side)
+        self.assignment = PolicyAssignment(
+            self.policy, [opponent for opponent in opponents if opponent.battles > 0], config.side
+        )
         self.env = EchelonEnv(
             env,
             config.num_envs,
             device=self.device,
             seed=self._battle_seeds(),
-            memory=self.seats.memory,
+            memory=self.assignment.memory,
             compiled=config.compiled,
         )
-        self.rollout = TeamCollector(self.env, self.seats, config.ppo.rollout_decisions, config.ppo.chunk_decisions)
+        self.rollout = TeamCollector(
+            self.env, self.assignment, config.ppo.rollout_decisions, config.ppo.chunk_decisions
+        )
         roster = env.red if config.side == "red" else env.blue
         hull = torch.tensor([int(Hull[name.upper()]) for name in roster], device=self.device)
         self.hull = hull if config.ppo.advantages_by_class else None
 
     def _battle_seeds(self) -> Tensor:
-        """`[B]` int64 of the battles that begin now: K processes of B battles share those of one of K * B."""
+        """`[B]` int64 seeds of new battles: K processes of B battles split those of a single process with K * B."""
         number, first = self.config.num_envs, self.config.num_envs * self.ranks.rank
         seed = self.config.seed + self.counters.iterations
         return noise.battle_seeds(seed, number * self.ranks.size, self.device)[first : first + number]
 
     @property
     def progress(self) -> float:
-        """How much of the run is done, 0..1: by agent steps or by time, whichever is farther."""
+        """Completed share of the run, 0..1: the larger of that by agent steps and by time."""
         by_steps = self.counters.agent_steps / self.config.total_agent_steps
         limit_s = 60 * self.config.max_minutes
         return min(1.0, max(by_steps, self.counters.seconds / limit_s if limit_s > 0 else 0.0))
 
     @property
     def finished(self) -> bool:
-        """Whether the run has learnt from as many agent steps, or for as long, as it was told to."""
+        """Whether the limit of agent steps or of time is reached."""
         return self.progress >= 1.0
 
     def iterate(self) -> dict[str, float | None]:
-        """One iteration: T decisions of all battles, then the update. The report is the only host sync.
+        """One iteration: T decisions of all battles, then the update. Only the report syncs with the device.
 
-        Every iteration draws from a seed of its own, so that a run that goes on elsewhere draws as it would have here.
+        Returns a row of `metrics.COLUMNS`; raises `NotFinite` after `PATIENCE` consecutive non-finite steps. Every
+        iteration has its own seed, so that a resumed run draws the same random numbers.
         """
         torch.manual_seed(self.config.seed * 1_000_003 + self.counters.iterations + self.ranks.rank * RANK_SEEDS)
         scheduled = self._anneal()
@@ -225,17 +234,19 @@ class Trainer:
         batch, memory, ended = self.rollout.collect()
         gamma, gae_lambda = self.config.env.reward.gamma, self.config.ppo.gae_lambda
         with part("learn"):
-            judged = advantage.estimate(batch, self.norm, gamma, gae_lambda, self.hull, self.ranks)
+            estimated = advantage.estimate(batch, self.norm, gamma, gae_lambda, self.hull, self.ranks)
             learnt = self.ppo.update(batch, memory)
         watch.lap("learn")
         ended = all_reduce_sums(ended, self.ranks)
         dead = self.ranks.mean(1 - batch.get("alive").float().mean())
-        report = read({**learnt, **ended, **judged, "dead_share": dead, "longest": self.ppo.longest, **self._readers()})
+        report = read(
+            {**learnt, **ended, **estimated, "dead_share": dead, "longest": self.ppo.longest, **self._readers()}
+        )
         spent = watch.read()
         if report["longest"][0] >= PATIENCE:
             stop_with_dump(self.folder, self.counters.iterations, self.policy, batch, memory, self.ranks.rank)
 
-        seconds, steps = self.ranks.most(sum(spent.values())), batch.get("alive").numel() * self.ranks.size
+        seconds, steps = self.ranks.max(sum(spent.values())), batch.get("alive").numel() * self.ranks.size
         self.counters = Counters(
             iterations=self.counters.iterations + 1,
             agent_steps=self.counters.agent_steps + steps,
@@ -252,29 +263,29 @@ class Trainer:
         }
         if self.metrics is not None:
             self.metrics.write(row)
-        self._afterwards(report)
+        self._after_update(report)
         return row
 
     def _anneal(self) -> dict[str, float | None]:
-        """Set what schedules and the curriculum say of this iteration, and tell it."""
+        """Apply schedules and curriculum to this iteration; returns their values."""
         progress, stage = self.progress, self.curriculum.stage
         self.rollout.scale.copy_(torch.tensor(self.curriculum.reward_scale(progress)))
         mix = self.config.curriculum.team_mix.at(progress)
         self.rollout.mix.fill_(mix)
-        told = {"team_mix": mix * self.config.env.reward.team_mix_alpha, "stage": stage.number + 1.0}
-        return {**self.ppo.anneal(progress), **told, "weapon_use": stage.weapon_use}
+        applied = {"team_mix": mix * self.config.env.reward.team_mix_alpha, "stage": stage.number + 1.0}
+        return {**self.ppo.anneal(progress), **applied, "weapon_use": stage.weapon_use}
 
     def _readers(self) -> dict[str, Tensor]:
-        """How many battles read each slot of the rivals that have slots."""
-        rivals = ((SCRIPTED, self.scripted), (PAST, self.frozen))
+        """Number of battles that use each slot, for opponents with slots."""
+        opponents = ((SCRIPTED, self.scripted), (PAST, self.frozen))
         return {
-            f"readers_{name}": rival.readers(self.seats.view(self.rollout.now, name).get("memory"))
-            for name, rival in rivals
-            if rival is not None
+            f"readers_{name}": opponent.readers(self.assignment.view(self.rollout.now, name).get("memory"))
+            for name, opponent in opponents
+            if opponent is not None
         }
 
     def _summary(self, report: dict[str, list[float]]) -> dict[str, float | None]:
-        """An iteration's row: sums over battles as means."""
+        """Metrics of an iteration, with sums over battles divided by their number."""
         value = {name: numbers[0] for name, numbers in report.items()}
         stats = dict(zip(STATS, report["stats"], strict=True))
 
@@ -296,62 +307,64 @@ class Trainer:
             "past_win_rate": mean(value.get(f"won_{PAST}", 0.0), value.get(f"battles_{PAST}", 0.0)),
         }
 
-    def _afterwards(self, report: dict[str, list[float]]) -> None:
-        """What happens between two iterations: the next stage, the next opponents, fresh maps, a checkpoint."""
-        for name, rival in ((SCRIPTED, self.scripted), (PAST, self.frozen)):
-            if rival is not None:
+    def _after_update(self, report: dict[str, list[float]]) -> None:
+        """Between two iterations: refresh opponents, advance the curriculum, renew maps, save."""
+        for name, opponent in ((SCRIPTED, self.scripted), (PAST, self.frozen)):
+            if opponent is not None:
                 pairs = report[f"readers_{name}"]
-                rival.refresh([[int(a), int(b)] for a, b in zip(pairs[::2], pairs[1::2], strict=True)])
+                opponent.refresh([[int(a), int(b)] for a, b in zip(pairs[::2], pairs[1::2], strict=True)])
         iterations, every = self.counters.iterations, self.config.renew_maps_every
         if iterations % self.config.past_every == 0:
-            self.past.join(f"iteration {iterations}", self.policy)
-        judge = SCRIPTED if self.scripted is not None else PAST
-        if self.curriculum.record(report.get(f"battles_{judge}", [0.0])[0], report.get(f"won_{judge}", [0.0])[0]):
-            self._step_up()
+            self.past.add(f"iteration {iterations}", self.policy)
+        reference = SCRIPTED if self.scripted is not None else PAST
+        if self.curriculum.record(
+            report.get(f"battles_{reference}", [0.0])[0], report.get(f"won_{reference}", [0.0])[0]
+        ):
+            self._advance_stage()
         if every > 0 and iterations % every == 0:
             self.env.renew_maps()
         if self.finished or iterations % self.config.checkpoint_every == 0:
             self.save()
 
-    def _step_up(self) -> None:
-        """Go over to the curriculum's stage, in new battles only where these cannot become its own."""
+    def _advance_stage(self) -> None:
+        """Enter the curriculum's stage; running battles continue if the env config is the same."""
         stage, side = self.curriculum.stage, self.config.side
         if stage.env(self.config.env, side) != self.env.config:
             self._enter_stage()
         elif self.scripted is not None:
-            self.scripted.meet(stage.tier, stage.weapon_use)
+            self.scripted.set_tier(stage.tier, stage.weapon_use)
 
     def save(self) -> Path:
-        """Write a checkpoint of this moment, unless there is one, and thin out those before."""
-        path = place_of(self.folder, self.counters.iterations)
-        if self.ranks.most(float(path.exists())) > 0:
+        """Write a checkpoint, unless this iteration has one, and prune earlier ones; returns its path."""
+        path = checkpoint_path(self.folder, self.counters.iterations)
+        if self.ranks.max(float(path.exists())) > 0:
             return path
         learner = optimizer_tensors(self.policy, self.ppo.optimizer)
         settings = {name: value for name, value in as_json(self.config).items() if name not in ("env", "model")}
         run = Run(settings, self._battles(), {name: part.state_dict() for name, part in self._parts().items()})
-        standing = self.curriculum.standing
+        curriculum = self.curriculum.state
         save_checkpoint(
-            path, self.policy, self.norm, self.config.env, self.counters, learner, standing, run, self.ranks
+            path, self.policy, self.norm, self.config.env, self.counters, learner, curriculum, run, self.ranks
         )
         if self.ranks.is_first:
-            thin_out(self.folder, self.config.keep_checkpoints, self.best)
+            prune_checkpoints(self.folder, self.config.keep_checkpoints, self.best)
         return path
 
     def close(self) -> None:
-        """Flush what is buffered for others to read."""
+        """Flush and close the metrics."""
         if self.metrics is not None:
             self.metrics.close()
 
 
 def all_reduce_sums(sums: dict[str, Tensor], ranks: Ranks) -> dict[str, Tensor]:
-    """Sums over the battles of all processes, in one exchange."""
+    """Sum each tensor over all processes, in one all-reduce."""
     sizes = [value.numel() for value in sums.values()]
-    parts = ranks.total(torch.cat([value.flatten() for value in sums.values()])).split(sizes)
+    parts = ranks.sum(torch.cat([value.flatten() for value in sums.values()])).split(sizes)
     return {name: part.view_as(sums[name]) for name, part in zip(sums, parts, strict=True)}
 
 
 def read(values: dict[str, Tensor]) -> dict[str, list[float]]:
-    """Bring tensors to the host in one transfer, as lists of numbers."""
+    """Copy tensors to the host in one transfer, flattened to lists of floats."""
     packed = torch.cat([value.detach().float().flatten() for value in values.values()]).tolist()
     found, at = {}, 0
     for name, value in values.items():

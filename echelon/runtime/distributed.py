@@ -1,4 +1,4 @@
-"""The processes that train one policy together, each in battles of its own. `torchrun` starts them."""
+"""Data-parallel training: the processes that `torchrun` starts, each with its own battles."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from torch import distributed as dist
 from echelon.runtime.errors import ConfigError, require
 
 PATIENCE_S = 1800
-"""How long a process waits for the others: rank 0 evaluates meanwhile."""
+"""Timeout of collectives in seconds. It covers an evaluation, which runs on rank 0 while the others wait."""
 GONE_WITHIN_S = 5.0
-"""A process whose connection broke has ended within this time, or it lives."""
+"""Seconds to wait for a disconnected process to show up as ended, see `Ranks.explain_failure`."""
 
 
 class Ranks:
-    """This process among those that train together; by default it is alone.
+    """Rank of this process and collectives over all of them; a single process by default.
 
     Args:
-        rank: its number, 0..size - 1. Rank 0 writes files and speaks.
-        size: how many there are, K.
-        local: its number on this machine, which is that of its GPU.
+        rank: global rank, 0..size - 1. Rank 0 writes files and prints.
+        size: world size K.
+        local: local rank on this machine, which is the index of its GPU.
     """
 
     def __init__(self, rank: int = 0, size: int = 1, local: int = 0) -> None:
@@ -35,60 +35,64 @@ class Ranks:
         self.size = size
         self.local = local
         self.pids: list[int] = []
-        """Process ids by rank, of those on this machine; 0 for others."""
+        """Process id of each rank on this machine; 0 for ranks on other machines."""
 
     @property
     def is_first(self) -> bool:
-        """Whether this one writes and speaks."""
+        """Whether this is rank 0, which writes files and prints."""
         return self.rank == 0
 
     @property
     def is_alone(self) -> bool:
-        """Whether there are no others."""
+        """Whether there is a single process."""
         return self.size == 1
 
-    def total(self, value: Tensor) -> Tensor:
-        """The sum over all processes, the same on each; the argument stays what it is."""
-        return value if self.is_alone else self._reduced(value, dist.ReduceOp.SUM)
+    def sum(self, value: Tensor) -> Tensor:
+        """Sum over all processes; `value` is not modified."""
+        return value if self.is_alone else self._all_reduce(value, dist.ReduceOp.SUM)
 
     def mean(self, value: Tensor) -> Tensor:
-        """The mean over all processes."""
-        return self.total(value) / self.size
+        """Mean over all processes; `value` is not modified."""
+        return self.sum(value) / self.size
 
-    def most(self, value: float) -> float:
-        """The largest of a number of each process. Reads the host."""
+    def max(self, value: float) -> float:
+        """Maximum over all processes. Syncs with the device."""
         if self.is_alone:
             return value
-        return self._reduced(torch.tensor(value, dtype=torch.float64), dist.ReduceOp.MAX).item()
+        return self._all_reduce(torch.tensor(value, dtype=torch.float64), dist.ReduceOp.MAX).item()
 
-    def _reduced(self, value: Tensor, how: dist.ReduceOp.RedOpType) -> Tensor:
-        # What an inference-mode rollout made cannot be written to elsewhere.
+    def _all_reduce(self, value: Tensor, how: dist.ReduceOp.RedOpType) -> Tensor:
+        # Inference tensors of a rollout cannot be modified outside inference mode.
         with torch.inference_mode(False), torch.no_grad():
             reduced = value.detach().clone()
             dist.all_reduce(reduced, how)
             return reduced
 
     def gather(self, value: Tensor) -> list[Tensor]:
-        """A tensor of every process by rank, all on the CPU and equally shaped."""
+        """Tensors of all processes, by rank. They must be on the CPU and of equal shape."""
         if self.is_alone:
             return [value]
         every = [torch.empty_like(value) for _ in range(self.size)]
         dist.all_gather(every, value)
         return every
 
-    def said_by_first(self, text: str) -> str:
-        """What rank 0 says, on all."""
-        letters = list(text.encode()) if self.is_first else []
-        length = int(self.most(len(letters)))
-        mine = torch.tensor(letters + [0] * (length - len(letters)), dtype=torch.uint8)
-        return bytes(self.gather(mine)[0].tolist()).decode()
+    def broadcast_text(self, text: str) -> str:
+        """Broadcast a string from rank 0; the argument of other ranks is ignored."""
+        encoded = list(text.encode()) if self.is_first else []
+        length = int(self.max(len(encoded)))
+        padded = torch.tensor(encoded + [0] * (length - len(encoded)), dtype=torch.uint8)
+        return bytes(self.gather(padded)[0].tolist()).decode()
 
-    def wait(self) -> None:
-        """Until all have come here."""
-        self.most(0.0)
+    def barrier(self) -> None:
+        """Wait until all processes have reached this call."""
+        self.max(0.0)
 
     def place(self, device: torch.device) -> torch.device:
-        """The device of this process: where there are several, each has a GPU of its own."""
+        """Device of this process: of several processes each uses the GPU of its local rank.
+
+        Raises:
+            ConfigError: there are more processes than GPUs on this machine.
+        """
         if self.is_alone or device.type != "cuda":
             return device
         count = torch.cuda.device_count()
@@ -97,28 +101,30 @@ class Ranks:
         torch.cuda.set_device(own)
         return own
 
-    def signed(self, line: str) -> str:
-        """What this process says, with its number where there are others."""
+    def with_rank(self, line: str) -> str:
+        """`line`, prefixed with the rank if there are several processes."""
         return line if self.is_alone else f"rank {self.rank} of {self.size}: {line}"
 
-    def why(self, error: RuntimeError) -> ConfigError | None:
-        """One line for an error that another process's end explains; None for any other error."""
+    def explain_failure(self, error: RuntimeError) -> ConfigError | None:
+        """One-line error for a collective that failed because another process ended; None for any other error."""
         if self.is_alone or not (isinstance(error, dist.DistError) or "gloo" in str(error).lower()):
             return None
-        patient_until = time.monotonic() + GONE_WITHIN_S
+        deadline = time.monotonic() + GONE_WITHIN_S
         gone: list[int] = []
-        while not gone and time.monotonic() < patient_until:
+        while not gone and time.monotonic() < deadline:
             gone = [rank for rank, pid in enumerate(self.pids) if pid and has_ended(pid)]
             time.sleep(0.02)
-        who = " and ".join(f"rank {rank}" for rank in gone) + " is gone" if gone else "another process does not answer"
-        return ConfigError(self.signed(f"{who}, so the run ends here; go on with --resume latest"))
+        reason = (
+            " and ".join(f"rank {rank}" for rank in gone) + " is gone" if gone else "another process does not answer"
+        )
+        return ConfigError(self.with_rank(f"{reason}, so the run ends here; go on with --resume latest"))
 
 
 ALONE = Ranks()
 
 
-def join() -> Ranks:
-    """Join the processes that `torchrun` started; alone where it did not."""
+def init_ranks() -> Ranks:
+    """Initialise the process group from `torchrun`'s environment variables; a single process without them."""
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:
         return Ranks()
@@ -131,16 +137,16 @@ def join() -> Ranks:
     return ranks
 
 
-def leave(ranks: Ranks) -> None:
-    """Part from the others, when all is done."""
+def destroy_ranks(ranks: Ranks) -> None:
+    """Destroy the process group, if there is one."""
     if not ranks.is_alone:
         dist.destroy_process_group()
 
 
 def has_ended(pid: int) -> bool:
-    """Whether a process of this machine has ended, though its parent may not have noticed."""
-    facts = Path(f"/proc/{pid}/stat")
+    """Whether a process of this machine has ended or is a zombie. False where there is no /proc."""
+    stat_file = Path(f"/proc/{pid}/stat")
     try:
-        return facts.read_text().rpartition(")")[2].split()[0] in ("Z", "X")
+        return stat_file.read_text().rpartition(")")[2].split()[0] in ("Z", "X")
     except OSError:
         return Path("/proc").exists()

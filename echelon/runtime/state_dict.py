@@ -1,4 +1,4 @@
-"""State of a run that a checkpoint saves: tensors and JSON values, part by part."""
+"""State of the components of a run, as tensors and JSON values that a checkpoint stores."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from torch import Tensor
 from echelon.runtime.files import FileError, check_tensors, parse_json
 
 FACTS = "facts"
-"""The entry of a file's metadata that holds the facts of all parts, as JSON."""
+"""Key of the safetensors metadata that holds the `facts` of all components, as JSON."""
 
 
 @dataclass(frozen=True)
 class StateDict:
-    """State of one part of a run: named tensors, and facts as JSON values."""
+    """State of one component of a run: named tensors, and plain JSON values (`facts`)."""
 
     tensors: Mapping[str, Tensor] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """Plain JSON values."""
+    """Plain JSON values by key."""
     name: str = "state"
-    """Of the part, for messages."""
+    """Name of the component, for error messages."""
 
     def fact(self, key: str, kind: type) -> Any:
-        """A fact of the type it must have.
+        """The JSON value at `key`.
 
         Raises:
-            FileError: it is missing or another.
+            FileError: it is missing or not exactly of type `kind`.
         """
         value = self.facts.get(key)
         if type(value) is not kind:
@@ -38,14 +38,22 @@ class StateDict:
         return value
 
     def whole(self, key: str, low: int, high: int) -> int:
-        """A fact that is a whole number, `low..high`."""
+        """The integer at `key`.
+
+        Raises:
+            FileError: it is missing, no integer, or outside `low..high`.
+        """
         value = self.fact(key, int)
         if not low <= value <= high:
             raise FileError(f"{self.name}.{key} must be {low}..{high}, got {value}")
         return int(value)
 
     def row(self, key: str, kind: type, length: int | None = None) -> list[Any]:
-        """A fact that is a list of one type, of so many entries."""
+        """The list at `key`, with entries of type `kind`.
+
+        Raises:
+            FileError: it is missing, of another type, or not of `length` entries if that is given.
+        """
         values = self.fact(key, list)
         if (length is not None and len(values) != length) or any(type(value) is not kind for value in values):
             some = "" if length is None else f"{length} "
@@ -53,30 +61,34 @@ class StateDict:
         return list(values)
 
     def check(self, expected: Mapping[str, Tensor]) -> None:
-        """The tensors are called and shaped as these are, and finite."""
+        """Check names, shapes and dtypes of the tensors against `expected`, and that they are finite.
+
+        Raises:
+            FileError: naming the first tensor that differs.
+        """
         check_tensors(self.name, self.tensors, expected)
 
 
 class Stateful(Protocol):
-    """A part of a run whose state is saved and restored."""
+    """A component whose state is saved in and restored from a checkpoint."""
 
     def state_dict(self) -> StateDict:
-        """The state as it is now."""
+        """Current state."""
         ...
 
     def load_state_dict(self, state_dict: StateDict) -> None:
-        """Be as it was.
+        """Restore the state from a checkpoint.
 
         Raises:
-            FileError: the state is not of such a part.
+            FileError: the state does not fit this component.
         """
         ...
 
 
 def pack(parts: Mapping[str, StateDict]) -> bytes:
-    """Parts by name as one safetensors file, their tensors called `part.tensor`."""
+    """Serialise components by name to one safetensors file, with tensors named `component.tensor`."""
     tensors = {
-        # Copies: views of one tensor would be refused.
+        # Copies, because safetensors refuses tensors that share storage.
         f"{part}.{key}": value.detach().to("cpu", copy=True).contiguous()
         for part, state in parts.items()
         for key, value in state.tensors.items()
@@ -86,7 +98,11 @@ def pack(parts: Mapping[str, StateDict]) -> bytes:
 
 
 def unpack(name: str, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> dict[str, StateDict]:
-    """What `pack` wrote into the file `name`."""
+    """Inverse of `pack`, from the tensors and metadata of the file `name`.
+
+    Raises:
+        FileError: naming the file and what was expected.
+    """
     facts = parse_json(name, metadata.get(FACTS, "null").encode())
     if not isinstance(facts, dict) or not all(isinstance(value, dict) for value in facts.values()):
         raise FileError(f"{name}: metadata {FACTS!r} must be an object of objects, got {facts!r:.80}")

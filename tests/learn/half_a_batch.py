@@ -12,7 +12,7 @@ from echelon.learn.config import PPOConfig
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.learn.ppo.advantage import estimate
 from echelon.learn.ppo.update import PPO
-from echelon.runtime.distributed import Ranks, join, leave
+from echelon.runtime.distributed import Ranks, destroy_ranks, init_ranks
 
 HULL = torch.tensor([3, 2, 2, 1, 0])
 
@@ -54,9 +54,9 @@ def cut(data: TensorDict, teams: slice) -> TensorDict:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    together = join()
+    together = init_ranks()
     found = {f"three.{k}": v for k, v in learn_from(together).items()}
     found |= {f"stopped.{k}": v for k, v in learn_from(together, target_kl=1e-9).items()}
     found |= {f"spoilt.{k}": v for k, v in spoilt(together).items()}
     safetensors.torch.save_file({k: v.contiguous().clone() for k, v in found.items()}, sys.argv[1])
-    leave(together)
+    destroy_ranks(together)

@@ -8,7 +8,7 @@ from tiny_runs import short_battles
 
 from echelon.env.reward import TERMS
 from echelon.learn.config import CurriculumConfig, TrainConfig
-from echelon.learn.curriculum import Curriculum, Standing, stages_of
+from echelon.learn.curriculum import Curriculum, CurriculumState, stages_of
 from echelon.learn.schedules import Schedule
 from echelon.rules.config import as_json, from_json
 from echelon.runtime.errors import ConfigError
@@ -46,7 +46,7 @@ def test_the_next_stage_begins_when_enough_battles_are_won():
     assert curriculum.win_rate is None
     assert not curriculum.record(60, 60), "too few battles to tell"
     assert not curriculum.record(60, 0)
-    assert curriculum.win_rate == 0.5 and curriculum.standing.battles == 60, "older battles fade"
+    assert curriculum.win_rate == 0.5 and curriculum.state.battles == 60, "older battles fade"
     assert not curriculum.record(30, 30)
     assert curriculum.record(60, 60) and curriculum.stage.tier == "easy"
     assert curriculum.win_rate is None
@@ -68,7 +68,7 @@ def test_standing_is_plain_numbers_and_goes_on():
     first = Curriculum(config)
     first.record(10, 10)
     first.record(4, 1)
-    kept = from_json(Standing, json.loads(json.dumps(as_json(first.standing))), "curriculum")
+    kept = from_json(CurriculumState, json.loads(json.dumps(as_json(first.state))), "curriculum")
     second = Curriculum(config, kept)
     assert second.stage == first.stage and second.win_rate == first.win_rate
     with pytest.raises(ConfigError, match=r"curriculum.stage must be 0..1"):

@@ -16,7 +16,7 @@ from echelon.learn.checkpoint.files import newest_checkpoint
 from echelon.learn.checkpoint.format import LEARNER, open_checkpoint
 from echelon.learn.checkpoint.resume import restore_optimizer
 from echelon.learn.config import CurriculumConfig, PPOConfig
-from echelon.learn.curriculum import Standing
+from echelon.learn.curriculum import CurriculumState
 from echelon.learn.metrics import COLUMNS, MetricsLog, read_metrics
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.opponents.snapshot_pool import Snapshot
@@ -120,14 +120,14 @@ def test_the_next_stage_acts_on_battles_that_begin(tmp_path):
     config = tiny_run(opponent="curriculum", curriculum=stages, total_agent_steps=160 * 6)
     trainer = Trainer(config, tmp_path)
     env, scripted_rivals = trainer.env, trainer.scripted
-    trainer.curriculum.standing = Standing(battles=100.0, won=100.0)
+    trainer.curriculum.state = CurriculumState(battles=100.0, won=100.0)
     run_to_the_end(trainer)
     rows = read_metrics(tmp_path / "metrics.csv")
     assert rows[0]["stage"] == 1 and rows[-1]["stage"] == 2
     assert rows[0]["weapon_use"] == 0.5 and rows[-1]["weapon_use"] == 1.0
     assert trainer.env is env and trainer.scripted is scripted_rivals, "the same battles went on"
     assert scripted_rivals.tiers[scripted_rivals.newest] == "easy"
-    assert open_checkpoint(newest_checkpoint(tmp_path / "checkpoints")).standing.stage == 1
+    assert open_checkpoint(newest_checkpoint(tmp_path / "checkpoints")).curriculum.stage == 1
 
 
 def test_a_stage_of_other_battles_makes_them_anew_and_resume_knows_it(tmp_path):
@@ -135,7 +135,7 @@ def test_a_stage_of_other_battles_makes_them_anew_and_resume_knows_it(tmp_path):
     config = tiny_run(opponent="curriculum", curriculum=stages, total_agent_steps=300)
     trainer = Trainer(config, tmp_path)
     assert len(trainer.env.config.blue) == 2 and trainer.env.config.world.difficulty == 0
-    trainer.curriculum.standing = Standing(battles=100.0, won=100.0)
+    trainer.curriculum.state = CurriculumState(battles=100.0, won=100.0)
     run_to_the_end(trainer)
     assert len(trainer.env.config.blue) == 5 and trainer.env.config.world.difficulty == 1
     start = open_checkpoint(newest_checkpoint(tmp_path / "checkpoints"))
@@ -155,7 +155,7 @@ def test_weights_of_the_reward_follow_their_schedules(tmp_path):
 def test_earlier_selves_are_met(tmp_path):
     config = tiny_run(opponent="past", past_blocks=2, past_every=1, past_kept=2, self_share=0.0, total_agent_steps=800)
     trainer = run_to_the_end(Trainer(config, tmp_path))
-    assert [found.name for found in trainer.past.selves] == ["iteration 4", "iteration 5"]
+    assert [found.name for found in trainer.past.snapshots] == ["iteration 4", "iteration 5"]
     assert {name for pair in trainer.frozen.names for name in pair} - {"iteration 0"}
     assert any("past_win_rate" in row for row in read_metrics(tmp_path / "metrics.csv"))
 
@@ -169,7 +169,7 @@ def test_rivals_share_the_battles_and_one_is_drawn_by_whoever_is_asked(tmp_path)
 
     config = tiny_run(num_envs=8, self_share=0.25, past_share=0.5, past_blocks=2)
     trainer = Trainer(config, tmp_path, draw_opponent=draw)
-    places = {name: battles.stop - battles.start for name, battles in trainer.seats.met.items()}
+    places = {name: battles.stop - battles.start for name, battles in trainer.assignment.battles.items()}
     assert places == {"heuristic": 2, "itself": 2, "past": 4}
     trainer.iterate()
     trainer.metrics.close()

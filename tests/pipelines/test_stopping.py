@@ -13,7 +13,7 @@ from runs import ROOT, TINY, without_clock
 
 from echelon.learn.checkpoint.files import newest_checkpoint
 from echelon.learn.checkpoint.format import open_checkpoint
-from echelon.learn.checkpoint.inspect import survey
+from echelon.learn.checkpoint.inspect import inspect_checkpoint
 from echelon.learn.metrics import read_table
 
 HERE = Path(__file__).parent
@@ -69,7 +69,7 @@ def test_a_signal_saves_and_tells_the_command_that_goes_on(tmp_path):
     assert "SIGTERM: stopped after iteration" in said
     done = len(read_table(folder / "metrics.csv"))
     saved = newest_checkpoint(folder / "checkpoints")
-    assert open_checkpoint(saved).counters.iterations == done and survey(saved).holds
+    assert open_checkpoint(saved).counters.iterations == done and inspect_checkpoint(saved).is_valid
     words = shlex.split(said.splitlines()[-1])
     assert words[:2] == ["python", "pipelines/train.py"] and words[-2:] == ["--resume", "latest"]
     words[words.index("100000000")] = str(160 * (done + 2))
@@ -110,7 +110,7 @@ from echelon.learn.callbacks.signals import Stop
 with Stop() as stop:
     os.kill(os.getpid(), signal.SIGINT)
     assert stop.signal == signal.SIGINT
-    stop.unless_asked(lambda: print("work that may be done again was begun"))
+    stop.run_interruptible(lambda: print("work that may be done again was begun"))
     try:
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(60)

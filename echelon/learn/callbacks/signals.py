@@ -1,4 +1,4 @@
-"""How a run is asked to stop: a first signal lets it finish what it does, a second one ends it at once."""
+"""Signal handling: the first signal requests a graceful stop, the second ends the process at once."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from types import FrameType, TracebackType
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 EXIT_BASE = 128
-"""A program that a signal ended exits with this plus the signal's number."""
+"""Exit code of a process ended by a signal, minus the signal number."""
 
 
 class Interrupted(Exception):
-    """A signal came, and nothing is lost by stopping here.
+    """Raised by a signal during `Stop.run_interruptible`.
 
     Args:
-        number: of the signal.
+        number: the signal number.
     """
 
     def __init__(self, number: int) -> None:
@@ -25,39 +25,39 @@ class Interrupted(Exception):
 
 
 class Stop:
-    """Listens for SIGINT and SIGTERM while it is entered."""
+    """Context manager that handles SIGINT and SIGTERM."""
 
     def __init__(self) -> None:
         self.signal = 0
-        """The number of the signal that came; 0 if none has."""
-        self.at_once = False
-        self.before: list[object] = []
+        """Number of the received signal; 0 if there was none."""
+        self._interruptible = False
+        self._previous_handlers: list[object] = []
 
     def __enter__(self) -> Stop:
-        self.before = [signal.signal(number, self._hear) for number in SIGNALS]
+        self._previous_handlers = [signal.signal(number, self._handle) for number in SIGNALS]
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for number, handler in zip(SIGNALS, self.before, strict=True):
+        for number, handler in zip(SIGNALS, self._previous_handlers, strict=True):
             signal.signal(number, handler)  # type: ignore[arg-type]
 
-    def _hear(self, number: int, frame: FrameType | None) -> None:
+    def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.signal:
-            # No clean-up: whoever asks twice wants the process gone, and what was saved is whole.
+            # No clean-up on the second signal; saved files are complete at any time.
             os._exit(EXIT_BASE + number)
         self.signal = number
-        if self.at_once:
+        if self._interruptible:
             raise Interrupted(number)
 
-    def unless_asked(self, work: Callable[[], None]) -> None:
-        """Do what may be done again later: a signal ends it, or keeps it from beginning."""
-        self.at_once = True
+    def run_interruptible(self, work: Callable[[], None]) -> None:
+        """Run work that may be repeated later: a signal aborts it, and an earlier one skips it."""
+        self._interruptible = True
         try:
             if not self.signal:
                 work()
         except Interrupted:
             pass
         finally:
-            self.at_once = False
+            self._interruptible = False

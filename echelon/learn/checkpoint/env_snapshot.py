@@ -1,4 +1,4 @@
-"""The battles of a run while they are fought: kept, and fought on from where they stood."""
+"""Saves and restores the running battles of a rollout."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ MAX_TICK = 2**40
 
 
 class EnvSnapshot:
-    """The battles of a rollout: their state, what the mechs saw last and remember, what they earned so far, the seeds
-    of those to come, and the maps they are fought on.
+    """Snapshot of the running battles: env state, observations, recurrent state, returns so far, seeds of the next
+    battles, and the map pool.
 
-    The ground is kept as what differs from its map, in the entries that do: a tenth of the whole, or less.
+    Terrain is stored as a sparse difference from its map, which takes a tenth of the space or less.
     """
 
     def __init__(self, rollout: TeamCollector) -> None:
         self.rollout = rollout
 
     def state_dict(self) -> StateDict:
-        """They as they stand, between two rollouts."""
+        """Current state; to be called between rollouts."""
         env, map_pool = self.rollout.env, self.rollout.env.map_pool
         tensors = {f"state.{key}": value for key, value in leaves_of(env.state).items()}
-        tensors |= {f"now.{key}": value for key, value in shown(self.rollout).items()}
-        tensors |= {f"{GROUND}.{key}": value for key, value in changes(env.state, env.game.maps).items()}
+        tensors |= {f"now.{key}": value for key, value in current_step(self.rollout).items()}
+        tensors |= {f"{GROUND}.{key}": value for key, value in terrain_diff(env.state, env.game.maps).items()}
         tensors |= {"next_seed": env.next_seed, "earned": self.rollout.earned, "map_seeds": env.game.maps.seed}
         facts = {
             "drawn": map_pool.drawn.tolist(),
@@ -43,11 +43,15 @@ class EnvSnapshot:
         return StateDict(tensors, facts)
 
     def load_state_dict(self, state_dict: StateDict) -> None:
-        """Fight on in the environment of the rollout, which must be made as the one of `keep` was."""
+        """Restore the battles in the environment of the rollout, which must have the same config.
+
+        Raises:
+            FileError: the state does not fit the environment.
+        """
         rollout, env = self.rollout, self.rollout.env
         maps = env.game.maps
         expected = {f"state.{key}": value for key, value in leaves_of(env.state).items()}
-        expected |= {f"now.{key}": value for key, value in shown(rollout).items()}
+        expected |= {f"now.{key}": value for key, value in current_step(rollout).items()}
         expected |= {"next_seed": env.next_seed, "earned": rollout.earned, "map_seeds": maps.seed}
         ground = {key: state_dict.tensors[key] for key in state_dict.tensors if key.startswith(f"{GROUND}.")}
         whole = StateDict(
@@ -58,17 +62,19 @@ class EnvSnapshot:
         whole.check(expected)
         check_indices(whole, env)
         with ordinary_tensors():
-            self._take_maps(whole)
+            self._restore_maps(whole)
             own = {key: value.to(env.device) for key, value in whole.tensors.items()}
             state = with_leaves(env.state, {key: own[f"state.{key}"] for key in leaves_of(env.state)})
             ground = {key.partition(".")[2]: value.to(env.device) for key, value in ground.items()}
-            env.state = state.replace(terrain=changed(untouched(state.map_id, maps), ground, state_dict.name))
+            env.state = state.replace(
+                terrain=apply_terrain_diff(untouched(state.map_id, maps), ground, state_dict.name)
+            )
             env.next_seed = own["next_seed"]
             rollout.earned = own["earned"]
-            for key in shown(rollout):
+            for key in current_step(rollout):
                 rollout.now.set(tuple(key.split(".")), own[f"now.{key}"])
 
-    def _take_maps(self, stored: StateDict) -> None:
+    def _restore_maps(self, stored: StateDict) -> None:
         map_pool, count = self.rollout.env.map_pool, self.rollout.env.game.maps.shape[0]
         drawn = stored.row("drawn", int, len(map_pool.drawn))
         spares = stored.row("spares", int, len(map_pool.spares))
@@ -81,7 +87,7 @@ class EnvSnapshot:
 
 
 def leaves_of(state: State) -> dict[str, Tensor]:
-    """Every tensor of a state by its dotted name, but those of the ground."""
+    """Every tensor of a state by its dotted name, without terrain."""
     found: dict[str, Tensor] = {}
     for name in State.__dataclass_fields__:
         part = getattr(state, name)
@@ -93,7 +99,7 @@ def leaves_of(state: State) -> dict[str, Tensor]:
 
 
 def with_leaves(state: State, leaves: dict[str, Tensor]) -> State:
-    """A state of these tensors; its ground stays."""
+    """`state` with the tensors replaced by `leaves`; terrain is unchanged."""
     parts: dict[str, dict[str, Tensor]] = {}
     plain: dict[str, object] = {}
     for name, value in leaves.items():
@@ -105,8 +111,8 @@ def with_leaves(state: State, leaves: dict[str, Tensor]) -> State:
     return state.replace(**plain, **{part: getattr(state, part).replace(**own) for part, own in parts.items()})
 
 
-def shown(rollout: TeamCollector) -> dict[str, Tensor]:
-    """What the next decision is made from, by dotted name: without action, reward terms and outcome of the last one."""
+def current_step(rollout: TeamCollector) -> dict[str, Tensor]:
+    """Inputs of the next decision, by dotted name: without action, reward terms and outcome of the previous one."""
     flat = rollout.now.flatten_keys(".")
     return {
         key: value
@@ -115,9 +121,12 @@ def shown(rollout: TeamCollector) -> dict[str, Tensor]:
     }
 
 
-def changes(state: State, maps: Maps) -> dict[str, Tensor]:
-    """What the battles changed about their maps: of each field of `Terrain`, `FIELD.index [K]` int64 into the flattened
-    field, and `FIELD.value [K]` to combine with what stood there by exclusive or."""
+def terrain_diff(state: State, maps: Maps) -> dict[str, Tensor]:
+    """Sparse difference of the terrain from its maps.
+
+    For each field of `Terrain`, `FIELD.index [K]` int64 into the flattened field, and `FIELD.value [K]`, the exclusive
+    or of the two values there.
+    """
     found: dict[str, Tensor] = {}
     ground = untouched(state.map_id, maps)
     for field, value in state.terrain.items():
@@ -127,11 +136,15 @@ def changes(state: State, maps: Maps) -> dict[str, Tensor]:
     return found
 
 
-def changed(ground: Terrain, found: dict[str, Tensor], name: str) -> Terrain:
-    """The ground with the changes that `changes` found, in place."""
+def apply_terrain_diff(ground: Terrain, found: dict[str, Tensor], name: str) -> Terrain:
+    """Apply the result of `terrain_diff` to `ground` in place, and return it.
+
+    Raises:
+        FileError: naming the field that does not fit.
+    """
     expected = {f"{field}.{part}" for field in ground.keys() for part in ("index", "value")}
     if found.keys() != expected:
-        raise FileError(f"{name}: ground must be told by {sorted(expected)}, got {sorted(found)}")
+        raise FileError(f"{name}: terrain must have {sorted(expected)}, got {sorted(found)}")
     for field, value in ground.items():
         index, difference = found[f"{field}.index"], found[f"{field}.value"]
         is_list = index.dim() == 1 and index.shape == difference.shape
@@ -144,7 +157,11 @@ def changed(ground: Terrain, found: dict[str, Tensor], name: str) -> Terrain:
 
 
 def check_indices(stored: StateDict, env: EchelonEnv) -> None:
-    """Whole numbers that index something stay within it: compiled loops look up without asking."""
+    """Check the range of all integer tensors used as indices: compiled loops do no bounds checks.
+
+    Raises:
+        FileError: naming the tensor.
+    """
     mechs, maps = env.config.num_mechs, env.game.maps.shape[0]
     for key, low, high in (
         ("state.map_id", 0, maps - 1),
@@ -160,7 +177,7 @@ def check_indices(stored: StateDict, env: EchelonEnv) -> None:
 
 
 def require_within(name: str, key: str, value: Tensor, low: int, high: int) -> None:
-    """Every entry is `low..high`."""
+    """Raise `FileError` unless every entry is in `low..high`."""
     if value.numel() == 0:
         return
     least, most = (int(x) for x in value.aminmax())

@@ -1,4 +1,4 @@
-"""Writing a checkpoint, whole or not at all, and finding those of a run."""
+"""Writes checkpoints atomically, and finds those of a run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from echelon.learn.checkpoint.format import (
     open_checkpoint,
     run_file,
 )
-from echelon.learn.curriculum import Standing
+from echelon.learn.curriculum import CurriculumState
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.rules.config import EnvConfig, as_json
@@ -42,25 +42,25 @@ def save_checkpoint(
     env: EnvConfig,
     counters: Counters,
     learner: dict[str, Tensor],
-    standing: Standing | None = None,
+    curriculum: CurriculumState | None = None,
     run: Run | None = None,
     ranks: Ranks = ALONE,
 ) -> None:
-    """Write a checkpoint, whole or not at all. Of several processes all must call it, in a folder that they share.
+    """Write a checkpoint atomically. With several processes, all must call it with a path on a shared disk.
 
     Args:
-        path: the folder to make; it must not exist yet.
+        path: the folder to create; it must not exist yet.
         learner: named tensors to resume from, see `optimizer_tensors`.
-        standing: where the curriculum stands.
-        run: what a run goes on with; None for a policy that is only played.
-        ranks: the processes of the run; the first writes what they have in common.
+        curriculum: state of the curriculum; by default that of a new run.
+        run: state to resume from exactly; None for a policy that is only played.
+        ranks: the processes of the run; rank 0 writes the common files.
     """
     draft = path.parent / f".{path.name}.draft"
     if ranks.is_first:
         path.parent.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir()
-    ranks.wait()
+    ranks.barrier()
     hashes = {} if run is None else write_run_files(draft, run, ranks)
     if ranks.is_first:
         for name, tensors in ((POLICY, policy.state_dict()), (LEARNER, learner)):
@@ -69,7 +69,7 @@ def save_checkpoint(
         claims = {
             **claims_of_policy(policy, norm, env),
             "counters": as_json(counters),
-            "curriculum": as_json(standing or Standing()),
+            "curriculum": as_json(curriculum or CurriculumState()),
             "settings": {} if run is None else dict(run.settings),
             "battles": {} if run is None else dict(run.battles),
             "processes": 0 if run is None else ranks.size,
@@ -79,18 +79,18 @@ def save_checkpoint(
         sync_folder(draft)
         draft.rename(path)
         sync_folder(path.parent)
-    ranks.wait()
+    ranks.barrier()
 
 
 def write_run_files(folder: Path, run: Run, ranks: Ranks) -> dict[str, str]:
-    """Write what this process goes on with; returns the sha256 of every process's file by name."""
+    """Write this process's resume state; returns the sha256 of every process's file by name."""
     own = write_hashed(folder / run_file(ranks.rank), pack(run.parts))
     everyone = ranks.gather(torch.tensor(list(bytes.fromhex(own)), dtype=torch.uint8))
     return {run_file(rank): bytes(digest.tolist()).hex() for rank, digest in enumerate(everyone)}
 
 
 def claims_of_policy(policy: ActorCritic, norm: ValueNorm, env: EnvConfig) -> dict[str, Any]:
-    """What `checkpoint.json` says of a policy and the battle it was trained in."""
+    """Entries of `checkpoint.json` that describe a policy and the env it was trained in."""
     return {
         "schema": SCHEMA,
         "version": VERSION,
@@ -107,18 +107,22 @@ def claims_of_policy(policy: ActorCritic, norm: ValueNorm, env: EnvConfig) -> di
 
 
 def write_hashed(path: Path, data: bytes) -> str:
-    """Write a file down to the disk; returns its sha256."""
+    """Write a file with fsync; returns its sha256."""
     write_through(path, data)
     return hashlib.sha256(data).hexdigest()
 
 
 def checkpoints_in(folder: Path) -> list[Path]:
-    """The checkpoints of a run, unread; drafts and what is being thrown away have hidden names."""
+    """Checkpoints in `folder`, unread and sorted by name; those being written or deleted have hidden names."""
     return sorted(entry.parent for entry in folder.glob(f"[!.]*/{CLAIMS}"))
 
 
 def newest_checkpoint(folder: Path) -> Path:
-    """The checkpoint in `folder` that has come furthest, by its own counters."""
+    """Checkpoint in `folder` with the most iterations.
+
+    Raises:
+        FileError: there is none, or one is invalid.
+    """
     found = [open_checkpoint(entry) for entry in checkpoints_in(folder)]
     if not found:
         raise FileError(f"{folder}: expected a checkpoint to resume from, found none")

@@ -1,9 +1,10 @@
-"""Checkpoints: weights as safetensors, everything else as JSON, checked before anything is built.
+"""Checkpoint format: weights as safetensors, everything else as JSON, verified before anything is built.
 
-A checkpoint is a folder: `checkpoint.json` (what it claims, with the sha256 of every other file), `policy.safetensors`,
-`learner.safetensors` (the optimiser) and, of a run that may go on, `run_R.safetensors` of each process R: its battles
-and whatever else must be as it was. A league or a match reads the policy alone. It is written beside its place and
-renamed into it, so a folder that exists is complete. Loading never executes anything: no pickle, no code.
+A checkpoint is a folder: `checkpoint.json` (metadata, called claims until verified, with the sha256 of every other
+file), `policy.safetensors`, `learner.safetensors` (the optimiser) and, for a run that can be resumed,
+`run_R.safetensors` of each process R with its battles and other exact state. A league or match reads only the policy.
+A checkpoint is written to a temporary folder and renamed, so a folder that exists is complete. Loading never executes
+anything: no pickle, no code.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from torch import Tensor
 
 from echelon.env.observation import layout
 from echelon.learn.config import ModelConfig
-from echelon.learn.curriculum import Standing
+from echelon.learn.curriculum import CurriculumState
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.rules.config import EnvConfig, as_json, env_from_json, from_json
@@ -37,7 +38,7 @@ from echelon.runtime.state_dict import StateDict, unpack
 SCHEMA, VERSION = "echelon-checkpoint", 3
 CLAIMS, POLICY, LEARNER = "checkpoint.json", "policy.safetensors", "learner.safetensors"
 MAX_RUN_BYTES = 16 << 30
-"""Battles take up to 150 kB each."""
+"""Size limit of a file; a battle takes up to 150 kB."""
 MAX_PROCESSES = 1024
 FIELDS: dict[str, type] = {
     "schema": str,
@@ -57,14 +58,14 @@ FIELDS: dict[str, type] = {
     "processes": int,
     "files": dict,
 }
-"""What `checkpoint.json` holds, and of which type."""
+"""Required fields of `checkpoint.json` and their types."""
 ONLY = {"schema": SCHEMA, "version": VERSION}
-"""Fields that have one value."""
+"""Fields with a single valid value."""
 
 
 @dataclass(frozen=True)
 class Counters:
-    """How far a run has come."""
+    """Progress of a run."""
 
     iterations: int = 0
     agent_steps: int = 0
@@ -77,41 +78,41 @@ class Counters:
 
 @dataclass(frozen=True)
 class Run:
-    """What a run needs to go on exactly, beside what it has learnt."""
+    """State to resume a run exactly, beside weights and optimiser."""
 
     settings: Mapping[str, Any]
-    """What it was told: schedules, seeds and all, as JSON."""
+    """`TrainConfig` without `env` and `model`, as JSON."""
     battles: Mapping[str, Any]
-    """What its battles are like, as JSON: only in battles of the same kind can they be fought on."""
+    """Description of its battles, as JSON: running battles are resumed only where it is unchanged."""
     parts: Mapping[str, StateDict] = field(default_factory=dict)
-    """Of this process, by name."""
+    """State of the components of this process, by name."""
 
 
 def run_file(rank: int) -> str:
-    """Where process `rank` keeps what it goes on with."""
+    """Name of the file with the resume state of process `rank`."""
     return f"run_{rank}.safetensors"
 
 
 def memory_shapes(policy: ActorCritic) -> dict[str, list[int]]:
-    """What the policy remembers of one mech, as JSON."""
+    """Shapes of the recurrent state of one mech, as JSON."""
     return {name: list(leaf.shape) for name, leaf in policy.memory_spec().items()}
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint whose claims were checked. Tensors are read on demand."""
+    """A checkpoint whose `checkpoint.json` was verified. Tensors are read on demand."""
 
     path: Path
     claims: dict[str, Any]
 
     @property
     def counters(self) -> Counters:
-        """How far its run had come."""
+        """Progress of its run."""
         return claimed(Counters, self.claims, "counters")
 
     @property
     def env(self) -> EnvConfig:
-        """The battle it was trained in."""
+        """Config of the env it was trained in."""
         try:
             return env_from_json(self.claims["env"])
         except ConfigError as error:
@@ -119,26 +120,30 @@ class Checkpoint:
 
     @property
     def model(self) -> ModelConfig:
-        """What its network is like."""
+        """Config of its network."""
         return claimed(ModelConfig, self.claims, "model")
 
     @property
     def battles(self) -> dict[str, Any]:
-        """What the battles are like that it may fight on, `Run.battles`; settings that it does not name included."""
+        """`Run.battles`, with defaults for env settings that the file lacks."""
         found = dict(self.claims["battles"])
         if isinstance(found.get("env"), dict):
             found["env"] = as_json(env_from_json(found["env"]))
         return found
 
     @property
-    def standing(self) -> Standing:
-        """How far it had come in its curriculum."""
-        return claimed(Standing, self.claims, "curriculum")
+    def curriculum(self) -> CurriculumState:
+        """State of its curriculum."""
+        return claimed(CurriculumState, self.claims, "curriculum")
 
     def policy(self, device: torch.device | str = "cpu") -> ActorCritic:
-        """Build the policy from the checkpoint alone, in evaluation mode."""
+        """Build the policy from the checkpoint alone, in evaluation mode.
+
+        Raises:
+            FileError: weights or recurrent state do not fit the model config.
+        """
         model = self.model
-        # Shapes without numbers: nothing is built from what a stranger claims before the weights are seen to fit.
+        # Untrusted input: compare shapes on the meta device before allocating what the file asks for.
         with torch.device("meta"):
             like = ActorCritic(model, self.claims["comm_dim"])
         memory = memory_shapes(like)
@@ -152,7 +157,7 @@ class Checkpoint:
         return policy.to(device).eval()
 
     def parts(self, rank: int) -> dict[str, StateDict]:
-        """What process `rank` goes on with; that of the first, if there were fewer. Empty if none was kept."""
+        """Resume state of process `rank`, or of rank 0 if there were fewer processes. Empty if none was saved."""
         processes = self.claims["processes"]
         if processes == 0:
             return {}
@@ -160,7 +165,7 @@ class Checkpoint:
         return unpack(name, *read_tensors(self.path / name, self.claims["files"][name], MAX_RUN_BYTES))
 
     def value_norm(self) -> ValueNorm:
-        """The normaliser of the critic's values."""
+        """Value normaliser."""
         norm, claimed = ValueNorm(), self.claims["value_norm"]
         for name, buffer in norm.named_buffers():
             if not isinstance(claimed.get(name), float | int):
@@ -169,15 +174,15 @@ class Checkpoint:
         return norm
 
     def tensors(self, name: str, limit: int = MAX_RUN_BYTES) -> dict[str, Tensor]:
-        """Read one safetensors file of at most `limit` bytes: once, its header and hash checked."""
+        """Read one safetensors file of at most `limit` bytes and verify header and hash."""
         return read_tensors(self.path / name, self.claims["files"][name], limit)[0]
 
 
 def open_checkpoint(path: str | Path) -> Checkpoint:
-    """Read and check what a checkpoint claims; builds nothing.
+    """Read and verify `checkpoint.json`; builds nothing.
 
     Raises:
-        FileError: naming the file, what was expected and what came.
+        FileError: naming the file, what was expected and what was found.
     """
     path = Path(path)
     if not path.is_dir():
@@ -190,7 +195,7 @@ def open_checkpoint(path: str | Path) -> Checkpoint:
             raise FileError(f"{CLAIMS}: {name} is missing, expected a {kind.__name__}")
         if type(claims[name]) is not kind:
             raise FileError(f"{CLAIMS}: {name} must be a {kind.__name__}, got {type(claims[name]).__name__}")
-        # Before the other fields, which differ from version to version.
+        # Checked before the other fields, which depend on the version.
         if name in ONLY and claims[name] != ONLY[name]:
             hint = ": only checkpoints of this version are read" if name == "version" else ""
             raise FileError(f"{CLAIMS}: {name} must be {ONLY[name]!r}, got {claims[name]!r:.80}{hint}")
@@ -204,13 +209,13 @@ def open_checkpoint(path: str | Path) -> Checkpoint:
 
 
 def require_comm_dim(comm_dim: int) -> None:
-    """A message of a sane length, before anything is built from it."""
+    """Limit the message length before anything is allocated from it."""
     if not 0 <= comm_dim <= 1024:
         raise FileError(f"{CLAIMS}: comm_dim must be 0..1024, got {comm_dim}")
 
 
 def require_files(files: dict[str, Any], processes: int) -> None:
-    """The files of a checkpoint and no others, each with a hash: no name leads elsewhere."""
+    """Check that `files` has exactly the files of a checkpoint, each with a sha256; rules out path traversal."""
     if not 0 <= processes <= MAX_PROCESSES:
         raise FileError(f"{CLAIMS}: processes must be 0..{MAX_PROCESSES}, got {processes}")
     expected = {POLICY, LEARNER, *(run_file(rank) for rank in range(processes))}
@@ -222,7 +227,7 @@ def require_files(files: dict[str, Any], processes: int) -> None:
 
 
 def claimed(kind: Any, claims: dict[str, Any], name: str) -> Any:
-    """A config dataclass as `checkpoint.json` describes it."""
+    """Parse a config dataclass from entry `name` of `checkpoint.json`."""
     try:
         return from_json(kind, claims[name], name)
     except ConfigError as error:

@@ -1,4 +1,4 @@
-"""What a checkpoint claims and whether it holds, told without building anything from it."""
+"""Verifies a checkpoint and reports its contents, without building anything from it."""
 
 from __future__ import annotations
 
@@ -11,49 +11,51 @@ from echelon.runtime.files import FileError, check_finite, read_tensors
 
 
 @dataclass(frozen=True)
-class FileFound:
-    """One file of tensors."""
+class FileReport:
+    """Result for one file of a checkpoint."""
 
     name: str
     bytes: int = 0
     tensors: int = 0
     numbers: int = 0
-    """In all of them."""
+    """Elements in all of its tensors."""
     problem: str = ""
-    """Why it does not hold, in one line; empty if it does."""
+    """Why it is invalid, in one line; empty if it is valid."""
 
 
 @dataclass(frozen=True)
-class Survey:
-    """A checkpoint as it was found."""
+class CheckpointReport:
+    """Result for a whole checkpoint."""
 
     path: str
     claims: dict[str, Any] = field(default_factory=dict)
-    """Empty if `checkpoint.json` cannot be believed."""
-    files: list[FileFound] = field(default_factory=list)
+    """Contents of `checkpoint.json`; empty if that is invalid."""
+    files: list[FileReport] = field(default_factory=list)
 
     @property
-    def holds(self) -> bool:
-        """Whether every file is what the claims say."""
+    def is_valid(self) -> bool:
+        """Whether every file is valid."""
         return all(not found.problem for found in self.files)
 
 
-def survey(path: Path) -> Survey:
-    """Read every file of a checkpoint: hashes, headers, finite numbers."""
+def inspect_checkpoint(path: Path) -> CheckpointReport:
+    """Read every file of a checkpoint and verify hashes, headers and that all numbers are finite."""
     try:
         found = open_checkpoint(path)
     except FileError as error:
-        return Survey(str(path), files=[FileFound(CLAIMS, problem=str(error))])
-    return Survey(str(path), found.claims, [look_at(found, name) for name in sorted(found.claims["files"])])
+        return CheckpointReport(str(path), files=[FileReport(CLAIMS, problem=str(error))])
+    return CheckpointReport(
+        str(path), found.claims, [inspect_file(found, name) for name in sorted(found.claims["files"])]
+    )
 
 
-def look_at(found: Checkpoint, name: str) -> FileFound:
-    """One file of a checkpoint."""
+def inspect_file(found: Checkpoint, name: str) -> FileReport:
+    """Verify one safetensors file of a checkpoint."""
     path = found.path / name
     try:
         tensors, _ = read_tensors(path, found.claims["files"][name], MAX_RUN_BYTES)
         for key, value in tensors.items():
             check_finite(name, key, value)
     except FileError as error:
-        return FileFound(name, problem=str(error))
-    return FileFound(name, path.stat().st_size, len(tensors), sum(value.numel() for value in tensors.values()))
+        return FileReport(name, problem=str(error))
+    return FileReport(name, path.stat().st_size, len(tensors), sum(value.numel() for value in tensors.values()))

@@ -1,4 +1,4 @@
-"""The optimiser's state as named tensors, in and out of a checkpoint."""
+"""Optimiser state as named tensors, for checkpoints."""
 
 from __future__ import annotations
 
@@ -20,9 +20,12 @@ def optimizer_tensors(policy: ActorCritic, optimizer: torch.optim.Optimizer) -> 
 
 
 def restore_optimizer(policy: ActorCritic, optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
-    """Put back what `optimizer_tensors` named, on each parameter's device.
+    """Restore the state saved by `optimizer_tensors`, on each parameter's device.
 
-    An optimiser has no state before its first step: of such a run there is nothing to put back.
+    No tensors are a valid state: an optimiser has none before its first step.
+
+    Raises:
+        FileError: names or shapes do not fit the policy.
     """
     if not tensors:
         return

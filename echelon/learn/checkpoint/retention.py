@@ -1,4 +1,4 @@
-"""The checkpoints of one run: the last few stay, and the best."""
+"""Keeps the last few checkpoints of a run and the best one, and deletes the others."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from echelon.learn.checkpoint.files import checkpoints_in
 from echelon.runtime.files import sync_folder
 
 
-def place_of(folder: Path, iteration: int) -> Path:
-    """Where the checkpoint of an iteration stands in the run folder."""
+def checkpoint_path(folder: Path, iteration: int) -> Path:
+    """Path of the checkpoint of an iteration in the run folder."""
     return folder / "checkpoints" / f"iteration_{iteration:06d}"
 
 
-def thin_out(folder: Path, last: int, best: int | None) -> None:
-    """Throw away all checkpoints of the run folder but the `last` few and that of the iteration `best`.
+def prune_checkpoints(folder: Path, last: int, best: int | None) -> None:
+    """Delete all checkpoints of the run folder but the `last` newest and that of iteration `best`.
 
-    One that goes is renamed first: whoever finds a checkpoint under its name finds all of it. Leftovers of writers
-    that were killed go too.
+    A checkpoint is renamed before it is deleted, so that one under its proper name is always complete. Unfinished
+    drafts of killed processes are deleted too.
     """
-    shelf = folder / "checkpoints"
-    spared = set() if best is None else {place_of(folder, best)}
-    numbered = [path for path in checkpoints_in(shelf) if re.fullmatch(r"iteration_\d+", path.name)]
+    root = folder / "checkpoints"
+    kept = set() if best is None else {checkpoint_path(folder, best)}
+    numbered = [path for path in checkpoints_in(root) if re.fullmatch(r"iteration_\d+", path.name)]
     for path in sorted(numbered, key=lambda path: int(path.name[len("iteration_") :]))[:-last]:
-        if path not in spared:
+        if path not in kept:
             path.rename(path.parent / f".{path.name}.gone")
-    sync_folder(shelf)
-    for leftover in shelf.glob(".iteration_*"):
+    sync_folder(root)
+    for leftover in root.glob(".iteration_*"):
         shutil.rmtree(leftover)

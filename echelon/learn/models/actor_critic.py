@@ -23,11 +23,11 @@ from echelon.learn.models.mlp import Feedforward
 from echelon.learn.models.precision import autocast
 
 PolicyOutput = tuple[Tensor, Tensor, Tensor, Tensor]
-"""`loc`, `scale`, and the new `h` and `c` of some mechs; `h` is also what values are judged by."""
+"""`loc`, `scale` and the next LSTM state `h`, `c`; `h` is also the embedding that the critic reads."""
 
 
 class ActorNetwork(nn.Module):
-    """From what mechs see and remember to the distribution of their actions."""
+    """Maps observations and LSTM state to the parameters of the action distribution."""
 
     def __init__(self, model: ModelConfig, comm_dim: int) -> None:
         super().__init__()
@@ -35,10 +35,19 @@ class ActorNetwork(nn.Module):
         self.memory: LSTM | Feedforward = (LSTM if model.recurrent else Feedforward)(model.hidden, model.hidden)
         self.head = ActorHead(model, layout.action_width(comm_dim))
         self.compute = torch.float32
-        """Dtype of matrix products, see `echelon.learn.models.precision`; memory and heads stay float32."""
+        """Dtype of matrix products, see `echelon.learn.models.precision`; LSTM state and heads stay float32."""
 
     def forward(self, streams: tuple[Tensor, ...], telemetry: Tensor, h: Tensor, c: Tensor) -> PolicyOutput:
-        """One decision: streams `[B, A, *]`, `telemetry [B, 16, 16]`, state `[B, A, hidden]`."""
+        """One decision.
+
+        Args:
+            streams: `[B, A, *]` each, in the order of `layout.STREAMS`.
+            telemetry: `[B, 16, 16]` top-down map of each battle.
+            h, c: `[B, A, hidden]` LSTM state.
+
+        Returns:
+            `loc` and `scale` `[B, A, D]`, new `h` and `c` `[B, A, hidden]`.
+        """
         with autocast(self.compute, h.device):
             h, c = self.memory.step(self.encoder(*streams, telemetry), h, c)
         loc, scale = self.head(h)
@@ -51,27 +60,32 @@ class ActorNetwork(nn.Module):
 
         Args:
             h, c: `[S, A, hidden]` the stored state before the first decision.
-            keep: `[T, S]` 0 where a decision begins a battle, else 1.
-            saves_memory: encode again on the way back.
+            keep: `[T, S]` 0 at the first decision of a battle, where the state is reset, else 1.
+            saves_memory: recompute the encoder in the backward pass (activation checkpointing).
         """
         with autocast(self.compute, h.device):
             if saves_memory:
                 features = checkpoint(self.encoder, *streams, telemetry, use_reentrant=False)
             else:
                 features = self.encoder(*streams, telemetry)
-            kept = keep[..., None].expand(*features.shape[:3]).flatten(1)[..., None]
-            embed = self.memory(features.flatten(1, 2), h.flatten(0, 1), c.flatten(0, 1), kept)
+            keep_rows = keep[..., None].expand(*features.shape[:3]).flatten(1)[..., None]
+            embed = self.memory(features.flatten(1, 2), h.flatten(0, 1), c.flatten(0, 1), keep_rows)
         return embed.view(*features.shape[:3], -1)
 
 
-def batched_forward(base: ActorNetwork, weights: dict[str, Tensor], *seen: object) -> PolicyOutput:
-    """Networks of `base`'s architecture in one forward: `weights` and all that they see and remember `[n, ...]`."""
+def batched_forward(base: ActorNetwork, weights: dict[str, Tensor], *inputs: object) -> PolicyOutput:
+    """Forward pass of n networks of `base`'s architecture with `torch.vmap`.
 
-    def one(own: dict[str, Tensor], *its: object) -> PolicyOutput:
-        output: PolicyOutput = functional_call(base, own, its)
+    Args:
+        weights: stacked parameters, `[n, ...]` each, named as in `base.state_dict()`.
+        inputs: arguments of `ActorNetwork.forward`, `[n, ...]` each.
+    """
+
+    def single(own_weights: dict[str, Tensor], *own_inputs: object) -> PolicyOutput:
+        output: PolicyOutput = functional_call(base, own_weights, own_inputs)
         return output
 
-    outputs: PolicyOutput = torch.vmap(one)(weights, *seen)
+    outputs: PolicyOutput = torch.vmap(single)(weights, *inputs)
     return outputs
 
 
@@ -94,13 +108,13 @@ class ActorCritic(TensorDictModuleBase):
         self.network = ActorNetwork(model, comm_dim)
         self.critic = Critic(model)
         self.act: Callable[..., PolicyOutput] = self.network.forward
-        """The network on one decision; a compiled one may take its place."""
+        """Forward pass for one decision; the trainer may replace it with a compiled one."""
         memory = [("memory", name) for name in self.memory_spec().keys()]
         self.in_keys = [*(("observation", name) for name in layout.STREAMS), "telemetry", *memory]
         self.out_keys = ["action", *(("next", *key) for key in memory)]
 
     def memory_spec(self) -> Composite:
-        """The hidden state of a mech."""
+        """LSTM state `h`, `c` of one mech, `[hidden]` each; empty without an LSTM."""
         if not self.model.recurrent:
             return Composite()
         return Composite(h=Unbounded((self.model.hidden,)), c=Unbounded((self.model.hidden,)))
@@ -111,8 +125,8 @@ class ActorCritic(TensorDictModuleBase):
         streams = tuple(team.get(("observation", name)) for name in layout.STREAMS)
         loc, scale, h, c = self.act(streams, team.get("telemetry")[:, 0], h, c)
         distribution = SquashedNormal(loc, scale)
-        certain = exploration_type() == ExplorationType.DETERMINISTIC
-        pre_tanh = distribution.deterministic_sample if certain else distribution.rsample().detach()
+        is_deterministic = exploration_type() == ExplorationType.DETERMINISTIC
+        pre_tanh = distribution.deterministic_sample if is_deterministic else distribution.rsample().detach()
         team.set("pre_tanh", pre_tanh).set("action", pre_tanh.tanh()).set("embed", h)
         team.set("log_prob", distribution.pre_tanh_log_prob(pre_tanh))
         if self.model.recurrent:
@@ -120,12 +134,12 @@ class ActorCritic(TensorDictModuleBase):
         return team
 
     def state(self, team: TensorDictBase) -> tuple[Tensor, Tensor]:
-        """`[B, A, hidden]` what mechs remember, twice; zeros where they remember nothing."""
+        """LSTM state `h`, `c` of a team, `[B, A, hidden]` each; zeros without an LSTM."""
         if self.model.recurrent:
             return team.get(("memory", "h")), team.get(("memory", "c"))
-        nothing = team.get(("observation", "ego")).new_zeros(*team.shape, self.model.hidden)
-        return nothing, nothing
+        zeros = team.get(("observation", "ego")).new_zeros(*team.shape, self.model.hidden)
+        return zeros, zeros
 
     def num_parameters(self) -> int:
-        """How many numbers are learnt."""
+        """Number of learnable parameters."""
         return sum(p.numel() for p in self.parameters())

@@ -1,4 +1,4 @@
-"""What a mech sees, as features: sets of contacts, comrades and messages, small maps, its own state."""
+"""Observation encoders: sets of contacts, squad mates and messages, small grids, the mech's own state."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from echelon.learn.config import ModelConfig
 
 HAS_LOOPS = importlib.util.find_spec("numba") is not None
 if HAS_LOOPS:
-    from echelon.learn.models.packing import PackedPool, filled
+    from echelon.learn.models.packing import PackedPool, valid_rows
 
 STEEP = 1e30
-"""Slope that tells the largest entry of a set from every other one."""
+"""Slope of 1 - STEEP * (largest - x), which clamped to >= 0 is 1 at the largest entry of a set and 0 elsewhere."""
 
 
 def orthogonal(layer: nn.Linear, gain: float = math.sqrt(2)) -> nn.Linear:
@@ -29,47 +29,48 @@ def orthogonal(layer: nn.Linear, gain: float = math.sqrt(2)) -> nn.Linear:
 
 
 class MaskedPool(torch.autograd.Function):
-    """Mean and maximum of max(x, 0) over the filled rows of a set.
+    """Mean and maximum of ReLU(x) over the valid rows of a padded set.
 
-    Autograd's own way back compares every entry with its maximum, which took more time on a CPU than the products of
-    the whole encoder (5.6 against 2.2 us for 19 contacts of width 64 in bf16). Equal maxima get the gradient each.
+    Autograd's backward pass compares every entry with its maximum, which took more time on a CPU than the matrix
+    products of the whole encoder (5.6 against 2.2 us for 19 contacts of width 64 in bf16). Each of several equal maxima
+    receives the full gradient.
     """
 
     @staticmethod
     def forward(x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """`[R, 2 * W]` from `x [R, C, W]` and `mask [R, C]`; the rest is kept for the way back."""
-        share = mask.to(x.dtype)
-        filled = F.relu(x).mul_(share[..., None])
-        count = share.sum(-1, keepdim=True).clamp_min(1)
-        largest = filled.amax(-2)
-        return torch.cat((filled.sum(-2) / count, largest), -1), filled, largest, count
+        """`[R, 2 * W]` mean and maximum from `x [R, C, W]` and `mask [R, C]`, then the tensors saved for backward."""
+        weight = mask.to(x.dtype)
+        masked = F.relu(x).mul_(weight[..., None])
+        count = weight.sum(-1, keepdim=True).clamp_min(1)
+        largest = masked.amax(-2)
+        return torch.cat((masked.sum(-2) / count, largest), -1), masked, largest, count
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-        """Keep what the gradient needs."""
-        _, filled, largest, count = output
-        ctx.mark_non_differentiable(filled, largest, count)
+        """Save what the backward pass needs."""
+        _, masked, largest, count = output
+        ctx.mark_non_differentiable(masked, largest, count)
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(filled, largest, count)
+        ctx.save_for_backward(masked, largest, count)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, *_: Tensor | None) -> tuple[Tensor, None]:
-        """The mean's gradient to every filled entry above 0, the maximum's to the largest."""
-        filled, largest, count = ctx.saved_tensors
+        """Gradient of the mean to every valid entry above 0, of the maximum to the largest entry."""
+        masked, largest, count = ctx.saved_tensors
         to_mean, to_largest = grad.chunk(2, -1)
-        is_largest = torch.rsub(filled - largest[..., None, :], 1, alpha=-STEEP).clamp_min_(0)
+        is_largest = torch.rsub(masked - largest[..., None, :], 1, alpha=-STEEP).clamp_min_(0)
         each = torch.addcmul((to_mean / count)[..., None, :], is_largest, to_largest[..., None, :])
-        return torch.ops.aten.threshold_backward(each, filled, 0), None
+        return torch.ops.aten.threshold_backward(each, masked, 0), None
 
 
-def packs(members: Tensor) -> bool:
-    """Whether sets are encoded without their empty places: in plain loops on a CPU, not in compiled or batched code."""
+def uses_packing(members: Tensor) -> bool:
+    """Whether padding rows are removed before encoding: on a CPU, in eager code outside `torch.vmap`."""
     is_plain = not torch.compiler.is_compiling() and not torch._C._functorch.is_batchedtensor(members)
     return HAS_LOOPS and members.device.type == "cpu" and is_plain
 
 
 class SetEncoder(nn.Module):
-    """A set as its members' mean and maximum (Zaheer et al. 2017, "Deep Sets"): order and number do not matter."""
+    """Permutation-invariant set encoder (Zaheer et al. 2017, "Deep Sets"): mean and maximum over encoded members."""
 
     def __init__(self, width_in: int, width: int) -> None:
         super().__init__()
@@ -78,9 +79,9 @@ class SetEncoder(nn.Module):
         )
 
     def forward(self, members: Tensor, mask: Tensor) -> Tensor:
-        """`[R, 2 * width]` from `[R, C, width_in]`, those that `mask [R, C]` bool holds."""
-        if packs(members):
-            index, ends = filled(mask)
+        """`[R, 2 * width]` from `members [R, C, width_in]`; `mask [R, C]` bool is True for valid members."""
+        if uses_packing(members):
+            index, ends = valid_rows(mask)
             each = self.each(members.flatten(0, 1).index_select(0, index))
             return PackedPool.apply(each.float(), ends)
         pool = MaskedPool.apply if torch.is_grad_enabled() else MaskedPool.forward
@@ -88,14 +89,14 @@ class SetEncoder(nn.Module):
 
 
 class GridEncoder(nn.Module):
-    """A square map, by one convolution over the 3x3 neighbourhood of every other cell.
+    """Encodes a square map with one 3x3 convolution of stride 2 and a linear layer.
 
-    The convolution is written as one product with its kernel laid out over the map: the maps are so small that this
-    took a third of the time of `nn.Conv2d` on a CPU, forward and back.
+    The convolution is one matrix product with a dense matrix built from the kernel: the maps are so small that this
+    took a third of the time of `nn.Conv2d` on a CPU, forward and backward.
     """
 
     places: Tensor
-    """[9, P * cells²] 1 where an entry of the kernel meets a cell, for each of P positions of the kernel."""
+    """`[9, P * cells²]` 1 where a kernel entry is multiplied with a cell, for each of P kernel positions."""
 
     def __init__(self, cells: int, width: int, channels: int = 8) -> None:
         super().__init__()
@@ -113,20 +114,20 @@ class GridEncoder(nn.Module):
 
     def forward(self, grid: Tensor) -> Tensor:
         """`[R, width]` from `[R, cells, cells]`."""
-        laid_out = (self.kernel @ self.places).view(-1, self.cells**2)
-        positions = len(laid_out) // len(self.kernel)
-        seen = F.linear(grid.flatten(1), laid_out, self.bias.expand(-1, positions).flatten())
-        return F.relu(self.project(F.relu(seen)))
+        matrix = (self.kernel @ self.places).view(-1, self.cells**2)
+        positions = len(matrix) // len(self.kernel)
+        features = F.linear(grid.flatten(1), matrix, self.bias.expand(-1, positions).flatten())
+        return F.relu(self.project(F.relu(features)))
 
 
 class Encoder(nn.Module):
-    """Fuse what mechs see into `[..., hidden]` features.
+    """Fuses all observation streams of a mech into `[..., hidden]` features.
 
-    The map from above is the same for all mechs of a battle, so it is encoded once and its features are shared.
+    The telemetry map is the same for all mechs of a battle, so it is encoded once and its features are shared.
     """
 
-    shown: Tensor
-    """[F] 1 for each column of a mech's own state that the network may see."""
+    ego_mask: Tensor
+    """`[F]` 1 for each column of the ego stream that the network may read, else 0."""
 
     def __init__(self, model: ModelConfig, comm_dim: int) -> None:
         super().__init__()
@@ -140,11 +141,11 @@ class Encoder(nn.Module):
         rest = model.map_width + model.telemetry_width + model.body_width
         self.fuse = orthogonal(nn.Linear(2 * sets + rest, model.hidden))
         self.norm = nn.LayerNorm(model.hidden)
-        shown = torch.ones(layout.width(layout.EGO))
+        ego_mask = torch.ones(layout.width(layout.EGO))
         if not model.path_observed:
             for name in ("path_direction", "path_length"):
-                shown[layout.columns(layout.EGO, name)] = 0.0
-        self.register_buffer("shown", shown, persistent=False)
+                ego_mask[layout.columns(layout.EGO, name)] = 0.0
+        self.register_buffer("ego_mask", ego_mask, persistent=False)
 
     def forward(
         self,
@@ -166,20 +167,20 @@ class Encoder(nn.Module):
         parts = [
             self.contact(rows(contacts), rows(contacts_mask)),
             self.comrade(rows(squad), rows(squad_mask)),
-            self.body(rows(ego) * self.shown.to(ego.dtype)),
+            self.body(rows(ego) * self.ego_mask.to(ego.dtype)),
             self.ground(rows(local_map)),
         ]
         if self.message is not None:
-            heard = rows(comms)
-            parts.append(self.message(heard, (heard != 0).any(-1)))
-        above = self.telemetry(telemetry.flatten(0, -3)).view(*teams[:-1], 1, -1)
-        shared = rows(above.expand(*teams, -1))
+            messages = rows(comms)
+            parts.append(self.message(messages, (messages != 0).any(-1)))
+        overview = self.telemetry(telemetry.flatten(0, -3)).view(*teams[:-1], 1, -1)
+        shared = rows(overview.expand(*teams, -1))
         fused = self.fuse(torch.cat([part.to(shared.dtype) for part in (*parts, shared)], -1))
         return F.relu(self.norm(fused)).view(*teams, -1)
 
 
 class BattlePooling(nn.Module):
-    """All mechs of a battle as one vector, for a critic that may see them: either team as a set."""
+    """Pools all mechs of a battle into one vector for the central critic, each team as a set."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -187,7 +188,7 @@ class BattlePooling(nn.Module):
         self.enemy = SetEncoder(layout.width(layout.EGO), width)
 
     def forward(self, own: Tensor, enemy: Tensor) -> Tensor:
-        """`[..., 4 * width]` from the own state of A mechs `[..., A, F]` and of E enemies `[..., E, F]`."""
+        """`[..., 4 * width]` from the ego streams of the team `[..., A, F]` and of the enemy team `[..., E, F]`."""
         sides = []
         for encoder, team in ((self.own, own), (self.enemy, enemy)):
             mechs = team.flatten(0, -3)

@@ -1,4 +1,4 @@
-"""Heads of an actor-critic: distribution of actions, value."""
+"""Actor and critic heads."""
 
 from __future__ import annotations
 
@@ -12,21 +12,19 @@ from echelon.learn.config import ModelConfig
 from echelon.learn.models.encoder import BattlePooling, orthogonal
 
 LOG_STD_RANGE = (-3.0, 0.5)
-
-
 ACTION_GAIN = 0.01
-"""Gain of the actor's last layer: the first actions are almost independent of what is seen."""
+"""Gain of the actor's last layer: initial actions are almost independent of the observation."""
 
 
 class FixedStd(nn.Module):
-    """One learnt number for each action, whatever is seen."""
+    """State-independent log standard deviation, one learnable parameter per action column."""
 
     def __init__(self, width: int, initial_std: float) -> None:
         super().__init__()
         self.bias = nn.Parameter(torch.full((width,), math.log(initial_std)))
 
     def forward(self, embed: Tensor) -> Tensor:
-        """`[..., D]`."""
+        """`[..., D]` log standard deviation for `embed [..., hidden]`."""
         return self.bias.expand(*embed.shape[:-1], -1)
 
 
@@ -44,12 +42,12 @@ class ActorHead(nn.Module):
             self.log_std = FixedStd(width, model.initial_std)
 
     def forward(self, embed: Tensor) -> tuple[Tensor, Tensor]:
-        """`[..., D]` loc and scale."""
+        """`loc` and `scale` `[..., D]` from `embed [..., hidden]`."""
         return self.loc(embed), self.log_std(embed).clamp(*LOG_STD_RANGE).exp()
 
 
 class Critic(nn.Module):
-    """The value of what a mech saw, normalised (see `ValueNorm`); a central one sees every mech of the battle too."""
+    """Value head, in normalised units (see `ValueNorm`); a central critic also reads the state of every mech."""
 
     def __init__(self, model: ModelConfig) -> None:
         super().__init__()
@@ -59,7 +57,13 @@ class Critic(nn.Module):
         self.value = orthogonal(nn.Linear(model.hidden, 1), gain=1.0)
 
     def forward(self, embed: Tensor, own: Tensor, enemy: Tensor | None) -> Tensor:
-        """`[..., A]` values from `embed [..., A, hidden]`, the mechs' own state `[..., A, F]` and the enemies'."""
+        """`[..., A]` values.
+
+        Args:
+            embed: `[..., A, hidden]`.
+            own: `[..., A, F]` ego streams of the team.
+            enemy: `[..., E, F]` ego streams of the enemy team; read by a central critic only.
+        """
         if self.gathering is not None:
             assert enemy is not None
             battle = self.gathering(own.float(), enemy.float())[..., None, :]

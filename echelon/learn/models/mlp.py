@@ -1,4 +1,4 @@
-"""A layer in the place of a memory."""
+"""Feed-forward replacement for the LSTM."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from echelon.learn.models.encoder import orthogonal
 
 
 class Feedforward(nn.Module):
-    """In the place of an LSTM: a layer that remembers nothing."""
+    """Linear layer with ReLU and the interface of `LSTM`, without state."""
 
     def __init__(self, width_in: int, hidden: int) -> None:
         super().__init__()
         self.layer = orthogonal(nn.Linear(width_in, hidden))
 
     def step(self, features: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
-        """`[..., hidden]` features of a decision; `c` passes."""
+        """New `h` `[..., hidden]` from `features [..., width_in]`; the old `h` is ignored, `c` returned unchanged."""
         return F.relu(self.layer(features)).float(), c
 
     def forward(self, features: Tensor, h: Tensor, c: Tensor, keep: Tensor) -> Tensor:
-        """`[T, R, hidden]`, each decision by itself."""
+        """`[T, R, hidden]` from `features [T, R, width_in]`, every decision on its own."""
         return F.relu(self.layer(features)).float()

@@ -1,7 +1,7 @@
-"""Sets without their empty places, on a CPU: what `encoders.MaskedPool` does for all places, as loops over the filled.
+"""`encoder.MaskedPool` on packed sets for the CPU: padding rows are removed and numba loops run over the valid rows.
 
-Two thirds of a contact table are empty, and a CPU gains by leaving them out of every product; a GPU would have to tell
-the host how many are filled. The answers are the same: tests hold the two against each other.
+Two thirds of a contact table are padding, and a CPU gains by leaving them out of every product; a GPU would have to
+sync with the host to learn how many rows are valid. Both return the same results; tests compare them.
 """
 
 from __future__ import annotations
@@ -17,42 +17,44 @@ ZERO = np.float32(0.0)
 
 
 @numba.njit(cache=True)
-def list_filled(mask: Any, ends: Any, index: Any) -> None:
-    """Places that `mask [R, C]` fills, into the front of `index [R * C]`; where each set ends there, into `ends`."""
+def list_valid_rows(mask: Any, ends: Any, index: Any) -> None:
+    """Write flat indices of the True entries of `mask [R, C]` to the front of `index [R * C]`, and the end of each set
+    among them to `ends [R]`."""
     count = 0
     for row in range(mask.shape[0]):
-        for place in range(mask.shape[1]):
-            if mask[row, place]:
-                index[count] = row * mask.shape[1] + place
+        for column in range(mask.shape[1]):
+            if mask[row, column]:
+                index[count] = row * mask.shape[1] + column
                 count += 1
         ends[row] = count
 
 
 @numba.njit(cache=True)
 def pool_all(x: Any, ends: Any, out: Any, largest: Any) -> None:
-    """Mean and maximum of max(x, 0) over each set, into `out [R, 2 * W]`; whose the maximum is, into `largest [R, W]`.
+    """Write mean and maximum of ReLU(x) over each set to `out [R, 2 * W]`.
 
-    `x [F, W]` holds the sets' members one after the other.
+    `largest [R, W]` receives the row of each maximum, -1 where no entry is above 0. `x [F, W]` holds the members of all
+    sets one after the other.
     """
     width = x.shape[1]
     begin = 0
     for row in range(len(ends)):
-        mean, most, who = out[row, :width], out[row, width:], largest[row]
-        mean[:], most[:], who[:] = ZERO, ZERO, -1
+        mean, maximum, argmax = out[row, :width], out[row, width:], largest[row]
+        mean[:], maximum[:], argmax[:] = ZERO, ZERO, -1
         for member in range(begin, ends[row]):
             for w in range(width):
                 value = max(x[member, w], ZERO)
                 mean[w] += value
-                if value > most[w]:
-                    most[w] = value
-                    who[w] = member
+                if value > maximum[w]:
+                    maximum[w] = value
+                    argmax[w] = member
         mean /= np.float32(max(ends[row] - begin, 1))
         begin = ends[row]
 
 
 @numba.njit(cache=True)
 def unpool_all(grad: Any, x: Any, ends: Any, largest: Any, out: Any) -> None:
-    """The gradient of `pool_all`, from `grad [R, 2 * W]` into `out [F, W]`."""
+    """Backward pass of `pool_all`, from `grad [R, 2 * W]` into `out [F, W]`."""
     width = x.shape[1]
     begin = 0
     for row in range(len(ends)):
@@ -66,16 +68,16 @@ def unpool_all(grad: Any, x: Any, ends: Any, largest: Any, out: Any) -> None:
         begin = ends[row]
 
 
-def filled(mask: Tensor) -> tuple[Tensor, Tensor]:
-    """`[F]` int64 places that `mask [R, C]` fills, counted through all sets, and `[R]` int64 where each set ends."""
+def valid_rows(mask: Tensor) -> tuple[Tensor, Tensor]:
+    """`[F]` int64 flat indices of the True entries of `mask [R, C]`, and `[R]` int64 end of each set among them."""
     ends = torch.empty(mask.shape[0], dtype=torch.int64)
     index = torch.empty(mask.numel(), dtype=torch.int64)
-    list_filled(mask.numpy(), ends.numpy(), index.numpy())
+    list_valid_rows(mask.numpy(), ends.numpy(), index.numpy())
     return index[: int(ends.numpy()[-1])], ends
 
 
 class PackedPool(torch.autograd.Function):
-    """`MaskedPool` of members that stand one after the other."""
+    """`MaskedPool` of packed members."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, ends: Tensor) -> Tensor:
@@ -88,7 +90,7 @@ class PackedPool(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        """The mean's gradient to every entry above 0, the maximum's to the largest."""
+        """Gradient of the mean to every entry above 0, of the maximum to the largest entry."""
         x, ends, largest = ctx.saved_tensors
         out = torch.empty_like(x)
         unpool_all(grad.contiguous().numpy(), x.numpy(), ends.numpy(), largest.numpy(), out.numpy())

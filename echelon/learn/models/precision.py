@@ -1,4 +1,4 @@
-"""In which numbers the network is computed, what is compiled, and what must repeat."""
+"""Precision, determinism and compilation of the network."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from torch import nn
 CPU_FACTS = Path("/proc/cpuinfo")
 
 
-def multiplies_bf16(device: torch.device) -> bool:
-    """Whether the chip has instructions that multiply matrices of bfloat16, so that they pay."""
+def has_native_bf16(device: torch.device) -> bool:
+    """Whether the device has instructions for bfloat16 matrix products, without which bf16 is not faster."""
     if device.type == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)
     facts = CPU_FACTS.read_text() if CPU_FACTS.exists() else ""
@@ -21,18 +21,18 @@ def multiplies_bf16(device: torch.device) -> bool:
 
 
 def resolve_precision(name: str, device: torch.device) -> torch.dtype:
-    """The dtype that `TrainConfig.precision` means on a device."""
-    reduced = name == "bf16" or (name == "auto" and multiplies_bf16(device))
+    """Dtype of matrix products for a value of `TrainConfig.precision` on a device."""
+    reduced = name == "bf16" or (name == "auto" and has_native_bf16(device))
     return torch.bfloat16 if reduced else torch.float32
 
 
 def autocast(dtype: torch.dtype, device: torch.device) -> AbstractContextManager[object]:
-    """Compute matrix products in `dtype`; nothing changes for float32."""
+    """Context in which matrix products are computed in `dtype`; a null context for float32."""
     return nullcontext() if dtype == torch.float32 else torch.autocast(device.type, dtype)
 
 
 def configure_backends(deterministic: bool) -> None:
-    """Choose between sums that repeat and sums that are fastest, for the whole process."""
+    """Select deterministic or fastest algorithms for the whole process."""
     if deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.use_deterministic_algorithms(deterministic)
@@ -40,5 +40,5 @@ def configure_backends(deterministic: bool) -> None:
 
 
 def compile_module(module: nn.Module) -> None:
-    """Compile a module's forward in place: one graph, static shapes. Its parameters keep their names."""
+    """Compile a module's forward in place as one graph with static shapes; parameter names do not change."""
     module.compile(fullgraph=True, dynamic=False)

@@ -1,4 +1,4 @@
-"""The scale of values, learnt as returns are seen."""
+"""Running normalisation of value targets."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ EPSILON = 1e-6
 
 
 class ValueNorm(nn.Module):
-    """Running mean and deviation of the value targets; the critic works in their units.
+    """Exponential moving mean and deviation of the value targets; the critic predicts normalised values.
 
-    TorchRL's `PopArtValueNorm` normalises the loss only. Here what the critic outputs is turned back into real units
-    before it meets a reward.
+    TorchRL's `PopArtValueNorm` normalises the loss only. Here the critic's output is converted to real units before it
+    is combined with rewards.
     """
 
     mean: Tensor
@@ -28,7 +28,7 @@ class ValueNorm(nn.Module):
             self.register_buffer(name, torch.zeros(()))
 
     def moments(self) -> tuple[Tensor, Tensor]:
-        """Mean and deviation so far; 0 and 1 before the first update."""
+        """Mean and standard deviation `[]`; 0 and 1 before the first update."""
         seen = self.weight > 0
         weight = torch.where(seen, self.weight, 1.0)
         mean = self.mean / weight
@@ -37,17 +37,17 @@ class ValueNorm(nn.Module):
 
     @torch.no_grad()
     def update(self, target: Tensor, ranks: Ranks = ALONE) -> None:
-        """Take in the value targets of an iteration, as many of each process."""
+        """Update with the value targets of an iteration, of any shape; every process must pass as many."""
         for total, new in ((self.mean, target.mean()), (self.square, target.square().mean())):
             total.mul_(self.decay).add_((1 - self.decay) * ranks.mean(new))
         self.weight.mul_(self.decay).add_(1 - self.decay)
 
     def normalise(self, value: Tensor) -> Tensor:
-        """Real units to the critic's."""
+        """Convert real units to normalised ones."""
         mean, deviation = self.moments()
         return (value - mean) / deviation
 
     def denormalise(self, value: Tensor) -> Tensor:
-        """The critic's units to real ones."""
+        """Convert normalised units to real ones."""
         mean, deviation = self.moments()
         return value * deviation + mean

@@ -1,4 +1,4 @@
-"""Who commands which team in which battle: the learner and those it meets, as one policy of the environment."""
+"""Assigns the learner and its opponents to the teams of a batch of battles, as one policy of the environment."""
 
 from __future__ import annotations
 
@@ -15,80 +15,83 @@ from echelon.env.observation.layout import GROUPS
 from echelon.env.outcome import Winner
 
 LEARNER = "learner"
-"""The learner's drawer in the environment's memory."""
+"""Name of the learner's entry in the environment's memory."""
 TeamSlice = tuple[str, slice]
-"""A team over some battles: its group, and where they stand in the batch."""
+"""One group (`blue` or `red`) in a range of battles of the batch."""
 Side = Literal["both", "blue", "red"]
 
 
 @dataclass(frozen=True)
 class OpponentGroup:
-    """Somebody the learner meets, in so many battles that stand side by side."""
+    """An opponent of the learner, in a contiguous range of the batch."""
 
     name: str
-    """Its drawer in the environment's memory; no two share one."""
+    """Name of its entry in the environment's memory; must be unique."""
     policy: TeamPolicy | None
-    """None for the learner itself, which then commands both teams and learns from both."""
+    """None for self-play: the learner commands both teams and learns from both."""
     battles: int
-    """Even, if the learner is to be blue in half of them and red in the rest."""
+    """Number of battles; must be even for the learner to play each side in half of them."""
 
 
 class PolicyAssignment:
-    """Who commands each team of all battles: those of the first rival come first, then those of the second, and so on.
+    """Assigns a policy to each team of B battles, ordered by opponent: the battles of the first come first.
+
+    G is the number of teams the learner commands. Its rows are ordered by opponent, then by group.
 
     Args:
         learner: the policy that is trained.
-        rivals: whom it meets.
-        side: teams the learner commands: blue in the first half of a rival's battles and red in the rest, or one.
+        opponents: the opponents, with their numbers of battles.
+        side: group the learner commands; with `both`, blue in the first half of each opponent's battles and red in
+            the second.
     """
 
-    def __init__(self, learner: TeamPolicy, rivals: Sequence[OpponentGroup], side: Side = "both") -> None:
+    def __init__(self, learner: TeamPolicy, opponents: Sequence[OpponentGroup], side: Side = "both") -> None:
         self.policies: dict[str, TeamPolicy] = {LEARNER: learner}
-        self.places: dict[str, list[TeamSlice]] = {LEARNER: []}
-        self.met: dict[str, slice] = {}
-        """Battles of each rival."""
-        self.of_rival: dict[str, slice] = {}
-        """Rows of the learner's teams against each rival."""
+        self.teams: dict[str, list[TeamSlice]] = {LEARNER: []}
+        self.battles: dict[str, slice] = {}
+        """Range of battles of each opponent."""
+        self.opponent_rows: dict[str, slice] = {}
+        """Range of the learner's rows `[G]` against each opponent."""
         start = 0
-        for rival in rivals:
-            battles = slice(start, start + rival.battles)
-            first = {"both": start + rival.battles // 2, "blue": battles.stop, "red": start}[side]
+        for opponent in opponents:
+            battles = slice(start, start + opponent.battles)
+            first = {"both": start + opponent.battles // 2, "blue": battles.stop, "red": start}[side]
             halves = (slice(start, first), slice(first, battles.stop))
             rows = self._rows_so_far()
-            if rival.policy is None:
-                self.places[LEARNER] += [(group, battles) for group in GROUPS]
+            if opponent.policy is None:
+                self.teams[LEARNER] += [(group, battles) for group in GROUPS]
             else:
-                self.policies[rival.name] = rival.policy
-                self.places[LEARNER] += [p for p in zip(GROUPS, halves, strict=True) if size(p[1]) > 0]
-                self.places[rival.name] = [p for p in zip(GROUPS[::-1], halves, strict=True) if size(p[1]) > 0]
-            self.met[rival.name] = battles
-            self.of_rival[rival.name] = slice(rows, self._rows_so_far())
+                self.policies[opponent.name] = opponent.policy
+                self.teams[LEARNER] += [p for p in zip(GROUPS, halves, strict=True) if size(p[1]) > 0]
+                self.teams[opponent.name] = [p for p in zip(GROUPS[::-1], halves, strict=True) if size(p[1]) > 0]
+            self.battles[opponent.name] = battles
+            self.opponent_rows[opponent.name] = slice(rows, self._rows_so_far())
             start = battles.stop
         self.num_envs = start
         self.memory = memory_spec(**self.policies)
-        # Who commands a group, battle by battle: the parts of a policy's decision in the order of the batch.
+        # For each group in the order of the batch: a range of battles, its policy, the part of its output.
         self.owners: dict[str, list[tuple[slice, str, int]]] = {group: [] for group in GROUPS}
-        for name, places in self.places.items():
-            for part, (group, battles) in enumerate(places):
+        for name, teams in self.teams.items():
+            for part, (group, battles) in enumerate(teams):
                 self.owners[group].append((battles, name, part))
         for parts in self.owners.values():
             parts.sort(key=lambda part: part[0].start)
 
     def _rows_so_far(self) -> int:
-        return sum(size(battles) for _, battles in self.places[LEARNER])
+        return sum(size(battles) for _, battles in self.teams[LEARNER])
 
     def view(self, tensordict: TensorDictBase, name: str) -> TensorDictBase:
-        """`[G, A]` what one policy reads of all teams it commands."""
-        places = self.places[name]
-        parts = [tensordict.get(group).select("observation", "mask")[battles] for group, battles in places]
-        memories = [memory_of(tensordict, group, name)[battles] for group, battles in places]
-        ground = torch.cat([for_each_mech(tensordict, 1)[battles] for _, battles in places])
+        """Input of one policy, batch `[G, A]` over all teams it commands."""
+        teams = self.teams[name]
+        parts = [tensordict.get(group).select("observation", "mask")[battles] for group, battles in teams]
+        memories = [memory_of(tensordict, group, name)[battles] for group, battles in teams]
+        telemetry = torch.cat([for_each_mech(tensordict, 1)[battles] for _, battles in teams])
         team: TensorDictBase = TensorDict.cat(parts, 0)
-        team.set("telemetry", ground.expand(-1, team.shape[1], -1, -1))
+        team.set("telemetry", telemetry.expand(-1, team.shape[1], -1, -1))
         return team.set("memory", TensorDict.cat(memories, 0))
 
     def decide(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Write every team's action and memory; returns what the learner decided, `[G, A]`."""
+        """Write action and next memory of every team; returns the learner's output, batch `[G, A]`."""
         decided = {name: policy(self.view(tensordict, name)) for name, policy in self.policies.items()}
         parts = {
             name: decision.select("action", ("next", "memory"), strict=False).split(self._sizes(name))
@@ -99,50 +102,50 @@ class PolicyAssignment:
             tensordict.set((group, "action"), torch.cat(actions, 0))
             for name in self.memory.keys():
                 own = [(battles, parts[name][part]) for battles, owner, part in owners if owner == name]
-                fresh = [(battles, decision.get(("next", "memory"))) for battles, decision in own]
-                self._remember(tensordict, group, str(name), fresh)
+                new = [(battles, decision.get(("next", "memory"))) for battles, decision in own]
+                self._write_memory(tensordict, group, str(name), new)
         return decided[LEARNER]
 
     def _sizes(self, name: str) -> list[int]:
-        return [size(battles) for _, battles in self.places[name]]
+        return [size(battles) for _, battles in self.teams[name]]
 
-    def _remember(
-        self, tensordict: TensorDictBase, group: str, name: str, fresh: list[tuple[slice, TensorDictBase]]
+    def _write_memory(
+        self, tensordict: TensorDictBase, group: str, name: str, new: list[tuple[slice, TensorDictBase]]
     ) -> None:
-        """Keep a policy's memory for the battles it commands, as it was for the others."""
-        if not fresh:
+        """Write a policy's next memory in the battles it commands; elsewhere it stays unchanged."""
+        if not new:
             return
-        kept = tensordict.get((group, "memory", name))
+        previous = tensordict.get((group, "memory", name))
 
         def merge(key: str) -> Tensor:
-            old, pieces, at = kept.get(key), [], 0
-            for battles, new in fresh:
-                pieces += [old[at : battles.start], new.get(key)]
+            old, pieces, at = previous.get(key), [], 0
+            for battles, memory in new:
+                pieces += [old[at : battles.start], memory.get(key)]
                 at = battles.stop
             return torch.cat([*pieces, old[at:]], 0)
 
-        merged = TensorDict({key: merge(key) for key in kept.keys()}, kept.batch_size, device=kept.device)
+        merged = TensorDict({key: merge(key) for key in previous.keys()}, previous.batch_size, device=previous.device)
         tensordict.set(("next", group, "memory", name), merged)
 
     def rows(self, per_group: dict[str, Tensor]) -> Tensor:
-        """`[G, ...]` the learner's part of `[B, ...]` values of both groups."""
-        return torch.cat([per_group[group][battles] for group, battles in self.places[LEARNER]], 0)
+        """`[G, ...]` values of the learner's teams, from values `[B, ...]` of both groups."""
+        return torch.cat([per_group[group][battles] for group, battles in self.teams[LEARNER]], 0)
 
-    def facing(self, per_group: dict[str, Tensor]) -> Tensor:
-        """`[G, ...]` what `rows` would give the learner's enemies."""
+    def enemy_rows(self, per_group: dict[str, Tensor]) -> Tensor:
+        """`[G, ...]` values of the teams that the learner's teams fight against, as in `rows`."""
         blue, red = GROUPS
         return self.rows({blue: per_group[red], red: per_group[blue]})
 
     def each_team(self, per_battle: Tensor) -> Tensor:
-        """`[G, ...]` a value of each battle `[B, ...]`, one entry for every team the learner commands in it."""
+        """`[G, ...]` from `[B, ...]`: the value of a battle, repeated for every team the learner commands in it."""
         return self.rows(dict.fromkeys(GROUPS, per_battle))
 
     def won_and_lost(self, winner: Tensor) -> tuple[Tensor, Tensor]:
-        """`[G]` bool each, from `winner [B]`: the battles the learner won and lost, one entry a team it commands."""
+        """`[G]` bool each, from `winner [B]`: whether each of the learner's teams has won or lost."""
         blue, red = winner == int(Winner.BLUE), winner == int(Winner.RED)
         return self.rows({"blue": blue, "red": red}), self.rows({"blue": red, "red": blue})
 
 
 def size(battles: slice) -> int:
-    """How many battles."""
+    """Number of battles in a range."""
     return int(battles.stop - battles.start)

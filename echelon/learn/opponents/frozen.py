@@ -1,4 +1,4 @@
-"""Opponents that are frozen policies, in one batched forward."""
+"""Frozen policies as opponents, computed in one batched forward pass."""
 
 from __future__ import annotations
 
@@ -12,19 +12,21 @@ from torchrl.data import Composite, Unbounded
 from echelon.env.observation import layout
 from echelon.learn.models.actor_critic import ActorCritic, ActorNetwork, batched_forward
 from echelon.learn.models.distribution import SquashedNormal
-from echelon.learn.opponents.scripted import SLOT, SLOTS, taken
+from echelon.learn.opponents.scripted import SLOT, SLOTS, current_slot
 from echelon.learn.opponents.snapshot_pool import Snapshot
 from echelon.runtime.files import FileError
 from echelon.runtime.state_dict import StateDict
 
 
 class FrozenOpponents:
-    """Frozen policies in equal blocks of battles, all of them in one batched forward over stacked weights.
+    """K blocks of battles, each against its own frozen policy; one forward pass with `torch.vmap` over stacked weights.
+
+    Each block has two slots, see `echelon.learn.opponents.scripted`.
 
     Args:
-        like: a policy of the architecture they share; its weights are the first in every slot.
-        blocks: how many are met at a time, K.
-        draw: asked for the next whenever a block has a slot that no battle reads.
+        like: a policy of the common architecture; its weights initialise every slot.
+        blocks: number of blocks K.
+        draw: returns the next opponent of a block; called whenever a block has a slot that no battle reads.
     """
 
     def __init__(self, like: ActorCritic, blocks: int, draw: Callable[[], Snapshot]) -> None:
@@ -40,44 +42,52 @@ class FrozenOpponents:
             name: value.detach()[None].repeat(SLOTS * blocks, *[1] * value.dim())
             for name, value in like.network.state_dict().items()
         }
-        """`[2K, ...]`: slots of the first block, of the second, and so on."""
+        """`[2K, ...]` stacked weights: both slots of the first block, of the second, and so on."""
         self.names = [["", ""] for _ in range(blocks)]
         self.newest_of = [0] * blocks
         self.newest = torch.zeros(blocks, device=device)
         self.refresh([[1, 0] for _ in range(blocks)])
 
     def memory_spec(self) -> Composite:
-        """That of the policies, and the slot a battle drew."""
+        """Memory of the policies, and the slot of the battle."""
         return Composite(**dict(self.spec.items()), **{SLOT: Unbounded((1,))})
 
     def readers(self, memory: TensorDictBase) -> Tensor:
-        """`[K, 2]` battles that read each slot, from the memory `[B, A]` of the teams it commands."""
+        """`[K, 2]` number of battles that use each slot, from the memory (batch `[B, A]`) of the teams it commands."""
         slot = memory.get(SLOT)[:, 0, 0].view(self.blocks, -1)
         return torch.stack([(slot == number + 1).sum(1) for number in range(SLOTS)], 1)
 
     @torch.no_grad()
     def refresh(self, readers: list[list[int]]) -> None:
-        """Draw whom each block meets next where its older slot is free: between rollouts."""
+        """Draw a new opponent for each block whose older slot is free. To be called between rollouts.
+
+        Args:
+            readers: `[K, 2]` as returned by the method `readers`.
+        """
         for block, counts in enumerate(readers):
             old = 1 - self.newest_of[block]
             if counts[old] > 0:
                 continue
-            challenger = self.draw()
+            snapshot = self.draw()
             for name, stack in self.weights.items():
-                stack[SLOTS * block + old].copy_(challenger.weights[f"network.{name}"])
-            self.names[block][old] = challenger.name
+                stack[SLOTS * block + old].copy_(snapshot.weights[f"network.{name}"])
+            self.names[block][old] = snapshot.name
             self.newest_of[block] = old
         self.newest.copy_(torch.tensor(self.newest_of))
 
     def state_dict(self) -> StateDict:
-        """Weights in the slots, and which slots are the newest."""
+        """Weights and names in all slots, and the newest slot of each block."""
         return StateDict(
             self.weights, {"names": [name for pair in self.names for name in pair], "newest": list(self.newest_of)}
         )
 
     @torch.no_grad()
     def load_state_dict(self, state_dict: StateDict) -> None:
-        """Restore a state."""
+        """Restore the state from a checkpoint.
+
+        Raises:
+            FileError: it does not fit these blocks.
+        """
         state_dict.check(self.weights)
         names, newest = state_dict.row("names", str, SLOTS * self.blocks), state_dict.row("newest", int, self.blocks)
         if not set(newest) <= set(range(SLOTS)):
@@ -90,12 +100,12 @@ class FrozenOpponents:
 
     @torch.no_grad()
     def __call__(self, team: TensorDictBase) -> TensorDictBase:
-        """Decide for `[B, A]` mechs."""
+        """Act for `[B, A]` mechs."""
         newest = self.newest.repeat_interleave(team.shape[0] // self.blocks)[:, None, None]
-        slot = taken(team.get(("memory", SLOT)), newest)
+        slot = current_slot(team.get(("memory", SLOT)), newest)
 
         def blocked(leaf: Tensor) -> Tensor:
-            """`[2K, B / K, ...]`: each block of battles twice, for its two slots."""
+            """`[2K, B / K, ...]` from `[B, ...]`: each block of battles twice, once per slot."""
             return leaf.unflatten(0, (self.blocks, -1)).repeat_interleave(SLOTS, 0)
 
         streams = tuple(blocked(team.get(("observation", name))) for name in layout.STREAMS)
@@ -105,7 +115,7 @@ class FrozenOpponents:
         second = slot == SLOTS
 
         def chosen(leaf: Tensor) -> Tensor:
-            """`[B, A, ...]` what the battle's own slot says."""
+            """`[B, A, ...]` output of the slot that the battle uses, from `[2K, B / K, A, ...]`."""
             both = leaf.unflatten(0, (self.blocks, SLOTS))
             return torch.where(second, both[:, 1].flatten(0, 1), both[:, 0].flatten(0, 1))
 

@@ -1,7 +1,7 @@
-"""Whom the learner meets: scripted commanders and frozen policies, one a battle from its beginning to its end.
+"""Scripted commanders as opponents, whose tier may change during a run.
 
-Each holds two slots. A battle takes the newest slot when it begins and remembers which, so an opponent that is put in
-place never enters a battle being fought; a slot is filled anew only when no battle reads it.
+Opponents have two slots, so that a battle keeps its opponent from start to end. A battle uses the newest slot at its
+start and stores the number of that slot in its memory; a slot is overwritten only when no running battle uses it.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from echelon.runtime.state_dict import StateDict
 
 SLOTS = 2
 SLOT = "slot"
-"""What a mech remembers of its commander: 0 until its battle's first decision, then 1 or 2."""
+"""Memory entry with the slot of the battle: 0 before its first decision, then 1 or 2."""
 
 
-def taken(memory: Tensor, newest: Tensor | int) -> Tensor:
-    """`[B, A, 1]` the slot of each battle, 1 or 2: the remembered one, or the newest where the battle begins."""
+def current_slot(memory: Tensor, newest: Tensor | int) -> Tensor:
+    """`[B, A, 1]` slot of each battle, 1 or 2: that in `memory [B, A, 1]`, or the newest at the start of a battle."""
     return torch.where(memory == 0, newest + 1, memory)
 
 
 class ScriptedOpponents:
-    """The scripted commander of some battles, of a tier and a handicap that may change from battle to battle.
+    """Scripted commander with a tier and weapon use that may change from battle to battle.
 
     Args:
-        env: the battle.
-        tier, weapon_use: as in `Heuristic`.
+        env: config of the battles.
+        tier, weapon_use: initial values, as in `Heuristic`.
     """
 
     def __init__(self, env: EnvConfig, tier: str, weapon_use: float, device: torch.device) -> None:
@@ -42,76 +42,84 @@ class ScriptedOpponents:
         self.weapon_use = weapon_use
         self.newest = 0
         self.old_is_read = False
-        self.wanted = (tier, weapon_use)
+        self.requested = (tier, weapon_use)
         self.env = env
 
     def memory_spec(self) -> Composite:
-        """That of a heuristic, and what its battle drew."""
-        drawn = {SLOT: Unbounded((1,)), "weapon_use": Unbounded((1,))}
-        return Composite(**dict(self.slots[0].memory_spec().items()), **drawn)
+        """Memory of `Heuristic`, and the slot and weapon use of the battle."""
+        per_battle = {SLOT: Unbounded((1,)), "weapon_use": Unbounded((1,))}
+        return Composite(**dict(self.slots[0].memory_spec().items()), **per_battle)
 
-    def meet(self, tier: str, weapon_use: float) -> None:
-        """Let battles that begin from now on meet this tier, as soon as there is a slot for it."""
-        self.wanted = (tier, weapon_use)
-        self._fill()
+    def set_tier(self, tier: str, weapon_use: float) -> None:
+        """Set tier and weapon use for new battles; takes effect as soon as a slot is free."""
+        self.requested = (tier, weapon_use)
+        self._update_slots()
 
     def readers(self, memory: TensorDictBase) -> Tensor:
-        """`[1, 2]` battles that read each slot, from the memory `[B, A]` of the teams it commands."""
+        """`[1, 2]` number of battles that use each slot, from the memory (batch `[B, A]`) of the teams it commands."""
         slot = memory.get(SLOT)[:, :1, 0]
         return torch.stack([(slot == number + 1).sum() for number in range(SLOTS)])[None]
 
     def refresh(self, readers: list[list[int]]) -> None:
-        """Take note of what `readers` counted: between rollouts."""
-        self.old_is_read = readers[0][1 - self.newest] > 0
-        self._fill()
+        """Fill a free slot with the requested tier. To be called between rollouts.
 
-    def _fill(self) -> None:
-        tier, weapon_use = self.wanted
+        Args:
+            readers: `[1, 2]` as returned by the method `readers`.
+        """
+        self.old_is_read = readers[0][1 - self.newest] > 0
+        self._update_slots()
+
+    def _update_slots(self) -> None:
+        tier, weapon_use = self.requested
         if tier == self.tiers[self.newest]:
             self.weapon_use = weapon_use
         elif not self.old_is_read:
             self.newest = 1 - self.newest
-            self._put(self.newest, tier)
+            self._set_slot(self.newest, tier)
             self.weapon_use = weapon_use
             self.old_is_read = True
 
-    def _put(self, slot: int, tier: str) -> None:
+    def _set_slot(self, slot: int, tier: str) -> None:
         self.slots[slot] = Heuristic(self.env, tier).to(self.device)
         self.tiers[slot] = tier
 
     def state_dict(self) -> StateDict:
-        """Tiers in the slots, and the tier to come."""
-        tier, weapon_use = self.wanted
+        """Tiers in the slots, and the requested tier."""
+        tier, weapon_use = self.requested
         facts = {"tiers": list(self.tiers), "newest": self.newest, "old_is_read": self.old_is_read}
         shares = {"weapon_use": float(self.weapon_use), "next_weapon_use": float(weapon_use)}
         return StateDict(facts={**facts, **shares, "next_tier": tier})
 
     def load_state_dict(self, state_dict: StateDict) -> None:
-        """Restore a state."""
+        """Restore the state from a checkpoint.
+
+        Raises:
+            FileError: a tier is unknown, or a number is outside its range.
+        """
         tiers = [*state_dict.row("tiers", str, SLOTS), state_dict.fact("next_tier", str)]
         shares = [state_dict.fact(key, float) for key in ("weapon_use", "next_weapon_use")]
         if not set(tiers) <= TIERS.keys() or not all(0 <= share <= 1 for share in shares):
             raise FileError(f"{state_dict.name} must name {tuple(TIERS)} and shares 0..1, got {tiers} and {shares}")
         for slot, tier in enumerate(tiers[:SLOTS]):
-            self._put(slot, tier)
+            self._set_slot(slot, tier)
         self.newest, self.old_is_read = state_dict.whole("newest", 0, SLOTS - 1), state_dict.fact("old_is_read", bool)
-        self.weapon_use, self.wanted = shares[0], (tiers[SLOTS], shares[1])
+        self.weapon_use, self.requested = shares[0], (tiers[SLOTS], shares[1])
 
     def __call__(self, team: TensorDictBase) -> TensorDictBase:
-        """Decide for `[B, A]` mechs."""
+        """Act for `[B, A]` mechs."""
         begins = team.get(("memory", SLOT)) == 0
-        slot = taken(team.get(("memory", SLOT)), self.newest)
+        slot = current_slot(team.get(("memory", SLOT)), self.newest)
         weapon_use = torch.where(begins, self.weapon_use, team.get(("memory", "weapon_use")))
-        decided = self._ask(self.newest, team.copy(), weapon_use)
+        decided = self._act(self.newest, team.copy(), weapon_use)
         if self.old_is_read:
-            other = self._ask(1 - self.newest, team.copy(), weapon_use)
+            other = self._act(1 - self.newest, team.copy(), weapon_use)
             is_new = slot == self.newest + 1
             decided = decided.apply(lambda new, old: torch.where(is_new, new, old), other)
         team.set("action", decided.get("action"))
         team.set(("next", "memory"), decided.get(("next", "memory")))
         return team.set(("next", "memory", SLOT), slot).set(("next", "memory", "weapon_use"), weapon_use)
 
-    def _ask(self, slot: int, team: TensorDictBase, weapon_use: Tensor) -> TensorDictBase:
+    def _act(self, slot: int, team: TensorDictBase, weapon_use: Tensor) -> TensorDictBase:
         commander = self.slots[slot]
         commander.weapon_use = weapon_use
         return commander(team).select("action", ("next", "memory"))

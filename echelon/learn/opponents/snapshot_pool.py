@@ -1,4 +1,4 @@
-"""Earlier policies of a learner, and how they are drawn."""
+"""Pool of earlier snapshots of the learner's policy."""
 
 from __future__ import annotations
 
@@ -15,54 +15,61 @@ from echelon.runtime.state_dict import StateDict
 
 
 class Snapshot(NamedTuple):
-    """A frozen policy to meet."""
+    """Frozen weights of an opponent."""
 
     name: str
     weights: Mapping[str, Tensor]
-    """As in `ActorCritic.state_dict`, of the learner's own `ModelConfig`."""
+    """As in `ActorCritic.state_dict`, with the learner's `ModelConfig`."""
 
 
 DrawOpponent = Callable[[], Snapshot | None]
-"""Asked for whom a block of battles meets next; the league has one of its own. None leaves it to the learner."""
+"""Returns the next opponent of a block of battles, or None for one of the learner's own snapshots."""
 
 
 class SnapshotPool:
-    """Earlier selves of a learner, of which any is drawn as often as any other.
+    """The learner's latest snapshots, drawn uniformly.
 
     Args:
-        kept: how many are remembered; a new one takes the place of the oldest.
-        seed: of the draws, each of which follows from it and from how many there were before.
+        capacity: maximum number of snapshots; the oldest is dropped first.
+        seed: seed of the draws; each depends on it and on the number of draws before.
     """
 
-    def __init__(self, kept: int, seed: int) -> None:
-        self.kept = kept
+    def __init__(self, capacity: int, seed: int) -> None:
+        self.capacity = capacity
         self.seed = seed
         self.draws = 0
-        self.selves: list[Snapshot] = []
+        self.snapshots: list[Snapshot] = []
 
-    def join(self, name: str, policy: ActorCritic) -> None:
-        """Remember a policy as it is now."""
+    def add(self, name: str, policy: ActorCritic) -> None:
+        """Add a copy of the policy's current weights."""
         weights = {key: value.detach().clone() for key, value in policy.state_dict().items()}
-        self.selves = [*self.selves, Snapshot(name, weights)][-self.kept :]
+        self.snapshots = [*self.snapshots, Snapshot(name, weights)][-self.capacity :]
 
     def __call__(self) -> Snapshot:
-        """Draw one."""
-        chance = random.Random(f"{self.seed} {self.draws}")
+        """Draw a snapshot."""
+        generator = random.Random(f"{self.seed} {self.draws}")
         self.draws += 1
-        return chance.choice(self.selves)
+        return generator.choice(self.snapshots)
 
     def state_dict(self) -> StateDict:
-        """All of them, their weights side by side `[K, ...]`."""
-        stacks = {key: torch.stack([past.weights[key] for past in self.selves]) for key in self.selves[0].weights}
-        return StateDict(stacks, {"names": [past.name for past in self.selves], "draws": self.draws})
+        """Weights of all K snapshots, stacked `[K, ...]`, their names, and the number of draws."""
+        stacks = {
+            key: torch.stack([snapshot.weights[key] for snapshot in self.snapshots])
+            for key in self.snapshots[0].weights
+        }
+        return StateDict(stacks, {"names": [snapshot.name for snapshot in self.snapshots], "draws": self.draws})
 
     def load_state_dict(self, state_dict: StateDict) -> None:
-        """Remember them in the place of those that joined so far, of which there must be one."""
-        names, newest = state_dict.row("names", str), self.selves[-1].weights
+        """Replace the snapshots by those of a checkpoint. The pool must not be empty: it defines names and shapes.
+
+        Raises:
+            FileError: the state does not fit this pool.
+        """
+        names, newest = state_dict.row("names", str), self.snapshots[-1].weights
         if not names:
             raise FileError(f"{state_dict.name}.names must name at least one, got none")
         state_dict.check({key: value.expand(len(names), *value.shape) for key, value in newest.items()})
         self.draws = state_dict.whole("draws", 0, 2**62)
         stacks = {key: stack.to(newest[key].device) for key, stack in state_dict.tensors.items()}
-        selves = [Snapshot(name, {k: stack[i] for k, stack in stacks.items()}) for i, name in enumerate(names)]
-        self.selves = selves[-self.kept :]
+        snapshots = [Snapshot(name, {k: stack[i] for k, stack in stacks.items()}) for i, name in enumerate(names)]
+        self.snapshots = snapshots[-self.capacity :]

@@ -1,4 +1,4 @@
-"""Advantages: values in real units, generalised advantage estimation, normalisation."""
+"""Generalised advantage estimation, with values in real units, and normalisation."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ def estimate(
     hull: Tensor | None = None,
     ranks: Ranks = ALONE,
 ) -> dict[str, Tensor]:
-    """Write `advantage` (normalised over the living) and `value_target` (the critic's units), `[T, G, A]`.
+    """Write `advantage` (standardised over living mechs) and `value_target` (normalised), `[T, G, A]`.
 
     Schulman et al. 2016, "High-dimensional continuous control using generalized advantage estimation". A truncated
-    battle bootstraps from its true last state, a terminated one does not.
+    battle bootstraps from its final state, a terminated one does not.
 
     Args:
         batch: a rollout, see `TeamCollector`.
-        hull: `[A]` class of each mech, to normalise within each; None for over all.
-        ranks: processes whose rollouts, equally large, are normalised as one.
+        hull: `[A]` class of each mech, to standardise advantages within each class; None for over all.
+        ranks: processes whose rollouts, of equal size, are normalised together.
 
     Returns:
         Diagnostics: `explained_variance` of the targets by the values, `target_mean` and `target_std` in real units.
@@ -43,9 +43,9 @@ def estimate(
     norm.update(target, ranks)
     batch.set("advantage", standardise_by_class(advantage, batch.get("alive"), hull, ranks))
     batch.set("value_target", norm.normalise(target))
-    variance = spread(target, ranks)
+    variance = variance_of(target, ranks)
     return {
-        "explained_variance": 1 - spread(target - value, ranks) / variance.clamp_min(EPSILON),
+        "explained_variance": 1 - variance_of(target - value, ranks) / variance.clamp_min(EPSILON),
         "target_mean": ranks.mean(target.mean()),
         "target_std": variance.sqrt(),
     }
@@ -65,7 +65,7 @@ def generalized_advantage(
 
 
 def standardise_by_class(advantage: Tensor, alive: Tensor, hull: Tensor | None, ranks: Ranks) -> Tensor:
-    """`[T, G, A]` advantages standardised over the living: of each class `hull [A]` by itself, or of all together."""
+    """`[T, G, A]` advantages standardised over living mechs, within each class `hull [A]` unless that is None."""
     if hull is None:
         return standardise(advantage, alive, ranks)
     scaled = torch.zeros_like(advantage)
@@ -75,15 +75,15 @@ def standardise_by_class(advantage: Tensor, alive: Tensor, hull: Tensor | None, 
     return scaled
 
 
-def spread(value: Tensor, ranks: Ranks) -> Tensor:
+def variance_of(value: Tensor, ranks: Ranks) -> Tensor:
     """`[]` variance over all entries of all processes."""
     return ranks.mean((value - ranks.mean(value.mean())).square().mean())
 
 
 def standardise(value: Tensor, where: Tensor, ranks: Ranks = ALONE) -> Tensor:
-    """Zero mean and unit deviation over the entries `where` holds; the others are scaled alike."""
+    """Zero mean and unit deviation over the entries with `where`; the others are shifted and scaled alike."""
     weight = where.to(value.dtype)
-    count = ranks.total(weight.sum()).clamp_min(1)
-    mean = ranks.total((value * weight).sum()) / count
-    deviation = (ranks.total(((value - mean).square() * weight).sum()) / count).sqrt()
+    count = ranks.sum(weight.sum()).clamp_min(1)
+    mean = ranks.sum((value * weight).sum()) / count
+    deviation = (ranks.sum(((value - mean).square() * weight).sum()) / count).sqrt()
     return (value - mean) / (deviation + EPSILON)

@@ -1,4 +1,4 @@
-"""Collecting experience: T decisions of all battles into buffers made once."""
+"""Collects rollouts of T decisions into preallocated buffers."""
 
 from __future__ import annotations
 
@@ -20,87 +20,91 @@ FLAGS = ("done", "terminated", "truncated")
 
 
 class TeamCollector:
-    """Plays the environment with the seats' policies and keeps what the learner needs.
+    """Steps the environment with the policies of a `PolicyAssignment` and stores the learner's part.
 
     `batch [T, G]` holds the decisions of the G teams the learner commands, A mechs each: `("observation", stream) [T,
     G, A, *]`, `telemetry`, `alive`, `is_init`, `pre_tanh`, `log_prob`, `value` and, for a central critic, `enemy`, and
     under `next` `value`, `reward`, `done`, `terminated`, `truncated`. Values are the critic's own, normalised. `memory
-    [T / chunk, G, A]` is what mechs remembered as each training sequence began. Streams are kept in the dtype the
-    network computes in.
+    [T / chunk, G, A]` is the recurrent state at the start of each training sequence. Streams are stored in the dtype of
+    the forward pass.
 
-    TorchRL's `Collector` stores both groups, every step's memory and every observation twice; here one build of the
-    observation is written once. The value of a next state is that of the following decision. Only where time was up is
-    there none: those last observations are kept apart and judged after the rollout, and so is the moment it stops at.
+    TorchRL's `Collector` stores both groups, every step's memory and every observation twice; here each observation
+    is written once. The value of a next state is that of the following decision. Truncated battles and the last step of
+    the rollout have no following decision: their final observations are stored separately and evaluated after the
+    rollout.
 
     Args:
-        chunk: decisions of a training sequence, a divisor of `decisions`.
+        env: the environment; it is reset here.
+        assignment: the policies; that of the learner must be an `ActorCritic`.
+        decisions: length T of a rollout.
+        chunk: length of a training sequence, a divisor of `decisions`.
     """
 
-    def __init__(self, env: EchelonEnv, seats: PolicyAssignment, decisions: int, chunk: int) -> None:
+    def __init__(self, env: EchelonEnv, assignment: PolicyAssignment, decisions: int, chunk: int) -> None:
         self.env = env
-        self.seats = seats
+        self.assignment = assignment
         self.decisions = decisions
         self.chunk = chunk
-        learner = seats.policies[LEARNER]
+        learner = assignment.policies[LEARNER]
         assert isinstance(learner, ActorCritic)
         self.policy = learner
         self.scale = torch.ones(len(TERMS), device=env.device)
-        """Factor on each term of the reward; numbers that a schedule may change."""
+        """`[len(TERMS)]` factor on each reward term, set by schedules."""
         self.mix = torch.ones((), device=env.device)
-        """Factor on `RewardConfig.team_mix_alpha`, the same."""
+        """`[]` factor on `RewardConfig.team_mix_alpha`, set by a schedule."""
         self.watch = Stopwatch(env.device)
         self.now = env.reset()
         stagger_episode_starts(env)
-        teams = sum(part.stop - part.start for _, part in seats.places[LEARNER])
+        teams = sum(part.stop - part.start for _, part in assignment.teams[LEARNER])
         self.earned = torch.zeros(teams, len(TERMS), device=env.device)
         rules = env.config.rules
-        # Time is up at most so often in a battle's place.
+        # Upper bound on truncations per environment in one rollout.
         self.last_views = 0 if rules.time_up_terminates else (decisions - 1) // rules.max_decisions + 1
         self.batch: TensorDict | None = None
 
     @torch.inference_mode()
     def collect(self) -> tuple[TensorDict, TensorDict, dict[str, Tensor]]:
-        """Play on for T decisions.
+        """Continue all battles for T decisions.
 
         Returns:
-            The buffers `batch` and `memory`, valid until the next call, and sums over the battles that ended.
+            The buffers `batch` and `memory`, valid until the next call, and the sums of `EpisodeStats`.
         """
-        ended = EpisodeStats(self.env.device, self.seats)
+        ended = EpisodeStats(self.env.device, self.assignment)
         for t in range(self.decisions):
             now = self.now
             with part("act"):
-                decided = self.seats.decide(now)
-                value = self._judge(decided, now)
+                decided = self.assignment.decide(now)
+                value = self._value(decided, now)
             self.watch.lap("act")
             played, self.now = self.env.step_and_maybe_reset(now)
             self.watch.lap("env")
             after = played.get("next")
-            paid = self._pay(after)
-            self._write(t, now, decided, value, paid.sum(-1), after)
-            self._keep_last(t, after)
-            self._count(ended, now, after, paid)
+            reward_terms = self._reward_terms(after)
+            self._write(t, now, decided, value, reward_terms.sum(-1), after)
+            self._store_final_views(t, after)
+            self._count(ended, now, after, reward_terms)
         assert self.batch is not None
-        self._value_what_follows()
+        self._bootstrap_values()
         self.watch.lap("act")
         return self.batch, self.memory, ended.sums
 
-    def _judge(self, team: TensorDictBase, whole: TensorDictBase) -> Tensor:
-        """`[G, A]` what the critic thinks of a decision."""
+    def _value(self, team: TensorDictBase, whole: TensorDictBase) -> Tensor:
+        """`[G, A]` normalised values of the current decision."""
         own = team.get(("observation", "ego"))
         return self.policy.critic(team.get("embed"), own, self._enemy(whole))
 
     def _enemy(self, whole: TensorDictBase) -> Tensor | None:
-        """`[G, E, F]` the state of every enemy, for a critic that may see it."""
+        """`[G, E, F]` ego streams of the enemies for a central critic, None for a local one."""
         if self.policy.critic.gathering is None:
             return None
-        return self.seats.facing({group: whole.get((group, "observation", "ego")) for group in GROUPS})
+        return self.assignment.enemy_rows({group: whole.get((group, "observation", "ego")) for group in GROUPS})
 
-    def _pay(self, after: TensorDictBase) -> Tensor:
-        """`[G, A, len(TERMS)]` what each term pays as the schedules have it now.
+    def _reward_terms(self, after: TensorDictBase) -> Tensor:
+        """`[G, A, len(TERMS)]` reward terms with the scheduled factors.
 
-        The environment mixed each term with the mean of its team; mixing once more multiplies the shares.
+        The environment has mixed each term with its team mean by `team_mix_alpha`; mixing again multiplies the shares.
         """
-        terms = self.seats.rows({group: after.get((group, "reward_terms")) for group in GROUPS}) * self.scale
+        terms = self.assignment.rows({group: after.get((group, "reward_terms")) for group in GROUPS}) * self.scale
         return torch.lerp(terms.mean(1, keepdim=True).expand_as(terms), terms, self.mix)
 
     def _write(
@@ -113,11 +117,11 @@ class TeamCollector:
         after: TensorDictBase,
     ) -> None:
         step = self._view_of(decided, now)
-        flags = {name: self.seats.each_team(after.get(name))[:, 0] for name in FLAGS}
+        flags = {name: self.assignment.each_team(after.get(name))[:, 0] for name in FLAGS}
         step.update(
             {
                 "alive": decided.get("mask"),
-                "is_init": self.seats.each_team(now.get("is_init"))[:, 0],
+                "is_init": self.assignment.each_team(now.get("is_init"))[:, 0],
                 "pre_tanh": decided.get("pre_tanh"),
                 "log_prob": decided.get("log_prob"),
                 "value": value,
@@ -129,70 +133,70 @@ class TeamCollector:
         assert self.batch is not None
         self.batch[t] = step
         if t % self.chunk == 0:
-            self.memory[t // self.chunk] = remembered_by(self.policy, decided)
+            self.memory[t // self.chunk] = recurrent_state(self.policy, decided)
 
     def _view_of(self, team: TensorDictBase, whole: TensorDictBase) -> TensorDict:
-        """What the network needs of the learner's teams, batch `[G]`."""
-        kept = self.policy.network.compute
+        """Network inputs of the learner's teams, batch `[G]`, in the dtype of the forward pass."""
+        dtype = self.policy.network.compute
 
-        def small(leaf: Tensor) -> Tensor:
-            return leaf if leaf.dtype == torch.bool else leaf.to(kept)
+        def cast(leaf: Tensor) -> Tensor:
+            return leaf if leaf.dtype == torch.bool else leaf.to(dtype)
 
-        streams = {name: small(team.get(("observation", name))) for name in STREAMS}
+        streams = {name: cast(team.get(("observation", name))) for name in STREAMS}
         view = TensorDict(
-            {"observation": streams, "telemetry": small(team.get("telemetry")[:, 0])},
+            {"observation": streams, "telemetry": cast(team.get("telemetry")[:, 0])},
             team.shape[:1],
             device=self.env.device,
         )
         enemy = self._enemy(whole)
-        return view if enemy is None else view.set("enemy", small(enemy))
+        return view if enemy is None else view.set("enemy", cast(enemy))
 
-    def _keep_last(self, t: int, after: TensorDictBase) -> None:
-        """Keep what battles showed when their time was up, before the environment began others in their places."""
+    def _store_final_views(self, t: int, after: TensorDictBase) -> None:
+        """Store the final observations of truncated battles, which the environment has already reset."""
         if self.last_views == 0:
             return
         if t == 0:
             self.views_taken.zero_()
-        up = self.seats.each_team(after.get("truncated"))[:, 0]
-        seen = self.seats.view(after, LEARNER)
-        fresh = self._view_of(seen, after).set("memory", remembered_by(self.policy, seen))
-        for number, kept in enumerate(self.last.unbind(0)):
-            here = up & (self.views_taken == number)
-            kept.copy_(fresh.where(here, kept))
-        self.views_taken += up
+        truncated = self.assignment.each_team(after.get("truncated"))[:, 0]
+        seen = self.assignment.view(after, LEARNER)
+        fresh = self._view_of(seen, after).set("memory", recurrent_state(self.policy, seen))
+        for number, stored in enumerate(self.last.unbind(0)):
+            here = truncated & (self.views_taken == number)
+            stored.copy_(fresh.where(here, stored))
+        self.views_taken += truncated
 
-    def _value_what_follows(self) -> None:
-        """Write `next.value`: the following decision's, or that of a view kept apart. Nothing follows a termination."""
+    def _bootstrap_values(self) -> None:
+        """Write `next.value`: the value of the following decision, or of a stored final view."""
         assert self.batch is not None
         following, value = self.batch.get(("next", "value")), self.batch.get("value")
         following[:-1] = value[1:]
-        seen = self.seats.view(self.now, LEARNER)
-        view = self._view_of(seen, self.now).set("memory", remembered_by(self.policy, seen))
+        seen = self.assignment.view(self.now, LEARNER)
+        view = self._view_of(seen, self.now).set("memory", recurrent_state(self.policy, seen))
         following[-1] = self._value_of(view)
         if self.last_views == 0:
             return
-        up = self.batch.get(("next", "truncated"))
-        number = up.cumsum(0) - 1
-        for which, kept in enumerate(self.last.unbind(0)):
-            there = up & (number == which)
-            following.copy_(torch.where(there[..., None], self._value_of(kept), following))
+        truncated = self.batch.get(("next", "truncated"))
+        number = truncated.cumsum(0) - 1
+        for which, stored in enumerate(self.last.unbind(0)):
+            there = truncated & (number == which)
+            following.copy_(torch.where(there[..., None], self._value_of(stored), following))
 
     def _value_of(self, view: TensorDictBase) -> Tensor:
-        """`[G, A]` value of a moment, changing nothing."""
+        """`[G, A]` normalised values of a view, without side effects."""
         streams = tuple(view.get(("observation", name)) for name in STREAMS)
         h, c = view.get(("memory", "h")), view.get(("memory", "c"))
         _, _, embed, _ = self.policy.act(streams, view.get("telemetry"), h, c)
         return self.policy.critic(embed, view.get(("observation", "ego")), view.get("enemy", None))
 
-    def _count(self, ended: EpisodeStats, now: TensorDictBase, after: TensorDictBase, paid: Tensor) -> None:
-        """Add to the sums what this decision ended."""
-        earned = self.earned + paid.mean(1)
-        done = self.seats.each_team(after.get("done"))
+    def _count(self, ended: EpisodeStats, now: TensorDictBase, after: TensorDictBase, reward_terms: Tensor) -> None:
+        """Add the battles that this decision ended to the sums."""
+        earned = self.earned + reward_terms.mean(1)
+        done = self.assignment.each_team(after.get("done"))
         self.earned = torch.where(done, 0.0, earned)
         ended.count(now, after, torch.where(done, earned, 0.0))
 
     def _allocate(self, step: TensorDict, decided: TensorDictBase) -> None:
-        """Buffers as the first step shows them; ordinary tensors, so that the update may differentiate."""
+        """Allocate buffers shaped like the first step, as ordinary tensors: inference tensors cannot enter autograd."""
         with torch.inference_mode(False):
 
             def empty(times: int, like: TensorDictBase) -> TensorDict:
@@ -202,25 +206,25 @@ class TeamCollector:
                 return like.apply(make, batch_size=[times, *like.batch_size])
 
             self.batch = empty(self.decisions, step)
-            memory = remembered_by(self.policy, decided)
+            memory = recurrent_state(self.policy, decided)
             self.memory = empty(self.decisions // self.chunk, memory)
             view = step.select("observation", "telemetry", "enemy", strict=False)
             self.last = empty(self.last_views, view.set("memory", memory))
             self.views_taken = torch.zeros(step.shape[0], dtype=torch.int64, device=self.env.device)
 
 
-def remembered_by(policy: ActorCritic, team: TensorDictBase) -> TensorDict:
-    """`[G]` what the learner's mechs remember: `h` and `c` `[G, A, hidden]`."""
+def recurrent_state(policy: ActorCritic, team: TensorDictBase) -> TensorDict:
+    """Recurrent state of the learner's mechs, batch `[G]`: `h` and `c` `[G, A, hidden]`."""
     h, c = policy.state(team)
     return TensorDict({"h": h, "c": c}, h.shape[:1], device=h.device)
 
 
 def stagger_episode_starts(env: EchelonEnv) -> None:
-    """Begin the first battles part-way through, so that they do not all end together.
+    """Start the first battles part-way through, so that they do not all end together.
 
-    Battles that march in step show the learner one phase of the game at a time, and its values forget the others.
-    Clock and both scores of each battle are set on by one share of their limits; its first observation still shows
-    them at zero.
+    Synchronous battles would show the learner one phase of the game at a time, and the critic would forget the others.
+    Clock and both scores of each battle advance by the same random share of their limits; the first observation still
+    has them at zero.
     """
     rules, state = env.config.rules, env.state
     share = noise.uniform(state.seed, 0, Stream.STAGGER, 1)[:, 0]

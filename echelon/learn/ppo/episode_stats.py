@@ -1,4 +1,4 @@
-"""What came of the battles that ended in a rollout, summed on the device."""
+"""Statistics of the battles that ended in a rollout, summed on the device."""
 
 from __future__ import annotations
 
@@ -12,46 +12,49 @@ from echelon.learn.opponents.assignment import PolicyAssignment
 from echelon.learn.opponents.scripted import SLOT, ScriptedOpponents
 
 SUMS = ("battles", "won", "lost", "decisions")
-RIVAL_SUMS = ("battles", "won")
+OPPONENT_SUMS = ("battles", "won")
 
 
 class EpisodeStats:
-    """Sums over the battles that ended, one entry for each team the learner commands.
+    """Sums over the battles that ended, counted once for each team the learner commands.
 
-    `SUMS`, `stats [len(STATS)]`, `returns [len(TERMS)]` what each term paid a mech from beginning to end, and by rival
-    `battles_NAME` and `won_NAME`; of a scripted one those only that met its newest tier.
+    `sums` has `SUMS`, `stats [len(STATS)]`, `returns [len(TERMS)]` (undiscounted return of each reward term, mean over
+    the mechs of a team) and by opponent `battles_NAME` and `won_NAME`, for a scripted one only against its newest tier.
     """
 
-    def __init__(self, device: torch.device, seats: PolicyAssignment) -> None:
-        self.seats = seats
+    def __init__(self, device: torch.device, assignment: PolicyAssignment) -> None:
+        self.assignment = assignment
         zero = torch.zeros((), device=device)
         self.sums = {name: zero.clone() for name in SUMS}
-        self.sums |= {f"{name}_{rival}": zero.clone() for rival in seats.met for name in RIVAL_SUMS}
+        self.sums |= {f"{name}_{opponent}": zero.clone() for opponent in assignment.battles for name in OPPONENT_SUMS}
         self.sums["stats"] = torch.zeros(len(STATS), device=device)
         self.sums["returns"] = torch.zeros(len(TERMS), device=device)
 
     def count(self, now: TensorDictBase, after: TensorDictBase, returns: Tensor) -> None:
-        """Add the battles that ended between `now` and `after`; `returns [G, len(TERMS)]` is 0 for the others."""
-        seats, outcome = self.seats, after.get("outcome")
+        """Add the battles that ended between `now` and `after`; `returns [G, len(TERMS)]` must be 0 for all others."""
+        assignment, outcome = self.assignment, after.get("outcome")
         done = after.get("done")[:, 0].float()
-        won, lost = seats.won_and_lost(outcome.get("winner")[:, 0])
+        won, lost = assignment.won_and_lost(outcome.get("winner")[:, 0])
         stats, decisions = outcome.get("stats"), outcome.get("decisions")[:, 0].float()
-        ended = seats.each_team(done)
+        ended = assignment.each_team(done)
         self.sums["battles"] += ended.sum()
         self.sums["won"] += won.sum()
         self.sums["lost"] += lost.sum()
-        self.sums["decisions"] += seats.each_team(decisions).sum()
-        self.sums["stats"] += seats.rows({"blue": stats[:, 0], "red": stats[:, 1]}).sum(0)
+        self.sums["decisions"] += assignment.each_team(decisions).sum()
+        self.sums["stats"] += assignment.rows({"blue": stats[:, 0], "red": stats[:, 1]}).sum(0)
         self.sums["returns"] += returns.sum(0)
-        for rival, teams in seats.of_rival.items():
-            counts = self.against_newest(rival, now) * ended[teams]
-            self.sums[f"battles_{rival}"] += counts.sum()
-            self.sums[f"won_{rival}"] += (counts * won[teams]).sum()
+        for opponent, teams in assignment.opponent_rows.items():
+            counts = self.against_newest(opponent, now) * ended[teams]
+            self.sums[f"battles_{opponent}"] += counts.sum()
+            self.sums[f"won_{opponent}"] += (counts * won[teams]).sum()
 
-    def against_newest(self, rival: str, now: TensorDictBase) -> Tensor:
-        """`[]` or `[G']` 1 for the teams that met the rival as it is for battles that begin now."""
-        policy = self.seats.policies.get(rival)
+    def against_newest(self, opponent: str, now: TensorDictBase) -> Tensor:
+        """`[]` or `[G']` 1 for teams that fought the opponent's newest version, else 0."""
+        policy = self.assignment.policies.get(opponent)
         if not isinstance(policy, ScriptedOpponents):
             return torch.ones((), device=now.device)
-        parts = [now.get((group, "memory", rival, SLOT))[battles, 0, 0] for group, battles in self.seats.places[rival]]
+        parts = [
+            now.get((group, "memory", opponent, SLOT))[battles, 0, 0]
+            for group, battles in self.assignment.teams[opponent]
+        ]
         return (torch.cat(parts) == policy.newest + 1).float()

@@ -1,4 +1,4 @@
-"""What is kept when a run cannot go on because its numbers are not finite."""
+"""Debug dump of a run that stops because its losses or gradients are not finite."""
 
 from __future__ import annotations
 
@@ -14,17 +14,16 @@ from echelon.runtime.files import write_through
 
 
 class NotFinite(ConfigError):
-    """Training cannot go on; a dump tells more."""
+    """Losses or gradients are not finite; the message names the dump."""
 
 
 def stop_with_dump(
     folder: Path, iteration: int, policy: ActorCritic, batch: TensorDict, memory: TensorDictBase, rank: int = 0
 ) -> None:
-    """Write the weights and where the rollout holds numbers that are not finite, then raise. Of several processes each
-    tells of its own rollout.
+    """Write the weights and the count of non-finite numbers in each tensor of this process, then raise.
 
     Raises:
-        NotFinite: naming the file.
+        NotFinite: always, naming the file.
     """
     name = f"not_finite_{iteration:06d}" + (f"_rank_{rank}" if rank > 0 else "")
     folder.mkdir(parents=True, exist_ok=True)
@@ -44,5 +43,5 @@ def stop_with_dump(
 
 
 def flat(nested: TensorDictBase) -> dict[str, object]:
-    """Leaves by their joined names."""
+    """Leaves by their dotted keys."""
     return dict(nested.flatten_keys(".").items())

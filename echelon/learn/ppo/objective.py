@@ -1,4 +1,4 @@
-"""What the update makes small: the clipped surrogate, the value error, minus the entropy."""
+"""PPO objective: clipped surrogate, value error and entropy bonus (Schulman et al. 2017)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HEADS = {
     "prefer": tuple(range(Act.PREFER_0, Act.PREFER_4 + 1)),
     "sort": tuple(range(Act.PREFER_4 + 1, CONTROLS)),
 }
-"""Columns of the action by purpose; the message has the rest."""
+"""Action columns by purpose; all further columns are the message."""
 LOSSES = ("loss_policy", "loss_value", "loss_entropy")
 DIAGNOSTICS = ("kl", "clip_fraction", "entropy", *(f"entropy_{head}" for head in (*HEADS, "message")))
 
@@ -33,17 +33,17 @@ def losses(
     living: Tensor,
     decisions: int,
 ) -> dict[str, Tensor]:
-    """Scalar `LOSSES`, whose sum is to be made small, and detached `DIAGNOSTICS` of whole sequences.
+    """Scalar `LOSSES`, whose sum is minimised, and detached `DIAGNOSTICS` of whole sequences.
 
-    Policy and entropy terms count the decisions that began alive; the value term counts all, because a terminal reward
-    reaches the dead through it alone (R37). TorchRL's `ClipPPOLoss` has one mask for both, tells the entropy as one
-    number for all columns, and counts the dead in what it reports; where nobody is dead it agrees with this function.
+    Policy and entropy terms average over mechs that were alive at the decision; the value term averages over all,
+    because terminal rewards reach dead mechs through it alone (R37). TorchRL's `ClipPPOLoss` has one mask for both,
+    reports one entropy for all columns, and includes dead mechs in its diagnostics; without dead mechs both agree.
 
     Args:
         data: sequences `[L, S]` of teams of A mechs, as `PPO` gathers them.
         entropy_coef: `[]` weight of the entropy.
-        living, decisions: how many decisions of the minibatch began alive, and how many it has: those of `data`, or of
-            all parts where it is one of several.
+        living, decisions: number of decisions of living mechs and of all mechs in the minibatch, which is more than
+            `data` with gradient accumulation or several processes.
     """
     distribution, value = evaluate_actions(policy, data, config.checkpoint_gradients)
     alive = data.get("alive")
@@ -71,7 +71,7 @@ def losses(
 def evaluate_actions(
     policy: ActorCritic, data: TensorDictBase, checkpoint_gradients: bool
 ) -> tuple[SquashedNormal, Tensor]:
-    """Distribution of the actions and values `[L, S, A]` of whole sequences, as the policy is now."""
+    """Action distribution `[L, S, A, D]` and values `[L, S, A]` of whole sequences under the current policy."""
     embed = policy.network.unroll(
         tuple(data.get(("observation", name)) for name in STREAMS),
         data.get("telemetry"),
@@ -95,18 +95,18 @@ def entropy_report(entropies: Tensor) -> dict[str, Tensor]:
 
 
 def value_error(value: Tensor, data: TensorDictBase, clip: float) -> Tensor:
-    """`[L, S, A]` squared error; with `clip` the worse of it and that of a value held near the old one."""
+    """`[L, S, A]` squared error; with `clip > 0` the maximum of it and that of the value clipped to the old one."""
     target = data.get("value_target")
     error = (value - target).square()
     if clip > 0:
         old = data.get("value")
-        held = old + (value - old).clamp(-clip, clip)
-        error = torch.maximum(error, (held - target).square())
+        clipped = old + (value - old).clamp(-clip, clip)
+        error = torch.maximum(error, (clipped - target).square())
     return error
 
 
 class RecurrentPPOLoss(nn.Module):
-    """`losses` of a policy as a module, which is what `DistributedDataParallel` wraps."""
+    """`losses` as a module, to be wrapped in `DistributedDataParallel`."""
 
     def __init__(self, policy: ActorCritic, config: PPOConfig) -> None:
         super().__init__()
@@ -114,5 +114,5 @@ class RecurrentPPOLoss(nn.Module):
         self.config = config
 
     def forward(self, data: TensorDictBase, entropy_coef: Tensor, living: Tensor, decisions: int) -> dict[str, Tensor]:
-        """As in `losses`."""
+        """See `losses`."""
         return losses(self.policy, data, self.config, entropy_coef, living, decisions)

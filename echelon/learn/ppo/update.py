@@ -1,4 +1,4 @@
-"""The PPO update: epochs of minibatches of whole sequences."""
+"""PPO update: epochs of minibatches of whole sequences."""
 
 from __future__ import annotations
 
@@ -18,24 +18,23 @@ from echelon.runtime.distributed import ALONE, Ranks
 from echelon.runtime.state_dict import StateDict
 
 REPORTED = (*LOSSES, *DIAGNOSTICS, "gradient_norm")
-LEARNT_FROM = (
+TRAINING_KEYS = (
     *("observation", "telemetry", "enemy", "alive", "is_init"),
     *("pre_tanh", "log_prob", "value", "advantage", "value_target"),
 )
 PATIENCE = 3
-"""Steps in a row whose loss or gradient is not finite, after which a run stops."""
+"""Number of consecutive non-finite steps after which a run stops."""
 
 
 class PPO:
-    """Learns from rollouts of `ActorCritic`.
+    """Updates an `ActorCritic` from its rollouts.
 
-    A step whose loss or gradient is not finite is not taken: Adam is told so by the flag that gradient scalers use, so
-    weights and moments stay what they were, and the host learns of it with the report.
+    A step with a non-finite loss or gradient is skipped on the device: it sets the flag `found_inf`, which Adam checks
+    for gradient scalers, so weights and moments stay unchanged. The count is part of the report.
 
     Args:
-        policy: what learns; rollouts of its decisions act with the same weights.
-        ranks: processes that learn the same from different rollouts: each step is that of all their
-            minibatches as one.
+        policy: the policy to train.
+        ranks: data-parallel processes; a step is equal to that on their joint minibatch.
     """
 
     def __init__(self, policy: ActorCritic, config: PPOConfig, ranks: Ranks = ALONE) -> None:
@@ -52,14 +51,14 @@ class PPO:
         self.optimizer = torch.optim.Adam(policy.parameters(), lr=config.learning_rate.first, eps=1e-5, fused=True)
         self.entropy_coef = torch.tensor(config.entropy_coef.first, device=device)
         self.skipped = torch.zeros((), device=device)
-        """Steps not taken since the run began."""
+        """`[]` skipped steps since the start of the run."""
         self.in_a_row = torch.zeros((), device=device)
-        """The last of them, those with no step taken between."""
+        """`[]` current number of consecutive skipped steps."""
         self.longest = torch.zeros((), device=device)
-        """The longest such row of the last update."""
+        """`[]` maximum of `in_a_row` in the last update."""
 
     def anneal(self, progress: float) -> dict[str, float]:
-        """Set learning rate and entropy's weight for `progress` 0..1 of the run, and tell them."""
+        """Set learning rate and entropy coefficient for `progress` 0..1 of the run, and return them."""
         rate = self.config.learning_rate.at(progress)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
@@ -68,17 +67,17 @@ class PPO:
         return {"learning_rate": rate, "entropy_coef": weight}
 
     def update(self, batch: TensorDict, memory: TensorDict) -> dict[str, Tensor]:
-        """Learn from one rollout with advantages.
+        """Update from one rollout with advantages.
 
-        The order of the minibatches comes from torch's own generator. With `target_kl` the host reads one number an
-        epoch, else none.
+        Minibatches are shuffled with torch's default generator. Syncs with the device once an epoch with `target_kl`,
+        else never.
 
         Args:
             batch: `[T, G]`, see `TeamCollector`.
-            memory: `[T / chunk, G]`.
+            memory: `[T / chunk, G]` recurrent state at the start of each training sequence.
 
         Returns:
-            The mean of each of `REPORTED` over the minibatches, the `epochs` learnt, and steps `skipped` so far.
+            The mean of each of `REPORTED` over the minibatches, the number of `epochs`, and `skipped` steps so far.
         """
         sequences = Sequences(batch, memory, self.config.chunk_decisions)
         self.longest.zero_()
@@ -96,54 +95,54 @@ class PPO:
         return {**means, "epochs": epochs.to(self.skipped.device), "skipped": self.skipped.clone()}
 
     def learn(self, minibatch: TensorDictBase) -> dict[str, Tensor]:
-        """One gradient step on whole sequences `[L, S]`, in `accumulate` parts."""
+        """One gradient step on whole sequences, batch `[L, S]`, accumulated over `accumulate` parts."""
         alive, size = minibatch.get("alive"), self.ranks.size
-        living, decisions = self.ranks.total(alive.sum()).clamp_min(1), alive.numel() * size
+        living, decisions = self.ranks.sum(alive.sum()).clamp_min(1), alive.numel() * size
         self.optimizer.zero_grad(set_to_none=True)
         report: dict[str, Tensor] = {}
         parts = minibatch.chunk(self.config.accumulate, 1)
         for number, part in enumerate(parts):
-            with self._apart(is_last=number + 1 == len(parts)):
+            with self._gradient_sync(is_last=number + 1 == len(parts)):
                 found = self.loss(part, self.entropy_coef, living, decisions)
-                # The wrapper takes the mean over processes, where the counts are those of all.
+                # DistributedDataParallel averages over processes, but the losses are already divided by global counts.
                 (torch.stack([found[name] for name in LOSSES]).sum() * size).backward()
             report = {name: report.get(name, 0.0) + value.detach() for name, value in found.items()}
         norm = torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self.config.max_grad_norm, foreach=True)
-        report = dict(zip(report, self.ranks.total(torch.stack(list(report.values()))).unbind(), strict=True))
+        report = dict(zip(report, self.ranks.sum(torch.stack(list(report.values()))).unbind(), strict=True))
         loss = torch.stack([report[name] for name in LOSSES]).sum()
         self.step(loss.isfinite() & norm.isfinite())
         return {**report, "gradient_norm": norm}
 
-    def _apart(self, is_last: bool) -> AbstractContextManager[object]:
-        """Processes exchange gradients with the last part of a minibatch."""
+    def _gradient_sync(self, is_last: bool) -> AbstractContextManager[object]:
+        """Context that synchronises gradients between processes only for the last part of a minibatch."""
         wrapper = self.loss
         return wrapper.no_sync() if isinstance(wrapper, DistributedDataParallel) and not is_last else nullcontext()
 
     def state_dict(self) -> StateDict:
-        """Steps that were not taken; weights and optimiser are kept elsewhere."""
+        """Counts of skipped steps; a checkpoint stores weights and optimiser separately."""
         return StateDict({"skipped": self.skipped, "in_a_row": self.in_a_row})
 
     def load_state_dict(self, state_dict: StateDict) -> None:
-        """Count on."""
+        """Restore the counts from a checkpoint."""
         state_dict.check({"skipped": self.skipped, "in_a_row": self.in_a_row})
         self.skipped.copy_(state_dict.tensors["skipped"])
         self.in_a_row.copy_(state_dict.tensors["in_a_row"])
 
-    def step(self, sound: Tensor) -> None:
-        """Take the optimiser's step if the gradient is `sound []` bool, without asking the host."""
-        unsound = (~sound).float()
-        setattr(self.optimizer, "found_inf", unsound)  # noqa: B010
+    def step(self, is_finite: Tensor) -> None:
+        """Step the optimiser if `is_finite []` bool, without a host sync."""
+        skip = (~is_finite).float()
+        setattr(self.optimizer, "found_inf", skip)  # noqa: B010
         self.optimizer.step()
-        self.skipped += unsound
-        self.in_a_row.copy_((self.in_a_row + 1) * unsound)
+        self.skipped += skip
+        self.in_a_row.copy_((self.in_a_row + 1) * skip)
         torch.maximum(self.longest, self.in_a_row, out=self.longest)
 
 
 class Sequences:
-    """A rollout as training sequences of equal length, which are drawn in any order."""
+    """A rollout `[T, G]` as T / length * G training sequences of equal length."""
 
     def __init__(self, batch: TensorDict, memory: TensorDict, length: int) -> None:
-        self.data = batch.select(*LEARNT_FROM, strict=False).flatten(0, 1)
+        self.data = batch.select(*TRAINING_KEYS, strict=False).flatten(0, 1)
         self.memory = memory.flatten(0, 1)
         self.length = length
         self.teams = batch.shape[1]
@@ -152,11 +151,11 @@ class Sequences:
         self.offsets = torch.arange(length, device=self.device)[:, None] * self.teams
 
     def shuffled(self, parts: int) -> Iterator[Tensor]:
-        """Numbers of sequences in random order, in so many nearly equal parts."""
+        """Indices of all sequences in random order, split in `parts` of nearly equal size."""
         yield from torch.randperm(self.count, device=self.device).tensor_split(parts)
 
     def take(self, index: Tensor) -> TensorDict:
-        """`[L, S]` the sequences `index [S]`, with the `memory` they begin with."""
+        """Sequences `index [S]`, batch `[L, S]`, with `memory`, their initial recurrent state."""
         chunk, team = index // self.teams, index % self.teams
         rows = (chunk * self.length * self.teams + team + self.offsets).flatten()
         shape = (self.length, len(index))
@@ -167,5 +166,5 @@ class Sequences:
         def begin(leaf: Tensor) -> Tensor:
             return leaf.index_select(0, index)[None].expand(self.length, -1, -1, -1)
 
-        taken = self.data.apply(pick, batch_size=shape)
-        return taken.set("memory", self.memory.apply(begin, batch_size=shape))
+        sequences = self.data.apply(pick, batch_size=shape)
+        return sequences.set("memory", self.memory.apply(begin, batch_size=shape))

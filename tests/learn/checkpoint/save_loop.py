@@ -16,8 +16,8 @@ from tiny_runs import TINY
 
 from echelon.learn.checkpoint.files import newest_checkpoint, save_checkpoint
 from echelon.learn.checkpoint.format import Counters, Run, open_checkpoint
-from echelon.learn.checkpoint.inspect import survey
-from echelon.learn.checkpoint.retention import place_of, thin_out
+from echelon.learn.checkpoint.inspect import inspect_checkpoint
+from echelon.learn.checkpoint.retention import checkpoint_path, prune_checkpoints
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.rules.config import EnvConfig
@@ -33,10 +33,17 @@ def save_for_ever(policy: ActorCritic, folder: Path, after: int, told: int) -> N
         number += 1
         run = Run({}, {}, {"battles": StateDict({"at": torch.full((10_000,), float(number))}, {"at": number})})
         save_checkpoint(
-            place_of(folder, number), policy, norm, env, Counters(number), {"at": torch.tensor(number)}, None, run
+            checkpoint_path(folder, number),
+            policy,
+            norm,
+            env,
+            Counters(number),
+            {"at": torch.tensor(number)},
+            None,
+            run,
         )
         os.write(told, number.to_bytes(8, "little"))
-        thin_out(folder, last=2, best=3)
+        prune_checkpoints(folder, last=2, best=3)
 
 
 def kill_a_saver(policy: ActorCritic, folder: Path, after: int, seconds: float) -> int:
@@ -71,8 +78,8 @@ def main(folder: Path, kills: int) -> None:
         assert at >= said, f"{said} was saved, and the newest is {at}"
         assert found.parts(0)["battles"].tensors["at"].eq(at).all() and found.policy() is not None
         for path in shelf.glob("[!.]*"):
-            assert survey(path).holds, path
-    thin_out(folder, last=2, best=3)
+            assert inspect_checkpoint(path).is_valid, path
+    prune_checkpoints(folder, last=2, best=3)
     kept = sorted(path.name for path in (folder / "checkpoints").glob("[!.]*"))
     print(json.dumps({"kills": kills, "loaded": seen, "interrupted": in_a_draft, "iterations": at, "kept": kept}))
 

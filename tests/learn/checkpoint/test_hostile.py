@@ -18,7 +18,7 @@ from tiny_runs import TINY
 
 from echelon.learn.checkpoint.files import save_checkpoint
 from echelon.learn.checkpoint.format import CLAIMS, LEARNER, POLICY, Counters, Run, open_checkpoint, run_file
-from echelon.learn.checkpoint.inspect import survey
+from echelon.learn.checkpoint.inspect import inspect_checkpoint
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.rules.config import EnvConfig
@@ -240,12 +240,12 @@ def test_so_is_what_only_a_run_goes_on_with(saved, name, case):
         assert said.startswith(name) and "\n" not in said, said
     assert seconds < LONGEST_S and needed < MOST_BYTES, f"{seconds:.2f} s, {needed >> 20} MB"
     assert not (saved.parent / "canary").exists()
-    assert case == "facts" or not survey(saved).holds
+    assert case == "facts" or not inspect_checkpoint(saved).is_valid
 
 
 def test_what_the_table_starts_from_holds(saved):
     said, seconds, needed = apart(lambda: open_checkpoint(saved).policy())
-    assert said == "" and survey(saved).holds
+    assert said == "" and inspect_checkpoint(saved).is_valid
     assert seconds < LONGEST_S and needed < MOST_BYTES
 
 

@@ -10,7 +10,7 @@ from tiny_runs import TINY
 
 from echelon.learn.checkpoint.files import save_checkpoint
 from echelon.learn.checkpoint.format import CLAIMS, LEARNER, POLICY, Counters, Run, run_file
-from echelon.learn.checkpoint.retention import place_of, thin_out
+from echelon.learn.checkpoint.retention import checkpoint_path, prune_checkpoints
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.rules.config import EnvConfig
@@ -59,10 +59,10 @@ def test_files_reach_the_disk_before_the_folder_gets_its_name(tmp_path, monkeypa
 def test_the_last_few_and_the_best_stay(tmp_path):
     policy = ActorCritic(TINY, 8)
     for number in (1, 2, 3, 4, 999_999, 1_000_000):
-        save_checkpoint(place_of(tmp_path, number), policy, ValueNorm(), EnvConfig.small(), Counters(number), {})
+        save_checkpoint(checkpoint_path(tmp_path, number), policy, ValueNorm(), EnvConfig.small(), Counters(number), {})
     own = tmp_path / "checkpoints" / "my_favourite"
     save_checkpoint(own, policy, ValueNorm(), EnvConfig.small(), Counters(1), {})
     (tmp_path / "checkpoints" / ".iteration_000005.draft").mkdir()
-    thin_out(tmp_path, last=2, best=2)
+    prune_checkpoints(tmp_path, last=2, best=2)
     left = sorted(path.name for path in own.parent.iterdir())
     assert left == ["iteration_000002", "iteration_1000000", "iteration_999999", "my_favourite"]

@@ -8,11 +8,11 @@ import torch
 from tiny_runs import short_battles, tiny_run
 
 from echelon.env.env import EchelonEnv
-from echelon.learn.checkpoint.env_snapshot import changed, changes
+from echelon.learn.checkpoint.env_snapshot import apply_terrain_diff, terrain_diff
 from echelon.learn.checkpoint.files import newest_checkpoint
 from echelon.learn.checkpoint.format import open_checkpoint
 from echelon.learn.config import CurriculumConfig, TrainConfig
-from echelon.learn.curriculum import Standing
+from echelon.learn.curriculum import CurriculumState
 from echelon.learn.metrics import MEASURED, CsvTable, read_table
 from echelon.learn.trainer import Trainer
 from echelon.runtime.files import FileError
@@ -46,7 +46,7 @@ def drive(trainer: Trainer, iterations: int) -> Trainer:
     """Train until so many iterations are done."""
     while trainer.counters.iterations < iterations:
         if trainer.counters.iterations in STEPS_UP:
-            trainer.curriculum.standing = Standing(trainer.curriculum.standing.stage, battles=1000.0, won=1000.0)
+            trainer.curriculum.state = CurriculumState(trainer.curriculum.state.stage, battles=1000.0, won=1000.0)
         trainer.iterate()
     trainer.close()
     return trainer
@@ -84,13 +84,13 @@ def unbroken(tmp_path_factory) -> Trainer:
 def test_six_iterations_are_three_and_three_bit_for_bit(tmp_path, unbroken):
     drive(Trainer(rich_run(), tmp_path), 3)
     start = open_checkpoint(newest_checkpoint(tmp_path / "checkpoints"))
-    assert start.counters.iterations == 3 and start.standing.stage == 1
+    assert start.counters.iterations == 3 and start.curriculum.stage == 1
     second = Trainer(rich_run(), tmp_path, start)
     assert (
         second.resume_note == "" and second.scripted.tiers == ["trivial", "easy"] and second.env.map_pool.renewals == 1
     )
     drive(second, 6)
-    assert second.curriculum.standing == unbroken.curriculum.standing and second.curriculum.standing.stage == 2
+    assert second.curriculum.state == unbroken.curriculum.state and second.curriculum.state.stage == 2
     assert second.env.map_pool.renewals == unbroken.env.map_pool.renewals == 3
     ours, theirs = everything(second), everything(unbroken)
     assert ours.keys() == theirs.keys() and len(ours) > 200
@@ -116,8 +116,8 @@ def test_battles_of_another_kind_begin_anew_and_it_is_said(tmp_path):
     other = dataclasses.replace(rich_run(), past_share=0.0)
     second = Trainer(other, tmp_path / "other", start)
     assert second.resume_note.startswith("battles begin anew: battles.met.heuristic is [0, 6] here and [0, 2] there")
-    assert [past.name for past in second.past.selves] == ["iteration 2", "iteration 3"], "these go on all the same"
-    assert second.curriculum.standing == start.standing
+    assert [past.name for past in second.past.snapshots] == ["iteration 2", "iteration 3"], "these go on all the same"
+    assert second.curriculum.state == start.curriculum
     second.iterate()
     second.close()
 
@@ -173,14 +173,14 @@ def test_ground_is_kept_as_what_changed():
     for value in terrain.values():
         where = torch.rand(value.shape, generator=generator) < 0.01
         value ^= where.to(value.dtype) * 37
-    found = {key: value.clone() for key, value in changes(env.state, maps).items()}
+    found = {key: value.clone() for key, value in terrain_diff(env.state, maps).items()}
     assert 0 < len(found["damage.index"]) < terrain.damage.numel() / 50
-    again = changed(untouched(env.state.map_id, maps), found, "ground")
+    again = apply_terrain_diff(untouched(env.state.map_id, maps), found, "ground")
     for name, value in terrain.items():
         assert torch.equal(again.get(name), value), name
     found["rubble.index"][0] = terrain.rubble.numel()
     with pytest.raises(FileError, match=r"ground: tensor rubble.index: expected 0..\d+, got"):
-        changed(untouched(env.state.map_id, maps), found, "ground")
+        apply_terrain_diff(untouched(env.state.map_id, maps), found, "ground")
 
 
 def test_a_row_that_was_cut_short_is_no_row(tmp_path):

@@ -11,7 +11,7 @@ from torchrl.envs.utils import ExplorationType, set_exploration_type
 from echelon.env.observation import layout
 from echelon.learn.config import ModelConfig
 from echelon.learn.models.actor_critic import ActorCritic
-from echelon.learn.models.precision import multiplies_bf16, resolve_precision
+from echelon.learn.models.precision import has_native_bf16, resolve_precision
 from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import ConfigError
 
@@ -87,7 +87,7 @@ def test_reduced_precision_stays_near_and_keeps_its_distributions_in_float32():
 
 def test_precision_goes_by_what_the_chip_multiplies():
     assert resolve_precision("fp32", CPU) == torch.float32 and resolve_precision("bf16", CPU) == torch.bfloat16
-    assert resolve_precision("auto", CPU) == (torch.bfloat16 if multiplies_bf16(CPU) else torch.float32)
+    assert resolve_precision("auto", CPU) == (torch.bfloat16 if has_native_bf16(CPU) else torch.float32)
 
 
 @pytest.mark.slow

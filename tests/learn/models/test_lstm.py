@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from echelon.learn.models.lstm import FORGET_BIAS, LSTM, LSTMUnroll, opened, tanh
+from echelon.learn.models.lstm import FORGET_BIAS, LSTM, LSTMUnroll, gate_activations, tanh
 
 
 def scene(length: int = 7, rows: int = 4, width: int = 6, hidden: int = 5, dtype: torch.dtype = torch.float32):
@@ -44,7 +44,7 @@ def test_the_written_out_gradient_is_autograds():
     def stepped() -> torch.Tensor:
         a, b, out = h, c, []
         for t in range(len(gates)):
-            i, f, g, o = opened(gates[t] + (a * keep[t]) @ weight.T)
+            i, f, g, o = gate_activations(gates[t] + (a * keep[t]) @ weight.T)
             b = f * b * keep[t] + i * g
             a = o * b.tanh()
             out.append(a)

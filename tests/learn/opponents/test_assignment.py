@@ -67,12 +67,12 @@ def test_rivals_sit_side_by_side_each_met_from_both_sides():
     blue, red = orders(seats)
     assert blue == [0.5, -0.25, 0.5, 0.5, 0.5, -0.75, -0.75]
     assert red == [-0.25, 0.5, 0.5, -0.75, -0.75, 0.5, 0.5]
-    assert seats.met == {"a": slice(0, 2), "itself": slice(2, 3), "b": slice(3, 7)}
+    assert seats.battles == {"a": slice(0, 2), "itself": slice(2, 3), "b": slice(3, 7)}
     # Rows: a as blue, a as red, both teams of the battle against itself, b as blue twice, b as red twice.
-    assert seats.of_rival == {"a": slice(0, 2), "itself": slice(2, 4), "b": slice(4, 8)}
+    assert seats.opponent_rows == {"a": slice(0, 2), "itself": slice(2, 4), "b": slice(4, 8)}
     per_group = {"blue": torch.arange(7), "red": torch.arange(7) + 10}
     assert seats.rows(per_group).tolist() == [0, 11, 2, 12, 3, 4, 15, 16]
-    assert seats.facing(per_group).tolist() == [10, 1, 12, 2, 13, 14, 5, 6]
+    assert seats.enemy_rows(per_group).tolist() == [10, 1, 12, 2, 13, 14, 5, 6]
 
 
 def test_each_policy_keeps_its_own_memory_where_it_commands():

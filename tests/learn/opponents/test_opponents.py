@@ -76,7 +76,7 @@ def test_a_slot_that_is_read_is_not_filled():
     known = policies(2)
     past = SnapshotPool(2, seed=0)
     for number, policy in enumerate(known):
-        past.join(str(number), policy)
+        past.add(str(number), policy)
     rivals = FrozenOpponents(known[0], 2, past)
     before = {name: stack.clone() for name, stack in rivals.weights.items()}
     names = [list(pair) for pair in rivals.names]
@@ -89,11 +89,11 @@ def test_past_selves_are_bounded_kept_apart_and_drawn_evenly():
     past = SnapshotPool(3, seed=0)
     policy = policies(1)[0]
     for number in range(5):
-        past.join(str(number), policy)
+        past.add(str(number), policy)
         with torch.no_grad():
             policy.network.head.loc.bias.add_(1.0)
-    assert [found.name for found in past.selves] == ["2", "3", "4"]
-    assert [round(found.weights["network.head.loc.bias"][0].item()) for found in past.selves] == [2, 3, 4]
+    assert [found.name for found in past.snapshots] == ["2", "3", "4"]
+    assert [round(found.weights["network.head.loc.bias"][0].item()) for found in past.snapshots] == [2, 3, 4]
     counts = [0, 0, 0]
     for _ in range(600):
         counts[int(past().name) - 2] += 1
@@ -107,7 +107,7 @@ def test_a_battle_keeps_its_tier_and_handicap_until_it_ends():
     first = rivals(team.copy())
     memory = first["next", "memory"]
     assert (memory[SLOT] == 1).all() and (memory["weapon_use"] == 0.25).all()
-    rivals.meet("hard", 1.0)
+    rivals.set_tier("hard", 1.0)
     assert rivals.tiers == ["trivial", "hard"]
     second = carried(first, team)
     second["memory"][2:] = 0  # two battles begin anew
@@ -118,7 +118,7 @@ def test_a_battle_keeps_its_tier_and_handicap_until_it_ends():
         alone = Heuristic(config, tier, use)(second[battles].copy())
         assert torch.equal(decided["action"][battles], alone["action"])
     # A third tier waits until nobody meets the first any more.
-    rivals.meet("expert", 1.0)
+    rivals.set_tier("expert", 1.0)
     assert rivals.tiers == ["trivial", "hard"]
     rivals.refresh(rivals.readers(decided["next", "memory"]).tolist())
     assert rivals.tiers == ["trivial", "hard"]
@@ -132,7 +132,7 @@ def test_opponents_change_only_where_battles_end():
     torch.manual_seed(0)
     learner = ActorCritic(TINY, 8)
     past = SnapshotPool(4, seed=0)
-    past.join("first", learner)
+    past.add("first", learner)
     rivals = FrozenOpponents(learner, 2, past)
     seats = PolicyAssignment(learner, [OpponentGroup("past", rivals, 4)])
     env = EchelonEnv(config, 4, device="cpu", seed=0, memory=seats.memory, maps=flat_maps(config))

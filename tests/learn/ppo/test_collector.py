@@ -14,7 +14,7 @@ from echelon.learn.models.distribution import SquashedNormal
 from echelon.learn.opponents.assignment import LEARNER
 from echelon.learn.ppo import collector
 from echelon.learn.ppo.collector import TeamCollector
-from echelon.learn.ppo.update import LEARNT_FROM, Sequences
+from echelon.learn.ppo.update import TRAINING_KEYS, Sequences
 
 
 def replay(
@@ -66,7 +66,7 @@ def next_values(rollout: TeamCollector) -> list[torch.Tensor]:
 
     def watch(now: TensorDict) -> tuple[TensorDict, TensorDict]:
         played, following = step(now)
-        seen = rollout.seats.view(played["next"], LEARNER)
+        seen = rollout.assignment.view(played["next"], LEARNER)
         told.append(rollout.policy.critic(rollout.policy(seen)["embed"], seen["observation", "ego"], None))
         return played, following
 
@@ -107,7 +107,7 @@ def test_rows_are_the_learners_mechs(rollout):
     batch, memory, _ = rollout.collect()
     # 16 decisions of 6 battles of one learner team of 5, in sequences of 8.
     assert batch.shape == (16, 6) and batch["value"].shape == (16, 6, 5) and memory["h"].shape == (2, 6, 5, 16)
-    assert set(LEARNT_FROM) - {"advantage", "value_target", "enemy"} <= set(batch.keys())
+    assert set(TRAINING_KEYS) - {"advantage", "value_target", "enemy"} <= set(batch.keys())
 
 
 def test_sums_count_every_battle_that_ended(rollout):
@@ -151,7 +151,7 @@ def test_without_truncation_no_last_views_are_kept():
     rollout = make_rollout()
     assert rollout.last_views == 2  # 16 decisions of battles of 12
     rollout.env.config = dataclasses.replace(config, rules=rules)
-    assert TeamCollector(rollout.env, rollout.seats, 16, 8).last_views == 0
+    assert TeamCollector(rollout.env, rollout.assignment, 16, 8).last_views == 0
 
 
 def test_stagger_spreads_the_first_ends(rollout):
