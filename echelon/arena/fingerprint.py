@@ -61,7 +61,9 @@ def play(config: EnvConfig, seeds: Sequence[int], decisions: int, commanders: tu
         for group_policy in group_policies:
             td = group_policy(td)
         stepped, td = env.step_and_maybe_reset(td)
-        tensors = {**leaves(stepped), **leaves(env.state)}
+        # At the root TorchRL repeats what the decision before told under `next`.
+        repeated = ("outcome", *((group, "reward_terms") for group in env.group_map))
+        tensors = {**leaves(stepped.exclude(*repeated)), **leaves(env.state)}
         for battle, digest in enumerate(digests):
             digest.update(digest_of({name: tensor[battle] for name, tensor in tensors.items()}).digest())
     return [digest.hexdigest() for digest in digests]

@@ -176,7 +176,7 @@ def test_a_partial_reset_leaves_the_others_alone():
 
 
 def played(env, decisions):
-    """TeamCollector by hand, `[T]` of what `step_and_maybe_reset` returned and the roots that followed."""
+    """A rollout by hand, `[T]` of what `step_and_maybe_reset` returned and the roots that followed."""
     generator = torch.Generator().manual_seed(0)
     td, steps, roots = env.reset(), [], []
     for _ in range(decisions):

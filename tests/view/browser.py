@@ -40,7 +40,7 @@ class Browser:
         self.events: list[dict[str, Any]] = []
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        for domain in ("Page", "Runtime", "Log", "ActorNetwork"):
+        for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
 
     def __enter__(self) -> Browser:
@@ -165,7 +165,5 @@ class Browser:
 
     def requests(self) -> list[str]:
         """Addresses the page asked for, beside itself and what it carries."""
-        asked = [
-            e["params"]["request"]["url"] for e in self.events if e.get("method") == "ActorNetwork.requestWillBeSent"
-        ]
+        asked = [e["params"]["request"]["url"] for e in self.events if e.get("method") == "Network.requestWillBeSent"]
         return [url for url in asked if not url.startswith(("file:", "data:", "about:", "blob:"))]
