@@ -178,7 +178,7 @@ class Scene:
         return self
 
     def clouds(self, mech: int) -> list[tuple[list[float], int]]:
-        """TeamSlice and remaining substeps of each cloud of a mech that hangs."""
+        """Place and remaining substeps of each cloud of a mech that hangs."""
         own = slice(mech * CLOUDS, (mech + 1) * CLOUDS)
         pos, ttl = self.state.clouds.pos[0, own].tolist(), self.state.clouds.ttl[0, own].tolist()
         return [(where, left) for where, left in zip(pos, ttl, strict=True) if left > 0]

@@ -159,7 +159,7 @@ def test_a_tournament_that_has_nothing_left_to_record_closes_its_period(tmp_path
     arguments = ("tournament", "--league", str(store.folder), "--seeds", "1", "--json", "--replay", str(replay))
     with pytest.raises(ConfigError, match="--replay-battles must be >= 1, got 0"):
         ask(*arguments, "--replay-battles", "0")
-    monkeypatch.setattr(LeagueArena, "missing", lambda arena, battles: [])
+    monkeypatch.setattr(LeagueArena, "unplayed", lambda arena, battles: [])
     ask(*arguments)
     assert store.period == 2 and not replay.exists()
 
