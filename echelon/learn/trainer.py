@@ -277,12 +277,15 @@ class Trainer:
 
     def _readers(self) -> dict[str, Tensor]:
         """Number of battles that use each slot, for opponents with slots."""
-        opponents = ((SCRIPTED, self.scripted), (PAST, self.frozen))
         return {
             f"readers_{name}": opponent.readers(self.assignment.view(self.rollout.now, name).get("memory"))
-            for name, opponent in opponents
-            if opponent is not None
+            for name, opponent in self._slotted().items()
         }
+
+    def _slotted(self) -> dict[str, ScriptedOpponents | FrozenOpponents]:
+        """The opponents with slots that this run has, by name."""
+        opponents = {SCRIPTED: self.scripted, PAST: self.frozen}
+        return {name: opponent for name, opponent in opponents.items() if opponent is not None}
 
     def _summary(self, report: dict[str, list[float]]) -> dict[str, float | None]:
         """Metrics of an iteration, with sums over battles divided by their number."""
@@ -309,10 +312,9 @@ class Trainer:
 
     def _after_update(self, report: dict[str, list[float]]) -> None:
         """Between two iterations: refresh opponents, advance the curriculum, renew maps, save."""
-        for name, opponent in ((SCRIPTED, self.scripted), (PAST, self.frozen)):
-            if opponent is not None:
-                pairs = report[f"readers_{name}"]
-                opponent.refresh([[int(a), int(b)] for a, b in zip(pairs[::2], pairs[1::2], strict=True)])
+        for name, opponent in self._slotted().items():
+            pairs = report[f"readers_{name}"]
+            opponent.refresh([[int(a), int(b)] for a, b in zip(pairs[::2], pairs[1::2], strict=True)])
         iterations, every = self.counters.iterations, self.config.renew_maps_every
         if iterations % self.config.past_every == 0:
             self.past.add(f"iteration {iterations}", self.policy)

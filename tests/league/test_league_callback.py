@@ -12,7 +12,7 @@ from echelon.league.opponent_sampler import OpponentSampler
 from echelon.learn.config import PPOConfig, TrainConfig
 from echelon.learn.opponents.assignment import OpponentGroup, PolicyAssignment
 from echelon.learn.opponents.frozen import FrozenOpponents
-from echelon.learn.opponents.scripted import SLOT
+from echelon.learn.opponents.slots import SLOT
 from echelon.learn.trainer import Trainer
 
 CPU = torch.device("cpu")

@@ -12,7 +12,7 @@ from torchrl.data import Composite, Unbounded
 from echelon.env.observation import layout
 from echelon.learn.models.actor_critic import ActorCritic, ActorNetwork, batched_forward
 from echelon.learn.models.distribution import SquashedNormal
-from echelon.learn.opponents.scripted import SLOT, SLOTS, current_slot
+from echelon.learn.opponents.slots import SLOT, SLOTS, count_readers, current_slot
 from echelon.learn.opponents.snapshot_pool import Snapshot
 from echelon.runtime.files import FileError
 from echelon.runtime.state_dict import StateDict
@@ -21,7 +21,7 @@ from echelon.runtime.state_dict import StateDict
 class FrozenOpponents:
     """K blocks of battles, each against its own frozen policy; one forward pass with `torch.vmap` over stacked weights.
 
-    Each block has two slots, see `echelon.learn.opponents.scripted`.
+    Each block has two slots, see `echelon.learn.opponents.slots`.
 
     Args:
         like: a policy of the common architecture; its weights initialise every slot.
@@ -54,8 +54,7 @@ class FrozenOpponents:
 
     def readers(self, memory: TensorDictBase) -> Tensor:
         """`[K, 2]` number of battles that use each slot, from the memory (batch `[B, A]`) of the teams it commands."""
-        slot = memory.get(SLOT)[:, 0, 0].view(self.blocks, -1)
-        return torch.stack([(slot == number + 1).sum(1) for number in range(SLOTS)], 1)
+        return count_readers(memory, self.blocks)
 
     @torch.no_grad()
     def refresh(self, readers: list[list[int]]) -> None:

@@ -1,8 +1,4 @@
-"""Scripted commanders as opponents, whose tier may change during a run.
-
-Opponents have two slots, so that a battle keeps its opponent from start to end. A battle uses the newest slot at its
-start and stores the number of that slot in its memory; a slot is overwritten only when no running battle uses it.
-"""
+"""Scripted commanders as opponents, whose tier may change during a run."""
 
 from __future__ import annotations
 
@@ -13,18 +9,10 @@ from torchrl.data import Composite, Unbounded
 
 from echelon.agents.heuristic import Heuristic
 from echelon.agents.tiers import TIERS
+from echelon.learn.opponents.slots import SLOT, SLOTS, count_readers, current_slot
 from echelon.rules.config import EnvConfig
 from echelon.runtime.files import FileError
 from echelon.runtime.state_dict import StateDict
-
-SLOTS = 2
-SLOT = "slot"
-"""Memory entry with the slot of the battle: 0 before its first decision, then 1 or 2."""
-
-
-def current_slot(memory: Tensor, newest: Tensor | int) -> Tensor:
-    """`[B, A, 1]` slot of each battle, 1 or 2: that in `memory [B, A, 1]`, or the newest at the start of a battle."""
-    return torch.where(memory == 0, newest + 1, memory)
 
 
 class ScriptedOpponents:
@@ -57,8 +45,7 @@ class ScriptedOpponents:
 
     def readers(self, memory: TensorDictBase) -> Tensor:
         """`[1, 2]` number of battles that use each slot, from the memory (batch `[B, A]`) of the teams it commands."""
-        slot = memory.get(SLOT)[:, :1, 0]
-        return torch.stack([(slot == number + 1).sum() for number in range(SLOTS)])[None]
+        return count_readers(memory, blocks=1)
 
     def refresh(self, readers: list[list[int]]) -> None:
         """Fill a free slot with the requested tier. To be called between rollouts.

@@ -9,7 +9,8 @@ from torch import Tensor
 from echelon.env.outcome import STATS
 from echelon.env.reward import TERMS
 from echelon.learn.opponents.assignment import PolicyAssignment
-from echelon.learn.opponents.scripted import SLOT, ScriptedOpponents
+from echelon.learn.opponents.scripted import ScriptedOpponents
+from echelon.learn.opponents.slots import SLOT
 
 SUMS = ("battles", "won", "lost", "decisions")
 OPPONENT_SUMS = ("battles", "won")

@@ -11,7 +11,8 @@ from echelon.env.env import EchelonEnv
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.opponents.assignment import OpponentGroup, PolicyAssignment
 from echelon.learn.opponents.frozen import FrozenOpponents
-from echelon.learn.opponents.scripted import SLOT, ScriptedOpponents
+from echelon.learn.opponents.scripted import ScriptedOpponents
+from echelon.learn.opponents.slots import SLOT
 from echelon.learn.opponents.snapshot_pool import Snapshot, SnapshotPool
 
 
