@@ -21,8 +21,9 @@ def restart_observation(which: Tensor, map_id: Tensor, openings: Tensor, team: s
         team: where the team sits on the mech axis.
         now: `[B, A, ...]` float32.
     """
-    form = restart_observation_loops if loops_on(which.device) else restart_observation_dense
-    return form(which, map_id, openings, team, now)
+    if loops_on(which.device):
+        return restart_observation_loops(which, map_id, openings, team.start, now)
+    return restart_observation_dense(which, map_id, openings, team, now)
 
 
 def restart_observation_dense(which: Tensor, map_id: Tensor, openings: Tensor, team: slice, now: Tensor) -> Tensor:
@@ -30,12 +31,18 @@ def restart_observation_dense(which: Tensor, map_id: Tensor, openings: Tensor, t
     return select(which, openings[map_id][:, team], now)
 
 
-def restart_observation_loops(which: Tensor, map_id: Tensor, openings: Tensor, team: slice, now: Tensor) -> Tensor:
+@torch.library.custom_op("echelon::restart_observation", mutates_args=(), device_types="cpu")
+def restart_observation_loops(which: Tensor, map_id: Tensor, openings: Tensor, first: int, now: Tensor) -> Tensor:
     """`restart_observation` by a copy of `now`, and the openings of the battles `which` written into it."""
     stream = now.clone(memory_format=torch.contiguous_format)
     openings = openings.flatten(2)
-    _restart_observation_loop(array(which), array(map_id), array(openings), team.start, array(stream.flatten(2)))
+    _restart_observation_loop(array(which), array(map_id), array(openings), first, array(stream.flatten(2)))
     return stream
+
+
+@restart_observation_loops.register_fake
+def _(which: Tensor, map_id: Tensor, openings: Tensor, first: int, now: Tensor) -> Tensor:
+    return now.new_empty(now.shape)
 
 
 @compiled

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from echelon.env.select import select
@@ -20,7 +21,11 @@ def restore_terrain(terrain: Terrain, which: Tensor, map_id: Tensor, maps: Maps)
         map_id: `[B]` int64.
         maps: M maps.
     """
-    (restore_terrain_loops if loops_on(which.device) else restore_terrain_dense)(terrain, which, map_id, maps)
+    if loops_on(which.device):
+        own = (terrain.solid, terrain.opaque, terrain.rubble, terrain.damage)
+        restore_terrain_loops(*own, which, map_id, maps.solid, maps.opaque)
+    else:
+        restore_terrain_dense(terrain, which, map_id, maps)
 
 
 def restore_terrain_dense(terrain: Terrain, which: Tensor, map_id: Tensor, maps: Maps) -> None:
@@ -31,12 +36,36 @@ def restore_terrain_dense(terrain: Terrain, which: Tensor, map_id: Tensor, maps:
         changes.mul_(~which.view(-1, *[1] * (changes.dim() - 1)))
 
 
-def restore_terrain_loops(terrain: Terrain, which: Tensor, map_id: Tensor, maps: Maps) -> None:
+@torch.library.custom_op(
+    "echelon::restore_terrain", mutates_args=("solid", "opaque", "rubble", "damage"), device_types="cpu"
+)
+def restore_terrain_loops(
+    solid: Tensor,
+    opaque: Tensor,
+    rubble: Tensor,
+    damage: Tensor,
+    which: Tensor,
+    map_id: Tensor,
+    map_solid: Tensor,
+    map_opaque: Tensor,
+) -> None:
     """`restore_terrain` by writing the battles `which` only."""
-    own = (terrain.solid, terrain.opaque, terrain.rubble, terrain.damage)
-    solid, opaque, rubble, damage = map(shared_array, own)
-    originals = (array(maps.solid), array(maps.opaque))
-    _restore_terrain_loop(array(which), array(map_id), originals, solid, opaque, rubble, damage)
+    own = [shared_array(columns) for columns in (solid, opaque, rubble, damage)]
+    _restore_terrain_loop(array(which), array(map_id), (array(map_solid), array(map_opaque)), *own)
+
+
+@restore_terrain_loops.register_fake
+def _(
+    solid: Tensor,
+    opaque: Tensor,
+    rubble: Tensor,
+    damage: Tensor,
+    which: Tensor,
+    map_id: Tensor,
+    map_solid: Tensor,
+    map_opaque: Tensor,
+) -> None:
+    return None
 
 
 @compiled

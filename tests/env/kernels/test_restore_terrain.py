@@ -17,7 +17,8 @@ def test_both_forms_restore_the_chosen_battles_and_leave_the_others():
         getattr(fought, name).bitwise_xor_(torch.randint(0, 1 << 30, whole.solid.shape, generator=generator).int())
     fought.damage.fill_(3)
     by_loop, dense = fought.clone(), fought.clone()
-    restore_terrain_loops(by_loop, which, map_id, maps)
+    own = (by_loop.solid, by_loop.opaque, by_loop.rubble, by_loop.damage)
+    restore_terrain_loops(*own, which, map_id, maps.solid, maps.opaque)
     restore_terrain_dense(dense, which, map_id, maps)
     for name in ("solid", "opaque", "rubble", "damage"):
         found, other = getattr(by_loop, name), getattr(dense, name)
