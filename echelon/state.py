@@ -44,6 +44,11 @@ class Fields:
             fields = TensorDict._new_unsafe(source, batch_size=mine.batch_size, device=mine.device)
             return type(self)._from_tensordict(fields, safe=False)
 
+        def __deepcopy__(self, memo: dict[int, object]) -> Fields:
+            """A clone: tensordict's own warns that it will be removed."""
+            copied: Fields = self.clone()
+            return copied
+
 
 class Maps(Fields, TensorClass):
     """M maps that all battles share. None changes while a battle is fought on it. N mechs, size X, Y, Z in voxels."""

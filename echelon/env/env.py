@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import torch
@@ -22,6 +22,7 @@ from echelon.env.observation import layout
 from echelon.env.observation.build import Observation
 from echelon.env.observation.layout import STREAMS
 from echelon.env.outcome import Winner
+from echelon.env.partial_reset import fill_missing
 from echelon.env.select import select, select_state
 from echelon.env.specs import DONE_KEYS, Specs
 from echelon.rules import actions
@@ -85,6 +86,8 @@ class EchelonEnv(EnvBase):
     """
 
     batch_locked = True
+    next_seed: Tensor
+    """`[B]` int64 seeds of the battles that begin next."""
 
     def __init__(
         self,
@@ -103,33 +106,42 @@ class EchelonEnv(EnvBase):
         device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
         super().__init__(device=device, batch_size=torch.Size([num_envs]))
         self.config = config
-        roster = build_roster(config, self.device)
-        self._owns_maps = maps is None
-        self.game: SimModel = build_model(
-            config, roster, make_pool(config, roster, self.device) if maps is None else maps
-        )
-        self.teams = roster.teams
-        self.group_map = {g: [f"{g}_{i}" for i in range(s.stop - s.start)] for g, s in self.teams.items()}
-        self.memory = Composite() if memory is None else memory
         self.num_envs = num_envs
+        self.memory = Composite() if memory is None else memory
+        self.compiled = compiled
         self.observer = observer
         self.info = info
-        # An observer sees every substep of all battles at once.
-        self.blocks = Blocks(num_envs, self.device, whole=observer is not None)
-        self._play: step.Play = step.play
-        self._logged_substep = step.logged_substep
-        self._decode, self._conclude = actions.decode, decision.conclude
-        if compiled:
-            # Each is compiled when it is first called: of the two substeps only the one in use.
-            self._decode = fused(actions.decode, self.device)
-            self._play = fused(step.play, self.device)
-            self._logged_substep = fused(step.logged_substep, self.device)
-            self._conclude = fused(decision.conclude, self.device)
-        self.map_pool = MapPool(self.game)
-        self._make_specs()
+        self._owns_maps = maps is None
+        self._build(maps)
         self.set_seed(seed if seed is not None else random.getrandbits(31))
         with ordinary_tensors():
             self.state = self._open(self.next_seed)
+
+    def _build(self, maps: Maps | None) -> None:
+        """Everything on the device but the battles: roster, maps, specs and compiled functions."""
+        roster = build_roster(self.config, self.device)
+        self.game: SimModel = build_model(
+            self.config, roster, make_pool(self.config, roster, self.device) if maps is None else maps
+        )
+        self.teams = roster.teams
+        self.group_map = {g: [f"{g}_{i}" for i in range(s.stop - s.start)] for g, s in self.teams.items()}
+        # An observer sees every substep of all battles at once.
+        self.blocks = Blocks(self.num_envs, self.device, whole=self.observer is not None)
+        self.map_pool = MapPool(self.game)
+        self._observed: TensorDictBase | None = None
+        """What was last observed of every battle: a reset of some battles shows it again of the others."""
+        self._compile()
+        self._make_specs()
+
+    def _compile(self) -> None:
+        """The functions of a decision, each compiled at its first call: of the two substeps only the one in use."""
+
+        def prepared(function: Callable[..., Any]) -> Callable[..., Any]:
+            return fused(function, self.device) if self.compiled else function
+
+        self._decode, self._conclude = prepared(actions.decode), prepared(decision.conclude)
+        self._play: step.Play = prepared(step.play)
+        self._logged_substep = prepared(step.logged_substep)
 
     def _make_specs(self) -> None:
         sizes = {group: len(names) for group, names in self.group_map.items()}
@@ -137,12 +149,63 @@ class EchelonEnv(EnvBase):
         self.observation_spec, self.action_spec = specs.observation(), specs.action()
         self.reward_spec, self.done_spec = specs.reward(), specs.done()
 
+    # What other programs ask an environment
+
+    @property
+    def agent_names(self) -> list[str]:
+        """Names of all mechs, `blue_0` to `red_{A - 1}`, as in `group_map`."""
+        return [name for names in self.group_map.values() for name in names]
+
+    @property
+    def n_agents(self) -> int:
+        """Number of mechs, N."""
+        return self.config.num_mechs
+
+    @property
+    def max_steps(self) -> int:
+        """Decisions in the longest battle."""
+        return self.config.rules.max_decisions
+
+    def __repr__(self) -> str:
+        """The battle, how many of them, where, and from which seed."""
+        return (
+            f"{type(self).__name__}({self.config.title}, num_envs={self.num_envs}, device={self.device},"
+            f" seed={self._seed_given})"
+        )
+
+    def to(self, device: torch.device | str) -> EchelonEnv:
+        """Move maps, specs and the battles being fought to another device, in place."""
+        device = torch.device(device)
+        if device == self.device:
+            return self
+        pool, state, next_seed, observed = self.map_pool, self.state, self.next_seed, self._observed
+        super().to(device)
+        self._build(self.game.maps.to(device))
+        self.map_pool.drawn = pool.drawn.to(device)
+        self.map_pool.spares, self.map_pool.renewals, self.map_pool.oldest = pool.spares, pool.renewals, pool.oldest
+        self.state, self.next_seed = state.to(device), next_seed.to(device)
+        self._observed = None if observed is None else observed.to(device)
+        return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For copies and other processes. Compiled functions cannot be copied: each process compiles its own."""
+        kept = self.__dict__.copy()
+        for name in ("_decode", "_conclude", "_play", "_logged_substep"):
+            del kept[name]
+        return kept
+
+    def __setstate__(self, kept: dict[str, Any]) -> None:
+        """See `__getstate__`."""
+        super().__setstate__(kept)
+        self._compile()
+
     # Seeds and openings
 
     def _set_seed(self, seed: int | Tensor | None) -> None:
         """Seeds of the battles that the next reset begins, `next_seed [B]` int64."""
         if seed is None:
             raise ConfigError("seed must be an int or a tensor of one int64 a battle, got None")
+        self._seed_given: int | str = "one a battle" if isinstance(seed, Tensor) else seed
         if not isinstance(seed, Tensor):
             self.next_seed = noise.battle_seeds(seed, self.num_envs, self.device)
             return
@@ -183,12 +246,18 @@ class EchelonEnv(EnvBase):
 
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
         if tensordict is not None and "_reset" in tensordict.keys():
-            return self._restart(tensordict.get("_reset").view(*self.batch_size, 1), self._empty())
+            return self._restart(tensordict.get("_reset").view(*self.batch_size, 1), self.observed())
         everyone = torch.ones((*self.batch_size, 1), dtype=torch.bool, device=self.device)
         begun = self._restart(everyone, self._empty())
         if self.observer is not None:
             self.observer.opening(self.game, self.state, self.map_pool.openings[self.state.map_id])
         return begun
+
+    def _reset_proc_data(self, tensordict: TensorDictBase | None, tensordict_reset: TensorDictBase) -> TensorDictBase:
+        if tensordict is not None:
+            fill_missing(tensordict, tensordict_reset)
+        merged: TensorDictBase = super()._reset_proc_data(tensordict, tensordict_reset)
+        return merged
 
     def maybe_reset(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Restart the battles that are done, without asking the host which."""
@@ -211,16 +280,16 @@ class EchelonEnv(EnvBase):
                 key = (group, "observation", name)
                 td.set(key, restart_observation(which, map_id, self.map_pool.openings[name], span, td.get(key)))
             td.set((group, "mask"), td.get((group, "mask")) | restarts)
-            if self.info:
-                td.set((group, "reward_terms"), cleared(td.get((group, "reward_terms")), which))
-            for leaf in self._memory_keys(group):
-                td.set(leaf, select(which, torch.zeros_like(td.get(leaf)), td.get(leaf)))
+            cleared_keys = [(group, "reward_terms")] if self.info else []
+            for leaf in (*cleared_keys, *self._memory_keys(group)):
+                td.set(leaf, cleared(td.get(leaf), which))
         if self.info:
             td.set("outcome", without_outcome(td.get("outcome"), which))
         td.set("telemetry", self.game.maps.telemetry[map_id])
         td.set("is_init", restarts.clone())
         for flag in DONE_KEYS:
             td.set(flag, torch.zeros_like(restarts))
+        self._observed = td.clone(recurse=False)
         return td
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
@@ -228,7 +297,9 @@ class EchelonEnv(EnvBase):
         played = self.blocks.play(lambda battles: self._decide(before[battles], action[battles]))
         out = decision.concat_blocks(played, before.terrain)
         self.state = out.state
-        return self._tell(out, tensordict)
+        told = self._tell(out, tensordict)
+        self._observed = told.clone(recurse=False)
+        return told
 
     def _decide(self, before: State, action: Tensor) -> Played:
         """A decision of some of the battles."""
@@ -282,7 +353,12 @@ class EchelonEnv(EnvBase):
         width = layout.action_width(self.config.comm_dim)
         parts = []
         for group, names in self.group_map.items():
-            action = tensordict.get((group, "action"))
+            action = tensordict.get((group, "action"), None)
+            if action is None:
+                raise ConfigError(
+                    f"({group!r}, 'action') is missing: a step needs the actions of both teams; "
+                    f"`echelon.versus` commands one of them"
+                )
             expected = (*self.batch_size, len(names), width)
             if action.shape != expected:
                 columns = actions.layout(self.config.comm_dim)
@@ -297,21 +373,29 @@ class EchelonEnv(EnvBase):
         leaves = self.memory.keys(include_nested=True, leaves_only=True)
         return [(group, "memory", *((key,) if isinstance(key, str) else key)) for key in leaves]
 
+    def observed(self) -> TensorDictBase:
+        """What was last observed of all battles, batch `[B]`; zeros before the first reset. A shallow copy."""
+        if self._observed is None:
+            return self._empty()
+        keys = self.observation_spec.keys(include_nested=True, leaves_only=True)
+        return self._observed.select(*keys, *DONE_KEYS)
+
     def _empty(self) -> TensorDict:
         """An observation of nothing, for a full reset to fill."""
         empty = self.observation_spec.zero()
         if self.info:
-            empty.set(("outcome", "winner"), empty.get(("outcome", "winner")) + int(Winner.RUNNING))
+            winner = empty.get(("outcome", "winner"))
+            empty.set(("outcome", "winner"), torch.full_like(winner, int(Winner.RUNNING)))
         return empty
 
 
 def cleared(values: Tensor, which: Tensor) -> Tensor:
     """`values [B, ...]`, zero for the battles `which [B]`."""
-    return values * ~which.view(-1, *[1] * (values.dim() - 1))
+    return select(which, torch.zeros_like(values), values)
 
 
 def without_outcome(outcome: TensorDictBase, which: Tensor) -> TensorDictBase:
     """`outcome [B]` with that of a battle which goes on for the battles `which [B]`."""
-    told = outcome.apply(lambda values: cleared(values, which))
+    kept = outcome.apply(lambda values: cleared(values, which))
     winner = outcome.get("winner")
-    return told.set("winner", winner.masked_fill(which[:, None], int(Winner.RUNNING)))
+    return kept.set("winner", winner.masked_fill(which[:, None], int(Winner.RUNNING)))

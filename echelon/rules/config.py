@@ -241,6 +241,15 @@ class EnvConfig:
         """Comrades the widest cockpit shows, S."""
         return 12 if self.command_suites else 5
 
+    @property
+    def title(self) -> str:
+        """The preset that it is, or what a reader tells it by: `5v5 on 40x40x16`."""
+        for name, preset in ENV_PRESETS.items():
+            if self == preset():
+                return name
+        world = self.world
+        return f"{len(self.blue)}v{len(self.red)} on {world.size_x}x{world.size_y}x{world.size_z}"
+
     def signature(self) -> dict[str, Any]:
         """What a policy was trained in: the settings as plain JSON values, without the seed of the maps."""
         values = as_json(self)

@@ -1,10 +1,12 @@
 """Echelon as a TorchRL environment."""
 
+import copy
 import dataclasses
+import pickle
 
 import pytest
 import torch
-from builders import arena, brawl, told
+from builders import arena, brawl, flat_maps, told
 from host_reads import HostReads
 from tensordict import TensorDict
 from torchrl.collectors import Collector
@@ -21,6 +23,7 @@ from echelon.rules.actions import Act
 from echelon.rules.catalog import Material, Weapon
 from echelon.rules.config import EnvConfig, FeaturesConfig, RulesConfig
 from echelon.runtime.errors import ConfigError
+from echelon.sim import step
 
 SMALL = dataclasses.replace(EnvConfig.small(), map_pool=4)
 TINY = dataclasses.replace(SMALL, blue=("medium", "light"), red=("medium", "scout"))
@@ -160,12 +163,14 @@ def test_transforms_work():
     torch.testing.assert_close(td["next", "blue", "episode_reward"][:, 5], rewards[:, 4:6].sum(1))
 
 
-def test_a_partial_reset_leaves_the_others_alone():
+@pytest.mark.parametrize("passed", ["all", "mask alone"])
+def test_a_partial_reset_leaves_the_others_alone(passed):
     env = env_of()
     td = env.rollout(3, auto_reset=True)[:, -1]["next"]
     before = env.state.clone()
     mask = torch.tensor([[False], [True], [False]])
-    fresh = env.reset(TensorDict({**td.exclude("outcome").to_dict(), "_reset": mask}, [3]))
+    given = {"all": td.exclude("outcome").to_dict(), "mask alone": {}}[passed]
+    fresh = env.reset(TensorDict({**given, "_reset": mask}, [3]))
     assert env.state.tick.tolist() == [15, 0, 15]
     assert torch.equal(env.state.mechs.pos[[0, 2]], before.mechs.pos[[0, 2]])
     ego = ("blue", "observation", "ego")
@@ -384,6 +389,13 @@ def test_the_wrong_width_is_refused_in_one_line():
     assert "5 vent" in message and "8 message numbers" in message
 
 
+def test_a_missing_action_is_one_line():
+    env = env_of()
+    with pytest.raises(ConfigError, match=r"\('blue', 'action'\) is missing.*echelon.versus") as error:
+        env.step(env.reset())
+    assert "\n" not in str(error.value)
+
+
 def test_not_a_number_counts_as_zero():
     env = env_of()
     td = told(env, env.reset(), (0, Act.YAW_RATE, 1.0), (1, Act.FORWARD, float("nan")), (1, Act.PRIMARY, float("inf")))
@@ -445,6 +457,48 @@ def test_memory_is_zeroed_for_finished_battles_only():
     env.state.mechs.hp[0, 2:] = 0
     _, root = env.step_and_maybe_reset(td)
     assert root["blue", "memory", "h"][:, 0, 0].tolist() == [0, 1]
+
+
+# Copies
+
+
+def test_a_copy_of_a_compiled_environment_compiles_again():
+    """Compiled functions cannot be pickled; the battles, the maps and the settings are."""
+    env = env_of(compiled=True)
+    pickled = pickle.loads(pickle.dumps(env))  # noqa: S301
+    for copied in (copy.deepcopy(env), pickled):
+        assert copied.compiled and copied._play is not step.play and callable(copied._conclude)
+        assert torch.equal(copied.state.mechs.pos, env.state.mechs.pos)
+
+
+def test_moving_to_a_device_goes_on_with_the_same_battles():
+    """`cpu:0` is another name of the CPU, so everything is made anew; maps that were renewed are kept."""
+    config = dataclasses.replace(SHORT, map_pool=4, map_spares=2)
+    env, stays = env_of(config), env_of(config)
+    assert env.renew_maps() == stays.renew_maps() == 2
+    for _ in range(3):
+        td, other = env.reset(), stays.reset()
+    assert env.to("cpu:0") is env and env.observation_spec.device == torch.device("cpu:0")
+    td, other = td.to("cpu:0"), other
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(6):
+        brawl(td, generator)
+        for group in GROUPS:
+            other[group, "action"] = td[group, "action"]
+        (_, td), (_, other) = env.step_and_maybe_reset(td), stays.step_and_maybe_reset(other)
+    assert equal(td, other) and env.renew_maps() == stays.renew_maps()
+
+
+def test_a_repr_tells_the_battle_how_many_where_and_the_seed():
+    assert repr(env_of()) == "EchelonEnv(2v2 on 40x40x16, num_envs=3, device=cpu, seed=1)"
+    small = EchelonEnv(EnvConfig.small(), 1, "cpu", torch.tensor([3]), maps=flat_maps(EnvConfig.small()))
+    assert repr(small) == "EchelonEnv(small, num_envs=1, device=cpu, seed=one a battle)"
+
+
+def test_names_and_numbers_that_scripts_ask_for():
+    env = env_of(SHORT)
+    assert env.agent_names == ["blue_0", "blue_1", "red_0", "red_1"]
+    assert env.n_agents == 4 and env.max_steps == 4
 
 
 # The host
