@@ -4,6 +4,9 @@ A team policy maps a TensorDict of one team. It reads `("observation", stream) [
 (the same for every mech of a battle) and its recurrent state `("memory", name) [B, A, ...]`, and writes `action [B, A,
 D]` and `("next", "memory", name)`. `memory_spec()` is the spec of that state for one mech. Several policies may share
 an environment, so each has its own entry in the environment's memory.
+
+A policy with a true attribute `draws_actions` draws its actions with `noise [B, A, D]` where it is given that: standard
+normal numbers that follow from the seed of the battle, so that one seed is one battle.
 """
 
 from __future__ import annotations
@@ -78,9 +81,16 @@ class GroupPolicy(TensorDictModuleBase):
             self.out_keys += [("next", group, "memory", name)]
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Write the group's action and the policy's next recurrent state."""
-        decided = self.policy(team_view(tensordict, self.group, self.name))
-        tensordict.set((self.group, "action"), decided.get("action"))
+        """Write all that the policy wrote, such as its log-probability, beside the action of the group.
+
+        Its next recurrent state goes to `("next", group, "memory", name)`.
+        """
+        seen = team_view(tensordict, self.group, self.name)
+        given = set(seen.keys())
+        decided = self.policy(seen)
+        for name in decided.keys():
+            if name not in given and name != "next":
+                tensordict.set((self.group, name), decided.get(name))
         new = decided.get(("next", "memory"), None)
         if new is not None:
             tensordict.set(("next", self.group, "memory", self.name), new)

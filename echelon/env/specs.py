@@ -41,7 +41,7 @@ class Specs:
         cells = layout.TELEMETRY_CELLS
         return self._root(
             **{group: self._team(count) for group, count in self.teams.items()},
-            telemetry=self._bounded(0.0, 1.0, cells, cells),
+            telemetry=self.bounded(0.0, 1.0, cells, cells),
             is_init=self._flags(1),
             **({"outcome": self._outcome()} if self.info else {}),
         )
@@ -51,7 +51,7 @@ class Specs:
         width = layout.action_width(self.config.comm_dim)
         return self._root(
             **{
-                group: self._group(count, action=self._bounded(-1.0, 1.0, count, width))
+                group: self._group(count, action=self.bounded(-1.0, 1.0, count, width))
                 for group, count in self.teams.items()
             }
         )
@@ -71,13 +71,13 @@ class Specs:
         contacts = min(config.num_mechs - 1, layout.MAX_CONTACTS)
         streams = self._group(
             count,
-            contacts=self._bounded(*layout.bounds(layout.CONTACT), count, contacts, layout.width(layout.CONTACT)),
+            contacts=self.bounded(*layout.bounds(layout.CONTACT), count, contacts, layout.width(layout.CONTACT)),
             contacts_mask=self._flags(count, contacts),
-            squad=self._bounded(*layout.bounds(layout.SQUAD), count, config.squad_slots, layout.width(layout.SQUAD)),
+            squad=self.bounded(*layout.bounds(layout.SQUAD), count, config.squad_slots, layout.width(layout.SQUAD)),
             squad_mask=self._flags(count, config.squad_slots),
-            ego=self._bounded(*layout.bounds(layout.EGO), count, layout.width(layout.EGO)),
-            comms=self._bounded(-1.0, 1.0, count, layout.PACK_SIZE, config.comm_dim),
-            local_map=self._bounded(0.0, 1.0, count, side, side),
+            ego=self.bounded(*layout.bounds(layout.EGO), count, layout.width(layout.EGO)),
+            comms=self.bounded(-1.0, 1.0, count, layout.PACK_SIZE, config.comm_dim),
+            local_map=self.bounded(0.0, 1.0, count, side, side),
         )
         more: dict[str, object] = {}
         if len(self.memory.keys()) > 0:
@@ -108,7 +108,7 @@ class Specs:
     def _unbounded(self, *shape: int) -> Unbounded:
         return Unbounded((self.num_envs, *shape), device=self.device)
 
-    def _bounded(self, low: Tensor | float, high: Tensor | float, *shape: int) -> Bounded:
+    def bounded(self, low: Tensor | float, high: Tensor | float, *shape: int) -> Bounded:
         whole = (self.num_envs, *shape)
         low, high = (torch.as_tensor(x, dtype=torch.float32).expand(whole) for x in (low, high))
         return Bounded(low, high, whole, device=self.device, dtype=torch.float32)

@@ -62,13 +62,17 @@ class FlatObservation(Transform):
     def transform_observation_spec(self, observation_spec: TensorSpec) -> TensorSpec:
         """Add the flat vectors, with the bounds of the columns they come from."""
         for group in GROUPS:
-            streams = observation_spec[group, "observation"]
-            mechs = streams.ndim
-            low, high = (
-                torch.cat([limit(streams[name], end).flatten(mechs) for name in STREAMS], -1) for end in ("low", "high")
-            )
-            observation_spec[group, "flat"] = Bounded(low, high, low.shape, device=low.device, dtype=torch.float32)
+            observation_spec[group, "flat"] = flat_spec(observation_spec[group, "observation"])
         return observation_spec
+
+
+def flat_spec(streams: Composite) -> Bounded:
+    """Spec of the flat vector of `streams`, with the bounds of the columns that it is made of."""
+    mechs = streams.ndim
+    low, high = (
+        torch.cat([limit(streams[name], end).flatten(mechs) for name in STREAMS], -1) for end in ("low", "high")
+    )
+    return Bounded(low, high, low.shape, device=streams.device, dtype=torch.float32)
 
 
 def limit(spec: TensorSpec, end: str) -> Tensor:

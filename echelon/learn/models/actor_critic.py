@@ -93,13 +93,16 @@ class ActorCritic(TensorDictModuleBase):
     """A team policy (see `echelon.env.group_policy`), the same weights for every mech.
 
     Reads `("observation", stream)`, `telemetry` and `("memory", h | c)`; writes `action` in [-1, 1], `pre_tanh`,
-    `log_prob` (of `pre_tanh`), `embed` and `("next", "memory", h | c)`. It samples its actions unless called within
+    `log_prob` (of `pre_tanh`), `embed` and `("next", "memory", h | c)`. It samples its actions with the standard normal
+    numbers `noise [B, A, D]` where the input has them, else from torch's generator unless called within
     `set_exploration_type(ExplorationType.DETERMINISTIC)`.
 
     Args:
         model: sizes of the network.
         comm_dim: numbers in a message, as in `EnvConfig.comm_dim`.
     """
+
+    draws_actions = True
 
     def __init__(self, model: ModelConfig, comm_dim: int) -> None:
         super().__init__()
@@ -125,13 +128,21 @@ class ActorCritic(TensorDictModuleBase):
         streams = tuple(team.get(("observation", name)) for name in layout.STREAMS)
         loc, scale, h, c = self.act(streams, team.get("telemetry")[:, 0], h, c)
         distribution = SquashedNormal(loc, scale)
-        is_deterministic = exploration_type() == ExplorationType.DETERMINISTIC
-        pre_tanh = distribution.deterministic_sample if is_deterministic else distribution.rsample().detach()
+        pre_tanh = self._sample(distribution, team.get("noise", None))
         team.set("pre_tanh", pre_tanh).set("action", pre_tanh.tanh()).set("embed", h)
         team.set("log_prob", distribution.pre_tanh_log_prob(pre_tanh))
         if self.model.recurrent:
             team.set(("next", "memory", "h"), h).set(("next", "memory", "c"), c)
         return team
+
+    @staticmethod
+    def _sample(distribution: SquashedNormal, noise: Tensor | None) -> Tensor:
+        """`[B, A, D]` pre-tanh actions, drawn with the standard normal `noise` where there is one."""
+        if noise is not None:
+            return (distribution.base_dist.loc + distribution.base_dist.scale * noise).detach()
+        if exploration_type() == ExplorationType.DETERMINISTIC:
+            return distribution.deterministic_sample
+        return distribution.rsample().detach()
 
     def state(self, team: TensorDictBase) -> tuple[Tensor, Tensor]:
         """LSTM state `h`, `c` of a team, `[B, A, hidden]` each; zeros without an LSTM."""

@@ -1,0 +1,90 @@
+"""Which mechs of each battle the user of a view commands: values of both teams become theirs, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from echelon.env.observation.layout import GROUPS
+from echelon.env.select import select
+from echelon.runtime.errors import require
+
+Side = Literal["both", "blue", "red"]
+
+
+@dataclass(frozen=True)
+class AllMechs:
+    """All N mechs, blue first."""
+
+    names: Sequence[str]
+    num_blue: int
+
+    @property
+    def count(self) -> int:
+        """N."""
+        return len(self.names)
+
+    def gather(self, blue: Tensor, red: Tensor) -> Tensor:
+        """`[B, N, ...]` from `[B, A, ...]` of each team."""
+        return torch.cat((blue, red), 1)
+
+    def split(self, own: Tensor, other: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Values of blue and red, `[B, A, ...]` each, from those of all mechs, `own`."""
+        return own[:, : self.num_blue], own[:, self.num_blue :]
+
+    def to(self, device: torch.device) -> AllMechs:
+        """The same on another device."""
+        return self
+
+
+@dataclass(frozen=True)
+class OneTeam:
+    """One team of each battle, of A mechs."""
+
+    names: Sequence[str]
+    is_red: Tensor | bool
+    """`[B]` bool, or one for all battles."""
+
+    @staticmethod
+    def of(side: Side, group_map: Mapping[str, Sequence[str]], num_envs: int, device: torch.device) -> OneTeam:
+        """The team on `side`; with `both`, blue in the battles of even index and red in those of odd index.
+
+        Raises:
+            ConfigError: there is no such side, or `side` is `both` and the teams differ in size.
+        """
+        sizes = dict(zip(GROUPS, (len(names) for names in group_map.values()), strict=True))
+        require(side in ("both", *GROUPS), "side", "both, blue or red", side)
+        if side != "both":
+            return OneTeam([f"agent_{i}" for i in range(sizes[side])], side == "red")
+        is_even = len(set(sizes.values())) == 1
+        require(is_even, "side", f"blue or red for teams of {sizes['blue']} and {sizes['red']} mechs", side)
+        is_red = torch.arange(num_envs, device=device) % 2 == 1
+        return OneTeam([f"agent_{i}" for i in range(sizes["blue"])], is_red)
+
+    @property
+    def count(self) -> int:
+        """A."""
+        return len(self.names)
+
+    def gather(self, blue: Tensor, red: Tensor) -> Tensor:
+        """`[B, ...]` values of the commanded team, from those of both."""
+        if isinstance(self.is_red, bool):
+            return red if self.is_red else blue
+        return select(self.is_red, red, blue)
+
+    def gather_other(self, blue: Tensor, red: Tensor) -> Tensor:
+        """`[B, ...]` values of the other team."""
+        return self.gather(red, blue)
+
+    def split(self, own: Tensor, other: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Values of blue and red, from those of the commanded team and of the other."""
+        assert other is not None
+        return self.gather(own, other), self.gather(other, own)
+
+    def to(self, device: torch.device) -> OneTeam:
+        """The same on another device."""
+        return self if isinstance(self.is_red, bool) else replace(self, is_red=self.is_red.to(device))

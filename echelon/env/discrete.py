@@ -1,0 +1,122 @@
+"""Discrete actions: a table of composite actions, and which of them a mech can carry out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from echelon.rules.actions import CONTROLS, TRIGGER_COLUMNS, Act
+from echelon.rules.catalog import ECCM_TRIGGER, WEAPONS, Trigger, Weapon
+from echelon.sim.model import SimModel
+from echelon.state import State
+
+MOVES: dict[str, dict[Act, float]] = {
+    "stand": {},
+    "ahead": {Act.FORWARD: 1.0},
+    "back": {Act.FORWARD: -1.0},
+    "left": {Act.STRAFE: 1.0},
+    "right": {Act.STRAFE: -1.0},
+}
+TURNS: dict[str, dict[Act, float]] = {
+    "straight": {},
+    "turn_left": {Act.YAW_RATE: 1.0},
+    "turn_right": {Act.YAW_RATE: -1.0},
+}
+FIRE: dict[str, tuple[Trigger, ...]] = {
+    "hold": (),
+    "primary": (Trigger.PRIMARY,),
+    "secondary": (Trigger.SECONDARY,),
+    "tertiary": (Trigger.TERTIARY,),
+}
+GUNS = FIRE["primary"] + FIRE["secondary"] + FIRE["tertiary"]
+HELD = ECCM_TRIGGER
+"""What a trigger is held with: above 0 fires, and on a scout's secondary up to `ECCM_TRIGGER` is ECM."""
+ALWAYS = {Act.PREFER_0: 1.0, Act.SORT_CLOSEST: 1.0, Act.HOSTILE_ONLY: 1.0}
+"""What every action also asks for: contacts sorted by distance, hostile ones only, and the first of them as target."""
+
+
+@dataclass(frozen=True)
+class CompositeAction:
+    """One row of the table."""
+
+    name: str
+    controls: dict[Act, float]
+    triggers: tuple[Trigger, ...] = ()
+    """Triggers that it holds; it can be carried out where a weapon hangs on one of them and is ready in time."""
+    needs_jets: bool = False
+
+
+def _table() -> tuple[CompositeAction, ...]:
+    """60 combinations of movement, turn and fire, then four actions of their own."""
+    rows = [
+        CompositeAction(f"{move}_{turn}_{fire}", {**MOVES[move], **TURNS[turn]}, FIRE[fire])
+        for move in MOVES
+        for turn in TURNS
+        for fire in FIRE
+    ]
+    rows += [
+        CompositeAction("ahead_straight_all_guns", MOVES["ahead"], GUNS),
+        CompositeAction("ahead_straight_special", MOVES["ahead"], (Trigger.SPECIAL,)),
+        CompositeAction("ahead_straight_jump", {**MOVES["ahead"], Act.VERTICAL: 1.0}, needs_jets=True),
+        CompositeAction("stand_straight_vent", {Act.VENT: 1.0}),
+    ]
+    return tuple(rows)
+
+
+ACTIONS = _table()
+"""The 64 composite actions. Action 0 does nothing; it is the one that the dead have."""
+
+
+def action_table(comm_dim: int, device: torch.device) -> Tensor:
+    """`[64, D]` float32: every composite action as the numbers that `echelon.rules.actions` reads; messages are 0."""
+    table = torch.zeros(len(ACTIONS), CONTROLS + comm_dim)
+    for number, action in enumerate(ACTIONS):
+        held = {TRIGGER_COLUMNS[trigger]: HELD for trigger in action.triggers}
+        for column, value in (ALWAYS | action.controls | held).items():
+            table[number, column] = value
+    return table.to(device)
+
+
+class ActionMasks:
+    """Which composite actions each mech can carry out.
+
+    Args:
+        game: constants of the battles.
+    """
+
+    def __init__(self, game: SimModel) -> None:
+        device, roster, features = game.roster.hull.device, game.roster, game.config.features
+        self.decision_repeat = game.rules.decision_repeat
+        self.timer = torch.tensor([int(WEAPONS[weapon].timer) for weapon in Weapon], device=device)
+        """[W] int64, the cooldown timer of each weapon."""
+        hangs_on = roster.trigger[..., None] == torch.arange(len(Trigger), device=device)  # [W, N, 4]
+        if not features.smoke:
+            hangs_on = hangs_on & (torch.arange(len(Weapon), device=device) != int(Weapon.SMOKE))[:, None, None]
+        self.hangs_on = hangs_on.transpose(0, 1)
+        """[N, W, 4] bool: weapon w of mech n hangs on a trigger."""
+        emits = roster.has_ewar & features.ewar
+        self.emits = emits[:, None] & (torch.arange(len(Trigger), device=device) == int(Trigger.SECONDARY))
+        """[N, 4] bool: the trigger works an emitter, which has no cooldown."""
+        needs = [[trigger in action.triggers for trigger in Trigger] for action in ACTIONS]
+        self.needs = torch.tensor(needs, device=device)
+        """[64, 4] bool."""
+        no_trigger = torch.tensor([not action.triggers for action in ACTIONS], device=device)
+        needs_jets = torch.tensor([action.needs_jets for action in ACTIONS], device=device)
+        self.free = no_trigger & (~needs_jets | (roster.jet > 0)[:, None])
+        """[N, 64] bool: a living mech can always carry it out."""
+        self.idle = torch.arange(len(ACTIONS), device=device) == 0
+        """[64] bool."""
+
+    def __call__(self, state: State) -> Tensor:
+        """`[B, N, 64]` bool: the action is among those that the mech can carry out in its next decision.
+
+        A trigger counts where a weapon on it is ready in one of the decision's substeps. The dead can do nothing but
+        action 0.
+        """
+        # The timer of a weapon counts down before it fires, so k substeps of cooldown end in the k-th.
+        is_ready = (state.mechs.cooldown <= self.decision_repeat)[..., self.timer]  # [B, N, W]
+        can_hold = (is_ready[..., None] & self.hangs_on).any(-2) | self.emits  # [B, N, 4]
+        can_fire = (can_hold[:, :, None] & self.needs).any(-1)  # [B, N, 64]
+        return torch.where(state.mechs.alive[..., None], self.free | can_fire, self.idle)

@@ -1,0 +1,398 @@
+"""A view of the environment for the user of some of its mechs: their own groups, flat or structured observations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import torch
+from tensordict import TensorDict, TensorDictBase
+from torch import Tensor
+from torchrl.data import Categorical, Composite
+from torchrl.envs import EnvBase
+
+from echelon.env.commanded import AllMechs, OneTeam
+from echelon.env.discrete import ACTIONS, ActionMasks, action_table
+from echelon.env.env import EchelonEnv, cleared
+from echelon.env.group_policy import TeamPolicy, for_each_mech
+from echelon.env.observation.layout import EGO, GROUPS, STREAMS, bounds
+from echelon.env.outcome import Winner
+from echelon.env.partial_reset import fill_missing
+from echelon.env.specs import DONE_KEYS, Specs
+from echelon.env.transforms import FlatObservation, flat_spec
+from echelon.runtime import noise
+from echelon.runtime.errors import ConfigError, require
+from echelon.runtime.noise import Stream
+
+ObservationForm = Literal["flat", "structured"]
+ActionForm = Literal["continuous", "discrete"]
+
+
+class View(EnvBase):
+    """Some mechs of an `EchelonEnv` in groups of the user's choice; use `versus` or `teams` to create one.
+
+    The batch is `[B]`. Each group has, for its k mechs:
+
+    - in: `(group, "action")`: `[B, k, D]` float32 in [-1, 1], or `[B, k]` int64, an index of
+      `echelon.env.discrete.ACTIONS`;
+    - out: `(group, "observation")`: `[B, k, F]` float32 or the streams, `(group, "mask") [B, k]` bool (alive),
+      `(group, "reward") [B, k, 1]`, on request `(group, "action_mask") [B, k, 64]` and `(group, "memory", ...)`;
+    - at the root `telemetry [B, 16, 16]`, `is_init`, `done`, `terminated`, `truncated` `[B, 1]`, on request
+      `state [B, S]`, and the `outcome` of `EchelonEnv`, with `won [B, 1]` where there is an opponent.
+
+    Args:
+        env: the battles; it must have been made without `memory`.
+        commanded: which mechs of each battle the user of the view commands.
+        opponent: policy of the other team; None where the user commands all mechs.
+        group_map: the commanded mechs in groups.
+        observation: `flat`, one vector a mech (see `FlatObservation`), or `structured`, streams by name.
+        action: `continuous` or `discrete`.
+        state: whether there is a global `state`: the ego streams of all mechs, the commanded ones first.
+        memory: what the user's policies remember, as in `EchelonEnv`.
+    """
+
+    batch_locked = True
+
+    def __init__(
+        self,
+        env: EchelonEnv,
+        commanded: OneTeam | AllMechs,
+        opponent: TeamPolicy | None,
+        group_map: Mapping[str, Sequence[str]],
+        observation: ObservationForm = "flat",
+        action: ActionForm = "continuous",
+        state: bool = False,
+        memory: Composite | None = None,
+    ) -> None:
+        require(observation in ("flat", "structured"), "observation", "flat or structured", observation)
+        require(action in ("continuous", "discrete"), "action", "continuous or discrete", action)
+        super().__init__(device=env.device, batch_size=self._batch(env.num_envs, commanded.count))
+        self.env = env
+        self.commanded = commanded
+        self.opponent = opponent
+        self.group_map = {group: list(names) for group, names in group_map.items()}
+        self.config, self.num_envs, self.info = env.config, env.num_envs, env.info
+        self.is_flat, self.is_discrete, self.has_state = observation == "flat", action == "discrete", state
+        self.memory = Composite() if memory is None else memory
+        self.rows = group_rows(self.group_map, self.agent_names)
+        self._prepare()
+
+    def _batch(self, num_envs: int, count: int) -> torch.Size:
+        return torch.Size([num_envs])
+
+    def _prepare(self) -> None:
+        """What lives on the device besides the battles."""
+        order = torch.tensor([row for rows in self.rows.values() for row in rows])
+        is_ordered = torch.equal(order, torch.arange(len(order)))
+        self._place = None if is_ordered else order.argsort().to(self.device)
+        """`[n]` int64: where each commanded mech stands among the mechs of all groups; None if at its own place."""
+        self._index = {group: index_of(rows, self.device) for group, rows in self.rows.items()}
+        self._masks = ActionMasks(self.env.game) if self.is_discrete else None
+        self._table = action_table(self.config.comm_dim, self.device) if self.is_discrete else None
+        self._opponent_memory = self._first_opponent_memory()
+        self._remembered: dict[str, TensorDictBase] = {}
+        """What each group's policies remembered last; empty without `memory`."""
+        self._make_specs()
+
+    # What other programs ask an environment
+
+    @property
+    def agent_names(self) -> list[str]:
+        """Names of the commanded mechs."""
+        return list(self.commanded.names)
+
+    @property
+    def n_agents(self) -> int:
+        """Number of commanded mechs."""
+        return self.commanded.count
+
+    @property
+    def max_steps(self) -> int:
+        """Decisions in the longest battle."""
+        return self.env.max_steps
+
+    def render(self, mode: str = "rgb_array", **kwargs: Any) -> Any:
+        """A picture of one battle from above; see `EchelonEnv.render`."""
+        return self.env.render(mode, **kwargs)
+
+    def __repr__(self) -> str:
+        """The form of the view, and the battles."""
+        opponent = "" if self.opponent is None else f", opponent={type(self.opponent).__name__}"
+        return f"{type(self).__name__}({', '.join(self.group_map)}{opponent}, {self.env!r})"
+
+    def to(self, device: torch.device | str) -> View:
+        """Move the battles and the opponent to another device, in place."""
+        device = torch.device(device)
+        if device == self.device:
+            return self
+        memory, remembered = self._opponent_memory, self._remembered
+        super().to(device)
+        self.env.to(device)
+        self.commanded = self.commanded.to(device)
+        if isinstance(self.opponent, torch.nn.Module):
+            self.opponent.to(device)
+        self._prepare()
+        self._opponent_memory = memory.to(device)
+        self._remembered = {group: value.to(device) for group, value in remembered.items()}
+        return self
+
+    # Specs
+
+    def _make_specs(self) -> None:
+        sizes = {group: len(rows) for group, rows in self.rows.items()}
+        specs = Specs(self.config, sizes, self.memory, self.num_envs, self.device, self.info)
+        observation = specs.observation()
+        for group, count in sizes.items():
+            if self.is_flat:
+                observation[group, "observation"] = flat_spec(observation[group, "observation"])
+            if self.is_discrete:
+                observation[group, "action_mask"] = self._flags(count, len(ACTIONS))
+        if self.has_state:
+            low, high = (limit.repeat(self.config.num_mechs) for limit in bounds(EGO))
+            observation["state"] = specs.bounded(low, high, len(low))
+        if self.info and self.opponent is not None:
+            observation["outcome", "won"] = self._flags(1)
+        self._set_specs(observation, self._action_spec(specs, sizes), specs.reward(), specs.done())
+
+    def _set_specs(self, observation: Composite, action: Composite, reward: Composite, done: Composite) -> None:
+        self.observation_spec, self.action_spec = observation, action
+        self.reward_spec, self.done_spec = reward, done
+
+    def _action_spec(self, specs: Specs, sizes: Mapping[str, int]) -> Composite:
+        action = specs.action()
+        if self.is_discrete:
+            for group, count in sizes.items():
+                shape = (self.num_envs, count)
+                action[group, "action"] = Categorical(len(ACTIONS), shape, self.device, torch.int64)
+        return action
+
+    def _flags(self, *shape: int) -> Categorical:
+        return Categorical(2, shape=(self.num_envs, *shape), dtype=torch.bool, device=self.device)
+
+    # TorchRL's interface
+
+    def _set_seed(self, seed: int | Tensor | None) -> None:
+        self.env._set_seed(seed)
+
+    def set_seed(self, seed: int | Tensor | None = None, static_seed: bool = False) -> int | None:
+        """Seed the battles; see `EchelonEnv`."""
+        return self.env.set_seed(seed, static_seed)
+
+    def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
+        if tensordict is None or "_reset" not in tensordict.keys():
+            return self._begin(self.env._reset(), None)
+        restarts = self._per_battle(tensordict.get("_reset"))
+        which = TensorDict({"_reset": restarts}, [self.num_envs], device=self.device)
+        return self._begin(self.env._reset(which), restarts)
+
+    def _reset_proc_data(self, tensordict: TensorDictBase | None, tensordict_reset: TensorDictBase) -> TensorDictBase:
+        if tensordict is not None:
+            fill_missing(tensordict, tensordict_reset)
+        merged: TensorDictBase = super()._reset_proc_data(tensordict, tensordict_reset)
+        return merged
+
+    def maybe_reset(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Restart the battles that are done, without asking the host which."""
+        restarts = self._per_battle(tensordict.get("done"))
+        seen = self.env.maybe_reset(self.env.observed())
+        return tensordict.update(self._begin(seen, restarts))
+
+    def _begin(self, seen: TensorDictBase, restarts: Tensor | None) -> TensorDictBase:
+        """What is shown after some battles, or all, began anew: memories of theirs are zero."""
+        everyone = torch.ones((self.num_envs, 1), dtype=torch.bool, device=self.device)
+        which = (everyone if restarts is None else restarts)[:, 0]
+        self._opponent_memory = zero_where(which, self._opponent_memory)
+        for group, remembered in self._remembered.items():
+            self._remembered[group] = zero_where(which, remembered)
+        return self._show(seen)
+
+    def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
+        own = self._own_actions(tensordict)
+        blue, red = self.commanded.split(own, None if self.opponent is None else self._opponent_actions())
+        actions = TensorDict({"blue": {"action": blue}, "red": {"action": red}}, [self.num_envs], device=self.device)
+        self._remember(tensordict)
+        played = self.env._step(actions)
+        shown = self._show(played)
+        reward = self.commanded.gather(*(played.get((group, "reward")) for group in GROUPS))
+        for group, index in self._index.items():
+            shown.set(self._key(group, "reward"), reward[:, index])
+        return shown
+
+    def _remember(self, tensordict: TensorDictBase) -> None:
+        """Keep what the user's policies wrote as their next memory, or else what they had."""
+        if len(self.memory.keys()) == 0:
+            return
+        for group in self.rows:
+            key = self._key(group, "memory")
+            written = tensordict.get(("next", *key), None)
+            self._remembered[group] = tensordict.get(key) if written is None else written
+
+    # Both teams as the commanded mechs, and back
+
+    def _own_actions(self, tensordict: TensorDictBase) -> Tensor:
+        """`[B, n, D]` the actions of the commanded mechs."""
+        parts = []
+        for group, rows in self.rows.items():
+            key, width = self._key(group, "action"), len(rows)
+            action = tensordict.get(key, None)
+            if action is None:
+                raise ConfigError(f"{key} is missing: a step needs the actions of {', '.join(map(repr, self.rows))}")
+            expected = self.full_action_spec[key].shape
+            if action.shape != expected:
+                raise ConfigError(f"{key} must have shape {tuple(expected)}, got {tuple(action.shape)}")
+            parts.append(action.view(self.num_envs, width, *action.shape[2:]))
+        own = parts[0] if len(parts) == 1 else torch.cat(parts, 1)
+        if self._place is not None:
+            own = own[:, self._place]
+        return own if self._table is None else self._table[own]
+
+    @torch.no_grad()
+    def _opponent_actions(self) -> Tensor:
+        """`[B, A, D]` what the opponent's mechs do, and their memory moved on."""
+        assert self.opponent is not None
+        assert isinstance(self.commanded, OneTeam)
+        seen, other = self.env.observed(), self.commanded.gather_other
+        mask = other(*(seen.get((group, "mask")) for group in GROUPS))
+        streams = {name: other(*(seen.get((group, "observation", name)) for group in GROUPS)) for name in STREAMS}
+        values = {
+            "observation": TensorDict(streams, mask.shape, device=self.device),
+            "mask": mask,
+            "telemetry": for_each_mech(seen, mask.shape[1]),
+            "memory": self._opponent_memory.copy(),
+        }
+        if getattr(self.opponent, "draws_actions", False):
+            values["noise"] = other(*self._action_noise())
+        decided = self.opponent(TensorDict(values, mask.shape, device=self.device))
+        self._opponent_memory = decided.get(("next", "memory"), self._opponent_memory)
+        action: Tensor = decided.get("action")
+        return action
+
+    def _action_noise(self) -> list[Tensor]:
+        """`[B, A, D]` standard normal numbers for each team, drawn from the battles' seeds and clocks."""
+        width = self.env.full_action_spec[GROUPS[0], "action"].shape[-1]
+        decision = self.env.state.tick // self.config.rules.decision_repeat
+        sizes = [len(names) for names in self.env.group_map.values()]
+        drawn = noise.normal(self.env.state.seed, decision, Stream.ACTION, sum(sizes) * width)
+        return list(drawn.view(self.num_envs, sum(sizes), width).split(sizes, 1))
+
+    def _show(self, seen: TensorDictBase) -> TensorDict:
+        """What the user sees, from what the environment shows of both teams, rewards left out."""
+        gather = self.commanded.gather
+        streams = {name: gather(*(seen.get((group, "observation", name)) for group in GROUPS)) for name in STREAMS}
+        own: dict[str, Tensor | TensorDict] = {"mask": gather(*(seen.get((group, "mask")) for group in GROUPS))}
+        structured = TensorDict(streams, own["mask"].shape, device=self.device)
+        own["observation"] = FlatObservation.of(structured) if self.is_flat else structured
+        if self.info:
+            own["reward_terms"] = gather(*(seen.get((group, "reward_terms")) for group in GROUPS))
+        if self._masks is not None:
+            masks = self._masks(self.env.state)
+            own["action_mask"] = gather(*(masks[:, span] for span in self.env.teams.values()))
+        shown = TensorDict({}, self.batch_size, device=self.device)
+        for group, index in self._index.items():
+            team = {name: value[:, index] for name, value in own.items()}
+            if len(self.memory.keys()) > 0:
+                team["memory"] = self._memory_of(group)
+            self._set_group(shown, group, TensorDict(team, team["mask"].shape, device=self.device))
+        for name in ("telemetry", "is_init", *DONE_KEYS):
+            self._set_root(shown, name, seen.get(name))
+        if self.has_state:
+            self._set_root(shown, "state", self._state(seen))
+        if self.info:
+            self._set_root(shown, "outcome", self._outcome(seen.get("outcome")))
+        return shown
+
+    def _memory_of(self, group: str) -> TensorDictBase:
+        if group not in self._remembered:
+            shape = (self.num_envs, len(self.rows[group]))
+            self._remembered[group] = self.memory.expand(shape).to(self.device).zero()
+        return self._remembered[group]
+
+    def _state(self, seen: TensorDictBase) -> Tensor:
+        """`[B, N * F]` the ego streams of all mechs, the commanded team's first."""
+        ego = [seen.get((group, "observation", "ego")) for group in GROUPS]
+        parts = [self.commanded.gather(*ego)]
+        if isinstance(self.commanded, OneTeam):
+            parts.append(self.commanded.gather_other(*ego))
+        return torch.cat(parts, 1).flatten(1)
+
+    def _outcome(self, outcome: TensorDictBase) -> TensorDictBase:
+        """The outcome, with whether the commanded team won."""
+        if not isinstance(self.commanded, OneTeam):
+            return outcome
+        winner = outcome.get("winner")[:, 0]
+        is_blue, is_red = winner == int(Winner.BLUE), winner == int(Winner.RED)
+        return outcome.copy().set("won", self.commanded.gather(is_blue, is_red)[:, None])
+
+    def _first_opponent_memory(self) -> TensorDictBase:
+        if self.opponent is None:
+            return TensorDict({}, [self.num_envs], device=self.device)
+        shape = (self.num_envs, self.config.num_mechs - self.commanded.count)
+        declared = getattr(self.opponent, "memory_spec", Composite)()
+        return declared.expand(shape).to(self.device).zero()
+
+    # Where things are; `MechView` says otherwise
+
+    def _key(self, group: str, name: str) -> tuple[str, ...]:
+        return (group, name)
+
+    def _set_group(self, shown: TensorDict, group: str, team: TensorDict) -> None:
+        shown.set(group, team)
+
+    def _set_root(self, shown: TensorDict, name: str, value: Tensor | TensorDictBase) -> None:
+        shown.set(name, value)
+
+    def _per_battle(self, flag: Tensor) -> Tensor:
+        """`[B, 1]` bool."""
+        return flag.view(self.num_envs, 1)
+
+
+class MechView(View):
+    """Every commanded mech as a row of the batch `[B, n]`; use `mechs` to create one.
+
+    Keys are as in `View`, without a group: `observation [B, n, F]`, `action [B, n, D]`, `reward [B, n, 1]`, `mask
+    [B, n]`. What belongs to a battle is expanded to its mechs: `telemetry [B, n, 16, 16]`, `done [B, n, 1]`.
+    """
+
+    def _batch(self, num_envs: int, count: int) -> torch.Size:
+        return torch.Size([num_envs, count])
+
+    def _set_specs(self, observation: Composite, action: Composite, reward: Composite, done: Composite) -> None:
+        (group,) = self.rows
+        root = {name: observation[name] for name in observation.keys() if name != group}
+        merged = observation[group].clone()
+        for name, spec in root.items():
+            merged[name] = self._expanded(spec)
+        flags = Composite({name: self._expanded(done[name]) for name in done.keys()}, shape=self.batch_size)
+        super()._set_specs(merged, action[group].clone(), reward[group].clone(), flags.to(self.device))
+
+    def _expanded(self, spec: Any) -> Any:
+        """The spec of something of a battle, of shape `[B, ...]`, for each of its mechs."""
+        return spec.unsqueeze(1).expand(*self.batch_size, *spec.shape[1:]).clone()
+
+    def _key(self, group: str, name: str) -> tuple[str, ...]:
+        return (name,)
+
+    def _set_group(self, shown: TensorDict, group: str, team: TensorDict) -> None:
+        shown.update(team)
+
+    def _set_root(self, shown: TensorDict, name: str, value: Tensor | TensorDictBase) -> None:
+        shown.set(name, value.unsqueeze(1).expand(*self.batch_size, *value.shape[1:]))
+
+    def _per_battle(self, flag: Tensor) -> Tensor:
+        return flag.view(*self.batch_size, 1)[:, 0]
+
+
+def group_rows(group_map: Mapping[str, Sequence[str]], names: Sequence[str]) -> dict[str, list[int]]:
+    """Where the mechs of each group stand among `names`."""
+    return {group: [names.index(name) for name in members] for group, members in group_map.items()}
+
+
+def index_of(rows: Sequence[int], device: torch.device) -> slice | Tensor:
+    """Rows as a slice where they follow one another, else as `[k]` int64."""
+    first, last = rows[0], rows[-1]
+    return slice(first, last + 1) if list(rows) == list(range(first, last + 1)) else torch.tensor(rows, device=device)
+
+
+def zero_where(which: Tensor, memory: TensorDictBase) -> TensorDictBase:
+    """`memory [B, A]`, zero in the battles `which [B]`."""
+    return memory.apply(lambda values: cleared(values, which))

@@ -1,0 +1,401 @@
+"""Views: the same battles as in the environment itself, under the keys and shapes that other programs expect."""
+
+import copy
+import dataclasses
+import pickle
+
+import pytest
+import torch
+from builders import arena
+from host_reads import HostReads
+from tensordict import TensorDict
+from torchrl.data import Composite, Unbounded
+from torchrl.envs import MarlGroupMapType, check_env_specs
+
+import echelon
+from echelon.agents.heuristic import Heuristic
+from echelon.env.discrete import ACTIONS, action_table
+from echelon.env.env import EchelonEnv
+from echelon.env.group_policy import GroupPolicy, memory_spec
+from echelon.env.observation import layout
+from echelon.env.transforms import FlatObservation
+from echelon.learn.config import ModelConfig
+from echelon.learn.models.actor_critic import ActorCritic
+from echelon.rules.config import EnvConfig, RulesConfig
+from echelon.runtime.errors import ConfigError
+
+TINY = dataclasses.replace(EnvConfig.small(), map_pool=3, blue=("medium", "light"), red=("medium", "scout"))
+SHORT = dataclasses.replace(TINY, rules=RulesConfig(max_episode_s=1.0))
+"""Battles of 4 decisions."""
+UNEQUAL = dataclasses.replace(SHORT, blue=("medium", "light", "scout"))
+GROUPS = ("blue", "red")
+WIDTH = layout.action_width(SHORT.comm_dim)
+MEMORY = Composite(h=Unbounded((3,)))
+
+
+def view_of(kind, **kwargs):
+    """A view of three short battles; `both_teams` is `mechs` without an opponent."""
+    if kind == "both_teams":
+        return echelon.mechs(SHORT, None, 3, "cpu", 1, **kwargs)
+    if kind == "teams":
+        return echelon.teams(SHORT, 3, "cpu", 1, **kwargs)
+    return getattr(echelon, kind)(SHORT, "heuristic:hard", 3, "cpu", 1, **kwargs)
+
+
+def pickled(env):
+    return pickle.loads(pickle.dumps(env))  # noqa: S301
+
+
+VIEWS = ("versus", "teams", "mechs", "both_teams")
+
+
+@pytest.mark.parametrize("observation", ["flat", "structured"])
+@pytest.mark.parametrize("action", ["continuous", "discrete"])
+@pytest.mark.parametrize("kind", VIEWS)
+def test_the_specs_hold(kind, action, observation):
+    view = view_of(kind, action=action, observation=observation, state=True, memory=MEMORY)
+    check_env_specs(view, break_when_any_done="both")
+
+
+def test_keys_and_shapes_of_versus():
+    view = view_of("versus", state=True)
+    width = FlatObservation.of(EchelonEnv(SHORT, 1, "cpu", 1).reset()["blue", "observation"]).shape[-1]
+    td = view.rollout(2)
+    assert td["agents", "observation"].shape == (3, 2, 2, width)
+    assert td["agents", "action"].shape == (3, 2, 2, WIDTH)
+    assert td["next", "agents", "reward"].shape == (3, 2, 2, 1)
+    assert td["agents", "mask"].shape == (3, 2, 2) and td["done"].shape == (3, 2, 1)
+    assert td["state"].shape == (3, 2, 4 * layout.width(layout.EGO))
+    assert td["next", "outcome", "won"].shape == (3, 2, 1)
+    assert view.n_agents == 2 and view.max_steps == 4 and view.group_map == {"agents": ["agent_0", "agent_1"]}
+    assert view.reward_key == ("agents", "reward") and view.action_key == ("agents", "action")
+    assert view.full_action_spec_unbatched[view.action_key].space.low.shape == (2, WIDTH)
+
+
+def test_keys_and_shapes_of_mechs():
+    view = view_of("mechs", state=True)
+    td = view.rollout(2)
+    assert td.batch_size == (3, 2, 2) and td["observation"].dim() == 4
+    assert td["action"].shape == (3, 2, 2, WIDTH) and td["next", "reward"].shape == (3, 2, 2, 1)
+    assert td["telemetry"].shape == (3, 2, 2, 16, 16) and td["done"].shape == (3, 2, 2, 1)
+    assert view_of("both_teams").rollout(2).batch_size == (3, 4, 2)
+
+
+def test_groups_of_teams_have_the_names_one_gives_them():
+    view = view_of("teams", groups=("agent", "adversary"))
+    assert view.group_map == {"agent": ["agent_0", "agent_1"], "adversary": ["adversary_0", "adversary_1"]}
+    assert set(view.reward_keys) == {("agent", "reward"), ("adversary", "reward")}
+
+
+# The same battles
+
+
+def actions_of(generator, mechs):
+    return torch.rand(3, mechs, WIDTH, generator=generator) * 2 - 1
+
+
+def random_teams(config, decisions, seed=1):
+    """What an environment shows of battles in which both teams act at random: steps, each a root and its `next`."""
+    env, generator = EchelonEnv(config, 3, "cpu", seed), torch.Generator().manual_seed(3)
+    td, steps = env.reset(), []
+    for _ in range(decisions):
+        for group, names in env.group_map.items():
+            td[group, "action"] = actions_of(generator, len(names))
+        step, td = env.step_and_maybe_reset(td)
+        steps.append(step)
+    return steps
+
+
+@pytest.mark.parametrize("config", [SHORT, UNEQUAL])
+def test_teams_are_the_battles_of_the_environment(config):
+    steps = random_teams(config, 6)
+    view, generator = echelon.teams(config, 3, "cpu", 1), torch.Generator().manual_seed(3)
+    td = view.reset()
+    for expected in steps:
+        for group, names in view.group_map.items():
+            td[group, "action"] = actions_of(generator, len(names))
+        step, td = view.step_and_maybe_reset(td)
+        for shown, plain in ((step, expected), (step["next"], expected["next"])):
+            for group in GROUPS:
+                flat = FlatObservation.of(plain[group, "observation"])
+                assert torch.equal(shown[group, "observation"], flat)
+                assert torch.equal(shown[group, "mask"], plain[group, "mask"])
+            assert torch.equal(shown["telemetry"], plain["telemetry"])
+        for group in GROUPS:
+            assert torch.equal(step["next", group, "reward"], expected["next", group, "reward"])
+        assert torch.equal(step["next", "outcome", "winner"], expected["next", "outcome", "winner"])
+
+
+@pytest.mark.parametrize("side", ["blue", "red", "both"])
+@pytest.mark.parametrize("kind", ["versus", "mechs"])
+def test_the_opponent_is_commanded_as_in_the_environment(kind, side):
+    """`hard` remembers: its memory moves on in the view as it does in the environment, and is zero where one begins."""
+    view = view_of(kind, side=side)
+    is_red = torch.tensor({"blue": [False] * 3, "red": [True] * 3, "both": [False, True, False]}[side])
+    opponent = Heuristic(SHORT, "hard")
+    env = EchelonEnv(SHORT, 3, "cpu", 1, memory=memory_spec(them=opponent))
+    commanders = [GroupPolicy(opponent, group, "them") for group in GROUPS]
+    generator = torch.Generator().manual_seed(3)
+    seen, td = view.reset(), env.reset()
+
+    def own(values):
+        return torch.where(is_red.view(-1, *[1] * (values["blue"].dim() - 1)), values["red"], values["blue"])
+
+    for _ in range(9):
+        action = actions_of(generator, 2)
+        for commander in commanders:
+            td = commander(td)
+        for group, is_mine in (("blue", ~is_red), ("red", is_red)):
+            td[group, "action"] = torch.where(is_mine[:, None, None], action, td[group, "action"])
+        seen["action" if kind == "mechs" else ("agents", "action")] = action
+        step, seen = view.step_and_maybe_reset(seen)
+        expected, td = env.step_and_maybe_reset(td)
+        for mine, theirs in ((step["next"], expected["next"]), (seen, td)):
+            team = mine if kind == "mechs" else mine["agents"]
+            flat = {group: FlatObservation.of(theirs[group, "observation"]) for group in GROUPS}
+            assert torch.equal(team["observation"], own(flat))
+            assert torch.equal(team["mask"], own({group: theirs[group, "mask"] for group in GROUPS}))
+        paid = step["next"] if kind == "mechs" else step["next", "agents"]
+        assert torch.equal(paid["reward"], own({group: expected["next", group, "reward"] for group in GROUPS}))
+        terms = {group: expected["next", group, "reward_terms"] for group in GROUPS}
+        assert torch.equal(paid["reward_terms"], own(terms))
+        assert torch.equal(view.env.state.mechs.pos, env.state.mechs.pos)
+
+
+def test_other_groups_are_other_names_for_the_same_mechs():
+    """Groups may take mechs in any order; actions and observations find their own."""
+    groups = {"odd": ["blue_1", "red_1"], "even": ["red_0", "blue_0"]}
+    view, plain = view_of("teams", group_map=groups), view_of("teams")
+    generator = torch.Generator().manual_seed(0)
+    td, other = view.reset(), plain.reset()
+    for _ in range(5):
+        by_name = {name: actions_of(generator, 1)[:, 0] for name in plain.agent_names}
+        for env, shown in ((view, td), (plain, other)):
+            for group, names in env.group_map.items():
+                shown[group, "action"] = torch.stack([by_name[name] for name in names], 1)
+        (step, td), (expected, other) = view.step_and_maybe_reset(td), plain.step_and_maybe_reset(other)
+        for key in ("observation", "reward", "mask"):
+            assert torch.equal(step["next", "odd", key][:, 1], expected["next", "red", key][:, 1])
+            assert torch.equal(step["next", "even", key][:, 0], expected["next", "red", key][:, 0])
+            assert torch.equal(step["next", "even", key][:, 1], expected["next", "blue", key][:, 0])
+
+
+def test_group_maps_of_torchrl():
+    one_each = view_of("versus", group_map=MarlGroupMapType.ONE_GROUP_PER_AGENT)
+    assert one_each.group_map == {"agent_0": ["agent_0"], "agent_1": ["agent_1"]}
+    assert one_each.rollout(1)["agent_1", "observation"].shape[:3] == (3, 1, 1)
+    whole = view_of("teams", group_map=MarlGroupMapType.ALL_IN_ONE_GROUP)
+    assert whole.rollout(1)["agents", "action"].shape == (3, 1, 4, WIDTH) and whole.n_agents == 4
+
+
+def test_a_discrete_action_is_its_row_of_the_table():
+    view, plain = view_of("versus", action="discrete"), view_of("versus")
+    table = action_table(SHORT.comm_dim, torch.device("cpu"))
+    td, other = view.reset(), plain.reset()
+    for t in range(5):
+        td["agents", "action"] = chosen = torch.tensor([[t, 60], [7, 61], [62, 63]])
+        other["agents", "action"] = table[chosen]
+        (step, td), (expected, other) = view.step_and_maybe_reset(td), plain.step_and_maybe_reset(other)
+        assert torch.equal(step["next", "agents", "observation"], expected["next", "agents", "observation"])
+        assert step["next", "agents", "action_mask"].shape == (3, 2, len(ACTIONS))
+
+
+def test_a_reset_unmasks_the_weapons_of_the_next_battle():
+    view = view_of("versus", action="discrete")
+    td = view.reset()
+    first = td["agents", "action_mask"]
+    for _ in range(3):
+        _, td = view.step_and_maybe_reset(view.rand_action(td))
+    td["agents", "action"] = torch.full((3, 2), 60)  # all guns, in the last decision
+    step, td = view.step_and_maybe_reset(td)
+    assert step["next", "done"].all() and torch.equal(td["agents", "action_mask"], first)
+
+
+def test_the_state_shows_all_mechs_the_own_team_first():
+    view = view_of("versus", state=True)
+    td, env = view.reset(), EchelonEnv(SHORT, 3, "cpu", 1).reset()
+    ego = {group: env[group, "observation", "ego"].flatten(1) for group in GROUPS}
+    assert torch.equal(td["state"][0], torch.cat((ego["blue"][0], ego["red"][0])))
+    assert torch.equal(td["state"][1], torch.cat((ego["red"][1], ego["blue"][1])))
+
+
+def test_won_is_told_from_the_commanded_side():
+    maps = arena(SHORT).game.maps
+    view = echelon.versus(SHORT, "heuristic:trivial", 2, "cpu", 0, maps=maps)
+    td = view.reset()
+    view.env.state.mechs.hp[:, 2:] = 0  # blue wins both; the user is blue in the first and red in the second
+    step, td = view.step_and_maybe_reset(view.rand_action(td))
+    assert step["next", "done"].all() and step["next", "outcome", "winner"].flatten().tolist() == [1, 1]
+    assert step["next", "outcome", "won"].flatten().tolist() == [True, False]
+    assert not td["outcome", "won"].any()
+
+
+# Memories and resets
+
+
+def test_the_users_memory_is_zero_carried_on_and_zero_again():
+    view = view_of("versus", memory=MEMORY)
+    td, seen = view.reset(), []
+    for t in range(6):
+        seen.append(td["agents", "memory", "h"][0, 0, 0].item())
+        td = view.rand_action(td)
+        td["next", "agents", "memory", "h"] = torch.full((3, 2, 3), t + 1.0)
+        step, td = view.step_and_maybe_reset(td)
+        assert (step["next", "agents", "memory", "h"] == t + 1).all()
+    assert seen == [0, 1, 2, 3, 0, 5]
+
+
+@pytest.mark.parametrize("kind", VIEWS)
+def test_a_bare_reset_of_some_battles_leaves_the_others_alone(kind):
+    view = view_of(kind, memory=MEMORY)
+    td = view.reset()
+    for _ in range(2):
+        _, td = view.step_and_maybe_reset(view.rand_action(td))
+    which = torch.zeros(*view.batch_size, 1, dtype=torch.bool)
+    which[1] = True
+    kept = view.env.state.mechs.pos.clone()
+    begun = view.reset(TensorDict({"_reset": which}, view.batch_size))
+    assert view.env.state.tick.tolist() == [10, 0, 10]
+    assert torch.equal(view.env.state.mechs.pos[::2], kept[::2])
+    observation = "observation" if view.batch_dims == 2 else (next(iter(view.group_map)), "observation")
+    assert torch.equal(begun[observation][::2], td[observation][::2])
+    assert not torch.equal(begun[observation][1], td[observation][1])
+
+
+# Opponents
+
+
+def test_a_trained_opponent_draws_from_the_seed_of_the_battle():
+    """Whatever torch's generator is at, and however many battles there are beside it."""
+    torch.manual_seed(0)
+    opponent = ActorCritic(ModelConfig(hidden=16), SHORT.comm_dim).eval()
+    seeds = torch.tensor([5, 6, 7])
+    finals = []
+    for number, chosen in ((0, seeds), (1, seeds), (2, seeds[:1])):
+        torch.manual_seed(number)
+        view = echelon.versus(TINY, opponent, len(chosen), "cpu", chosen, side="blue")
+        td = view.reset()
+        for _ in range(4):
+            td["agents", "action"] = torch.zeros(len(chosen), 2, WIDTH)
+            _, td = view.step_and_maybe_reset(td)
+        finals.append(view.env.state.mechs.pos[:1])
+    assert torch.equal(finals[0], finals[1])
+    torch.testing.assert_close(finals[0], finals[2])
+
+
+class Idle:
+    """A policy without memory, as somebody might write it."""
+
+    def __call__(self, team):
+        return team.set("action", torch.zeros(*team.shape, WIDTH))
+
+
+def test_an_opponent_may_be_any_function_of_a_team():
+    view = echelon.versus(SHORT, Idle(), 2, "cpu", 0)
+    check_env_specs(view)
+
+
+# Mistakes
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: echelon.versus(SHORT, side="green"), "side must be both, blue or red, got 'green'"),
+        (lambda: echelon.versus(UNEQUAL), "side must be blue or red for teams of 3 and 2 mechs, got 'both'"),
+        (lambda: echelon.versus(SHORT, "heuristic:best"), "scripted commander must be heuristic:trivial"),
+        (lambda: view_of("versus", observation="vector"), "observation must be flat or structured, got 'vector'"),
+        (lambda: view_of("mechs", action="onehot"), "action must be continuous or discrete, got 'onehot'"),
+        (lambda: view_of("teams", groups=("a", "a")), "groups must be two different names"),
+        (lambda: view_of("versus", group_map={"a": ["agent_0"]}), "group_map must be each of agent_0, agent_1 in one"),
+        (lambda: view_of("versus", group_map={"a": ["agent_0", "agent_1"], "b": []}), "group_map must be"),
+    ],
+)
+def test_settings_out_of_range_are_one_line(make, message):
+    with pytest.raises(ConfigError, match=message) as error:
+        make()
+    assert "\n" not in str(error.value)
+
+
+def test_a_missing_or_misshapen_action_is_one_line():
+    view = view_of("teams")
+    td = view.reset()
+    td["blue", "action"] = torch.zeros(3, 2, WIDTH)
+    with pytest.raises(ConfigError, match=r"\('red', 'action'\) is missing"):
+        view.step(td)
+    td["red", "action"] = torch.zeros(3, 2, 4)
+    with pytest.raises(ConfigError, match=rf"\('red', 'action'\) must have shape \(3, 2, {WIDTH}\), got \(3, 2, 4\)"):
+        view.step(td)
+
+
+# Courtesies
+
+
+@pytest.mark.parametrize("kind", VIEWS)
+@pytest.mark.parametrize("copied", [copy.deepcopy, pickled])
+def test_a_copy_goes_on_with_the_same_battles(kind, copied):
+    view = view_of(kind)
+    td = view.reset()
+    _, td = view.step_and_maybe_reset(view.rand_action(td))
+    other = copied(view)
+    generator = torch.Generator().manual_seed(0)
+    mine, theirs = td.clone(), td.clone()
+    for _ in range(5):
+        for key in view.action_keys:
+            mine[key] = theirs[key] = torch.rand(mine[key].shape, generator=generator) * 2 - 1
+        (_, mine), (_, theirs) = view.step_and_maybe_reset(mine), other.step_and_maybe_reset(theirs)
+    for key in mine.keys(True, True):
+        assert torch.equal(mine[key], theirs[key]), key
+
+
+@pytest.mark.parametrize("kind", VIEWS)
+def test_moving_to_a_device_goes_on_with_the_same_battles(kind):
+    """`cpu:0` is another name of the CPU, so everything is made anew."""
+    torch.manual_seed(0)
+    view, stays = view_of(kind), view_of(kind)
+    td, other = view.reset(), stays.reset()
+    for t in range(6):
+        if t == 2:
+            moved = torch.device("cpu", 0)
+            assert view.to(moved) is view and view.device == view.env.device == moved
+        td = view.rand_action(td)
+        for key in view.action_keys:
+            other[key] = td[key]
+        (_, td), (_, other) = view.step_and_maybe_reset(td), stays.step_and_maybe_reset(other)
+    observation = "observation" if view.batch_dims == 2 else (next(iter(view.group_map)), "observation")
+    assert torch.equal(td[observation], other[observation])
+
+
+def test_a_repr_tells_what_it_is():
+    env = "EchelonEnv(2v2 on 40x40x16, num_envs=3, device=cpu, seed=1)"
+    assert repr(view_of("versus")) == f"View(agents, opponent=Heuristic, {env})"
+    assert repr(view_of("both_teams")) == f"MechView(agents, {env})"
+
+
+@pytest.mark.parametrize("action", ["continuous", "discrete"])
+@pytest.mark.parametrize("kind", VIEWS)
+def test_a_step_reads_nothing_on_the_host(kind, action):
+    view = view_of(kind, action=action, state=True)
+    td = view.reset()
+    for _ in range(2):
+        _, td = view.step_and_maybe_reset(view.rand_action(td))
+    td = view.rand_action(td)
+    with HostReads() as counter:
+        view.step_and_maybe_reset(td)
+    assert not counter.reads
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["versus", "mechs", "teams"])
+def test_a_step_is_one_graph(kind):
+    """Opponent, decision, restart: traced without a graph break, and the same as without."""
+    view, eager = view_of(kind, action="discrete"), view_of(kind, action="discrete")
+    td, other = view.reset(), eager.reset()
+    step = torch.compile(view.step_and_maybe_reset, fullgraph=True, backend="eager")
+    for _ in range(2):
+        td = view.rand_action(td)
+        for key in view.action_keys:
+            other[key] = td[key]
+        (_, td), (_, other) = step(td), eager.step_and_maybe_reset(other)
+    key = "observation" if view.batch_dims == 2 else (next(iter(view.group_map)), "observation")
+    torch.testing.assert_close(td[key], other[key], atol=1e-5, rtol=1e-5)
