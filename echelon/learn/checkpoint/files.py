@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -31,7 +30,7 @@ from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.rules.config import EnvConfig, as_json
 from echelon.runtime import version
 from echelon.runtime.distributed import ALONE, Ranks
-from echelon.runtime.files import FileError, sync_folder, write_through
+from echelon.runtime.files import FileError, json_bytes, sync_folder, write_through
 from echelon.runtime.state_dict import pack
 
 
@@ -75,7 +74,7 @@ def save_checkpoint(
             "processes": 0 if run is None else ranks.size,
             "files": hashes,
         }
-        write_through(draft / CLAIMS, (json.dumps(claims, indent=1) + "\n").encode())
+        write_through(draft / CLAIMS, json_bytes(claims))
         sync_folder(draft)
         draft.rename(path)
         sync_folder(path.parent)
