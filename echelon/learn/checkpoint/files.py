@@ -19,7 +19,7 @@ from echelon.learn.checkpoint.format import (
     SCHEMA,
     VERSION,
     Counters,
-    Run,
+    RunState,
     memory_shapes,
     open_checkpoint,
     run_file,
@@ -42,7 +42,7 @@ def save_checkpoint(
     counters: Counters,
     learner: dict[str, Tensor],
     curriculum: CurriculumState | None = None,
-    run: Run | None = None,
+    run: RunState | None = None,
     ranks: Ranks = ALONE,
 ) -> None:
     """Write a checkpoint atomically. With several processes, all must call it with a path on a shared disk.
@@ -81,7 +81,7 @@ def save_checkpoint(
     ranks.barrier()
 
 
-def write_run_files(folder: Path, run: Run, ranks: Ranks) -> dict[str, str]:
+def write_run_files(folder: Path, run: RunState, ranks: Ranks) -> dict[str, str]:
     """Write this process's resume state; returns the sha256 of every process's file by name."""
     own = write_hashed(folder / run_file(ranks.rank), pack(run.parts))
     everyone = ranks.gather(torch.tensor(list(bytes.fromhex(own)), dtype=torch.uint8))
