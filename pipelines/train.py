@@ -6,7 +6,6 @@ On K GPUs: `torchrun --nproc-per-node K pipelines/train.py …`.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import sys
 from pathlib import Path
 
@@ -28,7 +27,7 @@ from echelon.learn.config import TRAIN_PRESETS, TrainConfig
 from echelon.learn.curriculum import stages_of
 from echelon.learn.trainer import Trainer
 from echelon.rules.config import battle_difference
-from echelon.runtime.device import can_compile, resolve_device
+from echelon.runtime.device import resolve_device
 from echelon.runtime.distributed import Ranks, destroy_ranks, init_ranks
 from echelon.runtime.errors import ConfigError, require
 from echelon.runtime.files import FileError, check_writable
@@ -85,9 +84,9 @@ def train(config: TrainConfig, ranks: Ranks, stop: Stop) -> None:
     console = terminal(quiet=not ranks.is_first)
     device = resolve_device(config.device)
     stages_of(config)
-    if config.compiled and not can_compile():
+    wanted, config = config, config.compiled_if_possible()
+    if config is not wanted:
         console.print("no C++ compiler or Python headers here: going on without torch.compile, at a third of the speed")
-        config = dataclasses.replace(config, compiled=False, compile_policy="off")
     league = join_league(config, device, ranks)
     folder = Path(ranks.broadcast_text(str(choose_folder(config))))
     if config.resume == "latest":
