@@ -11,8 +11,6 @@ from pathlib import Path
 
 import torch
 import tyro
-from echelon.pipelines.console import parse, run, terminal
-from echelon.pipelines.session import Session
 from rich.console import Console
 
 from echelon.arena.eval_callback import EvalCallback
@@ -26,6 +24,8 @@ from echelon.learn.checkpoint.run_folder import choose_folder, find_start, lock_
 from echelon.learn.config import TRAIN_PRESETS, TrainConfig
 from echelon.learn.curriculum import stages_of
 from echelon.learn.trainer import Trainer
+from echelon.pipelines.console import parse, run, terminal
+from echelon.pipelines.session import Session
 from echelon.rules.config import battle_difference
 from echelon.runtime.device import resolve_device
 from echelon.runtime.distributed import Ranks, destroy_ranks, init_ranks

@@ -6,8 +6,6 @@ import json
 import sys
 
 import pytest
-from echelon.pipelines.console import run as run_program
-from echelon.pipelines.session import Session
 from leagues import checkpoint_of
 from rich.console import Console
 from runs import TINY, run
@@ -16,6 +14,8 @@ from echelon.arena.eval_callback import EvalCallback
 from echelon.learn.callbacks.signals import Stop
 from echelon.learn.trainer import Trainer
 from echelon.pipelines import train
+from echelon.pipelines.console import run as run_program
+from echelon.pipelines.session import Session
 from echelon.replay.file import read
 
 
