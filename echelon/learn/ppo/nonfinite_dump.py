@@ -8,6 +8,7 @@ import safetensors.torch
 from tensordict import TensorDict, TensorDictBase
 
 from echelon.learn.models.actor_critic import ActorCritic
+from echelon.learn.ppo.update import PATIENCE
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import json_bytes, write_through
 
@@ -36,8 +37,8 @@ def stop_with_dump(
     report = folder / f"{name}.json"
     write_through(report, json_bytes({"not finite": counts}))
     raise NotFinite(
-        f"loss or gradient must be finite, got none such in three steps running: see {report} (numbers not finite by "
-        f"tensor); try a lower --ppo.learning-rate.first or --precision fp32"
+        f"loss or gradient must be finite, got none such in {PATIENCE} steps running: see {report} (numbers not finite "
+        "by tensor); try a lower --ppo.learning-rate.first or --precision fp32"
     )
 
 
