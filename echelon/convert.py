@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 from echelon.league import import_export as trade
 from echelon.league.config import LeagueConfig
@@ -14,7 +12,7 @@ from echelon.learn.checkpoint.format import CLAIMS, open_checkpoint
 from echelon.replay import file as replay_file
 from echelon.rules.config import as_json, env_from_json, from_json
 from echelon.runtime.errors import ConfigError
-from echelon.runtime.files import FileError, parse_json, read_file, write_whole
+from echelon.runtime.files import FileError, json_bytes, parse_json, read_file, write_whole
 from echelon.runtime.version import VERSION
 
 
@@ -61,7 +59,7 @@ def convert_checkpoint(path: Path) -> str:
         "curriculum": as_json(found.curriculum),
         "battles": found.battles,
     }
-    write_whole(path / CLAIMS, as_text(claims))
+    write_whole(path / CLAIMS, json_bytes(claims))
     return f"checkpoint {path}"
 
 
@@ -85,7 +83,7 @@ def convert_export(path: Path) -> list[str]:
     trade.check(path.name, document)
     env, rules = env_from_json(document["env"]), from_json(LeagueConfig, document["rules"], "rules")
     document |= {"written_by": VERSION, "env": env.signature(), "rules": as_json(rules)}
-    write_whole(path, as_text(document))
+    write_whole(path, json_bytes(document))
     named = [path.parent / entry["weights"] for entry in document["entries"] if entry["weights"] is not None]
     return [f"league {path}", *(convert_checkpoint(weights) for weights in named)]
 
@@ -96,8 +94,3 @@ def convert_replay(path: Path) -> str:
     about = {**replay.about, "env": env_from_json(replay.about["env"]).signature()}
     replay_file.save(type(replay)(about, replay.battles), path)
     return f"replay {path}"
-
-
-def as_text(document: dict[str, Any]) -> bytes:
-    """Encode a JSON document in the style of all files of this package."""
-    return (json.dumps(document, indent=1) + "\n").encode()

@@ -14,16 +14,16 @@ from pathlib import Path
 from typing import Literal
 
 import tyro
-from echelon.pipelines.console import ArenaArgs, parse, run, show, terminal
-from echelon.pipelines.league import COMMANDS as LEAGUE_COMMANDS
-from echelon.pipelines.pictures import COMMANDS as PICTURE_COMMANDS
-from echelon.pipelines.standings import COMMANDS as STANDINGS_COMMANDS
 
 from echelon.agents.heuristic import is_scripted
 from echelon.arena.batch_arena import COMPUTE
 from echelon.arena.match import Match, Result, replay_of, wilson_interval
 from echelon.arena.resolve import common_env, resolve
 from echelon.league.store import Store
+from echelon.pipelines.console import ArenaArgs, parse, run, show, terminal
+from echelon.pipelines.league import COMMANDS as LEAGUE_COMMANDS
+from echelon.pipelines.pictures import COMMANDS as PICTURE_COMMANDS
+from echelon.pipelines.standings import COMMANDS as STANDINGS_COMMANDS
 from echelon.replay.file import save
 from echelon.replay.recorder import Recorder
 from echelon.rules.config import ENV_PRESETS

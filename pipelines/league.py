@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Literal
 
 import tyro
-from echelon.pipelines.console import ArenaArgs, show, terminal, with_progress
-from echelon.pipelines.standings import show_standings
 
 from echelon.league import commands
 from echelon.league.config import LeagueConfig
 from echelon.league.store import Store
 from echelon.learn.config import TrainConfig
+from echelon.pipelines.console import ArenaArgs, show, terminal, with_progress
+from echelon.pipelines.standings import show_standings
 from echelon.rules.config import ENV_PRESETS
 
 

@@ -9,8 +9,8 @@ from typing import Literal
 
 import torch
 import tyro
-from echelon.pipelines.console import terminal
 
+from echelon.pipelines.console import terminal
 from echelon.replay.file import read
 from echelon.replay.ground import rebuild
 from echelon.rules.catalog import Material

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import tyro
-from echelon.pipelines.console import show, terminal
 
 from echelon.league.commands import age_correlation, compute_payoff, entry_rows, standing_rows
 from echelon.league.import_export import read_league, write_league
 from echelon.league.store import Store
+from echelon.pipelines.console import show, terminal
 from echelon.runtime.errors import require
 from echelon.runtime.files import check_writable
 from echelon.view.plots import draw_payoff

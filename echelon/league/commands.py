@@ -22,7 +22,6 @@ from echelon.learn.checkpoint.format import open_checkpoint
 from echelon.learn.config import TrainConfig
 from echelon.replay.file import save
 from echelon.replay.recorder import Recorder
-from echelon.runtime.device import can_compile
 from echelon.runtime.errors import require
 from echelon.runtime.files import check_writable, held
 
@@ -137,9 +136,7 @@ def evolve(
     for name in SET_BY_LEAGUE:
         default, value = getattr(TrainConfig.quick(), name), getattr(train, name)
         require(value == default, f"--train.{name.replace('_', '-')}", "left alone: the league decides it", value)
-    train = dataclasses.replace(train, device=device)
-    if train.compiled and not can_compile():
-        train = dataclasses.replace(train, compiled=False, compile_policy="off")
+    train = dataclasses.replace(train, device=device).compiled_if_possible()
     initial = open_checkpoint(start) if start else None
     # Only one process may train in the folders of the roles.
     with held(store.folder / ".evolve.lock"):

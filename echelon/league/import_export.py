@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +18,7 @@ from echelon.league.weight_store import DIGEST, FOLDER, WeightStore
 from echelon.rules.config import as_json, battle_difference, env_from_json, from_json
 from echelon.runtime import version
 from echelon.runtime.errors import ConfigError
-from echelon.runtime.files import FileError, parse_json, read_file, write_whole
+from echelon.runtime.files import FileError, json_bytes, parse_json, read_file, write_whole
 
 SCHEMA, VERSION = "echelon-league", 1
 MAX_BYTES = 256 << 20
@@ -147,7 +146,7 @@ def write_league(store: Store, path: Path) -> None:
         entry["weights"] = None if is_scripted else f"{FOLDER}/{entry['id']}"
         if not is_scripted:
             beside.add(store.weights.open(entry["id"]))
-    data = (json.dumps(document, indent=1) + "\n").encode()
+    data = json_bytes(document)
     if len(data) > MAX_BYTES:
         raise FileError(f"{path}: a league must be at most {MAX_BYTES} bytes to be read again, got {len(data)}")
     write_whole(path, data)

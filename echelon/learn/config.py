@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from echelon.learn.schedules import Schedule
 from echelon.rules.config import EnvConfig
+from echelon.runtime.device import can_compile
 from echelon.runtime.errors import require, require_finite
 
 WIDTHS = ("hidden", "contact_width", "squad_width", "comm_width", "map_width", "telemetry_width", "body_width")
@@ -301,6 +302,12 @@ class TrainConfig:
     def scripted_battles(self) -> int:
         """Number of battles against scripted commanders."""
         return self.num_envs - self.self_battles - self.past_battles
+
+    def compiled_if_possible(self) -> TrainConfig:
+        """This config itself, or without any compilation if torch.compile lacks a C++ compiler or Python's headers."""
+        if not self.compiled or can_compile():
+            return self
+        return replace(self, compiled=False, compile_policy="off")
 
     @classmethod
     def quick(cls) -> TrainConfig:

@@ -14,7 +14,7 @@ from echelon.env.outcome import STATS
 from echelon.env.reward import TERMS
 from echelon.learn.checkpoint.env_snapshot import EnvSnapshot
 from echelon.learn.checkpoint.files import save_checkpoint
-from echelon.learn.checkpoint.format import LEARNER, Checkpoint, Counters, Run
+from echelon.learn.checkpoint.format import LEARNER, Checkpoint, Counters, RunState
 from echelon.learn.checkpoint.resume import optimizer_tensors, restore_optimizer
 from echelon.learn.checkpoint.retention import checkpoint_path, prune_checkpoints
 from echelon.learn.config import TrainConfig
@@ -343,7 +343,7 @@ class Trainer:
             return path
         learner = optimizer_tensors(self.policy, self.ppo.optimizer)
         settings = {name: value for name, value in as_json(self.config).items() if name not in ("env", "model")}
-        run = Run(settings, self._battles(), {name: part.state_dict() for name, part in self._parts().items()})
+        run = RunState(settings, self._battles(), {name: part.state_dict() for name, part in self._parts().items()})
         curriculum = self.curriculum.state
         save_checkpoint(
             path, self.policy, self.norm, self.config.env, self.counters, learner, curriculum, run, self.ranks

@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 HAS_NUMBA = importlib.util.find_spec("numba") is not None
+"""Whether numba is installed."""
 Float64 = TypeVar("Float64", Tensor, float)
 
 HALF_PI, PI, LN_2, SQRT_HALF = math.pi / 2, math.pi, 0.6931471805599453, 0.7071067811865476

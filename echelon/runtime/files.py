@@ -99,6 +99,11 @@ def parse_json(name: str, data: bytes, only_finite: bool = True) -> Any:
         raise FileError(f"{name}: not valid JSON: {error}") from None
 
 
+def json_bytes(document: Any) -> bytes:
+    """A JSON document as the bytes of a file: indented by one space, ASCII only, with a final newline."""
+    return (json.dumps(document, indent=1) + "\n").encode()
+
+
 def parse_tensors(name: str, data: bytes) -> tuple[dict[str, Tensor], dict[str, str]]:
     """The tensors and the metadata of a safetensors file; its header is checked before the library sees it."""
     header = parse_header(name, data, len(data))

@@ -21,6 +21,7 @@ from echelon.learn.metrics import COLUMNS, MetricsLog, read_metrics
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.opponents.snapshot_pool import Snapshot
 from echelon.learn.ppo.nonfinite_dump import NotFinite
+from echelon.learn.ppo.update import PATIENCE
 from echelon.learn.schedules import Schedule
 from echelon.learn.trainer import Trainer
 from echelon.runtime.device import resolve_device
@@ -183,7 +184,7 @@ def test_numbers_that_are_not_finite_stop_the_run_with_a_dump(tmp_path):
     )
     before = {name: value.clone() for name, value in trainer.policy.state_dict().items()}
     trainer.curriculum.reward_scale = lambda progress: [float("nan")] * 7
-    with pytest.raises(NotFinite, match=r"three steps running: see .*not_finite_000000.json"):
+    with pytest.raises(NotFinite, match=rf"in {PATIENCE} steps running: see .*not_finite_000000.json"):
         trainer.iterate()
     for name, value in trainer.policy.state_dict().items():
         assert torch.equal(value, before[name])

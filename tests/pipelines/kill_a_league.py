@@ -16,13 +16,13 @@ from pathlib import Path
 import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from echelon.pipelines.console import run
 from leagues import BRIEF, checkpoint_of
 
 from echelon.league.config import LeagueConfig
 from echelon.league.import_export import read_league
 from echelon.league.store import Store
 from echelon.pipelines import arena
+from echelon.pipelines.console import run
 
 GO_ON = ("tournament", "evolve")
 """Commands that go on where they were killed; the others begin anew."""

@@ -15,10 +15,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from echelon.pipelines.console import run
 from runs import TINY
 
 from echelon.pipelines import train
+from echelon.pipelines.console import run
 
 RICH = [
     *TINY,

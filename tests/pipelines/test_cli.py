@@ -6,7 +6,6 @@ import json
 import sys
 
 import pytest
-from echelon.pipelines.console import run as run_program
 from leagues import checkpoint_of
 from rich.console import Console
 from runs import TINY, run
@@ -15,6 +14,8 @@ from echelon.arena.eval_callback import EvalCallback
 from echelon.learn.callbacks.signals import Stop
 from echelon.learn.trainer import Trainer
 from echelon.pipelines import train
+from echelon.pipelines.console import run as run_program
+from echelon.pipelines.session import Session
 from echelon.replay.file import read
 
 
@@ -55,7 +56,7 @@ def test_the_last_evaluation_may_name_the_best(tmp_path, monkeypatch):
     trainer, said = Trainer(config, tmp_path), io.StringIO()
     panel = EvalCallback(trainer.policy, config, tmp_path)
     with Stop() as stop:
-        session = train.Session(trainer, panel, None, stop, Console(file=said, width=1000))
+        session = Session(trainer, panel, None, stop, Console(file=said, width=1000))
         trainer.iterate()
         session.finish()
     assert panel.best_iteration == 1

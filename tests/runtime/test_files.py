@@ -1,4 +1,4 @@
-"""A folder that one process works in."""
+"""A folder that one process works in, and the bytes of JSON files."""
 
 import errno
 import fcntl
@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from echelon.runtime.files import FileError, held
+from echelon.runtime.files import FileError, held, json_bytes, parse_json
 
 
 def test_a_folder_is_held_by_one(tmp_path):
@@ -71,3 +71,10 @@ def test_a_link_is_not_followed(tmp_path):
     with pytest.raises(FileError, match="cannot be written"), held(tmp_path / ".lock"):
         pass
     assert not (tmp_path / "precious").exists()
+
+
+def test_json_files_are_indented_by_one_space_and_end_with_a_newline():
+    document = {"b": [1, 2.5], "a": {"name": "é", "none": None}}
+    data = json_bytes(document)
+    assert data == b'{\n "b": [\n  1,\n  2.5\n ],\n "a": {\n  "name": "\\u00e9",\n  "none": null\n }\n}\n'
+    assert parse_json("file", data) == document

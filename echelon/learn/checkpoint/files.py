@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from echelon.learn.checkpoint.format import (
     SCHEMA,
     VERSION,
     Counters,
-    Run,
+    RunState,
     memory_shapes,
     open_checkpoint,
     run_file,
@@ -31,7 +30,7 @@ from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.rules.config import EnvConfig, as_json
 from echelon.runtime import version
 from echelon.runtime.distributed import ALONE, Ranks
-from echelon.runtime.files import FileError, sync_folder, write_through
+from echelon.runtime.files import FileError, json_bytes, sync_folder, write_through
 from echelon.runtime.state_dict import pack
 
 
@@ -43,7 +42,7 @@ def save_checkpoint(
     counters: Counters,
     learner: dict[str, Tensor],
     curriculum: CurriculumState | None = None,
-    run: Run | None = None,
+    run: RunState | None = None,
     ranks: Ranks = ALONE,
 ) -> None:
     """Write a checkpoint atomically. With several processes, all must call it with a path on a shared disk.
@@ -75,14 +74,14 @@ def save_checkpoint(
             "processes": 0 if run is None else ranks.size,
             "files": hashes,
         }
-        write_through(draft / CLAIMS, (json.dumps(claims, indent=1) + "\n").encode())
+        write_through(draft / CLAIMS, json_bytes(claims))
         sync_folder(draft)
         draft.rename(path)
         sync_folder(path.parent)
     ranks.barrier()
 
 
-def write_run_files(folder: Path, run: Run, ranks: Ranks) -> dict[str, str]:
+def write_run_files(folder: Path, run: RunState, ranks: Ranks) -> dict[str, str]:
     """Write this process's resume state; returns the sha256 of every process's file by name."""
     own = write_hashed(folder / run_file(ranks.rank), pack(run.parts))
     everyone = ranks.gather(torch.tensor(list(bytes.fromhex(own)), dtype=torch.uint8))

@@ -77,7 +77,7 @@ class Counters:
 
 
 @dataclass(frozen=True)
-class Run:
+class RunState:
     """State to resume a run exactly, beside weights and optimiser."""
 
     settings: Mapping[str, Any]
@@ -125,7 +125,7 @@ class Checkpoint:
 
     @property
     def battles(self) -> dict[str, Any]:
-        """`Run.battles`, with defaults for env settings that the file lacks."""
+        """`RunState.battles`, with defaults for env settings that the file lacks."""
         found = dict(self.claims["battles"])
         if isinstance(found.get("env"), dict):
             found["env"] = as_json(env_from_json(found["env"]))

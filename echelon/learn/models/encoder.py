@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 from typing import Any
 
@@ -12,8 +11,10 @@ from torch.nn import functional as F
 
 from echelon.env.observation import layout
 from echelon.learn.config import ModelConfig
+from echelon.runtime.exact import HAS_NUMBA
 
-HAS_LOOPS = importlib.util.find_spec("numba") is not None
+HAS_LOOPS = HAS_NUMBA
+"""Whether the loops of `packing` exist."""
 if HAS_LOOPS:
     from echelon.learn.models.packing import PackedPool, valid_rows
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import safetensors.torch
 from tensordict import TensorDict, TensorDictBase
 
 from echelon.learn.models.actor_critic import ActorCritic
+from echelon.learn.ppo.update import PATIENCE
 from echelon.runtime.errors import ConfigError
-from echelon.runtime.files import write_through
+from echelon.runtime.files import json_bytes, write_through
 
 
 class NotFinite(ConfigError):
@@ -35,10 +35,10 @@ def stop_with_dump(
         for part, leaves in found.items()
     }
     report = folder / f"{name}.json"
-    write_through(report, (json.dumps({"not finite": counts}, indent=1) + "\n").encode())
+    write_through(report, json_bytes({"not finite": counts}))
     raise NotFinite(
-        f"loss or gradient must be finite, got none such in three steps running: see {report} (numbers not finite by "
-        f"tensor); try a lower --ppo.learning-rate.first or --precision fp32"
+        f"loss or gradient must be finite, got none such in {PATIENCE} steps running: see {report} (numbers not finite "
+        "by tensor); try a lower --ppo.learning-rate.first or --precision fp32"
     )
 
 

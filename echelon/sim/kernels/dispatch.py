@@ -8,7 +8,6 @@ and stops early. Both implementations return bit-identical results. Without numb
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,8 +17,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-HAS_LOOPS = importlib.util.find_spec("numba") is not None
-"""Whether numba is installed."""
+from echelon.runtime.exact import HAS_NUMBA
+
+HAS_LOOPS = HAS_NUMBA
+"""Whether the loop implementations exist."""
 ZERO, HALF, ONE, INFINITY = np.float32(0.0), np.float32(0.5), np.float32(1.0), np.float32(np.inf)
 """float32 constants, so that loops do not compute in float64."""
 

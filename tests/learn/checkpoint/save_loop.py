@@ -15,7 +15,7 @@ import torch
 from tiny_runs import TINY
 
 from echelon.learn.checkpoint.files import newest_checkpoint, save_checkpoint
-from echelon.learn.checkpoint.format import Counters, Run, open_checkpoint
+from echelon.learn.checkpoint.format import Counters, RunState, open_checkpoint
 from echelon.learn.checkpoint.inspect import inspect_checkpoint
 from echelon.learn.checkpoint.retention import checkpoint_path, prune_checkpoints
 from echelon.learn.models.actor_critic import ActorCritic
@@ -31,7 +31,7 @@ def save_for_ever(policy: ActorCritic, folder: Path, after: int, told: int) -> N
     norm, env, number = ValueNorm(), EnvConfig.small(), after
     while True:
         number += 1
-        run = Run({}, {}, {"battles": StateDict({"at": torch.full((10_000,), float(number))}, {"at": number})})
+        run = RunState({}, {}, {"battles": StateDict({"at": torch.full((10_000,), float(number))}, {"at": number})})
         save_checkpoint(
             checkpoint_path(folder, number),
             policy,

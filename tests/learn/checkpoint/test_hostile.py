@@ -17,7 +17,7 @@ import torch
 from tiny_runs import TINY
 
 from echelon.learn.checkpoint.files import save_checkpoint
-from echelon.learn.checkpoint.format import CLAIMS, LEARNER, POLICY, Counters, Run, open_checkpoint, run_file
+from echelon.learn.checkpoint.format import CLAIMS, LEARNER, POLICY, Counters, RunState, open_checkpoint, run_file
 from echelon.learn.checkpoint.inspect import inspect_checkpoint
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.value_normalizer import ValueNorm
@@ -179,7 +179,7 @@ def policy() -> ActorCritic:
 def saved(tmp_path: Path, policy: ActorCritic) -> Path:
     """A checkpoint with all of its files."""
     path = tmp_path / "checkpoints" / "one"
-    run = Run({}, {}, {"battles": StateDict({"at": torch.zeros(3)}, {"at": 1})})
+    run = RunState({}, {}, {"battles": StateDict({"at": torch.zeros(3)}, {"at": 1})})
     save_checkpoint(path, policy, ValueNorm(), EnvConfig.small(), Counters(7), {"x": torch.arange(3.0)}, None, run)
     return path
 

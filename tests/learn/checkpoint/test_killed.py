@@ -9,7 +9,7 @@ from pathlib import Path
 from tiny_runs import TINY
 
 from echelon.learn.checkpoint.files import save_checkpoint
-from echelon.learn.checkpoint.format import CLAIMS, LEARNER, POLICY, Counters, Run, run_file
+from echelon.learn.checkpoint.format import CLAIMS, LEARNER, POLICY, Counters, RunState, run_file
 from echelon.learn.checkpoint.retention import checkpoint_path, prune_checkpoints
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.value_normalizer import ValueNorm
@@ -50,7 +50,7 @@ def test_files_reach_the_disk_before_the_folder_gets_its_name(tmp_path, monkeypa
         Counters(),
         {},
         None,
-        Run({}, {}),
+        RunState({}, {}),
     )
     draft = ".one.draft"
     assert order == [run_file(0), POLICY, LEARNER, CLAIMS, draft, f"{draft} -> one", "shelf"]
