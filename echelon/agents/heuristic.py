@@ -73,7 +73,7 @@ class Heuristic(TensorDictModuleBase):
         return Composite({name: Unbounded((width,)) for name, width in MEMORY.items()})
 
     def forward(self, team: TensorDictBase) -> TensorDictBase:
-        """Decide for `[B, A]` mechs."""
+        """Decide for `[..., A]` mechs, with any batch dimensions before A."""
         memory = {name: team.get(("memory", name)) for name in MEMORY}
         view = look(team, self.size, self.longest_vox)
         calls = self.radio.hear(team.get(("observation", "comms")))

@@ -118,7 +118,7 @@ class Helm(nn.Module):
         places = self.places.expand(*hard_pressed.shape, -1, 2)
         towards = unit(target.offset[..., None, :2] - places)
         walls = places[..., None, :] + towards[..., None, :] * self.depths[:, None]  # [B, A, P, 3, 2]
-        walled = solid_at(view.local_map, walls.flatten(2, 3)).unflatten(-1, walls.shape[2:4]).any(-1)
+        walled = solid_at(view.local_map, walls.flatten(-3, -2)).unflatten(-1, walls.shape[-3:-1]).any(-1)
         hidden = walled & ~solid_at(view.local_map, places)
         nearest = hidden & (hidden.cumsum(-1) == 1)
         return unit(exact.sum(nearest[..., None] * places, -2)) * hard_pressed[..., None]

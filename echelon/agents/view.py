@@ -176,8 +176,9 @@ def aim_at(contacts: Contacts, slot: Tensor) -> Target:
     """The contact in `slot [B, A]` int64 as target, if it is a hostile."""
 
     def of_slot(values: Tensor) -> Tensor:
-        index = slot.view(*slot.shape, *[1] * (values.dim() - 2)).expand(*slot.shape, 1, *values.shape[3:])
-        return values.gather(2, index).squeeze(2)
+        at, rest = slot.dim(), values.shape[slot.dim() + 1 :]
+        index = slot.view(*slot.shape, 1, *[1] * len(rest)).expand(*slot.shape, 1, *rest)
+        return values.gather(at, index).squeeze(at)
 
     return Target(
         exists=of_slot(contacts.hostile),

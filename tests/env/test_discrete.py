@@ -4,12 +4,12 @@ import dataclasses
 
 import pytest
 import torch
-from builders import arena
+from builders import arena, told
 
 from echelon.env.discrete import ACTIONS, ActionMasks, action_table
 from echelon.rules import actions
 from echelon.rules.actions import Act
-from echelon.rules.catalog import Timer
+from echelon.rules.catalog import Timer, Weapon
 from echelon.rules.config import EnvConfig, FeaturesConfig
 
 CONFIG = dataclasses.replace(EnvConfig.small(), blue=("heavy", "medium"), red=("light", "scout"))
@@ -82,6 +82,19 @@ def test_a_weapon_counts_where_it_is_ready_before_the_decision_ends(left, is_rea
     mask = masks_of(env)
     assert allowed(mask, HEAVY, "stand_straight_primary") == is_ready
     assert allowed(mask, HEAVY, "stand_straight_tertiary") and allowed(mask, HEAVY, "ahead_straight_all_guns")
+
+
+@pytest.mark.parametrize(("left", "fires"), [(5, True), (6, False)])
+def test_the_last_substep_of_a_decision_fires_as_the_mask_says(left, fires):
+    env = arena(CONFIG)
+    td = env.reset()
+    env.state.mechs.cooldown[:, MEDIUM, int(Timer.KINETIC)] = left
+    env.state.mechs.cooldown[:, MEDIUM, int(Timer.PAINTER)] = 99
+    row = action_table(CONFIG.comm_dim, torch.device("cpu"))[NAMES.index("stand_straight_tertiary")]
+    assert allowed(masks_of(env), MEDIUM, "stand_straight_tertiary") == fires
+    told(env, td)["blue", "action"][:, MEDIUM] = row
+    env.step(td)
+    assert env.state.tally.shots[0, MEDIUM, int(Weapon.AUTOCANNON)].item() == fires
 
 
 def test_a_trigger_with_two_weapons_needs_one_of_them():

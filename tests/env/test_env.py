@@ -140,7 +140,7 @@ def test_one_observation_is_built_a_decision(monkeypatch):
 
 def test_a_collector_runs():
     env = env_of(SHORT, 3)
-    collector = Collector(env, env.rand_action, frames_per_batch=36, total_frames=72, track_traj_ids=False)
+    collector = Collector(env, env.rand_action, frames_per_batch=36, total_frames=72)
     batches = [batch.clone() for batch in collector]
     collector.shutdown()
     assert [b.shape for b in batches] == [(3, 12), (3, 12)]

@@ -123,10 +123,10 @@ class ActorCritic(TensorDictModuleBase):
         return Composite(h=Unbounded((self.model.hidden,)), c=Unbounded((self.model.hidden,)))
 
     def forward(self, team: TensorDictBase) -> TensorDictBase:
-        """Decide for every mech of a team, batch `[B, A]`."""
+        """Decide for every mech of a team, batch `[..., A]` with any batch dimensions before A."""
         h, c = self.state(team)
         streams = tuple(team.get(("observation", name)) for name in layout.STREAMS)
-        loc, scale, h, c = self.act(streams, team.get("telemetry")[:, 0], h, c)
+        loc, scale, h, c = self.act(streams, team.get("telemetry")[..., 0, :, :], h, c)
         distribution = SquashedNormal(loc, scale)
         pre_tanh = self._sample(distribution, team.get("noise", None))
         team.set("pre_tanh", pre_tanh).set("action", pre_tanh.tanh()).set("embed", h)

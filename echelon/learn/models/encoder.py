@@ -37,11 +37,13 @@ class MaskedPool(torch.autograd.Function):
     receives the full gradient.
     """
 
+    generate_vmap_rule = True
+
     @staticmethod
     def forward(x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """`[R, 2 * W]` mean and maximum from `x [R, C, W]` and `mask [R, C]`, then the tensors saved for backward."""
         weight = mask.to(x.dtype)
-        masked = F.relu(x).mul_(weight[..., None])
+        masked = F.relu(x) * weight[..., None]
         count = weight.sum(-1, keepdim=True).clamp_min(1)
         largest = masked.amax(-2)
         return torch.cat((masked.sum(-2) / count, largest), -1), masked, largest, count
@@ -174,7 +176,8 @@ class Encoder(nn.Module):
         if self.message is not None:
             messages = rows(comms)
             parts.append(self.message(messages, (messages != 0).any(-1)))
-        overview = self.telemetry(telemetry.flatten(0, -3)).view(*teams[:-1], 1, -1)
+        cells = telemetry.shape[-2:]
+        overview = self.telemetry(telemetry.reshape(-1, *cells)).view(*teams[:-1], 1, -1)
         shared = rows(overview.expand(*teams, -1))
         fused = self.fuse(torch.cat([part.to(shared.dtype) for part in (*parts, shared)], -1))
         return F.relu(self.norm(fused)).view(*teams, -1)
@@ -192,7 +195,7 @@ class BattlePooling(nn.Module):
         """`[..., 4 * width]` from the ego streams of the team `[..., A, F]` and of the enemy team `[..., E, F]`."""
         sides = []
         for encoder, team in ((self.own, own), (self.enemy, enemy)):
-            mechs = team.flatten(0, -3)
+            mechs = team.reshape(-1, *team.shape[-2:])
             alive = mechs[..., layout.columns(layout.EGO, "alive")].squeeze(-1) > 0
             sides.append(encoder(mechs, alive).view(*team.shape[:-2], -1))
         return torch.cat(sides, -1)

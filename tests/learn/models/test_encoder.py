@@ -62,6 +62,24 @@ def test_pooling_is_what_autograd_finds():
     assert torch.autograd.gradcheck(lambda x: MaskedPool.apply(x, mask)[0], (x,), check_undefined_grad=False)
 
 
+def test_gradients_of_the_pool_under_vmap_are_those_of_each_alone():
+    """As in `torch.vmap` over stacked weights, or over one set with several masks."""
+    generator = torch.Generator().manual_seed(0)
+    x, weight = torch.randn(3, 4, 5, 6, generator=generator), torch.randn(4, 12, generator=generator)
+    mask = torch.rand(3, 4, 5, generator=generator) < 0.6
+
+    def gradient(x, mask):
+        return torch.func.grad(lambda x: (MaskedPool.apply(x, mask)[0] * weight).sum())(x)
+
+    alone = [gradient(*case) for case in zip(x, mask, strict=True)]
+    torch.testing.assert_close(torch.vmap(gradient)(x, mask), torch.stack(alone), atol=0, rtol=0)
+    shared = [gradient(x[0], case) for case in mask]
+    torch.testing.assert_close(torch.vmap(gradient, (None, 0))(x[0], mask), torch.stack(shared), atol=0, rtol=0)
+    leaf = x.clone().requires_grad_()
+    (torch.vmap(lambda x, mask: MaskedPool.apply(x, mask)[0])(leaf, mask) * weight).sum().backward()
+    torch.testing.assert_close(leaf.grad, torch.stack(alone))
+
+
 def test_leaving_out_empty_places_changes_nothing(monkeypatch):
     torch.manual_seed(0)
     encoder, members, mask = SetEncoder(6, 5), torch.randn(8, 4, 6), torch.rand(8, 4) < 0.4
