@@ -38,7 +38,8 @@ class Play:
     """Play a match between two commanders, every seed once per side."""
 
     blue: str
-    """Commander X: a checkpoint folder or heuristic[:tier]. It is blue in half of the battles."""
+    """Commander X: heuristic[:tier], a checkpoint folder, or package.module:Commander, a class of your own that is
+    built with the battle's config. It is blue in half of the battles."""
     red: str
     """Commander Y, the same."""
     league: Path | None = None
@@ -88,7 +89,9 @@ class Play:
         if self.league is None:
             return names
         store = Store(self.league)
-        known = {name: store.find(name).id for name in names if not is_scripted(name) and not Path(name).exists()}
+        # Names of entries hold no colon.
+        entries = [name for name in names if ":" not in name and not is_scripted(name) and not Path(name).exists()]
+        known = {name: store.find(name).id for name in entries}
         return [str(store.weights.path(known[name])) if name in known else name for name in names]
 
     def recorder(self) -> Recorder | None:

@@ -16,7 +16,7 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
-from echelon.env.group_policy import TeamPolicy
+from echelon.env.group_policy import TeamPolicy, memory_spec_of
 from echelon.env.observation.layout import STREAMS
 from echelon.learn.models.actor_critic import ActorCritic, ActorNetwork, PolicyOutput, batched_forward
 from echelon.runtime.compile import fused
@@ -149,7 +149,7 @@ class PolicySlots:
     def __init__(self, policy: TeamPolicy, slots: Sequence[BatchSlot], mechs: int, device: torch.device) -> None:
         self.policy = policy
         self.rows = torch.tensor([slot.row for slot in slots], device=device)
-        self.memory: TensorDict = policy.memory_spec().expand(len(slots), mechs).to(device).zero()
+        self.memory: TensorDict = memory_spec_of(policy).expand(len(slots), mechs).to(device).zero()
 
     def decide(self, observation: BatchObservation) -> Tensor:
         """`[G, A, D]` actions for the rows `rows`."""
@@ -160,6 +160,8 @@ class PolicySlots:
         telemetry = observation.telemetry[self.rows][:, None].expand(-1, shape[1], -1, -1)
         mask = observation.mask[self.rows]
         team = {"observation": streams, "mask": mask, "telemetry": telemetry, "memory": self.memory}
+        if getattr(self.policy, "draws_actions", False):
+            team["noise"] = observation.noise[self.rows]
         output = self.policy(TensorDict(team, shape, device=device))
         self.memory = output.get(("next", "memory"), self.memory)
         action: Tensor = output.get("action")

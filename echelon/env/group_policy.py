@@ -2,8 +2,8 @@
 
 A team policy maps a TensorDict of one team. It reads `("observation", stream) [B, A, ...]`, `telemetry [B, A, 16, 16]`
 (the same for every mech of a battle) and its recurrent state `("memory", name) [B, A, ...]`, and writes `action [B, A,
-D]` and `("next", "memory", name)`. `memory_spec()` is the spec of that state for one mech. Several policies may share
-an environment, so each has its own entry in the environment's memory.
+D]` and `("next", "memory", name)`. `memory_spec()` is the spec of that state for one mech; a function without state
+needs none. Several policies may share an environment, so each has its own entry in the environment's memory.
 
 A policy with a true attribute `draws_actions` draws its actions with `noise [B, A, D]` where it is given that: standard
 normal numbers that follow from the seed of the battle, so that one seed is one battle.
@@ -32,9 +32,15 @@ class TeamPolicy(Protocol):
         ...
 
 
+def memory_spec_of(policy: TeamPolicy) -> Composite:
+    """Spec of what one mech of a policy remembers; empty for a function without `memory_spec`."""
+    declared = getattr(policy, "memory_spec", None)
+    return Composite() if declared is None else declared()
+
+
 def memory_spec(**policies: TeamPolicy) -> Composite:
     """Spec of the environment's memory: an entry for each named policy with recurrent state."""
-    specs = {name: policy.memory_spec() for name, policy in policies.items()}
+    specs = {name: memory_spec_of(policy) for name, policy in policies.items()}
     return Composite(**{name: spec for name, spec in specs.items() if len(spec.keys()) > 0})
 
 
@@ -76,7 +82,7 @@ class GroupPolicy(TensorDictModuleBase):
         self.name = name
         self.in_keys: list[NestedKey] = [(group, "observation"), "telemetry"]
         self.out_keys: list[NestedKey] = [(group, "action")]
-        if len(policy.memory_spec().keys()) > 0:
+        if len(memory_spec_of(policy).keys()) > 0:
             self.in_keys += [(group, "memory", name)]
             self.out_keys += [("next", group, "memory", name)]
 

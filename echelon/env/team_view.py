@@ -14,7 +14,7 @@ from torchrl.envs import EnvBase
 from echelon.env.commanded import AllMechs, OneTeam
 from echelon.env.discrete import ACTIONS, ActionMasks, action_table
 from echelon.env.env import EchelonEnv, cleared
-from echelon.env.group_policy import TeamPolicy, for_each_mech
+from echelon.env.group_policy import TeamPolicy, for_each_mech, memory_spec_of
 from echelon.env.observation.layout import EGO, GROUPS, STREAMS, bounds
 from echelon.env.outcome import Winner
 from echelon.env.partial_reset import fill_missing
@@ -327,8 +327,7 @@ class View(EnvBase):
         if self.opponent is None:
             return TensorDict({}, [self.num_envs], device=self.device)
         shape = (self.num_envs, self.config.num_mechs - self.commanded.count)
-        declared = getattr(self.opponent, "memory_spec", Composite)()
-        return declared.expand(shape).to(self.device).zero()
+        return memory_spec_of(self.opponent).expand(shape).to(self.device).zero()
 
     # Where things are; `MechView` says otherwise
 

@@ -45,7 +45,7 @@ def versus(
 
     Args:
         config: the battle; see `EnvConfig.small`, `.standard` and `.large`.
-        opponent: `heuristic:TIER`, the path of a checkpoint folder, or a policy of a team
+        opponent: `heuristic:TIER`, the path of a checkpoint folder, `package.module:Commander`, or a policy of a team
             (`echelon.env.group_policy.TeamPolicy`). It keeps its own memory, and a trained one draws its actions from
             the seed of the battle.
         num_envs: battles, B.
