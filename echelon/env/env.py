@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+import numpy as np
 import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
@@ -165,6 +166,34 @@ class EchelonEnv(EnvBase):
     def max_steps(self) -> int:
         """Decisions in the longest battle."""
         return self.config.rules.max_decisions
+
+    def render(
+        self, mode: str = "rgb_array", battle: int = 0, side_px: int = 400, env_index: int | None = None, **kwargs: Any
+    ) -> np.ndarray:
+        """Draw one battle from above, as it is now. Reads the device; changes nothing.
+
+        Args:
+            mode: `rgb_array`.
+            battle: which, 0..B - 1.
+            side_px: longer side of the field in the picture, 32..4096 px, rounded to even; the other side follows. From
+                340 px of width on, 44 px above the field tell the clock and the scores.
+            env_index: `battle`, as VMAS calls it.
+            **kwargs: ignored, such as VMAS's `agent_index_focus`.
+
+        Returns:
+            `[H, W, 3]` uint8, H and W even; +y is up.
+
+        Raises:
+            ConfigError: another mode, no such battle, or a side outside its limits.
+        """
+        # A program that asks for no picture needs no Pillow.
+        from echelon.env.render import render
+
+        chosen = battle if env_index is None else env_index
+        require(mode == "rgb_array", "mode", "'rgb_array'", mode)
+        require(chosen in range(self.num_envs), "battle", f"0..{self.num_envs - 1}", chosen)
+        require(side_px in range(32, 4097), "side_px", "32..4096 px", side_px)
+        return render(self.state, self.game, int(chosen), int(side_px))
 
     def __repr__(self) -> str:
         """The battle, how many of them, where, and from which seed."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from PIL import ImageDraw
+import numpy as np
+from PIL import Image, ImageDraw
 
 SMOOTH = 2
 """Drawn this many times as large, then brought down, so that edges are soft."""
@@ -24,6 +25,11 @@ class Canvas:
         self.size_y = size_y
         self.vox_px = vox_px
         self.scale = vox_px * SMOOTH
+
+    def enlarge(self, lit: np.ndarray) -> Image.Image:
+        """The ground `[Y, X, 3]` uint8, as `ground.shade` lights it, at the scale that is drawn in."""
+        size = (lit.shape[1] * self.scale, lit.shape[0] * self.scale)
+        return Image.fromarray(lit[::-1]).resize(size, Image.Resampling.NEAREST)
 
     def spot(self, x: float, y: float) -> Point:
         """A point of the ground in the picture."""

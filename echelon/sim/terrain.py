@@ -7,7 +7,7 @@ from torch import Tensor
 
 from echelon.rules.catalog import Material
 from echelon.sim.model import SimModel
-from echelon.state import State
+from echelon.state import Maps, State, Terrain
 
 WIDEST_CELLS = 5
 """Maximum number of cells that a hull (3.5 vox at most) touches along one axis."""
@@ -67,6 +67,14 @@ def material_at(state: State, game: SimModel, x: Tensor, y: Tensor, z: Tensor) -
         has_bit(at_cells(original, state.map_id, x, y), z) for original in (game.maps.solid, game.maps.opaque)
     )
     return now_made_of(made_of, (was_solid, was_opaque), (solid, opaque), filled)
+
+
+def present_materials(ground: Maps, terrain: Terrain) -> Tensor:
+    """`[Z, Y, X]` uint8 current `Material` of every voxel of one battle's `terrain []` on its map `ground []`."""
+    z = torch.arange(ground.material.shape[0], device=ground.material.device)[:, None, None]
+    was = has_bit(ground.solid, z), has_bit(ground.opaque, z)
+    now = has_bit(terrain.solid, z), has_bit(terrain.opaque, z)
+    return now_made_of(ground.material, was, now, has_bit(terrain.rubble, z))
 
 
 def now_made_of(made_of: Tensor, was: tuple[Tensor, Tensor], now: tuple[Tensor, Tensor], filled: Tensor) -> Tensor:

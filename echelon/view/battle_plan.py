@@ -5,19 +5,28 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from PIL import Image, ImageDraw, ImageFilter
+from PIL import Image, ImageDraw
 
 from echelon.plan.canvas import SMOOTH, Canvas, Point
+from echelon.plan.figures import (
+    CLOUD_GROWTH_S,
+    OTHER_TAIL_S,
+    TAIL_S,
+    Cloud,
+    MechFigure,
+    draw_bar,
+    draw_clouds,
+    draw_mech,
+    draw_puff,
+    draw_shot,
+    draw_zone,
+)
 from echelon.plan.ground import shade
-from echelon.plan.palette import FIRE, GOLD, SOOT, TEAM, TEAM_LIGHT, WHITE
+from echelon.plan.palette import FIRE, SOOT, TEAM_LIGHT
 from echelon.replay.battle import POINTS, POS_PER_VOX, SCORE_PER_S, TABLES, YAW_PER_RAD, Fact, Met, Replay
 
 BEAM_S, BURST_S, TRAIL_S, DEATH_S = 0.25, 0.5, 1.0, 1.6
 BURST_VOX = {"missile": 2.0, "gauss": 1.5, "autocannon": 0.6}
-HEAT_SHOWN = 0.8
-"""Share of its capacity above which a mech glows."""
-
-Colour = tuple[int, int, int]
 
 
 class BattlePlan(Canvas):
@@ -42,14 +51,16 @@ class BattlePlan(Canvas):
         """The field at a time, s."""
         picture = self.floor(t).copy()
         pen = ImageDraw.Draw(picture, "RGBA")
-        self.draw_zone(pen, t)
-        for n in range(len(self.mechs)):
-            if self.is_alive(n, t):
-                self.draw_mech(pen, n, t)
+        mechs = [self.figure(n, t) for n in range(len(self.mechs)) if self.is_alive(n, t)]
+        x, y, radius = self.battle.about["zone"]
+        draw_zone(self, pen, (x, y), radius, *(self.battle.control[self.moment(t)] > 0).tolist())
+        for mech in mechs:
+            draw_mech(self, pen, mech)
         self.draw_fire(pen, t)
         self.draw_deaths(pen, t)
-        picture = self.draw_clouds(picture, t)
-        self.draw_bars(ImageDraw.Draw(picture, "RGBA"), t)
+        draw_clouds(self, picture, self.clouds(t))
+        for mech in mechs:
+            draw_bar(self, pen, mech)
         width, height = picture.width // SMOOTH, picture.height // SMOOTH
         return picture.resize((width, height), Image.Resampling.LANCZOS)
 
@@ -86,6 +97,33 @@ class BattlePlan(Canvas):
         x, y = a + (b - a) * share
         return float(x), float(y), yaw + turn * share
 
+    def figure(self, n: int, t: float) -> MechFigure:
+        """A mech as it is drawn at a time."""
+        now, mech = self.moment(t), self.mechs[n]
+        x, y, yaw = self.pose(n, t)
+        return MechFigure(
+            x=x,
+            y=y,
+            yaw=yaw,
+            side=self.sides[n],
+            width_vox=mech["size"][0],
+            hp=float(self.battle.hp[now, n] / POINTS / mech["hp"]),
+            heat=float(self.battle.heat[now, n] / POINTS / mech["heat_cap"]),
+            is_out=bool(self.battle.facts[now, n] & (Fact.SHUT_DOWN | Fact.FALLEN)),
+            is_painted=bool(self.battle.paint[now, n]),
+        )
+
+    def clouds(self, t: float) -> list[Cloud]:
+        """The smoke that hangs at a time."""
+        found = []
+        for cloud in self.rows["clouds"]:
+            begun = self.tick_end(cloud["tick"])
+            if begun <= t < self.tick_end(cloud["end_tick"]):
+                grown = min((t - begun) / CLOUD_GROWTH_S, 1.0)
+                at = (cloud["x"] / POS_PER_VOX, cloud["y"] / POS_PER_VOX)
+                found.append((at, self.about["cloud_vox"] * grown))
+        return found
+
     def waypoints(self, flight: dict[str, int]) -> np.ndarray:
         """`[points, 2]` the way of a flight over the ground, vox."""
         rows = slice(flight["first"], flight["first"] + flight["points"])
@@ -109,46 +147,8 @@ class BattlePlan(Canvas):
             now = self.ground.copy()
             for row in changes:
                 now[row["z"], row["y"], row["x"]] = row["material"]
-            names = self.about["materials"]
-            lit = shade(now, names)
-            picture = Image.fromarray(lit[::-1]).resize(
-                (lit.shape[1] * self.scale, lit.shape[0] * self.scale), Image.Resampling.NEAREST
-            )
-            self.painted = (len(changes), picture)
+            self.painted = (len(changes), self.enlarge(shade(now, self.about["materials"])))
         return self.painted[1]
-
-    def draw_zone(self, pen: ImageDraw.ImageDraw, t: float) -> None:
-        x, y, radius = self.battle.about["zone"]
-        blue, red = (self.battle.control[self.moment(t)] > 0).tolist()
-        colour = GOLD if blue and red else TEAM[0] if blue else TEAM[1] if red else WHITE
-        self.disc(pen, (x, y), radius, (*colour, 34), outline=(*colour, 230), width=round(0.3 * self.scale))
-
-    def draw_mech(self, pen: ImageDraw.ImageDraw, n: int, t: float) -> None:
-        """The hull as a blunt arrow along its heading, with its shadow; paler when it cannot act."""
-        x, y, yaw = self.pose(n, t)
-        facts = int(self.battle.facts[self.moment(t), n])
-        half = self.mechs[n]["size"][0] / 2 * 1.15 + 0.25
-        colour = TEAM[self.sides[n]]
-        if facts & (Fact.SHUT_DOWN | Fact.FALLEN):
-            colour = tuple(round(c * 0.5 + 60) for c in colour)  # type: ignore[assignment]
-        shape = ((1.25, 0.0), (0.5, 0.85), (-0.95, 0.85), (-0.7, 0.0), (-0.95, -0.85), (0.5, -0.85))
-        self.polygon(pen, [(x + 0.3, y - 0.35)], shape, half, yaw, (20, 20, 20, 90), None)
-        self.polygon(pen, [(x, y)], shape, half, yaw, (*colour, 255), (255, 255, 255, 235))
-        if self.heat(n, t) > HEAT_SHOWN:
-            self.disc(pen, (x, y), half * 0.42, (255, 208, 92, 255))
-        if self.battle.paint[self.moment(t), n]:
-            self.disc(
-                pen,
-                (x, y),
-                half + 0.9,
-                None,
-                outline=(*TEAM_LIGHT[1 - self.sides[n]], 255),
-                width=round(0.22 * self.scale),
-            )
-
-    def heat(self, n: int, t: float) -> float:
-        """Heat over capacity."""
-        return float(self.battle.heat[self.moment(t), n] / POINTS / self.mechs[n]["heat_cap"])
 
     def draw_fire(self, pen: ImageDraw.ImageDraw, t: float) -> None:
         for beam in self.rows["beams"]:
@@ -178,13 +178,10 @@ class BattlePlan(Canvas):
             for i in range(12):
                 at, age = t - i * TRAIL_S / 12, i / 12
                 if launch <= at <= end:
-                    self.disc(pen, self.along(flight, at), 0.24 + 0.4 * age, (240, 238, 234, round(150 * (1 - age))))
+                    draw_puff(self, pen, self.along(flight, at), age)
         if t <= end:
-            head = self.along(flight, t)
-            tail = self.along(flight, max(t - {"gauss": 0.12, "autocannon": 0.06}.get(name, 0.05), launch))
-            colour = {"gauss": (225, 244, 255), "autocannon": (255, 226, 140), "smoke": (210, 210, 210)}.get(name, FIRE)
-            self.line(pen, [tail, head], (*colour, 255), 0.45 if name == "gauss" else 0.26)
-            self.disc(pen, head, 0.3 if name == "missile" else 0.18, (255, 250, 235, 255))
+            tail = self.along(flight, max(t - TAIL_S.get(name, OTHER_TAIL_S), launch))
+            draw_shot(self, pen, name, tail, self.along(flight, t))
         elif t < end + BURST_S and name in BURST_VOX and flight["met"] not in (Met.NOTHING, Met.BATTLE_END):
             self.draw_burst(pen, self.along(flight, end), BURST_VOX[name], (t - end) / BURST_S)
 
@@ -202,31 +199,3 @@ class BattlePlan(Canvas):
                 size = self.mechs[n]["size"][0] * 0.9 + 1
                 self.disc(pen, (x, y), size * (0.8 + 0.8 * age), (*SOOT, round(140 * (1 - age))))
                 self.draw_burst(pen, (x, y), size, age)
-
-    def draw_clouds(self, picture: Image.Image, t: float) -> Image.Image:
-        """Smoke, its edge blurred."""
-        alive = [c for c in self.rows["clouds"] if self.tick_end(c["tick"]) <= t < self.tick_end(c["end_tick"])]
-        if not alive:
-            return picture
-        veil = Image.new("L", picture.size, 0)
-        pen = ImageDraw.Draw(veil)
-        for cloud in alive:
-            grown = min((t - self.tick_end(cloud["tick"])) / 0.5, 1.0)
-            at = (cloud["x"] / POS_PER_VOX, cloud["y"] / POS_PER_VOX)
-            self.disc(pen, at, self.about["cloud_vox"] * grown, (205,))
-        veil = veil.filter(ImageFilter.GaussianBlur(0.7 * self.scale))
-        return Image.composite(Image.new("RGB", picture.size, (226, 228, 230)), picture, veil)
-
-    def draw_bars(self, pen: ImageDraw.ImageDraw, t: float) -> None:
-        """Hit points above every living mech."""
-        for n, mech in enumerate(self.mechs):
-            if not self.is_alive(n, t):
-                continue
-            x, y, _ = self.pose(n, t)
-            left, top = self.spot(x, y + mech["size"][0] / 2 + 1.5)
-            wide, high = 2.6 * self.scale, 0.5 * self.scale
-            share = float(self.battle.hp[self.moment(t), n] / POINTS / mech["hp"])
-            box = (left - wide / 2, top - high / 2)
-            pen.rectangle((box[0] - 2, box[1] - 2, box[0] + wide + 2, box[1] + high + 2), (18, 22, 28, 205))
-            if share > 0:
-                pen.rectangle((*box, box[0] + wide * share, box[1] + high), (*TEAM[self.sides[n]], 255))

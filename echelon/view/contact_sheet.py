@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw
 
+from echelon.plan.caption import font
 from echelon.plan.ground import shade
 from echelon.plan.palette import GOLD, TEAM, WHITE
-from echelon.view.painting import font
 
 TILE, GAP, CAPTION = 300, 14, 26
 PAPER, INK = (250, 249, 246), (40, 44, 52)

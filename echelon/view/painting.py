@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image, ImageDraw
 
+from echelon.plan.caption import CAPTION, INK, PAPER, TEAMS, TeamCaption, draw_caption, font
 from echelon.replay.battle import Battle, Replay
 from echelon.view.battle_plan import BattlePlan
 
@@ -16,11 +17,7 @@ GIF_S = 8.0
 GIF_FRAMES_PER_S = 12
 GIF_SIDE_PX = 450
 GIF_COLOURS = 96
-MARGIN, CAPTION = 12, 44
-PAPER, INK, FAINT = (250, 250, 248), (28, 33, 40), (120, 128, 138)
-TEAMS = ("blue", "red")
-TEAM_INK = {"blue": (23, 102, 207), "red": (208, 72, 20)}
-BAR = (226, 229, 233)
+MARGIN = 12
 
 
 def draw_strip(replay: Replay, battle: int, ground: np.ndarray, path: Path, moments: int = STRIP_MOMENTS) -> None:
@@ -64,19 +61,8 @@ def framed(plan: BattlePlan, battle: Battle, t: float) -> Image.Image:
     frame = Image.new("RGB", (field.width + 2 * MARGIN, field.height + CAPTION + MARGIN), PAPER)
     frame.paste(field, (MARGIN, CAPTION))
     pen = ImageDraw.Draw(frame)
-    middle = frame.width / 2
-    pen.text((middle, 21), clock(t), INK, font(17), "mm")
-    for side, team in enumerate(TEAMS):
-        mirrored = -1 if side == 0 else 1
-        score, living = plan.score(side, t), plan.living(side, t)
-        edge = MARGIN if side == 0 else frame.width - MARGIN
-        inner = middle + mirrored * 34
-        pen.text((edge, 14), team.upper(), TEAM_INK[team], font(13), "lm" if side == 0 else "rm")
-        words = f"{living} left · {score:.1f}"
-        pen.text((inner, 14), words, TEAM_INK[team], font(13), "rm" if side == 0 else "lm")
-        pen.rectangle((*sorted((edge, inner))[:1], 27, sorted((edge, inner))[1], 32), BAR)
-        reach = inner + (edge - inner) * min(score / plan.win_s, 1.0)
-        pen.rectangle((min(inner, reach), 27, max(inner, reach), 32), TEAM_INK[team])
+    told = [TeamCaption(plan.living(side, t), plan.score(side, t)) for side in (0, 1)]
+    draw_caption(pen, frame.width, MARGIN, t, told, plan.win_s)
     if t >= plan.length_s:
         pen.text(
             (MARGIN + 6, frame.height - MARGIN - 6),
@@ -106,18 +92,8 @@ def vox_px(replay: Replay, side_px: int) -> int:
     return max(side_px // max(replay.about["size"][:2]), 2)
 
 
-def clock(t: float) -> str:
-    """Seconds as minutes and seconds."""
-    return f"{int(t) // 60}:{int(t) % 60:02d}"
-
-
 def verdict(battle: Battle) -> str:
     """How the battle ended, in words."""
     outcome = battle.about["outcome"]
     reason = outcome["reason"].replace("_", " ")
     return f"{outcome['winner']} wins by {reason}" if outcome["winner"] in TEAMS else outcome["winner"]
-
-
-def font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
-    """The font that comes with Pillow."""
-    return ImageFont.load_default(size)

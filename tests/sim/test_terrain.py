@@ -4,7 +4,7 @@ import torch
 from builders import duel
 
 from echelon.rules.catalog import Material
-from echelon.sim.terrain import at_cells, standing_on
+from echelon.sim.terrain import at_cells, present_materials, standing_on
 
 
 def test_fields_read_by_map_and_cell():
@@ -29,3 +29,16 @@ def test_a_mech_stands_on_the_voxel_under_its_middle():
     assert ground() == Material.LAVA
     s.place(0, 10.5, 20.5, bottom=1.2)
     assert ground() == Material.AIR
+
+
+def test_the_present_materials_of_a_map_are_those_of_its_voxels():
+    s = duel(20, "medium", "scout", (10, 13, 20, 22, 0, 4, Material.GLASS), (20, 22, 20, 22, 1, 3, Material.SOLID))
+    terrain = s.state.terrain
+    terrain.solid[0, 21, 11] &= 0b1
+    terrain.rubble[0, 5, 5:7] |= 0b110
+    terrain.solid[0, 5, 5] |= 0b110
+    terrain.opaque[0, 5, 5] |= 0b110
+    found = present_materials(s.game.maps[0], terrain[0])
+    assert found.dtype == torch.uint8 and (found == s.materials()).all()
+    assert found[1, 5, 5:7].tolist() == [Material.SOLID_DEBRIS, Material.DEBRIS_FIELD]
+    assert found[:4, 21, 11].tolist() == [Material.GLASS, *[Material.AIR] * 3]

@@ -1,0 +1,138 @@
+"""A picture of one battle from above, as its state is now. The host is read here, on request and never in a step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from PIL import Image, ImageDraw
+
+from echelon.plan.canvas import Canvas, Point
+from echelon.plan.caption import CAPTION, PAPER, TeamCaption, draw_caption
+from echelon.plan.figures import (
+    CLOUD_GROWTH_S,
+    OTHER_TAIL_S,
+    TAIL_S,
+    Cloud,
+    MechFigure,
+    draw_bar,
+    draw_clouds,
+    draw_mech,
+    draw_puff,
+    draw_shot,
+    draw_zone,
+)
+from echelon.plan.ground import shade
+from echelon.rules.catalog import CLOUD_S, CLOUD_VOX, WEAPONS, Material, Weapon
+from echelon.sim.model import SimModel
+from echelon.sim.terrain import present_materials
+from echelon.state import Maps, State
+
+CAPTIONED_PX = 340
+"""Width from which there is room for the clock and the scores."""
+MARGIN = 6
+"""Left free beside them, px."""
+PUFFS, TRAIL_S = 8, 0.4
+"""What is drawn of a missile's trail: it is straight, because a state does not hold the way a missile came."""
+
+
+def render(state: State, game: SimModel, battle: int, side_px: int) -> np.ndarray:
+    """Draw one battle of a state. The same state gives the same pixels.
+
+    Args:
+        state: B battles, on any device.
+        battle: index of one, 0..B - 1.
+        side_px: longer side of the field in the picture, px.
+
+    Returns:
+        `[H, W, 3]` uint8, H and W even; the top is +y.
+    """
+    now = state[battle].cpu()
+    ground = game.maps[int(now.map_id)].cpu()
+    field = draw_field(now, ground, game, side_px)
+    if field.width < CAPTIONED_PX:
+        return np.array(field)
+    picture = Image.new("RGB", (field.width, field.height + CAPTION), PAPER)
+    picture.paste(field, (0, CAPTION))
+    seconds, win_s = int(now.tick) * game.rules.dt_s, game.rules.zone_score_to_win_s
+    draw_caption(ImageDraw.Draw(picture), picture.width, MARGIN, seconds, told_of_teams(now, game), win_s)
+    return np.array(picture)
+
+
+def draw_field(now: State, ground: Maps, game: SimModel, side_px: int) -> Image.Image:
+    """The battle `now []` on its map `ground []`, drawn larger and brought down so that edges are soft."""
+    world = game.config.world
+    canvas = Canvas(world.size_y, -(-side_px // world.longest_side))
+    materials = present_materials(ground, now.terrain).numpy()
+    picture = canvas.enlarge(shade(materials, [material.name.lower() for material in Material]))
+    pen = ImageDraw.Draw(picture, "RGBA")
+    mechs = list(mech_figures(now, game))
+    x, y = ground.zone_center.tolist()
+    draw_zone(canvas, pen, (x, y), float(ground.zone_radius), *(now.control > 0).tolist())
+    for mech in mechs:
+        draw_mech(canvas, pen, mech)
+    draw_shots(canvas, pen, now, game)
+    draw_clouds(canvas, picture, hanging_clouds(now, game))
+    for mech in mechs:
+        draw_bar(canvas, pen, mech)
+    wide, high = (round(side_px * vox / world.longest_side / 2) * 2 for vox in (world.size_x, world.size_y))
+    return picture.resize((wide, high), Image.Resampling.HAMMING)
+
+
+def mech_figures(now: State, game: SimModel) -> Iterator[MechFigure]:
+    """The living mechs of the battle `now []`."""
+    mechs, roster = now.mechs, game.roster
+    heat_cap = roster.heat_cap.cpu()
+    values = {
+        "x": mechs.pos[:, 0],
+        "y": mechs.pos[:, 1],
+        "yaw": mechs.yaw,
+        "side": roster.is_red.int().cpu(),
+        "width_vox": 2 * roster.half_size[:, 0].cpu(),
+        "hp": mechs.hp / roster.hp.cpu(),
+        "heat": mechs.heat / heat_cap,
+        "is_out": (mechs.heat > heat_cap) | (mechs.fallen > 0),
+        "is_painted": (mechs.paint > 0).any(-1),
+    }
+    rows = zip(*(value.tolist() for value in values.values()), strict=True)
+    for row, is_alive in zip(rows, mechs.alive.tolist(), strict=True):
+        if is_alive:
+            yield MechFigure(**dict(zip(values, row, strict=True)))
+
+
+def draw_shots(canvas: Canvas, pen: ImageDraw.ImageDraw, now: State, game: SimModel) -> None:
+    """The shots in flight of the battle `now []`."""
+    shots, dt_s = now.shots, game.rules.dt_s
+    kinds = game.roster.shots.weapon.argmax(-1).tolist()
+    for kind, pos, vel, ttl in zip(kinds, shots.pos.tolist(), shots.vel.tolist(), shots.ttl.tolist(), strict=True):
+        if ttl == 0:
+            continue
+        weapon = Weapon(kind)
+        name, flown_s = weapon.name.lower(), max(WEAPONS[weapon].lifetime_s - ttl * dt_s, 0.0)
+        for i in range(PUFFS if weapon is Weapon.MISSILE else 0):
+            age_s = i / PUFFS * TRAIL_S
+            if age_s <= flown_s:
+                draw_puff(canvas, pen, behind(pos, vel, age_s), i / PUFFS)
+        tail_s = min(TAIL_S.get(name, OTHER_TAIL_S), flown_s)
+        draw_shot(canvas, pen, name, behind(pos, vel, tail_s), behind(pos, vel, 0.0))
+
+
+def behind(pos: list[float], vel: list[float], seconds: float) -> Point:
+    """Where over the ground a shot that flew straight was some time ago."""
+    return pos[0] - vel[0] * seconds, pos[1] - vel[1] * seconds
+
+
+def hanging_clouds(now: State, game: SimModel) -> list[Cloud]:
+    """Smoke of the battle `now []`, at the size it has grown to."""
+    found = []
+    for (x, y, _), ttl in zip(now.clouds.pos.tolist(), now.clouds.ttl.tolist(), strict=True):
+        age_s = CLOUD_S - ttl * game.rules.dt_s
+        if ttl > 0:
+            found.append(((x, y), CLOUD_VOX * min(age_s / CLOUD_GROWTH_S, 1.0)))
+    return found
+
+
+def told_of_teams(now: State, game: SimModel) -> list[TeamCaption]:
+    """The living and the score of blue and red."""
+    alive, spans = now.mechs.alive.tolist(), game.roster.teams.values()
+    return [TeamCaption(alive[span].count(True), score) for span, score in zip(spans, now.score.tolist(), strict=True)]

@@ -1,0 +1,107 @@
+"""What stands, flies and hangs over the ground of a battle, drawn on a canvas."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from PIL import Image, ImageDraw, ImageFilter
+
+from echelon.plan.canvas import Canvas, Point
+from echelon.plan.palette import FIRE, GOLD, TEAM, TEAM_LIGHT, WHITE
+
+HEAT_SHOWN = 0.8
+"""Share of its capacity above which a mech glows."""
+CLOUD_GROWTH_S = 0.5
+"""How long a cloud takes to be seen at its full size."""
+HULL = ((1.25, 0.0), (0.5, 0.85), (-0.95, 0.85), (-0.7, 0.0), (-0.95, -0.85), (0.5, -0.85))
+"""A blunt arrow in the body frame, x ahead, in halves of a hull."""
+SHOT_COLOURS = {"gauss": (225, 244, 255), "autocannon": (255, 226, 140), "smoke": (210, 210, 210)}
+TAIL_S = {"gauss": 0.12, "autocannon": 0.06}
+"""How much of its way a shot shows behind it; other weapons `OTHER_TAIL_S`."""
+OTHER_TAIL_S = 0.05
+
+Cloud = tuple[Point, float]
+"""Its centre and its radius, vox."""
+
+
+@dataclass(frozen=True)
+class MechFigure:
+    """A living mech as it is drawn."""
+
+    x: float
+    """vox."""
+    y: float
+    """vox."""
+    yaw: float
+    """rad, 0 = +x."""
+    side: int
+    """0 blue, 1 red."""
+    width_vox: float
+    hp: float
+    """Share of its hit points, 0..1."""
+    heat: float
+    """Share of its heat capacity."""
+    is_out: bool
+    """Shut down or fallen: drawn paler."""
+    is_painted: bool
+
+
+def draw_zone(canvas: Canvas, pen: ImageDraw.ImageDraw, at: Point, radius: float, blue: bool, red: bool) -> None:
+    """The zone, in the colour of the team that holds it, gold where both do, white where nobody does."""
+    colour = GOLD if blue and red else TEAM[0] if blue else TEAM[1] if red else WHITE
+    canvas.disc(pen, at, radius, (*colour, 34), outline=(*colour, 230), width=round(0.3 * canvas.scale))
+
+
+def draw_mech(canvas: Canvas, pen: ImageDraw.ImageDraw, mech: MechFigure) -> None:
+    """The hull as a blunt arrow along its heading, with its shadow; hot ones glow, painted ones have a ring."""
+    x, y, half = mech.x, mech.y, mech.width_vox / 2 * 1.15 + 0.25
+    colour: tuple[int, ...] = TEAM[mech.side]
+    if mech.is_out:
+        colour = tuple(round(c * 0.5 + 60) for c in colour)
+    canvas.polygon(pen, [(x + 0.3, y - 0.35)], HULL, half, mech.yaw, (20, 20, 20, 90), None)
+    canvas.polygon(pen, [(x, y)], HULL, half, mech.yaw, (*colour, 255), (255, 255, 255, 235))
+    if mech.heat > HEAT_SHOWN:
+        canvas.disc(pen, (x, y), half * 0.42, (255, 208, 92, 255))
+    if mech.is_painted:
+        ring = (*TEAM_LIGHT[1 - mech.side], 255)
+        canvas.disc(pen, (x, y), half + 0.9, None, outline=ring, width=round(0.22 * canvas.scale))
+
+
+def draw_bar(canvas: Canvas, pen: ImageDraw.ImageDraw, mech: MechFigure) -> None:
+    """Hit points above a mech."""
+    left, top = canvas.spot(mech.x, mech.y + mech.width_vox / 2 + 1.5)
+    wide, high = 2.6 * canvas.scale, 0.5 * canvas.scale
+    box = (left - wide / 2, top - high / 2)
+    pen.rectangle((box[0] - 2, box[1] - 2, box[0] + wide + 2, box[1] + high + 2), (18, 22, 28, 205))
+    if mech.hp > 0:
+        pen.rectangle((*box, box[0] + wide * mech.hp, box[1] + high), (*TEAM[mech.side], 255))
+
+
+def draw_shot(canvas: Canvas, pen: ImageDraw.ImageDraw, weapon: str, tail: Point, head: Point) -> None:
+    """A shot in flight, with the end of its way behind it; `weapon` is a name in small letters."""
+    colour = SHOT_COLOURS.get(weapon, FIRE)
+    canvas.line(pen, [tail, head], (*colour, 255), 0.45 if weapon == "gauss" else 0.26)
+    canvas.disc(pen, head, 0.3 if weapon == "missile" else 0.18, (255, 250, 235, 255))
+
+
+def draw_puff(canvas: Canvas, pen: ImageDraw.ImageDraw, at: Point, age: float) -> None:
+    """A piece of a missile's trail, which grows and fades; `age` in 0..1."""
+    canvas.disc(pen, at, 0.24 + 0.4 * age, (240, 238, 234, round(150 * (1 - age))))
+
+
+def draw_clouds(canvas: Canvas, picture: Image.Image, clouds: Sequence[Cloud]) -> None:
+    """Smoke over a picture, its edge blurred. Only the part of the picture that it reaches is touched."""
+    if not clouds:
+        return
+    blur = 0.7 * canvas.scale
+    spots = [(*canvas.spot(*at), radius * canvas.scale) for at, radius in clouds]
+    sides = np.array([(x - r, y - r, x + r, y + r) for x, y, r in spots])
+    left, top = (sides[:, :2].min(0) - 4 * blur).astype(int).clip(0, np.array(picture.size) - 1).tolist()
+    right, bottom = (sides[:, 2:].max(0) + 4 * blur).astype(int).clip((left + 1, top + 1), picture.size).tolist()
+    veil = Image.new("L", (right - left, bottom - top), 0)
+    pen = ImageDraw.Draw(veil)
+    for side in (sides - (left, top, left, top)).tolist():
+        pen.ellipse(side, 205)
+    picture.paste((226, 228, 230), (left, top), veil.filter(ImageFilter.GaussianBlur(blur)))
