@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import torch
 from torch import Tensor
@@ -10,6 +12,7 @@ from torch import Tensor
 from echelon.env import outcome, reward, zone
 from echelon.env.observation.build import Observation, observe
 from echelon.env.outcome import Winner
+from echelon.env.reward import RewardTerm
 from echelon.rules.actions import Orders
 from echelon.sim.model import SimModel
 from echelon.state import State, Terrain
@@ -23,18 +26,25 @@ class Played:
     streams: Observation
     """What every mech perceives, `[B, N, ...]` each."""
     paid: Tensor
-    """[B, N, len(reward.TERMS)] weighted."""
+    """[B, N, K] weighted, K reward terms."""
     flags: dict[str, Tensor]
     """`done`, `terminated`, `truncated`, [B, 1] bool each."""
     outcome: dict[str, Tensor]
     """The verdict on battles that ended, by name, [B, ...] each: winner -1 and zeros elsewhere."""
 
 
-def conclude(before: State, after: State, orders: Orders, game: SimModel) -> Played:
+def conclude(
+    before: State,
+    after: State,
+    orders: Orders,
+    game: SimModel,
+    extra: Mapping[str, RewardTerm] = MappingProxyType({}),
+) -> Played:
     """Score the zone, judge, pay and show, once the substeps are played."""
     after = zone.score(after, game)
     ending = outcome.judge(after, game)
-    paid = reward.weighted(reward.terms(before, after, ending, game), game.config.reward, game)
+    named = reward.terms(before, after, ending, game) | reward.extra_terms(before, after, ending, game, extra)
+    paid = reward.weighted(named, game.config.reward, game, extra)
     state, streams = observe(after, orders, game)
 
     done = ending.done[:, None]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,8 +23,10 @@ from echelon.env.map_pool import MapPool
 from echelon.env.observation import layout
 from echelon.env.observation.build import Observation
 from echelon.env.observation.layout import STREAMS
+from echelon.env.observer import StepObserver
 from echelon.env.outcome import Winner
 from echelon.env.partial_reset import fill_missing
+from echelon.env.reward import TERMS, RewardTerm, check_extra_terms
 from echelon.env.select import select, select_state
 from echelon.env.specs import DONE_KEYS, Specs
 from echelon.rules import actions
@@ -41,22 +44,6 @@ from echelon.state import Maps, State, Terrain, open_battle
 from echelon.world.pool import make_pool
 
 
-class StepObserver(Protocol):
-    """Who watches the battles of an environment, such as `echelon.replay.recorder.Recorder`; changes nothing."""
-
-    def opening(self, game: SimModel, state: State, shown: Mapping[str, Tensor]) -> None:
-        """All battles begin: their constants, their state, and what `observe` showed of it."""
-        ...
-
-    def tick(self, state: State, log: step.Log) -> None:
-        """A substep was played: the state after it, and what happened in it."""
-        ...
-
-    def moment(self, state: State, orders: Orders, shown: Mapping[str, Tensor], outcome: TensorDictBase) -> None:
-        """A decision was played: the state after it, the orders it followed, and the verdict on battles it ended."""
-        ...
-
-
 class EchelonEnv(EnvBase):
     """B mech battles side by side.
 
@@ -64,7 +51,7 @@ class EchelonEnv(EnvBase):
 
     - in: `(group, "action") [B, A, 18 + comm_dim]` float32 in [-1, 1];
     - out: `(group, "observation", stream)`, `(group, "mask") [B, A]` bool (alive), `(group, "reward") [B, A, 1]`,
-      `(group, "reward_terms") [B, A, len(reward.TERMS)]`, which sum to the reward,
+      `(group, "reward_terms") [B, A, K]`, which sum to the reward (their names are `env.reward_terms`),
       and at the root `telemetry [B, 16, 16]`, `is_init [B, 1]`, `done`, `terminated`, `truncated` `[B, 1]` bool;
     - a finished battle's `("next", "outcome")`: `winner`, `reason` `[B, 1]` int8, `score [B, 2]` s, `decisions [B, 1]`,
       `stats [B, 2, len(STATS)]`; winner -1 and zeros where the battle goes on. TorchRL carries the outcome and the
@@ -84,6 +71,7 @@ class EchelonEnv(EnvBase):
         compiled: run a substep and the observation through `torch.compile`: same results, a later first step.
         observer: who watches every substep and decision.
         info: whether `outcome` and `reward_terms` are there.
+        extra_rewards: reward terms of one's own by name, paid and mixed within the team as `reward.TERMS` are.
     """
 
     batch_locked = True
@@ -101,6 +89,7 @@ class EchelonEnv(EnvBase):
         compiled: bool = False,
         observer: StepObserver | None = None,
         info: bool = True,
+        extra_rewards: Mapping[str, RewardTerm] = MappingProxyType({}),
     ) -> None:
         if num_envs < 1:
             raise ConfigError(f"num_envs must be >= 1, got {num_envs}")
@@ -112,6 +101,8 @@ class EchelonEnv(EnvBase):
         self.compiled = compiled
         self.observer = observer
         self.info = info
+        check_extra_terms(extra_rewards)
+        self.extra_rewards = dict(extra_rewards)
         self._owns_maps = maps is None
         self._build(maps)
         self.set_seed(seed if seed is not None else random.getrandbits(31))
@@ -146,7 +137,8 @@ class EchelonEnv(EnvBase):
 
     def _make_specs(self) -> None:
         sizes = {group: len(names) for group, names in self.group_map.items()}
-        specs = Specs(self.config, sizes, self.memory, self.num_envs, self.device, self.info)
+        terms = len(self.reward_terms)
+        specs = Specs(self.config, sizes, self.memory, self.num_envs, self.device, self.info, terms)
         self.observation_spec, self.action_spec = specs.observation(), specs.action()
         self.reward_spec, self.done_spec = specs.reward(), specs.done()
 
@@ -156,6 +148,11 @@ class EchelonEnv(EnvBase):
     def agent_names(self) -> list[str]:
         """Names of all mechs, `blue_0` to `red_{A - 1}`, as in `group_map`."""
         return [name for names in self.group_map.values() for name in names]
+
+    @property
+    def reward_terms(self) -> tuple[str, ...]:
+        """Names of the reward terms, in the order of the last axis of `(group, "reward_terms")`."""
+        return (*TERMS, *self.extra_rewards)
 
     @property
     def n_agents(self) -> int:
@@ -338,7 +335,7 @@ class EchelonEnv(EnvBase):
         with part("substeps"):
             after = step.decide(before, orders, game, run)
         with part("conclude"):
-            played: Played = self._conclude(before, after, orders, game)
+            played: Played = self._conclude(before, after, orders, game, self.extra_rewards)
         if self.observer is not None:
             verdict = TensorDict(played.outcome, self.batch_size, device=self.device)
             self.observer.moment(played.state, orders, played.streams, verdict)

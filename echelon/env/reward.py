@@ -2,17 +2,42 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
 from echelon.env.outcome import Ending, Winner
 from echelon.env.zone import is_inside, path_length
 from echelon.rules.config import RewardConfig
+from echelon.runtime.errors import require
 from echelon.sim.model import SimModel
 from echelon.state import State
 
 TERMS = ("approach", "zone", "damage", "kill", "assist", "death", "terminal")
 """The named terms, in the order of the last axis of `weighted`."""
+RewardFunction = Callable[[State, State, Ending, SimModel], Tensor]
+"""What each mech earned in one decision, `[B, N]`: a function of the state before and after it, the battles that ended
+and the constants. It reads tensors, never the host. Ground is changed in place: both states show it as it is after."""
+
+
+@dataclass(frozen=True)
+class RewardTerm:
+    """A reward term of the user's own, for `EchelonEnv(extra_rewards={"name": RewardTerm(function, 0.1)})`."""
+
+    function: RewardFunction
+    weight: float = 1.0
+
+
+def check_extra_terms(extra: Mapping[str, RewardTerm]) -> None:
+    """Raise `ConfigError` where a term has a name that is taken, or no finite weight."""
+    for name, term in extra.items():
+        limit = f"an identifier other than {', '.join(TERMS)}"
+        require(name.isidentifier() and name not in TERMS, "a name in extra_rewards", limit, name)
+        require(isinstance(term, RewardTerm), f"extra_rewards[{name!r}]", "a RewardTerm", term)
+        require(math.isfinite(term.weight), f"extra_rewards[{name!r}].weight", "finite", term.weight)
 
 
 def terms(before: State, after: State, ending: Ending, game: SimModel) -> dict[str, Tensor]:
@@ -46,11 +71,31 @@ def terms(before: State, after: State, ending: Ending, game: SimModel) -> dict[s
     }
 
 
-def weighted(named: dict[str, Tensor], cfg: RewardConfig, game: SimModel) -> Tensor:
-    """`[B, N, len(TERMS)]` what each term pays: times its weight, then mixed with the mean of the team.
+def extra_terms(
+    before: State, after: State, ending: Ending, game: SimModel, extra: Mapping[str, RewardTerm]
+) -> dict[str, Tensor]:
+    """`[B, N]` float32 by name: what each mech earned by the terms of the user's own.
 
-    Mixing is linear, so the terms of a mech sum to its reward.
+    Raises:
+        ConfigError: a function returns another shape.
     """
-    own = torch.stack([getattr(cfg, name) * named[name] for name in TERMS], -1)
+    named = {}
+    for name, term in extra.items():
+        value = term.function(before, after, ending, game)
+        shape = tuple(after.mechs.hp.shape)
+        require(tuple(value.shape) == shape, f"extra_rewards[{name!r}]", f"of shape {shape}", tuple(value.shape))
+        named[name] = value.to(torch.float32)
+    return named
+
+
+def weighted(
+    named: dict[str, Tensor], cfg: RewardConfig, game: SimModel, extra: Mapping[str, RewardTerm] | None = None
+) -> Tensor:
+    """`[B, N, len(named)]` what each term pays: times its weight, then mixed with the mean of the team.
+
+    Mixing is linear, so the terms of a mech sum to its reward. The last axis is in the order of `TERMS`, then `extra`.
+    """
+    weights = {name: getattr(cfg, name) for name in TERMS} | {name: term.weight for name, term in (extra or {}).items()}
+    own = torch.stack([weight * named[name] for name, weight in weights.items()], -1)
     team = game.roster.of_own_team(game.roster.team_mean(own))
     return cfg.team_mix_alpha * own + (1 - cfg.team_mix_alpha) * team

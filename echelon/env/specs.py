@@ -25,6 +25,7 @@ class Specs:
         teams: how many mechs each agent group has.
         memory: float leaves that one mech remembers; see `EchelonEnv`.
         info: whether outcomes and terms of the reward are told.
+        num_terms: how many terms the reward has.
     """
 
     config: EnvConfig
@@ -33,6 +34,7 @@ class Specs:
     num_envs: int
     device: torch.device
     info: bool = True
+    num_terms: int = len(reward.TERMS)
 
     def observation(self) -> Composite:
         """Streams, masks, memories and reward terms by group, the map from above, whether a battle has just begun, and
@@ -83,7 +85,7 @@ class Specs:
         if len(self.memory.keys()) > 0:
             more["memory"] = self.memory.expand((self.num_envs, count)).to(self.device)
         if self.info:
-            more["reward_terms"] = self._unbounded(count, len(reward.TERMS))
+            more["reward_terms"] = self._unbounded(count, self.num_terms)
         return self._group(count, observation=streams, mask=self._flags(count), **more)
 
     def _outcome(self) -> Composite:

@@ -140,7 +140,8 @@ class View(EnvBase):
 
     def _make_specs(self) -> None:
         sizes = {group: len(rows) for group, rows in self.rows.items()}
-        specs = Specs(self.config, sizes, self.memory, self.num_envs, self.device, self.info)
+        terms = len(self.env.reward_terms)
+        specs = Specs(self.config, sizes, self.memory, self.num_envs, self.device, self.info, terms)
         observation = specs.observation()
         for group, count in sizes.items():
             if self.is_flat:

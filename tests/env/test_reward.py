@@ -5,14 +5,17 @@ import dataclasses
 import pytest
 import torch
 from builders import arena, brawl, scene, told
+from torchrl.envs import check_env_specs
 
+import echelon
 from echelon.env import outcome, reward, zone
 from echelon.env.env import EchelonEnv
 from echelon.env.outcome import Ending
-from echelon.env.reward import TERMS
+from echelon.env.reward import TERMS, RewardTerm
 from echelon.rules.actions import Act
 from echelon.rules.catalog import Material, Weapon
 from echelon.rules.config import EnvConfig, RewardConfig, RulesConfig
+from echelon.runtime.errors import ConfigError
 
 DUEL = dataclasses.replace(EnvConfig.small(), blue=("medium",) * 2, red=("medium",) * 2)
 """On the builders' map, mechs 0 and 1 are blue, 2 and 3 red, and the zone is (20, 20), radius 7.5."""
@@ -272,3 +275,69 @@ def test_time_up_pays_no_terminal_reward():
     _, td = env.step_and_maybe_reset(told(env, td))
     td = env.step(told(env, td))
     assert td["next", "terminated"].all() and rewards(td).tolist() == [[-5, -5, 5, 5]]
+
+
+# Terms of one's own
+
+
+def test_a_term_of_ones_own_is_paid_with_its_weight():
+    config = dataclasses.replace(EnvConfig.small(), map_pool=1)
+    config = dataclasses.replace(config, reward=dataclasses.replace(config.reward, team_mix_alpha=1.0))
+    plain = EchelonEnv(config, 2, "cpu", 1)
+    env = EchelonEnv(config, 2, "cpu", 1, maps=plain.game.maps, extra_rewards={"cool": RewardTerm(cool, 0.5)})
+    assert env.reward_terms == (*TERMS, "cool")
+    check_env_specs(env)
+    env.set_seed(1)
+    td, other, generator = env.reset(), plain.reset(), torch.Generator().manual_seed(2)
+    for _ in range(3):
+        brawl(td, generator)
+        for group in ("blue", "red"):
+            other[group, "action"] = td[group, "action"]
+        (step, td), (expected, other) = env.step_and_maybe_reset(td), plain.step_and_maybe_reset(other)
+        for group, span in env.teams.items():
+            paid = step["next", group, "reward_terms"]
+            assert paid.shape == (2, 5, len(TERMS) + 1)
+            assert torch.equal(paid[..., :-1], expected["next", group, "reward_terms"])
+            assert torch.equal(paid[..., -1], 0.5 * (env.state.mechs.heat[:, span] < 1.0))
+            torch.testing.assert_close(step["next", group, "reward"][..., 0], paid.sum(-1))
+
+
+def test_a_term_of_ones_own_is_mixed_within_the_team_and_shown_by_views():
+    config = dataclasses.replace(EnvConfig.small(), map_pool=1)
+    config = dataclasses.replace(config, reward=dataclasses.replace(config.reward, team_mix_alpha=0.0))
+    view = echelon.versus(config, "heuristic:trivial", 2, "cpu", 1, extra_rewards={"first": RewardTerm(first_mech)})
+    step = view.step(view.rand_action(view.reset()))
+    terms = step["next", "agents", "reward_terms"]
+    torch.testing.assert_close(terms[..., -1], torch.full((2, 5), 0.2))
+
+
+@pytest.mark.parametrize(
+    ("extra", "message"),
+    [
+        ({"kill": RewardTerm(abs)}, "a name in extra_rewards must be an identifier other than .*kill.* got 'kill'"),
+        ({"two words": RewardTerm(abs)}, "a name in extra_rewards must be an identifier"),
+        ({"mine": abs}, r"extra_rewards\['mine'\] must be a RewardTerm"),
+        ({"mine": RewardTerm(abs, float("inf"))}, r"extra_rewards\['mine'\].weight must be finite, got inf"),
+    ],
+)
+def test_terms_of_ones_own_are_checked(extra, message):
+    with pytest.raises(ConfigError, match=message) as error:
+        EchelonEnv(EnvConfig.small(), 1, "cpu", extra_rewards=extra)
+    assert "\n" not in str(error.value)
+
+
+def test_a_term_of_the_wrong_shape_is_one_line():
+    config = dataclasses.replace(EnvConfig.small(), map_pool=1)
+    env = EchelonEnv(config, 2, "cpu", 1, extra_rewards={"late": RewardTerm(lambda before, after, *_: after.tick)})
+    with pytest.raises(ConfigError, match=r"extra_rewards\['late'\] must be of shape \(2, 10\), got \(2,\)"):
+        env.step(env.rand_action(env.reset()))
+
+
+def cool(before, after, ending, game):
+    """Who carries no heat."""
+    return after.mechs.heat < 1.0
+
+
+def first_mech(before, after, ending, game):
+    """1 for the first mech of each team."""
+    return (torch.arange(10) % 5 == 0).expand(2, 10)

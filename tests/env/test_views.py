@@ -18,6 +18,7 @@ from echelon.env.discrete import ACTIONS, action_table
 from echelon.env.env import EchelonEnv
 from echelon.env.group_policy import GroupPolicy, memory_spec
 from echelon.env.observation import layout
+from echelon.env.reward import RewardTerm
 from echelon.env.transforms import FlatObservation
 from echelon.learn.config import ModelConfig
 from echelon.learn.models.actor_critic import ActorCritic
@@ -40,6 +41,11 @@ def view_of(kind, **kwargs):
     if kind == "teams":
         return echelon.teams(SHORT, 3, "cpu", 1, **kwargs)
     return getattr(echelon, kind)(SHORT, "heuristic:hard", 3, "cpu", 1, **kwargs)
+
+
+def cool(before, after, ending, game):
+    """Who carries no heat."""
+    return after.mechs.heat < 1.0
 
 
 def pickled(env):
@@ -388,8 +394,9 @@ def test_a_step_reads_nothing_on_the_host(kind, action):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["versus", "mechs", "teams"])
 def test_a_step_is_one_graph(kind):
-    """Opponent, decision, restart: traced without a graph break, and the same as without."""
-    view, eager = view_of(kind, action="discrete"), view_of(kind, action="discrete")
+    """Opponent, decision, a reward term of one's own, restart: traced without a graph break, and as without."""
+    extra = {"cool": RewardTerm(cool, 0.5)}
+    view, eager = (view_of(kind, action="discrete", extra_rewards=extra) for _ in range(2))
     td, other = view.reset(), eager.reset()
     step = torch.compile(view.step_and_maybe_reset, fullgraph=True, backend="eager")
     for _ in range(2):

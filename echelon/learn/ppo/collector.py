@@ -8,7 +8,6 @@ from torch import Tensor
 
 from echelon.env.env import EchelonEnv
 from echelon.env.observation.layout import GROUPS, STREAMS
-from echelon.env.reward import TERMS
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.opponents.assignment import LEARNER, PolicyAssignment
 from echelon.learn.ppo.episode_stats import EpisodeStats
@@ -48,15 +47,15 @@ class TeamCollector:
         learner = assignment.policies[LEARNER]
         assert isinstance(learner, ActorCritic)
         self.policy = learner
-        self.scale = torch.ones(len(TERMS), device=env.device)
-        """`[len(TERMS)]` factor on each reward term, set by schedules."""
+        self.scale = torch.ones(len(env.reward_terms), device=env.device)
+        """`[K]` factor on each reward term, set by schedules."""
         self.mix = torch.ones((), device=env.device)
         """`[]` factor on `RewardConfig.team_mix_alpha`, set by a schedule."""
         self.watch = Stopwatch(env.device)
         self.now = env.reset()
         stagger_episode_starts(env)
         teams = sum(part.stop - part.start for _, part in assignment.teams[LEARNER])
-        self.earned = torch.zeros(teams, len(TERMS), device=env.device)
+        self.earned = torch.zeros(teams, len(env.reward_terms), device=env.device)
         rules = env.config.rules
         # Upper bound on truncations per environment in one rollout.
         self.last_views = 0 if rules.time_up_terminates else (decisions - 1) // rules.max_decisions + 1
@@ -69,7 +68,7 @@ class TeamCollector:
         Returns:
             The buffers `batch` and `memory`, valid until the next call, and the sums of `EpisodeStats`.
         """
-        ended = EpisodeStats(self.env.device, self.assignment)
+        ended = EpisodeStats(self.env.device, self.assignment, len(self.env.reward_terms))
         for t in range(self.decisions):
             now = self.now
             with part("act"):
@@ -100,7 +99,7 @@ class TeamCollector:
         return self.assignment.enemy_rows({group: whole.get((group, "observation", "ego")) for group in GROUPS})
 
     def _reward_terms(self, after: TensorDictBase) -> Tensor:
-        """`[G, A, len(TERMS)]` reward terms with the scheduled factors.
+        """`[G, A, K]` reward terms with the scheduled factors.
 
         The environment has mixed each term with its team mean by `team_mix_alpha`; mixing again multiplies the shares.
         """

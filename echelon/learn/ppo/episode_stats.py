@@ -7,7 +7,6 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from echelon.env.outcome import STATS
-from echelon.env.reward import TERMS
 from echelon.learn.opponents.assignment import PolicyAssignment
 from echelon.learn.opponents.scripted import ScriptedOpponents
 from echelon.learn.opponents.slots import SLOT
@@ -19,20 +18,20 @@ OPPONENT_SUMS = ("battles", "won")
 class EpisodeStats:
     """Sums over the battles that ended, counted once for each team the learner commands.
 
-    `sums` has `SUMS`, `stats [len(STATS)]`, `returns [len(TERMS)]` (undiscounted return of each reward term, mean over
+    `sums` has `SUMS`, `stats [len(STATS)]`, `returns [K]` (undiscounted return of each reward term, mean over
     the mechs of a team) and by opponent `battles_NAME` and `won_NAME`, for a scripted one only against its newest tier.
     """
 
-    def __init__(self, device: torch.device, assignment: PolicyAssignment) -> None:
+    def __init__(self, device: torch.device, assignment: PolicyAssignment, num_terms: int) -> None:
         self.assignment = assignment
         zero = torch.zeros((), device=device)
         self.sums = {name: zero.clone() for name in SUMS}
         self.sums |= {f"{name}_{opponent}": zero.clone() for opponent in assignment.battles for name in OPPONENT_SUMS}
         self.sums["stats"] = torch.zeros(len(STATS), device=device)
-        self.sums["returns"] = torch.zeros(len(TERMS), device=device)
+        self.sums["returns"] = torch.zeros(num_terms, device=device)
 
     def count(self, now: TensorDictBase, after: TensorDictBase, returns: Tensor) -> None:
-        """Add the battles that ended between `now` and `after`; `returns [G, len(TERMS)]` must be 0 for all others."""
+        """Add the battles that ended between `now` and `after`; `returns [G, K]` must be 0 for all others."""
         assignment, outcome = self.assignment, after.get("outcome")
         done = after.get("done")[:, 0].float()
         won, lost = assignment.won_and_lost(outcome.get("winner")[:, 0])
