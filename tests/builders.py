@@ -17,7 +17,7 @@ from echelon.env.observation import layout
 from echelon.rules import actions
 from echelon.rules.actions import NO_MECH, Act, Orders
 from echelon.rules.catalog import CLOUDS, HAZARDS, MATERIALS, WEAPONS, Material, Weapon
-from echelon.rules.config import EnvConfig
+from echelon.rules.config import EnvConfig, RulesConfig
 from echelon.rules.roster import build_roster
 from echelon.sim import step
 from echelon.sim.model import SimModel, build_model
@@ -27,6 +27,13 @@ from echelon.state import PER_WEAPON, Maps, State, open_battle
 CPU = torch.device("cpu")
 HALF = 0.5
 """A uniform draw that puts a beam at its target's centre."""
+
+
+def short_battles(decisions: int) -> EnvConfig:
+    """2v2, over after so many decisions of one substep each."""
+    rules = RulesConfig(decision_repeat=1, max_episode_s=RulesConfig.dt_s * decisions)
+    blue, red = ("medium", "light"), ("medium", "scout")
+    return dataclasses.replace(EnvConfig.small(), map_pool=2, blue=blue, red=red, rules=rules)
 
 
 def columns_of(material: Tensor, fact: str) -> Tensor:

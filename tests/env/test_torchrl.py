@@ -1,21 +1,292 @@
-"""A plain TorchRL program trains a group with TorchRL's own parts."""
+"""TorchRL's own parts around the environment and its views: transforms, batches of environments, collectors, losses."""
 
 import dataclasses
+import functools
+import multiprocessing
+import signal
 
+import pytest
 import torch
-from builders import flat_maps
+from builders import flat_maps, short_battles
 from tensordict.nn import TensorDictModule, TensorDictSequential
 from torch import nn
-from torchrl.collectors import Collector
-from torchrl.envs import RewardSum, TransformedEnv
-from torchrl.modules import NormalParamExtractor, ProbabilisticActor, TanhNormal
+from torchrl.collectors import Collector, MultiSyncCollector
+from torchrl.data import Composite, Unbounded
+from torchrl.envs import (
+    ActionMask,
+    CatFrames,
+    Compose,
+    FrameSkipTransform,
+    InitTracker,
+    ObservationNorm,
+    ParallelEnv,
+    RewardSum,
+    SerialEnv,
+    StepCounter,
+    TransformedEnv,
+    VecNormV2,
+    check_env_specs,
+)
+from torchrl.modules import LSTMModule, NormalParamExtractor, ProbabilisticActor, TanhNormal, set_recurrent_mode
 from torchrl.objectives.multiagent import MAPPOLoss
 
+import echelon
 from echelon import EchelonEnv, EnvConfig
 from echelon.env.observation import layout
 
 CONFIG = dataclasses.replace(EnvConfig.small(), map_pool=1)
 EGO = ("observation", "ego")
+SHORT = short_battles(4)
+VIEWS = ("versus", "teams", "mechs", "both_teams")
+SEEN, PAID = ("agents", "observation"), ("agents", "reward")
+PATIENCE_S = 120
+
+
+def make(kind, seed=1, **settings):
+    """Three short battles; `both_teams` is `mechs` without an opponent, `plain` the environment itself."""
+    if kind in ("plain", "teams"):
+        return {"plain": EchelonEnv, "teams": echelon.teams}[kind](SHORT, 3, "cpu", seed, **settings)
+    view, opponent = (echelon.mechs, None) if kind == "both_teams" else (getattr(echelon, kind), "heuristic:hard")
+    return view(SHORT, opponent, 3, "cpu", seed, **settings)
+
+
+def end_one(view):
+    """Blue wins the second battle in its next decision."""
+    battles = view if isinstance(view, EchelonEnv) else view.env
+    battles.state.mechs.hp[1, 2:] = 0
+
+
+def draw(env, td, generator):
+    """Random actions into `td`, the same for environments that are not at the same place of torch's random numbers."""
+    for key in env.action_keys:
+        td[key] = torch.rand(env.full_action_spec[key].shape, generator=generator) * 2 - 1
+    return td
+
+
+def side_by_side(transform, decisions=9):
+    """What a transformed `versus` and a plain one show of the same battles, one of which ends early.
+
+    Yields what both show, and `[B]` which battles began with it: all at first, then after each step the ended ones.
+    What a step itself shows comes with None.
+    """
+    env, plain, generator = TransformedEnv(make("versus"), transform), make("versus"), torch.Generator().manual_seed(0)
+    td, other = env.reset(), plain.reset()
+    yield td, other, torch.ones(3, dtype=torch.bool)
+    for t in range(decisions):
+        if t == 1:
+            end_one(env)
+            end_one(plain)
+        td, other["agents", "action"] = draw(env, td, generator), td["agents", "action"]
+        (step, td), (expected, other) = env.step_and_maybe_reset(td), plain.step_and_maybe_reset(other)
+        yield step["next"], expected["next"], None
+        yield td, other, expected["next", "done"][:, 0]
+
+
+# Transforms
+
+
+@pytest.mark.parametrize("kind", ["plain", *VIEWS])
+def test_what_counts_along_a_battle_begins_anew_with_each(kind):
+    """`RewardSum`, `StepCounter` and `InitTracker` find their keys by themselves."""
+    view = make(kind)
+    env = TransformedEnv(view, Compose(RewardSum(), StepCounter(), InitTracker()))
+    check_env_specs(env)
+    td, generator = env.reset(), torch.Generator().manual_seed(0)
+    sums = {key: torch.zeros(view.full_reward_spec[key].shape) for key in view.reward_keys}
+    count, ends = torch.zeros(*view.batch_size, 1, dtype=torch.int64), []
+    assert td["is_init"].all()
+    for t in range(9):
+        if t == 1:
+            end_one(view)
+        step, td = env.step_and_maybe_reset(draw(env, td, generator))
+        ended, count = step["next", "done"], count + 1
+        assert torch.equal(step["next", "step_count"], count) and not step["next", "is_init"].any()
+        count = count.masked_fill(ended, 0)
+        assert torch.equal(td["step_count"], count) and torch.equal(td["is_init"], ended)
+        for key in view.reward_keys:
+            of_mechs = ended if kind in ("mechs", "both_teams") else ended[..., None]
+            total = (*key[:-1], "episode_reward") if isinstance(key, tuple) else "episode_reward"
+            sums[key] = sums[key] + step["next", key]
+            assert torch.equal(step["next", total], sums[key])
+            sums[key] = sums[key].masked_fill(of_mechs, 0)
+            assert torch.equal(td[total], sums[key])
+        ends.append(ended.view(3, -1)[:, 0].tolist())
+    assert [t for t, (first, _, third) in enumerate(ends) if first and third] == [3, 7]
+    assert [t for t, (_, second, _) in enumerate(ends) if second] == [1, 5]
+
+
+@pytest.mark.parametrize("kind", VIEWS)
+def test_a_limit_of_torchrl_ends_battles(kind):
+    env = TransformedEnv(make(kind), StepCounter(max_steps=2))
+    td = env.rollout(5, break_when_any_done=False)
+    assert td["next", "truncated"].flatten(0, -3)[0].flatten().tolist() == [False, True, False, True, False]
+    assert td["is_init"].flatten(0, -3)[0].flatten().tolist() == [True, False, True, False, True]
+    assert env.env.state.tick.tolist() == [1, 1, 1]
+
+
+def test_running_normalisation():
+    transform = VecNormV2(in_keys=[SEEN, PAID], decay=1.0, reduce_batch_dims=True)
+    env, plain, generator = TransformedEnv(make("versus"), transform), make("versus"), torch.Generator().manual_seed(0)
+    check_env_specs(TransformedEnv(make("versus"), transform.clone()))
+    td, other = env.reset(), plain.reset()
+    seen, paid = [other[SEEN]], []
+    for _ in range(3):
+        other["agents", "action"] = draw(env, td, generator)["agents", "action"]
+        td, other = env.step(td)["next"], plain.step(other)["next"]
+        seen.append(other[SEEN])
+        paid.append(other[PAID])
+        for key, values in ((SEEN, seen), (PAID, paid)):
+            torch.testing.assert_close(transform.loc[key], torch.cat(values).mean(0))
+            expected = (values[-1] - transform.loc[key]) / transform.scale[key]
+            torch.testing.assert_close(td[key], expected)
+
+
+def test_fixed_normalisation():
+    transform = ObservationNorm(in_keys=[SEEN], standard_normal=True)
+    env = TransformedEnv(make("versus"), transform)
+    env.transform.init_stats(8, reduce_dim=(0, 1, 2), cat_dim=0)
+    loc, scale = transform.loc.clone(), transform.scale.clone()
+    assert loc.shape == env.observation_spec[SEEN].shape[-1:] and (scale > 0.01).any()
+    check_env_specs(env)
+    for mine, theirs, _ in side_by_side(transform.clone(), 4):
+        torch.testing.assert_close(mine[SEEN], (theirs[SEEN] - loc) / scale)
+
+
+def test_frames_of_a_battle_hold_nothing_of_the_one_before():
+    frames = ("agents", "frames")
+    past = []
+    for mine, theirs, began in side_by_side(CatFrames(3, -1, in_keys=[SEEN], out_keys=[frames])):
+        now = theirs[SEEN]
+        if began is None:
+            past = [*past[1:], now]
+        else:
+            past = [torch.where(began[:, None, None], now, then) for then in past or [now] * 3]
+        assert torch.equal(mine[frames], torch.cat(past, -1))
+    check_env_specs(TransformedEnv(make("versus"), CatFrames(3, -1, in_keys=[SEEN], out_keys=[frames])))
+
+
+@pytest.mark.parametrize(
+    ("kind", "keys", "made"),
+    [
+        ("versus", {"action_key": ("agents", "action"), "mask_key": ("agents", "action_mask")}, 2),
+        ("mechs", {}, 2),
+        ("both_teams", {}, 4),
+    ],
+)
+def test_no_masked_action_is_drawn(kind, keys, made):
+    env = TransformedEnv(make(kind, action="discrete"), ActionMask(**keys))
+    check_env_specs(env)
+    mask_key = keys.get("mask_key", "action_mask")
+    td, masked = env.reset(), 0
+    for _ in range(6):
+        mask = td[mask_key]
+        drawn = torch.stack([env.rand_action(td.clone())[env.action_key] for _ in range(40)], -1)
+        assert drawn.shape == (3, made, 40) and mask.gather(-1, drawn).all()
+        assert len(drawn.unique()) > 32
+        masked += (~mask).sum().item()
+        _, td = env.step_and_maybe_reset(env.rand_action(td))
+    assert masked > 0
+
+
+def test_an_action_repeated_for_two_frames():
+    env, plain = TransformedEnv(make("versus"), FrameSkipTransform(2)), make("versus")
+    td, other, generator = env.reset(), plain.reset(), torch.Generator().manual_seed(0)
+    for _ in range(3):
+        action = draw(env, td, generator)["agents", "action"]
+        step, td = env.step_and_maybe_reset(td)
+        paid = 0
+        for _ in range(2):
+            other["agents", "action"] = action
+            expected, other = plain.step_and_maybe_reset(other)
+            paid = paid + expected["next", PAID]
+        assert torch.equal(step["next", PAID], paid)
+        assert torch.equal(step["next", SEEN], expected["next", SEEN]) and torch.equal(td[SEEN], other[SEEN])
+    check_env_specs(env)
+
+
+# Batches of environments
+
+
+@pytest.mark.parametrize("kind", ["plain", *VIEWS])
+def test_a_batch_of_environments_plays_the_battles_of_each(kind):
+    seeds = (1, 2)
+    env, alone = SerialEnv(2, [functools.partial(make, kind, seed) for seed in seeds]), [make(kind, s) for s in seeds]
+    check_env_specs(env)
+    env.close()
+    env = SerialEnv(2, [functools.partial(make, kind, seed) for seed in seeds])
+    td, others, generator = env.reset(), [each.reset() for each in alone], torch.Generator().manual_seed(0)
+    for _ in range(5):
+        td = draw(env, td, generator)
+        for worker, each in enumerate(alone):
+            for key in each.action_keys:
+                others[worker][key] = td[key][worker]
+        step, td = env.step_and_maybe_reset(td)
+        for worker, each in enumerate(alone):
+            expected, others[worker] = each.step_and_maybe_reset(others[worker])
+            for shown, plain in ((step[worker], expected), (td[worker], others[worker])):
+                assert all(torch.equal(shown[key], plain[key]) for key in plain.keys(True, True))
+    env.close()
+
+
+def test_one_seed_gives_every_environment_of_a_batch_its_own():
+    env = SerialEnv(2, functools.partial(make, "versus"))
+    first = [env.set_seed(5) and env.reset()[SEEN] for _ in range(2)]
+    assert torch.equal(*first) and not torch.equal(first[0][0], first[0][1])
+    env.close()
+
+
+@pytest.fixture
+def patience():
+    """A test that waits for another process gives up in time, and leaves none behind."""
+
+    def give_up(*_):
+        raise TimeoutError(f"waited for {PATIENCE_S} s")
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(PATIENCE_S)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+    for process in multiprocessing.active_children():
+        process.kill()
+
+
+@pytest.mark.parametrize("kind", ["plain", "mechs"])
+def test_environments_in_other_processes(kind, patience):
+    makers = [functools.partial(make, kind, seed) for seed in (1, 2)]
+    serial, parallel = SerialEnv(2, makers), ParallelEnv(2, makers)
+    rollouts = []
+    for env in (serial, parallel):
+        torch.manual_seed(0)
+        rollouts.append(env.rollout(6, break_when_any_done=False))
+        env.close()
+    here, there = rollouts
+    assert here["is_init"][..., [0, 4], :].all() and here.shape[:2] == (2, 3)
+    for key in here.keys(True, True):
+        assert torch.equal(here[key], there[key]), key
+
+
+class Idle(nn.Module):
+    """Does nothing."""
+
+    def forward(self, seen):
+        return torch.zeros(*seen.shape[:-1], layout.action_width(SHORT.comm_dim))
+
+
+def test_a_collector_of_other_processes(patience):
+    """The batches of two workers, side by side, are the battles of each."""
+    policy = TensorDictModule(Idle(), [SEEN], [("agents", "action")])
+    makers = [functools.partial(make, "versus", seed) for seed in (1, 2)]
+    collector = MultiSyncCollector(makers, policy, frames_per_batch=2 * 18, total_frames=4 * 18, cat_results=0)
+    batch = torch.cat([part.clone() for part in collector], -1)
+    collector.shutdown()
+    alone = torch.cat([maker().rollout(12, policy, break_when_any_done=False) for maker in makers])
+    assert batch.shape == alone.shape == (6, 12)
+    for key in alone.keys(True, True):
+        assert torch.equal(batch[key], alone[key]), key
+
+
+# Losses and memories
 
 
 def test_mappo_learns_from_a_group():
@@ -65,3 +336,36 @@ def test_mappo_learns_from_a_group():
         assert total.isfinite()
         total.backward()
         assert any(p.grad is not None and p.grad.abs().sum() > 0 for p in loss.parameters()), actor
+
+
+def own_memory():
+    """A view that carries what the network remembers."""
+    lstm = LSTMModule(
+        make("mechs").observation_spec["observation"].shape[-1],
+        8,
+        in_keys=["observation", ("memory", "h"), ("memory", "c")],
+        out_keys=["embedding", ("next", "memory", "h"), ("next", "memory", "c")],
+    )
+    return lstm, make("mechs", memory=Composite(h=Unbounded((1, 8)), c=Unbounded((1, 8))))
+
+
+def primed_memory():
+    """TorchRL carries it."""
+    view = make("mechs")
+    lstm = LSTMModule(view.observation_spec["observation"].shape[-1], 8, in_key="observation", out_key="embedding")
+    return lstm, TransformedEnv(view, lstm.make_tensordict_primer())
+
+
+@pytest.mark.parametrize("remembering", [own_memory, primed_memory])
+def test_an_lstm_of_torchrl_remembers_a_battle_and_not_the_one_before(remembering):
+    """Played through at once, a rollout of several battles gives what each step gave."""
+    torch.manual_seed(0)
+    lstm, env = remembering()
+    act = TensorDictModule(nn.Linear(8, layout.action_width(SHORT.comm_dim)), ["embedding"], ["action"])
+    td = env.rollout(9, TensorDictSequential(lstm, act), break_when_any_done=False)
+    assert td["is_init"][0, 0, :, 0].nonzero().flatten().tolist() == [0, 4, 8]
+    with set_recurrent_mode(True), torch.no_grad():
+        again = lstm(td.exclude("embedding", "next"))
+    torch.testing.assert_close(again["embedding"], td["embedding"])
+    forgetful = lstm(td.clone().set("is_init", torch.ones_like(td["is_init"])).reshape(-1))["embedding"]
+    assert not torch.allclose(forgetful.view_as(td["embedding"]), td["embedding"], atol=1e-3)

@@ -1,0 +1,43 @@
+"""Programs made of TorchRL's parts alone, each of a few lines to begin one's own from, learn from Echelon."""
+
+import dataclasses
+import math
+
+import lstm_mechs
+import maddpg
+import mappo
+import pytest
+import qmix
+import torch
+from builders import short_battles
+
+from echelon.env.reward import TERMS
+from echelon.rules.config import RewardConfig
+
+BATTLE = short_battles(4)
+UNPAID = dataclasses.replace(BATTLE, reward=RewardConfig(**dict.fromkeys(TERMS, 0.0)))
+SIZES = {"num_envs": 2, "steps": 8}
+
+
+@pytest.mark.parametrize(
+    ("example", "sizes"),
+    [
+        (mappo, {"epochs": 2}),
+        (lstm_mechs, {"epochs": 2}),
+        (maddpg, {"updates": 3}),
+        (qmix, {"updates": 3}),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_an_example_learns_from_its_rewards(example, sizes):
+    """Every weight of the policy moves, and elsewhere than in the same battles without rewards."""
+    before, _ = example.main(BATTLE, **SIZES, **sizes, iterations=0)
+    after, history = example.main(BATTLE, **SIZES, **sizes, iterations=2)
+    unpaid, _ = example.main(UNPAID, **SIZES, **sizes, iterations=2)
+    assert len(history) == 2
+    for logged in history:
+        assert all(math.isfinite(value) for value in logged.values()), logged
+        assert all(value for name, value in logged.items() if name.endswith("reward")), logged
+    first, last, other = (dict(policy.named_parameters()) for policy in (before, after, unpaid))
+    assert first and all(not torch.equal(first[name], last[name]) for name in first)
+    assert not all(torch.equal(other[name], last[name]) for name in first)
