@@ -66,6 +66,7 @@ class View(EnvBase):
     ) -> None:
         require(observation in ("flat", "structured"), "observation", "flat or structured", observation)
         require(action in ("continuous", "discrete"), "action", "continuous or discrete", action)
+        require(len(env.memory.keys()) == 0, "env", "without memory, which is an argument of the view", env)
         super().__init__(device=env.device, batch_size=self._batch(env.num_envs, commanded.count))
         self.env = env
         self.commanded = commanded
@@ -226,7 +227,7 @@ class View(EnvBase):
         for group in self.rows:
             key = self._key(group, "memory")
             written = tensordict.get(("next", *key), None)
-            self._remembered[group] = tensordict.get(key) if written is None else written
+            self._remembered[group] = tensordict.get(key, self._memory_of(group)) if written is None else written
 
     # Both teams as the commanded mechs, and back
 
@@ -241,6 +242,8 @@ class View(EnvBase):
             expected = self.full_action_spec[key].shape
             if action.shape != expected:
                 raise ConfigError(f"{key} must have shape {tuple(expected)}, got {tuple(action.shape)}")
+            if self.is_discrete and action.is_floating_point():
+                raise ConfigError(f"{key} must be int64, an index of {len(ACTIONS)} actions, got {action.dtype}")
             parts.append(action.view(self.num_envs, width, *action.shape[2:]))
         own = parts[0] if len(parts) == 1 else torch.cat(parts, 1)
         if self._place is not None:

@@ -14,11 +14,13 @@ from torchrl.envs import MarlGroupMapType, check_env_specs
 
 import echelon
 from echelon.agents.heuristic import Heuristic
+from echelon.env.commanded import AllMechs
 from echelon.env.discrete import ACTIONS, action_table
 from echelon.env.env import EchelonEnv
 from echelon.env.group_policy import GroupPolicy, memory_spec
 from echelon.env.observation import layout
 from echelon.env.reward import RewardTerm
+from echelon.env.team_view import View
 from echelon.env.transforms import FlatObservation
 from echelon.learn.config import ModelConfig
 from echelon.learn.models.actor_critic import ActorCritic
@@ -332,6 +334,29 @@ def test_a_missing_or_misshapen_action_is_one_line():
     td["red", "action"] = torch.zeros(3, 2, 4)
     with pytest.raises(ConfigError, match=rf"\('red', 'action'\) must have shape \(3, 2, {WIDTH}\), got \(3, 2, 4\)"):
         view.step(td)
+    discrete = view_of("versus", action="discrete")
+    td = discrete.reset()
+    td["agents", "action"] = torch.zeros(3, 2)
+    with pytest.raises(ConfigError, match=r"must be int64, an index of 64 actions, got torch\.float32"):
+        discrete.step(td)
+
+
+def test_the_environment_of_a_view_has_no_memory_of_its_own():
+    env = EchelonEnv(SHORT, 1, "cpu", 0, memory=MEMORY)
+    everyone = AllMechs(env.agent_names, 2)
+    with pytest.raises(ConfigError, match="env must be without memory, which is an argument of the view"):
+        View(env, everyone, None, env.group_map)
+
+
+def test_a_caller_who_leaves_the_memory_out_keeps_it():
+    view = view_of("versus", memory=MEMORY)
+    td = view.rand_action(view.reset())
+    td["next", "agents", "memory", "h"] = torch.ones(3, 2, 3)
+    _, td = view.step_and_maybe_reset(td)
+    bare = TensorDict(
+        {"agents": TensorDict({"action": td["agents", "mask"][..., None] * torch.zeros(WIDTH)}, [3, 2])}, [3]
+    )
+    assert (view.step(bare)["next", "agents", "memory", "h"] == 1).all()
 
 
 # Courtesies
