@@ -172,4 +172,4 @@ def test_without_a_compiler_it_trains_eagerly_and_says_so(tmp_path):
 def test_help_reads_well():
     assert "--preset NAME, one of quick, standard, large" in run("train.py", "--help").stdout
     said = run("arena.py", "play", "--help").stdout
-    assert "a checkpoint folder or heuristic[:tier]" in said
+    assert "heuristic[:tier], a checkpoint folder, or" in said
