@@ -130,6 +130,7 @@ def test_telemetry_is_the_map_from_above_once_a_battle():
 
 def test_one_observation_is_built_a_decision(monkeypatch):
     """Resets build none: the first observation of each map is made once, with the environment."""
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)  # one block
     env, built = env_of(num_envs=2), []
     monkeypatch.setattr(decision, "observe", lambda *scene: built.append(1) or observe(*scene))
     td = env.reset()

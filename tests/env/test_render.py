@@ -232,7 +232,7 @@ def test_torchrl_records_a_video(tmp_path, view):
         base = echelon.versus(DUEL, "heuristic:easy", 2, "cpu", 0, maps=flat_maps(DUEL))
     logger = CSVLogger("battles", str(tmp_path), video_format="pt")
     pixels = PixelRenderTransform(mode="rgb_array", battle=1, side_px=64, agent_index_focus=None)
-    env = TransformedEnv(base, Compose(pixels, VideoRecorder(logger, "battle")))
+    env = TransformedEnv(base, Compose(pixels, VideoRecorder(logger, "battle", skip=1)))
     played = env.rollout(3)
     assert played.batch_size == (2, 3)
     env.transform.dump()
