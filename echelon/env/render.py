@@ -55,7 +55,7 @@ def render(state: State, game: SimModel, battle: int, side_px: int) -> np.ndarra
     picture = Image.new("RGB", (field.width, field.height + CAPTION), PAPER)
     picture.paste(field, (0, CAPTION))
     seconds, win_s = int(now.tick) * game.rules.dt_s, game.rules.zone_score_to_win_s
-    draw_caption(ImageDraw.Draw(picture), picture.width, MARGIN, seconds, told_of_teams(now, game), win_s)
+    draw_caption(ImageDraw.Draw(picture), picture.width, MARGIN, seconds, team_captions(now, game), win_s)
     return np.array(picture)
 
 
@@ -72,7 +72,7 @@ def draw_field(now: State, ground: Maps, game: SimModel, side_px: int) -> Image.
     for mech in mechs:
         draw_mech(canvas, pen, mech)
     draw_shots(canvas, pen, now, game)
-    draw_clouds(canvas, picture, hanging_clouds(now, game))
+    draw_clouds(canvas, picture, visible_clouds(now, game))
     for mech in mechs:
         draw_bar(canvas, pen, mech)
     wide, high = (round(side_px * vox / world.longest_side / 2) * 2 for vox in (world.size_x, world.size_y))
@@ -112,17 +112,17 @@ def draw_shots(canvas: Canvas, pen: ImageDraw.ImageDraw, now: State, game: SimMo
         for i in range(PUFFS if weapon is Weapon.MISSILE else 0):
             age_s = i / PUFFS * TRAIL_S
             if age_s <= flown_s:
-                draw_puff(canvas, pen, behind(pos, vel, age_s), i / PUFFS)
+                draw_puff(canvas, pen, position_before(pos, vel, age_s), i / PUFFS)
         tail_s = min(TAIL_S.get(name, OTHER_TAIL_S), flown_s)
-        draw_shot(canvas, pen, name, behind(pos, vel, tail_s), behind(pos, vel, 0.0))
+        draw_shot(canvas, pen, name, position_before(pos, vel, tail_s), position_before(pos, vel, 0.0))
 
 
-def behind(pos: list[float], vel: list[float], seconds: float) -> Point:
+def position_before(pos: list[float], vel: list[float], seconds: float) -> Point:
     """Where over the ground a shot that flew straight was some time ago."""
     return pos[0] - vel[0] * seconds, pos[1] - vel[1] * seconds
 
 
-def hanging_clouds(now: State, game: SimModel) -> list[Cloud]:
+def visible_clouds(now: State, game: SimModel) -> list[Cloud]:
     """Smoke of the battle `now []`, at the size it has grown to."""
     found = []
     for (x, y, _), ttl in zip(now.clouds.pos.tolist(), now.clouds.ttl.tolist(), strict=True):
@@ -132,7 +132,7 @@ def hanging_clouds(now: State, game: SimModel) -> list[Cloud]:
     return found
 
 
-def told_of_teams(now: State, game: SimModel) -> list[TeamCaption]:
+def team_captions(now: State, game: SimModel) -> list[TeamCaption]:
     """The living and the score of blue and red."""
     alive, spans = now.mechs.alive.tolist(), game.roster.teams.values()
     return [TeamCaption(alive[span].count(True), score) for span, score in zip(spans, now.score.tolist(), strict=True)]

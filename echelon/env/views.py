@@ -61,7 +61,7 @@ def versus(
     """
     env = EchelonEnv(config, num_envs, device, seed, **settings)
     commanded = OneTeam.of(side, env.group_map, env.num_envs, env.device)
-    groups = grouped(group_map, commanded.names)
+    groups = resolve_group_map(group_map, commanded.names)
     policy = team_policy(opponent, config, env.device)
     return View(env, commanded, policy, groups, observation, action, state, memory)
 
@@ -92,7 +92,7 @@ def teams(
     sizes = [len(names) for names in env.group_map.values()]
     named = {group: [f"{group}_{i}" for i in range(size)] for group, size in zip(groups, sizes, strict=True)}
     commanded = AllMechs([name for names in named.values() for name in names], sizes[0])
-    chosen = named if group_map is None else grouped(group_map, commanded.names)
+    chosen = named if group_map is None else resolve_group_map(group_map, commanded.names)
     return View(env, commanded, None, chosen, observation, action, state, memory)
 
 
@@ -137,7 +137,7 @@ def team_policy(opponent: Opponent, config: EnvConfig, device: torch.device) -> 
     return resolve(opponent).policy(config, device)
 
 
-def grouped(group_map: GroupMap, names: Sequence[str]) -> dict[str, list[str]]:
+def resolve_group_map(group_map: GroupMap, names: Sequence[str]) -> dict[str, list[str]]:
     """Groups of the mechs `names`, each in exactly one.
 
     Raises:
