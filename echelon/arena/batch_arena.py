@@ -31,7 +31,7 @@ from echelon.arena.stacked_policies import (
     StackedPolicies,
 )
 from echelon.env.env import EchelonEnv
-from echelon.env.group_policy import TeamPolicy
+from echelon.env.group_policy import TeamPolicy, action_noise
 from echelon.env.observation import layout
 from echelon.env.observation.layout import GROUPS, STREAMS
 from echelon.env.outcome import Reason, Winner
@@ -40,7 +40,6 @@ from echelon.learn.models.actor_critic import ActorCritic
 from echelon.replay.recorder import Recorder
 from echelon.rules.config import EnvConfig
 from echelon.rules.roster import build_roster
-from echelon.runtime import noise
 from echelon.runtime.errors import ConfigError, require
 from echelon.state import State
 from echelon.world.pool import make_pool
@@ -225,13 +224,13 @@ class MatchBatch:
     def _decide(self, now: TensorDictBase, decision: int) -> None:
         """Write the actions of all teams into `now`."""
         count, width = self.env.num_envs, layout.action_width(self.env.config.comm_dim)
-        samples = noise.normal(self.seeds, decision, noise.Stream.ACTION, 2 * self.mechs * width)
+        normals = action_noise(self.seeds, decision, 2 * self.mechs, width)
         telemetry = now.get("telemetry")
         observation = BatchObservation(
             streams={name: torch.cat([now.get((group, "observation", name)) for group in GROUPS]) for name in STREAMS},
             mask=torch.cat([now.get((group, "mask")) for group in GROUPS]),
             telemetry=torch.cat((telemetry, telemetry)),
-            noise=torch.cat(samples.view(count, 2 * self.mechs, width).split(self.mechs, 1)),
+            noise=torch.cat(normals.split(self.mechs, 1)),
         )
         action = torch.zeros_like(observation.noise)
         for decider in self.deciders:

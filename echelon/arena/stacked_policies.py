@@ -16,7 +16,7 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
-from echelon.env.group_policy import TeamPolicy, memory_spec_of
+from echelon.env.group_policy import TeamPolicy, draws_actions, memory_spec_of, team_input
 from echelon.env.observation.layout import STREAMS
 from echelon.learn.models.actor_critic import ActorCritic, ActorNetwork, PolicyOutput, batched_forward
 from echelon.runtime.compile import fused
@@ -153,16 +153,11 @@ class PolicySlots:
 
     def decide(self, observation: BatchObservation) -> Tensor:
         """`[G, A, D]` actions for the rows `rows`."""
-        shape, device = self.memory.batch_size, self.rows.device
-        streams = TensorDict(
-            {name: leaf[self.rows] for name, leaf in observation.streams.items()}, shape, device=device
-        )
-        telemetry = observation.telemetry[self.rows][:, None].expand(-1, shape[1], -1, -1)
-        mask = observation.mask[self.rows]
-        team = {"observation": streams, "mask": mask, "telemetry": telemetry, "memory": self.memory}
-        if getattr(self.policy, "draws_actions", False):
-            team["noise"] = observation.noise[self.rows]
-        output = self.policy(TensorDict(team, shape, device=device))
+        rows = self.rows
+        streams = {name: leaf[rows] for name, leaf in observation.streams.items()}
+        normals = observation.noise[rows] if draws_actions(self.policy) else None
+        team = team_input(streams, observation.mask[rows], observation.telemetry[rows], self.memory, normals)
+        output = self.policy(team)
         self.memory = output.get(("next", "memory"), self.memory)
         action: Tensor = output.get("action")
         return action

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 import torch
 from torch import Tensor
@@ -12,7 +11,7 @@ from torch import Tensor
 from echelon.env import outcome, reward, zone
 from echelon.env.observation.build import Observation, observe
 from echelon.env.outcome import Winner
-from echelon.env.reward import RewardTerm
+from echelon.env.reward import NO_EXTRA_TERMS, RewardTerm
 from echelon.rules.actions import Orders
 from echelon.sim.model import SimModel
 from echelon.state import State, Terrain
@@ -38,7 +37,7 @@ def conclude(
     after: State,
     orders: Orders,
     game: SimModel,
-    extra: Mapping[str, RewardTerm] = MappingProxyType({}),
+    extra: Mapping[str, RewardTerm] = NO_EXTRA_TERMS,
 ) -> Played:
     """Score the zone, judge, pay and show, once the substeps are played."""
     after = zone.score(after, game)

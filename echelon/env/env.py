@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 from torchrl.data import Composite
-from torchrl.envs import EnvBase
 
 from echelon.env import decision
 from echelon.env.blocks import Blocks, ordinary_tensors
@@ -24,10 +22,10 @@ from echelon.env.observation import layout
 from echelon.env.observation.build import Observation
 from echelon.env.observation.layout import STREAMS
 from echelon.env.observer import StepObserver
-from echelon.env.outcome import Winner
-from echelon.env.partial_reset import fill_missing
-from echelon.env.reward import TERMS, RewardTerm, check_extra_terms
-from echelon.env.select import select, select_state
+from echelon.env.outcome import Winner, without_outcome
+from echelon.env.partial_reset import PartialResetEnv
+from echelon.env.reward import NO_EXTRA_TERMS, TERMS, RewardTerm, check_extra_terms
+from echelon.env.select import cleared, select_state
 from echelon.env.specs import DONE_KEYS, Specs
 from echelon.rules import actions
 from echelon.rules.actions import Orders
@@ -44,7 +42,7 @@ from echelon.state import Maps, State, Terrain, open_battle
 from echelon.world.pool import make_pool
 
 
-class EchelonEnv(EnvBase):
+class EchelonEnv(PartialResetEnv):
     """B mech battles side by side.
 
     The batch is `[num_envs]`. The two teams are agent groups `blue` and `red` (`group_map`) of A mechs each:
@@ -89,7 +87,7 @@ class EchelonEnv(EnvBase):
         compiled: bool = False,
         observer: StepObserver | None = None,
         info: bool = True,
-        extra_rewards: Mapping[str, RewardTerm] = MappingProxyType({}),
+        extra_rewards: Mapping[str, RewardTerm] = NO_EXTRA_TERMS,
     ) -> None:
         if num_envs < 1:
             raise ConfigError(f"num_envs must be >= 1, got {num_envs}")
@@ -279,12 +277,6 @@ class EchelonEnv(EnvBase):
             self.observer.opening(self.game, self.state, self.map_pool.openings[self.state.map_id])
         return begun
 
-    def _reset_proc_data(self, tensordict: TensorDictBase | None, tensordict_reset: TensorDictBase) -> TensorDictBase:
-        if tensordict is not None:
-            fill_missing(tensordict, tensordict_reset)
-        merged: TensorDictBase = super()._reset_proc_data(tensordict, tensordict_reset)
-        return merged
-
     def maybe_reset(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Restart the battles that are done, without asking the host which."""
         with part("restart"):
@@ -413,15 +405,3 @@ class EchelonEnv(EnvBase):
             winner = empty.get(("outcome", "winner"))
             empty.set(("outcome", "winner"), torch.full_like(winner, int(Winner.RUNNING)))
         return empty
-
-
-def cleared(values: Tensor, which: Tensor) -> Tensor:
-    """`values [B, ...]`, zero for the battles `which [B]`."""
-    return select(which, torch.zeros_like(values), values)
-
-
-def without_outcome(outcome: TensorDictBase, which: Tensor) -> TensorDictBase:
-    """`outcome [B]` with that of a battle which goes on for the battles `which [B]`."""
-    kept = outcome.apply(lambda values: cleared(values, which))
-    winner = outcome.get("winner")
-    return kept.set("winner", winner.masked_fill(which[:, None], int(Winner.RUNNING)))

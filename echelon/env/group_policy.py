@@ -11,6 +11,7 @@ normal numbers that follow from the seed of the battle, so that one seed is one 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from tensordict import TensorDict, TensorDictBase
@@ -18,6 +19,8 @@ from tensordict.nn import TensorDictModuleBase
 from tensordict.utils import NestedKey
 from torch import Tensor
 from torchrl.data import Composite
+
+from echelon.runtime import noise
 
 
 class TeamPolicy(Protocol):
@@ -64,6 +67,44 @@ def for_each_mech(tensordict: TensorDictBase, mechs: int) -> Tensor:
     """`[B, A, 16, 16]` telemetry map, expanded to the mechs of a team without a copy."""
     telemetry = tensordict.get("telemetry")
     return telemetry[:, None].expand(-1, mechs, -1, -1)
+
+
+def draws_actions(policy: TeamPolicy) -> bool:
+    """Whether a policy draws its actions with `noise`."""
+    return bool(getattr(policy, "draws_actions", False))
+
+
+def action_noise(seed: Tensor, decision: Tensor | int, mechs: int, width: int) -> Tensor:
+    """`[B, N, D]` standard normal numbers for the actions of all N mechs in one decision.
+
+    Args:
+        seed: `[B]` int64, of the battles.
+        decision: `[B]` or a number, which decision of the battle it is.
+        mechs, width: N and D.
+    """
+    return noise.normal(seed, decision, noise.Stream.ACTION, mechs * width).view(-1, mechs, width)
+
+
+def team_input(
+    streams: Mapping[str, Tensor], mask: Tensor, telemetry: Tensor, memory: TensorDictBase, normals: Tensor | None
+) -> TensorDict:
+    """Input of a team policy, batch `[B, A]`.
+
+    Args:
+        streams: `[B, A, ...]` each.
+        mask: `[B, A]` bool.
+        telemetry: `[B, 16, 16]`.
+        memory: batch `[B, A]`.
+        normals: `[B, A, D]` noise, or None for a policy that draws no actions.
+    """
+    batch, device = mask.shape, mask.device
+    values = {
+        "observation": TensorDict(dict(streams), batch, device=device),
+        "mask": mask,
+        "telemetry": telemetry[:, None].expand(*batch, -1, -1),
+        "memory": memory,
+    }
+    return TensorDict(values if normals is None else {**values, "noise": normals}, batch, device=device)
 
 
 class GroupPolicy(TensorDictModuleBase):

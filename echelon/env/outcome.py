@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 import torch
+from tensordict import TensorDictBase
 from torch import Tensor
 
+from echelon.env.select import cleared
 from echelon.rules.catalog import Hull, Weapon
 from echelon.sim.model import SimModel
 from echelon.state import State
@@ -121,3 +123,10 @@ def statistics(state: State, game: SimModel) -> Tensor:
     did = torch.stack((tally.damage, tally.kills, (~state.mechs.alive).float()), -1)  # [B, N, 3]
     by_hull = roster.by_team(did[..., None] * roster.hull_one_hot[:, None]).flatten(2)
     return torch.cat((own, inflicted, paints, shots, hits, by_weapon, by_hull), -1)
+
+
+def without_outcome(outcome: TensorDictBase, which: Tensor) -> TensorDictBase:
+    """`outcome [B]` with that of a battle which goes on for the battles `which [B]`."""
+    kept = outcome.apply(lambda values: cleared(values, which))
+    winner = outcome.get("winner")
+    return kept.set("winner", winner.masked_fill(which[:, None], int(Winner.RUNNING)))

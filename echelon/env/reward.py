@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import torch
 from torch import Tensor
@@ -29,6 +30,9 @@ class RewardTerm:
 
     function: RewardFunction
     weight: float = 1.0
+
+
+NO_EXTRA_TERMS: Mapping[str, RewardTerm] = MappingProxyType({})
 
 
 def check_extra_terms(extra: Mapping[str, RewardTerm]) -> None:
@@ -89,13 +93,13 @@ def extra_terms(
 
 
 def weighted(
-    named: dict[str, Tensor], cfg: RewardConfig, game: SimModel, extra: Mapping[str, RewardTerm] | None = None
+    named: dict[str, Tensor], cfg: RewardConfig, game: SimModel, extra: Mapping[str, RewardTerm] = NO_EXTRA_TERMS
 ) -> Tensor:
     """`[B, N, len(named)]` what each term pays: times its weight, then mixed with the mean of the team.
 
     Mixing is linear, so the terms of a mech sum to its reward. The last axis is in the order of `TERMS`, then `extra`.
     """
-    weights = {name: getattr(cfg, name) for name in TERMS} | {name: term.weight for name, term in (extra or {}).items()}
+    weights = {name: getattr(cfg, name) for name in TERMS} | {name: term.weight for name, term in extra.items()}
     own = torch.stack([weight * named[name] for name, weight in weights.items()], -1)
     team = game.roster.of_own_team(game.roster.team_mean(own))
     return cfg.team_mix_alpha * own + (1 - cfg.team_mix_alpha) * team

@@ -13,6 +13,11 @@ def select(which: Tensor, yes: Tensor, no: Tensor) -> Tensor:
     return torch.where(which.view(-1, *[1] * (yes.dim() - 1)), yes, no)
 
 
+def cleared(values: Tensor, which: Tensor) -> Tensor:
+    """`values [B, ...]`, zero for the battles `which [B]`."""
+    return select(which, torch.zeros_like(values), values)
+
+
 def select_state(which: Tensor, yes: State, no: State) -> State:
     """`select` for whole states that share their terrain."""
     parts = {name: getattr(yes, name) for name in State.__dataclass_fields__ if name != "terrain"}

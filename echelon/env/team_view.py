@@ -9,26 +9,24 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 from torchrl.data import Categorical, Composite
-from torchrl.envs import EnvBase
 
 from echelon.env.commanded import AllMechs, OneTeam
 from echelon.env.discrete import ACTIONS, ActionMasks, action_table
-from echelon.env.env import EchelonEnv, cleared
-from echelon.env.group_policy import TeamPolicy, for_each_mech, memory_spec_of
-from echelon.env.observation.layout import EGO, GROUPS, STREAMS, bounds
+from echelon.env.env import EchelonEnv
+from echelon.env.group_policy import TeamPolicy, action_noise, draws_actions, memory_spec_of, team_input
+from echelon.env.observation.layout import EGO, GROUPS, STREAMS, action_width, bounds
 from echelon.env.outcome import Winner
-from echelon.env.partial_reset import fill_missing
+from echelon.env.partial_reset import PartialResetEnv
+from echelon.env.select import cleared
 from echelon.env.specs import DONE_KEYS, Specs
 from echelon.env.transforms import FlatObservation, flat_spec
-from echelon.runtime import noise
 from echelon.runtime.errors import ConfigError, require
-from echelon.runtime.noise import Stream
 
 ObservationForm = Literal["flat", "structured"]
 ActionForm = Literal["continuous", "discrete"]
 
 
-class View(EnvBase):
+class View(PartialResetEnv):
     """Some mechs of an `EchelonEnv` in groups of the user's choice; use `versus` or `teams` to create one.
 
     The batch is `[B]`. Each group has, for its k mechs:
@@ -187,12 +185,6 @@ class View(EnvBase):
         which = TensorDict({"_reset": restarts}, [self.num_envs], device=self.device)
         return self._begin(self.env._reset(which), restarts)
 
-    def _reset_proc_data(self, tensordict: TensorDictBase | None, tensordict_reset: TensorDictBase) -> TensorDictBase:
-        if tensordict is not None:
-            fill_missing(tensordict, tensordict_reset)
-        merged: TensorDictBase = super()._reset_proc_data(tensordict, tensordict_reset)
-        return merged
-
     def maybe_reset(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Restart the battles that are done, without asking the host which."""
         restarts = self._per_battle(tensordict.get("done"))
@@ -258,26 +250,18 @@ class View(EnvBase):
         seen, other = self.env.observed(), self.commanded.gather_other
         mask = other(*(seen.get((group, "mask")) for group in GROUPS))
         streams = {name: other(*(seen.get((group, "observation", name)) for group in GROUPS)) for name in STREAMS}
-        values = {
-            "observation": TensorDict(streams, mask.shape, device=self.device),
-            "mask": mask,
-            "telemetry": for_each_mech(seen, mask.shape[1]),
-            "memory": self._opponent_memory.copy(),
-        }
-        if getattr(self.opponent, "draws_actions", False):
-            values["noise"] = other(*self._action_noise())
-        decided = self.opponent(TensorDict(values, mask.shape, device=self.device))
+        normals = other(*self._action_noise()) if draws_actions(self.opponent) else None
+        team = team_input(streams, mask, seen.get("telemetry"), self._opponent_memory.copy(), normals)
+        decided = self.opponent(team)
         self._opponent_memory = decided.get(("next", "memory"), self._opponent_memory)
         action: Tensor = decided.get("action")
         return action
 
     def _action_noise(self) -> list[Tensor]:
         """`[B, A, D]` standard normal numbers for each team, drawn from the battles' seeds and clocks."""
-        width = self.env.full_action_spec[GROUPS[0], "action"].shape[-1]
-        decision = self.env.state.tick // self.config.rules.decision_repeat
-        sizes = [len(names) for names in self.env.group_map.values()]
-        drawn = noise.normal(self.env.state.seed, decision, Stream.ACTION, sum(sizes) * width)
-        return list(drawn.view(self.num_envs, sum(sizes), width).split(sizes, 1))
+        state, sizes = self.env.state, [len(names) for names in self.env.group_map.values()]
+        decision = state.tick // self.config.rules.decision_repeat
+        return list(action_noise(state.seed, decision, sum(sizes), action_width(self.config.comm_dim)).split(sizes, 1))
 
     def _show(self, seen: TensorDictBase) -> TensorDict:
         """What the user sees, from what the environment shows of both teams, rewards left out."""
