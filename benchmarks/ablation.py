@@ -15,14 +15,20 @@ from typing import Any
 import tyro
 from measure import report
 
-from echelon.arena.eval_callback import EvalCallback
+from echelon.arena.evaluator import Evaluator
 from echelon.learn.config import EvalConfig, TrainConfig
+from echelon.learn.models.registry import model_with
 from echelon.learn.trainer import Trainer
 
 
 def with_model(**changes: Any) -> Callable[[TrainConfig], TrainConfig]:
     """The same run of another network."""
     return lambda run: dataclasses.replace(run, model=dataclasses.replace(run.model, **changes))
+
+
+def without_memory(run: TrainConfig) -> TrainConfig:
+    """The same run of a feed-forward network of the same sizes."""
+    return dataclasses.replace(run, model=model_with("mlp", run.model))
 
 
 def unchanged(run: TrainConfig) -> TrainConfig:
@@ -37,7 +43,7 @@ def without_curriculum(run: TrainConfig) -> TrainConfig:
 
 CASES: dict[str, Callable[[TrainConfig], TrainConfig]] = {
     "default": unchanged,
-    "no LSTM": with_model(recurrent=False),
+    "no LSTM": without_memory,
     "no curriculum": without_curriculum,
     "no path observation": with_model(path_observed=False),
     "fixed std": with_model(std="fixed"),
@@ -79,8 +85,7 @@ def run(case: str, seed: int, args: Args) -> None:
         trainer = Trainer(config, Path(folder))
         while not trainer.finished:
             trainer.iterate()
-        trainer.close()
-        scores = EvalCallback(trainer.policy, config, Path(folder)).evaluate_final()[0][:-1]
+        scores = Evaluator(trainer.policy, config, Path(folder)).evaluate_final()[0][:-1]
     report(
         "ablation",
         trainer.device,

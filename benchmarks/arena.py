@@ -26,7 +26,7 @@ from echelon.league.league_arena import LeagueArena
 from echelon.league.schedule import one_against
 from echelon.league.store import Store
 from echelon.learn.config import TrainConfig
-from echelon.learn.models.actor_critic import ActorCritic
+from echelon.learn.models.registry import PolicySpecs
 from echelon.rules.config import ENV_PRESETS, EnvConfig
 from echelon.runtime.device import resolve_device
 
@@ -87,7 +87,7 @@ def batched_over_alone(args: Args, env: EnvConfig, device: torch.device) -> None
 def stacked_over_loop(args: Args, env: EnvConfig, device: torch.device) -> None:
     """K networks in one forward over stacked weights, and one after the other."""
     model, count = TrainConfig.quick().model, args.policies * args.rows
-    policies = [ActorCritic(model, env.comm_dim).to(device).eval() for _ in range(args.policies)]
+    policies = [model.build(PolicySpecs(env.comm_dim)).to(device).eval() for _ in range(args.policies)]
     now = EchelonEnv(env, count, device=device, seed=0).reset()
     mechs = len(env.blue)
     streams = {name: now.get(("blue", "observation", name)) for name in STREAMS}

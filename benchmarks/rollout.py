@@ -15,8 +15,8 @@ from measure import report, seconds
 from echelon.env.env import EchelonEnv
 from echelon.env.group_policy import GroupPolicy, memory_spec
 from echelon.env.observation.layout import GROUPS
-from echelon.learn.config import ModelConfig
-from echelon.learn.models.actor_critic import ActorCritic
+from echelon.learn.models.lstm import LSTMConfig
+from echelon.learn.models.registry import PolicySpecs
 from echelon.rules.config import ENV_PRESETS
 from echelon.runtime.device import resolve_device
 
@@ -38,7 +38,7 @@ def main(args: Args) -> None:
     """Measure."""
     device = resolve_device(args.device)
     config = ENV_PRESETS[args.preset]()
-    policy = ActorCritic(ModelConfig(hidden=args.hidden), config.comm_dim).to(device).eval()
+    policy = LSTMConfig(hidden=args.hidden).build(PolicySpecs(config.comm_dim)).to(device).eval()
     seats = [GroupPolicy(policy, group, "mine") for group in GROUPS]
     memory = memory_spec(mine=policy)
     env = EchelonEnv(config, args.num_envs, device=device, seed=0, memory=memory, compiled=args.compiled)

@@ -56,7 +56,6 @@ def main(args: Args) -> None:
     with tempfile.TemporaryDirectory() as folder:
         trainer = Trainer(config, Path(folder))
         rows = [trainer.iterate() for _ in range(args.iterations + 2)][2:]
-        trainer.close()
 
     def median(name: str) -> float:
         return statistics.median(row[name] or 0.0 for row in rows)

@@ -9,6 +9,7 @@ from echelon.league.config import LeagueConfig
 from echelon.league.store import FILE, Store
 from echelon.learn.checkpoint.files import checkpoints_in
 from echelon.learn.checkpoint.format import CLAIMS, open_checkpoint
+from echelon.learn.models.registry import model_to_json
 from echelon.replay import file as replay_file
 from echelon.rules.config import as_json, env_from_json, from_json
 from echelon.runtime.errors import ConfigError
@@ -53,8 +54,8 @@ def convert_checkpoint(path: Path) -> str:
     claims = {
         **found.claims,
         "written_by": VERSION,
-        "env": found.env.signature(),
-        "model": as_json(found.model),
+        "env": found.env.signature(found.extra_rewards),
+        "model": model_to_json(found.model),
         "counters": as_json(found.counters),
         "curriculum": as_json(found.curriculum),
         "battles": found.battles,

@@ -1,31 +1,27 @@
-"""Shared parts of the programs: parsing of flags, one-line errors, tables and progress bars."""
+"""What every program does with a terminal: read its command line, print text, end with a one-line error."""
 
 from __future__ import annotations
 
 import contextlib
 import io
-import json
 import sys
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import torch
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.table import Table
 
-from echelon.arena.batch_arena import Precision
-from echelon.league.league_arena import LeagueArena, PlayedBatch
-from echelon.league.records import MatchRecord
-from echelon.league.store import Store
-from echelon.runtime.device import resolve_device
-from echelon.runtime.errors import ConfigError
+from echelon.learn.models.registry import allow_module
+from echelon.runtime.errors import ConfigError, require
 from echelon.runtime.files import FileError
+from echelon.runtime.imports import import_module
 
 T = TypeVar("T")
-PIPE_WIDTH = 140
-"""Width of tables, in characters, where the output is not a terminal."""
+ALLOW_MODULE = (
+    "--allow-module package.module imports a module of yours, whose code runs: files may then name its models, and "
+    "what it registers, such as biomes. May be given several times."
+)
+"""Help of the flag that `arguments` takes out."""
 
 
 def terminal(**settings: Any) -> Console:
@@ -33,21 +29,28 @@ def terminal(**settings: Any) -> Console:
     return Console(**{"soft_wrap": True, "markup": False, "emoji": False, **settings})
 
 
-@dataclass(frozen=True)
-class ArenaArgs:
-    """How battles are played."""
+def pop_flag(words: Sequence[str], name: str) -> tuple[list[str], list[str]]:
+    """The values of every `name VALUE` and `name=VALUE` among the words of a command, and the other words."""
+    values, rest, left = [], [], iter(words)
+    for word in left:
+        flag, equals, value = word.partition("=")
+        if flag == name:
+            values.append(value if equals else next(left, ""))
+        else:
+            rest.append(word)
+    return values, rest
 
-    device: str = "auto"
-    batch: int = 256
-    """Maximum number of battles in parallel, which determines the memory use."""
-    precision: Precision = "fp32"
-    """Dtype of the networks' matrix products."""
-    compiled: bool = False
-    """Compile simulation and networks; worthwhile for thousands of battles in batches of one size."""
 
-    def build(self, store: Store) -> LeagueArena:
-        """Build the arena of a league."""
-        return LeagueArena(store, resolve_device(self.device), self.batch, self.precision, self.compiled)
+def arguments() -> list[str]:
+    """The command's arguments without those of `ALLOW_MODULE`; without that flag no file causes an import."""
+    modules, rest = pop_flag(sys.argv[1:], "--allow-module")
+    for module in modules:
+        is_module = bool(module) and all(part.isidentifier() for part in module.split("."))
+        require(is_module, "--allow-module", "package.module", module)
+        allow_module(module)
+        # At once, because what it registers (a biome, say) may be named before any model is read.
+        import_module(module, f"--allow-module {module}")
+    return rest
 
 
 def parse(read: Callable[[], T]) -> T:
@@ -90,42 +93,3 @@ def run(main: Callable[[], None]) -> None:
         sys.exit(f"error: {error}")
     except KeyboardInterrupt:
         sys.exit(130)
-
-
-def show(rows: list[dict[str, Any]], as_json: bool, title: str, shorten: tuple[str, ...] = ()) -> None:
-    """Print rows as a table, or as one JSON list.
-
-    Args:
-        rows: all with the same keys.
-        as_json: print JSON instead of a table.
-        title: title of the table.
-        shorten: columns cut to 12 characters.
-    """
-    if as_json:
-        print(json.dumps(rows))
-        return
-    table = Table(title=title)
-    for column in rows[0] if rows else ():
-        is_number = any(isinstance(row[column], int | float) for row in rows)
-        table.add_column(column, justify="right" if is_number else "left", no_wrap=is_number or column == "name")
-    for row in rows:
-        cells = {name: "" if value is None else str(value) for name, value in row.items()}
-        table.add_row(*(cell[:12] if name in shorten else cell for name, cell in cells.items()))
-    # A pipe reports no width.
-    terminal(soft_wrap=False, width=None if sys.stdout.isatty() else PIPE_WIDTH).print(table)
-
-
-def with_progress(batches: Iterable[PlayedBatch], total: int, quiet: bool) -> list[MatchRecord]:
-    """Consume all batches behind a progress bar with the speed in matches/s, and return their matches."""
-    columns = (
-        *(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()),
-        *(TimeElapsedColumn(), TimeRemainingColumn()),
-    )
-    matches: list[MatchRecord] = []
-    with Progress(*columns, console=terminal(stderr=True), disable=quiet) as progress:
-        task = progress.add_task("matches", total=total)
-        for played in batches:
-            matches += played.matches
-            speed = len(played.matches) / played.seconds
-            progress.update(task, advance=len(played.matches), description=f"{speed:.1f} matches/s")
-    return matches

@@ -1,71 +1,20 @@
-"""The commands of `arena.py` that change a league: entries, tournaments, league training."""
+"""The commands of `arena.py` that play the battles of a league: evaluations, tournaments, league training."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Literal
 
 import tyro
 
 from echelon.league import commands
-from echelon.league.config import LeagueConfig
 from echelon.league.store import Store
 from echelon.learn.config import TrainConfig
-from echelon.pipelines.console import ArenaArgs, show, terminal, with_progress
-from echelon.pipelines.standings import show_standings
-from echelon.rules.config import ENV_PRESETS
-
-
-@dataclass(frozen=True)
-class Init:
-    """Create a league with the scripted tiers as entries."""
-
-    league: Path
-    """Folder of the league."""
-    env: Literal["small", "standard", "large"] = "small"
-    """Battle preset of the league."""
-    rules: LeagueConfig = field(default_factory=LeagueConfig)
-
-    def run(self) -> None:
-        """Create the league."""
-        store = Store.create(self.league, ENV_PRESETS[self.env](), self.rules)
-        terminal().print(f"{self.league}: {len(store.entries())} entries, battles of {self.env}")
-
-
-@dataclass(frozen=True)
-class Add:
-    """Add checkpoints as candidates."""
-
-    checkpoints: tyro.conf.Positional[tuple[str, ...]]
-    league: Path
-    parent: str = ""
-    """Name or id of the parent of the first checkpoint; each further one descends from the one before."""
-
-    def run(self) -> None:
-        """Add the checkpoints in order."""
-        store = Store(self.league)
-        parent = store.find(self.parent).id if self.parent else None
-        for checkpoint in self.checkpoints:
-            entry = store.add(checkpoint, parent=parent)
-            parent = entry.id
-            terminal().print(f"{entry.name}  {entry.id[:12]}  {checkpoint}")
-
-
-@dataclass(frozen=True)
-class Retire:
-    """Retire entries: they play no more battles, and keep their history."""
-
-    names: tyro.conf.Positional[tuple[str, ...]]
-    league: Path
-    reason: str = "by hand"
-
-    def run(self) -> None:
-        """Retire the entries."""
-        store = Store(self.league)
-        for entry in [store.find(name) for name in self.names]:
-            store.set_kind(entry, "retired", "retired", self.reason)
+from echelon.pipelines.arena_args import ArenaArgs
+from echelon.pipelines.console import terminal
+from echelon.pipelines.progress_bar import with_progress
+from echelon.pipelines.result_tables import show, show_standings
 
 
 @dataclass(frozen=True)
@@ -133,13 +82,3 @@ class Evolve:
         for turn, role, verdict in commands.evolve(self.arena.build(store), *how):
             console.print(f"turn {turn}, {role.value}: {verdict}")
         show_standings(store, False, f"after period {store.period - 1}")
-
-
-COMMANDS = {
-    "init": Init,
-    "add": Add,
-    "evaluate": Evaluate,
-    "tournament": Tournament,
-    "evolve": Evolve,
-    "retire": Retire,
-}

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -74,10 +73,10 @@ class DrawMaps:
         """Make maps and draw them."""
         check_writable(self.out)
         require(0 <= self.maps <= 256, "--maps", "0..256", self.maps)
-        env = dataclasses.replace(ENV_PRESETS[self.env](), map_seed=self.map_seed, map_pool=max(self.maps, 1))
+        env = replace(ENV_PRESETS[self.env](), map_seed=self.map_seed, map_pool=max(self.maps, 1))
         tiles = []
         for name in env.world.biomes:
-            alone = dataclasses.replace(env, map_pool=1, world=dataclasses.replace(env.world, biomes=(name,)))
+            alone = replace(env, map_pool=1, world=replace(env.world, biomes=(name,)))
             tiles += tiles_of(alone, [name.replace("_", " ")], marks=False)
         if self.maps > 0:
             captions = [f"map {number} of seed {self.map_seed}" for number in range(self.maps)]
@@ -99,6 +98,3 @@ def tiles_of(env: EnvConfig, captions: list[str], marks: bool) -> list[Tile]:
         marked = Tile(caption, ground, (x, y, float(maps.zone_radius[number])), spawns)
         tiles.append(marked if marks else Tile(caption, ground))
     return tiles
-
-
-COMMANDS = {"watch": Watch, "maps": DrawMaps}

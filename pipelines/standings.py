@@ -1,4 +1,4 @@
-"""The commands of `arena.py` that print, export and import a league."""
+"""The commands of `arena.py` that print a league: its entries, ratings and payoffs."""
 
 from __future__ import annotations
 
@@ -9,23 +9,15 @@ from typing import Any
 
 import tyro
 
-from echelon.league.commands import age_correlation, compute_payoff, entry_rows, standing_rows
-from echelon.league.import_export import read_league, write_league
+from echelon.league.commands import compute_payoff, entry_rows
 from echelon.league.store import Store
-from echelon.pipelines.console import show, terminal
+from echelon.pipelines.console import terminal
+from echelon.pipelines.result_tables import show, show_standings
 from echelon.runtime.errors import require
 from echelon.runtime.files import check_writable
 from echelon.view.plots import draw_payoff
 
 PICTURES = (".png", ".pdf", ".svg")
-
-
-def show_standings(store: Store, as_json: bool, title: str) -> None:
-    """Print the table of standings, and the correlation of age and rating along the longest lineage."""
-    show(standing_rows(store), as_json, title)
-    found = None if as_json else age_correlation(store)
-    if found is not None:
-        terminal().print(f"Spearman's rho of age and rating along {found[0]} generations: {found[1]:.2f}")
 
 
 @dataclass(frozen=True)
@@ -98,40 +90,3 @@ class History:
             return
         show(rows, False, entry.name)
         show(changes, False, "what happened")
-
-
-@dataclass(frozen=True)
-class Export:
-    """Write a league to one JSON file, and its weights next to it."""
-
-    league: Path
-    out: Path
-
-    def run(self) -> None:
-        """Write it."""
-        check_writable(self.out)
-        write_league(Store(self.league), self.out)
-        terminal().print(f"{self.out}  {self.out.stat().st_size / 1e6:.1f} MB")
-
-
-@dataclass(frozen=True)
-class Import:
-    """Create a league from an exported file. Everything is validated first."""
-
-    file: tyro.conf.Positional[Path]
-    league: Path
-
-    def run(self) -> None:
-        """Read it."""
-        store = read_league(self.file, self.league)
-        terminal().print(f"{self.league}: {len(store.entries())} entries, {len(store.matches())} matches")
-
-
-COMMANDS = {
-    "list": List,
-    "standings": Standings,
-    "payoff": Payoff,
-    "history": History,
-    "export": Export,
-    "import": Import,
-}

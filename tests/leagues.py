@@ -10,13 +10,14 @@ from echelon.league.records import MatchRecord
 from echelon.league.store import Store
 from echelon.learn.checkpoint.files import save_checkpoint
 from echelon.learn.checkpoint.format import Counters
-from echelon.learn.config import ModelConfig
 from echelon.learn.models.actor_critic import ActorCritic
+from echelon.learn.models.lstm import LSTMConfig
+from echelon.learn.models.registry import ModelConfig, PolicySpecs
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.rules.config import EnvConfig, RulesConfig
 
 BRIEF = dataclasses.replace(EnvConfig.small(), rules=RulesConfig(max_episode_s=2.0), map_pool=2)
-TINY = ModelConfig(
+TINY = LSTMConfig(
     hidden=16, contact_width=8, squad_width=4, comm_width=4, map_width=4, telemetry_width=4, body_width=16
 )
 
@@ -24,7 +25,7 @@ TINY = ModelConfig(
 def policy_of(seed: int, model: ModelConfig = TINY) -> ActorCritic:
     """A fresh policy with opinions."""
     torch.manual_seed(seed)
-    policy = ActorCritic(model, BRIEF.comm_dim)
+    policy = model.build(PolicySpecs(BRIEF.comm_dim))
     policy.network.head.loc.weight.data.mul_(50)
     return policy.eval()
 

@@ -9,8 +9,8 @@ import echelon
 from echelon.env.observation import layout
 from echelon.learn.checkpoint.files import save_checkpoint
 from echelon.learn.checkpoint.format import Counters
-from echelon.learn.config import ModelConfig
-from echelon.learn.models.actor_critic import ActorCritic
+from echelon.learn.models.lstm import LSTMConfig
+from echelon.learn.models.registry import PolicySpecs
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.rules.config import EnvConfig
 from echelon.runtime.version import VERSION
@@ -44,7 +44,7 @@ def test_an_unknown_command_is_named():
 
 
 def test_a_checkpoint_is_told_and_one_that_does_not_hold_ends_with_1(tmp_path):
-    policy, path = ActorCritic(ModelConfig(hidden=16), 8), tmp_path / "one"
+    policy, path = LSTMConfig(hidden=16).build(PolicySpecs(8)), tmp_path / "one"
     save_checkpoint(path, policy, ValueNorm(), EnvConfig.small(), Counters(7, 700, 1.5), {})
     printed = ask("checkpoint", str(path))
     assert printed.returncode == 0, printed.stderr

@@ -17,12 +17,13 @@ from echelon.league import store
 from echelon.league.league_arena import LeagueArena
 from echelon.league.opponent_sampler import OpponentSampler
 from echelon.league.store import Store
-from echelon.learn import config as learn_config
-from echelon.learn.checkpoint import format as checkpoint_format
 from echelon.learn.checkpoint.files import checkpoints_in, newest_checkpoint
 from echelon.learn.checkpoint.format import Checkpoint, open_checkpoint
 from echelon.learn.checkpoint.inspect import inspect_checkpoint
 from echelon.learn.config import PPOConfig, TrainConfig
+from echelon.learn.models import lstm
+from echelon.learn.models.mlp import MLPConfig
+from echelon.learn.models.registry import model_from_json, model_to_json
 from echelon.learn.trainer import Trainer
 from echelon.replay import file
 from echelon.replay.ground import rebuild
@@ -37,7 +38,7 @@ FIXTURES = sorted(path for path in (Path(__file__).parent / "fixtures").iterdir(
 RECORD = Path(__file__).parent / "golden" / "absent.json"
 SETTINGS = {
     **{name: (config,) for name in ("WorldConfig", "RulesConfig", "RewardConfig", "FeaturesConfig", "EnvConfig")},
-    "ModelConfig": (learn_config, checkpoint_format),
+    "LSTMConfig": (lstm,),
     "LeagueConfig": (store, trade),
 }
 """Classes whose fields stand in files, and the modules that read them by their names."""
@@ -96,8 +97,7 @@ def test_a_run_goes_on(old, with_more_settings, iteration):
     start = open_checkpoint(old / "run" / "checkpoints" / f"iteration_{iteration:06}")
     trainer = Trainer(run_of(start), old / "further", start)
     assert trainer.resume_note == "", "its battles are fought on"
-    trainer.iterate()
-    trainer.close()
+    trainer.train(1)
     assert trainer.counters.iterations == iteration + 1
 
 
@@ -133,7 +133,7 @@ def test_what_is_converted_names_every_setting_and_keeps_its_weights(old, with_m
     assert before == {path: path.read_bytes() for path in old.rglob("*.safetensors")}
     start = open_checkpoint(newest_checkpoint(old / "run" / "checkpoints"))
     assert start.claims["env"] == json.loads(json.dumps(start.env.signature()))
-    assert start.claims["model"] == as_json(start.model) and start.claims["written_by"] == VERSION
+    assert start.claims["model"] == model_to_json(start.model) and start.claims["written_by"] == VERSION
     assert inspect_checkpoint(start.path).is_valid and Trainer(run_of(start), old / "further", start).resume_note == ""
     league = Store(old / "league")
     assert league.get_setting("env") == json.loads(json.dumps(league.env.signature()))
@@ -191,10 +191,16 @@ def test_a_battle_needs_no_part():
 
 def test_what_absence_means_never_changes():
     """A default that changes must say by `setting(new, absent=old)` what files written before meant."""
-    kinds = [getattr(modules[0], name) for name, modules in SETTINGS.items()]
+    kinds = [getattr(modules[0], name) for name, modules in SETTINGS.items() if name != "LSTMConfig"]
     meant = {kind.__name__: as_json(from_json(kind, {}, "file")) for kind in kinds}
+    meant["ModelConfig"] = as_json(model_from_json({}))
     recorded = json.loads(RECORD.read_text())
     for name, values in recorded.items():
         for key, value in values.items():
             assert meant[name][key] == value, f"{name}.{key}"
     assert recorded == meant, f"new settings: write {json.dumps(meant)} into {RECORD}"
+
+
+def test_a_model_of_version_0_1_was_an_lstm_unless_it_said_otherwise():
+    assert type(model_from_json({"hidden": 16})) is type(model_from_json({"recurrent": True})) is lstm.LSTMConfig
+    assert model_from_json({"recurrent": False, "hidden": 16}) == MLPConfig(hidden=16)

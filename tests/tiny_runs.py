@@ -7,14 +7,15 @@ from builders import flat_maps
 
 from echelon.agents.heuristic import Heuristic
 from echelon.env.env import EchelonEnv
-from echelon.learn.config import ModelConfig, PPOConfig, TrainConfig
-from echelon.learn.models.actor_critic import ActorCritic
+from echelon.learn.config import PPOConfig, TrainConfig
+from echelon.learn.models.lstm import LSTMConfig
+from echelon.learn.models.registry import ModelConfig, PolicySpecs
 from echelon.learn.opponents.assignment import OpponentGroup, PolicyAssignment
 from echelon.learn.ppo.collector import TeamCollector
 from echelon.learn.trainer import Trainer
 from echelon.rules.config import EnvConfig, RulesConfig
 
-TINY = ModelConfig(
+TINY = LSTMConfig(
     hidden=16, contact_width=8, squad_width=4, comm_width=4, map_width=4, telemetry_width=4, body_width=16
 )
 
@@ -28,7 +29,7 @@ def make_rollout(model: ModelConfig = TINY, battles: int = 6, decisions: int = 1
     """Short battles of a fresh policy against the heuristic."""
     torch.manual_seed(0)
     config = short_battles()
-    policy = ActorCritic(model, config.comm_dim)
+    policy = model.build(PolicySpecs(config.comm_dim))
     seats = PolicyAssignment(policy, [OpponentGroup("heuristic", Heuristic(config), battles)])
     env = EchelonEnv(config, battles, device="cpu", seed=1, memory=seats.memory, maps=flat_maps(config))
     return TeamCollector(env, seats, decisions, chunk)
@@ -51,8 +52,23 @@ def tiny_run(**changes: object) -> TrainConfig:
 
 
 def run_to_the_end(trainer: Trainer) -> Trainer:
-    """Iterate until the run has learnt from as many steps as it was told to."""
-    while not trainer.finished:
-        trainer.iterate()
-    trainer.metrics.close()
+    """Train until the run has learnt from as many steps as it was told to."""
+    trainer.train()
     return trainer
+
+
+def everything(trainer: Trainer) -> dict[str, torch.Tensor]:
+    """All tensors of a run that the next iteration depends on."""
+    parts = {
+        f"{name}.{key}": value
+        for name, part in trainer._parts().items()
+        for key, value in part.state_dict().tensors.items()
+    }
+    weights = {f"policy.{key}": value for key, value in trainer.policy.state_dict().items()}
+    names = dict(trainer.policy.named_parameters())
+    moments = {
+        f"optimizer.{name}.{key}": value
+        for name, parameter in names.items()
+        for key, value in trainer.ppo.optimizer.state[parameter].items()
+    }
+    return {**parts, **weights, **moments, **{f"norm.{k}": v for k, v in trainer.norm.named_buffers()}}

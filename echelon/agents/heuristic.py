@@ -164,6 +164,14 @@ def is_scripted(name: str) -> bool:
     return name.partition(":")[0] == "heuristic"
 
 
+def full_name(name: str) -> str:
+    """`heuristic:TIER` for the name of a tier alone, and for `heuristic`, the normal one; other names as they are."""
+    kind, _, tier = name.partition(":")
+    if is_scripted(name):
+        return f"{kind}:{tier or 'normal'}"
+    return f"heuristic:{name}" if name in TIERS else name
+
+
 def scripted(name: str, config: EnvConfig, device: torch.device) -> Heuristic:
     """The scripted commander called `heuristic` or `heuristic:TIER`."""
     tier = name.partition(":")[2] or "normal"

@@ -35,8 +35,8 @@ from echelon.env.group_policy import TeamPolicy, action_noise
 from echelon.env.observation import layout
 from echelon.env.observation.layout import GROUPS, STREAMS
 from echelon.env.outcome import Reason, Winner
-from echelon.learn.config import ModelConfig
 from echelon.learn.models.actor_critic import ActorCritic
+from echelon.learn.models.registry import ModelConfig
 from echelon.replay.recorder import Recorder
 from echelon.rules.config import EnvConfig
 from echelon.rules.roster import build_roster

@@ -1,189 +1,147 @@
-"""Evaluates a policy during training: the same held-out battles against the same panel of opponents all along a run.
-
-The panel consists of scripted commanders and of the best policy of the run so far.
-"""
+"""Evaluates the learner in the course of a run, and sums the run up at its end."""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from echelon.agents.heuristic import scripted
-from echelon.arena.match import Match, Result, replay_of, wilson_interval
-from echelon.env.group_policy import TeamPolicy
-from echelon.learn.config import TrainConfig
-from echelon.learn.metrics import CsvTable
-from echelon.learn.models.actor_critic import ActorCritic
-from echelon.learn.opponents.assignment import LEARNER
-from echelon.replay.battle import Replay
-from echelon.replay.recorder import Recorder
+from echelon.arena.evaluator import BEST, Evaluator, Score, format_row
+from echelon.learn.callbacks.base import Callback, Metrics
+from echelon.learn.checkpoint.files import newest_checkpoint
+from echelon.learn.checkpoint.retention import checkpoint_path
+from echelon.learn.metrics import read_metrics, read_table
+from echelon.learn.opponents.named import OpponentOf
+from echelon.learn.trainer import Trainer
+from echelon.replay.file import save
 from echelon.runtime.state_dict import StateDict
-
-EVAL_SEED = 1_000_003
-"""Seed of the evaluation battles and offset of their map seed: training uses none of these maps."""
-BEST = "best"
-MAX_ITERATION = 2**53
-COLUMNS = (
-    *("iteration", "agent_steps", "seconds", "rival", "battles", "wins", "win_rate", "low", "high"),
-    *("kills", "deaths", "kill_ratio", "damage", "zone_s", "enemy_zone_s"),
-)
-"""Columns of `evaluations.csv`, one row per opponent (`rival`); `low` and `high`: 95 % interval of the win rate."""
+from echelon.view.plots import draw_metrics
 
 
-@dataclass(frozen=True)
-class Score:
-    """Result of the policy against one opponent of the panel."""
+class EvalCallback(Callback):
+    """Plays the panel of an `Evaluator` before a run, every `EvalConfig.every` iterations and after it.
 
-    rival: str
-    result: Result
-
-    @property
-    def win_rate(self) -> float:
-        """Fraction of the battles won."""
-        return self.result.x_wins / self.result.battles
-
-    def row(self) -> dict[str, object]:
-        """Values of those `COLUMNS` that follow from the match."""
-        low, high = wilson_interval(self.result.x_wins, self.result.battles)
-        own, enemy = self.result.mean_stats(x=True), self.result.mean_stats(x=False)
-        return {
-            "rival": self.rival,
-            "battles": self.result.battles,
-            "wins": self.result.x_wins,
-            "win_rate": self.win_rate,
-            "low": low,
-            "high": high,
-            **{name: own[name] for name in ("kills", "deaths", "damage", "zone_s")},
-            "kill_ratio": own["kills"] / max(own["deaths"], 1 / self.result.battles),
-            "enemy_zone_s": enemy["zone_s"],
-        }
-
-    def __str__(self) -> str:
-        return format_row(self.row())
-
-
-def format_row(row: Mapping[str, Any]) -> str:
-    """Format a row of `evaluations.csv` as one line; values are numbers, or strings as read from the file."""
-    low, high, kill_ratio, damage, zone_s = (float(row[k]) for k in ("low", "high", "kill_ratio", "damage", "zone_s"))
-    return (
-        f"{row['rival']}: wins {row['wins']}/{row['battles']} ({low:.0%} to {high:.0%}), "
-        f"kills per death {kill_ratio:.2f}, damage {damage:.0f}, zone {zone_s:.1f} s"
-    )
-
-
-class EvalCallback:
-    """Evaluates a policy against the scripted commanders of `EvalConfig.tiers` and the best policy so far.
+    It writes `evaluations.csv`, and a checkpoint of each policy that is better than those before. The first process
+    alone plays. A signal aborts an evaluation, which a resumed run plays again.
 
     Args:
-        policy: the policy to evaluate; each evaluation uses its current weights.
-        config: config of the run.
-        folder: the run folder; `evaluations.csv` is written there.
-        state: state of a resumed run. Later rows of `evaluations.csv` are dropped.
+        opponent_of: builds the commanders of the panel, as in `Trainer`.
     """
 
-    def __init__(self, policy: ActorCritic, config: TrainConfig, folder: Path, state: StateDict | None = None) -> None:
-        self.policy = policy
-        self.config = config
-        self.device = next(policy.parameters()).device
-        self.env = dataclasses.replace(config.env, map_seed=config.env.map_seed + EVAL_SEED)
-        self.best = frozen_copy(policy)
-        self.best_rate = -1.0
-        self.best_iteration = 0
-        self.last_iteration = -1
-        """Iteration of the last evaluation; -1 before the first one."""
-        if state is not None:
-            self.load_state_dict(state)
-        tiers: dict[str, TeamPolicy] = {
-            f"heuristic:{tier}": scripted(f"heuristic:{tier}", self.env, self.device)
-            for tier in config.evaluation.tiers
-        }
-        self.opponents = {**tiers, BEST: self.best}
-        self.match = self._match(config.evaluation.battles)
-        self.table = CsvTable(folder / "evaluations.csv", COLUMNS, self.last_iteration)
+    name = "panel"
 
-    def _match(self, battles: int) -> Match:
-        return Match(
-            (LEARNER, self.policy),
-            self.opponents,
-            self.env,
-            battles,
-            self.device,
-            compute=self.policy.network.compute,
-            compiled=self.config.evaluation.compiled,
-        )
+    def __init__(self, opponent_of: OpponentOf = scripted) -> None:
+        self.opponent_of = opponent_of
+        self.evaluator: Evaluator | None = None
+        """None except on the first process."""
+        self.best_saved = 0
 
-    def evaluate(self) -> list[Score]:
-        """Play against every opponent of the panel. Leaves the best policy unchanged, see `update_best`."""
-        return self._play(self.match)
+    def setup(self, trainer: Trainer) -> None:
+        """Build the panel."""
+        if trainer.ranks.is_first:
+            self.evaluator = Evaluator(trainer.policy, trainer.config, trainer.folder, self.opponent_of)
 
-    def update_best(self, scores: list[Score], iteration: int) -> bool:
-        """Replace the best policy if the current one has a higher mean win rate against the scripted commanders.
+    def on_run_start(self, trainer: Trainer) -> None:
+        """Evaluate a policy that no earlier evaluation has seen."""
+        now = trainer.counters.iterations
+        if self.evaluator is not None:
+            # Without a state, a run that resumes was trained without this callback for a while.
+            last = self.evaluator.last_iteration
+            self.evaluator.open_table(now if last < 0 < now else last)
+            trainer.best = self.best_saved = self.evaluator.best_iteration
+        self._evaluate_if_due(trainer)
+        self._log_best(trainer, checkpoint_path(trainer.folder, now))
 
-        Args:
-            scores: what `evaluate` returned; the last one, against the best policy, is ignored.
-            iteration: the iteration that was evaluated.
+    def on_iteration_end(self, trainer: Trainer, metrics: Metrics) -> None:
+        """Evaluate where it is time, and ask for a checkpoint of the best policy so far."""
+        self._evaluate_if_due(trainer)
 
-        Returns:
-            Whether the best policy was replaced.
-        """
-        rate = sum(score.win_rate for score in scores[:-1]) / (len(scores) - 1)
-        self.last_iteration = iteration
-        if rate <= self.best_rate:
-            return False
-        self.best_rate, self.best_iteration = rate, iteration
-        self.best.load_state_dict(self.policy.state_dict())
-        return True
+    def _evaluate_if_due(self, trainer: Trainer) -> None:
+        now, every = trainer.counters.iterations, trainer.config.evaluation.every
+        is_time = now == 0 or (every > 0 and now % every == 0)
+        if self.evaluator is None or not is_time or self.evaluator.last_iteration == now:
+            return
+        if trainer.ended or trainer.requests.stop:
+            # The final evaluation follows.
+            return
+        scores = self._play(trainer, self.evaluator)
+        if scores and self.evaluator.update_best(scores, now) and now > 0:
+            trainer.best = now
+            trainer.requests.checkpoint = True
+
+    def _play(self, trainer: Trainer, evaluator: Evaluator, is_final: bool = False) -> list[Score]:
+        """The scores, logged and recorded; none where a signal has come."""
+        scores: list[Score] = []
+
+        def play() -> None:
+            if not is_final:
+                scores.extend(evaluator.evaluate())
+                return
+            found, replay = evaluator.evaluate_final(trainer.config.replay_battles, str(trainer.folder))
+            if replay is not None:
+                save(replay, trainer.folder / "evaluation.echelon")
+            scores.extend(found)
+
+        trainer.run_interruptible(play)
+        counters = trainer.counters
+        evaluator.record(scores, counters.iterations, counters.agent_steps, counters.seconds)
+        for score in scores:
+            trainer.log(f"{counters.seconds / 60:5.1f} min, against {score}")
+        if scores:
+            trainer.callbacks.on_evaluation(trainer, scores)
+        return scores
+
+    def on_checkpoint(self, trainer: Trainer, path: Path) -> None:
+        """Log that the best policy so far is kept."""
+        self._log_best(trainer, path)
+
+    def _log_best(self, trainer: Trainer, path: Path) -> None:
+        if self.evaluator is not None and self.evaluator.best_iteration > self.best_saved:
+            self.best_saved = self.evaluator.best_iteration
+            trainer.log(f"best so far, kept as {path}")
+
+    def on_run_end(self, trainer: Trainer) -> None:
+        """Play the final evaluation, partly recorded if configured."""
+        if self.evaluator is not None:
+            scores = self._play(trainer, self.evaluator, is_final=True)
+            if scores:
+                self.evaluator.update_best(scores, trainer.counters.iterations)
 
     def state_dict(self) -> StateDict:
-        """Weights and win rate of the best policy, and the iteration of the last evaluation."""
-        facts = {"best_rate": self.best_rate, "best_iteration": self.best_iteration, "judged": self.last_iteration}
-        return StateDict(self.best.state_dict(), facts)
+        """That of the evaluator."""
+        return StateDict() if self.evaluator is None else self.evaluator.state_dict()
 
     def load_state_dict(self, state_dict: StateDict) -> None:
         """Restore what `state_dict` returned."""
-        state_dict.check(self.best.state_dict())
-        self.best.load_state_dict(state_dict.tensors)
-        self.best_rate = state_dict.fact("best_rate", float)
-        self.last_iteration = state_dict.whole("judged", -1, MAX_ITERATION)
-        self.best_iteration = state_dict.whole("best_iteration", 0, MAX_ITERATION)
-
-    def evaluate_final(self, recorded: int = 0, name: str = LEARNER) -> tuple[list[Score], Replay | None]:
-        """Play `EvalConfig.final_battles` battles against every opponent of the panel.
-
-        Args:
-            recorded: number of battles against the last scripted commander to record.
-            name: name of the policy in the replay.
-
-        Returns:
-            A score per opponent, and the replay; None if `recorded` is 0.
-        """
-        battles, tier = self.config.evaluation.final_battles, f"heuristic:{self.config.evaluation.tiers[-1]}"
-        match = self._match(battles)
-        if recorded == 0:
-            return self._play(match), None
-        recorder = Recorder(match.places(tier, range(min(recorded, battles))))
-        return self._play(match, recorder), replay_of(recorder, name, tier)
-
-    def _play(self, match: Match, recorder: Recorder | None = None) -> list[Score]:
-        was_training = self.policy.training
-        self.policy.eval()
-        results = match.play(EVAL_SEED, recorder)
-        self.policy.train(was_training)
-        return [Score(name, result) for name, result in zip(self.opponents, results.values(), strict=True)]
-
-    def record(self, scores: list[Score], iteration: int, agent_steps: int, seconds: float) -> None:
-        """Append the scores to `evaluations.csv`; `seconds` is the training time so far."""
-        for score in scores:
-            when = {"iteration": iteration, "agent_steps": agent_steps, "seconds": round(seconds, 1)}
-            self.table.write({**when, **score.row()})
+        if self.evaluator is not None:
+            self.evaluator.load_state_dict(state_dict)
 
 
-def frozen_copy(policy: ActorCritic) -> ActorCritic:
-    """An independent copy of a policy in evaluation mode."""
-    copy = ActorCritic(policy.model, policy.comm_dim).to(next(policy.parameters()).device)
-    copy.load_state_dict(policy.state_dict())
-    copy.network.compute = policy.network.compute
-    return copy.eval()
+class Summary(Callback):
+    """Logs, after the last evaluation, the scores before and after the run and where its files are; plots its metrics.
+
+    Args:
+        evaluation: the callback that evaluates; it stands before this one.
+    """
+
+    def __init__(self, evaluation: EvalCallback) -> None:
+        self.evaluation = evaluation
+
+    def on_run_end(self, trainer: Trainer) -> None:
+        """Log and plot."""
+        evaluator, folder, log = self.evaluation.evaluator, trainer.folder, trainer.log_plain
+        if evaluator is None:
+            return
+        rows = read_table(folder / "evaluations.csv")
+        for when, iteration in (("before", rows[0]["iteration"]), ("after ", rows[-1]["iteration"])):
+            for row in rows:
+                if row["iteration"] == iteration and row["rival"] != BEST:
+                    log(f"{when} against {format_row(row)}")
+        replay, plot = folder / "evaluation.echelon", folder / "metrics.png"
+        draw_metrics(read_metrics(folder / "metrics.csv"), rows, plot)
+        log(f"metrics     {folder / 'metrics.csv'}\nevaluations {folder / 'evaluations.csv'}\nplot        {plot}")
+        if replay.exists():
+            log(f"replay      {replay}")
+        best = checkpoint_path(folder, evaluator.best_iteration)
+        if best.exists():
+            log(f"best        {best}")
+        log(f"checkpoint  {newest_checkpoint(folder / 'checkpoints')}")

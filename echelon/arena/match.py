@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from echelon.arena.batch_arena import BatchArena, Battle, BattleResult
+from echelon.arena.resolve import common_env, resolve
 from echelon.env.group_policy import TeamPolicy
 from echelon.env.outcome import STATS, Winner
 from echelon.replay.battle import Replay
@@ -167,6 +168,36 @@ def play(
 ) -> Result:
     """Play a match between X and Y; for arguments and errors see `Match`."""
     return Match(("x", x), {"y": y}, env, battles, device, compiled=compiled).play(seed)["y"]
+
+
+def named_match(
+    x: str,
+    y: str,
+    env: EnvConfig | None,
+    battles: int,
+    device: torch.device,
+    batch: int | None = None,
+    compute: torch.dtype = torch.float32,
+    compiled: bool = False,
+) -> Match:
+    """The match between the commanders named `x` and `y`, as `resolve` takes names.
+
+    Args:
+        env: config of the battles; None means `common_env` of both.
+        battles, device, batch, compute, compiled: as in `Match`.
+
+    Raises:
+        FileError: if a name means no commander, or its checkpoint does not fit the battle.
+        ConfigError: if `env` is None and they were trained with different configs; or as in `Match`.
+    """
+    commanders = resolve(x), resolve(y)
+    env = common_env(commanders) if env is None else env
+    x_policy, y_policy = (commander.policy(env, device) for commander in commanders)
+    x_id, y_id = (commander.id for commander in commanders)
+    if x_id == y_id and getattr(x_policy, "model", None) != getattr(y_policy, "model", None):
+        # Equal weights, but model settings that differ without changing any weight.
+        x_id, y_id = (commander.name for commander in commanders)
+    return Match((x_id, x_policy), {y_id: y_policy}, env, battles, device, batch, compute, compiled)
 
 
 def replay_of(recorder: Recorder, x: str, y: str) -> Replay:

@@ -1,28 +1,31 @@
-"""Resolves a name to a commander: a scripted tier, a checkpoint folder, or a class in a module of the user's."""
+"""Resolves a name to a commander: a scripted tier, a checkpoint folder, a class in a module of the user's, or what a
+registered prefix means.
+
+Training, evaluations, matches and views resolve what a user names here, and nothing that a file names.
+"""
 
 from __future__ import annotations
 
-import importlib
-import re
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from torch import nn
 
 from echelon.agents.heuristic import is_scripted, scripted
+from echelon.arena.user_policy import Factory, build_policy
 from echelon.env.group_policy import TeamPolicy
 from echelon.learn.checkpoint.format import POLICY, Checkpoint, open_checkpoint
+from echelon.learn.config import TrainConfig
+from echelon.learn.curriculum import opponents_named
 from echelon.rules.config import EnvConfig, battle_difference
-from echelon.runtime.errors import ConfigError
+from echelon.runtime.errors import ConfigError, require
 from echelon.runtime.files import FileError
+from echelon.runtime.imports import OBJECT_NAME, import_object
 
-FORMS = "heuristic[:tier], a checkpoint folder, or package.module:Commander"
-IN_MODULE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
-Factory = Callable[[EnvConfig], TeamPolicy]
-"""Builds a policy for the battles of a config; a class such as `echelon.agents.heuristic.Heuristic` is one."""
+
+class UnknownNameError(FileError):
+    """A name of none of the `forms`, or of a folder that does not exist."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,7 @@ class Commander:
     """A resolved commander; use `resolve` to create one.
 
     Args:
-        name: one of `FORMS`.
+        name: as the user named it, of one of the `forms`.
         checkpoint: the checkpoint of a trained policy, its metadata verified; None for any other commander.
         factory: what builds a commander of the user's own; None for any other.
     """
@@ -57,10 +60,10 @@ class Commander:
 
         Raises:
             FileError: if it was trained with another `comm_dim`.
+            ConfigError: if a commander of the user's own does not build, or its decision has another shape.
         """
         if self.factory is not None:
-            policy = self.factory(env)
-            return policy.to(device).eval() if isinstance(policy, nn.Module) else policy
+            return build_policy(self.name, self.factory, env, device)
         if self.checkpoint is None:
             return scripted(self.name, env, device)
         width = self.checkpoint.claims["comm_dim"]
@@ -69,11 +72,39 @@ class Commander:
         return self.checkpoint.policy(device)
 
 
-def resolve(name: str) -> Commander:
-    """Find the commander for `heuristic[:tier]`, the path of a checkpoint folder, or `package.module:Commander`.
+Resolver = Callable[[str], Commander]
+"""Finds the commander of a whole name, prefix included; raises `FileError` or `ConfigError` in one line."""
+_RESOLVERS: dict[str, tuple[str, Resolver]] = {}
+"""By prefix: the form of its names, and their resolver."""
 
-    The last one imports the module, from the current folder too, and runs its code: names come from the user's command
-    line or program, never from a file.
+
+def register_resolver(prefix: str, form: str, resolver: Resolver) -> None:
+    """Let names `prefix:...` mean what `resolver` finds; a later registration of a prefix replaces an earlier one.
+
+    Args:
+        prefix: letters, digits and underscores, such as `league`, which `echelon.league` registers.
+        form: form of the names, for error messages, such as `league:FOLDER/NAME`.
+        resolver: finds the commander of such a name. It must not import what a file names.
+
+    Raises:
+        ConfigError: if the prefix has other characters, or is that of the scripted commanders.
+    """
+    limit = "a word other than that of the scripted commanders"
+    require(prefix.isidentifier() and not is_scripted(prefix), "a resolver's prefix", limit, prefix)
+    _RESOLVERS[prefix] = (form, resolver)
+
+
+def forms() -> str:
+    """The forms that a name may have, as a part of a sentence."""
+    registered = [form for form, _ in _RESOLVERS.values()]
+    return ", ".join(["heuristic[:tier]", "a checkpoint folder", *registered, "or package.module:Commander"])
+
+
+def resolve(name: str) -> Commander:
+    """Find the commander for a name of one of the `forms`.
+
+    `package.module:Commander` imports the module, from the current folder too, and runs its code: names come from the
+    user's command line or program, never from a file.
 
     Raises:
         FileError: if there is no such folder or module, or the folder does not hold a valid checkpoint.
@@ -81,30 +112,19 @@ def resolve(name: str) -> Commander:
     """
     if is_scripted(name):
         return Commander(name)
+    prefix, colon, _ = name.partition(":")
+    if colon and prefix in _RESOLVERS:
+        return _RESOLVERS[prefix][1](name)
     if Path(name).exists():
         return Commander(name, open_checkpoint(name))
-    if IN_MODULE.fullmatch(name):
-        return Commander(name, factory=find_factory(name))
-    raise FileError(f"{name}: expected {FORMS}, found none")
+    if OBJECT_NAME.fullmatch(name):
+        return Commander(name, factory=import_object(name))
+    raise UnknownNameError(f"{name}: expected {forms()}, found none")
 
 
-def find_factory(name: str) -> Factory:
-    """Import `package.module:Commander`."""
-    module_name, _, attribute = name.partition(":")
-    if str(Path.cwd()) not in sys.path:
-        sys.path.append(str(Path.cwd()))
-    try:
-        module = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name is None or not (module_name == error.name or module_name.startswith(f"{error.name}.")):
-            # The module is there, but what it imports is not.
-            raise
-        raise FileError(f"{name}: no module {module_name} in {Path.cwd()} or on Python's path") from None
-    factory = getattr(module, attribute, None)
-    if not callable(factory):
-        raise ConfigError(f"{name}: {module_name} must have a class or function {attribute}, got {factory!r}")
-    found: Factory = factory
-    return found
+def policy_of(name: str, env: EnvConfig, device: torch.device) -> TeamPolicy:
+    """The policy of a named commander for battles of `env`; for errors see `resolve` and `Commander.policy`."""
+    return resolve(name).policy(env, device)
 
 
 def common_env(commanders: Sequence[Commander]) -> EnvConfig:
@@ -119,3 +139,18 @@ def common_env(commanders: Sequence[Commander]) -> EnvConfig:
         if difference:
             raise ConfigError(f"the commanders come from different battles, choose one with --env: {difference}")
     return envs[0] if envs else EnvConfig.small()
+
+
+def check_opponents(config: TrainConfig, device: torch.device) -> None:
+    """Build every commander that the config names once, before anything is written.
+
+    Raises:
+        ConfigError: if one does not build, or its decision has another shape.
+        FileError: if a name means no commander.
+    """
+    for name in opponents_named(config):
+        try:
+            policy_of(name, config.env, device)
+        except UnknownNameError as error:
+            hint = "; --opponent also takes curriculum, self, past and league:FOLDER" if name == config.opponent else ""
+            raise FileError(f"{error}{hint}") from None

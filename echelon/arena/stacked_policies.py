@@ -19,6 +19,7 @@ from torch import Tensor
 from echelon.env.group_policy import TeamPolicy, draws_actions, memory_spec_of, team_input
 from echelon.env.observation.layout import STREAMS
 from echelon.learn.models.actor_critic import ActorCritic, ActorNetwork, PolicyOutput, batched_forward
+from echelon.learn.models.memory import MemoryState
 from echelon.runtime.compile import fused
 
 SLOTS = 16
@@ -72,9 +73,8 @@ class StackedForward:
     """
 
     def __init__(self, template: ActorCritic, device: torch.device, compute: torch.dtype, compiled: bool) -> None:
-        self.base = ActorNetwork(template.model, template.comm_dim).to(device).requires_grad_(False)
+        self.base: ActorNetwork = template.model.build(template.specs).to(device).requires_grad_(False).network
         self.base.compute = compute
-        self.hidden = template.model.hidden
         self.chunk = CHUNK if compiled or device.type != "cpu" else None
         """Blocks per call; None for all at once."""
         self.device = device
@@ -115,10 +115,12 @@ class StackedPolicies:
         """Stacked weights per chunk, `[n, ...]` for n blocks."""
         self.index = [index[own].clamp_min(0) for own in self.chunks]
         """Rows of the batch per chunk, `[n, SLOTS]` int64; 0 for an empty slot, whose action is dropped."""
-        self.memory = [
-            tuple(torch.zeros(*own.shape, mechs, forward.hidden, device=device) for _ in range(2)) for own in self.index
+        spec = forward.base.memory.spec()
+        self.memory: list[MemoryState] = [
+            {name: torch.zeros(*own.shape, mechs, *leaf.shape, device=device) for name, leaf in spec.items()}
+            for own in self.index
         ]
-        """LSTM states `h` and `c` per chunk, `[n, SLOTS, A, hidden]` each."""
+        """What the mechs remember per chunk, `[n, SLOTS, A, *shape]` by name."""
         self.used = (index.flatten() >= 0).nonzero()[:, 0]
         self.rows = index.flatten()[self.used]
         """`[G]` int64 rows of the teams commanded."""
@@ -129,12 +131,10 @@ class StackedPolicies:
         for number, (weights, index) in enumerate(zip(self.weights, self.index, strict=True)):
             streams = tuple(observation.streams[name][index] for name in STREAMS)
             telemetry = observation.telemetry[index]
-            loc, scale, *memory = self.forward.call(
-                self.forward.base, weights, streams, telemetry, *self.memory[number]
-            )
-            self.memory[number] = tuple(memory)
-            locs.append(loc.flatten(0, 1))
-            scales.append(scale.flatten(0, 1))
+            output = self.forward.call(self.forward.base, weights, streams, telemetry, self.memory[number])
+            self.memory[number] = output.memory
+            locs.append(output.loc.flatten(0, 1))
+            scales.append(output.scale.flatten(0, 1))
         return torch.cat(locs)[self.used], torch.cat(scales)[self.used]
 
     def decide(self, observation: BatchObservation) -> Tensor:

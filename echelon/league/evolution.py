@@ -104,8 +104,7 @@ class Evolution:
         # Set before the trainer is created, because its constructor draws the first opponents.
         self.shares = self.opponent_shares(role, now)
         trainer = self._trainer(role, now.generation)
-        for _ in range(self.iterations):
-            trainer.iterate()
+        trainer.train(self.iterations)
         checkpoint = trainer.save()
         digest = self.store.add_weights(checkpoint)
         points = self._evaluate(role, digest)
@@ -140,7 +139,7 @@ class Evolution:
             if verdict.resets:
                 self.store.record_change("reset", f"{role.value}, generation {after.generation}: {verdict.reason}")
         if verdict.resets:
-            self.trainers.pop(role).close()
+            del self.trainers[role]
         if entry is not None:
             rate_entry(self.arena, entry, self.seeds)
         values = {"joins": verdict.joins, "resets": verdict.resets, "reason": verdict.reason}

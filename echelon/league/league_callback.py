@@ -4,23 +4,35 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import torch
+
 from echelon.league import log
 from echelon.league.league_arena import LeagueArena
 from echelon.league.opponent_sampler import OpponentSampler
 from echelon.league.rating_period import rate_entry
 from echelon.league.records import Entry
-from echelon.league.store import Store
+from echelon.league.store import FILE, Store
+from echelon.learn.callbacks.base import ELSEWHERE, Callback, Metrics
+from echelon.learn.config import TrainConfig
+from echelon.learn.trainer import Trainer
+from echelon.rules.config import battle_difference
+from echelon.runtime.distributed import Ranks
+from echelon.runtime.errors import ConfigError, require
 from echelon.runtime.state_dict import StateDict
 
 
-class LeagueCallback:
-    """Adds checkpoints of a learner to a league.
+class LeagueCallback(Callback):
+    """Adds checkpoints of a learner to a league, every `TrainConfig.league_every` iterations and at the end of a run.
+
+    The first process alone plays; all sample their opponents from the updated league.
 
     Args:
         arena: plays the rated battles.
         sampler: sampler of opponents, which is updated with every entry of the learner.
         seeds: number of seeds per opponent, each played once per side.
     """
+
+    name = "campaign"
 
     def __init__(self, arena: LeagueArena, sampler: OpponentSampler, seeds: int) -> None:
         self.arena, self.sampler, self.seeds = arena, sampler, seeds
@@ -29,6 +41,43 @@ class LeagueCallback:
     def store(self) -> Store:
         """The league."""
         return self.arena.store
+
+    def on_run_start(self, trainer: Trainer) -> None:
+        """Add the learner of a run that was interrupted between the checkpoint and its entry."""
+        if not self.sampler.shares and trainer.config.past_battles > 0:
+            trainer.log_plain(
+                f"{trainer.config.league}: no policy there has this architecture (--model): until one has, "
+                f"{trainer.config.past_battles} of {trainer.config.num_envs} battles are against earlier selves"
+            )
+        if trainer.counters.iterations > 0 and self._is_due(trainer):
+            self._submit(trainer, trainer.save())
+
+    def on_iteration_end(self, trainer: Trainer, metrics: Metrics) -> None:
+        """Ask for a checkpoint to add."""
+        trainer.requests.checkpoint |= self._is_due(trainer)
+
+    def on_checkpoint(self, trainer: Trainer, path: Path) -> None:
+        """Add it if it is time."""
+        if trainer.counters.iterations > 0 and self._is_due(trainer):
+            self._submit(trainer, path)
+
+    def _is_due(self, trainer: Trainer) -> bool:
+        return trainer.counters.iterations % trainer.config.league_every == 0 or trainer.ended
+
+    def _submit(self, trainer: Trainer, path: Path) -> None:
+        ranks, me, error = trainer.ranks, "", None
+        if ranks.is_first:
+            try:
+                me = self.submit(path).id
+            except Exception as failure:
+                error = failure
+        # The others wait for the entry, whatever became of it.
+        me = ranks.broadcast_text(me)
+        if not me:
+            raise error or ConfigError(ELSEWHERE)
+        self.sampler.set_learner(me)
+        if ranks.is_first:
+            trainer.log(f"in the league {self.standing()}")
 
     def submit(self, checkpoint: Path, kind: str = "candidate") -> Entry:
         """Add a checkpoint, play it against all active entries, close the rating period and refresh the sampler.
@@ -69,3 +118,23 @@ class LeagueCallback:
         me = self.sampler.me
         place, own = next((n, s) for n, s in enumerate(stands, 1) if me is not None and s.id == me.id)
         return f"{own.name} ({own.kind}): {own.rating:.0f} ± {2 * own.deviation:.0f}, place {place} of {len(stands)}"
+
+
+def join_league(config: TrainConfig, device: torch.device, ranks: Ranks) -> LeagueCallback | None:
+    """Callback for the league named by `--opponent`; None if it names none.
+
+    Raises:
+        ConfigError: if the league has another battle.
+    """
+    if not config.league:
+        return None
+    folder = Path(config.league)
+    is_entry = not (folder / FILE).exists() and (folder.parent / FILE).exists()
+    limit = "league:FOLDER; one of its entries is met by --curriculum.opponents league:FOLDER/NAME"
+    require(not is_entry, "--opponent", limit, config.opponent)
+    store = Store(folder)
+    difference = battle_difference(config.env.signature(), store.env.signature())
+    require(difference is None, "--opponent", f"a league of the same battle ({difference})", config.league)
+    arena = LeagueArena(store, ranks.place(device), compiled=config.evaluation.compiled)
+    sampler = OpponentSampler(store, config.model, config.seed + ranks.rank)
+    return LeagueCallback(arena, sampler, config.league_seeds)

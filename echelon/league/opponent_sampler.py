@@ -8,7 +8,7 @@ from echelon.league.config import LeagueConfig
 from echelon.league.matchmaking import Opponent, chances, draw
 from echelon.league.records import Entry
 from echelon.league.store import Store
-from echelon.learn.config import ModelConfig
+from echelon.learn.models.registry import ModelConfig
 from echelon.learn.opponents.snapshot_pool import Snapshot
 
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Annotated, Literal
 
+import tyro
+
+from echelon.learn.extra_rewards import parse_extra_rewards
+from echelon.learn.models.lstm import LSTMConfig
+from echelon.learn.models.registry import ModelConfig
 from echelon.learn.schedules import Schedule
 from echelon.rules.config import EnvConfig
 from echelon.runtime.device import can_compile
 from echelon.runtime.errors import require, require_finite
 
-WIDTHS = ("hidden", "contact_width", "squad_width", "comm_width", "map_width", "telemetry_width", "body_width")
 SELF, PAST, CURRICULUM = "self", "past", "curriculum"
-"""Values of `TrainConfig.opponent` other than `heuristic:TIER` and a league."""
+"""Values of `TrainConfig.opponent` other than the name of a commander and a league."""
 LEAGUE = "league:"
 """Prefix of `TrainConfig.opponent` for opponents from a league, followed by its folder."""
 COUNTS = (
@@ -20,44 +24,6 @@ COUNTS = (
     *("past_blocks", "past_every", "past_kept", "league_every", "league_seeds"),
 )
 """Fields of `TrainConfig` that must be at least 1."""
-
-
-@dataclass(frozen=True)
-class ModelConfig:
-    """Architecture of the policy network."""
-
-    hidden: int = 128
-    """Width of the LSTM and of the fused features."""
-    contact_width: int = 64
-    """Width of the encoding of one contact."""
-    squad_width: int = 32
-    """Width of the encoding of one squad mate."""
-    comm_width: int = 16
-    """Width of the encoding of one message."""
-    map_width: int = 32
-    """Width of the encoding of the ground around a mech."""
-    telemetry_width: int = 16
-    """Width of the encoding of the top-down map of the battle."""
-    body_width: int = 128
-    """Width of the encoding of a mech's own state."""
-    recurrent: bool = True
-    """Off: a feed-forward layer instead of the LSTM."""
-    std: Literal["state", "fixed"] = "state"
-    """Standard deviation of the actions: dependent on the observation, or one learnt parameter for each column."""
-    initial_std: float = 0.6
-    """Standard deviation of the pre-tanh actions before training."""
-    critic: Literal["local", "central"] = "local"
-    """Input of the critic: only the mech's own observation, or also the state of every mech of both teams."""
-    path_observed: bool = True
-    """Off: hides the walking path to the zone from the network."""
-
-    def __post_init__(self) -> None:
-        for name in WIDTHS:
-            require(1 <= getattr(self, name) <= 8192, f"ModelConfig.{name}", "1..8192", getattr(self, name))
-        require_finite(self)
-        require(self.initial_std > 0, "ModelConfig.initial_std", "> 0", self.initial_std)
-        for name, choices in (("std", ("state", "fixed")), ("critic", ("local", "central"))):
-            require(getattr(self, name) in choices, f"ModelConfig.{name}", f"one of {choices}", getattr(self, name))
 
 
 @dataclass(frozen=True)
@@ -113,15 +79,16 @@ class CurriculumConfig:
     """Curriculum of increasing difficulty.
 
     Each tuple has one entry per stage, the last one for all later stages; an empty tuple leaves the setting of the run
-    unchanged. The next stage begins when the share of battles won against the scripted commander reaches
-    `step_up`. A stage of another `difficulty`, `team_size` or `enemies` makes a new environment, other
-    settings apply from the next battle on.
+    unchanged. The next stage begins when the share of battles won against the stage's commander reaches `step_up`. A
+    stage of another `difficulty`, `team_size` or `enemies` makes a new environment, other settings apply from the next
+    battle on.
     """
 
     opponents: tuple[str, ...] = ("trivial", "easy", "normal", "hard")
-    """Tiers of the scripted commander, for `--opponent curriculum`."""
+    """Commanders for `--opponent curriculum`: tiers of the scripted one, checkpoint folders, league:FOLDER/NAME, or
+    package.module:Commander."""
     weapon_use: tuple[float, ...] = (1.0,)
-    """Share of the decisions in which the scripted commander may fire."""
+    """Share of the decisions in which the scripted commander may fire; 1 where the commander is another."""
     difficulty: tuple[float, ...] = ()
     """Obstacle density of the maps, 0..1."""
     team_size: tuple[int, ...] = ()
@@ -145,7 +112,7 @@ class CurriculumConfig:
 
     def __post_init__(self) -> None:
         require_finite(self)
-        require(len(self.opponents) > 0, "CurriculumConfig.opponents", "tiers, one a stage", self.opponents)
+        require(len(self.opponents) > 0, "CurriculumConfig.opponents", "commanders, one a stage", self.opponents)
         require(len(self.weapon_use) > 0, "CurriculumConfig.weapon_use", "shares, one a stage", self.weapon_use)
         for name in ("weapon_use", "difficulty"):
             for value in getattr(self, name):
@@ -169,7 +136,8 @@ class EvalConfig:
     final_battles: int = 200
     """Battles against each opponent in the final evaluation."""
     tiers: tuple[str, ...] = ("easy", "normal", "hard")
-    """Tiers of the scripted commanders of the panel; the best policy so far is added to them."""
+    """Commanders of the panel: tiers of the scripted one, checkpoint folders, league:FOLDER/NAME, or
+    package.module:Commander. The best policy so far is added to them."""
     compiled: bool = False
     """Compile the simulation for evaluation too; worthwhile for hundreds of battles."""
 
@@ -178,7 +146,7 @@ class EvalConfig:
         for name in ("battles", "final_battles"):
             count = getattr(self, name)
             require(count >= 2 and count % 2 == 0, f"EvalConfig.{name}", "even and >= 2", count)
-        require(len(self.tiers) > 0, "EvalConfig.tiers", "at least one tier", self.tiers)
+        require(len(self.tiers) > 0, "EvalConfig.tiers", "at least one commander", self.tiers)
 
 
 @dataclass(frozen=True)
@@ -186,10 +154,14 @@ class TrainConfig:
     """Configuration of a training run."""
 
     env: EnvConfig = field(default_factory=EnvConfig)
-    model: ModelConfig = field(default_factory=ModelConfig)
+    model: ModelConfig = field(default_factory=LSTMConfig)
     ppo: PPOConfig = field(default_factory=PPOConfig)
     curriculum: CurriculumConfig = field(default_factory=CurriculumConfig)
     evaluation: EvalConfig = field(default_factory=EvalConfig)
+    extra_rewards: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(name="extra-reward")] = ()
+    """Reward term of your own, a function of (before, after, ending, game) as in `echelon.env.reward`:
+    package.module:function=WEIGHT, or =FIRST..LAST for a weight that changes linearly over the run; repeatable. The
+    function's name is the term's. The module is imported, from the current folder too."""
     num_envs: int = 4096
     """Number of parallel battles, per process if `torchrun` starts several."""
     total_agent_steps: int = 2_000_000_000
@@ -197,9 +169,10 @@ class TrainConfig:
     max_minutes: float = 0.0
     """Limit of the run in minutes of collecting and learning, which schedules follow too; 0 for none."""
     opponent: str = CURRICULUM
-    """curriculum: the tiers of `CurriculumConfig`; heuristic:TIER; self: the current policy; past: earlier
-    snapshots; league:FOLDER: policies of a league, in `past_share` of the battles if that is > 0 and the tiers in the
-    rest."""
+    """One commander: heuristic:TIER, a checkpoint folder (that policy, frozen), or package.module:Commander, a class of
+    your own that is built with the battle's config. Or several: curriculum: the commanders of `CurriculumConfig`; self:
+    the current policy; past: earlier snapshots; league:FOLDER: policies of a league, in `past_share` of the battles if
+    that is > 0 and the curriculum's commanders in the rest."""
     self_share: float = 0.0
     """Share of the battles that are self-play, where the learner learns from both teams."""
     past_share: float = 0.0
@@ -241,6 +214,8 @@ class TrainConfig:
     """Number of latest checkpoints to keep; the best by evaluation is kept too."""
     renew_maps_every: int = 0
     """Iterations between replacements of `EnvConfig.map_spares` maps by new ones; 0 for never."""
+    callbacks: tuple[str, ...] = ()
+    """Callbacks of your own, package.module:Callback each; see `echelon.learn.callbacks.base`."""
     profile: str = ""
     """Profile an early iteration: write its trace into this file and print the costliest parts."""
     replay_battles: int = 0
@@ -249,6 +224,7 @@ class TrainConfig:
     def __post_init__(self) -> None:
         require_finite(self)
         self._check_battles()
+        parse_extra_rewards(self.extra_rewards)
         ppo = self.ppo
         sequences = self.num_envs * ppo.chunks
         limit = f"<= {sequences} (one sequence a team of the learner and chunk)"
@@ -267,7 +243,12 @@ class TrainConfig:
     def _check_battles(self) -> None:
         env = self.env
         same = len(env.blue) == len(env.red)
-        require(same, "TrainConfig.env", "of equal team sizes (policies are judged on both sides)", (env.blue, env.red))
+        require(
+            same,
+            "TrainConfig.env",
+            "of equal team sizes (policies are judged on both sides); --curriculum.enemies makes one side smaller",
+            (env.blue, env.red),
+        )
         both = self.side == "both" or self.self_battles > 0
         fewer = self.curriculum.enemies
         require(not (fewer and both), "CurriculumConfig.enemies", "empty where the learner plays both sides", fewer)
@@ -300,7 +281,7 @@ class TrainConfig:
 
     @property
     def scripted_battles(self) -> int:
-        """Number of battles against scripted commanders."""
+        """Number of battles against named commanders, such as the scripted ones."""
         return self.num_envs - self.self_battles - self.past_battles
 
     def compiled_if_possible(self) -> TrainConfig:
@@ -314,7 +295,7 @@ class TrainConfig:
         """5v5, LSTM 64: trains within minutes on two CPU cores."""
         return cls(
             env=EnvConfig.small(),
-            model=ModelConfig(
+            model=LSTMConfig(
                 hidden=64,
                 contact_width=32,
                 squad_width=16,

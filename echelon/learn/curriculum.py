@@ -7,14 +7,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from echelon.agents.tiers import TIERS
-from echelon.env.reward import TERMS
+from echelon.agents.heuristic import full_name, is_scripted
 from echelon.learn.config import CURRICULUM, PAST, SELF, CurriculumConfig, TrainConfig
+from echelon.learn.extra_rewards import parse_extra_rewards
+from echelon.learn.schedules import Schedule
 from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import require
 
 V = TypeVar("V")
 SCRIPTED = "heuristic"
+SCHEDULES = {
+    "approach": "approach",
+    "zone": "zone",
+    "damage": "fight",
+    "kill": "fight",
+    "assist": "fight",
+    "death": "fight",
+    "terminal": "terminal",
+}
+"""The field of `CurriculumConfig` whose schedule the weight of each of the game's own reward terms follows."""
+CONSTANT = Schedule()
 FADE = 0.5
 """Factor on the counts of older battles whenever a window is full."""
 
@@ -24,7 +36,8 @@ class Stage:
     """Settings of a stage; None for the run's own setting."""
 
     number: int
-    tier: str
+    opponent: str
+    """Name of the commander it is fought against: `heuristic:TIER`, or another that the run resolves."""
     weapon_use: float
     difficulty: float | None
     team_size: int | None
@@ -43,7 +56,7 @@ class Stage:
         return dataclasses.replace(base, world=world, blue=blue, red=red)
 
     def __str__(self) -> str:
-        parts = [f"stage {self.number + 1}", f"{SCRIPTED}:{self.tier}"]
+        parts = [f"stage {self.number + 1}", self.opponent]
         parts += [f"weapon use {self.weapon_use:.0%}"] if self.weapon_use < 1 else []
         parts += [f"difficulty {self.difficulty:g}"] if self.difficulty is not None else []
         parts += [f"{self.team_size} a team"] if self.team_size is not None else []
@@ -74,6 +87,11 @@ class Curriculum:
 
     def __init__(self, config: TrainConfig, state: CurriculumState | None = None) -> None:
         self.config: CurriculumConfig = config.curriculum
+        self.schedules: dict[str, Schedule] = {
+            **{term: getattr(config.curriculum, field) for term, field in SCHEDULES.items()},
+            **{reward.name: reward.schedule for reward in parse_extra_rewards(config.extra_rewards)},
+        }
+        """Factor on the weight of each reward term over the run; constant for a term that is not named."""
         self.stages = stages_of(config)
         state = state or CurriculumState()
         limit = f"0..{len(self.stages) - 1}, a stage of the run's curriculum"
@@ -102,38 +120,31 @@ class Curriculum:
         self.state = now
         return False
 
-    def reward_scale(self, progress: float) -> list[float]:
-        """Factor on each of `TERMS` at `progress` of the run."""
-        named = {"approach": self.config.approach, "zone": self.config.zone, "terminal": self.config.terminal}
-        return [named.get(term, self.config.fight).at(progress) for term in TERMS]
+    def reward_scale(self, progress: float, terms: Sequence[str]) -> list[float]:
+        """Factor on the weight of each of an environment's reward terms at `progress` of the run."""
+        return [self.schedules.get(term, CONSTANT).at(progress) for term in terms]
 
 
 def stages_of(config: TrainConfig) -> list[Stage]:
-    """Validated list of stages from `CurriculumConfig`.
+    """List of stages from `CurriculumConfig`; what their opponents mean is for the run to resolve.
 
     Raises:
-        ConfigError: the opponent or a tier is unknown.
+        ConfigError: a commander that is not scripted is given a weapon use.
     """
-    curriculum, tiers = config.curriculum, list(config.curriculum.opponents)
+    curriculum, opponents = config.curriculum, [full_name(entry) for entry in config.curriculum.opponents]
     if config.opponent not in (CURRICULUM, SELF, PAST) and not config.league:
-        kind, _, tier = config.opponent.partition(":")
-        names = f"{SCRIPTED}:{'|'.join(TIERS)}"
-        fits = kind == SCRIPTED and (tier or "normal") in TIERS
-        require(fits, "a scripted commander", f"{names} (or curriculum, self, past, league:FOLDER)", config.opponent)
-        tiers = [tier or "normal"]
-    for tier in (*tiers, *config.evaluation.tiers):
-        require(tier in TIERS, "CurriculumConfig.opponents and EvalConfig.tiers", f"chosen from {tuple(TIERS)}", tier)
+        opponents = [full_name(config.opponent)]
     lists: tuple[Sequence[object], ...] = (
-        tiers,
+        opponents,
         curriculum.weapon_use,
         curriculum.difficulty,
         curriculum.team_size,
         curriculum.enemies,
     )
-    return [
+    stages = [
         Stage(
             number=number,
-            tier=tiers[min(number, len(tiers) - 1)],
+            opponent=opponents[min(number, len(opponents) - 1)],
             weapon_use=curriculum.weapon_use[min(number, len(curriculum.weapon_use) - 1)],
             difficulty=entry(curriculum.difficulty, number),
             team_size=entry(curriculum.team_size, number),
@@ -141,6 +152,17 @@ def stages_of(config: TrainConfig) -> list[Stage]:
         )
         for number in range(max(len(values) for values in lists))
     ]
+    for stage in stages:
+        limit = f"1 in a stage against {stage.opponent}, which is no scripted commander"
+        fits = is_scripted(stage.opponent) or stage.weapon_use == 1
+        require(fits, "CurriculumConfig.weapon_use", limit, stage.weapon_use)
+    return stages
+
+
+def opponents_named(config: TrainConfig) -> list[str]:
+    """Every commander that a run may meet in training or evaluation, each name once."""
+    names = [stage.opponent for stage in stages_of(config)]
+    return list(dict.fromkeys([*names, *map(full_name, config.evaluation.tiers)]))
 
 
 def entry(values: Sequence[V], stage: int) -> V | None:

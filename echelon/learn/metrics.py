@@ -12,9 +12,11 @@ from typing import Any
 
 from echelon.env.reward import TERMS
 from echelon.learn.ppo.objective import DIAGNOSTICS, LOSSES
-from echelon.runtime.errors import ConfigError
+from echelon.runtime.errors import ConfigError, require
 from echelon.runtime.files import write_whole
 
+COLUMN_OF = {"loss_objective": "loss_policy", "loss_critic": "loss_value"}
+"""Columns that are called otherwise than the entry of the loss."""
 COLUMNS = (
     "iteration",
     "agent_steps",
@@ -48,41 +50,56 @@ COLUMNS = (
     "skipped",
     "gradient_norm",
     *DIAGNOSTICS,
-    *LOSSES,
+    *(COLUMN_OF.get(name, name) for name in LOSSES),
 )
 """Columns of `metrics.csv`. Rates, returns and counts are means over the battles that ended, empty if none did;
 `return_TERM` is the undiscounted return of a reward term per mech, `return` the sum over all terms;
-`stage_win_rate` covers battles against the scripted commander since the stage began, older ones discounted."""
+`stage_win_rate` covers battles against the scripted commander since the stage began, older ones discounted.
+Other values of a row, such as the `return_TERM` of the user's own terms, begin columns behind these."""
 
+CLOCKS = ("iteration", "agent_steps")
+"""What the others are drawn over."""
 MEASURED = ("seconds", "agent_steps_per_s", "env_s", "act_s", "learn_s")
 """Wall-clock columns, the only ones in which two deterministic runs differ."""
 
 
 class CsvTable:
-    """A CSV file that is appended to by rows; a resumed run continues an existing file.
+    """A CSV file that is appended to by rows; a resumed run continues an existing file, whose columns stay in place.
 
-    TorchRL's `CSVLogger` writes one file per metric.
+    A value under a new name begins a new column behind the others, empty in older rows. TorchRL's `CSVLogger` writes
+    one file per metric.
 
     Args:
-        columns: column names, with `iteration` among them.
+        columns: column names to begin with, with `iteration` among them.
         after_iteration: existing rows of later iterations are dropped.
     """
 
     def __init__(self, path: Path, columns: Sequence[str], after_iteration: int = 0) -> None:
         self.path = path
-        self.columns = columns
+        rows = [row for row in read_table(path) if float(row["iteration"]) <= after_iteration]
+        found = read_columns(path) if rows else []
+        self.columns = [*found, *(name for name in columns if name not in found)]
+        self._rewrite(rows)
+
+    def _rewrite(self, rows: Sequence[Mapping[str, str]]) -> None:
+        """Replace the file by the columns of now and these rows, atomically."""
         text = io.StringIO()
-        writer = csv.writer(text)
-        writer.writerow(columns)
-        for row in read_table(path):
-            if float(row["iteration"]) <= after_iteration:
-                writer.writerow([row.get(name, "") for name in columns])
-        write_whole(path, text.getvalue().encode())
+        writer = csv.DictWriter(text, self.columns, restval="")
+        writer.writeheader()
+        writer.writerows(rows)
+        write_whole(self.path, text.getvalue().encode())
 
     def write(self, values: Mapping[str, object]) -> None:
-        """Append a row with fsync, so that a checkpoint is never ahead of the table."""
+        """Append a row with fsync, so that a checkpoint is never ahead of the table. A missing value is an empty cell.
+
+        Raises:
+            FileError: the file cannot be rewritten for a new column.
+        """
+        if new := [name for name in values if name not in self.columns]:
+            self.columns += new
+            self._rewrite(read_table(self.path))
         with open(self.path, "a", newline="") as file:
-            csv.writer(file).writerow(["" if values[name] is None else values[name] for name in self.columns])
+            csv.DictWriter(file, self.columns, restval="").writerow(values)
             file.flush()
             os.fsync(file.fileno())
 
@@ -117,12 +134,15 @@ class MetricsLog:
         return self.table.path
 
     def write(self, values: Mapping[str, float | None]) -> None:
-        """Append a row with all of `COLUMNS`; None for an empty cell."""
+        """Append a row of `COLUMNS` and any others; None for an empty cell."""
+        for name, value in values.items():
+            fits = value is None or (isinstance(value, int | float) and not isinstance(value, bool))
+            require(fits, f"metrics[{name!r}]", "a number or None (of a tensor: value.item())", value)
         self.table.write(values)
         if self.board is not None:
-            for name in COLUMNS[2:]:
-                if values[name] is not None:
-                    self.board.log_scalar(name, values[name], step=int(values["agent_steps"] or 0))
+            for name, value in values.items():
+                if value is not None and name not in CLOCKS:
+                    self.board.log_scalar(name, value, step=int(values["agent_steps"] or 0))
 
     def close(self) -> None:
         """Flush and close the logger."""
@@ -138,6 +158,12 @@ def read_table(path: Path) -> list[dict[str, str]]:
         return []
     whole = path.read_text().rpartition("\n")[0]
     return [{k: v for k, v in row.items() if v not in ("", None)} for row in csv.DictReader(io.StringIO(whole))]
+
+
+def read_columns(path: Path) -> list[str]:
+    """The names in the first line of a CSV file."""
+    with open(path, newline="") as file:
+        return next(csv.reader(file), [])
 
 
 def read_metrics(path: Path) -> list[dict[str, float]]:

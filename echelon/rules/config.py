@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Literal
 
 from echelon.runtime.errors import require, require_finite
@@ -28,10 +30,21 @@ BIOME_NAMES = (
     "server_farm",
     "orbital_relay",
 )
+REGISTERED_BIOMES: list[str] = []
+"""Names of biomes from outside the package, which `echelon.register_biome` adds in this process."""
 
-
+EXTRA = "extra"
+"""Where a signature's reward holds the weights of the user's own terms."""
+NO_EXTRA_REWARDS: Mapping[str, float] = MappingProxyType({})
 LARGEST_MAP_VOX = 500
 """Longest side of a map, so that a stranger's settings cannot ask for more memory than there is."""
+
+
+def require_biome(name: str) -> None:
+    """Refuse the name of a biome that nobody can paint. It may stand in a stranger's file, so it imports nothing."""
+    known = (*BIOME_NAMES, *REGISTERED_BIOMES)
+    hint = "; one of your own is registered first, by echelon.register_biome(name, paint) in a module of --allow-module"
+    require(name in known, "WorldConfig.biomes", f"chosen from {known}{hint}", name)
 
 
 @dataclass(frozen=True)
@@ -53,7 +66,7 @@ class WorldConfig:
         require(6 <= self.size_z <= 31, "WorldConfig.size_z", "6..31 vox (a column is one int32)", self.size_z)
         require(len(self.biomes) > 0, "WorldConfig.biomes", f"a non-empty choice of {BIOME_NAMES}", self.biomes)
         for name in self.biomes:
-            require(name in BIOME_NAMES, "WorldConfig.biomes", f"chosen from {BIOME_NAMES}", name)
+            require_biome(name)
         require(0 <= self.difficulty <= 1, "WorldConfig.difficulty", "0..1", self.difficulty)
 
     @property
@@ -250,10 +263,16 @@ class EnvConfig:
         world = self.world
         return f"{len(self.blue)}v{len(self.red)} on {world.size_x}x{world.size_y}x{world.size_z}"
 
-    def signature(self) -> dict[str, Any]:
-        """What a policy was trained in: the settings as plain JSON values, without the seed of the maps."""
+    def signature(self, extra_rewards: Mapping[str, float] = NO_EXTRA_REWARDS) -> dict[str, Any]:
+        """What a policy was trained in: the settings as plain JSON values, without the seed of the maps.
+
+        Args:
+            extra_rewards: weight of each reward term of the user's own, by name; `reward.extra` holds them, if any.
+        """
         values = as_json(self)
         del values["map_seed"]
+        if extra_rewards:
+            values["reward"][EXTRA] = dict(extra_rewards)
         return values
 
 
@@ -261,13 +280,17 @@ ENV_PRESETS = {"small": EnvConfig.small, "standard": EnvConfig.standard, "large"
 
 
 def env_from_json(values: dict[str, Any]) -> EnvConfig:
-    """The battle that `EnvConfig.signature` described.
+    """The battle that `EnvConfig.signature` described. Of the user's own reward terms it keeps nothing: their functions
+    are in no file, and battles do not depend on them.
 
     Raises:
         ConfigError: naming the field that is unknown or of the wrong type.
     """
     parts = {"world": WorldConfig, "rules": RulesConfig, "reward": RewardConfig, "features": FeaturesConfig}
-    nested = {name: from_json(kind, values.get(name, {}), f"env.{name}") for name, kind in parts.items()}
+    told = {name: values.get(name, {}) for name in parts}
+    if isinstance(told["reward"], dict):
+        told["reward"] = {name: value for name, value in told["reward"].items() if name != EXTRA}
+    nested = {name: from_json(kind, told[name], f"env.{name}") for name, kind in parts.items()}
     flat = {name: value for name, value in values.items() if name not in parts}
     return from_json(EnvConfig, flat, "env", nested)
 

@@ -7,6 +7,7 @@ import hashlib
 import os
 import socket
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -60,6 +61,14 @@ class Ranks:
         if self.is_alone:
             return value
         return self._all_reduce(torch.tensor(value, dtype=torch.float64), dist.ReduceOp.MAX).item()
+
+    def maxima(self, values: Sequence[float]) -> list[float]:
+        """Maximum of each value over all processes, in one all-reduce. Syncs with the device."""
+        if self.is_alone:
+            return [float(value) for value in values]
+        wanted = torch.tensor([float(value) for value in values], dtype=torch.float64)
+        found: list[float] = self._all_reduce(wanted, dist.ReduceOp.MAX).tolist()
+        return found
 
     def _all_reduce(self, value: Tensor, how: dist.ReduceOp.RedOpType) -> Tensor:
         # Inference tensors of a rollout cannot be modified outside inference mode.

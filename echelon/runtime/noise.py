@@ -30,6 +30,7 @@ class Stream(IntEnum):
     AMS = 8
     WRECK = 9
     ACTION = 10
+    BIOME = 11
 
 
 def mix(x: Tensor) -> Tensor:

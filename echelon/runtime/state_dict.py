@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import safetensors.torch
 from torch import Tensor
 
+from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError, check_tensors, parse_json
 
 FACTS = "facts"
@@ -86,15 +87,25 @@ class Stateful(Protocol):
 
 
 def pack(parts: Mapping[str, StateDict]) -> bytes:
-    """Serialise components by name to one safetensors file, with tensors named `component.tensor`."""
+    """Serialise components by name to one safetensors file, with tensors named `component.tensor`.
+
+    Raises:
+        ConfigError: facts are no JSON of finite numbers, which could not be read again.
+    """
     tensors = {
         # Copies, because safetensors refuses tensors that share storage.
         f"{part}.{key}": value.detach().to("cpu", copy=True).contiguous()
         for part, state in parts.items()
         for key, value in state.tensors.items()
     }
-    facts = json.dumps({part: dict(state.facts) for part, state in parts.items()})
-    return safetensors.torch.save(tensors, {FACTS: facts})
+    facts: dict[str, str] = {}
+    for part, state in parts.items():
+        try:
+            facts[part] = json.dumps(dict(state.facts), allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise ConfigError(f"{part}: facts of a state must be JSON of finite numbers, got {error}") from None
+    joined = ", ".join(f"{json.dumps(part)}: {text}" for part, text in facts.items())
+    return safetensors.torch.save(tensors, {FACTS: f"{{{joined}}}"})
 
 
 def unpack(name: str, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> dict[str, StateDict]:

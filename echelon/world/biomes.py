@@ -1,11 +1,16 @@
-"""The biomes: each a short list of the stamps that furnish it."""
+"""The biomes: each a short list of the stamps that furnish it, or a function from outside the package."""
 
 from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
 
 from torch import Tensor
 
 from echelon.rules.catalog import Material
-from echelon.rules.config import BIOME_NAMES, WorldConfig
+from echelon.rules.config import BIOME_NAMES, REGISTERED_BIOMES, WorldConfig, require_biome
+from echelon.runtime.errors import require
+from echelon.runtime.noise import Stream, bits
 from echelon.world.draws import STAMPS_A_BIOME, Draw
 from echelon.world.stamps import OPEN, Cut, Part, Stamp, box, disc, paint
 
@@ -156,20 +161,69 @@ BIOMES: dict[str, tuple[Stamp, ...]] = {
 }
 
 
+Paint = Callable[[Tensor, Tensor, Tensor, WorldConfig], None]
+"""Paints a biome of one's own, in place: `paint(material, where, seeds, world)`.
+
+`material [M, Z, Y, X]` uint8 holds a `Material` a voxel, dirt at z = 0 and air above it where the biome is to be.
+`where [M, Y, X]` bool tells its columns; what is painted elsewhere is dropped. `seeds [M]` int64 are the biome's own,
+from which `draws` and `stamps.paint` draw under any purpose. A map must depend on its own seed alone. The zone, lanes
+and spawns are cleared afterwards, so every map can be walked.
+"""
+PAINTERS: dict[str, Paint] = {}
+"""Biomes from outside the package, by name."""
+
+
+def register_biome(name: str, paint: Paint) -> None:
+    """Make a biome of one's own known in this process; maps have it where `WorldConfig.biomes` names it.
+
+    Configs, checkpoints and replays keep the name alone: a program that is to read them registers it first.
+
+    Raises:
+        ConfigError: the name is none, or is taken by another biome, or `paint` cannot be called.
+    """
+    taken = name in BIOME_NAMES or PAINTERS.get(name, paint) is not paint
+    require(name.isidentifier() and not taken, "the name of a biome", "an identifier that no other biome has", name)
+    require(callable(paint), f"the paint of biome {name!r}", "a function of (material, where, seeds, world)", paint)
+    if name not in PAINTERS:
+        PAINTERS[name] = paint
+        REGISTERED_BIOMES.append(name)
+
+
 def furnish(material: Tensor, biome: Tensor, seeds: Tensor, world: WorldConfig) -> None:
     """Build every biome on its own columns, in place.
 
     Args:
         material: `[M, Z, Y, X]` uint8 voxels.
-        biome: `[M, Y, X]` int64, an index of `BIOME_NAMES`.
+        biome: `[M, Y, X]` int64, an index of `world.biomes`.
         seeds: `[M]` int64.
+
+    Raises:
+        ConfigError: a biome is not registered in this process, or painted what is no `Material`.
     """
-    for index, name in enumerate(BIOME_NAMES):
+    for index, name in enumerate(world.biomes):
         where = biome == index
         maps = where.flatten(1).any(1).nonzero().squeeze(1)  # most maps hold few of the biomes
-        if name not in world.biomes or len(maps) == 0:
+        if len(maps) == 0:
             continue
         own, columns, own_seeds = material[maps], where[maps], seeds[maps]
-        for number, stamp in enumerate(BIOMES[name]):
-            paint(own, stamp, columns, own_seeds, Draw.STAMP + STAMPS_A_BIOME * index + number, world)
+        if name in BIOMES:
+            first = Draw.STAMP + STAMPS_A_BIOME * BIOME_NAMES.index(name)
+            for number, stamp in enumerate(BIOMES[name]):
+                paint(own, stamp, columns, own_seeds, first + number, world)
+        else:
+            paint_registered(name, own, columns, own_seeds, world)
         material[maps] = own
+
+
+def paint_registered(name: str, material: Tensor, where: Tensor, seeds: Tensor, world: WorldConfig) -> None:
+    """Build a biome of the user's own; arguments as in `Paint`, with the seeds of the maps.
+
+    Its numbers follow from its name, whatever else is registered.
+    """
+    require_biome(name)  # a config that came from another process has not been checked in this one
+    painted = material.clone()
+    own_seeds = bits(seeds, zlib.crc32(name.encode()) >> 1, Stream.BIOME, 1)[:, 0]
+    PAINTERS[name](painted, where, own_seeds, world)
+    highest = int(painted.max())
+    require(highest < len(Material), f"voxels of biome {name!r}", f"of a Material, 0..{len(Material) - 1}", highest)
+    material.copy_(painted.where(where[:, None], material))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from echelon.rules.config import BIOME_NAMES, WorldConfig
+from echelon.rules.config import WorldConfig
 from echelon.world.draws import Draw, cells, fractions, pick
 
 SPLIT_STRAY = 8
@@ -13,13 +13,13 @@ SPLIT_STRAY = 8
 
 
 def quadrants(seeds: Tensor, world: WorldConfig) -> Tensor:
-    """`[M, Y, X]` int64, an index of `BIOME_NAMES`: four jittered quadrants, a biome for each."""
+    """`[M, Y, X]` int64, an index of `world.biomes`: four jittered quadrants, a biome for each."""
     stray = fractions(seeds, Draw.SPLIT, 2)
     stray_x, stray_y = world.size_x // SPLIT_STRAY, world.size_y // SPLIT_STRAY
     split_x = world.size_x // 2 + pick(stray[:, 0], -stray_x, stray_x)
     split_y = world.size_y // 2 + pick(stray[:, 1], -stray_y, stray_y)
 
-    choices = torch.tensor([BIOME_NAMES.index(name) for name in world.biomes], device=seeds.device)
+    choices = torch.tensor([world.biomes.index(name) for name in world.biomes], device=seeds.device)
     drawn = choices[pick(fractions(seeds, Draw.BIOME, 4), 0, len(world.biomes) - 1)]  # [M, 4]
 
     x, y = cells(world.size_x, world.size_y, seeds.device)

@@ -23,6 +23,7 @@ from echelon.env.env import EchelonEnv
 from echelon.env.observation.layout import STREAMS
 from echelon.league.schedule import period_seeds, round_robin
 from echelon.learn.models.actor_critic import ActorCritic
+from echelon.learn.models.registry import PolicySpecs
 from echelon.replay.recorder import Recorder
 from echelon.rules.config import RulesConfig
 from echelon.runtime.errors import ConfigError
@@ -76,7 +77,7 @@ def test_each_slot_is_decided_by_its_own_policy():
             rows = [slot.row for slot in own]
             streams = tuple(seen.streams[name][rows] for name in STREAMS)
             nothing = torch.zeros(len(rows), 5, TINY.hidden)
-            expected = policy.network(streams, seen.telemetry[rows], nothing, nothing)[0]
+            expected = policy.network(streams, seen.telemetry[rows], {"h": nothing, "c": nothing}).loc
             places = [stack.rows.tolist().index(row) for row in rows]
             torch.testing.assert_close(loc[places], expected, atol=1e-5, rtol=1e-4)
 
@@ -211,7 +212,8 @@ def test_a_subclass_of_ours_decides_by_itself_and_policies_stay_ordinary():
             return team.set("action", torch.zeros(*team.shape, 26))
 
     called = []
-    mute = Mute(TINY, SHORT.comm_dim).eval()
+    parts = TINY.build(PolicySpecs(SHORT.comm_dim)).network
+    mute = Mute(TINY, PolicySpecs(SHORT.comm_dim), parts.encoder, parts.memory).eval()
     arena = BatchArena(SHORT, lambda name: mute if name == "mute" else policy_of(1), CPU)
     first, again = (arena.play([Battle("mute", "one", 3)]).results for _ in range(2))
     assert set(called) == {torch.Size((1, 5))} and first == again

@@ -6,17 +6,17 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from leagues import policy_of
+from leagues import TINY, checkpoint_of, policy_of
 
 from echelon.agents.heuristic import Heuristic
 from echelon.arena.batch_arena import BattleResult
-from echelon.arena.match import Match, Result, play, replay_of, wilson_interval
+from echelon.arena.match import Match, Result, named_match, play, replay_of, wilson_interval
 from echelon.arena.resolve import resolve
 from echelon.env.outcome import STATS, Reason, Winner
 from echelon.learn.checkpoint.files import save_checkpoint
 from echelon.learn.checkpoint.format import Counters
-from echelon.learn.config import ModelConfig
-from echelon.learn.models.actor_critic import ActorCritic
+from echelon.learn.models.lstm import LSTMConfig
+from echelon.learn.models.registry import PolicySpecs
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.rules.config import EnvConfig, RulesConfig, env_from_json
 from echelon.runtime.errors import ConfigError
@@ -70,7 +70,7 @@ def test_the_same_seed_gives_the_same_match_and_both_sides_share_seeds():
 def test_a_policy_acts_by_chance_and_the_seed_decides_which():
     short = dataclasses.replace(BRIEF, rules=RulesConfig(max_episode_s=3.0))
     torch.manual_seed(0)
-    policy, rival = ActorCritic(ModelConfig(hidden=16), short.comm_dim).eval(), Heuristic(short)
+    policy, rival = LSTMConfig(hidden=16).build(PolicySpecs(short.comm_dim)).eval(), Heuristic(short)
     before = torch.get_rng_state()
     first = play(policy, rival, short, 2, 3, CPU)
     assert torch.equal(torch.get_rng_state(), before)  # the caller's own chance is left alone
@@ -107,7 +107,7 @@ def test_a_match_refuses_what_it_cannot_judge():
     uneven = dataclasses.replace(BRIEF, red=("heavy",))
     with pytest.raises(ConfigError, match="env must be of equal team sizes"):
         play(commander, commander, uneven, 2, 0, CPU)
-    learning = ActorCritic(ModelConfig(hidden=8, contact_width=4, body_width=8), 8).train()
+    learning = LSTMConfig(hidden=8, contact_width=4, body_width=8).build(PolicySpecs(8)).train()
     with pytest.raises(ConfigError, match="evaluation mode"):
         play(learning, commander, BRIEF, 2, 0, CPU)
 
@@ -120,12 +120,36 @@ def test_commanders_come_from_names(tmp_path):
         resolve(str(tmp_path / "nobody"))
     policies = []
     for width in (8, 12):
-        policy = ActorCritic(ModelConfig(hidden=width, contact_width=4, body_width=8), 8)
+        policy = LSTMConfig(hidden=width, contact_width=4, body_width=8).build(PolicySpecs(8))
         save_checkpoint(tmp_path / str(width), policy, ValueNorm(), BRIEF, Counters(1, 1, 1.0), {})
         policies.append(resolve(str(tmp_path / str(width))).policy(BRIEF, CPU))
     # Networks of different sizes decide apart.
     short = dataclasses.replace(BRIEF, rules=RulesConfig(max_episode_s=1.0))
     assert play(*policies, short, 2, 0, CPU).battles == 2
+
+
+def test_a_match_of_names_is_that_of_their_policies(tmp_path):
+    """In the battle that the trained one knows, unless another is given."""
+    short = dataclasses.replace(BRIEF, rules=RulesConfig(max_episode_s=1.0))
+    policy = str(checkpoint_of(tmp_path, 1, env=short))
+    match = named_match(policy, "heuristic:easy", None, 2, CPU)
+    assert match.x == resolve(policy).id and match.others == ("heuristic:easy",)
+    assert match.arena.config.signature() == short.signature()
+    x, y = (resolve(name).policy(short, CPU) for name in (policy, "heuristic:easy"))
+    by_hand = Match((match.x, x), {"heuristic:easy": y}, short, 2, CPU)
+    assert match.play(3)["heuristic:easy"].outcomes == by_hand.play(3)["heuristic:easy"].outcomes
+    given = dataclasses.replace(short, map_pool=1)
+    assert named_match(policy, policy, given, 2, CPU).arena.config == given
+
+
+def test_equal_weights_under_other_settings_are_met_under_their_names(tmp_path):
+    """A setting that changes no weight leaves the file of the policy, and so its id, as it is."""
+    blind = dataclasses.replace(TINY, path_observed=False)
+    x, y = (str(checkpoint_of(tmp_path / kind, 1, model)) for kind, model in (("sees", TINY), ("blind", blind)))
+    assert resolve(x).id == resolve(y).id
+    match = named_match(x, y, None, 2, CPU)
+    assert (match.x, match.others) == (x, (y,))
+    assert named_match(x, x, None, 2, CPU).x == resolve(x).id
 
 
 def test_a_battle_is_rebuilt_from_its_signature():

@@ -3,14 +3,16 @@
 import dataclasses
 import json
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
 import torch
 
 import echelon
-from echelon.arena.resolve import resolve
-from echelon.pipelines import arena
+from echelon.arena import resolve as resolve_module
+from echelon.arena.resolve import Commander, register_resolver, resolve
+from echelon.pipelines import play
 from echelon.rules.config import EnvConfig, RulesConfig
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
@@ -44,8 +46,8 @@ def test_a_class_in_a_module_of_the_current_folder_is_a_commander(in_examples):
 
 
 def test_it_fights_in_the_arena(in_examples, capsys, monkeypatch):
-    monkeypatch.setitem(arena.ENV_PRESETS, "small", lambda: BRIEF)
-    arena.Play("charger:Charger", "heuristic:trivial", battles=2, env="small", json=True).run()
+    monkeypatch.setitem(play.ENV_PRESETS, "small", lambda: BRIEF)
+    play.Play("charger:Charger", "heuristic:trivial", battles=2, env="small", json=True).run()
     result = json.loads(capsys.readouterr().out)
     assert result["x"] == "charger:Charger" and result["battles"] == 2
 
@@ -56,10 +58,135 @@ def test_it_fights_in_the_arena(in_examples, capsys, monkeypatch):
         ("nobody.home:Charger", FileError, "nobody.home:Charger: no module nobody.home in .* or on Python's path"),
         ("charger:Runner", ConfigError, "charger must have a class or function Runner, got None"),
         ("charger:PATH", ConfigError, "charger must have a class or function PATH, got slice"),
-        ("no/folder", FileError, r"expected heuristic\[:tier\], a checkpoint folder, or package.module:Commander"),
+        ("no/folder", FileError, r"expected heuristic\[:tier\], a checkpoint folder, .*or package.module:Commander"),
     ],
 )
 def test_what_a_name_lacks_is_one_line(in_examples, name, error, message):
     with pytest.raises(error, match=message) as caught:
         resolve(name).policy(BRIEF, CPU)
     assert "\n" not in str(caught.value)
+
+
+FAULTY = textwrap.dedent(
+    """
+    import torch
+    from torchrl.data import Composite, Unbounded
+
+    class Wide:
+        def __init__(self, config, width):
+            self.width = width
+
+    class Broken:
+        def __init__(self, config):
+            raise KeyError("weights")
+
+    class Silent:
+        def __init__(self, config):
+            pass
+        def __call__(self, team):
+            team["observation", "ego"].sum()
+
+    class Idle(Silent):
+        def __call__(self, team):
+            return team
+
+    class Narrow(Silent):
+        def __call__(self, team):
+            return team.set("action", torch.zeros(*team.shape, 3))
+
+    class Double(Silent):
+        def __call__(self, team):
+            return team.set("action", torch.zeros(*team.shape, 26, dtype=torch.float64))
+
+    class Torn(Silent):
+        def __call__(self, team):
+            return team.set("action", torch.zeros(26))
+
+    class Forgetful(Silent):
+        def memory_spec(self):
+            return Composite(seen=Unbounded((2,)))
+        def __call__(self, team):
+            return team.set("action", torch.zeros(*team.shape, 26))
+
+    class Strange(Silent):
+        def memory_spec(self):
+            return {"seen": 2}
+        def __call__(self, team):
+            return team.set("action", torch.zeros(*team.shape, 26))
+
+    def decide(team):
+        return team["observation"]
+
+    def nothing(config):
+        pass
+    """
+)
+MISTAKES = {
+    "Wide": "builds a policy from the battle's EnvConfig, got TypeError: .*missing 1 required .* 'width'$",
+    "Broken": r"builds a policy from the battle's EnvConfig, got KeyError: 'weights' \(faulty.py:\d+\)",
+    "decide": "builds a policy from the battle's EnvConfig, got TypeError: .* not subscriptable",
+    "nothing": "must build a policy, a function of one team, got None",
+    "Silent": r'must return the team it was given: return team.set\("action", action\), got None',
+    "Idle": r"the action of 2 battles, 5 mechs, 26 columns .* must be torch.float32 of shape \(2, 5, 26\), got none",
+    "Narrow": r"must be torch.float32 of shape \(2, 5, 26\), got torch.float32 of shape \(2, 5, 3\)",
+    "Double": r"must be torch.float32 of shape \(2, 5, 26\), got torch.float64 of shape \(2, 5, 26\)",
+    "Torn": r"expected a decision for a team of 5 mechs, got RuntimeError: batch dimension mismatch.*faulty.py",
+    "Forgetful": r"\('next', 'memory', 'seen'\), which memory_spec\(\) declares, must be .*\(2, 5, 2\), got none",
+    "Strange": r"expected memory_spec\(\) to be a Composite spec, got AttributeError: .*'expand'",
+}
+
+
+@pytest.fixture
+def faulty(monkeypatch, tmp_path):
+    """A module of commanders that each make one mistake."""
+    (tmp_path / "faulty.py").write_text(FAULTY)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield
+    sys.modules.pop("faulty", None)
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_of_a_commander_is_one_line_before_any_battle(faulty, mistake):
+    with pytest.raises(ConfigError, match=f"^faulty:{mistake}.*{MISTAKES[mistake]}") as caught:
+        resolve(f"faulty:{mistake}").policy(BRIEF, CPU)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_a_module_fails_to_import_itself_stays_visible(monkeypatch, tmp_path):
+    (tmp_path / "needy.py").write_text("import not_installed_anywhere")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ModuleNotFoundError, match="not_installed_anywhere"):
+        resolve("needy:Commander")
+
+
+def test_a_commander_is_built_with_the_same_weights_each_time_and_draws_nothing_of_the_caller(monkeypatch, tmp_path):
+    network = """
+        import torch
+
+        class Network(torch.nn.Module):
+            def __init__(self, config):
+                super().__init__()
+                self.calls, self.layer = 0, torch.nn.Linear(3, 26)
+            def forward(self, team):
+                self.calls += 1
+                return team.set("action", self.layer(torch.rand(*team.shape, 3)))
+        """
+    (tmp_path / "networks.py").write_text(textwrap.dedent(network))
+    monkeypatch.syspath_prepend(tmp_path)
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    one, two = (resolve("networks:Network").policy(BRIEF, CPU) for _ in range(2))
+    assert torch.equal(torch.rand(3), expected)
+    assert torch.equal(one.layer.weight, two.layer.weight)
+    assert one.calls == 0 and not one.training
+
+
+def test_a_prefix_is_registered_and_named_among_the_forms(monkeypatch):
+    monkeypatch.setattr(resolve_module, "_RESOLVERS", {})
+    register_resolver("twin", "twin:TIER", lambda name: Commander(f"heuristic:{name.partition(':')[2]}"))
+    assert resolve("twin:hard").id == "heuristic:hard"
+    with pytest.raises(FileError, match=r"a checkpoint folder, twin:TIER, or package.module:Commander, found none"):
+        resolve("nobody")
+    with pytest.raises(ConfigError, match=r"a resolver's prefix must be a word other than .*, got 'heuristic'"):
+        register_resolver("heuristic", "heuristic:TIER", resolve)

@@ -10,20 +10,21 @@ from tensordict import TensorDict
 from echelon.agents.heuristic import Heuristic
 from echelon.env.env import EchelonEnv
 from echelon.env.group_policy import GroupPolicy, memory_spec, team_view
-from echelon.learn.config import ModelConfig
-from echelon.learn.models.actor_critic import ActorCritic
+from echelon.learn.models.lstm import LSTMConfig
+from echelon.learn.models.mlp import MLPConfig
+from echelon.learn.models.registry import PolicySpecs
 from echelon.rules.config import EnvConfig
 
 CONFIG = dataclasses.replace(EnvConfig.small(), map_pool=2)
-MODEL = ModelConfig(hidden=16)
+MODEL = LSTMConfig(hidden=16)
 
 
 def policies():
     torch.manual_seed(0)
     return {
         "expert": Heuristic(CONFIG, "expert"),
-        "lstm": ActorCritic(MODEL, CONFIG.comm_dim),
-        "feedforward": ActorCritic(dataclasses.replace(MODEL, recurrent=False), CONFIG.comm_dim),
+        "lstm": MODEL.build(PolicySpecs(CONFIG.comm_dim)),
+        "feedforward": MLPConfig(hidden=16).build(PolicySpecs(CONFIG.comm_dim)),
     }
 
 
@@ -35,7 +36,7 @@ def test_all_that_a_policy_wrote_is_passed_on():
     expected = policy(team_view(td, "blue", "mine"))
     torch.manual_seed(3)
     decided = GroupPolicy(policy, "blue", "mine")(td)
-    for name in ("action", "pre_tanh", "log_prob", "embed"):
+    for name in ("action", "pre_tanh", "pre_tanh_log_prob", "embed"):
         assert torch.equal(decided["blue", name], expected[name]), name
     for name in ("h", "c"):
         assert torch.equal(decided["next", "blue", "memory", "mine", name], expected["next", "memory", name])

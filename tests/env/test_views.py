@@ -22,8 +22,8 @@ from echelon.env.observation import layout
 from echelon.env.reward import RewardTerm
 from echelon.env.team_view import View
 from echelon.env.transforms import FlatObservation
-from echelon.learn.config import ModelConfig
-from echelon.learn.models.actor_critic import ActorCritic
+from echelon.learn.models.lstm import LSTMConfig
+from echelon.learn.models.registry import PolicySpecs
 from echelon.rules.config import EnvConfig, RulesConfig
 from echelon.runtime.errors import ConfigError
 
@@ -276,7 +276,7 @@ def test_a_bare_reset_of_some_battles_leaves_the_others_alone(kind):
 def test_a_trained_opponent_draws_from_the_seed_of_the_battle():
     """Whatever torch's generator is at, and however many battles there are beside it."""
     torch.manual_seed(0)
-    opponent = ActorCritic(ModelConfig(hidden=16), SHORT.comm_dim).eval()
+    opponent = LSTMConfig(hidden=16).build(PolicySpecs(SHORT.comm_dim)).eval()
     seeds = torch.tensor([5, 6, 7])
     finals = []
     for number, chosen in ((0, seeds), (1, seeds), (2, seeds[:1])):

@@ -1,6 +1,7 @@
 """A commander of one's own: every mech walks to the zone and pulls its primary trigger.
 
 python pipelines/arena.py play --blue charger:Charger --red heuristic:easy
+python pipelines/train.py --preset quick --opponent charger:Charger
 """
 
 import torch

@@ -1,4 +1,4 @@
-"""Programs made of TorchRL's parts alone, each of a few lines to begin one's own from, learn from Echelon."""
+"""Programs of a few lines to begin one's own from, of TorchRL's parts or the learner's, learn from Echelon."""
 
 import dataclasses
 import math
@@ -6,6 +6,7 @@ import math
 import lstm_mechs
 import maddpg
 import mappo
+import own_loop
 import pytest
 import qmix
 import torch
@@ -24,6 +25,7 @@ SIZES = {"num_envs": 2, "steps": 8}
     [
         (mappo, {"epochs": 2}),
         (lstm_mechs, {"epochs": 2}),
+        (own_loop, {"epochs": 2}),
         (maddpg, {"updates": 3}),
         (qmix, {"updates": 3}),
     ],

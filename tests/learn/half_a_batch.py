@@ -4,13 +4,13 @@ import sys
 
 import safetensors.torch
 import torch
-from tensordict import TensorDict
+from tensordict import TensorDictBase
 from tiny_runs import make_rollout
 from torch import Tensor
 
 from echelon.learn.config import PPOConfig
 from echelon.learn.models.value_normalizer import ValueNorm
-from echelon.learn.ppo.advantage import estimate
+from echelon.learn.ppo.advantage import NormalizedGAE
 from echelon.learn.ppo.update import PPO
 from echelon.runtime.distributed import Ranks, destroy_ranks, init_ranks
 
@@ -20,15 +20,16 @@ HULL = torch.tensor([3, 2, 2, 1, 0])
 def learn_from(ranks: Ranks, **changes: object) -> dict[str, Tensor]:
     """Weights, normaliser and report after one iteration on this rank's share of six teams' decisions."""
     rollout = make_rollout()
-    batch, memory, _ = rollout.collect()
-    share = batch.shape[1] // ranks.size
+    batch, memory = rollout.collect(), rollout.memory
+    share = batch.shape[0] // ranks.size
     mine = slice(share * ranks.rank, share * (ranks.rank + 1))
     batch, memory = cut(batch, mine), cut(memory, mine)
     settings = {"rollout_decisions": 16, "chunk_decisions": 8, "minibatches": 1, "accumulate": 2, "epochs": 3}
     ppo = PPO(rollout.policy, PPOConfig(**{**settings, "target_kl": 0.0, **changes}), ranks)
     norm = ValueNorm()
-    told = estimate(batch, norm, 0.99, 0.95, HULL, ranks)
-    told |= ppo.update(batch, memory)
+    advantage = NormalizedGAE(gamma=0.99, lmbda=0.95, normalizer=norm, hull=HULL, ranks=ranks)
+    advantage(batch)
+    told = {**advantage.diagnostics, **ppo.update(batch, memory)}
     weights = {f"weight.{name}": value.detach() for name, value in rollout.policy.state_dict().items()}
     return {**weights, **{f"norm.{k}": v for k, v in norm.named_buffers()}, **{f"told.{k}": v for k, v in told.items()}}
 
@@ -36,10 +37,10 @@ def learn_from(ranks: Ranks, **changes: object) -> dict[str, Tensor]:
 def spoilt(ranks: Ranks) -> dict[str, Tensor]:
     """Whether weights changed, and steps skipped, where one rank alone has a number that is not finite."""
     rollout = make_rollout()
-    batch, memory, _ = rollout.collect()
-    estimate(batch, ValueNorm(), 0.99, 0.95, None, ranks)
+    batch, memory = rollout.collect(), rollout.memory
+    NormalizedGAE(gamma=0.99, lmbda=0.95, normalizer=ValueNorm(), ranks=ranks)(batch)
     if ranks.rank == 1:
-        batch["value_target"][0, 0, 0] = float("nan")
+        batch["value_target_normalized"][0, 0, 0] = float("nan")
     ppo = PPO(rollout.policy, PPOConfig(rollout_decisions=16, chunk_decisions=8, minibatches=1, epochs=1), ranks)
     before = torch.nn.utils.parameters_to_vector(rollout.policy.parameters()).clone()
     ppo.update(batch, memory)
@@ -47,9 +48,9 @@ def spoilt(ranks: Ranks) -> dict[str, Tensor]:
     return {"changed": (before != after).any(), "skipped": ppo.skipped}
 
 
-def cut(data: TensorDict, teams: slice) -> TensorDict:
+def cut(data: TensorDictBase, teams: slice) -> TensorDictBase:
     """The decisions of some teams, in memory of their own."""
-    return data[:, teams].clone()
+    return data[teams].clone()
 
 
 if __name__ == "__main__":

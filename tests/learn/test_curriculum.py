@@ -7,8 +7,8 @@ import pytest
 from tiny_runs import short_battles
 
 from echelon.env.reward import TERMS
-from echelon.learn.config import CurriculumConfig, TrainConfig
-from echelon.learn.curriculum import Curriculum, CurriculumState, stages_of
+from echelon.learn.config import CurriculumConfig, EvalConfig, TrainConfig
+from echelon.learn.curriculum import SCHEDULES, Curriculum, CurriculumState, opponents_named, stages_of
 from echelon.learn.schedules import Schedule
 from echelon.rules.config import as_json, from_json
 from echelon.runtime.errors import ConfigError
@@ -25,7 +25,7 @@ def test_each_setting_is_a_schedule_over_stages_and_its_last_entry_stands():
         opponents=("trivial", "easy"), weapon_use=(0.2, 0.6, 1.0), difficulty=(0.0, 0.5, 0.5, 1.0), team_size=(2, 5)
     )
     stages = stages_of(config)
-    assert [s.tier for s in stages] == ["trivial", "easy", "easy", "easy"]
+    assert [s.opponent for s in stages] == ["heuristic:trivial", *["heuristic:easy"] * 3]
     assert [s.weapon_use for s in stages] == [0.2, 0.6, 1.0, 1.0]
     assert [s.env(config.env, "both").world.difficulty for s in stages] == [0.0, 0.5, 0.5, 1.0]
     sizes = [(len(e.blue), len(e.red)) for e in (s.env(config.env, "both") for s in stages)]
@@ -48,19 +48,38 @@ def test_the_next_stage_begins_when_enough_battles_are_won():
     assert not curriculum.record(60, 0)
     assert curriculum.win_rate == 0.5 and curriculum.state.battles == 60, "older battles fade"
     assert not curriculum.record(30, 30)
-    assert curriculum.record(60, 60) and curriculum.stage.tier == "easy"
+    assert curriculum.record(60, 60) and curriculum.stage.opponent == "heuristic:easy"
     assert curriculum.win_rate is None
     assert not curriculum.record(500, 500), "there is no stage beyond the last"
     assert curriculum.stage.number == 1
 
 
-def test_a_fixed_opponent_has_one_tier():
-    assert [s.tier for s in stages_of(run("heuristic:hard"))] == ["hard"]
-    assert [s.tier for s in stages_of(run("heuristic"))] == ["normal"]
-    with pytest.raises(ConfigError, match=r"a scripted commander must be heuristic:trivial\|easy.*got 'nobody'"):
-        stages_of(run("nobody"))
-    with pytest.raises(ConfigError, match=r"must be chosen from .*, got 'godlike'"):
-        stages_of(run(opponents=("godlike",)))
+@pytest.mark.parametrize(
+    ("named", "opponent"),
+    [
+        ("heuristic:hard", "heuristic:hard"),
+        ("heuristic", "heuristic:normal"),
+        ("hard", "heuristic:hard"),
+        ("charger:Charger", "charger:Charger"),
+        ("runs/mine/checkpoints/iteration_000100", "runs/mine/checkpoints/iteration_000100"),
+    ],
+)
+def test_a_fixed_opponent_is_the_only_one(named, opponent):
+    assert [s.opponent for s in stages_of(run(named))] == [opponent]
+
+
+def test_stages_name_tiers_or_any_other_commander():
+    config = run(opponents=("trivial", "charger:Charger", "heuristic:hard"), weapon_use=(0.5, 1.0))
+    assert [s.opponent for s in stages_of(config)] == ["heuristic:trivial", "charger:Charger", "heuristic:hard"]
+    assert str(stages_of(config)[1]) == "stage 2, charger:Charger"
+    panel = dataclasses.replace(config, evaluation=EvalConfig(tiers=("easy", "trivial", "guard:Guard")))
+    expected = ["heuristic:trivial", "charger:Charger", "heuristic:hard", "heuristic:easy", "guard:Guard"]
+    assert opponents_named(panel) == expected
+
+
+def test_weapon_use_is_for_scripted_commanders():
+    with pytest.raises(ConfigError, match=r"weapon_use must be 1 in a stage against charger:Charger, .*, got 0.5"):
+        stages_of(run(opponents=("trivial", "charger:Charger"), weapon_use=(0.5,)))
 
 
 def test_standing_is_plain_numbers_and_goes_on():
@@ -77,6 +96,22 @@ def test_standing_is_plain_numbers_and_goes_on():
 
 def test_weights_of_the_reward_are_schedules_over_the_run():
     curriculum = Curriculum(run(approach=Schedule(1.0, 0.0), fight=Schedule(0.5, 1.0)))
-    first, middle = (dict(zip(TERMS, curriculum.reward_scale(p), strict=True)) for p in (0.0, 0.5))
+    first, middle = (dict(zip(TERMS, curriculum.reward_scale(p, TERMS), strict=True)) for p in (0.0, 0.5))
     assert first == {"approach": 1, "zone": 1, "damage": 0.5, "kill": 0.5, "assist": 0.5, "death": 0.5, "terminal": 1}
     assert middle["approach"] == 0.5 and middle["kill"] == 0.75
+
+
+def test_each_built_in_term_follows_a_schedule_of_the_curriculum_by_name():
+    assert set(SCHEDULES) == set(TERMS)
+    assert all(isinstance(getattr(CurriculumConfig(), name), Schedule) for name in SCHEDULES.values())
+
+
+def test_terms_of_ones_own_follow_none_of_them():
+    """Constant, or over the run what the command line says; a term that only a program names is constant."""
+    config = dataclasses.replace(
+        run(fight=Schedule(0.5, 0.0), zone=Schedule(0.2, 0.0)), extra_rewards=("mine:up=0.1..0.4", "mine:flat=-3")
+    )
+    curriculum = Curriculum(config)
+    for progress, up, fight in ((0.0, 0.25, 0.5), (0.5, 0.625, 0.25), (1.0, 1.0, 0.0)):
+        scale = curriculum.reward_scale(progress, ("kill", "up", "flat", "of_a_program"))
+        assert scale == pytest.approx([fight, up, 1.0, 1.0])

@@ -10,7 +10,7 @@ from echelon.agents.heuristic import Heuristic
 from echelon.env.env import EchelonEnv
 from echelon.learn.checkpoint.files import newest_checkpoint
 from echelon.learn.checkpoint.format import open_checkpoint
-from echelon.learn.models.actor_critic import ActorCritic
+from echelon.learn.models.registry import PolicySpecs
 from echelon.learn.opponents.assignment import OpponentGroup, PolicyAssignment
 from echelon.learn.ppo.collector import TeamCollector
 from echelon.learn.trainer import Trainer
@@ -21,18 +21,17 @@ pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(),
 def test_a_rollout_never_waits_for_the_host():
     device = torch.device("cuda")
     config = dataclasses.replace(short_battles(), map_pool=4)
-    seats = PolicyAssignment(
-        ActorCritic(TINY, config.comm_dim).to(device), [OpponentGroup("heuristic", Heuristic(config).to(device), 6)]
-    )
+    policy = TINY.build(PolicySpecs(config.comm_dim)).to(device)
+    seats = PolicyAssignment(policy, [OpponentGroup("heuristic", Heuristic(config).to(device), 6)])
     env = EchelonEnv(config, 6, device=device, seed=1, memory=seats.memory)
     rollout = TeamCollector(env, seats, 16, 8)
     rollout.collect()
     torch.cuda.set_sync_debug_mode("error")
     try:
-        batch, _, _ = rollout.collect()
+        batch = rollout.collect()
     finally:
         torch.cuda.set_sync_debug_mode("default")
-    assert batch["log_prob"].isfinite().all()
+    assert batch["pre_tanh_log_prob"].isfinite().all()
 
 
 @pytest.mark.parametrize(("wrote", "reads"), [("cuda", "cpu"), ("cpu", "cuda")])

@@ -18,7 +18,7 @@ from echelon.learn.checkpoint.resume import restore_optimizer
 from echelon.learn.config import CurriculumConfig, PPOConfig
 from echelon.learn.curriculum import CurriculumState
 from echelon.learn.metrics import COLUMNS, MetricsLog, read_metrics
-from echelon.learn.models.actor_critic import ActorCritic
+from echelon.learn.models.registry import PolicySpecs
 from echelon.learn.opponents.snapshot_pool import Snapshot
 from echelon.learn.ppo.nonfinite_dump import NotFinite
 from echelon.learn.ppo.update import PATIENCE
@@ -35,7 +35,9 @@ def test_a_run_writes_metrics_and_checkpoints(tmp_path):
     rows = read_metrics(tmp_path / "metrics.csv")
     assert [row["agent_steps"] for row in rows] == [160, 320, 480]
     assert set(rows[-1]) <= set(COLUMNS)
-    assert sorted(p.name for p in (tmp_path / "checkpoints").iterdir()) == ["iteration_000002", "iteration_000003"]
+    assert sorted(p.name for p in (tmp_path / "checkpoints").iterdir()) == [
+        f"iteration_{number:06d}" for number in (0, 2, 3)
+    ]
     loaded = open_checkpoint(newest_checkpoint(tmp_path / "checkpoints"))
     assert loaded.counters.agent_steps == 480
     for name, value in trainer.policy.state_dict().items():
@@ -127,7 +129,7 @@ def test_the_next_stage_acts_on_battles_that_begin(tmp_path):
     assert rows[0]["stage"] == 1 and rows[-1]["stage"] == 2
     assert rows[0]["weapon_use"] == 0.5 and rows[-1]["weapon_use"] == 1.0
     assert trainer.env is env and trainer.scripted is scripted_rivals, "the same battles went on"
-    assert scripted_rivals.tiers[scripted_rivals.newest] == "easy"
+    assert scripted_rivals.slots[scripted_rivals.newest] == "heuristic:easy"
     assert open_checkpoint(newest_checkpoint(tmp_path / "checkpoints")).curriculum.stage == 1
 
 
@@ -148,7 +150,7 @@ def test_weights_of_the_reward_follow_their_schedules(tmp_path):
     schedules = CurriculumConfig(approach=Schedule(1.0, 0.0), team_mix=Schedule(2.0, 0.0))
     trainer = run_to_the_end(Trainer(tiny_run(curriculum=schedules), tmp_path))
     # The last of three iterations begins with two thirds of the run done.
-    assert abs(trainer.rollout.scale[0].item() - 1 / 3) < 1e-6 and trainer.rollout.scale[1] == 1
+    assert abs(trainer.collector.scale[0].item() - 1 / 3) < 1e-6 and trainer.collector.scale[1] == 1
     mixes = [row["team_mix"] for row in read_metrics(tmp_path / "metrics.csv")]
     assert mixes[0] == 1.0 and abs(mixes[-1] - 1 / 3) < 1e-6
 
@@ -166,14 +168,13 @@ def test_rivals_share_the_battles_and_one_is_drawn_by_whoever_is_asked(tmp_path)
 
     def draw() -> Snapshot:
         asked.append(True)
-        return Snapshot("stranger", ActorCritic(TINY, 8).state_dict())
+        return Snapshot("stranger", TINY.build(PolicySpecs(8)).state_dict())
 
     config = tiny_run(num_envs=8, self_share=0.25, past_share=0.5, past_blocks=2)
     trainer = Trainer(config, tmp_path, draw_opponent=draw)
     places = {name: battles.stop - battles.start for name, battles in trainer.assignment.battles.items()}
     assert places == {"heuristic": 2, "itself": 2, "past": 4}
-    trainer.iterate()
-    trainer.metrics.close()
+    trainer.train(1)
     assert len(asked) >= 2 and trainer.frozen.names[0][1] == "stranger"
     assert trainer.counters.agent_steps == (2 + 4 + 4) * 5 * 8
 
@@ -183,9 +184,9 @@ def test_numbers_that_are_not_finite_stop_the_run_with_a_dump(tmp_path):
         tiny_run(ppo=PPOConfig(rollout_decisions=8, chunk_decisions=4, epochs=2, minibatches=2)), tmp_path
     )
     before = {name: value.clone() for name, value in trainer.policy.state_dict().items()}
-    trainer.curriculum.reward_scale = lambda progress: [float("nan")] * 7
+    trainer.curriculum.reward_scale = lambda *_: [float("nan")] * 7
     with pytest.raises(NotFinite, match=rf"in {PATIENCE} steps running: see .*not_finite_000000.json"):
-        trainer.iterate()
+        trainer.train(1)
     for name, value in trainer.policy.state_dict().items():
         assert torch.equal(value, before[name])
     told = json.loads((tmp_path / "not_finite_000000.json").read_text())["not finite"]
@@ -195,14 +196,13 @@ def test_numbers_that_are_not_finite_stop_the_run_with_a_dump(tmp_path):
 
 def test_a_run_may_end_by_the_clock(tmp_path):
     trainer = Trainer(tiny_run(total_agent_steps=10**9, max_minutes=1e-6), tmp_path)
-    trainer.iterate()
-    trainer.metrics.close()
+    trainer.train(1)
     assert trainer.finished and trainer.progress == 1.0
 
 
 def test_deterministic_or_fastest(tmp_path):
     for deterministic in (True, False):
-        Trainer(tiny_run(deterministic=deterministic), tmp_path / str(deterministic)).metrics.close()
+        Trainer(tiny_run(deterministic=deterministic), tmp_path / str(deterministic))
         assert torch.are_deterministic_algorithms_enabled() == deterministic
         assert torch.backends.cudnn.benchmark != deterministic
 
@@ -210,8 +210,7 @@ def test_deterministic_or_fastest(tmp_path):
 def test_tensorboard_is_told_when_asked(tmp_path):
     pytest.importorskip("tensorboard")
     trainer = Trainer(tiny_run(logger="tensorboard"), tmp_path)
-    trainer.iterate()
-    trainer.metrics.close()
+    trainer.train(1)
     assert list((tmp_path / "tensorboard").rglob("events*"))
 
 

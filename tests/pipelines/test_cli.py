@@ -8,14 +8,15 @@ import sys
 import pytest
 from leagues import checkpoint_of
 from rich.console import Console
-from runs import TINY, run
+from runs import TINY, run, without_clock
 
-from echelon.arena.eval_callback import EvalCallback
-from echelon.learn.callbacks.signals import Stop
+from echelon.arena.eval_callback import EvalCallback, Summary
+from echelon.learn.callbacks.progress import ProgressBar
+from echelon.learn.checkpoint.files import newest_checkpoint
+from echelon.learn.checkpoint.format import open_checkpoint
 from echelon.learn.trainer import Trainer
-from echelon.pipelines import train
+from echelon.pipelines import train_flags
 from echelon.pipelines.console import run as run_program
-from echelon.pipelines.session import Session
 from echelon.replay.file import read
 
 
@@ -52,15 +53,13 @@ def test_train_then_play_then_resume(tmp_path):
 
 
 def test_the_last_evaluation_may_name_the_best(tmp_path, monkeypatch):
-    config = train.read_config([*TINY, "--total-agent-steps", "160", "--run-dir", str(tmp_path)])
-    trainer, said = Trainer(config, tmp_path), io.StringIO()
-    panel = EvalCallback(trainer.policy, config, tmp_path)
-    with Stop() as stop:
-        session = Session(trainer, panel, None, stop, Console(file=said, width=1000))
-        trainer.iterate()
-        session.finish()
-    assert panel.best_iteration == 1
-    assert f"best        {tmp_path / 'checkpoints' / 'iteration_000001'}\n" in said.getvalue()
+    config = train_flags.read_config([*TINY, "--total-agent-steps", "160", "--run-dir", str(tmp_path)])
+    said, panel = io.StringIO(), EvalCallback()
+    console = Console(file=said, width=1000)
+    Trainer(config, tmp_path, callbacks=[ProgressBar(console), panel, Summary(panel)]).train()
+    assert panel.evaluator.best_iteration in (0, 1)
+    best = tmp_path / "checkpoints" / f"iteration_{panel.evaluator.best_iteration:06d}"
+    assert f"best        {best}\n" in said.getvalue()
 
 
 def test_play_records_and_watch_draws(tmp_path):
@@ -103,9 +102,43 @@ BAD = {
     "taken": (["--run-dir", "{tmp}"], "error: --run-dir must be a folder without a run, or go on with --resume latest"),
     "opponent": (
         ["--opponent", "nobody"],
-        "error: a scripted commander must be heuristic:trivial|easy|normal|hard|expert",
+        "error: nobody: expected heuristic[:tier], a checkpoint folder, league:FOLDER/NAME, or "
+        "package.module:Commander, found none; --opponent also takes curriculum, self, past and league:FOLDER",
+    ),
+    "tier": (["--opponent", "heuristic:godlike"], "error: a scripted commander must be heuristic:trivial|easy|normal"),
+    "stage": (
+        ["--curriculum.opponents", "easy", "godlike"],
+        "error: godlike: expected heuristic[:tier], a checkpoint folder, ",
+    ),
+    "panel": (
+        ["--evaluation.tiers", "easy", "nobody.home:Commander"],
+        "error: nobody.home:Commander: no module nobody.home in ",
+    ),
+    "attribute": (
+        ["--opponent", "json:Commander"],
+        "error: json:Commander: json must have a class or function Commander, got None",
+    ),
+    "policy": (
+        ["--opponent", "math:sqrt"],
+        "error: math:sqrt: expected a class or function that builds a policy from the battle's EnvConfig, got ",
+    ),
+    "weapon use": (
+        ["--curriculum.opponents", "easy", "math:sqrt", "--curriculum.weapon-use", "0.5"],
+        "error: CurriculumConfig.weapon_use must be 1 in a stage against math:sqrt, which is no scripted commander",
+    ),
+    "entry": (
+        ["--opponent", "league:{tmp}/league/someone"],
+        "error: {tmp}/league/someone/league.sqlite: expected the file of a league, found none",
     ),
     "device": (["--device", "abacus"], "error: device must be auto, cpu, cuda or cuda:N, got 'abacus'"),
+    "term": (
+        ["--extra-reward", "nobody.home:pay=1", "--run-dir", "{tmp}/none"],
+        "error: nobody.home:pay: no module nobody.home in ",
+    ),
+    "weight": (
+        ["--extra-reward", "nobody.home:pay"],
+        "error: Error parsing TrainConfig: --extra-reward must be package.module:function=WEIGHT",
+    ),
     "resume": (
         ["--resume", "latest", "--run-dir", "{tmp}/none"],
         "error: {tmp}/none/checkpoints: expected a",
@@ -169,7 +202,36 @@ def test_without_a_compiler_it_trains_eagerly_and_says_so(tmp_path):
     assert "without torch.compile" in done.stdout
 
 
+def test_a_reward_term_of_ones_own_is_trained_with_and_gone_on_with(tmp_path):
+    """The example's term, by its name on the command line; stopped after one iteration of two, the run is the same."""
+    term = ["--extra-reward", "tests.examples.cool_reward:stays_cool=0.1..0.02"]
+    steps = ["--evaluation.every", "0", "--total-agent-steps", "320", "--checkpoint-every", "1"]
+    for folder, flags in (
+        ("whole", []),
+        ("cut", ["--max-minutes", "1e-6"]),
+        ("cut", ["--resume", "latest"]),
+    ):
+        done = run("train.py", *TINY, *steps, *term, *flags, "--run-dir", str(tmp_path / folder))
+        assert done.returncode == 0, done.stderr
+    whole, cut = (without_clock(tmp_path / folder / "metrics.csv") for folder in ("whole", "cut"))
+    assert [row["iteration"] for row in whole] == ["1.0", "2.0"]
+    assert any("return_stays_cool" in row for row in whole)
+    assert cut == whole
+    refused = run("train.py", *TINY, *steps, "--run-dir", str(tmp_path / "cut"), "--resume", "latest")
+    assert refused.returncode == 1 and refused.stderr.count("\n") == 1
+    assert "env.reward.extra is None here and {'stays_cool': 0.1} there" in refused.stderr
+
+
+@pytest.mark.slow
+def test_a_script_that_registers_a_biome_trains_in_it(tmp_path):
+    more = ["--total-agent-steps", "160", "--env.world.biomes", "craters", "--run-dir", str(tmp_path / "run")]
+    done = run("../tests/examples/crater_biome.py", *TINY, *more)
+    assert done.returncode == 0, done.stderr
+    claims = open_checkpoint(newest_checkpoint(tmp_path / "run" / "checkpoints")).claims
+    assert claims["env"]["world"]["biomes"] == ["craters"]
+
+
 def test_help_reads_well():
     assert "--preset NAME, one of quick, standard, large" in run("train.py", "--help").stdout
-    said = run("arena.py", "play", "--help").stdout
-    assert "heuristic[:tier], a checkpoint folder, or" in said
+    said = " ".join(run("arena.py", "play", "--help").stdout.replace("│", "").split())
+    assert "heuristic[:tier], a checkpoint folder, league:FOLDER/NAME, or package.module:Commander" in said

@@ -14,7 +14,9 @@ from echelon.rules.config import (
     RulesConfig,
     WorldConfig,
     as_json,
+    battle_difference,
     env_from_json,
+    first_difference,
 )
 from echelon.runtime.errors import ConfigError
 
@@ -106,6 +108,16 @@ def test_a_signature_builds_its_config_again():
     assert env_from_json(json.loads(json.dumps(config.signature()))) == config
 
 
+def test_terms_of_ones_own_are_in_the_signature_and_keep_nobody_from_a_battle():
+    config = EnvConfig.small()
+    plain, paid = config.signature(), config.signature({"cool": 0.1})
+    assert config.signature({}) == plain and "extra" not in plain["reward"]
+    assert env_from_json(json.loads(json.dumps(paid))) == config
+    assert battle_difference(plain, paid) is None
+    assert first_difference(paid, plain, "env") == "env.reward.extra is {'cool': 0.1} here and None there"
+    assert paid["reward"].pop("extra") == {"cool": 0.1} and paid == plain
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [
@@ -119,6 +131,7 @@ def test_a_signature_builds_its_config_again():
         (lambda v: v["rules"].update(dt_s=None), "env.rules.dt_s must be a float, got None"),
         (lambda v: v["world"].update(size_x=4), "WorldConfig.size_x must be >= 32"),
         (lambda v: v["features"].update(smoke=1), "env.features.smoke must be a bool, got 1"),
+        (lambda v: v.update(reward=["extra"]), "env.reward must be an object, got ['extra']"),
         (lambda v: v.update(blue=[1]), "EnvConfig.blue must be chosen from"),
     ],
 )

@@ -6,32 +6,45 @@ import os
 import signal
 from collections.abc import Callable
 from types import FrameType, TracebackType
+from typing import TYPE_CHECKING
+
+from echelon.learn.callbacks.base import Callback, Interrupted
+
+if TYPE_CHECKING:
+    from echelon.learn.trainer import Trainer
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 EXIT_BASE = 128
 """Exit code of a process ended by a signal, minus the signal number."""
 
 
-class Interrupted(Exception):
-    """Raised by a signal during `Stop.run_interruptible`.
+class Stop(Callback):
+    """Handles SIGINT and SIGTERM: a run that has this callback ends after the iteration, saved, with `Interrupted`.
 
-    Args:
-        number: the signal number.
+    As a context manager it handles them from its beginning to its end; else from the construction of the trainer to the
+    end of `Trainer.train`.
     """
 
-    def __init__(self, number: int) -> None:
-        super().__init__(signal.Signals(number).name)
-        self.number = number
-
-
-class Stop:
-    """Context manager that handles SIGINT and SIGTERM."""
-
     def __init__(self) -> None:
+        self._is_entered_by_run = False
         self.signal = 0
         """Number of the received signal; 0 if there was none."""
         self._interruptible = False
         self._previous_handlers: list[object] = []
+
+    def setup(self, trainer: Trainer) -> None:
+        """Tell the run of signals."""
+        if not self._previous_handlers:
+            self._is_entered_by_run = True
+            self.__enter__()
+        trainer.pending_signal = lambda: self.signal
+        trainer.run_interruptible = self.run_interruptible
+
+    def close(self) -> None:
+        """Restore the handlers of before, if `setup` has replaced them."""
+        if self._is_entered_by_run:
+            self._is_entered_by_run = False
+            self.__exit__(None, None, None)
 
     def __enter__(self) -> Stop:
         self._previous_handlers = [signal.signal(number, self._handle) for number in SIGNALS]
@@ -42,6 +55,7 @@ class Stop:
     ) -> None:
         for number, handler in zip(SIGNALS, self._previous_handlers, strict=True):
             signal.signal(number, handler)  # type: ignore[arg-type]
+        self._previous_handlers = []
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.signal:

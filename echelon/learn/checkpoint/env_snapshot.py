@@ -1,4 +1,4 @@
-"""Saves and restores the running battles of a rollout."""
+"""Saves and restores the running battles of a collector."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ class EnvSnapshot:
     Terrain is stored as a sparse difference from its map, which takes a tenth of the space or less.
     """
 
-    def __init__(self, rollout: TeamCollector) -> None:
-        self.rollout = rollout
+    def __init__(self, collector: TeamCollector) -> None:
+        self.collector = collector
 
     def state_dict(self) -> StateDict:
         """Current state; to be called between rollouts."""
-        env, map_pool = self.rollout.env, self.rollout.env.map_pool
+        env, map_pool = self.collector.env, self.collector.env.map_pool
         tensors = {f"state.{key}": value for key, value in leaves_of(env.state).items()}
-        tensors |= {f"now.{key}": value for key, value in current_step(self.rollout).items()}
+        tensors |= {f"now.{key}": value for key, value in current_step(self.collector).items()}
         tensors |= {f"{GROUND}.{key}": value for key, value in terrain_diff(env.state, env.game.maps).items()}
-        tensors |= {"next_seed": env.next_seed, "earned": self.rollout.earned, "map_seeds": env.game.maps.seed}
+        tensors |= {"next_seed": env.next_seed, "earned": self.collector.earned, "map_seeds": env.game.maps.seed}
         facts = {
             "drawn": map_pool.drawn.tolist(),
             "spares": list(map_pool.spares),
@@ -43,16 +43,16 @@ class EnvSnapshot:
         return StateDict(tensors, facts)
 
     def load_state_dict(self, state_dict: StateDict) -> None:
-        """Restore the battles in the environment of the rollout, which must have the same config.
+        """Restore the battles in the environment of the collector, which must have the same config.
 
         Raises:
             FileError: the state does not fit the environment.
         """
-        rollout, env = self.rollout, self.rollout.env
+        collector, env = self.collector, self.collector.env
         maps = env.game.maps
         expected = {f"state.{key}": value for key, value in leaves_of(env.state).items()}
-        expected |= {f"now.{key}": value for key, value in current_step(rollout).items()}
-        expected |= {"next_seed": env.next_seed, "earned": rollout.earned, "map_seeds": maps.seed}
+        expected |= {f"now.{key}": value for key, value in current_step(collector).items()}
+        expected |= {"next_seed": env.next_seed, "earned": collector.earned, "map_seeds": maps.seed}
         ground = {key: state_dict.tensors[key] for key in state_dict.tensors if key.startswith(f"{GROUND}.")}
         whole = StateDict(
             {key: state_dict.tensors[key] for key in state_dict.tensors.keys() - ground.keys()},
@@ -70,12 +70,12 @@ class EnvSnapshot:
                 terrain=apply_terrain_diff(untouched(state.map_id, maps), ground, state_dict.name)
             )
             env.next_seed = own["next_seed"]
-            rollout.earned = own["earned"]
-            for key in current_step(rollout):
-                rollout.now.set(tuple(key.split(".")), own[f"now.{key}"])
+            collector.earned = own["earned"]
+            for key in current_step(collector):
+                collector.now.set(tuple(key.split(".")), own[f"now.{key}"])
 
     def _restore_maps(self, stored: StateDict) -> None:
-        map_pool, count = self.rollout.env.map_pool, self.rollout.env.game.maps.shape[0]
+        map_pool, count = self.collector.env.map_pool, self.collector.env.game.maps.shape[0]
         drawn = stored.row("drawn", int, len(map_pool.drawn))
         spares = stored.row("spares", int, len(map_pool.spares))
         if sorted(drawn + spares) != list(range(count)):
@@ -111,9 +111,9 @@ def with_leaves(state: State, leaves: dict[str, Tensor]) -> State:
     return state.replace(**plain, **{part: getattr(state, part).replace(**own) for part, own in parts.items()})
 
 
-def current_step(rollout: TeamCollector) -> dict[str, Tensor]:
+def current_step(collector: TeamCollector) -> dict[str, Tensor]:
     """Inputs of the next decision, by dotted name: without action, reward terms and outcome of the previous one."""
-    flat = rollout.now.flatten_keys(".")
+    flat = collector.now.flatten_keys(".")
     return {
         key: value
         for key, value in flat.items()

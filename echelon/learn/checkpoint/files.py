@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from echelon.learn.checkpoint.format import (
 )
 from echelon.learn.curriculum import CurriculumState
 from echelon.learn.models.actor_critic import ActorCritic
+from echelon.learn.models.registry import model_to_json
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.rules.config import EnvConfig, as_json
 from echelon.runtime import version
@@ -66,7 +68,7 @@ def save_checkpoint(
             plain = {key: value.contiguous().cpu() for key, value in tensors.items()}
             hashes[name] = write_hashed(draft / name, safetensors.torch.save(plain))
         claims = {
-            **claims_of_policy(policy, norm, env),
+            **claims_of_policy(policy, norm, env, {} if run is None else run.extra_rewards),
             "counters": as_json(counters),
             "curriculum": as_json(curriculum or CurriculumState()),
             "settings": {} if run is None else dict(run.settings),
@@ -88,20 +90,22 @@ def write_run_files(folder: Path, run: RunState, ranks: Ranks) -> dict[str, str]
     return {run_file(rank): bytes(digest.tolist()).hex() for rank, digest in enumerate(everyone)}
 
 
-def claims_of_policy(policy: ActorCritic, norm: ValueNorm, env: EnvConfig) -> dict[str, Any]:
+def claims_of_policy(
+    policy: ActorCritic, norm: ValueNorm, env: EnvConfig, extra_rewards: Mapping[str, float]
+) -> dict[str, Any]:
     """Entries of `checkpoint.json` that describe a policy and the env it was trained in."""
     return {
         "schema": SCHEMA,
         "version": VERSION,
         "written_by": version.VERSION,
-        "model": as_json(policy.model),
+        "model": model_to_json(policy.model),
         "comm_dim": policy.comm_dim,
         "layout": layout.describe(policy.comm_dim),
         "layout_hash": layout.layout_hash(policy.comm_dim),
         "group_sizes": {"blue": len(env.blue), "red": len(env.red)},
         "memory": memory_shapes(policy),
         "value_norm": {name: value.item() for name, value in norm.named_buffers()},
-        "env": env.signature(),
+        "env": env.signature(extra_rewards),
     }
 
 

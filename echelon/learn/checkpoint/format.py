@@ -19,11 +19,11 @@ import torch
 from torch import Tensor
 
 from echelon.env.observation import layout
-from echelon.learn.config import ModelConfig
 from echelon.learn.curriculum import CurriculumState
 from echelon.learn.models.actor_critic import ActorCritic
+from echelon.learn.models.registry import ModelConfig, PolicySpecs, model_from_json
 from echelon.learn.models.value_normalizer import ValueNorm
-from echelon.rules.config import EnvConfig, as_json, env_from_json, from_json
+from echelon.rules.config import EXTRA, EnvConfig, as_json, env_from_json, from_json
 from echelon.runtime.errors import ConfigError, require
 from echelon.runtime.files import (
     MAX_HEADER_BYTES,
@@ -86,6 +86,8 @@ class RunState:
     """Description of its battles, as JSON: running battles are resumed only where it is unchanged."""
     parts: Mapping[str, StateDict] = field(default_factory=dict)
     """State of the components of this process, by name."""
+    extra_rewards: Mapping[str, float] = field(default_factory=dict)
+    """Weight of each reward term of the user's own, by name."""
 
 
 def run_file(rank: int) -> str:
@@ -119,9 +121,22 @@ class Checkpoint:
             raise FileError(f"{CLAIMS}: {error}") from None
 
     @property
+    def extra_rewards(self) -> dict[str, float]:
+        """Weight of each reward term of the user's own, by name; their functions are in no file."""
+        told = self.claims["env"].get("reward", {})
+        extra = told.get(EXTRA, {}) if isinstance(told, dict) else {}
+        holds = isinstance(extra, dict) and all(type(weight) in (int, float) for weight in extra.values())
+        if not holds:
+            raise FileError(f"{CLAIMS}: env.reward.{EXTRA} must be numbers by name, got {extra!r:.80}")
+        return dict(extra)
+
+    @property
     def model(self) -> ModelConfig:
         """Config of its network."""
-        return claimed(ModelConfig, self.claims, "model")
+        try:
+            return model_from_json(self.claims["model"])
+        except ConfigError as error:
+            raise FileError(f"{CLAIMS}: {error}") from None
 
     @property
     def battles(self) -> dict[str, Any]:
@@ -142,17 +157,17 @@ class Checkpoint:
         Raises:
             FileError: weights or recurrent state do not fit the model config.
         """
-        model = self.model
+        model, specs = self.model, PolicySpecs(self.claims["comm_dim"])
         # Untrusted input: compare shapes on the meta device before allocating what the file asks for.
         with torch.device("meta"):
-            like = ActorCritic(model, self.claims["comm_dim"])
+            like = model.build(specs)
         memory = memory_shapes(like)
         if self.claims["memory"] != memory:
             raise FileError(f"{CLAIMS}: memory must be {memory}, got {self.claims['memory']}")
         expected = like.state_dict()
         tensors = self.tensors(POLICY, MAX_HEADER_BYTES + sum(value.nbytes for value in expected.values()))
         check_tensors(POLICY, tensors, expected)
-        policy = ActorCritic(model, self.claims["comm_dim"])
+        policy = model.build(specs)
         policy.load_state_dict(tensors)
         return policy.to(device).eval()
 

@@ -1,13 +1,38 @@
-"""Optimiser state as named tensors, for checkpoints."""
+"""Whether a run may resume from a checkpoint, and the optimiser's state as named tensors."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor
 
-from echelon.learn.checkpoint.format import LEARNER
+from echelon.learn.checkpoint.format import LEARNER, Checkpoint
+from echelon.learn.config import TrainConfig
 from echelon.learn.models.actor_critic import ActorCritic
+from echelon.learn.models.registry import model_to_json
+from echelon.rules.config import first_difference
+from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import check_tensors
+
+
+def check_start(config: TrainConfig, extra_rewards: Mapping[str, float], start: Checkpoint) -> None:
+    """Check that a checkpoint has the env and the network of a run.
+
+    Args:
+        extra_rewards: weight of each reward term of the user's own, by name.
+
+    Raises:
+        ConfigError: naming what differs.
+    """
+    pairs = {
+        "env": (config.env.signature(extra_rewards), start.env.signature(start.extra_rewards)),
+        "model": (model_to_json(config.model), model_to_json(start.model)),
+    }
+    for name, (here, there) in pairs.items():
+        difference = first_difference(here, there, name)
+        if difference:
+            raise ConfigError(f"--resume: {difference}, in the checkpoint: choose the flags it was trained with")
 
 
 def optimizer_tensors(policy: ActorCritic, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:

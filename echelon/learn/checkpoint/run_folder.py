@@ -10,6 +10,7 @@ from pathlib import Path
 from echelon.learn.checkpoint.files import newest_checkpoint
 from echelon.learn.checkpoint.format import Checkpoint, open_checkpoint
 from echelon.learn.config import TrainConfig
+from echelon.runtime.distributed import Ranks
 from echelon.runtime.errors import ConfigError, require
 from echelon.runtime.files import FileError, held
 
@@ -55,6 +56,25 @@ def lock_run_folder(folder: Path, resumes: bool) -> Iterator[None]:
         limit = "a folder without a run, or go on with --resume latest"
         require(resumes or not has_run, "--run-dir", limit, str(folder))
         yield
+
+
+@contextlib.contextmanager
+def opened_run(config: TrainConfig, ranks: Ranks) -> Iterator[tuple[Path, Checkpoint | None]]:
+    """The locked folder of a run and the checkpoint that it resumes from, on every process.
+
+    Raises:
+        ConfigError, FileError: as `lock_run_folder` and `find_start`.
+    """
+    folder = Path(ranks.broadcast_text(str(choose_folder(config))))
+    if config.resume == "latest":
+        # Fail before the folder is created.
+        newest_checkpoint(folder / "checkpoints")
+    with lock_run_folder(folder, resumes=bool(config.resume)) if ranks.is_first else contextlib.nullcontext():
+        # No process reads before the folder is locked, and none writes before all have read.
+        ranks.barrier()
+        start = find_start(config, folder)
+        ranks.barrier()
+        yield folder, start
 
 
 def find_start(config: TrainConfig, folder: Path) -> Checkpoint | None:

@@ -1,80 +1,91 @@
-"""The recurrent policy of a mech: encoder, LSTM, actor, critic. All mechs of a team share its weights."""
+"""The policy of a mech: encoder, memory, actor head, value head. All mechs of a team share its weights."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 from tensordict import TensorDictBase
 from tensordict.nn import TensorDictModuleBase
 from torch import Tensor, nn
 from torch.func import functional_call
+from torch.utils._pytree import tree_map
 from torch.utils.checkpoint import checkpoint
-from torchrl.data import Composite, Unbounded
+from torchrl.data import Composite
 from torchrl.envs.utils import ExplorationType, exploration_type
 
-from echelon.env.observation import layout
-from echelon.learn.config import ModelConfig
 from echelon.learn.models.distribution import SquashedNormal
 from echelon.learn.models.encoder import Encoder
 from echelon.learn.models.heads import ActorHead, Critic
-from echelon.learn.models.lstm import LSTM
-from echelon.learn.models.mlp import Feedforward
+from echelon.learn.models.keys import TeamKeys
+from echelon.learn.models.memory import Memory, MemoryState, as_float32
+from echelon.learn.models.operators import PolicyHead, PolicyOperator, ValueHead, ValueOperator
 from echelon.learn.models.precision import autocast
+from echelon.learn.models.registry import ModelConfig, PolicySpecs
+from echelon.learn.models.value_normalizer import ValueNorm
 
-PolicyOutput = tuple[Tensor, Tensor, Tensor, Tensor]
-"""`loc`, `scale` and the next LSTM state `h`, `c`; `h` is also the embedding that the critic reads."""
+
+class PolicyOutput(NamedTuple):
+    """What an `ActorNetwork` makes of one decision."""
+
+    loc: Tensor
+    """`[..., A, D]` mean of the pre-tanh actions."""
+    scale: Tensor
+    """`[..., A, D]` standard deviation of the pre-tanh actions."""
+    embed: Tensor
+    """`[..., A, hidden]` embedding, which the critic reads."""
+    memory: MemoryState
+    """What the mechs remember next, `[..., A, *shape]` each."""
 
 
 class ActorNetwork(nn.Module):
-    """Maps observations and LSTM state to the parameters of the action distribution."""
+    """Maps observations and memory to the parameters of the action distribution."""
 
-    def __init__(self, model: ModelConfig, comm_dim: int) -> None:
+    def __init__(self, encoder: nn.Module, memory: Memory, head: nn.Module) -> None:
         super().__init__()
-        self.encoder = Encoder(model, comm_dim)
-        self.memory: LSTM | Feedforward = (LSTM if model.recurrent else Feedforward)(model.hidden, model.hidden)
-        self.head = ActorHead(model, layout.action_width(comm_dim))
+        self.encoder = encoder
+        self.memory = memory
+        self.head = head
         self.compute = torch.float32
-        """Dtype of matrix products, see `echelon.learn.models.precision`; LSTM state and heads stay float32."""
+        """Dtype of matrix products, see `echelon.learn.models.precision`; memory and heads stay float32."""
+        self.recomputes_encoder = False
+        """Whether the backward pass computes the encoder again instead of keeping it (activation checkpointing)."""
 
-    def forward(self, streams: tuple[Tensor, ...], telemetry: Tensor, h: Tensor, c: Tensor) -> PolicyOutput:
+    def forward(self, streams: tuple[Tensor, ...], telemetry: Tensor, memory: MemoryState) -> PolicyOutput:
         """One decision.
 
         Args:
-            streams: `[B, A, *]` each, in the order of `layout.STREAMS`.
-            telemetry: `[B, 16, 16]` top-down map of each battle.
-            h, c: `[B, A, hidden]` LSTM state.
-
-        Returns:
-            `loc` and `scale` `[B, A, D]`, new `h` and `c` `[B, A, hidden]`.
+            streams: `[..., A, *]` each, in the order of `layout.STREAMS`.
+            telemetry: `[..., 16, 16]` top-down map of each battle.
+            memory: what the mechs remember, `[..., A, *shape]` each.
         """
-        with autocast(self.compute, h.device):
-            h, c = self.memory.step(self.encoder(*streams, telemetry), h, c)
-        loc, scale = self.head(h)
-        return loc, scale, h, c
+        with autocast(self.compute, telemetry.device):
+            embed, memory = self.memory.step(self.encoder(*streams, telemetry), memory)
+        embed = embed.float()
+        loc, scale = self.head(embed)
+        return PolicyOutput(loc, scale, embed, as_float32(memory))
 
-    def unroll(
-        self, streams: tuple[Tensor, ...], telemetry: Tensor, h: Tensor, c: Tensor, keep: Tensor, saves_memory: bool
-    ) -> Tensor:
+    def unroll(self, streams: tuple[Tensor, ...], telemetry: Tensor, memory: MemoryState, keep: Tensor) -> Tensor:
         """`[T, S, A, hidden]` embeddings of whole sequences: streams `[T, S, A, *]`, `telemetry [T, S, 16, 16]`.
 
         Args:
-            h, c: `[S, A, hidden]` the stored state before the first decision.
-            keep: `[T, S]` 0 at the first decision of a battle, where the state is reset, else 1.
-            saves_memory: recompute the encoder in the backward pass (activation checkpointing).
+            memory: what the mechs remember before the first decision, `[S, A, *shape]` each.
+            keep: `[T, S]` 0 at the first decision of a battle, where the memory is reset, else 1.
         """
-        with autocast(self.compute, h.device):
-            if saves_memory:
+        with autocast(self.compute, telemetry.device):
+            if self.recomputes_encoder:
                 features = checkpoint(self.encoder, *streams, telemetry, use_reentrant=False)
             else:
                 features = self.encoder(*streams, telemetry)
             keep_rows = keep[..., None].expand(*features.shape[:3]).flatten(1)[..., None]
-            embed = self.memory(features.flatten(1, 2), h.flatten(0, 1), c.flatten(0, 1), keep_rows)
-        return embed.view(*features.shape[:3], -1)
+            rows = {name: leaf.flatten(0, 1) for name, leaf in memory.items()}
+            embed = self.memory.unroll(features.flatten(1, 2), rows, keep_rows)
+        return embed.float().view(*features.shape[:3], -1)
 
 
 def batched_forward(base: ActorNetwork, weights: dict[str, Tensor], *inputs: object) -> PolicyOutput:
-    """Forward pass of n networks of `base`'s architecture with `torch.vmap`.
+    """Forward pass of n networks of `base`'s architecture: one `torch.vmap`, or a loop where the memory forbids that.
 
     Args:
         weights: stacked parameters, `[n, ...]` each, named as in `base.state_dict()`.
@@ -85,72 +96,116 @@ def batched_forward(base: ActorNetwork, weights: dict[str, Tensor], *inputs: obj
         output: PolicyOutput = functional_call(base, own_weights, own_inputs)
         return output
 
-    outputs: PolicyOutput = torch.vmap(single)(weights, *inputs)
-    return outputs
+    if base.memory.supports_vmap:
+        outputs: PolicyOutput = torch.vmap(single)(weights, *inputs)
+        return outputs
+    number = len(next(iter(weights.values())))
+    each = [single(*tree_map(lambda leaf, i=i: leaf[i], (weights, *inputs))) for i in range(number)]
+    return tree_map(lambda *leaves: torch.stack(leaves), *each)
 
 
 class ActorCritic(TensorDictModuleBase):
-    """A team policy (see `echelon.env.group_policy`), the same weights for every mech.
+    """A team policy (see `echelon.env.group_policy`), the same weights for every mech: encoder, memory, heads.
 
-    Reads `("observation", stream)`, `telemetry` and `("memory", h | c)`; writes `action` in [-1, 1], `pre_tanh`,
-    `log_prob` (of `pre_tanh`), `embed` and `("next", "memory", h | c)`. It samples its actions with the standard normal
-    numbers `noise [B, A, D]` where the input has them, else from torch's generator unless called within
+    Reads `("observation", stream)`, `telemetry` and `("memory", name)`; writes `action` in [-1, 1], `pre_tanh`,
+    `pre_tanh_log_prob`, `embed` and `("next", "memory", name)`. It samples its actions with the standard normal numbers
+    `noise [B, A, D]` where the input has them, else from torch's generator unless called within
     `set_exploration_type(ExplorationType.DETERMINISTIC)`.
 
+    TorchRL's collectors and losses take `get_policy_operator` and `get_value_operator`; see
+    `echelon.learn.models.operators`.
+
     Args:
-        model: sizes of the network.
-        comm_dim: numbers in a message, as in `EnvConfig.comm_dim`.
+        model: its settings, from which a checkpoint builds it again.
+        specs: what it reads and writes.
+        encoder: maps the streams and the telemetry map to features `[..., A, F]`.
+        memory: what connects the decisions.
+        head: maps embeddings to `loc` and `scale`; by default an `ActorHead`.
+        critic: maps embeddings to values; by default a `Critic`.
     """
 
     draws_actions = True
 
-    def __init__(self, model: ModelConfig, comm_dim: int) -> None:
+    def __init__(
+        self,
+        model: ModelConfig,
+        specs: PolicySpecs,
+        encoder: Encoder | nn.Module,
+        memory: Memory,
+        head: nn.Module | None = None,
+        critic: Critic | None = None,
+    ) -> None:
         super().__init__()
         self.model = model
-        self.comm_dim = comm_dim
-        self.network = ActorNetwork(model, comm_dim)
-        self.critic = Critic(model)
+        self.specs = specs
+        self.network = ActorNetwork(encoder, memory, head or ActorHead(model, specs.action_width))
+        self.critic = critic or Critic(model)
         self.act: Callable[..., PolicyOutput] = self.network.forward
         """Forward pass for one decision; the trainer may replace it with a compiled one."""
-        memory = [("memory", name) for name in self.memory_spec().keys()]
-        self.in_keys = [*(("observation", name) for name in layout.STREAMS), "telemetry", *memory]
-        self.out_keys = ["action", *(("next", *key) for key in memory)]
+        self.keys = TeamKeys(list(memory.spec().keys()))
+        self.in_keys, self.out_keys = self.keys.read, [self.keys.action, *self.keys.next_memory.values()]
+
+    @property
+    def comm_dim(self) -> int:
+        """Numbers in a message, as in `EnvConfig.comm_dim`."""
+        return self.specs.comm_dim
 
     def memory_spec(self) -> Composite:
-        """LSTM state `h`, `c` of one mech, `[hidden]` each; empty without an LSTM."""
-        if not self.model.recurrent:
-            return Composite()
-        return Composite(h=Unbounded((self.model.hidden,)), c=Unbounded((self.model.hidden,)))
+        """What one mech remembers."""
+        return self.network.memory.spec()
 
     def forward(self, team: TensorDictBase) -> TensorDictBase:
         """Decide for every mech of a team, batch `[..., A]` with any batch dimensions before A."""
-        h, c = self.state(team)
-        streams = tuple(team.get(("observation", name)) for name in layout.STREAMS)
-        loc, scale, h, c = self.act(streams, team.get("telemetry")[..., 0, :, :], h, c)
-        distribution = SquashedNormal(loc, scale)
-        pre_tanh = self._sample(distribution, team.get("noise", None))
-        team.set("pre_tanh", pre_tanh).set("action", pre_tanh.tanh()).set("embed", h)
-        team.set("log_prob", distribution.pre_tanh_log_prob(pre_tanh))
-        if self.model.recurrent:
-            team.set(("next", "memory", "h"), h).set(("next", "memory", "c"), c)
+        return self.decide(team, self.keys)
+
+    def decide(self, team: TensorDictBase, keys: TeamKeys) -> TensorDictBase:
+        """`forward` with keys of one's own, for one mech axis behind the batch or none."""
+        layout = keys.layout(team, is_sequence=False)
+        output = self.act(*keys.inputs(team, layout))
+        distribution = SquashedNormal(layout.outward(output.loc), layout.outward(output.scale))
+        pre_tanh = sample(distribution, team.get("noise", None))
+        team.set(keys.pre_tanh, pre_tanh).set(keys.action, pre_tanh.tanh())
+        team.set(keys.embed, layout.outward(output.embed))
+        team.set(keys.pre_tanh_log_prob, distribution.log_prob(pre_tanh))
+        for name, leaf in output.memory.items():
+            team.set(keys.next_memory[name], layout.outward(leaf))
         return team
 
-    @staticmethod
-    def _sample(distribution: SquashedNormal, noise: Tensor | None) -> Tensor:
-        """`[B, A, D]` pre-tanh actions, drawn with the standard normal `noise` where there is one."""
-        if noise is not None:
-            return (distribution.base_dist.loc + distribution.base_dist.scale * noise).detach()
-        if exploration_type() == ExplorationType.DETERMINISTIC:
-            return distribution.deterministic_sample
-        return distribution.rsample().detach()
+    def get_policy_operator(self, group: str | None = None) -> PolicyOperator:
+        """The whole policy, with `get_dist`.
 
-    def state(self, team: TensorDictBase) -> tuple[Tensor, Tensor]:
-        """LSTM state `h`, `c` of a team, `[B, A, hidden]` each; zeros without an LSTM."""
-        if self.model.recurrent:
-            return team.get(("memory", "h")), team.get(("memory", "c"))
-        zeros = team.get(("observation", "ego")).new_zeros(*team.shape, self.model.hidden)
-        return zeros, zeros
+        Args:
+            group: the group of a `echelon.versus` view, whose entries it reads and writes; None for entries at the
+                root, as in `echelon.mechs`.
+        """
+        return PolicyOperator(self, self.keys.of_group(group))
+
+    def get_value_operator(self, group: str | None = None, normalizer: ValueNorm | None = None) -> ValueOperator:
+        """The whole critic, encoder and memory included.
+
+        Args:
+            group: as in `get_policy_operator`.
+            normalizer: converts its predictions to real units; None where they are in real units.
+        """
+        return ValueOperator(self, self.keys.of_group(group), normalizer)
+
+    def get_policy_head(self, group: str | None = None) -> PolicyHead:
+        """The actor head alone, which reads `embed`."""
+        return PolicyHead(self, self.keys.of_group(group))
+
+    def get_value_head(self, group: str | None = None, normalizer: ValueNorm | None = None) -> ValueHead:
+        """The value head alone, which reads the `embed` that the policy operator wrote."""
+        return ValueHead(self, self.keys.of_group(group), normalizer)
 
     def num_parameters(self) -> int:
         """Number of learnable parameters."""
         return sum(p.numel() for p in self.parameters())
+
+
+def sample(distribution: SquashedNormal, noise: Tensor | None) -> Tensor:
+    """`[..., D]` pre-tanh actions, drawn with the standard normal `noise` where there is one."""
+    if noise is not None:
+        return (distribution.base_dist.loc + distribution.base_dist.scale * noise).detach()
+    if exploration_type() == ExplorationType.DETERMINISTIC:
+        return distribution.deterministic_sample
+    return distribution.rsample().detach()

@@ -20,7 +20,9 @@ class SquashedNormal(Independent):
     """The distribution of a = tanh(u) for u ~ Normal(loc, scale), described by u itself.
 
     TorchRL's `TanhNormal` computes the density of a stored action by inverting the tanh, which fails where it
-    saturates. Here samples are u, so nothing is inverted.
+    saturates. Here samples are u, so nothing is inverted, and `log_prob` is the density of u itself: the ratio of two
+    densities is the same for u and tanh(u), and computed from u it keeps its precision where the action saturates,
+    because there the log slopes of tanh sum to hundreds. `entropy` is that of tanh(u).
 
     Args:
         loc, scale: `[..., D]`.
@@ -34,17 +36,9 @@ class SquashedNormal(Independent):
         """`[..., D]` the mean of u."""
         return self.base_dist.loc
 
-    def log_prob(self, value: Tensor) -> Tensor:
-        """`[...]` log density of tanh(value): log N(u) - sum log(1 - tanh²u)."""
-        return super().log_prob(value) - log_slope(value).sum(-1)
-
-    def pre_tanh_log_prob(self, value: Tensor) -> Tensor:
-        """`[...]` log density of u itself.
-
-        The ratio of two densities is the same for u and tanh(u); computed from u it keeps its precision where the
-        action saturates, because there the log slopes of tanh sum to hundreds.
-        """
-        return super().log_prob(value)
+    def squashed_log_prob(self, value: Tensor) -> Tensor:
+        """`[...]` log density of the action tanh(value): log N(u) - sum log(1 - tanh²u)."""
+        return self.log_prob(value) - log_slope(value).sum(-1)
 
     def entropies(self) -> Tensor:
         """`[..., D]` entropy of tanh(u) for each dimension.

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from echelon.env.observation import layout
-from echelon.learn.config import ModelConfig
+from echelon.learn.models.registry import ModelConfig
 from echelon.runtime.exact import HAS_NUMBA
 
 HAS_LOOPS = HAS_NUMBA

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from echelon.learn.config import ModelConfig
 from echelon.learn.models.encoder import BattlePooling, orthogonal
+from echelon.learn.models.registry import ModelConfig
 
 LOG_STD_RANGE = (-3.0, 0.5)
 ACTION_GAIN = 0.01

@@ -1,14 +1,19 @@
-"""LSTM over decisions: stepped while acting, unrolled over whole sequences while learning."""
+"""The model `lstm`: LSTM over decisions."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torchrl.data import Composite, Unbounded
 
-from echelon.learn.models.encoder import orthogonal
+from echelon.learn.models.actor_critic import ActorCritic
+from echelon.learn.models.encoder import Encoder, orthogonal
+from echelon.learn.models.memory import Memory, MemoryState
+from echelon.learn.models.registry import ModelConfig, PolicySpecs
 
 FORGET_BIAS = 1.0
 """Initial bias of the forget gate (Jozefowicz et al. 2015)."""
@@ -85,7 +90,7 @@ class LSTMUnroll(torch.autograd.Function):
         return flat, to_weight.to(ctx.weight_dtype), None, None, None
 
 
-class LSTM(nn.Module):
+class LSTM(Memory):
     """Long short-term memory (Hochreiter & Schmidhuber 1997) with one state per mech and shared weights.
 
     TorchRL's `LSTMModule` splits sequences at resets on the host; this one multiplies the state by a mask instead, and
@@ -95,26 +100,34 @@ class LSTM(nn.Module):
     """
 
     def __init__(self, width_in: int, hidden: int) -> None:
-        super().__init__()
-        self.hidden = hidden
+        super().__init__(hidden)
         self.from_input = orthogonal(nn.Linear(width_in, 4 * hidden), gain=1.0)
         self.from_hidden = nn.Linear(hidden, 4 * hidden, bias=False)
         for gate in self.from_hidden.weight.data.split(hidden):
             nn.init.orthogonal_(gate)
         self.from_input.bias.data[hidden : 2 * hidden] = FORGET_BIAS
 
-    def step(self, features: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
-        """One step: new `h` and `c` from `features [..., width_in]` and the state `[..., hidden]`."""
+    def spec(self) -> Composite:
+        """`h` and `c`, `[hidden]` each."""
+        return Composite(h=Unbounded((self.hidden,)), c=Unbounded((self.hidden,)))
+
+    def step(self, features: Tensor, state: MemoryState) -> tuple[Tensor, MemoryState]:
+        """One step: the embedding is the new `h`."""
         gates, weight = self.from_input(features), self.from_hidden.weight
-        i, f, g, o = gate_activations(gates + F.linear(h.to(gates.dtype), weight.to(gates.dtype)))
-        c = torch.addcmul(f * c, i, g)
-        return o * tanh(c), c
+        i, f, g, o = gate_activations(gates + F.linear(state["h"].to(gates.dtype), weight.to(gates.dtype)))
+        c = torch.addcmul(f * state["c"], i, g)
+        h = o * tanh(c)
+        return h, {"h": h, "c": c}
 
-    def forward(self, features: Tensor, h: Tensor, c: Tensor, keep: Tensor) -> Tensor:
-        """Unroll over a sequence, equal to repeated `step`: `[T, R, hidden]` from `features [T, R, width_in]`.
+    def unroll(self, features: Tensor, state: MemoryState, keep: Tensor) -> Tensor:
+        """As in `Memory`, with a hand-written backward pass."""
+        return LSTMUnroll.apply(self.from_input(features), self.from_hidden.weight, state["h"], state["c"], keep)
 
-        Args:
-            h, c: `[R, hidden]` the stored state before the first decision.
-            keep: `[T, R, 1]` 0 at the first decision of a battle, else 1.
-        """
-        return LSTMUnroll.apply(self.from_input(features), self.from_hidden.weight, h, c, keep)
+
+@dataclass(frozen=True)
+class LSTMConfig(ModelConfig):
+    """Long short-term memory of `hidden` units."""
+
+    def build(self, specs: PolicySpecs) -> ActorCritic:
+        """The policy with random weights."""
+        return ActorCritic(self, specs, Encoder(self, specs.comm_dim), LSTM(self.hidden, self.hidden))

@@ -1,24 +1,43 @@
-"""Feed-forward replacement for the LSTM."""
+"""The model `mlp`: a feed-forward layer in place of a recurrent one."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torchrl.data import Composite
 
-from echelon.learn.models.encoder import orthogonal
+from echelon.learn.models.actor_critic import ActorCritic
+from echelon.learn.models.encoder import Encoder, orthogonal
+from echelon.learn.models.memory import Memory, MemoryState
+from echelon.learn.models.registry import ModelConfig, PolicySpecs
 
 
-class Feedforward(nn.Module):
-    """Linear layer with ReLU and the interface of `LSTM`, without state."""
+class Feedforward(Memory):
+    """Linear layer with ReLU, which remembers nothing."""
 
     def __init__(self, width_in: int, hidden: int) -> None:
-        super().__init__()
+        super().__init__(hidden)
         self.layer = orthogonal(nn.Linear(width_in, hidden))
 
-    def step(self, features: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
-        """New `h` `[..., hidden]` from `features [..., width_in]`; the old `h` is ignored, `c` returned unchanged."""
-        return F.relu(self.layer(features)).float(), c
+    def spec(self) -> Composite:
+        """Empty."""
+        return Composite()
 
-    def forward(self, features: Tensor, h: Tensor, c: Tensor, keep: Tensor) -> Tensor:
-        """`[T, R, hidden]` from `features [T, R, width_in]`, every decision on its own."""
-        return F.relu(self.layer(features)).float()
+    def step(self, features: Tensor, state: MemoryState) -> tuple[Tensor, MemoryState]:
+        """`[..., hidden]` from `features [..., F]`."""
+        return F.relu(self.layer(features)).float(), state
+
+    def unroll(self, features: Tensor, state: MemoryState, keep: Tensor) -> Tensor:
+        """`[T, R, hidden]` from `features [T, R, F]`, every decision on its own."""
+        return self.step(features, state)[0]
+
+
+@dataclass(frozen=True)
+class MLPConfig(ModelConfig):
+    """A feed-forward layer of `hidden` units: every decision from its observation alone."""
+
+    def build(self, specs: PolicySpecs) -> ActorCritic:
+        """The policy with random weights."""
+        return ActorCritic(self, specs, Encoder(self, specs.comm_dim), Feedforward(self.hidden, self.hidden))

@@ -5,9 +5,13 @@ from __future__ import annotations
 import os
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
+
+if TYPE_CHECKING:
+    from echelon.learn.models.actor_critic import ActorCritic
 
 CPU_FACTS = Path("/proc/cpuinfo")
 
@@ -29,6 +33,25 @@ def resolve_precision(name: str, device: torch.device) -> torch.dtype:
 def autocast(dtype: torch.dtype, device: torch.device) -> AbstractContextManager[object]:
     """Context in which matrix products are computed in `dtype`; a null context for float32."""
     return nullcontext() if dtype == torch.float32 else torch.autocast(device.type, dtype)
+
+
+def configure_policy(policy: ActorCritic, precision: str, compiled: str, device: torch.device) -> None:
+    """Set the precision of a policy's matrix products and what of it is compiled, for acting and for learning.
+
+    Both learn and act through `policy.network`: its `compute` is the dtype of autocast; memory, heads, distributions
+    and losses stay float32. With `act` the pass of one decision is one graph; with `all` the encoder of whole sequences
+    is one too, while the memory, a loop over the steps, stays eager.
+
+    Args:
+        precision, compiled: values of `TrainConfig.precision` and `TrainConfig.compile_policy`.
+        device: where it runs; `auto` is bfloat16 where that has instructions for it.
+    """
+    network = policy.network
+    network.compute = resolve_precision(precision, device)
+    if compiled == "all":
+        compile_module(network.encoder)
+    if compiled != "off":
+        policy.act = torch.compile(network.forward, fullgraph=True, dynamic=False)
 
 
 def configure_backends(deterministic: bool) -> None:

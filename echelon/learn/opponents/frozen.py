@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 import torch
 from tensordict import TensorDictBase
+from tensordict.utils import expand_as_right
 from torch import Tensor
+from torch.utils._pytree import tree_map
 from torchrl.data import Composite, Unbounded
 
-from echelon.env.observation import layout
 from echelon.learn.models.actor_critic import ActorCritic, ActorNetwork, batched_forward
 from echelon.learn.models.distribution import SquashedNormal
 from echelon.learn.opponents.slots import SLOT, SLOTS, count_readers, current_slot
@@ -33,11 +34,9 @@ class FrozenOpponents:
         self.blocks = blocks
         self.draw = draw
         device = next(like.parameters()).device
-        self.base = ActorNetwork(like.model, like.comm_dim).to(device)
+        self.base: ActorNetwork = like.model.build(like.specs).to(device).requires_grad_(False).network
         self.base.compute = like.network.compute
-        self.base.requires_grad_(False)
-        self.spec = like.memory_spec()
-        self.state = like.state
+        self.keys = like.keys
         self.weights = {
             name: value.detach()[None].repeat(SLOTS * blocks, *[1] * value.dim())
             for name, value in like.network.state_dict().items()
@@ -50,7 +49,7 @@ class FrozenOpponents:
 
     def memory_spec(self) -> Composite:
         """Memory of the policies, and the slot of the battle."""
-        return Composite(**dict(self.spec.items()), **{SLOT: Unbounded((1,))})
+        return Composite(**dict(self.base.memory.spec().items()), **{SLOT: Unbounded((1,))})
 
     def readers(self, memory: TensorDictBase) -> Tensor:
         """`[K, 2]` number of battles that use each slot, from the memory (batch `[B, A]`) of the teams it commands."""
@@ -107,19 +106,19 @@ class FrozenOpponents:
             """`[2K, B / K, ...]` from `[B, ...]`: each block of battles twice, once per slot."""
             return leaf.unflatten(0, (self.blocks, -1)).repeat_interleave(SLOTS, 0)
 
-        streams = tuple(blocked(team.get(("observation", name))) for name in layout.STREAMS)
-        h, c = (blocked(leaf) for leaf in self.state(team))
-        telemetry = blocked(team.get("telemetry")[:, 0])
-        outputs = batched_forward(self.base, self.weights, streams, telemetry, h, c)
-        second = slot == SLOTS
+        inputs = self.keys.inputs(team, self.keys.layout(team, is_sequence=False))
+        blocks = tree_map(blocked, tuple(inputs))
+        output = batched_forward(self.base, self.weights, *blocks)
+        is_second = slot[..., 0] == SLOTS
 
         def chosen(leaf: Tensor) -> Tensor:
             """`[B, A, ...]` output of the slot that the battle uses, from `[2K, B / K, A, ...]`."""
             both = leaf.unflatten(0, (self.blocks, SLOTS))
-            return torch.where(second, both[:, 1].flatten(0, 1), both[:, 0].flatten(0, 1))
+            first, second = both[:, 0].flatten(0, 1), both[:, 1].flatten(0, 1)
+            return torch.where(expand_as_right(is_second, first), second, first)
 
-        loc, scale, h, c = (chosen(leaf) for leaf in outputs)
-        team.set("action", SquashedNormal(loc, scale).rsample().tanh())
-        if "h" in self.spec.keys():
-            team.set(("next", "memory", "h"), h).set(("next", "memory", "c"), c)
+        distribution = SquashedNormal(chosen(output.loc), chosen(output.scale))
+        team.set("action", distribution.rsample().tanh())
+        for name, leaf in output.memory.items():
+            team.set(("next", "memory", name), chosen(leaf))
         return team.set(("next", "memory", SLOT), slot)

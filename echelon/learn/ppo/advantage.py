@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import torch
-from tensordict import TensorDict
+from tensordict import TensorDictBase
 from torch import Tensor
+from torchrl.objectives.value import MultiAgentGAE
 from torchrl.objectives.value.functional import generalized_advantage_estimate
 
 from echelon.learn.models.value_normalizer import ValueNorm
@@ -14,63 +15,82 @@ from echelon.runtime.distributed import ALONE, Ranks
 EPSILON = 1e-6
 
 
-@torch.no_grad()
-def estimate(
-    batch: TensorDict,
-    norm: ValueNorm,
-    gamma: float,
-    gae_lambda: float,
-    hull: Tensor | None = None,
-    ranks: Ranks = ALONE,
-) -> dict[str, Tensor]:
-    """Write `advantage` (standardised over living mechs) and `value_target` (normalised), `[T, G, A]`.
+class NormalizedGAE(MultiAgentGAE):
+    """Advantages and value targets of a rollout `[G, T]` whose values are there, in real and in normalised units.
 
-    Schulman et al. 2016, "High-dimensional continuous control using generalized advantage estimation". A truncated
-    battle bootstraps from its final state, a terminated one does not.
+    Schulman et al. 2016, "High-dimensional continuous control using generalized advantage estimation", by TorchRL's
+    recursion. A truncated battle bootstraps from its final state, a terminated one does not. Dead mechs are not masked:
+    the terminal reward reaches them.
+
+    It reads `state_value` and `("next", "state_value")` in real units and `("next", "reward")`, `[G, T, A, 1]` each,
+    `("next", "done")` and `("next", "terminated")` `[G, T, 1]` and `mask [G, T, A]`, and writes, `[G, T, A, 1]` each,
+    `advantage` (standardised over living mechs), `value_target` (in real units) and `value_target_normalized`, after
+    the normaliser has been updated with the targets.
 
     Args:
-        batch: a rollout, see `TeamCollector`.
+        gamma, lmbda: discount, and decay of the exponential average.
+        normalizer: running moments of the targets; None for an identity.
         hull: `[A]` class of each mech, to standardise advantages within each class; None for over all.
         ranks: processes whose rollouts, of equal size, are normalised together.
-
-    Returns:
-        Diagnostics: `explained_variance` of the targets by the values, `target_mean` and `target_std` in real units.
     """
-    value = norm.denormalise(batch.get("value"))
-    advantage, target = generalized_advantage(
-        batch, value, norm.denormalise(batch.get(("next", "value"))), gamma, gae_lambda
-    )
-    norm.update(target, ranks)
-    batch.set("advantage", standardise_by_class(advantage, batch.get("alive"), hull, ranks))
-    batch.set("value_target", norm.normalise(target))
-    variance = variance_of(target, ranks)
-    return {
-        "explained_variance": 1 - variance_of(target - value, ranks) / variance.clamp_min(EPSILON),
-        "target_mean": ranks.mean(target.mean()),
-        "target_std": variance.sqrt(),
-    }
 
+    def __init__(
+        self,
+        *,
+        gamma: float,
+        lmbda: float,
+        normalizer: ValueNorm | None = None,
+        hull: Tensor | None = None,
+        ranks: Ranks = ALONE,
+    ) -> None:
+        super().__init__(gamma=gamma, lmbda=lmbda, value_network=None)
+        self.discount, self.decay = gamma, lmbda
+        self.normalizer, self.hull, self.ranks = normalizer, hull, ranks
+        self.diagnostics: dict[str, Tensor] = {}
+        """Of the last call: `explained_variance` of the targets by the values, `target_mean` and `target_std` in real
+        units."""
 
-def generalized_advantage(
-    batch: TensorDict, value: Tensor, next_value: Tensor, gamma: float, gae_lambda: float
-) -> tuple[Tensor, Tensor]:
-    """Advantage and value target, `[T, G, A]` each, from values `[T, G, A]` in real units."""
-    after, shape = batch.get("next"), value.shape
-    flags = [after.get(name)[..., None].expand(shape) for name in ("done", "terminated")]
-    parts = (value, next_value, after.get("reward"), *flags)
-    advantage, target = generalized_advantage_estimate(
-        gamma, gae_lambda, *(part.flatten(1)[..., None] for part in parts), time_dim=0
-    )
-    return advantage.view(shape), target.view(shape)
+    @torch.no_grad()
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Write `advantage`, `value_target` and `value_target_normalized`."""
+        advantage, target = self.recursion(tensordict)
+        value, alive = tensordict.get(self.tensor_keys.value), tensordict.get("mask")[..., None]
+        advantage = standardise_by_class(advantage, alive, self.hull, self.ranks)
+        normalized = target
+        if self.normalizer is not None:
+            self.normalizer.update(target, self.ranks)
+            normalized = self.normalizer.normalise(target)
+        tensordict.set(self.tensor_keys.advantage, advantage)
+        tensordict.set(self.tensor_keys.value_target, target).set("value_target_normalized", normalized)
+        variance = variance_of(target, self.ranks)
+        self.diagnostics = {
+            "explained_variance": 1 - variance_of(target - value, self.ranks) / variance.clamp_min(EPSILON),
+            "target_mean": self.ranks.mean(target.mean()),
+            "target_std": variance.sqrt(),
+        }
+        return tensordict
+
+    def recursion(self, tensordict: TensorDictBase) -> tuple[Tensor, Tensor]:
+        """Advantages and value targets in real units, `[G, T, A, 1]` each.
+
+        The buffers `gamma` and `lmbda` of TorchRL's class are float32: their product would change most advantages in
+        their last digits.
+        """
+        after, value = tensordict.get("next"), tensordict.get(self.tensor_keys.value)
+        signals = (after.get(key) for key in (self.tensor_keys.reward, self.tensor_keys.done, "terminated"))
+        reward, done, terminated = self._prepare_signals(*signals, value)
+        parts = (value, after.get(self.tensor_keys.value), reward, done, terminated)
+        advantage, target = generalized_advantage_estimate(self.discount, self.decay, *parts, time_dim=1)
+        return advantage, target
 
 
 def standardise_by_class(advantage: Tensor, alive: Tensor, hull: Tensor | None, ranks: Ranks) -> Tensor:
-    """`[T, G, A]` advantages standardised over living mechs, within each class `hull [A]` unless that is None."""
+    """`[..., A, 1]` advantages standardised over living mechs, within each class `hull [A]` unless that is None."""
     if hull is None:
         return standardise(advantage, alive, ranks)
     scaled = torch.zeros_like(advantage)
     for kind in range(len(Hull)):
-        member = hull == kind
+        member = (hull == kind)[:, None]
         scaled = torch.where(member, standardise(advantage, alive & member, ranks), scaled)
     return scaled
 

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import Any
+
 import torch
 from tensordict import TensorDict, TensorDictBase
-from torch import Tensor
+from torch import Tensor, nn
+from torchrl.collectors import BaseCollector
 
 from echelon.env.env import EchelonEnv
 from echelon.env.observation.layout import GROUPS, STREAMS
 from echelon.learn.models.actor_critic import ActorCritic
+from echelon.learn.models.operators import Operator
+from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.learn.opponents.assignment import LEARNER, PolicyAssignment
-from echelon.learn.ppo.episode_stats import EpisodeStats
+from echelon.learn.ppo.episode_stats import EpisodeStats, split_terms
 from echelon.runtime import noise
 from echelon.runtime.noise import Stream
 from echelon.runtime.profiling import Stopwatch, part
@@ -18,28 +25,41 @@ from echelon.runtime.profiling import Stopwatch, part
 FLAGS = ("done", "terminated", "truncated")
 
 
-class TeamCollector:
-    """Steps the environment with the policies of a `PolicyAssignment` and stores the learner's part.
+class TeamCollector(BaseCollector):
+    """Steps the environment with the policies of a `PolicyAssignment` and yields the learner's part.
 
-    `batch [T, G]` holds the decisions of the G teams the learner commands, A mechs each: `("observation", stream) [T,
-    G, A, *]`, `telemetry`, `alive`, `is_init`, `pre_tanh`, `log_prob`, `value` and, for a central critic, `enemy`, and
-    under `next` `value`, `reward`, `done`, `terminated`, `truncated`. Values are the critic's own, normalised. `memory
-    [T / chunk, G, A]` is the recurrent state at the start of each training sequence. Streams are stored in the dtype of
-    the forward pass.
+    Each batch `[G, T]` holds T decisions of the G teams that the learner commands, A mechs each; its last dimension is
+    named time. It has `("observation", stream) [G, T, A, *]`, `telemetry`, `mask [G, T, A]`, `is_init [G, T, 1]`,
+    `pre_tanh`, `pre_tanh_log_prob [G, T, A]`, `state_value` and `state_value_normalized` `[G, T, A, 1]`, for a central
+    critic `enemy`, and under `next` `reward` and `state_value` `[G, T, A, 1]`, `done`, `terminated`, `truncated`
+    `[G, T, 1]`. `memory [G, T / chunk]` is what the mechs remembered at the start of each training sequence.
+    Streams are stored in the dtype of the forward pass. A batch is a view of buffers, valid until the next one: use one
+    and the same view for estimating and learning.
 
     TorchRL's `Collector` stores both groups, every step's memory and every observation twice; here each observation
-    is written once. The value of a next state is that of the following decision. Truncated battles and the last step of
-    the rollout have no following decision: their final observations are stored separately and evaluated after the
-    rollout.
+    is written once (`as_team_batch` lays out its batches as these). The value of a next state is that of the following
+    decision. Truncated battles and the last step of the rollout have no following decision: their final observations
+    are stored separately and evaluated after the rollout.
 
     Args:
         env: the environment; it is reset here.
         assignment: the policies; that of the learner must be an `ActorCritic`.
         decisions: length T of a rollout.
         chunk: length of a training sequence, a divisor of `decisions`.
+        normalizer: converts the critic's values to real units; None where they are in real units.
+        total_frames: agent-steps after which the iterator ends; -1 for never.
     """
 
-    def __init__(self, env: EchelonEnv, assignment: PolicyAssignment, decisions: int, chunk: int) -> None:
+    def __init__(
+        self,
+        env: EchelonEnv,
+        assignment: PolicyAssignment,
+        decisions: int,
+        chunk: int,
+        normalizer: ValueNorm | None = None,
+        total_frames: int = -1,
+    ) -> None:
+        super().__init__()
         self.env = env
         self.assignment = assignment
         self.decisions = decisions
@@ -47,6 +67,7 @@ class TeamCollector:
         learner = assignment.policies[LEARNER]
         assert isinstance(learner, ActorCritic)
         self.policy = learner
+        self.value_head = learner.get_value_head(normalizer=normalizer)
         self.scale = torch.ones(len(env.reward_terms), device=env.device)
         """`[K]` factor on each reward term, set by schedules."""
         self.mix = torch.ones((), device=env.device)
@@ -59,42 +80,84 @@ class TeamCollector:
         rules = env.config.rules
         # Upper bound on truncations per environment in one rollout.
         self.last_views = 0 if rules.time_up_terminates else (decisions - 1) // rules.max_decisions + 1
-        self.batch: TensorDict | None = None
+        self.buffer: TensorDict | None = None
+        """`[T, G]` the rollout, time first."""
+        self.memory = TensorDict({}, [teams, decisions // chunk])
+        self.episode_stats: dict[str, Tensor] = {}
+        """Sums over the battles that ended in the last rollout, see `EpisodeStats`."""
+        self.total_frames = total_frames
+        self.frames_per_batch = self.requested_frames_per_batch = teams * decisions * self.now["blue"].shape[1]
+        self._frames = 0
+
+    # TorchRL's interface
+
+    def iterator(self) -> Iterator[TensorDictBase]:
+        """Yield rollouts until `total_frames` agent-steps are collected."""
+        while self.total_frames < 0 or self._frames < self.total_frames:
+            yield self.collect()
+
+    def shutdown(self, *args: Any, **kwargs: Any) -> None:
+        """Nothing to close: the environment runs in this process."""
+
+    def set_seed(self, seed: int, static_seed: bool = False) -> int:
+        """Seed the battles; see `EchelonEnv`."""
+        return self.env.set_seed(seed, static_seed) or seed
+
+    def _maybe_fallback_update(self, policy_or_weights: Any = None, *, model_id: str | None = None) -> None:
+        """Copy weights into the learner; without any, its own parameters are up to date."""
+        source = policy_or_weights.policy if isinstance(policy_or_weights, Operator) else policy_or_weights
+        if source is None or source is self.policy:
+            return
+        weights = TensorDict.from_module(source) if isinstance(source, nn.Module) else source
+        TensorDict.from_module(self.policy).data.update_(weights.data)
+
+    def state_dict(self) -> OrderedDict[str, Any]:
+        """Agent-steps so far; battles are saved by `EnvSnapshot`."""
+        return OrderedDict(frames=self._frames)
+
+    def load_state_dict(self, state_dict: OrderedDict[str, Any], **kwargs: Any) -> None:
+        """Restore what `state_dict` returned."""
+        self._frames = state_dict["frames"]
 
     @torch.inference_mode()
-    def collect(self) -> tuple[TensorDict, TensorDict, dict[str, Tensor]]:
-        """Continue all battles for T decisions.
-
-        Returns:
-            The buffers `batch` and `memory`, valid until the next call, and the sums of `EpisodeStats`.
-        """
-        ended = EpisodeStats(self.env.device, self.assignment, len(self.env.reward_terms))
+    def collect(self) -> TensorDictBase:
+        """Continue all battles for T decisions: the next batch."""
+        ended = EpisodeStats(self.env.device, self.assignment, len(self.env.reward_terms), len(self.env.extra_rewards))
         for t in range(self.decisions):
             now = self.now
             with part("act"):
                 decided = self.assignment.decide(now)
-                value = self._value(decided, now)
+                values = self._values(decided, now)
             self.watch.lap("act")
             played, self.now = self.env.step_and_maybe_reset(now)
             self.watch.lap("env")
             after = played.get("next")
             reward_terms = self._reward_terms(after)
-            self._write(t, now, decided, value, reward_terms.sum(-1), after)
+            self._write(t, now, decided, values, self._reward(reward_terms), after)
             self._store_final_views(t, after)
             self._count(ended, now, after, reward_terms)
-        assert self.batch is not None
+        assert self.buffer is not None
         self._bootstrap_values()
         self.watch.lap("act")
-        return self.batch, self.memory, ended.sums
+        self.episode_stats = ended.sums
+        self._frames += self.frames_per_batch
+        batch = self.buffer.transpose(0, 1)
+        batch.names = [None, "time"]
+        return batch
 
-    def _value(self, team: TensorDictBase, whole: TensorDictBase) -> Tensor:
-        """`[G, A]` normalised values of the current decision."""
-        own = team.get(("observation", "ego"))
-        return self.policy.critic(team.get("embed"), own, self._enemy(whole))
+    def _values(self, team: TensorDictBase, whole: TensorDictBase) -> TensorDict:
+        """`state_value` and `state_value_normalized` `[G, A, 1]` of the current decision."""
+        keys = self.value_head.keys
+        data = TensorDict({keys.embed: team.get(keys.embed)}, team.shape[:1])
+        data.set(keys.ego, team.get(keys.ego))
+        enemy = self._enemy(whole)
+        if enemy is not None:
+            data.set(keys.enemy, enemy)
+        return self.value_head(data).select(*self.value_head.out_keys)
 
     def _enemy(self, whole: TensorDictBase) -> Tensor | None:
         """`[G, E, F]` ego streams of the enemies for a central critic, None for a local one."""
-        if self.policy.critic.gathering is None:
+        if not self.value_head.is_central:
             return None
         return self.assignment.enemy_rows({group: whole.get((group, "observation", "ego")) for group in GROUPS})
 
@@ -106,33 +169,44 @@ class TeamCollector:
         terms = self.assignment.rows({group: after.get((group, "reward_terms")) for group in GROUPS}) * self.scale
         return torch.lerp(terms.mean(1, keepdim=True).expand_as(terms), terms, self.mix)
 
+    def _reward(self, reward_terms: Tensor) -> Tensor:
+        """`[G, A]` sum of `[G, A, K]`."""
+        builtin, extra = split_terms(reward_terms, len(self.env.extra_rewards))
+        return builtin.sum(-1) + extra.sum(-1)
+
     def _write(
         self,
         t: int,
         now: TensorDictBase,
         decided: TensorDictBase,
-        value: Tensor,
+        values: TensorDict,
         reward: Tensor,
         after: TensorDictBase,
     ) -> None:
         step = self._view_of(decided, now)
-        flags = {name: self.assignment.each_team(after.get(name))[:, 0] for name in FLAGS}
+        flags = {name: self.assignment.each_team(after.get(name)) for name in FLAGS}
+        next_value = torch.zeros_like(values.get("state_value"))
         step.update(
             {
-                "alive": decided.get("mask"),
-                "is_init": self.assignment.each_team(now.get("is_init"))[:, 0],
+                "mask": decided.get("mask"),
+                "is_init": self.assignment.each_team(now.get("is_init")),
                 "pre_tanh": decided.get("pre_tanh"),
-                "log_prob": decided.get("log_prob"),
-                "value": value,
-                "next": {"value": torch.zeros_like(value), "reward": reward, **flags},
+                "pre_tanh_log_prob": decided.get("pre_tanh_log_prob"),
+                **values,
+                "next": {"state_value": next_value, "reward": reward[..., None], **flags},
             }
         )
-        if self.batch is None:
+        if self.buffer is None:
             self._allocate(step, decided)
-        assert self.batch is not None
-        self.batch[t] = step
+        assert self.buffer is not None
+        self.buffer[t] = step
         if t % self.chunk == 0:
-            self.memory[t // self.chunk] = recurrent_state(self.policy, decided)
+            self._memory_buffer[t // self.chunk] = self._memory_of(decided)
+
+    def _memory_of(self, team: TensorDictBase) -> TensorDict:
+        """What the learner's mechs remember, batch `[G]`, from a view of them."""
+        memory = {name: team.get(key) for name, key in self.policy.keys.memory.items()}
+        return TensorDict(memory, team.shape[:1], device=self.env.device)
 
     def _view_of(self, team: TensorDictBase, whole: TensorDictBase) -> TensorDict:
         """Network inputs of the learner's teams, batch `[G]`, in the dtype of the forward pass."""
@@ -158,38 +232,40 @@ class TeamCollector:
             self.views_taken.zero_()
         truncated = self.assignment.each_team(after.get("truncated"))[:, 0]
         seen = self.assignment.view(after, LEARNER)
-        fresh = self._view_of(seen, after).set("memory", recurrent_state(self.policy, seen))
+        fresh = self._view_of(seen, after).set("memory", self._memory_of(seen))
         for number, stored in enumerate(self.last.unbind(0)):
             here = truncated & (self.views_taken == number)
             stored.copy_(fresh.where(here, stored))
         self.views_taken += truncated
 
     def _bootstrap_values(self) -> None:
-        """Write `next.value`: the value of the following decision, or of a stored final view."""
-        assert self.batch is not None
-        following, value = self.batch.get(("next", "value")), self.batch.get("value")
+        """Write `next.state_value`: the value of the following decision, or of a stored final view."""
+        assert self.buffer is not None
+        following, value = self.buffer.get(("next", "state_value")), self.buffer.get("state_value")
         following[:-1] = value[1:]
         seen = self.assignment.view(self.now, LEARNER)
-        view = self._view_of(seen, self.now).set("memory", recurrent_state(self.policy, seen))
+        view = self._view_of(seen, self.now).set("memory", self._memory_of(seen))
         following[-1] = self._value_of(view)
         if self.last_views == 0:
             return
-        truncated = self.batch.get(("next", "truncated"))
+        truncated = self.buffer.get(("next", "truncated"))
         number = truncated.cumsum(0) - 1
         for which, stored in enumerate(self.last.unbind(0)):
             there = truncated & (number == which)
             following.copy_(torch.where(there[..., None], self._value_of(stored), following))
 
     def _value_of(self, view: TensorDictBase) -> Tensor:
-        """`[G, A]` normalised values of a view, without side effects."""
-        streams = tuple(view.get(("observation", name)) for name in STREAMS)
-        h, c = view.get(("memory", "h")), view.get(("memory", "c"))
-        _, _, embed, _ = self.policy.act(streams, view.get("telemetry"), h, c)
-        return self.policy.critic(embed, view.get(("observation", "ego")), view.get("enemy", None))
+        """`[G, A, 1]` values of a view in real units, without side effects."""
+        keys = self.policy.keys
+        output = self.policy.act(*keys.inputs(view, keys.layout(view, is_sequence=False)))
+        data = view.select("observation", "enemy", strict=False).set(self.value_head.keys.embed, output.embed)
+        value: Tensor = self.value_head(data).get("state_value")
+        return value
 
     def _count(self, ended: EpisodeStats, now: TensorDictBase, after: TensorDictBase, reward_terms: Tensor) -> None:
         """Add the battles that this decision ended to the sums."""
-        earned = self.earned + reward_terms.mean(1)
+        by_origin = split_terms(reward_terms, len(self.env.extra_rewards))
+        earned = self.earned + torch.cat([terms.mean(1) for terms in by_origin], -1)
         done = self.assignment.each_team(after.get("done"))
         self.earned = torch.where(done, 0.0, earned)
         ended.count(now, after, torch.where(done, earned, 0.0))
@@ -204,18 +280,13 @@ class TeamCollector:
 
                 return like.apply(make, batch_size=[times, *like.batch_size])
 
-            self.batch = empty(self.decisions, step)
-            memory = recurrent_state(self.policy, decided)
-            self.memory = empty(self.decisions // self.chunk, memory)
+            self.buffer = empty(self.decisions, step)
+            memory = self._memory_of(decided)
+            self._memory_buffer = empty(self.decisions // self.chunk, memory)
+            self.memory = self._memory_buffer.transpose(0, 1)
             view = step.select("observation", "telemetry", "enemy", strict=False)
             self.last = empty(self.last_views, view.set("memory", memory))
             self.views_taken = torch.zeros(step.shape[0], dtype=torch.int64, device=self.env.device)
-
-
-def recurrent_state(policy: ActorCritic, team: TensorDictBase) -> TensorDict:
-    """Recurrent state of the learner's mechs, batch `[G]`: `h` and `c` `[G, A, hidden]`."""
-    h, c = policy.state(team)
-    return TensorDict({"h": h, "c": c}, h.shape[:1], device=h.device)
 
 
 def stagger_episode_starts(env: EchelonEnv) -> None:

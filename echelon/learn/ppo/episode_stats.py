@@ -8,22 +8,33 @@ from torch import Tensor
 
 from echelon.env.outcome import STATS
 from echelon.learn.opponents.assignment import PolicyAssignment
-from echelon.learn.opponents.scripted import ScriptedOpponents
+from echelon.learn.opponents.named import NamedOpponents
 from echelon.learn.opponents.slots import SLOT
 
 SUMS = ("battles", "won", "lost", "decisions")
 OPPONENT_SUMS = ("battles", "won")
 
 
+def split_terms(terms: Tensor, num_extra: int) -> tuple[Tensor, ...]:
+    """`[..., K]` as the environment's built-in terms and the last `num_extra`, which are the user's.
+
+    They are reduced apart, because torch adds rows of another width in another order: a term of weight 0 must leave
+    every bit of the others.
+    """
+    return terms.tensor_split([terms.shape[-1] - num_extra], -1)
+
+
 class EpisodeStats:
     """Sums over the battles that ended, counted once for each team the learner commands.
 
     `sums` has `SUMS`, `stats [len(STATS)]`, `returns [K]` (undiscounted return of each reward term, mean over
-    the mechs of a team) and by opponent `battles_NAME` and `won_NAME`, for a scripted one only against its newest tier.
+    the mechs of a team; the last `num_extra` are the user's) and by opponent `battles_NAME` and `won_NAME`, for a
+    scripted one only against its newest tier.
     """
 
-    def __init__(self, device: torch.device, assignment: PolicyAssignment, num_terms: int) -> None:
+    def __init__(self, device: torch.device, assignment: PolicyAssignment, num_terms: int, num_extra: int = 0) -> None:
         self.assignment = assignment
+        self.num_extra = num_extra
         zero = torch.zeros((), device=device)
         self.sums = {name: zero.clone() for name in SUMS}
         self.sums |= {f"{name}_{opponent}": zero.clone() for opponent in assignment.battles for name in OPPONENT_SUMS}
@@ -42,7 +53,7 @@ class EpisodeStats:
         self.sums["lost"] += lost.sum()
         self.sums["decisions"] += assignment.each_team(decisions).sum()
         self.sums["stats"] += assignment.rows({"blue": stats[:, 0], "red": stats[:, 1]}).sum(0)
-        self.sums["returns"] += returns.sum(0)
+        self.sums["returns"] += torch.cat([terms.sum(0) for terms in split_terms(returns, self.num_extra)])
         for opponent, teams in assignment.opponent_rows.items():
             counts = self.against_newest(opponent, now) * ended[teams]
             self.sums[f"battles_{opponent}"] += counts.sum()
@@ -51,7 +62,7 @@ class EpisodeStats:
     def against_newest(self, opponent: str, now: TensorDictBase) -> Tensor:
         """`[]` or `[G']` 1 for teams that fought the opponent's newest version, else 0."""
         policy = self.assignment.policies.get(opponent)
-        if not isinstance(policy, ScriptedOpponents):
+        if not isinstance(policy, NamedOpponents):
             return torch.ones((), device=now.device)
         parts = [
             now.get((group, "memory", opponent, SLOT))[battles, 0, 0]

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-import torch
-from tensordict import TensorDictBase
-from torch import Tensor, nn
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
-from echelon.env.observation.layout import STREAMS
+import torch
+from tensordict import TensorDict, TensorDictBase
+from tensordict.nn import TensorDictModule
+from tensordict.utils import NestedKey, expand_as_right
+from torch import Tensor
+from torchrl.objectives import LossModule
+
 from echelon.learn.config import PPOConfig
-from echelon.learn.models.actor_critic import ActorCritic
-from echelon.learn.models.distribution import SquashedNormal
+from echelon.learn.models.operators import PolicyOperator, ValueHead
 from echelon.rules.actions import CONTROLS, Act
 
 HEADS = {
@@ -21,70 +26,132 @@ HEADS = {
     "sort": tuple(range(Act.PREFER_4 + 1, CONTROLS)),
 }
 """Action columns by purpose; all further columns are the message."""
-LOSSES = ("loss_policy", "loss_value", "loss_entropy")
+LOSSES = ("loss_objective", "loss_critic", "loss_entropy")
 DIAGNOSTICS = ("kl", "clip_fraction", "entropy", *(f"entropy_{head}" for head in (*HEADS, "message")))
+LIVING, DECISIONS = "living", "decisions"
+"""Entries `[S, L, 1]`: numbers of decisions of living mechs and of all mechs in the minibatch. They exceed those of the
+data with gradient accumulation or several processes; without them the data's own are taken."""
 
 
-def losses(
-    policy: ActorCritic,
-    data: TensorDictBase,
-    config: PPOConfig,
-    entropy_coef: Tensor,
-    living: Tensor,
-    decisions: int,
-) -> dict[str, Tensor]:
-    """Scalar `LOSSES`, whose sum is minimised, and detached `DIAGNOSTICS` of whole sequences.
+class RecurrentPPOLoss(LossModule):
+    """Clipped PPO objective over whole sequences `[S, L]` of S teams of A mechs.
 
-    Policy and entropy terms average over mechs that were alive at the decision; the value term averages over all,
+    Policy and entropy terms average over the mechs that were alive at the decision; the value term averages over all,
     because terminal rewards reach dead mechs through it alone (R37). TorchRL's `ClipPPOLoss` has one mask for both,
     reports one entropy for all columns, and includes dead mechs in its diagnostics; without dead mechs both agree.
 
+    Where values are in real units, as from TorchRL's estimators, `set_keys(value="state_value",
+    value_target="value_target")` fits the critic to these.
+
+    The result has the scalars `LOSSES`, whose sum is minimised, and the detached `DIAGNOSTICS`.
+
     Args:
-        data: sequences `[L, S]` of teams of A mechs, as `PPO` gathers them.
-        entropy_coef: `[]` weight of the entropy.
-        living, decisions: number of decisions of living mechs and of all mechs in the minibatch, which is more than
-            `data` with gradient accumulation or several processes.
+        actor_network: its `get_dist` gives the distribution, for `ActorCritic.get_policy_operator()`.
+        critic_network: writes the value; the policy's value head suffices, because the actor has written `embed`.
+        clip_epsilon: range of the ratio around 1.
+        entropy_coeff: weight of the entropy; a buffer, so that a schedule can set it.
+        critic_coeff: weight of the value term.
+        clip_value: range around the value of the rollout, in the units of `tensor_keys.value`; 0 for none.
     """
-    distribution, value = evaluate_actions(policy, data, config.checkpoint_gradients)
-    alive = data.get("alive")
 
-    def mean_of_living(per_decision: Tensor) -> Tensor:
-        mask = alive.view(*alive.shape, *[1] * (per_decision.dim() - alive.dim()))
-        return torch.where(mask, per_decision, 0.0).sum((0, 1, 2)) / living
+    @dataclass
+    class _AcceptedKeys:
+        """Entries of the minibatch, see `TeamCollector` and `NormalizedGAE`."""
 
-    log_ratio = distribution.pre_tanh_log_prob(data.get("pre_tanh")) - data.get("log_prob")
-    ratio = log_ratio.exp()
-    advantage = data.get("advantage")
-    clipped = ratio.clamp(1 - config.clip, 1 + config.clip)
-    entropies = mean_of_living(distribution.entropies())
-    return {
-        "loss_policy": -mean_of_living(torch.minimum(ratio * advantage, clipped * advantage)),
-        "loss_value": config.value_coef * value_error(value, data, config.value_clip).sum() / decisions,
-        "loss_entropy": -entropy_coef * entropies.mean(),
-        # Schulman 2020, "Approximating KL divergence": unbiased and never negative.
-        "kl": mean_of_living((ratio - 1 - log_ratio).detach()),
-        "clip_fraction": mean_of_living(((ratio - 1).abs() > config.clip).float()),
-        **entropy_report(entropies.detach()),
-    }
+        advantage: NestedKey = "advantage"
+        value_target: NestedKey = "value_target_normalized"
+        value: NestedKey = "state_value_normalized"
+        sample_log_prob: NestedKey = "pre_tanh_log_prob"
+        action: NestedKey = "pre_tanh"
+        mask: NestedKey = "mask"
+
+    default_keys = _AcceptedKeys
+    actor_network: PolicyOperator
+    critic_network: ValueHead | TensorDictModule
+    entropy_coeff: Tensor
+
+    def __init__(
+        self,
+        actor_network: PolicyOperator,
+        critic_network: ValueHead | TensorDictModule,
+        *,
+        clip_epsilon: float = 0.2,
+        entropy_coeff: float = 0.01,
+        critic_coeff: float = 0.5,
+        clip_value: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.actor_network = actor_network
+        self.critic_network = critic_network
+        self.clip_epsilon, self.critic_coeff, self.clip_value = clip_epsilon, critic_coeff, clip_value
+        device = next(actor_network.parameters()).device
+        self.register_buffer("entropy_coeff", torch.tensor(entropy_coeff, device=device))
+        self._set_in_keys()
+        self.out_keys = [*LOSSES, *DIAGNOSTICS]
+
+    def _set_in_keys(self) -> None:
+        self.in_keys = [*self.actor_network.in_keys, *vars(self.tensor_keys).values(), LIVING, DECISIONS]
+
+    def _forward_value_estimator_keys(self, **kwargs: NestedKey) -> None:
+        """Called by `set_keys`; the advantages are estimated outside."""
+        self._set_in_keys()
+
+    @classmethod
+    def of(cls, actor_network: PolicyOperator, critic_network: ValueHead, config: PPOConfig) -> RecurrentPPOLoss:
+        """The loss with the coefficients of a config."""
+        return cls(
+            actor_network,
+            critic_network,
+            clip_epsilon=config.clip,
+            entropy_coeff=config.entropy_coef.first,
+            critic_coeff=config.value_coef,
+            clip_value=config.value_clip,
+        )
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Scalar losses and diagnostics of a minibatch `[S, L]`."""
+        data, keys = tensordict.copy(), self.tensor_keys
+        # The actor writes what the value head reads.
+        distribution = self.actor_network.get_dist(data)
+        old_value = data.get(keys.value, None)
+        value = self.critic_network(data).get(keys.value)
+        mask = data.get(keys.mask)
+        living, decisions = counts(data, mask)
+
+        def mean_of_living(per_decision: Tensor) -> Tensor:
+            return summed(torch.where(expand_as_right(mask, per_decision), per_decision, 0.0), mask.dim()) / living
+
+        log_ratio = distribution.log_prob(data.get(keys.action)) - data.get(keys.sample_log_prob)
+        ratio = log_ratio.exp()
+        advantage = data.get(keys.advantage)[..., 0]
+        clipped = ratio.clamp(1 - self.clip_epsilon, 1 + self.clip_epsilon)
+        entropies = mean_of_living(distribution.entropies())
+        error = value_error(value, old_value, data.get(keys.value_target), self.clip_value)
+        found: dict[str, Any] = {
+            "loss_objective": -mean_of_living(torch.minimum(ratio * advantage, clipped * advantage)),
+            "loss_critic": self.critic_coeff * summed(error, error.dim()) / decisions,
+            "loss_entropy": -self.entropy_coeff * entropies.mean(),
+            # Schulman 2020, "Approximating KL divergence": unbiased and never negative.
+            "kl": mean_of_living((ratio - 1 - log_ratio).detach()),
+            "clip_fraction": mean_of_living(((ratio - 1).abs() > self.clip_epsilon).float()),
+            **entropy_report(entropies.detach()),
+        }
+        return TensorDict(found)
 
 
-def evaluate_actions(
-    policy: ActorCritic, data: TensorDictBase, checkpoint_gradients: bool
-) -> tuple[SquashedNormal, Tensor]:
-    """Action distribution `[L, S, A, D]` and values `[L, S, A]` of whole sequences under the current policy."""
-    embed = policy.network.unroll(
-        tuple(data.get(("observation", name)) for name in STREAMS),
-        data.get("telemetry"),
-        data.get(("memory", "h"))[0],
-        data.get(("memory", "c"))[0],
-        (~data.get("is_init")).float(),
-        checkpoint_gradients,
-    )
-    distribution = SquashedNormal(*policy.network.head(embed))
-    return distribution, policy.critic(embed, data.get(("observation", "ego")), data.get("enemy", None))
+def counts(data: TensorDictBase, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """`[]` numbers of decisions of living mechs and of all mechs, from the minibatch or counted in `mask [S, L, A]`."""
+    if LIVING in data.keys():
+        return data.get(LIVING)[0, 0, 0], data.get(DECISIONS)[0, 0, 0]
+    return mask.sum().clamp_min(1), torch.full((), mask.numel(), device=mask.device)
 
 
-def entropy_report(entropies: Tensor) -> dict[str, Tensor]:
+def summed(value: Tensor, depth: int) -> Tensor:
+    """Sum over the first `depth` dimensions of `value [S, L, ...]`, time first, as sequences lie in memory."""
+    return value.transpose(0, 1).contiguous().sum(tuple(range(depth)))
+
+
+def entropy_report(entropies: Tensor) -> Mapping[str, Tensor]:
     """Mean entropy of all columns of the action, of each of `HEADS`, and of the message, from `entropies [D]`."""
     message = entropies[CONTROLS:]
     return {
@@ -94,25 +161,11 @@ def entropy_report(entropies: Tensor) -> dict[str, Tensor]:
     }
 
 
-def value_error(value: Tensor, data: TensorDictBase, clip: float) -> Tensor:
-    """`[L, S, A]` squared error; with `clip > 0` the maximum of it and that of the value clipped to the old one."""
-    target = data.get("value_target")
+def value_error(value: Tensor, old: Tensor | None, target: Tensor, clip: float) -> Tensor:
+    """Squared error; with `clip > 0` the maximum of it and that of the value clipped to `old`. All of one shape."""
     error = (value - target).square()
     if clip > 0:
-        old = data.get("value")
+        assert old is not None
         clipped = old + (value - old).clamp(-clip, clip)
         error = torch.maximum(error, (clipped - target).square())
     return error
-
-
-class RecurrentPPOLoss(nn.Module):
-    """`losses` as a module, to be wrapped in `DistributedDataParallel`."""
-
-    def __init__(self, policy: ActorCritic, config: PPOConfig) -> None:
-        super().__init__()
-        self.policy = policy
-        self.config = config
-
-    def forward(self, data: TensorDictBase, entropy_coef: Tensor, living: Tensor, decisions: int) -> dict[str, Tensor]:
-        """See `losses`."""
-        return losses(self.policy, data, self.config, entropy_coef, living, decisions)

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
-from tensordict import TensorDict, TensorDictBase
+from tensordict import TensorDictBase
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
+from torchrl.objectives import LossModule
 
 from echelon.learn.config import PPOConfig
 from echelon.learn.models.actor_critic import ActorCritic
-from echelon.learn.ppo.objective import DIAGNOSTICS, LOSSES, RecurrentPPOLoss
+from echelon.learn.ppo.objective import DECISIONS, DIAGNOSTICS, LIVING, LOSSES, RecurrentPPOLoss
 from echelon.runtime.distributed import ALONE, Ranks
+from echelon.runtime.errors import require
 from echelon.runtime.state_dict import StateDict
 
 REPORTED = (*LOSSES, *DIAGNOSTICS, "gradient_norm")
 TRAINING_KEYS = (
-    *("observation", "telemetry", "enemy", "alive", "is_init"),
-    *("pre_tanh", "log_prob", "value", "advantage", "value_target"),
+    *("observation", "telemetry", "enemy", "mask", "is_init", "pre_tanh", "pre_tanh_log_prob", "advantage"),
+    *("state_value", "state_value_normalized", "value_target", "value_target_normalized"),
 )
 PATIENCE = 3
 """Number of consecutive non-finite steps after which a run stops."""
@@ -35,13 +37,27 @@ class PPO:
     Args:
         policy: the policy to train.
         ranks: data-parallel processes; a step is equal to that on their joint minibatch.
+        loss: the objective, by default a `RecurrentPPOLoss`. Its entries that begin with `loss_` are summed and
+            minimised, the others are reported. Parts of a minibatch and processes add up, so that a loss must divide
+            by `LIVING` and `DECISIONS` where there are several; it then has them among its `in_keys`.
+
+    Raises:
+        ConfigError: `loss` does not, and there are several parts or processes.
     """
 
-    def __init__(self, policy: ActorCritic, config: PPOConfig, ranks: Ranks = ALONE) -> None:
+    def __init__(
+        self, policy: ActorCritic, config: PPOConfig, ranks: Ranks = ALONE, loss: LossModule | None = None
+    ) -> None:
         self.policy = policy
         self.config = config
         self.ranks = ranks
-        self.loss: nn.Module = RecurrentPPOLoss(policy, config)
+        policy.network.recomputes_encoder = config.checkpoint_gradients
+        self.objective = loss or RecurrentPPOLoss.of(policy.get_policy_operator(), policy.get_value_head(), config)
+        is_whole = config.accumulate == 1 and ranks.is_alone
+        limit = f"one that reads {LIVING} and {DECISIONS}, or accumulate 1 and one process"
+        require(is_whole or LIVING in self.objective.in_keys, "loss", limit, type(self.objective).__name__)
+        self.loss: nn.Module = self.objective
+        """The objective, wrapped where there are several processes."""
         if not ranks.is_alone:
             with warnings.catch_warnings():
                 # torch 2.13 renames the argument, which 2.11 has under this name only. No buffer ever changes.
@@ -49,7 +65,6 @@ class PPO:
                 self.loss = DistributedDataParallel(self.loss, broadcast_buffers=False)
         device = next(policy.parameters()).device
         self.optimizer = torch.optim.Adam(policy.parameters(), lr=config.learning_rate.first, eps=1e-5, fused=True)
-        self.entropy_coef = torch.tensor(config.entropy_coef.first, device=device)
         self.skipped = torch.zeros((), device=device)
         """`[]` skipped steps since the start of the run."""
         self.in_a_row = torch.zeros((), device=device)
@@ -63,21 +78,22 @@ class PPO:
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         weight = self.config.entropy_coef.at(progress)
-        self.entropy_coef.fill_(weight)
+        self.objective.entropy_coeff.fill_(weight)
         return {"learning_rate": rate, "entropy_coef": weight}
 
-    def update(self, batch: TensorDict, memory: TensorDict) -> dict[str, Tensor]:
+    def update(self, batch: TensorDictBase, memory: TensorDictBase) -> dict[str, Tensor]:
         """Update from one rollout with advantages.
 
         Minibatches are shuffled with torch's default generator. Syncs with the device once an epoch with `target_kl`,
         else never.
 
         Args:
-            batch: `[T, G]`, see `TeamCollector`.
-            memory: `[T / chunk, G]` recurrent state at the start of each training sequence.
+            batch: `[G, T]`, see `TeamCollector`.
+            memory: `[G, T / chunk]` what the mechs remembered at the start of each training sequence.
 
         Returns:
-            The mean of each of `REPORTED` over the minibatches, the number of `epochs`, and `skipped` steps so far.
+            The mean of each entry of the loss and of `gradient_norm` over the minibatches (`REPORTED`), the number of
+            `epochs`, and `skipped` steps so far.
         """
         sequences = Sequences(batch, memory, self.config.chunk_decisions)
         self.longest.zero_()
@@ -87,30 +103,31 @@ class PPO:
             reports += fresh
             is_last = epoch + 1 == self.config.epochs
             if self.config.target_kl > 0 and not is_last:
-                kl = torch.stack([report["kl"] for report in fresh]).mean()
+                kl = torch.stack([report["kl" if "kl" in report else "kl_approx"] for report in fresh]).mean()
                 if kl.item() > self.config.target_kl:
                     break
-        means = {name: torch.stack([report[name] for report in reports]).mean() for name in REPORTED}
+        means = {name: torch.stack([report[name] for report in reports]).mean() for name in reports[0]}
         epochs = torch.tensor(float(len(reports) // self.config.minibatches))
         return {**means, "epochs": epochs.to(self.skipped.device), "skipped": self.skipped.clone()}
 
     def learn(self, minibatch: TensorDictBase) -> dict[str, Tensor]:
-        """One gradient step on whole sequences, batch `[L, S]`, accumulated over `accumulate` parts."""
-        alive, size = minibatch.get("alive"), self.ranks.size
-        living, decisions = self.ranks.sum(alive.sum()).clamp_min(1), alive.numel() * size
+        """One gradient step on whole sequences, batch `[S, L]`, accumulated over `accumulate` parts."""
+        mask, size = minibatch.get("mask"), self.ranks.size
+        whole = (*minibatch.shape, 1)
+        minibatch.set(LIVING, self.ranks.sum(mask.sum()).clamp_min(1).expand(whole))
+        minibatch.set(DECISIONS, torch.full((), mask.numel() * size, device=mask.device).expand(whole))
         self.optimizer.zero_grad(set_to_none=True)
         report: dict[str, Tensor] = {}
-        parts = minibatch.chunk(self.config.accumulate, 1)
+        parts = minibatch.chunk(self.config.accumulate, 0)
         for number, part in enumerate(parts):
             with self._gradient_sync(is_last=number + 1 == len(parts)):
-                found = self.loss(part, self.entropy_coef, living, decisions)
+                found = dict(self.loss(part).items())
                 # DistributedDataParallel averages over processes, but the losses are already divided by global counts.
-                (torch.stack([found[name] for name in LOSSES]).sum() * size).backward()
-            report = {name: report.get(name, 0.0) + value.detach() for name, value in found.items()}
+                (total(found) * size).backward()
+            report = {name: report.get(name, 0.0) + value.detach().mean() for name, value in found.items()}
         norm = torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self.config.max_grad_norm, foreach=True)
         report = dict(zip(report, self.ranks.sum(torch.stack(list(report.values()))).unbind(), strict=True))
-        loss = torch.stack([report[name] for name in LOSSES]).sum()
-        self.step(loss.isfinite() & norm.isfinite())
+        self.step(total(report).isfinite() & norm.isfinite())
         return {**report, "gradient_norm": norm}
 
     def _gradient_sync(self, is_last: bool) -> AbstractContextManager[object]:
@@ -138,24 +155,37 @@ class PPO:
         torch.maximum(self.longest, self.in_a_row, out=self.longest)
 
 
-class Sequences:
-    """A rollout `[T, G]` as T / length * G training sequences of equal length."""
+def total(found: Mapping[str, Tensor]) -> Tensor:
+    """`[]` sum of the losses of a report."""
+    return torch.stack([value for name, value in found.items() if name.startswith("loss_")]).sum()
 
-    def __init__(self, batch: TensorDict, memory: TensorDict, length: int) -> None:
-        self.data = batch.select(*TRAINING_KEYS, strict=False).flatten(0, 1)
-        self.memory = memory.flatten(0, 1)
+
+class Sequences:
+    """A rollout `[G, T]` as G * T / length training sequences of equal length.
+
+    Args:
+        batch: the rollout, with advantages; its `TRAINING_KEYS` are taken.
+        memory: `[G, T / length]` what the mechs remembered at the start of each sequence.
+        length: length L of a sequence.
+    """
+
+    def __init__(self, batch: TensorDictBase, memory: TensorDictBase, length: int) -> None:
+        # Time first, as a `TeamCollector` stores it, so that nothing is copied here.
+        self.data = batch.select(*TRAINING_KEYS, strict=False).transpose(0, 1).flatten(0, 1)
+        self.memory = memory.transpose(0, 1).flatten(0, 1)
         self.length = length
-        self.teams = batch.shape[1]
+        self.teams = batch.shape[0]
         self.count = memory.shape.numel()
-        self.device = batch.device
+        # A batch of TorchRL's `next(collector)` has no device.
+        self.device = batch.get("is_init").device
         self.offsets = torch.arange(length, device=self.device)[:, None] * self.teams
 
     def shuffled(self, parts: int) -> Iterator[Tensor]:
         """Indices of all sequences in random order, split in `parts` of nearly equal size."""
         yield from torch.randperm(self.count, device=self.device).tensor_split(parts)
 
-    def take(self, index: Tensor) -> TensorDict:
-        """Sequences `index [S]`, batch `[L, S]`, with `memory`, their initial recurrent state."""
+    def take(self, index: Tensor) -> TensorDictBase:
+        """Sequences `index [S]`, batch `[S, L]`, with the `memory` of their first step at every step."""
         chunk, team = index // self.teams, index % self.teams
         rows = (chunk * self.length * self.teams + team + self.offsets).flatten()
         shape = (self.length, len(index))
@@ -164,7 +194,8 @@ class Sequences:
             return leaf.index_select(0, rows).unflatten(0, shape)
 
         def begin(leaf: Tensor) -> Tensor:
-            return leaf.index_select(0, index)[None].expand(self.length, -1, -1, -1)
+            first = leaf.index_select(0, index)
+            return first[:, None].expand(-1, self.length, *first.shape[1:])
 
-        sequences = self.data.apply(pick, batch_size=shape)
-        return sequences.set("memory", self.memory.apply(begin, batch_size=shape))
+        sequences = self.data.apply(pick, batch_size=shape).transpose(0, 1)
+        return sequences.set("memory", self.memory.apply(begin, batch_size=sequences.shape))

@@ -19,6 +19,7 @@ from echelon.learn.checkpoint.format import Counters, RunState, open_checkpoint
 from echelon.learn.checkpoint.inspect import inspect_checkpoint
 from echelon.learn.checkpoint.retention import checkpoint_path, prune_checkpoints
 from echelon.learn.models.actor_critic import ActorCritic
+from echelon.learn.models.registry import PolicySpecs
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.rules.config import EnvConfig
 from echelon.runtime.state_dict import StateDict
@@ -65,7 +66,7 @@ def kill_a_saver(policy: ActorCritic, folder: Path, after: int, seconds: float) 
 
 def main(folder: Path, kills: int) -> None:
     torch.set_num_threads(1)
-    chance, policy = random.Random(0), ActorCritic(TINY, 8)
+    chance, policy = random.Random(0), TINY.build(PolicySpecs(8))
     at, in_a_draft, seen = 0, 0, 0
     for _ in range(kills):
         said = kill_a_saver(policy, folder, at, chance.uniform(0, LONGEST_S))

@@ -12,8 +12,8 @@ from tiny_runs import TINY
 
 from echelon.env.env import EchelonEnv
 from echelon.learn.checkpoint.files import newest_checkpoint, save_checkpoint
-from echelon.learn.checkpoint.format import CLAIMS, LEARNER, POLICY, Counters, open_checkpoint
-from echelon.learn.models.actor_critic import ActorCritic
+from echelon.learn.checkpoint.format import CLAIMS, LEARNER, POLICY, Counters, RunState, open_checkpoint
+from echelon.learn.models.registry import PolicySpecs
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.rules.config import EnvConfig
 from echelon.runtime.files import FileError
@@ -23,7 +23,7 @@ from echelon.runtime.files import FileError
 def saved(tmp_path: Path) -> Path:
     """A checkpoint of an untrained policy."""
     torch.manual_seed(0)
-    policy, norm = ActorCritic(TINY, 8), ValueNorm()
+    policy, norm = TINY.build(PolicySpecs(8)), ValueNorm()
     norm.update(torch.tensor([1.0, 4.0]))
     path = tmp_path / "checkpoints" / "one"
     save_checkpoint(path, policy, norm, EnvConfig.small(), Counters(7, 700, 1.5), {"x": torch.arange(3.0)})
@@ -57,7 +57,7 @@ def weights(path: Path) -> dict[str, torch.Tensor]:
 
 def test_what_was_saved_is_loaded(saved):
     torch.manual_seed(0)
-    original = ActorCritic(TINY, 8)
+    original = TINY.build(PolicySpecs(8))
     loaded = open_checkpoint(saved)
     policy = loaded.policy()
     for name, value in original.state_dict().items():
@@ -69,6 +69,21 @@ def test_what_was_saved_is_loaded(saved):
     assert loaded.value_norm().moments() == norm.moments()
     assert loaded.tensors(LEARNER)["x"].tolist() == [0, 1, 2]
     assert loaded.claims["env"] == json.loads(json.dumps(EnvConfig.small().signature()))
+
+
+def test_the_reward_terms_of_ones_own_are_told_by_name_and_weight(saved):
+    assert open_checkpoint(saved).extra_rewards == {}
+    path = saved.parent / "two"
+    run = RunState({}, {}, extra_rewards={"cool": 0.1})
+    policy = TINY.build(PolicySpecs(8))
+    save_checkpoint(path, policy, ValueNorm(), EnvConfig.small(), Counters(1, 1, 1.0), {}, run=run)
+    env = json.loads((path / CLAIMS).read_text())["env"]
+    assert open_checkpoint(path).extra_rewards == env["reward"]["extra"] == {"cool": 0.1}
+    assert open_checkpoint(path).env == EnvConfig.small()
+    for extra in (["cool"], {"cool": "1"}, {"cool": True}, 3):
+        edit(path, env={**env, "reward": {**env["reward"], "extra": extra}})
+        with pytest.raises(FileError, match=r"checkpoint.json: env.reward.extra must be numbers by name, got"):
+            _ = open_checkpoint(path).extra_rewards
 
 
 def test_loading_builds_no_environment(saved, monkeypatch):
@@ -86,7 +101,7 @@ def test_saving_leaves_nothing_but_the_checkpoint(saved):
 
 def test_newest_goes_by_counters_not_names(saved):
     other = saved.parent / "zzz"
-    save_checkpoint(other, ActorCritic(TINY, 8), ValueNorm(), EnvConfig.small(), Counters(3, 300, 1.0), {})
+    save_checkpoint(other, TINY.build(PolicySpecs(8)), ValueNorm(), EnvConfig.small(), Counters(3, 300, 1.0), {})
     assert newest_checkpoint(saved.parent) == saved
 
 

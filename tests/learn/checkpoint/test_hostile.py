@@ -20,6 +20,7 @@ from echelon.learn.checkpoint.files import save_checkpoint
 from echelon.learn.checkpoint.format import CLAIMS, LEARNER, POLICY, Counters, RunState, open_checkpoint, run_file
 from echelon.learn.checkpoint.inspect import inspect_checkpoint
 from echelon.learn.models.actor_critic import ActorCritic
+from echelon.learn.models.registry import PolicySpecs
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.rules.config import EnvConfig
 from echelon.runtime.files import FileError
@@ -172,7 +173,7 @@ HOSTILE: dict[str, tuple[Callable[[Path], object], str]] = {
 @pytest.fixture(scope="module")
 def policy() -> ActorCritic:
     torch.manual_seed(0)
-    return ActorCritic(TINY, 8)
+    return TINY.build(PolicySpecs(8))
 
 
 @pytest.fixture

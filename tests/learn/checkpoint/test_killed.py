@@ -11,7 +11,7 @@ from tiny_runs import TINY
 from echelon.learn.checkpoint.files import save_checkpoint
 from echelon.learn.checkpoint.format import CLAIMS, LEARNER, POLICY, Counters, RunState, run_file
 from echelon.learn.checkpoint.retention import checkpoint_path, prune_checkpoints
-from echelon.learn.models.actor_critic import ActorCritic
+from echelon.learn.models.registry import PolicySpecs
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.rules.config import EnvConfig
 
@@ -44,7 +44,7 @@ def test_files_reach_the_disk_before_the_folder_gets_its_name(tmp_path, monkeypa
     monkeypatch.setattr(Path, "rename", noted_rename)
     save_checkpoint(
         tmp_path / "shelf" / "one",
-        ActorCritic(TINY, 8),
+        TINY.build(PolicySpecs(8)),
         ValueNorm(),
         EnvConfig.small(),
         Counters(),
@@ -57,7 +57,7 @@ def test_files_reach_the_disk_before_the_folder_gets_its_name(tmp_path, monkeypa
 
 
 def test_the_last_few_and_the_best_stay(tmp_path):
-    policy = ActorCritic(TINY, 8)
+    policy = TINY.build(PolicySpecs(8))
     for number in (1, 2, 3, 4, 999_999, 1_000_000):
         save_checkpoint(checkpoint_path(tmp_path, number), policy, ValueNorm(), EnvConfig.small(), Counters(number), {})
     own = tmp_path / "checkpoints" / "my_favourite"

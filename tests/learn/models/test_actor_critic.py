@@ -9,9 +9,10 @@ from tiny_runs import TINY, make_rollout
 from torchrl.envs.utils import ExplorationType, set_exploration_type
 
 from echelon.env.observation import layout
-from echelon.learn.config import ModelConfig
 from echelon.learn.models.actor_critic import ActorCritic
+from echelon.learn.models.lstm import LSTMConfig
 from echelon.learn.models.precision import has_native_bf16, resolve_precision
+from echelon.learn.models.registry import PolicySpecs, model_with
 from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import ConfigError
 
@@ -29,14 +30,14 @@ def team(policy: ActorCritic, battles: int = 3, mechs: int = 5) -> TensorDict:
 
 
 def test_size_is_that_of_the_config():
-    policy = ActorCritic(TINY, EnvConfig.small().comm_dim)
+    policy = TINY.build(PolicySpecs(EnvConfig.small().comm_dim))
     assert {k: v.shape for k, v in policy.memory_spec().items()} == {"h": (16,), "c": (16,)}
     assert policy.num_parameters() == sum(p.numel() for p in policy.parameters())
 
 
 def test_it_samples_unless_told_to_be_certain():
     torch.manual_seed(0)
-    policy = ActorCritic(TINY, 8)
+    policy = TINY.build(PolicySpecs(8))
     seen = team(policy)
     with torch.no_grad():
         one, two = policy(seen.clone())["action"], policy(seen.clone())["action"]
@@ -49,29 +50,29 @@ def test_it_samples_unless_told_to_be_certain():
 def test_deviation_depends_on_what_is_seen_or_does_not():
     for std, varies in (("state", True), ("fixed", False)):
         torch.manual_seed(0)
-        policy = ActorCritic(dataclasses.replace(TINY, std=std), 8)
+        policy = dataclasses.replace(TINY, std=std).build(PolicySpecs(8))
         _, scale = policy.network.head(torch.randn(4, 16))
         assert (scale.std(0).max() > 1e-6) == varies
         torch.testing.assert_close(scale.mean(), torch.tensor(TINY.initial_std), atol=0.05, rtol=0)
 
 
 def test_without_an_lstm_a_mech_remembers_nothing():
-    rollout = make_rollout(dataclasses.replace(TINY, recurrent=False))
-    batch, memory, _ = rollout.collect()
-    assert len(rollout.policy.memory_spec().keys()) == 0
-    assert (memory["h"] == 0).all() and batch["log_prob"].isfinite().all()
+    rollout = make_rollout(model_with("mlp", TINY))
+    batch = rollout.collect()
+    assert len(rollout.policy.memory_spec().keys()) == len(rollout.memory.keys()) == 0
+    assert batch["pre_tanh_log_prob"].isfinite().all()
     assert "learner" not in rollout.env.memory.keys()
 
 
 def test_bad_models_are_refused():
     for wrong, message in ((dict(critic="oracle"), "critic must be one of"), (dict(std="none"), "std must be one of")):
         with pytest.raises(ConfigError, match=f"ModelConfig.{message}"):
-            ModelConfig(**wrong)
+            LSTMConfig(**wrong)
 
 
 def test_reduced_precision_stays_near_and_keeps_its_distributions_in_float32():
     torch.manual_seed(0)
-    policy = ActorCritic(ModelConfig(), 8)
+    policy = LSTMConfig().build(PolicySpecs(8))
     for head in (policy.network.head.loc, policy.network.head.log_std):
         head.weight.data.mul_(100)  # as after training
     seen = team(policy)
@@ -79,7 +80,9 @@ def test_reduced_precision_stays_near_and_keeps_its_distributions_in_float32():
         exact = policy(seen.clone())
         policy.network.compute = torch.bfloat16
         rough = policy(seen.clone())
-    assert rough["action"].dtype == rough["next", "memory", "c"].dtype == rough["log_prob"].dtype == torch.float32
+    assert (
+        rough["action"].dtype == rough["next", "memory", "c"].dtype == rough["pre_tanh_log_prob"].dtype == torch.float32
+    )
     # The distribution has a deviation of 0.6 or so: what bf16 changes is a KL divergence below 0.002 an action.
     difference = (rough["pre_tanh"] - exact["pre_tanh"]).square().mean() / (2 * 0.6**2)
     assert 0 < difference < 0.002
@@ -93,11 +96,11 @@ def test_precision_goes_by_what_the_chip_multiplies():
 @pytest.mark.slow
 def test_compiled_acting_is_eager_acting():
     torch.manual_seed(0)
-    policy = ActorCritic(TINY, 8)
+    policy = TINY.build(PolicySpecs(8))
     seen = team(policy)
     with torch.no_grad(), set_exploration_type(ExplorationType.DETERMINISTIC):
         eager = policy(seen.clone())
         policy.act = torch.compile(policy.network.forward, fullgraph=True, dynamic=False)
         compiled = policy(seen.clone())
-    for key in ("action", "log_prob", ("next", "memory", "c")):
+    for key in ("action", "pre_tanh_log_prob", ("next", "memory", "c")):
         torch.testing.assert_close(compiled[key], eager[key], atol=1e-5, rtol=1e-4)

@@ -5,9 +5,9 @@ from tiny_runs import TINY
 from torch.nn import functional as F
 
 from echelon.env.observation import layout
-from echelon.learn.config import ModelConfig
 from echelon.learn.models import encoder as encoders
 from echelon.learn.models.encoder import BattlePooling, Encoder, GridEncoder, MaskedPool, SetEncoder
+from echelon.learn.models.lstm import LSTMConfig
 
 
 def streams(*batch: int, mechs: int = 5, members: int = 4) -> dict[str, torch.Tensor]:
@@ -123,7 +123,7 @@ def test_without_the_path_its_columns_change_nothing():
     for name in ("path_direction", "path_length"):
         other["ego"][..., layout.columns(layout.EGO, name)] += 1.0
     blind, sighted = (
-        Encoder(ModelConfig(**{**vars(TINY), "path_observed": observed}), comm_dim=8) for observed in (False, True)
+        Encoder(LSTMConfig(**{**vars(TINY), "path_observed": observed}), comm_dim=8) for observed in (False, True)
     )
     assert torch.equal(blind(**seen), blind(**other))
     assert not torch.allclose(sighted(**seen), sighted(**other))

@@ -17,10 +17,11 @@ def scene(length: int = 7, rows: int = 4, width: int = 6, hidden: int = 5, dtype
 
 def test_one_pass_over_a_sequence_equals_stepping_it_with_resets_inside():
     lstm, features, h, c, keep = scene()
-    whole = lstm(features, h, c, keep)
+    whole = lstm.unroll(features, {"h": h, "c": c}, keep)
     for t in range(len(features)):
-        h, c = lstm.step(features[t], h * keep[t], c * keep[t])
-        torch.testing.assert_close(whole[t], h)
+        embed, state = lstm.step(features[t], {"h": h * keep[t], "c": c * keep[t]})
+        h, c = state["h"], state["c"]
+        torch.testing.assert_close(whole[t], embed)
 
 
 def test_it_is_the_lstm_of_torch():
@@ -32,7 +33,9 @@ def test_it_is_the_lstm_of_torch():
         theirs.bias_ih_l0.copy_(lstm.from_input.bias)
         theirs.bias_hh_l0.zero_()
     expected, _ = theirs(features, (h[None], c[None]))
-    torch.testing.assert_close(lstm(features, h, c, torch.ones_like(keep)), expected, atol=1e-6, rtol=1e-5)
+    torch.testing.assert_close(
+        lstm.unroll(features, {"h": h, "c": c}, torch.ones_like(keep)), expected, atol=1e-6, rtol=1e-5
+    )
 
 
 def test_the_written_out_gradient_is_autograds():
@@ -64,7 +67,7 @@ def test_nothing_flows_across_a_reset_or_into_the_stored_state():
     h.requires_grad_()
     keep = torch.ones_like(keep)
     keep[4] = 0
-    lstm(features, h, c, keep)[4:].sum().backward()
+    lstm.unroll(features, {"h": h, "c": c}, keep)[4:].sum().backward()
     assert features.grad[:4].abs().max() == 0 and features.grad[4:].abs().min() > 0
     assert h.grad is None
 
@@ -98,11 +101,12 @@ def test_one_pass_takes_no_longer_than_stepping(capsys):
     def stepped() -> None:
         a, b, total_loss = h, c, 0.0
         for t in range(len(features)):
-            a, b = lstm.step(features[t], a * keep[t], b * keep[t])
+            _, state = lstm.step(features[t], {"h": a * keep[t], "c": b * keep[t]})
+            a, b = state["h"], state["c"]
             total_loss = total_loss + a.sum()
         total_loss.backward()
 
-    one, many = timed(lambda: lstm(features, h, c, keep).sum().backward()), timed(stepped)
+    one, many = timed(lambda: lstm.unroll(features, {"h": h, "c": c}, keep).sum().backward()), timed(stepped)
     with capsys.disabled():
         print(f"\none pass {one * 1e3:.1f} ms, stepping {many * 1e3:.1f} ms")
     assert one < 1.3 * many

@@ -9,9 +9,10 @@ from torchrl.envs.utils import ExplorationType, set_exploration_type
 from echelon.agents.heuristic import Heuristic
 from echelon.env.env import EchelonEnv
 from echelon.learn.models.actor_critic import ActorCritic
+from echelon.learn.models.registry import PolicySpecs
 from echelon.learn.opponents.assignment import OpponentGroup, PolicyAssignment
 from echelon.learn.opponents.frozen import FrozenOpponents
-from echelon.learn.opponents.scripted import ScriptedOpponents
+from echelon.learn.opponents.named import NamedOpponents
 from echelon.learn.opponents.slots import SLOT
 from echelon.learn.opponents.snapshot_pool import Snapshot, SnapshotPool
 
@@ -21,7 +22,7 @@ def policies(count: int) -> list[ActorCritic]:
     made = []
     for number in range(count):
         torch.manual_seed(number)
-        policy = ActorCritic(TINY, 8)
+        policy = TINY.build(PolicySpecs(8))
         policy.network.head.loc.weight.data.mul_(50)
         made.append(policy.eval())
     return made
@@ -31,10 +32,10 @@ def challenger(number: int, policy: ActorCritic) -> Snapshot:
     return Snapshot(str(number), policy.state_dict())
 
 
-def teams(battles: int, rivals: FrozenOpponents | ScriptedOpponents) -> TensorDict:
+def teams(battles: int, rivals: FrozenOpponents | NamedOpponents) -> TensorDict:
     """What an opponent is shown as its battles begin."""
     config = short_battles()
-    seats = PolicyAssignment(ActorCritic(TINY, 8), [OpponentGroup("them", rivals, battles)])
+    seats = PolicyAssignment(TINY.build(PolicySpecs(8)), [OpponentGroup("them", rivals, battles)])
     env = EchelonEnv(config, battles, device="cpu", seed=0, memory=seats.memory, maps=flat_maps(config))
     return seats.view(env.reset(), "them")
 
@@ -49,7 +50,7 @@ def test_blocks_and_slots_play_as_each_policy_alone():
     torch.manual_seed(0)
     known = policies(3)
     drawn = iter([challenger(0, known[0]), challenger(1, known[1]), challenger(2, known[2])])
-    rivals = FrozenOpponents(ActorCritic(TINY, 8), 2, lambda: next(drawn))
+    rivals = FrozenOpponents(TINY.build(PolicySpecs(8)), 2, lambda: next(drawn))
     team = teams(8, rivals)
     first = rivals(team.copy())
     # Two blocks of four battles, which met policies 0 and 1.
@@ -103,13 +104,14 @@ def test_past_selves_are_bounded_kept_apart_and_drawn_evenly():
 
 def test_a_battle_keeps_its_tier_and_handicap_until_it_ends():
     config = short_battles()
-    rivals = ScriptedOpponents(config, "trivial", 0.25, torch.device("cpu"))
+    trivial, hard, expert = names = ["heuristic:trivial", "heuristic:hard", "heuristic:expert"]
+    rivals = NamedOpponents(config, names, trivial, 0.25, torch.device("cpu"))
     team = teams(4, rivals)
     first = rivals(team.copy())
     memory = first["next", "memory"]
     assert (memory[SLOT] == 1).all() and (memory["weapon_use"] == 0.25).all()
-    rivals.set_tier("hard", 1.0)
-    assert rivals.tiers == ["trivial", "hard"]
+    rivals.set_opponent(hard, 1.0)
+    assert rivals.slots == [trivial, hard]
     second = carried(first, team)
     second["memory"][2:] = 0  # two battles begin anew
     decided = rivals(second.copy())
@@ -119,19 +121,19 @@ def test_a_battle_keeps_its_tier_and_handicap_until_it_ends():
         alone = Heuristic(config, tier, use)(second[battles].copy())
         assert torch.equal(decided["action"][battles], alone["action"])
     # A third tier waits until nobody meets the first any more.
-    rivals.set_tier("expert", 1.0)
-    assert rivals.tiers == ["trivial", "hard"]
+    rivals.set_opponent(expert, 1.0)
+    assert rivals.slots == [trivial, hard]
     rivals.refresh(rivals.readers(decided["next", "memory"]).tolist())
-    assert rivals.tiers == ["trivial", "hard"]
+    assert rivals.slots == [trivial, hard]
     rivals.refresh([[0, 4]])
-    assert rivals.tiers == ["expert", "hard"] and rivals.newest == 0
+    assert rivals.slots == [expert, hard] and rivals.newest == 0
 
 
 def test_opponents_change_only_where_battles_end():
     """A whole run of battles: every battle's slot is constant from is_init to done."""
     config = short_battles()
     torch.manual_seed(0)
-    learner = ActorCritic(TINY, 8)
+    learner = TINY.build(PolicySpecs(8))
     past = SnapshotPool(4, seed=0)
     past.add("first", learner)
     rivals = FrozenOpponents(learner, 2, past)

@@ -5,57 +5,50 @@ import dataclasses
 import pytest
 import torch
 from host_reads import HostReads
-from tensordict import TensorDict
+from tensordict import TensorDict, TensorDictBase
 from tiny_runs import TINY, make_rollout, short_battles
+from torchrl.modules import set_recurrent_mode
 
-from echelon.env.observation.layout import STREAMS
 from echelon.env.reward import TERMS
-from echelon.learn.models.distribution import SquashedNormal
 from echelon.learn.opponents.assignment import LEARNER
 from echelon.learn.ppo import collector
 from echelon.learn.ppo.collector import TeamCollector
 from echelon.learn.ppo.update import TRAINING_KEYS, Sequences
 
 
-def replay(
-    rollout: TeamCollector, batch: TensorDict, memory: TensorDict
-) -> tuple[torch.Tensor, torch.Tensor, TensorDict]:
-    """Log-probabilities and values of a rollout, recomputed over whole sequences `[L, S, A]`."""
-    policy = rollout.policy
-    batch["advantage"] = batch["value_target"] = torch.zeros_like(batch["value"])
-    sequences = Sequences(batch, memory, rollout.chunk)
+def replay(rollout: TeamCollector, batch: TensorDictBase) -> tuple[torch.Tensor, torch.Tensor, TensorDictBase]:
+    """Log-probabilities `[S, L, A]` and values `[S, L, A, 1]` of a rollout, recomputed over whole sequences."""
+    sequences = Sequences(batch, rollout.memory, rollout.chunk)
     data = sequences.take(torch.arange(sequences.count))
-    streams = tuple(data["observation", name] for name in STREAMS)
-    with torch.no_grad():
-        h, c = data["memory", "h"][0], data["memory", "c"][0]
-        embed = policy.network.unroll(streams, data["telemetry"], h, c, (~data["is_init"]).float(), False)
-        distribution = SquashedNormal(*policy.network.head(embed))
-        value = policy.critic(embed, data["observation", "ego"], data.get("enemy", None))
-        return distribution.pre_tanh_log_prob(data["pre_tanh"]), value, data
+    again = data.copy()
+    with torch.no_grad(), set_recurrent_mode(True):
+        distribution = rollout.policy.get_policy_operator().get_dist(again)
+        value = rollout.policy.get_value_head()(again)["state_value_normalized"]
+    return distribution.log_prob(data["pre_tanh"]), value, data
 
 
 @pytest.mark.parametrize("critic", ["local", "central"])
 def test_sequences_replay_exactly_across_battle_ends_and_iterations(critic):
     rollout = make_rollout(dataclasses.replace(TINY, critic=critic))
     for _ in range(3):
-        batch, memory, _ = rollout.collect()
-        log_prob, value, data = replay(rollout, batch, memory)
-        torch.testing.assert_close(log_prob, data["log_prob"], atol=1e-5, rtol=0)
-        torch.testing.assert_close(value, data["value"], atol=1e-5, rtol=0)
+        batch = rollout.collect()
+        log_prob, value, data = replay(rollout, batch)
+        torch.testing.assert_close(log_prob, data["pre_tanh_log_prob"], atol=1e-5, rtol=0)
+        torch.testing.assert_close(value, data["state_value_normalized"], atol=1e-5, rtol=0)
     assert batch["is_init"].any(), "no battle began within the sequences"
 
 
 def test_in_bf16_sequences_replay_nearly():
     rollout = make_rollout()
     rollout.policy.network.compute = torch.bfloat16
-    batch, memory, _ = rollout.collect()
+    batch = rollout.collect()
     assert batch["observation", "contacts"].dtype == torch.bfloat16 and batch["pre_tanh"].dtype == torch.float32
-    log_prob, _, data = replay(rollout, batch, memory)
-    torch.testing.assert_close(log_prob, data["log_prob"], atol=0.02, rtol=0)
+    log_prob, _, data = replay(rollout, batch)
+    torch.testing.assert_close(log_prob, data["pre_tanh_log_prob"], atol=0.02, rtol=0)
 
 
 def test_actions_are_sampled(rollout):
-    batch, _, _ = rollout.collect()
+    batch = rollout.collect()
     # The actor starts with loc near 0 and a deviation of 0.6.
     assert abs(batch["pre_tanh"].std().item() - 0.6) < 0.03
 
@@ -77,20 +70,20 @@ def next_values(rollout: TeamCollector) -> list[torch.Tensor]:
 def test_next_values_are_those_of_the_true_next_states():
     rollout = make_rollout(decisions=32)
     told = next_values(rollout)
-    batch, _, _ = rollout.collect()
-    over = batch["next", "terminated"]
-    up = batch["next", "truncated"]
-    assert up.sum(0).max() >= 3, "time is up more than once in some battle's place"
-    asked = torch.stack(told)
-    torch.testing.assert_close(batch["next", "value"][~over], asked[~over], atol=1e-5, rtol=0)
+    batch = rollout.collect()
+    over, up = batch["next", "terminated"][..., 0], batch["next", "truncated"][..., 0]
+    assert up.sum(1).max() >= 3, "time is up more than once in some battle's place"
+    asked = torch.stack(told, 1)[..., None]
+    torch.testing.assert_close(batch["next", "state_value"][~over], asked[~over], atol=1e-5, rtol=0)
     # The following decision's value is another one where a battle ended.
-    assert not torch.allclose(batch["value"][1:][up[:-1]], asked[:-1][up[:-1]], atol=1e-4)
+    following = batch["state_value"][:, 1:]
+    assert not torch.allclose(following[up[:, :-1]], asked[:, :-1][up[:, :-1]], atol=1e-4)
 
 
 def test_buffers_are_made_once(rollout):
     def places() -> list[int]:
-        batch, memory, _ = rollout.collect()
-        leaves = [*batch.values(True, True), *memory.values(True, True), *rollout.last.values(True, True)]
+        batch = rollout.collect()
+        leaves = [*batch.values(True, True), *rollout.memory.values(True, True), *rollout.last.values(True, True)]
         return [leaf.data_ptr() for leaf in leaves]
 
     assert places() == places()
@@ -104,29 +97,33 @@ def test_a_rollout_reads_nothing_on_the_host(rollout):
 
 
 def test_rows_are_the_learners_mechs(rollout):
-    batch, memory, _ = rollout.collect()
+    batch, memory = rollout.collect(), rollout.memory
     # 16 decisions of 6 battles of one learner team of 5, in sequences of 8.
-    assert batch.shape == (16, 6) and batch["value"].shape == (16, 6, 5) and memory["h"].shape == (2, 6, 5, 16)
-    assert set(TRAINING_KEYS) - {"advantage", "value_target", "enemy"} <= set(batch.keys())
+    assert batch.shape == (6, 16) and batch.names == [None, "time"]
+    assert batch["state_value"].shape == (6, 16, 5, 1) and memory["h"].shape == (6, 2, 5, 16)
+    estimated = {"advantage", "value_target", "value_target_normalized"}
+    assert set(TRAINING_KEYS) - estimated - {"enemy"} <= set(batch.keys())
 
 
 def test_sums_count_every_battle_that_ended(rollout):
-    batch, _, ended = rollout.collect()
+    batch = rollout.collect()
+    ended = rollout.episode_stats
     done = batch["next", "done"].sum()
     assert ended["battles"] == ended["battles_heuristic"] == done > 0
     assert ended["won"] + ended["lost"] <= ended["battles"]
 
 
 def test_returns_are_what_each_term_paid_until_the_end(rollout):
-    batch, _, ended = rollout.collect()
-    reward = batch["next", "reward"].mean(2)
+    batch = rollout.collect()
+    ended = rollout.episode_stats
+    reward = batch["next", "reward"].mean((2, 3))
     done = batch["next", "done"]
     expected = 0.0
     for battle in range(6):
         earned = 0.0
         for t in range(16):
-            earned += reward[t, battle].item()
-            if done[t, battle]:
+            earned += reward[battle, t].item()
+            if done[battle, t]:
                 expected, earned = expected + earned, 0.0
     assert ended["returns"].shape == (len(TERMS),)
     assert abs(ended["returns"].sum().item() - expected) < 1e-4
@@ -139,7 +136,7 @@ def test_weights_and_mix_of_the_reward_are_data():
     rewards = []
     for rollout in (plain, scaled, shared):
         torch.manual_seed(5)
-        rewards.append(rollout.collect()[0]["next", "reward"])
+        rewards.append(rollout.collect()["next", "reward"].clone())
     one, none, same = rewards
     assert one.abs().sum() > 1 and none.abs().sum() < one.abs().sum()
     torch.testing.assert_close(same, one.mean(2, keepdim=True).expand_as(one))

@@ -5,40 +5,41 @@ import gc
 
 import pytest
 import torch
-from tensordict import TensorDict
-from tensordict.nn import ProbabilisticTensorDictModule, ProbabilisticTensorDictSequential, TensorDictModule
+from tensordict import TensorDictBase
 from tiny_runs import TINY, make_rollout
+from torchrl.modules import set_recurrent_mode
 from torchrl.objectives import ClipPPOLoss
 
 from echelon.learn.config import PPOConfig
-from echelon.learn.models.distribution import SquashedNormal, log_slope
+from echelon.learn.models.actor_critic import ActorCritic
+from echelon.learn.models.registry import model_with
 from echelon.learn.models.value_normalizer import ValueNorm
-from echelon.learn.ppo.advantage import estimate
+from echelon.learn.ppo.advantage import NormalizedGAE
 from echelon.learn.ppo.collector import TeamCollector
-from echelon.learn.ppo.objective import DIAGNOSTICS, LOSSES, losses
-from echelon.learn.ppo.update import PPO, REPORTED, Sequences
+from echelon.learn.ppo.objective import DIAGNOSTICS, LOSSES
+from echelon.learn.ppo.update import PPO, REPORTED, Sequences, total
 from echelon.learn.schedules import Schedule
+from echelon.runtime.errors import ConfigError
 
 SETTINGS = {"rollout_decisions": 16, "chunk_decisions": 8, "minibatches": 2, "target_kl": 0.0}
 
 
-def prepared(rollout: TeamCollector, **changes: object) -> tuple[PPO, TensorDict, TensorDict]:
+def prepared(rollout: TeamCollector, **changes: object) -> tuple[PPO, TensorDictBase, TensorDictBase]:
     """A learner and its batch with advantages."""
-    batch, memory, _ = rollout.collect()
-    estimate(batch, ValueNorm(), 0.99, 0.95)
+    batch, memory = rollout.collect(), rollout.memory
+    NormalizedGAE(gamma=0.99, lmbda=0.95, normalizer=ValueNorm())(batch)
     return PPO(rollout.policy, PPOConfig(**{**SETTINGS, **changes})), batch, memory
 
 
-def everything(batch: TensorDict, memory: TensorDict) -> TensorDict:
+def everything(batch: TensorDictBase, memory: TensorDictBase) -> TensorDictBase:
     """All sequences as one minibatch, over hills, because the flat map of the tests leaves an encoder silent."""
     batch["telemetry"].uniform_()
     sequences = Sequences(batch, memory, 8)
     return sequences.take(torch.arange(sequences.count))
 
 
-def found(ppo: PPO, data: TensorDict) -> dict[str, torch.Tensor]:
-    alive = data["alive"]
-    return losses(ppo.policy, data, ppo.config, ppo.entropy_coef, alive.sum(), alive.numel())
+def found(ppo: PPO, data: TensorDictBase) -> dict[str, torch.Tensor]:
+    return dict(ppo.loss(data).items())
 
 
 def gradients(ppo: PPO) -> list[torch.Tensor]:
@@ -50,7 +51,7 @@ def test_first_ratio_is_one(rollout):
     first = found(ppo, Sequences(batch, memory, 8).take(torch.arange(12)))
     assert abs(first["kl"].item()) < 1e-6 and first["clip_fraction"].item() == 0
     # With ratio 1 the objective is minus the mean advantage of the living, which is zero.
-    assert abs(first["loss_policy"].item()) < 1e-5
+    assert abs(first["loss_objective"].item()) < 1e-5
 
 
 def test_first_ratio_is_one_where_actions_are_saturated():
@@ -59,104 +60,116 @@ def test_first_ratio_is_one_where_actions_are_saturated():
     _, batch, memory = prepared(rollout)
     assert batch["pre_tanh"].tanh().mean() > 0.9999
     data = Sequences(batch, memory, 8).take(torch.arange(12))
-    policy = rollout.policy
-    with torch.no_grad():
-        streams = tuple(data["observation", name] for name in data["observation"].keys())
-        keep = (~data["is_init"]).float()
-        h, c = data["memory", "h"][0], data["memory", "c"][0]
-        embed = policy.network.unroll(streams, data["telemetry"], h, c, keep, False)
-        distribution = SquashedNormal(*policy.network.head(embed))
-        ratio = (distribution.pre_tanh_log_prob(data["pre_tanh"]) - data["log_prob"]).exp()
+    with torch.no_grad(), set_recurrent_mode(True):
+        distribution = rollout.policy.get_policy_operator().get_dist(data)
+        ratio = (distribution.log_prob(data["pre_tanh"]) - data["pre_tanh_log_prob"]).exp()
     assert (ratio - 1).abs().max() < 1e-5
 
 
-def test_agrees_with_torchrls_loss_where_nobody_is_dead(rollout):
-    ppo, batch, memory = prepared(rollout)
-    data = everything(batch, memory)
-    data["alive"] = torch.ones_like(data["alive"])
-    data["log_prob"] += 0.3 * torch.randn_like(data["log_prob"])  # some ratios are clipped
-    ours = found(ppo, data)
-    assert 0 < ours["clip_fraction"] < 1
-    policy, keep = ppo.policy, (~data["is_init"]).float()
-    streams = tuple(data["observation", name] for name in data["observation"].keys())
-    memories = (data["memory", "h"][0], data["memory", "c"][0])
-    with torch.no_grad():
-        data["embed"] = policy.network.unroll(streams, data["telemetry"], *memories, keep, False)
-    head = TensorDictModule(policy.network.head, in_keys=["embed"], out_keys=["loc", "scale"])
-    distribution = ProbabilisticTensorDictModule(
-        in_keys=["loc", "scale"],
-        out_keys=["pre_tanh"],
-        distribution_class=SquashedNormal,
-        return_log_prob=True,
-        log_prob_key="log_prob",
-    )
-    value = TensorDictModule(policy.critic.value, in_keys=["embed"], out_keys=["state_value"])
+def torchrls_loss(policy: ActorCritic, config: PPOConfig, functional: bool) -> ClipPPOLoss:
+    """TorchRL's own loss of the whole policy, with an identity in place of the normaliser."""
     theirs = ClipPPOLoss(
-        ProbabilisticTensorDictSequential(head, distribution),
-        value,
-        clip_epsilon=ppo.config.clip,
-        entropy_coeff=ppo.entropy_coef.item(),
-        critic_coeff=ppo.config.value_coef,
+        policy.get_policy_operator(),
+        policy.get_value_operator(),
+        clip_epsilon=config.clip,
+        entropy_coeff=config.entropy_coef.first,
+        critic_coeff=config.value_coef,
         loss_critic_type="l2",
         normalize_advantage=False,
+        functional=functional,
     )
-    theirs.set_keys(action="pre_tanh", sample_log_prob="log_prob", value="state_value")
-    data["log_prob"] -= log_slope(data["pre_tanh"]).sum(-1)  # theirs is the density of the action
-    rows = data.select("embed", "pre_tanh", "log_prob", "advantage", "value_target").flatten(0, 1)
-    flat = TensorDict({name: leaf.flatten(0, 1) for name, leaf in rows.items()}, [rows.shape[0] * 5])
-    for name in ("advantage", "value_target"):
-        flat[name] = flat[name][..., None]
-    other = theirs(flat)
-    for mine, their in zip(LOSSES, ("loss_objective", "loss_critic", "loss_entropy"), strict=True):
-        torch.testing.assert_close(ours[mine], other[their], atol=1e-5, rtol=1e-4)
-    torch.testing.assert_close(ours["entropy"], other["entropy"], atol=1e-5, rtol=1e-4)
-    torch.testing.assert_close(ours["clip_fraction"], other["clip_fraction"], atol=1e-5, rtol=1e-4)
+    theirs.set_keys(action="pre_tanh", sample_log_prob="pre_tanh_log_prob", value_target="value_target_normalized")
+    return theirs
+
+
+@pytest.mark.parametrize("functional", [True, False])
+@pytest.mark.parametrize("kind", ["lstm", "gru", "mlp"])
+def test_agrees_with_torchrls_loss_where_nobody_is_dead(kind, functional):
+    ppo, batch, memory = prepared(make_rollout(model_with(kind, TINY)))
+    data = everything(batch, memory)
+    data["mask"] = torch.ones_like(data["mask"])
+    data["pre_tanh_log_prob"] += 0.3 * torch.randn_like(data["pre_tanh_log_prob"])  # some ratios are clipped
+    ours, theirs = found(ppo, data), torchrls_loss(ppo.policy, ppo.config, functional)
+    assert 0 < ours["clip_fraction"] < 1
+    other = theirs(data)
+    for name in (*LOSSES, "entropy", "clip_fraction"):
+        torch.testing.assert_close(ours[name], other[name], atol=1e-5, rtol=1e-5)
+    total(ours).backward()
+    expected = gradients(ppo)
+    ppo.policy.zero_grad()
+    sum(other[name] for name in LOSSES).backward()
+    names = [name for name, _ in ppo.policy.named_parameters()]
+    own = dict(theirs.named_parameters())
+    assert len(own) == len(names)
+    for name, ours_of, theirs_of in zip(names, expected, theirs.parameters(), strict=True):
+        torch.testing.assert_close(theirs_of.grad, ours_of, atol=1e-5, rtol=1e-4, msg=name)
+
+
+def test_an_update_by_torchrls_loss_is_ours_where_nobody_is_dead():
+    weights = []
+    for use_torchrls in (False, True):
+        ppo, batch, memory = prepared(make_rollout())
+        batch["mask"].fill_(True)
+        if use_torchrls:
+            ppo = PPO(ppo.policy, ppo.config, loss=torchrls_loss(ppo.policy, ppo.config, functional=False))
+        torch.manual_seed(0)
+        report = ppo.update(batch, memory)
+        weights.append([p.detach().clone() for p in ppo.policy.parameters()])
+    assert {"kl_approx", "ESS", "gradient_norm"} <= set(report)
+    for ours, theirs in zip(*weights, strict=True):
+        torch.testing.assert_close(theirs, ours, atol=1e-4, rtol=1e-3)
+
+
+def test_a_loss_that_takes_means_of_its_own_is_not_added_up():
+    policy, config = make_rollout().policy, PPOConfig(**SETTINGS, accumulate=2)
+    with pytest.raises(ConfigError, match=r"loss must be one that reads living and decisions, .*, got 'ClipPPOLoss'"):
+        PPO(policy, config, loss=torchrls_loss(policy, config, functional=False))
 
 
 def test_the_dead_count_for_values_only(rollout):
     ppo, batch, memory = prepared(rollout)
     data = everything(batch, memory)
-    data["alive"] = torch.rand(data["alive"].shape) < 0.5
-    dead = ~data["alive"]
+    data["mask"] = torch.rand(data["mask"].shape) < 0.5
+    dead = ~data["mask"]
     clean = found(ppo, data)
     data["advantage"][dead] = 1e3
-    data["log_prob"][dead] += 5.0
+    data["pre_tanh_log_prob"][dead] += 5.0
     poisoned = found(ppo, data)
-    for name in ("loss_policy", "loss_entropy", *DIAGNOSTICS):
+    for name in ("loss_objective", "loss_entropy", *DIAGNOSTICS):
         assert torch.equal(clean[name], poisoned[name]), name
-    data["value_target"][dead] += 10.0
-    assert found(ppo, data)["loss_value"] > clean["loss_value"] + 1
+    data["value_target_normalized"][dead] += 10.0
+    assert found(ppo, data)["loss_critic"] > clean["loss_critic"] + 1
 
 
 def test_clipped_values_count_the_worse_error(rollout):
     ppo, batch, memory = prepared(rollout)
     data = everything(batch, memory)
-    data["value"] = data["value_target"] + 3.0  # the old values were far off, the new ones are as they are
-    free = found(ppo, data)["loss_value"]
-    ppo.config = dataclasses.replace(ppo.config, value_clip=0.1)
-    held = found(ppo, data)["loss_value"]
+    # The old values were far off, the new ones are as they are.
+    data["state_value_normalized"] = data["value_target_normalized"] + 3.0
+    free = found(ppo, data)["loss_critic"]
+    held = found(PPO(ppo.policy, dataclasses.replace(ppo.config, value_clip=0.1)), data)["loss_critic"]
     assert held > free and held >= 0.5 * 2.9**2 - 1e-3
 
 
-@pytest.mark.parametrize("changes", [{}, {"recurrent": False}, {"std": "fixed"}, {"critic": "central"}], ids=str)
-def test_gradients_reach_every_parameter(changes):
-    ppo, batch, memory = prepared(make_rollout(dataclasses.replace(TINY, **changes)))
+@pytest.mark.parametrize("changes", [{}, {"std": "fixed"}, {"critic": "central"}], ids=str)
+@pytest.mark.parametrize("kind", ["lstm", "gru", "mlp"])
+def test_gradients_reach_every_parameter(kind, changes):
+    ppo, batch, memory = prepared(make_rollout(dataclasses.replace(model_with(kind, TINY), **changes)))
     first = found(ppo, everything(batch, memory))
-    torch.stack([first[name] for name in LOSSES]).sum().backward()
+    total(first).backward()
     silent = [n for n, p in ppo.policy.named_parameters() if p.grad is None or not p.grad.abs().sum() > 0]
     assert silent == []
 
 
 def test_update_after_an_inference_mode_rollout_learns_and_shares_weights(rollout):
     ppo, batch, memory = prepared(rollout, learning_rate=Schedule(1e-2, 1e-2))
-    assert not batch["log_prob"].requires_grad and not batch.is_locked
+    assert not batch["pre_tanh_log_prob"].requires_grad and not batch.is_locked
     before = [p.clone() for p in ppo.policy.parameters()]
     report = ppo.update(batch, memory)
     assert set(report) == {*REPORTED, "epochs", "skipped"}
     assert all(value.isfinite() for value in report.values())
     assert any(not torch.equal(a, b) for a, b in zip(before, ppo.policy.parameters(), strict=True))
-    again, _, _ = rollout.collect()
-    assert again["log_prob"].isfinite().all()
+    assert rollout.collect()["pre_tanh_log_prob"].isfinite().all()
 
 
 def test_schedules_set_the_rate_and_the_entropys_weight(rollout):
@@ -164,7 +177,7 @@ def test_schedules_set_the_rate_and_the_entropys_weight(rollout):
     told = ppo.anneal(0.5)
     assert abs(told["learning_rate"] - 5.5e-4) < 1e-12 and abs(told["entropy_coef"] - 0.03) < 1e-12
     assert ppo.optimizer.param_groups[0]["lr"] == told["learning_rate"]
-    assert abs(ppo.entropy_coef.item() - 0.03) < 1e-7
+    assert abs(ppo.objective.entropy_coeff.item() - 0.03) < 1e-7
 
 
 def test_same_seed_same_update(rollout):
@@ -181,16 +194,17 @@ def test_same_seed_same_update(rollout):
 
 def test_minibatches_are_whole_sequences_each_drawn_once(rollout):
     _, batch, memory = prepared(rollout)
-    batch["value"] = torch.arange(batch["value"].numel(), dtype=torch.float32).view(batch["value"].shape)
+    shape = batch["state_value"].shape
+    batch["state_value"] = torch.arange(shape.numel(), dtype=torch.float32).view(shape)
     sequences = Sequences(batch, memory, 8)
     assert sequences.count == 12 and sequences.teams == 6
     parts = [sequences.take(index) for index in sequences.shuffled(5)]
-    assert [len(part["value"][0]) for part in parts] == [3, 3, 2, 2, 2]
-    seen = torch.cat([part["value"].flatten() for part in parts])
-    assert torch.equal(seen.sort().values, batch["value"].flatten())
+    assert [len(part) for part in parts] == [3, 3, 2, 2, 2]
+    seen = torch.cat([part["state_value"].flatten() for part in parts])
+    assert torch.equal(seen.sort().values, batch["state_value"].flatten())
     one = sequences.take(torch.tensor([8]))  # the second chunk of the third team
-    assert torch.equal(one["value"][:, 0], batch["value"][8:, 2])
-    assert torch.equal(one["memory", "h"][0, 0], memory["h"][1, 2])
+    assert torch.equal(one["state_value"][0], batch["state_value"][2, 8:])
+    assert torch.equal(one["memory", "h"][0, 0], memory["h"][2, 1])
 
 
 def test_accumulated_gradients_are_those_of_the_large_batch(rollout):
@@ -212,7 +226,7 @@ def test_checkpointed_gradients_are_equal_and_keep_less(rollout):
     ppo, batch, memory = prepared(rollout, learning_rate=Schedule(1e-9, 1e-9))
     data, kept, results = everything(batch, memory), [], []
     for saves in (False, True):
-        ppo.config = dataclasses.replace(ppo.config, checkpoint_gradients=saves)
+        ppo.policy.network.recomputes_encoder = saves
         held = [0]
 
         def count(leaf: torch.Tensor, held: list[int] = held) -> torch.Tensor:
@@ -222,7 +236,7 @@ def test_checkpointed_gradients_are_equal_and_keep_less(rollout):
         with torch.autograd.graph.saved_tensors_hooks(count, lambda leaf: leaf):
             ppo.optimizer.zero_grad()
             first = found(ppo, data)
-        torch.stack([first[name] for name in LOSSES]).sum().backward()
+        total(first).backward()
         results.append(gradients(ppo))
         kept.append(held[0])
     for plain, checkpointed in zip(*results, strict=True):
@@ -243,7 +257,7 @@ def test_what_is_not_finite_changes_no_weight_and_is_counted(rollout):
     data = everything(batch, memory)
     spoilt = data.clone()
     spoilt["advantage"][0, 0, 0] = float("nan")
-    spoilt["alive"][0, 0, 0] = True
+    spoilt["mask"][0, 0, 0] = True
     before = [p.clone() for p in ppo.policy.parameters()]
     moments = [ppo.optimizer.state[p]["exp_avg"].clone() for p in ppo.policy.parameters()]
     steps = [ppo.optimizer.state[p]["step"].item() for p in ppo.policy.parameters()]
@@ -277,8 +291,5 @@ def test_memory_stays_flat(rollout):
 def test_an_update_has_no_graph_breaks(rollout):
     ppo, batch, memory = prepared(rollout)
     data = everything(batch, memory)
-    alive = data["alive"].sum()
-    explained = torch._dynamo.explain(
-        lambda d: losses(ppo.policy, d, ppo.config, ppo.entropy_coef, alive, d["alive"].numel())
-    )(data)
+    explained = torch._dynamo.explain(ppo.loss)(data)
     assert explained.graph_break_count == 0, explained.break_reasons

@@ -2,24 +2,29 @@
 
 import dataclasses
 
+import pytest
 import torch
 
-from echelon.arena.eval_callback import BEST, COLUMNS, EVAL_SEED, EvalCallback
+from echelon.agents.heuristic import scripted
+from echelon.arena.evaluator import BEST, COLUMNS, EVAL_SEED, Evaluator
 from echelon.arena.match import play
-from echelon.learn.config import EvalConfig, ModelConfig, TrainConfig
+from echelon.learn.config import EvalConfig, TrainConfig
 from echelon.learn.metrics import read_table
 from echelon.learn.models.actor_critic import ActorCritic
+from echelon.learn.models.lstm import LSTMConfig
+from echelon.learn.models.registry import PolicySpecs
 from echelon.rules.config import EnvConfig, RulesConfig
+from echelon.runtime.errors import ConfigError
 
 CPU = torch.device("cpu")
 BRIEF = dataclasses.replace(EnvConfig.small(), rules=RulesConfig(max_episode_s=2.0), map_pool=2)
 
 
-def panel_of(policy: ActorCritic, folder) -> EvalCallback:
+def panel_of(policy: ActorCritic, folder) -> Evaluator:
     config = TrainConfig(
         env=BRIEF, num_envs=4, evaluation=EvalConfig(battles=4, tiers=("trivial", "easy")), device="cpu"
     )
-    return EvalCallback(policy, config, folder)
+    return Evaluator(policy, config, folder)
 
 
 def judge(panel, iteration=0):
@@ -31,7 +36,7 @@ def judge(panel, iteration=0):
 
 def test_the_panel_is_the_tiers_and_the_best_on_held_out_maps(tmp_path):
     torch.manual_seed(0)
-    policy = ActorCritic(ModelConfig(hidden=16), BRIEF.comm_dim)
+    policy = LSTMConfig(hidden=16).build(PolicySpecs(BRIEF.comm_dim))
     panel = panel_of(policy, tmp_path)
     assert panel.env.map_seed == EVAL_SEED != BRIEF.map_seed
     first, second = judge(panel), judge(panel)
@@ -46,9 +51,29 @@ def test_the_panel_is_the_tiers_and_the_best_on_held_out_maps(tmp_path):
         assert float(row["low"]) <= float(row["win_rate"]) <= float(row["high"])
 
 
+def test_the_panel_names_any_commander_and_shows_its_name(tmp_path):
+    def opponent_of(name, env, device):
+        return scripted("heuristic:trivial" if name == "mine:Commander" else name, env, device)
+
+    torch.manual_seed(0)
+    policy = LSTMConfig(hidden=16).build(PolicySpecs(BRIEF.comm_dim))
+    panel = EvalConfig(battles=2, final_battles=2, tiers=("easy", "mine:Commander"))
+    config = TrainConfig(env=BRIEF, num_envs=4, evaluation=panel, device="cpu")
+    callback = Evaluator(policy, config, tmp_path, opponent_of=opponent_of)
+    scores, replay = callback.evaluate_final(recorded=1)
+    callback.record(scores, 1, 1, 1.0)
+    rivals = ["heuristic:easy", "mine:Commander", BEST]
+    assert [row["rival"] for row in read_table(tmp_path / "evaluations.csv")] == rivals
+    assert replay.battles[0].about["red"] == "mine:Commander"
+    for names, message in ((("nobody",), "a scripted commander must be .*, got 'nobody'"), ((BEST,), "got 'best'")):
+        config = dataclasses.replace(config, evaluation=EvalConfig(tiers=names))
+        with pytest.raises(ConfigError, match=message):
+            Evaluator(policy, config, tmp_path)
+
+
 def test_all_of_the_panel_are_met_on_the_same_seeds(tmp_path):
     torch.manual_seed(0)
-    policy = ActorCritic(ModelConfig(hidden=16), BRIEF.comm_dim)
+    policy = LSTMConfig(hidden=16).build(PolicySpecs(BRIEF.comm_dim))
     match = panel_of(policy, tmp_path).match
     policy.eval()
     match.play(7)
@@ -58,7 +83,7 @@ def test_all_of_the_panel_are_met_on_the_same_seeds(tmp_path):
 
 def test_the_best_is_replaced_by_a_better_one_only(tmp_path):
     torch.manual_seed(0)
-    policy = ActorCritic(ModelConfig(hidden=16), BRIEF.comm_dim)
+    policy = LSTMConfig(hidden=16).build(PolicySpecs(BRIEF.comm_dim))
     panel = panel_of(policy, tmp_path)
     judge(panel)
     panel.best_rate = 2.0
@@ -73,14 +98,14 @@ def test_the_best_is_replaced_by_a_better_one_only(tmp_path):
 
 def test_an_arena_fights_as_a_match_does():
     torch.manual_seed(0)
-    policy = ActorCritic(ModelConfig(hidden=16), BRIEF.comm_dim).eval()
+    policy = LSTMConfig(hidden=16).build(PolicySpecs(BRIEF.comm_dim)).eval()
     first, second = (play(policy, policy, BRIEF, 4, 3, CPU) for _ in range(2))
     assert dataclasses.replace(first, seconds=0) == dataclasses.replace(second, seconds=0)
 
 
 def test_a_panel_goes_on_with_the_best_and_drops_later_evaluations(tmp_path):
     torch.manual_seed(0)
-    policy = ActorCritic(ModelConfig(hidden=16), BRIEF.comm_dim)
+    policy = LSTMConfig(hidden=16).build(PolicySpecs(BRIEF.comm_dim))
     first = panel_of(policy, tmp_path)
     first.record(judge(first, 2), 2, 200, 1.0)
     kept = first.state_dict()
@@ -88,7 +113,9 @@ def test_a_panel_goes_on_with_the_best_and_drops_later_evaluations(tmp_path):
     first.record(judge(first, 4), 4, 400, 1.0)
     with torch.no_grad():
         policy.network.head.loc.bias.add_(1.0)
-    second = EvalCallback(policy, first.config, tmp_path, kept)
+    second = Evaluator(policy, first.config, tmp_path)
+    second.load_state_dict(kept)
+    second.open_table(second.last_iteration)
     assert (second.last_iteration, second.best_iteration, second.best_rate) == (2, 2, first.best_rate)
     assert {row["iteration"] for row in read_table(tmp_path / "evaluations.csv")} == {"2"}
     for name, value in second.best.state_dict().items():

@@ -1,0 +1,87 @@
+"""`pipelines/torchrl_ppo.py` beside the trainer: whole iterations, in turn in one process; JSON lines and the ratio.
+
+python benchmarks/plain_route.py
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import tyro
+from measure import in_turn, report
+
+from echelon.learn.config import TrainConfig
+from echelon.learn.trainer import Trainer
+from echelon.pipelines.torchrl_ppo import Args as PlainArgs
+from echelon.pipelines.torchrl_ppo import make_env, make_networks, train
+from echelon.runtime.device import resolve_device
+
+WARMUP = 3
+"""Rounds that do not count: both routes compile in them."""
+
+
+@dataclass(frozen=True)
+class Args:
+    """What to measure."""
+
+    battles: int = 128
+    steps: int = 32
+    """Decisions of every mech in an iteration."""
+    epochs: int = 4
+    minibatches: int = 8
+    opponent: str = "heuristic:easy"
+    rounds: int = 8
+    """Each round is one iteration of both, battles and updates; medians count."""
+    compiled: bool = True
+    compile_policy: Literal["off", "act", "all"] = "off"
+    """Of the trainer; the plain route has no such thing."""
+    device: str = "auto"
+
+
+def trainer_config(args: Args) -> TrainConfig:
+    """The preset quick at these sizes, as much work in each iteration as the plain route does."""
+    preset = TrainConfig.quick()
+    ppo = dataclasses.replace(
+        preset.ppo, rollout_decisions=args.steps, epochs=args.epochs, minibatches=args.minibatches, target_kl=0.0
+    )
+    return dataclasses.replace(
+        preset,
+        num_envs=args.battles,
+        opponent=args.opponent,
+        ppo=ppo,
+        compiled=args.compiled,
+        compile_policy=args.compile_policy,
+        device=args.device,
+        checkpoint_every=10**9,
+    )
+
+
+def shared(args: Args) -> dict[str, Any]:
+    """What both routes have in common."""
+    return {name: getattr(args, name) for name in ("battles", "steps", "epochs", "minibatches", "opponent", "compiled")}
+
+
+def main(args: Args) -> None:
+    """An iteration of each in turn."""
+    device = resolve_device(args.device)
+    plain = PlainArgs(**shared(args), iterations=args.rounds + WARMUP, device=str(device))
+    env = make_env(plain)
+    networks = make_networks(env)
+    iterations = train(env, *networks, plain)
+    with tempfile.TemporaryDirectory() as folder:
+        trainer = Trainer(trainer_config(args), Path(folder))
+        for rounds in (WARMUP, args.rounds):
+            fast_s, plain_s, ratio = in_turn(trainer.iterate, lambda: next(iterations), device, rounds)
+    steps = env.numel() * args.steps
+    for route, seconds, parts in (("train", fast_s, [trainer.policy]), ("torchrl_ppo", plain_s, networks)):
+        facts = {"route": route, **shared(args), "parameters": sum(p.numel() for m in parts for p in m.parameters())}
+        report("plain_route", device, **facts, agent_steps_per_s=round(steps / seconds))
+    report("plain_route", device, train_over_torchrl_ppo=round(ratio, 3))
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Args, description=__doc__))

@@ -1,0 +1,207 @@
+"""Plays a policy in training: the same held-out battles against the same panel of opponents all along a run.
+
+The panel consists of the commanders that the run names, scripted ones by default, and of its best policy so far.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from echelon.agents.heuristic import full_name, scripted
+from echelon.arena.match import Match, Result, replay_of, wilson_interval
+from echelon.learn.config import TrainConfig
+from echelon.learn.metrics import CsvTable
+from echelon.learn.models.actor_critic import ActorCritic
+from echelon.learn.opponents.assignment import LEARNER
+from echelon.learn.opponents.named import OpponentOf
+from echelon.replay.battle import Replay
+from echelon.replay.recorder import Recorder
+from echelon.runtime.errors import require
+from echelon.runtime.state_dict import StateDict
+
+EVAL_SEED = 1_000_003
+"""Seed of the evaluation battles and offset of their map seed: training uses none of these maps."""
+BEST = "best"
+MAX_ITERATION = 2**53
+COLUMNS = (
+    *("iteration", "agent_steps", "seconds", "rival", "battles", "wins", "win_rate", "low", "high"),
+    *("kills", "deaths", "kill_ratio", "damage", "zone_s", "enemy_zone_s"),
+)
+"""Columns of `evaluations.csv`, one row per opponent (`rival`); `low` and `high`: 95 % interval of the win rate."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """Result of the policy against one opponent of the panel."""
+
+    rival: str
+    result: Result
+
+    @property
+    def win_rate(self) -> float:
+        """Fraction of the battles won."""
+        return self.result.x_wins / self.result.battles
+
+    def row(self) -> dict[str, object]:
+        """Values of those `COLUMNS` that follow from the match."""
+        low, high = wilson_interval(self.result.x_wins, self.result.battles)
+        own, enemy = self.result.mean_stats(x=True), self.result.mean_stats(x=False)
+        return {
+            "rival": self.rival,
+            "battles": self.result.battles,
+            "wins": self.result.x_wins,
+            "win_rate": self.win_rate,
+            "low": low,
+            "high": high,
+            **{name: own[name] for name in ("kills", "deaths", "damage", "zone_s")},
+            "kill_ratio": own["kills"] / max(own["deaths"], 1 / self.result.battles),
+            "enemy_zone_s": enemy["zone_s"],
+        }
+
+    def __str__(self) -> str:
+        return format_row(self.row())
+
+
+def format_row(row: Mapping[str, Any]) -> str:
+    """Format a row of `evaluations.csv` as one line; values are numbers, or strings as read from the file."""
+    low, high, kill_ratio, damage, zone_s = (float(row[k]) for k in ("low", "high", "kill_ratio", "damage", "zone_s"))
+    return (
+        f"{row['rival']}: wins {row['wins']}/{row['battles']} ({low:.0%} to {high:.0%}), "
+        f"kills per death {kill_ratio:.2f}, damage {damage:.0f}, zone {zone_s:.1f} s"
+    )
+
+
+class Evaluator:
+    """Evaluates a policy against the commanders of `EvalConfig.tiers` and the best policy so far.
+
+    Args:
+        policy: the policy to evaluate; each evaluation uses its current weights.
+        config: config of the run.
+        folder: the run folder; `evaluations.csv` is written there.
+        opponent_of: builds the commanders, as in `Trainer`.
+
+    Raises:
+        ConfigError: a name means no commander, or is taken.
+    """
+
+    def __init__(
+        self,
+        policy: ActorCritic,
+        config: TrainConfig,
+        folder: Path,
+        opponent_of: OpponentOf = scripted,
+    ) -> None:
+        self.policy = policy
+        self.config = config
+        self.device = next(policy.parameters()).device
+        self.env = dataclasses.replace(config.env, map_seed=config.env.map_seed + EVAL_SEED)
+        self.best = frozen_copy(policy)
+        self.best_rate = -1.0
+        self.best_iteration = 0
+        self.last_iteration = -1
+        """Iteration of the last evaluation; -1 before the first one."""
+        names = [full_name(entry) for entry in config.evaluation.tiers]
+        for name in names:
+            require(name not in (BEST, LEARNER), "EvalConfig.tiers", f"names other than {BEST} and {LEARNER}", name)
+        commanders = {name: opponent_of(name, self.env, self.device) for name in names}
+        self.opponents = {**commanders, BEST: self.best}
+        self.match = self._match(config.evaluation.battles)
+        self.path = folder / "evaluations.csv"
+        self.table: CsvTable | None = None
+
+    def open_table(self, last: int) -> None:
+        """Open `evaluations.csv`; rows after the iteration `last`, of a run that was killed later, are dropped."""
+        self.table = CsvTable(self.path, COLUMNS, last)
+
+    def _match(self, battles: int) -> Match:
+        return Match(
+            (LEARNER, self.policy),
+            self.opponents,
+            self.env,
+            battles,
+            self.device,
+            compute=self.policy.network.compute,
+            compiled=self.config.evaluation.compiled,
+        )
+
+    def evaluate(self) -> list[Score]:
+        """Play against every opponent of the panel. Leaves the best policy unchanged, see `update_best`."""
+        return self._play(self.match)
+
+    def update_best(self, scores: list[Score], iteration: int) -> bool:
+        """Replace the best policy if the current one has a higher mean win rate against the named commanders.
+
+        Args:
+            scores: what `evaluate` returned; the last one, against the best policy, is ignored.
+            iteration: the iteration that was evaluated.
+
+        Returns:
+            Whether the best policy was replaced.
+        """
+        rate = sum(score.win_rate for score in scores[:-1]) / (len(scores) - 1)
+        self.last_iteration = iteration
+        if rate <= self.best_rate:
+            return False
+        self.best_rate, self.best_iteration = rate, iteration
+        self.best.load_state_dict(self.policy.state_dict())
+        return True
+
+    def state_dict(self) -> StateDict:
+        """Weights and win rate of the best policy, and the iteration of the last evaluation."""
+        facts = {"best_rate": self.best_rate, "best_iteration": self.best_iteration, "judged": self.last_iteration}
+        return StateDict(self.best.state_dict(), facts)
+
+    def load_state_dict(self, state_dict: StateDict) -> None:
+        """Restore what `state_dict` returned."""
+        state_dict.check(self.best.state_dict())
+        self.best.load_state_dict(state_dict.tensors)
+        self.best_rate = state_dict.fact("best_rate", float)
+        self.last_iteration = state_dict.whole("judged", -1, MAX_ITERATION)
+        self.best_iteration = state_dict.whole("best_iteration", 0, MAX_ITERATION)
+
+    def evaluate_final(self, recorded: int = 0, name: str = LEARNER) -> tuple[list[Score], Replay | None]:
+        """Play `EvalConfig.final_battles` battles against every opponent of the panel.
+
+        Args:
+            recorded: number of battles against the last named commander to record.
+            name: name of the policy in the replay.
+
+        Returns:
+            A score per opponent, and the replay; None if `recorded` is 0.
+        """
+        battles, last = self.config.evaluation.final_battles, full_name(self.config.evaluation.tiers[-1])
+        match = self._match(battles)
+        if recorded == 0:
+            return self._play(match), None
+        recorder = Recorder(match.places(last, range(min(recorded, battles))))
+        return self._play(match, recorder), replay_of(recorder, name, last)
+
+    def _play(self, match: Match, recorder: Recorder | None = None) -> list[Score]:
+        was_training = self.policy.training
+        self.policy.eval()
+        try:
+            results = match.play(EVAL_SEED, recorder)
+        finally:
+            self.policy.train(was_training)
+        return [Score(name, result) for name, result in zip(self.opponents, results.values(), strict=True)]
+
+    def record(self, scores: list[Score], iteration: int, agent_steps: int, seconds: float) -> None:
+        """Append the scores to `evaluations.csv`; `seconds` is the training time so far."""
+        if self.table is None:
+            self.open_table(self.last_iteration)
+        assert self.table is not None
+        for score in scores:
+            when = {"iteration": iteration, "agent_steps": agent_steps, "seconds": round(seconds, 1)}
+            self.table.write({**when, **score.row()})
+
+
+def frozen_copy(policy: ActorCritic) -> ActorCritic:
+    """An independent copy of a policy in evaluation mode."""
+    copy = policy.model.build(policy.specs).to(next(policy.parameters()).device)
+    copy.load_state_dict(policy.state_dict())
+    copy.network.compute = policy.network.compute
+    return copy.eval()

@@ -1,0 +1,120 @@
+"""Builds a policy of the user's own and asks it for one decision, so that a mistake is told before any battle."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+from tensordict import TensorDictBase
+from torch import Tensor, nn
+from torchrl.data import Composite
+
+from echelon.env.group_policy import TeamPolicy, draws_actions, memory_spec_of, team_input
+from echelon.env.observation.layout import action_width
+from echelon.env.specs import Specs
+from echelon.rules.config import EnvConfig
+from echelon.runtime.errors import ConfigError
+
+Factory = Callable[[EnvConfig], TeamPolicy]
+"""Builds a policy for the battles of a config; a class such as `echelon.agents.heuristic.Heuristic` is one."""
+BATTLES = 2
+"""Battles of the decision that a policy is asked for."""
+BUILD_SEED = 0
+"""Seed of torch's generator while a policy is built: a name means the same initial weights whenever it is resolved."""
+
+
+def build_policy(name: str, factory: Factory, env: EnvConfig, device: torch.device) -> TeamPolicy:
+    """Build a policy and check one decision of another instance: the one returned has seen nothing.
+
+    Args:
+        name: name of the policy, for error messages.
+        factory: called with `env`.
+        env: config of the battles.
+        device: where they are simulated; an `nn.Module` is moved there, in evaluation mode.
+
+    Raises:
+        ConfigError: in one line, if it cannot be built, its decision fails, or what it writes has another shape.
+    """
+    with torch.random.fork_rng([device] if device.type == "cuda" else []):
+        check_decision(name, build(name, factory, env, device), env, device)
+        return build(name, factory, env, device)
+
+
+def build(name: str, factory: Factory, env: EnvConfig, device: torch.device) -> TeamPolicy:
+    """Call the factory.
+
+    Raises:
+        ConfigError: if it fails, or returns nothing callable.
+    """
+    torch.manual_seed(BUILD_SEED)
+    with in_one_line(f"{name}: expected a class or function that builds a policy from the battle's EnvConfig"):
+        policy = factory(env)
+    if not callable(policy):
+        raise ConfigError(f"{name} must build a policy, a function of one team, got {policy!r:.80}")
+    return policy.to(device).eval() if isinstance(policy, nn.Module) else policy
+
+
+@torch.no_grad()
+def check_decision(name: str, policy: TeamPolicy, env: EnvConfig, device: torch.device) -> None:
+    """Let a policy decide once for teams that see nothing.
+
+    Raises:
+        ConfigError: if the decision fails, or action or memory are missing or of another shape.
+    """
+    with in_one_line(f"{name}: expected memory_spec() to be a Composite spec"):
+        spec = memory_spec_of(policy)
+        memory = spec.expand(BATTLES, len(env.blue)).to(device).zero()
+    team = blank_team(policy, memory, env, device)
+    with in_one_line(f"{name}: expected a decision for a team of {len(env.blue)} mechs"):
+        decided = policy(team)
+    if not isinstance(decided, TensorDictBase):
+        raise ConfigError(
+            f'{name} must return the team it was given: return team.set("action", action), got {decided!r:.80}'
+        )
+    width = action_width(env.comm_dim)
+    action = (
+        f"{name}: the action of {BATTLES} battles, {len(env.blue)} mechs, {width} columns (python -m echelon layout)"
+    )
+    require_leaf(action, decided.get("action", None), torch.float32, torch.Size((BATTLES, len(env.blue), width)))
+    for key in memory.keys(include_nested=True, leaves_only=True):
+        path = ("next", "memory", *((key,) if isinstance(key, str) else key))
+        declared = memory.get(key)
+        what = f"{name}: {path}, which memory_spec() declares,"
+        require_leaf(what, decided.get(path, None), declared.dtype, declared.shape)
+
+
+def blank_team(policy: TeamPolicy, memory: TensorDictBase, env: EnvConfig, device: torch.device) -> TensorDictBase:
+    """What a policy is shown of `BATTLES` battles in which every mech lives and sees nothing, batch `[BATTLES, A]`."""
+    seen = Specs(env, {"blue": len(env.blue)}, Composite(), BATTLES, device, info=False).observation().zero()
+    mask = torch.ones_like(seen["blue", "mask"])
+    normals = torch.zeros((*mask.shape, action_width(env.comm_dim)), device=device)
+    streams = dict(seen["blue", "observation"].items())
+    return team_input(streams, mask, seen["telemetry"], memory, normals if draws_actions(policy) else None)
+
+
+def require_leaf(what: str, leaf: Tensor | None, dtype: torch.dtype, shape: torch.Size) -> None:
+    """Raise `ConfigError` unless a tensor of this dtype and shape was written."""
+    got = "none" if leaf is None else f"{leaf.dtype} of shape {tuple(leaf.shape)}"
+    expected = f"{dtype} of shape {tuple(shape)}"
+    if got != expected:
+        raise ConfigError(f"{what} must be {expected}, got {got}")
+
+
+@contextmanager
+def in_one_line(expected: str) -> Iterator[None]:
+    """Turn an error of the user's own code into one line that begins with `expected` and tells where it arose."""
+    try:
+        yield
+    except Exception as error:
+        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if is_users(frame.filename)]
+        place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+        why = " ".join(str(error).split())
+        raise ConfigError(f"{expected}, got {type(error).__name__}: {why:.300}{place}") from error
+
+
+def is_users(filename: str) -> bool:
+    """Whether a frame of a traceback lies in the user's own file: not in this one, nor in an installed package."""
+    return filename != __file__ and "site-packages" not in filename

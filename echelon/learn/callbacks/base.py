@@ -1,0 +1,207 @@
+"""Callbacks: what happens in a run between its iterations."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from echelon.runtime.errors import ConfigError, require
+from echelon.runtime.state_dict import StateDict
+
+if TYPE_CHECKING:
+    from echelon.learn.trainer import Trainer
+
+Metrics = dict[str, float | None]
+"""A row of `metrics.csv` by column; None for an empty cell."""
+FIRST, LOGGERS, CHECKPOINTS = range(3)
+"""Values of `Callback.order`."""
+ELSEWHERE = "another process of the run ended with an error, see its message"
+
+
+class Interrupted(Exception):
+    """Raised by a signal.
+
+    Args:
+        number: the signal number.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"signal {number}")
+        self.number = number
+
+
+class Callback:
+    """Base class, every method of which does nothing. Pass instances to `Trainer(callbacks=[...])`.
+
+    All processes of a run call their own instance; only the first one (`trainer.ranks.is_first`) may write files. What
+    `state_dict` returns is stored in checkpoints, under `name`, and restored by a run that resumes. To end a run, call
+    `trainer.stop()`.
+    """
+
+    order: ClassVar[int] = FIRST
+    """When `on_iteration_end` is called: `FIRST` in the order of the list, then `LOGGERS`, which write the row, then
+    `CHECKPOINTS`."""
+
+    @property
+    def name(self) -> str:
+        """Name of its state in a checkpoint: an identifier, unique in a run and not of a component of the trainer."""
+        return type(self).__name__
+
+    def setup(self, trainer: Trainer) -> None:
+        """Called once, by the constructor of the trainer, before its own state is restored."""
+
+    def on_run_start(self, trainer: Trainer) -> None:
+        """Before the first iteration, after the first checkpoint was written."""
+
+    def on_iteration_start(self, trainer: Trainer) -> None:
+        """Before an iteration."""
+
+    def on_iteration_end(self, trainer: Trainer, metrics: Metrics) -> None:
+        """After an iteration. What is added to `metrics` reaches `metrics.csv`: a new name begins a new column."""
+
+    def on_stage(self, trainer: Trainer) -> None:
+        """After the curriculum entered the stage `trainer.curriculum.stage`, behind `on_iteration_end`."""
+
+    def on_evaluation(self, trainer: Trainer, scores: Sequence[Any]) -> None:
+        """After an evaluation, on the first process only; see `echelon.arena.evaluator.Score`."""
+
+    def on_checkpoint(self, trainer: Trainer, path: Path) -> None:
+        """After a new checkpoint was written, on every process; its state is that of before."""
+
+    def on_run_end(self, trainer: Trainer) -> None:
+        """After the last iteration, unless an error or a signal ended the run."""
+
+    def close(self) -> None:
+        """After the run, whatever ended it."""
+
+    def state_dict(self) -> StateDict:
+        """What a checkpoint is to store; nothing by default."""
+        return StateDict()
+
+    def load_state_dict(self, state_dict: StateDict) -> None:
+        """Restore what `state_dict` returned."""
+
+
+@dataclass
+class Requests:
+    """What the callbacks of this process ask of the run; `CallbackList` shares it with all processes."""
+
+    stop: bool = False
+    """Whether to end it after this iteration."""
+    checkpoint: bool = False
+    """Whether to write a checkpoint of this iteration."""
+
+
+class CallbackList:
+    """Calls all callbacks of a run, and lets its processes agree on errors, signals and requests.
+
+    Args:
+        callbacks: the callbacks, in the order of their calls where `Callback.order` is equal.
+        taken: names of other states in a checkpoint.
+
+    Raises:
+        ConfigError: two callbacks have one name, or one has a name that is taken or no identifier.
+    """
+
+    def __init__(self, callbacks: Sequence[Callback], taken: Sequence[str] = ()) -> None:
+        self.all = sorted(callbacks, key=lambda callback: callback.order)
+        names = [callback.name for callback in self.all]
+        require(len(set(names)) == len(names), "callbacks", "of different names (see Callback.name)", names)
+        for name in names:
+            require(name.isidentifier() and name not in taken, "Callback.name", f"an identifier not in {taken}", name)
+
+    def setup(self, trainer: Trainer, states: Mapping[str, StateDict]) -> None:
+        """Set each callback up and restore its state, if there is one by its name; an error closes all."""
+
+        def begin(callback: Callback) -> None:
+            callback.setup(trainer)
+            if callback.name in states:
+                callback.load_state_dict(states[callback.name])
+
+        error = self._attempt(self.all, begin)
+        if trainer.ranks.max(float(error is not None)) > 0:
+            self.close()
+            raise error or ConfigError(ELSEWHERE)
+
+    def state_dicts(self) -> dict[str, StateDict]:
+        """State of each callback that has one, by name."""
+        states = {callback.name: callback.state_dict() for callback in self.all}
+        return {name: state for name, state in states.items() if state.tensors or state.facts}
+
+    def on_run_start(self, trainer: Trainer) -> None:
+        """See `Callback`."""
+        self._agree(trainer, self._attempt(self.all, lambda callback: callback.on_run_start(trainer)))
+        # This iteration has a checkpoint.
+        trainer.requests.checkpoint = False
+
+    def on_iteration_start(self, trainer: Trainer) -> None:
+        """See `Callback`."""
+        self._agree(trainer, self._attempt(self.all, lambda callback: callback.on_iteration_start(trainer)))
+
+    def on_iteration_end(self, trainer: Trainer, metrics: Metrics, is_new_stage: bool) -> None:
+        """`Callback.on_iteration_end` and, in a new stage, `Callback.on_stage`; then those that write checkpoints."""
+        early = [callback for callback in self.all if callback.order < CHECKPOINTS]
+        error = self._attempt(early, lambda callback: callback.on_iteration_end(trainer, metrics))
+        if is_new_stage:
+            later = self._attempt(self.all, lambda callback: callback.on_stage(trainer))
+            error = error or later
+        self._agree(trainer, error)
+        for callback in self.all[len(early) :]:
+            callback.on_iteration_end(trainer, metrics)
+        trainer.requests.checkpoint = False
+        self._agree(trainer, None)
+
+    def on_evaluation(self, trainer: Trainer, scores: Sequence[Any]) -> None:
+        """See `Callback`."""
+        for callback in self.all:
+            callback.on_evaluation(trainer, scores)
+
+    def on_checkpoint(self, trainer: Trainer, path: Path) -> None:
+        """See `Callback`."""
+        self._agree(trainer, self._attempt(self.all, lambda callback: callback.on_checkpoint(trainer, path)))
+
+    def on_run_end(self, trainer: Trainer) -> None:
+        """See `Callback`."""
+        for callback in self.all:
+            self._agree(trainer, self._attempt([callback], lambda callback: callback.on_run_end(trainer)))
+
+    def close(self) -> None:
+        """See `Callback`; each is closed, whatever becomes of the others."""
+        error = self._attempt(self.all, lambda callback: callback.close())
+        if error is not None:
+            raise error
+
+    @staticmethod
+    def _attempt(callbacks: Sequence[Callback], call: Callable[[Callback], None]) -> Exception | None:
+        """Call every callback, whatever becomes of the others; returns the first error."""
+        first: Exception | None = None
+        for callback in callbacks:
+            try:
+                call(callback)
+            except Exception as error:
+                first = first or error
+        return first
+
+    @staticmethod
+    def _agree(trainer: Trainer, error: Exception | None) -> None:
+        """Share errors and requests between all processes, in one all-reduce; an error or a signal ends the run, saved.
+
+        Raises:
+            Interrupted: a process was sent a signal.
+            Exception: the process's own error, or that another one has one.
+        """
+        own = trainer.requests
+        told = trainer.ranks.maxima([error is not None, trainer.pending_signal(), own.stop, own.checkpoint])
+        failed, signal, stop, checkpoint = (int(number) for number in told)
+        trainer.requests, trainer.stopped = Requests(bool(stop), bool(checkpoint)), bool(stop)
+        if failed:
+            # The error itself may be that of a full disk, or of `on_checkpoint`.
+            with contextlib.suppress(Exception):
+                trainer.save()
+            raise error or ConfigError(ELSEWHERE)
+        if signal:
+            trainer.save()
+            raise Interrupted(signal)

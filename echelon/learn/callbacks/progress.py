@@ -1,0 +1,106 @@
+"""Shows a run on a terminal."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from echelon.learn.callbacks.base import Callback, Metrics
+
+if TYPE_CHECKING:
+    from echelon.learn.trainer import Trainer
+
+COLUMNS = (
+    *(BarColumn(), TextColumn("{task.percentage:3.0f}%"), TextColumn("{task.description}")),
+    *(TimeElapsedColumn(), TimeRemainingColumn()),
+)
+PRINTED_EVERY = 10
+"""Iterations between two lines where the output is no terminal."""
+
+
+class ConsoleHandler(logging.Handler):
+    """Prints the messages of a run behind its progress bar."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__(logging.INFO)
+        self.console = console
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print a message verbatim."""
+        self.console.print(record.getMessage(), markup=False, highlight=False, emoji=False, soft_wrap=True)
+
+
+class ProgressBar(Callback):
+    """A progress bar with speed and wins, and above it what the run and its callbacks log, on the first process.
+
+    Args:
+        console: where to print.
+    """
+
+    def __init__(self, console: Console | None = None) -> None:
+        self.console = console or Console()
+        self.bar = Progress(*COLUMNS, console=self.console, speed_estimate_period=120)
+        self.task: TaskID | None = None
+        self.handler = ConsoleHandler(self.console)
+        self.logger = logging.getLogger("echelon")
+
+    def setup(self, trainer: Trainer) -> None:
+        """Say what is trained."""
+        if not trainer.ranks.is_first:
+            self.console.quiet = True
+        self.logger.addHandler(self.handler)
+        self.logger.setLevel(logging.INFO)
+        self.console.print(describe_run(trainer), highlight=False)
+        if trainer.resume_note:
+            self.console.print(trainer.resume_note, highlight=False)
+
+    def on_run_start(self, trainer: Trainer) -> None:
+        """Show the bar, again after an earlier run of the same trainer."""
+        self.logger.addHandler(self.handler)
+        self.console.print(f"{trainer.curriculum.stage}", highlight=False)
+        if not trainer.ended:
+            self.task = self.bar.add_task("first iteration", total=1.0)
+            self.bar.update(self.task, completed=trainer.progress)
+            self.bar.start()
+
+    def on_iteration_end(self, trainer: Trainer, metrics: Metrics) -> None:
+        """Move the bar on; where the output is no terminal, print a line now and then."""
+        text = describe_iteration(metrics)
+        if self.task is not None:
+            self.bar.update(self.task, completed=trainer.progress, description=text)
+        if not self.console.is_terminal and trainer.counters.iterations % PRINTED_EVERY == 0:
+            trainer.log(text)
+
+    def on_stage(self, trainer: Trainer) -> None:
+        """Print the stage."""
+        trainer.log(str(trainer.curriculum.stage))
+
+    def on_run_end(self, trainer: Trainer) -> None:
+        """Leave the bar as it is."""
+        self.bar.stop()
+
+    def close(self) -> None:
+        """Leave the terminal as it was."""
+        self.bar.stop()
+        self.logger.removeHandler(self.handler)
+
+
+def describe_run(trainer: Trainer) -> str:
+    """Sizes, device, precision and opponent of a run, as one line."""
+    config, ranks = trainer.config, trainer.ranks
+    sizes = f"{config.num_envs} battles of {len(config.env.blue)} against {len(config.env.red)}"
+    sizes += "" if ranks.is_alone else f" in each of {ranks.size} processes"
+    kind = str(trainer.policy.network.compute).removeprefix("torch.")
+    return f"{sizes} on {trainer.device}, {trainer.policy.num_parameters():,} parameters in {kind}, {config.opponent}"
+
+
+def describe_iteration(metrics: Mapping[str, float | None]) -> str:
+    """Speed, wins, entropy and KL of an iteration, as one line."""
+    text = f"{metrics['agent_steps_per_s']:,.0f} agent-steps/s"
+    if metrics["win_rate"] is not None:
+        text += f", wins {metrics['win_rate']:.0%}, return {metrics['return']:.2f}"
+    return text + f", entropy {metrics['entropy']:.2f}, KL {metrics['kl']:.3f}"

@@ -1,0 +1,100 @@
+"""Reward terms of the user's own, named on the command line: which function, and what its weight is over the run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from echelon.env.reward import RewardTerm, check_extra_terms
+from echelon.learn.schedules import Schedule
+from echelon.runtime.errors import require
+from echelon.runtime.imports import OBJECT_NAME, import_object
+
+FORM = "package.module:function=WEIGHT, or =FIRST..LAST for a weight that changes linearly over the run"
+DOTS = ".."
+
+
+@dataclass(frozen=True)
+class ExtraReward:
+    """A reward term of the user's own and its weight over the run; the function is imported by `load` only."""
+
+    function: str
+    """`package.module:function`."""
+    first: float
+    last: float
+
+    @property
+    def name(self) -> str:
+        """The function's name is the term's."""
+        return self.function.partition(":")[2]
+
+    @property
+    def weight(self) -> float:
+        """Weight in the environment: the larger of both, of which `schedule` pays a share."""
+        return max(self.first, self.last, key=abs)
+
+    @property
+    def schedule(self) -> Schedule:
+        """Factor on the weight over the run."""
+        return Schedule(self.first / self.weight, self.last / self.weight) if self.weight else Schedule()
+
+    def load(self) -> RewardTerm:
+        """Import the function, which runs its module's code.
+
+        Raises:
+            FileError: there is no such module.
+            ConfigError: the module has no such function.
+        """
+        return RewardTerm(import_object(self.function), self.weight)
+
+
+def parse_extra_reward(text: str) -> ExtraReward:
+    """Read the `FORM`; imports nothing.
+
+    Raises:
+        ConfigError: the text has another form.
+    """
+    function, equals, weights = text.partition("=")
+    first, dots, last = weights.partition(DOTS)
+    numbers = [as_number(number) for number in ((first, last) if dots else (first,))]
+    fits = OBJECT_NAME.fullmatch(function) is not None and equals and None not in numbers
+    require(bool(fits), "--extra-reward", FORM, text)
+    finite = [number for number in numbers if number is not None]
+    return ExtraReward(function, finite[0], finite[-1])
+
+
+def as_number(text: str) -> float | None:
+    """The finite number that a text tells; None for any other text."""
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def parse_extra_rewards(texts: Sequence[str]) -> list[ExtraReward]:
+    """`parse_extra_reward` of each.
+
+    Raises:
+        ConfigError: a text has another form, or two functions have the same name.
+    """
+    rewards = [parse_extra_reward(text) for text in texts]
+    names = [reward.name for reward in rewards]
+    limit = "functions of different names, each of which names its term"
+    require(len(set(names)) == len(names), "--extra-reward", limit, list(texts))
+    return rewards
+
+
+def load_extra_rewards(texts: Sequence[str]) -> dict[str, RewardTerm]:
+    """The terms in the order of their names, for `EchelonEnv(extra_rewards=...)`. It imports: the texts come from the
+    command line or a program, never from a file.
+
+    Raises:
+        FileError: there is no such module.
+        ConfigError: a text has another form, a module lacks its function, or the name of a term is taken.
+    """
+    rewards = sorted(parse_extra_rewards(texts), key=lambda reward: reward.name)
+    terms = {reward.name: reward.load() for reward in rewards}
+    check_extra_terms(terms)
+    return terms

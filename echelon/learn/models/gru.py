@@ -1,0 +1,67 @@
+"""The model `gru`: gated recurrent units over decisions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torchrl.data import Composite, Unbounded
+
+from echelon.learn.models.actor_critic import ActorCritic
+from echelon.learn.models.encoder import Encoder, orthogonal
+from echelon.learn.models.memory import Memory, MemoryState, kept
+from echelon.learn.models.registry import ModelConfig, PolicySpecs
+
+
+class GRU(Memory):
+    """Gated recurrent units (Cho et al. 2014) with one state per mech and shared weights.
+
+    State and gate activations are float32 under autocast too. Initialisation: orthogonal input weights, orthogonal
+    recurrent weights per gate. Gates are in the order of `nn.GRUCell`: reset, update, candidate.
+    """
+
+    def __init__(self, width_in: int, hidden: int) -> None:
+        super().__init__(hidden)
+        self.from_input = orthogonal(nn.Linear(width_in, 3 * hidden), gain=1.0)
+        self.from_hidden = nn.Linear(hidden, 3 * hidden)
+        nn.init.zeros_(self.from_hidden.bias)
+        for gate in self.from_hidden.weight.data.split(hidden):
+            nn.init.orthogonal_(gate)
+
+    def spec(self) -> Composite:
+        """`h [hidden]`."""
+        return Composite(h=Unbounded((self.hidden,)))
+
+    def step(self, features: Tensor, state: MemoryState) -> tuple[Tensor, MemoryState]:
+        """One step: the embedding is the new `h`."""
+        h = self._next(self.from_input(features), state["h"])
+        return h, {"h": h}
+
+    def unroll(self, features: Tensor, state: MemoryState, keep: Tensor) -> Tensor:
+        """As in `Memory`, with one matrix product for the input part of all steps."""
+        outputs = []
+        for gates_t, keep_t in zip(self.from_input(features).unbind(0), keep.unbind(0), strict=True):
+            state = {"h": self._next(gates_t, kept(state, keep_t)["h"])}
+            outputs.append(state["h"])
+        return torch.stack(outputs)
+
+    def _next(self, gates: Tensor, h: Tensor) -> Tensor:
+        """`[..., hidden]` new state from the input part `gates [..., 3 * hidden]` and the state `h`."""
+        weight, bias = self.from_hidden.weight.to(gates.dtype), self.from_hidden.bias.to(gates.dtype)
+        recurrent = F.linear(h.to(gates.dtype), weight, bias)
+        reset_in, update_in, candidate_in = gates.float().chunk(3, -1)
+        reset_h, update_h, candidate_h = recurrent.float().chunk(3, -1)
+        reset, update = (reset_in + reset_h).sigmoid(), (update_in + update_h).sigmoid()
+        candidate = (candidate_in + reset * candidate_h).tanh()
+        return candidate + update * (h - candidate)
+
+
+@dataclass(frozen=True)
+class GRUConfig(ModelConfig):
+    """Gated recurrent units, `hidden` of them."""
+
+    def build(self, specs: PolicySpecs) -> ActorCritic:
+        """The policy with random weights."""
+        return ActorCritic(self, specs, Encoder(self, specs.comm_dim), GRU(self.hidden, self.hidden))

@@ -1,0 +1,118 @@
+"""Where a policy reads and writes in a TensorDict, and in which layout.
+
+A leaf of a mech has one mech axis behind the batch, as in `echelon.versus` (batch `[B]`, `ego [B, A, F]`) and in the
+batches of `TeamCollector`, or none, where every mech is a row of the batch, as in `echelon.mechs` (batch `[B, A]`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import torch
+from tensordict import TensorDictBase
+from tensordict.utils import NestedKey
+from torch import Tensor
+
+from echelon.env.observation import layout
+from echelon.learn.models.memory import MemoryState
+
+TELEMETRY, IS_INIT = "telemetry", "is_init"
+
+
+class Layout(NamedTuple):
+    """How the leaves of a TensorDict lie. A network reads them with a mech axis, and those of sequences time first."""
+
+    batch: torch.Size
+    is_sequence: bool
+    """Whether the last batch dimension is time."""
+    mech_axis: Literal["leaf", "batch", "none"]
+    """The axis of the mechs of a team: behind the batch, its last dimension, or none, where rows know no team."""
+
+    def inward(self, leaf: Tensor) -> Tensor:
+        """`[..., A, *]` view of a leaf as the network reads it, time first `[T, S, A, *]` in sequences."""
+        return self.time_first(leaf.unsqueeze(len(self.batch)) if self.mech_axis == "none" else leaf)
+
+    def outward(self, leaf: Tensor) -> Tensor:
+        """Inverse of `inward`."""
+        if self.is_sequence:
+            rows = leaf.transpose(0, 1)
+            leaf = rows[0] if len(self.batch) == 1 else rows.unflatten(0, self.batch[:-1])
+        return leaf.squeeze(len(self.batch)) if self.mech_axis == "none" else leaf
+
+    def time_first(self, leaf: Tensor) -> Tensor:
+        """`[T, S, *]` view of a sequence `[*S, T, *]`, S being the product of the batch dimensions before time."""
+        if not self.is_sequence:
+            return leaf
+        depth = len(self.batch)
+        return (leaf.unsqueeze(0) if depth == 1 else leaf.flatten(0, depth - 2)).transpose(0, 1)
+
+
+class PolicyInputs(NamedTuple):
+    """Arguments of `ActorNetwork`."""
+
+    streams: tuple[Tensor, ...]
+    telemetry: Tensor
+    memory: MemoryState
+
+
+class TeamKeys:
+    """The entries of one group, or those at the root.
+
+    Args:
+        memory: names of what the policy remembers.
+        group: the group; None for the root.
+    """
+
+    def __init__(self, memory: Sequence[str], group: str | None = None) -> None:
+        self.memory_names = list(memory)
+        self.group = group
+        self.streams: dict[str, NestedKey] = {name: self._key("observation", name) for name in layout.STREAMS}
+        self.memory: dict[str, NestedKey] = {name: self._key("memory", name) for name in memory}
+        self.next_memory: dict[str, NestedKey] = {name: ("next", *self._path("memory", name)) for name in memory}
+        self.ego, self.enemy = self._key("observation", "ego"), self._key("enemy")
+        self.action, self.pre_tanh, self.embed = (self._key(name) for name in ("action", "pre_tanh", "embed"))
+        self.loc, self.scale = self._key("loc"), self._key("scale")
+        self.pre_tanh_log_prob = self._key("pre_tanh_log_prob")
+        self.state_value, self.state_value_normalized = (
+            self._key(name) for name in ("state_value", "state_value_normalized")
+        )
+
+    def of_group(self, group: str | None) -> TeamKeys:
+        """The same entries of another group."""
+        return TeamKeys(self.memory_names, group)
+
+    def _path(self, *names: str) -> tuple[str, ...]:
+        return names if self.group is None else (self.group, *names)
+
+    def _key(self, *names: str) -> NestedKey:
+        path = self._path(*names)
+        return path if len(path) > 1 else path[0]
+
+    @property
+    def read(self) -> list[NestedKey]:
+        """Entries that one decision reads."""
+        return [*self.streams.values(), TELEMETRY, *self.memory.values()]
+
+    def layout(self, data: TensorDictBase, is_sequence: bool) -> Layout:
+        """How the entries lie in `data`.
+
+        A telemetry map that is expanded over the last batch dimension, as the environment shows it to the mechs of a
+        team, tells that this dimension is their axis: the map is then encoded once.
+        """
+        depth = data.batch_dims
+        if data.get(self.ego).dim() == depth + 2:
+            return Layout(data.batch_size, is_sequence, "leaf")
+        is_shared = not is_sequence and data.get(TELEMETRY).stride(depth - 1) == 0
+        return Layout(data.batch_size, is_sequence, "batch" if is_shared else "none")
+
+    def inputs(self, data: TensorDictBase, layout: Layout) -> PolicyInputs:
+        """Inputs of one decision, or of whole sequences with the memory of their first step."""
+        streams = tuple(layout.inward(data.get(key)) for key in self.streams.values())
+        memory = {name: layout.inward(data.get(key)) for name, key in self.memory.items()}
+        if layout.is_sequence:
+            memory = {name: leaf[0] for name, leaf in memory.items()}
+        telemetry = layout.time_first(data.get(TELEMETRY))
+        if layout.mech_axis == "batch":
+            telemetry = telemetry.select(data.batch_dims - 1, 0)
+        return PolicyInputs(streams, telemetry, memory)

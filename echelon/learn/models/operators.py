@@ -1,0 +1,155 @@
+"""An `ActorCritic` as TorchRL's collectors, value estimators and losses call it.
+
+Within `set_recurrent_mode(True)`, which TorchRL's losses enter, the last batch dimension is time and whole sequences
+are played through from the memory of their first step; else each call is one decision. The policy operator writes the
+`embed` that the heads read, so that a loss with a value head computes encoder and memory once.
+
+TorchRL's `GAE` is called before the loss and outside recurrent mode: it then values each next state from its own
+memory. Within recurrent mode, where a loss estimates advantages that its batch lacks, only `shifted=True` is exact,
+with a `shifted_budget` above the number of truncations in a row of the batch: `shifted=False` marks next states as
+first states of a battle, whose memory is zero here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tensordict import TensorDictBase
+from tensordict.nn import TensorDictModuleBase
+from torch import Tensor
+from torchrl.modules import recurrent_mode
+
+from echelon.learn.models.distribution import SquashedNormal
+from echelon.learn.models.keys import IS_INIT, Layout, TeamKeys
+from echelon.learn.models.value_normalizer import ValueNorm
+from echelon.runtime.errors import require
+
+if TYPE_CHECKING:
+    from echelon.learn.models.actor_critic import ActorCritic
+
+
+class Operator(TensorDictModuleBase):
+    """A part of a policy that reads and writes the entries of one group.
+
+    Args:
+        policy: the policy.
+        keys: its entries.
+    """
+
+    def __init__(self, policy: ActorCritic, keys: TeamKeys) -> None:
+        super().__init__()
+        self.policy = policy
+        self.keys = keys
+
+    def layout(self, data: TensorDictBase) -> Layout:
+        """How the entries lie in `data`."""
+        return self.keys.layout(data, is_sequence=bool(recurrent_mode()))
+
+    def embed(self, data: TensorDictBase, layout: Layout) -> Tensor:
+        """Embeddings by encoder and memory, as the heads read them; of one decision the next memory is written."""
+        network, inputs = self.policy.network, self.keys.inputs(data, layout)
+        if layout.is_sequence:
+            keep = (~layout.time_first(data.get(IS_INIT))[..., 0]).float()
+            return network.unroll(*inputs, keep)
+        output = network(*inputs)
+        for name, leaf in output.memory.items():
+            data.set(self.keys.next_memory[name], layout.outward(leaf))
+        return output.embed
+
+
+class PolicyHead(Operator):
+    """Maps `embed [..., A, hidden]` to `loc` and `scale` `[..., A, D]`."""
+
+    def __init__(self, policy: ActorCritic, keys: TeamKeys) -> None:
+        super().__init__(policy, keys)
+        self.in_keys, self.out_keys = [keys.embed, keys.ego], [keys.loc, keys.scale]
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Write `loc` and `scale`."""
+        distribution = self.get_dist(tensordict)
+        tensordict.set(self.keys.loc, distribution.base_dist.loc)
+        return tensordict.set(self.keys.scale, distribution.base_dist.scale)
+
+    def get_dist(self, tensordict: TensorDictBase) -> SquashedNormal:
+        """Distribution of the pre-tanh actions."""
+        layout = self.layout(tensordict)
+        return self._distribution(layout.inward(tensordict.get(self.keys.embed)), layout)
+
+    def _distribution(self, embed: Tensor, layout: Layout) -> SquashedNormal:
+        loc, scale = self.policy.network.head(embed)
+        return SquashedNormal(layout.outward(loc), layout.outward(scale))
+
+
+class PolicyOperator(PolicyHead):
+    """The whole actor: from observations and memory to actions.
+
+    It writes `action`, `pre_tanh`, `pre_tanh_log_prob`, `embed` and the next memory. A loss takes `pre_tanh` as its
+    action, because a ratio of densities needs no more and keeps its digits where tanh saturates:
+    `ClipPPOLoss(policy.get_policy_operator(), policy.get_value_operator())` with `set_keys(action="pre_tanh",
+    sample_log_prob="pre_tanh_log_prob")`.
+    """
+
+    def __init__(self, policy: ActorCritic, keys: TeamKeys) -> None:
+        super().__init__(policy, keys)
+        self.in_keys = [*keys.read, IS_INIT]
+        written = [keys.action, keys.pre_tanh, keys.pre_tanh_log_prob, keys.embed]
+        self.out_keys = [*written, *keys.next_memory.values()]
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Decide; in recurrent mode only embeddings and the parameters of the distributions are written."""
+        return super().forward(tensordict) if recurrent_mode() else self.policy.decide(tensordict, self.keys)
+
+    def get_dist(self, tensordict: TensorDictBase) -> SquashedNormal:
+        """Distribution of the pre-tanh actions; `embed` is written."""
+        layout = self.layout(tensordict)
+        embed = self.embed(tensordict, layout)
+        distribution = self._distribution(embed, layout)
+        tensordict.set(self.keys.embed, layout.outward(embed))
+        return distribution
+
+
+class ValueHead(Operator):
+    """Maps `embed` to `state_value_normalized`, the critic's output, and `state_value` in real units `[..., A, 1]`.
+
+    Args:
+        normalizer: None for a critic that predicts real units.
+    """
+
+    def __init__(self, policy: ActorCritic, keys: TeamKeys, normalizer: ValueNorm | None) -> None:
+        super().__init__(policy, keys)
+        self.normalizer = normalizer
+        self.is_central = policy.critic.gathering is not None
+        self.in_keys = [keys.embed, keys.ego, *([keys.enemy] if self.is_central else [])]
+        self.out_keys = [keys.state_value, keys.state_value_normalized]
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Write the values."""
+        layout = self.layout(tensordict)
+        return self._write(layout.inward(tensordict.get(self.keys.embed)), tensordict, layout)
+
+    def _write(self, embed: Tensor, data: TensorDictBase, layout: Layout) -> TensorDictBase:
+        keys, own, enemy = self.keys, layout.inward(data.get(self.keys.ego)), None
+        if self.is_central:
+            limit = "local where every mech is a row of the batch, or where the enemies' state is not shown"
+            shown = layout.mech_axis != "none" and keys.enemy in data.keys(include_nested=True)
+            require(shown, "--model.critic", limit, "central")
+            enemy = layout.inward(data.get(keys.enemy))
+        value = layout.outward(self.policy.critic(embed, own, enemy)).unsqueeze(-1)
+        data.set(keys.state_value_normalized, value)
+        real = value if self.normalizer is None else self.normalizer.denormalise(value)
+        return data.set(keys.state_value, real)
+
+
+class ValueOperator(ValueHead):
+    """The whole critic: from observations and memory to values."""
+
+    def __init__(self, policy: ActorCritic, keys: TeamKeys, normalizer: ValueNorm | None) -> None:
+        super().__init__(policy, keys, normalizer)
+        self.in_keys = [*keys.read, IS_INIT, *([keys.enemy] if self.is_central else [])]
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Write the values, and `embed`."""
+        layout = self.layout(tensordict)
+        embed = self.embed(tensordict, layout)
+        tensordict.set(self.keys.embed, layout.outward(embed))
+        return self._write(embed, tensordict, layout)

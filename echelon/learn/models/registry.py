@@ -1,0 +1,172 @@
+"""Models by name: `lstm`, `gru` and `mlp` come with Echelon, `package.module:Config` from anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from echelon.env.observation import layout
+from echelon.rules.config import as_json, from_json
+from echelon.runtime.errors import ConfigError, require, require_finite
+from echelon.runtime.imports import OBJECT_NAME, import_object
+
+if TYPE_CHECKING:
+    from echelon.learn.models.actor_critic import ActorCritic
+
+C = TypeVar("C", bound="ModelConfig")
+WIDTHS = ("hidden", "contact_width", "squad_width", "comm_width", "map_width", "telemetry_width", "body_width")
+KIND = "kind"
+"""Key of the name of a model among its settings in a file."""
+
+
+@dataclass(frozen=True)
+class PolicySpecs:
+    """What a policy reads and writes, from which a model is built."""
+
+    comm_dim: int
+    """Numbers in a message, as in `EnvConfig.comm_dim`."""
+
+    @property
+    def action_width(self) -> int:
+        """Number of columns of an action, D."""
+        return layout.action_width(self.comm_dim)
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """Architecture of a policy; a subclass adds its own settings and says how the policy is built.
+
+    The widths are those of the encoder, see `echelon.learn.models.encoder.Encoder`. A subclass must be a frozen
+    dataclass of plain values (numbers, strings, bools, tuples of these), because a checkpoint stores it as JSON.
+    """
+
+    hidden: int = 128
+    """Width of the memory and of the fused features."""
+    contact_width: int = 64
+    """Width of the encoding of one contact."""
+    squad_width: int = 32
+    """Width of the encoding of one squad mate."""
+    comm_width: int = 16
+    """Width of the encoding of one message."""
+    map_width: int = 32
+    """Width of the encoding of the ground around a mech."""
+    telemetry_width: int = 16
+    """Width of the encoding of the top-down map of the battle."""
+    body_width: int = 128
+    """Width of the encoding of a mech's own state."""
+    std: Literal["state", "fixed"] = "state"
+    """Standard deviation of the actions: dependent on the observation, or one learnt parameter for each column."""
+    initial_std: float = 0.6
+    """Standard deviation of the pre-tanh actions before training."""
+    critic: Literal["local", "central"] = "local"
+    """Input of the critic: only the mech's own observation, or also the state of every mech of both teams."""
+    path_observed: bool = True
+    """Off: hides the walking path to the zone from the network."""
+
+    def __post_init__(self) -> None:
+        for name in WIDTHS:
+            require(1 <= getattr(self, name) <= 8192, f"ModelConfig.{name}", "1..8192", getattr(self, name))
+        require_finite(self)
+        require(self.initial_std > 0, "ModelConfig.initial_std", "> 0", self.initial_std)
+        for name, choices in (("std", ("state", "fixed")), ("critic", ("local", "central"))):
+            require(getattr(self, name) in choices, f"ModelConfig.{name}", f"one of {choices}", getattr(self, name))
+
+    def build(self, specs: PolicySpecs) -> ActorCritic:
+        """The policy with random weights."""
+        raise NotImplementedError(f"{type(self).__name__}.build must return an ActorCritic")
+
+
+BUILT_IN = {
+    "lstm": "echelon.learn.models.lstm:LSTMConfig",
+    "gru": "echelon.learn.models.gru:GRUConfig",
+    "mlp": "echelon.learn.models.mlp:MLPConfig",
+}
+"""The models that come with Echelon, and where each is defined."""
+_registered: dict[str, type[ModelConfig]] = {}
+
+
+def register_model(name: str, config: type[ModelConfig]) -> None:
+    """Name a model of one's own, so that `--model NAME` and files that name it find it.
+
+    Raises:
+        ConfigError: the name is another model's, or `config` is no subclass of `ModelConfig`.
+    """
+    require(name.isidentifier() and name not in BUILT_IN, "name", f"an identifier not in {sorted(BUILT_IN)}", name)
+    check_class(name, config)
+    require(_registered.setdefault(name, config) is config, "name", "not registered for another model", name)
+
+
+def check_class(name: str, config: object) -> None:
+    """Raise `ConfigError` unless `config` is a subclass of `ModelConfig`."""
+    fits = isinstance(config, type) and issubclass(config, ModelConfig)
+    require(fits, f"model {name}", "a subclass of echelon.learn.models.registry.ModelConfig", config)
+
+
+def model_class(kind: str) -> type[ModelConfig]:
+    """The config class of a model. Of one in a module this imports the module: `kind` must come from the user.
+
+    Args:
+        kind: `lstm`, `gru`, `mlp`, a registered name, or `package.module:Config`.
+
+    Raises:
+        ConfigError: there is no such model.
+        FileError: there is no such module.
+    """
+    if kind in _registered:
+        return _registered[kind]
+    known = ", ".join([*BUILT_IN, *_registered])
+    is_name = kind in BUILT_IN or OBJECT_NAME.fullmatch(kind) is not None
+    require(is_name, "a model", f"one of {known}, or package.module:Config", kind)
+    config: Any = import_object(BUILT_IN.get(kind, kind))
+    check_class(kind, config)
+    found: type[ModelConfig] = config
+    return found
+
+
+def kind_of(config: ModelConfig) -> str:
+    """The name by which `model_class` finds the class of `config`."""
+    known = [name for name in [*BUILT_IN, *_registered] if model_class(name) is type(config)]
+    return known[0] if known else f"{type(config).__module__}:{type(config).__qualname__}"
+
+
+def model_with(kind: str, sizes: ModelConfig) -> ModelConfig:
+    """A model of another kind with the settings that it shares with `sizes`."""
+    config = model_class(kind)
+    shared = {field.name for field in fields(config)} & {field.name for field in fields(sizes)}
+    return config(**{name: getattr(sizes, name) for name in shared})
+
+
+def model_to_json(config: ModelConfig) -> dict[str, Any]:
+    """A model as JSON values, with its kind."""
+    return {KIND: kind_of(config), **as_json(config)}
+
+
+_allowed_modules: set[str] = set()
+
+
+def allow_module(module: str) -> None:
+    """Let files name models of `package.module`, which is then imported to read them (`--allow-module`)."""
+    _allowed_modules.add(module)
+
+
+def model_from_json(values: Mapping[str, Any]) -> ModelConfig:
+    """The model that `model_to_json` wrote; of version 0.1 too, which had no kind but `recurrent`.
+
+    Raises:
+        ConfigError: it is none, or it is defined in a module that was not allowed by `allow_module`, which a file
+            never imports.
+    """
+    rest = dict(values)
+    is_recurrent = rest.pop("recurrent", True)
+    kind = rest.pop(KIND, "lstm" if is_recurrent else "mlp")
+    require(type(kind) is str, "model.kind", "a str", kind)
+    known = kind in BUILT_IN or kind in _registered
+    if not known:
+        module, colon, _ = kind.partition(":")
+        if not colon or OBJECT_NAME.fullmatch(kind) is None:
+            raise ConfigError(f"model.kind must be one of {', '.join([*BUILT_IN, *_registered])}, got {kind!r:.80}")
+        hint = f"--allow-module {module} (imports it and runs its code: only for files you trust)"
+        require(module in _allowed_modules, "model.kind", f"a model of Echelon's, or read with {hint}", kind)
+    found: ModelConfig = from_json(model_class(kind), rest, "model")
+    return found

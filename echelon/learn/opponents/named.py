@@ -1,0 +1,169 @@
+"""Commanders by name as opponents, one for a battle from its start to its end; new battles may meet another one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from tensordict import TensorDict, TensorDictBase
+from tensordict.utils import expand_as_right
+from torch import Tensor
+from torchrl.data import Composite, Unbounded
+
+from echelon.agents.heuristic import Heuristic, full_name, is_scripted, scripted
+from echelon.agents.tiers import TIERS
+from echelon.env.group_policy import TeamPolicy, memory_spec_of
+from echelon.learn.opponents.slots import SLOT, SLOTS, count_readers, current_slot
+from echelon.rules.config import EnvConfig
+from echelon.runtime.files import FileError
+from echelon.runtime.state_dict import StateDict
+
+OpponentOf = Callable[[str, EnvConfig, torch.device], TeamPolicy]
+"""The policy that a name means in battles of a config, on a device; `scripted` knows the scripted commanders alone."""
+WEAPON_USE = "weapon_use"
+
+
+class NamedOpponents:
+    """A commander that may change from battle to battle, and the weapon use of a scripted one.
+
+    The memory of all scripted tiers has the same entries, which lie beside the slot and the weapon use of the battle.
+    That of any other commander lies under a name of its own, `commander_I` for the I-th of `names`, so that commanders
+    with different memories take turns in one environment.
+
+    Args:
+        env: config of the battles.
+        names: every commander that it may become, in the form `heuristic:TIER` or one that `opponent_of` knows.
+        name, weapon_use: the commander of the first battles, one of `names`, and its weapon use as in `Heuristic`;
+            commanders that are not scripted ignore that.
+        opponent_of: builds the policy of a name.
+
+    Raises:
+        ConfigError: a name means no commander.
+    """
+
+    def __init__(
+        self,
+        env: EnvConfig,
+        names: Sequence[str],
+        name: str,
+        weapon_use: float,
+        device: torch.device,
+        opponent_of: OpponentOf = scripted,
+    ) -> None:
+        self.env, self.device, self.opponent_of = env, device, opponent_of
+        self.names = tuple(dict.fromkeys(names))
+        self.commanders = {own: opponent_of(own, env, device) for own in self.names}
+        specs = {own: memory_spec_of(commander) for own, commander in self.commanders.items() if not is_scripted(own)}
+        self.specs = {own: spec for own, spec in specs.items() if len(spec.keys()) > 0}
+        self.slots = [name, name]
+        """Name of the commander in each slot."""
+        self.weapon_use = weapon_use
+        self.newest = 0
+        self.old_is_read = False
+        self.requested = (name, weapon_use)
+
+    def memory_spec(self) -> Composite:
+        """Slot and weapon use of the battle, and the memory of every commander."""
+        tier = next((own for own in self.names if is_scripted(own)), None)
+        shared = {} if tier is None else dict(memory_spec_of(self.commanders[tier]).items())
+        own = {self._entry(name): spec for name, spec in self.specs.items()}
+        return Composite(**{SLOT: Unbounded((1,)), WEAPON_USE: Unbounded((1,))}, **shared, **own)
+
+    def _entry(self, name: str) -> str:
+        return f"commander_{self.names.index(name)}"
+
+    def description(self) -> dict[str, Any]:
+        """What decides, beside the config, whether running battles can be resumed: the names, unless all are tiers."""
+        return {} if all(map(is_scripted, self.names)) else {"commanders": list(self.names)}
+
+    def set_opponent(self, name: str, weapon_use: float) -> None:
+        """Set commander and weapon use for new battles; takes effect as soon as a slot is free."""
+        self.requested = (name, weapon_use)
+        self._update_slots()
+
+    def readers(self, memory: TensorDictBase) -> Tensor:
+        """`[1, 2]` number of battles that use each slot, from the memory (batch `[B, A]`) of the teams it commands."""
+        return count_readers(memory, blocks=1)
+
+    def refresh(self, readers: list[list[int]]) -> None:
+        """Fill a free slot with the requested commander. To be called between rollouts.
+
+        Args:
+            readers: `[1, 2]` as returned by the method `readers`.
+        """
+        self.old_is_read = readers[0][1 - self.newest] > 0
+        self._update_slots()
+
+    def _update_slots(self) -> None:
+        name, weapon_use = self.requested
+        if name == self.slots[self.newest]:
+            self.weapon_use = weapon_use
+        elif not self.old_is_read:
+            self.newest = 1 - self.newest
+            self.slots[self.newest] = name
+            self.weapon_use = weapon_use
+            self.old_is_read = True
+
+    def state_dict(self) -> StateDict:
+        """Names in the slots, and the requested one."""
+        name, weapon_use = self.requested
+        facts = {"tiers": list(self.slots), "newest": self.newest, "old_is_read": self.old_is_read}
+        shares = {"weapon_use": float(self.weapon_use), "next_weapon_use": float(weapon_use)}
+        return StateDict(facts={**facts, **shares, "next_tier": name})
+
+    def load_state_dict(self, state_dict: StateDict) -> None:
+        """Restore the state from a checkpoint. Its names are looked up among those of the run, and never imported.
+
+        Raises:
+            FileError: a name is unknown, or a number is outside its range.
+        """
+        stored = [*state_dict.row("tiers", str, SLOTS), state_dict.fact("next_tier", str)]
+        names = [full_name(name) for name in stored]
+        shares = [state_dict.fact(key, float) for key in ("weapon_use", "next_weapon_use")]
+        known = set(self.names)
+        if any(map(is_scripted, known)):
+            known |= set(map(full_name, TIERS))
+        if not set(names) <= known or not all(0 <= share <= 1 for share in shares):
+            raise FileError(f"{state_dict.name} must name {sorted(known)} and shares 0..1, got {stored} and {shares}")
+        self.slots = names[:SLOTS]
+        self.newest, self.old_is_read = state_dict.whole("newest", 0, SLOTS - 1), state_dict.fact("old_is_read", bool)
+        self.weapon_use, self.requested = shares[0], (names[SLOTS], shares[1])
+
+    def __call__(self, team: TensorDictBase) -> TensorDictBase:
+        """Act for `[B, A]` mechs."""
+        begins = team.get(("memory", SLOT)) == 0
+        slot = current_slot(team.get(("memory", SLOT)), self.newest)
+        weapon_use = torch.where(begins, self.weapon_use, team.get(("memory", WEAPON_USE)))
+        decided = self._act(self.newest, team, weapon_use)
+        if self.old_is_read:
+            other = self._act(1 - self.newest, team, weapon_use)
+            is_new = slot[..., 0] == self.newest + 1
+            decided = decided.apply(lambda new, old: torch.where(expand_as_right(is_new, new), new, old), other)
+        team.set("action", decided.get("action"))
+        team.set(("next", "memory"), decided.get("memory"))
+        return team.set(("next", "memory", SLOT), slot).set(("next", "memory", WEAPON_USE), weapon_use)
+
+    def _act(self, slot: int, team: TensorDictBase, weapon_use: Tensor) -> TensorDictBase:
+        """`action` and the next `memory` of all commanders, batch `[B, A]`, where that of a slot decides everywhere."""
+        name, memory = self.slots[slot], team.get("memory").copy()
+        commander = self._commander(name)
+        if isinstance(commander, Heuristic):
+            commander.weapon_use = weapon_use
+        if is_scripted(name):
+            own = memory
+        elif name in self.specs:
+            own = memory.get(self._entry(name))
+        else:
+            own = TensorDict({}, team.batch_size, device=team.device)
+        decided = commander(team.copy().set("memory", own.copy()))
+        new = decided.get(("next", "memory"), None)
+        if new is not None:
+            own.update(new.select(*own.keys(include_nested=True, leaves_only=True), strict=False))
+        return TensorDict({"action": decided.get("action"), "memory": memory}, team.batch_size, device=team.device)
+
+    def _commander(self, name: str) -> TeamPolicy:
+        """The policy of a name; a checkpoint may name a tier that is not among the run's names."""
+        if name not in self.commanders:
+            self.commanders[name] = self.opponent_of(name, self.env, self.device)
+        return self.commanders[name]

@@ -1,0 +1,44 @@
+"""A batch of TorchRL's `Collector` in the form of a `TeamCollector`'s, for `NormalizedGAE` and `PPO`."""
+
+from __future__ import annotations
+
+import torch
+from tensordict import TensorDict, TensorDictBase
+
+from echelon.learn.models.actor_critic import ActorCritic
+from echelon.learn.models.value_normalizer import ValueNorm
+from echelon.runtime.errors import require
+
+
+@torch.no_grad()
+def as_team_batch(
+    batch: TensorDictBase, policy: ActorCritic, chunk: int, group: str = "agents", normalizer: ValueNorm | None = None
+) -> tuple[TensorDict, TensorDict]:
+    """The rollout of a policy on `echelon.versus(..., observation="structured", memory=policy.memory_spec())`.
+
+    Every battle is a row: G = B. The values of all states and of their next states are computed here, each from the
+    memory that the mechs had there.
+
+    Args:
+        batch: `[B, T]`, collected by `policy.get_policy_operator(group)`.
+        policy: the policy that collected it; its critic must be local, as the view does not show the enemies' state.
+        chunk: length of a training sequence, a divisor of T.
+        group: the group of all commanded mechs.
+        normalizer: converts the critic's values to real units; None where they are in real units.
+
+    Returns:
+        The batch `[G, T]` and the memory `[G, T / chunk]` at the start of each training sequence, see `TeamCollector`.
+
+    Raises:
+        ConfigError: `chunk` is no divisor of T, or the critic is central.
+    """
+    require(batch.shape[1] % chunk == 0, "chunk", f"a divisor of {batch.shape[1]} decisions", chunk)
+    value, shape = policy.get_value_operator(group, normalizer), batch.shape
+    now, after = value(batch.copy()), value(batch.get("next").copy())
+    following = {name: after.get(name) for name in ("done", "terminated", "truncated")}
+    following |= {name: after.get((group, name)) for name in ("reward", "state_value")}
+    root = {name: now.get(name) for name in ("telemetry", "is_init")}
+    team = now.get(group).exclude("memory", "next").to_dict()
+    memory = now.get((group, "memory"))[:, ::chunk].to_dict() if policy.keys.memory else {}
+    rows = TensorDict({**team, **root, "next": following}, shape, names=[None, "time"])
+    return rows, TensorDict(memory, [shape[0], shape[1] // chunk])

@@ -1,0 +1,27 @@
+"""The flags that all commands which play battles share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from echelon.arena.batch_arena import Precision
+from echelon.league.league_arena import LeagueArena
+from echelon.league.store import Store
+from echelon.runtime.device import resolve_device
+
+
+@dataclass(frozen=True)
+class ArenaArgs:
+    """How battles are played."""
+
+    device: str = "auto"
+    batch: int = 256
+    """Maximum number of battles in parallel, which determines the memory use."""
+    precision: Precision = "fp32"
+    """Dtype of the networks' matrix products."""
+    compiled: bool = False
+    """Compile simulation and networks; worthwhile for thousands of battles in batches of one size."""
+
+    def build(self, store: Store) -> LeagueArena:
+        """Build the arena of a league."""
+        return LeagueArena(store, resolve_device(self.device), self.batch, self.precision, self.compiled)

@@ -1,0 +1,62 @@
+"""Prints tables of results: of a match, of the standings of a league, of any rows."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from rich.table import Table
+
+from echelon.arena.match import Result, wilson_interval
+from echelon.league.commands import age_correlation, standing_rows
+from echelon.league.store import Store
+from echelon.pipelines.console import terminal
+
+PIPE_WIDTH = 140
+"""Width of tables, in characters, where the output is not a terminal."""
+
+
+def show(rows: list[dict[str, Any]], as_json: bool, title: str, shorten: tuple[str, ...] = ()) -> None:
+    """Print rows as a table, or as one JSON list.
+
+    Args:
+        rows: all with the same keys.
+        as_json: print JSON instead of a table.
+        title: title of the table.
+        shorten: columns cut to 12 characters.
+    """
+    if as_json:
+        print(json.dumps(rows))
+        return
+    table = Table(title=title)
+    for column in rows[0] if rows else ():
+        is_number = any(isinstance(row[column], int | float) for row in rows)
+        table.add_column(column, justify="right" if is_number else "left", no_wrap=is_number or column == "name")
+    for row in rows:
+        cells = {name: "" if value is None else str(value) for name, value in row.items()}
+        table.add_row(*(cell[:12] if name in shorten else cell for name, cell in cells.items()))
+    # A pipe reports no width.
+    terminal(soft_wrap=False, width=None if sys.stdout.isatty() else PIPE_WIDTH).print(table)
+
+
+def show_standings(store: Store, as_json: bool, title: str) -> None:
+    """Print the table of standings, and the correlation of age and rating along the longest lineage."""
+    show(standing_rows(store), as_json, title)
+    found = None if as_json else age_correlation(store)
+    if found is not None:
+        terminal().print(f"Spearman's rho of age and rating along {found[0]} generations: {found[1]:.2f}")
+
+
+def show_match(result: Result, x: str, y: str) -> None:
+    """Print the result of a match between commanders `x` and `y`, the share that `x` won and its 95 % interval."""
+    rows = []
+    for name, wins, is_x in ((x, result.x_wins, True), (y, result.y_wins, False)):
+        stats = result.mean_stats(is_x)
+        means = {key.replace("_", " "): f"{stats[key]:.1f}" for key in ("kills", "deaths", "damage", "zone_s")}
+        rows.append({"name": name, "wins": wins, "share": f"{wins / result.battles:.0%}", **means})
+    show(rows, False, f"{result.battles} battles, each seed from both sides")
+    low, high = wilson_interval(result.x_wins, result.battles)
+    draws, share = result.battles - result.x_wins - result.y_wins, result.x_wins / result.battles
+    terminal().print(f"{x} wins {share:.1%}, 95 % interval {low:.1%} to {high:.1%}")
+    terminal().print(f"{draws} draws, {result.battles / result.seconds:.1f} battles/s")

@@ -1,0 +1,196 @@
+"""How runs end and go on: nothing is lost, no process is left behind, and what is wrong is said in one line."""
+
+import contextlib
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tiny_runs import tiny_run
+
+from echelon.arena.eval_callback import EvalCallback
+from echelon.arena.evaluator import Evaluator
+from echelon.learn.callbacks import profiling
+from echelon.learn.callbacks.base import ELSEWHERE, Callback, Interrupted
+from echelon.learn.callbacks.loggers import MetricsLogger
+from echelon.learn.callbacks.named import load_callbacks
+from echelon.learn.callbacks.profiling import Profiler
+from echelon.learn.callbacks.progress import ProgressBar
+from echelon.learn.checkpoint.files import checkpoints_in, newest_checkpoint
+from echelon.learn.checkpoint.format import open_checkpoint
+from echelon.learn.config import EvalConfig
+from echelon.learn.curriculum import Curriculum
+from echelon.learn.metrics import read_table
+from echelon.learn.trainer import Trainer
+from echelon.runtime.errors import ConfigError
+from echelon.runtime.state_dict import StateDict
+
+HERE = Path(__file__).parent
+EVALUATION = EvalConfig(every=1, battles=2, final_battles=2, tiers=("trivial",))
+
+
+def kept(folder: Path) -> list[int]:
+    """Iterations of the checkpoints of a run."""
+    return [int(path.name[-6:]) for path in checkpoints_in(folder / "checkpoints")]
+
+
+class StopsInNewStage(Callback):
+    def on_stage(self, trainer):
+        trainer.stop()
+
+
+def test_a_stop_in_a_new_stage_is_saved(tmp_path, monkeypatch):
+    def advance(curriculum: Curriculum, battles: float, won: float) -> bool:
+        curriculum.stages.append(curriculum.stages[-1])
+        curriculum.state = type(curriculum.state)(stage=curriculum.state.stage + 1)
+        curriculum.stages[-1] = type(curriculum.stage)(**{**vars(curriculum.stage), "number": curriculum.state.stage})
+        return True
+
+    monkeypatch.setattr(Curriculum, "record", advance)
+    Trainer(tiny_run(checkpoint_every=10), tmp_path, callbacks=[StopsInNewStage()]).train()
+    assert kept(tmp_path) == [0, 1]
+
+
+def test_a_run_of_some_iterations_is_saved_and_goes_on(tmp_path, caplog):
+    trainer = Trainer(tiny_run(checkpoint_every=10), tmp_path, callbacks=[ProgressBar()])
+    for done in (1, 2):
+        trainer.train(1)
+        assert kept(tmp_path) == list(range(done + 1)) and len(read_table(tmp_path / "metrics.csv")) == done
+
+
+class Stateful(Callback):
+    name = "mine"
+
+    def __init__(self, name: str = "mine", fact: object = 1.0) -> None:
+        self.name, self.fact = name, fact
+
+    def state_dict(self):
+        return StateDict(facts={"fact": self.fact})
+
+
+@pytest.mark.parametrize("name", ["ppo", "battles", "past", "my.own"])
+def test_a_name_that_is_taken_is_one_line(tmp_path, name):
+    with pytest.raises(ConfigError, match=rf"Callback.name must be an identifier not in .*, got '{name}'"):
+        Trainer(tiny_run(), tmp_path, callbacks=[Stateful(name)])
+
+
+@pytest.mark.parametrize("fact", [float("-inf"), Path()])
+def test_a_state_that_no_run_could_resume_from_is_one_line(tmp_path, fact):
+    with pytest.raises(ConfigError, match="mine: facts of a state must be JSON of finite numbers, got"):
+        Trainer(tiny_run(), tmp_path, callbacks=[Stateful(fact=fact)]).train()
+
+
+def test_a_time_without_evaluations_leaves_those_before(tmp_path):
+    for iterations, callbacks in ((1, [EvalCallback()]), (2, []), (3, [EvalCallback()])):
+        config = tiny_run(evaluation=EVALUATION, total_agent_steps=160 * iterations)
+        start = open_checkpoint(newest_checkpoint(tmp_path / "checkpoints")) if iterations > 1 else None
+        Trainer(config, tmp_path, start, callbacks=callbacks).train()
+    evaluated = [row["iteration"] for row in read_table(tmp_path / "evaluations.csv")[::2]]
+    assert evaluated == ["0", "1", "2", "3"]
+
+
+class SignalledInEvaluation(Callback):
+    def setup(self, trainer):
+        trainer.pending_signal = lambda: 15 if trainer.counters.iterations == 2 else 0
+        trainer.run_interruptible = lambda work: None if trainer.counters.iterations == 2 else work()
+
+
+def test_the_best_of_an_evaluation_that_is_played_again_is_named(tmp_path, monkeypatch, caplog):
+    config = tiny_run(evaluation=EVALUATION, checkpoint_every=10, total_agent_steps=160 * 4)
+    with pytest.raises(Interrupted):
+        Trainer(config, tmp_path, callbacks=[SignalledInEvaluation(), EvalCallback()]).train()
+    monkeypatch.setattr(Evaluator, "update_best", lambda self, scores, now: better(self, now))
+    caplog.set_level(logging.INFO, "echelon")
+    start = open_checkpoint(newest_checkpoint(tmp_path / "checkpoints"))
+    Trainer(config, tmp_path, start, callbacks=[EvalCallback()]).train()
+    named = [record.getMessage()[-6:] for record in caplog.records if "best so far" in record.getMessage()]
+    assert named == ["000002", "000003"] and 3 in kept(tmp_path)
+
+
+def better(evaluator: Evaluator, now: int) -> bool:
+    evaluator.last_iteration = evaluator.best_iteration = now
+    return True
+
+
+class FailsIn(Callback):
+    def __init__(self, where: str) -> None:
+        setattr(self, where, self.fail)
+
+    def fail(self, *_: object) -> None:
+        raise ZeroDivisionError("of a stranger's")
+
+
+class Closed(Callback):
+    closed = False
+
+    def close(self):
+        self.closed = True
+
+
+@pytest.mark.parametrize("where", ["setup", "on_checkpoint", "on_iteration_start", "on_run_end"])
+def test_an_error_closes_every_callback(tmp_path, where):
+    before, behind = Closed(), type("Behind", (Closed,), {})()
+    with pytest.raises(ZeroDivisionError):
+        Trainer(tiny_run(), tmp_path, callbacks=[before, FailsIn(where), behind]).train()
+    assert before.closed and behind.closed
+
+
+def test_one_iteration_is_profiled_and_nothing_else(tmp_path, monkeypatch, caplog):
+    told: list[str] = []
+
+    @contextlib.contextmanager
+    def profiled(path):
+        told.append("begin")
+        yield
+        told.append("end")
+
+    class Diary(Callback):
+        def on_evaluation(self, trainer, scores):
+            told.append(f"evaluation {trainer.counters.iterations}")
+
+        def on_checkpoint(self, trainer, path):
+            told.append(path.name)
+
+    monkeypatch.setattr(profiling, "profiled", profiled)
+    config = tiny_run(evaluation=EVALUATION, total_agent_steps=160 * 4)
+    Trainer(config, tmp_path / "long", callbacks=[Profiler(tmp_path / "trace"), EvalCallback(), Diary()]).train()
+    at = told.index("begin")
+    assert told[at - 1 : at + 3] == ["iteration_000002", "begin", "end", "evaluation 3"] and told.count("begin") == 1
+    caplog.set_level(logging.INFO, "echelon")
+    Trainer(tiny_run(), tmp_path / "short", callbacks=[Profiler(tmp_path / "trace")]).train(1)
+    assert "no profile in" in caplog.text
+
+
+class OwnLogger(MetricsLogger):
+    def on_iteration_end(self, trainer, metrics):
+        super().on_iteration_end(trainer, {**metrics, "mine": 1.0})
+
+
+def test_a_logger_of_ones_own_replaces_ours(tmp_path):
+    Trainer(tiny_run(), tmp_path, callbacks=[OwnLogger()]).train(1)
+    assert [row["mine"] for row in read_table(tmp_path / "metrics.csv")] == ["1.0"]
+
+
+def test_a_callback_that_wants_arguments_is_one_line(tmp_path, monkeypatch):
+    (tmp_path / "needy.py").write_text("class Needy:\n    def __init__(self, much): pass\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ConfigError, match="--callbacks needy:Needy must be callable without arguments, got TypeError"):
+        load_callbacks(["needy:Needy"])
+
+
+def test_two_processes_agree_on_a_stop_and_on_a_league_that_fails(tmp_path):
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--redirects", "3"]
+    command += [
+        "--standalone",
+        "--log-dir",
+        str(tmp_path / "log"),
+        str(HERE / "two_processes.py"),
+        str(tmp_path / "run"),
+    ]
+    path = os.pathsep.join([str(HERE.parents[1]), os.environ.get("PYTHONPATH", "")])
+    variables = {**os.environ, "PYTHONPATH": path}
+    subprocess.run(command, check=True, timeout=240, capture_output=True, env=variables)
+    said = [sorted((tmp_path / "log").glob(f"**/{rank}/stdout.log"))[0].read_text().split("\n") for rank in range(2)]
+    assert said == [["2", "the league is full", ""], ["2", ELSEWHERE, ""]]

@@ -1,0 +1,44 @@
+"""A process of two, of which the first alone asks for an end, and later has a league that fails."""
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+from tiny_runs import tiny_run
+
+from echelon.league.league_callback import LeagueCallback
+from echelon.learn.callbacks.base import Callback
+from echelon.learn.checkpoint.files import newest_checkpoint
+from echelon.learn.checkpoint.format import open_checkpoint
+from echelon.learn.trainer import Trainer
+from echelon.runtime.distributed import destroy_ranks, init_ranks
+from echelon.runtime.errors import ConfigError
+
+
+class StopsAtSecond(Callback):
+    def on_checkpoint(self, trainer, path):
+        if trainer.ranks.is_first and trainer.counters.iterations == 2:
+            trainer.stop()
+
+
+class FullLeague(LeagueCallback):
+    def __init__(self):
+        super().__init__(None, SimpleNamespace(shares={"a": 1.0}, me=None), 1)
+
+    def submit(self, checkpoint, kind="candidate"):
+        raise ConfigError("the league is full")
+
+
+if __name__ == "__main__":
+    folder, ranks = Path(sys.argv[1]), init_ranks()
+    config = tiny_run(total_agent_steps=160 * 20, league_every=2)
+    trainer = Trainer(config, folder, ranks=ranks, callbacks=[StopsAtSecond()])
+    trainer.train()
+    print(trainer.counters.iterations)
+    ranks.barrier()
+    start = open_checkpoint(newest_checkpoint(folder / "checkpoints"))
+    try:
+        Trainer(config, folder, start, ranks=ranks, callbacks=[FullLeague()]).train()
+    except ConfigError as error:
+        print(error)
+    destroy_ranks(ranks)

@@ -1,0 +1,189 @@
+"""Reward terms of the user's own in a run: named on the command line, scheduled, logged, resumed, and in no file."""
+
+import dataclasses
+import sys
+
+import pytest
+import torch
+from tiny_runs import run_to_the_end, tiny_run
+
+from echelon.arena.resolve import resolve
+from echelon.convert import convert
+from echelon.learn.checkpoint.files import newest_checkpoint
+from echelon.learn.checkpoint.format import open_checkpoint
+from echelon.learn.config import CurriculumConfig
+from echelon.learn.extra_rewards import load_extra_rewards, parse_extra_reward
+from echelon.learn.metrics import COLUMNS, MEASURED, read_columns, read_table
+from echelon.learn.schedules import Schedule
+from echelon.learn.trainer import Trainer
+from echelon.runtime.errors import ConfigError
+from echelon.runtime.files import FileError
+
+MODULE = """
+def alive(before, after, ending, game):
+    return after.mechs.alive.float()
+
+def hot(before, after, ending, game):
+    return after.mechs.heat / 100
+
+def kill(before, after, ending, game):
+    return after.mechs.heat
+
+def flat(before, after, ending, game):
+    return after.tick
+
+NUMBER = 3
+"""
+
+
+@pytest.fixture(autouse=True)
+def mine(tmp_path, monkeypatch):
+    """`mine.py` is a module of the user's own, which Python finds in these tests only."""
+    (tmp_path / "path").mkdir()
+    (tmp_path / "path" / "mine.py").write_text(MODULE)
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path / "path")])
+    monkeypatch.delitem(sys.modules, "mine", raising=False)
+    yield
+    sys.modules.pop("mine", None)
+
+
+def rows_of(folder):
+    return [{k: v for k, v in row.items() if k not in MEASURED} for row in read_table(folder / "metrics.csv")]
+
+
+def trained(folder, **changes):
+    return run_to_the_end(Trainer(tiny_run(**changes), folder))
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "weight", "schedule"),
+    [
+        ("mine:alive=0.1", "alive", 0.1, (1.0, 1.0)),
+        ("a.b.c:hot=-2", "hot", -2.0, (1.0, 1.0)),
+        ("mine:hot=0.1..0.02", "hot", 0.1, (1.0, 0.2)),
+        ("mine:hot=0..5e-1", "hot", 0.5, (0.0, 1.0)),
+        ("mine:hot=1..-2", "hot", -2.0, (-0.5, 1.0)),
+        ("mine:hot=0", "hot", 0.0, (1.0, 1.0)),
+    ],
+)
+def test_a_text_names_a_function_and_its_weight_over_the_run(text, name, weight, schedule):
+    reward = parse_extra_reward(text)
+    assert (reward.name, reward.weight) == (name, weight)
+    assert (reward.schedule.first, reward.schedule.last) == pytest.approx(schedule)
+    assert "mine" not in sys.modules, "reading imports nothing"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["mine:alive", "mine.alive=1", "mine:alive=", "mine:alive=much", "mine:alive=1..", "mine:alive=..1", "=1",
+     "mine:alive=nan", "mine:alive=1..inf", "../mine:alive=1", "mine:alive=1..2..3"],
+)  # fmt: skip
+def test_another_form_is_refused_by_the_config(text):
+    with pytest.raises(ConfigError, match=r"--extra-reward must be package.module:function=WEIGHT, or =FIRST\.\.LAST"):
+        tiny_run(extra_rewards=(text,))
+
+
+def test_names_are_told_once_and_are_not_those_of_the_game():
+    with pytest.raises(ConfigError, match="--extra-reward must be functions of different names"):
+        tiny_run(extra_rewards=("mine:hot=1", "yours:hot=2"))
+    with pytest.raises(ConfigError, match=r"a name in extra_rewards must be an identifier other than .* got 'kill'"):
+        load_extra_rewards(["mine:kill=1"])
+    with pytest.raises(ConfigError, match="mine must have a class or function NUMBER, got 3"):
+        load_extra_rewards(["mine:NUMBER=1"])
+    with pytest.raises(FileError, match=r"yours:hot: no module yours in .* or on Python's path"):
+        load_extra_rewards(["yours:hot=1"])
+
+
+def test_a_term_is_paid_scheduled_and_has_a_column_behind_the_others(tmp_path):
+    changes = {"extra_rewards": ("mine:hot=0.1", "mine:alive=0.5..0"), "curriculum": CurriculumConfig()}
+    trainer = trained(tmp_path / "run", **changes)
+    assert trainer.env.reward_terms[-2:] == ("alive", "hot"), "in the order of their names"
+    assert read_columns(tmp_path / "run" / "metrics.csv") == [*COLUMNS, "return_alive", "return_hot"]
+    # The last of three iterations begins with two thirds of the run done.
+    assert trainer.collector.scale[-2:].tolist() == pytest.approx([1 / 3, 1.0])
+    assert set(trainer.collector.scale[:-2].tolist()) == {1.0}
+    paid = [row for row in rows_of(tmp_path / "run") if "return_alive" in row]
+    assert paid and all(float(row["return_alive"]) > 0 and float(row["return_hot"]) > 0 for row in paid)
+    for row in paid:
+        returns = sum(float(value) for name, value in row.items() if name.startswith("return_"))
+        assert float(row["return"]) == pytest.approx(returns, abs=1e-6)
+
+
+def test_no_schedule_of_the_curriculum_moves_it(tmp_path):
+    faded = CurriculumConfig(fight=Schedule(0.0, 0.0), terminal=Schedule(0.0, 0.0))
+    trainer = trained(tmp_path, extra_rewards=("mine:alive=1",), curriculum=faded)
+    assert trainer.collector.scale.tolist() == [1, 1, 0, 0, 0, 0, 0, 1]
+
+
+def test_weight_0_is_no_term_bit_for_bit(tmp_path):
+    without, nothing, something = (
+        trained(tmp_path / name, extra_rewards=extra)
+        for name, extra in (("without", ()), ("nothing", ("mine:hot=0",)), ("something", ("mine:hot=0.3",)))
+    )
+    rows = rows_of(tmp_path / "nothing")
+    assert {row.pop("return_hot", None) for row in rows} <= {None, "0.0"}
+    assert rows == rows_of(tmp_path / "without")
+    weights = [trainer.policy.state_dict() for trainer in (without, nothing, something)]
+    assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
+    assert not all(torch.equal(weights[0][name], weights[2][name]) for name in weights[0])
+
+
+def test_a_run_goes_on_with_its_terms_bit_for_bit(tmp_path):
+    terms = ("mine:hot=0.1..0.3", "mine:alive=0.05")
+    whole = trained(tmp_path / "whole", extra_rewards=terms, total_agent_steps=640)
+    first = Trainer(tiny_run(extra_rewards=terms, total_agent_steps=640), tmp_path / "cut")
+    for _ in range(2):
+        first.train(1)
+    start = open_checkpoint(newest_checkpoint(tmp_path / "cut" / "checkpoints"))
+    again = Trainer(tiny_run(extra_rewards=terms[::-1], total_agent_steps=640), tmp_path / "cut", start)
+    assert again.resume_note == "" and again.counters.iterations == 2
+    run_to_the_end(again)
+    assert rows_of(tmp_path / "cut") == rows_of(tmp_path / "whole")
+    ours, theirs = again.policy.state_dict(), whole.policy.state_dict()
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+
+
+@pytest.mark.parametrize(
+    ("terms", "says"),
+    [
+        ((), r"env.reward.extra is None here and \{'hot': 0.1\} there, in the checkpoint"),
+        (("mine:hot=0.2",), r"env.reward.extra.hot is 0.2 here and 0.1 there, in the checkpoint"),
+        (("mine:hot=0.1", "mine:alive=1"), r"env.reward.extra.alive is 1.0 here and None there, in the checkpoint"),
+    ],
+)
+def test_a_run_goes_on_with_the_terms_it_was_trained_with_only(tmp_path, terms, says):
+    Trainer(tiny_run(extra_rewards=("mine:hot=0.1",)), tmp_path).save()
+    start = open_checkpoint(newest_checkpoint(tmp_path / "checkpoints"))
+    with pytest.raises(ConfigError, match=f"--resume: {says}"):
+        Trainer(tiny_run(extra_rewards=terms), tmp_path / "other", start)
+
+
+def test_a_checkpoint_names_its_terms_and_imports_none(tmp_path):
+    Trainer(tiny_run(extra_rewards=("mine:hot=0.1",)), tmp_path / "run").save()
+    path = newest_checkpoint(tmp_path / "run" / "checkpoints")
+    del sys.modules["mine"]
+    (tmp_path / "path" / "mine.py").write_text("raise SystemExit('imported')")
+    for _ in range(2):  # as it was written, and converted
+        found = open_checkpoint(path)
+        assert found.extra_rewards == found.claims["env"]["reward"]["extra"] == {"hot": 0.1}
+        assert found.claims["settings"]["extra_rewards"] == ["mine:hot=0.1"]
+        assert found.env == tiny_run().env, "the battle is that of a run without them"
+        assert resolve(str(path)).policy(found.env, torch.device("cpu")) is not None
+        convert(path)
+    assert "mine" not in sys.modules
+
+
+def test_a_function_of_the_wrong_shape_is_told(tmp_path):
+    with pytest.raises(ConfigError, match=r"extra_rewards\['flat'\] must be of shape \(4, 10\), got \(4,\)"):
+        trained(tmp_path, extra_rewards=("mine:flat=1",))
+
+
+def test_the_battles_themselves_are_the_same(tmp_path):
+    """Terms change what is paid, not what happens: the first rollout of two runs ends with the same states."""
+    states = []
+    for name, extra in (("without", ()), ("with", ("mine:hot=0.3",))):
+        trainer = Trainer(dataclasses.replace(tiny_run(), extra_rewards=extra), tmp_path / name)
+        trainer.train(1)
+        states.append(trainer.env.state)
+    assert torch.equal(states[0].mechs.pos, states[1].mechs.pos)
+    assert torch.equal(states[0].mechs.heat, states[1].mechs.heat)

@@ -1,0 +1,71 @@
+"""The table of a run: rows are appended, and new names begin columns behind the old ones."""
+
+import pytest
+import torch
+
+from echelon.learn.metrics import COLUMNS, CsvTable, MetricsLog, read_columns, read_metrics, read_table
+from echelon.runtime.errors import ConfigError
+
+
+def lines(path):
+    return path.read_text().splitlines()
+
+
+def test_a_new_name_begins_a_column_that_older_rows_leave_empty(tmp_path):
+    table = CsvTable(tmp_path / "t.csv", ("iteration", "x"))
+    table.write({"iteration": 1, "x": 0.1})
+    table.write({"iteration": 2, "x": 0.2, "mine": 5})
+    table.write({"iteration": 3, "x": None, "mine": 6, "other": 7})
+    table.write({"iteration": 4})
+    assert lines(table.path) == ["iteration,x,mine,other", "1,0.1,,", "2,0.2,5,", "3,,6,7", "4,,,"]
+
+
+def test_a_resumed_run_leaves_the_columns_of_its_file_in_place(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("iteration,old,x\n1,a,b\n2,c,d\n3,e,f\n")
+    table = CsvTable(path, ("iteration", "x", "new"), after_iteration=2)
+    assert lines(path) == ["iteration,old,x,new", "1,a,b,", "2,c,d,"]
+    table.write({"iteration": 3, "x": "g", "new": "h"})
+    assert lines(path)[-1] == "3,,g,h"
+    CsvTable(path, ("iteration", "x"))
+    assert lines(path) == ["iteration,x"], "a run that begins anew has its own columns"
+
+
+def test_a_cell_that_needs_quotes_is_read_back(tmp_path):
+    table = CsvTable(tmp_path / "t.csv", ("iteration", "rival"))
+    table.write({"iteration": 1, "rival": 'a, "b"'})
+    table.write({"iteration": 2, "rival": "c", "more": 1})
+    assert read_table(table.path)[0] == {"iteration": "1", "rival": 'a, "b"'}
+
+
+def test_the_metrics_keep_their_columns_and_take_further_ones(tmp_path):
+    log = MetricsLog(tmp_path)
+    log.write({"iteration": 1.0, "agent_steps": 10.0, "return": None})
+    log.write({"iteration": 2.0, "agent_steps": 20.0, "return": 0.5, "return_mine": 0.25})
+    log.close()
+    assert read_columns(log.path) == [*COLUMNS, "return_mine"]
+    assert read_metrics(log.path)[1] == {"iteration": 2, "agent_steps": 20, "return": 0.5, "return_mine": 0.25}
+    resumed = MetricsLog(tmp_path, after_iteration=1)
+    resumed.write({"iteration": 2.0, "agent_steps": 20.0})
+    assert read_columns(resumed.path) == [*COLUMNS, "return_mine"], "a column stays when its metric goes"
+
+
+def test_a_logger_is_told_further_values_too(tmp_path):
+    told = []
+
+    class Board:
+        def log_scalar(self, name, value, step):
+            told.append((name, value, step))
+
+    log = MetricsLog(tmp_path)
+    log.board = Board()
+    log.write({"iteration": 1.0, "agent_steps": 10.0, "return": None, "kl": 0.1, "mine": 3.0})
+    assert told == [("kl", 0.1, 10), ("mine", 3.0, 10)]
+
+
+def test_what_is_no_number_is_refused_before_it_reaches_the_file(tmp_path):
+    log = MetricsLog(tmp_path)
+    for wrong in ("much", True, torch.tensor(1.0)):
+        with pytest.raises(ConfigError, match=r"metrics\['mine'\] must be a number or None"):
+            log.write({"iteration": 1.0, "agent_steps": 10.0, "mine": wrong})
+    assert read_table(log.path) == []

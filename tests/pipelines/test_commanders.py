@@ -1,0 +1,190 @@
+"""Runs against commanders of the user's own, named on the command line and nowhere else."""
+
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from leagues import BRIEF, checkpoint_of, fresh
+from runs import TINY, without_clock
+from tiny_runs import everything, tiny_run
+
+from echelon.arena.match import play
+from echelon.arena.resolve import policy_of, resolve
+from echelon.convert import convert
+from echelon.learn.checkpoint.files import newest_checkpoint
+from echelon.learn.checkpoint.format import open_checkpoint
+from echelon.learn.checkpoint.inspect import inspect_checkpoint
+from echelon.learn.config import CurriculumConfig
+from echelon.learn.curriculum import CurriculumState
+from echelon.learn.metrics import read_table
+from echelon.learn.trainer import Trainer
+from echelon.pipelines import train
+from echelon.pipelines.console import run as run_program
+from echelon.replay.file import read
+
+CPU = torch.device("cpu")
+EXAMPLES = Path(__file__).parents[1] / "examples"
+OWN = """
+import torch
+from torchrl.data import Composite, Unbounded
+
+class Pacer:
+    # Walks on and back again: it remembers for how many decisions.
+    def __init__(self, config):
+        pass
+    def memory_spec(self):
+        return Composite(paces=Unbounded((1,)))
+    def __call__(self, team):
+        paces = team["memory", "paces"] + 1
+        action = torch.zeros(*team.shape, 26)
+        action[..., :1] = torch.where(paces % 4 < 2, 1.0, -1.0)
+        return team.set("action", action).set(("next", "memory", "paces"), paces)
+
+class Narrow(Pacer):
+    def __call__(self, team):
+        return team.set("action", torch.zeros(*team.shape, 3))
+
+class Mute(Pacer):
+    def __call__(self, team):
+        pass
+"""
+
+
+@pytest.fixture
+def own(monkeypatch, tmp_path):
+    """Python's path holds `charger.py` and `of_my_own.py`; returns the folder of the latter."""
+    folder = tmp_path / "own"
+    folder.mkdir()
+    (folder / "of_my_own.py").write_text(OWN)
+    for place in (folder, EXAMPLES):
+        monkeypatch.syspath_prepend(place)
+    yield folder
+    for name in ("charger", "of_my_own"):
+        sys.modules.pop(name, None)
+
+
+def start(monkeypatch, *arguments: object) -> None:
+    """`train.py` in this process, to its end."""
+    monkeypatch.setattr(sys, "argv", ["train.py", *TINY, "--checkpoint-every", "1", *map(str, arguments)])
+    train.main()
+
+
+def files_of(folder: Path) -> dict[str, str]:
+    """Hashes of the newest checkpoint of a run, by file."""
+    return open_checkpoint(newest_checkpoint(folder / "checkpoints")).claims["files"]
+
+
+@pytest.mark.parametrize("name", ["charger:Charger", "of_my_own:Pacer"])
+def test_a_run_against_a_commander_goes_on_bit_for_bit(tmp_path, own, monkeypatch, name):
+    flags = ("--opponent", name, "--evaluation.tiers", name, "--total-agent-steps", "640")
+    whole, second = tmp_path / "whole", tmp_path / "second"
+    start(monkeypatch, *flags, "--run-dir", whole)
+    halfway = whole / "checkpoints" / "iteration_000002"
+    start(monkeypatch, *flags, "--run-dir", second, "--resume", halfway)
+    assert files_of(second) == files_of(whole)
+    assert without_clock(second / "metrics.csv") == without_clock(whole / "metrics.csv")[2:]
+    panel = read_table(whole / "evaluations.csv")
+    assert [(row["iteration"], row["rival"]) for row in panel] == [
+        *(("0", name), ("0", "best")),
+        *(("4", name), ("4", "best")),
+    ]
+    assert without_clock(second / "evaluations.csv") == without_clock(whole / "evaluations.csv")[2:]
+
+
+def drive(trainer: Trainer, iterations: int) -> Trainer:
+    """Train until so many iterations are done, where each but the first ends a stage."""
+    while trainer.counters.iterations < iterations:
+        if trainer.counters.iterations > 0:
+            trainer.curriculum.state = CurriculumState(trainer.curriculum.state.stage, battles=1000.0, won=1000.0)
+        trainer.train(1)
+    trainer.save()
+    return trainer
+
+
+def test_a_curriculum_leads_from_a_tier_to_commanders_of_ones_own(tmp_path, own):
+    """And by way of a frozen policy; broken off within different stages."""
+    names = ("trivial", "charger:Charger", str(checkpoint_of(tmp_path, 1)), "of_my_own:Pacer")
+    config = tiny_run(opponent="curriculum", curriculum=CurriculumConfig(opponents=names), total_agent_steps=160 * 8)
+    unbroken = drive(Trainer(config, tmp_path / "unbroken", opponent_of=policy_of), 6)
+    assert unbroken.curriculum.state.stage == 3
+    newest = unbroken.scripted.slots[unbroken.scripted.newest]
+    assert newest in names[1:] and "commander_3" in unbroken.env.memory["heuristic"].keys()
+    theirs = everything(unbroken)
+    for iterations in (2, 4):
+        first = drive(Trainer(config, tmp_path / f"first {iterations}", opponent_of=policy_of), iterations)
+        checkpoint = open_checkpoint(newest_checkpoint(first.folder / "checkpoints"))
+        second = Trainer(config, tmp_path / f"second {iterations}", checkpoint, opponent_of=policy_of)
+        assert second.resume_note == ""
+        ours = everything(drive(second, 6))
+        assert ours.keys() == theirs.keys() and all(torch.equal(ours[key], value) for key, value in theirs.items())
+        assert second.scripted.state_dict().facts == unbroken.scripted.state_dict().facts
+
+
+def test_other_commanders_than_before_begin_new_battles(tmp_path, own):
+    drive(Trainer(tiny_run(opponent="charger:Charger"), tmp_path, opponent_of=policy_of), 1)
+    kept = open_checkpoint(newest_checkpoint(tmp_path / "checkpoints"))
+    second = Trainer(tiny_run(opponent="of_my_own:Pacer"), tmp_path / "two", kept, opponent_of=policy_of)
+    assert second.resume_note.startswith(
+        "battles begin anew: battles.commanders is ['of_my_own:Pacer'] here and ['charger:Charger'] there"
+    )
+    second.train(1)
+
+
+def test_another_tier_is_met_by_the_next_battles(tmp_path):
+    drive(Trainer(tiny_run(opponent="heuristic:easy"), tmp_path), 1)
+    kept = open_checkpoint(newest_checkpoint(tmp_path / "checkpoints"))
+    second = Trainer(tiny_run(opponent="heuristic:hard"), tmp_path / "two", kept)
+    assert second.resume_note == "" and second.scripted.requested == ("heuristic:hard", 1.0)
+
+
+def test_a_run_meets_a_checkpoint_and_an_entry_of_a_league(tmp_path, monkeypatch):
+    store = fresh(tmp_path)
+    entry = store.add(checkpoint_of(tmp_path, 1))
+    named = f"league:{store.folder}/{entry.name}"
+    flags = ("--total-agent-steps", "160", "--evaluation.tiers", named, "trivial")
+    start(monkeypatch, *flags, "--opponent", checkpoint_of(tmp_path, 2), "--run-dir", tmp_path / "run")
+    rows = read_table(tmp_path / "run" / "evaluations.csv")
+    assert {row["rival"] for row in rows} == {named, "heuristic:trivial", "best"}
+    start(monkeypatch, *flags, "--curriculum.opponents", named, "--run-dir", tmp_path / "against the entry")
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("of_my_own:Narrow", r"must be torch.float32 of shape \(2, 5, 26\), got torch.float32 of shape \(2, 5, 3\)"),
+        ("of_my_own:Mute", r'must return the team it was given: return team.set\("action", action\), got None'),
+    ],
+)
+@pytest.mark.parametrize("program", ["train", "arena"])
+def test_what_is_wrong_with_a_decision_is_one_line(tmp_path, own, monkeypatch, program, name, said):
+    arguments = {
+        "train": [*TINY, "--opponent", name, "--run-dir", str(tmp_path / "run")],
+        "arena": ["play", "--blue", name, "--red", "heuristic", "--env", "small"],
+    }
+    monkeypatch.setattr(sys, "argv", [f"{program}.py", *arguments[program]])
+    with pytest.raises(SystemExit, match=said) as stop:
+        run_program(importlib.import_module(f"echelon.pipelines.{program}").main)
+    assert "\n" not in str(stop.value.code) and not (tmp_path / "run").exists()
+
+
+def test_nothing_that_was_written_imports_what_it_names(tmp_path, own, monkeypatch):
+    folder, name = tmp_path / "run", "of_my_own:Pacer"
+    flags = ("--run-dir", folder, "--opponent", name, "--evaluation.tiers", name, "--replay-battles", "2")
+    start(monkeypatch, *flags, "--total-agent-steps", "160")
+    sys.modules.pop("of_my_own")
+    (own / "of_my_own.py").write_text("raise SystemExit('imported')")
+    path = newest_checkpoint(folder / "checkpoints")
+    kept = open_checkpoint(path)
+    assert kept.claims["settings"]["opponent"] == name and kept.battles["commanders"] == [name]
+    assert kept.parts(0)["heuristic"].facts["next_tier"] == name
+    assert inspect_checkpoint(path).is_valid and convert(path)
+    policy = resolve(str(path)).policy(BRIEF, CPU)
+    assert play(policy, policy_of("heuristic:trivial", BRIEF, CPU), BRIEF, 2, 0, CPU).battles == 2
+    assert read(folder / "evaluation.echelon").battles[0].about["red"] == name
+    plain = tmp_path / "goes on"
+    start(monkeypatch, "--total-agent-steps", "320", "--resume", path, "--run-dir", plain)
+    assert len(read_table(plain / "metrics.csv")) == 1
+    with pytest.raises(SystemExit, match="imported"):
+        start(monkeypatch, *flags, "--resume", "latest")

@@ -1,0 +1,81 @@
+"""Models that are not the default: built in by name, and of the user's own, from training to league and arena."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from runs import ROOT, TINY, without_clock
+
+from echelon.league.config import LeagueConfig
+from echelon.league.store import Store
+from echelon.learn.checkpoint.files import newest_checkpoint
+from echelon.learn.checkpoint.format import CLAIMS, open_checkpoint
+
+EXAMPLES = ROOT / "tests" / "examples"
+SMALL = [f"--model.{name}-width=8" for name in ("contact", "squad", "comm", "map", "telemetry", "body")]
+SMALL += ["--model.hidden=16", "--total-agent-steps", "480", "--checkpoint-every", "1", "--evaluation.every", "0"]
+
+
+def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A program started beside the user's own modules."""
+    command = [sys.executable, str(ROOT / "pipelines" / program), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=EXAMPLES)
+
+
+def train(folder: Path, *arguments: str) -> str:
+    done = run("train.py", *TINY, *SMALL, "--run-dir", str(folder), *arguments)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("kind", ["gru", "mlp", "frame_stack:Config"])
+def test_a_model_is_named_on_the_command_line(tmp_path, kind):
+    train(tmp_path / "run", "--model", kind, "--past-share", "0.5", "--past-blocks", "1")
+    newest = newest_checkpoint(tmp_path / "run" / "checkpoints")
+    assert json.loads((newest / CLAIMS).read_text())["model"]["kind"] == kind
+
+
+def test_a_model_of_ones_own_trains_resumes_joins_a_league_and_fights(tmp_path):
+    model = ("--model", "gru:Config", "--model.layers", "2")
+    train(tmp_path / "whole", *model)
+    checkpoints = sorted((tmp_path / "whole" / "checkpoints").iterdir())
+    start = checkpoints[1]
+    train(tmp_path / "further", *model, "--resume", str(start))
+    whole, further = (without_clock(tmp_path / name / "metrics.csv") for name in ("whole", "further"))
+    assert len(whole) == 3 and len(further) == 2 and further == whole[-2:]
+
+    newest, league = str(checkpoints[-1]), str(tmp_path / "league")
+    own, allowed = [newest, str(start)], ("--allow-module", "gru")
+    Store.create(tmp_path / "league", open_checkpoint(newest).env, LeagueConfig())
+    refused = run("arena.py", "add", *own, "--league", league)
+    assert refused.returncode == 1 and "--allow-module gru" in refused.stderr and "Traceback" not in refused.stderr
+    for words in (("add", *own), ("tournament", "--seeds", "1"), ("standings", "--json")):
+        done = run("arena.py", *words, "--league", league, *allowed)
+        assert done.returncode == 0, done.stderr
+    assert len(json.loads(done.stdout)) >= 2
+
+    match = ("play", "--blue", newest, "--red", str(start), "--battles", "4", "--json")
+    refused = run("arena.py", *match)
+    assert refused.returncode == 1 and "--allow-module gru" in refused.stderr and "Traceback" not in refused.stderr
+    done = run("arena.py", *match, *allowed)
+    assert done.returncode == 0 and json.loads(done.stdout)["battles"] == 4, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (
+            ("--model", "transformer"),
+            "a model must be one of lstm, gru, mlp, or package.module:Config, got 'transformer'",
+        ),
+        (("--model", "nowhere:Config"), "nowhere:Config: no module nowhere in"),
+        (("--model", "gru:Absent"), "gru:Absent: gru must have a class or function Absent"),
+        (("--model", "gru:GRU"), "model gru:GRU must be a subclass of"),
+        (("--allow-module", "no such"), "--allow-module must be package.module, got 'no such'"),
+    ],
+)
+def test_what_is_no_model_is_one_line(tmp_path, arguments, says):
+    done = run("train.py", *TINY, "--run-dir", str(tmp_path / "run"), *arguments)
+    assert done.returncode == 1 and says in done.stderr and len(done.stderr.splitlines()) == 1

@@ -1,0 +1,47 @@
+"""A class or function is imported by its name, and a name that cannot be is one line."""
+
+import sys
+
+import pytest
+
+from echelon.runtime.errors import ConfigError
+from echelon.runtime.files import FileError
+from echelon.runtime.imports import import_object
+
+
+@pytest.fixture
+def module(monkeypatch, tmp_path):
+    """The current folder holds `of_my_own.py`."""
+    (tmp_path / "of_my_own.py").write_text("LIMIT = 3\ndef double(x):\n    return 2 * x\n")
+    (tmp_path / "needs_more.py").write_text("import not_installed_anywhere\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    yield
+    for name in ("of_my_own", "needs_more"):
+        sys.modules.pop(name, None)
+
+
+def test_a_function_of_the_current_folder_is_imported(module):
+    assert import_object("of_my_own:double")(4) == 8
+    assert import_object("collections:OrderedDict")() == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "message"),
+    [
+        ("of_my_own.double", ConfigError, "an imported name must be of the form package.module:name, got 'of_my_own"),
+        ("../of_my_own:double", ConfigError, "must be of the form package.module:name"),
+        ("nobody.home:double", FileError, "nobody.home:double: no module nobody.home in .* or on Python's path"),
+        ("of_my_own:halve", ConfigError, "of_my_own must have a class or function halve, got None"),
+        ("of_my_own:LIMIT", ConfigError, "of_my_own must have a class or function LIMIT, got 3"),
+    ],
+)
+def test_what_a_name_lacks_is_one_line(module, name, error, message):
+    with pytest.raises(error, match=message) as caught:
+        import_object(name)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_module_that_lacks_another_one_says_which(module):
+    with pytest.raises(ModuleNotFoundError, match="not_installed_anywhere"):
+        import_object("needs_more:anything")
