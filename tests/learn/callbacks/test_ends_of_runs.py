@@ -3,6 +3,7 @@
 import contextlib
 import logging
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -181,16 +182,16 @@ def test_a_callback_that_wants_arguments_is_one_line(tmp_path, monkeypatch):
 
 
 def test_two_processes_agree_on_a_stop_and_on_a_league_that_fails(tmp_path):
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--redirects", "3"]
-    command += [
-        "--standalone",
-        "--log-dir",
-        str(tmp_path / "log"),
-        str(HERE / "two_processes.py"),
-        str(tmp_path / "run"),
-    ]
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
     path = os.pathsep.join([str(HERE.parents[1]), os.environ.get("PYTHONPATH", "")])
-    variables = {**os.environ, "PYTHONPATH": path}
-    subprocess.run(command, check=True, timeout=240, capture_output=True, env=variables)
-    said = [sorted((tmp_path / "log").glob(f"**/{rank}/stdout.log"))[0].read_text().split("\n") for rank in range(2)]
-    assert said == [["2", "the league is full", ""], ["2", ELSEWHERE, ""]]
+    shared = {**os.environ, "PYTHONPATH": path, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2"}
+    command = [sys.executable, str(HERE / "two_processes.py"), str(tmp_path / "run")]
+    both = [
+        subprocess.Popen(command, stdout=-1, stderr=-1, text=True, env={**shared, "RANK": rank, "LOCAL_RANK": rank})
+        for rank in ("0", "1")
+    ]
+    said, told = zip(*(process.communicate(timeout=240) for process in both), strict=True)
+    assert [process.returncode for process in both] == [0, 0], "\n".join(told)
+    assert [lines.split("\n") for lines in said] == [["2", "the league is full", ""], ["2", ELSEWHERE, ""]]
