@@ -160,6 +160,7 @@ class State(Fields, TensorClass):
     seed: Tensor  # [B] int64, this episode's own
     tick: Tensor  # [B] int64, substeps since the battle began
     map_id: Tensor  # [B] int64
+    last_event: Tensor  # [B] int64, tick of the last decision in which a team did damage or scored
     score: Tensor  # [B, 2] s of zone control, blue and red
     control: Tensor  # [B, 2] zone tick of each team in the last decision, 0..1
     messages: Tensor  # [B, N, comm_dim] what each mech said in the last decision
@@ -198,6 +199,7 @@ def open_battle(
         seed=seed,
         tick=torch.zeros_like(seed),
         map_id=map_id,
+        last_event=torch.zeros_like(seed),
         score=torch.zeros((batch, 2), device=device),
         control=torch.zeros((batch, 2), device=device),
         messages=torch.zeros((batch, mechs, config.comm_dim), device=device),

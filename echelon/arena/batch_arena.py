@@ -73,6 +73,8 @@ class BattleResult(NamedTuple):
     """Seconds of zone control, `[blue, red]`."""
     decisions: int
     """Length of the battle in decisions."""
+    idle_s: float
+    """Seconds before its end in which no team did damage or scored."""
     stats: list[list[float]]
     """Per side (blue, red) the values of `echelon.env.outcome.STATS`."""
     state_hash: str
@@ -312,6 +314,7 @@ def to_results(outcome: TensorDictBase) -> list[BattleResult]:
             reason=Reason(host["reason"][b][0]),
             score=host["score"][b],
             decisions=host["decisions"][b][0],
+            idle_s=host["idle_s"][b][0],
             stats=host["stats"][b],
             state_hash=f"{host['state_hash'][b][0] & (1 << 64) - 1:016x}",
         )

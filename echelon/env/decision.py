@@ -40,7 +40,7 @@ def conclude(
     extra: Mapping[str, RewardTerm] = NO_EXTRA_TERMS,
 ) -> Played:
     """Score the zone, judge, pay and show, once the substeps are played."""
-    after = zone.score(after, game)
+    after = outcome.note_events(before, zone.score(after, game))
     ending = outcome.judge(after, game)
     named = reward.terms(before, after, ending, game) | reward.extra_terms(before, after, ending, game, extra)
     paid = reward.weighted(named, game.config.reward, game, extra)
@@ -54,6 +54,7 @@ def conclude(
         "reason": ending.reason[:, None],
         "score": after.score * done,
         "decisions": decisions * done,
+        "idle_s": outcome.idle_s(after, game)[:, None] * done,
         "stats": outcome.statistics(after, game) * done[..., None],
     }
     flags = {"done": done, "terminated": ending.terminated[:, None], "truncated": ending.truncated[:, None]}

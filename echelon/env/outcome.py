@@ -111,6 +111,18 @@ def judge(state: State, game: SimModel) -> Ending:
     )
 
 
+def note_events(before: State, after: State) -> State:
+    """Remember when a team last did damage or scored in the zone."""
+    damaged = (after.tally.damage != before.tally.damage).any(1)
+    scored = (after.score != before.score).any(1)
+    return after.replace(last_event=torch.where(damaged | scored, after.tick, before.last_event))
+
+
+def idle_s(state: State, game: SimModel) -> Tensor:
+    """`[B]` seconds since a team last did damage or scored in the zone; 15 s or more at the end is a standstill."""
+    return (state.tick - state.last_event) * game.rules.dt_s
+
+
 def statistics(state: State, game: SimModel) -> Tensor:
     """`[B, 2, len(STATS)]` what each team did since its battle began."""
     tally, roster = state.tally, game.roster

@@ -95,6 +95,7 @@ class Specs:
             reason=Bounded(0, 3, (batch, 1), device=device, dtype=torch.int8),
             score=self._unbounded(2),
             decisions=Unbounded((batch, 1), device=device, dtype=torch.int64),
+            idle_s=self._unbounded(1),
             stats=self._unbounded(2, len(STATS)),
         )
 

@@ -73,9 +73,11 @@ def bitten_voxel(point: Tensor, direction: Tensor, game: SimModel) -> Voxel:
 
 
 def lay_wrecks(state: State, luck: Tensor, priority: Tensor, game: SimModel) -> State:
-    """Turn the hull of a destroyed mech into rubble: the voxels of air and dirt in its box without a living mech.
+    """Turn a destroyed mech into rubble one voxel high, which any hull can step onto.
 
-    At most one wreck per battle and substep, by highest priority; others follow in later substeps.
+    It lies under the mech's box on the ground, or on what stands there, but never on other rubble; only in air and dirt,
+    and not where a living mech is. At most one wreck per battle and substep, by highest priority; others follow in later
+    substeps.
 
     Args:
         state: the current state; its terrain is changed in place.
@@ -90,7 +92,9 @@ def lay_wrecks(state: State, luck: Tensor, priority: Tensor, game: SimModel) -> 
     boxes = HullBoxes(*hull_cells(state.mechs.pos, roster.half_size), height_bits(state.mechs.pos, roster.half_size))
     x, y, in_box, tall = box_of(who, boxes, game)
     filled = taken_bits(x, y, state, game) | living_bits(x, y, state.mechs.alive, boxes)
-    bits = torch.where(in_box & lays, tall & ~filled, 0)  # [B, 25]
+    resting = resting_bits(columns_at(terrain.solid, x, y), tall)
+    piled = resting & columns_at(terrain.rubble, x, y) << 1
+    bits = torch.where(in_box & lays, resting & ~filled & ~piled, 0)  # [B, 25]
     stays_solid = luck.gather(1, who) < roster.wreck_chance[who]
     add_bits(terrain.rubble, x, y, bits)
     for columns in (terrain.solid, terrain.opaque):
@@ -98,6 +102,14 @@ def lay_wrecks(state: State, luck: Tensor, priority: Tensor, game: SimModel) -> 
 
     is_who = torch.arange(roster.num_mechs, device=who.device) == who
     return state.replace(mechs=state.mechs.replace(wrecked=state.mechs.wrecked | (is_who & lays)))
+
+
+def resting_bits(solid: Tensor, tall: Tensor) -> Tensor:
+    """`[B, R]` int32, the bit of each column `solid [B, R]` above the highest solid voxel below those of `tall [B, 1]`."""
+    below = solid & (tall & -tall) - 1
+    for shift in (1, 2, 4, 8, 16):
+        below = below | below >> shift
+    return below + 1
 
 
 def next_wreck(mechs: Mechs, priority: Tensor) -> tuple[Tensor, Tensor]:

@@ -14,7 +14,10 @@ from echelon.state import State
 
 
 def local_map(state: State, game: SimModel) -> Tensor:
-    """`[B, N, 11, 11]` 1 where a voxel at hull height is solid or the map ends; rows ahead, columns to the left."""
+    """`[B, N, 11, 11]` 1 where a hull cannot walk at its height, or the map ends; rows ahead, columns to the left.
+
+    What it can step onto, such as a wreck, does not count.
+    """
     mechs, world = state.mechs, game.config.world
     side = layout.LOCAL_MAP_CELLS
     reach = torch.arange(side, device=mechs.yaw.device, dtype=mechs.pos.dtype) - side // 2
@@ -22,10 +25,13 @@ def local_map(state: State, game: SimModel) -> Tensor:
     ahead, left = materialize(reach.repeat_interleave(side)), materialize(reach.repeat(side))
     own_x, own_y, _ = (at[..., None] for at in mechs.pos.unbind(-1))
     c, s = (at[..., None] for at in axes(heading(mechs.yaw)))
-    hull = materialize(height_bits(mechs.pos, game.roster.half_size))[..., None]
+    step = game.rules.step_up_vox * (torch.arange(3, device=mechs.pos.device) == 2)
+    level, raised = (
+        materialize(height_bits(pos, game.roster.half_size))[..., None] for pos in (mechs.pos, mechs.pos + step)
+    )
     x = (own_x + (ahead * c - left * s)).floor().int()  # [B, N, 121]
     y = (own_y + (ahead * s + left * c)).floor().int()
     outside = (x < 0) | (x >= world.size_x) | (y < 0) | (y >= world.size_y)
     solid = columns_at(state.terrain.solid, x, y)
-    blocked = outside | ((solid & hull) != 0)
+    blocked = outside | (((solid & level) != 0) & ((solid & raised) != 0))
     return (blocked & mechs.alive[..., None]).float().unflatten(-1, (side, side))
