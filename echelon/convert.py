@@ -73,10 +73,8 @@ def convert_league(path: Path) -> list[str]:
     """Rewrite the schema and settings of a league, and the metadata of its weights. One of earlier rules keeps its
     entries and drops matches and ratings, which stay in a copy of its database."""
     with closing(Store(path, any_rules=True)) as store:
-        told = [f"league {path}"]
-        versions = stored_versions(store.get_setting("env") or {}, "env")
-        if versions.rules != current_versions().rules:
-            told.append(f"as it was under rules {versions.rules}: {take_over(store)}")
+        backup = take_over(store)
+        told = [f"league {path}", *([] if backup is None else [f"as it was under earlier rules: {backup}"])]
         with store.writing():
             store.set_setting("env", store.env.signature())
             store.set_setting("rules", as_json(store.rules))
@@ -93,7 +91,7 @@ def convert_export(path: Path) -> list[str]:
     if versions.rules != current_versions().rules:
         backup = backup_path(path, versions.rules)
         write_whole(backup, read_file(path, trade.MAX_BYTES))
-        told.append(f"as it was under rules {versions.rules}: {backup}")
+        told.append(f"as it was under earlier rules: {backup}")
         document = take_over_document(document)
     env, rules = env_from_json(document["env"]), from_json(LeagueConfig, document["rules"], "rules")
     document |= {"written_by": VERSION, "env": env.signature(), "rules": as_json(rules)}

@@ -23,13 +23,13 @@ def backup_path(path: Path, rules: int) -> Path:
     return path.with_name(f"{path.name}.rules_{rules}")
 
 
-def take_over(store: Store) -> Path:
-    """Convert a league, opened with `any_rules`, to the rules of today, in one transaction.
+def take_over(store: Store) -> Path | None:
+    """Convert a league of earlier rules, opened with `any_rules`, to the rules of today, in one transaction.
 
     Entries keep ids, kinds and lineage, scripted tiers become those of today, and roles of `evolve` begin anew.
 
     Returns:
-        A copy of the database as it was, which an Echelon of those rules reads.
+        A copy of the database as it was, which an Echelon of those rules reads; None for a league of today's rules.
 
     Raises:
         FileError: if the disk is full or not writable; then the league is as it was.
@@ -39,6 +39,8 @@ def take_over(store: Store) -> Path:
         with store.writing():
             env = store.get_setting("env") or {}
             rules = stored_versions(env, "env").rules
+            if rules == current_versions().rules:
+                return None
             backup = backup_path(path, rules)
             copy_database(path, backup)
             for table in ("claims", "matches", "ratings"):

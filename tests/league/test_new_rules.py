@@ -17,9 +17,9 @@ from echelon.convert import convert
 from echelon.league import new_rules
 from echelon.league.import_export import read_league, write_league
 from echelon.league.league_arena import LeagueArena
-from echelon.league.new_rules import backup_path
+from echelon.league.new_rules import backup_path, take_over
 from echelon.league.rating_period import close_period
-from echelon.league.records import scripted_id
+from echelon.league.records import match_recipe, scripted_id
 from echelon.league.store import FILE, Store
 from echelon.learn.checkpoint.format import CLAIMS
 from echelon.rules.versions import MAP_MAKER_VERSION, stored_versions
@@ -84,7 +84,7 @@ def test_a_converted_league_keeps_entries_and_drops_matches_and_ratings(league, 
     change_rules(monkeypatch)
     told = convert(league)
     backup = backup_path(league / FILE, OURS)
-    assert told[:2] == [f"league {league}", f"as it was under rules {OURS}: {backup}"] and len(told) == 4
+    assert told[:2] == [f"league {league}", f"as it was under earlier rules: {backup}"] and len(told) == 4
     after = Store(league)
     assert weights == {path: path.read_bytes() for path in league.rglob("*.safetensors")}
     assert [entry for entry in after.entries() if not entry.is_scripted] == entries[len(TIERS) :]
@@ -141,6 +141,16 @@ def test_a_policy_of_earlier_rules_is_added_and_it_is_told(tmp_path, monkeypatch
     assert [record.getMessage() for record in caplog.records] == [says]
 
 
+def test_of_two_that_convert_the_second_finds_nothing_to_do(league, monkeypatch):
+    first = Store(league)
+    one, two = (entry.id for entry in first.entries("candidate"))
+    change_rules(monkeypatch)
+    late = Store(league, any_rules=True)
+    assert convert(league) and Store(league).record([fought(one, two, 9)._replace(recipe=match_recipe(0, "fp32"))]) == 1
+    assert take_over(late) is None and len(Store(league).matches()) == 1
+    assert not backup_path(league / FILE, NEXT).exists()
+
+
 def test_a_process_of_earlier_rules_writes_no_more(league, monkeypatch):
     """It opened the league before somebody converted it."""
     late = Store(league)
@@ -187,7 +197,7 @@ def test_an_export_of_earlier_rules_is_refused_and_converted(tmp_path, monkeypat
     assert not (tmp_path / "other").exists()
     told = convert(path)
     backup = backup_path(path, OURS)
-    assert told[1] == f"as it was under rules {OURS}: {backup}" and backup.read_bytes() == kept
+    assert told[1] == f"as it was under earlier rules: {backup}" and backup.read_bytes() == kept
     again = read_league(path, tmp_path / "other")
     assert [entry for entry in again.entries() if not entry.is_scripted] == entries[len(TIERS) :]
     assert [e.name for e in again.entries() if e.is_scripted] == [f"heuristic:{tier}@{NEXT}" for tier in TIERS]
