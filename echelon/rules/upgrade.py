@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from echelon.rules.config import EnvConfig, as_json, env_from_json
@@ -21,9 +22,14 @@ def env_under_current_rules(signature: dict[str, Any]) -> EnvConfig:
     values, today = as_json(recorded), as_json(EnvConfig())
     for path, default in earlier_defaults(stored_versions(signature, "env").rules).items():
         *parents, name = path.split(".")
-        here, there = values, today
-        for part in parents:
-            here, there = here[part], there[part]
-        if here[name] == default:
+        here, there = part_of(values, parents), part_of(today, parents)
+        if name in there and here.get(name) == default:
             here[name] = there[name]
     return env_from_json(values)
+
+
+def part_of(values: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """The part of nested settings below these names, empty if there is none."""
+    for name in names:
+        values = values.get(name, {})
+    return values

@@ -25,7 +25,7 @@ class Change:
     title: str
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """Each setting of `EnvConfig` whose default it changed, by its dotted name in a signature, and the JSON value that
-    was the default before: `{"rules.step_up_vox": 1.1}`."""
+    was the default before, None for one that is new: `{"rules.step_up_vox": 1.1}`."""
 
 
 CHANGES: dict[int, Change] = {1: Change("the rules of version 0.1.0")}

@@ -1,12 +1,13 @@
 """Files name the versions of the rules and of the map maker; settings of earlier rules are played as those of today."""
 
+import copy
 import dataclasses
 import json
 
 import pytest
 from next_rules import NEXT, OURS, RADAR_VOX, STEP_UP_VOX, change_rules
 
-from echelon.rules import versions
+from echelon.rules import upgrade, versions
 from echelon.rules.config import EnvConfig, RulesConfig, env_from_json
 from echelon.rules.upgrade import env_under_current_rules
 from echelon.rules.versions import Change, Versions, current_versions, earlier_defaults, stored_versions
@@ -61,6 +62,21 @@ def test_defaults_of_earlier_rules_are_played_as_those_of_today(monkeypatch):
     assert second.rules == custom.rules and first.radar_range_vox == second.radar_range_vox == RADAR_VOX
     assert stored_versions(as_file(SMALL), "env").rules == NEXT
     assert env_under_current_rules(as_file(SMALL)) == SMALL, "a choice of the next rules' own"
+
+
+def test_what_is_new_in_a_table_is_added_and_what_a_file_took_out_stays_out(monkeypatch):
+    """Rows of a table in a signature, such as the weapons of a catalog."""
+    rows = {"laser": {"heat": 4.0}, "flamer": {"heat": 2.0}}
+    today = {"weapons": {"laser": {"heat": 5.0}, "flamer": {"heat": 3.0}, "railgun": {"heat": 9.0}}}
+    before = {"weapons.laser.heat": 4.0, "weapons.flamer.heat": 2.0, "weapons.railgun": None, "gone.row": 1.0}
+    monkeypatch.setitem(versions.CHANGES, NEXT, Change("hotter weapons", before))
+    monkeypatch.setattr(upgrade, "env_from_json", lambda values: values)
+    monkeypatch.setattr(upgrade, "as_json", copy.deepcopy)
+    monkeypatch.setattr(upgrade, "EnvConfig", lambda: today)
+    assert env_under_current_rules({"weapons": rows}) == today
+    custom = {"weapons": {"laser": {"heat": 4.5}}}
+    expected = {"weapons": {"laser": {"heat": 4.5}, "railgun": {"heat": 9.0}}}
+    assert env_under_current_rules(custom) == expected
 
 
 def test_a_default_that_changed_twice_is_known_by_that_of_its_rules(monkeypatch):
