@@ -68,7 +68,7 @@ def batched_over_alone(args: Args, env: EnvConfig, device: torch.device) -> None
     with tempfile.TemporaryDirectory() as folder:
         store = Store.create(Path(folder) / "league", env)
         arena = LeagueArena(store, device, batch=args.battles, compiled=args.compiled)
-        normal, *others = [entry.id for entry in store.entries() if entry.name != "heuristic:trivial"]
+        normal, *others = [entry.id for entry in store.entries() if not entry.name.startswith("heuristic:trivial@")]
         battles = one_against(normal, others, range(args.battles))[: args.battles]
 
         def play(some: list[Battle]) -> float:

@@ -21,6 +21,7 @@ from echelon.env.observation import layout
 from echelon.learn.checkpoint.inspect import CheckpointReport, inspect_checkpoint
 from echelon.pipelines.console import parse, run
 from echelon.rules.config import EnvConfig
+from echelon.rules.versions import MAP_MAKER, RULES
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,7 @@ def format_report(found: CheckpointReport) -> list[str]:
         lines += [
             f"schema      {claims['schema']} version {claims['version']}",
             f"trained     {', '.join(f'{value} {name}' for name, value in counters.items())}",
+            f"rules       version {found.versions[RULES]}, map maker {found.versions[MAP_MAKER]}",
             f"battle      {sizes.get('blue')} against {sizes.get('red')}, world {env.get('world')}",
             f"model       {', '.join(f'{name} {value}' for name, value in model.items())}",
             f"layout      {claims['layout_hash']}",

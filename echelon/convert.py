@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 from echelon.league import import_export as trade
 from echelon.league.config import LeagueConfig
+from echelon.league.new_rules import backup_path, take_over, take_over_document
 from echelon.league.store import FILE, Store
 from echelon.learn.checkpoint.files import checkpoints_in
 from echelon.learn.checkpoint.format import CLAIMS, open_checkpoint
 from echelon.learn.models.registry import model_to_json
 from echelon.replay import file as replay_file
 from echelon.rules.config import as_json, env_from_json, from_json
+from echelon.rules.versions import current_versions, stored_versions
 from echelon.runtime.errors import ConfigError
-from echelon.runtime.files import FileError, json_bytes, parse_json, read_file, write_whole
+from echelon.runtime.files import FileError, json_bytes, read_file, write_whole
 from echelon.runtime.version import VERSION
 
 
 def convert(path: Path) -> list[str]:
     """Rewrite a checkpoint, the checkpoints of a run, a league, an exported league or a replay, in place.
 
-    Afterwards the file holds every setting under its current name, with the value that the old file implied. Weights
-    are not changed, because a league identifies its entries by their hashes.
+    Afterwards the file holds every setting under its current name, with the value that the old file implied. A league
+    of earlier rules becomes one of today's, without matches and ratings; checkpoints and replays still name the rules
+    that they were made under. Weights are not changed, because a league identifies its entries by their hashes.
 
     Args:
         path: the file or folder.
@@ -49,12 +53,13 @@ def convert(path: Path) -> list[str]:
 
 
 def convert_checkpoint(path: Path) -> str:
-    """Rewrite the metadata of a checkpoint."""
+    """Rewrite the metadata of a checkpoint. It names the rules that it was trained under, with their numbers."""
     found = open_checkpoint(path)
+    recorded = env_from_json(found.claims["env"])
     claims = {
         **found.claims,
         "written_by": VERSION,
-        "env": found.env.signature(found.extra_rewards),
+        "env": {**recorded.signature(found.extra_rewards), **found.versions.as_json()},
         "model": model_to_json(found.model),
         "counters": as_json(found.counters),
         "curriculum": as_json(found.curriculum),
@@ -65,33 +70,41 @@ def convert_checkpoint(path: Path) -> str:
 
 
 def convert_league(path: Path) -> list[str]:
-    """Rewrite the schema and settings of a league, and the metadata of its weights."""
-    store = Store(path)
-    with store.writing():
-        store.set_setting("env", store.env.signature())
-        store.set_setting("rules", as_json(store.rules))
-        store.set_setting("written_by", {"version": VERSION})
-    weights = [
-        convert_checkpoint(store.weights.path(e.id)) for e in store.entries() if store.weights.path(e.id).exists()
-    ]
-    store.close()
-    return [f"league {path}", *weights]
+    """Rewrite the schema and settings of a league, and the metadata of its weights. One of earlier rules keeps its
+    entries and drops matches and ratings, which stay in a copy of its database."""
+    with closing(Store(path, any_rules=True)) as store:
+        backup = take_over(store)
+        told = [f"league {path}", *([] if backup is None else [f"as it was under earlier rules: {backup}"])]
+        with store.writing():
+            store.set_setting("env", store.env.signature())
+            store.set_setting("rules", as_json(store.rules))
+            store.set_setting("written_by", {"version": VERSION})
+        weights = [store.weights.path(entry.id) for entry in store.entries()]
+        return [*told, *(convert_checkpoint(found) for found in weights if found.exists())]
 
 
 def convert_export(path: Path) -> list[str]:
-    """Rewrite the settings of an exported league, and the metadata of the weights next to it."""
-    document = parse_json(path.name, read_file(path, trade.MAX_BYTES), only_finite=False)
-    trade.check(path.name, document)
+    """Rewrite the settings of an exported league, and the metadata of the weights next to it. One of earlier rules
+    keeps its entries and drops matches and ratings, which stay in a copy of the file."""
+    document, told = trade.read_document(path), [f"league {path}"]
+    versions = stored_versions(document["env"], "env")
+    if versions.rules != current_versions().rules:
+        backup = backup_path(path, versions.rules)
+        write_whole(backup, read_file(path, trade.MAX_BYTES))
+        told.append(f"as it was under earlier rules: {backup}")
+        document = take_over_document(document)
     env, rules = env_from_json(document["env"]), from_json(LeagueConfig, document["rules"], "rules")
     document |= {"written_by": VERSION, "env": env.signature(), "rules": as_json(rules)}
     write_whole(path, json_bytes(document))
     named = [path.parent / entry["weights"] for entry in document["entries"] if entry["weights"] is not None]
-    return [f"league {path}", *(convert_checkpoint(weights) for weights in named)]
+    return [*told, *(convert_checkpoint(weights) for weights in named)]
 
 
 def convert_replay(path: Path) -> str:
-    """Rewrite the settings of a replay; its battles are not changed."""
+    """Rewrite the settings of a replay; its battles and the versions that they were played under are not changed."""
     replay = replay_file.read(path)
-    about = {**replay.about, "env": env_from_json(replay.about["env"]).signature()}
+    env = replay.about["env"]
+    versions = stored_versions(env, "env").as_json()
+    about = {**replay.about, "env": {**env_from_json(env).signature(), **versions}}
     replay_file.save(type(replay)(about, replay.battles), path)
     return f"replay {path}"

@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 
 from echelon.league.ratings.glicko2 import DEVIATION, RATING, VOLATILITY, Ratings
-from echelon.league.records import MatchRecord
+from echelon.league.records import MatchRecord, match_recipe
 from echelon.league.store import Store
 from echelon.learn.checkpoint.files import save_checkpoint
 from echelon.learn.checkpoint.format import Counters
@@ -16,6 +16,7 @@ from echelon.learn.models.registry import ModelConfig, PolicySpecs
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.rules.config import EnvConfig, RulesConfig
 
+RECIPE = match_recipe(0, "fp32")
 BRIEF = dataclasses.replace(EnvConfig.small(), rules=RulesConfig(max_episode_s=2.0), map_pool=2)
 TINY = LSTMConfig(
     hidden=16, contact_width=8, squad_width=4, comm_width=4, map_width=4, telemetry_width=4, body_width=16
@@ -39,7 +40,7 @@ def checkpoint_of(folder: Path, seed: int, model: ModelConfig = TINY, env: EnvCo
 
 def fought(blue: str, red: str, seed: int, winner: int = 1) -> MatchRecord:
     """A battle somebody won."""
-    return MatchRecord(blue, red, seed, "test", winner, "zone", 20, 0.1, "{}")
+    return MatchRecord(blue, red, seed, RECIPE, winner, "zone", 20, 0.1, "{}")
 
 
 def fresh(folder: Path) -> Store:

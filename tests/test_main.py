@@ -13,6 +13,7 @@ from echelon.learn.models.lstm import LSTMConfig
 from echelon.learn.models.registry import PolicySpecs
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.rules.config import EnvConfig
+from echelon.rules.versions import MAP_MAKER_VERSION, RULES_VERSION
 from echelon.runtime.version import VERSION
 
 README = Path(__file__).parents[1] / "README.md"
@@ -49,6 +50,7 @@ def test_a_checkpoint_is_told_and_one_that_does_not_hold_ends_with_1(tmp_path):
     printed = ask("checkpoint", str(path))
     assert printed.returncode == 0, printed.stderr
     assert "7 iterations, 700 agent_steps" in printed.stdout and "hidden 16" in printed.stdout
+    assert f"rules       version {RULES_VERSION}, map maker {MAP_MAKER_VERSION}" in printed.stdout
     assert f"{policy.num_parameters()} numbers, sha256 and values hold" in printed.stdout
     weights = path / "policy.safetensors"
     data = bytearray(weights.read_bytes())
@@ -56,6 +58,7 @@ def test_a_checkpoint_is_told_and_one_that_does_not_hold_ends_with_1(tmp_path):
     weights.write_bytes(data)
     asked = ask("checkpoint", str(path), "--json")
     told = json.loads(asked.stdout)
+    assert told["versions"] == {"rules_version": RULES_VERSION, "map_maker": MAP_MAKER_VERSION}
     assert asked.returncode == 1 and not told["holds"] and told["claims"]["counters"]["iterations"] == 7
     problems = {found["name"]: found["problem"] for found in told["files"]}
     assert problems["learner.safetensors"] == "" and "sha256 mismatch: expected" in problems["policy.safetensors"]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from next_rules import NEXT, OURS, STEP_UP_VOX, change_rules
 
 from echelon.arena import match
 from echelon.arena.batch_arena import Battle
@@ -139,6 +140,34 @@ def test_what_is_converted_names_every_setting_and_keeps_its_weights(old, with_m
     assert league.get_setting("env") == json.loads(json.dumps(league.env.signature()))
     assert len(trade.read_league(old / "export" / "league.json", old / "imported").entries()) == 8
     assert len(file.read(old / "battles.echelon").battles) == 1
+
+
+def test_under_later_rules_files_are_played_watched_and_converted(old, monkeypatch, caplog):
+    """Rules that come later: nothing is lost but resuming, matches and ratings."""
+    last = newest_checkpoint(old / "run" / "checkpoints")
+    digest = open_checkpoint(last).claims["files"]["policy.safetensors"]
+    change_rules(monkeypatch)
+    start, weights = open_checkpoint(last), {path: path.read_bytes() for path in old.rglob("*.safetensors")}
+    env = common_env([resolve(str(last))])
+    assert env.rules.step_up_vox == STEP_UP_VOX and env.rules.max_episode_s == 5.0
+    policy, other = (resolve(name).policy(env, CPU) for name in (str(last), "heuristic:easy"))
+    assert match.play(policy, other, env, 2, 0, CPU).battles == 2
+    says = f"{last}: trained under rules {OURS}, plays under rules {NEXT}, which are new to it"
+    assert [record.getMessage() for record in caplog.records] == [says]
+    with pytest.raises(ConfigError, match=f"rules_version must be {NEXT} to go on with a run, got {OURS}"):
+        Trainer(run_of(start), old / "further", start)
+    replay = file.read(old / "battles.echelon")
+    grounds = [rebuild(replay, battle) for battle in replay.battles]
+    for name in ("run", "league", "export/league.json", "battles.echelon"):
+        convert(old / name)
+    assert weights == {path: path.read_bytes() for path in old.rglob("*.safetensors")}
+    again = file.read(old / "battles.echelon")
+    assert all((rebuild(again, battle) == ground).all() for battle, ground in zip(again.battles, grounds, strict=True))
+    for path, versions in ((last, inspect_checkpoint(last).versions), (old, again.about["env"])):
+        assert versions["rules_version"] == OURS, path
+    for league in (Store(old / "league"), trade.read_league(old / "export" / "league.json", old / "imported")):
+        assert league.find(digest).id == digest and len(league.entries()) == 8 and league.matches() == []
+        assert league.rated() == set() and league.env.rules.step_up_vox == STEP_UP_VOX
 
 
 def test_what_is_no_file_of_ours_is_not_converted(tmp_path):

@@ -10,6 +10,7 @@ import pytest
 from echelon.rules import catalog
 from echelon.rules.catalog import HULLS, MATERIALS, SUITES, WEAPONS, Guidance, Hull, Material, Suite, Weapon
 from echelon.rules.config import EnvConfig, RewardConfig, RulesConfig
+from echelon.rules.versions import RULES_VERSION
 from echelon.world.biomes import BIOMES
 
 PAGE = (Path(__file__).parents[1] / "docs" / "RULES.md").read_text()
@@ -32,6 +33,10 @@ def table(first_column: str) -> dict[str, list[str]]:
 def numbers(cells: list[str]) -> list[float]:
     """Every number in some cells; 0 for a dash."""
     return [float(word) for cell in cells for word in re.findall(r"-?[\d.]+", "0" if cell == "-" else cell)]
+
+
+def test_the_version():
+    assert f"\n\nRules version {RULES_VERSION}. " in PAGE
 
 
 def test_hulls():

@@ -16,6 +16,7 @@ from echelon.agents.tiers import TIERS
 from echelon.agents.view import Target, View, aim_at, hull_table, look
 from echelon.agents.wayfinding import Wayfinder
 from echelon.env.observation import layout
+from echelon.rules import versions
 from echelon.rules.actions import CONTROLS, PREFERENCES, TRIGGER_COLUMNS, Act
 from echelon.rules.catalog import HULLS, Hull
 from echelon.rules.config import EnvConfig
@@ -165,15 +166,22 @@ def is_scripted(name: str) -> bool:
 
 
 def full_name(name: str) -> str:
-    """`heuristic:TIER` for the name of a tier alone, and for `heuristic`, the normal one; other names as they are."""
+    """`heuristic:TIER` for the name of a tier alone, for `heuristic`, the normal one, and for `heuristic:TIER@RULES` of
+    these rules; other names as they are."""
     kind, _, tier = name.partition(":")
     if is_scripted(name):
-        return f"{kind}:{tier or 'normal'}"
+        return f"{kind}:{tier.removesuffix(f'@{versions.RULES_VERSION}') or 'normal'}"
     return f"heuristic:{name}" if name in TIERS else name
 
 
 def scripted(name: str, config: EnvConfig, device: torch.device) -> Heuristic:
-    """The scripted commander called `heuristic` or `heuristic:TIER`."""
-    tier = name.partition(":")[2] or "normal"
+    """The scripted commander called `heuristic`, `heuristic:TIER` or, as leagues call it, `heuristic:TIER@RULES`.
+
+    Raises:
+        ConfigError: there is no such tier, or it is that of other rules.
+    """
+    tier, _, rules = full_name(name).partition(":")[2].partition("@")
     require(is_scripted(name) and tier in TIERS, "a scripted commander", f"heuristic:{'|'.join(TIERS)}", name)
+    limit = f"of rules {versions.RULES_VERSION}, those of this Echelon, heuristic:{tier}"
+    require(not rules, "a scripted commander", limit, name)
     return Heuristic(config, tier).to(device)

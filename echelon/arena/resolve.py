@@ -15,7 +15,7 @@ import torch
 from echelon.agents.heuristic import is_scripted, scripted
 from echelon.arena.user_policy import Factory, build_policy
 from echelon.env.group_policy import TeamPolicy
-from echelon.learn.checkpoint.format import POLICY, Checkpoint, open_checkpoint
+from echelon.learn.checkpoint.format import POLICY, Checkpoint, open_checkpoint, tell_rules
 from echelon.learn.config import TrainConfig
 from echelon.learn.curriculum import opponents_named
 from echelon.rules.config import EnvConfig, battle_difference
@@ -56,7 +56,7 @@ class Commander:
         return None if self.checkpoint is None else self.checkpoint.env
 
     def policy(self, env: EnvConfig, device: torch.device) -> TeamPolicy:
-        """Build its policy for battles of `env`, in evaluation mode.
+        """Build its policy for battles of `env`, in evaluation mode. One trained under earlier rules is logged.
 
         Raises:
             FileError: if it was trained with another `comm_dim`.
@@ -69,6 +69,7 @@ class Commander:
         width = self.checkpoint.claims["comm_dim"]
         if width != env.comm_dim:
             raise FileError(f"{self.name}: comm_dim must be {env.comm_dim} for this battle, got {width}")
+        tell_rules(self.name, self.checkpoint.versions.rules)
         return self.checkpoint.policy(device)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
-from echelon.agents.heuristic import is_scripted
+from echelon.agents.heuristic import full_name, is_scripted
 from echelon.arena.resolve import Commander
 from echelon.league.store import FILE, Store
 from echelon.learn.config import LEAGUE
@@ -28,7 +28,7 @@ def resolve_entry(name: str) -> Commander:
     require(not names_league, "a commander from a league", f"{FORM}, one of its entries", name)
     with closing(Store(folder)) as store:
         entry = store.find(entry_name)
-        return Commander(entry.name) if entry.is_scripted else Commander(name, store.weights.open(entry.id))
+        return Commander(full_name(entry.name)) if entry.is_scripted else Commander(name, store.weights.open(entry.id))
 
 
 def qualified_name(name: str, league: Path) -> str:

@@ -11,13 +11,14 @@ from echelon.agents.tiers import TIERS
 from echelon.arena.batch_arena import Battle
 from echelon.league.config import LeagueConfig
 from echelon.league.ratings.glicko2 import DEVIATION
-from echelon.league.records import match_key, scripted_entry
+from echelon.league.records import match_key, recipe_versions, scripted_id
 from echelon.league.schema import CHANGES, KINDS
 from echelon.league.store import FILE, LONGEST_REASON, Store
 from echelon.league.weight_store import DIGEST, FOLDER, WeightStore
 from echelon.rules.config import as_json, battle_difference, env_from_json, from_json
+from echelon.rules.versions import current_versions, stored_versions
 from echelon.runtime import version
-from echelon.runtime.errors import ConfigError
+from echelon.runtime.errors import ConfigError, require
 from echelon.runtime.files import FileError, json_bytes, parse_json, read_file, write_whole
 
 SCHEMA, VERSION = "echelon-league", 1
@@ -34,7 +35,7 @@ COLUMNS = {
     "changes": ("number", "period", "entry", "change", "reason", "created"),
 }
 """Exported columns by table. Entries have one more field, the path of their weights relative to the file."""
-NAMES = re.compile(f"heuristic:({'|'.join(TIERS)})" + "|[a-z0-9]+(-[a-z0-9]+){0,9}")
+NAMES = re.compile(f"heuristic:({'|'.join(TIERS)})@[1-9][0-9]{{0,5}}" + "|[a-z0-9]+(-[a-z0-9]+){0,9}")
 Check = Callable[[Any], bool]
 
 
@@ -65,7 +66,7 @@ def one_of(names: tuple[str, ...]) -> tuple[str, Check]:
 SECONDS = number(0, 1e12)
 """A Unix time or a duration, in seconds."""
 NAME: tuple[str, Check] = (
-    "small letters and digits in words joined by -, or heuristic:TIER",
+    "small letters and digits in words joined by -, or heuristic:TIER@RULES",
     lambda value: isinstance(value, str) and NAMES.fullmatch(value) is not None,
 )
 SHA256: tuple[str, Check] = ("a sha256", lambda value: isinstance(value, str) and DIGEST.fullmatch(value) is not None)
@@ -152,12 +153,6 @@ def write_league(store: Store, path: Path) -> None:
     write_whole(path, data)
 
 
-def scripted_id(name: str) -> str | None:
-    """Id of the scripted tier `heuristic:TIER`; None for other names."""
-    kind, _, tier = name.partition(":")
-    return scripted_entry(tier).id if kind == "heuristic" else None
-
-
 def read_league(path: Path, folder: str | Path) -> Store:
     """Create a league from an exported file and the weights next to it.
 
@@ -166,14 +161,18 @@ def read_league(path: Path, folder: str | Path) -> Store:
         folder: folder of the new league.
 
     Raises:
-        FileError: if anything is invalid; the message names file, row and field. Then no league is created.
+        FileError: if anything is invalid, or of other rules; the message names file, row and field. Then no league is
+            created.
     """
     if (Path(folder) / FILE).exists():
         raise FileError(f"{folder}: expected a folder without a league, found {FILE}")
-    document = parse_json(path.name, read_file(path, MAX_BYTES), only_finite=False)
-    check(path.name, document)
+    document = read_document(path)
+    rules, current = stored_versions(document["env"], "env").rules, current_versions().rules
+    if rules != current:
+        hint = f"`python -m echelon convert {path}` keeps its entries and drops matches and ratings"
+        raise FileError(f"{path.name}: env.rules_version must be {current}, got {rules}: {hint}")
     try:
-        env, rules = env_from_json(document["env"]), from_json(LeagueConfig, document["rules"], "rules")
+        env, config = env_from_json(document["env"]), from_json(LeagueConfig, document["rules"], "rules")
     except ConfigError as error:
         raise FileError(f"{path.name}: {error}") from None
     theirs, ours = WeightStore(path.parent), WeightStore(Path(folder))
@@ -198,11 +197,22 @@ def read_league(path: Path, folder: str | Path) -> Store:
                     f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks})", *(row[name] for name in columns)
                 )
 
-    return Store.create(folder, env, rules, fill)
+    return Store.create(folder, env, config, fill)
+
+
+def read_document(path: Path) -> dict[str, Any]:
+    """Read an exported league of any rules, with all rows and references validated.
+
+    Raises:
+        FileError: if anything is invalid.
+    """
+    document = parse_json(path.name, read_file(path, MAX_BYTES), only_finite=False)
+    check(path.name, document)
+    return dict(document)
 
 
 def check(name: str, document: Any) -> None:
-    """Validate all rows and references of an exported league, in place: fields of `ABSENT` are filled in.
+    """Validate all rows and references of an exported league, in place: what files of older versions lack is filled in.
 
     Raises:
         FileError: if anything is invalid.
@@ -220,10 +230,32 @@ def check(name: str, document: Any) -> None:
             raise FileError(f"{name}: {table} must be a list, got {type(document.get(table)).__name__}")
         for number, row in enumerate(document[table]):
             if isinstance(row, dict):
-                document[table][number] = row = {**ABSENT.get(table, {}), **row}
+                document[table][number] = row = fill_in(table, row)
             check_row(f"{name}: {table}[{number}]", row, rules)
     check_once(name, document)
     check_references(name, document)
+    check_rules(name, document)
+
+
+def fill_in(table: str, row: dict[str, Any]) -> dict[str, Any]:
+    """A row with what files of older versions lack: fields of `ABSENT`, and the rules of a scripted tier, 1 then."""
+    name = row.get("name")
+    is_bare = table == "entries" and isinstance(name, str) and scripted_id(name) is not None and "@" not in name
+    return {**ABSENT.get(table, {}), **row, **({"name": f"{name}@1"} if is_bare else {})}
+
+
+def check_rules(name: str, document: dict[str, Any]) -> None:
+    """Validate that scripted tiers and matches are of the rules of the league."""
+    try:
+        rules = stored_versions(document["env"], "env").rules
+        for number, row in enumerate(document["matches"]):
+            theirs = recipe_versions(row["recipe"]).rules
+            require(theirs == rules, f"matches[{number}].recipe", f"of rules {rules}, the league's", row["recipe"])
+    except ConfigError as error:
+        raise FileError(f"{name}: {error}") from None
+    for number, row in enumerate(document["entries"]):
+        if row["weights"] is None and not row["name"].endswith(f"@{rules}"):
+            raise FileError(f"{name}: entries[{number}].name must end with @{rules}, the league's, got {row['name']!r}")
 
 
 def check_row(where: str, row: Any, rules: dict[str, tuple[str, Check]]) -> None:

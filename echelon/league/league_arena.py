@@ -15,7 +15,7 @@ from echelon.arena.batch_arena import COMPUTE, BatchArena, Battle, BattleResult,
 from echelon.env.group_policy import TeamPolicy
 from echelon.env.outcome import STATS
 from echelon.league.claims import claiming
-from echelon.league.records import MatchRecord
+from echelon.league.records import MatchRecord, match_recipe
 from echelon.league.store import MAP_SEED, Store
 from echelon.replay.recorder import Recorder
 from echelon.rules.config import EnvConfig
@@ -54,7 +54,7 @@ class LeagueArena:
         compiled: bool = False,
     ) -> None:
         self.store, self.device = store, device
-        self.recipe = json.dumps({"map_seed": MAP_SEED, "precision": precision})
+        self.recipe = match_recipe(MAP_SEED, precision)
         self.scripts = {entry.id: entry.name for entry in store.entries() if entry.is_scripted}
         self.arena = BatchArena(league_env(store.env), self.policy, device, batch, COMPUTE[precision], compiled)
 
@@ -65,7 +65,7 @@ class LeagueArena:
         return self.store.weights.policy(entry_id)
 
     def unplayed(self, battles: Sequence[Battle]) -> list[Battle]:
-        """The battles without a recorded match, at any precision: a pair plays each seed once per side."""
+        """The battles that were not `Store.played`, at any precision: a pair plays each seed once per side."""
         known = self.store.played()
         return [battle for battle in battles if battle not in known]
 

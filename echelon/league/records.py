@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import time
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from echelon.agents.heuristic import is_scripted
 from echelon.arena.batch_arena import Battle
+from echelon.rules.versions import Versions, current_versions, stored_versions
+from echelon.runtime.errors import require
 
 
 class Entry(NamedTuple):
     """A participant of a league."""
 
     id: str
-    """sha256 of its weights, or of the name of a scripted tier."""
+    """sha256 of its weights, or `scripted_id` of a scripted tier."""
     kind: str
     """One of `schema.KINDS`."""
     name: str
@@ -38,7 +42,7 @@ class MatchRecord(NamedTuple):
     red: str
     seed: int
     recipe: str
-    """JSON: map seed and precision."""
+    """JSON, as `match_recipe` writes it."""
     winner: int
     """0 for a draw, 1 for blue, 2 for red."""
     reason: str
@@ -66,6 +70,25 @@ MATCH_COLUMNS = ", ".join(MatchRecord._fields)
 def match_key(battle: Battle, recipe: str) -> str:
     """Unique key of a match."""
     return f"{recipe}/{battle.seed}/{battle.blue}/{battle.red}"
+
+
+def match_recipe(map_seed: int, precision: str) -> str:
+    """JSON of what else a match under the rules of today follows from: versions, map seed and precision."""
+    return json.dumps({**current_versions().as_json(), "map_seed": map_seed, "precision": precision})
+
+
+def recipe_versions(recipe: str) -> Versions:
+    """Versions of the rules and of the map maker that a match was played under.
+
+    Raises:
+        ConfigError: if the recipe is none, or of a newer version.
+    """
+    try:
+        values = json.loads(recipe)
+    except (ValueError, RecursionError):
+        values = None
+    require(isinstance(values, dict), "recipe", "a JSON object", recipe[:100])
+    return stored_versions(values, "recipe")
 
 
 class Standing(NamedTuple):
@@ -96,7 +119,19 @@ class Change:
     reason: str
 
 
+def scripted_name(tier: str) -> str:
+    """Name of a scripted tier in leagues: that of other rules, which may decide otherwise, is another entry."""
+    return f"heuristic:{tier}@{current_versions().rules}"
+
+
+def scripted_id(name: str) -> str | None:
+    """Id of the entry `heuristic:TIER@RULES`: the sha256 of its name, without `@1` under rules 1; None for others."""
+    if not is_scripted(name):
+        return None
+    return hashlib.sha256(name.removesuffix("@1").encode()).hexdigest()
+
+
 def scripted_entry(tier: str) -> Entry:
-    """The entry of a scripted tier."""
-    name = f"heuristic:{tier}"
-    return Entry(hashlib.sha256(name.encode()).hexdigest(), "scripted", name, None, "{}", time.time())
+    """The entry of a scripted tier of these rules."""
+    name = scripted_name(tier)
+    return Entry(str(scripted_id(name)), "scripted", name, None, "{}", time.time())

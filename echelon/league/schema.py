@@ -76,5 +76,6 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             PRIMARY KEY (blue, red, seed))""",
     ),
     ("ALTER TABLE matches ADD COLUMN state_hash TEXT NOT NULL DEFAULT ''",),
+    ("UPDATE entries SET name = name || '@1' WHERE name LIKE 'heuristic:%' AND name NOT LIKE '%@%'",),
 )
 """`PRAGMA user_version` is the number of steps already applied to a file."""

@@ -15,16 +15,27 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from echelon.agents.heuristic import is_scripted
 from echelon.agents.tiers import TIERS
 from echelon.arena.batch_arena import Battle
 from echelon.league.config import LeagueConfig
 from echelon.league.names import commander_name
 from echelon.league.ratings.glicko2 import DEVIATION, RATING, VOLATILITY
-from echelon.league.records import MATCH_COLUMNS, Change, Entry, MatchRecord, Standing, scripted_entry
+from echelon.league.records import (
+    MATCH_COLUMNS,
+    Change,
+    Entry,
+    MatchRecord,
+    Standing,
+    recipe_versions,
+    scripted_entry,
+)
 from echelon.league.schema import MIGRATIONS
 from echelon.league.weight_store import WeightStore
-from echelon.learn.checkpoint.format import open_checkpoint
-from echelon.rules.config import EnvConfig, as_json, battle_difference, env_from_json, from_json
+from echelon.learn.checkpoint.format import open_checkpoint, tell_rules
+from echelon.rules.config import EnvConfig, as_json, battle_difference, from_json
+from echelon.rules.upgrade import env_under_current_rules
+from echelon.rules.versions import current_versions, stored_versions
 from echelon.runtime import version
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError, sync_folder
@@ -44,18 +55,24 @@ class Store:
     Args:
         folder: folder of the league.
         file: name of the database.
+        any_rules: also open, and let be written, a league of other rules, as a conversion does.
 
     Raises:
-        FileError: if there is no league, or its database cannot be read.
+        FileError: if there is no league, its database cannot be read, or its matches and ratings are of other rules.
     """
 
-    def __init__(self, folder: str | Path, file: str = FILE) -> None:
-        self.folder = Path(folder)
+    def __init__(self, folder: str | Path, file: str = FILE, any_rules: bool = False) -> None:
+        self.folder, self.any_rules = Path(folder), any_rules
         self.weights = WeightStore(self.folder)
         path = self.folder / file
         if path.is_symlink() or not path.is_file():
             raise FileError(f"{path}: expected the file of a league, found none: make one with `arena.py init`")
         self.database = self._connect(path)
+        try:
+            self._check_rules()
+        except FileError:
+            self.close()
+            raise
 
     @staticmethod
     def create(
@@ -121,18 +138,37 @@ class Store:
         database.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
         database.execute("COMMIT")
 
+    def _check_rules(self) -> None:
+        """Refuse a league of other rules; one that is being made has none yet."""
+        values = self.get_setting("env")
+        if values is None or self.any_rules:
+            return
+        path, ours = self.folder / FILE, current_versions().rules
+        try:
+            theirs = stored_versions(values, "env").rules
+        except ConfigError as error:
+            raise FileError(f"{path}: {error}") from None
+        if theirs != ours:
+            hint = f"`python -m echelon convert {self.folder}` keeps its entries and drops matches and ratings"
+            raise FileError(f"{path}: rules_version must be {ours}, got {theirs}: {hint}")
+
     def close(self) -> None:
         """Close the database."""
         self.database.close()
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
-        """Context manager for a transaction; nested ones join the outermost."""
+        """Context manager for a transaction; nested ones join the outermost.
+
+        Raises:
+            FileError: if the league was converted to other rules since it was opened.
+        """
         if self.database.in_transaction:
             yield
             return
         self.execute("BEGIN IMMEDIATE")
         try:
+            self._check_rules()
             yield
         except BaseException:
             self.execute("ROLLBACK")
@@ -163,8 +199,8 @@ class Store:
 
     @property
     def env(self) -> EnvConfig:
-        """Environment config of the battles of this league."""
-        return env_from_json(self._settings("env"))
+        """Environment config of the battles of this league, under the rules of today."""
+        return env_under_current_rules(self._settings("env"))
 
     @property
     def rules(self) -> LeagueConfig:
@@ -200,7 +236,8 @@ class Store:
         return entry
 
     def add_weights(self, checkpoint: str | Path) -> str:
-        """Add the weights of a checkpoint to the weight store and return their sha256.
+        """Add the weights of a checkpoint to the weight store and return their sha256. What was trained under earlier
+        rules is logged.
 
         Raises:
             ConfigError: if it was trained in another battle.
@@ -209,6 +246,7 @@ class Store:
         difference = battle_difference(self.env.signature(), found.env.signature())
         if difference:
             raise ConfigError(f"{checkpoint}: trained in another battle than this league's: {difference}")
+        tell_rules(str(checkpoint), found.versions.rules)
         return self.weights.add(found)
 
     def insert(self, entry: Entry) -> None:
@@ -225,12 +263,14 @@ class Store:
         return [entry for entry in self.entries() if entry.kind != "retired"]
 
     def find(self, name: str) -> Entry:
-        """The entry with this name, or with an id that starts with it (at least 6 characters).
+        """The entry with this name, or with an id that starts with it (at least 6 characters). `heuristic:TIER` is the
+        scripted one of these rules.
 
         Raises:
             ConfigError: if there is not exactly one.
         """
-        found = [e for e in self.entries() if e.name == name or (len(name) >= 6 and e.id.startswith(name))]
+        names = (name, f"{name}@{current_versions().rules}") if is_scripted(name) else (name,)
+        found = [e for e in self.entries() if e.name in names or (len(name) >= 6 and e.id.startswith(name))]
         if len(found) != 1:
             raise ConfigError(f"an entry must be a name or the beginning of an id in this league, got {name!r}")
         return found[0]
@@ -284,8 +324,12 @@ class Store:
             return new
 
     def played(self) -> set[Battle]:
-        """All battles with a recorded match."""
-        return {Battle._make(row) for row in self.execute("SELECT blue, red, seed FROM matches")}
+        """All battles with a recorded match, under the rules of today and on maps of today's map maker."""
+        recipes = [recipe for (recipe,) in self.execute("SELECT DISTINCT recipe FROM matches")]
+        current = [recipe for recipe in recipes if recipe_versions(recipe) == current_versions()]
+        marks = ", ".join("?" * len(current))
+        rows = self.execute(f"SELECT blue, red, seed FROM matches WHERE recipe IN ({marks})", *current)
+        return {Battle._make(row) for row in rows}
 
     def matches(self, period: int | None = None) -> list[MatchRecord]:
         """Matches of a period, or all, in the order of recording."""

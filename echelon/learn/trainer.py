@@ -37,6 +37,7 @@ from echelon.learn.ppo.update import PATIENCE, PPO
 from echelon.learn.report import all_reduce_sums, read, summarise
 from echelon.rules.catalog import Hull
 from echelon.rules.config import as_json, first_difference
+from echelon.rules.versions import MAP_MAKER, MAP_MAKER_VERSION
 from echelon.runtime import noise
 from echelon.runtime.compile import keep_graphs
 from echelon.runtime.device import resolve_device
@@ -44,7 +45,6 @@ from echelon.runtime.distributed import ALONE, Ranks
 from echelon.runtime.errors import require
 from echelon.runtime.profiling import part
 from echelon.runtime.state_dict import Stateful
-from echelon.world import recipe
 
 ITSELF, PAST = "itself", "past"
 """Names of opponents in addition to `SCRIPTED`."""
@@ -339,7 +339,7 @@ class Trainer:
             "past_blocks": self.config.past_blocks,
             "met": {name: [battles.start, battles.stop] for name, battles in self.assignment.battles.items()},
             "env": as_json(self.env.config),
-            "map_maker": recipe.VERSION,
+            MAP_MAKER: MAP_MAKER_VERSION,
             **({} if self.scripted is None else self.scripted.description()),
         }
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal
 
+from echelon.rules.versions import ABSENT, current_versions, stored_versions
 from echelon.runtime.errors import require, require_finite
 
 PACK = ("heavy", "medium", "medium", "light", "scout")
@@ -264,12 +265,13 @@ class EnvConfig:
         return f"{len(self.blue)}v{len(self.red)} on {world.size_x}x{world.size_y}x{world.size_z}"
 
     def signature(self, extra_rewards: Mapping[str, float] = NO_EXTRA_REWARDS) -> dict[str, Any]:
-        """What a policy was trained in: the settings as plain JSON values, without the seed of the maps.
+        """What a policy was trained in, as plain JSON values: the versions of the rules and of the map maker, and the
+        settings without the seed of the maps.
 
         Args:
             extra_rewards: weight of each reward term of the user's own, by name; `reward.extra` holds them, if any.
         """
-        values = as_json(self)
+        values = {**current_versions().as_json(), **as_json(self)}
         del values["map_seed"]
         if extra_rewards:
             values["reward"][EXTRA] = dict(extra_rewards)
@@ -280,18 +282,19 @@ ENV_PRESETS = {"small": EnvConfig.small, "standard": EnvConfig.standard, "large"
 
 
 def env_from_json(values: dict[str, Any]) -> EnvConfig:
-    """The battle that `EnvConfig.signature` described. Of the user's own reward terms it keeps nothing: their functions
-    are in no file, and battles do not depend on them.
+    """The battle that `EnvConfig.signature` described, with the values that it had then. Of the user's own reward terms
+    it keeps nothing: their functions are in no file, and battles do not depend on them.
 
     Raises:
-        ConfigError: naming the field that is unknown or of the wrong type.
+        ConfigError: naming the field that is unknown or of the wrong type, or the version that is newer than this one.
     """
+    stored_versions(values, "env")
     parts = {"world": WorldConfig, "rules": RulesConfig, "reward": RewardConfig, "features": FeaturesConfig}
     told = {name: values.get(name, {}) for name in parts}
     if isinstance(told["reward"], dict):
         told["reward"] = {name: value for name, value in told["reward"].items() if name != EXTRA}
     nested = {name: from_json(kind, told[name], f"env.{name}") for name, kind in parts.items()}
-    flat = {name: value for name, value in values.items() if name not in parts}
+    flat = {name: value for name, value in values.items() if name not in parts and name not in ABSENT}
     return from_json(EnvConfig, flat, "env", nested)
 
 

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from echelon.rules.config import EnvConfig
-from echelon.rules.roster import build_roster
+from echelon.rules.roster import Roster, build_roster
+from echelon.rules.versions import MAP_MAKER_VERSION
 from echelon.runtime.errors import require
 from echelon.state import Maps
 from echelon.world.pool import make_maps
 
-VERSION = 2
-"""Of the map maker: raised whenever a seed begins to give another map."""
+MAKERS: dict[int, Callable[[EnvConfig, Roster, Tensor], Maps]] = {2: make_maps}
+"""The map maker of each version: one that is replaced stays, so that its recipes make their maps for ever."""
 FIELDS: dict[str, type] = {"version": int, "seed": int, "sha256": str}
 
 
@@ -32,11 +35,12 @@ class Recipe:
         """The one map, `[1]`, in battles of `config`.
 
         Raises:
-            ConfigError: this is another version of the map maker, or the settings are not those of the recipe.
+            ConfigError: no map maker has this version, or the settings are not those of the recipe.
         """
-        require(self.version == VERSION, "the map maker's version", f"{self.version}, the recipe's", VERSION)
+        known = ", ".join(map(str, MAKERS))
+        require(self.version in MAKERS, "map.version", f"of a map maker of this Echelon, {known}", self.version)
         device = torch.device(device)
-        maps = make_maps(config, build_roster(config, device), torch.tensor([self.seed], device=device))
+        maps = MAKERS[self.version](config, build_roster(config, device), torch.tensor([self.seed], device=device))
         (found,) = fingerprints(maps)
         hint = f"{self.sha256}, the recipe's: it belongs to other settings, or to a map made by hand"
         require(found == self.sha256, f"the sha256 of map {self.seed}", hint, found)
@@ -69,4 +73,6 @@ def fingerprints(maps: Maps) -> list[str]:
 
 def write_recipes(maps: Maps) -> list[Recipe]:
     """The recipe of each map."""
-    return [Recipe(VERSION, seed, sha) for seed, sha in zip(maps.seed.tolist(), fingerprints(maps), strict=True)]
+    return [
+        Recipe(MAP_MAKER_VERSION, seed, sha) for seed, sha in zip(maps.seed.tolist(), fingerprints(maps), strict=True)
+    ]

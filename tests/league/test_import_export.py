@@ -104,7 +104,7 @@ SPOILED = {
         lambda d: d["entries"][5].update(parent=d["entries"][6]["id"]),
         r"entries\[5\].parent must name an entry above it",
     ),
-    "another battle's key": (put("matches", 0, "seed", 7), r"matches\[0\].key must be 'test/7/"),
+    "another battle's key": (put("matches", 0, "seed", 7), r'matches\[0\].key must be \'{"rules_version": 1, .*}/7/'),
     "a rating before its time": (put("ratings", 0, "period", 2), r"ratings\[0\].period must be one that is closed"),
     "a tier that rises": (
         put("entries", 0, "kind", "candidate"),

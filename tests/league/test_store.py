@@ -31,7 +31,7 @@ def two_of(store: Store) -> tuple[str, str]:
 
 def test_a_fresh_league_holds_the_tiers(tmp_path):
     store = fresh(tmp_path)
-    assert [entry.name for entry in store.entries()] == [f"heuristic:{tier}" for tier in TIERS]
+    assert [entry.name for entry in store.entries()] == [f"heuristic:{tier}@1" for tier in TIERS]
     assert store.env == dataclasses.replace(BRIEF, map_seed=0) and store.period == 1
     assert {(s.rating, s.deviation, s.games) for s in store.standings()} == {(1500.0, 350.0, 0)}
     with pytest.raises(FileError, match="cannot be made: File exists"):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 from builders import arena, told
+from next_rules import NEXT, OURS, change_rules
 
 from echelon.env.env import EchelonEnv
 from echelon.replay import file
@@ -67,6 +68,17 @@ def test_the_ground_is_made_again_from_its_recipe(replay):
     assert (material == env.game.maps.material[env.state.map_id[0]].numpy()).all()
     used = env.state.map_id[0]
     assert write_recipes(env.game.maps[used : used + 1])[0].as_json() == kept.battles[0].about["map"]
+
+
+def test_a_replay_is_watched_under_later_rules_and_not_under_earlier_ones(replay, monkeypatch):
+    """It holds what happened: the ground alone is made again, in the settings that it names."""
+    ground = rebuild(replay, replay.battles[0])
+    newer = dataclasses.replace(replay, about={**replay.about, "env": {**replay.about["env"], "rules_version": NEXT}})
+    with pytest.raises(FileError) as caught:
+        rebuild(newer, newer.battles[0])
+    assert str(caught.value) == f"replay: env.rules_version must be at most {OURS}, got {NEXT}: use a newer Echelon"
+    change_rules(monkeypatch)
+    assert (rebuild(replay, replay.battles[0]) == ground).all()
 
 
 def test_a_map_that_no_recipe_makes_is_refused():

@@ -363,6 +363,7 @@ def test_the_result_tells_both_teams_apart(browser):
     assert texts(browser, "#statistics h2") == ["blue wins by time up"]
     assert texts(browser, "#statistics .duel") == ["1kills0"]
     assert texts(browser, "#statistics tbody tr:nth-child(4)") == ["gauss1 : 0"]
+    assert texts(browser, "#statistics .summary") == ["rules version 1"]
 
 
 def test_a_dead_pilots_cockpit_tells_its_fate(browser):

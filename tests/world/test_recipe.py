@@ -10,10 +10,11 @@ import torch
 
 from echelon.rules.config import BIOME_NAMES, EnvConfig, WorldConfig
 from echelon.rules.roster import build_roster
+from echelon.rules.versions import MAP_MAKER_VERSION
 from echelon.runtime.errors import ConfigError
 from echelon.world import biomes, recipe, stamps
 from echelon.world.pool import make_maps
-from echelon.world.recipe import VERSION, Recipe, fingerprints, write_recipes
+from echelon.world.recipe import MAKERS, Recipe, fingerprints, write_recipes
 
 RECORD = Path(__file__).parents[1] / "golden" / "maps.json"
 REMAKE = f"PYTHONPATH=. python tests/world/{Path(__file__).name}"
@@ -41,10 +42,10 @@ def hashes(name):
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_maps_are_what_they_were(name):
-    """Another map for a seed needs another `VERSION`: recipes of the old one must not pass for the new."""
+    """Another map for a seed needs another `MAP_MAKER_VERSION`: recipes of the old one must not pass for the new."""
     record = json.loads(RECORD.read_text())
-    assert record["version"] == VERSION, f"the map maker has another version: {REMAKE}"
-    assert hashes(name) == record["maps"][name], f"if the change is meant, raise recipe.VERSION, then {REMAKE}"
+    assert record["version"] == MAP_MAKER_VERSION, f"the map maker has another version: {REMAKE}"
+    assert hashes(name) == record["maps"][name], f"if the change is meant, raise MAP_MAKER_VERSION, then {REMAKE}"
 
 
 @pytest.mark.slow
@@ -66,6 +67,26 @@ def test_a_recipe_makes_its_map_again():
         assert torch.equal(again.path_length[0], maps.path_length[number])
 
 
+def test_a_recipe_of_an_earlier_map_maker_is_made_by_that_one(monkeypatch):
+    """The next map maker turns spawns about: recipes keep the maker of their version."""
+    config = EnvConfig.small()
+    (old,) = write_recipes(maps_of(config, [5]))
+
+    def next_maker(*args):
+        maps = make_maps(*args)
+        return maps.replace(spawn_pos=maps.spawn_pos.flip(1))
+
+    monkeypatch.setitem(MAKERS, MAP_MAKER_VERSION + 1, next_maker)
+    monkeypatch.setattr(recipe, "MAP_MAKER_VERSION", MAP_MAKER_VERSION + 1)
+    (new,) = write_recipes(next_maker(config, build_roster(config, torch.device("cpu")), torch.tensor([5])))
+    assert (old.version, new.version) == (MAP_MAKER_VERSION, MAP_MAKER_VERSION + 1) and old.sha256 != new.sha256
+    assert fingerprints(old.make(config)) == [old.sha256] and fingerprints(new.make(config)) == [new.sha256]
+
+
+def test_the_newest_map_maker_makes_the_maps():
+    assert max(MAKERS) == MAP_MAKER_VERSION and MAKERS[MAP_MAKER_VERSION] is make_maps
+
+
 def test_a_fingerprint_notices_a_voxel_a_zone_and_a_place():
     maps = maps_of(EnvConfig.small(), [1])
     (before,) = fingerprints(maps)
@@ -79,9 +100,9 @@ def test_what_is_refused():
     config = EnvConfig.small()
     (good,) = write_recipes(maps_of(config, [5]))
     with pytest.raises(
-        ConfigError, match=rf"the map maker's version must be {VERSION + 1}, the recipe's, got {VERSION}"
+        ConfigError, match=rf"map.version must be of a map maker of this Echelon, 2, got {MAP_MAKER_VERSION + 1}"
     ):
-        dataclasses.replace(good, version=VERSION + 1).make(config)
+        dataclasses.replace(good, version=MAP_MAKER_VERSION + 1).make(config)
     with pytest.raises(ConfigError, match=r"the sha256 of map 6 must be .*it belongs to other settings"):
         dataclasses.replace(good, seed=6).make(config)
     with pytest.raises(ConfigError, match="the sha256 of map 5 must be"):
@@ -94,10 +115,10 @@ def test_what_is_refused():
     ):
         with pytest.raises(ConfigError, match=message):
             recipe.from_json(values)
-    assert recipe.from_json(good.as_json()) == Recipe(VERSION, 5, good.sha256)
+    assert recipe.from_json(good.as_json()) == Recipe(MAP_MAKER_VERSION, 5, good.sha256)
 
 
 if __name__ == "__main__":
-    found = {"version": VERSION, "maps": {name: hashes(name) for name in CONFIGS}}
+    found = {"version": MAP_MAKER_VERSION, "maps": {name: hashes(name) for name in CONFIGS}}
     RECORD.write_text(json.dumps(found, indent=1) + "\n")
     sys.stdout.write(f"wrote {RECORD}\n")

@@ -9,6 +9,8 @@ anything: no pickle, no code.
 
 from __future__ import annotations
 
+import functools
+import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -24,6 +26,8 @@ from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.registry import ModelConfig, PolicySpecs, model_from_json
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.rules.config import EXTRA, EnvConfig, as_json, env_from_json, from_json
+from echelon.rules.upgrade import env_under_current_rules
+from echelon.rules.versions import Versions, current_versions, stored_versions
 from echelon.runtime.errors import ConfigError, require
 from echelon.runtime.files import (
     MAX_HEADER_BYTES,
@@ -61,6 +65,7 @@ FIELDS: dict[str, type] = {
 """Required fields of `checkpoint.json` and their types."""
 ONLY = {"schema": SCHEMA, "version": VERSION}
 """Fields with a single valid value."""
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -113,10 +118,18 @@ class Checkpoint:
         return claimed(Counters, self.claims, "counters")
 
     @property
-    def env(self) -> EnvConfig:
-        """Config of the env it was trained in."""
+    def versions(self) -> Versions:
+        """Versions of the rules and of the map maker that it was trained under."""
         try:
-            return env_from_json(self.claims["env"])
+            return stored_versions(self.claims["env"], "env")
+        except ConfigError as error:
+            raise FileError(f"{CLAIMS}: {error}") from None
+
+    @property
+    def env(self) -> EnvConfig:
+        """Config of the env it was trained in, under the rules of today."""
+        try:
+            return env_under_current_rules(self.claims["env"])
         except ConfigError as error:
             raise FileError(f"{CLAIMS}: {error}") from None
 
@@ -220,7 +233,22 @@ def open_checkpoint(path: str | Path) -> Checkpoint:
     if claims["layout_hash"] != ours:
         hint = "it was made with another feature layout; use the Echelon it was trained with"
         raise FileError(f"{CLAIMS}: layout_hash must be {ours}, got {claims['layout_hash']}: {hint}")
-    return Checkpoint(path, claims)
+    found = Checkpoint(path, claims)
+    _ = found.versions  # refused here if newer
+    return found
+
+
+@functools.cache
+def tell_rules(name: str, rules: int) -> None:
+    """Log, once, that what was trained under earlier rules plays under those of today.
+
+    Args:
+        name: name of the policy.
+        rules: version of the rules it was trained under.
+    """
+    ours = current_versions().rules
+    if rules != ours:
+        logger.warning("%s: trained under rules %d, plays under rules %d, which are new to it", name, rules, ours)
 
 
 def require_comm_dim(comm_dim: int) -> None:

@@ -31,6 +31,8 @@ class CheckpointReport:
     claims: dict[str, Any] = field(default_factory=dict)
     """Contents of `checkpoint.json`; empty if that is invalid."""
     files: list[FileReport] = field(default_factory=list)
+    versions: dict[str, int] = field(default_factory=dict)
+    """Versions of the rules and of the map maker that it was trained under, whether or not the file names them."""
 
     @property
     def is_valid(self) -> bool:
@@ -44,9 +46,8 @@ def inspect_checkpoint(path: Path) -> CheckpointReport:
         found = open_checkpoint(path)
     except FileError as error:
         return CheckpointReport(str(path), files=[FileReport(CLAIMS, problem=str(error))])
-    return CheckpointReport(
-        str(path), found.claims, [inspect_file(found, name) for name in sorted(found.claims["files"])]
-    )
+    files = [inspect_file(found, name) for name in sorted(found.claims["files"])]
+    return CheckpointReport(str(path), found.claims, files, found.versions.as_json())
 
 
 def inspect_file(found: Checkpoint, name: str) -> FileReport:

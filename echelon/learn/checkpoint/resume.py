@@ -12,12 +12,13 @@ from echelon.learn.config import TrainConfig
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.registry import model_to_json
 from echelon.rules.config import first_difference
+from echelon.rules.versions import current_versions
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import check_tensors
 
 
 def check_start(config: TrainConfig, extra_rewards: Mapping[str, float], start: Checkpoint) -> None:
-    """Check that a checkpoint has the env and the network of a run.
+    """Check that a checkpoint has the rules, the env and the network of a run.
 
     Args:
         extra_rewards: weight of each reward term of the user's own, by name.
@@ -25,6 +26,10 @@ def check_start(config: TrainConfig, extra_rewards: Mapping[str, float], start: 
     Raises:
         ConfigError: naming what differs.
     """
+    ours, theirs = current_versions().rules, start.versions.rules
+    if ours != theirs:
+        hint = "play it as it is (arena.py play), or train a new run"
+        raise ConfigError(f"--resume: rules_version must be {ours} to go on with a run, got {theirs}: {hint}")
     pairs = {
         "env": (config.env.signature(extra_rewards), start.env.signature(start.extra_rewards)),
         "model": (model_to_json(config.model), model_to_json(start.model)),

@@ -18,7 +18,9 @@ class Statistics {
     });
     const plain = Object.keys(stats).filter((name) => !grouped.has(name) && name !== "bad_actions");
     const heading = make("h2", "", verdict(battle));
-    this.root.replaceChildren(heading, ...plain.map((name) => this.makeRow(name, stats[name])), ...tables.filter(Boolean));
+    // A replay that names no version was recorded under the first.
+    const rules = make("p", "summary", `rules version ${battle.common.env?.rules_version ?? 1}`);
+    this.root.replaceChildren(heading, ...plain.map((name) => this.makeRow(name, stats[name])), ...tables.filter(Boolean), rules);
   }
 
   /** One number of both teams, with bars that grow from the middle. */

@@ -1,20 +1,23 @@
 """A run that stopped and went on is the run that never stopped, bit for bit."""
 
 import dataclasses
+import json
 from pathlib import Path
 
 import pytest
 import torch
+from next_rules import NEXT, OURS, change_rules
 from tiny_runs import everything, short_battles, tiny_run
 
 from echelon.env.env import EchelonEnv
 from echelon.learn.checkpoint.env_snapshot import apply_terrain_diff, terrain_diff
 from echelon.learn.checkpoint.files import newest_checkpoint
-from echelon.learn.checkpoint.format import open_checkpoint
+from echelon.learn.checkpoint.format import CLAIMS, open_checkpoint
 from echelon.learn.config import CurriculumConfig, TrainConfig
 from echelon.learn.curriculum import CurriculumState
 from echelon.learn.metrics import MEASURED, CsvTable, read_table
 from echelon.learn.trainer import Trainer
+from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
 from echelon.runtime.state_dict import StateDict
 from echelon.state import untouched
@@ -100,6 +103,36 @@ def test_battles_of_another_kind_begin_anew_and_it_is_said(tmp_path):
     assert [past.name for past in second.past.snapshots] == ["iteration 2", "iteration 3"], "these go on all the same"
     assert second.curriculum.state == start.curriculum
     second.train(1)
+
+
+def test_a_run_of_other_rules_does_not_go_on(tmp_path, monkeypatch):
+    Trainer(rich_run(), tmp_path).save()
+    start = open_checkpoint(newest_checkpoint(tmp_path / "checkpoints"))
+    with monkeypatch.context() as later:
+        change_rules(later)
+        with pytest.raises(ConfigError) as error:
+            Trainer(rich_run(), tmp_path / "other", start)
+        says = f"--resume: rules_version must be {NEXT} to go on with a run, got {OURS}: play it as it is"
+        assert str(error.value) == f"{says} (arena.py play), or train a new run"
+    newer = {**start.claims, "env": {**start.claims["env"], "rules_version": NEXT}}
+    (start.path / CLAIMS).write_text(json.dumps(newer))
+    with pytest.raises(FileError) as error:
+        open_checkpoint(start.path)
+    assert (
+        str(error.value)
+        == f"checkpoint.json: env.rules_version must be at most {OURS}, got {NEXT}: use a newer Echelon"
+    )
+
+
+def test_on_maps_of_another_maker_battles_begin_anew(tmp_path):
+    Trainer(rich_run(), tmp_path).save()
+    start = open_checkpoint(newest_checkpoint(tmp_path / "checkpoints"))
+    env, battles = start.claims["env"], start.claims["battles"]
+    maker = env["map_maker"]
+    earlier = {"env": {**env, "map_maker": maker - 1}, "battles": {**battles, "map_maker": maker - 1}}
+    second = Trainer(rich_run(), tmp_path / "other", dataclasses.replace(start, claims={**start.claims, **earlier}))
+    says = f"battles begin anew: battles.map_maker is {maker} here and {maker - 1} there, in the checkpoint"
+    assert second.resume_note == says
 
 
 def spoil(kept: dict[str, StateDict], part: str, key: str, value: object) -> None:

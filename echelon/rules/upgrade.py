@@ -1,0 +1,35 @@
+"""Settings of a file of earlier rules, as they are played under the rules of today."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from echelon.rules.config import EnvConfig, as_json, env_from_json
+from echelon.rules.versions import earlier_defaults, stored_versions
+
+
+def env_under_current_rules(signature: dict[str, Any]) -> EnvConfig:
+    """The battle of an `EnvConfig.signature`, played under the rules of this Echelon.
+
+    A setting that had the default of its rules takes the default of today's; any other keeps its value. For the battle
+    as it was when the signature was written, see `env_from_json`.
+
+    Raises:
+        ConfigError: as `env_from_json`.
+    """
+    recorded = env_from_json(signature)
+    values, today = as_json(recorded), as_json(EnvConfig())
+    for path, default in earlier_defaults(stored_versions(signature, "env").rules).items():
+        *parents, name = path.split(".")
+        here, there = part_of(values, parents), part_of(today, parents)
+        if name in there and here.get(name) == default:
+            here[name] = there[name]
+    return env_from_json(values)
+
+
+def part_of(values: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """The part of nested settings below these names, empty if there is none."""
+    for name in names:
+        values = values.get(name, {})
+    return values

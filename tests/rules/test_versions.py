@@ -1,0 +1,91 @@
+"""Files name the versions of the rules and of the map maker; settings of earlier rules are played as those of today."""
+
+import copy
+import dataclasses
+import json
+
+import pytest
+from next_rules import NEXT, OURS, RADAR_VOX, STEP_UP_VOX, change_rules
+
+from echelon.rules import upgrade, versions
+from echelon.rules.config import EnvConfig, RulesConfig, env_from_json
+from echelon.rules.upgrade import env_under_current_rules
+from echelon.rules.versions import Change, Versions, current_versions, earlier_defaults, stored_versions
+from echelon.runtime.errors import ConfigError
+
+SMALL = EnvConfig.small()
+
+
+def as_file(config: EnvConfig) -> dict:
+    """A signature as a file holds it."""
+    return json.loads(json.dumps(config.signature()))
+
+
+def test_a_signature_names_the_versions():
+    assert stored_versions(as_file(SMALL), "env") == current_versions()
+    assert SMALL.signature()["rules_version"] == versions.RULES_VERSION
+    assert SMALL.signature()["map_maker"] == versions.MAP_MAKER_VERSION
+
+
+def test_a_file_without_versions_is_of_the_first_rules():
+    """Settings are compared after parsing: what an old file lacks is no difference."""
+    old = {name: value for name, value in as_file(SMALL).items() if name not in versions.ABSENT}
+    assert stored_versions(old, "env") == stored_versions({}, "env") == Versions(1, 2)
+    assert env_from_json(old).signature() == SMALL.signature()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("rules_version", 99, f"env.rules_version must be at most {OURS}, got 99: use a newer Echelon"),
+        ("map_maker", 99, f"env.map_maker must be at most {versions.MAP_MAKER_VERSION}, got 99: use a newer Echelon"),
+        ("rules_version", 0, "env.rules_version must be an integer >= 1, got 0"),
+        ("rules_version", "1", "env.rules_version must be an integer >= 1, got '1'"),
+        ("map_maker", True, "env.map_maker must be an integer >= 1, got True"),
+    ],
+)
+def test_what_is_no_version_of_ours_is_refused_by_name(name, value, says):
+    for read in (env_from_json, env_under_current_rules):
+        with pytest.raises(ConfigError) as error:
+            read({**as_file(SMALL), name: value})
+        assert str(error.value) == says
+
+
+def test_defaults_of_earlier_rules_are_played_as_those_of_today(monkeypatch):
+    custom = dataclasses.replace(SMALL, rules=RulesConfig(step_up_vox=1.3, max_episode_s=30.0))
+    files = [as_file(SMALL), as_file(custom)]
+    assert [env_under_current_rules(values) for values in files] == [SMALL, custom]
+    change_rules(monkeypatch)
+    assert [env_from_json(values) for values in files] == [SMALL, custom], "as they were recorded"
+    first, second = map(env_under_current_rules, files)
+    assert first.rules == RulesConfig(step_up_vox=STEP_UP_VOX) and first.world == SMALL.world
+    assert second.rules == custom.rules and first.radar_range_vox == second.radar_range_vox == RADAR_VOX
+    assert stored_versions(as_file(SMALL), "env").rules == NEXT
+    assert env_under_current_rules(as_file(SMALL)) == SMALL, "a choice of the next rules' own"
+
+
+def test_what_is_new_in_a_table_is_added_and_what_a_file_took_out_stays_out(monkeypatch):
+    """Rows of a table in a signature, such as the weapons of a catalog."""
+    rows = {"laser": {"heat": 4.0}, "flamer": {"heat": 2.0}}
+    today = {"weapons": {"laser": {"heat": 5.0}, "flamer": {"heat": 3.0}, "railgun": {"heat": 9.0}}}
+    before = {"weapons.laser.heat": 4.0, "weapons.flamer.heat": 2.0, "weapons.railgun": None, "gone.row": 1.0}
+    monkeypatch.setitem(versions.CHANGES, NEXT, Change("hotter weapons", before))
+    monkeypatch.setattr(upgrade, "env_from_json", lambda values: values)
+    monkeypatch.setattr(upgrade, "as_json", copy.deepcopy)
+    monkeypatch.setattr(upgrade, "EnvConfig", lambda: today)
+    assert env_under_current_rules({"weapons": rows}) == today
+    custom = {"weapons": {"laser": {"heat": 4.5}}}
+    expected = {"weapons": {"laser": {"heat": 4.5}, "railgun": {"heat": 9.0}}}
+    assert env_under_current_rules(custom) == expected
+
+
+def test_a_default_that_changed_twice_is_known_by_that_of_its_rules(monkeypatch):
+    monkeypatch.setitem(versions.CHANGES, NEXT, Change("once", {"sight_range_vox": 60.0, "comm_dim": 8}))
+    monkeypatch.setitem(versions.CHANGES, NEXT + 1, Change("twice", {"sight_range_vox": 50.0}))
+    assert earlier_defaults(OURS) == {"sight_range_vox": 60.0, "comm_dim": 8}
+    assert earlier_defaults(NEXT) == {"sight_range_vox": 50.0} and earlier_defaults(NEXT + 1) == {}
+
+
+def test_every_version_tells_what_it_changed():
+    assert sorted(versions.CHANGES) == list(range(1, versions.RULES_VERSION + 1))
+    assert all(change.title for change in versions.CHANGES.values())
