@@ -74,7 +74,7 @@ class BattleResult(NamedTuple):
     decisions: int
     """Length of the battle in decisions."""
     stats: list[list[float]]
-    """Per side (blue, red) the values of `echelon.env.outcome.STATS`."""
+    """Per side (blue, red) the values of `echelon.env.outcome.stat_names`."""
     state_hash: str
     """Hash of the final state as 16 hexadecimal digits, see `echelon.arena.fingerprint.state_hash`."""
 
