@@ -204,8 +204,8 @@ def check_mounts(hull: str, catalog: Catalog) -> None:
     require(free, f"catalog.hulls.{hull}.ewar", "false: its secondary trigger fires a weapon", emitters)
 
 
-def check_flight(catalog: Catalog, rules: RulesConfig) -> None:
-    """Require that no mech has more shots or clouds about than there are places for.
+def check_flight(catalog: Catalog, rules: RulesConfig, hulls: tuple[str, ...]) -> None:
+    """Require places for the shots and clouds of every mech, and that one of the rosters' `hulls` can shoot.
 
     Raises:
         ConfigError: naming the hull or the weapon.
@@ -223,6 +223,9 @@ def check_flight(catalog: Catalog, rules: RulesConfig) -> None:
         require(shots_in_flight(spec, rules) == 1, where, "longer than its flight", spec.cooldown_s)
         clouds = -(-(rules.substeps(catalog.cloud_s) + flight) // pause)
         require(clouds <= MAX_CLOUDS, where, f"such that at most {MAX_CLOUDS} of a mech's clouds hang", spec.cooldown_s)
+    flying = {hull for spec in catalog.weapons.values() if not spec.is_beam for hull in spec.mounts}
+    limit = f"with a hull that carries a weapon whose shots fly, one of {sorted(flying)}"
+    require(not flying.isdisjoint(hulls), "EnvConfig.blue and red", limit, hulls)
 
 
 def shots_in_flight(weapon: WeaponSpec, rules: RulesConfig) -> int:

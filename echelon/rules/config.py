@@ -231,7 +231,7 @@ class EnvConfig:
             self.observation_mode,
         )
         require_finite(self)
-        check_flight(self.catalog, self.rules)
+        check_flight(self.catalog, self.rules, (*self.blue, *self.red))
         require(self.sight_range_vox > 0, "EnvConfig.sight_range_vox", "> 0 vox", self.sight_range_vox)
         require(self.radar_range_vox >= 0, "EnvConfig.radar_range_vox", ">= 0 vox", self.radar_range_vox)
         require(self.comm_dim >= 0, "EnvConfig.comm_dim", ">= 0", self.comm_dim)

@@ -125,6 +125,10 @@ def test_shots_and_clouds_have_places():
         EnvConfig(catalog=fast)
     with pytest.raises(ConfigError, match=r"catalog.weapons.smoke.cooldown_s at .* at most 3 of a mech's clouds hang"):
         EnvConfig(catalog=changed(cloud_s=20))
+    with pytest.raises(
+        ConfigError, match=r"EnvConfig.blue and red must be with a hull that carries a weapon whose shots"
+    ):
+        EnvConfig(catalog=changed(weapons={"smoke": {"mounts": {}}}), blue=("scout",), red=("light",))
     assert EnvConfig(catalog=changed(cloud_s=20, weapons={"smoke": {"cooldown_s": 10}}), rules=RulesConfig())
 
 
