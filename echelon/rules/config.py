@@ -201,7 +201,9 @@ class EnvConfig:
     blue: tuple[str, ...] = _packs(2)
     """Hull name of each blue mech, packs of five in order."""
     red: tuple[str, ...] = _packs(2)
-    catalog: Annotated[Catalog, tyro.conf.Fixed, tyro.conf.Suppress] = field(default_factory=Catalog)
+    catalog: Annotated[Catalog, tyro.conf.Fixed, tyro.conf.Suppress] = field(
+        default_factory=Catalog, metadata={"absent": CATALOGS[1]}
+    )
     """Hulls, weapons, suites and materials; no flag of its own."""
     observation_mode: Literal["partial", "full"] = "partial"
     sight_range_vox: float = 60.0
