@@ -9,6 +9,7 @@ import dataclasses
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 import torch
@@ -19,8 +20,9 @@ from rich.table import Table
 from echelon.agents.heuristic import TIERS, scripted
 from echelon.arena.batch_arena import BatchArena, Battle
 from echelon.arena.match import wilson_interval
-from echelon.env.outcome import STATS, Reason, Winner
-from echelon.rules.catalog import Hull, Weapon
+from echelon.env.outcome import Reason, Winner, stat_names
+from echelon.rules.catalog import Catalog, Hull
+from echelon.rules.catalog_json import read_catalog
 from echelon.rules.config import ENV_PRESETS, EnvConfig
 from echelon.runtime import noise
 from echelon.runtime.device import resolve_device
@@ -35,6 +37,8 @@ class Args:
 
     tiers: tuple[str, ...] = tuple(TIERS)
     preset: Literal["small", "standard", "large"] = "standard"
+    catalog: Path | None = None
+    """A JSON file of the rows that are added to the catalog or changed."""
     battles: int = 200
     """Battles a tier, each of a seed of its own, on as many maps."""
     seed: int = 0
@@ -51,7 +55,8 @@ def mirror(tier: str, args: Args, config: EnvConfig, device: torch.device) -> di
     seeds = noise.battle_seeds(args.seed, args.battles, torch.device("cpu")).tolist()
     results = arena.play([Battle(name, name, seed) for seed in seeds]).results
     winner, reason = [result.winner for result in results], [result.reason for result in results]
-    total = dict(zip(STATS, torch.tensor([result.stats for result in results]).sum((0, 1)).tolist(), strict=True))
+    names = stat_names(config.catalog)
+    total = dict(zip(names, torch.tensor([result.stats for result in results]).sum((0, 1)).tolist(), strict=True))
     blue, red = (winner.count(side) for side in (Winner.BLUE, Winner.RED))
     return {
         "tier": tier,
@@ -63,7 +68,7 @@ def mirror(tier: str, args: Args, config: EnvConfig, device: torch.device) -> di
         "blue_share_95": wilson_interval(blue, max(blue + red, 1)),
         **{r.name.lower(): reason.count(r) for r in Reason if r != Reason.RUNNING},
         "mean_s": sum(result.decisions for result in results) / len(results) * config.rules.decision_s,
-        "weapons": {w.name.lower(): entries(w.name, ("shots", "hits", "damage", "kills"), total) for w in Weapon},
+        "weapons": {w: entries(w, ("shots", "hits", "damage", "kills"), total) for w in config.catalog.weapons},
         "hulls": {h.name.lower(): entries(h.name, ("damage", "kills", "deaths"), total) for h in Hull},
         **{name: total[name] for name in ("damage", "kills", "deaths", *ALSO)},
     }
@@ -81,7 +86,8 @@ def share(part: float, whole: float) -> str:
 
 def show(found: dict, config: EnvConfig, console: Console) -> None:
     """Print what a mirror found; counts are those of both teams in a mean battle."""
-    battles, fielded = found["battles"], (*config.blue, *config.red)
+    battles = found["battles"]
+    fielded = [config.catalog.class_of(hull).name.lower() for hull in (*config.blue, *config.red)]
     title = f"{found['tier']} against itself, {battles} battles of {found['preset']}"
     weapons = table(title, "weapon", "shots", "hits", "damage", "of all", "kills", "of all")
     for name, row in found["weapons"].items():
@@ -116,7 +122,8 @@ def table(title: str, first: str, *numbers: str) -> Table:
 def main(args: Args) -> None:
     """Let every tier fight itself."""
     device = resolve_device(args.device)
-    config = dataclasses.replace(ENV_PRESETS[args.preset](), map_pool=args.battles)
+    catalog = read_catalog(args.catalog) if args.catalog else Catalog()
+    config = dataclasses.replace(ENV_PRESETS[args.preset](), map_pool=args.battles, catalog=catalog)
     for tier in args.tiers:
         found = mirror(tier, args, config, device)
         if args.json:

@@ -9,7 +9,7 @@ from tensordict import TensorClass, TensorDict
 from torch import Tensor
 
 from echelon.rules.actions import NO_MECH, PREFERENCES
-from echelon.rules.catalog import CLOUDS, Timer, Weapon
+from echelon.rules.catalog import CLOUDS
 from echelon.rules.config import EnvConfig
 from echelon.rules.roster import Roster
 
@@ -79,7 +79,7 @@ class Mechs(Fields, TensorClass):
     stability: Tensor  # [B, N] 0 .. 100
     fallen: Tensor  # [B, N] int32 substeps until it stands up, 0 = on its feet
     suppressed: Tensor  # [B, N] int32 substeps of suppression left
-    cooldown: Tensor  # [B, N, len(Timer)] int32 substeps until a weapon is ready
+    cooldown: Tensor  # [B, N, T] int32 substeps until a weapon is ready
     paint: Tensor  # [B, N, P] int32 substeps that pack p's paint on the mech lasts
     painter: Tensor  # [B, N, P] int64, who of pack p painted it last
     under_fire: Tensor  # [B, N] int32 substeps until it feels safe again
@@ -103,11 +103,11 @@ class Shots(Fields, TensorClass):
     pos: Tensor  # [B, S, 3] vox
     vel: Tensor  # [B, S, 3] vox/s
     ttl: Tensor  # [B, S] int32 substeps of flight left, 0 = empty slot
-    target: Tensor  # [B, S] int64, whom a missile homes on, NO_MECH for other shots
+    target: Tensor  # [B, S] int64, whom a homing shot turns to, NO_MECH for other shots
 
 
 class Clouds(Fields, TensorClass):
-    """Smoke, C places of N * CLOUDS. Mech n owns n * CLOUDS .. n * CLOUDS + CLOUDS - 1."""
+    """Smoke, C places: CLOUDS for each mech of `Roster.launchers`, one after the other."""
 
     pos: Tensor  # [B, C, 3] vox, centre
     ttl: Tensor  # [B, C] int32 substeps left, 0 = no cloud
@@ -135,7 +135,7 @@ class Tally(Fields, TensorClass):
     assists: Tensor  # [B, N] kills by packmates of targets it painted
     shots: Tensor  # [B, N, W] times each weapon fired
     hits: Tensor  # [B, N, W] direct hits on enemies
-    intercepts: Tensor  # [B, N] missiles its AMS destroyed
+    intercepts: Tensor  # [B, N] shots its AMS destroyed
     falls: Tensor  # [B, N] times it was knocked down
     legs_lost: Tensor  # [B, N] 1 once its legs were shot off
     shutdowns: Tensor  # [B, N] times it overheated
@@ -193,9 +193,9 @@ def open_battle(
     return State(
         mechs=whole_mechs(map_id, maps, roster, config),
         shots=no_shots(batch, roster.shots.count, device),
-        clouds=no_clouds(batch, mechs * CLOUDS, device),
+        clouds=no_clouds(batch, roster.launchers.shape[0] * CLOUDS, device),
         terrain=untouched(map_id, maps) if terrain is None else terrain,
-        tally=empty_tally(batch, mechs, device),
+        tally=empty_tally(batch, mechs, len(roster.weapons), device),
         seed=seed,
         tick=torch.zeros_like(seed),
         map_id=map_id,
@@ -228,7 +228,7 @@ def whole_mechs(map_id: Tensor, maps: Maps, roster: Roster, config: EnvConfig) -
         stability=zeros() + config.rules.stability_cap,
         fallen=zeros(dtype=torch.int32),
         suppressed=zeros(dtype=torch.int32),
-        cooldown=zeros(len(Timer), dtype=torch.int32),
+        cooldown=zeros(roster.num_timers, dtype=torch.int32),
         paint=zeros(roster.num_packs, dtype=torch.int32),
         painter=zeros(roster.num_packs, dtype=torch.int64),
         under_fire=zeros(dtype=torch.int32),
@@ -258,11 +258,10 @@ def no_clouds(batch: int, places: int, device: torch.device) -> Clouds:
     )
 
 
-def empty_tally(batch: int, mechs: int, device: torch.device) -> Tally:
+def empty_tally(batch: int, mechs: int, weapons: int, device: torch.device) -> Tally:
     """All zero."""
     shapes = {
-        name: (batch, mechs, len(Weapon)) if name in PER_WEAPON else (batch, mechs)
-        for name in Tally.__dataclass_fields__
+        name: (batch, mechs, weapons) if name in PER_WEAPON else (batch, mechs) for name in Tally.__dataclass_fields__
     }
     return Tally(
         **{name: torch.zeros(shape, device=device) for name, shape in shapes.items()},

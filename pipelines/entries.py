@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -12,6 +12,8 @@ from echelon.league.config import LeagueConfig
 from echelon.league.import_export import read_league, write_league
 from echelon.league.store import Store
 from echelon.pipelines.console import terminal
+from echelon.rules.catalog import Catalog
+from echelon.rules.catalog_json import read_catalog
 from echelon.rules.config import ENV_PRESETS
 from echelon.runtime.files import check_writable
 
@@ -24,11 +26,14 @@ class Init:
     """Folder of the league."""
     env: Literal["small", "standard", "large"] = "small"
     """Battle preset of the league."""
+    catalog: Path | None = None
+    """A JSON file of the hulls, weapons, suites and materials that are added to the catalog or changed."""
     rules: LeagueConfig = field(default_factory=LeagueConfig)
 
     def run(self) -> None:
         """Create the league."""
-        store = Store.create(self.league, ENV_PRESETS[self.env](), self.rules)
+        catalog = Catalog() if self.catalog is None else read_catalog(self.catalog)
+        store = Store.create(self.league, replace(ENV_PRESETS[self.env](), catalog=catalog), self.rules)
         terminal().print(f"{self.league}: {len(store.entries())} entries, battles of {self.env}")
 
 

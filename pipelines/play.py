@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -11,12 +11,14 @@ import tyro
 
 from echelon.arena.batch_arena import COMPUTE
 from echelon.arena.match import named_match, replay_of
+from echelon.arena.resolve import common_env, resolve
 from echelon.league.entry_policy import qualified_name
 from echelon.pipelines.arena_args import ArenaArgs
 from echelon.pipelines.console import terminal
 from echelon.pipelines.result_tables import show_match
 from echelon.replay.file import save
 from echelon.replay.recorder import Recorder
+from echelon.rules.catalog_json import read_catalog
 from echelon.rules.config import ENV_PRESETS
 from echelon.runtime.device import resolve_device
 from echelon.runtime.errors import require
@@ -39,6 +41,8 @@ class Play:
     seed: int = 0
     env: Literal["auto", "small", "standard", "large"] = "auto"
     """Battle preset; auto takes the one a checkpoint was trained in, else small."""
+    catalog: Path | None = None
+    """A JSON file of the hulls, weapons, suites and materials that are added to the catalog or changed."""
     json: bool = False
     """Print one JSON object instead of a table."""
     arena: tyro.conf.OmitArgPrefixes[ArenaArgs] = field(default_factory=ArenaArgs)
@@ -56,6 +60,8 @@ class Play:
         device, league = resolve_device(self.arena.device), self.league
         x, y = (name if league is None else qualified_name(name, league) for name in (self.blue, self.red))
         env = None if self.env == "auto" else ENV_PRESETS[self.env]()
+        if self.catalog is not None:
+            env = replace(env or common_env((resolve(x), resolve(y))), catalog=read_catalog(self.catalog))
         how = (self.arena.batch, COMPUTE[self.arena.precision], self.arena.compiled)
         match = named_match(x, y, env, self.battles, device, *how)
         recorder = self.recorder()

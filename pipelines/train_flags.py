@@ -11,9 +11,13 @@ from pathlib import Path
 import torch
 import tyro
 
+from echelon.learn.checkpoint.files import newest_checkpoint
+from echelon.learn.checkpoint.format import open_checkpoint
+from echelon.learn.checkpoint.run_folder import choose_folder
 from echelon.learn.config import TRAIN_PRESETS, TrainConfig
 from echelon.learn.models.registry import BUILT_IN, allow_module, model_with
 from echelon.pipelines.console import ALLOW_MODULE, parse, pop_flag
+from echelon.rules.catalog_json import read_catalog
 from echelon.runtime.distributed import Ranks
 from echelon.runtime.errors import require
 
@@ -27,6 +31,7 @@ def read_config(arguments: list[str]) -> TrainConfig:
     """
     presets, rest = pop_flag(arguments, "--preset")
     models, rest = pop_flag(rest, "--model")
+    catalogs, rest = pop_flag(rest, "--catalog")
     preset = presets[-1] if presets else "standard" if torch.cuda.is_available() else "quick"
     names = ", ".join(TRAIN_PRESETS)
     require(preset in TRAIN_PRESETS, "--preset", f"one of {names}", preset)
@@ -35,11 +40,26 @@ def read_config(arguments: list[str]) -> TrainConfig:
         # Named by the user, so that a checkpoint of this run may name it too.
         allow_module(kind.partition(":")[0])
     default = replace(default, model=model_with(kind, default.model))
+    if catalogs:
+        default = replace(default, env=replace(default.env, catalog=read_catalog(Path(catalogs[-1]))))
     description = (
         f"Train a policy. --preset NAME, one of {names}, sets the defaults below; now {preset}. --model NAME, one of "
-        f"{', '.join(BUILT_IN)} or package.module:Config, is the kind of the network; now {kind}. {ALLOW_MODULE}"
+        f"{', '.join(BUILT_IN)} or package.module:Config, is the kind of the network; now {kind}. --catalog "
+        f"FILE.json adds or changes hulls, weapons, suites and materials. {ALLOW_MODULE}"
     )
-    return parse(lambda: tyro.cli(TrainConfig, default=default, args=rest, description=description))
+    config = parse(lambda: tyro.cli(TrainConfig, default=default, args=rest, description=description))
+    return with_stored_catalog(config) if config.resume and not catalogs else config
+
+
+def with_stored_catalog(config: TrainConfig) -> TrainConfig:
+    """A run that resumes, with the catalog of its checkpoint.
+
+    Raises:
+        FileError: there is no such checkpoint.
+    """
+    latest = config.resume == "latest"
+    path = newest_checkpoint(choose_folder(config) / "checkpoints") if latest else Path(config.resume)
+    return replace(config, env=replace(config.env, catalog=open_checkpoint(path).env.catalog))
 
 
 def resume_command(words: Sequence[str], folder: Path, ranks: Ranks) -> str:

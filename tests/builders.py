@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+from standard_catalog import MATERIALS, SLOTS, Weapon
 from tensordict import TensorDictBase
 from torch import Tensor
 from torchrl.data import Composite
@@ -16,7 +17,7 @@ from echelon.env.env import EchelonEnv
 from echelon.env.observation import layout
 from echelon.rules import actions
 from echelon.rules.actions import NO_MECH, Act, Orders
-from echelon.rules.catalog import CLOUDS, HAZARDS, MATERIALS, WEAPONS, Material, Weapon
+from echelon.rules.catalog import CLOUDS, HAZARDS, Material
 from echelon.rules.config import EnvConfig, RulesConfig
 from echelon.rules.roster import build_roster
 from echelon.sim import step
@@ -153,7 +154,7 @@ class Scene:
         """Where one of a mech's shots of a weapon flies."""
         span, shooter = self.game.roster.shots.span[int(weapon)], self.game.roster.shots.shooter
         own = [s for s in range(span.start, span.stop) if shooter[s] == mech]
-        assert len(own) == WEAPONS[weapon].slots, f"mech {mech} carries no {weapon.name}"
+        assert len(own) == SLOTS[weapon], f"mech {mech} carries no {weapon.name}"
         return own[which]
 
     def shot(self, weapon: Weapon, mech: int, which: int = 0) -> tuple[list[float], list[float], int]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from echelon.env.group_policy import GroupPolicy, memory_spec
+from echelon.rules.catalog import Catalog
 
 ROOT = Path(__file__).parents[1]
 FILES = sorted(path for house in ("echelon", "pipelines") for path in (ROOT / house).rglob("*.py"))
@@ -234,6 +235,31 @@ def test_old_names_are_gone():
     checked = [path for path in everywhere if str(path.relative_to(ROOT)) not in ALIASES]
     old = {str(path.relative_to(ROOT)): identifiers(path.read_text()) & set(RENAMED.split()) for path in checked}
     assert {path: names for path, names in old.items() if names} == {}
+
+
+WORDS = {"painter", "smoke"}
+"""Weapons whose names are also those of a switch, a field of the state or a picture: looked for as text only."""
+CATALOG = ROOT / "echelon" / "rules" / "catalog.py"
+SCRIPTS = sorted((ROOT / "echelon" / "view" / "page").glob("*.js"))
+
+
+def weapons_named(path: Path) -> set[str]:
+    """Weapons of the default catalog that a file names as text or by an identifier; comments are free."""
+    weapons = set(Catalog().weapons)
+    if path.suffix == ".js":
+        code = re.sub(r"/\*.*?\*/|(?<!:)//[^\n]*", "", path.read_text(), flags=re.S)
+        quoted = set(re.findall(r"""["'`](\w+)["'`]""", code))
+        return weapons & quoted | (weapons - WORDS) & set(re.findall(r"\w+", code))
+    tree = ast.parse(path.read_text())
+    texts = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    return weapons & texts | (weapons - WORDS) & {name.lower() for name in identifiers(path.read_text())}
+
+
+@pytest.mark.parametrize("path", [*FILES, *SCRIPTS], ids=lambda p: str(p.relative_to(ROOT)))
+def test_weapons_are_named_in_the_catalog_only(path):
+    """A weapon is one row: everything else takes it from the catalog of the config."""
+    expected = set(Catalog().weapons) if path == CATALOG else set()
+    assert weapons_named(path) == expected
 
 
 LONGEST = 45

@@ -14,13 +14,14 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from reference.compare import TOLERANCE, shot_keys, voxels_of
 from reference.scenes import random_actions, random_draws, scramble
+from standard_catalog import CATALOG, HULLS, MATERIALS, SLOTS, WEAPONS, Weapon
 
 from echelon.env import zone
 from echelon.env.env import EchelonEnv
 from echelon.env.observation.build import observe
 from echelon.rules import actions
 from echelon.rules.actions import Act
-from echelon.rules.catalog import CLOUD_S, CLOUDS, DEBRIS_DAMAGE, HULLS, MATERIALS, PAINT_S, WEAPONS, Material, Weapon
+from echelon.rules.catalog import CLOUDS, DEBRIS_DAMAGE, Material
 from echelon.rules.config import EnvConfig, FeaturesConfig, RewardConfig, RulesConfig, WorldConfig
 from echelon.rules.roster import build_roster
 from echelon.runtime.geometry import wrap_angle
@@ -122,16 +123,16 @@ def test_every_field_of_a_state_stays_within_its_bounds(config, seed):
         within("suppressed", mechs.suppressed, 0, rules.substeps(WEAPONS[Weapon.AUTOCANNON].suppress_s))
         within("under_fire", mechs.under_fire, 0, rules.substeps(rules.under_fire_s))
         within("cooldown", mechs.cooldown, 0, roster.longest_cooldown)
-        within("paint", mechs.paint, 0, rules.substeps(PAINT_S))
+        within("paint", mechs.paint, 0, rules.substeps(CATALOG.paint_s))
         within("painter", mechs.painter, 0, config.num_mechs - 1)
         within("hit_from", mechs.hit_from.norm(dim=-1), 0, 1 + 1e-5)
-        within("clouds", after.clouds.ttl, 0, rules.substeps(CLOUD_S))
+        within("clouds", after.clouds.ttl, 0, rules.substeps(CATALOG.cloud_s))
         assert (mechs.vel[..., :2].norm(dim=-1) <= roster.max_speed * rules.velocity_damping + 1e-4).all()
         flies = after.shots.ttl > 0
         inside = ((after.shots.pos >= 0) & (after.shots.pos < game.size)).all(-1)
         assert inside[flies].all()
         for weapon in Weapon:
-            longest = rules.substeps(WEAPONS[weapon].lifetime_s) if WEAPONS[weapon].slots else 0
+            longest = rules.substeps(WEAPONS[weapon].lifetime_s) if SLOTS[weapon] else 0
             within(weapon.name, after.shots.ttl[:, roster.shots.span[int(weapon)]], 0, longest)
         for name, value in after.tally.items():
             assert (value >= before.tally.get(name)).all(), name

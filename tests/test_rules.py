@@ -6,9 +6,11 @@ import re
 from pathlib import Path
 
 import pytest
+from standard_catalog import CATALOG, HULLS, MATERIALS, SUITES, WEAPONS, Weapon, mounts
 
 from echelon.rules import catalog
-from echelon.rules.catalog import HULLS, MATERIALS, SUITES, WEAPONS, Guidance, Hull, Material, Suite, Weapon
+from echelon.rules import catalog_checks as limits
+from echelon.rules.catalog import Hull, Material, Suite
 from echelon.rules.config import EnvConfig, RewardConfig, RulesConfig
 from echelon.rules.versions import RULES_VERSION
 from echelon.world.biomes import BIOMES
@@ -43,7 +45,7 @@ def test_hulls():
     rows = table("class")
     assert rows.keys() == {hull.name.lower() for hull in Hull}
     for hull, spec in HULLS.items():
-        assert numbers(rows[hull.name.lower()]) == [*spec.size, *dataclasses.astuple(spec)[1:]]
+        assert numbers(rows[hull.name.lower()]) == [*spec.size, *dataclasses.astuple(spec)[1:9]]
 
 
 def test_weapons():
@@ -52,10 +54,10 @@ def test_weapons():
     for weapon, spec in WEAPONS.items():
         who, reach, *cells, speed, guidance, splash = rows[weapon.name.lower()]
         assert numbers(cells) == [spec.damage, spec.stability, spec.self_heat, spec.cooldown_s, spec.arc_deg]
-        lock = [catalog.SIGHT_LOCK_VOX] if weapon == Weapon.MISSILE else []
+        lock = [CATALOG.sight_lock_vox] if weapon == Weapon.MISSILE else []
         assert numbers([reach]) == [spec.range_vox, *lock]
-        assert speed == ("beam" if spec.guidance == Guidance.BEAM else f"{spec.speed_vox_per_s:g}")
-        assert guidance == ("-" if spec.guidance == Guidance.BEAM else spec.guidance.name.lower())
+        assert speed == ("beam" if spec.is_beam else f"{spec.speed_vox_per_s:g}")
+        assert guidance == ("-" if spec.is_beam else spec.guidance)
         if spec.splash_vox:
             assert numbers([splash]) == [spec.splash_vox, spec.splash_scale]
         told = {}
@@ -64,7 +66,7 @@ def test_weapons():
             told |= dict.fromkeys((h.strip() for h in hulls.split(",")), trigger.strip())
         if "all" in told:
             told = {hull.name.lower(): told["all"] for hull in Hull}
-        assert told == {hull.name.lower(): trigger.name.lower() for hull, trigger in spec.mounts.items()}
+        assert told == {hull.name.lower(): trigger.name.lower() for hull, trigger in mounts(weapon).items()}
 
 
 def test_suites():
@@ -100,17 +102,17 @@ SENTENCES = [
     f"reaches {RULES.zone_score_to_win_s:g} s (`zone_score_to_win_s`;",
     f"Laser adds {WEAPONS[Weapon.LASER].target_heat:g} heat to the target, "
     f"flamer {WEAPONS[Weapon.FLAMER].target_heat:g} ",
-    f"**Paint** lasts {catalog.PAINT_S:g} s",
-    f"target their pack painted: +{catalog.PAINT_BONUS:.0%}".replace("%", " %"),
-    f"shooter's sensor quality >= {catalog.LOCK_QUALITY:.2f}",
-    f"aimed at its team within {catalog.AMS_VOX:g} tries",
-    f"{catalog.AMS_CHANCE:.2f} to destroy it. Each attempt sets its timer to {catalog.AMS_COOLDOWN_S:.1f} s",
-    f"cloud r {catalog.CLOUD_VOX:g}, {catalog.CLOUD_S:g} s",
+    f"**Paint** lasts {CATALOG.paint_s:g} s",
+    f"target their pack painted: +{CATALOG.paint_bonus:.0%}".replace("%", " %"),
+    f"shooter's sensor quality >= {CATALOG.lock_quality:.2f}",
+    f"aimed at its team within {CATALOG.ams_vox:g} tries",
+    f"{CATALOG.ams_chance:.2f} to destroy it. Each attempt sets its timer to {CATALOG.ams_cooldown_s:.1f} s",
+    f"cloud r {CATALOG.cloud_vox:g}, {CATALOG.cloud_s:g} s",
     f"clouds at most {catalog.CLOUDS} a mech",
-    f"ECM +{catalog.ECM_HEAT_PER_S:g}/s, ECCM +{catalog.ECCM_HEAT_PER_S:g}/s",
+    f"ECM +{CATALOG.ecm_heat_per_s:g}/s, ECCM +{CATALOG.eccm_heat_per_s:g}/s",
     f"slows stability regeneration for {WEAPONS[Weapon.AUTOCANNON].suppress_s:g} s",
-    "chance " + ", ".join(f"{h.name.lower()} {p:g}".replace("0.", ".") for h, p in catalog.WRECK_CHANCE.items()),
-    "mass factor (" + ", ".join(f"{h.name.lower()} {f:g}" for h, f in catalog.NOISE_FACTOR.items()) + ")",
+    "chance " + ", ".join(f"{h.name.lower()} {s.wreck_chance:g}".replace("0.", ".") for h, s in HULLS.items()),
+    "mass factor (" + ", ".join(f"{h.name.lower()} {s.noise_factor:g}" for h, s in HULLS.items()) + ")",
     f"|bearing| < {catalog.KINETIC_AIM_FOCUS_RAD:g} (focus) or {catalog.KINETIC_AIM_RAD:g} (others)",
     f"Muzzles: kinetic at {catalog.KINETIC_MUZZLE:g} of half height",
     f"Velocity: unit(delta) + {catalog.MISSILE_LOFT:g} up".replace("Velocity", "velocity"),
@@ -119,6 +121,10 @@ SENTENCES = [
     f"`RewardConfig.gamma` = {REWARD.gamma:g} is the only copy",
     f"count x{REWARD.contested_offence:g} and\ntheir deaths x{REWARD.contested_death:g}",
     f"alpha * own + (1 - alpha) * team mean, alpha {REWARD.team_mix_alpha:g}",
+    f"sides of a hull up to {limits.MAX_HULL_VOX:g} vox; hp, leg hp and heat cap up to {limits.MAX_POINTS:g}",
+    f"a material's hp up to {limits.MAX_POINTS:g}",
+    f"speed up to {limits.MAX_SHOT_SPEED:g} vox/s; at most {limits.MAX_WEAPONS} weapons, {limits.MAX_SHOTS} shots of a",
+    f"in flight and {limits.MAX_CLOUDS} clouds",
     "D = 18 + comm_dim numbers in [-1, 1] per mech",
     f"then comm_dim ({STANDARD.comm_dim}) numbers to the pack",
 ]

@@ -9,7 +9,8 @@ from torch import Tensor
 from torchrl.data import Composite, Unbounded
 
 from echelon.agents import teamwork
-from echelon.agents.gunnery import GUNS, Fire, Gunner
+from echelon.agents.gunnery import Fire, Gunner
+from echelon.agents.loadout import loadouts
 from echelon.agents.steering import Helm
 from echelon.agents.teamwork import Radio, Spotter
 from echelon.agents.tiers import TIERS
@@ -18,7 +19,7 @@ from echelon.agents.wayfinding import Wayfinder
 from echelon.env.observation import layout
 from echelon.rules import versions
 from echelon.rules.actions import CONTROLS, PREFERENCES, TRIGGER_COLUMNS, Act
-from echelon.rules.catalog import HULLS, Hull
+from echelon.rules.catalog import Trigger
 from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import require
 from echelon.runtime.geometry import length, unit
@@ -44,6 +45,7 @@ class Heuristic(TensorDictModuleBase):
 
     size: Tensor
     top_speed: Tensor
+    emits: Tensor
 
     def __init__(self, config: EnvConfig, tier: str = "normal", weapon_use: float = 1.0) -> None:
         super().__init__()
@@ -60,13 +62,16 @@ class Heuristic(TensorDictModuleBase):
         self.out_keys = ["action", *(("next", "memory", name) for name in MEMORY)]
         size = torch.tensor([config.world.size_x, config.world.size_y], dtype=torch.float32)
         self.register_buffer("size", size, persistent=False)
-        top_speed = hull_table({hull: HULLS[hull].max_speed_vox_per_s for hull in Hull})
+        armed = loadouts(config)
+        top_speed = hull_table({kind: one.hull.max_speed_vox_per_s for kind, one in armed.items()})
         self.register_buffer("top_speed", top_speed, persistent=False)
+        emits = hull_table({kind: float(one.hull.ewar) for kind, one in armed.items()})
+        self.register_buffer("emits", emits, persistent=False)
         self.radio = Radio(size, self.comm_dim)
-        self.spotter = Spotter(self.tier)
-        self.gunner = Gunner(self.tier, self.decision_s)
+        self.spotter = Spotter(self.tier, armed, config)
+        self.gunner = Gunner(self.tier, armed, config)
         self.helm = Helm(self.tier)
-        self.ways = Wayfinder()
+        self.ways = Wayfinder(armed)
 
     def memory_spec(self) -> Composite:
         """Seconds that a mech has made no headway, where its last target stood, seconds that it still takes itself for
@@ -136,16 +141,19 @@ class Heuristic(TensorDictModuleBase):
 
     def pull(self, action: Tensor, fire: Fire, smokes: Tensor, may_fire: Tensor) -> None:
         """Write the triggers and the vent into `action [B, A, D]`."""
-        for gun, trigger in enumerate(GUNS):
-            action[..., TRIGGER_COLUMNS[trigger]] = sign(fire.guns[..., gun] & may_fire)
-        action[..., Act.SPECIAL] = sign(smokes & may_fire)
+        held = [*zip(self.gunner.triggers, fire.guns.unbind(-1), strict=True)]
+        held += zip(self.spotter.triggers, smokes.unbind(-1), strict=True)
+        for trigger in Trigger:
+            fires = [sign(holds & may_fire) for one, holds in held if one == trigger]
+            if fires:
+                action[..., TRIGGER_COLUMNS[trigger]] = torch.stack(fires).amax(0)
         action[..., Act.VENT] = sign(fire.vents)
 
     def signal(self, action: Tensor, view: View, target: Target, target_at: Tensor, jammed_s: Tensor) -> None:
-        """Write the scouts' emitters and the message into `action [B, A, D]`."""
+        """Write the emitters and the message into `action [B, A, D]`."""
         if self.tier.jams:
             emits = teamwork.emit(view.contacts, jammed_s)
-            action[..., Act.SECONDARY] = torch.where(view.is_a(Hull.SCOUT), emits, action[..., Act.SECONDARY])
+            action[..., Act.SECONDARY] = torch.where(view.of_hull(self.emits) > 0, emits, action[..., Act.SECONDARY])
         if self.tier.talks:
             action[..., CONTROLS:] = self.radio.say(target, target_at)
 

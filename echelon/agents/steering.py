@@ -37,7 +37,7 @@ CHARGE_VOX = 4.0
 CHARGE = 3.0
 """How much a charge counts beside circling and the zone."""
 REAR_VOX = 3.5
-"""How far behind its target a flanking light wants to stand: within the range of its flamer."""
+"""How far behind its target a flanking light wants to stand: within the range of its fire."""
 TOO_HOT = 0.85
 """Share of the heat capacity above which it looks for cover."""
 COVER_VOX = (2, 3, 4)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from echelon.agents.gunnery import longest_range
+from echelon.agents.loadout import Loadout, timer_row
 from echelon.agents.tiers import Tier
 from echelon.agents.view import Contacts, Target, View, hull_table
-from echelon.rules.catalog import CLOUD_VOX, WEAPONS, Hull, Weapon
+from echelon.env.observation.layout import TIMERS
+from echelon.rules.catalog import Hull, Trigger
+from echelon.rules.config import EnvConfig
+from echelon.rules.specs import WeaponSpec
 from echelon.runtime import exact
 from echelon.runtime.geometry import TINY, length, to_world
 
@@ -29,7 +33,7 @@ CLEARS_S = 5.0
 JAM_VOX = 40.0
 """How near a hostile must be to be jammed."""
 ECM, ECCM, SILENT = 0.25, 1.0, -1.0
-"""Values of the secondary trigger of a scout."""
+"""Values of the secondary trigger of a mech with ECM."""
 OUT_OF_REACH_VOX = 1.0
 """How far beyond one's own reach the target of a smoke shot stands."""
 HURT_HP = 0.6
@@ -82,15 +86,31 @@ class Spotter(nn.Module):
 
     Args:
         tier: what it knows how to do.
+        loadouts: every class as it is armed.
+        config: the battle.
     """
 
     reach: Tensor
+    smoke_vox: Tensor
+    smoke_timer: Tensor
 
-    def __init__(self, tier: Tier) -> None:
+    def __init__(self, tier: Tier, loadouts: Mapping[Hull, Loadout], config: EnvConfig) -> None:
         super().__init__()
         self.tier = tier
-        reach = hull_table({hull: longest_range(hull) for hull in Hull})
-        self.register_buffer("reach", reach, persistent=False)
+        self.cloud_vox = config.catalog.cloud_vox
+        self.triggers = tuple(t for t in Trigger if any(t in one.launchers for one in loadouts.values()))
+        """K triggers that clouds of smoke hang on."""
+        names = config.catalog.timer_names
+        spare = {kind: spare_launchers(one) for kind, one in loadouts.items()}
+        ranges = {kind: [own[t].range_vox if t in own else -1.0 for t in self.triggers] for kind, own in spare.items()}
+        timers = {kind: [timer_row(own.get(t), names) for t in self.triggers] for kind, own in spare.items()}
+        tables = {
+            "reach": hull_table({kind: one.reach_vox for kind, one in loadouts.items()}),
+            "smoke_vox": hull_table(ranges).view(len(Hull), len(self.triggers)),
+            "smoke_timer": hull_table(timers).view(len(Hull), len(self.triggers), TIMERS),
+        }
+        for name, table in tables.items():
+            self.register_buffer(name, table, persistent=False)
 
     def pick(self, view: View, calls: Calls, kept: Tensor) -> Tensor:
         """`[B, A]` int64 the contact slot of the best target: near, in sight, hurt, and whom packmates fight too.
@@ -114,15 +134,21 @@ class Spotter(nn.Module):
         return torch.where(worth == worth.amax(-1, keepdim=True), slots, worth.shape[-1]).amin(-1)
 
     def smokes(self, view: View, target: Target) -> Tensor:
-        """`[B, A]` bool: launches smoke at a target that it is shot at by and cannot answer. Heavies keep missiles."""
-        smoke = WEAPONS[Weapon.SMOKE]
+        """`[B, A, K]` bool: launches smoke at a target that it is shot at by and cannot answer."""
         out_of_reach = target.distance > view.of_hull(self.reach) + OUT_OF_REACH_VOX
         frail = view.is_a(Hull.SCOUT) | view.is_a(Hull.LIGHT)
-        hides = frail & (view.hp < HURT_HP) & (target.distance > CLOUD_VOX + 1)
-        in_range = (target.distance <= smoke.range_vox) & (target.offset[..., 0] > 0)
-        loaded = (view.cooldown[..., int(smoke.timer)] == 0) & ~view.is_a(Hull.HEAVY)
+        hides = frail & (view.hp < HURT_HP) & (target.distance > self.cloud_vox + 1)
+        ahead = (target.offset[..., 0] > 0)[..., None]
+        in_range = (target.distance[..., None] <= view.of_hull(self.smoke_vox)) & ahead
+        loaded = exact.sum(view.of_hull(self.smoke_timer) * view.cooldown[..., None, :], -1) == 0
         pressed = view.under_fire & target.exists & target.clear & self.tier.uses_smoke
-        return pressed & (out_of_reach | hides) & in_range & loaded
+        return (pressed & (out_of_reach | hides))[..., None] & in_range & loaded
+
+
+def spare_launchers(loadout: Loadout) -> dict[Trigger, WeaponSpec]:
+    """What a class can leave clouds with, by trigger, unless a gun of it waits for the same timer."""
+    waits = {gun.timer for gun in loadout.guns.values()}
+    return {trigger: one for trigger, one in loadout.launchers.items() if one.timer not in waits}
 
 
 def count_calls(places: Tensor, calls: Calls) -> Tensor:
@@ -142,6 +168,6 @@ def jammed_for(view: View, jammed_s: Tensor, decision_s: float) -> Tensor:
 
 
 def emit(contacts: Contacts, jammed_s: Tensor) -> Tensor:
-    """`[B, A]` the secondary trigger of a scout: clear while jammed, jam where hostiles are near, else be silent."""
+    """`[B, A]` the secondary trigger of a mech with ECM: clear while jammed, jam where hostiles are near."""
     is_near = (contacts.hostile & (contacts.distance < JAM_VOX)).any(-1)
     return torch.where(jammed_s > 0, ECCM, torch.where(is_near, ECM, SILENT))

@@ -26,7 +26,7 @@ class Tier:
     keeps_range: bool = False
     """Fights at the range of its class once it stands in the zone."""
     shares_paint: bool = False
-    """Launches missiles at what its pack has painted."""
+    """Fires what needs a lock at what its pack has painted."""
     takes_aim: bool = False
     """Fires only what will hit: in range and arc, on a clear line or a lock, before the target has walked away."""
     cycles: bool = False
@@ -42,11 +42,11 @@ class Tier:
     circles: bool = False
     """Never stands still in a fight: shells fly to where it was."""
     flanks: bool = False
-    """Lights close in to flamer range, behind their target."""
+    """Lights close in to the range of a stream of fire, behind their target."""
     burns: bool = False
-    """Warm lights keep their heat for the flamer where it reaches."""
+    """Warm mechs keep their heat for a stream of fire where it reaches."""
     jams: bool = False
-    """Scouts jam enemies, or clear their own team's sensors while those are jammed."""
+    """Mechs with ECM jam enemies, or clear their own team's sensors while those are jammed."""
     uses_smoke: bool = False
     """Blinds those it cannot answer: beyond its own range, and at any range when it is frail and hurt."""
     takes_cover: bool = False

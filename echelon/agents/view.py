@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from tensordict import TensorDictBase
@@ -52,7 +53,7 @@ class View:
     heat: Tensor
     """[B, A] share of the capacity."""
     cooldown: Tensor
-    """[B, A, len(Timer)] share of the longest."""
+    """[B, A, TIMERS] share of the longest."""
     position: Tensor
     """[B, A, 2] vox on the map."""
     heading: Tensor
@@ -204,6 +205,6 @@ def by_hull(hull: Tensor, table: Tensor) -> Tensor:
     return exact.sum(hull.view(*hull.shape, *[1] * (table.dim() - 1)) * table, hull.dim() - 1)
 
 
-def hull_table(values: Mapping[Hull, float]) -> Tensor:
-    """`[len(Hull)]` a number of each class."""
+def hull_table(values: Mapping[Hull, Any]) -> Tensor:
+    """`[len(Hull), ...]` a number of each class, or several."""
     return torch.tensor([values[hull] for hull in Hull])

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
+from echelon.agents.loadout import Loadout
 from echelon.agents.view import View, by_hull, hull_table
 from echelon.env.observation.layout import LOCAL_MAP_CELLS
-from echelon.rules.catalog import HULLS, Hull
+from echelon.rules.catalog import Hull
 from echelon.runtime import exact
 from echelon.runtime.geometry import dot, length, to_world, unit
 
@@ -41,7 +43,11 @@ RING = tuple((dx, dy) for dx, dy in itertools.product(range(-2, 3), repeat=2) if
 
 
 class Wayfinder(nn.Module):
-    """Finds ways on the 11 x 11 cells about a mech, in its body frame."""
+    """Finds ways on the 11 x 11 cells about a mech, in its body frame.
+
+    Args:
+        loadouts: every class as the catalog has it.
+    """
 
     cells: Tensor
     is_edge: Tensor
@@ -52,7 +58,7 @@ class Wayfinder(nn.Module):
     ceil_place: Tensor
     half_vox: Tensor
 
-    def __init__(self) -> None:
+    def __init__(self, loadouts: Mapping[Hull, Loadout]) -> None:
         super().__init__()
         side = torch.arange(LOCAL_MAP_CELLS, dtype=torch.float32) - REACH
         cells = torch.stack(torch.meshgrid(side, side, indexing="ij"), -1)
@@ -69,7 +75,7 @@ class Wayfinder(nn.Module):
             "ring_place": places(list(RING)),
             "floor_place": places([(math.floor(dx / 2), math.floor(dy / 2)) for dx, dy in RING]),
             "ceil_place": places([(math.ceil(dx / 2), math.ceil(dy / 2)) for dx, dy in RING]),
-            "half_vox": hull_table({hull: max(HULLS[hull].size[:2]) / 2 for hull in Hull}),
+            "half_vox": hull_table({hull: max(one.hull.size[:2]) / 2 for hull, one in loadouts.items()}),
         }
         for name, table in tables.items():
             self.register_buffer(name, table, persistent=False)

@@ -76,7 +76,7 @@ class BattleResult(NamedTuple):
     idle_s: float
     """Seconds before its end in which no team did damage or scored."""
     stats: list[list[float]]
-    """Per side (blue, red) the values of `echelon.env.outcome.STATS`."""
+    """Per side (blue, red) the values of `echelon.env.outcome.stat_names`."""
     state_hash: str
     """Hash of the final state as 16 hexadecimal digits, see `echelon.arena.fingerprint.state_hash`."""
 

@@ -11,7 +11,7 @@ import torch
 from echelon.arena.batch_arena import BatchArena, Battle, BattleResult
 from echelon.arena.resolve import common_env, resolve
 from echelon.env.group_policy import TeamPolicy
-from echelon.env.outcome import STATS, Winner
+from echelon.env.outcome import STATS, Winner, stat_names
 from echelon.replay.battle import Replay
 from echelon.replay.recorder import Recorder
 from echelon.rules.config import EnvConfig
@@ -29,6 +29,8 @@ class Result:
     outcomes: Sequence[BattleResult]
     seconds: float
     """Wall-clock time of the match."""
+    stat_names: Sequence[str] = STATS
+    """Names of the statistics of a battle."""
 
     @property
     def battles(self) -> int:
@@ -50,9 +52,9 @@ class Result:
         return self.battles - self.count(Winner.DRAW) - self.x_wins
 
     def mean_stats(self, x: bool) -> dict[str, float]:
-        """Mean of each of `STATS` over the battles, for X if `x`, else for Y."""
+        """Mean of each statistic over the battles, for X if `x`, else for Y."""
         rows = [outcome.stats[b % 2 if x else 1 - b % 2] for b, outcome in enumerate(self.outcomes)]
-        return {name: sum(row[i] for row in rows) / len(rows) for i, name in enumerate(STATS)}
+        return {name: sum(row[i] for row in rows) / len(rows) for i, name in enumerate(self.stat_names)}
 
     def as_json(self) -> dict[str, object]:
         """JSON-serialisable dict. `blue_wins` and `red_wins` count by side, `x_wins` and `y_wins` by commander."""
@@ -130,6 +132,7 @@ class Match:
         self.others, self.battles = tuple(others), battles
         policies = {**others, self.x: policy}
         size = total if batch is None else min(batch, total)
+        self.stat_names = stat_names(env.catalog)
         self.arena = BatchArena(env, policies.__getitem__, device, size, compute, compiled)
 
     def play(self, seed: int, recorder: Recorder | None = None) -> dict[str, Result]:
@@ -149,7 +152,8 @@ class Match:
         outcomes = [outcome for batch in batches for outcome in batch.results]
         seconds = sum(batch.seconds for batch in batches) / len(self.others)
         every = range(self.battles)
-        return {name: Result([outcomes[place] for place in self.places(name, every)], seconds) for name in self.others}
+        places = {name: self.places(name, every) for name in self.others}
+        return {name: Result([outcomes[p] for p in own], seconds, self.stat_names) for name, own in places.items()}
 
     def places(self, other: str, battles: Sequence[int]) -> list[int]:
         """Indices, among all battles of `play`, of the given battles against the opponent `other`; for a `Recorder`."""

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from echelon.rules.actions import CONTROLS, TRIGGER_COLUMNS, Act
-from echelon.rules.catalog import ECCM_TRIGGER, WEAPONS, Trigger, Weapon
+from echelon.rules.catalog import ECCM_TRIGGER, Trigger
 from echelon.sim.model import SimModel
 from echelon.state import State
 
@@ -32,7 +32,7 @@ FIRE: dict[str, tuple[Trigger, ...]] = {
 }
 GUNS = FIRE["primary"] + FIRE["secondary"] + FIRE["tertiary"]
 HELD = ECCM_TRIGGER
-"""What a trigger is held with: above 0 fires, and on a scout's secondary up to `ECCM_TRIGGER` is ECM."""
+"""What a trigger is held with: above 0 fires, and on the secondary of a hull with ECM up to `ECCM_TRIGGER` is ECM."""
 ALWAYS = {Act.PREFER_0: 1.0, Act.SORT_CLOSEST: 1.0, Act.HOSTILE_ONLY: 1.0}
 """What every action also asks for: contacts sorted by distance, hostile ones only, and the first of them as target."""
 
@@ -89,11 +89,11 @@ class ActionMasks:
     def __init__(self, game: SimModel) -> None:
         device, roster, features = game.roster.hull.device, game.roster, game.config.features
         self.decision_repeat = game.rules.decision_repeat
-        self.timer = torch.tensor([int(WEAPONS[weapon].timer) for weapon in Weapon], device=device)
+        self.timer = torch.tensor(roster.timers, device=device)
         """[W] int64, the cooldown timer of each weapon."""
         hangs_on = roster.trigger[..., None] == torch.arange(len(Trigger), device=device)  # [W, N, 4]
         if not features.smoke:
-            hangs_on = hangs_on & (torch.arange(len(Weapon), device=device) != int(Weapon.SMOKE))[:, None, None]
+            hangs_on = hangs_on & ~roster.leaves_cloud[:, None, None]
         self.hangs_on = hangs_on.transpose(0, 1)
         """[N, W, 4] bool: weapon w of mech n hangs on a trigger."""
         emits = roster.has_ewar & features.ewar

@@ -52,8 +52,8 @@ class EchelonEnv(PartialResetEnv):
       `(group, "reward_terms") [B, A, K]`, which sum to the reward (their names are `env.reward_terms`),
       and at the root `telemetry [B, 16, 16]`, `is_init [B, 1]`, `done`, `terminated`, `truncated` `[B, 1]` bool;
     - a finished battle's `("next", "outcome")`: `winner`, `reason` `[B, 1]` int8, `score [B, 2]` s, `decisions [B, 1]`,
-      `stats [B, 2, len(STATS)]`; winner -1 and zeros where the battle goes on. TorchRL carries the outcome and the
-      reward terms on to the root, where a reset clears them.
+      `stats [B, 2, K]` (`outcome.stat_names`); winner -1 and zeros where the battle goes on. TorchRL carries the
+      outcome and the reward terms on to the root, where a reset clears them.
 
     Battles that end restart on the device without a host read; `("next", ...)` keeps their true last observation.
 

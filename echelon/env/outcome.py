@@ -10,7 +10,8 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from echelon.env.select import cleared
-from echelon.rules.catalog import Hull, Weapon
+from echelon.rules.catalog import Catalog, Hull
+from echelon.runtime import exact
 from echelon.sim.model import SimModel
 from echelon.state import State
 
@@ -38,23 +39,22 @@ class Reason(IntEnum):
 
 OWN = ("damage", "kills", "team_kills", "assists", "intercepts", "shutdowns", "zone_s", "bad_actions")
 """Fields of `Tally` that count for one's own team."""
-STATS = (
-    *OWN,
-    "deaths",
-    "knockdowns",
-    "leggings",
-    "paints",
-    *(f"shots_{weapon.name.lower()}" for weapon in Weapon),
-    *(f"hits_{weapon.name.lower()}" for weapon in Weapon),
-    *(f"damage_{weapon.name.lower()}" for weapon in Weapon),
-    *(f"kills_{weapon.name.lower()}" for weapon in Weapon),
-    *(f"damage_{hull.name.lower()}" for hull in Hull),
-    *(f"kills_{hull.name.lower()}" for hull in Hull),
-    *(f"deaths_{hull.name.lower()}" for hull in Hull),
-)
-"""Columns of the statistics of a finished battle, summed over each team. Knockdowns, leggings, and damage and kills by
-weapon are those of the other team's mechs, paints those its painters laid; damage and kills by class are told by who
-did them, deaths by who died. A kill by weapon is the weapon's that took most in the substep of the death."""
+
+
+def stat_names(catalog: Catalog) -> tuple[str, ...]:
+    """Columns of the statistics of a finished battle, summed over each team, in their order.
+
+    Knockdowns, leggings, and damage and kills by weapon are those of the other team's mechs, paints those its painters
+    laid; damage and kills by class are told by who did them, deaths by who died. A kill by weapon is the weapon's that
+    took most in the substep of the death.
+    """
+    by_weapon = (f"{what}_{weapon}" for what in ("shots", "hits", "damage", "kills") for weapon in catalog.weapons)
+    by_hull = (f"{what}_{hull.name.lower()}" for what in ("damage", "kills", "deaths") for hull in Hull)
+    return (*OWN, "deaths", "knockdowns", "leggings", "paints", *by_weapon, *by_hull)
+
+
+STATS = stat_names(Catalog())
+"""Those of the default catalog."""
 
 
 @dataclass(frozen=True)
@@ -124,13 +124,13 @@ def idle_s(state: State, game: SimModel) -> Tensor:
 
 
 def statistics(state: State, game: SimModel) -> Tensor:
-    """`[B, 2, len(STATS)]` what each team did since its battle began."""
+    """`[B, 2, K]` `stat_names`: what each team did since its battle began."""
     tally, roster = state.tally, game.roster
     own = roster.by_team(torch.stack([*(getattr(tally, name) for name in OWN), (~state.mechs.alive).float()], -1))
     # Only enemies shake a mech's stability or hit its legs, so what one team suffered the other one did.
     inflicted = roster.by_team(torch.stack((tally.falls, tally.legs_lost), -1)).flip(1)
     shots, hits = roster.by_team(tally.shots), roster.by_team(tally.hits)
-    paints = hits[..., int(Weapon.PAINTER), None]
+    paints = exact.sum(torch.where(roster.paints, hits, 0.0), -1, keepdim=True)
     by_weapon = roster.by_team(torch.cat((tally.taken, tally.killed_by), -1)).flip(1)
     did = torch.stack((tally.damage, tally.kills, (~state.mechs.alive).float()), -1)  # [B, N, 3]
     by_hull = roster.by_team(did[..., None] * roster.hull_one_hot[:, None]).flatten(2)

@@ -23,7 +23,7 @@ from echelon.plan.figures import (
     draw_zone,
 )
 from echelon.plan.ground import shade
-from echelon.rules.catalog import CLOUD_S, CLOUD_VOX, WEAPONS, Material, Weapon
+from echelon.rules.catalog import Material
 from echelon.sim.model import SimModel
 from echelon.sim.terrain import present_materials
 from echelon.state import Maps, State
@@ -33,7 +33,7 @@ CAPTIONED_PX = 340
 MARGIN = 6
 """Left free beside them, px."""
 PUFFS, TRAIL_S = 8, 0.4
-"""What is drawn of a missile's trail: it is straight, because a state does not hold the way a missile came."""
+"""What is drawn of a rocket's trail: it is straight, because a state does not hold the way that a shot came."""
 
 
 def render(state: State, game: SimModel, battle: int, side_px: int) -> np.ndarray:
@@ -107,14 +107,14 @@ def draw_shots(canvas: Canvas, pen: ImageDraw.ImageDraw, now: State, game: SimMo
     for kind, pos, vel, ttl in zip(kinds, shots.pos.tolist(), shots.vel.tolist(), shots.ttl.tolist(), strict=True):
         if ttl == 0:
             continue
-        weapon = Weapon(kind)
-        name, flown_s = weapon.name.lower(), max(WEAPONS[weapon].lifetime_s - ttl * dt_s, 0.0)
-        for i in range(PUFFS if weapon is Weapon.MISSILE else 0):
+        weapon = game.roster.weapons[kind]
+        look, flown_s = weapon.drawn_as, max(weapon.lifetime_s - ttl * dt_s, 0.0)
+        for i in range(PUFFS if look == "rocket" else 0):
             age_s = i / PUFFS * TRAIL_S
             if age_s <= flown_s:
                 draw_puff(canvas, pen, position_before(pos, vel, age_s), i / PUFFS)
-        tail_s = min(TAIL_S.get(name, OTHER_TAIL_S), flown_s)
-        draw_shot(canvas, pen, name, position_before(pos, vel, tail_s), position_before(pos, vel, 0.0))
+        tail_s = min(TAIL_S.get(look, OTHER_TAIL_S), flown_s)
+        draw_shot(canvas, pen, look, weapon.colour, position_before(pos, vel, tail_s), position_before(pos, vel, 0.0))
 
 
 def position_before(pos: list[float], vel: list[float], seconds: float) -> Point:
@@ -126,9 +126,9 @@ def visible_clouds(now: State, game: SimModel) -> list[Cloud]:
     """Smoke of the battle `now []`, at the size it has grown to."""
     found = []
     for (x, y, _), ttl in zip(now.clouds.pos.tolist(), now.clouds.ttl.tolist(), strict=True):
-        age_s = CLOUD_S - ttl * game.rules.dt_s
+        age_s = game.catalog.cloud_s - ttl * game.rules.dt_s
         if ttl > 0:
-            found.append(((x, y), CLOUD_VOX * min(age_s / CLOUD_GROWTH_S, 1.0)))
+            found.append(((x, y), game.catalog.cloud_vox * min(age_s / CLOUD_GROWTH_S, 1.0)))
     return found
 
 

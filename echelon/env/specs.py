@@ -11,7 +11,7 @@ from torchrl.data import Bounded, Categorical, Composite, Unbounded
 
 from echelon.env import reward
 from echelon.env.observation import layout
-from echelon.env.outcome import STATS
+from echelon.env.outcome import stat_names
 from echelon.rules.config import EnvConfig
 
 DONE_KEYS = ("done", "terminated", "truncated")
@@ -96,7 +96,7 @@ class Specs:
             score=self._unbounded(2),
             decisions=Unbounded((batch, 1), device=device, dtype=torch.int64),
             idle_s=self._unbounded(1),
-            stats=self._unbounded(2, len(STATS)),
+            stats=self._unbounded(2, len(stat_names(self.config.catalog))),
         )
 
     def _root(self, **leaves: object) -> Composite:

@@ -13,7 +13,7 @@ import torch
 from echelon.agents.heuristic import scripted
 from echelon.arena.batch_arena import COMPUTE, BatchArena, Battle, BattleResult, Precision
 from echelon.env.group_policy import TeamPolicy
-from echelon.env.outcome import STATS
+from echelon.env.outcome import stat_names
 from echelon.league.claims import claiming
 from echelon.league.records import MatchRecord, match_recipe
 from echelon.league.store import MAP_SEED, Store
@@ -110,7 +110,8 @@ class LeagueArena:
         return PlayedBatch(matches, result.seconds)
 
     def _record_of(self, battle: Battle, result: BattleResult, duration_s: float) -> MatchRecord:
-        blue, red = (dict(zip(STATS, side, strict=True)) for side in result.stats)
+        names = stat_names(self.store.env.catalog)
+        blue, red = (dict(zip(names, side, strict=True)) for side in result.stats)
         return MatchRecord(
             *battle,
             recipe=self.recipe,

@@ -49,7 +49,7 @@ class MatchRecord(NamedTuple):
     decisions: int
     duration_s: float
     stats: str
-    """JSON: per side (blue, red) the values of `echelon.env.outcome.STATS`, and the score."""
+    """JSON: per side (blue, red) the values of `echelon.env.outcome.stat_names`, and the score."""
     state_hash: str = ""
     """Hash of the final state, see `echelon.arena.fingerprint.state_hash`; empty in records of older versions."""
 

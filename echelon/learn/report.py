@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from echelon.env.outcome import STATS
 from echelon.learn.metrics import COLUMN_OF
 from echelon.learn.ppo.update import REPORTED
 from echelon.runtime.distributed import Ranks
@@ -31,16 +30,19 @@ def read(values: Mapping[str, Tensor]) -> dict[str, list[float]]:
     return found
 
 
-def summarise(report: Mapping[str, list[float]], terms: Sequence[str], past: str) -> dict[str, float | None]:
+def summarise(
+    report: Mapping[str, list[float]], terms: Sequence[str], stat_names: Sequence[str], past: str
+) -> dict[str, float | None]:
     """Columns of `metrics.csv`, with sums over battles divided by their number; None where no battle ended.
 
     Args:
         report: what `read` returned.
         terms: names of the reward terms.
+        stat_names: names of the statistics of a battle.
         past: name of the opponents that are earlier selves.
     """
     value = {name: numbers[0] for name, numbers in report.items()}
-    stats = dict(zip(STATS, report["stats"], strict=True))
+    stats = dict(zip(stat_names, report["stats"], strict=True))
 
     def mean(amount: float, battles: float) -> float | None:
         return amount / battles if battles > 0 else None

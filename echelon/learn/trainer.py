@@ -12,6 +12,7 @@ from torch import Tensor
 
 from echelon.agents.heuristic import scripted
 from echelon.env.env import EchelonEnv
+from echelon.env.outcome import stat_names
 from echelon.learn.callbacks.base import Callback, CallbackList, Metrics, Requests
 from echelon.learn.callbacks.checkpoints import Checkpoints
 from echelon.learn.callbacks.loggers import MetricsLogger
@@ -35,7 +36,6 @@ from echelon.learn.ppo.collector import TeamCollector
 from echelon.learn.ppo.nonfinite_dump import stop_with_dump
 from echelon.learn.ppo.update import PATIENCE, PPO
 from echelon.learn.report import all_reduce_sums, read, summarise
-from echelon.rules.catalog import Hull
 from echelon.rules.config import as_json, first_difference
 from echelon.rules.versions import MAP_MAKER, MAP_MAKER_VERSION
 from echelon.runtime import noise
@@ -174,7 +174,7 @@ class Trainer:
             self.env, self.assignment, config.ppo.rollout_decisions, config.ppo.chunk_decisions, self.norm
         )
         roster = env.red if config.side == "red" else env.blue
-        hull = torch.tensor([int(Hull[name.upper()]) for name in roster], device=self.device)
+        hull = torch.tensor([int(env.catalog.class_of(name)) for name in roster], device=self.device)
         self.advantage = NormalizedGAE(
             gamma=config.env.reward.gamma,
             lmbda=config.ppo.gae_lambda,
@@ -238,7 +238,7 @@ class Trainer:
             seconds=self.counters.seconds + seconds,
         )
         metrics = {
-            **summarise(report, self.env.reward_terms, PAST),
+            **summarise(report, self.env.reward_terms, stat_names(self.env.config.catalog), PAST),
             "stage_win_rate": self.curriculum.win_rate,
             **scheduled,
             "iteration": float(self.counters.iterations),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from PIL import Image, ImageDraw, ImageFilter
+from PIL import Image, ImageColor, ImageDraw, ImageFilter
 
 from echelon.plan.canvas import Canvas, Point
 from echelon.plan.palette import FIRE, GOLD, TEAM, TEAM_LIGHT, WHITE
@@ -17,9 +17,10 @@ CLOUD_GROWTH_S = 0.5
 """How long a cloud takes to be seen at its full size."""
 HULL = ((1.25, 0.0), (0.5, 0.85), (-0.95, 0.85), (-0.7, 0.0), (-0.95, -0.85), (0.5, -0.85))
 """A blunt arrow in the body frame, x ahead, in halves of a hull."""
-SHOT_COLOURS = {"gauss": (225, 244, 255), "autocannon": (255, 226, 140), "smoke": (210, 210, 210)}
-TAIL_S = {"gauss": 0.12, "autocannon": 0.06}
-"""How much of its way a shot shows behind it; other weapons `OTHER_TAIL_S`."""
+SHOT_COLOURS = {"slug": (225, 244, 255), "tracer": (255, 226, 140), "canister": (210, 210, 210)}
+"""By the look of a weapon; others are of `FIRE`."""
+TAIL_S = {"slug": 0.12, "tracer": 0.06}
+"""How much of its way a shot shows behind it; other looks `OTHER_TAIL_S`."""
 OTHER_TAIL_S = 0.05
 
 Cloud = tuple[Point, float]
@@ -79,15 +80,15 @@ def draw_bar(canvas: Canvas, pen: ImageDraw.ImageDraw, mech: MechFigure) -> None
         pen.rectangle((*box, box[0] + wide * mech.hp, box[1] + high), (*TEAM[mech.side], 255))
 
 
-def draw_shot(canvas: Canvas, pen: ImageDraw.ImageDraw, weapon: str, tail: Point, head: Point) -> None:
-    """A shot in flight, with the end of its way behind it; `weapon` is a name in small letters."""
-    colour = SHOT_COLOURS.get(weapon, FIRE)
-    canvas.line(pen, [tail, head], (*colour, 255), 0.45 if weapon == "gauss" else 0.26)
-    canvas.disc(pen, head, 0.3 if weapon == "missile" else 0.18, (255, 250, 235, 255))
+def draw_shot(canvas: Canvas, pen: ImageDraw.ImageDraw, look: str, colour: str, tail: Point, head: Point) -> None:
+    """A shot in flight, with the end of its way behind it; a `colour`, #rrggbb, stands for that of its look."""
+    line = ImageColor.getrgb(colour) if colour else SHOT_COLOURS.get(look, FIRE)
+    canvas.line(pen, [tail, head], (*line, 255), 0.45 if look == "slug" else 0.26)
+    canvas.disc(pen, head, 0.3 if look == "rocket" else 0.18, (255, 250, 235, 255))
 
 
 def draw_puff(canvas: Canvas, pen: ImageDraw.ImageDraw, at: Point, age: float) -> None:
-    """A piece of a missile's trail, which grows and fades; `age` in 0..1."""
+    """A piece of a rocket's trail, which grows and fades; `age` in 0..1."""
     canvas.disc(pen, at, 0.24 + 0.4 * age, (240, 238, 234, round(150 * (1 - age))))
 
 

@@ -60,15 +60,15 @@ class Met(IntEnum):
     VOXEL = 2
     FLOOR = 3
     AMS = 4
-    """Destroyed in flight by a heavy of the other team."""
+    """Destroyed in flight by an AMS of the other team."""
     BATTLE_END = 5
     """Still in flight when the battle ended."""
 
 
 BEAMS = ("tick", "shooter", "target", "weapon", "x0", "y0", "z0", "x1", "y1", "z1")
-"""Columns of `Battle.beams`: lasers, flamers and painters that fired, from hull centre to where they struck."""
+"""Columns of `Battle.beams`: beams that fired, from hull centre to where they struck."""
 FLIGHTS = ("launch_tick", "end_tick", "shooter", "weapon", "lock", "met", "victim", "first", "points")
-"""Columns of `Battle.flights`: every shot that flew. `lock` is whom a missile homes on, `victim` whom the shot hit.
+"""Columns of `Battle.flights`: every shot that flew. `lock` is whom a homing shot turns to, `victim` whom the shot hit.
 
 Its way is the `points` rows of `Battle.waypoints` from row `first` on, spaced evenly in time from the moment of its
 launch, the end of tick `launch_tick`, to that of its end, the end of tick `end_tick`: two for what flies straight.

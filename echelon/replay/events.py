@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from echelon.replay.battle import NOBODY, POINTS, POS_PER_VOX, Met
-from echelon.rules.catalog import BEAMS, CLOUD_S, CLOUDS
+from echelon.rules.catalog import CLOUDS
 from echelon.sim.model import SimModel
 from echelon.sim.terrain import has_bit, now_made_of
 
@@ -23,7 +23,7 @@ def events_of(now: Arrays, ticks: Arrays, game: SimModel) -> Arrays:
     """
     flights, waypoints = flown(ticks, game)
     return {
-        "beams": beams(now, ticks),
+        "beams": beams(now, ticks, game),
         "flights": flights,
         "waypoints": waypoints,
         "harms": harms(ticks),
@@ -45,16 +45,16 @@ def place(pos: np.ndarray) -> np.ndarray:
     return np.rint(pos * POS_PER_VOX).astype(np.int32)
 
 
-def beams(now: Arrays, ticks: Arrays) -> np.ndarray:
+def beams(now: Arrays, ticks: Arrays, game: SimModel) -> np.ndarray:
     """Beams run from where their mechs stood as they fired: before the tick moved them."""
     stood = place(np.concatenate((now["pos"][:1], ticks["pos"][:-1])))  # [K, N, 3]
     found = []
-    for weapon in BEAMS:
-        target = ticks.get(weapon.name.lower())
+    for weapon in game.roster.rays:
+        target = ticks.get(f"beam_{weapon}")
         if target is not None:
             tick, shooter = np.nonzero(target != NOBODY)
             struck = target[tick, shooter]
-            found.append(table(tick, shooter, struck, int(weapon), stood[tick, shooter], stood[tick, struck]))
+            found.append(table(tick, shooter, struck, weapon, stood[tick, shooter], stood[tick, struck]))
     return table(np.concatenate(found)) if found else np.zeros((0, 10), np.int32)
 
 
@@ -113,12 +113,13 @@ def how_it_ended(ticks: Arrays, slot: int, tick: int, ends: bool) -> tuple[Met, 
 
 def clouds(now: Arrays, game: SimModel) -> np.ndarray:
     """Every cloud: its clock at the moments it hung tells when it began, a whole number of ticks before."""
-    life = game.rules.substeps(CLOUD_S)
+    life = game.rules.substeps(game.catalog.cloud_s)
+    owner = game.roster.launchers.cpu().numpy()
     moment, where = np.nonzero(now["cloud_ttl"] > 0)
     begun = moment * game.rules.decision_repeat - 1 - (life - now["cloud_ttl"][moment, where])
     _, first = np.unique(np.stack((begun, where)), axis=1, return_index=True)
     moment, where, begun = moment[first], where[first], begun[first]
-    return table(begun, begun + life, where // CLOUDS, place(now["cloud_pos"][moment, where]))
+    return table(begun, begun + life, owner[where // CLOUDS], place(now["cloud_pos"][moment, where]))
 
 
 def changes(columns: dict[str, Tensor], map_id: int, game: SimModel) -> np.ndarray:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from echelon.env.observation import layout
 from echelon.env.observation.layout import STREAMS
-from echelon.env.outcome import STATS, Reason, Winner
+from echelon.env.outcome import Reason, Winner, stat_names
 from echelon.replay.battle import Battle, Replay
 from echelon.replay.events import changes, events_of
 from echelon.replay.moments import KEPT, quantised
@@ -58,7 +58,7 @@ class Recorder:
         silent = torch.zeros_like(state.mechs.alive)
         running = torch.full_like(state.seed[:, None], int(Winner.RUNNING))
         verdict = {"winner": running, "reason": torch.zeros_like(running), "score": state.score}
-        stats = {"stats": torch.zeros((*state.shape, 2, len(STATS)), device=state.seed.device)}
+        stats = {"stats": torch.zeros((*state.shape, 2, len(stat_names(game.catalog))), device=state.seed.device)}
         nobody = torch.full_like(state.mechs.alive, NO_MECH, dtype=torch.int64)
         self._ticks = []
         self._moments = [self._keep(state, silent, nobody, shown, {**verdict, **stats})]
@@ -84,7 +84,7 @@ class Recorder:
             "dealt_with": log.dealt.by_weapon,
             "pos": state.mechs.pos,
             "alive": state.mechs.alive,
-            **{weapon.name.lower(): target for weapon, target in log.beams.items()},
+            **{f"beam_{weapon}": target for weapon, target in log.beams.items()},
         }
         self._ticks.append({name: value[self._which] for name, value in kept.items()})
 
@@ -154,7 +154,7 @@ class Recorder:
                 "seed": seed,
                 "map": recipes[map_id].as_json(),
                 "zone": [*maps.zone_center[map_id].tolist(), float(maps.zone_radius[map_id])],
-                "outcome": verdict({name: value[-1] for name, value in now.items()}),
+                "outcome": verdict({name: value[-1] for name, value in now.items()}, stat_names(self.game.catalog)),
             }
             streams = {name: compact(now[f"observation_{name}"]) for name in STREAMS} if self.observations else {}
             events = {**events_of(now, ticks, self.game), "voxels": changes(columns, map_id, self.game)}
@@ -184,9 +184,9 @@ def last_blows(ticks: dict[str, Tensor]) -> dict[str, Tensor]:
     return {"killer": dealt.killer.unflatten(0, shape), "deadliest": dealt.deadliest.unflatten(0, shape)}
 
 
-def verdict(last: dict[str, np.ndarray]) -> dict[str, Any]:
-    """How a battle ended, from its last moment; winner `running` where it did not."""
-    stats = {name: [round(float(x), 3) for x in last["stats"][:, i]] for i, name in enumerate(STATS)}
+def verdict(last: dict[str, np.ndarray], names: Sequence[str]) -> dict[str, Any]:
+    """How a battle ended, from its last moment; winner `running` where it did not. `names` are those of its stats."""
+    stats = {name: [round(float(x), 3) for x in last["stats"][:, i]] for i, name in enumerate(names)}
     return {
         "winner": Winner(int(last["winner"][0])).name.lower(),
         "reason": Reason(int(last["reason"][0])).name.lower(),

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from echelon.env.observation import layout
-from echelon.rules.catalog import CLOUD_VOX, HULLS, WEAPONS, Hull, Material, Suite, Weapon
-from echelon.rules.roster import carried
+from echelon.rules.catalog import Catalog, Hull, Material, Suite
+from echelon.rules.config import env_from_json
+from echelon.runtime.errors import ConfigError
+from echelon.runtime.files import FileError
 from echelon.sim.model import SimModel
 
 
@@ -22,28 +24,26 @@ def describe(game: SimModel) -> dict[str, Any]:
         "teams": {name: [span.start, span.stop] for name, span in roster.teams.items()},
         "mechs": [mech(n, team_of[n], game) for n in range(roster.num_mechs)],
         "hulls": [hull.name.lower() for hull in Hull],
-        "weapons": [weapon.name.lower() for weapon in Weapon],
+        "weapons": list(config.catalog.weapons),
         "materials": [material.name.lower() for material in Material],
-        "weapon_specs": {
-            weapon.name.lower(): {"range_vox": spec.range_vox, "arc_deg": spec.arc_deg}
-            for weapon, spec in WEAPONS.items()
-        },
+        "weapon_specs": weapon_specs(config.catalog),
         "ego": [list(feature) for feature in layout.EGO],
         "stability_cap": config.rules.stability_cap,
         "zone_score_to_win_s": config.rules.zone_score_to_win_s,
         "sight_range_vox": config.sight_range_vox,
-        "cloud_vox": CLOUD_VOX,
+        "cloud_vox": config.catalog.cloud_vox,
     }
 
 
 def mech(n: int, team: str, game: SimModel) -> dict[str, Any]:
     """One mech of the rosters."""
-    roster, cockpits = game.roster, game.roster.cockpits
+    roster, cockpits, catalog = game.roster, game.roster.cockpits, game.catalog
     hull = roster.hulls[n]
-    spec = HULLS[hull]
+    spec = catalog.hulls[hull]
     suite = cockpits.descriptor[n, : len(Suite)]
     return {
-        "hull": hull.name.lower(),
+        "hull": hull,
+        "class": spec.hull_class,
         "team": team,
         "pack": int(roster.pack[n]),
         "size": list(spec.size),
@@ -54,5 +54,46 @@ def mech(n: int, team: str, game: SimModel) -> dict[str, Any]:
         "squad": [m for m in roster.squad[n].tolist() if m < roster.num_mechs],
         "squad_detail": int(cockpits.squad_detail[n]),
         "sees_engaged": bool(cockpits.sees_engaged[n]),
-        "weapons": [weapon.name.lower() for weapon in carried(hull)],
+        "weapons": list(catalog.carried(hull)),
+        "cooldowns": timer_labels(hull, catalog),
     }
+
+
+def weapon_specs(catalog: Catalog) -> dict[str, dict[str, Any]]:
+    """What pages and pictures tell of each weapon."""
+    return {
+        name: {
+            "range_vox": spec.range_vox,
+            "arc_deg": spec.arc_deg,
+            "effect": spec.effect,
+            "look": spec.drawn_as,
+            "colour": spec.colour,
+        }
+        for name, spec in catalog.weapons.items()
+    }
+
+
+def timer_labels(hull: str, catalog: Catalog) -> list[str]:
+    """What each cooldown of the ego stream is called in the cockpit of a hull; empty for those it has no use for."""
+    used = {spec.timer for spec in catalog.carried(hull).values()}
+    labels = [name if name in used else "" for name in catalog.timer_names]
+    return [*labels, "AMS" if catalog.hulls[hull].ams else ""]
+
+
+def completed(about: dict[str, Any]) -> dict[str, Any]:
+    """`Replay.about` of this version or an older one, with what the catalog of its battles tells.
+
+    Raises:
+        FileError: the settings of the battles are damaged.
+    """
+    if "cooldowns" in about["mechs"][0]:
+        return about
+    try:
+        catalog = env_from_json(about.get("env", {})).catalog
+    except ConfigError as error:
+        raise FileError(f"replay: {error}") from None
+    mechs = [
+        {**mech, "class": catalog.hulls[mech["hull"]].hull_class, "cooldowns": timer_labels(mech["hull"], catalog)}
+        for mech in about["mechs"]
+    ]
+    return {**about, "weapon_specs": weapon_specs(catalog), "mechs": mechs}

@@ -8,7 +8,7 @@ from enum import IntEnum
 import torch
 from torch import Tensor
 
-from echelon.rules.catalog import ECCM_TRIGGER, Trigger, Weapon
+from echelon.rules.catalog import ECCM_TRIGGER, Trigger
 from echelon.rules.config import EnvConfig, FeaturesConfig
 from echelon.rules.roster import Roster
 from echelon.runtime import exact
@@ -137,7 +137,7 @@ def weapons_fired(act: Tensor, roster: Roster, features: FeaturesConfig) -> Tens
     which = roster.trigger.clamp_min(0).expand(act.shape[0], -1, -1)  # [B, W, N]
     fire = held.transpose(1, 2).gather(1, which) & (roster.trigger >= 0)
     if not features.smoke:
-        fire = fire & (torch.arange(len(Weapon), device=fire.device) != int(Weapon.SMOKE))[:, None]
+        fire = fire & ~roster.leaves_cloud[:, None]
     return fire
 
 

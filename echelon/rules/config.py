@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
+import tyro
+
+from echelon.rules.catalog import CATALOGS, Catalog
+from echelon.rules.catalog_checks import check_flight
+from echelon.rules.catalog_json import catalog_from_json
 from echelon.rules.versions import ABSENT, current_versions, stored_versions
 from echelon.runtime.errors import require, require_finite
 
 PACK = ("heavy", "medium", "medium", "light", "scout")
-HULL_NAMES = ("scout", "light", "medium", "heavy")
 BIOME_NAMES = (
     "urban_residential",
     "industrial_refinery",
@@ -197,6 +202,10 @@ class EnvConfig:
     blue: tuple[str, ...] = _packs(2)
     """Hull name of each blue mech, packs of five in order."""
     red: tuple[str, ...] = _packs(2)
+    catalog: Annotated[Catalog, tyro.conf.Fixed, tyro.conf.Suppress] = field(
+        default_factory=Catalog, metadata={"absent": CATALOGS[1]}
+    )
+    """Hulls, weapons, suites and materials; no flag of its own."""
     observation_mode: Literal["partial", "full"] = "partial"
     sight_range_vox: float = 60.0
     radar_range_vox: float = 14.0
@@ -214,7 +223,9 @@ class EnvConfig:
             roster = getattr(self, name)
             require(1 <= len(roster) <= 20, f"EnvConfig.{name}", "1..20 hull names", roster)
             for hull in roster:
-                require(hull in HULL_NAMES, f"EnvConfig.{name}", f"chosen from {HULL_NAMES}", hull)
+                require(
+                    hull in self.catalog.hulls, f"EnvConfig.{name}", f"chosen from {tuple(self.catalog.hulls)}", hull
+                )
         modes = ("partial", "full")
         require(
             self.observation_mode in modes,
@@ -223,6 +234,7 @@ class EnvConfig:
             self.observation_mode,
         )
         require_finite(self)
+        check_flight(self.catalog, self.rules, (*self.blue, *self.red))
         require(self.sight_range_vox > 0, "EnvConfig.sight_range_vox", "> 0 vox", self.sight_range_vox)
         require(self.radar_range_vox >= 0, "EnvConfig.radar_range_vox", ">= 0 vox", self.radar_range_vox)
         require(self.comm_dim >= 0, "EnvConfig.comm_dim", ">= 0", self.comm_dim)
@@ -294,7 +306,9 @@ def env_from_json(values: dict[str, Any]) -> EnvConfig:
     if isinstance(told["reward"], dict):
         told["reward"] = {name: value for name, value in told["reward"].items() if name != EXTRA}
     nested = {name: from_json(kind, told[name], f"env.{name}") for name, kind in parts.items()}
-    flat = {name: value for name, value in values.items() if name not in parts and name not in ABSENT}
+    flat = {name: value for name, value in values.items() if name not in (*parts, "catalog", *ABSENT)}
+    # Files without a catalog were written under version 1 of the rules.
+    nested["catalog"] = catalog_from_json(values["catalog"], "env.catalog") if "catalog" in values else CATALOGS[1]
     return from_json(EnvConfig, flat, "env", nested)
 
 
@@ -363,6 +377,10 @@ def as_json(config: Any) -> dict[str, Any]:
     def plain(value: Any) -> Any:
         if dataclasses.is_dataclass(value):
             return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        if isinstance(value, Mapping):
+            return {name: plain(one) for name, one in value.items()}
+        if isinstance(value, float) and math.isinf(value):
+            return None  # JSON has no infinity.
         return list(value) if isinstance(value, tuple) else value
 
     return plain(config)

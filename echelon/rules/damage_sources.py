@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from echelon.rules.catalog import BEAMS, KINETIC_AIM_FOCUS_RAD, KINETIC_AIM_RAD, WEAPONS, Weapon
+from echelon.rules.catalog import KINETIC_AIM_FOCUS_RAD, KINETIC_AIM_RAD
 from echelon.rules.config import EnvConfig
+from echelon.rules.specs import WeaponSpec
 from echelon.runtime import exact
 
 
@@ -19,9 +19,9 @@ class DamageSources:
     """R sources of harm, such as the mechs that carry a laser, or every slot a shot can fly in; `[R]` unless said."""
 
     weapon: Tensor
-    """[R, W], one column a `Weapon`."""
+    """[R, W], one column a weapon of the catalog."""
     span: tuple[slice, ...]
-    """For each `Weapon` its run of rows."""
+    """For each weapon its run of rows."""
     shooter: Tensor
     """int64, whose it is."""
     rows_of: Tensor
@@ -54,7 +54,7 @@ class AimTable:
     """How the weapons of every mech are aimed. W weapons, N mechs; floats `[W, N, N]` by weapon, shooter and target."""
 
     carriers: tuple[Tensor, ...]
-    """For each `Weapon` `[R]` int64: the mechs that carry it."""
+    """For each weapon `[R]` int64: the mechs that carry it."""
     reach_vox: Tensor
     """How far each reaches; -1 at one's own side, and where the shooter carries none."""
     arc_cos: Tensor
@@ -70,26 +70,32 @@ class AimTable:
     focus_only: Tensor
     """`[W, 1, 1]` bool: it is aimed at the focus target or straight ahead."""
 
-    def exist(self, weapon: Weapon) -> bool:
+    any_lock: bool
+    """Somebody carries a weapon that is aimed by a lock."""
+    line_vox: float
+    """How far clear lines matter: to those that are aimed along one, and to locks on sight."""
+
+    def exist(self, weapon: int) -> bool:
         """Whether anybody carries the weapon."""
-        return self.carriers[int(weapon)].shape[0] > 0
+        return self.carriers[weapon].shape[0] > 0
 
 
 def build_damage_sources(
-    sources: list[tuple[Weapon, int]], config: EnvConfig, count: int, device: torch.device
+    sources: list[tuple[int, int]], config: EnvConfig, count: int, device: torch.device
 ) -> DamageSources:
-    """Rows for (weapon, shooter) pairs, in the order of the weapons."""
+    """Rows for (weapon, shooter) pairs, those of a weapon one after the other."""
     rows = [[r for r, (_, owner) in enumerate(sources) if owner == n] for n in range(count)]
     widest = max(1, *(len(own) for own in rows))
-    specs = [WEAPONS[w] for w, _ in sources]
-    first = [sum(v < w for v, _ in sources) for w in (*Weapon, len(Weapon))]
+    weapons = tuple(config.catalog.weapons.values())
+    specs = [weapons[w] for w, _ in sources]
+    runs = {w: [r for r, (v, _) in enumerate(sources) if v == w] or [0, -1] for w in range(len(weapons))}
 
     def column(values: list[float], dtype: torch.dtype = torch.float32) -> Tensor:
         return torch.tensor(values, dtype=dtype, device=device)
 
     return DamageSources(
-        weapon=torch.tensor([[float(w == v) for v in Weapon] for w, _ in sources], device=device).view(-1, len(Weapon)),
-        span=tuple(slice(begin, end) for begin, end in itertools.pairwise(first)),
+        weapon=torch.tensor([[float(w == v) for v in runs] for w, _ in sources], device=device).view(-1, len(weapons)),
+        span=tuple(slice(run[0], run[-1] + 1) for run in runs.values()),
         shooter=column([n for _, n in sources], torch.int64),
         rows_of=torch.tensor([padded(own, widest, len(sources)) for own in rows], device=device),
         damage=column([s.damage for s in specs]),
@@ -101,28 +107,34 @@ def build_damage_sources(
     )
 
 
-def build_aim_table(owners: dict[Weapon, list[int]], hostile: Tensor) -> AimTable:
-    """How the weapons are aimed of the mechs that carry them, `owners`; `hostile [N, N]` bool."""
-    device = hostile.device
-    carried = torch.tensor([[n in owners[w] for n in range(len(hostile))] for w in Weapon], device=device)
-    reach_vox = torch.tensor([WEAPONS[w].range_vox for w in Weapon], device=device)[:, None, None]
+def build_aim_table(config: EnvConfig, owners: list[list[int]], hostile: Tensor) -> AimTable:
+    """How the weapons are aimed of the mechs that carry them, `owners` by weapon; `hostile [N, N]` bool."""
+    device, specs = hostile.device, tuple(config.catalog.weapons.values())
+    carried = torch.tensor([[n in own for n in range(len(hostile))] for own in owners], device=device)
+    reach_vox = torch.tensor([spec.range_vox for spec in specs], device=device)[:, None, None]
 
-    def each(fact: Callable[[Weapon], float]) -> Tensor:
-        return torch.tensor([fact(w) for w in Weapon], device=device)[:, None, None]
+    def each(fact: Callable[[WeaponSpec], float]) -> Tensor:
+        return torch.tensor([fact(spec) for spec in specs], device=device)[:, None, None]
+
+    def need(what: str) -> Tensor:
+        return each(lambda spec: what in spec.needs)
 
     def arc(bearing_rad: float) -> Tensor:
-        kinetic = (Weapon.GAUSS, Weapon.AUTOCANNON)
-        return each(lambda w: exact.sine_64(bearing_rad, 0.5) if w in kinetic else WEAPONS[w].arc_cos)
+        return each(lambda spec: spec.arc_cos if spec.needs else exact.sine_64(bearing_rad, 0.5))
 
+    locks = any("lock" in spec.needs and own for spec, own in zip(specs, owners, strict=True))
+    sighted = [spec.range_vox for spec, own in zip(specs, owners, strict=True) if "line" in spec.needs and own]
     return AimTable(
-        carriers=tuple(torch.tensor(owners[w], dtype=torch.int64, device=device) for w in Weapon),
+        carriers=tuple(torch.tensor(own, dtype=torch.int64, device=device) for own in owners),
         reach_vox=torch.where(carried[..., None] & hostile, reach_vox, -1.0),
         arc_cos=arc(KINETIC_AIM_RAD),
         focus_arc_cos=arc(KINETIC_AIM_FOCUS_RAD),
-        needs_target=each(lambda w: w in BEAMS or w == Weapon.MISSILE).squeeze(-1),
-        needs_line=each(lambda w: w in BEAMS),
-        needs_lock=each(lambda w: w == Weapon.MISSILE),
-        focus_only=each(lambda w: w == Weapon.SMOKE),
+        needs_target=need("target").squeeze(-1),
+        needs_line=need("line"),
+        needs_lock=need("lock"),
+        focus_only=need("focus"),
+        any_lock=locks,
+        line_vox=max([config.catalog.sight_lock_vox, *sighted]),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,31 +10,19 @@ import torch
 from torch import Tensor
 
 from echelon.rules.catalog import (
-    AMS_COOLDOWN_S,
-    AMS_HULL,
-    BEAMS,
-    EWAR_HULL,
-    HULL_SUITE,
-    HULLS,
     KINETIC_MUZZLE,
     NO_SUITE,
-    NOISE_FACTOR,
-    SHELLS,
-    SUITES,
-    WEAPONS,
-    WRECK_CHANCE,
-    Guidance,
+    Catalog,
     Hull,
     Suite,
-    SuiteSpec,
-    Timer,
-    Weapon,
+    Trigger,
 )
-from echelon.rules.config import PACK, EnvConfig, RulesConfig
+from echelon.rules.catalog_checks import shots_in_flight
+from echelon.rules.config import PACK, EnvConfig
 from echelon.rules.damage_sources import AimTable, DamageSources, build_aim_table, build_damage_sources, padded
+from echelon.rules.specs import SuiteSpec, WeaponSpec
 from echelon.runtime import exact
 from echelon.runtime.compile import materialize
-from echelon.runtime.errors import require
 
 
 @dataclass(frozen=True)
@@ -86,11 +75,18 @@ class Roster:
     `[N]` float tensors on the device unless said. Class and team follow from the index, so no battle stores them.
     """
 
-    hulls: tuple[Hull, ...]
+    hulls: tuple[str, ...]
+    """By mech the row of the catalog."""
+    weapons: tuple[WeaponSpec, ...]
+    """The rows of the catalog in order: weapon w is number w everywhere."""
+    timers: tuple[int, ...]
+    """By weapon its cooldown timer."""
+    ams_timer: int
+    """The cooldown timer of an AMS, the last one."""
     num_blue: int
     num_packs: int
     hull: Tensor
-    """[N] int64, a `Hull`."""
+    """[N] int64, a `Hull`, the class."""
     hull_one_hot: Tensor
     """[N, 4]."""
     is_red: Tensor
@@ -132,21 +128,49 @@ class Roster:
     trigger: Tensor
     """[W, N] int64: the `Trigger` that fires weapon w on mech n, -1 where it carries none."""
     longest_cooldown: Tensor
-    """[N, len(Timer)] substeps: what each of a mech's own timers is set to at most, 0 where it has no use for it."""
+    """[N, T] substeps: what each of a mech's own timers is set to at most, 0 where it has no use for it."""
     guns: AimTable
     beams: DamageSources
     """A row for every gun whose fire is a beam."""
     shots: DamageSources
-    """A row for every shot slot, ordered by weapon, shooter, slot."""
+    """A row for every shot slot, ordered by weapon, shooter, slot; weapons stand in the order of `shells`."""
     bursts: DamageSources
-    """The slots of shots that splash: the first rows of `shots`."""
+    """The slots of shots that splash."""
+    rays: tuple[int, ...]
+    """Weapons that are beams."""
+    shells: tuple[int, ...]
+    """The other weapons, in the order of the shot slots: those that an AMS destroys or that splash come first."""
+    painters: tuple[int, ...]
+    """Beams that paint."""
+    paints: Tensor
+    """[W] bool, by weapon: one of `painters`."""
+    splashing: slice
+    """Where `bursts` stand among the shot slots."""
+    interceptable: slice
+    """Shot slots of what an AMS destroys."""
+    launching: slice
+    """Shot slots of what leaves clouds, one for each mech of `launchers`."""
+    launchers: Tensor
+    """[L] int64: the mechs that can leave clouds."""
+    leaves_cloud: Tensor
+    """[W] bool, by weapon."""
     homing: Tensor
     """[S] bool, by shot slot."""
     ballistic: Tensor
     """[S] bool, by shot slot."""
     shot_speed: Tensor
     """[S] vox/s."""
+    shot_flight_s: Tensor
+    """[S] longest time of flight."""
+    slug_speed: Tensor
+    """[N, 1] vox/s of what a mech's pilot leads a target by: its own falling shot, else the catalog's first, infinite
+    without any."""
     cockpits: Cockpits
+
+    @property
+    def num_timers(self) -> int:
+        """Cooldown timers of a mech, T."""
+        return self.ams_timer + 1
 
     @property
     def num_mechs(self) -> int:
@@ -179,7 +203,8 @@ class Roster:
 class Formation:
     """How the N mechs of a battle are grouped, by mech."""
 
-    hulls: tuple[Hull, ...]
+    hulls: tuple[str, ...]
+    classes: tuple[Hull, ...]
     num_blue: int
     is_red: list[bool]
     in_team: list[int]
@@ -202,30 +227,35 @@ class Formation:
 
 def build_formation(config: EnvConfig) -> Formation:
     """Group the mechs of `config` into teams and packs."""
-    hulls = tuple(Hull[name.upper()] for name in (*config.blue, *config.red))
+    hulls = (*config.blue, *config.red)
+    classes = tuple(config.catalog.class_of(hull) for hull in hulls)
     count, num_blue = len(hulls), len(config.blue)
     is_red = [n >= num_blue for n in range(count)]
     in_team = [n - num_blue * red for n, red in enumerate(is_red)]
     blue_packs = -(-num_blue // len(PACK))
     pack = [i // len(PACK) + blue_packs * red for i, red in zip(in_team, is_red, strict=True)]
     packmates = [[m for m in range(count) if pack[m] == pack[n]] for n in range(count)]
-    return Formation(hulls, num_blue, is_red, in_team, pack, packmates)
+    return Formation(hulls, classes, num_blue, is_red, in_team, pack, packmates)
 
 
 def build_roster(config: EnvConfig, device: torch.device) -> Roster:
     """Lay the catalog out for the mechs of `config`."""
-    formation = build_formation(config)
+    formation, catalog = build_formation(config), config.catalog
     hulls = formation.hulls
     suites = [suite_of(n, formation, config) for n in range(formation.num_mechs)]
     teams = team_tables(formation, suites, config, device)
+    timers = catalog.timer_names
     return Roster(
         hulls=hulls,
+        weapons=tuple(catalog.weapons.values()),
+        timers=tuple(timers.index(spec.timer) for spec in catalog.weapons.values()),
+        ams_timer=len(timers),
         num_blue=formation.num_blue,
         num_packs=max(formation.pack) + 1,
         cockpits=build_cockpits(suites, device),
         **teams,
-        **hull_tables(hulls, device),
-        **equipment_tables(hulls, config.rules, device),
+        **hull_tables(formation, catalog, device),
+        **equipment_tables(hulls, config, device),
         **weapon_tables(hulls, teams["hostile"], config, device),
     )
 
@@ -237,7 +267,8 @@ def team_tables(
     count = formation.num_mechs
     red = torch.tensor(formation.is_red, device=device)
     hostile = red[:, None] != red
-    squads = [formation.squad(n, suites[n][1].squad_slots) for n in range(count)]
+    slots = [min(suite.squad_slots, config.squad_slots) for _, suite in suites]
+    squads = [formation.squad(n, slots[n]) for n in range(count)]
     return {
         "is_red": red,
         "hostile": hostile,
@@ -249,10 +280,10 @@ def team_tables(
     }
 
 
-def hull_tables(hulls: tuple[Hull, ...], device: torch.device) -> dict[str, Any]:
+def hull_tables(formation: Formation, catalog: Catalog, device: torch.device) -> dict[str, Any]:
     """The fields of a `Roster` that hulls have by themselves: size, mobility, endurance."""
-    specs = [HULLS[hull] for hull in hulls]
-    hull = integers([int(h) for h in hulls], device)
+    specs = [catalog.hulls[hull] for hull in formation.hulls]
+    hull = integers([int(kind) for kind in formation.classes], device)
     half_size = floats([[x / 2 for x in s.size] for s in specs], device)
     up = floats([0.0, 0.0, 1.0], device)
     return {
@@ -269,54 +300,88 @@ def hull_tables(hulls: tuple[Hull, ...], device: torch.device) -> dict[str, Any]
         "heat_cap": floats([s.heat_cap for s in specs], device),
         "heat_sink_per_s": floats([s.heat_sink_per_s for s in specs], device),
         "tonnage": floats([s.tonnage for s in specs], device),
-        "noise_factor": floats([NOISE_FACTOR[h] for h in hulls], device),
-        "wreck_chance": floats([WRECK_CHANCE[h] for h in hulls], device),
+        "noise_factor": floats([s.noise_factor for s in specs], device),
+        "wreck_chance": floats([s.wreck_chance for s in specs], device),
     }
 
 
-def equipment_tables(hulls: tuple[Hull, ...], rules: RulesConfig, device: torch.device) -> dict[str, Any]:
+def equipment_tables(hulls: tuple[str, ...], config: EnvConfig, device: torch.device) -> dict[str, Any]:
     """The fields of a `Roster` that tell what each hull carries, what fires it, and how long it waits."""
+    rows, weapons = config.catalog.hulls, config.catalog.weapons.values()
+    triggers = [[Trigger[w.mounts[h].upper()] if h in w.mounts else -1 for h in hulls] for w in weapons]
     return {
-        "has_ewar": torch.tensor([h == EWAR_HULL for h in hulls], device=device),
-        "ewar": integers([n for n, h in enumerate(hulls) if h == EWAR_HULL], device),
-        "ams": integers([n for n, h in enumerate(hulls) if h == AMS_HULL], device),
-        "trigger": integers([[int(WEAPONS[w].mounts.get(h, -1)) for h in hulls] for w in Weapon], device),
-        "longest_cooldown": integers([[longest_cooldown(h, t, rules) for t in Timer] for h in hulls], device),
+        "has_ewar": torch.tensor([rows[h].ewar for h in hulls], device=device),
+        "ewar": integers([n for n, h in enumerate(hulls) if rows[h].ewar], device),
+        "ams": integers([n for n, h in enumerate(hulls) if rows[h].ams], device),
+        "trigger": integers([[int(t) for t in row] for row in triggers], device),
+        "longest_cooldown": integers([longest_cooldowns(h, config) for h in hulls], device),
     }
 
 
-def weapon_tables(hulls: tuple[Hull, ...], hostile: Tensor, config: EnvConfig, device: torch.device) -> dict[str, Any]:
+def weapon_tables(hulls: tuple[str, ...], hostile: Tensor, config: EnvConfig, device: torch.device) -> dict[str, Any]:
     """The fields of a `Roster` that hold a row for every weapon or shot slot; `hostile [N, N]` bool."""
-    check_shot_slots(config.rules)
-    owners = {w: [n for n, hull in enumerate(hulls) if hull in WEAPONS[w].mounts] for w in Weapon}
-    beams = [(w, n) for w in BEAMS for n in owners[w]]
-    shots = [(w, n) for w in SHELLS for n in owners[w] for _ in range(WEAPONS[w].slots)]
-    bursts = [(w, n) for w, n in shots if WEAPONS[w].splash_vox > 0]
-    guidance = [WEAPONS[w].guidance for w, _ in shots]
+    specs = tuple(config.catalog.weapons.values())
+    owners = [[n for n, hull in enumerate(hulls) if hull in spec.mounts] for spec in specs]
+    rays = tuple(w for w, spec in enumerate(specs) if spec.is_beam)
+    shells = tuple(sorted((w for w in range(len(specs)) if w not in rays), key=lambda w: slot_order(specs[w])))
+    slots = [shots_in_flight(spec, config.rules) for spec in specs]
+    beams = [(w, n) for w in rays for n in owners[w]]
+    shots = [(w, n) for w in shells for n in owners[w] for _ in range(slots[w])]
+    rows = [specs[w] for w, _ in shots]
+    splashing = run_of([spec.splash_vox > 0 for spec in rows])
+    launching = run_of([spec.effect == "cloud" for spec in rows])
     return {
-        "guns": build_aim_table(owners, hostile),
+        "guns": build_aim_table(config, owners, hostile),
         "beams": build_damage_sources(beams, config, len(hulls), device),
         "shots": build_damage_sources(shots, config, len(hulls), device),
-        "bursts": build_damage_sources(bursts, config, len(hulls), device),
-        "homing": torch.tensor([g == Guidance.HOMING for g in guidance], device=device),
-        "ballistic": torch.tensor([g == Guidance.BALLISTIC for g in guidance], device=device),
-        "shot_speed": floats([WEAPONS[w].speed_vox_per_s for w, _ in shots], device),
+        "bursts": build_damage_sources(shots[splashing], config, len(hulls), device),
+        "rays": rays,
+        "shells": shells,
+        "painters": tuple(w for w in rays if specs[w].effect == "paint"),
+        "splashing": splashing,
+        "interceptable": run_of([spec.interceptable for spec in rows]),
+        "launching": launching,
+        "launchers": integers([n for _, n in shots[launching]], device),
+        "paints": flags([spec.effect == "paint" for spec in specs], device),
+        "leaves_cloud": flags([spec.effect == "cloud" for spec in specs], device),
+        "homing": flags([spec.guidance == "homing" for spec in rows], device),
+        "ballistic": flags([spec.guidance == "ballistic" for spec in rows], device),
+        "shot_speed": floats([spec.speed_vox_per_s for spec in rows], device),
+        "shot_flight_s": floats([spec.lifetime_s for spec in rows], device),
+        "slug_speed": floats([[slug_speed(hull, config.catalog)] for hull in hulls], device),
     }
 
 
-def check_shot_slots(rules: RulesConfig) -> None:
-    """Require that every shell ends its flight before its mech needs its slot again."""
-    for w in SHELLS:
-        needed = -(-rules.substeps(WEAPONS[w].lifetime_s) // max(rules.substeps(WEAPONS[w].cooldown_s), 1))
-        limit = f"such that no {w.name.lower()} has more than {WEAPONS[w].slots} shots in flight"
-        require(needed <= WEAPONS[w].slots, "RulesConfig.dt_s", limit, rules.dt_s)
+def slot_order(spec: WeaponSpec) -> int:
+    """Where the shots of a weapon stand, so that those with a fact in common are one run of slots."""
+    if spec.interceptable:
+        return 1 if spec.splash_vox > 0 else 0
+    return 2 if spec.splash_vox > 0 else 4 if spec.effect == "cloud" else 3
 
 
-def longest_cooldown(hull: Hull, timer: Timer, rules: RulesConfig) -> int:
-    """Substeps that a hull's timer is set to at most, 0 where it has no use for it."""
-    waits = [WEAPONS[w].cooldown_s for w in carried(hull) if WEAPONS[w].timer == timer]
-    waits += [AMS_COOLDOWN_S] if hull == AMS_HULL and timer == Timer.AMS else []
-    return max((rules.substeps(wait) for wait in waits), default=0)
+def run_of(facts: list[bool]) -> slice:
+    """The one run of slots of which something is true."""
+    return slice(facts.index(True), facts.index(True) + sum(facts)) if any(facts) else slice(0, 0)
+
+
+def slug_speed(hull: str, catalog: Catalog) -> float:
+    """Speed of a hull's own falling shot, else of the catalog's first, infinite without any, vox/s."""
+    falling = {name: spec for name, spec in catalog.weapons.items() if spec.guidance == "ballistic"}
+    own = [spec for spec in falling.values() if hull in spec.mounts]
+    return next((spec.speed_vox_per_s for spec in (*own, *falling.values())), math.inf)
+
+
+def longest_cooldowns(hull: str, config: EnvConfig) -> list[int]:
+    """Substeps that each of a hull's timers is set to at most, 0 where it has no use for it."""
+    catalog = config.catalog
+    waits = [[w.cooldown_s for w in catalog.carried(hull).values() if w.timer == name] for name in catalog.timer_names]
+    waits.append([catalog.ams_cooldown_s] if catalog.hulls[hull].ams else [])
+    return [max((config.rules.substeps(wait) for wait in own), default=0) for own in waits]
+
+
+def flags(values: list[bool], device: torch.device) -> Tensor:
+    """A bool tensor."""
+    return torch.tensor(values, dtype=torch.bool, device=device)
 
 
 def floats(values: list[Any], device: torch.device) -> Tensor:
@@ -337,24 +402,19 @@ def build_pairs(wanted: Tensor) -> Pairs:
     return Pairs(first, second, place)
 
 
-def carried(hull: Hull) -> list[Weapon]:
-    """The weapons of a hull."""
-    return [w for w in Weapon if hull in WEAPONS[w].mounts]
-
-
 def suite_of(mech: int, formation: Formation, config: EnvConfig) -> tuple[Suite | None, SuiteSpec]:
     """A mech's suite: its hull's own, or a commander's; none where suites are switched off."""
     if not config.features.suites:
         return None, NO_SUITE
-    hulls, packmates = formation.hulls, formation.packmates[mech]
-    suite = HULL_SUITE[hulls[mech]]
+    classes, packmates, catalog = formation.classes, formation.packmates[mech], config.catalog
+    suite = Suite[catalog.hulls[formation.hulls[mech]].suite.upper()]
     if config.command_suites:
-        first = {hull: next((m for m in packmates if hulls[m] == hull), None) for hull in (Hull.LIGHT, Hull.MEDIUM)}
+        first = {kind: next((m for m in packmates if classes[m] == kind), None) for kind in (Hull.LIGHT, Hull.MEDIUM)}
         if mech == first[Hull.LIGHT]:
             suite = Suite.PACK_COMMAND
         if mech == first[Hull.MEDIUM] and formation.in_team[mech] < len(PACK):
             suite = Suite.SQUAD_COMMAND
-    return suite, SUITES[suite]
+    return suite, catalog.suites[suite.name.lower()]
 
 
 def build_cockpits(suites: list[tuple[Suite | None, SuiteSpec]], device: torch.device) -> Cockpits:

@@ -1,4 +1,4 @@
-"""Anti-missile systems (AMS): heavy mechs shoot down nearby missiles."""
+"""Anti-missile systems (AMS): mechs that carry one shoot down homing shots nearby."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 
 from echelon.rules.actions import NO_MECH
-from echelon.rules.catalog import AMS_CHANCE, AMS_COOLDOWN_S, AMS_VOX, Timer, Weapon
 from echelon.runtime import exact
 from echelon.runtime.geometry import length
 from echelon.sim.heat import is_running
@@ -15,37 +14,37 @@ from echelon.state import State
 
 
 def intercept(state: State, luck: Tensor, game: SimModel) -> State:
-    """Each ready heavy mech tries to shoot down the nearest hostile guided missile within `AMS_VOX`.
+    """Each ready AMS tries to shoot down the nearest hostile guided shot within `Catalog.ams_vox`.
 
-    A try succeeds with probability `AMS_CHANCE` and sets a cooldown of `AMS_COOLDOWN_S`.
+    A try succeeds with probability `ams_chance` and sets a cooldown of `ams_cooldown_s`.
 
     Args:
         luck: `[B, N]` uniform samples in [0, 1), one per mech.
     """
-    mechs, shots, roster = state.mechs, state.shots, game.roster
-    span, guards = roster.shots.span[int(Weapon.MISSILE)], roster.ams
+    mechs, shots, roster, catalog = state.mechs, state.shots, game.roster, game.catalog
+    span, guards = roster.interceptable, roster.ams
     if guards.shape[0] == 0 or span.start == span.stop:
         return state
-    ready = is_running(mechs, game)[:, guards] & (mechs.cooldown[:, guards, int(Timer.AMS)] == 0)
+    ready = is_running(mechs, game)[:, guards] & (mechs.cooldown[:, guards, roster.ams_timer] == 0)
     comes = (shots.ttl[:, span] > 0) & (shots.target[:, span] != NO_MECH)
     by_enemy = roster.hostile[guards][:, roster.shots.shooter[span]]  # [H, M]
     distance = length(shots.pos[:, None, span] - mechs.pos[:, guards, None])  # [B, H, M]
-    threat = by_enemy & comes[:, None] & (distance <= AMS_VOX)
-    nearest, missile = torch.where(threat, distance, torch.inf).min(-1)  # ties: shooter, then slot
+    threat = by_enemy & comes[:, None] & (distance <= catalog.ams_vox)
+    nearest, shot = torch.where(threat, distance, torch.inf).min(-1)  # ties: shooter, then slot
     tries = ready & nearest.isfinite()
-    succeeds = tries & (luck[:, guards] < AMS_CHANCE)
+    succeeds = tries & (luck[:, guards] < catalog.ams_chance)
 
     slot = torch.arange(span.stop - span.start, device=luck.device)
-    shot_down = succeeds[..., None] & (missile[..., None] == slot)  # [B, H, M]
-    # Several mechs may shoot down the same missile; the first one is credited.
+    shot_down = succeeds[..., None] & (shot[..., None] == slot)  # [B, H, M]
+    # Several mechs may shoot down the same shot; the first one is credited.
     credited = shot_down & (shot_down.cumsum(1) == 1)
     destroyed = torch.nn.functional.pad(shot_down.any(1), (span.start, roster.shots.count - span.stop))
 
     everyone = torch.arange(roster.num_mechs, device=luck.device)
     is_guard = guards[:, None] == everyone  # [H, N]
     tried = (tries[..., None] & is_guard).any(1)
-    is_timer = torch.arange(len(Timer), device=luck.device) == int(Timer.AMS)
-    cooldown = torch.where(tried[..., None] & is_timer, game.rules.substeps(AMS_COOLDOWN_S), mechs.cooldown)
+    is_timer = torch.arange(roster.num_timers, device=luck.device) == roster.ams_timer
+    cooldown = torch.where(tried[..., None] & is_timer, game.rules.substeps(catalog.ams_cooldown_s), mechs.cooldown)
     intercepts = exact.sum(credited.any(-1)[..., None] & is_guard, 1)
     return state.replace(
         mechs=mechs.replace(cooldown=cooldown.to(torch.int32)),

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from echelon.rules.actions import NO_MECH
-from echelon.rules.catalog import PAINT_BONUS
 from echelon.rules.damage_sources import DamageSources
 from echelon.runtime import exact
 from echelon.runtime.geometry import dot, heading, unit
@@ -119,12 +118,12 @@ def of_target(per_mech: Tensor, target: Tensor) -> Tensor:
 
 
 def marked_factor(state: State, game: SimModel) -> Tensor:
-    """`[B, N, N]` damage factor by shooter and target: 1 + `PAINT_BONUS` if a packmate of the shooter painted it."""
+    """`[B, N, N]` damage factor by shooter and target: 1 + `Catalog.paint_bonus` if a packmate painted it."""
     pack = game.roster.pack
     everyone = torch.arange(pack.shape[0], device=pack.device)
     painter = state.mechs.painter[..., pack].transpose(1, 2)  # [B, shooter, target]
     by_packmate = painted_by_pack(state, game) & (painter != everyone[:, None])
-    return 1 + PAINT_BONUS * by_packmate
+    return 1 + game.catalog.paint_bonus * by_packmate
 
 
 def harm(sources: DamageSources, strikes: Strikes, marked: Tensor, state: State, game: SimModel) -> Hits:

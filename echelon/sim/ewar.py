@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from echelon.rules.actions import Orders
-from echelon.rules.catalog import ECCM_HEAT_PER_S, ECM_HEAT_PER_S, EWAR_VOX
 from echelon.sim.heat import is_running, is_shut_down
 from echelon.sim.model import SimModel
 from echelon.state import State
@@ -32,12 +31,12 @@ class Sensors:
 
 def heat_per_s(state: State, orders: Orders, game: SimModel) -> Tensor:
     """`[B, N]` heat points per second of active emitters."""
-    emits = is_running(state.mechs, game)
-    return emits * (ECM_HEAT_PER_S * orders.ecm + ECCM_HEAT_PER_S * orders.eccm)
+    emits, catalog = is_running(state.mechs, game), game.catalog
+    return emits * (catalog.ecm_heat_per_s * orders.ecm + catalog.eccm_heat_per_s * orders.eccm)
 
 
 def sense(state: State, orders: Orders, distance: Tensor, game: SimModel) -> Sensors:
-    """Sensor quality given the active emitters, whose strength falls off as 1 - distance / `EWAR_VOX`.
+    """Sensor quality given the active emitters, whose strength falls off as 1 - distance / `Catalog.ewar_vox`.
 
     Args:
         distance: `[B, N, N]` vox between hull centres.
@@ -48,7 +47,7 @@ def sense(state: State, orders: Orders, distance: Tensor, game: SimModel) -> Sen
         jam = torch.zeros_like(mechs.hp)
         return Sensors(torch.where(blind, BLIND_QUALITY, 1.0), jam)
     emits = is_running(mechs, game)[:, roster.ewar]
-    falloff = (1 - distance[..., roster.ewar] / EWAR_VOX).clamp_min(0)  # [B, N, E]
+    falloff = (1 - distance[..., roster.ewar] / game.catalog.ewar_vox).clamp_min(0)  # [B, N, E]
     hostile = roster.hostile[:, roster.ewar]
     others = torch.arange(roster.num_mechs, device=distance.device)[:, None] != roster.ewar
     jam = (falloff * (emits & orders.ecm[:, roster.ewar])[:, None] * hostile).amax(-1)

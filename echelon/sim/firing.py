@@ -8,18 +8,7 @@ import torch
 from torch import Tensor
 
 from echelon.rules.actions import NO_MECH, Orders
-from echelon.rules.catalog import (
-    BEAM_SPREAD,
-    BEAMS,
-    MISSILE_LOFT,
-    MISSILE_RACK_VOX,
-    PAINT_S,
-    SHELLS,
-    SIGHT_LOCK_VOX,
-    WEAPONS,
-    Guidance,
-    Weapon,
-)
+from echelon.rules.catalog import BEAM_SPREAD, MISSILE_LOFT, MISSILE_RACK_VOX
 from echelon.rules.damage_sources import AimTable
 from echelon.runtime.compile import materialize
 from echelon.runtime.geometry import heading, length, unit
@@ -33,7 +22,7 @@ from echelon.sim.sight import enemy_lines
 from echelon.sim.targeting import Aim, shown_by_paint, take_aim
 from echelon.state import State
 
-Beams = dict[Weapon, Tensor]
+Beams = dict[int, Tensor]
 """For each beam weapon `[B, N]` int64: index of the mech hit by each mech's beam, `NO_MECH` if it did not fire."""
 
 
@@ -48,10 +37,10 @@ class Pulls:
     target: Tensor
     """int64: index of the target; 0 if there is none."""
 
-    def of(self, weapon: Weapon, guns: AimTable) -> Pulls:
+    def of(self, weapon: int, guns: AimTable) -> Pulls:
         """The rows `[B, R]` of the carriers of one weapon."""
-        own = guns.carriers[int(weapon)]
-        fires, aimed, target = (fact[:, int(weapon), own] for fact in (self.fires, self.aimed, self.target))
+        own = guns.carriers[weapon]
+        fires, aimed, target = (fact[:, weapon, own] for fact in (self.fires, self.aimed, self.target))
         return Pulls(fires, aimed, target)
 
 
@@ -68,30 +57,30 @@ def fire(state: State, orders: Orders, vents: Tensor, beam_height: Tensor, game:
     Returns:
         The state with heat, cooldowns, paint and new shots; the hits of the beams; and the targets of the beams.
     """
-    guns = game.roster.guns
+    roster, guns = game.roster, game.roster.guns
     pulls = pull(state, orders, vents, game)
-    by_weapon = {weapon: pulls.of(weapon, guns) for weapon in Weapon if guns.exist(weapon)}
-    rays = {weapon: by_weapon[weapon] for weapon in BEAMS if weapon in by_weapon}
+    rays = {weapon: pulls.of(weapon, guns) for weapon in roster.rays if guns.exist(weapon)}
     hits = beam_hits(list(rays.values()), beam_height, state, game)
-    after = paint(state, rays[Weapon.PAINTER], game) if Weapon.PAINTER in rays else state
-    volleys = {weapon: volley(weapon, by_weapon[weapon], state, game) for weapon in SHELLS if weapon in by_weapon}
+    after = state
+    for painter in roster.painters:
+        after = paint(after, painter, rays[painter], game) if painter in rays else after
+    volleys = {w: volley(w, pulls.of(w, guns), state, game) for w in roster.shells if guns.exist(w)}
     struck = torch.where(pulls.fires, pulls.target, NO_MECH)
-    return pay(launch(after, volleys, game), pulls.fires, game), hits, {ray: struck[:, int(ray)] for ray in rays}
+    return pay(launch(after, volleys, game), pulls.fires, game), hits, {ray: struck[:, ray] for ray in rays}
 
 
 def pull(state: State, orders: Orders, vents: Tensor, game: SimModel) -> Pulls:
     """Decide which weapons fire, and their targets.
 
-    Beams and missiles need a target, through a clear line or a lock; otherwise they do not fire, at no cost. The other
-    weapons fire without a target too. Smoke is aimed at the focus target only.
+    Weapons that need a target, through a clear line or a lock, do not fire without one, at no cost; the others do.
     """
     mechs, guns = state.mechs, game.roster.guns
     able = is_running(mechs, game) & ~vents
-    idle = torch.stack([mechs.cooldown[..., int(WEAPONS[w].timer)] == 0 for w in Weapon], 1)  # [B, W, N]
+    idle = torch.stack([mechs.cooldown[..., timer] == 0 for timer in game.roster.timers], 1)  # [B, W, N]
 
     aim = take_aim(state, game)
-    line = enemy_lines(state, game, SIGHT_LOCK_VOX)
-    lock = materialize(locks(line, aim, state, orders, game)) if guns.exist(Weapon.MISSILE) else line
+    line = enemy_lines(state, game, guns.line_vox)
+    lock = materialize(locks(line, aim, state, orders, game)) if guns.any_lock else line
     aimed, target = designate(aim, line, lock, orders.focus, mechs.alive, guns)
     return Pulls(materialize(orders.fire & idle & able[:, None] & (aimed | ~guns.needs_target)), aimed, target)
 
@@ -108,10 +97,17 @@ def beam_hits(rays: list[Pulls], beam_height: Tensor, state: State, game: SimMod
     return harm(sources, Strikes(fires, target, direction, height), marked_factor(state, game), state, game)
 
 
-def paint(state: State, rays: Pulls, game: SimModel) -> State:
-    """Mark painted targets for the pack of the painter; of several painters of a pack the lowest index is stored."""
+def paint(state: State, weapon: int, rays: Pulls, game: SimModel) -> State:
+    """Mark painted targets for the pack of the painter; of several painters of a pack the lowest index is stored.
+
+    Args:
+        state: the state before.
+        weapon: the weapon that paints.
+        rays: what its carriers do.
+        game: constants of the battle.
+    """
     mechs, roster = state.mechs, game.roster
-    shooter, nobody = roster.guns.carriers[int(Weapon.PAINTER)], roster.num_mechs
+    shooter, nobody = roster.guns.carriers[weapon], roster.num_mechs
     everyone = torch.arange(nobody, device=shooter.device)
     on = rays.fires[..., None] & (rays.target[..., None] == everyone)  # [B, R, N]
     named = materialize(torch.where(on, shooter[:, None], nobody))
@@ -120,31 +116,29 @@ def paint(state: State, rays: Pulls, game: SimModel) -> State:
     painted = by < nobody
     return state.replace(
         mechs=mechs.replace(
-            paint=torch.where(painted, game.rules.substeps(PAINT_S), mechs.paint).to(torch.int32),
+            paint=torch.where(painted, game.rules.substeps(game.catalog.paint_s), mechs.paint).to(torch.int32),
             painter=torch.where(painted, by, mechs.painter),
         )
     )
 
 
-def volley(weapon: Weapon, pulls: Pulls, state: State, game: SimModel) -> Volley:
+def volley(weapon: int, pulls: Pulls, state: State, game: SimModel) -> Volley:
     """Shots launched by the carriers of a weapon, by its guidance."""
-    if WEAPONS[weapon].guidance == Guidance.HOMING:
-        return missiles(pulls, state, game)
-    if weapon == Weapon.SMOKE:
-        return smoke(pulls, state, game)
-    return kinetic(weapon, pulls, state, game)
+    spec = game.roster.weapons[weapon]
+    launched = missiles if spec.guidance == "homing" else smoke if spec.effect == "cloud" else kinetic
+    return launched(weapon, pulls, state, game)
 
 
 def locks(line: Tensor, aim: Aim, state: State, orders: Orders, game: SimModel) -> Tensor:
-    """`[B, N, N]` bool: missiles of the row can lock on the column, through paint or a clear line at short range."""
+    """`[B, N, N]` bool: weapons of the row can lock on the column, through paint or a clear line at short range."""
     quality = ewar.sense(state, orders, aim.distance, game).quality
-    on_sight = line & (aim.distance <= SIGHT_LOCK_VOX)
+    on_sight = line & (aim.distance <= game.catalog.sight_lock_vox)
     return shown_by_paint(state, quality, game) | on_sight
 
 
-def missiles(pulls: Pulls, state: State, game: SimModel) -> Volley:
-    """Missiles start above the hull, loft, and home on their target."""
-    spec, shooter, mechs = WEAPONS[Weapon.MISSILE], game.roster.guns.carriers[int(Weapon.MISSILE)], state.mechs
+def missiles(weapon: int, pulls: Pulls, state: State, game: SimModel) -> Volley:
+    """Homing shots start above the hull, loft, and turn to their target."""
+    spec, shooter, mechs = game.roster.weapons[weapon], game.roster.guns.carriers[weapon], state.mechs
     own = mechs.pos[:, shooter]
     up = torch.arange(3, device=own.device) == 2
     course = unit(unit(of_target(mechs.pos, pulls.target) - own) + MISSILE_LOFT * up)
@@ -158,16 +152,16 @@ def missiles(pulls: Pulls, state: State, game: SimModel) -> Volley:
     )
 
 
-def kinetic(weapon: Weapon, pulls: Pulls, state: State, game: SimModel) -> Volley:
-    """Autocannons and gauss rifles fire at their target, or straight ahead without one.
+def kinetic(weapon: int, pulls: Pulls, state: State, game: SimModel) -> Volley:
+    """Linear and ballistic shots fly at their target, or straight ahead without one.
 
-    A gauss rifle aims above its target by the drop of its slug, see `slug_drop`.
+    A ballistic one is aimed above its target by its drop, see `slug_drop`.
     """
-    spec, shooter, mechs = WEAPONS[weapon], game.roster.guns.carriers[int(weapon)], state.mechs
+    spec, shooter, mechs = game.roster.weapons[weapon], game.roster.guns.carriers[weapon], state.mechs
     muzzle = mechs.pos[:, shooter] + game.roster.muzzle[shooter]
     to_target = of_target(mechs.pos, pulls.target) - muzzle
-    if spec.guidance == Guidance.BALLISTIC:
-        drop = slug_drop(length(to_target), game)
+    if spec.guidance == "ballistic":
+        drop = slug_drop(length(to_target), spec.speed_vox_per_s, game)
         to_target = torch.cat((to_target[..., :2], (to_target[..., 2] + drop)[..., None]), -1)
     course = torch.where(pulls.aimed[..., None], unit(to_target), level(heading(mechs.yaw[:, shooter])))
     return Volley(
@@ -179,9 +173,9 @@ def kinetic(weapon: Weapon, pulls: Pulls, state: State, game: SimModel) -> Volle
     )
 
 
-def smoke(pulls: Pulls, state: State, game: SimModel) -> Volley:
-    """Smoke shots fly horizontally to the position of the focus target, or straight ahead without one."""
-    spec, shooter, mechs = WEAPONS[Weapon.SMOKE], game.roster.guns.carriers[int(Weapon.SMOKE)], state.mechs
+def smoke(weapon: int, pulls: Pulls, state: State, game: SimModel) -> Volley:
+    """Shots that leave clouds fly horizontally to the position of their target, or straight ahead without one."""
+    spec, shooter, mechs = game.roster.weapons[weapon], game.roster.guns.carriers[weapon], state.mechs
     pos = mechs.pos[:, shooter]
     up = torch.arange(3, device=pos.device) == 2
     to_focus = (of_target(mechs.pos, pulls.target) - pos)[..., :2]
@@ -205,12 +199,12 @@ def pay(state: State, fired: Tensor, game: SimModel) -> State:
     """Add the heat, cooldowns and shot counts of the weapons `fired`, `[B, W, N]` bool."""
     mechs, rules = state.mechs, game.rules
     spent, cooldown = torch.zeros_like(mechs.heat), list(mechs.cooldown.unbind(-1))
-    for weapon in Weapon:
-        spec, shot = WEAPONS[weapon], fired[:, int(weapon)]
+    for weapon, (spec, timer) in enumerate(zip(game.roster.weapons, game.roster.timers, strict=True)):
+        shot = fired[:, weapon]
         spent = spent + shot * spec.self_heat
         wait = torch.where(shot, rules.substeps(spec.cooldown_s), 0)
         # Weapons that share a timer and fire together set it to the longer cooldown.
-        cooldown[int(spec.timer)] = cooldown[int(spec.timer)].maximum(wait.to(torch.int32))
+        cooldown[timer] = cooldown[timer].maximum(wait.to(torch.int32))
     return state.replace(
         mechs=mechs.replace(heat=bounded(mechs.heat + spent, game), cooldown=torch.stack(cooldown, -1)),
         tally=state.tally.replace(shots=state.tally.shots + fired.transpose(1, 2)),

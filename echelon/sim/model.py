@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from echelon.rules.catalog import MATERIALS, WEAPONS, Material, Weapon
+from echelon.rules.catalog import Catalog, Material
 from echelon.rules.config import EnvConfig, RulesConfig
 from echelon.rules.roster import Roster
 from echelon.state import Maps
@@ -23,9 +23,9 @@ class SimModel:
     size: Tensor
     """[3] vox, the map along x, y, z."""
     material_hp: Tensor
-    """[len(Material)] hp of a voxel; infinite for indestructible materials."""
+    """[M] hp of a voxel; infinite for indestructible materials."""
     reach_vox: float
-    """Upper bound of the distance a shot flies in a substep, with the fall of gauss slugs included."""
+    """Upper bound of the distance a shot flies in a substep, with the fall of ballistic ones included."""
     leaf_rounds: tuple[Tensor, ...]
     """Entry k - 1: slots of shots that may cross k grid planes of an axis per substep. Empty without foliage."""
     leaf_reach: Tensor
@@ -36,14 +36,19 @@ class SimModel:
         """Rules of time, physics and victory."""
         return self.config.rules
 
+    @property
+    def catalog(self) -> Catalog:
+        """Hulls, weapons, suites and materials."""
+        return self.config.catalog
+
 
 def build_model(config: EnvConfig, roster: Roster, maps: Maps) -> SimModel:
     """Build the constants on the device of `roster`. Synchronizes with the host; runs once, before play."""
     world, device = config.world, roster.hull.device
     rules = config.rules
-    fall_vox_per_s = rules.gravity_vox_per_s2 * WEAPONS[Weapon.GAUSS].lifetime_s * roster.ballistic
+    fall_vox_per_s = rules.gravity_vox_per_s2 * roster.shot_flight_s * roster.ballistic
     flown_vox = (roster.shot_speed + fall_vox_per_s) * rules.dt_s
-    reach_vox = flown_vox.max().item()
+    reach_vox = max(flown_vox.tolist(), default=0.0)
     # Maps that are generated later may have foliage even if the first ones have none.
     grows_leaves = bool((maps.material == int(Material.FOLIAGE)).any()) or config.map_spares > 0
     rounds = int(reach_vox) + 1 if grows_leaves else 0
@@ -53,7 +58,7 @@ def build_model(config: EnvConfig, roster: Roster, maps: Maps) -> SimModel:
         roster=roster,
         maps=maps,
         size=torch.tensor((world.size_x, world.size_y, world.size_z), device=device),
-        material_hp=torch.tensor([MATERIALS[m].hp for m in Material], device=device),
+        material_hp=torch.tensor([config.catalog.material(m).hp for m in Material], device=device),
         reach_vox=reach_vox,
         leaf_rounds=tuple(slots),
         leaf_reach=flown_vox.ceil().long(),

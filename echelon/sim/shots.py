@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from echelon.rules.actions import NO_MECH
-from echelon.rules.catalog import HOMING_PER_S, WEAPONS, Weapon
+from echelon.rules.catalog import HOMING_PER_S
 from echelon.runtime import exact
 from echelon.runtime.compile import axes
 from echelon.runtime.geometry import TINY, dot, length, unit
@@ -35,7 +35,7 @@ class Volley:
     ttl: Tensor
     """[B, R] int32 substeps of flight."""
     target: Tensor
-    """[B, R] int64, index of the mech to home on, or `NO_MECH`."""
+    """[B, R] int64, index of the mech to turn to, or `NO_MECH`."""
 
 
 @dataclass(frozen=True)
@@ -62,10 +62,10 @@ class Impacts:
     """[B, S] bool: the floor of the map stopped it."""
 
 
-def launch(state: State, volleys: dict[Weapon, Volley], game: SimModel) -> State:
+def launch(state: State, volleys: dict[int, Volley], game: SimModel) -> State:
     """Store one shot per firing mech in the first empty slot of its weapon.
 
-    A slot is always free: `WeaponSpec.slots` is the weapon's lifetime over its cooldown, rounded up.
+    A slot is always free: a weapon has as many as its lifetime over its cooldown, rounded up.
 
     Args:
         state: the state before the launch.
@@ -75,7 +75,8 @@ def launch(state: State, volleys: dict[Weapon, Volley], game: SimModel) -> State
     shots = state.shots
     parts: dict[str, list[Tensor]] = {"pos": [], "vel": [], "ttl": [], "target": []}
     for weapon, volley in volleys.items():
-        span, slots = game.roster.shots.span[int(weapon)], WEAPONS[weapon].slots
+        span = game.roster.shots.span[weapon]
+        slots = (span.stop - span.start) // volley.fires.shape[1]
         empty = (shots.ttl[:, span] == 0).unflatten(1, (-1, slots))  # [B, R, K]
         fills = volley.fires[..., None] & empty & (empty.cumsum(-1) == 1)
         for name, values in parts.items():
@@ -86,14 +87,14 @@ def launch(state: State, volleys: dict[Weapon, Volley], game: SimModel) -> State
     return state.replace(shots=shots.replace(**{name: torch.cat(values, 1) for name, values in parts.items()}))
 
 
-def slug_drop(distance: Tensor, game: SimModel) -> Tensor:
-    """Drop of a gauss slug over `distance` vox, in vox: g t^2 / 2 with t = distance / speed."""
-    flight_s = distance / WEAPONS[Weapon.GAUSS].speed_vox_per_s
+def slug_drop(distance: Tensor, speed: float | Tensor, game: SimModel) -> Tensor:
+    """Drop of a ballistic shot over `distance` vox, in vox: g t^2 / 2 with t = distance / `speed`, vox/s."""
+    flight_s = distance / speed
     return 0.5 * game.rules.gravity_vox_per_s2 * flight_s.square()
 
 
 def guide(state: State, game: SimModel) -> Tensor:
-    """`[B, S, 3]` vox/s for this substep: missiles turn to a living target, gauss slugs fall, others are constant."""
+    """`[B, S, 3]` vox/s for this substep: homing shots turn to a living target, ballistic ones fall."""
     shots, mechs, roster, rules = state.shots, state.mechs, game.roster, game.rules
     target = shots.target.clamp_min(0)
     tracks = roster.homing & (shots.target != NO_MECH) & mechs.alive.gather(1, target)
@@ -153,7 +154,7 @@ def map_exit(start: Tensor, delta: Tensor, end: Tensor, game: SimModel) -> list[
 
 
 def strike(state: State, impacts: Impacts, game: SimModel) -> Hits:
-    """Hits of the impacts of a substep: direct hits, and splash damage of missiles and gauss slugs."""
+    """Hits of the impacts of a substep: direct hits, and splash damage of those that explode."""
     direct = Strikes(impacts.on_mech, impacts.target, impacts.direction, impacts.point[..., 2])
     marked = damage.marked_factor(state, game)
     hits = damage.harm(game.roster.shots, direct, marked, state, game)
@@ -165,7 +166,7 @@ def strike(state: State, impacts: Impacts, game: SimModel) -> Hits:
 def burst(state: State, impacts: Impacts, marked: Tensor, game: SimModel) -> Hits:
     """Splash hits on all mechs within the radius that no solid voxel shields, except the one hit directly."""
     mechs, sources = state.mechs, game.roster.bursts
-    span = slice(0, sources.count)
+    span = game.roster.splashing
     bursts = (impacts.on_mech | impacts.on_voxel | impacts.on_floor)[:, span]
     origin = impacts.point[:, span] - SKIN_VOX * impacts.direction[:, span]  # [B, R, 3]
     offset = mechs.pos[:, None] - origin[:, :, None]  # [B, R, N, 3]
@@ -173,7 +174,7 @@ def burst(state: State, impacts: Impacts, marked: Tensor, game: SimModel) -> Hit
     everyone = torch.arange(mechs.hp.shape[1], device=mechs.hp.device)
     direct = impacts.on_mech[:, span, None] & (impacts.target[:, span, None] == everyone)
 
-    radius = max(w.splash_vox for w in WEAPONS.values())
+    radius = max(spec.splash_vox for spec in game.roster.weapons)
     exposed = bursts[..., None] & mechs.alive[:, None] & near & ~direct
     shielded = is_blocked(state.terrain.solid, origin[:, :, None], mechs.pos[:, None], radius, exposed)
     return damage.splash(sources, exposed & ~shielded, origin, marked, state, game)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from echelon.rules.catalog import CLOUD_VOX
 from echelon.rules.roster import Pairs
 from echelon.runtime.geometry import length
 from echelon.sim.kernels.crosses_smoke import crosses_smoke
@@ -24,10 +23,10 @@ def open_ground(state: State, pairs: Pairs, range_vox: float) -> Tensor:
 
 def smoke_between(state: State, pairs: Pairs, asked: Tensor, game: SimModel) -> Tensor:
     """`[B, P]` bool: smoke lies between two mechs. Computed only for pairs in `asked`, `[B, P]` bool; else false."""
-    clouds = state.clouds
+    clouds, radius = state.clouds, game.catalog.cloud_vox
     if not game.config.features.smoke:
         return torch.zeros_like(asked)
-    return crosses_smoke(state.mechs.pos, clouds.pos, clouds.ttl > 0, pairs.first, pairs.second, CLOUD_VOX, asked)
+    return crosses_smoke(state.mechs.pos, clouds.pos, clouds.ttl > 0, pairs.first, pairs.second, radius, asked)
 
 
 def enemy_lines(state: State, game: SimModel, range_vox: float) -> Tensor:

@@ -1,26 +1,26 @@
-"""Smoke: smoke shots leave a cloud where their flight ends, for `CLOUD_S` seconds."""
+"""Smoke: some shots leave a cloud where their flight ends, for `Catalog.cloud_s` seconds."""
 
 from __future__ import annotations
 
 import torch
 
-from echelon.rules.catalog import CLOUD_S, CLOUDS, Weapon
+from echelon.rules.catalog import CLOUDS
 from echelon.sim.model import SimModel
 from echelon.sim.shots import Impacts
 from echelon.state import State
 
 
 def billow(state: State, impacts: Impacts, game: SimModel) -> State:
-    """Create a cloud for each smoke shot that ended, in the first free cloud slot of its shooter."""
-    if not game.config.features.smoke:
+    """Create a cloud for each of their shots that ended, in the first free cloud slot of its shooter."""
+    clouds, span = state.clouds, game.roster.launching
+    if not game.config.features.smoke or clouds.ttl.shape[1] == 0:
         return state
-    clouds, span = state.clouds, game.roster.shots.span[int(Weapon.SMOKE)]
-    bursts, point = impacts.ends[:, span], impacts.point[:, span]  # [B, N]: every mech has one launcher of one slot
-    free = (clouds.ttl == 0).unflatten(1, (-1, CLOUDS))  # [B, N, CLOUDS]
+    bursts, point = impacts.ends[:, span], impacts.point[:, span]  # [B, L]: a launcher has one slot
+    free = (clouds.ttl == 0).unflatten(1, (-1, CLOUDS))  # [B, L, CLOUDS]
     fills = (bursts[..., None] & free & (free.cumsum(-1) == 1)).flatten(1)
     return state.replace(
         clouds=clouds.replace(
             pos=torch.where(fills[..., None], point.repeat_interleave(CLOUDS, 1), clouds.pos),
-            ttl=torch.where(fills, game.rules.substeps(CLOUD_S), clouds.ttl).to(torch.int32),
+            ttl=torch.where(fills, game.rules.substeps(game.catalog.cloud_s), clouds.ttl).to(torch.int32),
         )
     )

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from echelon.rules.catalog import LOCK_QUALITY
 from echelon.runtime import exact
 from echelon.runtime.compile import axes, materialize
 from echelon.runtime.geometry import heading
@@ -49,5 +48,5 @@ def painted_by_pack(state: State, game: SimModel) -> Tensor:
 
 
 def shown_by_paint(state: State, quality: Tensor, game: SimModel) -> Tensor:
-    """`[B, N, N]` bool: painted by the pack of the row, whose sensor `quality [B, N]` is at least `LOCK_QUALITY`."""
-    return painted_by_pack(state, game) & (quality >= LOCK_QUALITY)[..., None]
+    """`[B, N, N]` bool: painted by the pack of the row, with sensors of `quality [B, N]` good enough for a lock."""
+    return painted_by_pack(state, game) & (quality >= game.catalog.lock_quality)[..., None]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
-from PIL import Image, ImageDraw
+from PIL import Image, ImageColor, ImageDraw
 
 from echelon.plan.canvas import SMOOTH, Canvas, Point
 from echelon.plan.figures import (
@@ -24,16 +25,18 @@ from echelon.plan.figures import (
 from echelon.plan.ground import shade
 from echelon.plan.palette import FIRE, SOOT, TEAM_LIGHT
 from echelon.replay.battle import POINTS, POS_PER_VOX, SCORE_PER_S, TABLES, YAW_PER_RAD, Fact, Met, Replay
+from echelon.replay.setting import completed
 
 BEAM_S, BURST_S, TRAIL_S, DEATH_S = 0.25, 0.5, 1.0, 1.6
-BURST_VOX = {"missile": 2.0, "gauss": 1.5, "autocannon": 0.6}
+BURST_VOX = {"rocket": 2.0, "slug": 1.5, "tracer": 0.6}
+"""By the look of a weapon."""
 
 
 class BattlePlan(Canvas):
     """Draws one battle from above, `vox_px` pixels a voxel."""
 
     def __init__(self, replay: Replay, battle: int, ground: np.ndarray, vox_px: int) -> None:
-        self.about, self.battle = replay.about, replay.battles[battle]
+        self.about, self.battle = completed(replay.about), replay.battles[battle]
         self.ground = ground
         super().__init__(self.about["size"][1], vox_px)
         self.decision_s = self.about["dt_s"] * self.about["decision_repeat"]
@@ -138,6 +141,11 @@ class BattlePlan(Canvas):
         x, y = way[row] + (way[min(row + 1, len(way) - 1)] - way[row]) * (gone - row)
         return float(x), float(y)
 
+    def weapon(self, event: dict[str, int]) -> dict[str, Any]:
+        """What `about` tells of the weapon of a beam or a flight."""
+        spec: dict[str, Any] = self.about["weapon_specs"][self.about["weapons"][event["weapon"]]]
+        return spec
+
     # Drawing
 
     def floor(self, t: float) -> Image.Image:
@@ -161,29 +169,32 @@ class BattlePlan(Canvas):
                 self.draw_flight(pen, flight, t, launch, end)
 
     def draw_beam(self, pen: ImageDraw.ImageDraw, beam: dict[str, int], fade: float) -> None:
-        name = self.about["weapons"][beam["weapon"]]
+        weapon = self.weapon(beam)
+        look, colour = weapon["look"], weapon["colour"]
         a, b = ((beam[f"x{i}"] / POS_PER_VOX, beam[f"y{i}"] / POS_PER_VOX) for i in range(2))
-        colour = FIRE if name == "flamer" else TEAM_LIGHT[self.sides[beam["shooter"]]]
-        wide = {"laser": 0.34, "flamer": 0.8}.get(name, 0.14)
-        self.line(pen, [a, b], (*colour, round(230 * fade)), wide)
-        if name == "laser":
+        light: tuple[int, ...] = FIRE if look == "flame" else TEAM_LIGHT[self.sides[beam["shooter"]]]
+        light = ImageColor.getrgb(colour)[:3] if colour else light
+        wide = {"ray": 0.34, "flame": 0.8}.get(look, 0.14)
+        self.line(pen, [a, b], (*light, round(230 * fade)), wide)
+        if look == "ray":
             self.line(pen, [a, b], (255, 255, 255, round(255 * fade)), wide * 0.4)
             self.disc(pen, b, 0.6, (255, 240, 200, round(220 * fade)))
 
     def draw_flight(
         self, pen: ImageDraw.ImageDraw, flight: dict[str, int], t: float, launch: float, end: float
     ) -> None:
-        name = self.about["weapons"][flight["weapon"]]
-        if name == "missile":
+        weapon = self.weapon(flight)
+        look = weapon["look"]
+        if look == "rocket":
             for i in range(12):
                 at, age = t - i * TRAIL_S / 12, i / 12
                 if launch <= at <= end:
                     draw_puff(self, pen, self.along(flight, at), age)
         if t <= end:
-            tail = self.along(flight, max(t - TAIL_S.get(name, OTHER_TAIL_S), launch))
-            draw_shot(self, pen, name, tail, self.along(flight, t))
-        elif t < end + BURST_S and name in BURST_VOX and flight["met"] not in (Met.NOTHING, Met.BATTLE_END):
-            self.draw_burst(pen, self.along(flight, end), BURST_VOX[name], (t - end) / BURST_S)
+            tail = self.along(flight, max(t - TAIL_S.get(look, OTHER_TAIL_S), launch))
+            draw_shot(self, pen, look, weapon["colour"], tail, self.along(flight, t))
+        elif t < end + BURST_S and look in BURST_VOX and flight["met"] not in (Met.NOTHING, Met.BATTLE_END):
+            self.draw_burst(pen, self.along(flight, end), BURST_VOX[look], (t - end) / BURST_S)
 
     def draw_burst(self, pen: ImageDraw.ImageDraw, at: Point, size: float, age: float) -> None:
         """A flash that grows and fades; `age` in 0..1."""

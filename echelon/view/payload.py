@@ -16,6 +16,7 @@ import numpy as np
 
 from echelon.replay.battle import Battle, Replay
 from echelon.replay.file import ARRAYS
+from echelon.replay.setting import completed
 
 GROUND = "ground"
 """The array of a battle's ground, beside those of `Battle`."""
@@ -53,7 +54,7 @@ def pack(replay: Replay, grounds: list[np.ndarray]) -> bytes:
             }
         )
         bodies += [encode(array) for array in arrays.values()]
-    header = json.dumps({"about": replay.about, "battles": headers}, separators=(",", ":")).encode()
+    header = json.dumps({"about": completed(replay.about), "battles": headers}, separators=(",", ":")).encode()
     length = len(header).to_bytes(HEADER_BYTES, "little")
     return zlib.compress(b"".join((length, header, *bodies)), 9)
 

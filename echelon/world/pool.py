@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from echelon.rules.catalog import HAZARDS, MATERIALS, Material
+from echelon.rules.catalog import HAZARDS, Material
 from echelon.rules.config import EnvConfig, WorldConfig
 from echelon.rules.roster import Roster
 from echelon.runtime.noise import Stream, bits
@@ -57,8 +57,8 @@ def make_block(config: EnvConfig, roster: Roster, seeds: Tensor) -> Maps:
     corridors.carve_lanes(material, seeds, places, zone, world)
     spawns.open_spawns(material, places, world)
 
-    solid = bit_columns(material, [MATERIALS[kind].solid for kind in Material])
-    opaque = bit_columns(material, [MATERIALS[kind].opaque for kind in Material])
+    solid = bit_columns(material, [config.catalog.material(kind).solid for kind in Material])
+    opaque = bit_columns(material, [config.catalog.material(kind).opaque for kind in Material])
     lava = (material == Material.LAVA).any(1)
     field = paths.walk_to(zone.disc(world), solid, lava, world.size_z)
     spawn_pos, spawn_yaw = spawns.stand(seeds, places, zone.center_vox, roster, world)

@@ -7,10 +7,11 @@ from pathlib import Path
 
 from builders import Scene, scene
 from reading import ECM, emits, look
+from standard_catalog import Timer, Weapon
 
 from echelon.env.observation import layout
 from echelon.rules.actions import Act
-from echelon.rules.catalog import Material, Timer, Weapon
+from echelon.rules.catalog import Material
 from echelon.rules.config import EnvConfig
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "cockpit.txt"

@@ -5,11 +5,11 @@ import dataclasses
 import pytest
 import torch
 from builders import arena, told
+from standard_catalog import Timer, Weapon
 
 from echelon.env.discrete import ACTIONS, ActionMasks, action_table
 from echelon.rules import actions
 from echelon.rules.actions import Act
-from echelon.rules.catalog import Timer, Weapon
 from echelon.rules.config import EnvConfig, FeaturesConfig
 
 CONFIG = dataclasses.replace(EnvConfig.small(), blue=("heavy", "medium"), red=("light", "scout"))

@@ -8,6 +8,7 @@ import pytest
 import torch
 from builders import arena, brawl, flat_maps, told
 from host_reads import HostReads
+from standard_catalog import Weapon
 from tensordict import TensorDict
 from torchrl.collectors import Collector
 from torchrl.data import Composite, Unbounded
@@ -20,7 +21,7 @@ from echelon.env.observation.build import observe
 from echelon.env.outcome import STATS
 from echelon.env.reward import TERMS
 from echelon.rules.actions import Act
-from echelon.rules.catalog import Material, Weapon
+from echelon.rules.catalog import Material
 from echelon.rules.config import EnvConfig, FeaturesConfig, RulesConfig
 from echelon.runtime.errors import ConfigError
 from echelon.sim import step

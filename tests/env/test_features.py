@@ -6,9 +6,10 @@ import pytest
 import torch
 from builders import arena, battle, told
 from reading import ECM, WALL, column, comrade, contact, ego, emits, look, sensed, shown, team
+from standard_catalog import Timer, Weapon
 
 from echelon.rules.actions import CONTROLS, NO_MECH, Act
-from echelon.rules.catalog import Material, Timer, Weapon
+from echelon.rules.catalog import Material
 from echelon.rules.config import EnvConfig, FeaturesConfig
 
 FEATURES = tuple(field.name for field in dataclasses.fields(FeaturesConfig))

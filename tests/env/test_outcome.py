@@ -6,11 +6,12 @@ import math
 import pytest
 import torch
 from builders import arena, battle, scene, told
+from standard_catalog import Weapon
 
 from echelon.env import outcome
 from echelon.env.outcome import STATS, Reason, Winner
 from echelon.rules.actions import Act
-from echelon.rules.catalog import Hull, Weapon
+from echelon.rules.catalog import Hull
 from echelon.rules.config import EnvConfig, RulesConfig
 
 LAST = 240 * 5

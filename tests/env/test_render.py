@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from builders import Scene, arena, brawl, flat_maps
+from standard_catalog import Weapon
 from torchrl.envs import Compose, TransformedEnv
 from torchrl.record import CSVLogger, PixelRenderTransform, VideoRecorder
 
@@ -16,7 +17,7 @@ import echelon
 from echelon.env.env import EchelonEnv
 from echelon.plan.caption import CAPTION, TEAM_INK
 from echelon.plan.palette import GOLD, TEAM, WHITE
-from echelon.rules.catalog import Material, Weapon
+from echelon.rules.catalog import Material
 from echelon.rules.config import ENV_PRESETS, EnvConfig, WorldConfig
 from echelon.runtime.errors import ConfigError
 

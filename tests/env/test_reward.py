@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 import torch
 from builders import arena, brawl, scene, told
+from standard_catalog import Weapon
 from torchrl.envs import check_env_specs
 
 import echelon
@@ -13,7 +14,7 @@ from echelon.env.env import EchelonEnv
 from echelon.env.outcome import Ending
 from echelon.env.reward import TERMS, RewardTerm
 from echelon.rules.actions import Act
-from echelon.rules.catalog import Material, Weapon
+from echelon.rules.catalog import Material
 from echelon.rules.config import EnvConfig, RewardConfig, RulesConfig
 from echelon.runtime.errors import ConfigError
 

@@ -2,8 +2,11 @@
 
 from dataclasses import dataclass, field
 
-from echelon.rules.catalog import HULLS, WEAPONS, Hull, HullSpec, Material, Timer, Trigger, Weapon
+from standard_catalog import HULLS, Timer, Weapon, mounts
+
+from echelon.rules.catalog import Hull, Material, Trigger
 from echelon.rules.config import FeaturesConfig, RulesConfig
+from echelon.rules.specs import HullSpec
 
 from .vectors import Vector
 
@@ -73,7 +76,7 @@ class Mech:
 
     def trigger_of(self, weapon: Weapon) -> Trigger | None:
         """The trigger a weapon hangs on, none if the hull does not carry it."""
-        return WEAPONS[weapon].mounts.get(self.hull)
+        return mounts(weapon).get(self.hull)
 
 
 @dataclass

@@ -1,6 +1,8 @@
 """Phases 1 to 4: what happens to a mech by itself. Clocks, heat, footing, venting."""
 
-from echelon.rules.catalog import DEBRIS_DAMAGE, DEBRIS_HEAT, ECCM_HEAT_PER_S, ECM_HEAT_PER_S, Material
+from standard_catalog import CATALOG
+
+from echelon.rules.catalog import DEBRIS_DAMAGE, DEBRIS_HEAT, Material
 
 from .battle import Battle, Mech, Orders
 from .hair import below, cell_of, weigh
@@ -40,7 +42,9 @@ def burn(battle: Battle, orders: list[Orders]) -> None:
     for mech in battle.living():
         heat_per_s = damage_per_s = 0.0
         if is_running(mech):
-            heat_per_s += ECM_HEAT_PER_S * orders[mech.index].ecm + ECCM_HEAT_PER_S * orders[mech.index].eccm
+            heat_per_s += (
+                CATALOG.ecm_heat_per_s * orders[mech.index].ecm + CATALOG.eccm_heat_per_s * orders[mech.index].eccm
+            )
         ground = ground_under(battle, mech)
         if ground == Material.LAVA:
             heat_per_s += rules.lava_heat_per_s

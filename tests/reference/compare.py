@@ -4,8 +4,9 @@ import math
 
 import numpy as np
 import torch
+from standard_catalog import Timer, Weapon
 
-from echelon.rules.catalog import Hull, Timer, Weapon
+from echelon.rules.catalog import Hull
 from echelon.sim.model import SimModel
 from echelon.sim.terrain import material_at
 from echelon.state import State
@@ -45,7 +46,7 @@ def battles_of(state: State, game: SimModel, now: np.ndarray) -> list[Battle]:
         mechs = [
             Mech(
                 index=n,
-                hull=Hull(roster.hulls[n]),
+                hull=Hull(int(roster.hull[n])),
                 is_red=n >= roster.num_blue,
                 pack=int(roster.pack[n]),
                 half=half[n],

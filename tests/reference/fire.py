@@ -2,19 +2,15 @@
 
 import math
 
+from standard_catalog import CATALOG, TIMER_OF, WEAPONS, Weapon
+
 from echelon.rules.catalog import (
     BEAM_SPREAD,
     KINETIC_AIM_FOCUS_RAD,
     KINETIC_AIM_RAD,
     KINETIC_MUZZLE,
-    LOCK_QUALITY,
     MISSILE_LOFT,
     MISSILE_RACK_VOX,
-    PAINT_S,
-    SIGHT_LOCK_VOX,
-    WEAPONS,
-    Guidance,
-    Weapon,
     WeaponSpec,
 )
 
@@ -53,8 +49,8 @@ def choose(mech: Mech, candidates: list[Mech], focus: int | None) -> Mech | None
 
 def is_locked(battle: Battle, orders: list[Orders], mech: Mech, other: Mech) -> bool:
     """Missile lock: by the own pack's paint and good sensors, or on sight close by."""
-    by_paint = other.paint[mech.pack] > 0 and sensor_quality(battle, orders, mech) >= LOCK_QUALITY
-    near = at_most(apart(mech.pos, other.pos), SIGHT_LOCK_VOX, "sight lock")
+    by_paint = other.paint[mech.pack] > 0 and sensor_quality(battle, orders, mech) >= CATALOG.lock_quality
+    near = at_most(apart(mech.pos, other.pos), CATALOG.sight_lock_vox, "sight lock")
     return by_paint or (near and has_clear_line(battle, mech, other))
 
 
@@ -98,7 +94,7 @@ def launch_kinetic(battle: Battle, mech: Mech, weapon: Weapon, focus: int | None
     course = facing(mech)
     if target is not None:
         delta = minus(target.pos, muzzle)
-        if spec.guidance == Guidance.BALLISTIC:
+        if spec.guidance == "ballistic":
             flight_s = norm(delta) / spec.speed_vox_per_s
             delta = add(delta, [0.0, 0.0, 0.5 * battle.rules.gravity_vox_per_s2 * flight_s**2])
         course = unit(delta)
@@ -128,7 +124,7 @@ def fire_beam(battle: Battle, harms: Harms, mech: Mech, target: Mech, weapon: We
 def paint(battle: Battle, painted: list[tuple[Mech, Mech]]) -> None:
     """Remembers the newest painter (ties: lowest index)."""
     for painter, target in sorted(painted, key=lambda pair: -pair[0].index):
-        target.paint[painter.pack] = battle.rules.substeps(PAINT_S)
+        target.paint[painter.pack] = battle.rules.substeps(CATALOG.paint_s)
         target.painter[painter.pack] = painter.index
 
 
@@ -148,7 +144,7 @@ def fire(battle: Battle, orders: list[Orders], vents: set[int], beam_height: lis
         told = orders[mech.index]
         for weapon in Weapon:
             spec, trigger = WEAPONS[weapon], mech.trigger_of(weapon)
-            if trigger is None or not told.held[trigger] or mech.cooldown[spec.timer] > 0:
+            if trigger is None or not told.held[trigger] or mech.cooldown[TIMER_OF[weapon]] > 0:
                 continue
             if weapon == Weapon.SMOKE:
                 if not battle.features.smoke:
@@ -174,5 +170,5 @@ def fire(battle: Battle, orders: list[Orders], vents: set[int], beam_height: lis
     for mech, weapon in fired:
         spec = WEAPONS[weapon]
         warm(battle, mech, spec.self_heat)
-        mech.cooldown[spec.timer] = max(mech.cooldown[spec.timer], battle.rules.substeps(spec.cooldown_s))
+        mech.cooldown[TIMER_OF[weapon]] = max(mech.cooldown[TIMER_OF[weapon]], battle.rules.substeps(spec.cooldown_s))
         mech.tally.shots[weapon] += 1

@@ -3,18 +3,9 @@
 import math
 from dataclasses import dataclass
 
-from echelon.rules.catalog import (
-    AMS_CHANCE,
-    AMS_COOLDOWN_S,
-    AMS_HULL,
-    AMS_VOX,
-    CLOUD_S,
-    HOMING_PER_S,
-    WEAPONS,
-    Guidance,
-    Timer,
-    Weapon,
-)
+from standard_catalog import CATALOG, HULLS, WEAPONS, Timer, Weapon
+
+from echelon.rules.catalog import HOMING_PER_S
 
 from .battle import Battle, Cloud, Mech, Shot
 from .hair import at_most, below, weigh
@@ -48,17 +39,19 @@ def intercept(battle: Battle, luck: list[float]) -> None:
     missiles.sort(key=lambda s: (s.owner, s.slot))
     destroyed: list[Shot] = []
     for guard in battle.mechs:
-        if guard.hull != AMS_HULL or not is_running(guard) or guard.cooldown[Timer.AMS] > 0:
+        if not HULLS[guard.hull].ams or not is_running(guard) or guard.cooldown[Timer.AMS] > 0:
             continue
         hostile = [s for s in missiles if battle.mechs[s.owner].is_enemy(guard)]
-        near = [(apart(s.pos, guard.pos), s) for s in hostile if at_most(apart(s.pos, guard.pos), AMS_VOX, "AMS")]
+        near = [
+            (apart(s.pos, guard.pos), s) for s in hostile if at_most(apart(s.pos, guard.pos), CATALOG.ams_vox, "AMS")
+        ]
         if not near:
             continue
-        guard.cooldown[Timer.AMS] = battle.rules.substeps(AMS_COOLDOWN_S)
+        guard.cooldown[Timer.AMS] = battle.rules.substeps(CATALOG.ams_cooldown_s)
         nearest, missile = min(near, key=lambda pair: pair[0])
         for distance, _ in near:
             weigh(distance, nearest, "nearest missile")
-        if below(luck[guard.index], AMS_CHANCE, "luck of AMS"):
+        if below(luck[guard.index], CATALOG.ams_chance, "luck of AMS"):
             if not any(missile is gone for gone in destroyed):
                 guard.tally.intercepts += 1
             destroyed.append(missile)
@@ -68,12 +61,12 @@ def intercept(battle: Battle, luck: list[float]) -> None:
 def guide(battle: Battle, shot: Shot) -> None:
     """Homing and falling change a shot's velocity before it flies."""
     spec, dt_s = WEAPONS[shot.weapon], battle.rules.dt_s
-    if spec.guidance == Guidance.HOMING and shot.target is not None and battle.mechs[shot.target].alive:
+    if spec.guidance == "homing" and shot.target is not None and battle.mechs[shot.target].alive:
         towards = unit(minus(battle.mechs[shot.target].pos, shot.pos))
         turn = HOMING_PER_S * dt_s
         mixed = add(times(shot.vel, 1 - turn), times(towards, turn * spec.speed_vox_per_s))
         shot.vel = times(unit(mixed), spec.speed_vox_per_s)
-    if spec.guidance == Guidance.BALLISTIC:
+    if spec.guidance == "ballistic":
         shot.vel = [*shot.vel[:2], shot.vel[2] - battle.rules.gravity_vox_per_s2 * dt_s]
 
 
@@ -180,4 +173,4 @@ def billow(battle: Battle, flights: list[Flight]) -> None:
             owner = flight.shot.owner
             taken = {cloud.place for cloud in battle.clouds if cloud.owner == owner}
             place = next(place for place in range(len(taken) + 1) if place not in taken)
-            battle.clouds.append(Cloud(owner, place, flight.point, battle.rules.substeps(CLOUD_S)))
+            battle.clouds.append(Cloud(owner, place, flight.point, battle.rules.substeps(CATALOG.cloud_s)))

@@ -3,7 +3,9 @@
 import math
 from itertools import product
 
-from echelon.rules.catalog import MATERIALS, WEAPONS, WRECK_CHANCE, Material
+from standard_catalog import HULLS, MATERIALS, WEAPONS
+
+from echelon.rules.catalog import Material
 
 from .battle import Battle, Mech
 from .flight import SKIN_VOX, Flight
@@ -56,7 +58,7 @@ def lay_wreck(battle: Battle, luck: list[float], priority: list[float]) -> None:
     if not waiting:
         return
     dead = max(waiting, key=lambda mech: priority[mech.index])
-    stays_solid = below(luck[dead.index], WRECK_CHANCE[dead.hull], "luck of a wreck")
+    stays_solid = below(luck[dead.index], HULLS[dead.hull].wreck_chance, "luck of a wreck")
     held = set().union(*(box_cells(mech) for mech in battle.living()))
     for cell in box_cells(dead) - held:
         if battle.ground.holds(*cell) and battle.ground.at(*cell) in (Material.AIR, Material.DIRT):

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, field
 
-from echelon.rules.catalog import PAINT_BONUS, WEAPONS, Weapon
+from standard_catalog import CATALOG, WEAPONS, Weapon
 
 from .battle import Battle, Mech
 from .body import warm
@@ -41,7 +41,7 @@ def hit(battle: Battle, harms: Harms, weapon: Weapon, shooter: Mech, target: Mec
     factor = rules.rear_factor if from_behind else 1.0
     knee = target.bottom + rules.leg_height * 2 * target.half[2]
     at_legs = below(height, knee, "knee")
-    bonus = 1 + PAINT_BONUS if painted_by_packmate(shooter, target) else 1.0
+    bonus = 1 + CATALOG.paint_bonus if painted_by_packmate(shooter, target) else 1.0
 
     full = spec.damage * factor
     to_hull = full / 2 if at_legs else full
@@ -59,7 +59,7 @@ def hit(battle: Battle, harms: Harms, weapon: Weapon, shooter: Mech, target: Mec
 def splash(harms: Harms, weapon: Weapon, shooter: Mech, target: Mech, origin: Vector) -> None:
     """A share of the damage, from where the shot burst."""
     damage = WEAPONS[weapon].damage * WEAPONS[weapon].splash_scale
-    bonus = 1 + PAINT_BONUS if painted_by_packmate(shooter, target) else 1.0
+    bonus = 1 + CATALOG.paint_bonus if painted_by_packmate(shooter, target) else 1.0
     harm = harms.setdefault(target.index, Harm())
     harm.by[shooter.index] = harm.by.get(shooter.index, 0.0) + damage * bonus
     if shooter.is_enemy(target):

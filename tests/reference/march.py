@@ -3,7 +3,9 @@
 import math
 from collections.abc import Callable, Iterator
 
-from echelon.rules.catalog import MATERIALS, Material
+from standard_catalog import MATERIALS
+
+from echelon.rules.catalog import Material
 
 from .battle import Ground
 from .hair import weigh

@@ -6,10 +6,11 @@ import random
 import numpy as np
 import torch
 from builders import bits_of, columns_of, flat_maps
+from standard_catalog import CATALOG, MATERIALS, SLOTS, TIMER_OF, WEAPONS, Timer, Weapon
 
 from echelon.env.observation import layout
 from echelon.rules.actions import NO_MECH, PREFERENCES, Act
-from echelon.rules.catalog import AMS_COOLDOWN_S, CLOUD_S, CLOUDS, HAZARDS, MATERIALS, WEAPONS, Material, Timer, Weapon
+from echelon.rules.catalog import CLOUDS, HAZARDS, Material
 from echelon.rules.config import EnvConfig
 from echelon.rules.roster import Roster, build_roster
 from echelon.sim import step
@@ -212,7 +213,7 @@ def put_mechs(rng: random.Random, state: State, game: SimModel, b: int, crowd: C
         for slot in range(PREFERENCES):
             state.focus_slots[b, n, slot] = rng.choice(enemies) if enemies and rng.random() < 0.8 else NO_MECH
     mechs.vel[b] *= (mechs.hp[b] > 0)[:, None]
-    assert rules.substeps(AMS_COOLDOWN_S) > 0
+    assert rules.substeps(CATALOG.ams_cooldown_s) > 0
 
 
 def put_marks(
@@ -259,17 +260,17 @@ def put_shots(rng: random.Random, state: State, game: SimModel, b: int, solid: n
             if weapon == Weapon.MISSILE:
                 shots.target[b, s] = target
         # A weapon whose slots are all in flight is not ready for a while.
-        slots = max(1, spec.slots)
+        slots = max(1, SLOTS[weapon])
         full = (shots.ttl[b, span].view(-1, slots) > 0).all(-1)
         for n, is_full in zip(shooters[span.start : span.stop : slots], full.tolist(), strict=True):
             if is_full:
-                mechs.cooldown[b, n, spec.timer] = roster.longest_cooldown[n, spec.timer].clamp(max=8)
+                mechs.cooldown[b, n, TIMER_OF[weapon]] = roster.longest_cooldown[n, TIMER_OF[weapon]].clamp(max=8)
     smoking = shots.ttl[b, roster.shots.span[int(Weapon.SMOKE)]] > 0
     for n in range(count):
         for place in rng.sample(range(CLOUDS), rng.choice((0, 0, 1, 1 if smoking[n] else 2))):
             near = mechs.pos[b, rng.randrange(count)].tolist()
             state.clouds.pos[b, n * CLOUDS + place] = torch.tensor([grain(c + rng.uniform(-6, 6)) for c in near])
-            state.clouds.ttl[b, n * CLOUDS + place] = rng.randint(1, game.rules.substeps(CLOUD_S))
+            state.clouds.ttl[b, n * CLOUDS + place] = rng.randint(1, game.rules.substeps(CATALOG.cloud_s))
 
 
 def wall_near(rng: random.Random, solid: np.ndarray, pos: list[list[float]]) -> list[float] | None:

@@ -1,6 +1,6 @@
 """Who runs, who sees, and how well."""
 
-from echelon.rules.catalog import CLOUD_VOX, EWAR_VOX
+from standard_catalog import CATALOG
 
 from .battle import Battle, Cloud, Mech, Orders
 from .hair import below, weigh
@@ -24,7 +24,7 @@ def is_in_smoke(cloud: Cloud, start: Vector, end: Vector) -> bool:
     long = dot(way, way)
     t = dot(minus(cloud.pos, start), way) / long if long > 0 else 0.0
     nearest = add(start, times(way, max(0.0, min(1.0, t))))
-    return below(apart(cloud.pos, nearest), CLOUD_VOX, "smoke")
+    return below(apart(cloud.pos, nearest), CATALOG.cloud_vox, "smoke")
 
 
 def has_clear_line(battle: Battle, one: Mech, other: Mech) -> bool:
@@ -43,7 +43,7 @@ def sensor_quality(battle: Battle, orders: list[Orders], mech: Mech) -> float:
     for other in battle.mechs:
         if other is mech or not is_running(other):
             continue
-        felt = max(0.0, 1 - apart(mech.pos, other.pos) / EWAR_VOX)
+        felt = max(0.0, 1 - apart(mech.pos, other.pos) / CATALOG.ewar_vox)
         if orders[other.index].ecm and other.is_enemy(mech):
             jam = max(jam, felt)
         if orders[other.index].eccm and not other.is_enemy(mech):

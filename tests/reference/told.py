@@ -2,8 +2,10 @@
 
 import math
 
+from standard_catalog import HULLS
+
 from echelon.rules.actions import Act
-from echelon.rules.catalog import EWAR_HULL, HULLS, Hull, Trigger
+from echelon.rules.catalog import Hull, Trigger
 from echelon.rules.config import FeaturesConfig
 
 from .battle import Orders
@@ -25,7 +27,7 @@ def read(action: list[float], slots: list[int], hull: Hull, features: FeaturesCo
     norm = math.hypot(*throttle)
     if norm > 1:
         throttle = [x / norm for x in throttle]
-    secondary = said[Act.SECONDARY] if hull == EWAR_HULL and features.ewar else 0.0
+    secondary = said[Act.SECONDARY] if HULLS[hull].ewar and features.ewar else 0.0
     weigh(secondary, 0.5, "ECCM trigger")
     return Orders(
         throttle=throttle,

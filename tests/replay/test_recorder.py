@@ -8,6 +8,7 @@ import pytest
 import torch
 from builders import arena, brawl, told
 from host_reads import HostReads
+from standard_catalog import BEAMS, SHELLS, Weapon
 
 from echelon.env.env import EchelonEnv
 from echelon.env.observation import layout
@@ -18,7 +19,7 @@ from echelon.replay.battle import CLOUDS, DEATHS, FLIGHTS, HARMS, NOBODY, POINTS
 from echelon.replay.ground import rebuild
 from echelon.replay.recorder import Recorder
 from echelon.rules.actions import Act
-from echelon.rules.catalog import BEAMS, SHELLS, Hull, Material, Weapon
+from echelon.rules.catalog import Hull, Material
 from echelon.rules.config import EnvConfig, RulesConfig
 from echelon.runtime.errors import ConfigError
 from echelon.sim.terrain import material_at

@@ -4,10 +4,10 @@ import dataclasses
 
 import pytest
 import torch
+from standard_catalog import Weapon
 
 from echelon.rules import actions
 from echelon.rules.actions import CONTROLS, NO_MECH, Act
-from echelon.rules.catalog import Weapon
 from echelon.rules.config import EnvConfig, FeaturesConfig
 from echelon.rules.roster import build_roster
 

@@ -4,8 +4,9 @@ import dataclasses
 
 import pytest
 import torch
+from standard_catalog import SHELLS, SLOTS, WEAPONS, Timer, Weapon
 
-from echelon.rules.catalog import SHELLS, WEAPONS, Hull, Suite, Timer, Trigger, Weapon
+from echelon.rules.catalog import Suite, Trigger
 from echelon.rules.config import PACK, EnvConfig, FeaturesConfig, RulesConfig
 from echelon.rules.roster import SUITE_DESCRIPTOR, build_roster
 from echelon.runtime.errors import ConfigError
@@ -28,7 +29,7 @@ def suite_of(roster, mech):
 
 def test_blue_comes_first():
     roster = roster_of(("heavy", "scout"), ("light", "medium", "medium"))
-    assert roster.hulls == (Hull.HEAVY, Hull.SCOUT, Hull.LIGHT, Hull.MEDIUM, Hull.MEDIUM)
+    assert roster.hulls == ("heavy", "scout", "light", "medium", "medium")
     assert roster.is_red.tolist() == [False, False, True, True, True]
     assert roster.teams == {"blue": slice(0, 2), "red": slice(2, 5)}
     assert roster.hostile[0].tolist() == [False, False, True, True, True]
@@ -268,12 +269,15 @@ def test_every_shot_slot_has_its_weapons_numbers():
     for weapon in SHELLS:
         mine = shots.weapon[:, weapon] > 0
         spec = WEAPONS[weapon]
-        assert mine.sum() == spec.slots * sum(Hull[name.upper()] in spec.mounts for name in PACK * 2)
+        assert mine.sum() == SLOTS[weapon] * sum(name in spec.mounts for name in PACK * 2)
         for name in ("damage", "stability", "target_heat", "splash_vox", "splash_scale"):
             assert (getattr(shots, name)[mine] == getattr(spec, name)).all(), (weapon, name)
 
 
 def test_a_clock_that_would_overflow_the_shot_slots_is_refused():
-    # At 0.137 s an autocannon shell flies 0.48 s = 4 substeps and another follows after 1: four in three slots.
-    with pytest.raises(ConfigError, match=r"RulesConfig.dt_s must be such that no autocannon has more than 3 shots"):
+    # At 0.137 s an autocannon shell flies 0.48 s = 4 substeps and another follows after 1: four, and a smoke shot.
+    with pytest.raises(
+        ConfigError,
+        match=r"catalog.hulls.medium at RulesConfig.dt_s 0.137 must be armed so that at most 4 of its shots",
+    ):
         build_roster(dataclasses.replace(EnvConfig.small(), rules=RulesConfig(dt_s=0.137)), CPU)

@@ -6,9 +6,9 @@ import math
 import pytest
 import torch
 from builders import duel, scene
+from standard_catalog import Weapon
 
 from echelon.rules.actions import Act
-from echelon.rules.catalog import Weapon
 from echelon.rules.config import EnvConfig
 from echelon.sim import damage
 

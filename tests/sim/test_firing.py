@@ -6,9 +6,10 @@ import math
 import pytest
 import torch
 from builders import duel, scene
+from standard_catalog import Timer, Weapon
 
 from echelon.rules.actions import Act
-from echelon.rules.catalog import Material, Timer, Weapon
+from echelon.rules.catalog import Material
 from echelon.rules.config import EnvConfig
 from echelon.runtime.geometry import unit
 

@@ -4,9 +4,10 @@ import math
 
 import pytest
 from builders import battle, duel
+from standard_catalog import Timer, Weapon
 
 from echelon.rules.actions import Act
-from echelon.rules.catalog import Material, Timer, Weapon
+from echelon.rules.catalog import Material
 
 GAUSS = (0, Act.TERTIARY, 1.0)
 FALL = 9.81 * 0.05

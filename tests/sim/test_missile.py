@@ -5,9 +5,10 @@ import math
 
 import pytest
 from builders import battle, duel, scene
+from standard_catalog import Timer, Weapon
 
 from echelon.rules.actions import Act
-from echelon.rules.catalog import Material, Timer, Weapon
+from echelon.rules.catalog import Material
 from echelon.rules.config import EnvConfig
 
 MISSILE = (0, Act.SECONDARY, 1.0)

@@ -6,9 +6,10 @@ import math
 import pytest
 import torch
 from builders import duel, scene
+from standard_catalog import HULLS
 
 from echelon.rules.actions import Act
-from echelon.rules.catalog import HULLS, Hull, Material
+from echelon.rules.catalog import Hull, Material
 from echelon.rules.config import EnvConfig
 from echelon.sim import step
 

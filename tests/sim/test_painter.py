@@ -4,9 +4,10 @@ import math
 
 import pytest
 from builders import battle, duel
+from standard_catalog import Timer, Weapon
 
 from echelon.rules.actions import Act
-from echelon.rules.catalog import Material, Timer, Weapon
+from echelon.rules.catalog import Material
 
 PAINT = Act.PRIMARY
 """A scout's painter; a light's and a medium's hang on TERTIARY."""

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 import torch
 from builders import brawl
+from standard_catalog import MATERIALS, SHELLS, WEAPONS, Weapon
 from torchrl.envs.utils import step_mdp
 
 from echelon.env.env import EchelonEnv
 from echelon.env.observation import layout
-from echelon.rules.catalog import MATERIALS, SHELLS, WEAPONS, Material, Weapon
+from echelon.rules.catalog import Material
 from echelon.rules.config import EnvConfig
 from echelon.sim.terrain import material_at
 

@@ -5,9 +5,10 @@ import math
 import pytest
 import torch
 from builders import battle, duel
+from standard_catalog import Weapon
 
 from echelon.rules.actions import Act
-from echelon.rules.catalog import Material, Weapon
+from echelon.rules.catalog import Material
 from echelon.sim.sight import enemy_lines
 
 CELL = (14, 20, 1)

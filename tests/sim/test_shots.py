@@ -6,9 +6,10 @@ import math
 import pytest
 import torch
 from builders import duel, scene
+from standard_catalog import Weapon
 
 from echelon.rules.actions import Act
-from echelon.rules.catalog import Material, Weapon
+from echelon.rules.catalog import Material
 from echelon.rules.config import EnvConfig
 from echelon.sim.shots import sphere_entry
 

@@ -4,9 +4,10 @@ import math
 
 import pytest
 from builders import battle, duel
+from standard_catalog import Timer, Weapon
 
 from echelon.rules.actions import Act
-from echelon.rules.catalog import Material, Timer, Weapon
+from echelon.rules.catalog import Material
 
 SMOKE = (0, Act.SPECIAL, 1.0)
 

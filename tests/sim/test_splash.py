@@ -7,8 +7,9 @@ import math
 
 import pytest
 from builders import battle
+from standard_catalog import Weapon
 
-from echelon.rules.catalog import Material, Weapon
+from echelon.rules.catalog import Material
 
 WALL = (20, 21, 18, 23, 0, 6, Material.REINFORCED)
 FAR = (5.5, 5.5)

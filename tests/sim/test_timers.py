@@ -1,8 +1,8 @@
 """Timers are whole substeps and stop at 0."""
 
 from builders import duel
+from standard_catalog import Timer
 
-from echelon.rules.catalog import Timer
 from echelon.sim.timers import count_down
 
 

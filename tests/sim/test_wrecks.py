@@ -7,9 +7,10 @@ import pytest
 import torch
 from builders import battle, duel
 from builders import scene as build
+from standard_catalog import Weapon
 
 from echelon.rules.actions import Act
-from echelon.rules.catalog import Material, Weapon
+from echelon.rules.catalog import Material
 from echelon.rules.config import EnvConfig
 from echelon.sim.sight import enemy_lines
 

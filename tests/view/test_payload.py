@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scenes import noisy_replay, small_replay
 
+from echelon.replay.setting import completed
 from echelon.view.page import SCRIPTS, read, write_page
 from echelon.view.payload import arrays_of, decode, encode, pack, unpack
 
@@ -11,7 +12,7 @@ from echelon.view.payload import arrays_of, decode, encode, pack, unpack
 def test_a_replay_comes_back_as_it_was():
     replay, grounds = small_replay()
     payload = unpack(pack(replay, grounds))
-    assert payload.about == replay.about
+    assert payload.about == completed(replay.about)
     for battle, ground, about, arrays in zip(replay.battles, grounds, payload.battles, payload.arrays, strict=True):
         kept = arrays_of(battle, ground)
         assert about["about"] == battle.about and about["decisions"] == battle.decisions

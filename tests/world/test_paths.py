@@ -6,8 +6,9 @@ import heapq
 import numpy as np
 import pytest
 import torch
+from standard_catalog import MATERIALS
 
-from echelon.rules.catalog import MATERIALS, Material
+from echelon.rules.catalog import Material
 from echelon.rules.config import EnvConfig, WorldConfig
 from echelon.rules.roster import build_roster
 from echelon.state import Maps

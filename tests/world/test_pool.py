@@ -6,8 +6,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from standard_catalog import MATERIALS
 
-from echelon.rules.catalog import MATERIALS, Material
+from echelon.rules.catalog import Material
 from echelon.rules.config import BIOME_NAMES, EnvConfig, WorldConfig
 from echelon.rules.roster import build_roster
 from echelon.state import Maps

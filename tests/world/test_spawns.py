@@ -6,8 +6,9 @@ import math
 import numpy as np
 import pytest
 import torch
+from standard_catalog import MATERIALS
 
-from echelon.rules.catalog import MATERIALS, Material
+from echelon.rules.catalog import Material
 from echelon.rules.config import PACK, EnvConfig, WorldConfig
 from echelon.rules.roster import Roster, build_roster
 from echelon.runtime.errors import ConfigError

@@ -67,8 +67,8 @@ def hostile_slots(slots: Tensor, filled: Tensor, game: SimModel) -> Tensor:
 
 
 def lead_pitch(offset: Tensor, distance: Tensor, game: SimModel) -> Tensor:
-    """Elevation, over pi / 4, at which a gauss slug meets what is `offset [..., 3]` away: it aims above by the drop."""
-    rise = offset[..., 2] + slug_drop(distance, game)
+    """Elevation, over pi / 4, at which a falling shot meets what is `offset [B, N, C, 3]` away."""
+    rise = offset[..., 2] + slug_drop(distance, game.roster.slug_speed, game)
     return exact.atan2(rise, length(offset[..., :2])) / (math.pi / 4)
 
 

@@ -112,7 +112,7 @@ def is_targeted(senses: Senses, state: State, game: SimModel) -> Tensor:
 
 
 def is_missiles_target(state: State, game: SimModel) -> Tensor:
-    """`[B, N]` bool: a missile in flight homes on the mech."""
+    """`[B, N]` bool: a shot in flight homes on the mech."""
     shots = state.shots
     target = torch.where(game.roster.homing & (shots.ttl > 0), shots.target, NO_MECH)
     everyone = torch.arange(game.roster.num_mechs, device=target.device)

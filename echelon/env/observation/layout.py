@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from echelon.rules.actions import CONTROLS, SORT_MODES, Act
-from echelon.rules.catalog import Hull, Timer
+from echelon.rules.catalog import Hull
 from echelon.rules.roster import SUITE_DESCRIPTOR
 from echelon.state import TELEMETRY_CELLS
 
@@ -24,6 +24,8 @@ LOCAL_MAP_CELLS = 11
 MAX_CONTACTS = 24
 
 PACK_SIZE = 5
+TIMERS = 5
+"""Cooldown timers of a mech, that of the AMS last."""
 
 
 class Feature(NamedTuple):
@@ -55,7 +57,7 @@ CONTACT = (
     flag("painted"),  # by the viewer's pack
     flag("intel"),  # sensed by packmates only
     flag("detail"),  # whether hp, heat and stability are shown
-    Feature("lead_pitch", 1, -2.0, 2.0),  # elevation a gauss rifle needs, over pi / 4
+    Feature("lead_pitch", 1, -2.0, 2.0),  # elevation a falling shot needs, over pi / 4
     Feature("closing", 1, -1.0, 1.0),  # vox/s / 10, clipped
     Feature("crossing", 1, 0.0, 1.0),  # 1 - |cos| between its relative velocity and the line to it
 )
@@ -80,7 +82,7 @@ EGO = (
     Feature("headroom", 1, -1.0, 1.0),
     Feature("stability_risk", 1, 0.0, 1.0),
     Feature("velocity", 3, -3.0, 3.0),  # body frame, vox/s / 10, 0 when shut down
-    Feature("cooldown", len(Timer), 0.0, 1.0),  # each over the longest of its own weapons
+    Feature("cooldown", TIMERS, 0.0, 1.0),  # each over the longest of its own weapons
     flag("targeted"),  # an enemy close by has a clear line
     flag("under_fire"),
     flag("painted"),

@@ -7,7 +7,6 @@ from torch import Tensor
 
 from echelon.env.observation import layout
 from echelon.rules.actions import NO_MECH, Orders
-from echelon.rules.catalog import WEAPONS, Weapon
 from echelon.runtime import exact
 from echelon.runtime.geometry import heading, in_body_frame
 from echelon.sim.heat import is_running
@@ -19,8 +18,8 @@ def readiness(state: State, game: SimModel) -> Tensor:
     """`[B, N]` share of a mech's weapons whose timers have run out; 0 while it is not running."""
     mechs = state.mechs
     carries = game.roster.trigger >= 0  # [W, N]
-    idle = torch.stack([mechs.cooldown[..., int(WEAPONS[w].timer)] == 0 for w in Weapon], 1)  # [B, W, N]
-    return is_running(mechs, game) * exact.sum(idle & carries, 1) / exact.sum(carries, 0)
+    idle = torch.stack([mechs.cooldown[..., timer] == 0 for timer in game.roster.timers], 1)  # [B, W, N]
+    return is_running(mechs, game) * exact.sum(idle & carries, 1) / exact.sum(carries, 0).clamp_min(1)
 
 
 def squad(state: State, orders: Orders, game: SimModel) -> tuple[Tensor, Tensor]:

@@ -13,6 +13,7 @@ from torchrl.collectors import BaseCollector
 
 from echelon.env.env import EchelonEnv
 from echelon.env.observation.layout import GROUPS, STREAMS
+from echelon.env.outcome import stat_names
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.operators import Operator
 from echelon.learn.models.value_normalizer import ValueNorm
@@ -122,7 +123,8 @@ class TeamCollector(BaseCollector):
     @torch.inference_mode()
     def collect(self) -> TensorDictBase:
         """Continue all battles for T decisions: the next batch."""
-        ended = EpisodeStats(self.env.device, self.assignment, len(self.env.reward_terms), len(self.env.extra_rewards))
+        counts = (len(self.env.reward_terms), len(stat_names(self.env.config.catalog)), len(self.env.extra_rewards))
+        ended = EpisodeStats(self.env.device, self.assignment, *counts)
         for t in range(self.decisions):
             now = self.now
             with part("act"):

@@ -6,7 +6,6 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from echelon.env.outcome import STATS
 from echelon.learn.opponents.assignment import PolicyAssignment
 from echelon.learn.opponents.named import NamedOpponents
 from echelon.learn.opponents.slots import SLOT
@@ -27,18 +26,20 @@ def split_terms(terms: Tensor, num_extra: int) -> tuple[Tensor, ...]:
 class EpisodeStats:
     """Sums over the battles that ended, counted once for each team the learner commands.
 
-    `sums` has `SUMS`, `stats [len(STATS)]`, `returns [K]` (undiscounted return of each reward term, mean over
-    the mechs of a team; the last `num_extra` are the user's) and by opponent `battles_NAME` and `won_NAME`, for a
+    `sums` has `SUMS`, `stats [K]` (`outcome.stat_names`), `returns [R]` (undiscounted return of each reward term, mean
+    over the mechs of a team; the last `num_extra` are the user's) and by opponent `battles_NAME` and `won_NAME`, for a
     scripted one only against its newest tier.
     """
 
-    def __init__(self, device: torch.device, assignment: PolicyAssignment, num_terms: int, num_extra: int = 0) -> None:
+    def __init__(
+        self, device: torch.device, assignment: PolicyAssignment, num_terms: int, num_stats: int, num_extra: int = 0
+    ) -> None:
         self.assignment = assignment
         self.num_extra = num_extra
         zero = torch.zeros((), device=device)
         self.sums = {name: zero.clone() for name in SUMS}
         self.sums |= {f"{name}_{opponent}": zero.clone() for opponent in assignment.battles for name in OPPONENT_SUMS}
-        self.sums["stats"] = torch.zeros(len(STATS), device=device)
+        self.sums["stats"] = torch.zeros(num_stats, device=device)
         self.sums["returns"] = torch.zeros(num_terms, device=device)
 
     def count(self, now: TensorDictBase, after: TensorDictBase, returns: Tensor) -> None:

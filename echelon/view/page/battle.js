@@ -195,4 +195,9 @@ class Battle {
   weaponName(w) {
     return this.common.weapons[w];
   }
+
+  /** What the catalog tells of a weapon: range, arc, effect, look and colour. */
+  weapon(w) {
+    return this.common.weapon_specs[this.weaponName(w)];
+  }
 }

@@ -4,9 +4,8 @@ const GAUGES = [
   ["hp", "hp", "Hit points"], ["leg_hp", "legs", "Leg hit points"], ["heat", "heat", "Heat, 1 shuts down"],
   ["stability_risk", "stability", "Stability"], ["sensor_quality", "sensors", "Sensor quality, 0.7 uses paint"], ["jam", "jam", "Jamming"],
 ];
-const COOLDOWNS = ["laser", "missile", "kinetic", "painter", "AMS"];
 const WARNINGS = [
-  ["targeted", "targeted"], ["under_fire", "under fire"], ["painted", "painted"], ["incoming_missile", "missile"],
+  ["targeted", "targeted"], ["under_fire", "under fire"], ["painted", "painted"], ["incoming_missile", "incoming"],
   ["critical_heat", "critical heat"], ["shut_down", "shut down"], ["suppressed", "suppressed"], ["ecm", "ECM"], ["eccm", "ECCM"], ["in_zone", "in zone"],
 ];
 const BEST_QUALITY = 1.5;
@@ -50,8 +49,8 @@ class Cockpit {
 
   showGauges(battle, n, m) {
     const values = GAUGES.map(([feature, label, title]) => this.makeGauge(label, title, this.level(battle, n, m, feature)));
-    const timers = battle.ego(n, m, "cooldown").map((left, i) => this.makeTimer(COOLDOWNS[i], left))
-      .filter((_, i) => this.hasTimer(battle.mechs[n], i));
+    const timers = battle.ego(n, m, "cooldown").map((left, i) => [battle.mechs[n].cooldowns[i], left])
+      .filter(([label]) => label).map(([label, left]) => this.makeTimer(label, left));
     this.part.gauges.replaceChildren(...values);
     this.part.cooldowns.replaceChildren(...timers);
     this.part.warnings.replaceChildren(...WARNINGS.map(([feature, text]) => {
@@ -76,12 +75,6 @@ class Cockpit {
     const gauge = make("div", "gauge", make("span", "label", label), make("span", "bar", fill), make("span", "value", text));
     gauge.title = title;
     return gauge;
-  }
-
-  /** Which timers a mech's weapons use; the last is that of its AMS. */
-  hasTimer(mech, timer) {
-    const users = [["laser"], ["missile", "smoke"], ["flamer", "gauss", "autocannon"], ["painter"], []][timer];
-    return timer === 4 ? mech.hull === "heavy" : users.some((name) => mech.weapons.includes(name));
   }
 
   makeTimer(name, left) {

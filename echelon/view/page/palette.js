@@ -18,8 +18,7 @@ const SKIES = {
   light: { top: rgb("#cfdae6"), bottom: rgb("#f2f4f7"), sun: 0.92, ambient: 0.58, plinth: rgb("#8f8676") },
 };
 
-const WEAPON_COLOURS = {
-  laser: [rgb("#7fc4ff"), rgb("#ff8a5c")], painter: [rgb("#c9a6ff"), rgb("#ff9ad0")],
-};
+/** Of beams by look, blue and red. */
+const BEAM_COLOURS = { ray: [rgb("#7fc4ff"), rgb("#ff8a5c")], thread: [rgb("#c9a6ff"), rgb("#ff9ad0")] };
 const FLAME = [1.0, 0.55, 0.15];
 const HOT = [1.0, 0.82, 0.5];

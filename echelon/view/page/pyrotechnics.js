@@ -1,18 +1,19 @@
 // What fire leaves: bursts, explosions, smoke clouds, flames on wrecks, glowing and venting hulls.
 
-const BURST_S = { missile: 0.75, gauss: 0.6, autocannon: 0.22, smoke: 0 };
-const BURST_VOX = { missile: 1.9, gauss: 1.4, autocannon: 0.55 };
+/** By the look of a weapon: how long its burst lasts, and how large it is. */
+const BURST_S = { rocket: 0.75, slug: 0.6, tracer: 0.22, canister: 0 };
+const BURST_VOX = { rocket: 1.9, slug: 1.4, tracer: 0.55 };
 const EXPLOSION_S = 3.2;
 const CLOUD_PUFFS = 34;
 
 /** Put bursts, explosions and smoke at time `t` on the stage. */
 function stageBursts(stage, battle, t, isShown) {
   for (const flight of battle.flights) {
-    const name = battle.weaponName(flight.weapon), age = t - battle.tickEnd(flight.end);
-    if (age < 0 || age > (BURST_S[name] ?? 0.3) || !(isShown(flight.shooter) || isShown(flight.victim))) continue;
+    const { look } = battle.weapon(flight.weapon), age = t - battle.tickEnd(flight.end);
+    if (age < 0 || age > BURST_S[look] || !(isShown(flight.shooter) || isShown(flight.victim))) continue;
     const at = battle.waypoint(flight.first + flight.points - 1);
-    if (flight.met === MET.AMS) stageIntercept(stage, at, age / BURST_S.missile);
-    else if (flight.met !== MET.NOTHING && flight.met !== MET.BATTLE_END) stageBurst(stage, at, name, age, flight.first);
+    if (flight.met === MET.AMS) stageIntercept(stage, at, age / BURST_S.rocket);
+    else if (flight.met !== MET.NOTHING && flight.met !== MET.BATTLE_END) stageBurst(stage, at, look, age, flight.first);
   }
   for (const death of battle.deaths) {
     const age = t - battle.tickEnd(death.tick);
@@ -21,11 +22,11 @@ function stageBursts(stage, battle, t, isShown) {
   for (const cloud of battle.clouds) stageCloud(stage, battle, cloud, t);
 }
 
-function stageBurst(stage, at, name, age, seed) {
-  const k = age / BURST_S[name], size = BURST_VOX[name];
+function stageBurst(stage, at, look, age, seed) {
+  const k = age / BURST_S[look], size = BURST_VOX[look];
   const flash = Math.max(1 - k * 2.2, 0);
   stage.sprites.push(...at, size * (0.7 + 0.6 * k), 1, 0.72, 0.36, flash, KIND.GLOW);
-  if (name === "autocannon") return;
+  if (look === "tracer") return;
   stage.sprites.push(...at, size * (0.4 + 1.3 * k), 1, 0.85, 0.6, (1 - k) * 0.5, KIND.RING);
   for (let i = 0; i < 8; i++) {
     const way = [chance(seed, i, 1) - 0.5, chance(seed, i, 2) - 0.5, chance(seed, i, 3) * 0.7];

@@ -127,7 +127,7 @@ class Radar {
     pen.fillStyle = pen.strokeStyle = this.colours.text;
     for (const weapon of this.battle.mechs[this.n].weapons) {
       const spec = this.battle.common.weapon_specs[weapon];
-      if (spec.range_vox > 30 || weapon === "smoke") continue;
+      if (spec.range_vox > 30 || spec.effect === "cloud") continue;
       const half = (spec.arc_deg / 360) * Math.PI;
       pen.beginPath();
       pen.moveTo(middle, middle);

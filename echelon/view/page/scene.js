@@ -39,7 +39,7 @@ class Scene {
     this.palette = new Float32Array(33);
     this.ground.names.forEach((name, i) => this.palette.set(MATERIAL_COLOURS[name], i * 3));
     for (const mech of battle.mechs) {
-      this.figures[mech.hull] ??= buildMesh(this.gl, buildFigure(mech.hull, mech.half), [3, 3, 2]);
+      this.figures[mech.hull] ??= buildMesh(this.gl, buildFigure(mech.class, mech.half), [3, 3, 2]);
     }
     this.sunView = this.lookFromSun();
   }

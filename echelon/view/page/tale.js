@@ -52,8 +52,7 @@ function tellConditions(battle) {
 
 /** Fresh paint, and who is known to have laid it. */
 function tellPaint(battle) {
-  const events = [], painter = battle.common.weapons.indexOf("painter");
-  const laid = battle.beams.filter((beam) => beam.weapon === painter);
+  const events = [], laid = battle.beams.filter((beam) => battle.weapon(beam.weapon).effect === "paint");
   for (const mech of battle.mechs) {
     for (let m = 1; m < battle.moments; m++) {
       const fresh = battle.at("paint", mech.n, m) & ~battle.at("paint", mech.n, m - 1);
@@ -72,7 +71,7 @@ function tellPaint(battle) {
 function tellIntercepts(battle) {
   return battle.flights.filter((flight) => flight.met === MET.AMS).map((flight) => ({
     t: battle.tickEnd(flight.end), kind: "intercept", side: 1 - battle.mechs[flight.shooter].side,
-    who: [flight.shooter], parts: ["missile of ", { n: flight.shooter }, " shot down"],
+    who: [flight.shooter], parts: [`${battle.weaponName(flight.weapon)} of `, { n: flight.shooter }, " shot down"],
   }));
 }
 

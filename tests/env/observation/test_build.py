@@ -7,11 +7,12 @@ import pytest
 import torch
 from builders import arena, duel, told
 from reading import ego, emits, look, team
+from standard_catalog import Timer, Weapon
 
 from echelon.env.observation import layout
 from echelon.env.observation.layout import EGO, OF_THE_DEAD
 from echelon.rules.actions import CONTROLS, Act
-from echelon.rules.catalog import Material, Timer, Weapon
+from echelon.rules.catalog import Material
 from echelon.rules.config import EnvConfig
 
 FLAGS = (

@@ -6,12 +6,13 @@ import pytest
 import torch
 from builders import arena, duel, scene
 from reading import ECM, WALL, column, contact, emits, look, shown, team
+from standard_catalog import Weapon
 
 from echelon.env.observation import layout
 from echelon.env.observation.layout import CONTACT
 from echelon.rules import actions
 from echelon.rules.actions import NO_MECH, Act
-from echelon.rules.catalog import Hull, Material, Weapon
+from echelon.rules.catalog import Hull, Material
 from echelon.rules.config import EnvConfig
 
 # Order

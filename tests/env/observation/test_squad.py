@@ -6,10 +6,10 @@ import math
 import pytest
 from builders import scene
 from reading import comrade, look, team
+from standard_catalog import Timer
 
 from echelon.env.observation import layout
 from echelon.env.observation.layout import SQUAD
-from echelon.rules.catalog import Timer
 from echelon.rules.config import EnvConfig
 
 ROWS = [f.name for f in SQUAD]

@@ -6,10 +6,10 @@ import pytest
 import torch
 from builders import battle
 from kernel_cases import check_operator
+from standard_catalog import Weapon
 
 from echelon.rules import actions
 from echelon.rules.actions import NO_MECH
-from echelon.rules.catalog import Weapon
 from echelon.sim.firing import pull
 from echelon.sim.kernels.designate import designate, designate_dense, focus_or_nearest
 from echelon.sim.targeting import take_aim

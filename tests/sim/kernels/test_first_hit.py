@@ -7,8 +7,9 @@ import pytest
 import torch
 from builders import duel
 from kernel_cases import BATTLES, check_operator, standard_maps
+from standard_catalog import MATERIALS
 
-from echelon.rules.catalog import MATERIALS, Material
+from echelon.rules.catalog import Material
 from echelon.rules.config import EnvConfig
 from echelon.rules.roster import build_roster
 from echelon.sim.kernels.first_hit import first_hit, first_hit_dense, is_blocked

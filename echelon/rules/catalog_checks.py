@@ -1,0 +1,236 @@
+"""What the simulation, the observations and the files can take of a catalog; checked where one is made."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from echelon.rules.specs import LOOKS, SPECS, HullSpec, MaterialSpec, WeaponSpec
+from echelon.runtime.errors import require
+
+if TYPE_CHECKING:
+    from echelon.rules.catalog import Catalog
+    from echelon.rules.config import RulesConfig
+
+CLASSES = ("scout", "light", "medium", "heavy")
+TRIGGERS = ("primary", "secondary", "tertiary", "special")
+GUIDANCE = ("beam", "homing", "ballistic", "linear")
+EFFECTS = ("damage", "paint", "cloud")
+NEEDS = ("target", "line", "lock", "focus")
+MAX_WEAPONS = 16
+MAX_SHOTS = 4
+"""Shots of a mech in flight."""
+MAX_CLOUDS = 3
+"""Clouds of a mech."""
+MAX_HULL_VOX = 4.0
+"""Collisions look up five cells along a side."""
+MAX_POINTS = 255.0
+"""Replays keep hit points and heat in an int16 of 1/128."""
+MAX_SHOT_SPEED = 100.0
+LIMITS: dict[str, dict[str, tuple[float, float]]] = {
+    "hulls": {
+        "max_speed_vox_per_s": (0.0, 20.0),
+        "yaw_rate_rad_per_s": (0.0, 10.0),
+        "jet_vox_per_s2": (0.0, 22.0),
+        "hp": (1.0, MAX_POINTS),
+        "leg_hp": (1.0, MAX_POINTS),
+        "heat_cap": (1.0, MAX_POINTS),
+        "heat_sink_per_s": (0.0, 1e3),
+        "tonnage": (1.0, 100.0),
+        "noise_factor": (0.0, 100.0),
+        "wreck_chance": (0.0, 1.0),
+    },
+    "weapons": {
+        "range_vox": (0.1, 500.0),
+        "damage": (0.0, MAX_POINTS),
+        "self_heat": (0.0, 500.0),
+        "cooldown_s": (0.0, 60.0),
+        "arc_deg": (0.0, 360.0),
+        "stability": (0.0, 1e3),
+        "target_heat": (0.0, 500.0),
+        "suppress_s": (0.0, 60.0),
+        "splash_vox": (0.0, 20.0),
+        "splash_scale": (0.0, 1.0),
+    },
+    "suites": {
+        "visual_slots": (0, 20),
+        "sensor_factor": (0.8, 1.5),
+        "fidelity": (0.0, 1.0),
+        "squad_slots": (0, 12),
+        "squad_detail": (0, 2),
+        "intel_slots": (0, 24),
+    },
+    "materials": {},
+}
+"""Lowest and highest value by field: what is finite, of the right sign, and within what observations and files hold."""
+SHARED = {
+    "sight_lock_vox": (0.0, 500.0),
+    "lock_quality": (0.0, 1.5),
+    "paint_s": (0.0, 60.0),
+    "paint_bonus": (0.0, 10.0),
+    "cloud_s": (0.05, 60.0),
+    "cloud_vox": (0.1, 20.0),
+    "ams_vox": (0.0, 500.0),
+    "ams_chance": (0.0, 1.0),
+    "ams_cooldown_s": (0.0, 60.0),
+    "ewar_vox": (0.1, 500.0),
+    "ecm_heat_per_s": (0.0, 1e3),
+    "eccm_heat_per_s": (0.0, 1e3),
+}
+"""The same for the numbers that rows share."""
+NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
+COLOUR = re.compile(r"#[0-9a-f]{6}")
+
+
+def check_catalog(catalog: Catalog, suites: tuple[str, ...], materials: Mapping[str, MaterialSpec]) -> None:
+    """Require that every row is within its limits, and that rows fit together.
+
+    Args:
+        catalog: what is checked.
+        suites: the suites that observations tell apart.
+        materials: what maps are made of.
+
+    Raises:
+        ConfigError: naming the row and the field.
+    """
+    for table, kind in SPECS.items():
+        for name, spec in getattr(catalog, table).items():
+            check_name(f"catalog.{table}", name)
+            require(type(spec) is kind, f"catalog.{table}.{name}", f"a {kind.__name__}", spec)
+            check_limits(spec, LIMITS[table], f"catalog.{table}.{name}")
+    check_limits(catalog, SHARED, "catalog")
+    for name in catalog.timer_names:
+        check_name("catalog.timers", name)
+    count = len(catalog.timer_names)
+    require(count == 4, "catalog.timers", "four names: a cockpit shows as many", catalog.timer_names)
+    count = len(catalog.weapons)
+    require(1 <= count <= MAX_WEAPONS, "catalog.weapons", f"1..{MAX_WEAPONS} rows", count)
+    require(set(catalog.suites) == set(suites), "catalog.suites", f"of the rows {suites}", tuple(catalog.suites))
+    check_materials(catalog, materials)
+    for name, hull in catalog.hulls.items():
+        check_hull(f"catalog.hulls.{name}", hull, suites)
+    classes = {hull.hull_class for hull in catalog.hulls.values()}
+    require(classes == set(CLASSES), "catalog.hulls", f"with a hull of each class, {CLASSES}", tuple(catalog.hulls))
+    for name, weapon in catalog.weapons.items():
+        check_weapon(f"catalog.weapons.{name}", weapon, catalog)
+    for name in catalog.hulls:
+        check_mounts(name, catalog)
+
+
+def check_name(where: str, name: Any) -> None:
+    """Require a name that can stand in a column of statistics, a flag and a page."""
+    good = isinstance(name, str) and NAME.fullmatch(name) is not None
+    require(good, where, "named by small letters, digits and _, at most 32", name)
+
+
+def check_limits(spec: Any, limits: dict[str, tuple[float, float]], where: str) -> None:
+    """Require that each field with limits is a number within them."""
+    for field, (low, high) in limits.items():
+        value = getattr(spec, field)
+        is_number = type(value) in (int, float)
+        require(is_number and low <= value <= high, f"{where}.{field}", f"{low:g}..{high:g}", value)
+
+
+def check_materials(catalog: Catalog, laid: Mapping[str, MaterialSpec]) -> None:
+    """Require the materials that maps are made of, and points that a voxel can keep."""
+    names = tuple(catalog.materials)
+    require(set(names) == set(laid), "catalog.materials", f"of the rows {tuple(laid)}", names)
+    for name, spec in catalog.materials.items():
+        where = f"catalog.materials.{name}"
+        for fact in ("solid", "opaque"):
+            as_made = getattr(laid[name], fact)
+            require(getattr(spec, fact) == as_made, f"{where}.{fact}", f"{as_made}, as maps are made", not as_made)
+        is_number = type(spec.hp) in (int, float)
+        fits = is_number and (spec.hp == math.inf or 0 < spec.hp <= MAX_POINTS)
+        require(fits, f"{where}.hp", f"in (0, {MAX_POINTS:g}], or null for ever", spec.hp)
+
+
+def check_hull(where: str, hull: HullSpec, suites: tuple[str, ...]) -> None:
+    """Require a size that collisions can look up, and a class and a suite that exist."""
+    for side in hull.size:
+        fits = type(side) in (int, float) and 0.5 <= side <= MAX_HULL_VOX
+        require(fits and len(hull.size) == 3, f"{where}.size", f"three sides of 0.5..{MAX_HULL_VOX:g} vox", hull.size)
+    require(hull.hull_class in CLASSES, f"{where}.hull_class", f"one of {CLASSES}", hull.hull_class)
+    require(hull.suite in suites, f"{where}.suite", f"one of {suites}", hull.suite)
+
+
+def check_weapon(where: str, weapon: WeaponSpec, catalog: Catalog) -> None:
+    """Require that what a weapon is, needs and does fit together."""
+    require(weapon.guidance in GUIDANCE, f"{where}.guidance", f"one of {GUIDANCE}", weapon.guidance)
+    require(weapon.effect in EFFECTS, f"{where}.effect", f"one of {EFFECTS}", weapon.effect)
+    require(set(weapon.needs) <= set(NEEDS), f"{where}.needs", f"chosen from {NEEDS}", weapon.needs)
+    require(weapon.look in ("", *LOOKS), f"{where}.look", f"one of {LOOKS}", weapon.look)
+    good = weapon.colour == "" or COLOUR.fullmatch(weapon.colour) is not None
+    require(good, f"{where}.colour", "#rrggbb in small letters", weapon.colour)
+
+    aimed = "target" in weapon.needs or weapon.guidance in ("ballistic", "linear")
+    require(aimed, f"{where}.needs", 'with "target": a beam and a homing shot go to one', weapon.needs)
+    flies, speed = not weapon.is_beam, weapon.speed_vox_per_s
+    limit = f"in (0, {MAX_SHOT_SPEED:g}] vox/s" if flies else "0 for a beam"
+    is_number = type(speed) in (int, float)
+    right = is_number and (0 < speed <= MAX_SHOT_SPEED if flies else speed == 0)
+    require(right, f"{where}.speed_vox_per_s", limit, speed)
+    whole = weapon.is_beam or float(weapon.damage).is_integer()
+    require(whole, f"{where}.damage", "a whole number: voxels lose whole points to shots", weapon.damage)
+    splashes = weapon.splash_vox == 0 or (flies and weapon.effect != "cloud")
+    require(splashes, f"{where}.splash_vox", "0 for beams and for clouds", weapon.splash_vox)
+    guided = not weapon.interceptable or weapon.guidance == "homing"
+    require(guided, f"{where}.interceptable", "false: an AMS destroys homing shots only", weapon.interceptable)
+    fits = {"paint": weapon.is_beam, "cloud": weapon.guidance == "linear"}.get(weapon.effect, True)
+    require(fits, f"{where}.effect", "paint for beams and cloud for linear fire only", weapon.effect)
+    for hull, trigger in weapon.mounts.items():
+        require(hull in catalog.hulls, f"{where}.mounts", f"on hulls of {tuple(catalog.hulls)}", hull)
+        require(trigger in TRIGGERS, f"{where}.mounts.{hull}", f"one of {TRIGGERS}", trigger)
+
+
+def check_mounts(hull: str, catalog: Catalog) -> None:
+    """Require that a hull has room for its weapons: a trigger for each gun, and one launcher of clouds at most.
+
+    A painter may share a trigger, because it fires only at what the gun is aimed at.
+    """
+    carried = catalog.carried(hull)
+    for paints in (False, True):
+        alike = {name: spec.mounts[hull] for name, spec in carried.items() if (spec.effect == "paint") == paints}
+        for trigger in TRIGGERS:
+            found = [name for name, own in alike.items() if own == trigger]
+            where = f"catalog.weapons.{found[-1] if found else ''}.mounts.{hull}"
+            require(len(found) <= 1, where, f"a trigger of its own: {' and '.join(found)} share one", trigger)
+    clouds = [name for name, spec in carried.items() if spec.effect == "cloud"]
+    require(len(clouds) <= 1, f"catalog.hulls.{hull}", "with one weapon that leaves clouds at most", clouds)
+    emitters = [name for name, spec in carried.items() if spec.mounts[hull] == "secondary"]
+    free = not catalog.hulls[hull].ewar or not emitters
+    require(free, f"catalog.hulls.{hull}.ewar", "false: its secondary trigger fires a weapon", emitters)
+
+
+def check_flight(catalog: Catalog, rules: RulesConfig, hulls: tuple[str, ...]) -> None:
+    """Require places for the shots and clouds of every mech, and that one of the rosters' `hulls` can shoot.
+
+    Raises:
+        ConfigError: naming the hull or the weapon.
+    """
+    for hull in catalog.hulls:
+        flown = {name: shots_in_flight(spec, rules) for name, spec in catalog.carried(hull).items()}
+        limit = f"armed so that at most {MAX_SHOTS} of its shots fly at once (range over speed and cooldown)"
+        where = f"catalog.hulls.{hull} at RulesConfig.dt_s {rules.dt_s:g}"
+        require(sum(flown.values()) <= MAX_SHOTS, where, limit, flown)
+    for name, spec in catalog.weapons.items():
+        if spec.effect != "cloud":
+            continue
+        where = f"catalog.weapons.{name}.cooldown_s at RulesConfig.dt_s {rules.dt_s:g}"
+        flight, pause = rules.substeps(spec.lifetime_s), max(rules.substeps(spec.cooldown_s), 1)
+        require(shots_in_flight(spec, rules) == 1, where, "longer than its flight", spec.cooldown_s)
+        clouds = -(-(rules.substeps(catalog.cloud_s) + flight) // pause)
+        require(clouds <= MAX_CLOUDS, where, f"such that at most {MAX_CLOUDS} of a mech's clouds hang", spec.cooldown_s)
+    flying = {hull for spec in catalog.weapons.values() if not spec.is_beam for hull in spec.mounts}
+    limit = f"with a hull that carries a weapon whose shots fly, one of {sorted(flying)}"
+    require(not flying.isdisjoint(hulls), "EnvConfig.blue and red", limit, hulls)
+
+
+def shots_in_flight(weapon: WeaponSpec, rules: RulesConfig) -> int:
+    """Shots of one mech that can fly at once: lifetime over cooldown, rounded up; 0 for a beam."""
+    if weapon.is_beam:
+        return 0
+    flight, pause = rules.substeps(weapon.lifetime_s), rules.substeps(weapon.cooldown_s)
+    return max(-(-flight // max(pause, 1)), 1)

@@ -1,0 +1,79 @@
+"""A catalog from JSON: whole, as a signature tells it, or the rows and fields in which it differs from another."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from echelon.rules.catalog import Catalog
+from echelon.rules.specs import SPECS
+from echelon.runtime.errors import require
+from echelon.runtime.files import parse_json, read_file
+
+
+def read_catalog(path: Path) -> Catalog:
+    """The newest catalog with the rows and fields that a JSON file adds or changes.
+
+    Raises:
+        FileError: it cannot be read, or is no JSON.
+        ConfigError: a table, row or field is unknown, of the wrong type or out of its limits.
+    """
+    return catalog_from_json(parse_json(path.name, read_file(path)), path.name, Catalog())
+
+
+def catalog_from_json(values: Any, where: str = "catalog", over: Catalog | None = None) -> Catalog:
+    """A catalog from what `echelon.rules.config.as_json` made of it, or from what differs from another.
+
+    Args:
+        values: tables of rows by name, as JSON values; null is an infinite number.
+        where: what messages call it.
+        over: the catalog that `values` adds to or changes; by default `values` tells every row.
+
+    Raises:
+        ConfigError: a table, row or field is unknown, of the wrong type or out of its limits.
+    """
+    require(isinstance(values, dict), where, "an object", values)
+    given = fields_from_json(Catalog, values, where, over, apart=SPECS)
+    for table, kind in SPECS.items():
+        rows = values.get(table, {})
+        require(isinstance(rows, dict), f"{where}.{table}", "an object of rows by name", rows)
+        known = {} if over is None else dict(getattr(over, table))
+        for name, row in rows.items():
+            spot = f"{where}.{table}.{name}"
+            known[name] = kind(**fields_from_json(kind, row, spot, known.get(name)))
+        given[table] = known
+    return Catalog(**given)
+
+
+def fields_from_json(kind: Any, values: Any, where: str, over: Any, apart: Collection[str] = ()) -> dict[str, Any]:
+    """The fields of a `kind`, `apart` those that are read elsewhere; what `values` leaves out is that of `over`."""
+    require(isinstance(values, dict), where, "an object", values)
+    fields, hints = {f.name: f for f in dataclasses.fields(kind)}, get_type_hints(kind)
+    given = {} if over is None else {name: getattr(over, name) for name in fields}
+    for name, value in values.items():
+        require(name in fields, f"{where}.{name}", f"one of {', '.join(fields)}", name)
+        if name not in apart:
+            given[name] = typed(hints[name], value, f"{where}.{name}")
+    missing = [name for name, f in fields.items() if f.default is dataclasses.MISSING and name not in given]
+    require(not missing, where, f"whole: a new {kind.__name__} has no default for {', '.join(missing)}", values)
+    return given
+
+
+def typed(hint: Any, value: Any, where: str) -> Any:
+    """A field as its type `hint` says: a number, a word, a list of them, or words by name."""
+    kind = get_origin(hint) or hint
+    if hint is float:
+        value = math.inf if value is None else float(value) if type(value) is int else value
+    if kind is tuple:
+        require(isinstance(value, list), where, "a list", value)
+        return tuple(typed(get_args(hint)[0], one, where) for one in value)
+    if kind is Mapping:
+        is_table = isinstance(value, dict) and all(isinstance(one, str) for one in value.values())
+        require(is_table, where, "an object of words by name", value)
+        return value
+    wanted = str if kind is Literal else kind
+    require(type(value) is wanted, where, f"a {wanted.__name__}", value)
+    return value

@@ -1,0 +1,164 @@
+"""What a row of the catalog says: hulls, weapons, suites and materials as frozen values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+from echelon.runtime import exact
+
+Row = TypeVar("Row")
+
+
+class Table(Mapping[str, Row]):
+    """Rows by name, in order. Unlike a dict it is frozen, so a config that holds it is hashable and can be shared."""
+
+    def __init__(self, rows: Mapping[str, Row]) -> None:
+        self._rows = dict(rows)
+
+    def __getitem__(self, name: str) -> Row:
+        return self._rows[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._rows.items()))
+
+    def __repr__(self) -> str:
+        return repr(self._rows)
+
+
+@dataclass(frozen=True)
+class HullSpec:
+    """One chassis. Sizes in voxels, `jet` in vox/s², `heat_sink` in heat points a second."""
+
+    size: tuple[float, float, float]
+    max_speed_vox_per_s: float
+    yaw_rate_rad_per_s: float
+    jet_vox_per_s2: float
+    hp: float
+    leg_hp: float
+    heat_cap: float
+    heat_sink_per_s: float
+    tonnage: float
+    hull_class: str
+    """Which of the four classes observations and statistics count it among."""
+    suite: str
+    """Its combat suite."""
+    noise_factor: float
+    """Noise a vox/s."""
+    wreck_chance: float
+    """How often its wreck stays solid; else it burns as a debris field."""
+    ams: bool = False
+    """Carries an anti-missile system."""
+    ewar: bool = False
+    """Carries ECM and ECCM, on the secondary trigger."""
+
+
+@dataclass(frozen=True)
+class WeaponSpec:
+    """One weapon."""
+
+    mounts: Mapping[str, str]
+    """The trigger that fires it (primary, secondary, tertiary, special), by the name of each hull that carries it."""
+    timer: str
+    """Cooldown timer; weapons of a mech that name the same one wait for each other."""
+    range_vox: float
+    damage: float
+    self_heat: float
+    cooldown_s: float
+    arc_deg: float
+    guidance: Literal["beam", "homing", "ballistic", "linear"] = "beam"
+    """How its fire gets to the target: at once; turning to it; falling; straight on."""
+    needs: tuple[str, ...] = ()
+    """Without a "target" it does not fire; it is aimed along a clear "line" or by a "lock", and at the "focus" target
+    only. What needs nothing fires straight ahead unless a target is nearly there."""
+    effect: Literal["damage", "paint", "cloud"] = "damage"
+    """What it leaves beside damage: paint on the target, or a cloud of smoke where its flight ends."""
+    interceptable: bool = False
+    """An AMS can destroy its shots."""
+    stability: float = 0.0
+    target_heat: float = 0.0
+    """Heat a hit adds to its target."""
+    speed_vox_per_s: float = 0.0
+    """0 for a beam, which hits at once."""
+    suppress_s: float = 0.0
+    splash_vox: float = 0.0
+    splash_scale: float = 0.0
+    """Share of the damage felt within the splash."""
+    look: str = ""
+    """One of `LOOKS`, how pages and pictures draw it; empty: by guidance and effect."""
+    colour: str = ""
+    """As #rrggbb; empty: the colour of its look."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mounts", Table(self.mounts))
+
+    @property
+    def is_beam(self) -> bool:
+        """It hits at once, and nothing flies."""
+        return self.guidance == "beam"
+
+    @property
+    def arc_cos(self) -> float:
+        """Cosine of half the arc, what a bearing is compared with."""
+        return exact.sine_64(math.radians(self.arc_deg / 2), 0.5)
+
+    @property
+    def lifetime_s(self) -> float:
+        """Seconds a shot flies."""
+        return self.range_vox / self.speed_vox_per_s
+
+    @property
+    def drawn_as(self) -> str:
+        """Its look, one of `LOOKS`."""
+        by_guidance = {"beam": "ray", "homing": "rocket", "ballistic": "slug", "linear": "tracer"}
+        by_effect = {"paint": "thread", "cloud": "canister"}
+        return self.look or by_effect.get(self.effect) or by_guidance[self.guidance]
+
+
+LOOKS = ("ray", "thread", "flame", "rocket", "slug", "tracer", "canister")
+"""How fire is drawn: three kinds of beams, then four of shots."""
+
+
+@dataclass(frozen=True)
+class SuiteSpec:
+    """One combat suite."""
+
+    visual_slots: int
+    """Contacts it shows that the mech senses itself."""
+    sensor_factor: float
+    """Factor on the radar's range."""
+    fidelity: float
+    """Share of the sight range within which a contact shows its hp, heat and stability."""
+    squad_slots: int
+    squad_detail: int
+    """0 where comrades are, 1 also their hp and heat, 2 also stability and readiness."""
+    sees_engaged: bool
+    """Whether it shows whom comrades fight."""
+    issues_orders: bool
+    """Told to the pilot, nothing more."""
+    contact_reports: bool
+    """Told to the pilot, nothing more."""
+    intel_slots: int
+    """Contacts it shows that only packmates sense."""
+
+
+@dataclass(frozen=True)
+class MaterialSpec:
+    """One material: does it stop hulls and shots, does it stop lines of sight, what does it take to destroy it."""
+
+    solid: bool
+    opaque: bool
+    hp: float = math.inf
+    """Points of damage by shots that turn it into air."""
+
+
+SPECS: dict[str, Any] = {"hulls": HullSpec, "weapons": WeaponSpec, "suites": SuiteSpec, "materials": MaterialSpec}
+"""The tables of a catalog, and what a row of each is."""

@@ -1,0 +1,32 @@
+"""Programs take a catalog of one's own, and what they write carries it."""
+
+import json
+from pathlib import Path
+
+from own_catalog import RAILGUN
+from runs import TINY, run
+
+
+def test_a_run_takes_a_catalog_and_its_checkpoints_carry_it(tmp_path):
+    folder = tmp_path / "run"
+    flags = (*TINY, "--run-dir", str(folder))
+    done = run("train.py", *flags, "--catalog", str(RAILGUN), "--total-agent-steps", "160")
+    assert done.returncode == 0, done.stderr
+    checkpoint = folder / "checkpoints" / "iteration_000001"
+    assert "railgun" in json.loads((checkpoint / "policy.json").read_text())["env"]["catalog"]["weapons"]
+    more = run("train.py", *flags, "--total-agent-steps", "320", "--resume", "latest")
+    assert more.returncode == 0, more.stderr
+    played = run("arena.py", "play", "--blue", str(checkpoint), "--red", "heuristic", "--battles", "2", "--json")
+    assert played.returncode == 0, played.stderr
+    assert "shots_railgun" in json.loads(played.stdout)["x_stats"]
+
+
+def test_commanders_play_with_a_catalog(tmp_path):
+    tiers = ("--blue", "heuristic:expert", "--red", "heuristic:normal", "--battles", "2", "--json")
+    played = run("arena.py", "play", *tiers, "--catalog", str(RAILGUN))
+    assert played.returncode == 0, played.stderr
+    assert json.loads(played.stdout)["x_stats"]["shots_railgun"] > 0
+    Path(tmp_path / "bad.json").write_text('{"weapons": {"laser": {"power": 1}}}')
+    refused = run("arena.py", "play", *tiers, "--catalog", str(tmp_path / "bad.json"))
+    assert refused.returncode == 1 and refused.stderr.count("\n") == 1
+    assert refused.stderr.startswith("error: bad.json.weapons.laser.power must be one of mounts, timer, range_vox")
