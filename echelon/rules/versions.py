@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from echelon.runtime.errors import ConfigError, require
 
-RULES_VERSION = 1
+RULES_VERSION = 2
 """Raised when the same seeds and actions begin to give another battle, or a scripted commander decides otherwise."""
 MAP_MAKER_VERSION = 2
 """Raised when a seed begins to give another map."""
@@ -28,7 +28,10 @@ class Change:
     was the default before, None for one that is new: `{"rules.step_up_vox": 1.1}`."""
 
 
-CHANGES: dict[int, Change] = {1: Change("the rules of version 0.1.0")}
+CHANGES: dict[int, Change] = {
+    1: Change("the rules of version 0.1.0"),
+    2: Change("a wreck is one voxel high and lies on the ground; local maps leave out what a mech can step onto"),
+}
 """By version of the rules."""
 
 

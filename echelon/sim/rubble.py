@@ -75,9 +75,9 @@ def bitten_voxel(point: Tensor, direction: Tensor, game: SimModel) -> Voxel:
 def lay_wrecks(state: State, luck: Tensor, priority: Tensor, game: SimModel) -> State:
     """Turn a destroyed mech into rubble one voxel high, which any hull can step onto.
 
-    It lies under the mech's box on the ground, or on what stands there, but never on other rubble; only in air and dirt,
-    and not where a living mech is. At most one wreck per battle and substep, by highest priority; others follow in later
-    substeps.
+    It lies under the mech's box on the ground, or on what stands there, but never on another wreck; only in air and
+    dirt, and not where a living mech is. At most one wreck per battle and substep, by highest priority; others follow
+    in later substeps.
 
     Args:
         state: the current state; its terrain is changed in place.
@@ -105,7 +105,7 @@ def lay_wrecks(state: State, luck: Tensor, priority: Tensor, game: SimModel) -> 
 
 
 def resting_bits(solid: Tensor, tall: Tensor) -> Tensor:
-    """`[B, R]` int32, the bit of each column `solid [B, R]` above the highest solid voxel below those of `tall [B, 1]`."""
+    """`[B, R]` int32 bit of each column `solid [B, R]` above its highest solid voxel below those of `tall [B, 1]`."""
     below = solid & (tall & -tall) - 1
     for shift in (1, 2, 4, 8, 16):
         below = below | below >> shift

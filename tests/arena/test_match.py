@@ -30,7 +30,7 @@ def result(winners: list[Winner]) -> Result:
     empty = [0.0] * (len(STATS) - 2)
     stats = [[[float(b), 0.0, *empty], [0.0, float(b), *empty]] for b in range(len(winners))]
     outcomes = [
-        BattleResult(winner, Reason.ZONE, [0.0, 0.0], 10, own, "0" * 16)
+        BattleResult(winner, Reason.ZONE, [0.0, 0.0], 10, 0.0, own, "0" * 16)
         for winner, own in zip(winners, stats, strict=True)
     ]
     return Result(outcomes, 2.0)

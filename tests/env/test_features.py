@@ -136,6 +136,6 @@ def test_destruction(on):
     same = all(torch.equal(getattr(s.state.terrain, name), getattr(before, name)) for name in ("solid", "opaque"))
     assert same == (not on)
     broken, torn = s.material(13, 20, 1) == Material.AIR, not s.blocks(17, 30, 1)[1]
-    wrecked = s.material(30, 10, 1) == Material.SOLID_DEBRIS
+    wrecked = s.material(30, 10, 0) == Material.SOLID_DEBRIS
     assert (broken, torn, wrecked) == (on, on, on)
     assert look(s)["local_map"][0, 0, 8, 5] == (not on)

@@ -50,6 +50,17 @@ def box_cells(mech: Mech) -> set[Cell]:
     return set(product(*(cells_between(mech.pos[a] - mech.half[a], mech.pos[a] + mech.half[a]) for a in range(3))))
 
 
+def resting_cells(battle: Battle, dead: Mech) -> set[Cell]:
+    """The cells below a hull that lie on the ground, or on what stands there if that is no wreck."""
+    bottom = min(z for _, _, z in box_cells(dead))
+    found = set()
+    for x, y in {(x, y) for x, y, _ in box_cells(dead)}:
+        top = max((z for z in range(bottom) if MATERIALS[battle.ground.at(x, y, z)].solid), default=-1)
+        if top < 0 or battle.ground.at(x, y, top) != Material.SOLID_DEBRIS:
+            found.add((x, y, top + 1))
+    return found
+
+
 def lay_wreck(battle: Battle, luck: list[float], priority: list[float]) -> None:
     """The dead without a wreck wait for it; of several the one of highest priority has its turn."""
     if not battle.features.destruction:
@@ -60,7 +71,7 @@ def lay_wreck(battle: Battle, luck: list[float], priority: list[float]) -> None:
     dead = max(waiting, key=lambda mech: priority[mech.index])
     stays_solid = below(luck[dead.index], HULLS[dead.hull].wreck_chance, "luck of a wreck")
     held = set().union(*(box_cells(mech) for mech in battle.living()))
-    for cell in box_cells(dead) - held:
+    for cell in resting_cells(battle, dead) - held:
         if battle.ground.holds(*cell) and battle.ground.at(*cell) in (Material.AIR, Material.DIRT):
             battle.ground.put(*cell, Material.SOLID_DEBRIS if stays_solid else Material.DEBRIS_FIELD)
     dead.wrecked = True

@@ -1,6 +1,6 @@
 """What the dead leave: SOLID_DEBRIS by chance, else a burning DEBRIS_FIELD.
 
-A heavy of 3.5 x 3.5 x 4 at (10.5, 20.5) fills cells 8..12 x 18..22 x 0..3.
+A heavy of 3.5 x 3.5 at (10.5, 20.5) covers the cells 8..12 x 18..22.
 """
 
 import pytest
@@ -28,7 +28,7 @@ def box(x0, x1, y0, y1, z0, z1):
     return {(x, y, z) for x in range(x0, x1) for y in range(y0, y1) for z in range(z0, z1)}
 
 
-HEAVY_BOX = box(8, 13, 18, 23, 0, 4)
+HEAVY_WRECK = box(8, 13, 18, 23, 0, 1)
 
 
 def dead(hull="heavy", *boxes, **at):
@@ -45,24 +45,39 @@ def test_a_wreck_stays_solid_by_the_chance_of_its_hull(hull, chance):
 @pytest.mark.parametrize(
     ("hull", "cells"),
     [
-        ("heavy", HEAVY_BOX),
-        ("medium", box(9, 12, 19, 22, 0, 3)),
-        ("light", box(9, 12, 19, 22, 0, 2)),  # 9.75 to 11.25
-        ("scout", box(9, 12, 19, 22, 0, 2)),  # 9.9 to 11.1, 1.8 high
+        ("heavy", HEAVY_WRECK),
+        ("medium", box(9, 12, 19, 22, 0, 1)),
+        ("light", box(9, 12, 19, 22, 0, 1)),  # 9.75 to 11.25
+        ("scout", box(9, 12, 19, 22, 0, 1)),  # 9.9 to 11.1
     ],
 )
-def test_a_wreck_fills_the_box_of_its_hull(hull, cells):
+def test_a_wreck_covers_the_ground_under_its_hull(hull, cells):
     assert wrecks(dead(hull).wait(wreck=0.0)) == dict.fromkeys(cells, SOLID)
 
 
-def test_who_dies_in_the_air_leaves_its_wreck_there():
+def test_who_dies_in_the_air_falls():
     s = dead("scout", bottom=5.0).wait(wreck=0.0)
-    assert wrecks(s) == dict.fromkeys(box(9, 12, 19, 22, 5, 7), SOLID)
+    assert wrecks(s) == dict.fromkeys(box(9, 12, 19, 22, 0, 1), SOLID)
+
+
+def test_a_wreck_lies_on_what_stands_below_it():
+    s = dead("scout", (9, 11, 19, 22, 0, 3, Material.SOLID), (9, 11, 19, 22, 4, 9, Material.SOLID), bottom=3.5)
+    on_top, beside = box(9, 11, 19, 22, 3, 4), box(11, 12, 19, 22, 0, 1)
+    assert wrecks(s.wait(wreck=0.0)) == dict.fromkeys(on_top | beside, SOLID)
+
+
+@pytest.mark.parametrize("luck", [0.0, 1.0])
+def test_wrecks_do_not_pile_up(luck):
+    s = battle(("heavy", "heavy"), ("medium",)).place(0, 10.5, 20.5).set(0, hp=0).place(2, 35.5, 35.5)
+    s.place(1, 5.5, 5.5).wait(wreck=luck)
+    assert set(wrecks(s)) == HEAVY_WRECK
+    s.place(1, 10.5, 20.5, bottom=1.0).set(1, hp=0).wait(wreck=0.0)
+    assert s.state.mechs.wrecked.tolist() == [[True, True, False]] and set(wrecks(s)) == HEAVY_WRECK
 
 
 def test_a_solid_wreck_blocks_both_a_burning_one_neither():
-    assert dead().wait(wreck=0.0).blocks(10, 20, 2) == (True, True)
-    assert dead().wait(wreck=1.0).blocks(10, 20, 2) == (False, False)
+    assert dead().wait(wreck=0.0).blocks(10, 20, 0) == (True, True)
+    assert dead().wait(wreck=1.0).blocks(10, 20, 0) == (False, False)
 
 
 @pytest.mark.parametrize(
@@ -79,16 +94,16 @@ def test_a_solid_wreck_blocks_both_a_burning_one_neither():
 )
 @pytest.mark.parametrize("luck", [0.0, 1.0])
 def test_only_air_and_dirt_become_a_wreck(kept, luck):
-    s = dead("heavy", (9, 11, 19, 21, 0, 2, kept)).wait(wreck=luck)
-    assert set(wrecks(s)) == HEAVY_BOX - box(9, 11, 19, 21, 0, 2)
-    assert s.material(10, 20, 1) == kept
+    s = dead("heavy", (9, 11, 19, 21, 0, 1, kept)).wait(wreck=luck)
+    assert set(wrecks(s)) - box(9, 11, 19, 21, 1, 2) == HEAVY_WRECK - box(9, 11, 19, 21, 0, 1)
+    assert s.material(10, 20, 0) == kept
 
 
 def test_no_wreck_within_a_living_mech():
     # The scout stands from 12.3 to 13.5: its box has cells 12 and 13 along x, 20 and 21 along y, 0 and 1 up.
     s = battle(("heavy", "scout"), ("medium",)).place(0, 10.5, 20.5).set(0, hp=0).place(2, 35.5, 35.5)
     s.place(1, 12.9, 21.0).wait(wreck=0.0)
-    assert set(wrecks(s)) == HEAVY_BOX - box(12, 14, 20, 22, 0, 2)
+    assert set(wrecks(s)) == HEAVY_WRECK - box(12, 14, 20, 22, 0, 1)
     x = s.run(s.orders((1, Act.FORWARD, 1.0)), 10).pos(1)[0]
     assert x == pytest.approx(12.9 + 0.5 * 7 * 0.98)  # and it walks away
 
@@ -96,13 +111,13 @@ def test_no_wreck_within_a_living_mech():
 def test_the_dead_do_not_keep_a_wreck_out():
     s = battle(("heavy", "scout"), ("medium",)).place(0, 10.5, 20.5).set(0, hp=0).place(2, 35.5, 35.5)
     s.place(1, 12.9, 21.0).set(1, hp=0).wait(wreck=0.0)
-    assert set(wrecks(s)) == HEAVY_BOX
+    assert set(wrecks(s)) == HEAVY_WRECK
 
 
 def test_a_wreck_lies_where_its_mech_died_in_that_very_substep():
     s = duel(7, "medium", "medium").set(1, hp=5)
     s.run(s.orders((0, Act.PRIMARY, 1.0)), wreck=0.0)
-    assert set(wrecks(s)) == box(16, 19, 19, 22, 0, 3)
+    assert set(wrecks(s)) == box(16, 19, 19, 22, 0, 1)
     assert s.state.mechs.wrecked.tolist() == [[False, True]]
 
 
@@ -110,30 +125,30 @@ def test_a_wreck_is_laid_once():
     s = dead().wait(wreck=1.0)
     assert s.state.mechs.wrecked.tolist() == [[True, False]]
     s.wait(5, wreck=0.0)
-    assert wrecks(s) == dict.fromkeys(HEAVY_BOX, BURNING)
+    assert wrecks(s) == dict.fromkeys(HEAVY_WRECK, BURNING)
 
 
 def test_a_broken_wreck_is_not_laid_again():
     s = dead().wait(wreck=0.0)
     for _ in range(4):
-        s.throw(Weapon.GAUSS, 0, (7.7, 20.5, 1.5), (40.0, 0.0, 0.0), ttl=1).wait()
-    assert s.material(8, 20, 1) == Material.AIR and s.blocks(8, 20, 1) == (False, False)
-    assert set(wrecks(s.wait(3, wreck=0.0))) == HEAVY_BOX - {(8, 20, 1)}
+        s.throw(Weapon.GAUSS, 0, (7.7, 20.5, 0.5), (40.0, 0.0, 0.0), ttl=1).wait()
+    assert s.material(8, 20, 0) == Material.DIRT and s.blocks(8, 20, 0) == (False, False)
+    assert set(wrecks(s.wait(3, wreck=0.0))) == HEAVY_WRECK - {(8, 20, 0)}
 
 
 def test_a_wreck_has_two_hundred_hp():
     s = dead().wait(wreck=0.0)
     for lost in (50, 100, 150):
-        s.throw(Weapon.GAUSS, 0, (7.7, 20.5, 1.5), (40.0, 0.0, 0.0), ttl=1).wait()
-        assert s.worn(8, 20, 1) == lost and s.material(8, 20, 1) == SOLID
+        s.throw(Weapon.GAUSS, 0, (7.7, 20.5, 0.5), (40.0, 0.0, 0.0), ttl=1).wait()
+        assert s.worn(8, 20, 0) == lost and s.material(8, 20, 0) == SOLID
 
 
 def test_a_wreck_fills_what_was_shot_away_and_is_whole():
-    s = duel(25, "heavy", "medium", (8, 9, 20, 21, 1, 2, Material.GLASS)).place(0, 10.5, 20.5)
-    s.throw(Weapon.GAUSS, 0, (7.7, 20.5, 1.5), (40.0, 0.0, 0.0), ttl=1).wait()
-    assert s.material(8, 20, 1) == Material.AIR
+    s = duel(25, "heavy", "medium", (8, 9, 20, 21, 0, 1, Material.GLASS)).place(0, 10.5, 20.5)
+    s.throw(Weapon.GAUSS, 0, (7.7, 20.5, 0.5), (40.0, 0.0, 0.0), ttl=1).wait()
+    assert s.material(8, 20, 0) == Material.AIR
     s.set(0, hp=0).wait(wreck=0.0)
-    assert s.material(8, 20, 1) == SOLID and s.worn(8, 20, 1) == 0
+    assert s.material(8, 20, 0) == SOLID and s.worn(8, 20, 0) == 0
 
 
 def test_of_several_dead_the_highest_priority_lays_its_wreck_first():
@@ -141,25 +156,25 @@ def test_of_several_dead_the_highest_priority_lays_its_wreck_first():
     s.place(0, 10.5, 20.5).place(1, 20.5, 20.5).set(0, hp=0).set(1, hp=0)
     s.wait(wreck=0.0, priority=[0.2, 0.7, 0.9])
     assert s.state.mechs.wrecked.tolist() == [[False, True, False]]
-    assert set(wrecks(s)) == box(18, 23, 18, 23, 0, 4)
+    assert set(wrecks(s)) == box(18, 23, 18, 23, 0, 1)
     s.wait(wreck=1.0)
     assert s.state.mechs.wrecked.tolist() == [[True, True, False]]
-    assert s.material(10, 20, 1) == BURNING and s.material(20, 20, 1) == SOLID
+    assert s.material(10, 20, 0) == BURNING and s.material(20, 20, 0) == SOLID
 
 
 def test_each_wreck_has_its_own_luck():
     s = battle(("heavy", "heavy"), ("medium",)).place(2, 35.5, 35.5)
     s.place(0, 10.5, 20.5).place(1, 20.5, 20.5).set(0, hp=0).set(1, hp=0)
     s.wait(2, wreck=[0.95, 0.85, 0.0])
-    assert s.material(10, 20, 1) == BURNING and s.material(20, 20, 1) == SOLID
+    assert s.material(10, 20, 0) == BURNING and s.material(20, 20, 0) == SOLID
 
 
 def test_wrecks_that_meet_keep_what_lay_first():
     s = battle(("heavy", "heavy"), ("medium",)).place(2, 35.5, 35.5)
     s.place(0, 10.5, 20.5).place(1, 14.0, 20.5).set(0, hp=0).set(1, hp=0)  # both have cells 12 along x
     s.wait(2, wreck=[0.0, 1.0, 1.0])
-    assert s.material(12, 20, 1) == SOLID and s.material(13, 20, 1) == BURNING
-    assert s.blocks(12, 20, 1) == (True, True)
+    assert s.material(12, 20, 0) == SOLID and s.material(13, 20, 0) == BURNING
+    assert s.blocks(12, 20, 0) == (True, True)
 
 
 def test_each_battle_lays_its_own_wreck():
@@ -172,19 +187,22 @@ def test_each_battle_lays_its_own_wreck():
 # What a wreck is to the living
 
 
-@pytest.mark.parametrize(("luck", "clear"), [(0.0, False), (1.0, True)])
-def test_a_solid_wreck_hides(luck, clear):
-    s = battle(("heavy", "medium"), ("medium",)).place(0, 15.5, 20.5).set(0, hp=0)
+@pytest.mark.parametrize(
+    ("luck", "hull", "clear"), [(0.0, "scout", False), (1.0, "scout", True), (0.0, "medium", True)]
+)
+def test_a_solid_wreck_hides_scouts_alone(luck, hull, clear):
+    s = battle(("heavy", hull), (hull,)).place(0, 15.5, 20.5).set(0, hp=0)
     s.place(1, 10.5, 20.5).place(2, 20.5, 20.5).wait(wreck=luck)
     assert enemy_lines(s.state, s.game, 60.0)[0, 1, 2] == clear
 
 
-@pytest.mark.parametrize(("luck", "stopped"), [(0.0, True), (1.0, False)])
-def test_a_solid_wreck_is_in_the_way(luck, stopped):
-    s = battle(("heavy", "medium"), ("medium",)).place(0, 15.5, 20.5).set(0, hp=0).place(2, 35.5, 35.5)
-    s.place(1, 10.5, 20.5).wait(wreck=luck)
-    x = s.run(s.orders((1, Act.FORWARD, 1.0)), 40).pos(1)[0]
-    assert (x <= 13 - 1.25) == stopped and (x > 20) != stopped
+@pytest.mark.parametrize("hull", ["scout", "light", "medium", "heavy"])
+def test_any_hull_walks_over_a_solid_wreck(hull):
+    s = battle(("heavy", hull), ("medium",)).place(0, 15.5, 20.5).set(0, hp=0).place(2, 35.5, 35.5)
+    s.place(1, 10.5, 20.5).wait(wreck=0.0)
+    ahead = s.orders((1, Act.FORWARD, 1.0))
+    assert max(s.run(ahead).bottom(1) for _ in range(80)) >= 1.0
+    assert s.pos(1)[0] > 19 and s.bottom(1) < 1
 
 
 def test_a_burning_wreck_burns_who_stands_in_it():
@@ -195,21 +213,21 @@ def test_a_burning_wreck_burns_who_stands_in_it():
 
 
 def test_who_stands_on_a_solid_wreck_does_not_burn():
-    s = dead().wait(wreck=0.0).place(1, 10.5, 20.5, bottom=4.0).set(1, heat=50)
+    s = dead().wait(wreck=0.0).place(1, 10.5, 20.5, bottom=1.0).set(1, heat=50)
     s.wait(20)
     assert s.value("hp", 1) == 150 and s.value("heat", 1) == pytest.approx(39, abs=1e-3)
-    assert s.bottom(1) == pytest.approx(4.0, abs=0.03)
+    assert s.bottom(1) == pytest.approx(1.0, abs=0.03)
 
 
-@pytest.mark.parametrize(("luck", "lost"), [(0.0, 0), (1.0, 8)])
+@pytest.mark.parametrize(("luck", "lost"), [(0.0, 0), (1.0, 4)])  # half of it: it strikes the legs
 def test_a_solid_wreck_stops_shots(luck, lost):
     s = battle(("heavy", "medium"), ("heavy",)).place(0, 15.5, 20.5).set(0, hp=0)
     s.place(1, 5.5, 5.5).place(2, 20.5, 20.5, yaw=3.14).wait(wreck=luck)
-    s.throw(Weapon.AUTOCANNON, 1, (12.5, 20.5, 2.0), (25.0, 0.0, 0.0)).wait(8)
+    s.throw(Weapon.AUTOCANNON, 1, (12.5, 20.5, 0.7), (25.0, 0.0, 0.0)).wait(8)
     assert s.value("hp", 2) == 200 - lost
 
 
 def test_switched_off_the_dead_leave_nothing():
     s = battle(("heavy",), ("medium",), destruction=False).place(0, 10.5, 20.5).set(0, hp=0)
     s.wait(3, wreck=0.0)
-    assert wrecks(s) == {} and s.blocks(10, 20, 1) == (False, False)
+    assert wrecks(s) == {} and s.blocks(10, 20, 0) == (False, False)

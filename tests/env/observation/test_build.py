@@ -298,6 +298,14 @@ def test_the_local_map_shows_what_stops_the_hull_at_its_height():
     assert around(0, (13, 14, 20, 21, 0, 4, Material.GLASS)) == [(3, 0)]
 
 
+def test_the_local_map_leaves_out_what_can_be_stepped_onto():
+    assert around(0, (13, 14, 20, 21, 0, 1, Material.SOLID)) == []
+    assert around(0, (13, 14, 20, 21, 0, 1, Material.SOLID), (13, 14, 20, 21, 4, 5, Material.SOLID)) == [
+        (3, 0)
+    ]  # too low
+    assert around(0, (13, 14, 20, 21, 0, 2, Material.SOLID)) == [(3, 0)]
+
+
 def test_the_local_map_is_blocked_beyond_the_edge():
     s = duel(25, "medium", "scout").place(0, 1.5, 20.5)
     blocked = look(s)["local_map"][0, 0]
