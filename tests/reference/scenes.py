@@ -24,6 +24,8 @@ GAP = 0.003
 """Least distance between two hulls that are put somewhere."""
 SOLID = np.array([MATERIALS[m].solid for m in Material])
 WALLS = (Material.SOLID, Material.SOLID_DEBRIS, Material.GLASS, Material.REINFORCED)
+BUILT = tuple(material for material in WALLS if material != Material.SOLID_DEBRIS)
+"""Walls of maps: solid debris is what wrecks leave."""
 POOLS = (Material.LAVA, Material.WATER, Material.DEBRIS_FIELD)
 
 
@@ -45,11 +47,11 @@ def rough_ground(rng: random.Random, world) -> np.ndarray:
     for _ in range(rng.randint(2, 6)):
         box(rng.choice(POOLS), (2, 8), 0, rng.randint(1, 2))
     for _ in range(rng.randint(4, 12)):
-        box(rng.choice(WALLS), (1, 4), 0, rng.randint(1, 7))
+        box(rng.choice(BUILT), (1, 4), 0, rng.randint(1, 7))
     for _ in range(rng.randint(2, 8)):
-        box(rng.choice(WALLS), (2, 7), 0, 1)  # one can step onto it
+        box(rng.choice(BUILT), (2, 7), 0, 1)  # one can step onto it
     for _ in range(rng.randint(0, 5)):
-        box(rng.choice((*WALLS, Material.AIR)), (1, 3), rng.randint(1, 5), rng.randint(2, 8))
+        box(rng.choice((*BUILT, Material.AIR)), (1, 3), rng.randint(1, 5), rng.randint(2, 8))
     for _ in range(rng.randint(0, 8)):
         box(Material.FOLIAGE, (1, 4), rng.randint(0, 2), rng.randint(2, 6))
     return material
