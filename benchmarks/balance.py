@@ -1,6 +1,6 @@
-"""How the game is balanced: each tier of scripted commanders fights itself, and every weapon and class is counted.
+"""How the game is balanced: commanders fight themselves or one other, and every weapon and class is counted.
 
-python benchmarks/balance.py --tiers expert --battles 200
+python benchmarks/balance.py --commanders heuristic:expert runs/mine/checkpoints/best --preset small
 """
 
 from __future__ import annotations
@@ -17,16 +17,20 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from echelon.agents.heuristic import TIERS, scripted
+from echelon.agents.tiers import TIERS
 from echelon.arena.batch_arena import BatchArena, Battle
 from echelon.arena.match import wilson_interval
+from echelon.arena.resolve import resolve
 from echelon.env.outcome import Reason, Winner, stat_names
 from echelon.rules.catalog import Catalog, Hull
 from echelon.rules.catalog_json import read_catalog
 from echelon.rules.config import ENV_PRESETS, EnvConfig
+from echelon.rules.versions import RULES_VERSION
 from echelon.runtime import noise
 from echelon.runtime.device import resolve_device
 
+STANDSTILL_S = 15.0
+"""A battle stands still at its end if no team did damage or scored for so long."""
 ALSO = ("assists", "paints", "intercepts", "shutdowns", "team_kills", "knockdowns", "leggings")
 """Statistics told beside the tables."""
 
@@ -35,31 +39,36 @@ ALSO = ("assists", "paints", "intercepts", "shutdowns", "team_kills", "knockdown
 class Args:
     """What to play."""
 
-    tiers: tuple[str, ...] = tuple(TIERS)
+    commanders: tuple[str, ...] = tuple(f"heuristic:{tier}" for tier in TIERS)
+    """Any names that `arena.py play` takes."""
+    against: str | None = None
+    """Whom they fight, on either side in turn; by default each fights itself. Both sides are counted."""
     preset: Literal["small", "standard", "large"] = "standard"
     catalog: Path | None = None
     """A JSON file of the rows that are added to the catalog or changed."""
     battles: int = 200
-    """Battles a tier, each of a seed of its own, on as many maps."""
+    """Battles a commander, each of a seed of its own, on as many maps."""
     seed: int = 0
     device: str = "auto"
-    compiled: bool = False
     json: bool = False
-    """Print a JSON line for each tier instead of tables."""
+    """Print a JSON line for each commander instead of tables."""
 
 
-def mirror(tier: str, args: Args, config: EnvConfig, device: torch.device) -> dict[str, object]:
-    """A tier against itself: how the battles ended, and what every weapon and class did in all of them."""
-    name = f"heuristic:{tier}"
-    arena = BatchArena(config, lambda _: scripted(name, config, device), device, args.battles, compiled=args.compiled)
+def count(x: str, y: str, args: Args, config: EnvConfig, device: torch.device) -> dict[str, object]:
+    """Battles between two commanders: how they ended, and what every weapon and class of both teams did in them."""
+    policies = {name: resolve(name).policy(config, device) for name in {x, y}}
+    arena = BatchArena(config, policies.__getitem__, device, args.battles)
     seeds = noise.battle_seeds(args.seed, args.battles, torch.device("cpu")).tolist()
-    results = arena.play([Battle(name, name, seed) for seed in seeds]).results
+    sides = [(x, y), (y, x)]
+    results = arena.play([Battle(*sides[number % 2], seed) for number, seed in enumerate(seeds)]).results
     winner, reason = [result.winner for result in results], [result.reason for result in results]
     names = stat_names(config.catalog)
     total = dict(zip(names, torch.tensor([result.stats for result in results]).sum((0, 1)).tolist(), strict=True))
     blue, red = (winner.count(side) for side in (Winner.BLUE, Winner.RED))
     return {
-        "tier": tier,
+        "commander": x,
+        "against": y,
+        "rules_version": RULES_VERSION,
         "preset": args.preset,
         "battles": args.battles,
         "blue_wins": blue,
@@ -67,6 +76,7 @@ def mirror(tier: str, args: Args, config: EnvConfig, device: torch.device) -> di
         "draws": args.battles - blue - red,
         "blue_share_95": wilson_interval(blue, max(blue + red, 1)),
         **{r.name.lower(): reason.count(r) for r in Reason if r != Reason.RUNNING},
+        "standstill": sum(result.idle_s >= STANDSTILL_S for result in results),
         "mean_s": sum(result.decisions for result in results) / len(results) * config.rules.decision_s,
         "weapons": {w: entries(w, ("shots", "hits", "damage", "kills"), total) for w in config.catalog.weapons},
         "hulls": {h.name.lower(): entries(h.name, ("damage", "kills", "deaths"), total) for h in Hull},
@@ -85,10 +95,10 @@ def share(part: float, whole: float) -> str:
 
 
 def show(found: dict, config: EnvConfig, console: Console) -> None:
-    """Print what a mirror found; counts are those of both teams in a mean battle."""
+    """Print what was found; counts are those of both teams in a mean battle."""
     battles = found["battles"]
     fielded = [config.catalog.class_of(hull).name.lower() for hull in (*config.blue, *config.red)]
-    title = f"{found['tier']} against itself, {battles} battles of {found['preset']}"
+    title = f"{found['commander']} against {found['against']}, {battles} battles of {found['preset']}"
     weapons = table(title, "weapon", "shots", "hits", "damage", "of all", "kills", "of all")
     for name, row in found["weapons"].items():
         numbers = [f"{row[kind] / battles:.1f}" for kind in ("shots", "hits", "damage")]
@@ -106,7 +116,8 @@ def show(found: dict, config: EnvConfig, console: Console) -> None:
     low, high = found["blue_share_95"]
     console.print(f"blue {found['blue_wins']}, red {found['red_wins']}, draws {found['draws']}: blue won")
     console.print(f"{found['blue_wins'] / decided:.1%} of those decided, 95 % interval {low:.0%} to {high:.0%}")
-    console.print(f"by zone {found['zone']}, elimination {found['elimination']}, time up {found['time_up']}")
+    ends = f"by zone {found['zone']}, elimination {found['elimination']}, time up {found['time_up']}"
+    console.print(f"{ends} ({share(found['time_up'], battles)}); {share(found['standstill'], battles)} stood still")
     means = [f"{found[name] / battles:.1f} {name.replace('_', ' ')}" for name in ALSO]
     console.print(f"{found['mean_s']:.1f} s a battle, with {', '.join(means)}")
 
@@ -120,12 +131,12 @@ def table(title: str, first: str, *numbers: str) -> Table:
 
 
 def main(args: Args) -> None:
-    """Let every tier fight itself."""
+    """Let every commander fight."""
     device = resolve_device(args.device)
     catalog = read_catalog(args.catalog) if args.catalog else Catalog()
     config = dataclasses.replace(ENV_PRESETS[args.preset](), map_pool=args.battles, catalog=catalog)
-    for tier in args.tiers:
-        found = mirror(tier, args, config, device)
+    for name in args.commanders:
+        found = count(name, args.against or name, args, config, device)
         if args.json:
             print(json.dumps({"benchmark": "balance", **found}), flush=True)
         else:
