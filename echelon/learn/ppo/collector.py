@@ -229,6 +229,8 @@ class TeamCollector(BaseCollector):
         if self.last_views == 0:
             return
         if t == 0:
+            # Views of earlier rollouts, which no checkpoint has, would change how many rows a matrix product takes.
+            self.last.zero_()
             self.views_taken.zero_()
         truncated = self.assignment.each_team(after.get("truncated"))[:, 0]
         seen = self.assignment.view(after, LEARNER)
