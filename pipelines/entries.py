@@ -11,6 +11,7 @@ import tyro
 from echelon.league.config import LeagueConfig
 from echelon.league.import_export import read_league, write_league
 from echelon.league.store import Store
+from echelon.pipelines.arena_args import RosterArgs
 from echelon.pipelines.console import terminal
 from echelon.rules.config import ENV_PRESETS
 from echelon.runtime.files import check_writable
@@ -24,12 +25,14 @@ class Init:
     """Folder of the league."""
     env: Literal["small", "standard", "large"] = "small"
     """Battle preset of the league."""
+    rosters: tyro.conf.OmitArgPrefixes[RosterArgs] = field(default_factory=RosterArgs)
     rules: LeagueConfig = field(default_factory=LeagueConfig)
 
     def run(self) -> None:
         """Create the league."""
-        store = Store.create(self.league, ENV_PRESETS[self.env](), self.rules)
-        terminal().print(f"{self.league}: {len(store.entries())} entries, battles of {self.env}")
+        env = self.rosters.apply(ENV_PRESETS[self.env]())
+        store = Store.create(self.league, env, self.rules)
+        terminal().print(f"{self.league}: {len(store.entries())} entries, battles of {env.title}")
 
 
 @dataclass(frozen=True)
