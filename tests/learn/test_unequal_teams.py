@@ -11,7 +11,7 @@ from echelon.learn import padding
 from echelon.learn.checkpoint.files import newest_checkpoint
 from echelon.learn.checkpoint.format import open_checkpoint
 from echelon.learn.config import PPOConfig, TrainConfig
-from echelon.learn.metrics import MEASURED, read_metrics
+from echelon.learn.metrics import MEASURED, read_columns, read_metrics
 from echelon.learn.models.registry import model_with
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.learn.opponents import assignment
@@ -45,6 +45,7 @@ def test_scripted_frozen_and_own_opponents_are_met_in_both_roles(tmp_path):
     trainer = run_to_the_end(Trainer(unequal_run(2), tmp_path))
     rows = read_metrics(tmp_path / "metrics.csv")
     assert [row["agent_steps"] for row in rows] == [8 * MECHS, 16 * MECHS], "padding is no mech"
+    assert {"win_rate_blue", "win_rate_red"} <= set(read_columns(tmp_path / "metrics.csv"))
     exists, batch = trainer.collector.exists, trainer.collector.buffer
     # By opponent: six lights, three heavies; both against itself; two battles of either role against the past.
     assert exists.sum(1).tolist() == [6, 3, 6, 6, 3, 3, 6, 6, 3, 3]

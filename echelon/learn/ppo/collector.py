@@ -127,7 +127,9 @@ class TeamCollector(BaseCollector):
     @torch.inference_mode()
     def collect(self) -> TensorDictBase:
         """Continue all battles for T decisions: the next batch."""
-        ended = EpisodeStats(self.env.device, self.assignment, len(self.env.reward_terms), len(self.env.extra_rewards))
+        env, config = self.env, self.env.config
+        counts = len(env.reward_terms), len(env.extra_rewards)
+        ended = EpisodeStats(env.device, self.assignment, *counts, by_side=config.blue != config.red)
         for t in range(self.decisions):
             now = self.now
             with part("act"):
