@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 from echelon.arena.batch_arena import Precision
 from echelon.league.league_arena import LeagueArena
 from echelon.league.store import Store
+from echelon.rules.config import EnvConfig
 from echelon.runtime.device import resolve_device
 
 
@@ -25,3 +27,22 @@ class ArenaArgs:
     def build(self, store: Store) -> LeagueArena:
         """Build the arena of a league."""
         return LeagueArena(store, resolve_device(self.device), self.batch, self.precision, self.compiled)
+
+
+@dataclass(frozen=True)
+class RosterArgs:
+    """Who fights, where it is not the teams of the battle preset."""
+
+    blue_roster: tuple[str, ...] = ()
+    """Hull name of each blue mech (scout, light, medium, heavy); those of --env by default. The teams may differ in
+    size and kind: either commander plays both."""
+    red_roster: tuple[str, ...] = ()
+    """Hull name of each red mech."""
+
+    def apply(self, env: EnvConfig) -> EnvConfig:
+        """`env` with these teams.
+
+        Raises:
+            ConfigError: a name is no hull, or there are too many.
+        """
+        return dataclasses.replace(env, blue=self.blue_roster or env.blue, red=self.red_roster or env.red)

@@ -11,6 +11,7 @@ import tyro
 from echelon.league.config import LeagueConfig
 from echelon.league.import_export import read_league, write_league
 from echelon.league.store import Store
+from echelon.pipelines.arena_args import RosterArgs
 from echelon.pipelines.console import terminal
 from echelon.rules.catalog import Catalog
 from echelon.rules.catalog_json import read_catalog
@@ -28,13 +29,15 @@ class Init:
     """Battle preset of the league."""
     catalog: Path | None = None
     """A JSON file of the hulls, weapons, suites and materials that are added to the catalog or changed."""
+    rosters: tyro.conf.OmitArgPrefixes[RosterArgs] = field(default_factory=RosterArgs)
     rules: LeagueConfig = field(default_factory=LeagueConfig)
 
     def run(self) -> None:
         """Create the league."""
         catalog = Catalog() if self.catalog is None else read_catalog(self.catalog)
-        store = Store.create(self.league, replace(ENV_PRESETS[self.env](), catalog=catalog), self.rules)
-        terminal().print(f"{self.league}: {len(store.entries())} entries, battles of {self.env}")
+        env = self.rosters.apply(replace(ENV_PRESETS[self.env](), catalog=catalog))
+        store = Store.create(self.league, env, self.rules)
+        terminal().print(f"{self.league}: {len(store.entries())} entries, battles of {env.title}")
 
 
 @dataclass(frozen=True)

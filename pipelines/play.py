@@ -13,7 +13,7 @@ from echelon.arena.batch_arena import COMPUTE
 from echelon.arena.match import named_match, replay_of
 from echelon.arena.resolve import common_env, resolve
 from echelon.league.entry_policy import qualified_name
-from echelon.pipelines.arena_args import ArenaArgs
+from echelon.pipelines.arena_args import ArenaArgs, RosterArgs
 from echelon.pipelines.console import terminal
 from echelon.pipelines.result_tables import show_match
 from echelon.replay.file import save
@@ -43,6 +43,7 @@ class Play:
     """Battle preset; auto takes the one a checkpoint was trained in, else small."""
     catalog: Path | None = None
     """A JSON file of the hulls, weapons, suites and materials that are added to the catalog or changed."""
+    rosters: tyro.conf.OmitArgPrefixes[RosterArgs] = field(default_factory=RosterArgs)
     json: bool = False
     """Print one JSON object instead of a table."""
     arena: tyro.conf.OmitArgPrefixes[ArenaArgs] = field(default_factory=ArenaArgs)
@@ -59,9 +60,10 @@ class Play:
         """Play the match and print the result."""
         device, league = resolve_device(self.arena.device), self.league
         x, y = (name if league is None else qualified_name(name, league) for name in (self.blue, self.red))
-        env = None if self.env == "auto" else ENV_PRESETS[self.env]()
+        env = common_env([resolve(x), resolve(y)]) if self.env == "auto" else ENV_PRESETS[self.env]()
         if self.catalog is not None:
-            env = replace(env or common_env((resolve(x), resolve(y))), catalog=read_catalog(self.catalog))
+            env = replace(env, catalog=read_catalog(self.catalog))
+        env = self.rosters.apply(env)
         how = (self.arena.batch, COMPUTE[self.arena.precision], self.arena.compiled)
         match = named_match(x, y, env, self.battles, device, *how)
         recorder = self.recorder()
@@ -73,7 +75,7 @@ class Play:
         if self.json:
             print(json.dumps({"x": self.blue, "y": self.red, "seed": self.seed, **result.as_json()}))
         else:
-            show_match(result, self.blue, self.red)
+            show_match(result, self.blue, self.red, by_side=env.blue != env.red)
 
     def recorder(self) -> Recorder | None:
         """Recorder of the first battles, or None. Checks that all output files are writable.

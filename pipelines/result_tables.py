@@ -48,13 +48,19 @@ def show_standings(store: Store, as_json: bool, title: str) -> None:
         terminal().print(f"Spearman's rho of age and rating along {found[0]} generations: {found[1]:.2f}")
 
 
-def show_match(result: Result, x: str, y: str) -> None:
-    """Print the result of a match between commanders `x` and `y`, the share that `x` won and its 95 % interval."""
+def show_match(result: Result, x: str, y: str, by_side: bool = False) -> None:
+    """Print the result of a match between commanders `x` and `y`, the share that `x` won and its 95 % interval.
+
+    Args:
+        by_side: print the share that each won as blue and as red too, for teams that differ.
+    """
     rows = []
     for name, wins, is_x in ((x, result.x_wins, True), (y, result.y_wins, False)):
         stats = result.mean_stats(is_x)
         means = {key.replace("_", " "): f"{stats[key]:.1f}" for key in ("kills", "deaths", "damage", "zone_s")}
-        rows.append({"name": name, "wins": wins, "share": f"{wins / result.battles:.0%}", **means})
+        sides = result.win_rates_by_side(is_x) if by_side else {}
+        shares = {"share": f"{wins / result.battles:.0%}"} | {f"as {side}": f"{won:.0%}" for side, won in sides.items()}
+        rows.append({"name": name, "wins": wins, **shares, **means})
     show(rows, False, f"{result.battles} battles, each seed from both sides")
     low, high = wilson_interval(result.x_wins, result.battles)
     draws, share = result.battles - result.x_wins - result.y_wins, result.x_wins / result.battles

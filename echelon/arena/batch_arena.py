@@ -37,6 +37,7 @@ from echelon.env.observation.layout import GROUPS, STREAMS
 from echelon.env.outcome import Reason, Winner
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.registry import ModelConfig
+from echelon.learn.padding import pad_mechs
 from echelon.replay.recorder import Recorder
 from echelon.rules.config import EnvConfig
 from echelon.rules.roster import build_roster
@@ -94,7 +95,7 @@ class BatchArena:
     """Plays battles between policies in batches. The environment is reused by later batches.
 
     Args:
-        env: config of the battles; both teams must have the same size.
+        env: config of the battles.
         policies: maps a name to its policy; called once per name and batch.
         device: where simulation and policies run.
         batch: maximum number of battles in parallel.
@@ -104,7 +105,7 @@ class BatchArena:
             the number of compiled graphs small.
 
     Raises:
-        ConfigError: if the teams differ in size, or `batch` is below 1.
+        ConfigError: if `batch` is below 1.
     """
 
     def __init__(
@@ -116,8 +117,6 @@ class BatchArena:
         compute: torch.dtype = torch.float32,
         compiled: bool = False,
     ) -> None:
-        same = len(env.blue) == len(env.red)
-        require(same, "env", "of equal team sizes (policies play both sides)", (env.blue, env.red))
         require(batch >= 1, "batch", ">= 1 battles", batch)
         self.config, self.policies, self.device = env, policies, device
         self.batch, self.compute, self.compiled = batch, compute, compiled
@@ -195,7 +194,9 @@ class MatchBatch:
     def __init__(self, arena: BatchArena, battles: Sequence[Battle], recorder: Recorder | None = None) -> None:
         self.battles = battles
         self.env = arena.env_of(len(battles), recorder)
-        self.mechs = len(arena.config.blue)
+        self.sizes = (len(arena.config.blue), len(arena.config.red))
+        self.mechs = max(self.sizes)
+        """Mechs of the larger team, A, to which the other is padded."""
         count, device = self.env.num_envs, arena.device
         # Padding battles get seed 0, and their teams act with zero actions.
         self.seeds = torch.tensor([battle.seed for battle in battles] + [0] * (count - len(battles)), device=device)
@@ -213,10 +214,17 @@ class MatchBatch:
             if type(policy) is ActorCritic:
                 stackable[policy.model].append((policy, own))
             else:
-                self.deciders.append(PolicySlots(policy, own, self.mechs, device))
+                self.deciders += self._unstacked(policy, own, device)
         for group in stackable.values():
             policies, group_slots = [policy for policy, _ in group], [own for _, own in group]
             self.deciders.append(StackedPolicies(arena.forward_of(policies[0]), policies, group_slots, self.mechs))
+
+    def _unstacked(self, policy: TeamPolicy, slots: Sequence[BatchSlot], device: torch.device) -> list[PolicySlots]:
+        """The teams of one policy, those of different size apart: such a policy is shown no padding."""
+        by_size: dict[int, list[BatchSlot]] = defaultdict(list)
+        for slot in slots:
+            by_size[self.sizes[slot.row // self.env.num_envs]].append(slot)
+        return [PolicySlots(policy, own, mechs, device) for mechs, own in by_size.items()]
 
     def play(self) -> TensorDictBase:
         """Play all battles to their end. Returns what `run_until_done` returns, `[len(battles)]`."""
@@ -226,19 +234,23 @@ class MatchBatch:
     def _decide(self, now: TensorDictBase, decision: int) -> None:
         """Write the actions of all teams into `now`."""
         count, width = self.env.num_envs, layout.action_width(self.env.config.comm_dim)
-        normals = action_noise(self.seeds, decision, 2 * self.mechs, width)
+        normals = action_noise(self.seeds, decision, sum(self.sizes), width)
         telemetry = now.get("telemetry")
         observation = BatchObservation(
-            streams={name: torch.cat([now.get((group, "observation", name)) for group in GROUPS]) for name in STREAMS},
-            mask=torch.cat([now.get((group, "mask")) for group in GROUPS]),
+            streams={name: self._rows([now.get((group, "observation", name)) for group in GROUPS]) for name in STREAMS},
+            mask=self._rows([now.get((group, "mask")) for group in GROUPS]),
             telemetry=torch.cat((telemetry, telemetry)),
-            noise=torch.cat(normals.split(self.mechs, 1)),
+            noise=self._rows(normals.split(self.sizes, 1)),
         )
         action = torch.zeros_like(observation.noise)
         for decider in self.deciders:
-            action[decider.rows] = decider.decide(observation)
-        for group, own in zip(GROUPS, action.split(count), strict=True):
-            now.set((group, "action"), own)
+            action[decider.rows, : decider.mechs] = decider.decide(observation)
+        for group, own, mechs in zip(GROUPS, action.split(count), self.sizes, strict=True):
+            now.set((group, "action"), own[:, :mechs])
+
+    def _rows(self, sides: Sequence[Tensor]) -> Tensor:
+        """`[2B, A, ...]` rows of both teams, padded, from `[B, A_g, ...]` of each."""
+        return torch.cat([pad_mechs(side, self.mechs) for side in sides])
 
 
 def run_until_done(env: EchelonEnv, decide: Callable[[TensorDictBase, int], object], count: int) -> TensorDictBase:

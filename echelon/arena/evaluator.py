@@ -31,7 +31,8 @@ COLUMNS = (
     *("iteration", "agent_steps", "seconds", "rival", "battles", "wins", "win_rate", "low", "high"),
     *("kills", "deaths", "kill_ratio", "damage", "zone_s", "enemy_zone_s"),
 )
-"""Columns of `evaluations.csv`, one row per opponent (`rival`); `low` and `high`: 95 % interval of the win rate."""
+"""Columns of `evaluations.csv`, one row per opponent (`rival`); `low` and `high`: 95 % interval of the win rate. Where
+the teams differ, `win_rate_blue` and `win_rate_red` follow."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,8 @@ class Score:
 
     rival: str
     result: Result
+    by_side: bool = False
+    """Whether the teams differ, so that either role is told apart."""
 
     @property
     def win_rate(self) -> float:
@@ -50,6 +53,7 @@ class Score:
         """Values of those `COLUMNS` that follow from the match."""
         low, high = wilson_interval(self.result.x_wins, self.result.battles)
         own, enemy = self.result.mean_stats(x=True), self.result.mean_stats(x=False)
+        sides = self.result.win_rates_by_side(x=True) if self.by_side else {}
         return {
             "rival": self.rival,
             "battles": self.result.battles,
@@ -60,6 +64,7 @@ class Score:
             **{name: own[name] for name in ("kills", "deaths", "damage", "zone_s")},
             "kill_ratio": own["kills"] / max(own["deaths"], 1 / self.result.battles),
             "enemy_zone_s": enemy["zone_s"],
+            **{f"win_rate_{side}": rate for side, rate in sides.items()},
         }
 
     def __str__(self) -> str:
@@ -69,8 +74,9 @@ class Score:
 def format_row(row: Mapping[str, Any]) -> str:
     """Format a row of `evaluations.csv` as one line; values are numbers, or strings as read from the file."""
     low, high, kill_ratio, damage, zone_s = (float(row[k]) for k in ("low", "high", "kill_ratio", "damage", "zone_s"))
+    roles = [f"{float(row[f'win_rate_{side}']):.0%} as {side}" for side in ("blue", "red") if f"win_rate_{side}" in row]
     return (
-        f"{row['rival']}: wins {row['wins']}/{row['battles']} ({low:.0%} to {high:.0%}), "
+        f"{row['rival']}: wins {row['wins']}/{row['battles']} ({', '.join([f'{low:.0%} to {high:.0%}', *roles])}), "
         f"kills per death {kill_ratio:.2f}, damage {damage:.0f}, zone {zone_s:.1f} s"
     )
 
@@ -187,7 +193,8 @@ class Evaluator:
             results = match.play(EVAL_SEED, recorder)
         finally:
             self.policy.train(was_training)
-        return [Score(name, result) for name, result in zip(self.opponents, results.values(), strict=True)]
+        differ = self.env.blue != self.env.red
+        return [Score(name, result, differ) for name, result in zip(self.opponents, results.values(), strict=True)]
 
     def record(self, scores: list[Score], iteration: int, agent_steps: int, seconds: float) -> None:
         """Append the scores to `evaluations.csv`; `seconds` is the training time so far."""

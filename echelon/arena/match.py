@@ -46,6 +46,18 @@ class Result:
         """Number of battles won by X, on either side."""
         return sum(outcome.winner == (Winner.BLUE, Winner.RED)[b % 2] for b, outcome in enumerate(self.outcomes))
 
+    def x_wins_as(self, side: Winner) -> int:
+        """Number of battles won by X on one side, `Winner.BLUE` or `Winner.RED`; it plays half of the battles there."""
+        return sum(outcome.winner == side for outcome in self.outcomes[side == Winner.RED :: 2])
+
+    def win_rates_by_side(self, x: bool) -> dict[str, float]:
+        """Share of its battles as `blue` and as `red` that X won, if `x`, else Y."""
+        half = self.battles / 2
+        own = {side: self.x_wins_as(side) for side in (Winner.BLUE, Winner.RED)}
+        if not x:
+            own = {side: self.count(side) - wins for side, wins in own.items()}
+        return {side.name.lower(): wins / half for side, wins in own.items()}
+
     @property
     def y_wins(self) -> int:
         """Number of battles won by Y, on either side."""
@@ -68,6 +80,8 @@ class Result:
             "y_wins": self.y_wins,
             "x_win_rate": self.x_wins / self.battles,
             "x_win_rate_95": [low, high],
+            "x_win_rate_by_side": self.win_rates_by_side(x=True),
+            "y_win_rate_by_side": self.win_rates_by_side(x=False),
             "x_stats": self.mean_stats(x=True),
             "y_stats": self.mean_stats(x=False),
             "battles_per_s": self.battles / self.seconds,
@@ -111,7 +125,7 @@ class Match:
         compute, compiled: as in `BatchArena`.
 
     Raises:
-        ConfigError: if `battles` is odd or below 2, or the teams differ in size.
+        ConfigError: if `battles` is odd or below 2.
     """
 
     def __init__(

@@ -39,7 +39,7 @@ class BatchSlot(NamedTuple):
 
 
 class BatchObservation(NamedTuple):
-    """Observations of all 2B teams of a batch, with A mechs each."""
+    """Observations of all 2B teams of a batch, of A mechs each; the smaller teams of unequal ones are padded."""
 
     streams: Mapping[str, Tensor]
     """`[2B, A, ...]` observation streams by name."""
@@ -98,7 +98,7 @@ class StackedPolicies:
         slots: Sequence[Sequence[BatchSlot]],
         mechs: int,
     ) -> None:
-        self.forward = forward
+        self.forward, self.mechs = forward, mechs
         device = forward.device
         blocks_by_policy = [blocks_of(own) for own in slots]
         own_weights = [{k: v.to(device) for k, v in policy.network.state_dict().items()} for policy in policies]
@@ -144,19 +144,19 @@ class StackedPolicies:
 
 
 class PolicySlots:
-    """The teams of one policy that cannot be stacked: a scripted commander, or any other `TeamPolicy`."""
+    """Teams of A mechs of a policy that cannot be stacked: a scripted commander, or any other `TeamPolicy`."""
 
     def __init__(self, policy: TeamPolicy, slots: Sequence[BatchSlot], mechs: int, device: torch.device) -> None:
-        self.policy = policy
+        self.policy, self.mechs = policy, mechs
         self.rows = torch.tensor([slot.row for slot in slots], device=device)
         self.memory: TensorDict = memory_spec_of(policy).expand(len(slots), mechs).to(device).zero()
 
     def decide(self, observation: BatchObservation) -> Tensor:
         """`[G, A, D]` actions for the rows `rows`."""
-        rows = self.rows
-        streams = {name: leaf[rows] for name, leaf in observation.streams.items()}
-        normals = observation.noise[rows] if draws_actions(self.policy) else None
-        team = team_input(streams, observation.mask[rows], observation.telemetry[rows], self.memory, normals)
+        rows, mechs = self.rows, self.mechs
+        streams = {name: leaf[rows, :mechs] for name, leaf in observation.streams.items()}
+        normals = observation.noise[rows, :mechs] if draws_actions(self.policy) else None
+        team = team_input(streams, observation.mask[rows, :mechs], observation.telemetry[rows], self.memory, normals)
         output = self.policy(team)
         self.memory = output.get(("next", "memory"), self.memory)
         action: Tensor = output.get("action")

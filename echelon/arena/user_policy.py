@@ -59,26 +59,30 @@ def build(name: str, factory: Factory, env: EnvConfig, device: torch.device) -> 
 
 @torch.no_grad()
 def check_decision(name: str, policy: TeamPolicy, env: EnvConfig, device: torch.device) -> None:
-    """Let a policy decide once for teams that see nothing.
+    """Let a policy decide once for teams of either size that see nothing.
 
     Raises:
         ConfigError: if the decision fails, or action or memory are missing or of another shape.
     """
+    for mechs in dict.fromkeys((len(env.blue), len(env.red))):
+        check_decision_of(name, policy, mechs, env, device)
+
+
+def check_decision_of(name: str, policy: TeamPolicy, mechs: int, env: EnvConfig, device: torch.device) -> None:
+    """`check_decision` for teams of `mechs` mechs."""
     with in_one_line(f"{name}: expected memory_spec() to be a Composite spec"):
         spec = memory_spec_of(policy)
-        memory = spec.expand(BATTLES, len(env.blue)).to(device).zero()
-    team = blank_team(policy, memory, env, device)
-    with in_one_line(f"{name}: expected a decision for a team of {len(env.blue)} mechs"):
+        memory = spec.expand(BATTLES, mechs).to(device).zero()
+    team = blank_team(policy, memory, mechs, env, device)
+    with in_one_line(f"{name}: expected a decision for a team of {mechs} mechs"):
         decided = policy(team)
     if not isinstance(decided, TensorDictBase):
         raise ConfigError(
             f'{name} must return the team it was given: return team.set("action", action), got {decided!r:.80}'
         )
     width = action_width(env.comm_dim)
-    action = (
-        f"{name}: the action of {BATTLES} battles, {len(env.blue)} mechs, {width} columns (python -m echelon layout)"
-    )
-    require_leaf(action, decided.get("action", None), torch.float32, torch.Size((BATTLES, len(env.blue), width)))
+    action = f"{name}: the action of {BATTLES} battles, {mechs} mechs, {width} columns (python -m echelon layout)"
+    require_leaf(action, decided.get("action", None), torch.float32, torch.Size((BATTLES, mechs, width)))
     for key in memory.keys(include_nested=True, leaves_only=True):
         path = ("next", "memory", *((key,) if isinstance(key, str) else key))
         declared = memory.get(key)
@@ -86,9 +90,11 @@ def check_decision(name: str, policy: TeamPolicy, env: EnvConfig, device: torch.
         require_leaf(what, decided.get(path, None), declared.dtype, declared.shape)
 
 
-def blank_team(policy: TeamPolicy, memory: TensorDictBase, env: EnvConfig, device: torch.device) -> TensorDictBase:
-    """What a policy is shown of `BATTLES` battles in which every mech lives and sees nothing, batch `[BATTLES, A]`."""
-    seen = Specs(env, {"blue": len(env.blue)}, Composite(), BATTLES, device, info=False).observation().zero()
+def blank_team(
+    policy: TeamPolicy, memory: TensorDictBase, mechs: int, env: EnvConfig, device: torch.device
+) -> TensorDictBase:
+    """What a policy is shown of `BATTLES` battles in which all mechs live and see nothing, batch `[BATTLES, mechs]`."""
+    seen = Specs(env, {"blue": mechs}, Composite(), BATTLES, device, info=False).observation().zero()
     mask = torch.ones_like(seen["blue", "mask"])
     normals = torch.zeros((*mask.shape, action_width(env.comm_dim)), device=device)
     streams = dict(seen["blue", "observation"].items())

@@ -54,7 +54,8 @@ def evaluate(arena: LeagueArena, checkpoint: str, seeds: int, progress: Progress
         progress: consumes the batches.
 
     Returns:
-        A row per opponent, with the points taken and the 95 % interval of the win rate.
+        A row per opponent, with the points taken and the 95 % interval of the win rate, and where the teams differ the
+        points per battle on either side.
     """
     store = arena.store
     digest = store.add_weights(checkpoint)
@@ -66,8 +67,21 @@ def evaluate(arena: LeagueArena, checkpoint: str, seeds: int, progress: Progress
         own = [match for match in matches if other.id in (match.blue, match.red)]
         points = sum(match.points(digest) for match in own)
         low, high = wilson_interval(sum(match.points(digest) == 1.0 for match in own), len(own))
-        rows.append({"against": other.name, "battles": len(own), "points": points, "low": low, "high": high})
+        row = {"against": other.name, "battles": len(own), "points": points, "low": low, "high": high}
+        rows.append(row | side_columns(store, digest, own))
     return rows
+
+
+def side_columns(store: Store, who: str, matches: Iterable[MatchRecord]) -> dict[str, Any]:
+    """Points per battle of an entry `as blue` and `as red`, None before any; empty where both teams are the same."""
+    if store.env.blue == store.env.red:
+        return {}
+    own = list(matches)
+    points = {
+        "as blue": [match.points(who) for match in own if match.blue == who],
+        "as red": [match.points(who) for match in own if match.red == who],
+    }
+    return {side: round(sum(taken) / len(taken), 3) if taken else None for side, taken in points.items()}
 
 
 def tournament(
@@ -154,7 +168,10 @@ def entry_rows(store: Store) -> Rows:
 
 
 def standing_rows(store: Store) -> Rows:
-    """A row per entry, best rating first: Glicko-2 rating, Bradley-Terry refit (`refit`) and Nash mixture (`nash`)."""
+    """A row per entry, best rating first: Glicko-2 rating, Bradley-Terry refit (`refit`) and Nash mixture (`nash`).
+
+    Where the teams differ, points per battle follow for either side; every pair plays both, equally often.
+    """
     stands = store.standings()
     score, games = payoff_matrix(store, [standing.id for standing in stands])
     refit, mixture = bradley_terry(score, games).tolist(), [0.0] * len(stands)
@@ -163,7 +180,14 @@ def standing_rows(store: Store) -> Rows:
         for place, share in zip(played, nash(advantage(score, games)[played][:, played]).tolist(), strict=True):
             mixture[place] = share
     conservatism = store.rules.conservatism
-    return [standing_row(*columns, conservatism) for columns in zip(stands, refit, mixture, strict=True)]
+    rows = [standing_row(*columns, conservatism) for columns in zip(stands, refit, mixture, strict=True)]
+    if store.env.blue == store.env.red:
+        return rows
+    played_by: dict[str, list[MatchRecord]] = {standing.id: [] for standing in stands}
+    for match in store.matches():
+        played_by[match.blue].append(match)
+        played_by[match.red].append(match)
+    return [row | side_columns(store, who, own) for row, (who, own) in zip(rows, played_by.items(), strict=True)]
 
 
 def standing_row(standing: Standing, refit: float, share: float, conservatism: float) -> dict[str, Any]:

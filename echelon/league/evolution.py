@@ -70,7 +70,11 @@ class Evolution:
     ) -> None:
         self.arena, self.store, self.rules, self.start = arena, arena.store, arena.store.rules, start
         self.seeds, self.iterations = seeds, iterations
-        turn_steps = iterations * config.num_envs * len(arena.store.env.blue) * config.ppo.rollout_decisions
+        env = arena.store.env
+        # With both, the learner commands either team in half of the battles, which are even in number.
+        teams = {"both": (env.blue, env.red), "blue": (env.blue,) * 2, "red": (env.red,) * 2}[config.side]
+        mechs = config.num_envs // 2 * sum(map(len, teams))
+        turn_steps = iterations * mechs * config.ppo.rollout_decisions
         self.planned_steps = planned_turns * turn_steps
         # The reward config is that of the initial weights.
         reward = start.env.reward if start is not None else arena.store.env.reward

@@ -241,14 +241,6 @@ class TrainConfig:
         require(few, "TrainConfig.replay_battles", "0..EvalConfig.final_battles", self.replay_battles)
 
     def _check_battles(self) -> None:
-        env = self.env
-        same = len(env.blue) == len(env.red)
-        require(
-            same,
-            "TrainConfig.env",
-            "of equal team sizes (policies are judged on both sides); --curriculum.enemies makes one side smaller",
-            (env.blue, env.red),
-        )
         both = self.side == "both" or self.self_battles > 0
         fewer = self.curriculum.enemies
         require(not (fewer and both), "CurriculumConfig.enemies", "empty where the learner plays both sides", fewer)

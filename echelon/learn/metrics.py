@@ -55,7 +55,8 @@ COLUMNS = (
 """Columns of `metrics.csv`. Rates, returns and counts are means over the battles that ended, empty if none did;
 `return_TERM` is the undiscounted return of a reward term per mech, `return` the sum over all terms;
 `stage_win_rate` covers battles against the scripted commander since the stage began, older ones discounted.
-Other values of a row, such as the `return_TERM` of the user's own terms, begin columns behind these."""
+Other values of a row begin columns behind these: `win_rate_blue` and `win_rate_red` where the rosters differ, the
+`return_TERM` of the user's own terms."""
 
 CLOCKS = ("iteration", "agent_steps")
 """What the others are drawn over."""

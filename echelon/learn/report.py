@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
+from echelon.env.observation.layout import GROUPS
 from echelon.learn.metrics import COLUMN_OF
 from echelon.learn.ppo.update import REPORTED
 from echelon.runtime.distributed import Ranks
@@ -58,5 +59,10 @@ def summarise(
         "return": mean(math.fsum(report["returns"]), battles),
         **returns,
         **{name: mean(stats[name], battles) for name in ("damage", "kills", "deaths", "zone_s")},
+        **{
+            f"win_rate_{side}": mean(value[f"won_as_{side}"], value[f"battles_as_{side}"])
+            for side in GROUPS
+            if f"won_as_{side}" in value
+        },
         "past_win_rate": mean(value.get(f"won_{past}", 0.0), value.get(f"battles_{past}", 0.0)),
     }

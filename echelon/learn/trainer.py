@@ -31,6 +31,7 @@ from echelon.learn.opponents.assignment import OpponentGroup, PolicyAssignment
 from echelon.learn.opponents.frozen import FrozenOpponents
 from echelon.learn.opponents.named import NamedOpponents, OpponentOf
 from echelon.learn.opponents.snapshot_pool import DrawOpponent, Snapshot, SnapshotPool
+from echelon.learn.padding import EXISTS, mean_of_existing
 from echelon.learn.ppo.advantage import NormalizedGAE
 from echelon.learn.ppo.collector import TeamCollector
 from echelon.learn.ppo.nonfinite_dump import stop_with_dump
@@ -173,13 +174,13 @@ class Trainer:
         self.collector = TeamCollector(
             self.env, self.assignment, config.ppo.rollout_decisions, config.ppo.chunk_decisions, self.norm
         )
-        roster = env.red if config.side == "red" else env.blue
-        hull = torch.tensor([int(env.catalog.class_of(name)) for name in roster], device=self.device)
+        roster = self.env.game.roster
+        hulls = {group: roster.hull[span].expand(config.num_envs, -1) for group, span in roster.teams.items()}
         self.advantage = NormalizedGAE(
             gamma=config.env.reward.gamma,
             lmbda=config.ppo.gae_lambda,
             normalizer=self.norm,
-            hull=hull if config.ppo.advantages_by_class else None,
+            hull=self.assignment.mech_rows(hulls) if config.ppo.advantages_by_class else None,
             ranks=self.ranks,
         )
 
@@ -224,14 +225,14 @@ class Trainer:
             learnt = self.ppo.update(batch, memory)
         watch.lap("learn")
         ended = all_reduce_sums(self.collector.episode_stats, self.ranks)
-        dead = self.ranks.mean(1 - batch.get("mask").float().mean())
+        dead = self.ranks.mean(1 - mean_of_existing(batch.get("mask").float(), batch.get(EXISTS, None)))
         told = {**learnt, **ended, **self.advantage.diagnostics, "dead_share": dead, "longest": self.ppo.longest}
         report = read({**told, **self._readers()})
         spent = watch.read()
         if report["longest"][0] >= PATIENCE:
             stop_with_dump(self.folder, self.counters.iterations, self.policy, batch, memory, self.ranks.rank)
 
-        seconds, steps = self.ranks.max(sum(spent.values())), batch.get("mask").numel() * self.ranks.size
+        seconds, steps = self.ranks.max(sum(spent.values())), self.collector.frames_per_batch * self.ranks.size
         self.counters = Counters(
             iterations=self.counters.iterations + 1,
             agent_steps=self.counters.agent_steps + steps,
@@ -360,10 +361,11 @@ class Trainer:
 
     def _readers(self) -> dict[str, Tensor]:
         """Number of battles that use each slot, for opponents with slots."""
-        return {
-            f"readers_{name}": opponent.readers(self.assignment.view(self.collector.now, name).get("memory"))
-            for name, opponent in self._slotted().items()
-        }
+        found = {}
+        for name, opponent in self._slotted().items():
+            views = self.assignment.views(self.collector.now, name)
+            found[f"readers_{name}"] = torch.stack([opponent.readers(view.get("memory")) for view in views]).sum(0)
+        return found
 
     def _slotted(self) -> dict[str, NamedOpponents | FrozenOpponents]:
         """The opponents with slots that this run has, by name."""

@@ -98,8 +98,6 @@ def test_shares_of_the_battles_are_whole():
         tiny_run(num_envs=8, past_share=0.25, past_blocks=2)
     with pytest.raises(ConfigError, match=r"self_share must be <= 1 - past_share, got 0.75"):
         tiny_run(num_envs=8, self_share=0.75, past_share=0.5, past_blocks=2)
-    with pytest.raises(ConfigError, match=r"TrainConfig.env must be of equal team sizes"):
-        tiny_run(env=dataclasses.replace(short_battles(), red=("heavy",)))
 
 
 def test_optimiser_tensors_are_checked(tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from echelon.learn.padding import mean_of_existing
 from echelon.runtime.distributed import ALONE, Ranks
 
 EPSILON = 1e-6
@@ -36,10 +37,16 @@ class ValueNorm(nn.Module):
         return mean, torch.where(seen, deviation, 1.0)
 
     @torch.no_grad()
-    def update(self, target: Tensor, ranks: Ranks = ALONE) -> None:
-        """Update with the value targets of an iteration, of any shape; every process must pass as many."""
-        for total, new in ((self.mean, target.mean()), (self.square, target.square().mean())):
-            total.mul_(self.decay).add_((1 - self.decay) * ranks.mean(new))
+    def update(self, target: Tensor, ranks: Ranks = ALONE, exists: Tensor | None = None) -> None:
+        """Update with the value targets of an iteration, of any shape; every process must pass as many.
+
+        Args:
+            target: the targets, in real units.
+            ranks: the processes.
+            exists: which of them count, as in `mean_of_existing`; None for all.
+        """
+        for total, new in ((self.mean, target), (self.square, target.square())):
+            total.mul_(self.decay).add_((1 - self.decay) * ranks.mean(mean_of_existing(new, exists)))
         self.weight.mul_(self.decay).add_(1 - self.decay)
 
     def normalise(self, value: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ from torch import Tensor
 from echelon.env.group_policy import TeamPolicy, for_each_mech, memory_of, memory_spec
 from echelon.env.observation.layout import GROUPS
 from echelon.env.outcome import Winner
+from echelon.learn.padding import pad_mechs, pad_team
 
 LEARNER = "learner"
 """Name of the learner's entry in the environment's memory."""
@@ -36,7 +37,9 @@ class OpponentGroup:
 class PolicyAssignment:
     """Assigns a policy to each team of B battles, ordered by opponent: the battles of the first come first.
 
-    G is the number of teams the learner commands. Its rows are ordered by opponent, then by group.
+    G is the number of teams the learner commands. Its rows are ordered by opponent, then by group. Where these teams
+    differ in size, they are padded to A mechs, the size of the larger (`echelon.learn.padding`); an opponent that
+    commands teams of different size decides for each group by itself, without padding.
 
     Args:
         learner: the policy that is trained.
@@ -82,9 +85,20 @@ class PolicyAssignment:
 
     def view(self, tensordict: TensorDictBase, name: str) -> TensorDictBase:
         """Input of one policy, batch `[G, A]` over all teams it commands."""
+        return self._view(tensordict, name, self.teams[name])
+
+    def views(self, tensordict: TensorDictBase, name: str) -> list[TensorDictBase]:
+        """What a policy is called with, one after the other: one view, or one a group for an opponent that commands
+        teams of different size."""
         teams = self.teams[name]
-        parts = [tensordict.get(group).select("observation", "mask")[battles] for group, battles in teams]
-        memories = [memory_of(tensordict, group, name)[battles] for group, battles in teams]
+        is_one = name == LEARNER or len(self._team_sizes(tensordict, name)) == 1
+        return [self._view(tensordict, name, own) for own in ([teams] if is_one else [[team] for team in teams])]
+
+    def _view(self, tensordict: TensorDictBase, name: str, teams: Sequence[TeamSlice]) -> TensorDictBase:
+        mechs = max(tensordict.get(group).shape[1] for group, _ in teams)
+        shown = [tensordict.get(group).select("observation", "mask")[battles] for group, battles in teams]
+        parts = [pad_team(team, mechs) for team in shown]
+        memories = [pad_team(memory_of(tensordict, group, name)[battles], mechs) for group, battles in teams]
         telemetry = torch.cat([for_each_mech(tensordict, 1)[battles] for _, battles in teams])
         team: TensorDictBase = TensorDict.cat(parts, 0)
         team.set("telemetry", telemetry.expand(-1, team.shape[1], -1, -1))
@@ -92,22 +106,24 @@ class PolicyAssignment:
 
     def decide(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Write action and next memory of every team; returns the learner's output, batch `[G, A]`."""
-        decided = {name: policy(self.view(tensordict, name)) for name, policy in self.policies.items()}
-        parts = {
-            name: decision.select("action", ("next", "memory"), strict=False).split(self._sizes(name))
-            for name, decision in decided.items()
+        decided = {
+            name: [policy(view) for view in self.views(tensordict, name)] for name, policy in self.policies.items()
         }
+        parts = {name: self._split(name, decisions) for name, decisions in decided.items()}
         for group, owners in self.owners.items():
-            actions = [parts[name][part].get("action") for _, name, part in owners]
+            mechs = tensordict.get(group).shape[1]
+            actions = [parts[name][part].get("action")[:, :mechs] for _, name, part in owners]
             tensordict.set((group, "action"), torch.cat(actions, 0))
             for name in self.memory.keys():
                 own = [(battles, parts[name][part]) for battles, owner, part in owners if owner == name]
                 new = [(battles, decision.get(("next", "memory"))) for battles, decision in own]
                 self._write_memory(tensordict, group, str(name), new)
-        return decided[LEARNER]
+        return decided[LEARNER][0]
 
-    def _sizes(self, name: str) -> list[int]:
-        return [size(battles) for _, battles in self.teams[name]]
+    def _split(self, name: str, decisions: Sequence[TensorDictBase]) -> list[TensorDictBase]:
+        """Actions and next memories of a policy, by `TeamSlice`."""
+        found = [decision.select("action", ("next", "memory"), strict=False) for decision in decisions]
+        return list(found[0].split([size(battles) for _, battles in self.teams[name]])) if len(found) == 1 else found
 
     def _write_memory(
         self, tensordict: TensorDictBase, group: str, name: str, new: list[tuple[slice, TensorDictBase]]
@@ -120,7 +136,7 @@ class PolicyAssignment:
         def merge(key: str) -> Tensor:
             old, pieces, at = previous.get(key), [], 0
             for battles, memory in new:
-                pieces += [old[at : battles.start], memory.get(key)]
+                pieces += [old[at : battles.start], memory.get(key)[:, : old.shape[1]]]
                 at = battles.stop
             return torch.cat([*pieces, old[at:]], 0)
 
@@ -131,10 +147,28 @@ class PolicyAssignment:
         """`[G, ...]` values of the learner's teams, from values `[B, ...]` of both groups."""
         return torch.cat([per_group[group][battles] for group, battles in self.teams[LEARNER]], 0)
 
+    def mech_rows(self, per_group: dict[str, Tensor]) -> Tensor:
+        """`[G, A, ...]` values of the learner's mechs, padded, from values `[B, A_g, ...]` of both groups."""
+        mechs = max(per_group[group].shape[1] for group, _ in self.teams[LEARNER])
+        return self.rows({group: pad_mechs(per_group[group], mechs) for group, _ in self.teams[LEARNER]})
+
     def enemy_rows(self, per_group: dict[str, Tensor]) -> Tensor:
-        """`[G, ...]` values of the teams that the learner's teams fight against, as in `rows`."""
+        """`[G, E, ...]` values of the mechs that the learner's teams fight against, as in `mech_rows`."""
         blue, red = GROUPS
-        return self.rows({blue: per_group[red], red: per_group[blue]})
+        return self.mech_rows({blue: per_group[red], red: per_group[blue]})
+
+    def exists(self, tensordict: TensorDictBase) -> Tensor | None:
+        """`[G, A]` bool, which of the learner's mechs are no padding; None where all its teams are of one size."""
+        if len(self._team_sizes(tensordict, LEARNER)) == 1:
+            return None
+        return self.mech_rows({group: torch.ones_like(tensordict.get((group, "mask"))) for group in GROUPS})
+
+    def _team_sizes(self, tensordict: TensorDictBase, name: str) -> set[int]:
+        return {tensordict.get(group).shape[1] for group, _ in self.teams[name]}
+
+    def num_mechs(self, tensordict: TensorDictBase) -> int:
+        """Number of mechs the learner commands, in all battles."""
+        return sum(size(battles) * tensordict.get(group).shape[1] for group, battles in self.teams[LEARNER])
 
     def each_team(self, per_battle: Tensor) -> Tensor:
         """`[G, ...]` from `[B, ...]`: the value of a battle, repeated for every team the learner commands in it."""

@@ -9,6 +9,7 @@ from torchrl.objectives.value import MultiAgentGAE
 from torchrl.objectives.value.functional import generalized_advantage_estimate
 
 from echelon.learn.models.value_normalizer import ValueNorm
+from echelon.learn.padding import EXISTS, mean_of_existing, without_padding
 from echelon.rules.catalog import Hull
 from echelon.runtime.distributed import ALONE, Ranks
 
@@ -25,12 +26,13 @@ class NormalizedGAE(MultiAgentGAE):
     It reads `state_value` and `("next", "state_value")` in real units and `("next", "reward")`, `[G, T, A, 1]` each,
     `("next", "done")` and `("next", "terminated")` `[G, T, 1]` and `mask [G, T, A]`, and writes, `[G, T, A, 1]` each,
     `advantage` (standardised over living mechs), `value_target` (in real units) and `value_target_normalized`, after
-    the normaliser has been updated with the targets.
+    the normaliser has been updated with the targets. Where the batch has `exists [G, T, A]`, mechs that do not exist
+    count nowhere, and their advantages and targets are those of zeros.
 
     Args:
         gamma, lmbda: discount, and decay of the exponential average.
         normalizer: running moments of the targets; None for an identity.
-        hull: `[A]` class of each mech, to standardise advantages within each class; None for over all.
+        hull: `[A]` or `[G, A]` class of each mech, to standardise advantages within each class; None for over all.
         ranks: processes whose rollouts, of equal size, are normalised together.
     """
 
@@ -53,19 +55,22 @@ class NormalizedGAE(MultiAgentGAE):
     @torch.no_grad()
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Write `advantage`, `value_target` and `value_target_normalized`."""
-        advantage, target = self.recursion(tensordict)
-        value, alive = tensordict.get(self.tensor_keys.value), tensordict.get("mask")[..., None]
+        exists, alive = tensordict.get(EXISTS, None), tensordict.get("mask")[..., None]
+        value = tensordict.get(self.tensor_keys.value)
+        # The recursion mixes no mechs, so that padding is left out behind it.
+        advantage, target, value = (without_padding(x, exists) for x in (*self.recursion(tensordict), value))
         advantage = standardise_by_class(advantage, alive, self.hull, self.ranks)
         normalized = target
         if self.normalizer is not None:
-            self.normalizer.update(target, self.ranks)
+            self.normalizer.update(target, self.ranks, exists)
             normalized = self.normalizer.normalise(target)
         tensordict.set(self.tensor_keys.advantage, advantage)
         tensordict.set(self.tensor_keys.value_target, target).set("value_target_normalized", normalized)
-        variance = variance_of(target, self.ranks)
+        variance = variance_of(target, self.ranks, exists)
+        unexplained = variance_of(target - value, self.ranks, exists)
         self.diagnostics = {
-            "explained_variance": 1 - variance_of(target - value, self.ranks) / variance.clamp_min(EPSILON),
-            "target_mean": self.ranks.mean(target.mean()),
+            "explained_variance": 1 - unexplained / variance.clamp_min(EPSILON),
+            "target_mean": self.ranks.mean(mean_of_existing(target, exists)),
             "target_std": variance.sqrt(),
         }
         return tensordict
@@ -85,19 +90,20 @@ class NormalizedGAE(MultiAgentGAE):
 
 
 def standardise_by_class(advantage: Tensor, alive: Tensor, hull: Tensor | None, ranks: Ranks) -> Tensor:
-    """`[..., A, 1]` advantages standardised over living mechs, within each class `hull [A]` unless that is None."""
+    """`[G, T, A, 1]` advantages standardised over living mechs, or within each class, `hull [A]` or `[G, A]`."""
     if hull is None:
         return standardise(advantage, alive, ranks)
     scaled = torch.zeros_like(advantage)
     for kind in range(len(Hull)):
-        member = (hull == kind)[:, None]
+        member = (hull if hull.dim() == 1 else hull[:, None])[..., None] == kind
         scaled = torch.where(member, standardise(advantage, alive & member, ranks), scaled)
     return scaled
 
 
-def variance_of(value: Tensor, ranks: Ranks) -> Tensor:
-    """`[]` variance over all entries of all processes."""
-    return ranks.mean((value - ranks.mean(value.mean())).square().mean())
+def variance_of(value: Tensor, ranks: Ranks, exists: Tensor | None = None) -> Tensor:
+    """`[]` variance over all entries of all processes, or over those that exist."""
+    mean = ranks.mean(mean_of_existing(value, exists))
+    return ranks.mean(mean_of_existing((value - mean).square(), exists))
 
 
 def standardise(value: Tensor, where: Tensor, ranks: Ranks = ALONE) -> Tensor:

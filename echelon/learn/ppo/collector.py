@@ -18,6 +18,7 @@ from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.operators import Operator
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.learn.opponents.assignment import LEARNER, PolicyAssignment
+from echelon.learn.padding import EXISTS, team_mean
 from echelon.learn.ppo.episode_stats import EpisodeStats, split_terms
 from echelon.runtime import noise
 from echelon.runtime.noise import Stream
@@ -34,6 +35,8 @@ class TeamCollector(BaseCollector):
     `pre_tanh`, `pre_tanh_log_prob [G, T, A]`, `state_value` and `state_value_normalized` `[G, T, A, 1]`, for a central
     critic `enemy`, and under `next` `reward` and `state_value` `[G, T, A, 1]`, `done`, `terminated`, `truncated`
     `[G, T, 1]`. `memory [G, T / chunk]` is what the mechs remembered at the start of each training sequence.
+    Where the learner commands teams of different size, A is that of the larger, the others are padded, and `exists
+    [G, T, A]` tells which mechs are no padding (`echelon.learn.padding`).
     Streams are stored in the dtype of the forward pass. A batch is a view of buffers, valid until the next one: use one
     and the same view for estimating and learning.
 
@@ -76,6 +79,8 @@ class TeamCollector(BaseCollector):
         self.watch = Stopwatch(env.device)
         self.now = env.reset()
         stagger_episode_starts(env)
+        self.exists = assignment.exists(self.now)
+        """`[G, A]` bool, which of the learner's mechs are no padding; None where all its teams are of one size."""
         teams = sum(part.stop - part.start for _, part in assignment.teams[LEARNER])
         self.earned = torch.zeros(teams, len(env.reward_terms), device=env.device)
         rules = env.config.rules
@@ -87,7 +92,7 @@ class TeamCollector(BaseCollector):
         self.episode_stats: dict[str, Tensor] = {}
         """Sums over the battles that ended in the last rollout, see `EpisodeStats`."""
         self.total_frames = total_frames
-        self.frames_per_batch = self.requested_frames_per_batch = teams * decisions * self.now["blue"].shape[1]
+        self.frames_per_batch = self.requested_frames_per_batch = decisions * assignment.num_mechs(self.now)
         self._frames = 0
 
     # TorchRL's interface
@@ -123,8 +128,9 @@ class TeamCollector(BaseCollector):
     @torch.inference_mode()
     def collect(self) -> TensorDictBase:
         """Continue all battles for T decisions: the next batch."""
-        counts = (len(self.env.reward_terms), len(stat_names(self.env.config.catalog)), len(self.env.extra_rewards))
-        ended = EpisodeStats(self.env.device, self.assignment, *counts)
+        env, config = self.env, self.env.config
+        counts = len(env.reward_terms), len(stat_names(config.catalog)), len(env.extra_rewards)
+        ended = EpisodeStats(env.device, self.assignment, *counts, by_side=config.blue != config.red)
         for t in range(self.decisions):
             now = self.now
             with part("act"):
@@ -168,8 +174,8 @@ class TeamCollector(BaseCollector):
 
         The environment has mixed each term with its team mean by `team_mix_alpha`; mixing again multiplies the shares.
         """
-        terms = self.assignment.rows({group: after.get((group, "reward_terms")) for group in GROUPS}) * self.scale
-        return torch.lerp(terms.mean(1, keepdim=True).expand_as(terms), terms, self.mix)
+        terms = self.assignment.mech_rows({group: after.get((group, "reward_terms")) for group in GROUPS}) * self.scale
+        return torch.lerp(team_mean(terms, self.exists).expand_as(terms), terms, self.mix)
 
     def _reward(self, reward_terms: Tensor) -> Tensor:
         """`[G, A]` sum of `[G, A, K]`."""
@@ -198,6 +204,8 @@ class TeamCollector(BaseCollector):
                 "next": {"state_value": next_value, "reward": reward[..., None], **flags},
             }
         )
+        if self.exists is not None:
+            step.set(EXISTS, self.exists)
         if self.buffer is None:
             self._allocate(step, decided)
         assert self.buffer is not None
@@ -231,6 +239,8 @@ class TeamCollector(BaseCollector):
         if self.last_views == 0:
             return
         if t == 0:
+            # Views of earlier rollouts, which no checkpoint has, would change how many rows a matrix product takes.
+            self.last.zero_()
             self.views_taken.zero_()
         truncated = self.assignment.each_team(after.get("truncated"))[:, 0]
         seen = self.assignment.view(after, LEARNER)
@@ -267,7 +277,7 @@ class TeamCollector(BaseCollector):
     def _count(self, ended: EpisodeStats, now: TensorDictBase, after: TensorDictBase, reward_terms: Tensor) -> None:
         """Add the battles that this decision ended to the sums."""
         by_origin = split_terms(reward_terms, len(self.env.extra_rewards))
-        earned = self.earned + torch.cat([terms.mean(1) for terms in by_origin], -1)
+        earned = self.earned + torch.cat([team_mean(terms, self.exists)[:, 0] for terms in by_origin], -1)
         done = self.assignment.each_team(after.get("done"))
         self.earned = torch.where(done, 0.0, earned)
         ended.count(now, after, torch.where(done, earned, 0.0))

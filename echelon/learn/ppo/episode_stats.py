@@ -6,6 +6,7 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
+from echelon.env.observation.layout import GROUPS
 from echelon.learn.opponents.assignment import PolicyAssignment
 from echelon.learn.opponents.named import NamedOpponents
 from echelon.learn.opponents.slots import SLOT
@@ -28,17 +29,25 @@ class EpisodeStats:
 
     `sums` has `SUMS`, `stats [K]` (`outcome.stat_names`), `returns [R]` (undiscounted return of each reward term, mean
     over the mechs of a team; the last `num_extra` are the user's) and by opponent `battles_NAME` and `won_NAME`, for a
-    scripted one only against its newest tier.
+    scripted one only against its newest tier; with `by_side` also `battles_as_SIDE` and `won_as_SIDE`.
     """
 
     def __init__(
-        self, device: torch.device, assignment: PolicyAssignment, num_terms: int, num_stats: int, num_extra: int = 0
+        self,
+        device: torch.device,
+        assignment: PolicyAssignment,
+        num_terms: int,
+        num_stats: int,
+        num_extra: int = 0,
+        by_side: bool = False,
     ) -> None:
         self.assignment = assignment
+        self.sides = tuple(GROUPS) if by_side else ()
         self.num_extra = num_extra
         zero = torch.zeros((), device=device)
         self.sums = {name: zero.clone() for name in SUMS}
         self.sums |= {f"{name}_{opponent}": zero.clone() for opponent in assignment.battles for name in OPPONENT_SUMS}
+        self.sums |= {f"{name}_as_{side}": zero.clone() for side in self.sides for name in OPPONENT_SUMS}
         self.sums["stats"] = torch.zeros(num_stats, device=device)
         self.sums["returns"] = torch.zeros(num_terms, device=device)
 
@@ -55,6 +64,10 @@ class EpisodeStats:
         self.sums["decisions"] += assignment.each_team(decisions).sum()
         self.sums["stats"] += assignment.rows({"blue": stats[:, 0], "red": stats[:, 1]}).sum(0)
         self.sums["returns"] += torch.cat([terms.sum(0) for terms in split_terms(returns, self.num_extra)])
+        for side in self.sides:
+            here = assignment.rows({group: torch.full_like(done, float(group == side)) for group in GROUPS})
+            self.sums[f"battles_as_{side}"] += (ended * here).sum()
+            self.sums[f"won_as_{side}"] += (won * here).sum()
         for opponent, teams in assignment.opponent_rows.items():
             counts = self.against_newest(opponent, now) * ended[teams]
             self.sums[f"battles_{opponent}"] += counts.sum()

@@ -14,7 +14,9 @@ from torch import Tensor
 from torchrl.objectives import LossModule
 
 from echelon.learn.config import PPOConfig
+from echelon.learn.models.keys import IS_INIT, TELEMETRY
 from echelon.learn.models.operators import PolicyOperator, ValueHead
+from echelon.learn.padding import EXISTS, without_padding
 from echelon.rules.actions import CONTROLS, Act
 
 HEADS = {
@@ -31,6 +33,8 @@ DIAGNOSTICS = ("kl", "clip_fraction", "entropy", *(f"entropy_{head}" for head in
 LIVING, DECISIONS = "living", "decisions"
 """Entries `[S, L, 1]`: numbers of decisions of living mechs and of all mechs in the minibatch. They exceed those of the
 data with gradient accumulation or several processes; without them the data's own are taken."""
+NOT_OF_MECHS = (TELEMETRY, IS_INIT, EXISTS, LIVING, DECISIONS, "enemy")
+"""Entries of a minibatch without an axis of the team's own mechs."""
 
 
 class RecurrentPPOLoss(LossModule):
@@ -39,6 +43,7 @@ class RecurrentPPOLoss(LossModule):
     Policy and entropy terms average over the mechs that were alive at the decision; the value term averages over all,
     because terminal rewards reach dead mechs through it alone (R37). TorchRL's `ClipPPOLoss` has one mask for both,
     reports one entropy for all columns, and includes dead mechs in its diagnostics; without dead mechs both agree.
+    Where the minibatch has `exists [S, L, A]`, mechs that do not exist enter no term, whatever they hold.
 
     Where values are in real units, as from TorchRL's estimators, `set_keys(value="state_value",
     value_target="value_target")` fits the critic to these.
@@ -110,12 +115,12 @@ class RecurrentPPOLoss(LossModule):
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Scalar losses and diagnostics of a minibatch `[S, L]`."""
-        data, keys = tensordict.copy(), self.tensor_keys
+        data, keys = without_padded_mechs(tensordict.copy()), self.tensor_keys
         # The actor writes what the value head reads.
         distribution = self.actor_network.get_dist(data)
         old_value = data.get(keys.value, None)
         value = self.critic_network(data).get(keys.value)
-        mask = data.get(keys.mask)
+        mask, exists = data.get(keys.mask), data.get(EXISTS, None)
         living, decisions = counts(data, mask)
 
         def mean_of_living(per_decision: Tensor) -> Tensor:
@@ -127,6 +132,7 @@ class RecurrentPPOLoss(LossModule):
         clipped = ratio.clamp(1 - self.clip_epsilon, 1 + self.clip_epsilon)
         entropies = mean_of_living(distribution.entropies())
         error = value_error(value, old_value, data.get(keys.value_target), self.clip_value)
+        error = without_padding(error, exists)
         found: dict[str, Any] = {
             "loss_objective": -mean_of_living(torch.minimum(ratio * advantage, clipped * advantage)),
             "loss_critic": self.critic_coeff * summed(error, error.dim()) / decisions,
@@ -139,11 +145,31 @@ class RecurrentPPOLoss(LossModule):
         return TensorDict(found)
 
 
+def without_padded_mechs(data: TensorDictBase) -> TensorDictBase:
+    """A minibatch `[S, L]` with zeros in all that belongs to mechs that do not exist: a weight's gradient would be that
+    of its input times 0."""
+    exists = data.get(EXISTS, None)
+    if exists is None:
+        return data
+
+    def blank(name: NestedKey, leaf: Tensor) -> Tensor:
+        return leaf if name in NOT_OF_MECHS else without_padding(leaf, exists)
+
+    found: TensorDictBase = data.named_apply(blank, nested_keys=True)
+    return found
+
+
 def counts(data: TensorDictBase, mask: Tensor) -> tuple[Tensor, Tensor]:
     """`[]` numbers of decisions of living mechs and of all mechs, from the minibatch or counted in `mask [S, L, A]`."""
     if LIVING in data.keys():
         return data.get(LIVING)[0, 0, 0], data.get(DECISIONS)[0, 0, 0]
-    return mask.sum().clamp_min(1), torch.full((), mask.numel(), device=mask.device)
+    return mask.sum().clamp_min(1), count_decisions(data)
+
+
+def count_decisions(data: TensorDictBase) -> Tensor:
+    """`[]` number of decisions of all mechs in a minibatch, padding left out."""
+    mask = data.get("mask")
+    return data.get(EXISTS).sum() if EXISTS in data.keys() else torch.full((), mask.numel(), device=mask.device)
 
 
 def summed(value: Tensor, depth: int) -> Tensor:

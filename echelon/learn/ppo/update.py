@@ -14,14 +14,15 @@ from torchrl.objectives import LossModule
 
 from echelon.learn.config import PPOConfig
 from echelon.learn.models.actor_critic import ActorCritic
-from echelon.learn.ppo.objective import DECISIONS, DIAGNOSTICS, LIVING, LOSSES, RecurrentPPOLoss
+from echelon.learn.padding import EXISTS
+from echelon.learn.ppo.objective import DECISIONS, DIAGNOSTICS, LIVING, LOSSES, RecurrentPPOLoss, count_decisions
 from echelon.runtime.distributed import ALONE, Ranks
 from echelon.runtime.errors import require
 from echelon.runtime.state_dict import StateDict
 
 REPORTED = (*LOSSES, *DIAGNOSTICS, "gradient_norm")
 TRAINING_KEYS = (
-    *("observation", "telemetry", "enemy", "mask", "is_init", "pre_tanh", "pre_tanh_log_prob", "advantage"),
+    *("observation", "telemetry", "enemy", "mask", EXISTS, "is_init", "pre_tanh", "pre_tanh_log_prob", "advantage"),
     *("state_value", "state_value_normalized", "value_target", "value_target_normalized"),
 )
 PATIENCE = 3
@@ -112,10 +113,12 @@ class PPO:
 
     def learn(self, minibatch: TensorDictBase) -> dict[str, Tensor]:
         """One gradient step on whole sequences, batch `[S, L]`, accumulated over `accumulate` parts."""
-        mask, size = minibatch.get("mask"), self.ranks.size
-        whole = (*minibatch.shape, 1)
-        minibatch.set(LIVING, self.ranks.sum(mask.sum()).clamp_min(1).expand(whole))
-        minibatch.set(DECISIONS, torch.full((), mask.numel() * size, device=mask.device).expand(whole))
+        living, whole, size = minibatch.get("mask").sum(), (*minibatch.shape, 1), self.ranks.size
+        minibatch.set(LIVING, self.ranks.sum(living).clamp_min(1).expand(whole))
+        decisions = count_decisions(minibatch)
+        # Minibatches of several processes are of one size, but may hold different numbers of padded mechs.
+        decisions = self.ranks.sum(decisions) if EXISTS in minibatch.keys() else decisions * size
+        minibatch.set(DECISIONS, decisions.expand(whole))
         self.optimizer.zero_grad(set_to_none=True)
         report: dict[str, Tensor] = {}
         parts = minibatch.chunk(self.config.accumulate, 0)

@@ -72,7 +72,8 @@ def test_rivals_sit_side_by_side_each_met_from_both_sides():
     assert seats.opponent_rows == {"a": slice(0, 2), "itself": slice(2, 4), "b": slice(4, 8)}
     per_group = {"blue": torch.arange(7), "red": torch.arange(7) + 10}
     assert seats.rows(per_group).tolist() == [0, 11, 2, 12, 3, 4, 15, 16]
-    assert seats.enemy_rows(per_group).tolist() == [10, 1, 12, 2, 13, 14, 5, 6]
+    of_mechs = {group: value[:, None] for group, value in per_group.items()}
+    assert seats.enemy_rows(of_mechs).flatten().tolist() == [10, 1, 12, 2, 13, 14, 5, 6]
 
 
 def test_each_policy_keeps_its_own_memory_where_it_commands():

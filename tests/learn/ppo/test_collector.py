@@ -102,7 +102,7 @@ def test_rows_are_the_learners_mechs(rollout):
     assert batch.shape == (6, 16) and batch.names == [None, "time"]
     assert batch["state_value"].shape == (6, 16, 5, 1) and memory["h"].shape == (6, 2, 5, 16)
     estimated = {"advantage", "value_target", "value_target_normalized"}
-    assert set(TRAINING_KEYS) - estimated - {"enemy"} <= set(batch.keys())
+    assert set(TRAINING_KEYS) - estimated - {"enemy", "exists"} <= set(batch.keys()), "teams are of one size"
 
 
 def test_sums_count_every_battle_that_ended(rollout):

@@ -1,0 +1,147 @@
+"""Six light mechs against three heavies: the learner plays both roles, and padding counts nowhere."""
+
+import dataclasses
+
+import pytest
+import torch
+from tiny_runs import TINY, everything, run_to_the_end, short_battles, tiny_run
+from torch import Tensor
+
+from echelon.learn import padding
+from echelon.learn.checkpoint.files import newest_checkpoint
+from echelon.learn.checkpoint.format import open_checkpoint
+from echelon.learn.config import PPOConfig, TrainConfig
+from echelon.learn.metrics import MEASURED, read_columns, read_metrics
+from echelon.learn.models.registry import model_with
+from echelon.learn.models.value_normalizer import ValueNorm
+from echelon.learn.opponents import assignment
+from echelon.learn.padding import EXISTS, pad_mechs
+from echelon.learn.ppo.advantage import NormalizedGAE
+from echelon.learn.ppo.objective import RecurrentPPOLoss
+from echelon.learn.ppo.update import Sequences, total
+from echelon.learn.trainer import Trainer
+
+SIX, THREE = ("light",) * 6, ("heavy",) * 3
+UNEQUAL = dataclasses.replace(short_battles(), map_pool=2, blue=SIX, red=THREE)
+MIXED = {"num_envs": 8, "self_share": 0.25, "past_share": 0.5, "past_blocks": 2, "past_every": 1}
+"""Two battles each against the heuristic and the learner itself, four against earlier selves."""
+MECHS = 3 * 6 + 3 * 3 + 2 * 9
+"""Mechs that the learner commands in those: three times either team, and both teams twice."""
+
+
+def unequal_run(iterations: int = 1, **changes: object) -> TrainConfig:
+    return tiny_run(env=UNEQUAL, total_agent_steps=8 * MECHS * iterations, **{**MIXED, **changes})
+
+
+def poisoned(leaf: Tensor, mechs: int) -> Tensor:
+    """`pad_mechs` with NaN for zeros."""
+    padded = pad_mechs(leaf, mechs)
+    if padded is not leaf and leaf.is_floating_point():
+        padded[:, leaf.shape[1] :] = torch.nan
+    return padded
+
+
+def test_scripted_frozen_and_own_opponents_are_met_in_both_roles(tmp_path):
+    trainer = run_to_the_end(Trainer(unequal_run(2), tmp_path))
+    rows = read_metrics(tmp_path / "metrics.csv")
+    assert [row["agent_steps"] for row in rows] == [8 * MECHS, 16 * MECHS], "padding is no mech"
+    assert {"win_rate_blue", "win_rate_red"} <= set(read_columns(tmp_path / "metrics.csv"))
+    exists, batch = trainer.collector.exists, trainer.collector.buffer
+    # By opponent: six lights, three heavies; both against itself; two battles of either role against the past.
+    assert exists.sum(1).tolist() == [6, 3, 6, 6, 3, 3, 6, 6, 3, 3]
+    assert batch["mask"].shape == (8, 10, 6) and not (batch["mask"] & ~exists).any()
+    assert torch.equal(batch[EXISTS], exists.expand(8, -1, -1))
+    before = Trainer(unequal_run(), tmp_path / "fresh").policy.state_dict()
+    assert any(not torch.equal(value, before[name]) for name, value in trainer.policy.state_dict().items())
+
+
+def test_it_goes_on_where_it_stopped(tmp_path):
+    whole = run_to_the_end(Trainer(unequal_run(4), tmp_path / "whole"))
+    Trainer(unequal_run(4), tmp_path / "parts").train(2)
+    start = open_checkpoint(newest_checkpoint(tmp_path / "parts/checkpoints"))
+    second = Trainer(unequal_run(4), tmp_path / "parts", start)
+    assert second.resume_note == ""
+    found, expected = everything(run_to_the_end(second)), everything(whole)
+    assert [name for name, value in expected.items() if not torch.equal(found[name], value)] == []
+
+
+@pytest.mark.parametrize("changes", [{}, {"ppo": PPOConfig(8, 4, 2, 2, accumulate=2, advantages_by_class=True)}])
+def test_padding_counts_nowhere(tmp_path, monkeypatch, changes):
+    """Metrics, normaliser, weights and moments are the same, to the last bit, whatever padded mechs see."""
+    runs = []
+    for name, pad in (("zeros", pad_mechs), ("poison", poisoned)):
+        for module in (padding, assignment):
+            monkeypatch.setattr(module, "pad_mechs", pad)
+        trainer = run_to_the_end(Trainer(unequal_run(2, **changes), tmp_path / name))
+        assert trainer.collector.buffer["observation", "ego"].isnan().any() == (name == "poison")
+        rows = [
+            {k: v for k, v in row.items() if k not in MEASURED} for row in read_metrics(tmp_path / name / "metrics.csv")
+        ]
+        runs.append((rows, everything(trainer)))
+    assert runs[0][0] == runs[1][0]
+    for name, value in runs[0][1].items():
+        assert torch.equal(value, runs[1][1][name]), name
+
+
+def test_a_batch_says_the_same_with_and_without_padding(rollout):
+    """Two more mechs in every team, of NaN: the same advantages, normaliser, losses and gradients."""
+    plain, memory = rollout.collect().clone(), rollout.memory.clone()
+    plain["telemetry"].uniform_()
+    teams, steps, mechs = plain["mask"].shape
+
+    def widen(name: object, leaf: Tensor) -> Tensor:
+        if name == "telemetry" or leaf.shape[2:3] != (mechs,):
+            return leaf
+        wide = leaf.new_zeros((*leaf.shape[:2], mechs + 2, *leaf.shape[3:]))
+        if leaf.is_floating_point():
+            wide.fill_(torch.nan)
+        wide[:, :, :mechs] = leaf
+        return wide
+
+    padded, padded_memory = (data.named_apply(widen, nested_keys=True) for data in (plain, memory))
+    padded[EXISTS] = (torch.arange(mechs + 2) < mechs).expand(teams, steps, -1)
+    found = []
+    for batch, remembered in ((plain, memory), (padded, padded_memory)):
+        norm = ValueNorm()
+        estimate = NormalizedGAE(gamma=0.99, lmbda=0.95, normalizer=norm)
+        estimate(batch)
+        policy = rollout.policy
+        policy.zero_grad()
+        loss = RecurrentPPOLoss.of(policy.get_policy_operator(), policy.get_value_head(), PPOConfig())
+        data = Sequences(batch, remembered, 8)
+        report = dict(loss(data.take(torch.arange(data.count))).items())
+        total(report).backward()
+        grads = {name: value.grad.clone() for name, value in policy.named_parameters()}
+        told = {name: value.detach() for name, value in report.items()}
+        advantage = {"advantage": batch["advantage"][:, :, :mechs]}
+        found.append({**told, **grads, **estimate.diagnostics, **dict(norm.named_buffers()), **advantage})
+    for name, value in found[0].items():
+        torch.testing.assert_close(found[1][name], value, msg=lambda text, name=name: f"{name}: {text}")
+
+
+def test_a_central_critic_sees_no_padding(tmp_path):
+    config = unequal_run(model=model_with("lstm", dataclasses.replace(TINY, critic="central")))
+    trainer = Trainer(config, tmp_path)
+    batch = trainer.collector.collect()
+    assert batch["enemy"].shape[2] == 6
+    policy, row = trainer.policy, batch[1]  # a team of three heavies, against six lights
+    embed = torch.randn(8, 6, TINY.hidden)
+    ego, enemy = row["observation", "ego"], row["enemy"]
+    whole = policy.critic(embed, ego, enemy)[:, :3]
+    torch.testing.assert_close(whole, policy.critic(embed[:, :3], ego[:, :3], enemy))
+
+
+def test_opponents_see_their_own_team_only(tmp_path):
+    trainer = Trainer(unequal_run(), tmp_path)
+    now = trainer.env.reset()
+    for name, teams in (("heuristic", 1), ("past", 2)):
+        shapes = [view.batch_size for view in trainer.assignment.views(now, name)]
+        assert shapes == [(teams, 3), (teams, 6)], "as red, then as blue"
+
+
+def test_team_means_leave_padding_out():
+    value = torch.tensor([[[1.0], [2.0], [torch.nan]], [[1.0], [2.0], [6.0]]])
+    exists = torch.tensor([[True, True, False], [True, True, True]])
+    assert padding.team_mean(value, exists).flatten().tolist() == [1.5, 3.0]
+    assert padding.mean_of_existing(value, exists).item() == pytest.approx(12 / 5)
+    assert padding.without_padding(value, exists).flatten().tolist() == [1, 2, 0, 1, 2, 6]
