@@ -127,6 +127,9 @@ class Roster:
     """[W, N] int64: the `Trigger` that fires weapon w on mech n, -1 where it carries none."""
     longest_cooldown: Tensor
     """[N, T] substeps: what each of a mech's own timers is set to at most, 0 where it has no use for it."""
+    shown_timer: Tensor
+    """[N, 5] int64: the timer that each cooldown of the ego stream tells, those of the four triggers and of the AMS; T
+    where a mech has nothing there."""
     guns: AimTable
     beams: DamageSources
     """A row for every gun whose fire is a beam."""

@@ -24,6 +24,7 @@ def equipment_tables(hulls: tuple[str, ...], config: EnvConfig, device: torch.de
         "ewar": integers([n for n, h in enumerate(hulls) if rows[h].ewar], device),
         "ams": integers([n for n, h in enumerate(hulls) if rows[h].ams], device),
         "trigger": integers([[int(t) for t in row] for row in triggers], device),
+        "shown_timer": integers([shown_timers(h, config.catalog) for h in hulls], device),
         "longest_cooldown": integers([longest_cooldowns(h, config) for h in hulls], device),
     }
 
@@ -79,6 +80,16 @@ def slug_speed(hull: str, catalog: Catalog) -> float:
     falling = {name: spec for name, spec in catalog.weapons.items() if spec.guidance == "ballistic"}
     own = [spec for spec in falling.values() if hull in spec.mounts]
     return next((spec.speed_vox_per_s for spec in (*own, *falling.values())), math.inf)
+
+
+def shown_timers(hull: str, catalog: Catalog) -> list[int]:
+    """The timer of what hangs on each trigger of a hull, a painter's only where it hangs alone, and that of its AMS;
+    the number of timers where there is nothing."""
+    names, carried = catalog.timer_names, catalog.carried(hull).values()
+    shown = {trigger: len(names) + 1 for trigger in Trigger}
+    for weapon in sorted(carried, key=lambda weapon: weapon.effect != "paint"):
+        shown[Trigger[weapon.mounts[hull].upper()]] = names.index(weapon.timer)
+    return [*shown.values(), len(names) + (not catalog.hulls[hull].ams)]
 
 
 def longest_cooldowns(hull: str, config: EnvConfig) -> list[int]:
