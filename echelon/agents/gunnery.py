@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from echelon.agents.loadout import Loadout, is_stream, timer_row
+from echelon.agents.loadout import Loadout, is_stream
 from echelon.agents.tiers import Tier
 from echelon.agents.view import Target, View, by_hull, hull_table
 from echelon.rules.catalog import KINETIC_AIM_FOCUS_RAD, Hull, Trigger
@@ -84,7 +84,6 @@ class Gunner(nn.Module):
     """
 
     facts: Tensor
-    timers: Tensor
     radius: Tensor
     streams: Tensor
     is_used: Tensor
@@ -97,13 +96,10 @@ class Gunner(nn.Module):
         self.sight_lock_vox = config.catalog.sight_lock_vox
         self.triggers = used = tuple(t for t in GUNS if any(t in loadout.guns for loadout in loadouts.values()))
         """The triggers of a `Fire`."""
-        decision_s, names = config.rules.decision_s, config.catalog.timer_names
+        decision_s = config.rules.decision_s
         tables = {
             "facts": hull_table(
                 {h: [gun_facts(one, t, decision_s) for t in self.triggers] for h, one in loadouts.items()}
-            ),
-            "timers": hull_table(
-                {h: [timer_row(one.guns.get(t), names) for t in self.triggers] for h, one in loadouts.items()}
             ),
             "radius": hull_table({h: max(one.hull.size) / 2 for h, one in loadouts.items()}),
             "streams": hull_table({h: float(is_stream(one.guns.get(Trigger.PRIMARY))) for h, one in loadouts.items()}),
@@ -128,7 +124,7 @@ class Gunner(nn.Module):
     def man(self, view: View) -> Battery:
         """Who has which guns."""
         range_vox, arc_cos, speed, homes, cost, ceiling, cycle_heat = view.of_hull(self.facts).unbind(-1)
-        waits = exact.sum(view.of_hull(self.timers) * view.cooldown[..., None, :], -1) > 0
+        waits = torch.stack([view.cooldown[..., int(trigger)] > 0 for trigger in self.triggers], -1)
         return Battery(range_vox, arc_cos, speed, homes > 0, cost, ceiling, cycle_heat, waits)
 
     def reaches(self, view: View, target: Target, battery: Battery) -> Tensor:

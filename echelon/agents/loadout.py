@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from echelon.env.observation.layout import TIMERS
 from echelon.rules.catalog import Hull, Trigger
 from echelon.rules.config import EnvConfig
 from echelon.rules.specs import HullSpec, WeaponSpec
@@ -60,8 +57,3 @@ def worth(weapon: WeaponSpec) -> float:
 def is_stream(weapon: WeaponSpec | None) -> bool:
     """Whether a weapon is a beam that hardly pauses."""
     return weapon is not None and weapon.is_beam and weapon.effect == "damage" and weapon.cooldown_s <= STREAM_S
-
-
-def timer_row(weapon: WeaponSpec | None, names: Sequence[str]) -> list[float]:
-    """`[TIMERS]` one-hot: what a weapon waits for between two shots; `names` are those of the timers."""
-    return [float(weapon is not None and names[timer : timer + 1] == (weapon.timer,)) for timer in range(TIMERS)]

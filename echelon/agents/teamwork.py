@@ -9,10 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from echelon.agents.loadout import Loadout, timer_row
+from echelon.agents.loadout import Loadout
 from echelon.agents.tiers import Tier
 from echelon.agents.view import Contacts, Target, View, hull_table
-from echelon.env.observation.layout import TIMERS
 from echelon.rules.catalog import Hull, Trigger
 from echelon.rules.config import EnvConfig
 from echelon.rules.specs import WeaponSpec
@@ -92,7 +91,6 @@ class Spotter(nn.Module):
 
     reach: Tensor
     smoke_vox: Tensor
-    smoke_timer: Tensor
 
     def __init__(self, tier: Tier, loadouts: Mapping[Hull, Loadout], config: EnvConfig) -> None:
         super().__init__()
@@ -100,14 +98,11 @@ class Spotter(nn.Module):
         self.cloud_vox = config.catalog.cloud_vox
         self.triggers = tuple(t for t in Trigger if any(t in one.launchers for one in loadouts.values()))
         """K triggers that clouds of smoke hang on."""
-        names = config.catalog.timer_names
         spare = {kind: spare_launchers(one) for kind, one in loadouts.items()}
         ranges = {kind: [own[t].range_vox if t in own else -1.0 for t in self.triggers] for kind, own in spare.items()}
-        timers = {kind: [timer_row(own.get(t), names) for t in self.triggers] for kind, own in spare.items()}
         tables = {
             "reach": hull_table({kind: one.reach_vox for kind, one in loadouts.items()}),
             "smoke_vox": hull_table(ranges).view(len(Hull), len(self.triggers)),
-            "smoke_timer": hull_table(timers).view(len(Hull), len(self.triggers), TIMERS),
         }
         for name, table in tables.items():
             self.register_buffer(name, table, persistent=False)
@@ -140,7 +135,7 @@ class Spotter(nn.Module):
         hides = frail & (view.hp < HURT_HP) & (target.distance > self.cloud_vox + 1)
         ahead = (target.offset[..., 0] > 0)[..., None]
         in_range = (target.distance[..., None] <= view.of_hull(self.smoke_vox)) & ahead
-        loaded = exact.sum(view.of_hull(self.smoke_timer) * view.cooldown[..., None, :], -1) == 0
+        loaded = torch.stack([view.cooldown[..., int(trigger)] == 0 for trigger in self.triggers], -1)
         pressed = view.under_fire & target.exists & target.clear & self.tier.uses_smoke
         return (pressed & (out_of_reach | hides))[..., None] & in_range & loaded
 

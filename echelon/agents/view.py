@@ -53,7 +53,7 @@ class View:
     heat: Tensor
     """[B, A] share of the capacity."""
     cooldown: Tensor
-    """[B, A, TIMERS] share of the longest."""
+    """[B, A, 5] share of the longest, by trigger, and of the AMS."""
     position: Tensor
     """[B, A, 2] vox on the map."""
     heading: Tensor

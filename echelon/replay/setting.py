@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from echelon.env.observation import layout
-from echelon.rules.catalog import Catalog, Hull, Material, Suite
+from echelon.rules.catalog import Catalog, Hull, Material, Suite, Trigger
 from echelon.rules.config import env_from_json
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
@@ -55,7 +55,7 @@ def mech(n: int, team: str, game: SimModel) -> dict[str, Any]:
         "squad_detail": int(cockpits.squad_detail[n]),
         "sees_engaged": bool(cockpits.sees_engaged[n]),
         "weapons": list(catalog.carried(hull)),
-        "cooldowns": timer_labels(hull, catalog),
+        "cooldowns": trigger_labels(hull, catalog),
     }
 
 
@@ -73,8 +73,17 @@ def weapon_specs(catalog: Catalog) -> dict[str, dict[str, Any]]:
     }
 
 
-def timer_labels(hull: str, catalog: Catalog) -> list[str]:
+def trigger_labels(hull: str, catalog: Catalog) -> list[str]:
     """What each cooldown of the ego stream is called in the cockpit of a hull; empty for those it has no use for."""
+    carried = catalog.carried(hull)
+    labels = {trigger.name.lower(): "" for trigger in Trigger}
+    for name in sorted(carried, key=lambda name: carried[name].effect != "paint"):
+        labels[carried[name].mounts[hull]] = name
+    return [*labels.values(), "AMS" if catalog.hulls[hull].ams else ""]
+
+
+def timer_labels(hull: str, catalog: Catalog) -> list[str]:
+    """The same in replays of earlier versions, which kept cooldowns by timer."""
     used = {spec.timer for spec in catalog.carried(hull).values()}
     labels = [name if name in used else "" for name in catalog.timer_names]
     return [*labels, "AMS" if catalog.hulls[hull].ams else ""]

@@ -103,8 +103,6 @@ def check_catalog(catalog: Catalog, suites: tuple[str, ...], materials: Mapping[
     check_limits(catalog, SHARED, "catalog")
     for name in catalog.timer_names:
         check_name("catalog.timers", name)
-    count = len(catalog.timer_names)
-    require(count == 4, "catalog.timers", "four names: a cockpit shows as many", catalog.timer_names)
     count = len(catalog.weapons)
     require(1 <= count <= MAX_WEAPONS, "catalog.weapons", f"1..{MAX_WEAPONS} rows", count)
     require(set(catalog.suites) == set(suites), "catalog.suites", f"of the rows {suites}", tuple(catalog.suites))

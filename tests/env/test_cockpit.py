@@ -27,7 +27,7 @@ PARTS = {
     "rel_yaw_sin_cos": ("sin", "cos"),
     "yaw_sin_cos": ("sin", "cos"),
     "hull": ("scout", "light", "medium", "heavy"),
-    "cooldown": tuple(timer.name.lower() for timer in Timer),
+    "cooldown": ("primary", "secondary", "tertiary", "special", "ams"),
     "hit_from": ("ahead", "left"),
     "acoustics": ("ahead", "left", "behind", "right"),
     "zone_vector": ("ahead", "left"),

@@ -6,6 +6,8 @@ from pathlib import Path
 from own_catalog import RAILGUN
 from runs import TINY, run
 
+from echelon.learn.checkpoint.format import open_checkpoint
+
 
 def test_a_run_takes_a_catalog_and_its_checkpoints_carry_it(tmp_path):
     folder = tmp_path / "run"
@@ -13,7 +15,7 @@ def test_a_run_takes_a_catalog_and_its_checkpoints_carry_it(tmp_path):
     done = run("train.py", *flags, "--catalog", str(RAILGUN), "--total-agent-steps", "160")
     assert done.returncode == 0, done.stderr
     checkpoint = folder / "checkpoints" / "iteration_000001"
-    assert "railgun" in json.loads((checkpoint / "policy.json").read_text())["env"]["catalog"]["weapons"]
+    assert "railgun" in open_checkpoint(checkpoint).env.catalog.weapons
     more = run("train.py", *flags, "--total-agent-steps", "320", "--resume", "latest")
     assert more.returncode == 0, more.stderr
     played = run("arena.py", "play", "--blue", str(checkpoint), "--red", "heuristic", "--battles", "2", "--json")

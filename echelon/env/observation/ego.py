@@ -52,8 +52,15 @@ def body(state: State, game: SimModel) -> dict[str, Tensor]:
         "shut_down": shut_down,
         "stability_risk": 1 - mechs.stability / game.rules.stability_cap,
         "velocity": torch.where(shut_down[..., None], 0.0, velocity),
-        "cooldown": mechs.cooldown / roster.longest_cooldown.clamp_min(1),
+        "cooldown": cooldowns(state, game),
     }
+
+
+def cooldowns(state: State, game: SimModel) -> Tensor:
+    """`[B, N, 5]` what the weapon on each trigger, and the AMS, wait for: shares of the longest; 0 where nothing is."""
+    roster = game.roster
+    shares = torch.nn.functional.pad(state.mechs.cooldown / roster.longest_cooldown.clamp_min(1), (0, 1))
+    return shares.gather(-1, roster.shown_timer.expand(shares.shape[0], -1, -1))
 
 
 def threats(senses: Senses, state: State, game: SimModel) -> dict[str, Tensor]:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from echelon.rules.actions import CONTROLS, SORT_MODES, Act
-from echelon.rules.catalog import Hull
+from echelon.rules.catalog import Hull, Trigger
 from echelon.rules.roster import SUITE_DESCRIPTOR
 from echelon.state import TELEMETRY_CELLS
 
@@ -24,8 +24,8 @@ LOCAL_MAP_CELLS = 11
 MAX_CONTACTS = 24
 
 PACK_SIZE = 5
-TIMERS = 5
-"""Cooldown timers of a mech, that of the AMS last."""
+COOLDOWNS = len(Trigger) + 1
+"""Cooldowns that a cockpit shows: of its four triggers, and of its AMS."""
 
 
 class Feature(NamedTuple):
@@ -82,7 +82,7 @@ EGO = (
     Feature("headroom", 1, -1.0, 1.0),
     Feature("stability_risk", 1, 0.0, 1.0),
     Feature("velocity", 3, -3.0, 3.0),  # body frame, vox/s / 10, 0 when shut down
-    Feature("cooldown", TIMERS, 0.0, 1.0),  # each over the longest of its own weapons
+    Feature("cooldown", COOLDOWNS, 0.0, 1.0),  # of each trigger and the AMS, over the longest of its timer
     flag("targeted"),  # an enemy close by has a clear line
     flag("under_fire"),
     flag("painted"),

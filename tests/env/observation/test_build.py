@@ -64,13 +64,13 @@ def test_ego_shows_wear():
     ("hull", "left", "share"),
     [
         # Substeps of laser 12, missile 60 and smoke 100, autocannon 4, flamer 3 or gauss 80, painter 20, AMS 20.
-        ("heavy", (6, 60, 20, 0, 5), [0.5, 0.6, 0.25, 0, 0.25]),
-        ("medium", (6, 25, 1, 5, 0), [0.5, 0.25, 0.25, 0.25, 0]),
+        ("heavy", (6, 60, 20, 0, 5), [0.5, 0.6, 0.25, 0.6, 0.25]),
+        ("medium", (6, 25, 1, 5, 0), [0.5, 0, 0.25, 0.25, 0]),
         ("light", (12, 100, 3, 20, 0), [1, 1, 1, 1, 0]),
-        ("scout", (0, 50, 0, 15, 0), [0, 0.5, 0, 0.75, 0]),
+        ("scout", (0, 50, 0, 15, 0), [0.75, 0, 0, 0.5, 0]),
     ],
 )
-def test_cooldowns_are_shares_of_ones_own_longest(hull, left, share):
+def test_cooldowns_are_told_by_trigger_as_shares_of_the_longest(hull, left, share):
     s = duel(25, hull, "scout")
     s.state.mechs.cooldown[0, 0] = torch.tensor(left)
     assert list(Timer) == [Timer.LASER, Timer.MISSILE, Timer.KINETIC, Timer.PAINTER, Timer.AMS]
