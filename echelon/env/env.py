@@ -52,6 +52,7 @@ class EchelonEnv(PartialResetEnv):
       `(group, "reward_terms") [B, A, K]`, which sum to the reward (their names are `env.reward_terms`),
       and at the root `telemetry [B, 16, 16]`, `is_init [B, 1]`, `done`, `terminated`, `truncated` `[B, 1]` bool;
     - a finished battle's `("next", "outcome")`: `winner`, `reason` `[B, 1]` int8, `score [B, 2]` s, `decisions [B, 1]`,
+      `idle_s [B, 1]` without damage or score at its end,
       `stats [B, 2, K]` (`outcome.stat_names`); winner -1 and zeros where the battle goes on. TorchRL carries the
       outcome and the reward terms on to the root, where a reset clears them.
 
