@@ -11,7 +11,7 @@ from echelon.env.observation.sensing import Senses, hear
 from echelon.env.zone import is_inside, path_length
 from echelon.rules.actions import NO_MECH, SORT_MODES, Orders
 from echelon.rules.catalog import Hull
-from echelon.runtime.geometry import heading, to_body
+from echelon.runtime.geometry import heading, to_body, unit
 from echelon.sim.ewar import BEST_QUALITY
 from echelon.sim.heat import is_running, is_shut_down
 from echelon.sim.model import SimModel
@@ -84,9 +84,13 @@ def zone_and_clock(state: State, game: SimModel) -> dict[str, Tensor]:
     to_zone = maps.zone_center[state.map_id][:, None] - mechs.pos[..., :2]
     cell = mechs.pos.floor().long()
     path = at_cells(maps.path_direction, state.map_id, cell[..., 0], cell[..., 1])
+    inside = is_inside(state, game)
+    # A cell on the zone's edge is the end of every path, but a mech there may still be outside.
+    at_edge = ~inside & (path == 0).all(-1)
+    path = torch.where(at_edge[..., None], unit(to_zone), path)
     score = state.score / rules.zone_score_to_win_s
     return {
-        "in_zone": is_inside(state, game),
+        "in_zone": inside,
         "zone_vector": to_body(to_zone, facing) / longest,
         "zone_radius": (maps.zone_radius[state.map_id] / longest)[:, None].expand_as(mechs.yaw),
         "path_direction": to_body(path, facing).clamp(-1, 1),

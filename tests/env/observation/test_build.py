@@ -179,6 +179,14 @@ def test_ego_knows_the_zone_and_the_way():
     assert ego(s.place(0, 20, 20), "in_zone") == [1]
 
 
+def test_the_way_leads_on_until_the_mech_is_inside():
+    s = duel(25, "medium", "scout").place(0, 20.0, 12.4)  # 7.6 from the middle, in a cell at which paths end
+    s.game.maps.path_direction.zero_()
+    assert ego(s, "in_zone") == [0] and ego(s, "path_direction") == [0, 1]
+    s.place(0, 20.0, 12.6)
+    assert ego(s, "in_zone") == [1] and ego(s, "path_direction") == [0, 0]
+
+
 def test_ego_knows_the_score_from_its_own_side():
     s = duel(25, "medium", "scout")
     s.state = s.state.replace(
