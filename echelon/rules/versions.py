@@ -32,7 +32,8 @@ CHANGES: dict[int, Change] = {
     1: Change("the rules of version 0.1.0"),
     2: Change(
         "a wreck is one voxel high and lies on the ground; local maps leave out what a mech can step onto; "
-        "a mech sees its cooldowns by trigger, and the way to the zone until it is inside"
+        "a mech sees its cooldowns by trigger, and the way to the zone until it is inside; "
+        "commanders that hold a zone go to its middle"
     ),
 }
 """By version of the rules."""

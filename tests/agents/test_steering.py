@@ -26,6 +26,15 @@ def test_in_the_zone_each_class_keeps_its_range():
     assert goes(near, tier="hard")[0] < -0.4
 
 
+def test_two_teams_that_hold_a_large_zone_meet_in_its_middle():
+    for tier in ("trivial", "easy", "normal"):
+        s = duel(25, "medium", "medium").place(0, 16.5, 20.0).place(1, 39.0, 39.0)
+        s.game.maps.zone_radius.fill_(11.0)
+        assert goes(s, tier=tier)[0] > 0.9, tier
+        if tier != "normal":  # which keeps its range of whom it sees
+            assert goes(s.place(0, 18.0, 20.0), tier=tier) == (0, 0), tier
+
+
 def test_seeks_a_target_it_cannot_see():
     wall = (19, 20, 12, 28, 0, 8, Material.SOLID)
     hidden = duel(8.0, "medium", "heavy", wall).place(0, 16.0, 20.5).place(1, 24.0, 20.5, yaw=math.pi)
