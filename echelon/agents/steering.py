@@ -18,8 +18,6 @@ BATTLE_RANGE_VOX = {Hull.SCOUT: 9.0, Hull.LIGHT: 4.0, Hull.MEDIUM: 9.0, Hull.HEA
 """The same for those who seek battle: within reach of its best weapon, out of the reach of others'."""
 ZONE_DEPTH = 0.5
 """Share of the zone's radius it wants to be inside of."""
-CORE_VOX = 2.5
-"""How near to the middle those want to be who do not seek battle: two teams that hold a zone meet in it."""
 EASE_VOX = 2.0
 """How near to where it wants to be it slows down."""
 RIM_VOX = 3.0
@@ -81,7 +79,7 @@ class Helm(nn.Module):
 
     def hold_zone(self, view: View, target: Target) -> Tensor:
         """To the zone; inside it to one's range of the target, else inwards."""
-        shallow = length(view.to_zone) > (ZONE_DEPTH * view.zone_radius).clamp_max(CORE_VOX)
+        shallow = length(view.to_zone) > (ZONE_DEPTH * view.zone_radius).clamp_max(self.tier.core_vox)
         inside = torch.where(shallow[..., None], unit(view.to_zone), 0.0)
         if self.tier.keeps_range:
             inside = torch.where((target.exists & ~shallow)[..., None], self.close_in(view, target), inside)

@@ -13,6 +13,8 @@ class Tier:
 
     triggers: tuple[Trigger, ...] = (Trigger.PRIMARY,)
     """The guns it uses."""
+    core_vox: float = 2.5
+    """How near to the middle of a large zone it goes if it does not seek battle: two teams that hold one shall meet."""
     faces_target: bool = False
     """Turns to its target; otherwise it looks where it goes."""
     minds_heat: bool = False
@@ -55,7 +57,12 @@ class Tier:
 
 TRIVIAL = Tier()
 EASY = replace(
-    TRIVIAL, triggers=(Trigger.PRIMARY, Trigger.SECONDARY), faces_target=True, minds_heat=True, works_free=True
+    TRIVIAL,
+    triggers=(Trigger.PRIMARY, Trigger.SECONDARY),
+    core_vox=4.0,
+    faces_target=True,
+    minds_heat=True,
+    works_free=True,
 )
 NORMAL = replace(
     EASY,
