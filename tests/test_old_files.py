@@ -36,6 +36,14 @@ from echelon.runtime.version import VERSION
 from echelon.view.page import write_page
 
 FIXTURES = sorted(path for path in (Path(__file__).parent / "fixtures").iterdir() if path.is_dir())
+
+
+def rules_of(files: Path) -> int:
+    """The version of the rules that a fixture was written under."""
+    return inspect_checkpoint(newest_checkpoint(files / "run" / "checkpoints")).versions["rules_version"]
+
+
+CURRENT = [path for path in FIXTURES if rules_of(path) == OURS]
 RECORD = Path(__file__).parent / "golden" / "absent.json"
 SETTINGS = {
     **{name: (config,) for name in ("WorldConfig", "RulesConfig", "RewardConfig", "FeaturesConfig", "EnvConfig")},
@@ -49,6 +57,12 @@ CPU = torch.device("cpu")
 @pytest.fixture(params=FIXTURES, ids=lambda path: path.name)
 def old(request, tmp_path) -> Path:
     """A copy of the files of a version."""
+    return shutil.copytree(request.param, tmp_path / "old")
+
+
+@pytest.fixture(params=CURRENT, ids=lambda path: path.name)
+def current(request, tmp_path) -> Path:
+    """A copy of the files of a version with the rules of today: runs and leagues go on under their own rules alone."""
     return shutil.copytree(request.param, tmp_path / "old")
 
 
@@ -94,17 +108,20 @@ def test_checkpoints_are_read_and_play(old, with_more_settings):
 
 
 @pytest.mark.parametrize("iteration", [0, 3])
-def test_a_run_goes_on(old, with_more_settings, iteration):
-    start = open_checkpoint(old / "run" / "checkpoints" / f"iteration_{iteration:06}")
-    trainer = Trainer(run_of(start), old / "further", start)
+def test_a_run_goes_on(current, with_more_settings, iteration):
+    start = open_checkpoint(current / "run" / "checkpoints" / f"iteration_{iteration:06}")
+    trainer = Trainer(run_of(start), current / "further", start)
     assert trainer.resume_note == "", "its battles are fought on"
     trainer.train(1)
     assert trainer.counters.iterations == iteration + 1
 
 
 def test_a_league_fights_on(old, with_more_settings):
+    is_current = rules_of(old) == OURS
+    if not is_current:
+        convert(old / "league")
     league = Store(old / "league")
-    assert league.period == 2 and len(league.entries()) == 8 and league.rated() == {e.id for e in league.entries()}
+    assert len(league.entries()) == 8 and league.rated() == ({e.id for e in league.entries()} if is_current else set())
     arena = LeagueArena(league, CPU)
     one, two, _ = (entry.id for entry in league.entries() if not entry.is_scripted)
     (fought,) = arena.play([Battle(one, two, 77)])
@@ -115,6 +132,9 @@ def test_a_league_fights_on(old, with_more_settings):
 
 
 def test_an_export_is_imported(old, with_more_settings):
+    if rules_of(old) != OURS:
+        convert(old / "export" / "league.json")
+        convert(old / "league")
     league = trade.read_league(old / "export" / "league.json", old / "imported")
     assert len(league.entries()) == 8 and len(league.matches()) == len(Store(old / "league").matches())
 
@@ -126,8 +146,9 @@ def test_a_replay_is_watched(old, with_more_settings):
     assert (old / "battles.html").stat().st_size > 100_000
 
 
-def test_what_is_converted_names_every_setting_and_keeps_its_weights(old, with_more_settings):
+def test_what_is_converted_names_every_setting_and_keeps_its_weights(current, with_more_settings):
     """Converted, the files of a version are what that version would have written with the settings of today."""
+    old = current
     before = {path: path.read_bytes() for path in old.rglob("*.safetensors")}
     told = [line for name in ("run", "league", "export/league.json", "battles.echelon") for line in convert(old / name)]
     assert len(told) == 3 + 4 + 4 + 1
@@ -144,7 +165,7 @@ def test_what_is_converted_names_every_setting_and_keeps_its_weights(old, with_m
 
 def test_under_later_rules_files_are_played_watched_and_converted(old, monkeypatch, caplog):
     """Rules that come later: nothing is lost but resuming, matches and ratings."""
-    last = newest_checkpoint(old / "run" / "checkpoints")
+    last, own = newest_checkpoint(old / "run" / "checkpoints"), rules_of(old)
     digest = open_checkpoint(last).claims["files"]["policy.safetensors"]
     change_rules(monkeypatch)
     start, weights = open_checkpoint(last), {path: path.read_bytes() for path in old.rglob("*.safetensors")}
@@ -152,9 +173,9 @@ def test_under_later_rules_files_are_played_watched_and_converted(old, monkeypat
     assert env.rules.step_up_vox == STEP_UP_VOX and env.rules.max_episode_s == 5.0
     policy, other = (resolve(name).policy(env, CPU) for name in (str(last), "heuristic:easy"))
     assert match.play(policy, other, env, 2, 0, CPU).battles == 2
-    says = f"{last}: trained under rules {OURS}, plays under rules {NEXT}, which are new to it"
+    says = f"{last}: trained under rules {own}, plays under rules {NEXT}, which are new to it"
     assert [record.getMessage() for record in caplog.records] == [says]
-    with pytest.raises(ConfigError, match=f"rules_version must be {NEXT} to go on with a run, got {OURS}"):
+    with pytest.raises(ConfigError, match=f"rules_version must be {NEXT} to go on with a run, got {own}"):
         Trainer(run_of(start), old / "further", start)
     replay = file.read(old / "battles.echelon")
     grounds = [rebuild(replay, battle) for battle in replay.battles]
@@ -164,7 +185,7 @@ def test_under_later_rules_files_are_played_watched_and_converted(old, monkeypat
     again = file.read(old / "battles.echelon")
     assert all((rebuild(again, battle) == ground).all() for battle, ground in zip(again.battles, grounds, strict=True))
     for path, versions in ((last, inspect_checkpoint(last).versions), (old, again.about["env"])):
-        assert versions["rules_version"] == OURS, path
+        assert versions["rules_version"] == own, path
     for league in (Store(old / "league"), trade.read_league(old / "export" / "league.json", old / "imported")):
         assert league.find(digest).id == digest and len(league.entries()) == 8 and league.matches() == []
         assert league.rated() == set() and league.env.rules.step_up_vox == STEP_UP_VOX

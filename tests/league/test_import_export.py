@@ -10,6 +10,7 @@ from echelon.league import import_export as trade
 from echelon.league.import_export import read_league, write_league
 from echelon.league.rating_period import close_period
 from echelon.league.store import FILE
+from echelon.rules.versions import RULES_VERSION
 from echelon.runtime.files import FileError
 
 
@@ -104,7 +105,10 @@ SPOILED = {
         lambda d: d["entries"][5].update(parent=d["entries"][6]["id"]),
         r"entries\[5\].parent must name an entry above it",
     ),
-    "another battle's key": (put("matches", 0, "seed", 7), r'matches\[0\].key must be \'{"rules_version": 1, .*}/7/'),
+    "another battle's key": (
+        put("matches", 0, "seed", 7),
+        rf'matches\[0\].key must be \'{{"rules_version": {RULES_VERSION}, .*}}/7/',
+    ),
     "a rating before its time": (put("ratings", 0, "period", 2), r"ratings\[0\].period must be one that is closed"),
     "a tier that rises": (
         put("entries", 0, "kind", "candidate"),

@@ -18,6 +18,7 @@ from echelon.league.config import LeagueConfig
 from echelon.league.schema import MIGRATIONS
 from echelon.league.store import FILE, Store
 from echelon.rules.config import EnvConfig
+from echelon.rules.versions import RULES_VERSION
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
 
@@ -31,7 +32,7 @@ def two_of(store: Store) -> tuple[str, str]:
 
 def test_a_fresh_league_holds_the_tiers(tmp_path):
     store = fresh(tmp_path)
-    assert [entry.name for entry in store.entries()] == [f"heuristic:{tier}@1" for tier in TIERS]
+    assert [entry.name for entry in store.entries()] == [f"heuristic:{tier}@{RULES_VERSION}" for tier in TIERS]
     assert store.env == dataclasses.replace(BRIEF, map_seed=0) and store.period == 1
     assert {(s.rating, s.deviation, s.games) for s in store.standings()} == {(1500.0, 350.0, 0)}
     with pytest.raises(FileError, match="cannot be made: File exists"):

@@ -67,7 +67,7 @@ def test_a_bar_is_as_long_as_the_hit_points(paper):
 
 
 def test_a_shot_and_its_way(paper):
-    draw_shot(CANVAS, ImageDraw.Draw(paper, "RGBA"), "gauss", (4, 10), (9, 10))
+    draw_shot(CANVAS, ImageDraw.Draw(paper, "RGBA"), "slug", "", (4, 10), (9, 10))
     rows, columns = np.nonzero(touched(paper))
     assert columns.min() == pytest.approx(4 * CANVAS.scale, abs=2)
     assert columns.max() == pytest.approx(9.2 * CANVAS.scale, abs=2)
