@@ -1,14 +1,18 @@
 """How the game is balanced: commanders fight themselves or one other, and every weapon and class is counted.
 
 python benchmarks/balance.py --commanders heuristic:expert runs/mine/checkpoints/best --preset small
+
+What a weapon or a class is worth to a team shows when one team lacks it: `--catalog` adds a hull without it, and
+`--red-roster` gives that hull to red. Whether a side has an advantage on some kind of ground, `--biomes` shows.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -21,7 +25,8 @@ from echelon.agents.tiers import TIERS
 from echelon.arena.batch_arena import BatchArena, Battle
 from echelon.arena.match import wilson_interval
 from echelon.arena.resolve import resolve
-from echelon.env.outcome import Reason, Winner, stat_names
+from echelon.env.outcome import BY_HULL, Reason, Winner, stat_names
+from echelon.pipelines.arena_args import RosterArgs
 from echelon.rules.catalog import Catalog, Hull
 from echelon.rules.catalog_json import read_catalog
 from echelon.rules.config import ENV_PRESETS, EnvConfig
@@ -31,8 +36,10 @@ from echelon.runtime.device import resolve_device
 
 STANDSTILL_S = 15.0
 """A battle stands still at its end if no team did damage or scored for so long."""
-ALSO = ("assists", "paints", "intercepts", "shutdowns", "team_kills", "knockdowns", "leggings")
+ALSO = ("assists", "paints", "intercepts", "shutdowns", "vent_s", "team_kills", "knockdowns", "leggings")
 """Statistics told beside the tables."""
+SUPPORT = ("assist_hp", "paint_damage", "intercepted_damage")
+"""What a class contributes beside its damage, in hp."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +53,9 @@ class Args:
     preset: Literal["small", "standard", "large"] = "standard"
     catalog: Path | None = None
     """A JSON file of the rows that are added to the catalog or changed."""
+    rosters: tyro.conf.OmitArgPrefixes[RosterArgs] = field(default_factory=RosterArgs)
+    biomes: tuple[str, ...] = ()
+    """Kinds of ground to tell apart: every commander's battles are fought on maps of one of them, then of the next."""
     battles: int = 200
     """Battles a commander, each of a seed of its own, on as many maps."""
     seed: int = 0
@@ -70,6 +80,7 @@ def count(x: str, y: str, args: Args, config: EnvConfig, device: torch.device) -
         "against": y,
         "rules_version": RULES_VERSION,
         "preset": args.preset,
+        "biomes": config.world.biomes if args.biomes else "all",
         "battles": args.battles,
         "blue_wins": blue,
         "red_wins": red,
@@ -79,7 +90,7 @@ def count(x: str, y: str, args: Args, config: EnvConfig, device: torch.device) -
         "standstill": sum(result.idle_s >= STANDSTILL_S for result in results),
         "mean_s": sum(result.decisions for result in results) / len(results) * config.rules.decision_s,
         "weapons": {w: entries(w, ("shots", "hits", "damage", "kills"), total) for w in config.catalog.weapons},
-        "hulls": {h.name.lower(): entries(h.name, ("damage", "kills", "deaths"), total) for h in Hull},
+        "hulls": {h.name.lower(): entries(h.name, (*BY_HULL, "deaths"), total) for h in Hull},
         **{name: total[name] for name in ("damage", "kills", "deaths", *ALSO)},
     }
 
@@ -87,6 +98,11 @@ def count(x: str, y: str, args: Args, config: EnvConfig, device: torch.device) -
 def entries(name: str, kinds: Sequence[str], total: dict[str, float]) -> dict[str, float]:
     """The statistics of one weapon or class."""
     return {kind: total[f"{kind}_{name.lower()}"] for kind in kinds}
+
+
+def contribution(row: dict[str, float]) -> float:
+    """What a class did, in hp: its damage and its support."""
+    return row["damage"] + sum(row[kind] for kind in SUPPORT)
 
 
 def share(part: float, whole: float) -> str:
@@ -98,17 +114,25 @@ def show(found: dict, config: EnvConfig, console: Console) -> None:
     """Print what was found; counts are those of both teams in a mean battle."""
     battles = found["battles"]
     fielded = [config.catalog.class_of(hull).name.lower() for hull in (*config.blue, *config.red)]
-    title = f"{found['commander']} against {found['against']}, {battles} battles of {found['preset']}"
+    ground = "" if found["biomes"] == "all" else f" on {', '.join(found['biomes'])}"
+    title = f"{found['commander']} against {found['against']}, {battles} battles of {found['preset']}{ground}"
     weapons = table(title, "weapon", "shots", "hits", "damage", "of all", "kills", "of all")
     for name, row in found["weapons"].items():
         numbers = [f"{row[kind] / battles:.1f}" for kind in ("shots", "hits", "damage")]
         kills = [f"{row['kills'] / battles:.2f}", share(row["kills"], found["kills"])]
         weapons.add_row(name, *numbers, share(row["damage"], found["damage"]), *kills)
-    hulls = table("", "class", "mechs", "damage", "of all", "kills", "of all", "deaths", "of all", "lost")
+    support = [kind.replace("_", " ") for kind in SUPPORT]
+    hulls = table("", "class", "mechs", "damage", "of all", *support, "of all hp", "kills", "of all", "deaths", "lost")
+    everything = sum(contribution(row) for row in found["hulls"].values())
     for name, row in found["hulls"].items():
-        columns = [f"{fielded.count(name)}"]
-        for kind in ("damage", "kills", "deaths"):
-            columns += [f"{row[kind] / battles:.1f}", share(row[kind], found[kind])]
+        columns = [f"{fielded.count(name)}", f"{row['damage'] / battles:.1f}", share(row["damage"], found["damage"])]
+        columns += [f"{row[kind] / battles:.1f}" for kind in SUPPORT]
+        columns += [share(contribution(row), everything)]
+        columns += [
+            f"{row['kills'] / battles:.1f}",
+            share(row["kills"], found["kills"]),
+            f"{row['deaths'] / battles:.1f}",
+        ]
         hulls.add_row(name, *columns, share(row["deaths"], battles * fielded.count(name)))
     console.print(weapons, hulls)
 
@@ -135,12 +159,16 @@ def main(args: Args) -> None:
     device = resolve_device(args.device)
     catalog = read_catalog(args.catalog) if args.catalog else Catalog()
     config = dataclasses.replace(ENV_PRESETS[args.preset](), map_pool=args.battles, catalog=catalog)
-    for name in args.commanders:
-        found = count(name, args.against or name, args, config, device)
+    config = args.rosters.apply(config)
+    grounds = [(biome,) for biome in args.biomes] or [config.world.biomes]
+    worlds = [dataclasses.replace(config.world, biomes=biomes) for biomes in grounds]
+    for name, world in itertools.product(args.commanders, worlds):
+        played = dataclasses.replace(config, world=world)
+        found = count(name, args.against or name, args, played, device)
         if args.json:
             print(json.dumps({"benchmark": "balance", **found}), flush=True)
         else:
-            show(found, config, Console(soft_wrap=True))
+            show(found, played, Console(soft_wrap=True))
 
 
 if __name__ == "__main__":

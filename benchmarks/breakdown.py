@@ -55,7 +55,8 @@ def systems(env: EchelonEnv) -> dict[str, tuple[int, Callable[..., Any], tuple[A
     dealt = damage.nothing_dealt(state)
     vents = heat.is_venting(state, orders, game)
     _, impacts = shots.fly(state, game)
-    hits = shots.strike(state, impacts, game)
+    marked = damage.marked_factor(state, game)
+    hits = shots.strike(state, impacts, marked, game)
     senses = sensing.perceive(state, orders, game)
     slots, filled = contacts.contact_slots(senses, state, orders, game)
     ending = outcome.judge(state, game)
@@ -68,11 +69,11 @@ def systems(env: EchelonEnv) -> dict[str, tuple[int, Callable[..., Any], tuple[A
         "heat": (substeps, heat.cool, (state, vents, game)),
         "ams": (substeps, ams.intercept, (state, draws.ams, game)),
         "fly": (substeps, shots.fly, (state, game)),
-        "strike": (substeps, shots.strike, (state, impacts, game)),
+        "strike": (substeps, shots.strike, (state, impacts, marked, game)),
         "smoke": (substeps, smoke.billow, (state, impacts, game)),
         "chip": (substeps, rubble.chip, (state, impacts, game)),
         "apply": (2 * substeps, damage.apply, (state, hits, dealt, game)),
-        "fire": (substeps, firing.fire, (state, orders, vents, draws.beam_height, game)),
+        "fire": (substeps, firing.fire, (state, orders, vents, draws.beam_height, marked, game)),
         "wrecks": (substeps, rubble.lay_wrecks, (state, draws.wreck, draws.priority, game)),
         "move": (substeps, movement.move, (state, orders, draws.priority, game)),
         "substep": (substeps, step.substep, (state, orders, draws, game)),

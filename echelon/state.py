@@ -133,12 +133,16 @@ class Tally(Fields, TensorClass):
     kills: Tensor  # [B, N] enemies killed
     team_kills: Tensor  # [B, N] own mechs killed
     assists: Tensor  # [B, N] kills by packmates of targets it painted
+    assist_hp: Tensor  # [B, N] full hp of those targets
+    paint_damage: Tensor  # [B, N] hp that its paint added to the damage of its packmates
     shots: Tensor  # [B, N, W] times each weapon fired
     hits: Tensor  # [B, N, W] direct hits on enemies
     intercepts: Tensor  # [B, N] shots its AMS destroyed
+    intercepted_damage: Tensor  # [B, N] hp that a direct hit of each of them would have taken
     falls: Tensor  # [B, N] times it was knocked down
     legs_lost: Tensor  # [B, N] 1 once its legs were shot off
     shutdowns: Tensor  # [B, N] times it overheated
+    vent_s: Tensor  # [B, N] seconds in which it vented heat
     taken: Tensor  # [B, N, W] hp lost to each weapon of the enemy
     killed_by: Tensor  # [B, N, W] 1 where an enemy's weapon took most in the substep of its death
     zone_s: Tensor  # [B, N] seconds inside the zone

@@ -37,19 +37,21 @@ class Reason(IntEnum):
     TIME_UP = 3
 
 
-OWN = ("damage", "kills", "team_kills", "assists", "intercepts", "shutdowns", "zone_s", "bad_actions")
+OWN = ("damage", "kills", "team_kills", "assists", "intercepts", "shutdowns", "vent_s", "zone_s", "bad_actions")
 """Fields of `Tally` that count for one's own team."""
+BY_HULL = ("damage", "kills", "assist_hp", "paint_damage", "intercepted_damage")
+"""Fields of `Tally` that are told by the class of who did it."""
 
 
 def stat_names(catalog: Catalog) -> tuple[str, ...]:
     """Columns of the statistics of a finished battle, summed over each team, in their order.
 
     Knockdowns, leggings, and damage and kills by weapon are those of the other team's mechs, paints those its painters
-    laid; damage and kills by class are told by who did them, deaths by who died. A kill by weapon is the weapon's that
-    took most in the substep of the death.
+    laid; by class, all but deaths is told by who did it, deaths by who died. A kill by weapon is the weapon's that
+    took most in the substep of the death. `assist_hp`, `paint_damage` and `intercepted_damage` are those of `Tally`.
     """
     by_weapon = (f"{what}_{weapon}" for what in ("shots", "hits", "damage", "kills") for weapon in catalog.weapons)
-    by_hull = (f"{what}_{hull.name.lower()}" for what in ("damage", "kills", "deaths") for hull in Hull)
+    by_hull = (f"{what}_{hull.name.lower()}" for what in (*BY_HULL, "deaths") for hull in Hull)
     return (*OWN, "deaths", "knockdowns", "leggings", "paints", *by_weapon, *by_hull)
 
 
@@ -132,7 +134,7 @@ def statistics(state: State, game: SimModel) -> Tensor:
     shots, hits = roster.by_team(tally.shots), roster.by_team(tally.hits)
     paints = exact.sum(torch.where(roster.paints, hits, 0.0), -1, keepdim=True)
     by_weapon = roster.by_team(torch.cat((tally.taken, tally.killed_by), -1)).flip(1)
-    did = torch.stack((tally.damage, tally.kills, (~state.mechs.alive).float()), -1)  # [B, N, 3]
+    did = torch.stack([*(getattr(tally, name) for name in BY_HULL), (~state.mechs.alive).float()], -1)  # [B, N, 6]
     by_hull = roster.by_team(did[..., None] * roster.hull_one_hot[:, None]).flatten(2)
     return torch.cat((own, inflicted, paints, shots, hits, by_weapon, by_hull), -1)
 

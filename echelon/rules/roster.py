@@ -82,7 +82,8 @@ class Roster:
     ams_timer: int
     """The cooldown timer of an AMS, the last one."""
     num_blue: int
-    num_packs: int
+    packs: tuple[slice, ...]
+    """Where each pack sits on the mech axis."""
     hull: Tensor
     """[N] int64, a `Hull`, the class."""
     hull_one_hot: Tensor
@@ -179,6 +180,11 @@ class Roster:
         return len(self.hulls)
 
     @property
+    def num_packs(self) -> int:
+        """Packs of both teams, P."""
+        return len(self.packs)
+
+    @property
     def teams(self) -> dict[str, slice]:
         """Where each team sits on the mech axis."""
         return {"blue": slice(0, self.num_blue), "red": slice(self.num_blue, self.num_mechs)}
@@ -252,7 +258,7 @@ def build_roster(config: EnvConfig, device: torch.device) -> Roster:
         timers=tuple(timers.index(spec.timer) for spec in catalog.weapons.values()),
         ams_timer=len(timers),
         num_blue=formation.num_blue,
-        num_packs=max(formation.pack) + 1,
+        packs=tuple(slice(own[0], own[-1] + 1) for own in dict.fromkeys(map(tuple, formation.packmates))),
         cockpits=build_cockpits(suites, device),
         **teams,
         **hull_tables(formation, catalog, device),

@@ -46,8 +46,13 @@ def intercept(state: State, luck: Tensor, game: SimModel) -> State:
     is_timer = torch.arange(roster.num_timers, device=luck.device) == roster.ams_timer
     cooldown = torch.where(tried[..., None] & is_timer, game.rules.substeps(catalog.ams_cooldown_s), mechs.cooldown)
     intercepts = exact.sum(credited.any(-1)[..., None] & is_guard, 1)
+    spared = exact.sum(torch.where(credited, roster.shots.damage[span], 0.0), -1)  # [B, H]
+    tally = state.tally
     return state.replace(
         mechs=mechs.replace(cooldown=cooldown.to(torch.int32)),
         shots=shots.replace(ttl=torch.where(destroyed, 0, shots.ttl).to(torch.int32)),
-        tally=state.tally.replace(intercepts=state.tally.intercepts + intercepts),
+        tally=tally.replace(
+            intercepts=tally.intercepts + intercepts,
+            intercepted_damage=tally.intercepted_damage + exact.sum(spared[..., None] * is_guard, 1),
+        ),
     )

@@ -134,7 +134,7 @@ def harm(sources: DamageSources, strikes: Strikes, marked: Tensor, state: State,
     Args:
         sources: damage sources of the R rows of `strikes`.
         strikes: the impacts.
-        marked: `marked_factor` of the phase.
+        marked: `marked_factor` of the substep.
         state: the state before the phase.
         game: constants of the battle.
     """
@@ -181,7 +181,7 @@ def splash(sources: DamageSources, felt: Tensor, origin: Tensor, marked: Tensor,
         sources: damage sources of the R explosions.
         felt: `[B, R, N]` bool, mechs within the radius and not shielded by terrain.
         origin: `[B, R, 3]` vox, the centres.
-        marked: `marked_factor` of the phase.
+        marked: `marked_factor` of the substep.
         state: the state before the phase.
         game: constants of the battle.
     """
@@ -226,16 +226,13 @@ def apply(state: State, hits: Hits, dealt: Dealt, game: SimModel) -> tuple[State
 
     mechs = struck(old, hits, incoming, removed, game)
     state = state.replace(mechs=mechs)
-    kills, team_kills, assists, killed_by = credited_kills(old.alive & ~mechs.alive, dealt, state, game)
+    credit = credited_kills(old.alive & ~mechs.alive, dealt, state, game)
     tally = tally.replace(
         damage=tally.damage + exact.sum(counted * roster.hostile, 2),
         hits=tally.hits + hits.landed,
-        kills=tally.kills + kills,
-        team_kills=tally.team_kills + team_kills,
-        assists=tally.assists + assists,
         legs_lost=tally.legs_lost + (mechs.legged & ~old.legged),
         taken=tally.taken + taken.transpose(1, 2),
-        killed_by=tally.killed_by + killed_by,
+        **{name: getattr(tally, name) + credited for name, credited in credit.items()},
     )
     return state.replace(tally=tally), dealt
 
@@ -263,13 +260,8 @@ def struck(mechs: Mechs, hits: Hits, incoming: Tensor, removed: Tensor, game: Si
     )
 
 
-def credited_kills(died: Tensor, dealt: Dealt, state: State, game: SimModel) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Credit the kills of the mechs that `died`, `[B, N]` bool.
-
-    Returns:
-        By credited mech `[B, N]`: enemies killed, teammates killed, and assists by paint. By killed mech `[B, N, W]`
-        bool: the enemy weapon that is credited.
-    """
+def credited_kills(died: Tensor, dealt: Dealt, state: State, game: SimModel) -> dict[str, Tensor]:
+    """Credit the kills of the mechs that `died`, `[B, N]` bool: what they add to the fields of `Tally`, by name."""
     mechs, roster, killer = state.mechs, game.roster, dealt.killer
     everyone = torch.arange(roster.num_mechs, device=died.device)
     weapons = torch.arange(dealt.by_weapon.shape[1], device=died.device)
@@ -280,9 +272,34 @@ def credited_kills(died: Tensor, dealt: Dealt, state: State, game: SimModel) -> 
     painter = mechs.painter.gather(-1, pack).squeeze(-1)
     painted = (mechs.paint.gather(-1, pack).squeeze(-1) > 0) & (painter != killer)
     assist = (killed & painted)[:, None] & (painter[:, None] == everyone[:, None])
-    by_enemy = (kill & roster.hostile).any(1)[..., None] & (dealt.deadliest[..., None] == weapons)
-    kills, team_kills = exact.sum(kill & roster.hostile, 2), exact.sum(kill & ~roster.hostile, 2)
-    return kills, team_kills, exact.sum(assist, 2), by_enemy
+    by_enemy = (kill & roster.hostile).any(1)
+    return {
+        "kills": exact.sum(kill & roster.hostile, 2),
+        "team_kills": exact.sum(kill & ~roster.hostile, 2),
+        "assists": exact.sum(assist, 2),
+        "assist_hp": exact.sum(torch.where(assist, roster.hp, 0.0), 2),
+        "killed_by": by_enemy[..., None] & (dealt.deadliest[..., None] == weapons),
+    }
+
+
+def credit_paint(state: State, painter: Tensor, marked: Tensor, dealt: Dealt, game: SimModel) -> State:
+    """Credit painters with the damage that their paint added to that of their packmates in a substep.
+
+    Args:
+        state: the state after all damage of the substep.
+        painter: `[B, N, P]` int64, who had painted each mech for each pack when it was dealt.
+        marked: `marked_factor` of the substep.
+        dealt: damage of the substep.
+        game: constants of the battle.
+    """
+    roster, tally = game.roster, state.tally
+    if not roster.painters:
+        return state
+    bonus = dealt.by_shooter - dealt.by_shooter / marked  # [B, shooter, target]
+    by_pack = torch.stack([exact.sum(bonus[:, span], 1) for span in roster.packs], -1)  # [B, target, P]
+    everyone = torch.arange(roster.num_mechs, device=bonus.device)
+    credited = torch.where(painter[:, None] == everyone[:, None, None], by_pack[:, None], 0.0)  # [B, N, target, P]
+    return state.replace(tally=tally.replace(paint_damage=tally.paint_damage + exact.sum(credited.flatten(2), 2)))
 
 
 def wither(state: State, damage: Tensor) -> State:

@@ -13,7 +13,7 @@ from echelon.rules.damage_sources import AimTable
 from echelon.runtime.compile import materialize
 from echelon.runtime.geometry import heading, length, unit
 from echelon.sim import ewar
-from echelon.sim.damage import Hits, Strikes, harm, marked_factor, no_hits, of_target
+from echelon.sim.damage import Hits, Strikes, harm, no_hits, of_target
 from echelon.sim.heat import bounded, is_running
 from echelon.sim.kernels.designate import designate
 from echelon.sim.model import SimModel
@@ -44,7 +44,9 @@ class Pulls:
         return Pulls(fires, aimed, target)
 
 
-def fire(state: State, orders: Orders, vents: Tensor, beam_height: Tensor, game: SimModel) -> tuple[State, Hits, Beams]:
+def fire(
+    state: State, orders: Orders, vents: Tensor, beam_height: Tensor, marked: Tensor, game: SimModel
+) -> tuple[State, Hits, Beams]:
     """Fire all weapons that are ordered to, based on the same state.
 
     Args:
@@ -52,6 +54,7 @@ def fire(state: State, orders: Orders, vents: Tensor, beam_height: Tensor, game:
         orders: orders of all mechs.
         vents: `[B, N]` bool, mechs that vent in this substep and cannot fire.
         beam_height: `[B, N]` uniform samples in [0, 1) for the height at which beams hit.
+        marked: `damage.marked_factor` of the substep.
         game: constants of the battle.
 
     Returns:
@@ -60,7 +63,7 @@ def fire(state: State, orders: Orders, vents: Tensor, beam_height: Tensor, game:
     roster, guns = game.roster, game.roster.guns
     pulls = pull(state, orders, vents, game)
     rays = {weapon: pulls.of(weapon, guns) for weapon in roster.rays if guns.exist(weapon)}
-    hits = beam_hits(list(rays.values()), beam_height, state, game)
+    hits = beam_hits(list(rays.values()), beam_height, marked, state, game)
     after = state
     for painter in roster.painters:
         after = paint(after, painter, rays[painter], game) if painter in rays else after
@@ -85,7 +88,7 @@ def pull(state: State, orders: Orders, vents: Tensor, game: SimModel) -> Pulls:
     return Pulls(materialize(orders.fire & idle & able[:, None] & (aimed | ~guns.needs_target)), aimed, target)
 
 
-def beam_hits(rays: list[Pulls], beam_height: Tensor, state: State, game: SimModel) -> Hits:
+def beam_hits(rays: list[Pulls], beam_height: Tensor, marked: Tensor, state: State, game: SimModel) -> Hits:
     """Hits of beams, at a random height around the middle of their targets; `rays` in the order of the weapons."""
     if not rays:
         return no_hits(state)
@@ -94,7 +97,7 @@ def beam_hits(rays: list[Pulls], beam_height: Tensor, state: State, game: SimMod
     swing = (2 * beam_height[:, sources.shooter] - 1) * BEAM_SPREAD
     height = of_target(mechs.pos[..., 2], target) + swing * game.roster.half_size[:, 2][target]
     direction = unit(of_target(mechs.pos, target) - mechs.pos[:, sources.shooter])
-    return harm(sources, Strikes(fires, target, direction, height), marked_factor(state, game), state, game)
+    return harm(sources, Strikes(fires, target, direction, height), marked, state, game)
 
 
 def paint(state: State, weapon: int, rays: Pulls, game: SimModel) -> State:

@@ -35,7 +35,8 @@ def cool(state: State, vents: Tensor, game: SimModel) -> State:
     rules = game.rules
     sink_per_s = game.roster.heat_sink_per_s * (1 + rules.vent_factor * vents)  # [B, N]
     heat = bounded(state.mechs.heat - sink_per_s * rules.dt_s, game)
-    return state.replace(mechs=state.mechs.replace(heat=heat))
+    tally = state.tally.replace(vent_s=state.tally.vent_s + vents * rules.dt_s)
+    return state.replace(mechs=state.mechs.replace(heat=heat), tally=tally)
 
 
 def count_shutdowns(before: Mechs, state: State, game: SimModel) -> State:

@@ -153,10 +153,16 @@ def map_exit(start: Tensor, delta: Tensor, end: Tensor, game: SimModel) -> list[
     return [along(*axis) for axis in zip(sizes, axes(start), axes(delta), axes(end), strict=True)]
 
 
-def strike(state: State, impacts: Impacts, game: SimModel) -> Hits:
-    """Hits of the impacts of a substep: direct hits, and splash damage of those that explode."""
+def strike(state: State, impacts: Impacts, marked: Tensor, game: SimModel) -> Hits:
+    """Hits of the impacts of a substep: direct hits, and splash damage of those that explode.
+
+    Args:
+        state: the state before them.
+        impacts: where shots ended.
+        marked: `damage.marked_factor` of the substep.
+        game: constants of the battle.
+    """
     direct = Strikes(impacts.on_mech, impacts.target, impacts.direction, impacts.point[..., 2])
-    marked = damage.marked_factor(state, game)
     hits = damage.harm(game.roster.shots, direct, marked, state, game)
     if game.roster.bursts.count == 0:
         return hits

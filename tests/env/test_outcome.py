@@ -99,16 +99,25 @@ def test_every_statistic_has_a_name():
     assert [name for name in STATS if name.startswith("shots_")] == [f"shots_{w}" for w in weapons]
     assert [name for name in STATS if name.startswith("hits_")] == [f"hits_{w}" for w in weapons]
     assert [name for name in STATS if name.startswith("damage_")][: len(weapons)] == [f"damage_{w}" for w in weapons]
-    assert len(set(STATS)) == len(STATS) == 12 + 4 * len(weapons) + 3 * len(Hull)
+    assert len(set(STATS)) == len(STATS) == 13 + 4 * len(weapons) + 6 * len(Hull)
 
 
-@pytest.mark.parametrize(
-    "name", ["damage", "kills", "team_kills", "assists", "intercepts", "shutdowns", "zone_s", "bad_actions"]
-)
+@pytest.mark.parametrize("name", outcome.OWN)
 def test_what_mechs_did_counts_for_their_team(name):
     s = field()
     getattr(s.state.tally, name)[0] = torch.tensor([1.0, 2, 4, 8])
     assert counted(s, name) == [3, 12]
+
+
+@pytest.mark.parametrize("name", outcome.BY_HULL)
+def test_what_mechs_did_counts_for_their_class(name):
+    s = field()
+    getattr(s.state.tally, name)[0] = torch.tensor([1.0, 2, 4, 8])
+    of_mechs = [hull.split("_")[0] for hull in s.game.roster.hulls]
+    for kind in Hull:
+        kind_name = kind.name.lower()
+        wanted = [sum(2**n for n in team if of_mechs[n] == kind_name) for team in ((0, 1), (2, 3))]
+        assert counted(s, f"{name}_{kind_name}") == wanted
 
 
 @pytest.mark.parametrize(("name", "tally"), [("knockdowns", "falls"), ("leggings", "legs_lost")])

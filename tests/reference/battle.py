@@ -19,10 +19,14 @@ class Tally:
     kills: int = 0
     team_kills: int = 0
     assists: int = 0
+    assist_hp: float = 0.0
+    paint_damage: float = 0.0
     intercepts: int = 0
+    intercepted_damage: float = 0.0
     falls: int = 0
     legs_lost: int = 0
     shutdowns: int = 0
+    vent_s: float = 0.0
     shots: dict[Weapon, int] = field(default_factory=lambda: dict.fromkeys(Weapon, 0))
     hits: dict[Weapon, int] = field(default_factory=lambda: dict.fromkeys(Weapon, 0))
     taken: dict[Weapon, float] = field(default_factory=lambda: dict.fromkeys(Weapon, 0.0))

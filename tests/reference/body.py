@@ -81,6 +81,8 @@ def stand(battle: Battle) -> None:
 def cool(battle: Battle, orders: list[Orders]) -> set[int]:
     """Everyone dissipates, those who vent twice as much on top. Returns who vents."""
     vents = {mech.index for mech in battle.mechs if orders[mech.index].vent and is_running(mech)}
+    for index in vents:
+        battle.mechs[index].tally.vent_s += battle.rules.dt_s
     for mech in battle.mechs:
         per_s = mech.spec.heat_sink_per_s * (1 + battle.rules.vent_factor * (mech.index in vents))
         warm(battle, mech, -per_s * battle.rules.dt_s)

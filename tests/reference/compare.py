@@ -14,6 +14,7 @@ from echelon.state import State
 from .battle import Battle, Cloud, Draws, Ground, Mech, Shot
 
 TOLERANCE = 2e-4
+AMOUNTS = ("damage", "assist_hp", "paint_damage", "intercepted_damage", "vent_s")
 COUNTS = ("kills", "team_kills", "assists", "intercepts", "falls", "legs_lost", "shutdowns")
 
 
@@ -116,8 +117,7 @@ def differences(battle: Battle, values: dict[str, dict[str, list]], b: int, keys
                 ours = theirs + math.remainder(ours - theirs, math.tau)
             expect(f"mech {n} {mech.hull.name.lower()} {name}", ours, theirs)
         tally = {name: value[b][n] for name, value in values["tally"].items()}
-        expect(f"mech {n} tally damage", mech.tally.damage, tally["damage"])
-        for name in COUNTS:
+        for name in (*AMOUNTS, *COUNTS):
             expect(f"mech {n} tally {name}", getattr(mech.tally, name), tally[name])
         for name in ("shots", "hits", "taken", "killed_by"):
             expect(f"mech {n} tally {name}", [getattr(mech.tally, name)[w] for w in Weapon], tally[name])

@@ -54,6 +54,7 @@ def intercept(battle: Battle, luck: list[float]) -> None:
         if below(luck[guard.index], CATALOG.ams_chance, "luck of AMS"):
             if not any(missile is gone for gone in destroyed):
                 guard.tally.intercepts += 1
+                guard.tally.intercepted_damage += WEAPONS[missile.weapon].damage
             destroyed.append(missile)
     battle.shots = [s for s in battle.shots if not any(s is gone for gone in destroyed)]
 

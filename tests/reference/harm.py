@@ -17,11 +17,22 @@ class Harm:
 
     by: dict[int, float] = field(default_factory=dict)
     by_weapon: dict[Weapon, float] = field(default_factory=dict)
+    by_paint: dict[int, float] = field(default_factory=dict)
     to_legs: float = 0.0
     stability: float = 0.0
     heat: float = 0.0
     suppress: int = 0
     came_from: Vector = field(default_factory=lambda: [0.0, 0.0])
+
+    def hurt(self, shooter: Mech, target: Mech, damage: float) -> float:
+        """Adds damage to the hull by a mech, and what a packmate's paint adds to it. Returns both together."""
+        extra = 0.0
+        if painted_by_packmate(shooter, target):
+            extra = damage * CATALOG.paint_bonus
+            painter = target.painter[shooter.pack]
+            self.by_paint[painter] = self.by_paint.get(painter, 0.0) + extra
+        self.by[shooter.index] = self.by.get(shooter.index, 0.0) + damage + extra
+        return damage + extra
 
 
 Harms = dict[int, Harm]
@@ -41,14 +52,13 @@ def hit(battle: Battle, harms: Harms, weapon: Weapon, shooter: Mech, target: Mec
     factor = rules.rear_factor if from_behind else 1.0
     knee = target.bottom + rules.leg_height * 2 * target.half[2]
     at_legs = below(height, knee, "knee")
-    bonus = 1 + CATALOG.paint_bonus if painted_by_packmate(shooter, target) else 1.0
+    harm = harms.setdefault(target.index, Harm())
 
     full = spec.damage * factor
     to_hull = full / 2 if at_legs else full
-    harm = harms.setdefault(target.index, Harm())
-    harm.by[shooter.index] = harm.by.get(shooter.index, 0.0) + to_hull * bonus
-    harm.by_weapon[weapon] = harm.by_weapon.get(weapon, 0.0) + to_hull * bonus
-    harm.to_legs += full * bonus if at_legs else 0.0
+    to_enemy = harm.hurt(shooter, target, to_hull)
+    harm.by_weapon[weapon] = harm.by_weapon.get(weapon, 0.0) + to_enemy
+    harm.to_legs += 2 * to_enemy if at_legs else 0.0
     harm.stability += spec.stability * factor
     harm.heat += spec.target_heat
     harm.suppress = max(harm.suppress, rules.substeps(spec.suppress_s))
@@ -59,11 +69,10 @@ def hit(battle: Battle, harms: Harms, weapon: Weapon, shooter: Mech, target: Mec
 def splash(harms: Harms, weapon: Weapon, shooter: Mech, target: Mech, origin: Vector) -> None:
     """A share of the damage, from where the shot burst."""
     damage = WEAPONS[weapon].damage * WEAPONS[weapon].splash_scale
-    bonus = 1 + CATALOG.paint_bonus if painted_by_packmate(shooter, target) else 1.0
     harm = harms.setdefault(target.index, Harm())
-    harm.by[shooter.index] = harm.by.get(shooter.index, 0.0) + damage * bonus
+    felt = harm.hurt(shooter, target, damage)
     if shooter.is_enemy(target):
-        harm.by_weapon[weapon] = harm.by_weapon.get(weapon, 0.0) + damage * bonus
+        harm.by_weapon[weapon] = harm.by_weapon.get(weapon, 0.0) + felt
     harm.came_from = add(harm.came_from, times(unit(minus(origin[:2], target.pos[:2])), damage))
 
 
@@ -96,6 +105,8 @@ def feel(battle: Battle, harms: Harms, dealt: Dealt) -> None:
             dealt[shooter, index] = dealt.get((shooter, index), 0.0) + counted
             if battle.mechs[shooter].is_enemy(target):
                 battle.mechs[shooter].tally.damage += counted
+        for painter, damage in harm.by_paint.items():
+            battle.mechs[painter].tally.paint_damage += damage * removed / incoming if incoming > 0 else 0.0
         for weapon, damage in harm.by_weapon.items():
             counted = damage * removed / incoming if incoming > 0 else 0.0
             dealt[weapon.name, index] = dealt.get((weapon.name, index), 0.0) + counted
@@ -119,4 +130,6 @@ def credit(battle: Battle, dead: Mech, dealt: Dealt) -> None:
     killer.tally.kills += 1
     dead.tally.killed_by[max(Weapon, key=lambda weapon: dealt.get((weapon.name, dead.index), 0.0))] += 1
     if painted_by_packmate(killer, dead):
-        battle.mechs[dead.painter[killer.pack]].tally.assists += 1
+        painter = battle.mechs[dead.painter[killer.pack]]
+        painter.tally.assists += 1
+        painter.tally.assist_hp += dead.spec.hp

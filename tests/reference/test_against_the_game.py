@@ -14,7 +14,7 @@ from echelon.runtime.geometry import length, pairwise_offset
 from echelon.sim import ewar, step
 
 from . import hair
-from .compare import as_lists, battles_of, differences, draws_of, shot_keys, voxels_of
+from .compare import AMOUNTS, COUNTS, as_lists, battles_of, differences, draws_of, shot_keys, voxels_of
 from .scenes import make_scenes, random_actions, random_draws
 from .senses import sensor_quality
 from .substep import substep
@@ -79,7 +79,7 @@ def compare(config: EnvConfig, seed: int) -> tuple[int, list[str], list[str], Co
                     set_aside.append(f"{where} | {hair.doubts}")
                 else:
                     wrong.append(where)
-    for name in ("kills", "team_kills", "assists", "intercepts", "falls", "legs_lost", "shutdowns"):
+    for name in (*AMOUNTS, *COUNTS):
         seen[name] = int(getattr(state.tally, name).sum())
     seen["hits"], seen["shots"] = int(state.tally.hits.sum()), int(state.tally.shots.sum())
     return compared, set_aside, wrong, seen

@@ -137,7 +137,7 @@ def test_a_death_without_damage_dealt_is_credited_to_nobody():
     s.paint(2, painter=1)
     died = torch.tensor([[False, False, True]])
     credits = damage.credited_kills(died, damage.nothing_dealt(s.state), s.state, s.game)
-    assert not any(credit.any() for credit in credits)
+    assert not any(credit.any() for credit in credits.values())
 
 
 def test_the_dead_take_no_harm_and_stay_dead():
