@@ -13,7 +13,6 @@ import itertools
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Literal
 
 import torch
@@ -26,9 +25,8 @@ from echelon.arena.batch_arena import BatchArena, Battle
 from echelon.arena.match import wilson_interval
 from echelon.arena.resolve import resolve
 from echelon.env.outcome import BY_HULL, Reason, Winner, stat_names
-from echelon.pipelines.arena_args import RosterArgs
-from echelon.rules.catalog import Catalog, Hull
-from echelon.rules.catalog_json import read_catalog
+from echelon.pipelines.arena_args import BattleArgs
+from echelon.rules.catalog import Hull
 from echelon.rules.config import ENV_PRESETS, EnvConfig
 from echelon.rules.versions import RULES_VERSION
 from echelon.runtime import noise
@@ -51,9 +49,7 @@ class Args:
     against: str | None = None
     """Whom they fight, on either side in turn; by default each fights itself. Both sides are counted."""
     preset: Literal["small", "standard", "large"] = "standard"
-    catalog: Path | None = None
-    """A JSON file of the rows that are added to the catalog or changed."""
-    rosters: tyro.conf.OmitArgPrefixes[RosterArgs] = field(default_factory=RosterArgs)
+    changes: tyro.conf.OmitArgPrefixes[BattleArgs] = field(default_factory=BattleArgs)
     biomes: tuple[str, ...] = ()
     """Kinds of ground to tell apart: every commander's battles are fought on maps of one of them, then of the next."""
     battles: int = 200
@@ -157,9 +153,7 @@ def table(title: str, first: str, *numbers: str) -> Table:
 def main(args: Args) -> None:
     """Let every commander fight."""
     device = resolve_device(args.device)
-    catalog = read_catalog(args.catalog) if args.catalog else Catalog()
-    config = dataclasses.replace(ENV_PRESETS[args.preset](), map_pool=args.battles, catalog=catalog)
-    config = args.rosters.apply(config)
+    config = args.changes.apply(dataclasses.replace(ENV_PRESETS[args.preset](), map_pool=args.battles))
     grounds = [(biome,) for biome in args.biomes] or [config.world.biomes]
     worlds = [dataclasses.replace(config.world, biomes=biomes) for biomes in grounds]
     for name, world in itertools.product(args.commanders, worlds):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from pathlib import Path
 
 from echelon.arena.batch_arena import Precision
 from echelon.league.league_arena import LeagueArena
 from echelon.league.store import Store
+from echelon.rules.catalog_json import read_catalog
 from echelon.rules.config import EnvConfig
 from echelon.runtime.device import resolve_device
 
@@ -30,19 +32,24 @@ class ArenaArgs:
 
 
 @dataclass(frozen=True)
-class RosterArgs:
-    """Who fights, where it is not the teams of the battle preset."""
+class BattleArgs:
+    """What is fought with and who fights, where it is not what the battle preset says."""
 
+    catalog: Path | None = None
+    """A JSON file of the hulls, weapons, suites and materials that are added to the catalog or changed."""
     blue_roster: tuple[str, ...] = ()
-    """Hull name of each blue mech (scout, light, medium, heavy); those of --env by default. The teams may differ in
-    size and kind: either commander plays both."""
+    """Hull name of each blue mech (scout, light, medium, heavy); those of the preset by default. The teams may differ
+    in size and kind: either commander plays both."""
     red_roster: tuple[str, ...] = ()
     """Hull name of each red mech."""
 
     def apply(self, env: EnvConfig) -> EnvConfig:
-        """`env` with these teams.
+        """`env` with this catalog and these teams.
 
         Raises:
-            ConfigError: a name is no hull, or there are too many.
+            FileError: the catalog cannot be read.
+            ConfigError: the catalog is out of its limits, a name is no hull, or there are too many.
         """
-        return dataclasses.replace(env, blue=self.blue_roster or env.blue, red=self.red_roster or env.red)
+        catalog = env.catalog if self.catalog is None else read_catalog(self.catalog)
+        blue, red = self.blue_roster or env.blue, self.red_roster or env.red
+        return dataclasses.replace(env, catalog=catalog, blue=blue, red=red)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -11,10 +11,8 @@ import tyro
 from echelon.league.config import LeagueConfig
 from echelon.league.import_export import read_league, write_league
 from echelon.league.store import Store
-from echelon.pipelines.arena_args import RosterArgs
+from echelon.pipelines.arena_args import BattleArgs
 from echelon.pipelines.console import terminal
-from echelon.rules.catalog import Catalog
-from echelon.rules.catalog_json import read_catalog
 from echelon.rules.config import ENV_PRESETS
 from echelon.runtime.files import check_writable
 
@@ -27,15 +25,12 @@ class Init:
     """Folder of the league."""
     env: Literal["small", "standard", "large"] = "small"
     """Battle preset of the league."""
-    catalog: Path | None = None
-    """A JSON file of the hulls, weapons, suites and materials that are added to the catalog or changed."""
-    rosters: tyro.conf.OmitArgPrefixes[RosterArgs] = field(default_factory=RosterArgs)
+    changes: tyro.conf.OmitArgPrefixes[BattleArgs] = field(default_factory=BattleArgs)
     rules: LeagueConfig = field(default_factory=LeagueConfig)
 
     def run(self) -> None:
         """Create the league."""
-        catalog = Catalog() if self.catalog is None else read_catalog(self.catalog)
-        env = self.rosters.apply(replace(ENV_PRESETS[self.env](), catalog=catalog))
+        env = self.changes.apply(ENV_PRESETS[self.env]())
         store = Store.create(self.league, env, self.rules)
         terminal().print(f"{self.league}: {len(store.entries())} entries, battles of {env.title}")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -13,12 +13,11 @@ from echelon.arena.batch_arena import COMPUTE
 from echelon.arena.match import named_match, replay_of
 from echelon.arena.resolve import common_env, resolve
 from echelon.league.entry_policy import qualified_name
-from echelon.pipelines.arena_args import ArenaArgs, RosterArgs
+from echelon.pipelines.arena_args import ArenaArgs, BattleArgs
 from echelon.pipelines.console import terminal
 from echelon.pipelines.result_tables import show_match
 from echelon.replay.file import save
 from echelon.replay.recorder import Recorder
-from echelon.rules.catalog_json import read_catalog
 from echelon.rules.config import ENV_PRESETS
 from echelon.runtime.device import resolve_device
 from echelon.runtime.errors import require
@@ -41,9 +40,7 @@ class Play:
     seed: int = 0
     env: Literal["auto", "small", "standard", "large"] = "auto"
     """Battle preset; auto takes the one a checkpoint was trained in, else small."""
-    catalog: Path | None = None
-    """A JSON file of the hulls, weapons, suites and materials that are added to the catalog or changed."""
-    rosters: tyro.conf.OmitArgPrefixes[RosterArgs] = field(default_factory=RosterArgs)
+    changes: tyro.conf.OmitArgPrefixes[BattleArgs] = field(default_factory=BattleArgs)
     json: bool = False
     """Print one JSON object instead of a table."""
     arena: tyro.conf.OmitArgPrefixes[ArenaArgs] = field(default_factory=ArenaArgs)
@@ -61,9 +58,7 @@ class Play:
         device, league = resolve_device(self.arena.device), self.league
         x, y = (name if league is None else qualified_name(name, league) for name in (self.blue, self.red))
         env = common_env([resolve(x), resolve(y)]) if self.env == "auto" else ENV_PRESETS[self.env]()
-        if self.catalog is not None:
-            env = replace(env, catalog=read_catalog(self.catalog))
-        env = self.rosters.apply(env)
+        env = self.changes.apply(env)
         how = (self.arena.batch, COMPUTE[self.arena.precision], self.arena.compiled)
         match = named_match(x, y, env, self.battles, device, *how)
         recorder = self.recorder()
@@ -75,7 +70,7 @@ class Play:
         if self.json:
             print(json.dumps({"x": self.blue, "y": self.red, "seed": self.seed, **result.as_json()}))
         else:
-            show_match(result, self.blue, self.red, by_side=env.blue != env.red)
+            show_match(result, self.blue, self.red, by_side=env.is_unequal)
 
     def recorder(self) -> Recorder | None:
         """Recorder of the first battles, or None. Checks that all output files are writable.

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from fixtures.write import RUN
 from next_rules import NEXT, OURS, STEP_UP_VOX, change_rules
 
 from echelon.arena import match
@@ -21,7 +22,7 @@ from echelon.league.store import Store
 from echelon.learn.checkpoint.files import checkpoints_in, newest_checkpoint
 from echelon.learn.checkpoint.format import Checkpoint, open_checkpoint
 from echelon.learn.checkpoint.inspect import inspect_checkpoint
-from echelon.learn.config import PPOConfig, TrainConfig
+from echelon.learn.config import TrainConfig
 from echelon.learn.models import lstm
 from echelon.learn.models.mlp import MLPConfig
 from echelon.learn.models.registry import model_from_json, model_to_json
@@ -80,21 +81,7 @@ def with_more_settings(request, monkeypatch) -> None:
 
 def run_of(start: Checkpoint) -> TrainConfig:
     """The settings of the run that the fixtures were made by, two iterations longer."""
-    return TrainConfig(
-        env=start.env,
-        model=start.model,
-        ppo=dataclasses.replace(PPOConfig(), rollout_decisions=8, chunk_decisions=4),
-        opponent="curriculum",
-        num_envs=8,
-        past_share=0.5,
-        past_blocks=2,
-        past_every=1,
-        past_kept=2,
-        total_agent_steps=5 * 128,
-        device="cpu",
-        compiled=False,
-        compile_policy="off",
-    )
+    return dataclasses.replace(RUN, env=start.env, model=start.model, total_agent_steps=5 * 128)
 
 
 def test_checkpoints_are_read_and_play(old, with_more_settings):

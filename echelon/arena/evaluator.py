@@ -193,7 +193,7 @@ class Evaluator:
             results = match.play(EVAL_SEED, recorder)
         finally:
             self.policy.train(was_training)
-        differ = self.env.blue != self.env.red
+        differ = self.env.is_unequal
         return [Score(name, result, differ) for name, result in zip(self.opponents, results.values(), strict=True)]
 
     def record(self, scores: list[Score], iteration: int, agent_steps: int, seconds: float) -> None:

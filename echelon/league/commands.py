@@ -74,7 +74,7 @@ def evaluate(arena: LeagueArena, checkpoint: str, seeds: int, progress: Progress
 
 def side_columns(store: Store, who: str, matches: Iterable[MatchRecord]) -> dict[str, Any]:
     """Points per battle of an entry `as blue` and `as red`, None before any; empty where both teams are the same."""
-    if store.env.blue == store.env.red:
+    if not store.env.is_unequal:
         return {}
     own = list(matches)
     points = {
@@ -181,7 +181,7 @@ def standing_rows(store: Store) -> Rows:
             mixture[place] = share
     conservatism = store.rules.conservatism
     rows = [standing_row(*columns, conservatism) for columns in zip(stands, refit, mixture, strict=True)]
-    if store.env.blue == store.env.red:
+    if not store.env.is_unequal:
         return rows
     played_by: dict[str, list[MatchRecord]] = {standing.id: [] for standing in stands}
     for match in store.matches():

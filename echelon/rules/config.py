@@ -263,6 +263,11 @@ class EnvConfig:
         return len(self.blue) + len(self.red)
 
     @property
+    def is_unequal(self) -> bool:
+        """The teams differ in size or kind, so that results are told by side."""
+        return self.blue != self.red
+
+    @property
     def squad_slots(self) -> int:
         """Comrades the widest cockpit shows, S."""
         return 12 if self.command_suites else 5

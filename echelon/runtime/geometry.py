@@ -25,6 +25,11 @@ def heading(yaw_rad: Tensor) -> Tensor:
     return exact.cos_sin(yaw_rad)
 
 
+def up(device: torch.device) -> Tensor:
+    """`[3]` bool, true along z: a factor or a mask."""
+    return torch.arange(3, device=device) == 2
+
+
 def to_body(vector_xy: Tensor, facing: Tensor) -> Tensor:
     """World `[..., 2]` vectors in the frame of `facing [..., 2]`: first number ahead, second to the left."""
     x, y = vector_xy.unbind(-1)

@@ -11,7 +11,7 @@ from echelon.rules.actions import NO_MECH, Orders
 from echelon.rules.catalog import BEAM_SPREAD, MISSILE_LOFT, MISSILE_RACK_VOX
 from echelon.rules.damage_sources import AimTable
 from echelon.runtime.compile import materialize
-from echelon.runtime.geometry import heading, length, unit
+from echelon.runtime.geometry import heading, length, unit, up
 from echelon.sim import ewar
 from echelon.sim.damage import Hits, Strikes, harm, no_hits, of_target
 from echelon.sim.heat import bounded, is_running
@@ -143,9 +143,9 @@ def missiles(weapon: int, pulls: Pulls, state: State, game: SimModel) -> Volley:
     """Homing shots start above the hull, loft, and turn to their target."""
     spec, shooter, mechs = game.roster.weapons[weapon], game.roster.guns.carriers[weapon], state.mechs
     own = mechs.pos[:, shooter]
-    up = torch.arange(3, device=own.device) == 2
-    course = unit(unit(of_target(mechs.pos, pulls.target) - own) + MISSILE_LOFT * up)
-    rack = (game.roster.half_size[shooter, 2] + MISSILE_RACK_VOX)[:, None] * up
+    upward = up(own.device)
+    course = unit(unit(of_target(mechs.pos, pulls.target) - own) + MISSILE_LOFT * upward)
+    rack = (game.roster.half_size[shooter, 2] + MISSILE_RACK_VOX)[:, None] * upward
     return Volley(
         fires=pulls.fires,
         pos=own + rack,
@@ -180,13 +180,13 @@ def smoke(weapon: int, pulls: Pulls, state: State, game: SimModel) -> Volley:
     """Shots that leave clouds fly horizontally to the position of their target, or straight ahead without one."""
     spec, shooter, mechs = game.roster.weapons[weapon], game.roster.guns.carriers[weapon], state.mechs
     pos = mechs.pos[:, shooter]
-    up = torch.arange(3, device=pos.device) == 2
+    upward = up(pos.device)
     to_focus = (of_target(mechs.pos, pulls.target) - pos)[..., :2]
     course = torch.where(pulls.aimed[..., None], unit(to_focus), heading(mechs.yaw[:, shooter]))
     flight_s = torch.where(pulls.aimed, length(to_focus) / spec.speed_vox_per_s, spec.lifetime_s)
     return Volley(
         fires=pulls.fires,
-        pos=pos + game.roster.half_size[shooter] * up,
+        pos=pos + game.roster.half_size[shooter] * upward,
         vel=level(course) * spec.speed_vox_per_s,
         ttl=(flight_s / game.rules.dt_s).round().clamp_min(1).to(torch.int32),
         target=torch.full_like(pulls.target, NO_MECH),

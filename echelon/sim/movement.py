@@ -12,7 +12,7 @@ from echelon.sim.heat import bounded, is_running, is_shut_down
 from echelon.sim.kernels.hits_hull import hits_hull
 from echelon.sim.kernels.hits_terrain import hits_terrain
 from echelon.sim.model import SimModel
-from echelon.sim.terrain import is_material, standing_on
+from echelon.sim.terrain import is_material, standing_on, stepped_up
 from echelon.state import State
 
 
@@ -67,7 +67,7 @@ def go(axis: int, pos: Tensor, vel: Tensor, priority: Tensor, state: State, game
     chosen = torch.where(blocked[..., None], pos, flat)
     stopped = stopped | blocked
     if axis < 2:
-        raised = flat + game.rules.step_up_vox * (torch.arange(3, device=pos.device) == 2)
+        raised = stepped_up(flat, game)
         level = vel[..., 2].abs() < 1
         fits = raised[..., 2] + roster.half_size[:, 2] <= game.config.world.size_z
         tries = blocked & level & fits

@@ -11,7 +11,7 @@ from echelon.rules.actions import NO_MECH
 from echelon.rules.catalog import HOMING_PER_S
 from echelon.runtime import exact
 from echelon.runtime.compile import axes
-from echelon.runtime.geometry import TINY, dot, length, unit
+from echelon.runtime.geometry import TINY, dot, length, unit, up
 from echelon.sim import damage
 from echelon.sim.damage import Hits, Strikes, of_target
 from echelon.sim.kernels.first_hit import first_hit, is_blocked
@@ -102,8 +102,8 @@ def guide(state: State, game: SimModel) -> Tensor:
     speed = roster.shot_speed[:, None]
     wanted = unit(of_target(mechs.pos, target) - shots.pos) * speed
     homed = unit((1 - turn) * shots.vel + turn * wanted) * speed
-    up = torch.arange(3, device=shots.vel.device) == 2
-    fallen = shots.vel - rules.gravity_vox_per_s2 * rules.dt_s * up
+    upward = up(shots.vel.device)
+    fallen = shots.vel - rules.gravity_vox_per_s2 * rules.dt_s * upward
     vel = torch.where(roster.ballistic[:, None], fallen, shots.vel)
     return torch.where(tracks[..., None], homed, vel)
 

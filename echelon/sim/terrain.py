@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from echelon.rules.catalog import Material
+from echelon.runtime.geometry import up
 from echelon.sim.model import SimModel
 from echelon.state import Maps, State, Terrain
 
@@ -108,6 +109,11 @@ def height_bits(pos: Tensor, half_size: Tensor) -> Tensor:
     one = torch.ones_like(first)
     # For last = 30 the left term wraps to the sign bit, and the difference is still the right mask.
     return (one << (last + 1)) - (one << first)
+
+
+def stepped_up(pos: Tensor, game: SimModel) -> Tensor:
+    """Positions `[..., 3]` vox, as high as a mech can step."""
+    return pos + game.rules.step_up_vox * up(pos.device)
 
 
 def hull_cells(pos: Tensor, half_size: Tensor) -> tuple[Tensor, Tensor, Tensor]:

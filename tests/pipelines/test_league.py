@@ -16,7 +16,6 @@ from echelon.league.claims import claimed
 from echelon.league.config import LeagueConfig
 from echelon.league.league_arena import LeagueArena
 from echelon.league.store import Store
-from echelon.pipelines import arena
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
 
@@ -31,19 +30,6 @@ def run(*arguments: str, program: str = "arena.py") -> str:
     done = subprocess.run(command(program, *arguments), capture_output=True, text=True, timeout=300, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     return done.stdout
-
-
-@pytest.fixture
-def ask(monkeypatch, capsys):
-    """Runs commands of `arena.py` in this process, which has read torch already; returns what they printed."""
-
-    def answer(*arguments: str) -> str:
-        monkeypatch.setattr(sys, "argv", ["arena.py", *arguments])
-        capsys.readouterr()
-        arena.main()
-        return capsys.readouterr().out
-
-    return answer
 
 
 def test_a_league_from_beginning_to_end(tmp_path, ask):

@@ -1,7 +1,6 @@
 """Six light mechs against three heavies, as a user names them: trained, evaluated, matched and rated."""
 
 import json
-import sys
 
 import pytest
 from runs import TINY, run
@@ -10,24 +9,10 @@ from echelon.league.config import LeagueConfig
 from echelon.league.store import Store
 from echelon.learn.checkpoint.format import open_checkpoint
 from echelon.learn.metrics import read_table
-from echelon.pipelines import arena
 from echelon.runtime.errors import ConfigError
 
 ROSTERS = (*["light"] * 6,), (*["heavy"] * 3,)
 FLAGS = ("--blue-roster", *ROSTERS[0], "--red-roster", *ROSTERS[1])
-
-
-@pytest.fixture
-def ask(monkeypatch, capsys):
-    """Runs commands of `arena.py` in this process; returns what they printed."""
-
-    def answer(*arguments: str) -> str:
-        monkeypatch.setattr(sys, "argv", ["arena.py", *arguments])
-        capsys.readouterr()
-        arena.main()
-        return capsys.readouterr().out
-
-    return answer
 
 
 def test_they_train_fight_and_are_rated(tmp_path, ask):

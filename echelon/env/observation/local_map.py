@@ -9,7 +9,7 @@ from echelon.env.observation import layout
 from echelon.runtime.compile import axes, materialize
 from echelon.runtime.geometry import heading
 from echelon.sim.model import SimModel
-from echelon.sim.terrain import columns_at, height_bits
+from echelon.sim.terrain import columns_at, height_bits, stepped_up
 from echelon.state import State
 
 
@@ -25,9 +25,9 @@ def local_map(state: State, game: SimModel) -> Tensor:
     ahead, left = materialize(reach.repeat_interleave(side)), materialize(reach.repeat(side))
     own_x, own_y, _ = (at[..., None] for at in mechs.pos.unbind(-1))
     c, s = (at[..., None] for at in axes(heading(mechs.yaw)))
-    step = game.rules.step_up_vox * (torch.arange(3, device=mechs.pos.device) == 2)
     level, raised = (
-        materialize(height_bits(pos, game.roster.half_size))[..., None] for pos in (mechs.pos, mechs.pos + step)
+        materialize(height_bits(pos, game.roster.half_size))[..., None]
+        for pos in (mechs.pos, stepped_up(mechs.pos, game))
     )
     x = (own_x + (ahead * c - left * s)).floor().int()  # [B, N, 121]
     y = (own_y + (ahead * s + left * c)).floor().int()

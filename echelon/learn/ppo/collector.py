@@ -130,7 +130,7 @@ class TeamCollector(BaseCollector):
         """Continue all battles for T decisions: the next batch."""
         env, config = self.env, self.env.config
         counts = len(env.reward_terms), len(stat_names(config.catalog)), len(env.extra_rewards)
-        ended = EpisodeStats(env.device, self.assignment, *counts, by_side=config.blue != config.red)
+        ended = EpisodeStats(env.device, self.assignment, *counts, by_side=config.is_unequal)
         for t in range(self.decisions):
             now = self.now
             with part("act"):
