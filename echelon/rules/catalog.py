@@ -8,25 +8,9 @@ from enum import IntEnum
 from typing import Any
 
 from echelon.rules.catalog_checks import check_catalog
+from echelon.rules.specs import Hull as Hull
 from echelon.rules.specs import HullSpec, MaterialSpec, SuiteSpec, Table, WeaponSpec
-
-
-class Hull(IntEnum):
-    """Chassis classes, lightest first; a hull of the catalog is of one of them."""
-
-    SCOUT = 0
-    LIGHT = 1
-    MEDIUM = 2
-    HEAVY = 3
-
-
-class Trigger(IntEnum):
-    """The four firing slots of an action."""
-
-    PRIMARY = 0
-    SECONDARY = 1
-    TERTIARY = 2
-    SPECIAL = 3
+from echelon.rules.specs import Trigger as Trigger
 
 
 class Suite(IntEnum):

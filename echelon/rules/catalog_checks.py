@@ -5,20 +5,18 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
-from echelon.rules.specs import LOOKS, SPECS, HullSpec, MaterialSpec, WeaponSpec
+from echelon.rules.specs import LOOKS, SPECS, Effect, Guidance, Hull, HullSpec, MaterialSpec, Need, Trigger, WeaponSpec
 from echelon.runtime.errors import require
 
 if TYPE_CHECKING:
     from echelon.rules.catalog import Catalog
     from echelon.rules.config import RulesConfig
 
-CLASSES = ("scout", "light", "medium", "heavy")
-TRIGGERS = ("primary", "secondary", "tertiary", "special")
-GUIDANCE = ("beam", "homing", "ballistic", "linear")
-EFFECTS = ("damage", "paint", "cloud")
-NEEDS = ("target", "line", "lock", "focus")
+CLASSES = tuple(kind.name.lower() for kind in Hull)
+TRIGGERS = tuple(trigger.name.lower() for trigger in Trigger)
+GUIDANCE, EFFECTS, NEEDS = get_args(Guidance), get_args(Effect), get_args(Need)
 MAX_WEAPONS = 16
 MAX_SHOTS = 4
 """Shots of a mech in flight."""

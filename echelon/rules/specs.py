@@ -5,11 +5,35 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Any, Literal, TypeVar
 
 from echelon.runtime import exact
 
 Row = TypeVar("Row")
+
+
+Guidance = Literal["beam", "homing", "ballistic", "linear"]
+Effect = Literal["damage", "paint", "cloud"]
+Need = Literal["target", "line", "lock", "focus"]
+
+
+class Hull(IntEnum):
+    """Chassis classes, lightest first; a hull of the catalog is of one of them."""
+
+    SCOUT = 0
+    LIGHT = 1
+    MEDIUM = 2
+    HEAVY = 3
+
+
+class Trigger(IntEnum):
+    """The four firing slots of an action."""
+
+    PRIMARY = 0
+    SECONDARY = 1
+    TERTIARY = 2
+    SPECIAL = 3
 
 
 class Table(Mapping[str, Row]):
@@ -74,12 +98,12 @@ class WeaponSpec:
     self_heat: float
     cooldown_s: float
     arc_deg: float
-    guidance: Literal["beam", "homing", "ballistic", "linear"] = "beam"
+    guidance: Guidance = "beam"
     """How its fire gets to the target: at once; turning to it; falling; straight on."""
-    needs: tuple[str, ...] = ()
+    needs: tuple[Need, ...] = ()
     """Without a "target" it does not fire; it is aimed along a clear "line" or by a "lock", and at the "focus" target
     only. What needs nothing fires straight ahead unless a target is nearly there."""
-    effect: Literal["damage", "paint", "cloud"] = "damage"
+    effect: Effect = "damage"
     """What it leaves beside damage: paint on the target, or a cloud of smoke where its flight ends."""
     interceptable: bool = False
     """An AMS can destroy its shots."""
