@@ -9,7 +9,6 @@ from tensordict import TensorClass, TensorDict
 from torch import Tensor
 
 from echelon.rules.actions import NO_MECH, PREFERENCES
-from echelon.rules.catalog import CLOUDS
 from echelon.rules.config import EnvConfig
 from echelon.rules.roster import Roster
 
@@ -107,7 +106,7 @@ class Shots(Fields, TensorClass):
 
 
 class Clouds(Fields, TensorClass):
-    """Smoke, C places: CLOUDS for each mech of `Roster.launchers`, one after the other."""
+    """Smoke, C places: `Roster.clouds_each` for each mech of `Roster.launchers`, one after the other."""
 
     pos: Tensor  # [B, C, 3] vox, centre
     ttl: Tensor  # [B, C] int32 substeps left, 0 = no cloud
@@ -197,7 +196,7 @@ def open_battle(
     return State(
         mechs=whole_mechs(map_id, maps, roster, config),
         shots=no_shots(batch, roster.shots.count, device),
-        clouds=no_clouds(batch, roster.launchers.shape[0] * CLOUDS, device),
+        clouds=no_clouds(batch, roster.launchers.shape[0] * roster.clouds_each, device),
         terrain=untouched(map_id, maps) if terrain is None else terrain,
         tally=empty_tally(batch, mechs, len(roster.weapons), device),
         seed=seed,

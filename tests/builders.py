@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from standard_catalog import MATERIALS, SLOTS, Weapon
+from first_catalog import MATERIALS, SLOTS, SMALL, Weapon
 from tensordict import TensorDictBase
 from torch import Tensor
 from torchrl.data import Composite
@@ -17,7 +17,7 @@ from echelon.env.env import EchelonEnv
 from echelon.env.observation import layout
 from echelon.rules import actions
 from echelon.rules.actions import NO_MECH, Act, Orders
-from echelon.rules.catalog import CLOUDS, HAZARDS, Material
+from echelon.rules.catalog import HAZARDS, Material
 from echelon.rules.config import EnvConfig, RulesConfig
 from echelon.rules.roster import build_roster
 from echelon.sim import step
@@ -180,14 +180,15 @@ class Scene:
 
     def smoke(self, mech: int, x: float, y: float, z: float, ttl: int = 100, which: int = 0) -> Scene:
         """Hang one of a mech's clouds somewhere."""
-        cloud = mech * CLOUDS + which
+        cloud = mech * self.game.roster.clouds_each + which
         self.state.clouds.pos[:, cloud] = torch.tensor([x, y, z])
         self.state.clouds.ttl[:, cloud] = ttl
         return self
 
     def clouds(self, mech: int) -> list[tuple[list[float], int]]:
         """Place and remaining substeps of each cloud of a mech that hangs."""
-        own = slice(mech * CLOUDS, (mech + 1) * CLOUDS)
+        each = self.game.roster.clouds_each
+        own = slice(mech * each, (mech + 1) * each)
         pos, ttl = self.state.clouds.pos[0, own].tolist(), self.state.clouds.ttl[0, own].tolist()
         return [(where, left) for where, left in zip(pos, ttl, strict=True) if left > 0]
 
@@ -294,7 +295,7 @@ def duel(
     *boxes: tuple[int, int, int, int, int, int, Material],
 ) -> Scene:
     """One mech a side on a small map: blue (0) at (10.5, 20.5) looks at red (1), `range_vox` ahead, who looks back."""
-    config = dataclasses.replace(EnvConfig.small(), blue=(blue,), red=(red,))
+    config = dataclasses.replace(SMALL, blue=(blue,), red=(red,))
     return scene(config, *boxes).place(0, 10.5, 20.5).place(1, 10.5 + range_vox, 20.5, yaw=math.pi)
 
 
@@ -305,5 +306,5 @@ def battle(
     **features: bool,
 ) -> Scene:
     """Teams on a small map, for a test to place; `features` are switched as told."""
-    config = dataclasses.replace(EnvConfig.small(), blue=tuple(blue), red=tuple(red))
+    config = dataclasses.replace(SMALL, blue=tuple(blue), red=tuple(red))
     return scene(dataclasses.replace(config, features=dataclasses.replace(config.features, **features)), *boxes)

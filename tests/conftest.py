@@ -1,6 +1,16 @@
 """Settings of every test."""
 
+from collections.abc import Iterator
+
+import pytest
 import torch
 
 # A test makes many small operations: on shared cores, threads that wait for each other cost more than they save.
 torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Pools of threads that a test starts set the number that they found, which it may have patched."""
+    yield
+    torch.set_num_threads(1)

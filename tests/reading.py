@@ -4,13 +4,14 @@ import dataclasses
 
 import torch
 from builders import Scene, scene
+from first_catalog import SMALL
 
 from echelon.env.observation import layout
 from echelon.env.observation.build import observe
 from echelon.env.observation.layout import CONTACT, EGO, SQUAD
 from echelon.rules.actions import Act
 from echelon.rules.catalog import Material
-from echelon.rules.config import EnvConfig, FeaturesConfig
+from echelon.rules.config import FeaturesConfig
 
 WALL = (20, 21, 10, 30, 0, 8, Material.SOLID)
 """Between a mech at (10.5, 20.5) and whoever is beyond x = 21."""
@@ -20,7 +21,7 @@ ECM, ECCM = 0.3, 0.9
 
 def team(blue, red, *boxes, features=None, **settings) -> Scene:
     """Teams on a 40x40 map, with other settings and `features` than usual."""
-    config = dataclasses.replace(EnvConfig.small(), blue=tuple(blue), red=tuple(red), **settings)
+    config = dataclasses.replace(SMALL, blue=tuple(blue), red=tuple(red), **settings)
     return scene(dataclasses.replace(config, features=FeaturesConfig(**(features or {}))), *boxes)
 
 

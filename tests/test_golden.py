@@ -17,12 +17,15 @@ from echelon.env.env import EchelonEnv
 from echelon.env.observation import layout
 from echelon.rules.actions import Act
 from echelon.rules.config import EnvConfig
+from echelon.rules.versions import RULES_VERSION
 from echelon.runtime import noise
 
 RECORD = Path(__file__).parent / "golden" / "trajectories.json"
 REMAKE = f"PYTHONPATH=. python tests/{Path(__file__).name}"
 SEEDS = (11, 12, 13, 14, 15)
 DECISIONS, EVERY = 240, 40
+SAME_RULES = "--same-rules"
+"""Flag of a remake under the same version of the rules: the state holds other fields, and the battles are the same."""
 SHORT = 40
 """Decisions of the comparisons that need no full battle."""
 CONFIG = dataclasses.replace(EnvConfig.small(), map_pool=8, map_seed=3)
@@ -125,22 +128,42 @@ def test_two_threads_play_the_same_battles(played):
     assert entries == {seed: found[: SHORT // EVERY] for seed, found in played.items()}
 
 
+def test_the_record_is_of_todays_rules():
+    told = json.loads(RECORD.read_text())["rules_version"]
+    assert told == RULES_VERSION, f"{RECORD.name} is of rules version {told}, remake it with `{REMAKE}`"
+
+
+@pytest.mark.parametrize("flags", [(), (SAME_RULES,)])
+def test_other_battles_take_another_version_of_the_rules(monkeypatch, tmp_path, recorded, flags):
+    record = tmp_path / RECORD.name
+    record.write_text(RECORD.read_text())
+    changed = {seed: [{**entries[0], "hits": 0}, *entries[1:]] for seed, entries in recorded.items()}
+    if not flags:
+        with pytest.raises(SystemExit, match="raise RULES_VERSION"):
+            remake(changed, record, *flags)
+    monkeypatch.setattr(f"{__name__}.RULES_VERSION", RULES_VERSION + (not flags))
+    remake(changed, record, *flags)
+    assert json.loads(record.read_text()) == {"rules_version": RULES_VERSION, "battles": changed}
+
+
 def as_text(entries):
     """The record as JSON, an entry a line."""
     battles = [
         f'  "{seed}": [\n' + ",\n".join(f"   {json.dumps(entry)}" for entry in found) + "\n  ]"
         for seed, found in entries.items()
     ]
-    return '{\n "battles": {\n' + ",\n".join(battles) + "\n }\n}\n"
+    return f'{{\n "rules_version": {RULES_VERSION},' + '\n "battles": {\n' + ",\n".join(battles) + "\n }\n}\n"
 
 
-def remake():
+def remake(entries, record=RECORD, *flags):
     """Write the record anew."""
-    entries = play(SEEDS, DECISIONS)
-    RECORD.parent.mkdir(exist_ok=True)
-    RECORD.write_text(as_text(entries))
+    told = json.loads(record.read_text()) if record.exists() else {}
+    if told.get("rules_version") == RULES_VERSION and told["battles"] != entries and SAME_RULES not in flags:
+        why = f"battles differ from those of rules version {RULES_VERSION}: raise RULES_VERSION in rules/versions.py"
+        sys.exit(f"{why}, or, if only what the state holds has changed, say {SAME_RULES}")
+    record.write_text(as_text(entries))
 
 
 if __name__ == "__main__":
-    remake()
+    remake(play(SEEDS, DECISIONS), RECORD, *sys.argv[1:])
     sys.stdout.write(RECORD.read_text())

@@ -30,6 +30,7 @@ from echelon.learn.trainer import Trainer
 from echelon.replay import file
 from echelon.replay.ground import rebuild
 from echelon.rules import config
+from echelon.rules.catalog_json import catalog_under
 from echelon.rules.config import EnvConfig, as_json, env_from_json, from_json, setting
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
@@ -223,7 +224,8 @@ def test_what_cannot_be_a_setting_is_refused_by_name(values, says):
 
 
 def test_a_battle_needs_no_part():
-    assert env_from_json({}) == EnvConfig() and env_from_json({"rules": {}}) == EnvConfig()
+    first = EnvConfig(catalog=catalog_under(1))
+    assert env_from_json({}) == first and env_from_json({"rules": {}}) == first
 
 
 def test_what_absence_means_never_changes():

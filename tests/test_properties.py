@@ -10,18 +10,18 @@ import random
 import pytest
 import torch
 from builders import CPU, columns_of
+from first_catalog import CATALOG, HULLS, MATERIALS, SLOTS, SMALL, WEAPONS, Weapon
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from reference.compare import TOLERANCE, shot_keys, voxels_of
 from reference.scenes import random_actions, random_draws, scramble
-from standard_catalog import CATALOG, HULLS, MATERIALS, SLOTS, WEAPONS, Weapon
 
 from echelon.env import zone
 from echelon.env.env import EchelonEnv
 from echelon.env.observation.build import observe
 from echelon.rules import actions
 from echelon.rules.actions import Act
-from echelon.rules.catalog import CLOUDS, DEBRIS_DAMAGE, Material
+from echelon.rules.catalog import DEBRIS_DAMAGE, Material
 from echelon.rules.config import EnvConfig, FeaturesConfig, RewardConfig, RulesConfig, WorldConfig
 from echelon.rules.roster import build_roster
 from echelon.runtime.geometry import wrap_angle
@@ -235,7 +235,8 @@ def swap_teams(state, game, other):
     packs = torch.tensor([game.roster.pack[who[other.roster.pack == p]][0] for p in range(game.roster.num_packs)])
     keys = {key: s for s, key in enumerate(shot_keys(game))}
     slots = torch.tensor([keys[weapon, int(who[n]), k] for weapon, n, k in shot_keys(other)])
-    clouds = (who[:, None] * CLOUDS + torch.arange(CLOUDS)).flatten()
+    each = game.roster.clouds_each
+    clouds = (who[:, None] * each + torch.arange(each)).flatten()
     mechs = state.mechs.apply(lambda x: x[:, who])
     shots = state.shots.apply(lambda x: x[:, slots])
     swapped = state.replace(
@@ -367,7 +368,7 @@ def test_battles_do_not_feel_each_other(config, seed):
 @pytest.mark.slow
 def test_compiled_and_eager_play_the_same_random_moments():
     """One compilation of a 5v5 substep with everything in the air; fused kernels round otherwise: 1e-3."""
-    config = dataclasses.replace(EnvConfig.small(), map_pool=8)
+    config = dataclasses.replace(SMALL, map_pool=8)
     roster = build_roster(config, CPU)
     env = EchelonEnv(config, 16, "cpu", seed=5, maps=make_pool(config, roster, CPU))
     game, rng = env.game, random.Random(1)

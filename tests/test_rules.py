@@ -6,17 +6,17 @@ import re
 from pathlib import Path
 
 import pytest
-from standard_catalog import CATALOG, HULLS, MATERIALS, SUITES, WEAPONS, Weapon, mounts
 
 from echelon.rules import catalog
 from echelon.rules import catalog_checks as limits
-from echelon.rules.catalog import Hull, Material, Suite
+from echelon.rules.catalog import Catalog, Hull
 from echelon.rules.config import EnvConfig, RewardConfig, RulesConfig
 from echelon.rules.versions import RULES_VERSION
 from echelon.world.biomes import BIOMES
 
 PAGE = (Path(__file__).parents[1] / "docs" / "RULES.md").read_text()
-RULES, REWARD = RulesConfig(), RewardConfig()
+RULES, REWARD, CATALOG = RulesConfig(), RewardConfig(), Catalog()
+WEAPONS, HULLS = CATALOG.weapons, CATALOG.hulls
 
 
 def table(first_column: str) -> dict[str, list[str]]:
@@ -45,16 +45,16 @@ def test_hulls():
     rows = table("class")
     assert rows.keys() == {hull.name.lower() for hull in Hull}
     for hull, spec in HULLS.items():
-        assert numbers(rows[hull.name.lower()]) == [*spec.size, *dataclasses.astuple(spec)[1:9]]
+        assert numbers(rows[hull]) == [*spec.size, *dataclasses.astuple(spec)[1:9]]
 
 
 def test_weapons():
     rows = table("weapon")
-    assert rows.keys() == {weapon.name.lower() for weapon in Weapon}
+    assert rows.keys() == set(WEAPONS)
     for weapon, spec in WEAPONS.items():
-        who, reach, *cells, speed, guidance, splash = rows[weapon.name.lower()]
+        who, reach, *cells, speed, guidance, splash = rows[weapon]
         assert numbers(cells) == [spec.damage, spec.stability, spec.self_heat, spec.cooldown_s, spec.arc_deg]
-        lock = [CATALOG.sight_lock_vox] if weapon == Weapon.MISSILE else []
+        lock = [CATALOG.sight_lock_vox] if "lock" in spec.needs else []
         assert numbers([reach]) == [spec.range_vox, *lock]
         assert speed == ("beam" if spec.is_beam else f"{spec.speed_vox_per_s:g}")
         assert guidance == ("-" if spec.is_beam else spec.guidance)
@@ -65,15 +65,15 @@ def test_weapons():
             hulls, trigger = part.split(":")
             told |= dict.fromkeys((h.strip() for h in hulls.split(",")), trigger.strip())
         if "all" in told:
-            told = {hull.name.lower(): told["all"] for hull in Hull}
-        assert told == {hull.name.lower(): trigger.name.lower() for hull, trigger in mounts(weapon).items()}
+            told = dict.fromkeys(HULLS, told["all"])
+        assert told == dict(spec.mounts)
 
 
 def test_suites():
     rows = table("suite")
-    assert rows.keys() == {suite.name.lower().replace("_", " ") for suite in Suite}
-    for suite, spec in SUITES.items():
-        told = rows[suite.name.lower().replace("_", " ")]
+    assert rows.keys() == {suite.replace("_", " ") for suite in CATALOG.suites}
+    for suite, spec in CATALOG.suites.items():
+        told = rows[suite.replace("_", " ")]
         yes = [word != "no" for word in told[5:8]]
         assert numbers([*told[:5], told[8]]) == [*dataclasses.astuple(spec)[:5], spec.intel_slots]
         assert yes == [spec.sees_engaged, spec.issues_orders, spec.contact_reports]
@@ -81,9 +81,9 @@ def test_suites():
 
 def test_materials():
     rows = table("material")
-    assert rows.keys() == {material.name.lower().replace("_", " ") for material in Material}
-    for material, spec in MATERIALS.items():
-        hp, solid, opaque, _ = rows[material.name.lower().replace("_", " ")]
+    assert rows.keys() == {material.replace("_", " ") for material in CATALOG.materials}
+    for material, spec in CATALOG.materials.items():
+        hp, solid, opaque, _ = rows[material.replace("_", " ")]
         assert hp == ("-" if math.isinf(spec.hp) else f"{spec.hp:g}")
         assert (solid, opaque) == tuple("yes" if is_so else "no" for is_so in (spec.solid, spec.opaque))
 
@@ -100,19 +100,18 @@ SENTENCES = [
     f"Physics runs at `dt_s = {RULES.dt_s:g}`; a decision holds for `decision_repeat = {RULES.decision_repeat}`",
     f"`max_episode_s = {RULES.max_episode_s:g}` ({RULES.max_decisions} decisions;",
     f"reaches {RULES.zone_score_to_win_s:g} s (`zone_score_to_win_s`;",
-    f"Laser adds {WEAPONS[Weapon.LASER].target_heat:g} heat to the target, "
-    f"flamer {WEAPONS[Weapon.FLAMER].target_heat:g} ",
+    f"Laser adds {WEAPONS['laser'].target_heat:g} heat to the target, flamer {WEAPONS['flamer'].target_heat:g} ",
     f"**Paint** lasts {CATALOG.paint_s:g} s",
     f"target their pack painted: +{CATALOG.paint_bonus:.0%}".replace("%", " %"),
     f"shooter's sensor quality >= {CATALOG.lock_quality:.2f}",
     f"aimed at its team within {CATALOG.ams_vox:g} tries",
     f"{CATALOG.ams_chance:.2f} to destroy it. Each attempt sets its timer to {CATALOG.ams_cooldown_s:.1f} s",
     f"cloud r {CATALOG.cloud_vox:g}, {CATALOG.cloud_s:g} s",
-    f"clouds at most {catalog.CLOUDS} a mech",
+    f"clouds {limits.clouds_hanging(WEAPONS['smoke'], CATALOG, RULES)} a mech",
     f"ECM +{CATALOG.ecm_heat_per_s:g}/s, ECCM +{CATALOG.eccm_heat_per_s:g}/s",
-    f"slows stability regeneration for {WEAPONS[Weapon.AUTOCANNON].suppress_s:g} s",
-    "chance " + ", ".join(f"{h.name.lower()} {s.wreck_chance:g}".replace("0.", ".") for h, s in HULLS.items()),
-    "mass factor (" + ", ".join(f"{h.name.lower()} {s.noise_factor:g}" for h, s in HULLS.items()) + ")",
+    f"slows stability regeneration for {WEAPONS['autocannon'].suppress_s:g} s",
+    "chance " + ", ".join(f"{h} {s.wreck_chance:g}".replace("0.", ".") for h, s in HULLS.items()),
+    "mass factor (" + ", ".join(f"{h} {s.noise_factor:g}" for h, s in HULLS.items()) + ")",
     f"|bearing| < {catalog.KINETIC_AIM_FOCUS_RAD:g} (focus) or {catalog.KINETIC_AIM_RAD:g} (others)",
     f"Muzzles: kinetic at {catalog.KINETIC_MUZZLE:g} of half height",
     f"Velocity: unit(delta) + {catalog.MISSILE_LOFT:g} up".replace("Velocity", "velocity"),

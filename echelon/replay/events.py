@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 
 from echelon.replay.battle import NOBODY, POINTS, POS_PER_VOX, Met
-from echelon.rules.catalog import CLOUDS
 from echelon.sim.model import SimModel
 from echelon.sim.terrain import has_bit, now_made_of
 
@@ -119,7 +118,7 @@ def clouds(now: Arrays, game: SimModel) -> np.ndarray:
     begun = moment * game.rules.decision_repeat - 1 - (life - now["cloud_ttl"][moment, where])
     _, first = np.unique(np.stack((begun, where)), axis=1, return_index=True)
     moment, where, begun = moment[first], where[first], begun[first]
-    return table(begun, begun + life, owner[where // CLOUDS], place(now["cloud_pos"][moment, where]))
+    return table(begun, begun + life, owner[where // game.roster.clouds_each], place(now["cloud_pos"][moment, where]))
 
 
 def changes(columns: dict[str, Tensor], map_id: int, game: SimModel) -> np.ndarray:

@@ -39,7 +39,7 @@ class Material(IntEnum):
     FOLIAGE = 9
 
 
-HULLS_1 = {
+HULLS = {
     "scout": HullSpec(
         (1.2, 1.2, 1.8), 7.0, 1.8, 18.0, 60.0, 30.0, 75.0, 13.0, 20.0, "scout", "scout_recon", 1.0, 0.1, ewar=True
     ),
@@ -66,14 +66,14 @@ HULLS_1 = {
         ams=True,
     ),
 }
-"""Hulls of version 1 of the rules."""
-WEAPONS_1 = {
+"""Hulls of the newest rules."""
+WEAPONS = {
     "laser": WeaponSpec(
         mounts={"heavy": "primary", "medium": "primary", "light": "secondary"},
         timer="laser",
-        range_vox=8.0,
+        range_vox=9.0,
         damage=14.0,
-        self_heat=22.0,
+        self_heat=18.0,
         cooldown_s=0.6,
         arc_deg=120.0,
         target_heat=6.0,
@@ -82,11 +82,11 @@ WEAPONS_1 = {
     "flamer": WeaponSpec(
         mounts={"light": "primary"},
         timer="kinetic",
-        range_vox=4.5,
-        damage=5.0,
-        self_heat=10.0,
+        range_vox=10.0,
+        damage=8.0,
+        self_heat=4.0,
         cooldown_s=0.15,
-        arc_deg=90.0,
+        arc_deg=120.0,
         target_heat=5.0,
         needs=("target", "line"),
         look="flame",
@@ -95,10 +95,10 @@ WEAPONS_1 = {
         mounts={"heavy": "secondary"},
         timer="missile",
         range_vox=50.0,
-        damage=40.0,
+        damage=32.0,
         stability=15.0,
         self_heat=45.0,
-        cooldown_s=3.0,
+        cooldown_s=4.0,
         arc_deg=180.0,
         guidance="homing",
         speed_vox_per_s=12.0,
@@ -117,7 +117,7 @@ WEAPONS_1 = {
         cooldown_s=4.0,
         arc_deg=60.0,
         guidance="ballistic",
-        speed_vox_per_s=40.0,
+        speed_vox_per_s=60.0,
         splash_vox=1.5,
         splash_scale=0.5,
     ),
@@ -131,27 +131,27 @@ WEAPONS_1 = {
         cooldown_s=0.2,
         arc_deg=90.0,
         guidance="linear",
-        speed_vox_per_s=25.0,
+        speed_vox_per_s=40.0,
         suppress_s=1.2,
     ),
     "painter": WeaponSpec(
-        mounts={"scout": "primary", "light": "tertiary", "medium": "tertiary"},
+        mounts={"scout": "primary", "light": "tertiary"},
         timer="painter",
-        range_vox=10.0,
+        range_vox=16.0,
         damage=0.0,
         self_heat=5.0,
         cooldown_s=1.0,
-        arc_deg=60.0,
+        arc_deg=120.0,
         needs=("target", "line"),
         effect="paint",
     ),
     "smoke": WeaponSpec(
-        mounts=dict.fromkeys(HULLS_1, "special"),
-        timer="missile",
+        mounts=dict.fromkeys(HULLS, "special"),
+        timer="smoke",
         range_vox=20.0,
         damage=0.0,
         self_heat=10.0,
-        cooldown_s=5.0,
+        cooldown_s=20.0,
         arc_deg=180.0,
         guidance="linear",
         speed_vox_per_s=15.0,
@@ -159,8 +159,8 @@ WEAPONS_1 = {
         effect="cloud",
     ),
 }
-"""Weapons of version 1 of the rules."""
-SUITES_1 = {
+"""Weapons of the newest rules."""
+SUITES = {
     "scout_recon": SuiteSpec(20, 1.5, 0.8, 5, 0, False, False, False, 5),
     "light_skirmish": SuiteSpec(10, 1.2, 0.6, 5, 1, False, False, True, 8),
     "medium_assault": SuiteSpec(8, 1.0, 0.7, 5, 1, False, False, True, 6),
@@ -168,10 +168,10 @@ SUITES_1 = {
     "pack_command": SuiteSpec(8, 1.0, 0.6, 5, 2, True, True, True, 10),
     "squad_command": SuiteSpec(6, 1.0, 0.5, 12, 2, True, True, True, 12),
 }
-"""Suites of version 1 of the rules."""
+"""Suites of the newest rules."""
 NO_SUITE = SuiteSpec(24, 1.0, 1.0, 5, 2, False, False, False, 0)
 """The cockpit of every mech where suites are switched off: nothing is held back, nothing is passed on."""
-MATERIALS_1 = {
+MATERIALS = {
     "air": MaterialSpec(solid=False, opaque=False),
     "dirt": MaterialSpec(solid=False, opaque=False),
     "lava": MaterialSpec(solid=False, opaque=False),
@@ -183,7 +183,7 @@ MATERIALS_1 = {
     "reinforced": MaterialSpec(solid=True, opaque=True),
     "foliage": MaterialSpec(solid=False, opaque=True, hp=1.0),
 }
-"""Materials of version 1 of the rules."""
+"""Materials of the newest rules."""
 
 KINETIC_AIM_FOCUS_RAD = 0.2
 """A weapon that needs no target aims at the focus target within this bearing, else fires straight ahead."""
@@ -199,8 +199,6 @@ MISSILE_LOFT = 0.5
 """What is added upwards to the unit vector a homing shot is launched along."""
 HOMING_PER_S = 4.0
 """How fast the velocity of a homing shot turns to its target."""
-CLOUDS = 3
-"""Clouds of one mech at most: their lifetime over the launcher's cooldown."""
 ECCM_TRIGGER = 0.5
 """The secondary trigger of a hull with ECM and ECCM means ECCM above this, ECM above 0."""
 DEBRIS_HEAT = 0.5
@@ -222,10 +220,10 @@ class Catalog:
         ConfigError: naming the row and the field that is out of its limits.
     """
 
-    hulls: Mapping[str, HullSpec] = Table(HULLS_1)
-    weapons: Mapping[str, WeaponSpec] = Table(WEAPONS_1)
-    suites: Mapping[str, SuiteSpec] = Table(SUITES_1)
-    materials: Mapping[str, MaterialSpec] = Table(MATERIALS_1)
+    hulls: Mapping[str, HullSpec] = Table(HULLS)
+    weapons: Mapping[str, WeaponSpec] = Table(WEAPONS)
+    suites: Mapping[str, SuiteSpec] = Table(SUITES)
+    materials: Mapping[str, MaterialSpec] = Table(MATERIALS)
     timers: tuple[str, ...] = ("laser", "missile", "kinetic", "painter")
     """The first cooldown timers, in their order; others that weapons name follow."""
     sight_lock_vox: float = 12.0
@@ -233,10 +231,10 @@ class Catalog:
     lock_quality: float = 0.7
     """Sensor quality it takes to make use of paint."""
     paint_s: float = 5.0
-    paint_bonus: float = 0.1
+    paint_bonus: float = 0.2
     """Additional damage to a target that a packmate painted."""
-    cloud_s: float = 10.0
-    cloud_vox: float = 4.0
+    cloud_s: float = 6.0
+    cloud_vox: float = 3.0
     """Radius of a cloud of smoke."""
     ams_vox: float = 5.5
     ams_chance: float = 0.6
@@ -247,16 +245,16 @@ class Catalog:
 
     def __post_init__(self) -> None:
         orders: dict[str, Mapping[str, Any]] = {
-            "hulls": HULLS_1,
-            "weapons": WEAPONS_1,
-            "suites": SUITES_1,
-            "materials": MATERIALS_1,
+            "hulls": HULLS,
+            "weapons": WEAPONS,
+            "suites": SUITES,
+            "materials": MATERIALS,
         }
         for table, known in orders.items():
             rows = getattr(self, table)
             names = [*(name for name in known if name in rows), *sorted(name for name in rows if name not in known)]
             object.__setattr__(self, table, Table({name: rows[name] for name in names}))
-        check_catalog(self, tuple(SUITES_1), MATERIALS_1)
+        check_catalog(self, tuple(SUITES), MATERIALS)
 
     @property
     def timer_names(self) -> tuple[str, ...]:
@@ -274,7 +272,3 @@ class Catalog:
     def material(self, kind: Material) -> MaterialSpec:
         """The row of a material."""
         return self.materials[kind.name.lower()]
-
-
-CATALOGS = {1: Catalog()}
-"""The catalog of every version of the rules; none of them ever changes."""

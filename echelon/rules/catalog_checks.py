@@ -215,10 +215,9 @@ def check_flight(catalog: Catalog, rules: RulesConfig, hulls: tuple[str, ...]) -
         if spec.effect != "cloud":
             continue
         where = f"catalog.weapons.{name}.cooldown_s at RulesConfig.dt_s {rules.dt_s:g}"
-        flight, pause = rules.substeps(spec.lifetime_s), max(rules.substeps(spec.cooldown_s), 1)
         require(shots_in_flight(spec, rules) == 1, where, "longer than its flight", spec.cooldown_s)
-        clouds = -(-(rules.substeps(catalog.cloud_s) + flight) // pause)
-        require(clouds <= MAX_CLOUDS, where, f"such that at most {MAX_CLOUDS} of a mech's clouds hang", spec.cooldown_s)
+        limit = f"such that at most {MAX_CLOUDS} of a mech's clouds hang"
+        require(clouds_hanging(spec, catalog, rules) <= MAX_CLOUDS, where, limit, spec.cooldown_s)
     flying = {hull for spec in catalog.weapons.values() if not spec.is_beam for hull in spec.mounts}
     limit = f"with a hull that carries a weapon whose shots fly, one of {sorted(flying)}"
     require(not flying.isdisjoint(hulls), "EnvConfig.blue and red", limit, hulls)
@@ -230,3 +229,11 @@ def shots_in_flight(weapon: WeaponSpec, rules: RulesConfig) -> int:
         return 0
     flight, pause = rules.substeps(weapon.lifetime_s), rules.substeps(weapon.cooldown_s)
     return max(-(-flight // max(pause, 1)), 1)
+
+
+def clouds_hanging(weapon: WeaponSpec, catalog: Catalog, rules: RulesConfig) -> int:
+    """Clouds of one mech that can hang at once: lifetime and flight over cooldown, rounded up; 0 of other weapons."""
+    if weapon.effect != "cloud":
+        return 0
+    hangs = rules.substeps(catalog.cloud_s) + rules.substeps(weapon.lifetime_s)
+    return -(-hangs // max(rules.substeps(weapon.cooldown_s), 1))

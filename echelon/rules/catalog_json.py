@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from echelon.rules.catalog import Catalog
 from echelon.rules.specs import SPECS
+from echelon.rules.versions import earlier_defaults
 from echelon.runtime.errors import require
 from echelon.runtime.files import parse_json, read_file
 
@@ -22,6 +23,19 @@ def read_catalog(path: Path) -> Catalog:
         ConfigError: a table, row or field is unknown, of the wrong type or out of its limits.
     """
     return catalog_from_json(parse_json(path.name, read_file(path)), path.name, Catalog())
+
+
+def catalog_under(rules_version: int) -> Catalog:
+    """The default catalog of a version of the rules: today's, with the numbers that changed since as they were."""
+    values: dict[str, Any] = {}
+    for path, value in earlier_defaults(rules_version).items():
+        table, *names = path.split(".")
+        if table == "catalog":
+            part = values
+            for name in names[:-1]:
+                part = part.setdefault(name, {})
+            part[names[-1]] = value
+    return catalog_from_json(values, "catalog", Catalog())
 
 
 def catalog_from_json(values: Any, where: str = "catalog", over: Catalog | None = None) -> Catalog:

@@ -11,9 +11,9 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from echelon.rules.catalog import CATALOGS, Catalog
+from echelon.rules.catalog import Catalog
 from echelon.rules.catalog_checks import check_flight
-from echelon.rules.catalog_json import catalog_from_json
+from echelon.rules.catalog_json import catalog_from_json, catalog_under
 from echelon.rules.versions import ABSENT, current_versions, stored_versions
 from echelon.runtime.errors import require, require_finite
 
@@ -203,7 +203,7 @@ class EnvConfig:
     """Hull name of each blue mech, packs of five in order."""
     red: tuple[str, ...] = _packs(2)
     catalog: Annotated[Catalog, tyro.conf.Fixed, tyro.conf.Suppress] = field(
-        default_factory=Catalog, metadata={"absent": CATALOGS[1]}
+        default_factory=Catalog, metadata={"absent": catalog_under(1)}
     )
     """Hulls, weapons, suites and materials; no flag of its own."""
     observation_mode: Literal["partial", "full"] = "partial"
@@ -313,7 +313,7 @@ def env_from_json(values: dict[str, Any]) -> EnvConfig:
     nested = {name: from_json(kind, told[name], f"env.{name}") for name, kind in parts.items()}
     flat = {name: value for name, value in values.items() if name not in (*parts, "catalog", *ABSENT)}
     # Files without a catalog were written under version 1 of the rules.
-    nested["catalog"] = catalog_from_json(values["catalog"], "env.catalog") if "catalog" in values else CATALOGS[1]
+    nested["catalog"] = catalog_from_json(values["catalog"], "env.catalog") if "catalog" in values else catalog_under(1)
     return from_json(EnvConfig, flat, "env", nested)
 
 

@@ -154,6 +154,8 @@ class Roster:
     """Shot slots of what leaves clouds, one for each mech of `launchers`."""
     launchers: Tensor
     """[L] int64: the mechs that can leave clouds."""
+    clouds_each: int
+    """How many of a mech's clouds can hang at once."""
     leaves_cloud: Tensor
     """[W] bool, by weapon."""
     homing: Tensor

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from echelon.runtime.errors import ConfigError, require
 
-RULES_VERSION = 2
+RULES_VERSION = 3
 """Raised when the same seeds and actions begin to give another battle, or a scripted commander decides otherwise."""
 MAP_MAKER_VERSION = 2
 """Raised when a seed begins to give another map."""
@@ -34,6 +34,31 @@ CHANGES: dict[int, Change] = {
         "a wreck is one voxel high and lies on the ground; local maps leave out what a mech can step onto; "
         "a mech sees its cooldowns by trigger, and the way to the zone until it is inside; "
         "commanders that hold a zone go to its middle"
+    ),
+    3: Change(
+        "smoke is rare and does not hold up missiles; lasers, flamers and painters reach farther; gauss rifles and "
+        "autocannons shoot faster shells, missiles are rarer and weaker; paint adds more damage, and mediums carry no "
+        "painter",
+        {
+            "catalog.weapons.laser.range_vox": 8.0,
+            "catalog.weapons.laser.self_heat": 22.0,
+            "catalog.weapons.flamer.range_vox": 4.5,
+            "catalog.weapons.flamer.damage": 5.0,
+            "catalog.weapons.flamer.self_heat": 10.0,
+            "catalog.weapons.flamer.arc_deg": 90.0,
+            "catalog.weapons.missile.damage": 40.0,
+            "catalog.weapons.missile.cooldown_s": 3.0,
+            "catalog.weapons.gauss.speed_vox_per_s": 40.0,
+            "catalog.weapons.autocannon.speed_vox_per_s": 25.0,
+            "catalog.weapons.painter.mounts": {"scout": "primary", "light": "tertiary", "medium": "tertiary"},
+            "catalog.weapons.painter.range_vox": 10.0,
+            "catalog.weapons.painter.arc_deg": 60.0,
+            "catalog.weapons.smoke.timer": "missile",
+            "catalog.weapons.smoke.cooldown_s": 5.0,
+            "catalog.paint_bonus": 0.1,
+            "catalog.cloud_s": 10.0,
+            "catalog.cloud_vox": 4.0,
+        },
     ),
 }
 """By version of the rules."""

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from echelon.rules.catalog import Catalog, Trigger
-from echelon.rules.catalog_checks import shots_in_flight
+from echelon.rules.catalog_checks import clouds_hanging, shots_in_flight
 from echelon.rules.config import EnvConfig
 from echelon.rules.damage_sources import build_aim_table, build_damage_sources
 from echelon.rules.specs import WeaponSpec
@@ -53,6 +53,7 @@ def weapon_tables(hulls: tuple[str, ...], hostile: Tensor, config: EnvConfig, de
         "interceptable": run_of([spec.interceptable for spec in rows]),
         "launching": launching,
         "launchers": integers([n for _, n in shots[launching]], device),
+        "clouds_each": max(clouds_hanging(spec, config.catalog, config.rules) for spec in specs),
         "paints": flags([spec.effect == "paint" for spec in specs], device),
         "leaves_cloud": flags([spec.effect == "cloud" for spec in specs], device),
         "homing": flags([spec.guidance == "homing" for spec in rows], device),

@@ -6,13 +6,12 @@ import math
 from pathlib import Path
 
 from builders import Scene, scene
+from first_catalog import SMALL, Timer, Weapon
 from reading import ECM, emits, look
-from standard_catalog import Timer, Weapon
 
 from echelon.env.observation import layout
 from echelon.rules.actions import Act
 from echelon.rules.catalog import Material
-from echelon.rules.config import EnvConfig
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "cockpit.txt"
 AGAIN = "PYTHONPATH=tests python tests/env/test_cockpit.py > tests/golden/cockpit.txt"
@@ -40,7 +39,7 @@ def fight() -> Scene:
     """Five against five about a wall east of the commander, who stands at (10.5, 20.5) and faces north (+y)."""
     wall = (14, 15, 10, 24, 0, 8, Material.SOLID)
     north, south, west = math.pi / 2, -math.pi / 2, math.pi
-    s = scene(dataclasses.replace(EnvConfig.small(), command_suites=True), wall)
+    s = scene(dataclasses.replace(SMALL, command_suites=True), wall)
 
     s.place(3, 10.5, 20.5, north).set(3, hp=60, leg_hp=20, heat=70, stability=60, under_fire=5, suppressed=12)
     s.place(0, 10.5, 12.5, north).set(0, hp=150, heat=65, stability=90)  # heavy, behind

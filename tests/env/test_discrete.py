@@ -5,14 +5,14 @@ import dataclasses
 import pytest
 import torch
 from builders import arena, told
-from standard_catalog import Timer, Weapon
+from first_catalog import SMALL, Timer, Weapon
 
 from echelon.env.discrete import ACTIONS, ActionMasks, action_table
 from echelon.rules import actions
 from echelon.rules.actions import Act
-from echelon.rules.config import EnvConfig, FeaturesConfig
+from echelon.rules.config import FeaturesConfig
 
-CONFIG = dataclasses.replace(EnvConfig.small(), blue=("heavy", "medium"), red=("light", "scout"))
+CONFIG = dataclasses.replace(SMALL, blue=("heavy", "medium"), red=("light", "scout"))
 HEAVY, MEDIUM, LIGHT, SCOUT = range(4)
 NAMES = [action.name for action in ACTIONS]
 

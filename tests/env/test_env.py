@@ -7,8 +7,8 @@ import pickle
 import pytest
 import torch
 from builders import arena, brawl, flat_maps, told
+from first_catalog import Weapon
 from host_reads import HostReads
-from standard_catalog import Weapon
 from tensordict import TensorDict
 from torchrl.collectors import Collector
 from torchrl.data import Composite, Unbounded
@@ -300,9 +300,7 @@ def test_battles_end_apart():
 
 
 def test_terminated_and_truncated_exclude_each_other():
-    config = dataclasses.replace(
-        EnvConfig.small(), map_pool=8, rules=RulesConfig(max_episode_s=7.5, zone_score_to_win_s=3)
-    )
+    config = dataclasses.replace(SMALL, map_pool=8, rules=RulesConfig(max_episode_s=7.5, zone_score_to_win_s=2))
     steps, _ = played(env_of(config, 16), 40)
     terminated, truncated = steps["next", "terminated"], steps["next", "truncated"]
     assert terminated.any() and truncated.any()

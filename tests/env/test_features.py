@@ -5,12 +5,12 @@ import dataclasses
 import pytest
 import torch
 from builders import arena, battle, told
+from first_catalog import SMALL, Timer, Weapon
 from reading import ECM, WALL, column, comrade, contact, ego, emits, look, sensed, shown, team
-from standard_catalog import Timer, Weapon
 
 from echelon.rules.actions import CONTROLS, NO_MECH, Act
 from echelon.rules.catalog import Material
-from echelon.rules.config import EnvConfig, FeaturesConfig
+from echelon.rules.config import FeaturesConfig
 
 FEATURES = tuple(field.name for field in dataclasses.fields(FeaturesConfig))
 
@@ -27,14 +27,14 @@ def test_everything_is_on_unless_told():
 @pytest.mark.parametrize("command_suites", [False, True])
 @pytest.mark.parametrize("name", FEATURES)
 def test_no_shape_changes(name, command_suites):
-    config = dataclasses.replace(EnvConfig.small(), command_suites=command_suites)
+    config = dataclasses.replace(SMALL, command_suites=command_suites)
     one, other = arena(config), arena(off(config, name))
     for spec in ("observation_spec", "action_spec", "reward_spec", "done_spec"):
         assert getattr(one, spec) == getattr(other, spec), spec
 
 
 def test_a_battle_without_anything_is_a_battle():
-    env = arena(off(EnvConfig.small(), *FEATURES))
+    env = arena(off(SMALL, *FEATURES))
     td = env.rollout(4)
     assert td["blue", "observation", "ego"].isfinite().all() and (env.state.tick == 20).all()
 
@@ -55,7 +55,7 @@ def test_ewar(on):
 
 @pytest.mark.parametrize("on", [True, False])
 def test_comms(on):
-    env = arena(EnvConfig.small() if on else off(EnvConfig.small(), "comms"))
+    env = arena(SMALL if on else off(SMALL, "comms"))
     _, td = env.step_and_maybe_reset(told(env, env.reset(), (1, CONTROLS, 1.0), (6, CONTROLS, 1.0)))
     for group in ("blue", "red"):
         assert td[group, "observation", "comms"].any() == on

@@ -6,20 +6,20 @@ import math
 import pytest
 import torch
 from builders import arena, battle, scene, told
-from standard_catalog import Weapon
+from first_catalog import SMALL, Weapon
 
 from echelon.env import outcome
 from echelon.env.outcome import STATS, Reason, Winner
 from echelon.rules.actions import Act
 from echelon.rules.catalog import Hull
-from echelon.rules.config import EnvConfig, RulesConfig
+from echelon.rules.config import RulesConfig
 
 LAST = 240 * 5
 """Ticks of a full battle."""
 
 
 def field(**rules):
-    config = dataclasses.replace(EnvConfig.small(), blue=("medium",) * 2, red=("medium",) * 2)
+    config = dataclasses.replace(SMALL, blue=("medium",) * 2, red=("medium",) * 2)
     return scene(dataclasses.replace(config, rules=RulesConfig(**rules)))
 
 
@@ -178,7 +178,7 @@ def test_damage_kills_and_deaths_are_told_apart_by_weapon_and_class():
 
 
 def test_numbers_that_are_not_finite_are_counted():
-    env = arena(dataclasses.replace(EnvConfig.small(), rules=RulesConfig(max_episode_s=0.25)))
+    env = arena(dataclasses.replace(SMALL, rules=RulesConfig(max_episode_s=0.25)))
     td = told(env, env.reset(), (1, Act.FORWARD, float("nan")), (1, Act.VENT, float("inf")), (7, 20, float("-inf")))
     stats = env.step(td)["next", "outcome", "stats"]
     assert stats[0, :, STATS.index("bad_actions")].tolist() == [2, 1]

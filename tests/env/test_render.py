@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from builders import Scene, arena, brawl, flat_maps
-from standard_catalog import Weapon
+from first_catalog import SMALL, Weapon
 from torchrl.envs import Compose, TransformedEnv
 from torchrl.record import CSVLogger, PixelRenderTransform, VideoRecorder
 
@@ -18,10 +18,10 @@ from echelon.env.env import EchelonEnv
 from echelon.plan.caption import CAPTION, TEAM_INK
 from echelon.plan.palette import GOLD, TEAM, WHITE
 from echelon.rules.catalog import Material
-from echelon.rules.config import ENV_PRESETS, EnvConfig, WorldConfig
+from echelon.rules.config import ENV_PRESETS, WorldConfig
 from echelon.runtime.errors import ConfigError
 
-DUEL = dataclasses.replace(EnvConfig.small(), map_pool=1, blue=("heavy",), red=("medium",))
+DUEL = dataclasses.replace(SMALL, map_pool=1, blue=("heavy",), red=("medium",))
 VOX_PX, SIZE = 10, 40
 """Of pictures of the default size of small maps."""
 WALL = (29, 32, 8, 11)
@@ -170,7 +170,7 @@ def test_both_sides_are_even_and_the_longer_is_as_asked(side_px):
 
 
 def test_a_generated_map_and_a_battle_in_full_swing():
-    env = EchelonEnv(dataclasses.replace(EnvConfig.small(), map_pool=2), 3, "cpu", seed=4)
+    env = EchelonEnv(dataclasses.replace(SMALL, map_pool=2), 3, "cpu", seed=4)
     other = EchelonEnv(env.config, 3, "cpu", seed=4, maps=env.game.maps)
     begun = other.reset()
     td, generator, again = env.reset(), torch.Generator().manual_seed(0), torch.Generator().manual_seed(0)

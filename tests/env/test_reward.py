@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 import torch
 from builders import arena, brawl, scene, told
-from standard_catalog import Weapon
+from first_catalog import SMALL, Weapon
 from torchrl.envs import check_env_specs
 
 import echelon
@@ -15,10 +15,10 @@ from echelon.env.outcome import Ending
 from echelon.env.reward import TERMS, RewardTerm
 from echelon.rules.actions import Act
 from echelon.rules.catalog import Material
-from echelon.rules.config import EnvConfig, RewardConfig, RulesConfig
+from echelon.rules.config import RewardConfig, RulesConfig
 from echelon.runtime.errors import ConfigError
 
-DUEL = dataclasses.replace(EnvConfig.small(), blue=("medium",) * 2, red=("medium",) * 2)
+DUEL = dataclasses.replace(SMALL, blue=("medium",) * 2, red=("medium",) * 2)
 """On the builders' map, mechs 0 and 1 are blue, 2 and 3 red, and the zone is (20, 20), radius 7.5."""
 
 
@@ -162,7 +162,7 @@ def test_harm_to_ones_own_pays_nothing():
 
 
 def test_the_reward_is_the_weighted_sum_of_the_terms():
-    config = dataclasses.replace(EnvConfig.small(), map_pool=8, reward=RewardConfig(team_mix_alpha=1.0))
+    config = dataclasses.replace(SMALL, map_pool=8, reward=RewardConfig(team_mix_alpha=1.0))
     env = EchelonEnv(config, 8, "cpu", seed=2)
     generator = torch.Generator().manual_seed(0)
     td = env.reset()
@@ -182,7 +182,7 @@ def test_the_reward_is_the_weighted_sum_of_the_terms():
 
 @pytest.mark.parametrize("alpha", [0.0, 0.4, 1.0])
 def test_the_terms_sum_to_the_reward_whatever_the_team_mix(alpha):
-    config = dataclasses.replace(EnvConfig.small(), map_pool=2, reward=RewardConfig(team_mix_alpha=alpha))
+    config = dataclasses.replace(SMALL, map_pool=2, reward=RewardConfig(team_mix_alpha=alpha))
     env = EchelonEnv(config, 2, "cpu", seed=2)
     td, generator = env.reset(), torch.Generator().manual_seed(0)
     for _ in range(5):
@@ -198,7 +198,7 @@ def test_approach_telescopes_along_a_battle():
     """The discounted sum of the shaping is gamma^T phi_T - phi_0, whatever way was walked (Ng et al. 1999)."""
     nothing = dict.fromkeys(TERMS, 0.0)
     only_approach = RewardConfig(**{**nothing, "approach": 1.0}, team_mix_alpha=1.0)
-    env = EchelonEnv(dataclasses.replace(EnvConfig.small(), map_pool=4, reward=only_approach), 4, "cpu", seed=3)
+    env = EchelonEnv(dataclasses.replace(SMALL, map_pool=4, reward=only_approach), 4, "cpu", seed=3)
     td, total, gamma = env.reset(), 0.0, only_approach.gamma
     phi_0 = -zone.path_length(env.state, env.game)
     generator, steps = torch.Generator().manual_seed(1), 40
@@ -233,7 +233,7 @@ def test_the_team_mix(alpha):
 
 
 def test_alpha_zero_gives_one_reward_a_team():
-    config = dataclasses.replace(EnvConfig.small(), map_pool=4, reward=RewardConfig(team_mix_alpha=0.0))
+    config = dataclasses.replace(SMALL, map_pool=4, reward=RewardConfig(team_mix_alpha=0.0))
     env = EchelonEnv(config, 4, "cpu", seed=3)
     td, generator = env.reset(), torch.Generator().manual_seed(1)
     for _ in range(10):
@@ -282,7 +282,7 @@ def test_time_up_pays_no_terminal_reward():
 
 
 def test_a_term_of_ones_own_is_paid_with_its_weight():
-    config = dataclasses.replace(EnvConfig.small(), map_pool=1)
+    config = dataclasses.replace(SMALL, map_pool=1)
     config = dataclasses.replace(config, reward=dataclasses.replace(config.reward, team_mix_alpha=1.0))
     plain = EchelonEnv(config, 2, "cpu", 1)
     env = EchelonEnv(config, 2, "cpu", 1, maps=plain.game.maps, extra_rewards={"cool": RewardTerm(cool, 0.5)})
@@ -304,7 +304,7 @@ def test_a_term_of_ones_own_is_paid_with_its_weight():
 
 
 def test_a_term_of_ones_own_is_mixed_within_the_team_and_shown_by_views():
-    config = dataclasses.replace(EnvConfig.small(), map_pool=1)
+    config = dataclasses.replace(SMALL, map_pool=1)
     config = dataclasses.replace(config, reward=dataclasses.replace(config.reward, team_mix_alpha=0.0))
     view = echelon.versus(config, "heuristic:trivial", 2, "cpu", 1, extra_rewards={"first": RewardTerm(first_mech)})
     step = view.step(view.rand_action(view.reset()))
@@ -323,12 +323,12 @@ def test_a_term_of_ones_own_is_mixed_within_the_team_and_shown_by_views():
 )
 def test_terms_of_ones_own_are_checked(extra, message):
     with pytest.raises(ConfigError, match=message) as error:
-        EchelonEnv(EnvConfig.small(), 1, "cpu", extra_rewards=extra)
+        EchelonEnv(SMALL, 1, "cpu", extra_rewards=extra)
     assert "\n" not in str(error.value)
 
 
 def test_a_term_of_the_wrong_shape_is_one_line():
-    config = dataclasses.replace(EnvConfig.small(), map_pool=1)
+    config = dataclasses.replace(SMALL, map_pool=1)
     env = EchelonEnv(config, 2, "cpu", 1, extra_rewards={"late": RewardTerm(lambda before, after, *_: after.tick)})
     with pytest.raises(ConfigError, match=r"extra_rewards\['late'\] must be of shape \(2, 10\), got \(2,\)"):
         env.step(env.rand_action(env.reset()))

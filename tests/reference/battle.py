@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from standard_catalog import HULLS, Timer, Weapon, mounts
+from first_catalog import HULLS, Timer, Weapon, mounts
 
 from echelon.rules.catalog import Hull, Material, Trigger
 from echelon.rules.config import FeaturesConfig, RulesConfig

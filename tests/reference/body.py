@@ -1,6 +1,6 @@
 """Phases 1 to 4: what happens to a mech by itself. Clocks, heat, footing, venting."""
 
-from standard_catalog import CATALOG
+from first_catalog import CATALOG
 
 from echelon.rules.catalog import DEBRIS_DAMAGE, DEBRIS_HEAT, Material
 

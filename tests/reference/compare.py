@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import torch
-from standard_catalog import Timer, Weapon
+from first_catalog import Timer, Weapon
 
 from echelon.rules.catalog import Hull
 from echelon.sim.model import SimModel

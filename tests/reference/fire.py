@@ -2,7 +2,7 @@
 
 import math
 
-from standard_catalog import CATALOG, TIMER_OF, WEAPONS, Weapon
+from first_catalog import CATALOG, TIMER_OF, WEAPONS, Weapon
 
 from echelon.rules.catalog import (
     BEAM_SPREAD,

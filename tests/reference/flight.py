@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from standard_catalog import CATALOG, HULLS, WEAPONS, Timer, Weapon
+from first_catalog import CATALOG, HULLS, WEAPONS, Timer, Weapon
 
 from echelon.rules.catalog import HOMING_PER_S
 

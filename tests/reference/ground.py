@@ -3,7 +3,7 @@
 import math
 from itertools import product
 
-from standard_catalog import HULLS, MATERIALS, WEAPONS
+from first_catalog import HULLS, MATERIALS, WEAPONS
 
 from echelon.rules.catalog import Material
 

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, field
 
-from standard_catalog import CATALOG, WEAPONS, Weapon
+from first_catalog import CATALOG, WEAPONS, Weapon
 
 from .battle import Battle, Mech
 from .body import warm

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterator
 
-from standard_catalog import MATERIALS
+from first_catalog import MATERIALS
 
 from echelon.rules.catalog import Material
 

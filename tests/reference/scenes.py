@@ -6,11 +6,11 @@ import random
 import numpy as np
 import torch
 from builders import bits_of, columns_of, flat_maps
-from standard_catalog import CATALOG, MATERIALS, SLOTS, TIMER_OF, WEAPONS, Timer, Weapon
+from first_catalog import CATALOG, MATERIALS, SLOTS, TIMER_OF, WEAPONS, Timer, Weapon
 
 from echelon.env.observation import layout
 from echelon.rules.actions import NO_MECH, PREFERENCES, Act
-from echelon.rules.catalog import CLOUDS, HAZARDS, Material
+from echelon.rules.catalog import HAZARDS, Material
 from echelon.rules.config import EnvConfig
 from echelon.rules.roster import Roster, build_roster
 from echelon.sim import step
@@ -268,11 +268,13 @@ def put_shots(rng: random.Random, state: State, game: SimModel, b: int, solid: n
             if is_full:
                 mechs.cooldown[b, n, TIMER_OF[weapon]] = roster.longest_cooldown[n, TIMER_OF[weapon]].clamp(max=8)
     smoking = shots.ttl[b, roster.shots.span[int(Weapon.SMOKE)]] > 0
+    each = roster.clouds_each
     for n in range(count):
-        for place in rng.sample(range(CLOUDS), rng.choice((0, 0, 1, 1 if smoking[n] else 2))):
+        # Room for the one that flies, and for one that is launched now.
+        for place in rng.sample(range(each), rng.randint(0, each - 1 - bool(smoking[n]))):
             near = mechs.pos[b, rng.randrange(count)].tolist()
-            state.clouds.pos[b, n * CLOUDS + place] = torch.tensor([grain(c + rng.uniform(-6, 6)) for c in near])
-            state.clouds.ttl[b, n * CLOUDS + place] = rng.randint(1, game.rules.substeps(CATALOG.cloud_s))
+            state.clouds.pos[b, n * each + place] = torch.tensor([grain(c + rng.uniform(-6, 6)) for c in near])
+            state.clouds.ttl[b, n * each + place] = rng.randint(1, game.rules.substeps(CATALOG.cloud_s))
 
 
 def wall_near(rng: random.Random, solid: np.ndarray, pos: list[list[float]]) -> list[float] | None:

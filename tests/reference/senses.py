@@ -1,6 +1,6 @@
 """Who runs, who sees, and how well."""
 
-from standard_catalog import CATALOG
+from first_catalog import CATALOG
 
 from .battle import Battle, Cloud, Mech, Orders
 from .hair import below, weigh

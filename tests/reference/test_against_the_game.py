@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 import torch
 from builders import columns_of
+from first_catalog import SMALL
 
 from echelon.rules import actions
 from echelon.rules.config import PACK, EnvConfig, FeaturesConfig, WorldConfig
@@ -44,7 +45,7 @@ def config_of(name: str) -> EnvConfig:
     """The battle of some rosters."""
     blue, red = ROSTERS[name]
     features = SWITCHED_OFF if name == "packs without" else FeaturesConfig()
-    return dataclasses.replace(EnvConfig.small(), world=ROOM.get(name, ARENA), blue=blue, red=red, features=features)
+    return dataclasses.replace(SMALL, world=ROOM.get(name, ARENA), blue=blue, red=red, features=features)
 
 
 def compare(config: EnvConfig, seed: int) -> tuple[int, list[str], list[str], Counter]:

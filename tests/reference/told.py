@@ -2,7 +2,7 @@
 
 import math
 
-from standard_catalog import HULLS
+from first_catalog import HULLS
 
 from echelon.rules.actions import Act
 from echelon.rules.catalog import Hull, Trigger

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 from builders import arena, brawl, told
+from first_catalog import BEAMS, SHELLS, SMALL, Weapon
 from host_reads import HostReads
-from standard_catalog import BEAMS, SHELLS, Weapon
 
 from echelon.env.env import EchelonEnv
 from echelon.env.observation import layout
@@ -20,11 +20,11 @@ from echelon.replay.ground import rebuild
 from echelon.replay.recorder import Recorder
 from echelon.rules.actions import Act
 from echelon.rules.catalog import Hull, Material
-from echelon.rules.config import EnvConfig, RulesConfig
+from echelon.rules.config import RulesConfig
 from echelon.runtime.errors import ConfigError
 from echelon.sim.terrain import material_at
 
-BUSY = dataclasses.replace(EnvConfig.small(), map_pool=4, map_seed=5)
+BUSY = dataclasses.replace(SMALL, map_pool=4, map_seed=5)
 DECISIONS = 240
 
 
@@ -239,7 +239,7 @@ def test_the_place_in_the_batch_is_not_in_the_replay():
 def scene():
     """Blue's heavy shells red's scout with gauss, blue's scout lays smoke; a wall stands in nobody's way."""
     rules = RulesConfig(max_episode_s=2.0)
-    config = dataclasses.replace(EnvConfig.small(), blue=("heavy", "scout"), red=("scout",), rules=rules)
+    config = dataclasses.replace(SMALL, blue=("heavy", "scout"), red=("scout",), rules=rules)
     recorder = Recorder([0])
     env = arena(config, (2, 3, 2, 3, 1, 3, Material.SOLID))
     env.observer = recorder
@@ -276,7 +276,7 @@ def test_smoke_hangs_where_its_flight_ended(scene):
 
 
 def test_clouds_are_told_by_when_they_began():
-    config = dataclasses.replace(EnvConfig.small(), blue=("scout",), red=("scout",))
+    config = dataclasses.replace(SMALL, blue=("scout",), red=("scout",))
     recorder = Recorder([0])
     env = arena(config)
     env.observer = recorder

@@ -4,16 +4,16 @@ import dataclasses
 
 import pytest
 import torch
-from standard_catalog import Weapon
+from first_catalog import SMALL, Weapon
 
 from echelon.rules import actions
 from echelon.rules.actions import CONTROLS, NO_MECH, Act
-from echelon.rules.config import EnvConfig, FeaturesConfig
+from echelon.rules.config import FeaturesConfig
 from echelon.rules.roster import build_roster
 
 CPU = torch.device("cpu")
 COMM_DIM = 2
-CONFIG = dataclasses.replace(EnvConfig.small(), blue=("heavy", "medium", "light"), red=("scout",), comm_dim=COMM_DIM)
+CONFIG = dataclasses.replace(SMALL, blue=("heavy", "medium", "light"), red=("scout",), comm_dim=COMM_DIM)
 ROSTER = build_roster(CONFIG, CPU)
 ALL = FeaturesConfig()
 

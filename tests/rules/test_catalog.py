@@ -4,11 +4,13 @@ import dataclasses
 import math
 
 import pytest
-from standard_catalog import BEAMS, CATALOG, HULLS, MATERIALS, SHELLS, SLOTS, SUITES, WEAPONS, Timer, Weapon, mounts
+import torch
+from first_catalog import BEAMS, CATALOG, HULLS, MATERIALS, SHELLS, SLOTS, SUITES, WEAPONS, Timer, Weapon, mounts
 
-from echelon.rules import catalog
 from echelon.rules.catalog import Hull, Material, Suite, Trigger
-from echelon.rules.config import RulesConfig
+from echelon.rules.catalog_checks import clouds_hanging
+from echelon.rules.config import EnvConfig, RulesConfig
+from echelon.rules.roster import build_roster
 
 
 @pytest.mark.parametrize(
@@ -101,10 +103,14 @@ def test_nobody_has_more_than_four_shots_in_flight(hull, shots):
     assert sum(SLOTS[w] for w in SHELLS if Hull[hull] in mounts(w)) == shots
 
 
-def test_a_mech_never_has_more_than_three_clouds():
-    rules = RulesConfig()
-    flight, pause = rules.substeps(WEAPONS[Weapon.SMOKE].lifetime_s), rules.substeps(WEAPONS[Weapon.SMOKE].cooldown_s)
-    assert catalog.CLOUDS == -(-(rules.substeps(CATALOG.cloud_s) + flight) // pause) == 3
+@pytest.mark.parametrize(("cooldown_s", "clouds"), [(20.0, 1), (11.35, 1), (11.3, 2), (5.0, 3)])
+def test_places_for_the_clouds_that_can_hang_at_once(cooldown_s, clouds):
+    """10 s of life and 1.35 s of flight over the cooldown."""
+    smoke = dataclasses.replace(WEAPONS[Weapon.SMOKE], cooldown_s=cooldown_s)
+    config = EnvConfig(catalog=dataclasses.replace(CATALOG, weapons={**CATALOG.weapons, "smoke": smoke}))
+    assert clouds_hanging(smoke, CATALOG, config.rules) == clouds
+    roster = build_roster(config, torch.device("cpu"))
+    assert roster.clouds_each == clouds and clouds_hanging(WEAPONS[Weapon.GAUSS], CATALOG, config.rules) == 0
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from echelon.rules.catalog import CATALOGS, Catalog
-from echelon.rules.catalog_json import catalog_from_json, read_catalog
+from echelon.rules.catalog import Catalog
+from echelon.rules.catalog_json import catalog_from_json, catalog_under, read_catalog
 from echelon.rules.config import EnvConfig, RulesConfig, battle_difference, env_from_json
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
@@ -31,14 +31,14 @@ def test_a_signature_holds_the_catalog_and_gives_it_back():
 def test_files_without_a_catalog_mean_the_first_one():
     old = EnvConfig.small().signature()
     del old["catalog"]
-    assert env_from_json(old).catalog == CATALOGS[1]
+    assert env_from_json(old).catalog == catalog_under(1)
 
 
 def test_a_difference_is_told_by_its_name():
     default, railgun = EnvConfig().signature(), EnvConfig(catalog=read_catalog(RAILGUN)).signature()
     assert battle_difference(default, railgun).startswith("env.catalog.weapons.railgun is None here and {'mounts'")
     hot = EnvConfig(catalog=changed(weapons={"laser": {"self_heat": 30}}))
-    expected = "env.catalog.weapons.laser.self_heat is 22.0 here and 30.0 there"
+    expected = f"env.catalog.weapons.laser.self_heat is {Catalog().weapons['laser'].self_heat} here and 30.0 there"
     assert battle_difference(default, hot.signature()) == expected
 
 
@@ -46,7 +46,7 @@ def test_a_file_holds_only_what_differs():
     catalog = changed(weapons={"gauss": {"cooldown_s": 5}}, hulls={"scout": {"hp": 70}}, paint_s=6)
     gauss = dataclasses.replace(Catalog().weapons["gauss"], cooldown_s=5.0)
     assert catalog.weapons == {**Catalog().weapons, "gauss": gauss}
-    assert (catalog.hulls["scout"].hp, catalog.hulls["light"].hp, catalog.paint_s, catalog.cloud_s) == (70, 80, 6, 10)
+    assert (catalog.hulls["scout"].hp, catalog.hulls["light"].hp, catalog.paint_s, catalog.ams_vox) == (70, 80, 6, 5.5)
 
 
 def test_rows_stand_in_the_order_of_the_default_and_then_by_name():
@@ -124,7 +124,7 @@ def test_shots_and_clouds_have_places():
     with pytest.raises(ConfigError, match=r"hulls.medium at RulesConfig.dt_s 0.05 must be armed so that at most 4"):
         EnvConfig(catalog=fast)
     with pytest.raises(ConfigError, match=r"catalog.weapons.smoke.cooldown_s at .* at most 3 of a mech's clouds hang"):
-        EnvConfig(catalog=changed(cloud_s=20))
+        EnvConfig(catalog=changed(cloud_s=60))
     with pytest.raises(
         ConfigError, match=r"EnvConfig.blue and red must be with a hull that carries a weapon whose shots"
     ):

@@ -4,19 +4,19 @@ import dataclasses
 
 import pytest
 import torch
-from standard_catalog import SHELLS, SLOTS, WEAPONS, Timer, Weapon
+from first_catalog import SHELLS, SLOTS, SMALL, STANDARD, WEAPONS, Timer, Weapon
 
 from echelon.rules.catalog import Suite, Trigger
-from echelon.rules.config import PACK, EnvConfig, FeaturesConfig, RulesConfig
+from echelon.rules.config import PACK, FeaturesConfig, RulesConfig
 from echelon.rules.roster import SUITE_DESCRIPTOR, build_roster
 from echelon.runtime.errors import ConfigError
 
 CPU = torch.device("cpu")
-COMMAND = dataclasses.replace(EnvConfig.standard(), command_suites=True)
+COMMAND = dataclasses.replace(STANDARD, command_suites=True)
 
 
 def roster_of(blue, red, **settings):
-    return build_roster(dataclasses.replace(EnvConfig.small(), blue=blue, red=red, **settings), CPU)
+    return build_roster(dataclasses.replace(SMALL, blue=blue, red=red, **settings), CPU)
 
 
 def suite_of(roster, mech):
@@ -187,7 +187,7 @@ def test_the_longest_cooldown_is_that_of_a_mechs_own_weapons(hull, waits):
 
 
 def test_each_hull_has_its_own_suite():
-    roster = build_roster(EnvConfig.small(), CPU)
+    roster = build_roster(SMALL, CPU)
     own = [
         Suite.HEAVY_FIRE_SUPPORT,
         Suite.MEDIUM_ASSAULT,
@@ -244,7 +244,7 @@ def test_without_suites_every_cockpit_shows_all_it_senses_and_no_intel():
 
 
 def test_a_squad_is_ones_packmates():
-    roster = build_roster(EnvConfig.standard(), CPU)
+    roster = build_roster(STANDARD, CPU)
     assert roster.squad.shape == (20, 5)
     assert roster.squad[0].tolist() == [1, 2, 3, 4, 5]  # five places: four packmates, then the next comrade
     assert roster.squad[7].tolist() == [5, 6, 8, 9, 0]
@@ -265,7 +265,7 @@ def test_places_nobody_holds_point_past_the_mechs():
 
 
 def test_every_shot_slot_has_its_weapons_numbers():
-    shots = build_roster(EnvConfig.small(), CPU).shots
+    shots = build_roster(SMALL, CPU).shots
     for weapon in SHELLS:
         mine = shots.weapon[:, weapon] > 0
         spec = WEAPONS[weapon]
@@ -280,4 +280,4 @@ def test_a_clock_that_would_overflow_the_shot_slots_is_refused():
         ConfigError,
         match=r"catalog.hulls.medium at RulesConfig.dt_s 0.137 must be armed so that at most 4 of its shots",
     ):
-        build_roster(dataclasses.replace(EnvConfig.small(), rules=RulesConfig(dt_s=0.137)), CPU)
+        build_roster(dataclasses.replace(SMALL, rules=RulesConfig(dt_s=0.137)), CPU)

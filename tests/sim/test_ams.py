@@ -2,7 +2,7 @@
 
 import pytest
 from builders import battle, duel
-from standard_catalog import Timer, Weapon
+from first_catalog import Timer, Weapon
 
 HITS, MISSES = 0.59, 0.6
 """Draws just below the chance and on it."""

@@ -6,17 +6,16 @@ import math
 import pytest
 import torch
 from builders import duel, scene
-from standard_catalog import Weapon
+from first_catalog import SMALL, Weapon
 
 from echelon.rules.actions import Act
-from echelon.rules.config import EnvConfig
 from echelon.sim import damage
 
 LASER = (0, Act.PRIMARY, 1.0)
 
 
 def team(blue, red):
-    return scene(dataclasses.replace(EnvConfig.small(), blue=blue, red=red))
+    return scene(dataclasses.replace(SMALL, blue=blue, red=red))
 
 
 # Rear arc and legs

@@ -6,11 +6,10 @@ import math
 import pytest
 import torch
 from builders import duel, scene
-from standard_catalog import Timer, Weapon
+from first_catalog import SMALL, Timer, Weapon
 
 from echelon.rules.actions import Act
 from echelon.rules.catalog import Material
-from echelon.rules.config import EnvConfig
 from echelon.runtime.geometry import unit
 
 LASER = (0, Act.PRIMARY, 1.0)
@@ -21,7 +20,7 @@ BUMP = (13, 14, 20, 21)
 
 def trio(first, second):
     """Blue 0 at (10.5, 20.5) looks at +x, red 1 and 2 look back."""
-    s = scene(dataclasses.replace(EnvConfig.small(), blue=("medium",), red=("medium", "medium")))
+    s = scene(dataclasses.replace(SMALL, blue=("medium",), red=("medium", "medium")))
     return s.place(0, 10.5, 20.5).place(1, *first, yaw=math.pi).place(2, *second, yaw=math.pi)
 
 
@@ -104,7 +103,7 @@ def test_venting_forbids_every_weapon():
 
 
 def test_a_laser_does_not_shoot_at_the_dead_nor_at_comrades():
-    config = dataclasses.replace(EnvConfig.small(), blue=("medium", "medium"), red=("medium",))
+    config = dataclasses.replace(SMALL, blue=("medium", "medium"), red=("medium",))
     s = scene(config).place(0, 10.5, 20.5).place(1, 14.5, 20.5).place(2, 17.5, 24.5).set(2, hp=0)
     s.run(s.orders(LASER))
     assert s.counted("shots", 0) == 0 and s.value("hp", 1) == 150

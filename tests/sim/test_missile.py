@@ -5,7 +5,7 @@ import math
 
 import pytest
 from builders import battle, duel, scene
-from standard_catalog import Timer, Weapon
+from first_catalog import CATALOG, Timer, Weapon
 
 from echelon.rules.actions import Act
 from echelon.rules.catalog import Material
@@ -122,7 +122,7 @@ def test_the_course_of_a_launch_leads_from_centre_to_centre():
 
 def far(range_vox=45.0):
     """A heavy and a painted medium on the large map."""
-    config = dataclasses.replace(EnvConfig.large(), blue=("heavy", "scout"), red=("medium",))
+    config = dataclasses.replace(EnvConfig.large(), catalog=CATALOG, blue=("heavy", "scout"), red=("medium",))
     s = scene(config).place(0, 10.5, 50.5).place(1, 10.5, 60.5).place(2, 10.5 + range_vox, 50.5)
     return s.paint(2, painter=1, substeps=1000)
 

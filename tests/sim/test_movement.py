@@ -6,11 +6,10 @@ import math
 import pytest
 import torch
 from builders import duel, scene
-from standard_catalog import HULLS
+from first_catalog import HULLS, SMALL
 
 from echelon.rules.actions import Act
 from echelon.rules.catalog import Hull, Material
-from echelon.rules.config import EnvConfig
 from echelon.sim import step
 
 FORWARD = (0, Act.FORWARD, 1.0)
@@ -20,7 +19,7 @@ FAR_RED = (38.0, 38.0)
 
 def team(*blue):
     """Blue mechs for a test to place; a red one stands in a far corner."""
-    s = scene(dataclasses.replace(EnvConfig.small(), blue=blue, red=("medium",)))
+    s = scene(dataclasses.replace(SMALL, blue=blue, red=("medium",)))
     return s.place(len(blue), *FAR_RED)
 
 

@@ -4,7 +4,7 @@ import math
 
 import pytest
 from builders import battle, duel
-from standard_catalog import Timer, Weapon
+from first_catalog import Timer, Weapon
 
 from echelon.rules.actions import Act
 from echelon.rules.catalog import Material

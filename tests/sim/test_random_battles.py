@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 import torch
 from builders import brawl
-from standard_catalog import MATERIALS, SHELLS, WEAPONS, Weapon
+from first_catalog import MATERIALS, SHELLS, SMALL, WEAPONS, Weapon
 from torchrl.envs.utils import step_mdp
 
 from echelon.env.env import EchelonEnv
 from echelon.env.observation import layout
 from echelon.rules.catalog import Material
-from echelon.rules.config import EnvConfig
 from echelon.sim.terrain import material_at
 
 BATTLES, DECISIONS = 48, 160
@@ -34,7 +33,7 @@ def stacked(states):
 @pytest.fixture(scope="module")
 def battles():
     """Before and after every decision: parts of states `[T, B, ...]`, what was observed, and the ground after it."""
-    env = EchelonEnv(dataclasses.replace(EnvConfig.small(), map_pool=32), BATTLES, "cpu", seed=11)
+    env = EchelonEnv(dataclasses.replace(SMALL, map_pool=32), BATTLES, "cpu", seed=11)
     generator = torch.Generator().manual_seed(5)
     td, before, after, steps, solid, ground = env.reset(), [], [], [], [], []
     for decision in range(DECISIONS):

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 from builders import battle, duel
-from standard_catalog import Weapon
+from first_catalog import Weapon
 
 from echelon.rules.actions import Act
 from echelon.rules.catalog import Material

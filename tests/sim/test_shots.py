@@ -6,11 +6,10 @@ import math
 import pytest
 import torch
 from builders import duel, scene
-from standard_catalog import Weapon
+from first_catalog import SMALL, Weapon
 
 from echelon.rules.actions import Act
 from echelon.rules.catalog import Material
-from echelon.rules.config import EnvConfig
 from echelon.sim.shots import sphere_entry
 
 CANNON = (0, Act.TERTIARY, 1.0)
@@ -94,21 +93,21 @@ def test_a_shot_ends_at_the_edge_of_the_map():
 
 
 def test_the_first_enemy_along_the_path_is_hit():
-    config = dataclasses.replace(EnvConfig.small(), blue=("medium",), red=("heavy", "heavy"))
+    config = dataclasses.replace(SMALL, blue=("medium",), red=("heavy", "heavy"))
     s = scene(config).place(0, 10.5, 20.5).place(1, 20.5, 20.5, yaw=math.pi).place(2, 16.5, 20.5, yaw=math.pi)
     first_hit_at(s, 2)
     assert s.value("hp", 2) == 192 and s.value("hp", 1) == 200
 
 
 def test_a_shot_passes_through_its_own_team():
-    config = dataclasses.replace(EnvConfig.small(), blue=("medium", "heavy"), red=("heavy",))
+    config = dataclasses.replace(SMALL, blue=("medium", "heavy"), red=("heavy",))
     s = scene(config).place(0, 10.5, 20.5).place(1, 14.5, 20.5).place(2, 19.5, 20.5)
     assert first_hit_at(s, 2) is not None
     assert s.value("hp", 1) == 200
 
 
 def test_a_shot_passes_through_the_dead():
-    config = dataclasses.replace(EnvConfig.small(), blue=("medium",), red=("heavy", "heavy"))
+    config = dataclasses.replace(SMALL, blue=("medium",), red=("heavy", "heavy"))
     s = scene(config).place(0, 10.5, 20.5).place(1, 15.5, 20.5).place(2, 20.5, 20.5).set(1, hp=0)
     assert first_hit_at(s, 2) is not None
 

@@ -7,7 +7,7 @@ import math
 
 import pytest
 from builders import battle
-from standard_catalog import Weapon
+from first_catalog import Weapon
 
 from echelon.rules.catalog import Material
 

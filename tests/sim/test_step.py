@@ -13,7 +13,7 @@ from echelon.env.env import EchelonEnv
 from echelon.env.observation import layout
 from echelon.rules import actions
 from echelon.rules.actions import NO_MECH, Act
-from echelon.rules.catalog import CLOUDS, Material
+from echelon.rules.catalog import Material
 from echelon.rules.config import EnvConfig
 from echelon.runtime import noise
 from echelon.sim import step
@@ -70,7 +70,7 @@ def swap_teams(state, roster):
     return state.replace(
         mechs=mechs.replace(paint=mechs.paint.flip(-1), painter=renamed(mechs.painter).flip(-1)),  # one pack a side
         shots=shots.replace(target=renamed(shots.target)),
-        clouds=state.clouds.apply(lambda values: values.roll(TEAM * CLOUDS, 1)),
+        clouds=state.clouds.apply(lambda values: values.roll(TEAM * roster.clouds_each, 1)),
         terrain=state.terrain.clone(),
         tally=state.tally.apply(swap_mechs),
         score=state.score.flip(1),

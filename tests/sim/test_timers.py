@@ -1,7 +1,7 @@
 """Timers are whole substeps and stop at 0."""
 
 from builders import duel
-from standard_catalog import Timer
+from first_catalog import Timer
 
 from echelon.sim.timers import count_down
 

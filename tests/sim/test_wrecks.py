@@ -7,11 +7,10 @@ import pytest
 import torch
 from builders import battle, duel
 from builders import scene as build
-from standard_catalog import Weapon
+from first_catalog import SMALL, Weapon
 
 from echelon.rules.actions import Act
 from echelon.rules.catalog import Material
-from echelon.rules.config import EnvConfig
 from echelon.sim.sight import enemy_lines
 
 SOLID, BURNING = Material.SOLID_DEBRIS, Material.DEBRIS_FIELD
@@ -178,7 +177,7 @@ def test_wrecks_that_meet_keep_what_lay_first():
 
 
 def test_each_battle_lays_its_own_wreck():
-    s = build(EnvConfig.small(), batch=2).place(0, 10.5, 20.5)
+    s = build(SMALL, batch=2).place(0, 10.5, 20.5)
     s.state.mechs.hp[1, 0] = 0
     s.wait(wreck=0.0)
     assert not s.state.terrain.rubble[0].any() and s.state.terrain.rubble[1].any()

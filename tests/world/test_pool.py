@@ -4,9 +4,9 @@ import dataclasses
 
 import pytest
 import torch
+from first_catalog import MATERIALS
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from standard_catalog import MATERIALS
 
 from echelon.rules.catalog import Material
 from echelon.rules.config import BIOME_NAMES, EnvConfig, WorldConfig

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from standard_catalog import MATERIALS
+from first_catalog import MATERIALS
 
 from echelon.rules.catalog import Material
 from echelon.rules.config import PACK, EnvConfig, WorldConfig

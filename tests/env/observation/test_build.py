@@ -6,14 +6,13 @@ import math
 import pytest
 import torch
 from builders import arena, duel, told
+from first_catalog import SMALL, Timer, Weapon
 from reading import ego, emits, look, team
-from standard_catalog import Timer, Weapon
 
 from echelon.env.observation import layout
 from echelon.env.observation.layout import EGO, OF_THE_DEAD
 from echelon.rules.actions import CONTROLS, Act
 from echelon.rules.catalog import Material
-from echelon.rules.config import EnvConfig
 
 FLAGS = (
     "targeted",
@@ -256,7 +255,7 @@ def heard(td, group, mech):
 
 
 def test_a_message_is_heard_by_the_pack_one_decision_later():
-    env = arena(dataclasses.replace(EnvConfig.small(), blue=("scout",) * 7, red=("scout", "medium")))
+    env = arena(dataclasses.replace(SMALL, blue=("scout",) * 7, red=("scout", "medium")))
     td = env.reset()
     assert not td["blue", "observation", "comms"].any()
     _, td = env.step_and_maybe_reset(told(env, td, *says(1, 3, 6, 8)))
@@ -269,13 +268,13 @@ def test_a_message_is_heard_by_the_pack_one_decision_later():
 
 
 def test_messages_are_clipped():
-    env = arena(EnvConfig.small())
+    env = arena(SMALL)
     _, td = env.step_and_maybe_reset(told(env, env.reset(), (1, CONTROLS + 7, -3.0)))
     assert td["blue", "observation", "comms"][0, 0, 1].tolist() == [0] * 7 + [-1]
 
 
 def test_the_dead_are_silent_and_deaf():
-    env = arena(dataclasses.replace(EnvConfig.small(), blue=("scout",) * 3, red=("medium",)))
+    env = arena(dataclasses.replace(SMALL, blue=("scout",) * 3, red=("medium",)))
     td = env.reset()
     env.state.mechs.hp[:, 1] = 0
     _, td = env.step_and_maybe_reset(told(env, td, *says(1, 2)))

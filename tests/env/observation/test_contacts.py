@@ -5,15 +5,14 @@ import math
 import pytest
 import torch
 from builders import arena, duel, scene
+from first_catalog import SMALL, STANDARD, Weapon
 from reading import ECM, WALL, column, contact, emits, look, shown, team
-from standard_catalog import Weapon
 
 from echelon.env.observation import layout
 from echelon.env.observation.layout import CONTACT
 from echelon.rules import actions
 from echelon.rules.actions import NO_MECH, Act
 from echelon.rules.catalog import Hull, Material
-from echelon.rules.config import EnvConfig
 
 # Order
 
@@ -179,7 +178,7 @@ def test_a_preference_may_name_intel():
 
 
 def test_a_reset_names_the_contacts_of_the_first_observation():
-    env = arena(EnvConfig.small())
+    env = arena(SMALL)
     env.reset()
     env.state.focus_slots[:] = 9
     env.reset()
@@ -298,6 +297,6 @@ def test_lead_pitch_is_the_elevation_that_makes_up_for_the_fall(range_vox, up):
 
 
 def test_an_empty_slot_is_all_zero():
-    s = scene(EnvConfig.standard()).place(0, 2, 2)
+    s = scene(STANDARD).place(0, 2, 2)
     streams = look(s)
     assert not streams["contacts"][~streams["contacts_mask"]].any() and not streams["contacts_mask"][0, 0].all()

@@ -5,12 +5,11 @@ import math
 
 import pytest
 from builders import scene
+from first_catalog import STANDARD, Timer
 from reading import comrade, look, team
-from standard_catalog import Timer
 
 from echelon.env.observation import layout
 from echelon.env.observation.layout import SQUAD
-from echelon.rules.config import EnvConfig
 
 ROWS = [f.name for f in SQUAD]
 
@@ -98,7 +97,7 @@ def test_launchers_that_share_a_timer_are_ready_together():
 
 
 def test_five_places_hold_packmates_by_index_then_the_next_comrade():
-    streams = look(scene(EnvConfig.standard()))
+    streams = look(scene(STANDARD))
     assert streams["squad"].shape == (1, 20, 5, layout.width(SQUAD)) and streams["squad_mask"].all()
     hulls = streams["squad"][0, :, :, layout.columns(SQUAD, "hull")].argmax(-1)  # scout 0 .. heavy 3
     assert hulls[0].tolist() == [2, 2, 1, 0, 3]  # the heavy's medium, medium, light, scout, and the other heavy
@@ -106,7 +105,7 @@ def test_five_places_hold_packmates_by_index_then_the_next_comrade():
 
 
 def test_a_squad_commander_sees_all_nine_comrades_in_twelve_places():
-    streams = look(scene(dataclasses.replace(EnvConfig.standard(), command_suites=True)))
+    streams = look(scene(dataclasses.replace(STANDARD, command_suites=True)))
     assert streams["squad"].shape == (1, 20, 12, layout.width(SQUAD))
     held = streams["squad_mask"][0].sum(-1)
     assert held.tolist() == [5, 9, 5, 5, 5, 5, 5, 5, 5, 5] * 2  # the first pack's first medium commands the squad

@@ -3,10 +3,9 @@
 import pytest
 import torch
 from builders import battle
+from first_catalog import CATALOG
 from kernel_cases import check_operator
-from standard_catalog import CATALOG
 
-from echelon.rules.catalog import CLOUDS
 from echelon.sim.kernels.crosses_smoke import crosses_smoke_dense, crosses_smoke_loops
 
 
@@ -17,10 +16,9 @@ def test_the_loop_finds_the_pairs_of_the_dense_form():
     seen = []
     for _ in range(300):
         s.state.mechs.pos.copy_(torch.rand(1, 8, 3, generator=generator) * torch.tensor([40.0, 40.0, 4.0]))
-        s.state.clouds.pos.copy_(torch.rand(1, 8 * CLOUDS, 3, generator=generator) * torch.tensor([40.0, 40.0, 6.0]))
-        s.state.clouds.ttl.copy_(torch.randint(-20, 3, (1, 8 * CLOUDS), generator=generator).clamp_min(0))
-        clouds = s.state.clouds
-        facts = s.state.mechs.pos, clouds.pos, clouds.ttl > 0, pairs.first, pairs.second, CATALOG.cloud_vox
+        clouds = torch.rand(1, 24, 3, generator=generator) * torch.tensor([40.0, 40.0, 6.0])
+        hangs = torch.rand(1, 24, generator=generator) < 0.1
+        facts = s.state.mechs.pos, clouds, hangs, pairs.first, pairs.second, CATALOG.cloud_vox
         found = crosses_smoke_loops(*facts, asked)
         assert torch.equal(found, crosses_smoke_dense(*facts, asked))
         assert not crosses_smoke_loops(*facts, ~asked).any() and not crosses_smoke_dense(*facts, ~asked).any()

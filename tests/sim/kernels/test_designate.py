@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 from builders import battle
+from first_catalog import Weapon
 from kernel_cases import check_operator
-from standard_catalog import Weapon
 
 from echelon.rules import actions
 from echelon.rules.actions import NO_MECH

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 import torch
 from builders import duel
+from first_catalog import MATERIALS, SMALL
 from kernel_cases import BATTLES, check_operator, standard_maps
-from standard_catalog import MATERIALS
 
 from echelon.rules.catalog import Material
-from echelon.rules.config import EnvConfig
 from echelon.rules.roster import build_roster
 from echelon.sim.kernels.first_hit import first_hit, first_hit_dense, is_blocked
 from echelon.world.pool import make_maps
@@ -51,7 +50,7 @@ def march(blocks, start, end, past_end):
 @pytest.fixture(scope="module")
 def rays():
     """Generated maps, and segments between random points of each, most of them at hull height."""
-    config = EnvConfig.small()
+    config = SMALL
     maps = make_maps(config, build_roster(config, CPU), torch.arange(MAPS) + 500)
     generator = torch.Generator().manual_seed(1)
     ends = torch.rand(2, MAPS, RAYS, 3, generator=generator) * torch.tensor([40.0, 40.0, 6.0])

@@ -1,12 +1,20 @@
-"""The default catalog by name, for tests: enums that index tensors, and its rows."""
+"""The catalog of version 1 of the rules, whose numbers never change, for tests of what the simulation does with them.
 
+By name: enums that index tensors, and its rows. Today's numbers are held by `test_rules.py` and the goldens.
+"""
+
+import dataclasses
 from enum import IntEnum
 
-from echelon.rules.catalog import Catalog, Hull, Material, Suite, Trigger
+from echelon.rules.catalog import Hull, Material, Suite, Trigger
 from echelon.rules.catalog_checks import shots_in_flight
-from echelon.rules.config import RulesConfig
+from echelon.rules.catalog_json import catalog_under
+from echelon.rules.config import EnvConfig, RulesConfig
 
-CATALOG = Catalog()
+CATALOG = catalog_under(1)
+SMALL = dataclasses.replace(EnvConfig.small(), catalog=CATALOG)
+"""The small preset with this catalog."""
+STANDARD = dataclasses.replace(EnvConfig.standard(), catalog=CATALOG)
 Weapon = IntEnum("Weapon", [(name.upper(), number) for number, name in enumerate(CATALOG.weapons)])
 """Columns of what is told by weapon."""
 Timer = IntEnum("Timer", [(name.upper(), number) for number, name in enumerate((*CATALOG.timer_names, "ams"))])
