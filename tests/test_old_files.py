@@ -31,7 +31,7 @@ from echelon.replay import file
 from echelon.replay.ground import rebuild
 from echelon.rules import config
 from echelon.rules.catalog_json import catalog_under
-from echelon.rules.config import EnvConfig, as_json, env_from_json, from_json, setting
+from echelon.rules.config import EnvConfig, RulesConfig, as_json, env_from_json, from_json, setting
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
 from echelon.runtime.version import VERSION
@@ -224,7 +224,7 @@ def test_what_cannot_be_a_setting_is_refused_by_name(values, says):
 
 
 def test_a_battle_needs_no_part():
-    first = EnvConfig(catalog=catalog_under(1))
+    first = EnvConfig(rules=RulesConfig(zone_score_to_win_s=30.0), catalog=catalog_under(1))
     assert env_from_json({}) == first and env_from_json({"rules": {}}) == first
 
 

@@ -61,6 +61,7 @@ CONFIGS = st.builds(
     features=SWITCHES,
     blue=HULLS_OF_A_TEAM,
     red=HULLS_OF_A_TEAM,
+    catalog=st.just(CATALOG),
     observation_mode=st.sampled_from(("partial", "full")),
     command_suites=st.booleans(),
     comm_dim=st.integers(0, 8),
@@ -78,7 +79,9 @@ def begin(config, seed):
     state = scramble(env.state, env.game, env.game.maps.material[env.state.map_id].numpy(), seed)
     ticks = config.rules.max_decisions * config.rules.decision_repeat
     env.state = state.replace(
-        score=torch.tensor([[rng.uniform(0, 30) for _ in range(2)] for _ in range(BATTLES)]),
+        score=torch.tensor(
+            [[rng.uniform(0, config.rules.zone_score_to_win_s) for _ in range(2)] for _ in range(BATTLES)]
+        ),
         tick=torch.tensor([rng.choice((0, 5 * rng.randrange(ticks // 5), ticks - 5)) for _ in range(BATTLES)]),
     )
     return env, rng, count

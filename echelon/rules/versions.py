@@ -37,9 +37,10 @@ CHANGES: dict[int, Change] = {
     ),
     3: Change(
         "smoke is rare and does not hold up missiles; lasers, flamers and painters reach farther; gauss rifles and "
-        "autocannons shoot faster shells, missiles are rarer and weaker; paint adds more damage, and mediums carry no "
-        "painter",
+        "autocannons shoot faster shells, missiles are rarer and weaker; paint adds more damage, mediums carry no "
+        "painter; 20 s of control win",
         {
+            "rules.zone_score_to_win_s": 30.0,
             "catalog.weapons.laser.range_vox": 8.0,
             "catalog.weapons.laser.self_heat": 22.0,
             "catalog.weapons.flamer.range_vox": 4.5,

@@ -33,7 +33,7 @@ def verdict(s, blue=0.0, red=0.0, tick=0):
 
 
 def test_a_battle_goes_on():
-    assert verdict(field(), 29.99, 29.99, LAST - 5) == (Winner.RUNNING, Reason.RUNNING, False, False)
+    assert verdict(field(), 19.99, 19.99, LAST - 5) == (Winner.RUNNING, Reason.RUNNING, False, False)
 
 
 @pytest.mark.parametrize(("dead", "winner"), [((0, 1), Winner.RED), ((2, 3), Winner.BLUE), ((0, 1, 2, 3), Winner.DRAW)])
@@ -50,7 +50,7 @@ def test_one_mech_left_is_no_elimination():
 
 @pytest.mark.parametrize(
     ("blue", "red", "winner"),
-    [(30.0, 29.9, Winner.BLUE), (3.0, 30.0, Winner.RED), (30.1, 30.0, Winner.BLUE), (30.0, 30.0, Winner.DRAW)],
+    [(20.0, 19.9, Winner.BLUE), (2.0, 20.0, Winner.RED), (20.1, 20.0, Winner.BLUE), (20.0, 20.0, Winner.DRAW)],
 )
 def test_thirty_seconds_of_zone_win(blue, red, winner):
     assert verdict(field(), blue, red) == (winner, Reason.ZONE, True, False)
@@ -71,8 +71,8 @@ def test_time_up_at_equal_scores_goes_by_hp():
 
 def test_elimination_comes_before_the_zone_and_the_zone_before_the_clock():
     s = field().set(0, hp=0).set(1, hp=0)
-    assert verdict(s, 30.0, 0.0, LAST) == (Winner.RED, Reason.ELIMINATION, True, False)
-    assert verdict(field(), 30.0, 0.0, LAST) == (Winner.BLUE, Reason.ZONE, True, False)
+    assert verdict(s, 20.0, 0.0, LAST) == (Winner.RED, Reason.ELIMINATION, True, False)
+    assert verdict(field(), 20.0, 0.0, LAST) == (Winner.BLUE, Reason.ZONE, True, False)
 
 
 def test_the_clock_may_be_part_of_the_game():

@@ -189,7 +189,7 @@ def test_the_way_leads_on_until_the_mech_is_inside():
 def test_ego_knows_the_score_from_its_own_side():
     s = duel(25, "medium", "scout")
     s.state = s.state.replace(
-        score=torch.tensor([[15.0, 33.0]]), control=torch.tensor([[0.25, 0.75]]), tick=torch.tensor([600])
+        score=torch.tensor([[10.0, 33.0]]), control=torch.tensor([[0.25, 0.75]]), tick=torch.tensor([600])
     )
     assert ego(s, "own_score") == [0.5] and ego(s, "enemy_score") == [1] and ego(s, "control") == [-0.5]
     assert ego(s, "own_score", 1) == [1] and ego(s, "enemy_score", 1) == [0.5] and ego(s, "control", 1) == [0.5]
@@ -223,7 +223,7 @@ def test_the_dead_show_score_control_and_time_only():
     s = team(("medium", "medium"), ("medium",)).place(0, 10.5, 20.5).place(1, 14.5, 20.5).place(2, 18.5, 20.5)
     s.set(0, hp=0, heat=50, under_fire=5).paint(0, painter=2)
     s.state = s.state.replace(
-        score=torch.tensor([[15.0, 6.0]]), control=torch.tensor([[1.0, 0.0]]), tick=torch.tensor([300])
+        score=torch.tensor([[10.0, 4.0]]), control=torch.tensor([[1.0, 0.0]]), tick=torch.tensor([300])
     )
     s.state.messages[:] = 0.5
     streams = look(s, (0, Act.HOSTILE_ONLY, 1.0))
@@ -237,7 +237,7 @@ def test_the_dead_show_score_control_and_time_only():
 
 def test_the_dead_of_both_sides_show_the_same_fields():
     s = duel(8, "medium", "medium").set(1, hp=0)
-    s.state = s.state.replace(score=torch.tensor([[15.0, 6.0]]), control=torch.tensor([[0.0, 1.0]]))
+    s.state = s.state.replace(score=torch.tensor([[10.0, 4.0]]), control=torch.tensor([[0.0, 1.0]]))
     assert (ego(s, "alive", 1), ego(s, "own_score", 1), ego(s, "enemy_score", 1)) == ([0], pytest.approx([0.2]), [0.5])
     assert ego(s, "control", 1) == [1]
 
