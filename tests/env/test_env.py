@@ -308,17 +308,17 @@ def test_terminated_and_truncated_exclude_each_other():
     assert torch.equal(steps["next", "done"], terminated | truncated)
 
 
-def test_thirty_seconds_alone_in_the_zone_win():
+def test_twenty_seconds_alone_in_the_zone_win():
     env = arena(dataclasses.replace(EnvConfig.small(), blue=("medium",), red=("medium",)))
     td = env.reset()
     env.state.mechs.pos[:, 0, :2] = 20.0
-    env.state.score[:, 0] = 25.0
+    env.state.score[:, 0] = 15.0
     for played in range(20):  # 5 s / 0.25 s
         step, td = env.step_and_maybe_reset(told(env, td))
         assert step["next", "done"].item() == (played == 19)
     outcome = step["next", "outcome"]
     assert (outcome["winner"].item(), outcome["reason"].item(), outcome["decisions"].item()) == (1, 2, 20)
-    assert outcome["score"].tolist() == [[30, 0]]
+    assert outcome["score"].tolist() == [[20, 0]]
     assert outcome["stats"][0, 0, STATS.index("zone_s")] == 5
 
 

@@ -52,7 +52,7 @@ def test_one_mech_left_is_no_elimination():
     ("blue", "red", "winner"),
     [(20.0, 19.9, Winner.BLUE), (2.0, 20.0, Winner.RED), (20.1, 20.0, Winner.BLUE), (20.0, 20.0, Winner.DRAW)],
 )
-def test_thirty_seconds_of_zone_win(blue, red, winner):
+def test_twenty_seconds_of_zone_win(blue, red, winner):
     assert verdict(field(), blue, red) == (winner, Reason.ZONE, True, False)
 
 
