@@ -230,8 +230,9 @@ def test_a_battle_needs_no_part():
 
 def test_what_absence_means_never_changes():
     """A default that changes must say by `setting(new, absent=old)` what files written before meant."""
-    kinds = [getattr(modules[0], name) for name, modules in SETTINGS.items() if name != "LSTMConfig"]
+    kinds = [getattr(modules[0], name) for name, modules in SETTINGS.items() if name not in ("EnvConfig", "LSTMConfig")]
     meant = {kind.__name__: as_json(from_json(kind, {}, "file")) for kind in kinds}
+    meant["EnvConfig"] = as_json(env_from_json({}))
     meant["ModelConfig"] = as_json(model_from_json({}))
     recorded = json.loads(RECORD.read_text())
     for name, values in recorded.items():

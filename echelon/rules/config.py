@@ -14,7 +14,7 @@ import tyro
 from echelon.rules.catalog import Catalog
 from echelon.rules.catalog_checks import check_flight
 from echelon.rules.catalog_json import catalog_from_json, catalog_under
-from echelon.rules.versions import ABSENT, current_versions, stored_versions
+from echelon.rules.versions import ABSENT, RULES, current_versions, earlier_defaults, stored_versions
 from echelon.runtime.errors import require, require_finite
 
 PACK = ("heavy", "medium", "medium", "light", "scout")
@@ -113,7 +113,9 @@ class RulesConfig:
     """Hits below this share of the hull height strike the legs."""
     under_fire_s: float = 1.0
     """How long a mech is told that it is under fire after a hit."""
-    zone_score_to_win_s: float = field(default=20.0, metadata={"absent": 30.0})
+    zone_score_to_win_s: float = field(
+        default=20.0, metadata={"absent": earlier_defaults(ABSENT[RULES])["rules.zone_score_to_win_s"]}
+    )
     """At 30 s one in five battles between trained teams went to the clock."""
     zone_ceiling_vox: float = 4.0
     time_up_terminates: bool = False
@@ -197,15 +199,13 @@ class EnvConfig:
     """One battle: its world, rules, rewards, rosters and what a mech observes."""
 
     world: WorldConfig = field(default_factory=WorldConfig)
-    rules: RulesConfig = field(default_factory=RulesConfig, metadata={"absent": RulesConfig(zone_score_to_win_s=30.0)})
+    rules: RulesConfig = field(default_factory=RulesConfig)
     reward: RewardConfig = field(default_factory=RewardConfig)
     features: FeaturesConfig = field(default_factory=FeaturesConfig)
     blue: tuple[str, ...] = _packs(2)
     """Hull name of each blue mech, packs of five in order."""
     red: tuple[str, ...] = _packs(2)
-    catalog: Annotated[Catalog, tyro.conf.Fixed, tyro.conf.Suppress] = field(
-        default_factory=Catalog, metadata={"absent": catalog_under(1)}
-    )
+    catalog: Annotated[Catalog, tyro.conf.Fixed, tyro.conf.Suppress] = field(default_factory=Catalog)
     """Hulls, weapons, suites and materials; no flag of its own."""
     observation_mode: Literal["partial", "full"] = "partial"
     sight_range_vox: float = 60.0
@@ -313,8 +313,10 @@ def env_from_json(values: dict[str, Any]) -> EnvConfig:
         told["reward"] = {name: value for name, value in told["reward"].items() if name != EXTRA}
     nested = {name: from_json(kind, told[name], f"env.{name}") for name, kind in parts.items()}
     flat = {name: value for name, value in values.items() if name not in (*parts, "catalog", *ABSENT)}
-    # Files without a catalog were written under version 1 of the rules.
-    nested["catalog"] = catalog_from_json(values["catalog"], "env.catalog") if "catalog" in values else catalog_under(1)
+    if "catalog" in values:
+        nested["catalog"] = catalog_from_json(values["catalog"], "env.catalog")
+    else:
+        nested["catalog"] = catalog_under(ABSENT[RULES])  # files without a catalog do not name their rules either
     return from_json(EnvConfig, flat, "env", nested)
 
 

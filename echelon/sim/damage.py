@@ -13,7 +13,7 @@ from echelon.runtime import exact
 from echelon.runtime.geometry import dot, heading, unit
 from echelon.sim.heat import bounded
 from echelon.sim.model import SimModel
-from echelon.sim.targeting import painted_by_pack
+from echelon.sim.targeting import of_own_pack, painted_by_pack
 from echelon.state import Mechs, State
 
 
@@ -119,9 +119,8 @@ def of_target(per_mech: Tensor, target: Tensor) -> Tensor:
 
 def marked_factor(state: State, game: SimModel) -> Tensor:
     """`[B, N, N]` damage factor by shooter and target: 1 + `Catalog.paint_bonus` if a packmate painted it."""
-    pack = game.roster.pack
-    everyone = torch.arange(pack.shape[0], device=pack.device)
-    painter = state.mechs.painter[..., pack].transpose(1, 2)  # [B, shooter, target]
+    everyone = torch.arange(game.roster.num_mechs, device=state.mechs.painter.device)
+    painter = of_own_pack(state.mechs.painter, game)  # [B, shooter, target]
     by_packmate = painted_by_pack(state, game) & (painter != everyone[:, None])
     return 1 + game.catalog.paint_bonus * by_packmate
 
@@ -298,8 +297,10 @@ def credit_paint(state: State, painter: Tensor, marked: Tensor, dealt: Dealt, ga
     bonus = dealt.by_shooter - dealt.by_shooter / marked  # [B, shooter, target]
     by_pack = torch.stack([exact.sum(bonus[:, span], 1) for span in roster.packs], -1)  # [B, target, P]
     everyone = torch.arange(roster.num_mechs, device=bonus.device)
-    credited = torch.where(painter[:, None] == everyone[:, None, None], by_pack[:, None], 0.0)  # [B, N, target, P]
-    return state.replace(tally=tally.replace(paint_damage=tally.paint_damage + exact.sum(credited.flatten(2), 2)))
+    # A painter is of the pack that it painted for.
+    is_painter = of_own_pack(painter, game) == everyone[:, None]  # [B, N, target]
+    credited = torch.where(is_painter, of_own_pack(by_pack, game), 0.0)
+    return state.replace(tally=tally.replace(paint_damage=tally.paint_damage + exact.sum(credited, 2)))
 
 
 def wither(state: State, damage: Tensor) -> State:

@@ -31,7 +31,10 @@ def bounded(heat: Tensor, game: SimModel) -> Tensor:
 
 
 def cool(state: State, vents: Tensor, game: SimModel) -> State:
-    """Dissipate heat, at 1 + `vent_factor` times the normal rate for mechs that vent, `vents [B, N]` bool."""
+    """Dissipate heat, at 1 + `vent_factor` times the normal rate for mechs that vent, `vents [B, N]` bool.
+
+    The time that they vent is counted.
+    """
     rules = game.rules
     sink_per_s = game.roster.heat_sink_per_s * (1 + rules.vent_factor * vents)  # [B, N]
     heat = bounded(state.mechs.heat - sink_per_s * rules.dt_s, game)

@@ -42,9 +42,14 @@ def take_aim(state: State, game: SimModel) -> Aim:
     )
 
 
+def of_own_pack(by_pack: Tensor, game: SimModel) -> Tensor:
+    """`[B, N, N]`: of values `[B, N, P]` of each mech by pack, those for the pack of the mech in the row."""
+    return by_pack[..., game.roster.pack].transpose(1, 2)
+
+
 def painted_by_pack(state: State, game: SimModel) -> Tensor:
     """`[B, N, N]` bool: the pack of the mech in the row has painted the mech in the column."""
-    return state.mechs.paint[..., game.roster.pack].transpose(1, 2) > 0
+    return of_own_pack(state.mechs.paint, game) > 0
 
 
 def shown_by_paint(state: State, quality: Tensor, game: SimModel) -> Tensor:

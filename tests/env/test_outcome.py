@@ -111,13 +111,10 @@ def test_what_mechs_did_counts_for_their_team(name):
 
 @pytest.mark.parametrize("name", outcome.BY_HULL)
 def test_what_mechs_did_counts_for_their_class(name):
-    s = field()
-    getattr(s.state.tally, name)[0] = torch.tensor([1.0, 2, 4, 8])
-    of_mechs = [hull.split("_")[0] for hull in s.game.roster.hulls]
-    for kind in Hull:
-        kind_name = kind.name.lower()
-        wanted = [sum(2**n for n in team if of_mechs[n] == kind_name) for team in ((0, 1), (2, 3))]
-        assert counted(s, f"{name}_{kind_name}") == wanted
+    s = battle(("scout", "medium", "medium"), ("light", "heavy"))
+    getattr(s.state.tally, name)[0] = torch.tensor([1.0, 2, 4, 8, 16])
+    for hull, wanted in (("scout", [1, 0]), ("light", [0, 8]), ("medium", [6, 0]), ("heavy", [0, 16])):
+        assert counted(s, f"{name}_{hull}") == wanted
 
 
 @pytest.mark.parametrize(("name", "tally"), [("knockdowns", "falls"), ("leggings", "legs_lost")])
