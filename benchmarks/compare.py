@@ -16,6 +16,11 @@ from measure import in_turn, report
 from echelon import EchelonEnv, EnvConfig
 from echelon.runtime.device import resolve_device
 
+SIDES: dict[str, dict[str, object]] = {
+    "football": {"n_blue_agents": 10, "n_red_agents": 10, "ai_red_agents": False},
+}
+"""Arguments of scenarios that make them as large as our battle: twenty agents, none of them scripted."""
+
 
 @dataclass(frozen=True)
 class Args:
@@ -23,7 +28,6 @@ class Args:
 
     num_envs: int = 1024
     scenario: str = "football"
-    compiled: bool = True
     rounds: int = 12
     """Each round steps both once; medians count."""
     device: str = "auto"
@@ -33,7 +37,8 @@ def vmas_stepper(args: Args, device: torch.device) -> tuple[Callable[[], object]
     """One step of every VMAS environment under actions drawn once, and how many agents act."""
     from vmas import make_env
 
-    env = make_env(args.scenario, num_envs=args.num_envs, device=device, continuous_actions=True, seed=0)
+    sides = SIDES.get(args.scenario, {})
+    env = make_env(args.scenario, num_envs=args.num_envs, device=device, continuous_actions=True, seed=0, **sides)
     env.reset()
     drawn = [env.get_random_action(agent) for agent in env.agents]
     return lambda: env.step(drawn), len(env.agents)
@@ -43,7 +48,7 @@ def main(args: Args) -> None:
     """Step both in turn."""
     device = resolve_device(args.device)
     config = EnvConfig.standard()
-    player = Player(EchelonEnv(config, args.num_envs, device=device, seed=0, compiled=args.compiled))
+    player = Player(EchelonEnv(config, args.num_envs, device=device, seed=0))
     step_theirs, their_agents = vmas_stepper(args, device)
     with torch.inference_mode():
         in_turn(step_theirs, player.decide, device, rounds=3)

@@ -49,7 +49,7 @@ def train(config: TrainConfig, ranks: Ranks, stop: Stop) -> None:
     own = load_callbacks(config.callbacks)
     wanted, config = config, config.compiled_if_possible()
     if config is not wanted:
-        console.print("no C++ compiler or Python headers here: going on without torch.compile, at a third of the speed")
+        console.print("no C++ compiler or Python headers here: going on without torch.compile")
     league = join_league(config, device, ranks)
     evaluation = EvalCallback(policy_of)
     callbacks: list[Callback] = [Profiler(Path(config.profile))] if config.profile else []

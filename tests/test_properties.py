@@ -15,9 +15,11 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from reference.compare import TOLERANCE, shot_keys, voxels_of
 from reference.scenes import random_actions, random_draws, scramble
+from tensordict import TensorDict
 
 from echelon.env import zone
 from echelon.env.env import EchelonEnv
+from echelon.env.loops.decision import DecisionLoops
 from echelon.env.observation.build import observe
 from echelon.rules import actions
 from echelon.rules.actions import Act
@@ -366,6 +368,30 @@ def test_battles_do_not_feel_each_other(config, seed):
             assert torch.equal(together[name][b : b + 1], alone[name]), name
         for name in seen:
             assert torch.equal(seen[name][b : b + 1], seen_alone[name]), name
+
+
+@FEW
+@given(config=CONFIGS, seed=SEEDS)
+def test_loops_play_and_show_the_same(config, seed):
+    """From any state a decision in loops leaves the bits that dense operations leave, and shows the same."""
+    env, rng, count = begin(config, seed)
+    game, state, loops = env.game, env.state, DecisionLoops(env.game)
+    for _ in range(3):
+        told = random_actions(rng, BATTLES, count, config.comm_dim)
+        orders = actions.decode(told, state.focus_slots, game.roster, config.features)
+        dense, looped = step.decide(copied(state), orders, game), loops.decide(copied(state), orders)
+        expect_same(dense.to_tensordict(), looped.to_tensordict())
+        scored = zone.score(dense, game)
+        (state, seen), (other, seen_by_loops) = observe(scored, orders, game), loops.observe(scored, orders, game)
+        expect_same(state.to_tensordict(), other.to_tensordict())
+        expect_same(TensorDict(seen), TensorDict(seen_by_loops))
+
+
+def expect_same(one, other):
+    """The same names, types and bits."""
+    assert set(one.keys(True, True)) == set(other.keys(True, True))
+    for name in one.keys(True, True):
+        assert one[name].dtype == other[name].dtype and torch.equal(one[name], other[name]), name
 
 
 @pytest.mark.slow

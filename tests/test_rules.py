@@ -123,7 +123,7 @@ SENTENCES = [
     f"sides of a hull up to {limits.MAX_HULL_VOX:g} vox; hp, leg hp and heat cap up to {limits.MAX_POINTS:g}",
     f"a material's hp up to {limits.MAX_POINTS:g}",
     f"speed up to {limits.MAX_SHOT_SPEED:g} vox/s; at most {limits.MAX_WEAPONS} weapons, {limits.MAX_SHOTS} shots of a",
-    f"in flight and {limits.MAX_CLOUDS} clouds",
+    f"in flight and {limits.MAX_CLOUDS} clouds; at most {limits.MAX_TIMERS} cooldown timers",
     "D = 18 + comm_dim numbers in [-1, 1] per mech",
     f"then comm_dim ({STANDARD.comm_dim}) numbers to the pack",
 ]

@@ -25,13 +25,16 @@ def short_battles() -> EnvConfig:
     return dataclasses.replace(EnvConfig.small(), rules=RulesConfig(max_episode_s=3.0), map_pool=1)
 
 
-def make_rollout(model: ModelConfig = TINY, battles: int = 6, decisions: int = 16, chunk: int = 8) -> TeamCollector:
+def make_rollout(
+    model: ModelConfig = TINY, battles: int = 6, decisions: int = 16, chunk: int = 8, compiled: bool | None = None
+) -> TeamCollector:
     """Short battles of a fresh policy against the heuristic."""
     torch.manual_seed(0)
     config = short_battles()
     policy = model.build(PolicySpecs(config.comm_dim))
     seats = PolicyAssignment(policy, [OpponentGroup("heuristic", Heuristic(config), battles)])
-    env = EchelonEnv(config, battles, device="cpu", seed=1, memory=seats.memory, maps=flat_maps(config))
+    settings = {"memory": seats.memory, "maps": flat_maps(config), "compiled": compiled}
+    env = EchelonEnv(config, battles, device="cpu", seed=1, **settings)
     return TeamCollector(env, seats, decisions, chunk)
 
 
@@ -45,7 +48,6 @@ def tiny_run(**changes: object) -> TrainConfig:
         num_envs=4,
         total_agent_steps=480,
         device="cpu",
-        compiled=False,
         checkpoint_every=2,
     )
     return dataclasses.replace(config, **changes)

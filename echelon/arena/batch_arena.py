@@ -42,6 +42,7 @@ from echelon.replay.recorder import Recorder
 from echelon.rules.config import EnvConfig
 from echelon.rules.roster import build_roster
 from echelon.runtime.errors import ConfigError, require
+from echelon.sim.kernels.dispatch import loops_on
 from echelon.state import State
 from echelon.world.pool import make_pool
 
@@ -100,9 +101,9 @@ class BatchArena:
         device: where simulation and policies run.
         batch: maximum number of battles in parallel.
         compute: dtype of the matrix products of networks.
-        compiled: whether to compile simulation and networks, which is worthwhile for thousands of battles. Batches are
-            then padded to a power of two that never decreases, and networks run in chunks of a fixed size, which keeps
-            the number of compiled graphs small.
+        compiled: whether to compile the networks, and on a GPU the simulation, which is worthwhile for thousands of
+            battles. Batches are then padded to a power of two that never decreases, and networks run in chunks of a
+            fixed size, which keeps the number of compiled graphs small.
 
     Raises:
         ConfigError: if `batch` is below 1.
@@ -167,9 +168,8 @@ class BatchArena:
             return kept
         self._env = None
         with torch.inference_mode(False):
-            env = EchelonEnv(
-                self.config, size, self.device, seed=0, maps=self.maps, compiled=self.compiled, observer=recorder
-            )
+            fast = self.compiled or loops_on(self.device)
+            env = EchelonEnv(self.config, size, self.device, seed=0, maps=self.maps, compiled=fast, observer=recorder)
         if recorder is None:
             self._env = env
         return env

@@ -13,7 +13,8 @@ from typing import TypeVar
 import torch
 
 BLOCK = 128
-"""Battles a block at most: what a substep touches of so many stays in the caches (`benchmarks/README.md`)."""
+"""Battles a block at most: what dense operations of a substep touch of so many stays in the caches
+(`benchmarks/README.md`). Loops take a battle at a time, and blocks of any size."""
 Played = TypeVar("Played")
 
 
@@ -36,13 +37,14 @@ class Blocks:
     Args:
         num_envs: battles, B.
         device: where they live.
+        most: battles a block at most, by default `BLOCK`.
         whole: play all battles as one block, whatever the device.
     """
 
-    def __init__(self, num_envs: int, device: torch.device, whole: bool = False) -> None:
+    def __init__(self, num_envs: int, device: torch.device, most: int | None = None, whole: bool = False) -> None:
         whole = whole or device.type != "cpu"
         self.threads = 1 if whole else torch.get_num_threads()
-        size = num_envs if whole else block_size(num_envs, self.threads)
+        size = num_envs if whole else block_size(num_envs, self.threads, most or BLOCK)
         self.spans = [slice(begin, begin + size) for begin in range(0, num_envs, size)]
         self._has_compiled = False
 
@@ -60,9 +62,9 @@ class Blocks:
         return list(workers(self.threads).map(alone, self.spans))
 
 
-def block_size(num_envs: int, threads: int) -> int:
-    """Battles a block: at most `BLOCK`, the same in each, and the threads kept equally busy where that can be had."""
-    sizes = [size for size in range(1, min(num_envs, BLOCK) + 1) if num_envs % size == 0]
+def block_size(num_envs: int, threads: int, most: int) -> int:
+    """Battles a block: at most `most`, the same in each, and the threads kept equally busy where that can be had."""
+    sizes = [size for size in range(1, min(num_envs, most) + 1) if num_envs % size == 0]
     fair = [size for size in sizes if num_envs // size % threads == 0]
     return max(fair or sizes)
 

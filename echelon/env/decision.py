@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -32,19 +33,40 @@ class Played:
     """The verdict on battles that ended, by name, [B, ...] each: winner -1 and zeros elsewhere."""
 
 
+class ConclusionForms(Protocol):
+    """What has more than one form at the end of a decision."""
+
+    def observe(self, state: State, orders: Orders, game: SimModel) -> tuple[State, Observation]:
+        """`observation.build.observe`."""
+
+    def statistics(self, state: State, done: Tensor, game: SimModel) -> Tensor:
+        """`outcome.final_statistics`."""
+
+
+class Dense:
+    """Operations over all battles at once."""
+
+    observe = staticmethod(observe)
+    statistics = staticmethod(outcome.final_statistics)
+
+
+DENSE = Dense()
+
+
 def conclude(
     before: State,
     after: State,
     orders: Orders,
     game: SimModel,
     extra: Mapping[str, RewardTerm] = NO_EXTRA_TERMS,
+    forms: ConclusionForms = DENSE,
 ) -> Played:
-    """Score the zone, judge, pay and show, once the substeps are played."""
+    """Score the zone, judge, pay and show, once the substeps are played; `forms` of what costs most."""
     after = outcome.note_events(before, zone.score(after, game))
     ending = outcome.judge(after, game)
     named = reward.terms(before, after, ending, game) | reward.extra_terms(before, after, ending, game, extra)
     paid = reward.weighted(named, game.config.reward, game, extra)
-    state, streams = observe(after, orders, game)
+    state, streams = forms.observe(after, orders, game)
 
     done = ending.done[:, None]
     winner = torch.where(done, ending.winner[:, None], int(Winner.RUNNING)).to(torch.int8)
@@ -55,7 +77,7 @@ def conclude(
         "score": after.score * done,
         "decisions": decisions * done,
         "idle_s": outcome.idle_s(after, game)[:, None] * done,
-        "stats": outcome.statistics(after, game) * done[..., None],
+        "stats": forms.statistics(after, ending.done, game),
     }
     flags = {"done": done, "terminated": ending.terminated[:, None], "truncated": ending.truncated[:, None]}
     return Played(state, streams, paid, flags, verdict)

@@ -15,8 +15,11 @@ from torchrl.data import Composite
 from echelon.env import decision
 from echelon.env.blocks import Blocks, ordinary_tensors
 from echelon.env.decision import Played
+from echelon.env.form import Kernels, form_of
 from echelon.env.kernels.restart_observation import restart_observation
 from echelon.env.kernels.restore_terrain import restore_terrain
+from echelon.env.loops.decision import DecisionLoops
+from echelon.env.loops.rows import rows_where
 from echelon.env.map_pool import MapPool
 from echelon.env.observation import layout
 from echelon.env.observation.build import Observation
@@ -25,7 +28,7 @@ from echelon.env.observer import StepObserver
 from echelon.env.outcome import Winner, without_outcome
 from echelon.env.partial_reset import PartialResetEnv
 from echelon.env.reward import NO_EXTRA_TERMS, TERMS, RewardTerm, check_extra_terms
-from echelon.env.select import cleared, select_state
+from echelon.env.select import cleared, replace_rows, select_state
 from echelon.env.specs import DONE_KEYS, Specs
 from echelon.rules import actions
 from echelon.rules.actions import Orders
@@ -40,6 +43,11 @@ from echelon.sim import step
 from echelon.sim.model import SimModel, build_model
 from echelon.state import Maps, State, Terrain, open_battle
 from echelon.world.pool import make_pool
+
+
+def following_seed(seed: Tensor) -> Tensor:
+    """`[B]` int64 seeds of the battles that follow those of `seed [B]`."""
+    return noise.bits(seed, 0, Stream.EPISODE, 1)[:, 0]
 
 
 class EchelonEnv(PartialResetEnv):
@@ -67,9 +75,12 @@ class EchelonEnv(PartialResetEnv):
         memory: what policies remember from one decision to the next, as float leaves for one mech, such as
             `Composite(h=Unbounded((64,)))`. It travels under `(group, "memory", ...)`, zero when a battle begins.
         maps: a pool made earlier for the same config, to share it between environments.
-        compiled: run a substep and the observation through `torch.compile`: same results, a later first step.
+        compiled: how a decision runs, with the same results. By default, and if True, in the fastest form of the
+            device: loops compiled by numba on a CPU, graphs of torch.compile elsewhere. False: operation by operation,
+            which is the default on a CPU without numba.
         observer: who watches every substep and decision.
         info: whether `outcome` and `reward_terms` are there.
+        kernels: "loops" or "dense" in place of what `compiled` would choose, for tests.
         extra_rewards: reward terms of one's own by name, paid and mixed within the team as `reward.TERMS` are.
     """
 
@@ -85,9 +96,10 @@ class EchelonEnv(PartialResetEnv):
         seed: int | Tensor | None = None,
         memory: Composite | None = None,
         maps: Maps | None = None,
-        compiled: bool = False,
+        compiled: bool | None = None,
         observer: StepObserver | None = None,
         info: bool = True,
+        kernels: Kernels | None = None,
         extra_rewards: Mapping[str, RewardTerm] = NO_EXTRA_TERMS,
     ) -> None:
         if num_envs < 1:
@@ -97,7 +109,7 @@ class EchelonEnv(PartialResetEnv):
         self.config = config
         self.num_envs = num_envs
         self.memory = Composite() if memory is None else memory
-        self.compiled = compiled
+        self.compiled, self.kernels = compiled, kernels
         self.observer = observer
         self.info = info
         check_extra_terms(extra_rewards)
@@ -117,7 +129,9 @@ class EchelonEnv(PartialResetEnv):
         self.teams = roster.teams
         self.group_map = {g: [f"{g}_{i}" for i in range(s.stop - s.start)] for g, s in self.teams.items()}
         # An observer sees every substep of all battles at once.
-        self.blocks = Blocks(self.num_envs, self.device, whole=self.observer is not None)
+        self.form = form_of(self.device, self.compiled, self.kernels)
+        most = self.num_envs if self.form == "loops" else None
+        self.blocks = Blocks(self.num_envs, self.device, most, whole=self.observer is not None)
         self.map_pool = MapPool(self.game)
         self._observed: TensorDictBase | None = None
         """What was last observed of every battle: a reset of some battles shows it again of the others."""
@@ -128,10 +142,11 @@ class EchelonEnv(PartialResetEnv):
         """The functions of a decision, each compiled at its first call: of the two substeps only the one in use."""
 
         def prepared(function: Callable[..., Any]) -> Callable[..., Any]:
-            return fused(function, self.device) if self.compiled else function
+            return fused(function, self.device) if self.form == "graph" else function
 
         self._decode, self._conclude = prepared(actions.decode), prepared(decision.conclude)
         self._play: step.Play = prepared(step.play)
+        self._loops = DecisionLoops(self.game) if self.form == "loops" else None
         self._logged_substep = prepared(step.logged_substep)
 
     def _make_specs(self) -> None:
@@ -215,7 +230,7 @@ class EchelonEnv(PartialResetEnv):
     def __getstate__(self) -> dict[str, Any]:
         """For copies and other processes. Compiled functions cannot be copied: each process compiles its own."""
         kept = self.__dict__.copy()
-        for name in ("_decode", "_conclude", "_play", "_logged_substep"):
+        for name in ("_decode", "_conclude", "_play", "_logged_substep", "_loops"):
             del kept[name]
         return kept
 
@@ -287,11 +302,13 @@ class EchelonEnv(PartialResetEnv):
         """Begin anew where `restarts [B, 1]`: state, first observation, memory and flags."""
         which = restarts[:, 0]
         with ordinary_tensors():
-            fresh = self._open(self.next_seed, self.state.terrain)
-            following = noise.bits(self.next_seed, 0, Stream.EPISODE, 1)[:, 0]
-            self.next_seed = torch.where(which, following, self.next_seed)
-            self.state = select_state(which, fresh, self.state)
-            restore_terrain(self.state.terrain, which, self.state.map_id, self.game.maps)
+            if self._loops_now is not None:
+                rows = rows_where(which)
+                if not len(rows):
+                    return self._flagged(td, restarts)
+                self._restart_rows(rows)
+            else:
+                self._restart_everywhere(which)
         map_id = self.state.map_id
 
         for group, span in self.teams.items():
@@ -305,6 +322,23 @@ class EchelonEnv(PartialResetEnv):
         if self.info:
             td.set("outcome", without_outcome(td.get("outcome"), which))
         td.set("telemetry", self.game.maps.telemetry[map_id])
+        return self._flagged(td, restarts)
+
+    def _restart_rows(self, rows: Tensor) -> None:
+        """Begin anew in the battles `rows [R]`, touching no other."""
+        fresh = self._open(self.next_seed[rows])
+        self.next_seed = self.next_seed.index_copy(0, rows, following_seed(self.next_seed[rows]))
+        self.state = replace_rows(self.state, rows, fresh)
+
+    def _restart_everywhere(self, which: Tensor) -> None:
+        """Begin anew where `which [B]`, without a host read."""
+        fresh = self._open(self.next_seed, self.state.terrain)
+        self.next_seed = torch.where(which, following_seed(self.next_seed), self.next_seed)
+        self.state = select_state(which, fresh, self.state)
+        restore_terrain(self.state.terrain, which, self.state.map_id, self.game.maps)
+
+    def _flagged(self, td: TensorDictBase, restarts: Tensor) -> TensorDictBase:
+        """`td` with the flags of battles that go on or began anew, kept as what was last observed."""
         td.set("is_init", restarts.clone())
         for flag in DONE_KEYS:
             td.set(flag, torch.zeros_like(restarts))
@@ -322,17 +356,27 @@ class EchelonEnv(PartialResetEnv):
 
     def _decide(self, before: State, action: Tensor) -> Played:
         """A decision of some of the battles."""
-        game, run = self.game, self._play if self.observer is None else self._watched
+        game, loops = self.game, self._loops_now
         with part("orders"):
             orders: Orders = self._decode(action, before.focus_slots, game.roster, self.config.features)
         with part("substeps"):
-            after = step.decide(before, orders, game, run)
+            if loops is not None and self.observer is None:
+                after = loops.decide(before, orders)
+            else:
+                run = self._play if self.observer is None else self._watched
+                after = step.decide(before, orders, game, run)
         with part("conclude"):
-            played: Played = self._conclude(before, after, orders, game, self.extra_rewards)
+            forms = decision.DENSE if loops is None else loops
+            played: Played = self._conclude(before, after, orders, game, self.extra_rewards, forms)
         if self.observer is not None:
             verdict = TensorDict(played.outcome, self.batch_size, device=self.device)
             self.observer.moment(played.state, orders, played.streams, verdict)
         return played
+
+    @property
+    def _loops_now(self) -> DecisionLoops | None:
+        """Loops, where they run: not while somebody traces the environment, who sees operations of torch."""
+        return None if torch.compiler.is_compiling() else self._loops
 
     def _watched(self, state: State, orders: Orders, game: SimModel) -> State:
         assert self.observer is not None

@@ -139,6 +139,11 @@ def statistics(state: State, game: SimModel) -> Tensor:
     return torch.cat((own, inflicted, paints, shots, hits, by_weapon, by_hull), -1)
 
 
+def final_statistics(state: State, done: Tensor, game: SimModel) -> Tensor:
+    """`[B, 2, K]` `statistics` of the battles that are `done [B]`, zeros of the others."""
+    return statistics(state, game) * done[:, None, None]
+
+
 def without_outcome(outcome: TensorDictBase, which: Tensor) -> TensorDictBase:
     """`outcome [B]` with that of a battle which goes on for the battles `which [B]`."""
     kept = outcome.apply(lambda values: cleared(values, which))

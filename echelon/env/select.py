@@ -28,3 +28,20 @@ def select_state(which: Tensor, yes: State, no: State) -> State:
         for name, part in parts.items()
     }
     return no.replace(**chosen)
+
+
+def replace_rows(state: State, rows: Tensor, fresh: State) -> State:
+    """`state` with the battles `rows [R]` replaced by those of `fresh`; the terrain is written in place."""
+
+    def replaced(old: Tensor, new: Tensor) -> Tensor:
+        return old.index_copy(0, rows, new)
+
+    changed = {}
+    for name in State.__dataclass_fields__:
+        old, new = getattr(state, name), getattr(fresh, name)
+        if name == "terrain":
+            for field in type(old).__dataclass_fields__:
+                getattr(old, field)[rows] = getattr(new, field)
+        else:
+            changed[name] = replaced(old, new) if isinstance(old, Tensor) else old.apply(replaced, new)
+    return state.replace(**changed)

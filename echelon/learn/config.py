@@ -7,12 +7,13 @@ from typing import Annotated, Literal
 
 import tyro
 
+from echelon.env.form import form_of
 from echelon.learn.extra_rewards import parse_extra_rewards
 from echelon.learn.models.lstm import LSTMConfig
 from echelon.learn.models.registry import ModelConfig
 from echelon.learn.schedules import Schedule
 from echelon.rules.config import EnvConfig
-from echelon.runtime.device import can_compile
+from echelon.runtime.device import can_compile, resolve_device
 from echelon.runtime.errors import require, require_finite
 
 SELF, PAST, CURRICULUM = "self", "past", "curriculum"
@@ -201,7 +202,8 @@ class TrainConfig:
     """Dtype of the matrix products; auto selects bf16 if the device has native support. Weights, distributions,
     advantages and losses are fp32."""
     compiled: bool = True
-    """Compile the simulation with torch.compile: two to three minutes at the start, then about twice as fast."""
+    """Run the simulation in the fastest form of the device: as loops on a CPU, through torch.compile on a GPU. Else
+    operation by operation."""
     compile_policy: Literal["off", "act", "all"] = "off"
     """Compile the network: act for rollouts only, all for updates too."""
     deterministic: bool = False
@@ -277,10 +279,13 @@ class TrainConfig:
         return self.num_envs - self.self_battles - self.past_battles
 
     def compiled_if_possible(self) -> TrainConfig:
-        """This config itself, or without any compilation if torch.compile lacks a C++ compiler or Python's headers."""
-        if not self.compiled or can_compile():
+        """This config itself, or without torch.compile if that lacks a C++ compiler or Python's headers."""
+        if can_compile():
             return self
-        return replace(self, compiled=False, compile_policy="off")
+        needs_graph = form_of(resolve_device(self.device), self.compiled) == "graph"
+        if self.compile_policy == "off" and not needs_graph:
+            return self
+        return replace(self, compiled=self.compiled and not needs_graph, compile_policy="off")
 
     @classmethod
     def quick(cls) -> TrainConfig:

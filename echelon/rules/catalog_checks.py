@@ -18,6 +18,8 @@ CLASSES = tuple(kind.name.lower() for kind in Hull)
 TRIGGERS = tuple(trigger.name.lower() for trigger in Trigger)
 GUIDANCE, EFFECTS, NEEDS = get_args(Guidance), get_args(Effect), get_args(Need)
 MAX_WEAPONS = 16
+MAX_TIMERS = MAX_WEAPONS + 5
+"""Cooldown timers, that of the AMS among them."""
 MAX_SHOTS = 4
 """Shots of a mech in flight."""
 MAX_CLOUDS = 3
@@ -101,6 +103,8 @@ def check_catalog(catalog: Catalog, suites: tuple[str, ...], materials: Mapping[
     check_limits(catalog, SHARED, "catalog")
     for name in catalog.timer_names:
         check_name("catalog.timers", name)
+    timers = len(catalog.timer_names) + 1
+    require(timers <= MAX_TIMERS, "catalog.timers", f"at most {MAX_TIMERS} with those of weapons and the AMS", timers)
     count = len(catalog.weapons)
     require(1 <= count <= MAX_WEAPONS, "catalog.weapons", f"1..{MAX_WEAPONS} rows", count)
     require(set(catalog.suites) == set(suites), "catalog.suites", f"of the rows {suites}", tuple(catalog.suites))

@@ -115,8 +115,8 @@ def fly(state: State, game: SimModel) -> tuple[State, Impacts]:
         The state with the shots moved or removed, and their impacts.
     """
     rules, mechs, roster = game.rules, state.mechs, game.roster
-    shots: Shots = state.shots.replace(vel=guide(state, game))
-    flies = shots.ttl > 0  # [B, S]
+    flies = state.shots.ttl > 0  # [B, S]
+    shots: Shots = state.shots.replace(vel=torch.where(flies[..., None], guide(state, game), state.shots.vel))
     delta = shots.vel * rules.dt_s
     end = shots.pos + delta
 

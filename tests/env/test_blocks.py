@@ -41,7 +41,7 @@ def test_each_thread_works_alone(two_threads: None) -> None:
 )
 def test_block_sizes(num_envs: int, threads: int, expected: int) -> None:
     """Equal, at most `BLOCK`, and the threads equally busy where that can be had."""
-    assert block_size(num_envs, threads) == expected <= BLOCK
+    assert block_size(num_envs, threads, BLOCK) == expected <= BLOCK
 
 
 def test_blocks_cover_all_battles_in_order(two_threads: None) -> None:

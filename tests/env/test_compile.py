@@ -27,8 +27,8 @@ def test_compiled_equals_eager(monkeypatch):
     """240 decisions, restarts among them, each from the state that eager play came to: 1e-3, for fused kernels round
     sums and products otherwise. Two blocks on two threads, in and out of inference mode, compiled once."""
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
-    eager = EchelonEnv(CONFIG, 4, "cpu", seed=1)
-    compiled = EchelonEnv(CONFIG, 4, "cpu", seed=1, maps=eager.game.maps, compiled=True)
+    eager = EchelonEnv(CONFIG, 4, "cpu", seed=1, compiled=False)
+    compiled = EchelonEnv(CONFIG, 4, "cpu", seed=1, maps=eager.game.maps, compiled=True, kernels="dense")
     assert compiled.blocks.threads == 2 and len(compiled.blocks.spans) == 2
     generator = torch.Generator().manual_seed(0)
     one, other = eager.reset(), compiled.reset()
@@ -73,17 +73,22 @@ def test_a_whole_decision_is_one_graph():
     ("battles", "threads", "size"), [(1024, 2, 128), (30, 4, 30), (256, 2, 128), (100, 2, 50), (7, 2, 7), (1, 2, 1)]
 )
 def test_blocks_are_equal_and_keep_all_threads_busy_where_they_can(battles, threads, size):
-    assert blocks.block_size(battles, threads) == size
+    assert blocks.block_size(battles, threads, 128) == size
 
 
-def test_battles_shared_out_to_threads_are_the_same_battles(monkeypatch):
+@pytest.mark.parametrize("kernels", ["dense", "loops"])
+def test_battles_shared_out_to_threads_are_the_same_battles(monkeypatch, kernels):
     """Bit for bit: blocks change where a battle is played, nothing else. An error in a block reaches the caller."""
     finals = []
+    many = 4 if kernels == "dense" else 2
     for threads in (1, 2):
         monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
         monkeypatch.setattr(blocks, "BLOCK", 2 if threads == 2 else 128)
-        env, generator = EchelonEnv(CONFIG, 8, "cpu", seed=3), torch.Generator().manual_seed(1)
-        assert len(env.blocks.spans) == (4 if threads == 2 else 1)
+        env, generator = (
+            EchelonEnv(CONFIG, 8, "cpu", 3, compiled=False, kernels=kernels),
+            torch.Generator().manual_seed(1),
+        )
+        assert len(env.blocks.spans) == (many if threads == 2 else 1)
         td = env.reset()
         for _ in range(20):
             played, td = env.step_and_maybe_reset(brawl(td, generator))

@@ -132,8 +132,8 @@ def test_telemetry_is_the_map_from_above_once_a_battle():
 def test_one_observation_is_built_a_decision(monkeypatch):
     """Resets build none: the first observation of each map is made once, with the environment."""
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)  # one block
-    env, built = env_of(num_envs=2), []
-    monkeypatch.setattr(decision, "observe", lambda *scene: built.append(1) or observe(*scene))
+    env, built = env_of(num_envs=2, kernels="dense", compiled=False), []
+    monkeypatch.setattr(decision.Dense, "observe", staticmethod(lambda *scene: built.append(1) or observe(*scene)))
     td = env.reset()
     for _ in range(3):
         _, td = env.step_and_maybe_reset(told(env, td))
@@ -464,7 +464,7 @@ def test_memory_is_zeroed_for_finished_battles_only():
 
 def test_a_copy_of_a_compiled_environment_compiles_again():
     """Compiled functions cannot be pickled; the battles, the maps and the settings are."""
-    env = env_of(compiled=True)
+    env = env_of(compiled=True, kernels="dense")
     pickled = pickle.loads(pickle.dumps(env))  # noqa: S301
     for copied in (copy.deepcopy(env), pickled):
         assert copied.compiled and copied._play is not step.play and callable(copied._conclude)
@@ -506,7 +506,8 @@ def test_names_and_numbers_that_scripts_ask_for():
 
 @pytest.mark.parametrize("config", [SHORT, SMALL, dataclasses.replace(TINY, observation_mode="full")])
 def test_a_step_reads_nothing_on_the_host(config):
-    env = env_of(config, 3)
+    """In the form that a GPU runs."""
+    env = env_of(config, 3, kernels="dense", compiled=False)
     td = env.reset()
     _, td = env.step_and_maybe_reset(told(env, td))
     tds = [told(env, td.clone(), (0, Act.TERTIARY, 1.0)) for _ in range(2)]

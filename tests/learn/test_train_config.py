@@ -3,12 +3,15 @@
 import dataclasses
 
 from echelon.learn.config import TrainConfig
+from echelon.sim.kernels import dispatch
 
 
 def test_nothing_is_compiled_where_there_is_no_compiler(monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setenv("CXX", "")
-    config = dataclasses.replace(TrainConfig.quick(), compile_policy="all")
-    assert config.compiled_if_possible() == dataclasses.replace(config, compiled=False, compile_policy="off")
-    eager = dataclasses.replace(config, compiled=False)
-    assert eager.compiled_if_possible() is eager
+    config = dataclasses.replace(TrainConfig.quick(), compile_policy="all", device="cpu")
+    assert config.compiled_if_possible() == dataclasses.replace(config, compile_policy="off")
+    loops = dataclasses.replace(config, compile_policy="off")
+    assert loops.compiled_if_possible() is loops
+    monkeypatch.setattr(dispatch, "HAS_LOOPS", False)
+    assert loops.compiled_if_possible() == dataclasses.replace(loops, compiled=False)

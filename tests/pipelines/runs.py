@@ -9,7 +9,7 @@ from echelon.learn.metrics import MEASURED, read_table
 
 ROOT = Path(__file__).parents[2]
 TINY = [
-    *("--preset", "quick", "--no-compiled", "--device", "cpu", "--num-envs", "4", "--evaluation.battles", "2"),
+    *("--preset", "quick", "--device", "cpu", "--num-envs", "4", "--evaluation.battles", "2"),
     *("--evaluation.final-battles", "2", "--env.map-pool", "2", "--env.rules.max-episode-s", "3"),
     *("--ppo.rollout-decisions", "8", "--ppo.chunk-decisions", "4"),
 ]

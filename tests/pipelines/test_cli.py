@@ -194,12 +194,14 @@ def test_a_match_that_could_not_be_recorded_is_not_fought(tmp_path, refusal, cas
     assert said.startswith(message.format(tmp=tmp_path)) and "\n" not in said
 
 
-def test_without_a_compiler_it_trains_eagerly_and_says_so(tmp_path):
-    tiny = [word for word in TINY if word != "--no-compiled"]
-    folder = tmp_path / "run"
-    done = run("train.py", *tiny, "--total-agent-steps", "1", "--run-dir", str(folder), PATH="/nowhere", CXX="")
-    assert done.returncode == 0, done.stderr
-    assert "without torch.compile" in done.stdout
+def test_without_a_compiler_it_trains_and_says_what_it_leaves_out(tmp_path):
+    for number, (flags, said) in enumerate((((), False), (("--compile-policy", "act"), True))):
+        folder = tmp_path / str(number)
+        done = run(
+            "train.py", *TINY, "--total-agent-steps", "1", "--run-dir", str(folder), *flags, PATH="/nowhere", CXX=""
+        )
+        assert done.returncode == 0, done.stderr
+        assert ("without torch.compile" in done.stdout) == said
 
 
 def test_a_reward_term_of_ones_own_is_trained_with_and_gone_on_with(tmp_path):

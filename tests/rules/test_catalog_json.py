@@ -108,6 +108,10 @@ REFUSED = {
         {"weapons": {f"gun_{n}": SHELL for n in range(10)}},
         r"catalog.weapons must be 1..16 rows, got 17",
     ),
+    "too many timers": (
+        {"timers": [f"timer_{n}" for n in range(17)]},
+        r"catalog.timers must be at most 21 with those of weapons and the AMS, got 2",
+    ),
 }  # fmt: skip
 
 

@@ -55,7 +55,7 @@ def squad(state: State, orders: Orders, game: SimModel) -> tuple[Tensor, Tensor]
         "heat": shown(mechs.heat / roster.heat_cap, 1),
         "stability": shown(mechs.stability / game.rules.stability_cap, 2),
         "readiness": shown(readiness(state, game), 2),
-        "target_rel_pos": relative(target_pos) * engages[..., None],
+        "target_rel_pos": torch.where(engages[..., None], relative(target_pos), 0.0),
     }
     return layout.pack(layout.SQUAD, values, held), held
 
@@ -67,4 +67,4 @@ def comms(state: State, game: SimModel) -> Tensor:
     heard = torch.cat((messages, nobody), 1)[:, roster.pack_slot]  # [B, N, 5, comm_dim]
     own = roster.pack_slot == torch.arange(roster.num_mechs, device=messages.device)[:, None]
     listens = state.mechs.alive[:, :, None] & ~own
-    return heard * listens[..., None]
+    return torch.where(listens[..., None], heard, 0.0)

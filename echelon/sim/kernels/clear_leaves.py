@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from echelon.sim.kernels.dispatch import ONE, array, compiled, inlined, loops_on, shared_array
+from echelon.sim.kernels.dispatch import ONE, array, called, compiled, inlined, loops_on, shared_array
 from echelon.sim.kernels.segments import SMALL, TOP_Z, cross, entered_cell, map_size, segment_axis, segments
 from echelon.sim.kernels.total_by_voxel import total_by_voxel
 from echelon.sim.terrain import Voxel, add_bits, columns_at, voxel_index
@@ -109,18 +109,25 @@ def _clear_on_axis(axis: int, opaque: Any, solid: Any, a: Any, b: Any, c: Any, p
         _clear_voxel(opaque, solid, x, y, z)
 
 
+@called
+def clear_on_segment(opaque: Any, solid: Any, x: int, y: int, z: int, start: Any, end: Any, planes: int) -> None:
+    """`clear_leaves` of one shot: at the voxel (x, y, z), and on its way, in `opaque`, `solid [Y, X]`."""
+    top_x, top_y = np.float32(opaque.shape[1] - 1), np.float32(opaque.shape[0] - 1)
+    _clear_voxel(opaque, solid, x, y, z)
+    a = segment_axis(start[0], end[0], top_x)
+    b = segment_axis(start[1], end[1], top_y)
+    c = segment_axis(start[2], end[2], TOP_Z)
+    _clear_on_axis(0, opaque, solid, a, b, c, planes)
+    _clear_on_axis(1, opaque, solid, b, c, a, planes)
+    _clear_on_axis(2, opaque, solid, c, a, b, planes)
+
+
 @compiled
 def _clear_leaves_loop(opaque: Any, solid: Any, muzzle: Any, start: Any, end: Any, flew: Any, planes: Any) -> None:
     """Writes to `opaque [B, Y, X]`; `muzzle` are x, y and z."""
-    top_x, top_y = np.float32(opaque.shape[2] - 1), np.float32(opaque.shape[1] - 1)
     for battle in range(opaque.shape[0]):
-        leaves, walls = opaque[battle], solid[battle]
         for row in range(start.shape[1]):
             if flew[battle, row]:
-                _clear_voxel(leaves, walls, muzzle[0][battle, row], muzzle[1][battle, row], muzzle[2][battle, row])
-                x = segment_axis(start[battle, row, 0], end[battle, row, 0], top_x)
-                y = segment_axis(start[battle, row, 1], end[battle, row, 1], top_y)
-                z = segment_axis(start[battle, row, 2], end[battle, row, 2], TOP_Z)
-                _clear_on_axis(0, leaves, walls, x, y, z, planes[row])
-                _clear_on_axis(1, leaves, walls, y, z, x, planes[row])
-                _clear_on_axis(2, leaves, walls, z, x, y, planes[row])
+                x, y, z = muzzle[0][battle, row], muzzle[1][battle, row], muzzle[2][battle, row]
+                ends = start[battle, row], end[battle, row]
+                clear_on_segment(opaque[battle], solid[battle], x, y, z, *ends, planes[row])

@@ -34,7 +34,7 @@ def hash_of(files: Sequence[Path]) -> str:
 
 
 PACKAGE = Path(__file__).parents[2]
-SOURCES = sorted([*PACKAGE.glob("*/kernels/*.py"), PACKAGE / "runtime" / "exact.py"])
+SOURCES = sorted([*PACKAGE.glob("*/kernels/*.py"), *PACKAGE.glob("*/loops/*.py"), PACKAGE / "runtime" / "exact.py"])
 """Every file that compiled code may come from."""
 CACHE = Path(os.environ.get("NUMBA_CACHE_DIR", Path(__file__).parent / "__pycache__")) / f"loops_{hash_of(SOURCES)}"
 """Where compiled loops are kept. numba looks for changes in a loop's own file alone, and would go on with what it once
@@ -50,7 +50,7 @@ def compiled(loop: Any) -> Any:
     # Read as a function is decorated; where the folder cannot be written numba chooses another one.
     settings.CACHE_DIR = str(CACHE)
     try:
-        return numba.njit(cache=True, nogil=True)(loop)
+        return numba.njit(cache=True, nogil=True, error_model="numpy")(loop)
     finally:
         settings.CACHE_DIR = before
 
@@ -58,6 +58,11 @@ def compiled(loop: Any) -> Any:
 def inlined(function: Any) -> Any:
     """Decorator for a function that is called by compiled loops only and is inlined there."""
     return numba.njit(inline="always")(function) if HAS_LOOPS else function
+
+
+def called(function: Any) -> Any:
+    """Decorator for a function that is called by compiled loops only and is compiled once for all callers."""
+    return numba.njit(error_model="numpy")(function) if HAS_LOOPS else function
 
 
 def loops_on(device: torch.device) -> bool:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from echelon.runtime.compile import materialize
-from echelon.sim.kernels.dispatch import INFINITY, ONE, array, compiled, inlined, loops_on
+from echelon.sim.kernels.dispatch import INFINITY, ONE, array, called, compiled, inlined, loops_on
 from echelon.sim.kernels.segments import (
     SMALL,
     TOP_Z,
@@ -101,7 +101,7 @@ def first_hit_loops(
     """`first_hit` segment by segment, for `start`, `end` `[B, R, 3]`, `asked [B, R]` and `planes` along x, y and z."""
     hit = torch.empty(start.shape[:2])
     ends = array(start), array(end)
-    _first_hit_loop(array(columns), *ends, array(asked), np.array(planes), past_end, any_hit, array(hit))
+    _first_hit_loop(array(columns), *ends, array(asked), max(planes), past_end, any_hit, array(hit))
     return hit
 
 
@@ -132,23 +132,32 @@ def _first_on_axis(axis: int, columns: Any, a: Any, b: Any, c: Any, planes: int,
     return best
 
 
+@called
+def first_on_segment(
+    columns: Any, x: Any, y: Any, z: Any, to_x: Any, to_y: Any, to_z: Any, planes: int, past_end: bool, any_hit: bool
+) -> Any:
+    """`first_hit` of one segment, of at most `planes` crossings of any axis, in `columns [Y, X]`."""
+    top_x, top_y = np.float32(columns.shape[1] - 1), np.float32(columns.shape[0] - 1)
+    a, b, c = segment_axis(x, to_x, top_x), segment_axis(y, to_y, top_y), segment_axis(z, to_z, TOP_Z)
+    best = _first_on_axis(0, columns, a, b, c, planes, past_end, INFINITY)
+    if not any_hit or best == INFINITY:
+        best = _first_on_axis(1, columns, b, c, a, planes, past_end, best)
+    if not any_hit or best == INFINITY:
+        best = _first_on_axis(2, columns, c, a, b, planes, past_end, best)
+    return best
+
+
 @compiled
 def _first_hit_loop(
-    columns: Any, start: Any, end: Any, asked: Any, planes: Any, past_end: bool, any_hit: bool, hit: Any
+    columns: Any, start: Any, end: Any, asked: Any, planes: int, past_end: bool, any_hit: bool, hit: Any
 ) -> None:
     """Fills `hit [B, R]`."""
-    top_x, top_y = np.float32(columns.shape[2] - 1), np.float32(columns.shape[1] - 1)
     for battle in range(columns.shape[0]):
         own = columns[battle]
         for row in range(start.shape[1]):
-            best = INFINITY
+            hit[battle, row] = INFINITY
             if asked[battle, row]:
-                x = segment_axis(start[battle, row, 0], end[battle, row, 0], top_x)
-                y = segment_axis(start[battle, row, 1], end[battle, row, 1], top_y)
-                z = segment_axis(start[battle, row, 2], end[battle, row, 2], TOP_Z)
-                best = _first_on_axis(0, own, x, y, z, planes[0], past_end, best)
-                if not any_hit or best == INFINITY:
-                    best = _first_on_axis(1, own, y, z, x, planes[1], past_end, best)
-                if not any_hit or best == INFINITY:
-                    best = _first_on_axis(2, own, z, x, y, planes[2], past_end, best)
-            hit[battle, row] = best
+                at, to = start[battle, row], end[battle, row]
+                hit[battle, row] = first_on_segment(
+                    own, at[0], at[1], at[2], to[0], to[1], to[2], planes, past_end, any_hit
+                )

@@ -1,0 +1,20 @@
+"""In which form a decision runs: as loops, as graphs of torch.compile, or operation by operation."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+
+from echelon.sim.kernels.dispatch import loops_on
+
+Form = Literal["loops", "graph", "eager"]
+Kernels = Literal["dense", "loops"]
+
+
+def form_of(device: torch.device, compiled: bool | None, kernels: Kernels | None = None) -> Form:
+    """The form of an environment on a device; arguments as in `EchelonEnv`."""
+    if kernels == "loops" or (kernels is None and compiled is not False and loops_on(device)):
+        return "loops"
+    # Without numba, battles on a CPU stay what they are with it, which a graph's would not be.
+    return "graph" if compiled or (compiled is None and device.type != "cpu") else "eager"

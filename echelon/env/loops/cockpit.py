@@ -1,0 +1,266 @@
+"""The rows of one cockpit: contacts, comrades, itself and the ground around it. See the files of `env/observation`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from echelon.env.loops.perception import body_frame, hear, is_targeted
+from echelon.runtime.exact import atan2_64
+from echelon.sim.kernels.dispatch import ONE, ZERO, called, inlined
+from echelon.sim.loops.arithmetic import SMALL, clamped, length_2, length_3, positive, unit_2
+from echelon.sim.loops.upkeep import is_running, is_shut_down
+from echelon.sim.loops.wrecks import height_bits
+
+atan2 = inlined(atan2_64)
+
+
+@inlined
+def within(value: Any, low: Any, high: Any) -> Any:
+    """`value` between two limits."""
+    return min(max(value, low), high)
+
+
+@inlined
+def motion(own: Any, mech: Any, cockpit: Any, row: Any, at: Any, rules: Any, view: Any) -> None:
+    """Columns of `contacts.motion` of one contact."""
+    x, y, z = mech.pos[0] - own.pos[0], mech.pos[1] - own.pos[1], mech.pos[2] - own.pos[2]
+    vel_x, vel_y, vel_z = mech.vel[0] - own.vel[0], mech.vel[1] - own.vel[1], mech.vel[2] - own.vel[2]
+    distance, speed = length_3(x, y, z), length_3(vel_x, vel_y, vel_z)
+    along = (x * vel_x + y * vel_y + z * vel_z) / max(distance, SMALL)
+    ahead, left = body_frame(x, y, own)
+    row[at.rel_pos], row[at.rel_pos + 1], row[at.rel_pos + 2] = (
+        ahead / view.longest,
+        left / view.longest,
+        z / view.longest,
+    )
+    ahead, left = body_frame(vel_x, vel_y, own)
+    row[at.rel_vel], row[at.rel_vel + 1] = ahead / view.speed_scale, left / view.speed_scale
+    row[at.rel_vel + 2] = vel_z / view.speed_scale
+    ahead, left = body_frame(mech.facing[0], mech.facing[1], own)
+    row[at.rel_yaw_sin_cos], row[at.rel_yaw_sin_cos + 1] = within(left, -ONE, ONE), within(ahead, -ONE, ONE)
+    after_s = distance / cockpit.slug_speed
+    rise = z + rules.half_gravity * (after_s * after_s)
+    row[at.lead_pitch] = np.float32(atan2(float(rise), float(length_2(x, y)))) / view.quarter_turn
+    row[at.closing] = within(-along / view.speed_scale, -ONE, ONE)
+    row[at.crossing] = positive(ONE - abs(along) / max(speed, SMALL)) if speed > SMALL else ZERO
+
+
+@called
+def contact(
+    n: int,
+    other: int,
+    mechs: Any,
+    sights: Any,
+    paint: Any,
+    hulls: Any,
+    cockpit: Any,
+    row: Any,
+    at: Any,
+    rules: Any,
+    view: Any,
+) -> None:
+    """Fill the columns of one contact, `row [F]` of zeros; see `contacts.others` and `contacts.motion`."""
+    own, mech, hull, sight = mechs[n], mechs[other], hulls[other], sights[n, other]
+    hostile = hull.is_red != hulls[n].is_red
+    if sight.line and sight.distance <= view.sight_range_vox * cockpit.fidelity:
+        row[at.hp] = mech.hp / hull.hp
+        row[at.heat] = mech.heat / hull.heat_cap
+        row[at.stability] = mech.stability / rules.stability_cap
+        row[at.detail] = ONE
+    row[at.fallen] = ONE if mech.fallen > 0 else ZERO
+    row[at.legged] = ONE if mech.leg_hp <= ZERO else ZERO
+    row[at.friendly] = ZERO if hostile else ONE
+    row[at.hostile] = ONE if hostile else ZERO
+    row[at.hull + hull.hull] = ONE
+    row[at.painted] = ONE if hostile and paint[other, hulls[n].pack].left > 0 else ZERO
+    row[at.intel] = ONE if sight.intel else ZERO
+    motion(own, mech, cockpit, row, at, rules, view)
+
+
+@inlined
+def readiness(mech: Any, hull: Any, carries: Any, weapons: Any) -> Any:
+    """`squad.readiness` of one mech; `carries [W]`."""
+    carried, idle = ZERO, ZERO
+    for weapon in range(weapons.shape[0]):
+        if carries[weapon]:
+            carried += ONE
+            if mech.cooldown[weapons[weapon].timer] == 0:
+                idle += ONE
+    return (idle if is_running(mech, hull) else ZERO) / max(carried, ONE)
+
+
+@called
+def comrade(
+    n: int,
+    mate: int,
+    mechs: Any,
+    orders: Any,
+    hulls: Any,
+    weapons: Any,
+    cockpits: Any,
+    row: Any,
+    at: Any,
+    rules: Any,
+    view: Any,
+) -> None:
+    """Fill the columns of one comrade, `row [F]` of zeros; see `squad.squad`."""
+    own, mech, hull, cockpit = mechs[n], mechs[mate], hulls[mate], cockpits[n]
+    alive = mech.hp > ZERO
+    ahead, left = body_frame(mech.pos[0] - own.pos[0], mech.pos[1] - own.pos[1], own)
+    row[at.rel_pos], row[at.rel_pos + 1] = ahead / view.longest, left / view.longest
+    row[at.rel_pos + 2] = (mech.pos[2] - own.pos[2]) / view.longest
+    row[at.hull + hull.hull] = ONE
+    if alive:
+        row[at.alive] = ONE
+        if cockpit.squad_detail >= 1:
+            row[at.hp] = mech.hp / hull.hp
+            row[at.heat] = mech.heat / hull.heat_cap
+        if cockpit.squad_detail >= 2:
+            row[at.stability] = mech.stability / rules.stability_cap
+            row[at.readiness] = readiness(mech, hull, cockpits[mate].carries, weapons)
+    target = orders[mate].focus
+    if alive and target >= 0 and mechs[max(target, 0)].hp > ZERO and cockpit.sees_engaged:
+        prey, first = mechs[target], at.target_rel_pos
+        ahead, left = body_frame(prey.pos[0] - own.pos[0], prey.pos[1] - own.pos[1], own)
+        row[first], row[first + 1] = ahead / view.longest, left / view.longest
+        row[first + 2] = (prey.pos[2] - own.pos[2]) / view.longest
+
+
+@inlined
+def is_missiles_target(n: int, shots: Any, slots: Any, weapons: Any) -> Any:
+    """`ego.is_missiles_target` of one mech."""
+    found = False
+    for slot in range(shots.shape[0]):
+        found = found or (shots[slot].ttl > 0 and shots[slot].target == n and weapons[slots[slot].weapon].is_homing)
+    return found
+
+
+@called
+def body(mech: Any, hull: Any, cockpit: Any, row: Any, at: Any, rules: Any, view: Any) -> None:
+    """Columns of `ego.body` of one living mech."""
+    heat, shut_down = mech.heat / hull.heat_cap, is_shut_down(mech, hull)
+    row[at.hull + hull.hull] = ONE
+    row[at.alive] = ONE
+    for axis in range(3):
+        row[at.position + axis] = mech.pos[axis] / np.float32(rules.size[axis])
+    row[at.yaw_sin_cos], row[at.yaw_sin_cos + 1] = mech.facing[1], mech.facing[0]
+    row[at.hp] = mech.hp / hull.hp
+    row[at.leg_hp] = mech.leg_hp / cockpit.leg_hp
+    row[at.heat] = heat
+    row[at.headroom] = ONE - heat
+    row[at.critical_heat] = ONE if heat > view.critical_heat else ZERO
+    row[at.shut_down] = ONE if shut_down else ZERO
+    row[at.stability_risk] = ONE - mech.stability / rules.stability_cap
+    if not shut_down:
+        ahead, left = body_frame(mech.vel[0], mech.vel[1], mech)
+        row[at.velocity], row[at.velocity + 1] = ahead / view.speed_scale, left / view.speed_scale
+        row[at.velocity + 2] = mech.vel[2] / view.speed_scale
+    for trigger in range(cockpit.shown_timer.shape[0]):
+        timer = cockpit.shown_timer[trigger]
+        if timer < rules.num_timers:
+            longest = np.float32(max(cockpit.longest_cooldown[timer], 1))
+            row[at.cooldown + trigger] = np.float32(mech.cooldown[timer]) / longest
+
+
+@called
+def threats(
+    n: int,
+    mechs: Any,
+    viewers: Any,
+    sights: Any,
+    paint: Any,
+    shots: Any,
+    slots: Any,
+    hulls: Any,
+    weapons: Any,
+    row: Any,
+    at: Any,
+    view: Any,
+) -> None:
+    """Columns of `ego.threats` of one living mech."""
+    mech, painted = mechs[n], False
+    for pack in range(paint.shape[1]):
+        painted = painted or paint[n, pack].left > 0
+    row[at.targeted] = ONE if is_targeted(n, mechs, sights, hulls, view) else ZERO
+    row[at.under_fire] = ONE if mech.under_fire > 0 else ZERO
+    row[at.painted] = ONE if painted else ZERO
+    row[at.incoming_missile] = ONE if is_missiles_target(n, shots, slots, weapons) else ZERO
+    row[at.suppressed] = ONE if mech.suppressed > 0 else ZERO
+    ahead, left = body_frame(mech.hit_from[0], mech.hit_from[1], mech)
+    row[at.hit_from], row[at.hit_from + 1] = within(ahead, -ONE, ONE), within(left, -ONE, ONE)
+    hear(n, mechs, viewers, sights, row, at.acoustics, view)
+
+
+@called
+def place(
+    mech: Any,
+    hull: Any,
+    center: Any,
+    radius: Any,
+    path_length: Any,
+    path_direction: Any,
+    row: Any,
+    at: Any,
+    rules: Any,
+    view: Any,
+) -> None:
+    """Columns of `ego.zone_and_clock` that tell of the zone, for one living mech."""
+    to_x, to_y = center[0] - mech.pos[0], center[1] - mech.pos[1]
+    x = clamped(int(np.floor(mech.pos[0])), rules.size[0] - 1)
+    y = clamped(int(np.floor(mech.pos[1])), rules.size[1] - 1)
+    path_x, path_y = path_direction[y, x, 0], path_direction[y, x, 1]
+    away = length_2(mech.pos[0] - center[0], mech.pos[1] - center[1])
+    inside = away < radius and mech.pos[2] - hull.half_size[2] < view.zone_ceiling_vox
+    if not inside and path_x == ZERO and path_y == ZERO:
+        path_x, path_y = unit_2(to_x, to_y)
+    row[at.in_zone] = ONE if inside else ZERO
+    ahead, left = body_frame(to_x, to_y, mech)
+    row[at.zone_vector], row[at.zone_vector + 1] = ahead / view.longest, left / view.longest
+    row[at.zone_radius] = radius / view.longest
+    ahead, left = body_frame(path_x, path_y, mech)
+    row[at.path_direction], row[at.path_direction + 1] = within(ahead, -ONE, ONE), within(left, -ONE, ONE)
+    row[at.path_length] = min(path_length[y, x] / view.longest, view.longest_path)
+
+
+@called
+def settings(mech: Any, hull: Any, viewer: Any, cockpit: Any, order: Any, row: Any, at: Any, rules: Any) -> None:
+    """Columns of `ego.settings` of one living mech."""
+    runs = is_running(mech, hull)
+    row[at.ecm] = ONE if order.ecm and runs else ZERO
+    row[at.eccm] = ONE if order.eccm and runs else ZERO
+    row[at.sensor_quality] = viewer.quality / rules.best_quality
+    row[at.jam] = viewer.jam
+    row[at.sort_mode + order.sort_mode] = ONE
+    row[at.hostile_only] = ONE if order.hostile_only else ZERO
+    for column in range(cockpit.descriptor.shape[0]):
+        row[at.suite + column] = cockpit.descriptor[column]
+
+
+@called
+def local_map(mech: Any, hull: Any, solid: Any, cells: Any, rules: Any) -> None:
+    """`local_map` of one living mech, `cells [11, 11]`."""
+    side = cells.shape[0]
+    cos, sin = mech.facing[0], mech.facing[1]
+    level, raised = height_bits(mech.pos[2], hull), height_bits(mech.pos[2] + rules.step_up_vox, hull)
+    for row in range(side):
+        ahead = np.float32(row - side // 2)
+        for column in range(side):
+            left = np.float32(column - side // 2)
+            x = int(np.floor(mech.pos[0] + (ahead * cos - left * sin)))
+            y = int(np.floor(mech.pos[1] + (ahead * sin + left * cos)))
+            blocked = x < 0 or x >= solid.shape[1] or y < 0 or y >= solid.shape[0]
+            if not blocked:
+                blocked = (solid[y, x] & level) != 0 and (solid[y, x] & raised) != 0
+            cells[row, column] = ONE if blocked else ZERO
+
+
+@inlined
+def clock(tick: Any, hull: Any, score: Any, control: Any, row: Any, at: Any, view: Any) -> None:
+    """Columns of `ego.zone_and_clock` that the dead see too."""
+    own, enemy = (1, 0) if hull.is_red else (0, 1)
+    row[at.own_score] = min(score[own] / view.score_to_win_s, ONE)
+    row[at.enemy_score] = min(score[enemy] / view.score_to_win_s, ONE)
+    row[at.control] = control[own] - control[enemy]
+    row[at.time] = np.float32(tick) / view.last_tick

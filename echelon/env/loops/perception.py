@@ -1,0 +1,206 @@
+"""Who senses whom, and what a mech hears. See `observation/sensing.py` and `observation/contacts.py`."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from echelon.runtime.exact import log_64
+from echelon.sim.kernels.dispatch import INFINITY, ONE, ZERO, called, inlined
+from echelon.sim.kernels.first_hit import first_on_segment
+from echelon.sim.loops.arithmetic import length_3, on_grid
+from echelon.sim.loops.firing import is_smoky, jamming
+from echelon.sim.loops.upkeep import is_running
+
+log = inlined(log_64)
+
+
+@inlined
+def log1p(x: Any) -> Any:
+    """`exact.log1p`."""
+    exact = float(x)
+    above = np.float32(1.0 + exact)
+    mantissa, exponent = math.frexp(above)
+    d = (exact - (float(above) - 1.0)) / float(above)
+    return np.float32(log(float(mantissa), float(exponent)) + (d - 0.5 * d * d))
+
+
+@inlined
+def body_frame(x: Any, y: Any, mech: Any) -> Any:
+    """`geometry.to_body` of a vector: ahead and left of where a mech faces."""
+    return x * mech.facing[0] + y * mech.facing[1], y * mech.facing[0] - x * mech.facing[1]
+
+
+@inlined
+def meet(one: int, other: int, mechs: Any, sights: Any, clouds: Any, opaque: Any, rules: Any, view: Any) -> None:
+    """Fill what two mechs have in common: their distance, and what lies between them."""
+    mech, peer, sight, back = mechs[one], mechs[other], sights[one, other], sights[other, one]
+    x, y, z = mech.pos[0], mech.pos[1], mech.pos[2]
+    to_x, to_y, to_z = peer.pos[0], peer.pos[1], peer.pos[2]
+    sight.distance = length_3(to_x - x, to_y - y, to_z - z)
+    sight.open, sight.smoky = False, False
+    if mech.hp > ZERO and peer.hp > ZERO:
+        planes = view.across_planes
+        sight.open = first_on_segment(opaque, x, y, z, to_x, to_y, to_z, planes, False, True) == INFINITY
+        sight.smoky = rules.smokes and is_smoky(mech, peer, clouds, rules)
+    sight.line = sight.open and not sight.smoky and sight.distance <= view.sight_range_vox
+    back.distance, back.open, back.smoky, back.line = sight.distance, sight.open, sight.smoky, sight.line
+
+
+@called
+def look(
+    mechs: Any, viewers: Any, sights: Any, clouds: Any, orders: Any, hulls: Any, opaque: Any, rules: Any, view: Any
+) -> None:
+    """Fill what is between any two mechs, and their sensors and noise."""
+    for n in range(mechs.shape[0]):
+        mech, viewer = mechs[n], viewers[n]
+        viewer.quality, viewer.jam = jamming(n, mechs, hulls, orders, rules)
+        loud = ONE if mech.hp > ZERO and mech.fallen == 0 else ZERO
+        viewer.noise = length_3(mech.vel[0], mech.vel[1], mech.vel[2]) * hulls[n].noise_factor * loud
+        sights[n, n].line = False
+        for other in range(n + 1, mechs.shape[0]):
+            meet(n, other, mechs, sights, clouds, opaque, rules, view)
+
+
+@inlined
+def is_sensed(
+    n: int,
+    other: int,
+    mechs: Any,
+    viewers: Any,
+    sights: Any,
+    paint: Any,
+    orders: Any,
+    hulls: Any,
+    cockpit: Any,
+    rules: Any,
+    view: Any,
+) -> Any:
+    """`sensing.perceive` of one living mech and another that is alive: whether it senses that by itself."""
+    peer, hull, sight = mechs[other], hulls[other], sights[n, other]
+    radar_vox = view.radar_range_vox * viewers[n].quality * cockpit.sensor_factor
+    if view.sees_all or sight.line or sight.distance <= radar_vox:
+        return True
+    marked = paint[other, hulls[n].pack].left > 0 and viewers[n].quality >= rules.lock_quality
+    emits = (orders[other].ecm or orders[other].eccm) and is_running(peer, hull)
+    glows = peer.heat > view.bloom_heat * hull.heat_cap or emits
+    return marked or (glows and hull.is_red != hulls[n].is_red and not sight.smoky)
+
+
+@called
+def perceive(
+    mechs: Any, viewers: Any, sights: Any, paint: Any, orders: Any, hulls: Any, cockpits: Any, rules: Any, view: Any
+) -> None:
+    """Fill who senses whom, and of whom packmates tell."""
+    count = mechs.shape[0]
+    for n in range(count):
+        for other in range(count):
+            sees = n != other and mechs[n].hp > ZERO and mechs[other].hp > ZERO
+            if sees:
+                sees = is_sensed(n, other, mechs, viewers, sights, paint, orders, hulls, cockpits[n], rules, view)
+            sights[n, other].sees = sees
+    for n in range(count):
+        for other in range(count):
+            told = False
+            present = mechs[n].hp > ZERO and mechs[other].hp > ZERO and not sights[n, other].sees
+            if present and hulls[other].is_red != hulls[n].is_red:
+                told = paint[other, hulls[n].pack].left > 0
+                for mate in range(count):
+                    told = told or (hulls[mate].pack == hulls[n].pack and sights[mate, other].sees)
+            sights[n, other].intel = told
+
+
+@inlined
+def sort_key(other: int, hostile: Any, mechs: Any, hulls: Any, order: Any, view: Any) -> Any:
+    """What a mech that is sensed is ordered by."""
+    if not hostile:
+        return view.friends
+    if order.sort_mode == 1:
+        return ONE - hulls[other].tonnage / view.heaviest
+    if order.sort_mode == 2:
+        return mechs[other].hp / hulls[other].hp
+    return ZERO
+
+
+@inlined
+def insert(n: int, other: int, key: Any, found: int, viewers: Any, sights: Any) -> None:
+    """Put a mech in its place among `found` ones by key, then distance, then index, in `viewers.rank`."""
+    place = found
+    while place > 0:
+        before = viewers[place - 1]
+        nearer = key == before.key and sights[n, other].distance < sights[n, before.rank].distance
+        if not (key < before.key or nearer):
+            break
+        viewers[place].rank, viewers[place].key = before.rank, before.key
+        place -= 1
+    viewers[place].rank, viewers[place].key = other, key
+
+
+@called
+def contact_slots(
+    n: int,
+    mechs: Any,
+    viewers: Any,
+    sights: Any,
+    order: Any,
+    hulls: Any,
+    cockpit: Any,
+    shown: Any,
+    focus_slots: Any,
+    view: Any,
+) -> Any:
+    """`contacts.contact_slots` of one cockpit: fills `shown [C]` and `focus_slots`; returns how many are."""
+    found, visual, reported = 0, 0, 0
+    for other in range(mechs.shape[0]):
+        hostile = hulls[other].is_red != hulls[n].is_red
+        if sights[n, other].sees and (hostile or not order.hostile_only):
+            insert(n, other, sort_key(other, hostile, mechs, hulls, order, view), found, viewers, sights)
+            found, visual = found + 1, visual + 1
+        elif sights[n, other].intel:
+            insert(n, other, view.intel, found, viewers, sights)
+            found, reported = found + 1, reported + 1
+    own = min(visual, cockpit.visual_slots)
+    count = min(own + min(reported, cockpit.intel_slots), shown.shape[0])
+    for slot in range(count):
+        other = viewers[slot if slot < own else slot - own + visual].rank
+        shown[slot] = other
+        if slot < focus_slots.shape[0] and hulls[other].is_red != hulls[n].is_red:
+            focus_slots[slot] = other
+    return count
+
+
+@inlined
+def is_targeted(n: int, mechs: Any, sights: Any, hulls: Any, view: Any) -> Any:
+    """`ego.is_targeted` of one mech."""
+    found = False
+    for other in range(mechs.shape[0]):
+        near = sights[n, other].line and sights[n, other].distance <= view.targeted_vox
+        found = found or (near and mechs[other].hp > ZERO and hulls[other].is_red != hulls[n].is_red)
+    return found
+
+
+@called
+def hear(n: int, mechs: Any, viewers: Any, sights: Any, row: Any, first: int, view: Any) -> None:
+    """`sensing.hear` of one mech, into four columns from `first` on: ahead, left, behind, right."""
+    ahead_sum, left_sum, behind_sum, right_sum = 0.0, 0.0, 0.0, 0.0
+    for other in range(mechs.shape[0]):
+        if other == n or viewers[other].noise == ZERO:
+            continue
+        own, peer, sight = mechs[n], mechs[other], sights[n, other]
+        away = sight.distance
+        loudness = viewers[other].noise / (ONE + away * away) * (ONE if sight.open else view.muffled)
+        ahead, left = body_frame(peer.pos[0] - own.pos[0], peer.pos[1] - own.pos[1], own)
+        if abs(ahead) >= abs(left) and ahead >= ZERO:
+            ahead_sum += on_grid(loudness)
+        elif abs(ahead) >= abs(left):
+            behind_sum += on_grid(loudness)
+        elif left > ZERO:
+            left_sum += on_grid(loudness)
+        else:
+            right_sum += on_grid(loudness)
+    row[first] = log1p(np.float32(ahead_sum)) / view.noise_scale
+    row[first + 1] = log1p(np.float32(left_sum)) / view.noise_scale
+    row[first + 2] = log1p(np.float32(behind_sum)) / view.noise_scale
+    row[first + 3] = log1p(np.float32(right_sum)) / view.noise_scale

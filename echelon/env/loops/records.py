@@ -1,0 +1,118 @@
+"""The constants of observation as records, and room for what mechs perceive; see `echelon.sim.loops.records`."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from echelon.env.observation import contacts, ego, layout, sensing
+from echelon.rules.catalog_checks import MAX_TIMERS, MAX_WEAPONS
+from echelon.rules.roster import SUITE_DESCRIPTOR
+from echelon.sim.loops.records import record
+from echelon.sim.loops.tables import filled
+from echelon.sim.model import SimModel
+
+SIGHT = record(floats="distance", flags="open smoky line sees intel")
+"""What the mech of the row knows of that of the column; see `sensing.Senses`."""
+VIEWER = record(floats="quality jam noise key", longs="rank")
+"""Sensors and noise of a mech; `rank` and `key` are room for a list of mechs in order."""
+VIEW = record(
+    floats="sight_range_vox radar_range_vox bloom_heat muffled noise_scale friends intel heaviest"
+    " speed_scale quarter_turn longest targeted_vox critical_heat zone_ceiling_vox longest_path"
+    " score_to_win_s last_tick",
+    ints="across_planes",
+    flags="sees_all",
+)
+"""Numbers of observation that belong to no mech."""
+COCKPIT = record(
+    floats=f"sensor_factor fidelity leg_hp slug_speed descriptor:{SUITE_DESCRIPTOR}",
+    ints=f"visual_slots intel_slots squad_detail pack_slot:{layout.PACK_SIZE}"
+    f" shown_timer:{layout.COOLDOWNS} longest_cooldown:{MAX_TIMERS}",
+    octets=f"carries:{MAX_WEAPONS}",
+    flags="sees_engaged",
+)
+"""What a mech's suite shows, and what of its hull is told by observation only."""
+STREAMS = {"contact": layout.CONTACT, "squad": layout.SQUAD, "ego": layout.EGO}
+COLUMNS = np.dtype(
+    [(name, record(ints=" ".join(feature.name for feature in stream))) for name, stream in STREAMS.items()], align=True
+)
+"""Where each feature of a stream begins."""
+
+
+class ViewTables(NamedTuple):
+    """The constants of observation of a battle."""
+
+    view: Any
+    """[1] VIEW."""
+    columns: Any
+    """[1] COLUMNS."""
+    cockpits: Any
+    """[N] COCKPIT."""
+    squads: Any
+    """[N, S] int64."""
+
+
+def build_view_tables(game: SimModel) -> ViewTables:
+    """The constants of `game`."""
+    return ViewTables(view_record(game), column_record(), cockpit_records(game), game.roster.squad.numpy())
+
+
+def cockpit_records(game: SimModel) -> Any:
+    """`COCKPIT` of each mech."""
+    roster = game.roster
+    carries = np.zeros((roster.num_mechs, MAX_WEAPONS), np.bool_)
+    carries[:, : len(roster.weapons)] = (roster.trigger >= 0).t().numpy()
+    longest = np.zeros((roster.num_mechs, MAX_TIMERS), np.int32)
+    longest[:, : roster.num_timers] = roster.longest_cooldown.numpy()
+    shown = {name: getattr(roster.cockpits, name) for name in COCKPIT.names or () if hasattr(roster.cockpits, name)}
+    return filled(
+        COCKPIT,
+        roster.num_mechs,
+        **shown,
+        leg_hp=roster.leg_hp,
+        slug_speed=roster.slug_speed.squeeze(-1),
+        pack_slot=roster.pack_slot,
+        shown_timer=roster.shown_timer,
+        longest_cooldown=longest,
+        carries=carries,
+    )
+
+
+def view_record(game: SimModel) -> Any:
+    """`VIEW` of a game."""
+    config, world, rules = game.config, game.config.world, game.rules
+    across = math.sqrt(world.size_x**2 + world.size_y**2 + world.size_z**2)
+    return filled(
+        VIEW,
+        1,
+        across_planes=int(across) + 1,
+        sight_range_vox=config.sight_range_vox,
+        radar_range_vox=config.radar_range_vox,
+        sees_all=config.observation_mode == "full",
+        bloom_heat=sensing.BLOOM_HEAT,
+        muffled=sensing.MUFFLED,
+        noise_scale=sensing.NOISE_SCALE,
+        friends=contacts.FRIENDS,
+        intel=contacts.INTEL,
+        heaviest=100,
+        speed_scale=contacts.SPEED_SCALE,
+        quarter_turn=math.pi / 4,
+        longest=world.longest_side,
+        targeted_vox=ego.TARGETED_VOX,
+        critical_heat=ego.CRITICAL_HEAT,
+        zone_ceiling_vox=rules.zone_ceiling_vox,
+        longest_path=4.0,
+        score_to_win_s=rules.zone_score_to_win_s,
+        last_tick=rules.max_decisions * rules.decision_repeat,
+    )
+
+
+def column_record() -> Any:
+    """`COLUMNS`."""
+    at = np.zeros(1, COLUMNS)
+    for name, stream in STREAMS.items():
+        for feature in stream:
+            at[name][feature.name] = layout.columns(stream, feature.name).start
+    return at

@@ -1,0 +1,95 @@
+"""Vectors, sums and random numbers of loops, with the bits that `runtime.exact` and `runtime.noise` give."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from echelon.runtime.exact import TO_GRID, sine_64
+from echelon.runtime.geometry import TINY
+from echelon.sim.kernels.dispatch import ZERO, inlined
+
+SMALL = np.float32(TINY)
+TWO_PI = np.float32(2 * math.pi)
+PER_BIT = np.float32(2.0**-24)
+sine = inlined(sine_64)
+
+
+@inlined
+def on_grid(value: Any) -> Any:
+    """A float32 as a float64 that sums as in `exact.sum`, in any order."""
+    return (float(value) + TO_GRID) - TO_GRID
+
+
+@inlined
+def length_2(x: Any, y: Any) -> Any:
+    """`geometry.length` of a vector on the ground plane."""
+    return math.sqrt(x * x + y * y)
+
+
+@inlined
+def length_3(x: Any, y: Any, z: Any) -> Any:
+    """`geometry.length` of a vector."""
+    return math.sqrt(x * x + y * y + z * z)
+
+
+@inlined
+def unit_2(x: Any, y: Any) -> Any:
+    """`geometry.unit` of a vector on the ground plane."""
+    length = max(length_2(x, y), SMALL)
+    return x / length, y / length
+
+
+@inlined
+def unit_3(x: Any, y: Any, z: Any) -> Any:
+    """`geometry.unit` of a vector."""
+    length = max(length_3(x, y, z), SMALL)
+    return x / length, y / length, z / length
+
+
+@inlined
+def wrap_angle(angle_rad: Any) -> Any:
+    """`geometry.wrap_angle`."""
+    return angle_rad - TWO_PI * np.float32(np.rint(angle_rad / TWO_PI))
+
+
+@inlined
+def face(mech: Any) -> None:
+    """Fill the heading of a mech from its yaw."""
+    mech.facing[0] = sine(float(mech.yaw), 0.5)
+    mech.facing[1] = sine(float(mech.yaw), 0.0)
+
+
+@inlined
+def mix(x: Any) -> Any:
+    """`noise.mix`."""
+    x = x & 0xFFFFFFFF
+    x = ((x ^ (x >> 16)) * 0x85EBCA6B) & 0xFFFFFFFF
+    x = ((x ^ (x >> 13)) * 0xC2B2AE35) & 0xFFFFFFFF
+    return x ^ (x >> 16)
+
+
+@inlined
+def stream_key(battle: Any, stream: int) -> Any:
+    """What the numbers of one stream of a battle are drawn with at its present tick."""
+    return mix(mix(battle.seed) + battle.tick * 0x9E3779B1 + stream * 0x632BE5AB)
+
+
+@inlined
+def uniform(key: Any, index: int) -> Any:
+    """`noise.uniform`: number `index` of a stream, in [0, 1)."""
+    return np.float32(mix(key + mix(index + 0x7F4A7C15)) >> 8) * PER_BIT
+
+
+@inlined
+def clamped(at: Any, top: Any) -> Any:
+    """A cell within 0 .. top."""
+    return min(max(at, 0), top)
+
+
+@inlined
+def positive(value: Any) -> Any:
+    """`value`, or 0 if that is more."""
+    return max(value, ZERO)

@@ -1,0 +1,220 @@
+"""Hits of a phase: added up shot by shot, then applied to all mechs at once. See `sim/damage.py`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from echelon.sim.kernels.dispatch import HALF, ONE, ZERO, called, inlined
+from echelon.sim.loops.arithmetic import on_grid, positive, unit_2
+from echelon.sim.loops.upkeep import bounded
+
+
+@inlined
+def open_books(mechs: Any, paint: Any, pairs: Any, rules: Any) -> None:
+    """Note who has painted whom before this substep's fire paints anew, and clear what was dealt."""
+    for n in range(mechs.shape[0]):
+        for pack in range(paint.shape[1]):
+            mark = paint[n, pack]
+            mark.marker = mark.by if mark.left > 0 else -1
+        for other in range(mechs.shape[0]):
+            pairs[n, other].dealt = ZERO
+        for weapon in range(rules.num_weapons):
+            mechs[n].dealt_by[weapon] = ZERO
+
+
+@inlined
+def marked(shooter: int, target: int, paint: Any, hulls: Any, rules: Any) -> Any:
+    """`damage.marked_factor` of one pair."""
+    marker = paint[target, hulls[shooter].pack].marker
+    return ONE + rules.paint_bonus if marker >= 0 and marker != shooter else ONE
+
+
+@inlined
+def touch(target: int, mechs: Any, pairs: Any, rules: Any) -> Any:
+    """A mech that is hit; its sums are cleared at the first hit of a phase."""
+    mech = mechs[target]
+    if not mech.is_hit:
+        mech.is_hit = True
+        mech.suppress = ZERO
+        mech.hit_stability = 0.0
+        mech.hit_heat = 0.0
+        mech.from_x = 0.0
+        mech.from_y = 0.0
+        mech.splash_x = 0.0
+        mech.splash_y = 0.0
+        for shooter in range(mechs.shape[0]):
+            pair = pairs[target, shooter]
+            pair.direct = 0.0
+            pair.splash = 0.0
+            pair.legs = 0.0
+        for weapon in range(rules.num_weapons):
+            mech.direct_by[weapon] = 0.0
+            mech.splash_by[weapon] = 0.0
+    return mech
+
+
+@called
+def harm(
+    shot: Any, x: Any, y: Any, height: Any, mechs: Any, paint: Any, pairs: Any, hulls: Any, gun: Any, rules: Any
+) -> None:
+    """`damage.harm` of a direct hit, along (x, y) of a unit vector and at a height.
+
+    Args:
+        shot: an `IMPACT` or a `PULL`: whose weapon hit whom.
+        gun: the weapon.
+    """
+    shooter, target, weapon = shot.shooter, shot.target, shot.weapon
+    mech, hull = touch(target, mechs, pairs, rules), hulls[target]
+    factor = rules.rear_factor if x * mech.facing[0] + y * mech.facing[1] > rules.rear_arc_cos else ONE
+    damage = gun.damage * factor
+    to_hull = damage
+    if height < mech.pos[2] - hull.half_size[2] * rules.knee:
+        to_hull = HALF * damage
+        pairs[target, shooter].legs += on_grid(damage)
+    pairs[target, shooter].direct += on_grid(to_hull)
+    mech.direct_by[weapon] += on_grid(to_hull * marked(shooter, target, paint, hulls, rules))
+    mech.hit_stability += on_grid(gun.stability * factor)
+    mech.hit_heat += on_grid(gun.target_heat)
+    mech.suppress = max(mech.suppress, gun.suppress)
+    mech.from_x += on_grid(to_hull * -x)
+    mech.from_y += on_grid(to_hull * -y)
+
+
+@inlined
+def scald(
+    impact: Any, target: int, x: Any, y: Any, mechs: Any, paint: Any, pairs: Any, hulls: Any, gun: Any, rules: Any
+) -> None:
+    """`damage.splash` of one explosion at (x, y) on one mech."""
+    shooter, mech, damage = impact.shooter, touch(target, mechs, pairs, rules), gun.splash_damage
+    to_x, to_y = unit_2(x - mech.pos[0], y - mech.pos[1])
+    pairs[target, shooter].splash += on_grid(damage)
+    if hulls[shooter].is_red != hulls[target].is_red:
+        mech.splash_by[impact.weapon] += on_grid(damage * marked(shooter, target, paint, hulls, rules))
+    mech.splash_x += on_grid(damage * to_x)
+    mech.splash_y += on_grid(damage * to_y)
+
+
+@inlined
+def take(target: int, mechs: Any, paint: Any, pairs: Any, hulls: Any, rules: Any) -> Any:
+    """Sum up what a mech is hit by, before its hp limit it: hull damage, and damage to its legs."""
+    hull_damage, leg_damage = 0.0, 0.0
+    for shooter in range(mechs.shape[0]):
+        pair, factor = pairs[target, shooter], marked(shooter, target, paint, hulls, rules)
+        struck = np.float32(pair.direct) * factor + np.float32(pair.splash) * factor
+        pair.direct = struck
+        hull_damage += on_grid(struck)
+        leg_damage += on_grid(np.float32(pair.legs) * factor)
+    return np.float32(hull_damage), np.float32(leg_damage)
+
+
+@inlined
+def share_out(target: int, share: Any, mechs: Any, tally: Any, pairs: Any, hulls: Any, rules: Any) -> None:
+    """Count the share of the damage to a mech that its hp could take, by shooter and by weapon."""
+    mech = mechs[target]
+    for shooter in range(mechs.shape[0]):
+        pair = pairs[target, shooter]
+        counted = np.float32(pair.direct) * share
+        pair.dealt += counted
+        if hulls[shooter].is_red != hulls[target].is_red:
+            mechs[shooter].damage_done += on_grid(counted)
+    for weapon in range(rules.num_weapons):
+        struck = (np.float32(mech.direct_by[weapon]) + np.float32(mech.splash_by[weapon])) * share
+        mech.dealt_by[weapon] += struck
+        tally[target].taken[weapon] += struck
+
+
+@inlined
+def wound(mech: Any, incoming: Any, removed: Any, to_legs: Any, hull: Any, rules: Any) -> None:
+    """`damage.struck` of one mech."""
+    if mech.hp > ZERO and incoming > ZERO:
+        mech.under_fire = rules.alarm_substeps
+        from_x = np.float32(mech.from_x) + np.float32(mech.splash_x)
+        from_y = np.float32(mech.from_y) + np.float32(mech.splash_y)
+        mech.hit_from[0], mech.hit_from[1] = unit_2(from_x, from_y)
+    mech.hp -= removed
+    mech.leg_hp = positive(mech.leg_hp - to_legs)
+    mech.stability = positive(mech.stability - np.float32(mech.hit_stability))
+    mech.heat = bounded(mech.heat + np.float32(mech.hit_heat), hull, rules)
+    mech.suppressed = max(mech.suppressed, int(mech.suppress))
+
+
+@inlined
+def highest(values: Any, count: int) -> Any:
+    """The first index of the highest of some values above 0, -1 for none."""
+    most, found = ZERO, -1
+    for index in range(count):
+        if values[index] > most:
+            most = values[index]
+            found = index
+    return found
+
+
+@inlined
+def credit_kill(target: int, mechs: Any, tally: Any, paint: Any, pairs: Any, hulls: Any, rules: Any) -> None:
+    """`damage.credited_kills` of one mech that died."""
+    most, killer = ZERO, -1
+    for shooter in range(mechs.shape[0]):
+        if pairs[target, shooter].dealt > most:
+            most = pairs[target, shooter].dealt
+            killer = shooter
+    if killer >= 0:
+        mark = paint[target, hulls[killer].pack]
+        if mark.left > 0 and mark.by != killer:
+            tally[mark.by].assists += ONE
+            mechs[mark.by].assist_hp += on_grid(hulls[target].hp)
+        if hulls[killer].is_red == hulls[target].is_red:
+            tally[killer].team_kills += ONE
+        else:
+            tally[killer].kills += ONE
+            weapon = highest(mechs[target].dealt_by, rules.num_weapons)
+            if weapon >= 0:
+                tally[target].killed_by[weapon] += ONE
+
+
+@called
+def apply(mechs: Any, tally: Any, paint: Any, pairs: Any, hulls: Any, rules: Any) -> None:
+    """`damage.apply`: all hits of a phase at once."""
+    any_hit = False
+    for target in range(mechs.shape[0]):
+        mech, hull = mechs[target], hulls[target]
+        if mech.is_hit:
+            any_hit, mech.is_hit = True, False
+            alive, legged = mech.hp > ZERO, mech.leg_hp <= ZERO
+            incoming, to_legs = take(target, mechs, paint, pairs, hulls, rules)
+            removed = min(incoming, mech.hp)
+            share = removed / (incoming if incoming > ZERO else ONE)
+            share_out(target, share, mechs, tally, pairs, hulls, rules)
+            wound(mech, incoming, removed, to_legs, hull, rules)
+            if mech.leg_hp <= ZERO and not legged:
+                tally[target].legs_lost += ONE
+            if alive and mech.hp <= ZERO:
+                credit_kill(target, mechs, tally, paint, pairs, hulls, rules)
+    if any_hit:
+        for n in range(mechs.shape[0]):
+            tally[n].damage += np.float32(mechs[n].damage_done)
+            tally[n].assist_hp += np.float32(mechs[n].assist_hp)
+            mechs[n].damage_done = 0.0
+            mechs[n].assist_hp = 0.0
+
+
+@called
+def credit_paint(mechs: Any, tally: Any, paint: Any, pairs: Any, hulls: Any, rules: Any) -> None:
+    """`damage.credit_paint`."""
+    any_mark = False
+    for target in range(mechs.shape[0]):
+        for pack in range(paint.shape[1]):
+            painter = paint[target, pack].marker
+            if painter < 0:
+                continue
+            any_mark, added = True, 0.0
+            for shooter in range(mechs.shape[0]):
+                dealt = pairs[target, shooter].dealt
+                if hulls[shooter].pack == pack and dealt > ZERO:
+                    added += on_grid(dealt - dealt / marked(shooter, target, paint, hulls, rules))
+            mechs[painter].paint_damage += on_grid(np.float32(added))
+    if any_mark:
+        for n in range(mechs.shape[0]):
+            tally[n].paint_damage += np.float32(mechs[n].paint_damage)
+            mechs[n].paint_damage = 0.0

@@ -1,0 +1,161 @@
+"""One decision of some battles, a battle at a time: the loop form of `step.decide`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from echelon.sim.kernels.dispatch import ONE, ZERO, called, compiled, inlined
+from echelon.sim.loops.arithmetic import face, stream_key, uniform
+from echelon.sim.loops.damage import apply, credit_paint, open_books
+from echelon.sim.loops.firing import beam, free_slot, launch, mark, pay, pull
+from echelon.sim.loops.flight import billow, chip, fly, intercept, strike
+from echelon.sim.loops.movement import go, steer
+from echelon.sim.loops.records import Ground
+from echelon.sim.loops.upkeep import burn, cool, count_down, is_shut_down, stand, standing_on
+from echelon.sim.loops.wrecks import lay_one, next_wreck
+
+
+@inlined
+def begin(mechs: Any) -> None:
+    """Work out what a substep takes for known."""
+    for n in range(mechs.shape[0]):
+        mech = mechs[n]
+        face(mech)
+        mech.is_hit = False
+        mech.damage_done = 0.0
+        mech.assist_hp = 0.0
+        mech.paint_damage = 0.0
+
+
+@called
+def keep_up(
+    battle: Any, mechs: Any, tally: Any, paint: Any, clouds: Any, orders: Any, hulls: Any, ground: Any, rules: Any
+) -> None:
+    """Timers, hazards, footing and heat of every mech, and its rank in this substep."""
+    key = stream_key(battle, rules.priority_stream)
+    for place in range(clouds.shape[0]):
+        clouds[place].ttl = max(clouds[place].ttl - 1, 0)
+    for n in range(mechs.shape[0]):
+        mech, hull = mechs[n], hulls[n]
+        mech.priority = uniform(key, n)
+        mech.was_shut_down = is_shut_down(mech, hull)
+        count_down(mech, paint[n], rules)
+        burn(mech, hull, orders[n], standing_on(mech, hull, ground, rules), rules)
+        stand(mech, tally[n], rules)
+        cool(mech, hull, tally[n], orders[n], rules)
+
+
+@called
+def shoot(
+    battle: Any,
+    mechs: Any,
+    tally: Any,
+    paint: Any,
+    pairs: Any,
+    shots: Any,
+    clouds: Any,
+    orders: Any,
+    pulls: Any,
+    hulls: Any,
+    weapons: Any,
+    opaque: Any,
+    rules: Any,
+) -> None:
+    """`firing.fire`: all weapons that are ordered to, on the same state."""
+    count = pull(mechs, paint, pairs, clouds, orders, pulls, hulls, weapons, opaque, rules)
+    if count == 0:
+        return
+    key = stream_key(battle, rules.beam_height_stream)
+    for n in range(mechs.shape[0]):
+        for pack in range(paint.shape[1]):
+            paint[n, pack].weapon = -1
+    for k in range(count):
+        one = pulls[k]
+        gun = weapons[one.weapon]
+        if gun.is_beam:
+            beam(one, key, mechs, tally, paint, pairs, hulls, gun, rules)
+            if gun.paints:
+                mark(one, paint, hulls, rules)
+        else:
+            slot = free_slot(one, gun, hulls, shots)
+            if slot >= 0:
+                launch(one, gun, mechs, hulls, shots[slot], rules)
+    pay(pulls, count, mechs, tally, hulls, weapons, rules)
+
+
+@called
+def walk(mechs: Any, tally: Any, orders: Any, hulls: Any, ground: Any, rules: Any) -> None:
+    """`movement.move` and `heat.count_shutdowns`."""
+    for n in range(mechs.shape[0]):
+        wades = standing_on(mechs[n], hulls[n], ground, rules) == rules.water
+        steer(mechs[n], hulls[n], orders[n], wades, rules)
+    for axis in range(3):
+        go(axis, mechs, hulls, ground.solid, rules)
+    for n in range(mechs.shape[0]):
+        mech = mechs[n]
+        if mech.hp > ZERO and not mech.was_shut_down and is_shut_down(mech, hulls[n]):
+            tally[n].shutdowns += ONE
+
+
+@inlined
+def lay_wreck(battle: Any, mechs: Any, hulls: Any, ground: Any, rules: Any) -> None:
+    """`rubble.lay_wrecks`."""
+    who = next_wreck(mechs)
+    if who >= 0 and rules.destroys:
+        luck = uniform(stream_key(battle, rules.wreck_stream), who)
+        lay_one(who, luck < hulls[who].wreck_chance, mechs, hulls, ground)
+        mechs[who].wrecked = True
+
+
+@compiled
+def decide_loop(
+    all_battles: Any,
+    all_mechs: Any,
+    all_tallies: Any,
+    all_paint: Any,
+    all_shots: Any,
+    all_clouds: Any,
+    all_orders: Any,
+    all_solid: Any,
+    all_opaque: Any,
+    all_rubble: Any,
+    all_damage: Any,
+    material: Any,
+    was_solid: Any,
+    was_opaque: Any,
+    hazard: Any,
+    rules_table: Any,
+    hulls: Any,
+    weapons: Any,
+    slots: Any,
+    pairs: Any,
+    pulls: Any,
+    impacts: Any,
+) -> None:
+    """Run `RulesConfig.decision_repeat` substeps of every battle, in place; the order is that of `step.logged_substep`.
+
+    What begins with `all_` is by battle, the four after it by map; then come the constants, and room for what is known
+    within a substep. Long because of all that it takes.
+    """
+    rules = rules_table[0]
+    for b in range(all_battles.shape[0]):
+        battle, mechs, tally, paint = all_battles[b], all_mechs[b], all_tallies[b], all_paint[b]
+        shots, clouds, orders, m = all_shots[b], all_clouds[b], all_orders[b], battle.map_id
+        solid, opaque, own_map = all_solid[b], all_opaque[b], (material[m], was_solid[m], was_opaque[m], hazard[m])
+        ground = Ground(solid, opaque, all_rubble[b], all_damage[b], own_map[0], own_map[1], own_map[2], own_map[3])
+        begin(mechs)
+        for _ in range(rules.decision_repeat):
+            keep_up(battle, mechs, tally, paint, clouds, orders, hulls, ground, rules)
+            intercept(battle, mechs, tally, shots, slots, hulls, weapons, rules)
+            flew = fly(shots, slots, weapons, impacts, mechs, hulls, solid, rules)
+            open_books(mechs, paint, pairs, rules)
+            strike(impacts, flew, mechs, tally, paint, pairs, hulls, weapons, solid, rules)
+            billow(impacts, flew, clouds, rules)
+            chip(impacts, flew, slots, weapons, ground, rules)
+            apply(mechs, tally, paint, pairs, hulls, rules)
+            shoot(battle, mechs, tally, paint, pairs, shots, clouds, orders, pulls, hulls, weapons, opaque, rules)
+            apply(mechs, tally, paint, pairs, hulls, rules)
+            credit_paint(mechs, tally, paint, pairs, hulls, rules)
+            lay_wreck(battle, mechs, hulls, ground, rules)
+            walk(mechs, tally, orders, hulls, ground, rules)
+            battle.tick += 1

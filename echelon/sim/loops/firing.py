@@ -1,0 +1,252 @@
+"""Firing of weapons, and the lines of sight, smoke and jamming between shooters and targets. See `sim/firing.py`."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from echelon.sim.kernels.dispatch import HALF, INFINITY, ONE, ZERO, called, inlined
+from echelon.sim.kernels.first_hit import first_on_segment
+from echelon.sim.loops.arithmetic import length_2, length_3, positive, uniform, unit_2, unit_3
+from echelon.sim.loops.damage import harm
+from echelon.sim.loops.upkeep import bounded, is_running, is_shut_down
+
+
+@inlined
+def distance_sq(one: Any, other: Any) -> Any:
+    """Squared distance of two points."""
+    x, y, z = one[0] - other[0], one[1] - other[1], one[2] - other[2]
+    return x * x + y * y + z * z
+
+
+@inlined
+def is_smoky(one: Any, two: Any, clouds: Any, rules: Any) -> Any:
+    """`crosses_smoke` of one pair of mechs."""
+    radius_sq = rules.cloud_vox * rules.cloud_vox
+    apart = distance_sq(two.pos, one.pos)
+    for place in range(clouds.shape[0]):
+        cloud = clouds[place]
+        if cloud.ttl > 0:
+            a, b = distance_sq(cloud.pos, one.pos), distance_sq(cloud.pos, two.pos)
+            along = HALF * (a + apart - b)
+            beside = along > ZERO and along < apart and (a - radius_sq) * apart < along * along
+            if a < radius_sq or b < radius_sq or beside:
+                return True
+    return False
+
+
+@called
+def has_line(one: int, other: int, mechs: Any, clouds: Any, opaque: Any, pairs: Any, rules: Any) -> Any:
+    """`sight.enemy_lines` of one pair of living mechs; remembered in `pairs`."""
+    first, second = min(one, other), max(one, other)
+    pair = pairs[first, second]
+    if pair.line < 0:
+        start, end = mechs[first].pos, mechs[second].pos
+        clear = length_3(end[0] - start[0], end[1] - start[1], end[2] - start[2]) <= rules.line_vox
+        if clear:
+            x, y, z, planes = start[0], start[1], start[2], rules.sight_planes
+            clear = first_on_segment(opaque, x, y, z, end[0], end[1], end[2], planes, False, True) == INFINITY
+        if clear and rules.smokes:
+            clear = not is_smoky(mechs[first], mechs[second], clouds, rules)
+        pair.line = 1 if clear else 0
+    return pair.line == 1
+
+
+@called
+def jamming(n: int, mechs: Any, hulls: Any, orders: Any, rules: Any) -> Any:
+    """`ewar.sense` of one mech: its sensors' quality, and the jamming that it suffers."""
+    mech = mechs[n]
+    blind = mech.hp <= ZERO or is_shut_down(mech, hulls[n])
+    jam, clear = ZERO, ZERO
+    for other in range(mechs.shape[0]):
+        peer, hull, order = mechs[other], hulls[other], orders[other]
+        if other == n or not hull.has_ewar or not (order.ecm or order.eccm) or not is_running(peer, hull):
+            continue
+        away = math.sqrt(distance_sq(peer.pos, mech.pos))
+        falloff = positive(ONE - away / rules.ewar_vox)
+        if hull.is_red != hulls[n].is_red and order.ecm:
+            jam = max(jam, falloff)
+        if hull.is_red == hulls[n].is_red and order.eccm:
+            clear = max(clear, falloff)
+    if blind:
+        return rules.blind_quality, jam
+    quality = ONE - rules.jam_loss * jam + rules.eccm_gain * clear
+    return min(max(quality, rules.blind_quality), rules.best_quality), jam
+
+
+@inlined
+def has_lock(
+    shooter: int,
+    target: int,
+    away: Any,
+    mechs: Any,
+    paint: Any,
+    pairs: Any,
+    clouds: Any,
+    orders: Any,
+    hulls: Any,
+    opaque: Any,
+    rules: Any,
+) -> Any:
+    """`firing.locks` of one pair, `away` vox apart."""
+    own = mechs[shooter]
+    if paint[target, hulls[shooter].pack].left > 0 and own.quality < ZERO:
+        own.quality, _ = jamming(shooter, mechs, hulls, orders, rules)
+    by_paint = paint[target, hulls[shooter].pack].left > 0 and own.quality >= rules.lock_quality
+    near = away <= rules.sight_lock_vox
+    return by_paint or (near and has_line(shooter, target, mechs, clouds, opaque, pairs, rules))
+
+
+@called
+def designate(
+    shooter: int,
+    gun: Any,
+    mechs: Any,
+    paint: Any,
+    pairs: Any,
+    clouds: Any,
+    orders: Any,
+    hulls: Any,
+    opaque: Any,
+    rules: Any,
+) -> Any:
+    """`designate` of one weapon of one mech: the index of its target, -1 for none."""
+    own, wish = mechs[shooter], orders[shooter].focus
+    best, target = INFINITY, -1
+    for other in range(mechs.shape[0]):
+        mech = mechs[other]
+        if mech.hp <= ZERO or hulls[other].is_red == hulls[shooter].is_red or (gun.focus_only and other != wish):
+            continue
+        x, y, z = mech.pos[0] - own.pos[0], mech.pos[1] - own.pos[1], mech.pos[2] - own.pos[2]
+        away = length_3(x, y, z)
+        key = -ONE if other == wish else away
+        if away > gun.range_vox or key >= best:
+            continue
+        arc_cos = gun.focus_arc_cos if other == wish else gun.arc_cos
+        if x * own.facing[0] + y * own.facing[1] < arc_cos * length_2(x, y):
+            continue
+        if gun.needs_line and not has_line(shooter, other, mechs, clouds, opaque, pairs, rules):
+            continue
+        if gun.needs_lock and not has_lock(
+            shooter, other, away, mechs, paint, pairs, clouds, orders, hulls, opaque, rules
+        ):
+            continue
+        best = key
+        target = other
+    return target
+
+
+@inlined
+def pull(
+    mechs: Any,
+    paint: Any,
+    pairs: Any,
+    clouds: Any,
+    orders: Any,
+    pulls: Any,
+    hulls: Any,
+    weapons: Any,
+    opaque: Any,
+    rules: Any,
+) -> Any:
+    """`firing.pull`: fills `pulls`, by weapon, then shooter, and returns how many weapons fire."""
+    for n in range(mechs.shape[0]):
+        mechs[n].quality = -ONE
+        for other in range(mechs.shape[0]):
+            pairs[n, other].line = -1
+    count = 0
+    for weapon in range(weapons.shape[0]):
+        gun = weapons[weapon]
+        for n in range(mechs.shape[0]):
+            mech = mechs[n]
+            able = orders[n].fire[weapon] != 0 and mech.cooldown[gun.timer] == 0 and not mech.vents
+            if not able or not is_running(mech, hulls[n]):
+                continue
+            target = designate(n, gun, mechs, paint, pairs, clouds, orders, hulls, opaque, rules)
+            if target >= 0 or not gun.needs_target:
+                one = pulls[count]
+                one.weapon, one.shooter = weapon, n
+                one.aimed, one.target = target >= 0, max(target, 0)
+                count += 1
+    return count
+
+
+@inlined
+def beam(one: Any, key: Any, mechs: Any, tally: Any, paint: Any, pairs: Any, hulls: Any, gun: Any, rules: Any) -> None:
+    """`firing.beam_hits` of one beam; `key`: of the stream of heights."""
+    own, prey = mechs[one.shooter], mechs[one.target]
+    swing = (ONE + ONE) * uniform(key, one.shooter) - ONE
+    height = prey.pos[2] + swing * rules.beam_spread * hulls[one.target].half_size[2]
+    x, y, _ = unit_3(prey.pos[0] - own.pos[0], prey.pos[1] - own.pos[1], prey.pos[2] - own.pos[2])
+    tally[one.shooter].hits[one.weapon] += ONE
+    harm(one, x, y, height, mechs, paint, pairs, hulls, gun, rules)
+
+
+@inlined
+def free_slot(one: Any, gun: Any, hulls: Any, shots: Any) -> Any:
+    """The first empty slot of the shots of a weapon of a mech."""
+    slot = hulls[one.shooter].first_slot[one.weapon]
+    for place in range(slot, slot + gun.slots):
+        if shots[place].ttl == 0:
+            return place
+    return -1
+
+
+@called
+def launch(one: Any, gun: Any, mechs: Any, hulls: Any, shot: Any, rules: Any) -> None:
+    """`firing.volley` and `shots.launch` of one shot."""
+    own, hull, prey = mechs[one.shooter], hulls[one.shooter], mechs[one.target]
+    shot.pos[0], shot.pos[1], shot.pos[2] = own.pos[0], own.pos[1], own.pos[2]
+    shot.ttl = gun.lifetime
+    shot.target = -1
+    x, y, z = own.facing[0], own.facing[1], ZERO
+    if gun.is_homing:
+        x, y, z = unit_3(prey.pos[0] - own.pos[0], prey.pos[1] - own.pos[1], prey.pos[2] - own.pos[2])
+        x, y, z = unit_3(x, y, z + rules.missile_loft)
+        shot.pos[2] = own.pos[2] + (hull.half_size[2] + rules.missile_rack_vox)
+        shot.target = one.target
+    elif gun.leaves_cloud:
+        shot.pos[2] = own.pos[2] + hull.half_size[2]
+        flight_s = gun.lifetime_s
+        if one.aimed:
+            to_x, to_y = prey.pos[0] - own.pos[0], prey.pos[1] - own.pos[1]
+            x, y = unit_2(to_x, to_y)
+            flight_s = length_2(to_x, to_y) / gun.speed
+        shot.ttl = max(int(np.rint(flight_s / rules.dt_s)), 1)
+    else:
+        shot.pos[2] = own.pos[2] + hull.muzzle_z
+        if one.aimed:
+            to_x, to_y, to_z = prey.pos[0] - shot.pos[0], prey.pos[1] - shot.pos[1], prey.pos[2] - shot.pos[2]
+            if gun.is_ballistic:
+                after_s = length_3(to_x, to_y, to_z) / gun.speed
+                to_z = to_z + rules.half_gravity * (after_s * after_s)
+            x, y, z = unit_3(to_x, to_y, to_z)
+    shot.vel[0], shot.vel[1], shot.vel[2] = x * gun.speed, y * gun.speed, z * gun.speed
+
+
+@inlined
+def mark(one: Any, paint: Any, hulls: Any, rules: Any) -> None:
+    """`firing.paint` of one beam: of several of a pack and weapon the first counts."""
+    spot = paint[one.target, hulls[one.shooter].pack]
+    if spot.weapon != one.weapon:
+        spot.weapon = one.weapon
+        spot.left = rules.paint_substeps
+        spot.by = one.shooter
+
+
+@inlined
+def pay(pulls: Any, count: int, mechs: Any, tally: Any, hulls: Any, weapons: Any, rules: Any) -> None:
+    """`firing.pay`."""
+    for n in range(mechs.shape[0]):
+        mechs[n].spent_heat = ZERO
+    for k in range(count):
+        weapon, n = pulls[k].weapon, pulls[k].shooter
+        mech, gun = mechs[n], weapons[weapon]
+        mech.spent_heat += gun.self_heat
+        mech.cooldown[gun.timer] = max(mech.cooldown[gun.timer], gun.cooldown)
+        tally[n].shots[weapon] += ONE
+    for n in range(mechs.shape[0]):
+        if mechs[n].spent_heat > ZERO:
+            mechs[n].heat = bounded(mechs[n].heat + mechs[n].spent_heat, hulls[n], rules)

@@ -1,0 +1,126 @@
+"""Walking, turning, jets and gravity, against terrain and against other hulls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from echelon.sim.kernels.dispatch import ONE, ZERO, called, inlined
+from echelon.sim.loops.arithmetic import clamped, face, wrap_angle
+from echelon.sim.loops.upkeep import bounded, is_running, is_shut_down
+
+
+@inlined
+def steer(mech: Any, hull: Any, order: Any, wades: Any, rules: Any) -> None:
+    """`movement.steer` of one mech; `wades`: it stands in water."""
+    runs, legged = is_running(mech, hull), mech.leg_hp <= ZERO
+    thrust = order.thrust if runs else ZERO
+    if runs:
+        mech.yaw = wrap_angle(mech.yaw + order.turn * hull.yaw_rate * rules.dt_s)
+        face(mech)
+    if mech.hp <= ZERO:
+        mech.vel[0] = ZERO
+        mech.vel[1] = ZERO
+        mech.vel[2] = ZERO
+    else:
+        if runs:
+            pace = hull.max_speed * (rules.legged_speed if legged else ONE) * (rules.water_speed if wades else ONE)
+            ahead, left, cos, sin = order.throttle[0], order.throttle[1], mech.facing[0], mech.facing[1]
+            x, y = (ahead * cos - left * sin) * pace, (ahead * sin + left * cos) * pace
+        elif is_shut_down(mech, hull) and mech.fallen == 0:
+            x, y = mech.vel[0] * rules.shutdown_damping, mech.vel[1] * rules.shutdown_damping
+        else:
+            x, y = ZERO, ZERO
+        lift = thrust * hull.jet * (rules.legged_jet if legged else ONE)
+        mech.vel[0] = x * rules.velocity_damping
+        mech.vel[1] = y * rules.velocity_damping
+        mech.vel[2] = (mech.vel[2] + (lift - rules.gravity) * rules.dt_s) * rules.velocity_damping
+    mech.heat = bounded(mech.heat + thrust * rules.jet_heat_per_s * rules.dt_s, hull, rules)
+
+
+@called
+def meets_terrain(x: Any, y: Any, z: Any, hull: Any, solid: Any) -> Any:
+    """`hits_terrain` of one hull at a position."""
+    half_x, half_y, half_z = hull.half_size[0], hull.half_size[1], hull.half_size[2]
+    top_y, top_x = solid.shape[0] - 1, solid.shape[1] - 1
+    first = clamped(int(np.floor(z - half_z)), 30)
+    last = clamped(int(np.ceil(z + half_z)) - 1, 30)
+    tall = (1 << (last + 1)) - (1 << first)
+    for row in range(int(np.floor(y - half_y)), int(np.ceil(y + half_y))):
+        for column in range(int(np.floor(x - half_x)), int(np.ceil(x + half_x))):
+            if solid[clamped(row, top_y), clamped(column, top_x)] & tall:
+                return True
+    return False
+
+
+@inlined
+def overlaps(at: Any, other: Any, hull: Any, others: Any) -> Any:
+    """Whether two hulls at two positions overlap; those that touch do not."""
+    return (
+        abs(at[0] - other[0]) < hull.half_size[0] + others.half_size[0]
+        and abs(at[1] - other[1]) < hull.half_size[1] + others.half_size[1]
+        and abs(at[2] - other[2]) < hull.half_size[2] + others.half_size[2]
+    )
+
+
+@inlined
+def choose(axis: int, mech: Any, hull: Any, solid: Any, rules: Any) -> None:
+    """The first half of `movement.go`: where a mech would go, and whether terrain or the border stops it."""
+    half, size = hull.half_size[axis], np.float32(rules.size[axis])
+    ahead = mech.pos[axis] + mech.vel[axis] * rules.dt_s
+    inside = min(max(ahead, half), size - half)
+    mech.stopped = inside != ahead
+    mech.next_pos[0] = mech.pos[0]
+    mech.next_pos[1] = mech.pos[1]
+    mech.next_pos[2] = mech.pos[2]
+    mech.next_pos[axis] = inside
+    if meets_terrain(mech.next_pos[0], mech.next_pos[1], mech.next_pos[2], hull, solid):
+        raised = mech.pos[2] + rules.step_up_vox
+        fits = raised + hull.half_size[2] <= np.float32(rules.size[2])
+        climbs = False
+        if axis < 2 and abs(mech.vel[2]) < ONE and fits:
+            climbs = not meets_terrain(mech.next_pos[0], mech.next_pos[1], raised, hull, solid)
+        if climbs:
+            mech.next_pos[2] = raised
+            # Only terrain stops a climber, not the border.
+            mech.stopped = False
+        else:
+            mech.next_pos[axis] = mech.pos[axis]
+            mech.stopped = True
+
+
+@called
+def yields(n: int, mechs: Any, hulls: Any) -> Any:
+    """`hits_hull` of one mech."""
+    mech = mechs[n]
+    for other in range(mechs.shape[0]):
+        rival = mechs[other]
+        if other == n or rival.hp <= ZERO:
+            continue
+        if overlaps(mech.next_pos, rival.pos, hulls[n], hulls[other]):
+            return True
+        if overlaps(mech.next_pos, rival.next_pos, hulls[n], hulls[other]) and (
+            rival.priority > mech.priority or (rival.priority == mech.priority and other < n)
+        ):
+            return True
+    return False
+
+
+@inlined
+def go(axis: int, mechs: Any, hulls: Any, solid: Any, rules: Any) -> None:
+    """`movement.go` of all mechs of a battle."""
+    for n in range(mechs.shape[0]):
+        if mechs[n].hp > ZERO:
+            choose(axis, mechs[n], hulls[n], solid, rules)
+    for n in range(mechs.shape[0]):
+        mechs[n].stays = mechs[n].hp <= ZERO or yields(n, mechs, hulls)
+    for n in range(mechs.shape[0]):
+        mech = mechs[n]
+        if mech.hp > ZERO:
+            if not mech.stays:
+                mech.pos[0] = mech.next_pos[0]
+                mech.pos[1] = mech.next_pos[1]
+                mech.pos[2] = mech.next_pos[2]
+            if mech.stopped or mech.stays:
+                mech.vel[axis] = ZERO

@@ -1,0 +1,119 @@
+"""What loops read and write: NumPy records of mechs, shots, clouds and orders, and of the constants of a battle.
+
+A record holds all that a battle knows of one mech side by side. Fields bear the names of `State`, `Orders` and
+`Roster`, whose docstrings tell what they are. Fields by weapon or timer have room for as many as a catalog may have, so
+that loops are compiled once for all catalogs; what has a number for each pack, pair or slot is an array of records, so
+that they are compiled once for all rosters.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from echelon.rules.catalog import Material
+from echelon.rules.catalog_checks import MAX_TIMERS, MAX_WEAPONS
+
+W, T = MAX_WEAPONS, MAX_TIMERS
+
+
+def record(
+    floats: str = "", doubles: str = "", ints: str = "", longs: str = "", octets: str = "", flags: str = ""
+) -> np.dtype:
+    """A record of fields by type, each a name, or `name:n` for n numbers; numba has no field of several flags."""
+    wide: dict[Any, str] = {np.float64: doubles, np.int64: longs}
+    kinds: dict[Any, str] = {**wide, np.float32: floats, np.int32: ints, np.uint8: octets, np.bool_: flags}
+    fields: list[Any] = []
+    for kind, names in kinds.items():
+        for name in names.split():
+            name, _, count = name.partition(":")
+            fields.append((name, kind, int(count)) if count else (name, kind))
+    return np.dtype(fields, align=True)
+
+
+MECH = record(
+    floats="pos:3 vel:3 yaw hp leg_hp heat stability hit_from:2 facing:2 priority next_pos:3 quality"
+    f" spent_heat suppress dealt_by:{W}",
+    ints=f"fallen suppressed under_fire cooldown:{T}",
+    flags="wrecked vents was_shut_down stopped stays is_hit",
+    doubles="hit_stability hit_heat from_x from_y splash_x splash_y damage_done assist_hp paint_damage"
+    f" direct_by:{W} splash_by:{W}",
+)
+"""A mech: `state.Mechs`, and what is known of it within a substep. Of the hits of a phase, as sums of
+`arithmetic.on_grid`: `hit_*`, `from_*` and `splash_*` (where they came from), hull damage by weapon of the enemy
+(`direct_by`, `splash_by`). `dealt_by` is `damage.Dealt.by_weapon`; `damage_done`, `assist_hp` and `paint_damage` are
+what it is credited with."""
+PAINT = record(ints="left weapon", longs="by marker")
+"""A mech and a pack: substeps that paint is left, and by whom; within a substep, by whom when damage was dealt, -1
+for nobody, and the weapon that painted last."""
+PAIR = record(floats="dealt", doubles="direct splash legs", ints="line")
+"""Within a substep, what the mech of the column did to that of the row: hull damage by direct hits and by explosions,
+before paint, and leg damage, as sums of a phase, and `damage.Dealt.by_shooter`. And whether the mech of the row and a
+later one have a clear line, -1 where nobody has asked yet."""
+SHOT = record(floats="pos:3 vel:3", ints="ttl", longs="target", flags="downed")
+"""A shot slot, and whether an AMS shoots the shot down in this substep."""
+CLOUD = record(floats="pos:3", ints="ttl")
+TALLY = record(
+    floats="damage kills team_kills assists assist_hp paint_damage intercepts intercepted_damage falls"
+    f" legs_lost shutdowns vent_s zone_s bad_actions shots:{W} hits:{W} taken:{W} killed_by:{W}"
+)
+ORDER = record(
+    floats="throttle:2 thrust turn", longs="focus sort_mode", octets=f"fire:{W}", flags="vent ecm eccm hostile_only"
+)
+BATTLE = record(longs="seed tick map_id")
+"""The numbers of a battle that are neither a mech's nor a shot's."""
+IMPACT = record(
+    floats="start:3 point:3 direction:3", ints="slot shooter weapon target", flags="ends on_mech on_voxel on_floor"
+)
+"""The flight of one shot in a substep; see `shots.Impacts`."""
+PULL = record(ints="weapon shooter target", flags="aimed")
+"""A weapon that fires; see `firing.Pulls`."""
+
+HULL = record(
+    floats="half_size:3 radius muzzle_z max_speed yaw_rate jet hp heat_cap heat_sink_per_s wreck_chance"
+    " tonnage noise_factor",
+    ints=f"pack hull first_slot:{W}",
+    flags="is_red has_ams has_ewar",
+)
+"""What a roster tells of a mech; `first_slot` of each weapon's shots."""
+WEAPON = record(
+    floats="self_heat damage stability target_heat suppress splash_damage splash_vox arc_cos focus_arc_cos"
+    " range_vox speed lifetime_s",
+    ints="timer cooldown lifetime slots",
+    flags="needs_target needs_line needs_lock focus_only is_beam paints is_homing is_ballistic leaves_cloud",
+)
+"""A weapon of the catalog; `slots` are those of its shots a mech."""
+SLOT = record(ints="shooter weapon planes")
+"""A shot slot; `planes` is the maximum number of grid planes of an axis that its shot crosses in a substep."""
+RULES = record(
+    floats="dt_s gravity half_gravity fall velocity_damping shutdown_damping step_up_vox water_speed"
+    " legged_speed legged_jet jet_heat_per_s vent_factor heat_ceiling lava_heat_per_s water_heat_per_s"
+    " lava_damage_per_s debris_heat debris_damage ecm_heat_per_s eccm_heat_per_s stability_cap"
+    " stability_regen_per_s legged_penalty walking_penalty suppressed_penalty least_regeneration"
+    " walking_vox_per_s rear_arc_cos rear_factor knee paint_bonus ams_vox ams_chance cloud_vox"
+    " sight_lock_vox line_vox lock_quality ewar_vox jam_loss eccm_gain blind_quality best_quality"
+    f" beam_spread missile_loft missile_rack_vox turn keep skin_vox material_hp:{len(Material)}",
+    ints="fall_substeps alarm_substeps paint_substeps cloud_substeps ams_substeps ams_timer clouds_each"
+    " shot_planes sight_planes burst_planes size:3 decision_repeat num_timers num_weapons"
+    " first_interceptable last_interceptable first_splashing last_splashing first_launching"
+    " last_launching air lava water debris_field solid_debris beam_height_stream priority_stream"
+    " ams_stream wreck_stream",
+    flags="destroys smokes tears",
+)
+"""Numbers of the rules and of the catalog that belong to no row of it."""
+
+
+class Ground(NamedTuple):
+    """The ground of a battle, and that of its map; `[Y, X]` bit columns unless said."""
+
+    solid: Any
+    opaque: Any
+    rubble: Any
+    damage: Any
+    """[Z, Y, X] uint8."""
+    material: Any
+    """[Z, Y, X] uint8, of the map."""
+    was_solid: Any
+    was_opaque: Any
+    hazard: Any

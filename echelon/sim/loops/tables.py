@@ -1,0 +1,191 @@
+"""The constants of a battle as records."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from echelon.rules.catalog import (
+    BEAM_SPREAD,
+    DEBRIS_DAMAGE,
+    DEBRIS_HEAT,
+    HOMING_PER_S,
+    MISSILE_LOFT,
+    MISSILE_RACK_VOX,
+    Material,
+)
+from echelon.rules.catalog_checks import MAX_WEAPONS
+from echelon.runtime.noise import Stream
+from echelon.sim import ewar, footing
+from echelon.sim.loops.records import HULL, RULES, SLOT, WEAPON
+from echelon.sim.model import SimModel
+from echelon.sim.shots import SKIN_VOX
+
+MATERIALS = Material.AIR, Material.LAVA, Material.WATER, Material.DEBRIS_FIELD, Material.SOLID_DEBRIS
+STREAMS = Stream.BEAM_HEIGHT, Stream.PRIORITY, Stream.AMS, Stream.WRECK
+
+
+class Tables(NamedTuple):
+    """The constants of a battle."""
+
+    rules: Any
+    """[1] RULES."""
+    hulls: Any
+    """[N] HULL."""
+    weapons: Any
+    """[W] WEAPON."""
+    slots: Any
+    """[S] SLOT."""
+
+
+def build_tables(game: SimModel) -> Tables:
+    """The constants of `game`, on the host."""
+    return Tables(
+        rules=rules_record(game),
+        hulls=hull_records(game),
+        weapons=weapon_records(game),
+        slots=slot_records(game),
+    )
+
+
+def filled(kind: np.dtype, count: int, **columns: Any) -> Any:
+    """`count` records of which each field is told, as one value or a sequence of them."""
+    rows = np.zeros(count, kind)
+    if columns.keys() != set(kind.names or ()):
+        raise KeyError(f"fields differ: {sorted(columns.keys() ^ set(kind.names or ()))}")
+    for name, values in columns.items():
+        rows[name] = values.numpy() if isinstance(values, Tensor) else values
+    return rows
+
+
+def rules_record(game: SimModel) -> Any:
+    """`RULES` of a game. Long because each number is told."""
+    rules, catalog, roster, features = game.rules, game.catalog, game.roster, game.config.features
+    size = game.config.world.size_x, game.config.world.size_y, game.config.world.size_z
+    burst_vox = max(spec.splash_vox for spec in roster.weapons)
+
+    def planes(reach_vox: float) -> int:
+        return int(reach_vox) + 1
+
+    own = {name: getattr(rules, name) for name in RULES.names or () if hasattr(rules, name)}
+    shared = {name: getattr(catalog, name) for name in RULES.names or () if hasattr(catalog, name)}
+    spans = {name: getattr(roster, name) for name in ("interceptable", "splashing", "launching")}
+    return filled(
+        RULES,
+        1,
+        **own,
+        **shared,
+        gravity=rules.gravity_vox_per_s2,
+        half_gravity=0.5 * rules.gravity_vox_per_s2,
+        fall=rules.gravity_vox_per_s2 * rules.dt_s,
+        debris_heat=DEBRIS_HEAT,
+        debris_damage=DEBRIS_DAMAGE,
+        legged_penalty=footing.LEGGED_PENALTY,
+        walking_penalty=footing.WALKING_PENALTY,
+        suppressed_penalty=footing.SUPPRESSED_PENALTY,
+        least_regeneration=footing.LEAST_REGENERATION,
+        walking_vox_per_s=footing.WALKING_VOX_PER_S,
+        knee=1 - 2 * rules.leg_height,
+        line_vox=roster.guns.line_vox,
+        jam_loss=ewar.JAM_LOSS,
+        eccm_gain=ewar.ECCM_GAIN,
+        blind_quality=ewar.BLIND_QUALITY,
+        best_quality=ewar.BEST_QUALITY,
+        beam_spread=BEAM_SPREAD,
+        missile_loft=MISSILE_LOFT,
+        missile_rack_vox=MISSILE_RACK_VOX,
+        turn=HOMING_PER_S * rules.dt_s,
+        keep=1 - HOMING_PER_S * rules.dt_s,
+        skin_vox=SKIN_VOX,
+        fall_substeps=rules.substeps(rules.fall_s),
+        alarm_substeps=rules.substeps(rules.under_fire_s),
+        paint_substeps=rules.substeps(catalog.paint_s),
+        cloud_substeps=rules.substeps(catalog.cloud_s),
+        ams_substeps=rules.substeps(catalog.ams_cooldown_s),
+        ams_timer=roster.ams_timer,
+        clouds_each=roster.clouds_each,
+        shot_planes=planes(game.reach_vox),
+        sight_planes=planes(roster.guns.line_vox),
+        burst_planes=planes(burst_vox),
+        size=size,
+        material_hp=game.material_hp.numpy(),
+        num_timers=roster.num_timers,
+        num_weapons=len(roster.weapons),
+        destroys=features.destruction,
+        smokes=features.smoke,
+        tears=len(game.leaf_rounds) > 0,
+        **{f"first_{name}": span.start for name, span in spans.items()},
+        **{f"last_{name}": span.stop for name, span in spans.items()},
+        **{material.name.lower(): int(material) for material in MATERIALS},
+        **{f"{stream.name.lower()}_stream": int(stream) for stream in STREAMS},
+    )
+
+
+def hull_records(game: SimModel) -> Any:
+    """`HULL` of each mech."""
+    roster = game.roster
+    has_ams = torch.zeros(roster.num_mechs, dtype=torch.bool)
+    has_ams[roster.ams] = True
+    own = {name: getattr(roster, name) for name in HULL.names or () if hasattr(roster, name)}
+    return filled(
+        HULL, roster.num_mechs, **own, muzzle_z=roster.muzzle[:, 2], has_ams=has_ams, first_slot=first_slots(game)
+    )
+
+
+def weapon_records(game: SimModel) -> Any:
+    """`WEAPON` of each row of the catalog."""
+    roster, rules, guns = game.roster, game.rules, game.roster.guns
+    specs = roster.weapons
+    shots = [
+        0 if spec.is_beam else roster.shots.span[w].stop - roster.shots.span[w].start for w, spec in enumerate(specs)
+    ]
+    damage = torch.tensor([spec.damage for spec in specs])
+
+    def each(name: str) -> list[Any]:
+        return [getattr(spec, name) for spec in specs]
+
+    return filled(
+        WEAPON,
+        len(specs),
+        timer=roster.timers,
+        cooldown=[rules.substeps(spec.cooldown_s) for spec in specs],
+        damage=damage,
+        splash_damage=damage * torch.tensor(each("splash_scale")),
+        suppress=[rules.substeps(spec.suppress_s) for spec in specs],
+        **{name: each(name) for name in ("self_heat", "stability", "target_heat", "splash_vox", "range_vox")},
+        arc_cos=guns.arc_cos.flatten(),
+        focus_arc_cos=guns.focus_arc_cos.flatten(),
+        speed=each("speed_vox_per_s"),
+        lifetime=[0 if spec.is_beam else rules.substeps(spec.lifetime_s) for spec in specs],
+        lifetime_s=[0 if spec.is_beam else spec.lifetime_s for spec in specs],
+        needs_target=guns.needs_target.flatten(),
+        needs_line=guns.needs_line.flatten(),
+        needs_lock=guns.needs_lock.flatten(),
+        focus_only=guns.focus_only.flatten(),
+        is_beam=each("is_beam"),
+        paints=[w in roster.painters for w in range(len(specs))],
+        is_homing=[spec.guidance == "homing" for spec in specs],
+        is_ballistic=[spec.guidance == "ballistic" for spec in specs],
+        leaves_cloud=[spec.effect == "cloud" for spec in specs],
+        slots=[count // max(len(guns.carriers[w]), 1) for w, count in enumerate(shots)],
+    )
+
+
+def slot_records(game: SimModel) -> Any:
+    """`SLOT` of each shot slot."""
+    shots = game.roster.shots
+    return filled(SLOT, shots.count, shooter=shots.shooter, weapon=shots.weapon.argmax(-1), planes=game.leaf_reach)
+
+
+def first_slots(game: SimModel) -> Any:
+    """`[N, W]` int32: the first shot slot of each weapon of each mech, 0 where it has none."""
+    roster = game.roster
+    first = np.zeros((roster.num_mechs, MAX_WEAPONS), np.int32)
+    for weapon in roster.shells:
+        span, carriers = roster.shots.span[weapon], roster.guns.carriers[weapon]
+        if len(carriers):
+            first[carriers.numpy(), weapon] = range(span.start, span.stop, (span.stop - span.start) // len(carriers))
+    return first

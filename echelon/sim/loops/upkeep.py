@@ -1,0 +1,114 @@
+"""Timers, hazards, footing and heat: what happens to a mech by itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from echelon.sim.kernels.dispatch import HALF, ONE, ZERO, inlined
+from echelon.sim.loops.arithmetic import clamped, length_3, positive
+
+
+@inlined
+def is_shut_down(mech: Any, hull: Any) -> Any:
+    """`heat.is_shut_down` of one mech."""
+    return mech.heat > hull.heat_cap
+
+
+@inlined
+def is_running(mech: Any, hull: Any) -> Any:
+    """`heat.is_running` of one mech."""
+    return mech.hp > ZERO and mech.heat <= hull.heat_cap and mech.fallen == 0
+
+
+@inlined
+def bounded(heat: Any, hull: Any, rules: Any) -> Any:
+    """`heat.bounded` of one mech."""
+    return min(positive(heat), hull.heat_cap * rules.heat_ceiling)
+
+
+@inlined
+def material_at(x: int, y: int, z: int, ground: Any, rules: Any) -> Any:
+    """`terrain.material_at` of one voxel within the map."""
+    made_of = int(ground.material[z, y, x])
+    if rules.destroys:
+        bit = np.int32(1) << np.int32(z)
+        solid, opaque = ground.solid[y, x], ground.opaque[y, x]
+        if ground.rubble[y, x] & bit:
+            made_of = rules.solid_debris if solid & bit else rules.debris_field
+        elif (ground.was_solid[y, x] & ~solid & bit) or (ground.was_opaque[y, x] & ~opaque & bit):
+            made_of = rules.air
+    return made_of
+
+
+@inlined
+def standing_on(mech: Any, hull: Any, ground: Any, rules: Any) -> Any:
+    """`terrain.standing_on` of one mech."""
+    x = clamped(int(np.floor(mech.pos[0])), rules.size[0] - 1)
+    y = clamped(int(np.floor(mech.pos[1])), rules.size[1] - 1)
+    z = clamped(int(np.floor(mech.pos[2] - hull.half_size[2])), rules.size[2] - 1)
+    return material_at(x, y, z, ground, rules)
+
+
+@inlined
+def count_down(mech: Any, paint: Any, rules: Any) -> None:
+    """`timers.count_down` of one mech; `paint [P]` is that on it."""
+    mech.suppressed = max(mech.suppressed - 1, 0)
+    mech.under_fire = max(mech.under_fire - 1, 0)
+    for timer in range(rules.num_timers):
+        mech.cooldown[timer] = max(mech.cooldown[timer] - 1, 0)
+    for pack in range(paint.shape[0]):
+        paint[pack].left = max(paint[pack].left - 1, 0)
+
+
+@inlined
+def burn(mech: Any, hull: Any, order: Any, material: Any, rules: Any) -> None:
+    """`hazards.burn` of one mech, that stands on a material."""
+    lava = ONE if material == rules.lava else ZERO
+    debris = ONE if material == rules.debris_field else ZERO
+    water = ONE if material == rules.water else ZERO
+    emits = is_running(mech, hull)
+    ecm = ONE if emits and order.ecm else ZERO
+    eccm = ONE if emits and order.eccm else ZERO
+    heat_per_s = rules.lava_heat_per_s * (lava + rules.debris_heat * debris) + rules.water_heat_per_s * water
+    damage_per_s = rules.lava_damage_per_s * (lava + rules.debris_damage * debris)
+    if mech.hp <= ZERO:
+        heat_per_s = ZERO
+    heat_per_s += rules.ecm_heat_per_s * ecm + rules.eccm_heat_per_s * eccm
+    mech.heat = bounded(mech.heat + heat_per_s * rules.dt_s, hull, rules)
+    mech.hp -= min(damage_per_s * rules.dt_s, mech.hp)
+
+
+@inlined
+def stand(mech: Any, tally: Any, rules: Any) -> None:
+    """`footing.stand` of one mech."""
+    legged = ONE if mech.leg_hp <= ZERO else ZERO
+    cap = rules.stability_cap * (HALF if mech.leg_hp <= ZERO else ONE)
+    alive, was_down = mech.hp > ZERO, mech.fallen > 0
+    mech.fallen = max(mech.fallen - 1, 0)
+    if was_down:
+        if mech.fallen == 0:
+            mech.stability = HALF * cap
+    elif alive and mech.stability <= ZERO:
+        mech.fallen = rules.fall_substeps
+        mech.vel[0] = ZERO
+        mech.vel[1] = ZERO
+        mech.vel[2] = ZERO
+        tally.falls += ONE
+    elif alive:
+        walks = ONE if length_3(mech.vel[0], mech.vel[1], mech.vel[2]) > rules.walking_vox_per_s else ZERO
+        suppressed = ONE if mech.suppressed > 0 else ZERO
+        penalty = rules.legged_penalty * legged + rules.walking_penalty * walks + rules.suppressed_penalty * suppressed
+        gain = rules.stability_regen_per_s * max(ONE - penalty, rules.least_regeneration) * rules.dt_s
+        mech.stability = min(mech.stability + gain, cap)
+
+
+@inlined
+def cool(mech: Any, hull: Any, tally: Any, order: Any, rules: Any) -> None:
+    """`heat.is_venting` and `heat.cool` of one mech."""
+    mech.vents = order.vent and is_running(mech, hull)
+    venting = ONE if mech.vents else ZERO
+    sink_per_s = hull.heat_sink_per_s * (ONE + rules.vent_factor * venting)
+    mech.heat = bounded(mech.heat - sink_per_s * rules.dt_s, hull, rules)
+    tally.vent_s += venting * rules.dt_s

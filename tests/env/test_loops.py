@@ -1,0 +1,136 @@
+"""Battles in loops are the battles of dense operations, bit for bit, and so is all that is shown and paid in them."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+import torch
+from builders import brawl
+
+from echelon.arena.batch_arena import BatchArena, Battle
+from echelon.arena.fingerprint import leaves
+from echelon.arena.resolve import resolve
+from echelon.env import env as environment
+from echelon.env.env import EchelonEnv
+from echelon.env.form import form_of
+from echelon.rules.catalog_json import read_catalog
+from echelon.rules.config import EnvConfig, FeaturesConfig, RulesConfig
+from echelon.runtime import noise
+from echelon.sim.kernels import dispatch
+
+pytestmark = pytest.mark.skipif(not dispatch.HAS_LOOPS, reason="numba is not here")
+CPU = torch.device("cpu")
+SMALL = dataclasses.replace(EnvConfig.small(), map_pool=4)
+FEATURES = [field.name for field in dataclasses.fields(FeaturesConfig)]
+RAILGUN = Path(__file__).parents[1] / "examples" / "railgun.json"
+
+
+def same(one, other):
+    """Whether two nested dicts of tensors hold the same names, types and bits."""
+    keys = set(one.keys(True, True))
+    return keys == set(other.keys(True, True)) and all(
+        one[key].dtype == other[key].dtype and one[key].numpy().tobytes() == other[key].numpy().tobytes()
+        for key in keys
+    )
+
+
+def play_both(config, battles, decisions, seed=3):
+    """Play in both forms and compare after every decision. Returns the restarts seen."""
+    dense = EchelonEnv(config, battles, "cpu", seed, compiled=False)
+    loops = EchelonEnv(config, battles, "cpu", seed, maps=dense.game.maps, kernels="loops")
+    generator, restarts = torch.Generator().manual_seed(seed), 0
+    one, other = dense.reset(), loops.reset()
+    assert same(one, other)
+    for _ in range(decisions):
+        brawl(one, generator)
+        for group in ("blue", "red"):
+            other[group, "action"] = one[group, "action"].clone()
+        (step_one, one), (step_other, other) = dense.step_and_maybe_reset(one), loops.step_and_maybe_reset(other)
+        assert same(step_one, step_other) and same(one, other)
+        assert same(dense.state.to_tensordict(), loops.state.to_tensordict())
+        assert torch.equal(dense.next_seed, loops.next_seed)
+        restarts += int(one["is_init"].sum())
+    return restarts
+
+
+def test_battles_and_restarts_are_the_same():
+    short = dataclasses.replace(SMALL, rules=RulesConfig(max_episode_s=15.0))
+    assert play_both(short, 6, 120) >= 6
+
+
+@pytest.mark.parametrize("feature", FEATURES)
+def test_features_switched_off_are_so_in_loops(feature):
+    play_both(dataclasses.replace(SMALL, features=FeaturesConfig(**{feature: False})), 3, 30)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"observation_mode": "full"},
+        {"red": ("heavy",) * 3 + ("scout",)},
+        {"blue": EnvConfig().blue + ("light",) * 3, "red": EnvConfig().red},
+        {"catalog": read_catalog(RAILGUN)},
+        {"comm_dim": 0},
+        {"command_suites": False},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_other_battles_are_the_same_in_loops(changes):
+    play_both(dataclasses.replace(SMALL, **changes), 3, 30)
+
+
+def test_what_runs_as_loops(monkeypatch):
+    """By default loops on a CPU with numba, and graphs elsewhere."""
+    gpu = torch.device("cuda")
+    assert [form_of(CPU, compiled) for compiled in (None, True, False)] == ["loops", "loops", "eager"]
+    assert [form_of(gpu, compiled) for compiled in (None, True, False)] == ["graph", "graph", "eager"]
+    assert form_of(CPU, True, "dense") == "graph" and form_of(CPU, False, "loops") == "loops"
+    monkeypatch.setattr(dispatch, "HAS_LOOPS", False)
+    assert [form_of(CPU, compiled) for compiled in (None, True, False)] == ["eager", "graph", "eager"]
+
+
+def test_an_observer_sees_the_substeps_of_the_same_battles():
+    """It is told of them by dense operations."""
+    from echelon.replay.recorder import Recorder
+
+    plain = EchelonEnv(SMALL, 2, "cpu", 5)
+    watched = EchelonEnv(SMALL, 2, "cpu", 5, maps=plain.game.maps, observer=Recorder([0, 1]))
+    one, other = plain.reset(), watched.reset()
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(8):
+        brawl(one, generator)
+        for group in ("blue", "red"):
+            other[group, "action"] = one[group, "action"].clone()
+        (_, one), (_, other) = plain.step_and_maybe_reset(one), watched.step_and_maybe_reset(other)
+    assert same(plain.state.to_tensordict(), watched.state.to_tensordict())
+
+
+@pytest.mark.slow
+def test_two_hundred_standard_battles_are_the_same_to_the_end(monkeypatch):
+    """`expert` against `hard`: every decision of every battle, checked as it is played in loops."""
+    config = dataclasses.replace(EnvConfig.standard(), map_pool=32)
+    checked = [0]
+    plain = environment.EchelonEnv._decide
+
+    def both(env, before, action):
+        kept = before.clone()
+        played = plain(env, before, action)
+        monkeypatch.setattr(type(env), "_loops_now", None)
+        dense = plain(env, kept, action)
+        monkeypatch.setattr(type(env), "_loops_now", property(lambda self: self._loops))
+        one, other = leaves(dense.state), leaves(played.state)
+        for name, values in one.items():
+            assert values.numpy().tobytes() == other[name].numpy().tobytes(), name
+        for name, values in dense.streams.items():
+            assert values.numpy().tobytes() == played.streams[name].numpy().tobytes(), name
+        assert torch.equal(dense.paid, played.paid)
+        checked[0] += len(action)
+        return played
+
+    monkeypatch.setattr(environment.EchelonEnv, "_decide", both)
+    arena = BatchArena(config, lambda name: resolve(name).policy(config, CPU), CPU, 200)
+    sides = [("heuristic:expert", "heuristic:hard"), ("heuristic:hard", "heuristic:expert")]
+    seeds = noise.battle_seeds(1, 200, CPU).tolist()
+    results = arena.play([Battle(*sides[number % 2], seed) for number, seed in enumerate(seeds)]).results
+    assert len(results) == 200 and all(result.reason for result in results)
+    assert checked[0] >= sum(result.decisions for result in results)
