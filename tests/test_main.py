@@ -21,7 +21,7 @@ README = Path(__file__).parents[1] / "README.md"
 
 def ask(*words: str) -> subprocess.CompletedProcess:
     """Run the program."""
-    return subprocess.run([sys.executable, "-m", "echelon", *words], capture_output=True, text=True, timeout=120)
+    return subprocess.run([sys.executable, "-m", "echelon", *words], capture_output=True, text=True, timeout=300)
 
 
 def test_layout_lists_every_feature_with_its_columns():
