@@ -38,7 +38,7 @@ class Args:
     learning_rate: float = 5e-4
     seed: int = 0
     device: str = ""  # by default a GPU where there is one
-    compiled: bool = True  # minutes at the start, then several times the speed
+    compiled: bool = True  # several times the speed; on a GPU after minutes at the start
     save: str = ""  # file for the weights of the actor
 
 
