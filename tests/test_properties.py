@@ -379,7 +379,7 @@ def test_loops_play_and_show_the_same(config, seed):
     for _ in range(3):
         told = random_actions(rng, BATTLES, count, config.comm_dim)
         orders = actions.decode(told, state.focus_slots, game.roster, config.features)
-        dense, looped = step.decide(copied(state), orders, game), loops.decide(copied(state), orders)
+        dense, looped = step.decide(copied(state), orders, game), loops.decide(copied(state), orders, game)
         expect_same(dense.to_tensordict(), looped.to_tensordict())
         scored = zone.score(dense, game)
         (state, seen), (other, seen_by_loops) = observe(scored, orders, game), loops.observe(scored, orders, game)

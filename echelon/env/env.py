@@ -361,7 +361,7 @@ class EchelonEnv(PartialResetEnv):
             orders: Orders = self._decode(action, before.focus_slots, game.roster, self.config.features)
         with part("substeps"):
             if loops is not None and self.observer is None:
-                after = loops.decide(before, orders)
+                after = loops.decide(before, orders, game)
             else:
                 run = self._play if self.observer is None else self._watched
                 after = step.decide(before, orders, game, run)

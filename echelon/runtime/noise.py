@@ -15,6 +15,8 @@ from torch import Tensor
 from echelon.runtime import exact
 
 _MASK = 0xFFFFFFFF
+PER_TICK, PER_STREAM, PER_INDEX = 0x9E3779B1, 0x632BE5AB, 0x7F4A7C15
+"""What parts the ticks, the streams and the numbers of a draw before they are mixed."""
 
 
 class Stream(IntEnum):
@@ -34,7 +36,7 @@ class Stream(IntEnum):
 
 
 def mix(x: Tensor) -> Tensor:
-    """Scramble non-negative int64 values into uniform 32-bit integers, element by element."""
+    """Scramble non-negative int64 values into uniform 32-bit integers, element by element; loops compile it too."""
     x = x & _MASK
     x = ((x ^ (x >> 16)) * 0x85EBCA6B) & _MASK
     x = ((x ^ (x >> 13)) * 0xC2B2AE35) & _MASK
@@ -54,8 +56,8 @@ def bits(seed: Tensor, tick: Tensor | int, stream: int, count: int) -> Tensor:
         `[B, count]` int64 in 0 .. 2**32 - 1.
     """
     index = torch.arange(count, device=seed.device)
-    key = mix(mix(seed) + tick * 0x9E3779B1 + stream * 0x632BE5AB)
-    return mix(key[:, None] + mix(index + 0x7F4A7C15))
+    key = mix(mix(seed) + tick * PER_TICK + stream * PER_STREAM)
+    return mix(key[:, None] + mix(index + PER_INDEX))
 
 
 def uniform(seed: Tensor, tick: Tensor | int, stream: int, count: int) -> Tensor:

@@ -18,14 +18,14 @@ from echelon.state import State
 
 
 class DecisionLoops:
-    """`step.decide` and `observe` as loops, with the constants of one game."""
+    """`step.decide` and `observe` as loops, with the constants of one game as records."""
 
     def __init__(self, game: SimModel) -> None:
-        self.game, self.tables, self.views = game, build_tables(game), build_view_tables(game)
+        self.tables, self.views = build_tables(game), build_view_tables(game)
 
-    def decide(self, state: State, orders: Orders) -> State:
+    def decide(self, state: State, orders: Orders, game: SimModel) -> State:
         """`step.decide`."""
-        return decide_loops(state, orders, self.game, self.tables)
+        return decide_loops(state, orders, game, self.tables)
 
     def observe(self, state: State, orders: Orders, game: SimModel) -> tuple[State, Observation]:
         """`observe`."""

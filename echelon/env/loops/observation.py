@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from echelon.env.loops.cockpit import body, clock, comrade, contact, local_map, place, settings, threats
-from echelon.env.loops.perception import contact_slots, look, perceive
+from echelon.env.loops.cockpit import body, clock, comrade, contact, local_map, settings, threats, zone
+from echelon.env.loops.perception import contact_slots, perceive, sense_pairs
 from echelon.sim.kernels.dispatch import ZERO, called, compiled
-from echelon.sim.loops.arithmetic import face
+from echelon.sim.loops.arithmetic import update_heading
 
 
 @called
@@ -99,8 +99,8 @@ def observe_loop(
         streams = contacts[b], contacts_mask[b], shown[b], focus_slots[b], squad[b], squad_mask[b]
         m = battle.map_id
         for n in range(mechs.shape[0]):
-            face(mechs[n])
-        look(mechs, viewers, sights, all_clouds[b], orders, hulls, all_opaque[b], rules, view)
+            update_heading(mechs[n])
+        sense_pairs(mechs, viewers, sights, all_clouds[b], orders, hulls, all_opaque[b], rules, view)
         perceive(mechs, viewers, sights, paint, orders, hulls, cockpits, rules, view)
         for n in range(mechs.shape[0]):
             mech, hull, row = mechs[n], hulls[n], ego[b, n]
@@ -115,6 +115,6 @@ def observe_loop(
                 body(mech, hull, cockpits[n], row, at.ego, rules, view)
                 threats(n, mechs, viewers, sights, paint, shots, slots, hulls, weapons, row, at.ego, view)
                 center, radius = zone_center[m], zone_radius[m]
-                place(mech, hull, center, radius, path_length[m], path_direction[m], row, at.ego, rules, view)
+                zone(mech, hull, center, radius, path_length[m], path_direction[m], row, at.ego, rules, view)
                 settings(mech, hull, viewers[n], cockpits[n], orders[n], row, at.ego, rules)
                 local_map(mech, hull, all_solid[b], maps[b, n], rules)

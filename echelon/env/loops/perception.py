@@ -34,7 +34,7 @@ def body_frame(x: Any, y: Any, mech: Any) -> Any:
 
 
 @inlined
-def meet(one: int, other: int, mechs: Any, sights: Any, clouds: Any, opaque: Any, rules: Any, view: Any) -> None:
+def sense_pair(one: int, other: int, mechs: Any, sights: Any, clouds: Any, opaque: Any, rules: Any, view: Any) -> None:
     """Fill what two mechs have in common: their distance, and what lies between them."""
     mech, peer, sight, back = mechs[one], mechs[other], sights[one, other], sights[other, one]
     x, y, z = mech.pos[0], mech.pos[1], mech.pos[2]
@@ -50,7 +50,7 @@ def meet(one: int, other: int, mechs: Any, sights: Any, clouds: Any, opaque: Any
 
 
 @called
-def look(
+def sense_pairs(
     mechs: Any, viewers: Any, sights: Any, clouds: Any, orders: Any, hulls: Any, opaque: Any, rules: Any, view: Any
 ) -> None:
     """Fill what is between any two mechs, and their sensors and noise."""
@@ -61,7 +61,7 @@ def look(
         viewer.noise = length_3(mech.vel[0], mech.vel[1], mech.vel[2]) * hulls[n].noise_factor * loud
         sights[n, n].line = False
         for other in range(n + 1, mechs.shape[0]):
-            meet(n, other, mechs, sights, clouds, opaque, rules, view)
+            sense_pair(n, other, mechs, sights, clouds, opaque, rules, view)
 
 
 @inlined

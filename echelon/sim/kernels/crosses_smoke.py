@@ -70,10 +70,18 @@ def _(
 
 
 @inlined
-def _distance_sq(one: Any, other: Any) -> Any:
+def distance_sq(one: Any, other: Any) -> Any:
     """Squared distance of two points."""
     x, y, z = one[0] - other[0], one[1] - other[1], one[2] - other[2]
     return x * x + y * y + z * z
+
+
+@inlined
+def is_in_smoke(a: Any, b: Any, apart: Any, radius_sq: Any) -> Any:
+    """Whether a cloud lies between two points; `a`, `b` and `apart` are squared distances as in `crosses_smoke`."""
+    along = HALF * (a + apart - b)
+    beside = along > ZERO and along < apart and (a - radius_sq) * apart < along * along
+    return a < radius_sq or b < radius_sq or beside
 
 
 @compiled
@@ -89,7 +97,7 @@ def _crosses_smoke_loop(
         for cloud in range(clouds.shape[1]):
             if hangs[battle, cloud]:
                 for mech in range(pos.shape[1]):
-                    to_cloud[mech, count] = _distance_sq(clouds[battle, cloud], pos[battle, mech])
+                    to_cloud[mech, count] = distance_sq(clouds[battle, cloud], pos[battle, mech])
                 count += 1
         if count == 0:
             continue
@@ -97,11 +105,8 @@ def _crosses_smoke_loop(
             if not asked[battle, pair]:
                 continue
             one, two = first[pair], second[pair]
-            apart = _distance_sq(pos[battle, two], pos[battle, one])
+            apart = distance_sq(pos[battle, two], pos[battle, one])
             for cloud in range(count):
-                a, b = to_cloud[one, cloud], to_cloud[two, cloud]
-                along = HALF * (a + apart - b)
-                beside = along > ZERO and along < apart and (a - radius_sq) * apart < along * along
-                if a < radius_sq or b < radius_sq or beside:
+                if is_in_smoke(to_cloud[one, cloud], to_cloud[two, cloud], apart, radius_sq):
                     crosses[battle, pair] = True
                     break

@@ -34,7 +34,8 @@ def hash_of(files: Sequence[Path]) -> str:
 
 
 PACKAGE = Path(__file__).parents[2]
-SOURCES = sorted([*PACKAGE.glob("*/kernels/*.py"), *PACKAGE.glob("*/loops/*.py"), PACKAGE / "runtime" / "exact.py"])
+SHARED = [PACKAGE / "runtime" / name for name in ("exact.py", "noise.py")]
+SOURCES = sorted([*PACKAGE.glob("*/kernels/*.py"), *PACKAGE.glob("*/loops/*.py"), *SHARED])
 """Every file that compiled code may come from."""
 CACHE = Path(os.environ.get("NUMBA_CACHE_DIR", Path(__file__).parent / "__pycache__")) / f"loops_{hash_of(SOURCES)}"
 """Where compiled loops are kept. numba looks for changes in a loop's own file alone, and would go on with what it once

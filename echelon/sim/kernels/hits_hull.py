@@ -47,8 +47,7 @@ def overlap(pos_a: Tensor, pos_b: Tensor, half_size: Tensor) -> Tensor:
 def hits_hull_loops(old: Tensor, chosen: Tensor, priority: Tensor, alive: Tensor, half_size: Tensor) -> Tensor:
     """`hits_hull` mech by mech, stopping at the first overlap."""
     hits = torch.zeros(alive.shape, dtype=torch.bool)
-    reach = half_size[:, None] + half_size
-    _hits_hull_loop(array(old), array(chosen), array(priority), array(alive), array(reach), array(hits))
+    _hits_hull_loop(array(old), array(chosen), array(priority), array(alive), array(half_size), array(hits))
     return hits
 
 
@@ -58,17 +57,17 @@ def _(old: Tensor, chosen: Tensor, priority: Tensor, alive: Tensor, half_size: T
 
 
 @inlined
-def _overlaps(battle: int, boxes: Any, mech: int, others: Any, other: int, reach: Any) -> Any:
-    """Whether the boxes of two mechs overlap; `reach [N, N, 3]` is the sum of their half sizes."""
+def overlaps(one: Any, other: Any, half: Any, other_half: Any) -> Any:
+    """Whether the boxes of two hulls at two positions, of half sizes `half` and `other_half`, overlap; `[3]` each."""
     return (
-        abs(boxes[battle, mech, 0] - others[battle, other, 0]) < reach[mech, other, 0]
-        and abs(boxes[battle, mech, 1] - others[battle, other, 1]) < reach[mech, other, 1]
-        and abs(boxes[battle, mech, 2] - others[battle, other, 2]) < reach[mech, other, 2]
+        abs(one[0] - other[0]) < half[0] + other_half[0]
+        and abs(one[1] - other[1]) < half[1] + other_half[1]
+        and abs(one[2] - other[2]) < half[2] + other_half[2]
     )
 
 
 @compiled
-def _hits_hull_loop(old: Any, chosen: Any, priority: Any, alive: Any, reach: Any, hits: Any) -> None:
+def _hits_hull_loop(old: Any, chosen: Any, priority: Any, alive: Any, half_size: Any, hits: Any) -> None:
     """Fills `hits [B, N]` (all false)."""
     for battle in range(old.shape[0]):
         rank = priority[battle]
@@ -77,8 +76,9 @@ def _hits_hull_loop(old: Any, chosen: Any, priority: Any, alive: Any, reach: Any
                 if other == mech or not alive[battle, other]:
                     continue
                 # Ranks are compared last: they are random, so a processor mispredicts that branch.
-                if _overlaps(battle, chosen, mech, old, other, reach) or (
-                    _overlaps(battle, chosen, mech, chosen, other, reach)
+                at, halves = chosen[battle, mech], (half_size[mech], half_size[other])
+                if overlaps(at, old[battle, other], halves[0], halves[1]) or (
+                    overlaps(at, chosen[battle, other], halves[0], halves[1])
                     and (rank[other] > rank[mech] or (rank[other] == rank[mech] and other < mech))
                 ):
                     hits[battle, mech] = True

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from echelon.sim.kernels.dispatch import array, compiled, loops_on
+from echelon.sim.kernels.dispatch import array, called, compiled, loops_on
 from echelon.sim.terrain import columns_at, height_bits, hull_cells
 
 
@@ -43,20 +43,25 @@ def _(columns: Tensor, pos: Tensor, half_size: Tensor, asked: Tensor) -> Tensor:
     return asked.new_empty(asked.shape)
 
 
+@called
+def meets_terrain(columns: Any, x: Any, y: Any, z: Any, half: Any) -> Any:
+    """`hits_terrain` of one hull of half size `half [3]` at a position, in `columns [Y, X]`."""
+    top_y, top_x = columns.shape[0] - 1, columns.shape[1] - 1
+    first = min(max(int(np.floor(z - half[2])), 0), 30)
+    last = min(max(int(np.ceil(z + half[2])) - 1, 0), 30)
+    tall = (1 << (last + 1)) - (1 << first)
+    for row in range(int(np.floor(y - half[1])), int(np.ceil(y + half[1]))):
+        for column in range(int(np.floor(x - half[0])), int(np.ceil(x + half[0]))):
+            if columns[min(max(row, 0), top_y), min(max(column, 0), top_x)] & tall:
+                return True
+    return False
+
+
 @compiled
 def _hits_terrain_loop(columns: Any, pos: Any, half_size: Any, asked: Any, hits: Any) -> None:
     """Fills `hits [B, N]` (all false)."""
-    top_y, top_x = columns.shape[1] - 1, columns.shape[2] - 1
     for battle in range(pos.shape[0]):
         for mech in range(pos.shape[1]):
-            if not asked[battle, mech]:
-                continue
-            at, half = pos[battle, mech], half_size[mech]
-            first = min(max(int(np.floor(at[2] - half[2])), 0), 30)
-            last = min(max(int(np.ceil(at[2] + half[2])) - 1, 0), 30)
-            tall = (1 << (last + 1)) - (1 << first)
-            for y in range(int(np.floor(at[1] - half[1])), int(np.ceil(at[1] + half[1]))):
-                row = columns[battle, min(max(y, 0), top_y)]
-                for x in range(int(np.floor(at[0] - half[0])), int(np.ceil(at[0] + half[0]))):
-                    if row[min(max(x, 0), top_x)] & tall:
-                        hits[battle, mech] = True
+            if asked[battle, mech]:
+                at = pos[battle, mech]
+                hits[battle, mech] = meets_terrain(columns[battle], at[0], at[1], at[2], half_size[mech])

@@ -7,14 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from echelon.runtime import noise
 from echelon.runtime.exact import TO_GRID, sine_64
-from echelon.runtime.geometry import TINY
+from echelon.runtime.noise import PER_INDEX, PER_STREAM, PER_TICK
 from echelon.sim.kernels.dispatch import ZERO, inlined
+from echelon.sim.kernels.segments import SMALL
 
-SMALL = np.float32(TINY)
 TWO_PI = np.float32(2 * math.pi)
 PER_BIT = np.float32(2.0**-24)
-sine = inlined(sine_64)
+sine, mix = inlined(sine_64), inlined(noise.mix)
 
 
 @inlined
@@ -56,31 +57,22 @@ def wrap_angle(angle_rad: Any) -> Any:
 
 
 @inlined
-def face(mech: Any) -> None:
+def update_heading(mech: Any) -> None:
     """Fill the heading of a mech from its yaw."""
     mech.facing[0] = sine(float(mech.yaw), 0.5)
     mech.facing[1] = sine(float(mech.yaw), 0.0)
 
 
 @inlined
-def mix(x: Any) -> Any:
-    """`noise.mix`."""
-    x = x & 0xFFFFFFFF
-    x = ((x ^ (x >> 16)) * 0x85EBCA6B) & 0xFFFFFFFF
-    x = ((x ^ (x >> 13)) * 0xC2B2AE35) & 0xFFFFFFFF
-    return x ^ (x >> 16)
-
-
-@inlined
 def stream_key(battle: Any, stream: int) -> Any:
     """What the numbers of one stream of a battle are drawn with at its present tick."""
-    return mix(mix(battle.seed) + battle.tick * 0x9E3779B1 + stream * 0x632BE5AB)
+    return mix(mix(battle.seed) + battle.tick * PER_TICK + stream * PER_STREAM)
 
 
 @inlined
 def uniform(key: Any, index: int) -> Any:
     """`noise.uniform`: number `index` of a stream, in [0, 1)."""
-    return np.float32(mix(key + mix(index + 0x7F4A7C15)) >> 8) * PER_BIT
+    return np.float32(mix(key + mix(index + PER_INDEX)) >> 8) * PER_BIT
 
 
 @inlined

@@ -12,7 +12,7 @@ from echelon.sim.loops.upkeep import bounded
 
 
 @inlined
-def open_books(mechs: Any, paint: Any, pairs: Any, rules: Any) -> None:
+def begin_damage(mechs: Any, paint: Any, pairs: Any, rules: Any) -> None:
     """Note who has painted whom before this substep's fire paints anew, and clear what was dealt."""
     for n in range(mechs.shape[0]):
         for pack in range(paint.shape[1]):
@@ -32,7 +32,7 @@ def marked(shooter: int, target: int, paint: Any, hulls: Any, rules: Any) -> Any
 
 
 @inlined
-def touch(target: int, mechs: Any, pairs: Any, rules: Any) -> Any:
+def hit_target(target: int, mechs: Any, pairs: Any, rules: Any) -> Any:
     """A mech that is hit; its sums are cleared at the first hit of a phase."""
     mech = mechs[target]
     if not mech.is_hit:
@@ -66,7 +66,7 @@ def harm(
         gun: the weapon.
     """
     shooter, target, weapon = shot.shooter, shot.target, shot.weapon
-    mech, hull = touch(target, mechs, pairs, rules), hulls[target]
+    mech, hull = hit_target(target, mechs, pairs, rules), hulls[target]
     factor = rules.rear_factor if x * mech.facing[0] + y * mech.facing[1] > rules.rear_arc_cos else ONE
     damage = gun.damage * factor
     to_hull = damage
@@ -83,11 +83,11 @@ def harm(
 
 
 @inlined
-def scald(
+def splash(
     impact: Any, target: int, x: Any, y: Any, mechs: Any, paint: Any, pairs: Any, hulls: Any, gun: Any, rules: Any
 ) -> None:
     """`damage.splash` of one explosion at (x, y) on one mech."""
-    shooter, mech, damage = impact.shooter, touch(target, mechs, pairs, rules), gun.splash_damage
+    shooter, mech, damage = impact.shooter, hit_target(target, mechs, pairs, rules), gun.splash_damage
     to_x, to_y = unit_2(x - mech.pos[0], y - mech.pos[1])
     pairs[target, shooter].splash += on_grid(damage)
     if hulls[shooter].is_red != hulls[target].is_red:
@@ -110,7 +110,7 @@ def take(target: int, mechs: Any, paint: Any, pairs: Any, hulls: Any, rules: Any
 
 
 @inlined
-def share_out(target: int, share: Any, mechs: Any, tally: Any, pairs: Any, hulls: Any, rules: Any) -> None:
+def count_dealt(target: int, share: Any, mechs: Any, tally: Any, pairs: Any, hulls: Any, rules: Any) -> None:
     """Count the share of the damage to a mech that its hp could take, by shooter and by weapon."""
     mech = mechs[target]
     for shooter in range(mechs.shape[0]):
@@ -126,7 +126,7 @@ def share_out(target: int, share: Any, mechs: Any, tally: Any, pairs: Any, hulls
 
 
 @inlined
-def wound(mech: Any, incoming: Any, removed: Any, to_legs: Any, hull: Any, rules: Any) -> None:
+def struck(mech: Any, incoming: Any, removed: Any, to_legs: Any, hull: Any, rules: Any) -> None:
     """`damage.struck` of one mech."""
     if mech.hp > ZERO and incoming > ZERO:
         mech.under_fire = rules.alarm_substeps
@@ -141,7 +141,7 @@ def wound(mech: Any, incoming: Any, removed: Any, to_legs: Any, hull: Any, rules
 
 
 @inlined
-def highest(values: Any, count: int) -> Any:
+def argmax_positive(values: Any, count: int) -> Any:
     """The first index of the highest of some values above 0, -1 for none."""
     most, found = ZERO, -1
     for index in range(count):
@@ -168,7 +168,7 @@ def credit_kill(target: int, mechs: Any, tally: Any, paint: Any, pairs: Any, hul
             tally[killer].team_kills += ONE
         else:
             tally[killer].kills += ONE
-            weapon = highest(mechs[target].dealt_by, rules.num_weapons)
+            weapon = argmax_positive(mechs[target].dealt_by, rules.num_weapons)
             if weapon >= 0:
                 tally[target].killed_by[weapon] += ONE
 
@@ -185,8 +185,8 @@ def apply(mechs: Any, tally: Any, paint: Any, pairs: Any, hulls: Any, rules: Any
             incoming, to_legs = take(target, mechs, paint, pairs, hulls, rules)
             removed = min(incoming, mech.hp)
             share = removed / (incoming if incoming > ZERO else ONE)
-            share_out(target, share, mechs, tally, pairs, hulls, rules)
-            wound(mech, incoming, removed, to_legs, hull, rules)
+            count_dealt(target, share, mechs, tally, pairs, hulls, rules)
+            struck(mech, incoming, removed, to_legs, hull, rules)
             if mech.leg_hp <= ZERO and not legged:
                 tally[target].legs_lost += ONE
             if alive and mech.hp <= ZERO:

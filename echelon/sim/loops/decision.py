@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from echelon.sim.kernels.dispatch import ONE, ZERO, called, compiled, inlined
-from echelon.sim.loops.arithmetic import face, stream_key, uniform
-from echelon.sim.loops.damage import apply, credit_paint, open_books
+from echelon.sim.loops.arithmetic import stream_key, uniform, update_heading
+from echelon.sim.loops.damage import apply, begin_damage, credit_paint
 from echelon.sim.loops.firing import beam, free_slot, launch, mark, pay, pull
 from echelon.sim.loops.flight import billow, chip, fly, intercept, strike
 from echelon.sim.loops.movement import go, steer
@@ -20,7 +20,7 @@ def begin(mechs: Any) -> None:
     """Work out what a substep takes for known."""
     for n in range(mechs.shape[0]):
         mech = mechs[n]
-        face(mech)
+        update_heading(mech)
         mech.is_hit = False
         mech.damage_done = 0.0
         mech.assist_hp = 0.0
@@ -28,7 +28,7 @@ def begin(mechs: Any) -> None:
 
 
 @called
-def keep_up(
+def update_mechs(
     battle: Any, mechs: Any, tally: Any, paint: Any, clouds: Any, orders: Any, hulls: Any, ground: Any, rules: Any
 ) -> None:
     """Timers, hazards, footing and heat of every mech, and its rank in this substep."""
@@ -46,7 +46,7 @@ def keep_up(
 
 
 @called
-def shoot(
+def fire(
     battle: Any,
     mechs: Any,
     tally: Any,
@@ -84,7 +84,7 @@ def shoot(
 
 
 @called
-def walk(mechs: Any, tally: Any, orders: Any, hulls: Any, ground: Any, rules: Any) -> None:
+def move(mechs: Any, tally: Any, orders: Any, hulls: Any, ground: Any, rules: Any) -> None:
     """`movement.move` and `heat.count_shutdowns`."""
     for n in range(mechs.shape[0]):
         wades = standing_on(mechs[n], hulls[n], ground, rules) == rules.water
@@ -145,17 +145,17 @@ def decide_loop(
         ground = Ground(solid, opaque, all_rubble[b], all_damage[b], own_map[0], own_map[1], own_map[2], own_map[3])
         begin(mechs)
         for _ in range(rules.decision_repeat):
-            keep_up(battle, mechs, tally, paint, clouds, orders, hulls, ground, rules)
+            update_mechs(battle, mechs, tally, paint, clouds, orders, hulls, ground, rules)
             intercept(battle, mechs, tally, shots, slots, hulls, weapons, rules)
             flew = fly(shots, slots, weapons, impacts, mechs, hulls, solid, rules)
-            open_books(mechs, paint, pairs, rules)
+            begin_damage(mechs, paint, pairs, rules)
             strike(impacts, flew, mechs, tally, paint, pairs, hulls, weapons, solid, rules)
             billow(impacts, flew, clouds, rules)
             chip(impacts, flew, slots, weapons, ground, rules)
             apply(mechs, tally, paint, pairs, hulls, rules)
-            shoot(battle, mechs, tally, paint, pairs, shots, clouds, orders, pulls, hulls, weapons, opaque, rules)
+            fire(battle, mechs, tally, paint, pairs, shots, clouds, orders, pulls, hulls, weapons, opaque, rules)
             apply(mechs, tally, paint, pairs, hulls, rules)
             credit_paint(mechs, tally, paint, pairs, hulls, rules)
             lay_wreck(battle, mechs, hulls, ground, rules)
-            walk(mechs, tally, orders, hulls, ground, rules)
+            move(mechs, tally, orders, hulls, ground, rules)
             battle.tick += 1

@@ -7,18 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from echelon.sim.kernels.dispatch import HALF, INFINITY, ONE, ZERO, called, inlined
+from echelon.sim.kernels.crosses_smoke import distance_sq, is_in_smoke
+from echelon.sim.kernels.dispatch import INFINITY, ONE, ZERO, called, inlined
 from echelon.sim.kernels.first_hit import first_on_segment
 from echelon.sim.loops.arithmetic import length_2, length_3, positive, uniform, unit_2, unit_3
 from echelon.sim.loops.damage import harm
 from echelon.sim.loops.upkeep import bounded, is_running, is_shut_down
-
-
-@inlined
-def distance_sq(one: Any, other: Any) -> Any:
-    """Squared distance of two points."""
-    x, y, z = one[0] - other[0], one[1] - other[1], one[2] - other[2]
-    return x * x + y * y + z * z
 
 
 @inlined
@@ -30,9 +24,7 @@ def is_smoky(one: Any, two: Any, clouds: Any, rules: Any) -> Any:
         cloud = clouds[place]
         if cloud.ttl > 0:
             a, b = distance_sq(cloud.pos, one.pos), distance_sq(cloud.pos, two.pos)
-            along = HALF * (a + apart - b)
-            beside = along > ZERO and along < apart and (a - radius_sq) * apart < along * along
-            if a < radius_sq or b < radius_sq or beside:
+            if is_in_smoke(a, b, apart, radius_sq):
                 return True
     return False
 

@@ -10,8 +10,9 @@ import numpy as np
 from echelon.sim.kernels.clear_leaves import clear_on_segment
 from echelon.sim.kernels.dispatch import INFINITY, ONE, ZERO, called, inlined
 from echelon.sim.kernels.first_hit import first_on_segment
-from echelon.sim.loops.arithmetic import SMALL, clamped, length_3, on_grid, positive, stream_key, uniform, unit_3
-from echelon.sim.loops.damage import harm, scald
+from echelon.sim.kernels.segments import SMALL
+from echelon.sim.loops.arithmetic import clamped, length_3, on_grid, positive, stream_key, uniform, unit_3
+from echelon.sim.loops.damage import harm, splash
 from echelon.sim.loops.upkeep import is_running, material_at
 
 
@@ -124,7 +125,7 @@ def burst(impact: Any, mechs: Any, paint: Any, pairs: Any, hulls: Any, gun: Any,
         if length_3(to_x - x, to_y - y, to_z - z) > gun.splash_vox:
             continue
         if first_on_segment(solid, x, y, z, to_x, to_y, to_z, planes, False, True) == INFINITY:
-            scald(impact, n, x, y, mechs, paint, pairs, hulls, gun, rules)
+            splash(impact, n, x, y, mechs, paint, pairs, hulls, gun, rules)
 
 
 @called

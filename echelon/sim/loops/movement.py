@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 
 from echelon.sim.kernels.dispatch import ONE, ZERO, called, inlined
-from echelon.sim.loops.arithmetic import clamped, face, wrap_angle
+from echelon.sim.kernels.hits_hull import overlaps
+from echelon.sim.kernels.hits_terrain import meets_terrain
+from echelon.sim.loops.arithmetic import update_heading, wrap_angle
 from echelon.sim.loops.upkeep import bounded, is_running, is_shut_down
 
 
@@ -18,7 +20,7 @@ def steer(mech: Any, hull: Any, order: Any, wades: Any, rules: Any) -> None:
     thrust = order.thrust if runs else ZERO
     if runs:
         mech.yaw = wrap_angle(mech.yaw + order.turn * hull.yaw_rate * rules.dt_s)
-        face(mech)
+        update_heading(mech)
     if mech.hp <= ZERO:
         mech.vel[0] = ZERO
         mech.vel[1] = ZERO
@@ -39,31 +41,6 @@ def steer(mech: Any, hull: Any, order: Any, wades: Any, rules: Any) -> None:
     mech.heat = bounded(mech.heat + thrust * rules.jet_heat_per_s * rules.dt_s, hull, rules)
 
 
-@called
-def meets_terrain(x: Any, y: Any, z: Any, hull: Any, solid: Any) -> Any:
-    """`hits_terrain` of one hull at a position."""
-    half_x, half_y, half_z = hull.half_size[0], hull.half_size[1], hull.half_size[2]
-    top_y, top_x = solid.shape[0] - 1, solid.shape[1] - 1
-    first = clamped(int(np.floor(z - half_z)), 30)
-    last = clamped(int(np.ceil(z + half_z)) - 1, 30)
-    tall = (1 << (last + 1)) - (1 << first)
-    for row in range(int(np.floor(y - half_y)), int(np.ceil(y + half_y))):
-        for column in range(int(np.floor(x - half_x)), int(np.ceil(x + half_x))):
-            if solid[clamped(row, top_y), clamped(column, top_x)] & tall:
-                return True
-    return False
-
-
-@inlined
-def overlaps(at: Any, other: Any, hull: Any, others: Any) -> Any:
-    """Whether two hulls at two positions overlap; those that touch do not."""
-    return (
-        abs(at[0] - other[0]) < hull.half_size[0] + others.half_size[0]
-        and abs(at[1] - other[1]) < hull.half_size[1] + others.half_size[1]
-        and abs(at[2] - other[2]) < hull.half_size[2] + others.half_size[2]
-    )
-
-
 @inlined
 def choose(axis: int, mech: Any, hull: Any, solid: Any, rules: Any) -> None:
     """The first half of `movement.go`: where a mech would go, and whether terrain or the border stops it."""
@@ -75,12 +52,12 @@ def choose(axis: int, mech: Any, hull: Any, solid: Any, rules: Any) -> None:
     mech.next_pos[1] = mech.pos[1]
     mech.next_pos[2] = mech.pos[2]
     mech.next_pos[axis] = inside
-    if meets_terrain(mech.next_pos[0], mech.next_pos[1], mech.next_pos[2], hull, solid):
+    if meets_terrain(solid, mech.next_pos[0], mech.next_pos[1], mech.next_pos[2], hull.half_size):
         raised = mech.pos[2] + rules.step_up_vox
         fits = raised + hull.half_size[2] <= np.float32(rules.size[2])
         climbs = False
         if axis < 2 and abs(mech.vel[2]) < ONE and fits:
-            climbs = not meets_terrain(mech.next_pos[0], mech.next_pos[1], raised, hull, solid)
+            climbs = not meets_terrain(solid, mech.next_pos[0], mech.next_pos[1], raised, hull.half_size)
         if climbs:
             mech.next_pos[2] = raised
             # Only terrain stops a climber, not the border.
@@ -98,9 +75,9 @@ def yields(n: int, mechs: Any, hulls: Any) -> Any:
         rival = mechs[other]
         if other == n or rival.hp <= ZERO:
             continue
-        if overlaps(mech.next_pos, rival.pos, hulls[n], hulls[other]):
+        if overlaps(mech.next_pos, rival.pos, hulls[n].half_size, hulls[other].half_size):
             return True
-        if overlaps(mech.next_pos, rival.next_pos, hulls[n], hulls[other]) and (
+        if overlaps(mech.next_pos, rival.next_pos, hulls[n].half_size, hulls[other].half_size) and (
             rival.priority > mech.priority or (rival.priority == mech.priority and other < n)
         ):
             return True
