@@ -16,10 +16,7 @@ from echelon.env import decision
 from echelon.env.blocks import Blocks, ordinary_tensors
 from echelon.env.decision import Played
 from echelon.env.form import Kernels, form_of
-from echelon.env.kernels.restart_observation import restart_observation
-from echelon.env.kernels.restore_terrain import restore_terrain
 from echelon.env.loops.decision import DecisionLoops
-from echelon.env.loops.rows import rows_where
 from echelon.env.map_pool import MapPool
 from echelon.env.observation import layout
 from echelon.env.observation.build import Observation
@@ -27,8 +24,9 @@ from echelon.env.observation.layout import STREAMS
 from echelon.env.observer import StepObserver
 from echelon.env.outcome import Winner, without_outcome
 from echelon.env.partial_reset import PartialResetEnv
+from echelon.env.restart import ByMask, ByRow, restart_state
 from echelon.env.reward import NO_EXTRA_TERMS, TERMS, RewardTerm, check_extra_terms
-from echelon.env.select import cleared, replace_rows, select_state
+from echelon.env.select import cleared
 from echelon.env.specs import DONE_KEYS, Specs
 from echelon.rules import actions
 from echelon.rules.actions import Orders
@@ -301,41 +299,31 @@ class EchelonEnv(PartialResetEnv):
     def _restart(self, restarts: Tensor, td: TensorDictBase) -> TensorDictBase:
         """Begin anew where `restarts [B, 1]`: state, first observation, memory and flags."""
         which = restarts[:, 0]
+        # On a CPU the host may ask which: not while somebody traces the environment, nor in tests of a GPU's form.
+        by_row = self.device.type == "cpu" and self.kernels != "dense" and not torch.compiler.is_compiling()
         with ordinary_tensors():
-            if self._loops_now is not None:
-                rows = rows_where(which)
-                if not len(rows):
-                    return self._flagged(td, restarts)
-                self._restart_rows(rows)
-            else:
-                self._restart_everywhere(which)
-        map_id = self.state.map_id
+            chosen = ByRow(which) if by_row else ByMask(which)
+            if isinstance(chosen, ByRow) and not len(chosen.rows):
+                return self._flagged(td, restarts)
+            seeds = chosen.of(self.next_seed)
+            fresh = self._open(seeds, chosen.own_terrain(self.state.terrain))
+            self.next_seed = chosen.replaced(self.next_seed, following_seed(seeds))
+            self.state = restart_state(self.state, fresh, chosen, self.game.maps)
 
+        first = self.map_pool.openings
         for group, span in self.teams.items():
             for name in STREAMS:
                 key = (group, "observation", name)
-                td.set(key, restart_observation(which, map_id, self.map_pool.openings[name], span, td.get(key)))
+                td.set(key, chosen.replaced(td.get(key), first[name][fresh.map_id][:, span]))
             td.set((group, "mask"), td.get((group, "mask")) | restarts)
             cleared_keys = [(group, "reward_terms")] if self.info else []
             for leaf in (*cleared_keys, *self._memory_keys(group)):
                 td.set(leaf, cleared(td.get(leaf), which))
         if self.info:
             td.set("outcome", without_outcome(td.get("outcome"), which))
-        td.set("telemetry", self.game.maps.telemetry[map_id])
+        telemetry = self.game.maps.telemetry[fresh.map_id]
+        td.set("telemetry", chosen.replaced(td.get("telemetry"), telemetry))
         return self._flagged(td, restarts)
-
-    def _restart_rows(self, rows: Tensor) -> None:
-        """Begin anew in the battles `rows [R]`, touching no other."""
-        fresh = self._open(self.next_seed[rows])
-        self.next_seed = self.next_seed.index_copy(0, rows, following_seed(self.next_seed[rows]))
-        self.state = replace_rows(self.state, rows, fresh)
-
-    def _restart_everywhere(self, which: Tensor) -> None:
-        """Begin anew where `which [B]`, without a host read."""
-        fresh = self._open(self.next_seed, self.state.terrain)
-        self.next_seed = torch.where(which, following_seed(self.next_seed), self.next_seed)
-        self.state = select_state(which, fresh, self.state)
-        restore_terrain(self.state.terrain, which, self.state.map_id, self.game.maps)
 
     def _flagged(self, td: TensorDictBase, restarts: Tensor) -> TensorDictBase:
         """`td` with the flags of battles that go on or began anew, kept as what was last observed."""

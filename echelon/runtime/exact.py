@@ -120,11 +120,13 @@ if HAS_NUMBA:
     def _sum_rows(values: Any, total: Any, into: Any) -> None:
         """Sums over the middle axis of three; `total` is room for a row of float64."""
         for row in range(values.shape[0]):
-            total[:] = 0.0
+            for i in range(values.shape[2]):
+                total[i] = 0.0
             for item in range(values.shape[1]):
                 for i in range(values.shape[2]):
                     total[i] += (values[row, item, i] + TO_GRID) - TO_GRID
-            into[row] = total
+            for i in range(values.shape[2]):
+                into[row, i] = total[i]
 
     @numba.njit(cache=True, nogil=True)
     def _sum_items(values: Any, into: Any) -> None:

@@ -36,7 +36,7 @@ def same(one, other):
 
 def play_both(config, battles, decisions, seed=3):
     """Play in both forms and compare after every decision. Returns the restarts seen."""
-    dense = EchelonEnv(config, battles, "cpu", seed, compiled=False)
+    dense = EchelonEnv(config, battles, "cpu", seed, compiled=False, kernels="dense")
     loops = EchelonEnv(config, battles, "cpu", seed, maps=dense.game.maps, kernels="loops")
     generator, restarts = torch.Generator().manual_seed(seed), 0
     one, other = dense.reset(), loops.reset()

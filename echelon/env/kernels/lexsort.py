@@ -49,7 +49,8 @@ def _lexsort_loop(key: Any, tie_key: Any, rank: Any, order: Any) -> None:
     """Fills `order [R, N]`; `rank [N]` is scratch memory."""
     count = key.shape[1]
     for row in range(key.shape[0]):
-        rank[:] = 0
+        for item in range(count):
+            rank[item] = 0
         for other in range(count):
             its_key, its_tie_key = key[row, other], tie_key[row, other]
             # Neither `and` nor `or`: without branches the loop is vectorised.

@@ -243,17 +243,19 @@ def settings(mech: Any, hull: Any, viewer: Any, cockpit: Any, order: Any, row: A
 def local_map(mech: Any, hull: Any, solid: Any, cells: Any, rules: Any) -> None:
     """`local_map` of one living mech, `cells [11, 11]`."""
     side = cells.shape[0]
-    cos, sin = mech.facing[0], mech.facing[1]
+    top_x, top_y = solid.shape[1] - 1, solid.shape[0] - 1
+    at_x, at_y, cos, sin = mech.pos[0], mech.pos[1], mech.facing[0], mech.facing[1]
     level, raised = height_bits(mech.pos[2], hull), height_bits(mech.pos[2] + rules.step_up_vox, hull)
     for row in range(side):
         ahead = np.float32(row - side // 2)
         for column in range(side):
             left = np.float32(column - side // 2)
-            x = int(np.floor(mech.pos[0] + (ahead * cos - left * sin)))
-            y = int(np.floor(mech.pos[1] + (ahead * sin + left * cos)))
-            blocked = x < 0 or x >= solid.shape[1] or y < 0 or y >= solid.shape[0]
-            if not blocked:
-                blocked = (solid[y, x] & level) != 0 and (solid[y, x] & raised) != 0
+            x = int(np.floor(at_x + (ahead * cos - left * sin)))
+            y = int(np.floor(at_y + (ahead * sin + left * cos)))
+            inside_x, inside_y = clamped(x, top_x), clamped(y, top_y)
+            bits = solid[inside_y, inside_x]
+            # Bitwise, for branches that no processor could predict cost more than what they skip.
+            blocked = (x != inside_x) | (y != inside_y) | (((bits & level) != 0) & ((bits & raised) != 0))
             cells[row, column] = ONE if blocked else ZERO
 
 

@@ -34,8 +34,18 @@ def body_frame(x: Any, y: Any, mech: Any) -> Any:
 
 
 @inlined
-def sense_pair(one: int, other: int, mechs: Any, sights: Any, clouds: Any, opaque: Any, rules: Any, view: Any) -> None:
-    """Fill what two mechs have in common: their distance, and what lies between them."""
+def sense_pair(
+    one: int,
+    other: int,
+    mechs: Any,
+    sights: Any,
+    clouds: Any,
+    smoke: Any,
+    opaque: Any,
+    rules: Any,
+    view: Any,
+) -> None:
+    """Fill what two mechs have in common: their distance, and what lies between them. `smoke`: some cloud hangs."""
     mech, peer, sight, back = mechs[one], mechs[other], sights[one, other], sights[other, one]
     x, y, z = mech.pos[0], mech.pos[1], mech.pos[2]
     to_x, to_y, to_z = peer.pos[0], peer.pos[1], peer.pos[2]
@@ -44,7 +54,7 @@ def sense_pair(one: int, other: int, mechs: Any, sights: Any, clouds: Any, opaqu
     if mech.hp > ZERO and peer.hp > ZERO:
         planes = view.across_planes
         sight.open = first_on_segment(opaque, x, y, z, to_x, to_y, to_z, planes, False, True) == INFINITY
-        sight.smoky = rules.smokes and is_smoky(mech, peer, clouds, rules)
+        sight.smoky = smoke and is_smoky(mech, peer, clouds, rules)
     sight.line = sight.open and not sight.smoky and sight.distance <= view.sight_range_vox
     back.distance, back.open, back.smoky, back.line = sight.distance, sight.open, sight.smoky, sight.line
 
@@ -54,6 +64,9 @@ def sense_pairs(
     mechs: Any, viewers: Any, sights: Any, clouds: Any, orders: Any, hulls: Any, opaque: Any, rules: Any, view: Any
 ) -> None:
     """Fill what is between any two mechs, and their sensors and noise."""
+    smoke = False
+    for place in range(clouds.shape[0]):
+        smoke = smoke or (rules.smokes and clouds[place].ttl > 0)
     for n in range(mechs.shape[0]):
         mech, viewer = mechs[n], viewers[n]
         viewer.quality, viewer.jam = jamming(n, mechs, hulls, orders, rules)
@@ -61,32 +74,28 @@ def sense_pairs(
         viewer.noise = length_3(mech.vel[0], mech.vel[1], mech.vel[2]) * hulls[n].noise_factor * loud
         sights[n, n].line = False
         for other in range(n + 1, mechs.shape[0]):
-            sense_pair(n, other, mechs, sights, clouds, opaque, rules, view)
+            sense_pair(n, other, mechs, sights, clouds, smoke, opaque, rules, view)
 
 
 @inlined
-def is_sensed(
-    n: int,
-    other: int,
-    mechs: Any,
-    viewers: Any,
-    sights: Any,
-    paint: Any,
-    orders: Any,
-    hulls: Any,
-    cockpit: Any,
-    rules: Any,
-    view: Any,
-) -> Any:
+def prepare(mechs: Any, viewers: Any, orders: Any, hulls: Any, cockpits: Any, rules: Any, view: Any) -> None:
+    """Fill what decides whom a mech senses and by whom it is sensed, whoever the other is."""
+    for n in range(mechs.shape[0]):
+        mech, hull, viewer, order = mechs[n], hulls[n], viewers[n], orders[n]
+        viewer.radar_vox = view.radar_range_vox * viewer.quality * cockpits[n].sensor_factor
+        viewer.finds_painted = viewer.quality >= rules.lock_quality
+        emits = (order.ecm or order.eccm) and is_running(mech, hull)
+        viewer.glows = mech.heat > view.bloom_heat * hull.heat_cap or emits
+
+
+@inlined
+def is_sensed(n: int, other: int, viewers: Any, sights: Any, paint: Any, hulls: Any, view: Any) -> Any:
     """`sensing.perceive` of one living mech and another that is alive: whether it senses that by itself."""
-    peer, hull, sight = mechs[other], hulls[other], sights[n, other]
-    radar_vox = view.radar_range_vox * viewers[n].quality * cockpit.sensor_factor
-    if view.sees_all or sight.line or sight.distance <= radar_vox:
-        return True
-    marked = paint[other, hulls[n].pack].left > 0 and viewers[n].quality >= rules.lock_quality
-    emits = (orders[other].ecm or orders[other].eccm) and is_running(peer, hull)
-    glows = peer.heat > view.bloom_heat * hull.heat_cap or emits
-    return marked or (glows and hull.is_red != hulls[n].is_red and not sight.smoky)
+    sight = sights[n, other]
+    # Bitwise: what is asked here has no pattern that a processor could predict.
+    marked = viewers[n].finds_painted & (paint[other, hulls[n].pack].left > 0)
+    hot = viewers[other].glows & (hulls[other].is_red != hulls[n].is_red) & (not sight.smoky)
+    return view.sees_all | sight.line | (sight.distance <= viewers[n].radar_vox) | marked | hot
 
 
 @called
@@ -95,20 +104,20 @@ def perceive(
 ) -> None:
     """Fill who senses whom, and of whom packmates tell."""
     count = mechs.shape[0]
+    prepare(mechs, viewers, orders, hulls, cockpits, rules, view)
     for n in range(count):
         for other in range(count):
-            sees = n != other and mechs[n].hp > ZERO and mechs[other].hp > ZERO
-            if sees:
-                sees = is_sensed(n, other, mechs, viewers, sights, paint, orders, hulls, cockpits[n], rules, view)
-            sights[n, other].sees = sees
+            alive = n != other and mechs[n].hp > ZERO and mechs[other].hp > ZERO
+            sights[n, other].sees = alive and is_sensed(n, other, viewers, sights, paint, hulls, view)
     for n in range(count):
+        mates, pack = cockpits[n].pack_slot, hulls[n].pack
         for other in range(count):
             told = False
             present = mechs[n].hp > ZERO and mechs[other].hp > ZERO and not sights[n, other].sees
             if present and hulls[other].is_red != hulls[n].is_red:
-                told = paint[other, hulls[n].pack].left > 0
-                for mate in range(count):
-                    told = told or (hulls[mate].pack == hulls[n].pack and sights[mate, other].sees)
+                told = paint[other, pack].left > 0
+                for seat in range(mates.shape[0]):
+                    told = told or (mates[seat] < count and sights[mates[seat], other].sees)
             sights[n, other].intel = told
 
 

@@ -58,7 +58,8 @@ def crosses_smoke_loops(
     crosses = torch.empty(asked.shape, dtype=torch.bool)
     pairs = array(first), array(second)
     hanging = array(clouds), array(hangs)
-    _crosses_smoke_loop(array(pos), *hanging, *pairs, np.float32(radius), array(asked), array(crosses))
+    to_cloud = np.empty((pos.shape[1], clouds.shape[1]), np.float32)
+    _crosses_smoke_loop(array(pos), *hanging, *pairs, np.float32(radius), array(asked), to_cloud, array(crosses))
     return crosses
 
 
@@ -86,11 +87,10 @@ def is_in_smoke(a: Any, b: Any, apart: Any, radius_sq: Any) -> Any:
 
 @compiled
 def _crosses_smoke_loop(
-    pos: Any, clouds: Any, hangs: Any, first: Any, second: Any, radius: Any, asked: Any, crosses: Any
+    pos: Any, clouds: Any, hangs: Any, first: Any, second: Any, radius: Any, asked: Any, to_cloud: Any, crosses: Any
 ) -> None:
-    """Fills `crosses [B, P]`."""
+    """Fills `crosses [B, P]`; `to_cloud [N, C]` is scratch memory."""
     radius_sq = radius * radius
-    to_cloud = np.empty((pos.shape[1], clouds.shape[1]), np.float32)
     for battle in range(pos.shape[0]):
         crosses[battle] = False
         count = 0

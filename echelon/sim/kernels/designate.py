@@ -119,7 +119,10 @@ def _designate_loop(
         wide_cos, focus_cos = arcs[0][weapon, 0, 0], arcs[1][weapon, 0, 0]
         needs_line, needs_lock, focus_only = needs[0][weapon, 0, 0], needs[1][weapon, 0, 0], needs[2][weapon, 0, 0]
         for shooter in range(count):
-            if reach_vox[weapon, shooter].max() < ZERO:
+            carried = False
+            for other in range(count):
+                carried = carried or reach_vox[weapon, shooter, other] >= ZERO
+            if not carried:
                 continue
             for battle in range(distance.shape[0]):
                 best, wish = INFINITY, focus[battle, shooter]

@@ -42,6 +42,11 @@ CACHE = Path(os.environ.get("NUMBA_CACHE_DIR", Path(__file__).parent / "__pycach
 inlined from another one; another hash is another folder."""
 
 
+OPTIONS: dict[str, Any] = {"error_model": "numpy", "_nrt": False}
+"""How all loops are compiled. Without numba's runtime (`_nrt`) nothing in them counts references to arrays, which took
+40 % of a decision. Nor can they allocate memory: their callers pass scratch memory, and numba refuses what would."""
+
+
 def compiled(loop: Any) -> Any:
     """Decorator that compiles a loop called from Python. Without numba it returns the loop, which is never called."""
     if not HAS_LOOPS:
@@ -51,7 +56,7 @@ def compiled(loop: Any) -> Any:
     # Read as a function is decorated; where the folder cannot be written numba chooses another one.
     settings.CACHE_DIR = str(CACHE)
     try:
-        return numba.njit(cache=True, nogil=True, error_model="numpy")(loop)
+        return numba.njit(cache=True, nogil=True, **OPTIONS)(loop)
     finally:
         settings.CACHE_DIR = before
 
@@ -63,7 +68,7 @@ def inlined(function: Any) -> Any:
 
 def called(function: Any) -> Any:
     """Decorator for a function that is called by compiled loops only and is compiled once for all callers."""
-    return numba.njit(error_model="numpy")(function) if HAS_LOOPS else function
+    return numba.njit(**OPTIONS)(function) if HAS_LOOPS else function
 
 
 def loops_on(device: torch.device) -> bool:

@@ -38,7 +38,8 @@ def total_by_voxel_dense(voxel: Tensor, counts: Tensor, weight: Tensor) -> tuple
 def total_by_voxel_loops(voxel: Tensor, counts: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
     """`total_by_voxel` by comparing every row with the counted rows."""
     total, first = torch.zeros(voxel.shape), torch.zeros(voxel.shape, dtype=torch.bool)
-    _total_by_voxel_loop(array(voxel), array(counts), array(weight), array(total), array(first))
+    rows = np.empty(voxel.shape[1], np.int64)
+    _total_by_voxel_loop(array(voxel), array(counts), array(weight), rows, array(total), array(first))
     return total, first
 
 
@@ -48,9 +49,8 @@ def _(voxel: Tensor, counts: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @compiled
-def _total_by_voxel_loop(voxel: Any, counts: Any, weight: Any, total: Any, first: Any) -> None:
-    """Fills `total` and `first`, `[B, S]` (all zeros)."""
-    rows = np.empty(voxel.shape[1], np.int64)
+def _total_by_voxel_loop(voxel: Any, counts: Any, weight: Any, rows: Any, total: Any, first: Any) -> None:
+    """Fills `total` and `first`, `[B, S]` (all zeros); `rows [S]` is scratch memory."""
     for battle in range(voxel.shape[0]):
         found = 0
         for row in range(voxel.shape[1]):

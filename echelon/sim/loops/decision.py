@@ -9,7 +9,7 @@ from echelon.sim.loops.arithmetic import stream_key, uniform, update_heading
 from echelon.sim.loops.damage import apply, begin_damage, credit_paint
 from echelon.sim.loops.firing import beam, free_slot, launch, mark, pay, pull
 from echelon.sim.loops.flight import billow, chip, fly, intercept, strike
-from echelon.sim.loops.movement import go, steer
+from echelon.sim.loops.movement import find_neighbours, go, steer
 from echelon.sim.loops.records import Ground
 from echelon.sim.loops.upkeep import burn, cool, count_down, is_shut_down, stand, standing_on
 from echelon.sim.loops.wrecks import lay_one, next_wreck
@@ -84,13 +84,14 @@ def fire(
 
 
 @called
-def move(mechs: Any, tally: Any, orders: Any, hulls: Any, ground: Any, rules: Any) -> None:
+def move(mechs: Any, tally: Any, pairs: Any, orders: Any, hulls: Any, ground: Any, rules: Any) -> None:
     """`movement.move` and `heat.count_shutdowns`."""
     for n in range(mechs.shape[0]):
         wades = standing_on(mechs[n], hulls[n], ground, rules) == rules.water
         steer(mechs[n], hulls[n], orders[n], wades, rules)
+    find_neighbours(mechs, pairs, hulls, rules)
     for axis in range(3):
-        go(axis, mechs, hulls, ground.solid, rules)
+        go(axis, mechs, pairs, hulls, ground.solid, rules)
     for n in range(mechs.shape[0]):
         mech = mechs[n]
         if mech.hp > ZERO and not mech.was_shut_down and is_shut_down(mech, hulls[n]):
@@ -157,5 +158,5 @@ def decide_loop(
             apply(mechs, tally, paint, pairs, hulls, rules)
             credit_paint(mechs, tally, paint, pairs, hulls, rules)
             lay_wreck(battle, mechs, hulls, ground, rules)
-            move(mechs, tally, orders, hulls, ground, rules)
+            move(mechs, tally, pairs, orders, hulls, ground, rules)
             battle.tick += 1

@@ -68,13 +68,38 @@ def choose(axis: int, mech: Any, hull: Any, solid: Any, rules: Any) -> None:
 
 
 @called
-def yields(n: int, mechs: Any, hulls: Any) -> Any:
+def find_neighbours(mechs: Any, pairs: Any, hulls: Any, rules: Any) -> None:
+    """Fill whom each mech may meet in this substep: the hulls that are alive and near it, in order.
+
+    What a mech may travel along an axis is bounded by its speed and two steps up; the vox more is for rounding.
+    """
+    climb = rules.step_up_vox + rules.step_up_vox
+    for n in range(mechs.shape[0]):
+        mechs[n].neighbours = 0
+    for n in range(mechs.shape[0]):
+        mech, half = mechs[n], hulls[n].half_size
+        if mech.hp <= ZERO:
+            continue
+        for other in range(n + 1, mechs.shape[0]):
+            rival, its_half = mechs[other], hulls[other].half_size
+            far = rival.hp <= ZERO
+            for axis in range(3):
+                travel = (abs(mech.vel[axis]) + abs(rival.vel[axis])) * rules.dt_s + climb + ONE
+                far = far or abs(mech.pos[axis] - rival.pos[axis]) > half[axis] + its_half[axis] + travel
+            if not far:
+                pairs[n, mech.neighbours].neighbour = other
+                pairs[other, rival.neighbours].neighbour = n
+                mech.neighbours += 1
+                rival.neighbours += 1
+
+
+@called
+def yields(n: int, mechs: Any, pairs: Any, hulls: Any) -> Any:
     """`hits_hull` of one mech."""
     mech = mechs[n]
-    for other in range(mechs.shape[0]):
+    for place in range(mech.neighbours):
+        other = pairs[n, place].neighbour
         rival = mechs[other]
-        if other == n or rival.hp <= ZERO:
-            continue
         if overlaps(mech.next_pos, rival.pos, hulls[n].half_size, hulls[other].half_size):
             return True
         if overlaps(mech.next_pos, rival.next_pos, hulls[n].half_size, hulls[other].half_size) and (
@@ -85,13 +110,13 @@ def yields(n: int, mechs: Any, hulls: Any) -> Any:
 
 
 @inlined
-def go(axis: int, mechs: Any, hulls: Any, solid: Any, rules: Any) -> None:
+def go(axis: int, mechs: Any, pairs: Any, hulls: Any, solid: Any, rules: Any) -> None:
     """`movement.go` of all mechs of a battle."""
     for n in range(mechs.shape[0]):
         if mechs[n].hp > ZERO:
             choose(axis, mechs[n], hulls[n], solid, rules)
     for n in range(mechs.shape[0]):
-        mechs[n].stays = mechs[n].hp <= ZERO or yields(n, mechs, hulls)
+        mechs[n].stays = mechs[n].hp <= ZERO or yields(n, mechs, pairs, hulls)
     for n in range(mechs.shape[0]):
         mech = mechs[n]
         if mech.hp > ZERO:

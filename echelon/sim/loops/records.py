@@ -35,7 +35,7 @@ def record(
 MECH = record(
     floats="pos:3 vel:3 yaw hp leg_hp heat stability hit_from:2 facing:2 priority next_pos:3 quality"
     f" spent_heat suppress dealt_by:{W}",
-    ints=f"fallen suppressed under_fire cooldown:{T}",
+    ints=f"fallen suppressed under_fire neighbours cooldown:{T}",
     flags="wrecked vents was_shut_down stopped stays is_hit",
     doubles="hit_stability hit_heat from_x from_y splash_x splash_y damage_done assist_hp paint_damage"
     f" direct_by:{W} splash_by:{W}",
@@ -47,10 +47,10 @@ what it is credited with."""
 PAINT = record(ints="left weapon", longs="by marker")
 """A mech and a pack: substeps that paint is left, and by whom; within a substep, by whom when damage was dealt, -1
 for nobody, and the weapon that painted last."""
-PAIR = record(floats="dealt", doubles="direct splash legs", ints="line")
+PAIR = record(floats="dealt", doubles="direct splash legs", ints="line neighbour")
 """Within a substep, what the mech of the column did to that of the row: hull damage by direct hits and by explosions,
 before paint, and leg damage, as sums of a phase, and `damage.Dealt.by_shooter`. And whether the mech of the row and a
-later one have a clear line, -1 where nobody has asked yet."""
+later one have a clear line, -1 where nobody has asked yet. In the first columns of a row stand its `neighbours`."""
 SHOT = record(floats="pos:3 vel:3", ints="ttl", longs="target", flags="downed")
 """A shot slot, and whether an AMS shoots the shot down in this substep."""
 CLOUD = record(floats="pos:3", ints="ttl")

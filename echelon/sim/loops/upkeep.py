@@ -34,11 +34,13 @@ def material_at(x: int, y: int, z: int, ground: Any, rules: Any) -> Any:
     made_of = int(ground.material[z, y, x])
     if rules.destroys:
         bit = np.int32(1) << np.int32(z)
-        solid, opaque = ground.solid[y, x], ground.opaque[y, x]
         if ground.rubble[y, x] & bit:
-            made_of = rules.solid_debris if solid & bit else rules.debris_field
-        elif (ground.was_solid[y, x] & ~solid & bit) or (ground.was_opaque[y, x] & ~opaque & bit):
-            made_of = rules.air
+            made_of = rules.solid_debris if ground.solid[y, x] & bit else rules.debris_field
+        elif made_of != rules.air:
+            # Of air nothing can be torn away: what it stands in is not read, for it is seldom in a cache.
+            torn = ground.was_solid[y, x] & ~ground.solid[y, x] | ground.was_opaque[y, x] & ~ground.opaque[y, x]
+            if torn & bit:
+                made_of = rules.air
     return made_of
 
 

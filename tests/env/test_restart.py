@@ -1,0 +1,57 @@
+"""Battles that begin anew: by row as by mask, and the others are left as they were."""
+
+import dataclasses
+
+import torch
+from kernel_cases import BATTLES, standard_maps
+
+from echelon.env.env import EchelonEnv
+from echelon.env.restart import ByMask, ByRow
+from echelon.rules.config import EnvConfig, RulesConfig
+from echelon.state import untouched
+
+
+def test_both_put_new_values_in_the_places_of_the_chosen_battles_only():
+    which = torch.tensor([True, False, True])
+    old, fresh = torch.rand(3, 2, 5), torch.rand(3, 2, 5)
+    before, mask, rows = old.clone(), ByMask(which), ByRow(which)
+    found = rows.replaced(old, rows.of(fresh))
+    assert torch.equal(found, mask.replaced(old, mask.of(fresh)))
+    assert torch.equal(found[which], fresh[which]) and torch.equal(found[1], before[1])
+    assert torch.equal(old, before)
+
+
+def test_both_restore_the_ground_of_the_chosen_battles_only():
+    maps, generator = standard_maps(), torch.Generator().manual_seed(1)
+    map_id = torch.arange(BATTLES).flip(0)
+    which = torch.rand(BATTLES, generator=generator) < 0.5
+    whole = untouched(map_id, maps)
+    fought = whole.clone()
+    for name in ("solid", "opaque", "rubble"):
+        getattr(fought, name).bitwise_xor_(torch.randint(0, 1 << 30, whole.solid.shape, generator=generator).int())
+    fought.damage.fill_(3)
+    for chosen in (ByMask(which), ByRow(which)):
+        ground = fought.clone()
+        own = chosen.own_terrain(ground)
+        fresh = untouched(chosen.of(map_id), maps) if own is None else own
+        chosen.restore_terrain(ground, fresh, map_id, maps)
+        for name in ("solid", "opaque", "rubble", "damage"):
+            found = getattr(ground, name)
+            assert torch.equal(found[which], getattr(whole, name)[which])
+            assert torch.equal(found[~which], getattr(fought, name)[~which])
+
+
+def test_an_environment_restarts_alike_by_row_and_by_mask():
+    short = dataclasses.replace(EnvConfig.small(), map_pool=4, rules=RulesConfig(max_episode_s=1.0))
+    by_row = EchelonEnv(short, 3, "cpu", 2, compiled=False)
+    by_mask = EchelonEnv(short, 3, "cpu", 2, maps=by_row.game.maps, compiled=False, kernels="dense")
+    one, other, restarts = by_row.reset(), by_mask.reset(), 0
+    for _ in range(6):
+        action = by_row.action_spec.rand()
+        (_, one), (_, other) = (
+            env.step_and_maybe_reset(now.update(action)) for env, now in ((by_row, one), (by_mask, other))
+        )
+        assert (one == other).all()
+        assert (by_row.state == by_mask.state).all() and torch.equal(by_row.next_seed, by_mask.next_seed)
+        restarts += int(one["is_init"].sum())
+    assert restarts >= 3
