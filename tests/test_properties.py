@@ -18,8 +18,9 @@ from reference.scenes import random_actions, random_draws, scramble
 from tensordict import TensorDict
 
 from echelon.env import zone
+from echelon.env.blocks import Blocks
 from echelon.env.env import EchelonEnv
-from echelon.env.loops.decision import DecisionLoops
+from echelon.env.loops.play import Loops
 from echelon.env.observation.build import observe
 from echelon.rules import actions
 from echelon.rules.actions import Act
@@ -375,14 +376,13 @@ def test_battles_do_not_feel_each_other(config, seed):
 def test_loops_play_and_show_the_same(config, seed):
     """From any state a decision in loops leaves the bits that dense operations leave, and shows the same."""
     env, rng, count = begin(config, seed)
-    game, state, loops = env.game, env.state, DecisionLoops(env.game)
+    game, state = env.game, env.state
+    loops = Loops(game, Blocks(BATTLES, torch.device("cpu"), most=BATTLES))
     for _ in range(3):
         told = random_actions(rng, BATTLES, count, config.comm_dim)
         orders = actions.decode(told, state.focus_slots, game.roster, config.features)
-        dense, looped = step.decide(copied(state), orders, game), loops.decide(copied(state), orders, game)
-        expect_same(dense.to_tensordict(), looped.to_tensordict())
-        scored = zone.score(dense, game)
-        (state, seen), (other, seen_by_loops) = observe(scored, orders, game), loops.observe(scored, orders, game)
+        other, seen_by_loops = loops.play(copied(state), told)
+        state, seen = observe(zone.score(step.decide(copied(state), orders, game), game), orders, game)
         expect_same(state.to_tensordict(), other.to_tensordict())
         expect_same(TensorDict(seen), TensorDict(seen_by_loops))
 

@@ -48,18 +48,19 @@ class Blocks:
         self.spans = [slice(begin, begin + size) for begin in range(0, num_envs, size)]
         self._has_compiled = False
 
-    def play(self, run: Callable[[slice], Played]) -> list[Played]:
-        """`run` on every block, in their order. No gradients: what it makes are ordinary tensors in any mode."""
+    def play(self, run: Callable[[slice], Played], spans: list[slice] | None = None) -> list[Played]:
+        """`run` on every block, or on other `spans`, in their order. What it makes are ordinary tensors in any mode."""
+        spans = spans or self.spans
 
         def alone(span: slice) -> Played:
             with ordinary_tensors():
                 return run(span)
 
-        if self.threads == 1 or len(self.spans) == 1 or not self._has_compiled:
+        if self.threads == 1 or len(spans) == 1 or not self._has_compiled:
             # The first time by itself: else every thread would compile.
             self._has_compiled = True
-            return [alone(span) for span in self.spans]
-        return list(workers(self.threads).map(alone, self.spans))
+            return [alone(span) for span in spans]
+        return list(workers(self.threads).map(alone, spans))
 
 
 def block_size(num_envs: int, threads: int, most: int) -> int:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -33,24 +32,8 @@ class Played:
     """The verdict on battles that ended, by name, [B, ...] each: winner -1 and zeros elsewhere."""
 
 
-class ConclusionForms(Protocol):
-    """What has more than one form at the end of a decision."""
-
-    def observe(self, state: State, orders: Orders, game: SimModel) -> tuple[State, Observation]:
-        """`observation.build.observe`."""
-
-    def statistics(self, state: State, done: Tensor, game: SimModel) -> Tensor:
-        """`outcome.final_statistics`."""
-
-
-class Dense:
-    """Operations over all battles at once."""
-
-    observe = staticmethod(observe)
-    statistics = staticmethod(outcome.final_statistics)
-
-
-DENSE = Dense()
+Statistics = Callable[[State, Tensor, SimModel], Tensor]
+"""`outcome.final_statistics`, or another form of it."""
 
 
 def conclude(
@@ -59,14 +42,25 @@ def conclude(
     orders: Orders,
     game: SimModel,
     extra: Mapping[str, RewardTerm] = NO_EXTRA_TERMS,
-    forms: ConclusionForms = DENSE,
 ) -> Played:
-    """Score the zone, judge, pay and show, once the substeps are played; `forms` of what costs most."""
-    after = outcome.note_events(before, zone.score(after, game))
+    """Score the zone, show, judge and pay, once the substeps are played."""
+    state, streams = observe(zone.score(after, game), orders, game)
+    return judge_and_pay(before, state, streams, game, extra)
+
+
+def judge_and_pay(
+    before: State,
+    after: State,
+    streams: Observation,
+    game: SimModel,
+    extra: Mapping[str, RewardTerm] = NO_EXTRA_TERMS,
+    final_statistics: Statistics = outcome.final_statistics,
+) -> Played:
+    """Judge and pay, once the zone is scored."""
+    after = outcome.note_events(before, after)
     ending = outcome.judge(after, game)
     named = reward.terms(before, after, ending, game) | reward.extra_terms(before, after, ending, game, extra)
     paid = reward.weighted(named, game.config.reward, game, extra)
-    state, streams = forms.observe(after, orders, game)
 
     done = ending.done[:, None]
     winner = torch.where(done, ending.winner[:, None], int(Winner.RUNNING)).to(torch.int8)
@@ -77,10 +71,10 @@ def conclude(
         "score": after.score * done,
         "decisions": decisions * done,
         "idle_s": outcome.idle_s(after, game)[:, None] * done,
-        "stats": forms.statistics(after, ending.done, game),
+        "stats": final_statistics(after, ending.done, game),
     }
     flags = {"done": done, "terminated": ending.terminated[:, None], "truncated": ending.truncated[:, None]}
-    return Played(state, streams, paid, flags, verdict)
+    return Played(after, streams, paid, flags, verdict)
 
 
 def concat_blocks(parts: list[Played], terrain: Terrain) -> Played:

@@ -16,7 +16,7 @@ from echelon.env import decision
 from echelon.env.blocks import Blocks, ordinary_tensors
 from echelon.env.decision import Played
 from echelon.env.form import Kernels, form_of
-from echelon.env.loops.decision import DecisionLoops
+from echelon.env.loops.play import Loops
 from echelon.env.map_pool import MapPool
 from echelon.env.observation import layout
 from echelon.env.observation.build import Observation
@@ -126,11 +126,12 @@ class EchelonEnv(PartialResetEnv):
         )
         self.teams = roster.teams
         self.group_map = {g: [f"{g}_{i}" for i in range(s.stop - s.start)] for g, s in self.teams.items()}
-        # An observer sees every substep of all battles at once.
-        self.form = form_of(self.device, self.compiled, self.kernels)
+        self.form = form_of(self.device, self.compiled, self.kernels, self.observer is not None)
         most = self.num_envs if self.form == "loops" else None
+        # An observer sees every substep of all battles at once.
         self.blocks = Blocks(self.num_envs, self.device, most, whole=self.observer is not None)
-        self.map_pool = MapPool(self.game)
+        self._loops = Loops(self.game, self.blocks) if self.form == "loops" else None
+        self.map_pool = MapPool(self.game, self._loops)
         self._observed: TensorDictBase | None = None
         """What was last observed of every battle: a reset of some battles shows it again of the others."""
         self._compile()
@@ -144,7 +145,6 @@ class EchelonEnv(PartialResetEnv):
 
         self._decode, self._conclude = prepared(actions.decode), prepared(decision.conclude)
         self._play: step.Play = prepared(step.play)
-        self._loops = DecisionLoops(self.game) if self.form == "loops" else None
         self._logged_substep = prepared(step.logged_substep)
 
     def _make_specs(self) -> None:
@@ -228,7 +228,7 @@ class EchelonEnv(PartialResetEnv):
     def __getstate__(self) -> dict[str, Any]:
         """For copies and other processes. Compiled functions cannot be copied: each process compiles its own."""
         kept = self.__dict__.copy()
-        for name in ("_decode", "_conclude", "_play", "_logged_substep", "_loops"):
+        for name in ("_decode", "_conclude", "_play", "_logged_substep"):
             del kept[name]
         return kept
 
@@ -334,35 +334,41 @@ class EchelonEnv(PartialResetEnv):
         return td
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
-        before, action = self.state, self._action(tensordict)
-        played = self.blocks.play(lambda battles: self._decide(before[battles], action[battles]))
-        out = decision.concat_blocks(played, before.terrain)
+        before, action, loops = self.state, self._action(tensordict), self._loops_now
+        if loops is None:
+            played = self.blocks.play(lambda battles: self._decide(before[battles], action[battles]))
+            out = decision.concat_blocks(played, before.terrain)
+        else:
+            out = self._decide_in_loops(loops, before, action)
         self.state = out.state
         told = self._tell(out, tensordict)
         self._observed = told.clone(recurse=False)
         return told
 
+    def _decide_in_loops(self, loops: Loops, before: State, action: Tensor) -> Played:
+        """A decision of all battles."""
+        with ordinary_tensors():
+            with part("play"):
+                after, streams = loops.play(before, action)
+            with part("judge"):
+                return decision.judge_and_pay(before, after, streams, self.game, self.extra_rewards, loops.statistics)
+
     def _decide(self, before: State, action: Tensor) -> Played:
         """A decision of some of the battles."""
-        game, loops = self.game, self._loops_now
+        game = self.game
         with part("orders"):
             orders: Orders = self._decode(action, before.focus_slots, game.roster, self.config.features)
         with part("substeps"):
-            if loops is not None and self.observer is None:
-                after = loops.decide(before, orders, game)
-            else:
-                run = self._play if self.observer is None else self._watched
-                after = step.decide(before, orders, game, run)
+            after = step.decide(before, orders, game, self._play if self.observer is None else self._watched)
         with part("conclude"):
-            forms = decision.DENSE if loops is None else loops
-            played: Played = self._conclude(before, after, orders, game, self.extra_rewards, forms)
+            played: Played = self._conclude(before, after, orders, game, self.extra_rewards)
         if self.observer is not None:
             verdict = TensorDict(played.outcome, self.batch_size, device=self.device)
             self.observer.moment(played.state, orders, played.streams, verdict)
         return played
 
     @property
-    def _loops_now(self) -> DecisionLoops | None:
+    def _loops_now(self) -> Loops | None:
         """Loops, where they run: not while somebody traces the environment, who sees operations of torch."""
         return None if torch.compiler.is_compiling() else self._loops
 

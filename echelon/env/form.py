@@ -12,8 +12,10 @@ Form = Literal["loops", "graph", "eager"]
 Kernels = Literal["dense", "loops"]
 
 
-def form_of(device: torch.device, compiled: bool | None, kernels: Kernels | None = None) -> Form:
-    """The form of an environment on a device; arguments as in `EchelonEnv`."""
+def form_of(device: torch.device, compiled: bool | None, kernels: Kernels | None = None, watched: bool = False) -> Form:
+    """The form of an environment on a device; arguments as in `EchelonEnv`. `watched`: somebody sees each substep."""
+    if watched and loops_on(device):
+        return "eager"
     if kernels == "loops" or (kernels is None and compiled is not False and loops_on(device)):
         return "loops"
     # Without numba, battles on a CPU stay what they are with it, which a graph's would not be.

@@ -8,6 +8,7 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
+from echelon.env.loops.play import Loops
 from echelon.env.observation.build import observe
 from echelon.rules import actions
 from echelon.runtime import noise
@@ -23,17 +24,18 @@ class MapPool:
 
     Args:
         game: holds the maps; the last `config.map_spares` of them are the first spares.
+        loops: what observes battles that begin, where loops run.
 
     Raises:
         ConfigError: there are no more maps than spares.
     """
 
-    def __init__(self, game: SimModel) -> None:
-        self.game = game
+    def __init__(self, game: SimModel, loops: Loops | None = None) -> None:
+        self.game, self.loops = game, loops
         count, spares = game.maps.shape[0], game.config.map_spares
         require(count > spares, "EnvConfig.map_spares", f"below the {count} maps given", spares)
         device = game.roster.hull.device
-        self.openings = first_observations(game, game.maps)
+        self.openings = first_observations(game, game.maps, loops)
         """Batch `[M]`: observations at the start of a battle on each map, and `focus_slots`."""
         self.drawn = torch.arange(count - spares, device=device)
         """`[D]` int64 indices of the maps that battles are drawn from."""
@@ -76,7 +78,7 @@ class MapPool:
     def _generate(self, index: Tensor, seeds: Tensor) -> None:
         """Overwrite the maps `index [K]` with maps generated from `seeds [K]`."""
         fresh = make_maps(self.game.config, self.game.roster, seeds)
-        for stored, new in ((self.game.maps, fresh), (self.openings, first_observations(self.game, fresh))):
+        for stored, new in ((self.game.maps, fresh), (self.openings, first_observations(self.game, fresh, self.loops))):
             for name, value in new.items():
                 stored.get(name)[index] = value
 
@@ -94,11 +96,14 @@ class MapPool:
         self.spares, self.renewals, self.oldest = list(spares), renewals, oldest
 
 
-def first_observations(game: SimModel, maps: Maps) -> TensorDict:
+def first_observations(game: SimModel, maps: Maps, loops: Loops | None = None) -> TensorDict:
     """Observations at the start of a battle on each map, batch `[M]`; they depend on the map alone."""
     count, device = maps.shape[0], game.roster.hull.device
-    on_maps = dataclasses.replace(game, maps=maps)
     seed = torch.zeros(count, dtype=torch.int64, device=device)
     state = open_battle(seed, torch.arange(count, device=device), maps, game.roster, game.config)
-    state, streams = observe(state, actions.idle(count, game.roster, game.config), on_maps)
+    if loops is not None:
+        state, streams = loops.observe(state, maps)
+    else:
+        on_maps = dataclasses.replace(game, maps=maps)
+        state, streams = observe(state, actions.idle(count, game.roster, game.config), on_maps)
     return TensorDict({**streams, "focus_slots": state.focus_slots}, [count], device=device)

@@ -133,7 +133,7 @@ def test_one_observation_is_built_a_decision(monkeypatch):
     """Resets build none: the first observation of each map is made once, with the environment."""
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)  # one block
     env, built = env_of(num_envs=2, kernels="dense", compiled=False), []
-    monkeypatch.setattr(decision.Dense, "observe", staticmethod(lambda *scene: built.append(1) or observe(*scene)))
+    monkeypatch.setattr(decision, "observe", lambda *scene: built.append(1) or observe(*scene))
     td = env.reset()
     for _ in range(3):
         _, td = env.step_and_maybe_reset(told(env, td))

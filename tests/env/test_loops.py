@@ -110,14 +110,12 @@ def test_two_hundred_standard_battles_are_the_same_to_the_end(monkeypatch):
     """`expert` against `hard`: every decision of every battle, checked as it is played in loops."""
     config = dataclasses.replace(EnvConfig.standard(), map_pool=32)
     checked = [0]
-    plain = environment.EchelonEnv._decide
+    in_loops = environment.EchelonEnv._decide_in_loops
 
-    def both(env, before, action):
+    def both(env, loops, before, action):
         kept = before.clone()
-        played = plain(env, before, action)
-        monkeypatch.setattr(type(env), "_loops_now", None)
-        dense = plain(env, kept, action)
-        monkeypatch.setattr(type(env), "_loops_now", property(lambda self: self._loops))
+        played = in_loops(env, loops, before, action)
+        dense = env._decide(kept, action)
         one, other = leaves(dense.state), leaves(played.state)
         for name, values in one.items():
             assert values.numpy().tobytes() == other[name].numpy().tobytes(), name
@@ -127,7 +125,7 @@ def test_two_hundred_standard_battles_are_the_same_to_the_end(monkeypatch):
         checked[0] += len(action)
         return played
 
-    monkeypatch.setattr(environment.EchelonEnv, "_decide", both)
+    monkeypatch.setattr(environment.EchelonEnv, "_decide_in_loops", both)
     arena = BatchArena(config, lambda name: resolve(name).policy(config, CPU), CPU, 200)
     sides = [("heuristic:expert", "heuristic:hard"), ("heuristic:hard", "heuristic:expert")]
     seeds = noise.battle_seeds(1, 200, CPU).tolist()

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from echelon.env.loops.perception import body_frame, hear, is_targeted
+from echelon.env.loops.zone import is_inside
 from echelon.runtime.exact import atan2_64
 from echelon.sim.kernels.dispatch import ONE, ZERO, called, inlined
 from echelon.sim.kernels.segments import SMALL
@@ -195,25 +196,15 @@ def threats(
 
 
 @called
-def zone(
-    mech: Any,
-    hull: Any,
-    center: Any,
-    radius: Any,
-    path_length: Any,
-    path_direction: Any,
-    row: Any,
-    at: Any,
-    rules: Any,
-    view: Any,
-) -> None:
+def zone(mech: Any, hull: Any, field: Any, row: Any, at: Any, rules: Any, view: Any) -> None:
     """Columns of `ego.zone_and_clock` that tell of the zone, for one living mech."""
+    center, radius = field.zone_center, field.zone_radius
+    path_length, path_direction = field.path_length, field.path_direction
     to_x, to_y = center[0] - mech.pos[0], center[1] - mech.pos[1]
     x = clamped(int(np.floor(mech.pos[0])), rules.size[0] - 1)
     y = clamped(int(np.floor(mech.pos[1])), rules.size[1] - 1)
     path_x, path_y = path_direction[y, x, 0], path_direction[y, x, 1]
-    away = length_2(mech.pos[0] - center[0], mech.pos[1] - center[1])
-    inside = away < radius and mech.pos[2] - hull.half_size[2] < view.zone_ceiling_vox
+    inside = is_inside(mech, hull, center, radius, view)
     if not inside and path_x == ZERO and path_y == ZERO:
         path_x, path_y = unit_2(to_x, to_y)
     row[at.in_zone] = ONE if inside else ZERO
@@ -260,10 +251,10 @@ def local_map(mech: Any, hull: Any, solid: Any, cells: Any, rules: Any) -> None:
 
 
 @inlined
-def clock(tick: Any, hull: Any, score: Any, control: Any, row: Any, at: Any, view: Any) -> None:
+def clock(battle: Any, hull: Any, row: Any, at: Any, view: Any) -> None:
     """Columns of `ego.zone_and_clock` that the dead see too."""
     own, enemy = (1, 0) if hull.is_red else (0, 1)
-    row[at.own_score] = min(score[own] / view.score_to_win_s, ONE)
-    row[at.enemy_score] = min(score[enemy] / view.score_to_win_s, ONE)
-    row[at.control] = control[own] - control[enemy]
-    row[at.time] = np.float32(tick) / view.last_tick
+    row[at.own_score] = min(battle.score[own] / view.score_to_win_s, ONE)
+    row[at.enemy_score] = min(battle.score[enemy] / view.score_to_win_s, ONE)
+    row[at.control] = battle.control[own] - battle.control[enemy]
+    row[at.time] = np.float32(battle.tick) / view.last_tick

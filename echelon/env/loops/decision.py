@@ -1,40 +1,187 @@
-"""A decision of some battles in loops, and what ends it."""
+"""One decision of some battles, each from the action to what is shown of it: the order is that of `env/decision.py`."""
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+from typing import Any, NamedTuple
 
-from echelon.env.loops.observe import observe_loops
-from echelon.env.loops.records import build_view_tables
-from echelon.env.loops.rows import rows_where
-from echelon.env.observation.build import Observation
-from echelon.env.outcome import stat_names, statistics
-from echelon.rules.actions import Orders
-from echelon.sim.loops.decide import decide_loops
-from echelon.sim.loops.tables import build_tables
-from echelon.sim.model import SimModel
-from echelon.state import State
+from echelon.env.loops.observation import observe
+from echelon.env.loops.orders import decode, pass_messages
+from echelon.env.loops.zone import score
+from echelon.sim.kernels.dispatch import compiled
+from echelon.sim.loops.decision import decide
+from echelon.sim.loops.records import Ground
 
 
-class DecisionLoops:
-    """`step.decide` and `observe` as loops, with the constants of one game as records."""
+class BattleArrays(NamedTuple):
+    """Records and tensors of a state, by battle; all are written to."""
 
-    def __init__(self, game: SimModel) -> None:
-        self.tables, self.views = build_tables(game), build_view_tables(game)
+    battles: Any
+    """[B] BATTLE."""
+    mechs: Any
+    """[B, N] MECH."""
+    tally: Any
+    """[B, N] TALLY."""
+    paint: Any
+    """[B, N, P] PAINT."""
+    shots: Any
+    """[B, S] SHOT."""
+    clouds: Any
+    """[B, C] CLOUD."""
+    messages: Any
+    """[B, N, comm_dim]."""
+    focus_slots: Any
+    """[B, N, PREFERENCES] int64."""
+    solid: Any
+    """[B, Y, X] int32, as are `opaque` and `rubble`."""
+    opaque: Any
+    rubble: Any
+    damage: Any
+    """[B, Z, Y, X] uint8."""
 
-    def decide(self, state: State, orders: Orders, game: SimModel) -> State:
-        """`step.decide`."""
-        return decide_loops(state, orders, game, self.tables)
 
-    def observe(self, state: State, orders: Orders, game: SimModel) -> tuple[State, Observation]:
-        """`observe`."""
-        return observe_loops(state, orders, game, self.tables, self.views)
+class MapArrays(NamedTuple):
+    """Fields of `state.Maps`."""
 
-    def statistics(self, state: State, done: Tensor, game: SimModel) -> Tensor:
-        """`outcome.final_statistics`, worked out for the battles that are done only."""
-        found = torch.zeros((done.shape[0], 2, len(stat_names(game.catalog))))
-        rows = rows_where(done)
-        if len(rows):
-            found[rows] = statistics(state[rows], game)
-        return found
+    material: Any
+    solid: Any
+    opaque: Any
+    hazard: Any
+    zone_center: Any
+    zone_radius: Any
+    path_length: Any
+    path_direction: Any
+
+
+class ZoneMap(NamedTuple):
+    """Of one map: where its zone is, and the way there."""
+
+    zone_center: Any
+    """[2] vox."""
+    zone_radius: Any
+    """vox."""
+    path_length: Any
+    """[Y, X] vox."""
+    path_direction: Any
+    """[Y, X, 2]."""
+
+
+class Room(NamedTuple):
+    """Memory for what is known of one battle while a decision runs."""
+
+    orders: Any
+    """[N] ORDER."""
+    pairs: Any
+    """[N, N] PAIR."""
+    pulls: Any
+    """[W * N] PULL."""
+    impacts: Any
+    """[S] IMPACT."""
+    viewers: Any
+    """[N] VIEWER."""
+    sights: Any
+    """[N, N] SIGHT."""
+
+
+class Streams(NamedTuple):
+    """The streams of `Observation`, of all battles or of one."""
+
+    contacts: Any
+    contacts_mask: Any
+    squad: Any
+    squad_mask: Any
+    ego: Any
+    comms: Any
+    local_map: Any
+    contact_mechs: Any
+    clear_lines: Any
+
+
+@compiled
+def decision_loop(
+    plays: bool,
+    actions: Any,
+    own: BattleArrays,
+    maps: MapArrays,
+    tables: Any,
+    views: Any,
+    room: Room,
+    shown: Streams,
+) -> None:
+    """Play a decision of every battle in place, if `plays`, and fill the streams, which show nothing before.
+
+    Long because of all that a battle consists of.
+
+    Args:
+        actions: `[B, N, D]` float32; what they tell of emissions and of sorting counts though nothing is played.
+        own: the battles.
+        maps: M maps.
+        tables, views: the constants.
+        room: scratch memory.
+        shown: streams.
+    """
+    rules, hulls, view = tables.rules[0], tables.hulls, views.numbers[0]
+    for b in range(own.battles.shape[0]):
+        battle, mechs, tally, paint = own.battles[b], own.mechs[b], own.tally[b], own.paint[b]
+        shots, clouds, messages, focus_slots = own.shots[b], own.clouds[b], own.messages[b], own.focus_slots[b]
+        m = battle.map_id
+        ground = Ground(
+            own.solid[b],
+            own.opaque[b],
+            own.rubble[b],
+            own.damage[b],
+            maps.material[m],
+            maps.solid[m],
+            maps.opaque[m],
+            maps.hazard[m],
+        )
+        field = ZoneMap(maps.zone_center[m], maps.zone_radius[m], maps.path_length[m], maps.path_direction[m])
+        streams = Streams(
+            shown.contacts[b],
+            shown.contacts_mask[b],
+            shown.squad[b],
+            shown.squad_mask[b],
+            shown.ego[b],
+            shown.comms[b],
+            shown.local_map[b],
+            shown.contact_mechs[b],
+            shown.clear_lines[b],
+        )
+        orders = room.orders
+        decode(actions[b], focus_slots, orders, tally, hulls, rules)
+        if plays:
+            decide(
+                battle,
+                mechs,
+                tally,
+                paint,
+                shots,
+                clouds,
+                orders,
+                ground,
+                rules,
+                hulls,
+                tables.weapons,
+                tables.slots,
+                room.pairs,
+                room.pulls,
+                room.impacts,
+            )
+            pass_messages(actions[b], mechs, messages, rules)
+            score(battle, mechs, tally, hulls, field.zone_center, field.zone_radius, view)
+        observe(
+            battle,
+            mechs,
+            paint,
+            shots,
+            clouds,
+            orders,
+            messages,
+            focus_slots,
+            ground,
+            field,
+            tables,
+            views,
+            room.viewers,
+            room.sights,
+            streams,
+        )

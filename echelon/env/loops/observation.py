@@ -6,7 +6,7 @@ from typing import Any
 
 from echelon.env.loops.cockpit import body, clock, comrade, contact, local_map, settings, threats, zone
 from echelon.env.loops.perception import contact_slots, perceive, sense_pairs
-from echelon.sim.kernels.dispatch import ZERO, called, compiled
+from echelon.sim.kernels.dispatch import ZERO, called
 from echelon.sim.loops.arithmetic import update_heading
 
 
@@ -18,27 +18,25 @@ def show_others(
     sights: Any,
     paint: Any,
     orders: Any,
-    hulls: Any,
-    weapons: Any,
-    cockpits: Any,
-    squads: Any,
+    focus_slots: Any,
+    tables: Any,
+    views: Any,
     streams: Any,
-    at: Any,
-    rules: Any,
-    view: Any,
 ) -> None:
     """Fill the contacts and the comrades of one living mech."""
-    contacts, contacts_mask, shown, focus_slots, squad, squad_mask = streams
-    filled = contact_slots(n, mechs, viewers, sights, orders[n], hulls, cockpits[n], shown[n], focus_slots[n], view)
+    rules, hulls, weapons = tables.rules[0], tables.hulls, tables.weapons
+    view, at, cockpits, squads = views.numbers[0], views.columns[0], views.cockpits, views.squads
+    shown = streams.contact_mechs[n]
+    filled = contact_slots(n, mechs, viewers, sights, orders[n], hulls, cockpits[n], shown, focus_slots, view)
     for slot in range(filled):
-        contacts_mask[n, slot] = True
-        other, row = shown[n, slot], contacts[n, slot]
+        streams.contacts_mask[n, slot] = True
+        other, row = shown[slot], streams.contacts[n, slot]
         contact(n, other, mechs, sights, paint, hulls, cockpits[n], row, at.contact, rules, view)
     for seat in range(squads.shape[1]):
         mate = squads[n, seat]
         if mate < mechs.shape[0]:
-            squad_mask[n, seat] = True
-            comrade(n, mate, mechs, orders, hulls, weapons, cockpits, squad[n, seat], at.squad, rules, view)
+            streams.squad_mask[n, seat] = True
+            comrade(n, mate, mechs, orders, hulls, weapons, cockpits, streams.squad[n, seat], at.squad, rules, view)
 
 
 @called
@@ -51,70 +49,46 @@ def listen(n: int, cockpit: Any, messages: Any, comms: Any) -> None:
                 comms[seat, number] = messages[mate, number]
 
 
-@compiled
-def observe_loop(
-    all_battles: Any,
-    all_mechs: Any,
-    all_paint: Any,
-    all_shots: Any,
-    all_clouds: Any,
-    all_orders: Any,
+@called
+def observe(
+    battle: Any,
+    mechs: Any,
+    paint: Any,
+    shots: Any,
+    clouds: Any,
+    orders: Any,
     messages: Any,
-    score: Any,
-    control: Any,
-    all_solid: Any,
-    all_opaque: Any,
-    zone_center: Any,
-    zone_radius: Any,
-    path_length: Any,
-    path_direction: Any,
-    rules_table: Any,
-    hulls: Any,
-    weapons: Any,
-    slots: Any,
-    view_table: Any,
-    columns: Any,
-    cockpits: Any,
-    squads: Any,
+    focus_slots: Any,
+    ground: Any,
+    field: Any,
+    tables: Any,
+    views: Any,
     viewers: Any,
     sights: Any,
-    contacts: Any,
-    contacts_mask: Any,
-    squad: Any,
-    squad_mask: Any,
-    ego: Any,
-    comms: Any,
-    maps: Any,
-    shown: Any,
-    lines: Any,
-    focus_slots: Any,
+    streams: Any,
 ) -> None:
-    """Fill the streams of all cockpits, from `contacts` on: zero or false, `shown` and `focus_slots` -1 before.
+    """Fill the streams of all cockpits of one battle, which are empty before, and `focus_slots`.
 
-    Long because of all that it takes.
+    `viewers` and `sights` are room for what is perceived. Long because of all that it takes.
     """
-    rules, view, at = rules_table[0], view_table[0], columns[0]
-    for b in range(all_battles.shape[0]):
-        battle, mechs, paint, shots, orders = all_battles[b], all_mechs[b], all_paint[b], all_shots[b], all_orders[b]
-        streams = contacts[b], contacts_mask[b], shown[b], focus_slots[b], squad[b], squad_mask[b]
-        m = battle.map_id
-        for n in range(mechs.shape[0]):
-            update_heading(mechs[n])
-        sense_pairs(mechs, viewers, sights, all_clouds[b], orders, hulls, all_opaque[b], rules, view)
-        perceive(mechs, viewers, sights, paint, orders, hulls, cockpits, rules, view)
-        for n in range(mechs.shape[0]):
-            mech, hull, row = mechs[n], hulls[n], ego[b, n]
-            clock(battle.tick, hull, score[b], control[b], row, at.ego, view)
-            for other in range(mechs.shape[0]):
-                lines[b, n, other] = sights[n, other].line
-            if mech.hp > ZERO:
-                show_others(
-                    n, mechs, viewers, sights, paint, orders, hulls, weapons, cockpits, squads, streams, at, rules, view
-                )
-                listen(n, cockpits[n], messages[b], comms[b, n])
-                body(mech, hull, cockpits[n], row, at.ego, rules, view)
-                threats(n, mechs, viewers, sights, paint, shots, slots, hulls, weapons, row, at.ego, view)
-                center, radius = zone_center[m], zone_radius[m]
-                zone(mech, hull, center, radius, path_length[m], path_direction[m], row, at.ego, rules, view)
-                settings(mech, hull, viewers[n], cockpits[n], orders[n], row, at.ego, rules)
-                local_map(mech, hull, all_solid[b], maps[b, n], rules)
+    rules, hulls, weapons, slots = tables.rules[0], tables.hulls, tables.weapons, tables.slots
+    view, at, cockpits = views.numbers[0], views.columns[0], views.cockpits
+    for n in range(mechs.shape[0]):
+        update_heading(mechs[n])
+        for slot in range(focus_slots.shape[1]):
+            focus_slots[n, slot] = -1
+    sense_pairs(mechs, viewers, sights, clouds, orders, hulls, ground.opaque, rules, view)
+    perceive(mechs, viewers, sights, paint, orders, hulls, cockpits, rules, view)
+    for n in range(mechs.shape[0]):
+        mech, hull, row = mechs[n], hulls[n], streams.ego[n]
+        clock(battle, hull, row, at.ego, view)
+        for other in range(mechs.shape[0]):
+            streams.clear_lines[n, other] = sights[n, other].line
+        if mech.hp > ZERO:
+            show_others(n, mechs, viewers, sights, paint, orders, focus_slots[n], tables, views, streams)
+            listen(n, cockpits[n], messages, streams.comms[n])
+            body(mech, hull, cockpits[n], row, at.ego, rules, view)
+            threats(n, mechs, viewers, sights, paint, shots, slots, hulls, weapons, row, at.ego, view)
+            zone(mech, hull, field, row, at.ego, rules, view)
+            settings(mech, hull, viewers[n], cockpits[n], orders[n], row, at.ego, rules)
+            local_map(mech, hull, ground.solid, streams.local_map[n], rules)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from echelon.env import zone
 from echelon.env.observation import contacts, ego, layout, sensing
 from echelon.rules.catalog_checks import MAX_TIMERS, MAX_WEAPONS
 from echelon.rules.roster import SUITE_DESCRIPTOR
@@ -21,7 +22,7 @@ VIEWER = record(floats="quality jam noise radar_vox key", longs="rank", flags="f
 VIEW = record(
     floats="sight_range_vox radar_range_vox bloom_heat muffled noise_scale friends intel heaviest"
     " speed_scale quarter_turn longest targeted_vox critical_heat zone_ceiling_vox longest_path"
-    " score_to_win_s last_tick",
+    " score_to_win_s last_tick decision_s contested_share",
     ints="across_planes",
     flags="sees_all",
 )
@@ -44,7 +45,7 @@ COLUMNS = np.dtype(
 class ViewTables(NamedTuple):
     """The constants of observation of a battle."""
 
-    view: Any
+    numbers: Any
     """[1] VIEW."""
     columns: Any
     """[1] COLUMNS."""
@@ -106,6 +107,8 @@ def view_record(game: SimModel) -> Any:
         longest_path=4.0,
         score_to_win_s=rules.zone_score_to_win_s,
         last_tick=rules.max_decisions * rules.decision_repeat,
+        decision_s=rules.decision_s,
+        contested_share=zone.CONTESTED_SHARE,
     )
 
 

@@ -1,16 +1,15 @@
-"""One decision of some battles, a battle at a time: the loop form of `step.decide`."""
+"""The substeps of a decision of one battle: the loop form of `step.decide`."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from echelon.sim.kernels.dispatch import ONE, ZERO, called, compiled, inlined
+from echelon.sim.kernels.dispatch import ONE, ZERO, called, inlined
 from echelon.sim.loops.arithmetic import stream_key, uniform, update_heading
 from echelon.sim.loops.damage import apply, begin_damage, credit_paint
 from echelon.sim.loops.firing import beam, free_slot, launch, mark, pay, pull
 from echelon.sim.loops.flight import billow, chip, fly, intercept, strike
 from echelon.sim.loops.movement import find_neighbours, go, steer
-from echelon.sim.loops.records import Ground
 from echelon.sim.loops.upkeep import burn, cool, count_down, is_shut_down, stand, standing_on
 from echelon.sim.loops.wrecks import lay_one, next_wreck
 
@@ -108,24 +107,17 @@ def lay_wreck(battle: Any, mechs: Any, hulls: Any, ground: Any, rules: Any) -> N
         mechs[who].wrecked = True
 
 
-@compiled
-def decide_loop(
-    all_battles: Any,
-    all_mechs: Any,
-    all_tallies: Any,
-    all_paint: Any,
-    all_shots: Any,
-    all_clouds: Any,
-    all_orders: Any,
-    all_solid: Any,
-    all_opaque: Any,
-    all_rubble: Any,
-    all_damage: Any,
-    material: Any,
-    was_solid: Any,
-    was_opaque: Any,
-    hazard: Any,
-    rules_table: Any,
+@called
+def decide(
+    battle: Any,
+    mechs: Any,
+    tally: Any,
+    paint: Any,
+    shots: Any,
+    clouds: Any,
+    orders: Any,
+    ground: Any,
+    rules: Any,
     hulls: Any,
     weapons: Any,
     slots: Any,
@@ -133,30 +125,24 @@ def decide_loop(
     pulls: Any,
     impacts: Any,
 ) -> None:
-    """Run `RulesConfig.decision_repeat` substeps of every battle, in place; the order is that of `step.logged_substep`.
+    """`step.decide` of one battle, in place; the order is that of `step.logged_substep`.
 
-    What begins with `all_` is by battle, the four after it by map; then come the constants, and room for what is known
-    within a substep. Long because of all that it takes.
+    `pairs`, `pulls` and `impacts` are room for what is known within a substep.
     """
-    rules = rules_table[0]
-    for b in range(all_battles.shape[0]):
-        battle, mechs, tally, paint = all_battles[b], all_mechs[b], all_tallies[b], all_paint[b]
-        shots, clouds, orders, m = all_shots[b], all_clouds[b], all_orders[b], battle.map_id
-        solid, opaque, own_map = all_solid[b], all_opaque[b], (material[m], was_solid[m], was_opaque[m], hazard[m])
-        ground = Ground(solid, opaque, all_rubble[b], all_damage[b], own_map[0], own_map[1], own_map[2], own_map[3])
-        begin(mechs)
-        for _ in range(rules.decision_repeat):
-            update_mechs(battle, mechs, tally, paint, clouds, orders, hulls, ground, rules)
-            intercept(battle, mechs, tally, shots, slots, hulls, weapons, rules)
-            flew = fly(shots, slots, weapons, impacts, mechs, hulls, solid, rules)
-            begin_damage(mechs, paint, pairs, rules)
-            strike(impacts, flew, mechs, tally, paint, pairs, hulls, weapons, solid, rules)
-            billow(impacts, flew, clouds, rules)
-            chip(impacts, flew, slots, weapons, ground, rules)
-            apply(mechs, tally, paint, pairs, hulls, rules)
-            fire(battle, mechs, tally, paint, pairs, shots, clouds, orders, pulls, hulls, weapons, opaque, rules)
-            apply(mechs, tally, paint, pairs, hulls, rules)
-            credit_paint(mechs, tally, paint, pairs, hulls, rules)
-            lay_wreck(battle, mechs, hulls, ground, rules)
-            move(mechs, tally, pairs, orders, hulls, ground, rules)
-            battle.tick += 1
+    solid = ground.solid
+    begin(mechs)
+    for _ in range(rules.decision_repeat):
+        update_mechs(battle, mechs, tally, paint, clouds, orders, hulls, ground, rules)
+        intercept(battle, mechs, tally, shots, slots, hulls, weapons, rules)
+        flew = fly(shots, slots, weapons, impacts, mechs, hulls, solid, rules)
+        begin_damage(mechs, paint, pairs, rules)
+        strike(impacts, flew, mechs, tally, paint, pairs, hulls, weapons, solid, rules)
+        billow(impacts, flew, clouds, rules)
+        chip(impacts, flew, slots, weapons, ground, rules)
+        apply(mechs, tally, paint, pairs, hulls, rules)
+        fire(battle, mechs, tally, paint, pairs, shots, clouds, orders, pulls, hulls, weapons, ground.opaque, rules)
+        apply(mechs, tally, paint, pairs, hulls, rules)
+        credit_paint(mechs, tally, paint, pairs, hulls, rules)
+        lay_wreck(battle, mechs, hulls, ground, rules)
+        move(mechs, tally, pairs, orders, hulls, ground, rules)
+        battle.tick += 1

@@ -61,7 +61,7 @@ TALLY = record(
 ORDER = record(
     floats="throttle:2 thrust turn", longs="focus sort_mode", octets=f"fire:{W}", flags="vent ecm eccm hostile_only"
 )
-BATTLE = record(longs="seed tick map_id")
+BATTLE = record(floats="score:2 control:2", longs="seed tick map_id")
 """The numbers of a battle that are neither a mech's nor a shot's."""
 IMPACT = record(
     floats="start:3 point:3 direction:3", ints="slot shooter weapon target", flags="ends on_mech on_voxel on_floor"
@@ -73,10 +73,11 @@ PULL = record(ints="weapon shooter target", flags="aimed")
 HULL = record(
     floats="half_size:3 radius muzzle_z max_speed yaw_rate jet hp heat_cap heat_sink_per_s wreck_chance"
     " tonnage noise_factor",
-    ints=f"pack hull first_slot:{W}",
+    ints=f"pack hull first_slot:{W} trigger_column:{W}",
     flags="is_red has_ams has_ewar",
 )
-"""What a roster tells of a mech; `first_slot` of each weapon's shots."""
+"""What a roster tells of a mech; `first_slot` of each weapon's shots, and the column of an action that fires it, -1 for
+none."""
 WEAPON = record(
     floats="self_heat damage stability target_heat suppress splash_damage splash_vox arc_cos focus_arc_cos"
     " range_vox speed lifetime_s",
@@ -93,13 +94,13 @@ RULES = record(
     " stability_regen_per_s legged_penalty walking_penalty suppressed_penalty least_regeneration"
     " walking_vox_per_s rear_arc_cos rear_factor knee paint_bonus ams_vox ams_chance cloud_vox"
     " sight_lock_vox line_vox lock_quality ewar_vox jam_loss eccm_gain blind_quality best_quality"
-    f" beam_spread missile_loft missile_rack_vox turn keep skin_vox material_hp:{len(Material)}",
+    f" beam_spread missile_loft missile_rack_vox turn keep skin_vox eccm_trigger material_hp:{len(Material)}",
     ints="fall_substeps alarm_substeps paint_substeps cloud_substeps ams_substeps ams_timer clouds_each"
     " shot_planes sight_planes burst_planes size:3 decision_repeat num_timers num_weapons"
     " first_interceptable last_interceptable first_splashing last_splashing first_launching"
     " last_launching air lava water debris_field solid_debris beam_height_stream priority_stream"
     " ams_stream wreck_stream",
-    flags="destroys smokes tears",
+    flags="destroys smokes tears ewar comms target_preference observation_control",
 )
 """Numbers of the rules and of the catalog that belong to no row of it."""
 

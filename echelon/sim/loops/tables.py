@@ -8,14 +8,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from echelon.rules.actions import TRIGGER_COLUMNS
 from echelon.rules.catalog import (
     BEAM_SPREAD,
     DEBRIS_DAMAGE,
     DEBRIS_HEAT,
+    ECCM_TRIGGER,
     HOMING_PER_S,
     MISSILE_LOFT,
     MISSILE_RACK_VOX,
     Material,
+    Trigger,
 )
 from echelon.rules.catalog_checks import MAX_WEAPONS
 from echelon.runtime.noise import Stream
@@ -100,6 +103,7 @@ def rules_record(game: SimModel) -> Any:
         turn=HOMING_PER_S * rules.dt_s,
         keep=1 - HOMING_PER_S * rules.dt_s,
         skin_vox=SKIN_VOX,
+        eccm_trigger=ECCM_TRIGGER,
         fall_substeps=rules.substeps(rules.fall_s),
         alarm_substeps=rules.substeps(rules.under_fire_s),
         paint_substeps=rules.substeps(catalog.paint_s),
@@ -117,6 +121,7 @@ def rules_record(game: SimModel) -> Any:
         destroys=features.destruction,
         smokes=features.smoke,
         tears=len(game.leaf_rounds) > 0,
+        **{name: getattr(features, name) for name in ("ewar", "comms", "target_preference", "observation_control")},
         **{f"first_{name}": span.start for name, span in spans.items()},
         **{f"last_{name}": span.stop for name, span in spans.items()},
         **{material.name.lower(): int(material) for material in MATERIALS},
@@ -131,8 +136,27 @@ def hull_records(game: SimModel) -> Any:
     has_ams[roster.ams] = True
     own = {name: getattr(roster, name) for name in HULL.names or () if hasattr(roster, name)}
     return filled(
-        HULL, roster.num_mechs, **own, muzzle_z=roster.muzzle[:, 2], has_ams=has_ams, first_slot=first_slots(game)
+        HULL,
+        roster.num_mechs,
+        **own,
+        muzzle_z=roster.muzzle[:, 2],
+        has_ams=has_ams,
+        first_slot=first_slots(game),
+        trigger_column=trigger_columns(game),
     )
+
+
+def trigger_columns(game: SimModel) -> Any:
+    """`[N, W]` int32: the column of an action that fires each weapon of each mech, -1 where none does."""
+    roster = game.roster
+    columns = np.full((roster.num_mechs, MAX_WEAPONS), -1, np.int32)
+    column_of = np.array([TRIGGER_COLUMNS[trigger] for trigger in Trigger])
+    trigger = roster.trigger.t().numpy()
+    fires = trigger >= 0
+    if not game.config.features.smoke:
+        fires &= ~roster.leaves_cloud.numpy()
+    columns[:, : trigger.shape[1]] = np.where(fires, column_of[trigger], -1)
+    return columns
 
 
 def weapon_records(game: SimModel) -> Any:
