@@ -9,22 +9,22 @@ import numpy as np
 from echelon.env.loops.perception import body_frame, hear, is_targeted
 from echelon.env.loops.zone import is_inside
 from echelon.runtime.exact import atan2_64
-from echelon.sim.kernels.dispatch import ONE, ZERO, called, inlined
+from echelon.sim.kernels.dispatch import ONE, ZERO, called
 from echelon.sim.kernels.segments import SMALL
 from echelon.sim.loops.arithmetic import clamped, length_2, length_3, positive, unit_2
 from echelon.sim.loops.upkeep import is_running, is_shut_down
 from echelon.sim.loops.wrecks import height_bits
 
-atan2 = inlined(atan2_64)
+atan2 = called(atan2_64)
 
 
-@inlined
+@called
 def within(value: Any, low: Any, high: Any) -> Any:
     """`value` between two limits."""
     return min(max(value, low), high)
 
 
-@inlined
+@called
 def motion(own: Any, mech: Any, cockpit: Any, row: Any, at: Any, rules: Any, view: Any) -> None:
     """Columns of `contacts.motion` of one contact."""
     x, y, z = mech.pos[0] - own.pos[0], mech.pos[1] - own.pos[1], mech.pos[2] - own.pos[2]
@@ -81,7 +81,7 @@ def contact(
     motion(own, mech, cockpit, row, at, rules, view)
 
 
-@inlined
+@called
 def readiness(mech: Any, hull: Any, carries: Any, weapons: Any) -> Any:
     """`squad.readiness` of one mech; `carries [W]`."""
     carried, idle = ZERO, ZERO
@@ -130,7 +130,7 @@ def comrade(
         row[first + 2] = (prey.pos[2] - own.pos[2]) / view.longest
 
 
-@inlined
+@called
 def is_missiles_target(n: int, shots: Any, slots: Any, weapons: Any) -> Any:
     """`ego.is_missiles_target` of one mech."""
     found = False
@@ -250,7 +250,7 @@ def local_map(mech: Any, hull: Any, solid: Any, cells: Any, rules: Any) -> None:
             cells[row, column] = ONE if blocked else ZERO
 
 
-@inlined
+@called
 def clock(battle: Any, hull: Any, row: Any, at: Any, view: Any) -> None:
     """Columns of `ego.zone_and_clock` that the dead see too."""
     own, enemy = (1, 0) if hull.is_red else (0, 1)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from echelon.rules.actions import CONTROLS, PREFERENCES, SORT_MODES, Act
-from echelon.sim.kernels.dispatch import ONE, ZERO, called, inlined
+from echelon.sim.kernels.dispatch import ONE, ZERO, called
 from echelon.sim.loops.arithmetic import length_2, positive
 
 FORWARD, STRAFE, VERTICAL, YAW_RATE = int(Act.FORWARD), int(Act.STRAFE), int(Act.VERTICAL), int(Act.YAW_RATE)
@@ -15,13 +15,13 @@ VENT, SECONDARY, FIRST_PREFERENCE = int(Act.VENT), int(Act.SECONDARY), int(Act.P
 FIRST_SORT_MODE, HOSTILE_ONLY = int(Act.SORT_CLOSEST), int(Act.HOSTILE_ONLY)
 
 
-@inlined
+@called
 def heard(number: Any) -> Any:
     """A number of an action: 0 if it is not finite, at most 1 and at least -1."""
     return min(max(number, -ONE), ONE) if np.isfinite(number) else ZERO
 
 
-@inlined
+@called
 def focus_target(action: Any, focus_slots: Any) -> Any:
     """`actions.focus_target` of one mech."""
     best, target = ZERO, -1
@@ -33,7 +33,7 @@ def focus_target(action: Any, focus_slots: Any) -> Any:
     return target
 
 
-@inlined
+@called
 def sort_mode(action: Any) -> Any:
     """The first of the sort modes that are wished for most."""
     best, chosen = heard(action[FIRST_SORT_MODE]), 0

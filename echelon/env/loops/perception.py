@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 
 from echelon.runtime.exact import log_64
-from echelon.sim.kernels.dispatch import INFINITY, ONE, ZERO, called, inlined
+from echelon.sim.kernels.dispatch import INFINITY, ONE, ZERO, called
 from echelon.sim.kernels.first_hit import first_on_segment
 from echelon.sim.loops.arithmetic import length_3, on_grid
 from echelon.sim.loops.firing import is_smoky, jamming
 from echelon.sim.loops.upkeep import is_running
 
-log = inlined(log_64)
+log = called(log_64)
 
 
-@inlined
+@called
 def log1p(x: Any) -> Any:
     """`exact.log1p`."""
     exact = float(x)
@@ -27,13 +27,13 @@ def log1p(x: Any) -> Any:
     return np.float32(log(float(mantissa), float(exponent)) + (d - 0.5 * d * d))
 
 
-@inlined
+@called
 def body_frame(x: Any, y: Any, mech: Any) -> Any:
     """`geometry.to_body` of a vector: ahead and left of where a mech faces."""
     return x * mech.facing[0] + y * mech.facing[1], y * mech.facing[0] - x * mech.facing[1]
 
 
-@inlined
+@called
 def sense_pair(
     one: int,
     other: int,
@@ -77,7 +77,7 @@ def sense_pairs(
             sense_pair(n, other, mechs, sights, clouds, smoke, opaque, rules, view)
 
 
-@inlined
+@called
 def prepare(mechs: Any, viewers: Any, orders: Any, hulls: Any, cockpits: Any, rules: Any, view: Any) -> None:
     """Fill what decides whom a mech senses and by whom it is sensed, whoever the other is."""
     for n in range(mechs.shape[0]):
@@ -88,7 +88,7 @@ def prepare(mechs: Any, viewers: Any, orders: Any, hulls: Any, cockpits: Any, ru
         viewer.glows = mech.heat > view.bloom_heat * hull.heat_cap or emits
 
 
-@inlined
+@called
 def is_sensed(n: int, other: int, viewers: Any, sights: Any, paint: Any, hulls: Any, view: Any) -> Any:
     """`sensing.perceive` of one living mech and another that is alive: whether it senses that by itself."""
     sight = sights[n, other]
@@ -121,7 +121,7 @@ def perceive(
             sights[n, other].intel = told
 
 
-@inlined
+@called
 def sort_key(other: int, hostile: Any, mechs: Any, hulls: Any, order: Any, view: Any) -> Any:
     """What a mech that is sensed is ordered by."""
     if not hostile:
@@ -133,7 +133,7 @@ def sort_key(other: int, hostile: Any, mechs: Any, hulls: Any, order: Any, view:
     return ZERO
 
 
-@inlined
+@called
 def insert(n: int, other: int, key: Any, found: int, viewers: Any, sights: Any) -> None:
     """Put a mech in its place among `found` ones by key, then distance, then index, in `viewers.rank`."""
     place = found
@@ -180,7 +180,7 @@ def contact_slots(
     return count
 
 
-@inlined
+@called
 def is_targeted(n: int, mechs: Any, sights: Any, hulls: Any, view: Any) -> Any:
     """`ego.is_targeted` of one mech."""
     found = False

@@ -6,18 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from echelon.sim.kernels.dispatch import ONE, ZERO, called, inlined
+from echelon.sim.kernels.dispatch import ONE, ZERO, called
 from echelon.sim.loops.arithmetic import length_2, on_grid, positive
 
 
-@inlined
+@called
 def is_inside(mech: Any, hull: Any, center: Any, radius: Any, view: Any) -> Any:
     """`zone.is_inside` of one living mech."""
     away = length_2(mech.pos[0] - center[0], mech.pos[1] - center[1])
     return away < radius and mech.pos[2] - hull.half_size[2] < view.zone_ceiling_vox
 
 
-@inlined
+@called
 def control(own: Any, enemy: Any, view: Any) -> Any:
     """`zone.control` of a team with `own` t in the zone, beside `enemy` t."""
     margin = (own - enemy) / max(own + enemy, ONE)

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from echelon.sim.kernels.dispatch import ONE, array, called, compiled, inlined, loops_on, shared_array
+from echelon.sim.kernels.dispatch import ONE, array, called, compiled, loops_on, shared_array
 from echelon.sim.kernels.segments import SMALL, TOP_Z, cross, entered_cell, map_size, segment_axis, segments
 from echelon.sim.kernels.total_by_voxel import total_by_voxel
 from echelon.sim.terrain import Voxel, add_bits, columns_at, voxel_index
@@ -93,13 +93,13 @@ def _(opaque: Tensor, solid: Tensor, *shots: Tensor) -> None:
     return None
 
 
-@inlined
+@called
 def _clear_voxel(opaque: Any, solid: Any, x: int, y: int, z: int) -> None:
     """Remove the leaf of a voxel, if it holds one: what is opaque and not solid."""
     opaque[y, x] &= ~(np.int32(1) << np.int32(z)) | solid[y, x]
 
 
-@inlined
+@called
 def _clear_on_axis(axis: int, opaque: Any, solid: Any, a: Any, b: Any, c: Any, planes: int) -> None:
     """Remove the leaves of the cells entered by crossing planes of one axis, with arguments as in `entered_cell`."""
     way = max(a[1], SMALL)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from echelon.runtime.geometry import length_sq
-from echelon.sim.kernels.dispatch import HALF, ZERO, array, compiled, inlined, loops_on
+from echelon.sim.kernels.dispatch import HALF, ZERO, array, called, compiled, loops_on
 
 FAR_SQUARED = 1e6
 """Squared distance assigned to inactive clouds, vox²."""
@@ -70,14 +70,14 @@ def _(
     return asked.new_empty(asked.shape)
 
 
-@inlined
+@called
 def distance_sq(one: Any, other: Any) -> Any:
     """Squared distance of two points."""
     x, y, z = one[0] - other[0], one[1] - other[1], one[2] - other[2]
     return x * x + y * y + z * z
 
 
-@inlined
+@called
 def is_in_smoke(a: Any, b: Any, apart: Any, radius_sq: Any) -> Any:
     """Whether a cloud lies between two points; `a`, `b` and `apart` are squared distances as in `crosses_smoke`."""
     along = HALF * (a + apart - b)

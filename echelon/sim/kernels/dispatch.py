@@ -42,9 +42,10 @@ CACHE = Path(os.environ.get("NUMBA_CACHE_DIR", Path(__file__).parent / "__pycach
 inlined from another one; another hash is another folder."""
 
 
-OPTIONS: dict[str, Any] = {"error_model": "numpy", "_nrt": False}
+OPTIONS: dict[str, Any] = {"error_model": "numpy", "_nrt": False, "no_cfunc_wrapper": True}
 """How all loops are compiled. Without numba's runtime (`_nrt`) nothing in them counts references to arrays, which took
-40 % of a decision. Nor can they allocate memory: their callers pass scratch memory, and numba refuses what would."""
+40 % of a decision. Nor can they allocate memory: their callers pass scratch memory, and numba refuses what would. No
+wrapper for callers in C is made."""
 
 
 def compiled(loop: Any) -> Any:
@@ -61,14 +62,11 @@ def compiled(loop: Any) -> Any:
         settings.CACHE_DIR = before
 
 
-def inlined(function: Any) -> Any:
-    """Decorator for a function that is called by compiled loops only and is inlined there."""
-    return numba.njit(inline="always")(function) if HAS_LOOPS else function
-
-
 def called(function: Any) -> Any:
-    """Decorator for a function that is called by compiled loops only and is compiled once for all callers."""
-    return numba.njit(**OPTIONS)(function) if HAS_LOOPS else function
+    """Decorator for a function that is called by compiled loops only. It is compiled once for all callers, which LLVM
+    inlines it into; numba's own inlining took longer to compile and made nothing faster."""
+    options = {**OPTIONS, "no_cpython_wrapper": True}
+    return numba.njit(**options)(function) if HAS_LOOPS else function
 
 
 def loops_on(device: torch.device) -> bool:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from echelon.runtime.compile import materialize
-from echelon.sim.kernels.dispatch import INFINITY, ONE, array, called, compiled, inlined, loops_on
+from echelon.sim.kernels.dispatch import INFINITY, ONE, array, called, compiled, loops_on
 from echelon.sim.kernels.segments import (
     SMALL,
     TOP_Z,
@@ -110,7 +110,7 @@ def _(columns: Tensor, start: Tensor, end: Tensor, asked: Tensor, planes: Any, p
     return start.new_empty(start.shape[:2])
 
 
-@inlined
+@called
 def _first_on_axis(axis: int, columns: Any, a: Any, b: Any, c: Any, planes: int, past_end: bool, best: Any) -> Any:
     """The first hit, or `best` if that is sooner, among the cells entered by crossing planes of one axis.
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from echelon.runtime.compile import axes
-from echelon.sim.kernels.dispatch import array, compiled, inlined, loops_on
+from echelon.sim.kernels.dispatch import array, called, compiled, loops_on
 
 
 def hits_hull(old: Tensor, chosen: Tensor, priority: Tensor, alive: Tensor, half_size: Tensor) -> Tensor:
@@ -56,7 +56,7 @@ def _(old: Tensor, chosen: Tensor, priority: Tensor, alive: Tensor, half_size: T
     return alive.new_empty(alive.shape)
 
 
-@inlined
+@called
 def overlaps(one: Any, other: Any, half: Any, other_half: Any) -> Any:
     """Whether the boxes of two hulls at two positions, of half sizes `half` and `other_half`, overlap; `[3]` each."""
     return (

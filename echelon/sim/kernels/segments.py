@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from echelon.runtime.geometry import TINY
-from echelon.sim.kernels.dispatch import ONE, ZERO, inlined
+from echelon.sim.kernels.dispatch import ONE, ZERO, called
 
 SIZE_Z = 31
 """Number of voxels in a bit column."""
@@ -91,7 +91,7 @@ def cross(way: Segments, axis: int, count: int | Tensor) -> Crossing:
     return Crossing(t, x, y, z, count <= way.steps[axis], at_end)
 
 
-@inlined
+@called
 def segment_axis(at: Any, to: Any, top: Any) -> Any:
     """`segments` for one axis of one segment: begin, length, cell, sign, steps; `top` is the last cell of the axis."""
     first = min(max(np.floor(at), ZERO), top)
@@ -101,7 +101,7 @@ def segment_axis(at: Any, to: Any, top: Any) -> Any:
     return at - first, to - at, first, ONE, steps
 
 
-@inlined
+@called
 def entered_cell(axis: int, count: Any, t: Any, a: Any, b: Any, c: Any) -> Any:
     """`cross` for one segment: number of cells entered so far, and x, y, z of the cell entered.
 

@@ -10,78 +10,78 @@ import numpy as np
 from echelon.runtime import noise
 from echelon.runtime.exact import TO_GRID, sine_64
 from echelon.runtime.noise import PER_INDEX, PER_STREAM, PER_TICK
-from echelon.sim.kernels.dispatch import ZERO, inlined
+from echelon.sim.kernels.dispatch import ZERO, called
 from echelon.sim.kernels.segments import SMALL
 
 TWO_PI = np.float32(2 * math.pi)
 PER_BIT = np.float32(2.0**-24)
-sine, mix = inlined(sine_64), inlined(noise.mix)
+sine, mix = called(sine_64), called(noise.mix)
 
 
-@inlined
+@called
 def on_grid(value: Any) -> Any:
     """A float32 as a float64 that sums as in `exact.sum`, in any order."""
     return (float(value) + TO_GRID) - TO_GRID
 
 
-@inlined
+@called
 def length_2(x: Any, y: Any) -> Any:
     """`geometry.length` of a vector on the ground plane."""
     return math.sqrt(x * x + y * y)
 
 
-@inlined
+@called
 def length_3(x: Any, y: Any, z: Any) -> Any:
     """`geometry.length` of a vector."""
     return math.sqrt(x * x + y * y + z * z)
 
 
-@inlined
+@called
 def unit_2(x: Any, y: Any) -> Any:
     """`geometry.unit` of a vector on the ground plane."""
     length = max(length_2(x, y), SMALL)
     return x / length, y / length
 
 
-@inlined
+@called
 def unit_3(x: Any, y: Any, z: Any) -> Any:
     """`geometry.unit` of a vector."""
     length = max(length_3(x, y, z), SMALL)
     return x / length, y / length, z / length
 
 
-@inlined
+@called
 def wrap_angle(angle_rad: Any) -> Any:
     """`geometry.wrap_angle`."""
     return angle_rad - TWO_PI * np.float32(np.rint(angle_rad / TWO_PI))
 
 
-@inlined
+@called
 def update_heading(mech: Any) -> None:
     """Fill the heading of a mech from its yaw."""
     mech.facing[0] = sine(float(mech.yaw), 0.5)
     mech.facing[1] = sine(float(mech.yaw), 0.0)
 
 
-@inlined
+@called
 def stream_key(battle: Any, stream: int) -> Any:
     """What the numbers of one stream of a battle are drawn with at its present tick."""
     return mix(mix(battle.seed) + battle.tick * PER_TICK + stream * PER_STREAM)
 
 
-@inlined
+@called
 def uniform(key: Any, index: int) -> Any:
     """`noise.uniform`: number `index` of a stream, in [0, 1)."""
     return np.float32(mix(key + mix(index + PER_INDEX)) >> 8) * PER_BIT
 
 
-@inlined
+@called
 def clamped(at: Any, top: Any) -> Any:
     """A cell within 0 .. top."""
     return min(max(at, 0), top)
 
 
-@inlined
+@called
 def positive(value: Any) -> Any:
     """`value`, or 0 if that is more."""
     return max(value, ZERO)

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from echelon.sim.kernels.dispatch import HALF, ONE, ZERO, called, inlined
+from echelon.sim.kernels.dispatch import HALF, ONE, ZERO, called
 from echelon.sim.loops.arithmetic import on_grid, positive, unit_2
 from echelon.sim.loops.upkeep import bounded
 
 
-@inlined
+@called
 def begin_damage(mechs: Any, paint: Any, pairs: Any, rules: Any) -> None:
     """Note who has painted whom before this substep's fire paints anew, and clear what was dealt."""
     for n in range(mechs.shape[0]):
@@ -24,14 +24,14 @@ def begin_damage(mechs: Any, paint: Any, pairs: Any, rules: Any) -> None:
             mechs[n].dealt_by[weapon] = ZERO
 
 
-@inlined
+@called
 def marked(shooter: int, target: int, paint: Any, hulls: Any, rules: Any) -> Any:
     """`damage.marked_factor` of one pair."""
     marker = paint[target, hulls[shooter].pack].marker
     return ONE + rules.paint_bonus if marker >= 0 and marker != shooter else ONE
 
 
-@inlined
+@called
 def hit_target(target: int, mechs: Any, pairs: Any, rules: Any) -> Any:
     """A mech that is hit; its sums are cleared at the first hit of a phase."""
     mech = mechs[target]
@@ -82,7 +82,7 @@ def harm(
     mech.from_y += on_grid(to_hull * -y)
 
 
-@inlined
+@called
 def splash(
     impact: Any, target: int, x: Any, y: Any, mechs: Any, paint: Any, pairs: Any, hulls: Any, gun: Any, rules: Any
 ) -> None:
@@ -96,7 +96,7 @@ def splash(
     mech.splash_y += on_grid(damage * to_y)
 
 
-@inlined
+@called
 def take(target: int, mechs: Any, paint: Any, pairs: Any, hulls: Any, rules: Any) -> Any:
     """Sum up what a mech is hit by, before its hp limit it: hull damage, and damage to its legs."""
     hull_damage, leg_damage = 0.0, 0.0
@@ -109,7 +109,7 @@ def take(target: int, mechs: Any, paint: Any, pairs: Any, hulls: Any, rules: Any
     return np.float32(hull_damage), np.float32(leg_damage)
 
 
-@inlined
+@called
 def count_dealt(target: int, share: Any, mechs: Any, tally: Any, pairs: Any, hulls: Any, rules: Any) -> None:
     """Count the share of the damage to a mech that its hp could take, by shooter and by weapon."""
     mech = mechs[target]
@@ -125,7 +125,7 @@ def count_dealt(target: int, share: Any, mechs: Any, tally: Any, pairs: Any, hul
         tally[target].taken[weapon] += struck
 
 
-@inlined
+@called
 def struck(mech: Any, incoming: Any, removed: Any, to_legs: Any, hull: Any, rules: Any) -> None:
     """`damage.struck` of one mech."""
     if mech.hp > ZERO and incoming > ZERO:
@@ -140,7 +140,7 @@ def struck(mech: Any, incoming: Any, removed: Any, to_legs: Any, hull: Any, rule
     mech.suppressed = max(mech.suppressed, int(mech.suppress))
 
 
-@inlined
+@called
 def argmax_positive(values: Any, count: int) -> Any:
     """The first index of the highest of some values above 0, -1 for none."""
     most, found = ZERO, -1
@@ -151,7 +151,7 @@ def argmax_positive(values: Any, count: int) -> Any:
     return found
 
 
-@inlined
+@called
 def credit_kill(target: int, mechs: Any, tally: Any, paint: Any, pairs: Any, hulls: Any, rules: Any) -> None:
     """`damage.credited_kills` of one mech that died."""
     most, killer = ZERO, -1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from echelon.sim.kernels.dispatch import ONE, ZERO, called, inlined
+from echelon.sim.kernels.dispatch import ONE, ZERO, called
 from echelon.sim.loops.arithmetic import stream_key, uniform, update_heading
 from echelon.sim.loops.damage import apply, begin_damage, credit_paint
 from echelon.sim.loops.firing import beam, free_slot, launch, mark, pay, pull
@@ -14,7 +14,7 @@ from echelon.sim.loops.upkeep import burn, cool, count_down, is_shut_down, stand
 from echelon.sim.loops.wrecks import lay_one, next_wreck
 
 
-@inlined
+@called
 def begin(mechs: Any) -> None:
     """Work out what a substep takes for known."""
     for n in range(mechs.shape[0]):
@@ -97,7 +97,7 @@ def move(mechs: Any, tally: Any, pairs: Any, orders: Any, hulls: Any, ground: An
             tally[n].shutdowns += ONE
 
 
-@inlined
+@called
 def lay_wreck(battle: Any, mechs: Any, hulls: Any, ground: Any, rules: Any) -> None:
     """`rubble.lay_wrecks`."""
     who = next_wreck(mechs)

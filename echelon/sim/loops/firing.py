@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from echelon.sim.kernels.crosses_smoke import distance_sq, is_in_smoke
-from echelon.sim.kernels.dispatch import INFINITY, ONE, ZERO, called, inlined
+from echelon.sim.kernels.dispatch import INFINITY, ONE, ZERO, called
 from echelon.sim.kernels.first_hit import first_on_segment
 from echelon.sim.loops.arithmetic import length_2, length_3, positive, uniform, unit_2, unit_3
 from echelon.sim.loops.damage import harm
 from echelon.sim.loops.upkeep import bounded, is_running, is_shut_down
 
 
-@inlined
+@called
 def is_smoky(one: Any, two: Any, clouds: Any, rules: Any) -> Any:
     """`crosses_smoke` of one pair of mechs."""
     radius_sq = rules.cloud_vox * rules.cloud_vox
@@ -68,7 +68,7 @@ def jamming(n: int, mechs: Any, hulls: Any, orders: Any, rules: Any) -> Any:
     return min(max(quality, rules.blind_quality), rules.best_quality), jam
 
 
-@inlined
+@called
 def has_lock(
     shooter: int,
     target: int,
@@ -130,7 +130,7 @@ def designate(
     return target
 
 
-@inlined
+@called
 def pull(
     mechs: Any,
     paint: Any,
@@ -165,7 +165,7 @@ def pull(
     return count
 
 
-@inlined
+@called
 def beam(one: Any, key: Any, mechs: Any, tally: Any, paint: Any, pairs: Any, hulls: Any, gun: Any, rules: Any) -> None:
     """`firing.beam_hits` of one beam; `key`: of the stream of heights."""
     own, prey = mechs[one.shooter], mechs[one.target]
@@ -176,7 +176,7 @@ def beam(one: Any, key: Any, mechs: Any, tally: Any, paint: Any, pairs: Any, hul
     harm(one, x, y, height, mechs, paint, pairs, hulls, gun, rules)
 
 
-@inlined
+@called
 def free_slot(one: Any, gun: Any, hulls: Any, shots: Any) -> Any:
     """The first empty slot of the shots of a weapon of a mech."""
     slot = hulls[one.shooter].first_slot[one.weapon]
@@ -218,7 +218,7 @@ def launch(one: Any, gun: Any, mechs: Any, hulls: Any, shot: Any, rules: Any) ->
     shot.vel[0], shot.vel[1], shot.vel[2] = x * gun.speed, y * gun.speed, z * gun.speed
 
 
-@inlined
+@called
 def mark(one: Any, paint: Any, hulls: Any, rules: Any) -> None:
     """`firing.paint` of one beam: of several of a pack and weapon the first counts."""
     spot = paint[one.target, hulls[one.shooter].pack]
@@ -228,7 +228,7 @@ def mark(one: Any, paint: Any, hulls: Any, rules: Any) -> None:
         spot.by = one.shooter
 
 
-@inlined
+@called
 def pay(pulls: Any, count: int, mechs: Any, tally: Any, hulls: Any, weapons: Any, rules: Any) -> None:
     """`firing.pay`."""
     for n in range(mechs.shape[0]):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from echelon.sim.kernels.clear_leaves import clear_on_segment
-from echelon.sim.kernels.dispatch import INFINITY, ONE, ZERO, called, inlined
+from echelon.sim.kernels.dispatch import INFINITY, ONE, ZERO, called
 from echelon.sim.kernels.first_hit import first_on_segment
 from echelon.sim.kernels.segments import SMALL
 from echelon.sim.loops.arithmetic import clamped, length_3, on_grid, positive, stream_key, uniform, unit_3
@@ -16,7 +16,7 @@ from echelon.sim.loops.damage import harm, splash
 from echelon.sim.loops.upkeep import is_running, material_at
 
 
-@inlined
+@called
 def guide(shot: Any, gun: Any, mechs: Any, rules: Any) -> None:
     """`shots.guide` of one shot in flight."""
     if gun.is_homing and shot.target >= 0 and mechs[shot.target].hp > ZERO:
@@ -34,7 +34,7 @@ def guide(shot: Any, gun: Any, mechs: Any, rules: Any) -> None:
         shot.vel[2] = shot.vel[2] - rules.fall
 
 
-@inlined
+@called
 def sphere_entry(start: Any, end_x: Any, end_y: Any, end_z: Any, center: Any, radius: Any) -> Any:
     """`shots.sphere_entry` of one segment and one sphere."""
     way_x, way_y, way_z = end_x - start[0], end_y - start[1], end_z - start[2]
@@ -49,7 +49,7 @@ def sphere_entry(start: Any, end_x: Any, end_y: Any, end_z: Any, center: Any, ra
     return t if root >= ZERO and t >= ZERO and t <= ONE else INFINITY
 
 
-@inlined
+@called
 def exit_at(start: Any, delta: Any, end: Any, size: int) -> Any:
     """`shots.map_exit` along one axis."""
     if end >= ZERO and end < np.float32(size):
@@ -58,7 +58,7 @@ def exit_at(start: Any, delta: Any, end: Any, size: int) -> Any:
     return positive((border - start) / (ONE if delta == ZERO else delta))
 
 
-@inlined
+@called
 def fly_one(shot: Any, gun: Any, impact: Any, mechs: Any, hulls: Any, solid: Any, rules: Any) -> None:
     """`shots.fly` of one shot in flight; fills the rest of its impact."""
     guide(shot, gun, mechs, rules)
@@ -111,7 +111,7 @@ def fly(shots: Any, slots: Any, weapons: Any, impacts: Any, mechs: Any, hulls: A
     return flew
 
 
-@inlined
+@called
 def burst(impact: Any, mechs: Any, paint: Any, pairs: Any, hulls: Any, gun: Any, solid: Any, rules: Any) -> None:
     """`shots.burst` of one impact of a shot that splashes."""
     x = impact.point[0] - rules.skin_vox * impact.direction[0]
@@ -154,7 +154,7 @@ def strike(
             burst(impact, mechs, paint, pairs, hulls, gun, solid, rules)
 
 
-@inlined
+@called
 def billow(impacts: Any, flew: int, clouds: Any, rules: Any) -> None:
     """`smoke.billow`."""
     for k in range(flew):
@@ -169,13 +169,13 @@ def billow(impacts: Any, flew: int, clouds: Any, rules: Any) -> None:
                     break
 
 
-@inlined
+@called
 def bitten(point: Any, direction: Any, axis: int, rules: Any) -> Any:
     """`rubble.bitten_voxel` along one axis."""
     return clamped(int(np.floor(point[axis] + rules.skin_vox * direction[axis])), rules.size[axis] - 1)
 
 
-@inlined
+@called
 def tear(impact: Any, planes: int, ground: Any, rules: Any) -> None:
     """`rubble.tear` of one shot."""
     x = bitten(impact.start, impact.direction, 0, rules)
@@ -184,7 +184,7 @@ def tear(impact: Any, planes: int, ground: Any, rules: Any) -> None:
     clear_on_segment(ground.opaque, ground.solid, x, y, z, impact.start, impact.point, planes)
 
 
-@inlined
+@called
 def total_bite(k: int, flew: int, x: int, y: int, z: int, impacts: Any, weapons: Any, rules: Any) -> Any:
     """`total_by_voxel` of the voxel that impact k hit; -1 if an earlier one hit it too."""
     total = 0.0
@@ -225,7 +225,7 @@ def bite(k: int, flew: int, impacts: Any, weapons: Any, ground: Any, rules: Any)
         ground.damage[z, y, x] = np.uint8(worn)
 
 
-@inlined
+@called
 def chip(impacts: Any, flew: int, slots: Any, weapons: Any, ground: Any, rules: Any) -> None:
     """`rubble.chip`."""
     if rules.destroys:
@@ -237,7 +237,7 @@ def chip(impacts: Any, flew: int, slots: Any, weapons: Any, ground: Any, rules: 
                 bite(k, flew, impacts, weapons, ground, rules)
 
 
-@inlined
+@called
 def nearest_threat(mech: Any, hull: Any, shots: Any, slots: Any, hulls: Any, rules: Any) -> Any:
     """The slot of the nearest shot that a mech's AMS would try, -1 for none."""
     nearest, found = INFINITY, -1

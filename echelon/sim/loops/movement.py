@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from echelon.sim.kernels.dispatch import ONE, ZERO, called, inlined
+from echelon.sim.kernels.dispatch import ONE, ZERO, called
 from echelon.sim.kernels.hits_hull import overlaps
 from echelon.sim.kernels.hits_terrain import meets_terrain
 from echelon.sim.loops.arithmetic import update_heading, wrap_angle
 from echelon.sim.loops.upkeep import bounded, is_running, is_shut_down
 
 
-@inlined
+@called
 def steer(mech: Any, hull: Any, order: Any, wades: Any, rules: Any) -> None:
     """`movement.steer` of one mech; `wades`: it stands in water."""
     runs, legged = is_running(mech, hull), mech.leg_hp <= ZERO
@@ -41,7 +41,7 @@ def steer(mech: Any, hull: Any, order: Any, wades: Any, rules: Any) -> None:
     mech.heat = bounded(mech.heat + thrust * rules.jet_heat_per_s * rules.dt_s, hull, rules)
 
 
-@inlined
+@called
 def choose(axis: int, mech: Any, hull: Any, solid: Any, rules: Any) -> None:
     """The first half of `movement.go`: where a mech would go, and whether terrain or the border stops it."""
     half, size = hull.half_size[axis], np.float32(rules.size[axis])
@@ -109,7 +109,7 @@ def yields(n: int, mechs: Any, pairs: Any, hulls: Any) -> Any:
     return False
 
 
-@inlined
+@called
 def go(axis: int, mechs: Any, pairs: Any, hulls: Any, solid: Any, rules: Any) -> None:
     """`movement.go` of all mechs of a battle."""
     for n in range(mechs.shape[0]):

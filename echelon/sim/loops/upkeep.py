@@ -6,29 +6,29 @@ from typing import Any
 
 import numpy as np
 
-from echelon.sim.kernels.dispatch import HALF, ONE, ZERO, inlined
+from echelon.sim.kernels.dispatch import HALF, ONE, ZERO, called
 from echelon.sim.loops.arithmetic import clamped, length_3, positive
 
 
-@inlined
+@called
 def is_shut_down(mech: Any, hull: Any) -> Any:
     """`heat.is_shut_down` of one mech."""
     return mech.heat > hull.heat_cap
 
 
-@inlined
+@called
 def is_running(mech: Any, hull: Any) -> Any:
     """`heat.is_running` of one mech."""
     return mech.hp > ZERO and mech.heat <= hull.heat_cap and mech.fallen == 0
 
 
-@inlined
+@called
 def bounded(heat: Any, hull: Any, rules: Any) -> Any:
     """`heat.bounded` of one mech."""
     return min(positive(heat), hull.heat_cap * rules.heat_ceiling)
 
 
-@inlined
+@called
 def material_at(x: int, y: int, z: int, ground: Any, rules: Any) -> Any:
     """`terrain.material_at` of one voxel within the map."""
     made_of = int(ground.material[z, y, x])
@@ -44,7 +44,7 @@ def material_at(x: int, y: int, z: int, ground: Any, rules: Any) -> Any:
     return made_of
 
 
-@inlined
+@called
 def standing_on(mech: Any, hull: Any, ground: Any, rules: Any) -> Any:
     """`terrain.standing_on` of one mech."""
     x = clamped(int(np.floor(mech.pos[0])), rules.size[0] - 1)
@@ -53,7 +53,7 @@ def standing_on(mech: Any, hull: Any, ground: Any, rules: Any) -> Any:
     return material_at(x, y, z, ground, rules)
 
 
-@inlined
+@called
 def count_down(mech: Any, paint: Any, rules: Any) -> None:
     """`timers.count_down` of one mech; `paint [P]` is that on it."""
     mech.suppressed = max(mech.suppressed - 1, 0)
@@ -64,7 +64,7 @@ def count_down(mech: Any, paint: Any, rules: Any) -> None:
         paint[pack].left = max(paint[pack].left - 1, 0)
 
 
-@inlined
+@called
 def burn(mech: Any, hull: Any, order: Any, material: Any, rules: Any) -> None:
     """`hazards.burn` of one mech, that stands on a material."""
     lava = ONE if material == rules.lava else ZERO
@@ -82,7 +82,7 @@ def burn(mech: Any, hull: Any, order: Any, material: Any, rules: Any) -> None:
     mech.hp -= min(damage_per_s * rules.dt_s, mech.hp)
 
 
-@inlined
+@called
 def stand(mech: Any, tally: Any, rules: Any) -> None:
     """`footing.stand` of one mech."""
     legged = ONE if mech.leg_hp <= ZERO else ZERO
@@ -106,7 +106,7 @@ def stand(mech: Any, tally: Any, rules: Any) -> None:
         mech.stability = min(mech.stability + gain, cap)
 
 
-@inlined
+@called
 def cool(mech: Any, hull: Any, tally: Any, order: Any, rules: Any) -> None:
     """`heat.is_venting` and `heat.cool` of one mech."""
     mech.vents = order.vent and is_running(mech, hull)

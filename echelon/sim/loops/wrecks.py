@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from echelon.sim.kernels.dispatch import ONE, ZERO, called, inlined
+from echelon.sim.kernels.dispatch import ONE, ZERO, called
 from echelon.sim.loops.arithmetic import clamped
 
 
-@inlined
+@called
 def height_bits(z: Any, hull: Any) -> Any:
     """`terrain.height_bits` of one hull at a height."""
     first = clamped(int(np.floor(z - hull.half_size[2])), 30)
@@ -18,7 +18,7 @@ def height_bits(z: Any, hull: Any) -> Any:
     return np.int32((1 << (last + 1)) - (1 << first))
 
 
-@inlined
+@called
 def living_bits(x: int, y: int, mechs: Any, hulls: Any) -> Any:
     """`rubble.living_bits` of one column."""
     bits = np.int32(0)
@@ -34,7 +34,7 @@ def living_bits(x: int, y: int, mechs: Any, hulls: Any) -> Any:
     return bits
 
 
-@inlined
+@called
 def resting_bits(solid: Any, tall: Any) -> Any:
     """`rubble.resting_bits` of one column."""
     below = solid & ((tall & -tall) - 1)
@@ -62,7 +62,7 @@ def lay_one(who: int, stays_solid: Any, mechs: Any, hulls: Any, ground: Any) -> 
                 opaque[y, x] |= bits
 
 
-@inlined
+@called
 def next_wreck(mechs: Any) -> Any:
     """`rubble.next_wreck`: the mech, -1 for none."""
     rank, who = -ONE, -1
