@@ -1,8 +1,9 @@
 """Where a decision's time goes: the systems of a substep and the parts of an observation, each by itself, a line each.
 
-Each is compiled alone, so what fuses across systems in the whole step is not seen here: read the shares, not the sum.
-Beside the time stand two floors: the bytes of the tensors that go in and come out, each moved once, and the numbers
-that eager operations write, at the rates this machine copies and adds at.
+On a CPU with numba each is a loop (`loop_parts.py`), and the last lines tell the whole and what the parts leave of it.
+In the other modes each is a function of torch, compiled alone or eager: what fuses across systems in the whole step is
+not seen, so read the shares, not the sum. Beside the time stand two floors: the bytes of the tensors that go in and
+come out, each moved once, and the numbers that eager operations write, at the rates this machine copies and adds at.
 
 python benchmarks/breakdown.py --preset standard --num-envs 128
 """
@@ -21,6 +22,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from echelon import EchelonEnv
 from echelon.env import outcome, reward, zone
+from echelon.env.form import Kernels
 from echelon.env.observation import contacts, ego, local_map, sensing, squad
 from echelon.env.observation.build import observe
 from echelon.rules import actions
@@ -38,7 +40,8 @@ class Args:
 
     preset: Literal["small", "standard", "large"] = "standard"
     num_envs: int = 128
-    mode: Literal["eager", "compiled"] = "compiled"
+    mode: Literal["auto", "loops", "eager", "compiled"] = "auto"
+    """`auto`: loops where they run, else compiled."""
     only: tuple[str, ...] = ()
     """Names of systems; all of them by default."""
     repeats: int = 10
@@ -134,14 +137,37 @@ def rates(device: torch.device, repeats: int) -> tuple[float, float]:
 def main(args: Args) -> None:
     """Measure each system."""
     device = resolve_device(args.device)
-    env = EchelonEnv(ENV_PRESETS[args.preset](), args.num_envs, device=device, seed=0)
+    kernels: Kernels | None = "loops" if args.mode == "loops" else None
+    env = EchelonEnv(ENV_PRESETS[args.preset](), args.num_envs, device=device, seed=0, kernels=kernels)
     env.rollout(3, break_when_any_done=False)
+    mode = args.mode if args.mode != "auto" else "loops" if env.form == "loops" else "compiled"
+    if mode == "loops":
+        tell_loops(env, args)
+    else:
+        tell_operations(env, args, mode)
+
+
+def tell_loops(env: EchelonEnv, args: Args) -> None:
+    """A line for each system in loops, on one thread."""
+    # numba is not everywhere.
+    from loop_parts import parts
+
+    torch.set_num_threads(1)
+    for name, spent_ms in parts(env, args.repeats).items():
+        if not args.only or name in args.only:
+            sizes = {"preset": args.preset, "num_envs": args.num_envs}
+            report("breakdown", env.device, system=name, mode="loops", **sizes, ms_per_decision=round(spent_ms, 3))
+
+
+def tell_operations(env: EchelonEnv, args: Args, mode: str) -> None:
+    """A line for each system as operations of torch."""
+    device = env.device
     copied_per_s, added_per_s = rates(device, args.repeats)
     with torch.inference_mode():
         parts = systems(env)
         for name in args.only or parts:
             times, run, arguments = parts[name]
-            if args.mode == "compiled":
+            if mode == "compiled":
                 run = fused(run, device)
             spent_s = seconds(lambda run=run, arguments=arguments: run(*arguments), device, args.repeats)
             moved, written = floors(parts[name][1], arguments)
@@ -149,7 +175,7 @@ def main(args: Args) -> None:
                 "breakdown",
                 device,
                 system=name,
-                mode=args.mode,
+                mode=mode,
                 preset=args.preset,
                 num_envs=args.num_envs,
                 ms_per_decision=round(spent_s * times * 1e3, 2),

@@ -1,12 +1,14 @@
-"""Echelon beside VMAS, in turn in one process, random actions; JSON lines and the ratio. Needs `pip install vmas`.
+"""Echelon beside another environment, in turn in one process, random actions; JSON lines and the ratio.
 
-python benchmarks/compare.py --num-envs 1024
+python benchmarks/compare.py --num-envs 1024                  # VMAS football, ten a side: pip install vmas
+python benchmarks/compare.py --num-envs 1024 --against smax   # JaxMARL's SMAX, ten a side: pip install jax jaxmarl
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, Literal
 
 import torch
 import tyro
@@ -19,7 +21,9 @@ from echelon.runtime.device import resolve_device
 SIDES: dict[str, dict[str, object]] = {
     "football": {"n_blue_agents": 10, "n_red_agents": 10, "ai_red_agents": False},
 }
-"""Arguments of scenarios that make them as large as our battle: twenty agents, none of them scripted."""
+"""Arguments of scenarios of VMAS that make them as large as our battle: twenty agents, none of them scripted."""
+TEAM = 10
+"""Units a side of SMAX, none of them scripted."""
 
 
 @dataclass(frozen=True)
@@ -27,21 +31,48 @@ class Args:
     """What to measure."""
 
     num_envs: int = 1024
+    against: Literal["vmas", "smax"] = "vmas"
     scenario: str = "football"
+    """A scenario of VMAS."""
     rounds: int = 12
     """Each round steps both once; medians count."""
     device: str = "auto"
 
 
-def vmas_stepper(args: Args, device: torch.device) -> tuple[Callable[[], object], int]:
-    """One step of every VMAS environment under actions drawn once, and how many agents act."""
+Stepper = Callable[[], object]
+
+
+def vmas_stepper(args: Args, device: torch.device) -> tuple[Stepper, int, str]:
+    """One step of every VMAS environment under actions drawn once, how many agents act, and the name."""
     from vmas import make_env
 
     sides = SIDES.get(args.scenario, {})
     env = make_env(args.scenario, num_envs=args.num_envs, device=device, continuous_actions=True, seed=0, **sides)
     env.reset()
     drawn = [env.get_random_action(agent) for agent in env.agents]
-    return lambda: env.step(drawn), len(env.agents)
+    return lambda: env.step(drawn), len(env.agents), f"VMAS {args.scenario}"
+
+
+def smax_stepper(args: Args, device: torch.device) -> tuple[Stepper, int, str]:
+    """One compiled step of every SMAX environment, its restarts included, under actions drawn once."""
+    import jax
+    from jaxmarl import make
+
+    env = make("SMAX", num_allies=TEAM, num_enemies=TEAM)
+    begin, key = jax.random.split(jax.random.PRNGKey(0))
+    _, state = jax.vmap(env.reset)(jax.random.split(begin, args.num_envs))
+    drawn = {
+        agent: jax.vmap(env.action_space(agent).sample)(jax.random.split(jax.random.fold_in(key, i), args.num_envs))
+        for i, agent in enumerate(env.agents)
+    }
+    step: Any = jax.jit(jax.vmap(env.step))
+    now = {"state": state, "key": key}
+
+    def decide() -> None:
+        now["key"], used = jax.random.split(now["key"])
+        _, now["state"], *_ = jax.block_until_ready(step(jax.random.split(used, args.num_envs), now["state"], drawn))
+
+    return decide, len(env.agents), f"SMAX {TEAM}v{TEAM}"
 
 
 def main(args: Args) -> None:
@@ -49,16 +80,17 @@ def main(args: Args) -> None:
     device = resolve_device(args.device)
     config = EnvConfig.standard()
     player = Player(EchelonEnv(config, args.num_envs, device=device, seed=0))
-    step_theirs, their_agents = vmas_stepper(args, device)
+    build = vmas_stepper if args.against == "vmas" else smax_stepper
+    step_theirs, their_agents, their_name = build(args, device)
     with torch.inference_mode():
         in_turn(step_theirs, player.decide, device, rounds=3)
         theirs_s, ours_s, _ = in_turn(step_theirs, player.decide, device, args.rounds)
     ours, theirs = args.num_envs * config.num_mechs / ours_s, args.num_envs * their_agents / theirs_s
-    lines = (("standard 10v10", config.num_mechs, ours), (f"VMAS {args.scenario}", their_agents, theirs))
+    lines = (("standard 10v10", config.num_mechs, ours), (their_name, their_agents, theirs))
     for scenario, agents, speed in lines:
         sizes = {"scenario": scenario, "num_envs": args.num_envs, "agents": agents}
         report("compare", device, **sizes, agent_steps_per_s=round(speed))
-    report("compare", device, scenario=args.scenario, ratio_to_vmas=round(ours / theirs, 3))
+    report("compare", device, against=their_name, ratio=round(ours / theirs, 3))
 
 
 if __name__ == "__main__":

@@ -33,7 +33,8 @@ def make_rollout(
     config = short_battles()
     policy = model.build(PolicySpecs(config.comm_dim))
     seats = PolicyAssignment(policy, [OpponentGroup("heuristic", Heuristic(config), battles)])
-    settings = {"memory": seats.memory, "maps": flat_maps(config), "compiled": compiled}
+    kernels = "dense" if compiled is False else None
+    settings = {"memory": seats.memory, "maps": flat_maps(config), "compiled": compiled, "kernels": kernels}
     env = EchelonEnv(config, battles, device="cpu", seed=1, **settings)
     return TeamCollector(env, seats, decisions, chunk)
 

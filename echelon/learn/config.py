@@ -12,7 +12,7 @@ from echelon.learn.extra_rewards import parse_extra_rewards
 from echelon.learn.models.lstm import LSTMConfig
 from echelon.learn.models.registry import ModelConfig
 from echelon.learn.schedules import Schedule
-from echelon.rules.config import EnvConfig
+from echelon.rules.config import EnvConfig, setting
 from echelon.runtime.device import can_compile, resolve_device
 from echelon.runtime.errors import require, require_finite
 
@@ -37,8 +37,9 @@ class PPOConfig:
     """Length of a training sequence for truncated backpropagation through time, a divisor of T."""
     epochs: int = 4
     minibatches: int = 8
-    accumulate: int = 1
-    """Gradient accumulation: number of parts a minibatch is computed in, for less memory."""
+    accumulate: int = setting(0, absent=1)
+    """Gradient accumulation: number of parts a minibatch is computed in, for less memory. 0: one, and on a CPU as many
+    as its caches ask for (`update.CPU_PART`)."""
     checkpoint_gradients: bool = False
     """Recompute the encoder in the backward pass (activation checkpointing): less memory, more time."""
     learning_rate: Schedule = field(default_factory=lambda: Schedule(1e-3, 1e-4))
@@ -57,11 +58,11 @@ class PPOConfig:
 
     def __post_init__(self) -> None:
         require_finite(self)
-        for name in ("rollout_decisions", "chunk_decisions", "epochs", "minibatches", "accumulate"):
+        for name in ("rollout_decisions", "chunk_decisions", "epochs", "minibatches"):
             require(getattr(self, name) >= 1, f"PPOConfig.{name}", ">= 1", getattr(self, name))
         for name in ("clip", "max_grad_norm"):
             require(getattr(self, name) > 0, f"PPOConfig.{name}", "> 0", getattr(self, name))
-        for name in ("value_clip", "target_kl", "value_coef"):
+        for name in ("value_clip", "target_kl", "value_coef", "accumulate"):
             require(getattr(self, name) >= 0, f"PPOConfig.{name}", ">= 0", getattr(self, name))
         require(self.learning_rate.lowest > 0, "PPOConfig.learning_rate", "> 0 throughout", self.learning_rate)
         require(0 <= self.gae_lambda <= 1, "PPOConfig.gae_lambda", "0..1", self.gae_lambda)
@@ -230,7 +231,7 @@ class TrainConfig:
         ppo = self.ppo
         sequences = self.num_envs * ppo.chunks
         limit = f"<= {sequences} (one sequence a team of the learner and chunk)"
-        parts = ppo.minibatches * ppo.accumulate
+        parts = ppo.minibatches * max(ppo.accumulate, 1)
         require(parts <= sequences, "PPOConfig.minibatches * PPOConfig.accumulate", limit, parts)
         require(0 <= self.seed < 2**31, "TrainConfig.seed", "0..2147483647", self.seed)
         require(self.max_minutes >= 0, "TrainConfig.max_minutes", ">= 0", self.max_minutes)

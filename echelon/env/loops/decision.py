@@ -119,7 +119,7 @@ def decision_loop(
         room: scratch memory.
         shown: streams.
     """
-    rules, hulls, view = tables.rules[0], tables.hulls, views.numbers[0]
+    rules, hulls, view, at = tables.rules[0], tables.hulls, views.numbers[0], views.action[0]
     for b in range(own.battles.shape[0]):
         battle, mechs, tally, paint = own.battles[b], own.mechs[b], own.tally[b], own.paint[b]
         shots, clouds, messages, focus_slots = own.shots[b], own.clouds[b], own.messages[b], own.focus_slots[b]
@@ -147,7 +147,7 @@ def decision_loop(
             shown.clear_lines[b],
         )
         orders = room.orders
-        decode(actions[b], focus_slots, orders, tally, hulls, rules)
+        decode(actions[b], focus_slots, orders, tally, hulls, at, rules)
         if plays:
             decide(
                 battle,
@@ -166,7 +166,7 @@ def decision_loop(
                 room.pulls,
                 room.impacts,
             )
-            pass_messages(actions[b], mechs, messages, rules)
+            pass_messages(actions[b], mechs, messages, at, rules)
             score(battle, mechs, tally, hulls, field.zone_center, field.zone_radius, view)
         observe(
             battle,

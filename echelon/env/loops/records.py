@@ -9,6 +9,7 @@ import numpy as np
 
 from echelon.env import zone
 from echelon.env.observation import contacts, ego, layout, sensing
+from echelon.rules.actions import CONTROLS, PREFERENCES, SORT_MODES, Act
 from echelon.rules.catalog_checks import MAX_TIMERS, MAX_WEAPONS
 from echelon.rules.roster import SUITE_DESCRIPTOR
 from echelon.sim.loops.records import record
@@ -42,8 +43,18 @@ COLUMNS = np.dtype(
 """Where each feature of a stream begins."""
 
 
+ACTION = record(
+    ints="forward strafe vertical yaw_rate vent secondary first_preference num_preferences first_sort_mode"
+    " num_sort_modes hostile_only num_controls"
+)
+"""Where each part of an action stands; see `actions.Act`."""
+
+
 class ViewTables(NamedTuple):
-    """The constants of observation of a battle."""
+    """The constants of a battle that its substeps do not ask for: of actions and of observation."""
+
+    action: Any
+    """[1] ACTION."""
 
     numbers: Any
     """[1] VIEW."""
@@ -57,7 +68,9 @@ class ViewTables(NamedTuple):
 
 def build_view_tables(game: SimModel) -> ViewTables:
     """The constants of `game`."""
-    return ViewTables(view_record(game), column_record(), cockpit_records(game), game.roster.squad.numpy())
+    return ViewTables(
+        action_record(), view_record(game), column_record(), cockpit_records(game), game.roster.squad.numpy()
+    )
 
 
 def cockpit_records(game: SimModel) -> Any:
@@ -109,6 +122,21 @@ def view_record(game: SimModel) -> Any:
         last_tick=rules.max_decisions * rules.decision_repeat,
         decision_s=rules.decision_s,
         contested_share=zone.CONTESTED_SHARE,
+    )
+
+
+def action_record() -> Any:
+    """`ACTION`."""
+    single = ("forward", "strafe", "vertical", "yaw_rate", "vent", "secondary", "hostile_only")
+    return filled(
+        ACTION,
+        1,
+        **{name: Act[name.upper()] for name in single},
+        first_preference=Act.PREFER_0,
+        num_preferences=PREFERENCES,
+        first_sort_mode=Act.SORT_CLOSEST,
+        num_sort_modes=SORT_MODES,
+        num_controls=CONTROLS,
     )
 
 

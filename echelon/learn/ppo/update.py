@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -25,6 +26,8 @@ TRAINING_KEYS = (
     *("observation", "telemetry", "enemy", "mask", EXISTS, "is_init", "pre_tanh", "pre_tanh_log_prob", "advantage"),
     *("state_value", "state_value_normalized", "value_target", "value_target_normalized"),
 )
+CPU_PART = 24_576
+"""Decisions of mechs in a part of a minibatch at most, on a CPU: larger ones leave its caches."""
 PATIENCE = 3
 """Number of consecutive non-finite steps after which a run stops."""
 
@@ -54,7 +57,7 @@ class PPO:
         self.ranks = ranks
         policy.network.recomputes_encoder = config.checkpoint_gradients
         self.objective = loss or RecurrentPPOLoss.of(policy.get_policy_operator(), policy.get_value_head(), config)
-        is_whole = config.accumulate == 1 and ranks.is_alone
+        is_whole = config.accumulate <= 1 and ranks.is_alone
         limit = f"one that reads {LIVING} and {DECISIONS}, or accumulate 1 and one process"
         require(is_whole or LIVING in self.objective.in_keys, "loss", limit, type(self.objective).__name__)
         self.loss: nn.Module = self.objective
@@ -112,7 +115,7 @@ class PPO:
         return {**means, "epochs": epochs.to(self.skipped.device), "skipped": self.skipped.clone()}
 
     def learn(self, minibatch: TensorDictBase) -> dict[str, Tensor]:
-        """One gradient step on whole sequences, batch `[S, L]`, accumulated over `accumulate` parts."""
+        """One gradient step on whole sequences, batch `[S, L]`, accumulated over parts of it."""
         living, whole, size = minibatch.get("mask").sum(), (*minibatch.shape, 1), self.ranks.size
         minibatch.set(LIVING, self.ranks.sum(living).clamp_min(1).expand(whole))
         decisions = count_decisions(minibatch)
@@ -121,7 +124,7 @@ class PPO:
         minibatch.set(DECISIONS, decisions.expand(whole))
         self.optimizer.zero_grad(set_to_none=True)
         report: dict[str, Tensor] = {}
-        parts = minibatch.chunk(self.config.accumulate, 0)
+        parts = minibatch.chunk(self._count_parts(minibatch), 0)
         for number, part in enumerate(parts):
             with self._gradient_sync(is_last=number + 1 == len(parts)):
                 found = dict(self.loss(part).items())
@@ -132,6 +135,14 @@ class PPO:
         report = dict(zip(report, self.ranks.sum(torch.stack(list(report.values()))).unbind(), strict=True))
         self.step(total(report).isfinite() & norm.isfinite())
         return {**report, "gradient_norm": norm}
+
+    def _count_parts(self, minibatch: TensorDictBase) -> int:
+        """Number of parts to compute a minibatch `[S, L]` in."""
+        mask = minibatch.get("mask")
+        may_choose = self.config.accumulate == 0 and mask.device.type == "cpu" and LIVING in self.objective.in_keys
+        if not may_choose:
+            return max(self.config.accumulate, 1)
+        return min(math.ceil(mask.numel() / CPU_PART), len(mask))
 
     def _gradient_sync(self, is_last: bool) -> AbstractContextManager[object]:
         """Context that synchronises gradients between processes only for the last part of a minibatch."""

@@ -34,7 +34,7 @@ def hash_of(files: Sequence[Path]) -> str:
 
 
 PACKAGE = Path(__file__).parents[2]
-SHARED = [PACKAGE / "runtime" / name for name in ("exact.py", "noise.py")]
+SHARED = [PACKAGE / "runtime" / name for name in ("exact.py", "geometry.py", "noise.py")]
 SOURCES = sorted([*PACKAGE.glob("*/kernels/*.py"), *PACKAGE.glob("*/loops/*.py"), *SHARED])
 """Every file that compiled code may come from."""
 CACHE = Path(os.environ.get("NUMBA_CACHE_DIR", Path(__file__).parent / "__pycache__")) / f"loops_{hash_of(SOURCES)}"

@@ -14,6 +14,7 @@ from echelon.learn.config import PPOConfig
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.registry import model_with
 from echelon.learn.models.value_normalizer import ValueNorm
+from echelon.learn.ppo import update
 from echelon.learn.ppo.advantage import NormalizedGAE
 from echelon.learn.ppo.collector import TeamCollector
 from echelon.learn.ppo.objective import DIAGNOSTICS, LOSSES
@@ -220,6 +221,18 @@ def test_accumulated_gradients_are_those_of_the_large_batch(rollout):
         torch.testing.assert_close(ours, theirs, atol=1e-6, rtol=1e-4)
     for name in REPORTED:
         torch.testing.assert_close(parts[name], whole[name], atol=1e-5, rtol=1e-4)
+
+
+def test_a_cpu_chooses_the_parts_of_a_minibatch_by_its_size(rollout, monkeypatch):
+    ppo, batch, memory = prepared(rollout)
+    data = everything(batch, memory)
+    steps, counts = data["mask"].numel(), []
+    for limit in (steps, steps - 1, steps // 3, 1):
+        monkeypatch.setattr(update, "CPU_PART", limit)
+        counts.append(ppo._count_parts(data))
+    assert counts[:2] == [1, 2] and counts[2] in (3, 4) and counts[3] == len(data)
+    ppo.config = dataclasses.replace(ppo.config, accumulate=1)
+    assert ppo._count_parts(data) == 1
 
 
 def test_checkpointed_gradients_are_equal_and_keep_less(rollout):

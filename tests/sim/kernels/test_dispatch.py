@@ -1,9 +1,12 @@
 """Dense forms and loops in whole battles, and where numba is missing."""
 
 import dataclasses
+import importlib
 import subprocess
 import sys
+from numbers import Number
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import torch
@@ -43,6 +46,35 @@ EchelonEnv(dataclasses.replace(EnvConfig.small(), map_pool=1), 1, "cpu", seed=1)
 assert not dispatch.HAS_LOOPS and sys.modules["numba"] is None
 """
     subprocess.run([sys.executable, "-c", program], check=True, timeout=300)
+
+
+MATHEMATICS = {
+    *("ZERO", "HALF", "ONE", "INFINITY", "SMALL", "TOP_Z", "TWO_PI", "HALF_PI", "PI", "PER_PI", "PI_HIGH", "PI_LOW"),
+    *("LN_2", "SQRT_HALF", "TO_GRID", "TO_WHOLE", "PER_BIT", "PER_TICK", "PER_STREAM", "PER_INDEX", "_MASK"),
+}
+"""Numbers by name that stand in files of `dispatch.SOURCES`; they belong to no rule and to no catalog."""
+
+
+def loop_functions():
+    """Each function that numba compiles, by its place."""
+    for file in dispatch.SOURCES:
+        name = ".".join(("echelon", *file.relative_to(dispatch.PACKAGE).with_suffix("").parts))
+        for key, value in vars(importlib.import_module(name)).items():
+            function = getattr(value, "py_func", None)
+            if function is not None:
+                yield f"{name}.{key}", function
+
+
+@pytest.mark.skipif(not dispatch.HAS_LOOPS, reason="numba is not here")
+def test_loops_take_every_number_of_the_rules_as_an_argument():
+    """A number that a loop read from another file would stay what it was when the loop was compiled and kept."""
+    refused, functions = {}, dict(loop_functions())
+    for place, function in functions.items():
+        named = {name: function.__globals__.get(name) for name in function.__code__.co_names}
+        found = {name for name, value in named.items() if isinstance(value, Number | ModuleType)}
+        refused[place] = found - MATHEMATICS - {"np", "math"}
+    assert len(functions) > 100
+    assert {place: found for place, found in refused.items() if found} == {}
 
 
 def test_the_cache_of_loops_follows_every_file_that_is_inlined(tmp_path):

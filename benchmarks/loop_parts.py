@@ -1,0 +1,120 @@
+"""Where a decision in loops spends its time: each system by itself over the battles of an environment, and the whole.
+
+A system is compiled alone, in a loop over battles like that of `env/loops/decision.py`; what it costs beyond that loop
+with nothing in it counts. The whole is timed in the same run, and what the parts leave of it is told as well: records
+packed and unpacked, fresh memory, caches that one system left cold for the next.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numba
+
+from echelon import EchelonEnv
+from echelon.env.loops import observation, orders, perception, zone
+from echelon.env.loops.decision import BattleArrays, MapArrays, Streams, ZoneMap
+from echelon.sim.kernels.dispatch import OPTIONS, array
+from echelon.sim.loops import damage, decision, flight
+from echelon.sim.loops.packing import fields_of, pack
+from echelon.sim.loops.records import Ground
+from echelon.state import Terrain
+
+SUBSTEP = {
+    "update_mechs": "update_mechs(battle, mechs, tally, paint, clouds, orders, hulls, ground, rules)",
+    "intercept": "intercept(battle, mechs, tally, shots, slots, hulls, weapons, rules)",
+    "fly": "fly(shots, slots, weapons, room.impacts, mechs, hulls, ground.solid, rules)",
+    "begin_damage": "begin_damage(mechs, paint, room.pairs, rules)",
+    "apply": "apply(mechs, tally, paint, room.pairs, hulls, rules)",
+    "credit_paint": "credit_paint(mechs, tally, paint, room.pairs, hulls, rules)",
+    "fire": "fire(battle, mechs, tally, paint, room.pairs, shots, clouds, orders, room.pulls, hulls, weapons,"
+    " ground.opaque, rules)",
+    "lay_wreck": "lay_wreck(battle, mechs, hulls, ground, rules)",
+    "move": "move(mechs, tally, room.pairs, orders, hulls, ground, rules)",
+}
+"""Calls of the systems of a substep. Strikes, clouds and holes are left out: they need the impacts of a flight."""
+ONCE = {
+    "decode": "decode(action, focus_slots, orders, tally, hulls, at, rules)",
+    "score": "score(battle, mechs, tally, hulls, field.zone_center, field.zone_radius, view)",
+    "sense_pairs": "sense_pairs(mechs, room.viewers, room.sights, clouds, orders, hulls, ground.opaque, rules, view)",
+    "observe": "observe(battle, mechs, paint, shots, clouds, orders, messages, focus_slots, ground, field, tables,"
+    " views, room.viewers, room.sights, streams)",
+}
+"""Calls of what a decision does once; `sense_pairs` is a part of `observe`."""
+LOOP = """
+def run(actions, own, maps, tables, views, room, shown):
+    rules, hulls, weapons, slots = tables.rules[0], tables.hulls, tables.weapons, tables.slots
+    view, at, orders = views.numbers[0], views.action[0], room.orders
+    for b in range(own.battles.shape[0]):
+        battle, mechs, tally, paint = own.battles[b], own.mechs[b], own.tally[b], own.paint[b]
+        shots, clouds, messages, focus_slots = own.shots[b], own.clouds[b], own.messages[b], own.focus_slots[b]
+        m, action = battle.map_id, actions[b]
+        ground = Ground(own.solid[b], own.opaque[b], own.rubble[b], own.damage[b],
+                        maps.material[m], maps.solid[m], maps.opaque[m], maps.hazard[m])
+        field = ZoneMap(maps.zone_center[m], maps.zone_radius[m], maps.path_length[m], maps.path_direction[m])
+        streams = Streams(shown.contacts[b], shown.contacts_mask[b], shown.squad[b], shown.squad_mask[b],
+                          shown.ego[b], shown.comms[b], shown.local_map[b], shown.contact_mechs[b],
+                          shown.clear_lines[b])
+        {call}
+"""
+
+
+def compiled_alone(call: str) -> Callable[..., None]:
+    """A loop over battles with one call in it."""
+    modules: tuple[Any, ...] = (damage, decision, flight, observation, orders, perception, zone)
+    names = {name: value for module in modules for name, value in vars(module).items()}
+    names |= {"Ground": Ground, "ZoneMap": ZoneMap, "Streams": Streams}
+    exec(LOOP.format(call=call), names)
+    loop: Callable[..., None] = numba.njit(**OPTIONS)(names["run"])
+    return loop
+
+
+def milliseconds(run: Callable[[], object], repeats: int) -> float:
+    """Median wall time."""
+    spent = []
+    for _ in range(repeats + 1):
+        began = time.perf_counter()
+        run()
+        spent.append(time.perf_counter() - began)
+    return statistics.median(spent[1:]) * 1e3
+
+
+def parts(env: EchelonEnv, repeats: int) -> dict[str, float]:
+    """Milliseconds a decision of all battles on one thread, by part; `whole` and `rest` are the last."""
+    loops, state = env._loops, env.state
+    assert loops is not None
+    action = env._action(env.action_spec.rand())
+    fields, everyone = fields_of(state), slice(0, env.num_envs)
+    maps = MapArrays(*(array(getattr(env.game.maps, name)) for name in MapArrays._fields))
+
+    def arguments() -> tuple[Any, ...]:
+        told = {name: getattr(state, name).numpy().copy() for name in ("messages", "focus_slots")}
+        ground = {name: getattr(state.terrain, name).numpy().copy() for name in Terrain.__dataclass_fields__}
+        own = BattleArrays(**pack(fields, everyone), **told, **ground)
+        shown, room = loops._empty_streams(*state.messages.shape), loops._room()
+        ready = (array(action), own, maps, loops.tables, loops.views, room, shown)
+        orders_read(*ready)
+        return ready
+
+    orders_read = compiled_alone(ONCE["decode"])
+
+    def alone(call: str) -> float:
+        loop, spent = compiled_alone(call), []
+        loop(*arguments())
+        for _ in range(repeats):
+            ready = arguments()
+            began = time.perf_counter()
+            loop(*ready)
+            spent.append(time.perf_counter() - began)
+        return statistics.median(spent) * 1e3
+
+    nothing, substeps = alone("pass"), env.game.rules.decision_repeat
+    found = {name: substeps * (alone(call) - nothing) for name, call in SUBSTEP.items()}
+    found["apply"] *= 2
+    found |= {name: alone(call) - nothing for name, call in ONCE.items()}
+    found["whole"] = milliseconds(lambda: loops.play(state, action), repeats)
+    found["rest"] = found["whole"] - sum(value for name, value in found.items() if name not in ("whole", "sense_pairs"))
+    return found
