@@ -369,8 +369,8 @@ class EchelonEnv(PartialResetEnv):
 
     @property
     def _loops_now(self) -> Loops | None:
-        """Loops, where they run: not while somebody traces the environment, who sees operations of torch."""
-        return None if torch.compiler.is_compiling() else self._loops
+        """Loops, where they run: not while somebody traces the environment, or watches its substeps."""
+        return None if torch.compiler.is_compiling() or self.observer is not None else self._loops
 
     def _watched(self, state: State, orders: Orders, game: SimModel) -> State:
         assert self.observer is not None
