@@ -62,6 +62,11 @@ def compiled(loop: Any) -> Any:
         settings.CACHE_DIR = before
 
 
+def is_kept(loop: str) -> bool:
+    """Whether a compiled loop of this name is on disk. Another kind of processor may have left it there."""
+    return any(CACHE.glob(f"**/*{loop}*.nbc"))
+
+
 def called(function: Any) -> Any:
     """Decorator for a function that is called by compiled loops only. It is compiled once for all callers, which LLVM
     inlines it into; numba's own inlining took longer to compile and made nothing faster."""

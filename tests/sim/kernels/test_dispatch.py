@@ -13,6 +13,7 @@ import torch
 from builders import brawl
 
 from echelon.env.env import EchelonEnv
+from echelon.env.form import compiles_loops
 from echelon.rules.config import EnvConfig
 from echelon.sim.kernels import dispatch, first_hit
 
@@ -93,3 +94,13 @@ def test_the_cache_of_loops_follows_every_file_that_is_inlined(tmp_path):
 @pytest.mark.skipif(not dispatch.HAS_LOOPS, reason="numba is not here")
 def test_compiled_loops_lie_in_their_own_folder():
     assert Path(first_hit._first_hit_loop.stats.cache_path).is_relative_to(dispatch.CACHE)
+
+
+def test_what_is_kept_is_found_by_its_name(tmp_path, monkeypatch):
+    monkeypatch.setattr(dispatch, "CACHE", tmp_path / "loops")
+    cpu = torch.device("cpu")
+    assert not dispatch.is_kept("decision_loop")
+    assert compiles_loops(cpu, None) == dispatch.HAS_LOOPS and not compiles_loops(cpu, False)
+    (tmp_path / "loops" / "loops_1").mkdir(parents=True)
+    (tmp_path / "loops" / "loops_1" / "decision.decision_loop-99.py311.1.nbc").touch()
+    assert dispatch.is_kept("decision_loop") and not compiles_loops(cpu, None)
