@@ -2,7 +2,8 @@
 
 A system is compiled alone, in a loop over battles like that of `env/loops/decision.py`; what it costs beyond that loop
 with nothing in it counts. The whole is timed in the same run, and what the parts leave of it is told as well: records
-packed and unpacked, fresh memory, caches that one system left cold for the next.
+packed and unpacked and fresh memory, less what a system by itself must fetch that it would have found in a cache. So it
+may be below zero.
 """
 
 from __future__ import annotations
