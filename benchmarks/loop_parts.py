@@ -9,11 +9,11 @@ may be below zero.
 from __future__ import annotations
 
 import statistics
-import time
 from collections.abc import Callable
 from typing import Any
 
 import numba
+from measure import once, seconds
 
 from echelon import EchelonEnv
 from echelon.env.loops import observation, orders, perception, zone
@@ -27,28 +27,29 @@ from echelon.state import Terrain
 SUBSTEP = {
     "update_mechs": "update_mechs(battle, mechs, tally, paint, clouds, orders, hulls, ground, rules)",
     "intercept": "intercept(battle, mechs, tally, shots, slots, hulls, weapons, rules)",
-    "fly": "fly(shots, slots, weapons, room.impacts, mechs, hulls, ground.solid, rules)",
-    "begin_damage": "begin_damage(mechs, paint, room.pairs, rules)",
-    "apply": "apply(mechs, tally, paint, room.pairs, hulls, rules)",
-    "credit_paint": "credit_paint(mechs, tally, paint, room.pairs, hulls, rules)",
-    "fire": "fire(battle, mechs, tally, paint, room.pairs, shots, clouds, orders, room.pulls, hulls, weapons,"
+    "fly": "fly(shots, slots, weapons, scratch.impacts, mechs, hulls, ground.solid, rules)",
+    "begin_damage": "begin_damage(mechs, paint, scratch.pairs, rules)",
+    "apply": "apply(mechs, tally, paint, scratch.pairs, hulls, rules)",
+    "credit_paint": "credit_paint(mechs, tally, paint, scratch.pairs, hulls, rules)",
+    "fire": "fire(battle, mechs, tally, paint, scratch.pairs, shots, clouds, orders, scratch.pulls, hulls, weapons,"
     " ground.opaque, rules)",
     "lay_wreck": "lay_wreck(battle, mechs, hulls, ground, rules)",
-    "move": "move(mechs, tally, room.pairs, orders, hulls, ground, rules)",
+    "move": "move(mechs, tally, scratch.pairs, orders, hulls, ground, rules)",
 }
 """Calls of the systems of a substep. Strikes, clouds and holes are left out: they need the impacts of a flight."""
 ONCE = {
     "decode": "decode(action, focus_slots, orders, tally, hulls, at, rules)",
     "score": "score(battle, mechs, tally, hulls, field.zone_center, field.zone_radius, view)",
-    "sense_pairs": "sense_pairs(mechs, room.viewers, room.sights, clouds, orders, hulls, ground.opaque, rules, view)",
+    "sense_pairs": "sense_pairs(mechs, scratch.viewers, scratch.sights, clouds, orders, hulls, ground.opaque, rules,"
+    " view)",
     "observe": "observe(battle, mechs, paint, shots, clouds, orders, messages, focus_slots, ground, field, tables,"
-    " views, room.viewers, room.sights, streams)",
+    " views, scratch.viewers, scratch.sights, streams)",
 }
 """Calls of what a decision does once; `sense_pairs` is a part of `observe`."""
 LOOP = """
-def run(actions, own, maps, tables, views, room, shown):
+def run(actions, own, maps, tables, views, scratch, shown):
     rules, hulls, weapons, slots = tables.rules[0], tables.hulls, tables.weapons, tables.slots
-    view, at, orders = views.numbers[0], views.action[0], room.orders
+    view, at, orders = views.numbers[0], views.action[0], scratch.orders
     for b in range(own.battles.shape[0]):
         battle, mechs, tally, paint = own.battles[b], own.mechs[b], own.tally[b], own.paint[b]
         shots, clouds, messages, focus_slots = own.shots[b], own.clouds[b], own.messages[b], own.focus_slots[b]
@@ -73,16 +74,6 @@ def compiled_alone(call: str) -> Callable[..., None]:
     return loop
 
 
-def milliseconds(run: Callable[[], object], repeats: int) -> float:
-    """Median wall time."""
-    spent = []
-    for _ in range(repeats + 1):
-        began = time.perf_counter()
-        run()
-        spent.append(time.perf_counter() - began)
-    return statistics.median(spent[1:]) * 1e3
-
-
 def parts(env: EchelonEnv, repeats: int) -> dict[str, float]:
     """Milliseconds a decision of all battles on one thread, by part; `whole` and `rest` are the last."""
     loops, state = env._loops, env.state
@@ -95,8 +86,8 @@ def parts(env: EchelonEnv, repeats: int) -> dict[str, float]:
         told = {name: getattr(state, name).numpy().copy() for name in ("messages", "focus_slots")}
         ground = {name: getattr(state.terrain, name).numpy().copy() for name in Terrain.__dataclass_fields__}
         own = BattleArrays(**pack(fields, everyone), **told, **ground)
-        shown, room = loops._empty_streams(*state.messages.shape), loops._room()
-        ready = (array(action), own, maps, loops.tables, loops.views, room, shown)
+        shown, scratch = loops._empty_streams(*state.messages.shape), loops._scratch()
+        ready = (array(action), own, maps, loops.tables, loops.views, scratch, shown)
         orders_read(*ready)
         return ready
 
@@ -107,15 +98,13 @@ def parts(env: EchelonEnv, repeats: int) -> dict[str, float]:
         loop(*arguments())
         for _ in range(repeats):
             ready = arguments()
-            began = time.perf_counter()
-            loop(*ready)
-            spent.append(time.perf_counter() - began)
+            spent.append(once(lambda ready=ready: loop(*ready), env.device))
         return statistics.median(spent) * 1e3
 
     nothing, substeps = alone("pass"), env.game.rules.decision_repeat
     found = {name: substeps * (alone(call) - nothing) for name, call in SUBSTEP.items()}
     found["apply"] *= 2
     found |= {name: alone(call) - nothing for name, call in ONCE.items()}
-    found["whole"] = milliseconds(lambda: loops.play(state, action), repeats)
+    found["whole"] = seconds(lambda: loops.play(state, action), env.device, repeats) * 1e3
     found["rest"] = found["whole"] - sum(value for name, value in found.items() if name not in ("whole", "sense_pairs"))
     return found

@@ -65,7 +65,7 @@ class ZoneMap(NamedTuple):
     """[Y, X, 2]."""
 
 
-class Room(NamedTuple):
+class Scratch(NamedTuple):
     """Memory for what is known of one battle while a decision runs."""
 
     orders: Any
@@ -104,7 +104,7 @@ def decision_loop(
     maps: MapArrays,
     tables: Any,
     views: Any,
-    room: Room,
+    scratch: Scratch,
     shown: Streams,
 ) -> None:
     """Play a decision of every battle in place, if `plays`, and fill the streams, which show nothing before.
@@ -116,7 +116,7 @@ def decision_loop(
         own: the battles.
         maps: M maps.
         tables, views: the constants.
-        room: scratch memory.
+        scratch: scratch memory.
         shown: streams.
     """
     rules, hulls, view, at = tables.rules[0], tables.hulls, views.numbers[0], views.action[0]
@@ -146,7 +146,7 @@ def decision_loop(
             shown.contact_mechs[b],
             shown.clear_lines[b],
         )
-        orders = room.orders
+        orders = scratch.orders
         decode(actions[b], focus_slots, orders, tally, hulls, at, rules)
         if plays:
             decide(
@@ -162,9 +162,9 @@ def decision_loop(
                 hulls,
                 tables.weapons,
                 tables.slots,
-                room.pairs,
-                room.pulls,
-                room.impacts,
+                scratch.pairs,
+                scratch.pulls,
+                scratch.impacts,
             )
             pass_messages(actions[b], mechs, messages, at, rules)
             score(battle, mechs, tally, hulls, field.zone_center, field.zone_radius, view)
@@ -181,7 +181,7 @@ def decision_loop(
             field,
             tables,
             views,
-            room.viewers,
-            room.sights,
+            scratch.viewers,
+            scratch.sights,
             streams,
         )

@@ -69,7 +69,7 @@ def observe(
 ) -> None:
     """Fill the streams of all cockpits of one battle, which are empty before, and `focus_slots`.
 
-    `viewers` and `sights` are room for what is perceived. Long because of all that it takes.
+    `viewers` and `sights` are scratch memory. Long because of all that it takes.
     """
     rules, hulls, weapons, slots = tables.rules[0], tables.hulls, tables.weapons, tables.slots
     view, at, cockpits = views.numbers[0], views.columns[0], views.cockpits

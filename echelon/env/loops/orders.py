@@ -11,7 +11,7 @@ from echelon.sim.loops.arithmetic import length_2, positive
 
 
 @called
-def heard(number: Any) -> Any:
+def clipped(number: Any) -> Any:
     """A number of an action: 0 if it is not finite, at most 1 and at least -1."""
     return min(max(number, -ONE), ONE) if np.isfinite(number) else ZERO
 
@@ -21,7 +21,7 @@ def focus_target(action: Any, focus_slots: Any, at: Any) -> Any:
     """`actions.focus_target` of one mech."""
     best, target = ZERO, -1
     for place in range(at.num_preferences):
-        wish = heard(action[at.first_preference + place])
+        wish = clipped(action[at.first_preference + place])
         if focus_slots[place] >= 0 and wish > best:
             best = wish
             target = focus_slots[place]
@@ -31,9 +31,9 @@ def focus_target(action: Any, focus_slots: Any, at: Any) -> Any:
 @called
 def sort_mode(action: Any, at: Any) -> Any:
     """The first of the sort modes that are wished for most."""
-    best, chosen = heard(action[at.first_sort_mode]), 0
+    best, chosen = clipped(action[at.first_sort_mode]), 0
     for mode in range(1, at.num_sort_modes):
-        wish = heard(action[at.first_sort_mode + mode])
+        wish = clipped(action[at.first_sort_mode + mode])
         if wish > best:
             best = wish
             chosen = mode
@@ -50,22 +50,22 @@ def decode(actions: Any, focus_slots: Any, orders: Any, tally: Any, hulls: Any, 
             if not np.isfinite(action[column]):
                 bad += ONE
         tally[n].bad_actions += bad
-        ahead, left = heard(action[at.forward]), heard(action[at.strafe])
+        ahead, left = clipped(action[at.forward]), clipped(action[at.strafe])
         speed = max(length_2(ahead, left), ONE)
         order.throttle[0], order.throttle[1] = ahead / speed, left / speed
-        order.thrust = positive(heard(action[at.vertical])) if hull.jet > ZERO else ZERO
-        order.turn = heard(action[at.yaw_rate])
-        order.vent = heard(action[at.vent]) > ZERO
-        secondary = heard(action[at.secondary])
+        order.thrust = positive(clipped(action[at.vertical])) if hull.jet > ZERO else ZERO
+        order.turn = clipped(action[at.yaw_rate])
+        order.vent = clipped(action[at.vent]) > ZERO
+        secondary = clipped(action[at.secondary])
         emits = rules.ewar and hull.has_ewar and secondary > ZERO
         order.eccm = emits and secondary > rules.eccm_trigger
         order.ecm = emits and not order.eccm
         for weapon in range(rules.num_weapons):
             column = hull.trigger_column[weapon]
-            order.fire[weapon] = 1 if column >= 0 and heard(action[max(column, 0)]) > ZERO else 0
+            order.fire[weapon] = 1 if column >= 0 and clipped(action[max(column, 0)]) > ZERO else 0
         order.focus = focus_target(action, focus_slots[n], at) if rules.target_preference else -1
         order.sort_mode = sort_mode(action, at) if rules.observation_control else 0
-        order.hostile_only = rules.observation_control and heard(action[at.hostile_only]) > ZERO
+        order.hostile_only = rules.observation_control and clipped(action[at.hostile_only]) > ZERO
 
 
 @called
@@ -73,5 +73,5 @@ def pass_messages(actions: Any, mechs: Any, messages: Any, at: Any, rules: Any) 
     """What the living say, after the substeps: `messages [N, comm_dim]`."""
     for n in range(mechs.shape[0]):
         for number in range(messages.shape[1]):
-            said = heard(actions[n, at.num_controls + number]) * (ONE if rules.comms else ZERO)
+            said = clipped(actions[n, at.num_controls + number]) * (ONE if rules.comms else ZERO)
             messages[n, number] = said * (ONE if mechs[n].hp > ZERO else ZERO)

@@ -78,7 +78,7 @@ def sense_pairs(
 
 
 @called
-def prepare(mechs: Any, viewers: Any, orders: Any, hulls: Any, cockpits: Any, rules: Any, view: Any) -> None:
+def prepare_viewers(mechs: Any, viewers: Any, orders: Any, hulls: Any, cockpits: Any, rules: Any, view: Any) -> None:
     """Fill what decides whom a mech senses and by whom it is sensed, whoever the other is."""
     for n in range(mechs.shape[0]):
         mech, hull, viewer, order = mechs[n], hulls[n], viewers[n], orders[n]
@@ -104,7 +104,7 @@ def perceive(
 ) -> None:
     """Fill who senses whom, and of whom packmates tell."""
     count = mechs.shape[0]
-    prepare(mechs, viewers, orders, hulls, cockpits, rules, view)
+    prepare_viewers(mechs, viewers, orders, hulls, cockpits, rules, view)
     for n in range(count):
         for other in range(count):
             alive = n != other and mechs[n].hp > ZERO and mechs[other].hp > ZERO

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from echelon.env.blocks import Blocks
-from echelon.env.loops.decision import BattleArrays, MapArrays, Room, Streams, decision_loop
+from echelon.env.loops.decision import BattleArrays, MapArrays, Scratch, Streams, decision_loop
 from echelon.env.loops.records import SIGHT, VIEWER, build_view_tables
 from echelon.env.loops.rows import rows_where
 from echelon.env.observation import layout
@@ -60,7 +60,7 @@ class Loops:
             records = pack(before, span)
             own = BattleArrays(**records, **{name: values[span] for name, values in (told | ground).items()})
             shown = Streams(*(values[span] for values in streams))
-            decision_loop(plays, actions[span], own, fields, self.tables, self.views, self._room(), shown)
+            decision_loop(plays, actions[span], own, fields, self.tables, self.views, self._scratch(), shown)
             unpack(records, after, span)
 
         self.blocks.play(run, spans)
@@ -87,10 +87,10 @@ class Loops:
             clear_lines=zeros(count, dtype=np.bool_),
         )
 
-    def _room(self) -> Room:
+    def _scratch(self) -> Scratch:
         """Scratch memory for one thread."""
         count, weapons, slots = (len(table) for table in self.tables[1:])
-        return Room(
+        return Scratch(
             orders=np.zeros(count, ORDER),
             pairs=np.zeros((count, count), PAIR),
             pulls=np.zeros(count * weapons, PULL),

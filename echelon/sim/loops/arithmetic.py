@@ -66,7 +66,8 @@ def update_heading(mech: Any) -> None:
 @called
 def stream_key(battle: Any, stream: int) -> Any:
     """What the numbers of one stream of a battle are drawn with at its present tick."""
-    return mix(mix(battle.seed) + battle.tick * PER_TICK + stream * PER_STREAM)
+    seed = mix(battle.seed ^ mix(battle.seed >> 32))  # `noise.mix_seed`
+    return mix(seed + battle.tick * PER_TICK + stream * PER_STREAM)
 
 
 @called

@@ -71,7 +71,8 @@ def choose(axis: int, mech: Any, hull: Any, solid: Any, rules: Any) -> None:
 def find_neighbours(mechs: Any, pairs: Any, hulls: Any, rules: Any) -> None:
     """Fill whom each mech may meet in this substep: the hulls that are alive and near it, in order.
 
-    What a mech may travel along an axis is bounded by its speed and two steps up; the vox more is for rounding.
+    What two mechs may close in along an axis is bounded by their speeds and the two steps up, of `go` along x and along
+    y, of the lower one; the vox more is for rounding.
     """
     climb = rules.step_up_vox + rules.step_up_vox
     for n in range(mechs.shape[0]):
