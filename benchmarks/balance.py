@@ -22,7 +22,7 @@ from rich.table import Table
 
 from echelon.agents.tiers import TIERS
 from echelon.arena.batch_arena import BatchArena, Battle
-from echelon.arena.match import wilson_interval
+from echelon.arena.intervals import win_rate_interval
 from echelon.arena.resolve import resolve
 from echelon.env.outcome import BY_HULL, Reason, Winner, stat_names
 from echelon.pipelines.arena_args import BattleArgs
@@ -81,7 +81,7 @@ def count(x: str, y: str, args: Args, config: EnvConfig, device: torch.device) -
         "blue_wins": blue,
         "red_wins": red,
         "draws": args.battles - blue - red,
-        "blue_share_95": wilson_interval(blue, max(blue + red, 1)),
+        "blue_share_95": win_rate_interval([1.0] * blue + [0.0] * red),
         **{r.name.lower(): reason.count(r) for r in Reason if r != Reason.RUNNING},
         "standstill": sum(result.idle_s >= STANDSTILL_S for result in results),
         "mean_s": sum(result.decisions for result in results) / len(results) * config.rules.decision_s,

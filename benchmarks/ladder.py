@@ -13,7 +13,7 @@ from typing import Literal
 import tyro
 
 from echelon.agents.heuristic import TIERS, scripted
-from echelon.arena.match import play, wilson_interval
+from echelon.arena.match import play
 from echelon.rules.config import ENV_PRESETS
 from echelon.runtime.device import resolve_device
 
@@ -37,7 +37,7 @@ def main(args: Args) -> None:
     for x, y in (*upwards, ("expert", "normal")):
         better, worse = (scripted(f"heuristic:{tier}", config, device) for tier in (x, y))
         result = play(better, worse, config, args.battles, args.seed, device, args.compiled)
-        low, high = wilson_interval(result.x_wins, result.battles)
+        low, high = result.x_win_rate_95
         row = {
             "x": x,
             "y": y,

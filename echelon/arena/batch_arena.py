@@ -30,7 +30,9 @@ from echelon.arena.stacked_policies import (
     StackedForward,
     StackedPolicies,
 )
+from echelon.env.arguments import number_of_battles, one_seed
 from echelon.env.env import EchelonEnv
+from echelon.env.footprint import require_memory
 from echelon.env.group_policy import TeamPolicy, action_noise
 from echelon.env.observation import layout
 from echelon.env.observation.layout import GROUPS, STREAMS
@@ -41,6 +43,7 @@ from echelon.learn.padding import pad_mechs
 from echelon.replay.recorder import Recorder
 from echelon.rules.config import EnvConfig
 from echelon.rules.roster import build_roster
+from echelon.runtime.device import resolve_device
 from echelon.runtime.errors import ConfigError, require
 from echelon.sim.kernels.dispatch import loops_on
 from echelon.state import State
@@ -118,7 +121,9 @@ class BatchArena:
         compute: torch.dtype = torch.float32,
         compiled: bool = False,
     ) -> None:
-        require(batch >= 1, "batch", ">= 1 battles", batch)
+        batch, device = number_of_battles(batch, "batch"), resolve_device(device)
+        require(compute in COMPUTE.values(), "compute", f"one of {tuple(COMPUTE.values())}", compute)
+        require_memory(env, 1, device)
         self.config, self.policies, self.device = env, policies, device
         self.batch, self.compute, self.compiled = batch, compute, compiled
         self.maps = make_pool(env, build_roster(env, device), device)
@@ -147,6 +152,7 @@ class BatchArena:
             ConfigError: if a policy does not fit these battles, is in training mode, or is on another device.
         """
         require(1 <= len(battles) <= self.batch, "battles of a batch", f"1..{self.batch}", len(battles))
+        battles = [battle._replace(seed=one_seed(battle.seed)) for battle in battles]
         began = time.perf_counter()
         if recorder is not None:
             recorder.battles = [place for place in recorder.battles if place < len(battles)]
@@ -299,22 +305,25 @@ def check_policy(name: str, policy: TeamPolicy, env: EchelonEnv) -> None:
     """Check that a policy can play in `env`.
 
     Raises:
-        ConfigError: if it is in training mode, has another `comm_dim`, or is on another device.
+        ConfigError: if it is in training mode, has another `comm_dim`, or is on another device. Weights of an
+            `ActorCritic` are copied to the device of the battles from any other.
     """
     if not isinstance(policy, nn.Module):
         return
     if policy.training and not isinstance(policy, Heuristic):
         raise ConfigError(f"{name}: must be in evaluation mode for a match, got training mode: call .eval()")
-    allowed = {env.device.type}
     if type(policy) is ActorCritic:
         comm_dim = env.config.comm_dim
         require(policy.comm_dim == comm_dim, f"{name}: comm_dim", f"{comm_dim} for this battle", policy.comm_dim)
-        # Its weights are copied to the device of the battles.
-        allowed.add("cpu")
+    where = torch.empty(0, device=env.device).device  # with the index of a GPU, which that of an env may lack
     for leaf in (*policy.parameters(), *policy.buffers()):
-        require(
-            leaf.device.type in allowed, f"{name}: device", f"{env.device}, the device of the battles", str(leaf.device)
-        )
+        fits = fits_device(leaf.device, where, is_copied=type(policy) is ActorCritic)
+        require(fits, f"{name}: device", f"{where}, the device of the battles", str(leaf.device))
+
+
+def fits_device(device: torch.device, where: torch.device, is_copied: bool) -> bool:
+    """Whether a policy with weights on `device` can play battles on `where`."""
+    return device == where or (is_copied and device.type != "meta")
 
 
 def to_results(outcome: TensorDictBase) -> list[BattleResult]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from echelon.agents.heuristic import full_name, scripted
-from echelon.arena.match import Match, Result, replay_of, wilson_interval
+from echelon.arena.match import Match, Result, replay_of
 from echelon.learn.config import TrainConfig
 from echelon.learn.metrics import CsvTable
 from echelon.learn.models.actor_critic import ActorCritic
@@ -31,8 +31,8 @@ COLUMNS = (
     *("iteration", "agent_steps", "seconds", "rival", "battles", "wins", "win_rate", "low", "high"),
     *("kills", "deaths", "kill_ratio", "damage", "zone_s", "enemy_zone_s"),
 )
-"""Columns of `evaluations.csv`, one row per opponent (`rival`); `low` and `high`: 95 % interval of the win rate. Where
-the teams differ, `win_rate_blue` and `win_rate_red` follow."""
+"""Columns of `evaluations.csv`, one row per opponent (`rival`); `low` and `high`: 95 % interval of the win rate, as
+`win_rate_interval`. Where the teams differ, `win_rate_blue` and `win_rate_red` follow."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Score:
 
     def row(self) -> dict[str, object]:
         """Values of those `COLUMNS` that follow from the match."""
-        low, high = wilson_interval(self.result.x_wins, self.result.battles)
+        low, high = self.result.x_win_rate_95
         own, enemy = self.result.mean_stats(x=True), self.result.mean_stats(x=False)
         sides = self.result.win_rates_by_side(x=True) if self.by_side else {}
         return {
@@ -165,7 +165,7 @@ class Evaluator:
         """Restore what `state_dict` returned."""
         state_dict.check(self.best.state_dict())
         self.best.load_state_dict(state_dict.tensors)
-        self.best_rate = state_dict.fact("best_rate", float)
+        self.best_rate = state_dict.number("best_rate", -1.0, 1.0)
         self.last_iteration = state_dict.whole("judged", -1, MAX_ITERATION)
         self.best_iteration = state_dict.whole("best_iteration", 0, MAX_ITERATION)
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 
 from echelon.arena.batch_arena import BatchArena, Battle, BattleResult
+from echelon.arena.intervals import win_rate_interval
 from echelon.arena.resolve import common_env, resolve
+from echelon.env.arguments import number_of_battles, one_seed, whole_within
 from echelon.env.group_policy import TeamPolicy
 from echelon.env.outcome import STATS, Winner, stat_names
 from echelon.replay.battle import Replay
@@ -17,9 +18,10 @@ from echelon.replay.recorder import Recorder
 from echelon.rules.config import EnvConfig
 from echelon.runtime import noise
 from echelon.runtime.errors import require
+from echelon.runtime.limits import Limits
 
-Z_95 = 1.959964
-"""Quantile of the standard normal distribution for a 95 % interval."""
+MOST_PLAYED = 10**7
+"""Battles of a match against each opponent."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +44,20 @@ class Result:
         return sum(outcome.winner == winner for outcome in self.outcomes)
 
     @property
+    def won_by_x(self) -> list[bool]:
+        """Whether X won, for each battle."""
+        return [outcome.winner == (Winner.BLUE, Winner.RED)[b % 2] for b, outcome in enumerate(self.outcomes)]
+
+    @property
     def x_wins(self) -> int:
         """Number of battles won by X, on either side."""
-        return sum(outcome.winner == (Winner.BLUE, Winner.RED)[b % 2] for b, outcome in enumerate(self.outcomes))
+        return sum(self.won_by_x)
+
+    @property
+    def x_win_rate_95(self) -> tuple[float, float]:
+        """95 % confidence interval (low, high) of the win rate of X, over seeds, see `win_rate_interval`."""
+        won = self.won_by_x
+        return win_rate_interval([sum(pair) / 2 for pair in zip(won[::2], won[1::2], strict=True)])
 
     def x_wins_as(self, side: Winner) -> int:
         """Number of battles won by X on one side, `Winner.BLUE` or `Winner.RED`; it plays half of the battles there."""
@@ -70,7 +83,6 @@ class Result:
 
     def as_json(self) -> dict[str, object]:
         """JSON-serialisable dict. `blue_wins` and `red_wins` count by side, `x_wins` and `y_wins` by commander."""
-        low, high = wilson_interval(self.x_wins, self.battles)
         return {
             "battles": self.battles,
             "blue_wins": self.count(Winner.BLUE),
@@ -79,7 +91,7 @@ class Result:
             "x_wins": self.x_wins,
             "y_wins": self.y_wins,
             "x_win_rate": self.x_wins / self.battles,
-            "x_win_rate_95": [low, high],
+            "x_win_rate_95": list(self.x_win_rate_95),
             "x_win_rate_by_side": self.win_rates_by_side(x=True),
             "y_win_rate_by_side": self.win_rates_by_side(x=False),
             "x_stats": self.mean_stats(x=True),
@@ -97,14 +109,6 @@ class Result:
                 for b, outcome in enumerate(self.outcomes)
             ],
         }
-
-
-def wilson_interval(wins: int, battles: int) -> tuple[float, float]:
-    """95 % confidence interval (low, high) of the win rate `wins / battles`, the score interval of Wilson (1927)."""
-    rate, z2 = wins / battles, Z_95**2 / battles
-    middle = (rate + z2 / 2) / (1 + z2)
-    half = math.sqrt(rate * (1 - rate) * z2 + z2**2 / 4) / (1 + z2)
-    return max(0.0, middle - half), min(1.0, middle + half)
 
 
 class Match:
@@ -139,8 +143,9 @@ class Match:
         compute: torch.dtype = torch.float32,
         compiled: bool = False,
     ) -> None:
-        even = battles >= 2 and battles % 2 == 0
-        require(even, "battles", "even and >= 2 (each seed is played on both sides)", battles)
+        battles = whole_within("battles", battles, Limits(2, MOST_PLAYED, "battles, each seed on both sides"))
+        require(battles % 2 == 0, "battles", "even and >= 2 (each seed is played on both sides)", battles)
+        batch = None if batch is None else number_of_battles(batch, "batch")
         total = battles * len(others)
         self.x, policy = x
         self.others, self.battles = tuple(others), battles
@@ -159,7 +164,7 @@ class Match:
         Returns:
             A result per opponent, by name.
         """
-        seeds = noise.battle_seeds(seed, self.battles // 2, torch.device("cpu")).tolist()
+        seeds = noise.battle_seeds(one_seed(seed), self.battles // 2, torch.device("cpu")).tolist()
         sides = [pair for other in self.others for pair in ((self.x, other), (other, self.x))]
         battles = [Battle(*pair, own) for own in seeds for pair in sides]
         batches = list(self.arena.play_all(battles, recorder))

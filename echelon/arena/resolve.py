@@ -22,6 +22,7 @@ from echelon.rules.config import EnvConfig, battle_difference
 from echelon.runtime.errors import ConfigError, require
 from echelon.runtime.files import FileError
 from echelon.runtime.imports import OBJECT_NAME, import_object
+from echelon.runtime.limits import check_text
 
 
 class UnknownNameError(FileError):
@@ -111,16 +112,18 @@ def resolve(name: str) -> Commander:
         FileError: if there is no such folder or module, or the folder does not hold a valid checkpoint.
         ConfigError: if the module has no such class or function.
     """
+    check_text("a commander's name", name)
     if is_scripted(name):
         return Commander(name)
     prefix, colon, _ = name.partition(":")
     if colon and prefix in _RESOLVERS:
         return _RESOLVERS[prefix][1](name)
-    if Path(name).exists():
+    if name and Path(name).exists():
         return Commander(name, open_checkpoint(name))
     if OBJECT_NAME.fullmatch(name):
         return Commander(name, factory=import_object(name))
-    raise UnknownNameError(f"{name}: expected {forms()}, found none")
+    told = name if name.isprintable() and name else repr(name)
+    raise UnknownNameError(f"{told}: expected {forms()}, found none")
 
 
 def policy_of(name: str, env: EnvConfig, device: torch.device) -> TeamPolicy:

@@ -5,11 +5,13 @@ import functools
 
 import pytest
 import torch
+from host_reads import HostReads
 from leagues import BRIEF, TINY, policy_of
 from torch._dynamo.utils import counters
 
 from echelon.agents.heuristic import Heuristic
-from echelon.arena.batch_arena import BatchArena, Battle, slot_index
+from echelon.arena import batch_arena
+from echelon.arena.batch_arena import BatchArena, Battle, fits_device, slot_index
 from echelon.arena.fingerprint import leaves, state_hash
 from echelon.arena.stacked_policies import (
     SLOTS,
@@ -160,6 +162,13 @@ def test_every_bit_of_a_state_is_in_its_hash():
         assert (state_hash(changed) != whole).tolist() == [False, True, False], name
 
 
+def test_a_policy_on_another_gpu_is_on_another_device():
+    first, second, cpu = (torch.device(name) for name in ("cuda:0", "cuda:1", "cpu"))
+    assert fits_device(first, first, is_copied=False) and not fits_device(second, first, is_copied=False)
+    assert not fits_device(cpu, first, is_copied=False)
+    assert fits_device(second, first, is_copied=True) and fits_device(cpu, first, is_copied=True)
+
+
 def test_what_cannot_fight_is_refused_by_name():
     def fight(policy):
         return BatchArena(SHORT, lambda _: policy, CPU).play([Battle("a", "b", 0)])
@@ -173,7 +182,7 @@ def test_what_cannot_fight_is_refused_by_name():
         fight(policy_of(0).to("meta"))
     with pytest.raises(ConfigError, match=r"battles of a batch must be 1\.\.2, got 3"):
         BatchArena(SHORT, POLICIES.__getitem__, CPU, batch=2).play([Battle("one", "two", n) for n in range(3)])
-    with pytest.raises(ConfigError, match="batch must be >= 1 battles, got 0"):
+    with pytest.raises(ConfigError, match=r"batch must be 1\.\.16777216 battles, got 0"):
         BatchArena(SHORT, POLICIES.__getitem__, CPU, batch=0)
 
 
@@ -220,3 +229,35 @@ def test_a_subclass_of_ours_decides_by_itself_and_policies_stay_ordinary():
     made = []
     BatchArena(SHORT, lambda _: made.append(policy_of(1)) or made[-1], CPU).play([Battle("a", "b", 0)])
     assert not any(leaf.is_inference() for policy in made for leaf in policy.parameters())
+
+
+def test_a_match_reads_the_host_once_in_sixteen_decisions(monkeypatch):
+    """In the form that a GPU runs: on a CPU hashes and restarts pick the battles that ended."""
+    monkeypatch.setattr(batch_arena, "EchelonEnv", functools.partial(EchelonEnv, kernels="dense"))
+    monkeypatch.setattr(batch_arena, "loops_on", lambda device: False)
+    env = dataclasses.replace(BRIEF, rules=RulesConfig(max_episode_s=8.0))
+    policies = {"a": policy_of(0), "b": policy_of(1), "c": Heuristic(env, "easy")}
+    arena = BatchArena(env, policies.__getitem__, CPU, 6)
+    battles = [Battle(x, y, seed) for x, y in ("ab", "bc", "ca") for seed in (1, 2)]
+    arena.play(battles)
+    monkeypatch.setattr(batch_arena, "state_hashes", lambda state, which: torch.zeros(len(which), 1, dtype=torch.int64))
+    reads, decisions = HostReads(), []
+    decide = batch_arena.MatchBatch._decide
+
+    def counted(self, now, decision):
+        decisions.append(decision)
+        decide(self, now, decision)
+
+    monkeypatch.setattr(batch_arena.MatchBatch, "_decide", counted)
+    play = batch_arena.run_until_done
+
+    def watched(*args):
+        with reads:
+            return play(*args)
+
+    monkeypatch.setattr(batch_arena, "run_until_done", watched)
+    arena.play(battles)
+    with HostReads() as checks_of_torchrl, torch.inference_mode():
+        arena._env.reset()
+    read = reads.reads.total() - checks_of_torchrl.reads.total()
+    assert len(decisions) >= 16 and read == len(decisions) // batch_arena.DONE_CHECK_EVERY

@@ -10,7 +10,7 @@ from leagues import TINY, checkpoint_of, policy_of
 
 from echelon.agents.heuristic import Heuristic
 from echelon.arena.batch_arena import BattleResult
-from echelon.arena.match import Match, Result, named_match, play, replay_of, wilson_interval
+from echelon.arena.match import Match, Result, named_match, play, replay_of
 from echelon.arena.resolve import resolve
 from echelon.env.outcome import STATS, Reason, Winner
 from echelon.learn.checkpoint.files import save_checkpoint
@@ -51,10 +51,15 @@ def test_wins_follow_the_commander_across_sides():
     json.dumps(said)
 
 
-def test_wilson_interval_of_the_textbook():
-    low, high = wilson_interval(8, 10)
-    assert abs(low - 0.4902) < 1e-4 and abs(high - 0.9433) < 1e-4
-    assert wilson_interval(0, 20)[0] == 0.0 and wilson_interval(20, 20)[1] == 1.0
+def test_the_interval_counts_seeds_not_battles():
+    """A commander against itself: blue, say, wins whoever it is, so that each pair is one win and one loss."""
+    mirror = result([Winner.BLUE] * 64)
+    low, high = mirror.x_win_rate_95
+    assert mirror.x_wins == 32 and 0.45 < low < 0.5 < high < 0.55
+    alike = result([Winner.BLUE, Winner.RED] * 16 + [Winner.RED, Winner.BLUE] * 16)
+    low, high = alike.x_win_rate_95
+    assert alike.x_wins == 32 and low < 0.34 and high > 0.66
+    assert alike.as_json()["x_win_rate_95"] == [low, high]
 
 
 def test_the_same_seed_gives_the_same_match_and_both_sides_share_seeds():

@@ -1,10 +1,13 @@
 """Mixtures, exploitability and the refit of all games at once (R29)."""
 
+import math
+
+import pytest
 import torch
 from leagues import unrated
 
-from echelon.league.ratings.game_theory import advantage, bradley_terry, exploitability, nash
-from echelon.league.ratings.glicko2 import Games, rate
+from echelon.league.ratings.game_theory import PRIOR_GAMES, advantage, bradley_terry, exploitability, nash
+from echelon.league.ratings.glicko2 import RATING, SCALE, Games, rate
 
 
 def even(rows: list[list[float]]) -> torch.Tensor:
@@ -19,8 +22,8 @@ def test_rock_paper_scissors_shows_what_ratings_do_not():
     payoff = advantage(CIRCLE, TENS)
     assert torch.equal(payoff, even([[0, 1, -1], [-1, 0, 1], [1, -1, 0]]))
     mixture = nash(payoff)
-    torch.testing.assert_close(mixture, torch.full((3,), 1 / 3, dtype=torch.float64), atol=1e-3, rtol=0)
-    assert exploitability(payoff, mixture) < 1e-3
+    torch.testing.assert_close(mixture, torch.full((3,), 1 / 3, dtype=torch.float64), atol=1e-9, rtol=0)
+    assert abs(exploitability(payoff, mixture)) < 1e-9
     assert exploitability(payoff, even([1, 0, 0])) == 1.0
     pairs = [(0, 1), (1, 2), (2, 0)]
     x, y = (torch.tensor(side) for side in zip(*pairs, strict=True))
@@ -34,14 +37,30 @@ def test_a_lopsided_circle_has_the_mixture_of_the_textbook():
     payoff = even([[0, a, -c], [-a, 0, b], [c, -b, 0]])
     mixture = nash(payoff)
     expected = even([b, c, a]) / (a + b + c)
-    torch.testing.assert_close(mixture, expected, atol=5e-3, rtol=0)
-    assert exploitability(payoff, mixture) < 5e-3
+    torch.testing.assert_close(mixture, expected, atol=1e-7, rtol=0)
+    assert abs(exploitability(payoff, mixture)) < 1e-7
 
 
 def test_whoever_beats_all_is_the_whole_mixture():
     payoff = even([[0, 0.4, 0.2], [-0.4, 0, 0.9], [-0.2, -0.9, 0]])
-    assert nash(payoff)[0] > 0.99
-    assert exploitability(payoff, nash(payoff)) < 1e-2
+    assert torch.equal(nash(payoff), even([1, 0, 0]))
+
+
+def test_a_mixture_of_many_cannot_be_exploited():
+    chance = torch.Generator().manual_seed(0)
+    for entries in range(1, 41):
+        games = torch.randint(0, 9, (entries, entries), generator=chance).triu(1)
+        won = (torch.rand(entries, entries, generator=chance) * (games + 1)).floor().triu(1)
+        payoff = advantage(won + (games - won).T, games + games.T)
+        mixture = nash(payoff)
+        assert (mixture >= 0).all() and abs(mixture.sum() - 1) < 1e-12 and torch.equal(mixture, nash(payoff))
+        assert abs(exploitability(payoff, mixture)) < 1e-7
+
+
+def test_entries_that_are_even_all_along_share_equally():
+    torch.testing.assert_close(nash(torch.zeros(4, 4)), torch.full((4,), 0.25, dtype=torch.float64))
+    # The first two beat the third and are even with one another.
+    assert torch.equal(nash(even([[0, 0, 1], [0, 0, 1], [-1, -1, 0]])), even([0.5, 0.5, 0]))
 
 
 def test_pairs_that_never_met_are_even():
@@ -49,10 +68,39 @@ def test_pairs_that_never_met_are_even():
 
 
 def test_the_refit_finds_the_odds_and_bounds_the_unbeaten():
-    games = even([[0, 4000], [4000, 0]])
-    strengths = bradley_terry(even([[0, 3000], [1000, 0]]), games)
+    strengths = bradley_terry(even([[0, 3000], [1000, 0]]))
     # Odds of 3 to 1 are 400 log10(3) points.
     assert abs((strengths[0] - strengths[1]).item() - 190.85) < 0.5
     assert abs(strengths.mean().item() - 1500) < 1e-6
-    unbeaten = bradley_terry(even([[0, 10, 10], [0, 0, 10], [0, 0, 0]]), TENS)
+    unbeaten = bradley_terry(even([[0, 10, 10], [0, 0, 10], [0, 0, 0]]))
     assert unbeaten.isfinite().all() and unbeaten[0] > unbeaten[1] > unbeaten[2]
+    # The prior alone bounds it: a billion games and a quarter to a quarter.
+    first, second = bradley_terry(even([[0, 1e9], [0, 0]])).tolist()
+    assert abs(first - second - 400 * math.log10((1e9 + PRIOR_GAMES / 2) / (PRIOR_GAMES / 2))) < 1e-3
+
+
+def check_maximum(score: torch.Tensor) -> torch.Tensor:
+    """The strengths; at the maximum of the likelihood everybody has as many points as the model expects."""
+    strength = (bradley_terry(score) - RATING) / SCALE
+    points = score + PRIOR_GAMES / 2 * (1 - torch.eye(len(score), dtype=torch.float64))
+    expected = ((points + points.T) * torch.sigmoid(strength[:, None] - strength[None, :])).sum(1)
+    torch.testing.assert_close(expected, points.sum(1), atol=1e-6, rtol=1e-12)
+    return strength
+
+
+@pytest.mark.parametrize(("entries", "games", "share"), [(40, 1000, 0.9), (60, 2000, 0.6), (100, 1_000_000, 1.0)])
+def test_the_refit_of_a_chain_has_converged(entries, games, share):
+    """Each entry has met its neighbours only."""
+    score = torch.diag(torch.full((entries - 1,), games * share).double(), -1)
+    score += torch.diag(torch.full((entries - 1,), games * (1 - share)).double(), 1)
+    assert (check_maximum(score).diff() > 0).all()
+
+
+def test_the_refit_converges_where_whole_newton_steps_go_astray():
+    """Two that are even have met a hundred times as often as one of them has beaten the third."""
+    strength = check_maximum(even([[0, 0, 0], [0, 0, 1e8], [1e6, 1e8, 0]]))
+    assert abs(strength[1] - strength[2]) < 1e-3 and strength[0] < strength[1] - 10
+
+
+def test_no_entry_or_one_has_a_refit_too():
+    assert bradley_terry(torch.zeros(0, 0)).shape == (0,) and bradley_terry(torch.zeros(1, 1)).tolist() == [1500.0]

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from echelon.league.ratings.glicko2 import RATING, SCALE
 
-ITERATIONS = 20_000
 PRIOR_GAMES = 0.5
 """Virtual drawn games per pair, which keep the strength of undefeated entries finite."""
+TOLERANCE = 1e-9
+"""Tolerance of strengths, in units of `SCALE`."""
+MOST_STEPS = 200
+ROUNDING = 1e-13
+"""Relative error of a likelihood."""
 
 
 def advantage(score: Tensor, games: Tensor) -> Tensor:
@@ -23,22 +28,25 @@ def advantage(score: Tensor, games: Tensor) -> Tensor:
     return rate - rate.T
 
 
-def nash(payoff: Tensor, iterations: int = ITERATIONS) -> Tensor:
+def nash(payoff: Tensor) -> Tensor:
     """`[E]` float64 Nash mixture of the symmetric zero-sum game with antisymmetric `payoff [E, E]`.
 
-    Regret matching+ in self-play with linearly weighted averaging (Tammelin et al. 2015). `exploitability` measures the
-    remaining error.
+    The value of such a game is 0, so that the mixtures are the solutions of the linear programme `payoff @ x <= 0`,
+    `sum(x) = 1`, `x >= 0`. Where there are several, one whose largest share is the smallest is chosen: entries that
+    are even all along share equally.
     """
+    # Takes more than half a second, which programs that solve no game need not spend.
+    from scipy.optimize import linprog
+
     count = len(payoff)
-    regret = torch.zeros(count, dtype=torch.float64)
-    total = torch.zeros(count, dtype=torch.float64)
-    for step in range(1, iterations + 1):
-        positive = regret.sum()
-        mixture = regret / positive if positive > 0 else torch.full_like(regret, 1 / count)
-        total += step * mixture
-        # In a symmetric game the value of a mixture against itself is 0.
-        regret = (regret + payoff @ mixture).clamp_min(0)
-    return total / total.sum()
+    game, one = payoff.double().numpy(), np.ones((count, 1))
+    # The last variable is the largest share.
+    below = np.block([[game, 0 * one], [np.eye(count), -one]])
+    total = np.append(one, 0.0)[None]
+    found = linprog(np.eye(count + 1)[-1], below, np.zeros(2 * count), total, [1.0], method="highs")
+    assert found.status == 0, found.message
+    mixture = torch.as_tensor(found.x[:count]).clamp_min(0)
+    return mixture / mixture.sum()
 
 
 def exploitability(payoff: Tensor, mixture: Tensor) -> float:
@@ -46,21 +54,39 @@ def exploitability(payoff: Tensor, mixture: Tensor) -> float:
     return float((payoff @ mixture).max())
 
 
-def bradley_terry(score: Tensor, games: Tensor, iterations: int = 2000) -> Tensor:
+def bradley_terry(score: Tensor) -> Tensor:
     """`[E]` float64 maximum likelihood strengths of the Bradley-Terry model on the rating scale, mean 1500.
 
-    Computed by the MM algorithm (Hunter 2004, eq. 3); a draw counts as half a win.
+    Bradley and Terry 1952, with `PRIOR_GAMES` drawn games for each pair. The likelihood is concave in the strengths:
+    Newton's method, with steps halved until they do not lower it, ends where no strength changes by `TOLERANCE`.
 
     Args:
-        score: `[E, E]` points of the row against the column.
-        games: `[E, E]` games of each pair.
-        iterations: MM steps.
+        score: `[E, E]` points of the row against the column; those of a pair add up to its games, a draw is half a win.
     """
-    met = 1 - torch.eye(len(games), dtype=torch.float64)
-    played = games.double() + PRIOR_GAMES * met
-    won = (score.double() + PRIOR_GAMES / 2 * met).sum(1)
-    strength = torch.ones(len(games), dtype=torch.float64)
-    for _ in range(iterations):
-        strength = won / (played / (strength[:, None] + strength[None, :])).sum(1)
-        strength = strength / strength.log().mean().exp()
-    return RATING + SCALE * strength.log()
+    points = score.double() + PRIOR_GAMES / 2 * (1 - torch.eye(len(score), dtype=torch.float64))
+    strength = torch.zeros(len(score), dtype=torch.float64)
+    for _ in range(MOST_STEPS):
+        step = newton_step(strength, points)
+        if bool((step.abs() <= TOLERANCE).all()):
+            break
+        least = log_likelihood(strength, points) * (1 + ROUNDING)
+        while log_likelihood(strength + step, points) < least:
+            step = step / 2
+        strength = strength + step
+    return RATING + SCALE * strength
+
+
+def log_likelihood(strength: Tensor, points: Tensor) -> Tensor:
+    """`[]` of `strength [E]`, given the points `[E, E]` of the row against the column; at most 0."""
+    return -(points * torch.nn.functional.softplus(strength[None, :] - strength[:, None])).sum()
+
+
+def newton_step(strength: Tensor, points: Tensor) -> Tensor:
+    """`[E]` Newton step of `bradley_terry`, of mean 0: the likelihood does not depend on the mean strength."""
+    loses = torch.sigmoid(strength[None, :] - strength[:, None])
+    surprise = points * loses
+    weight = (points + points.T) * loses * loses.T
+    curvature = weight.sum(1).diag() - weight
+    # All ones are its null space, and have no part in the gradient. The weight of a single entry is 0.
+    gradient = surprise.sum(1) - surprise.sum(0)
+    return torch.linalg.solve(curvature + weight.mean().clamp_min(TOLERANCE), gradient)

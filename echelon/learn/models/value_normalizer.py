@@ -15,7 +15,8 @@ class ValueNorm(nn.Module):
     """Exponential moving mean and deviation of the value targets; the critic predicts normalised values.
 
     TorchRL's `PopArtValueNorm` normalises the loss only. Here the critic's output is converted to real units before it
-    is combined with rewards.
+    is combined with rewards. Its sums are float64: the variance is the difference of two of them, which float32 cancels
+    where the mean is thousands of deviations.
     """
 
     mean: Tensor
@@ -26,10 +27,10 @@ class ValueNorm(nn.Module):
         super().__init__()
         self.decay = decay
         for name in ("mean", "square", "weight"):
-            self.register_buffer(name, torch.zeros(()))
+            self.register_buffer(name, torch.zeros((), dtype=torch.float64))
 
     def moments(self) -> tuple[Tensor, Tensor]:
-        """Mean and standard deviation `[]`; 0 and 1 before the first update."""
+        """Mean and standard deviation `[]`, float64; 0 and 1 before the first update."""
         seen = self.weight > 0
         weight = torch.where(seen, self.weight, 1.0)
         mean = self.mean / weight
@@ -45,6 +46,7 @@ class ValueNorm(nn.Module):
             ranks: the processes.
             exists: which of them count, as in `mean_of_existing`; None for all.
         """
+        target = target.double()
         for total, new in ((self.mean, target), (self.square, target.square())):
             total.mul_(self.decay).add_((1 - self.decay) * ranks.mean(mean_of_existing(new, exists)))
         self.weight.mul_(self.decay).add_(1 - self.decay)
@@ -52,9 +54,9 @@ class ValueNorm(nn.Module):
     def normalise(self, value: Tensor) -> Tensor:
         """Convert real units to normalised ones."""
         mean, deviation = self.moments()
-        return (value - mean) / deviation
+        return ((value - mean) / deviation).to(value.dtype)
 
     def denormalise(self, value: Tensor) -> Tensor:
         """Convert normalised units to real ones."""
         mean, deviation = self.moments()
-        return value * deviation + mean
+        return (value * deviation + mean).to(value.dtype)

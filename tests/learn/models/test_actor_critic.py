@@ -10,6 +10,7 @@ from torchrl.envs.utils import ExplorationType, set_exploration_type
 
 from echelon.env.observation import layout
 from echelon.learn.models.actor_critic import ActorCritic
+from echelon.learn.models.heads import LOG_STD_RANGE, ActorHead
 from echelon.learn.models.lstm import LSTMConfig
 from echelon.learn.models.precision import has_native_bf16, resolve_precision
 from echelon.learn.models.registry import PolicySpecs, model_with
@@ -66,7 +67,7 @@ def test_without_an_lstm_a_mech_remembers_nothing():
 
 def test_bad_models_are_refused():
     for wrong, message in ((dict(critic="oracle"), "critic must be one of"), (dict(std="none"), "std must be one of")):
-        with pytest.raises(ConfigError, match=f"ModelConfig.{message}"):
+        with pytest.raises(ConfigError, match=f"LSTMConfig.{message}"):
             LSTMConfig(**wrong)
 
 
@@ -104,3 +105,13 @@ def test_compiled_acting_is_eager_acting():
         compiled = policy(seen.clone())
     for key in ("action", "pre_tanh_log_prob", ("next", "memory", "c")):
         torch.testing.assert_close(compiled[key], eager[key], atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("std", ["state", "fixed"])
+def test_the_deviation_is_bounded(std):
+    """Not so wide that every action saturates, not so narrow that densities overflow."""
+    head = ActorHead(dataclasses.replace(TINY, std=std), 3)
+    for bias, bound in ((50.0, LOG_STD_RANGE[1]), (-50.0, LOG_STD_RANGE[0])):
+        head.log_std.bias.data.fill_(bias)
+        _, scale = head(torch.zeros(2, TINY.hidden))
+        torch.testing.assert_close(scale, torch.full((2, 3), bound).exp())
