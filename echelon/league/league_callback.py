@@ -136,5 +136,5 @@ def join_league(config: TrainConfig, device: torch.device, ranks: Ranks) -> Leag
     difference = battle_difference(config.env.signature(), store.env.signature())
     require(difference is None, "--opponent", f"a league of the same battle ({difference})", config.league)
     arena = LeagueArena(store, ranks.place(device), compiled=config.evaluation.compiled)
-    sampler = OpponentSampler(store, config.model, config.seed + ranks.rank)
+    sampler = OpponentSampler(store, config.model)
     return LeagueCallback(arena, sampler, config.league_seeds)

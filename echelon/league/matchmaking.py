@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Sequence
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from echelon.league.config import LeagueConfig, Weighting
 
-Key = TypeVar("Key")
 BELL_WIDTH = 200.0
 """Standard deviation of the `bell` weighting, in rating points."""
 
@@ -78,8 +76,3 @@ def chances(pool: Sequence[Opponent], rating: float, games: int, config: LeagueC
     rates, gaps = [other.win_rate for other in reach], [rating - other.rating for other in reach]
     shares = preference(config.weighting, rates, gaps, config.hardness)
     return {other.id: share for other, share in zip(reach, shares, strict=True)}
-
-
-def draw(shares: dict[Key, float], rng: random.Random) -> Key:
-    """Sample a key by its share."""
-    return rng.choices(list(shares), list(shares.values()))[0]

@@ -2,35 +2,51 @@
 
 from __future__ import annotations
 
-import random
+from collections.abc import Mapping
 
 from echelon.league.config import LeagueConfig
-from echelon.league.matchmaking import Opponent, chances, draw
+from echelon.league.matchmaking import Opponent, chances
+from echelon.league.ratings.glicko2 import RATING
 from echelon.league.records import Entry
 from echelon.league.store import Store
 from echelon.learn.models.registry import ModelConfig
-from echelon.learn.opponents.snapshot_pool import Snapshot
+from echelon.learn.opponents.snapshot_pool import Weights
 
 
-class OpponentSampler:
-    """Samples the opponents of a learner; a `DrawOpponent` of `echelon.learn`.
+class LeaguePool:
+    """Entries of a league and their shares of a learner's battles; an `OpponentPool` of `echelon.learn`.
+
+    Args:
+        store: the league.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.shares: Mapping[str, float] = {}
+        """Share of each entry, by id."""
+
+    def weights_of(self, name: str) -> Weights:
+        """Weights of the entry with this id."""
+        return self.store.weights.policy(name).state_dict()
+
+
+class OpponentSampler(LeaguePool):
+    """The opponents of a learner in a league, weighted by its results against them.
 
     Running battles keep their opponents; after `refresh`, new ones are sampled from the current state of the league.
 
     Args:
         store: the league.
         model: architecture of the learner, which opponents must share.
-        seed: seed of the sampling.
-        me: id of the learner's last entry, whose rating and results are used; empty before the first entry.
+        me: id of the learner's last entry, whose rating and results are used; empty before the first entry, when the
+            learner counts as a new entry of this league without games.
     """
 
-    def __init__(self, store: Store, model: ModelConfig, seed: int, me: str = "") -> None:
-        self.store, self.model = store, model
+    def __init__(self, store: Store, model: ModelConfig, me: str = "") -> None:
+        super().__init__(store)
+        self.model = model
         self.config: LeagueConfig = store.rules
-        self.rng = random.Random(seed)
         self.me: Entry | None = None
-        self.shares: dict[str, float] = {}
-        self.names: dict[str, str] = {}
         self.set_learner(me)
 
     def set_learner(self, me: str) -> None:
@@ -40,25 +56,14 @@ class OpponentSampler:
 
     def refresh(self) -> None:
         """Recompute the distribution of opponents from the current state of the league."""
-        active = compatible_entries(self.model, self.store)
-        self.names = {entry.id: entry.name for entry in active}
-        self.shares = self._prefer(opponent_pool(self.store, active, self.me))
+        self.shares = self._prefer(opponent_pool(self.store, compatible_entries(self.model, self.store), self.me))
 
     def _prefer(self, pool: list[Opponent]) -> dict[str, float]:
-        mine = [standing for standing in self.store.standings() if self.me is not None and standing.id == self.me.id]
         if not pool:
             return {}
-        if not mine:
-            # Without an entry the strength of the learner is unknown.
-            return {other.id: 1 / len(pool) for other in pool}
-        return chances(pool, mine[0].rating, mine[0].games, self.config)
-
-    def __call__(self) -> Snapshot | None:
-        """Sample an opponent; None if the league has no policy of this architecture."""
-        if not self.shares:
-            return None
-        who = draw(self.shares, self.rng)
-        return Snapshot(self.names[who], self.store.weights.policy(who).state_dict())
+        mine = [standing for standing in self.store.standings() if self.me is not None and standing.id == self.me.id]
+        rating, games = (mine[0].rating, mine[0].games) if mine else (RATING, 0)
+        return chances(pool, rating, games, self.config)
 
 
 def compatible_entries(model: ModelConfig, store: Store) -> list[Entry]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 from echelon.env.reward import TERMS
 from echelon.learn.ppo.objective import DIAGNOSTICS, LOSSES
 from echelon.runtime.errors import ConfigError, require
-from echelon.runtime.files import write_whole
+from echelon.runtime.files import append_whole, write_whole
 
 COLUMN_OF = {"loss_objective": "loss_policy", "loss_critic": "loss_value"}
 """Columns that are called otherwise than the entry of the loss."""
@@ -94,15 +93,14 @@ class CsvTable:
         """Append a row with fsync, so that a checkpoint is never ahead of the table. A missing value is an empty cell.
 
         Raises:
-            FileError: the file cannot be rewritten for a new column.
+            FileError: the row cannot be written; then the file is as it was.
         """
         if new := [name for name in values if name not in self.columns]:
             self.columns += new
             self._rewrite(read_table(self.path))
-        with open(self.path, "a", newline="") as file:
-            csv.DictWriter(file, self.columns, restval="").writerow(values)
-            file.flush()
-            os.fsync(file.fileno())
+        text = io.StringIO()
+        csv.DictWriter(text, self.columns, restval="").writerow(values)
+        append_whole(self.path, text.getvalue().encode())
 
 
 class MetricsLog:

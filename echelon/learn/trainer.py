@@ -12,6 +12,7 @@ from torch import Tensor
 
 from echelon.agents.heuristic import scripted
 from echelon.env.env import EchelonEnv
+from echelon.env.footprint import require_memory
 from echelon.env.outcome import stat_names
 from echelon.learn.callbacks.base import Callback, CallbackList, Metrics, Requests
 from echelon.learn.callbacks.checkpoints import Checkpoints
@@ -30,7 +31,7 @@ from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.learn.opponents.assignment import OpponentGroup, PolicyAssignment
 from echelon.learn.opponents.frozen import FrozenOpponents
 from echelon.learn.opponents.named import NamedOpponents, OpponentOf
-from echelon.learn.opponents.snapshot_pool import DrawOpponent, Snapshot, SnapshotPool
+from echelon.learn.opponents.snapshot_pool import MixedPool, OpponentPool, SnapshotPool
 from echelon.learn.padding import EXISTS, mean_of_existing
 from echelon.learn.ppo.advantage import NormalizedGAE
 from echelon.learn.ppo.collector import TeamCollector
@@ -54,6 +55,7 @@ BATTLE_PARTS = (BATTLES, SCRIPTED, FROZEN)
 """Components whose state belongs to the running battles."""
 COMPONENTS = (*BATTLE_PARTS, PAST, "ppo")
 """All components with a state in a checkpoint; the other states there are those of callbacks."""
+PAST_SLOTS = "past_slots"
 RANK_SEEDS = 1 << 52
 """Offset between the seeds of two consecutive ranks."""
 logger = logging.getLogger(__name__)
@@ -67,8 +69,7 @@ class Trainer:
         folder: where checkpoints and metrics go.
         start: checkpoint to resume from exactly. If the battles differ (their number, maps or opponents), new ones
             are started, and `resume_note` says so.
-        draw_opponent: draws opponents for battles against frozen policies; by default, and where it returns None,
-            a snapshot of the learner is drawn.
+        opponent_pool: opponents for battles against frozen policies; by default snapshots of the learner.
         ranks: data-parallel processes, each with `TrainConfig.num_envs` battles.
         opponent_of: builds the commanders that the config names; by default it knows the scripted ones alone, and
             `echelon.arena.resolve.policy_of` knows all.
@@ -85,11 +86,12 @@ class Trainer:
         config: TrainConfig,
         folder: Path,
         start: Checkpoint | None = None,
-        draw_opponent: DrawOpponent | None = None,
+        opponent_pool: OpponentPool | None = None,
         ranks: Ranks = ALONE,
         opponent_of: OpponentOf = scripted,
         callbacks: Sequence[Callback] = (),
     ) -> None:
+        require(isinstance(config, TrainConfig), "config", "a TrainConfig", config)
         self.config, self.folder, self.ranks = config, folder, ranks
         has_run = start is None and any((folder / "checkpoints").glob("[!.]*"))
         require(not has_run, "folder", "one without a run (or resume it, by `start`)", str(folder))
@@ -99,9 +101,9 @@ class Trainer:
         self.extra_rewards = load_extra_rewards(config.extra_rewards)  # may draw random numbers, so before seeding
         torch.manual_seed(config.seed)
         self._make_learner(start)
-        self.past = SnapshotPool(config.past_kept, config.seed + ranks.rank)
+        self.past = SnapshotPool(config.past_kept)
         self.past.add(f"iteration {self.counters.iterations}", self.policy)
-        self.draw_opponent, self.opponent_of = draw_opponent, opponent_of
+        self.opponent_pool, self.opponent_of = opponent_pool, opponent_of
         self.requests = Requests()
         self.stopped = False
         """Whether the processes have agreed to end the run, because a callback of one asked for it."""
@@ -138,7 +140,7 @@ class Trainer:
             self.counters = start.counters
             self.curriculum = Curriculum(config, start.curriculum)
         precision.configure_policy(self.policy, config.precision, config.compile_policy, self.device)
-        self.ppo = PPO(self.policy, config.ppo, self.ranks)
+        self.ppo = PPO(self.policy, config.ppo, self.ranks, compiled=config.compile_policy == "all")
         if start is not None:
             restore_optimizer(self.policy, self.ppo.optimizer, start.tensors(LEARNER))
 
@@ -146,6 +148,7 @@ class Trainer:
         """Create environment, opponents and collector for the curriculum's stage."""
         config, stage = self.config, self.curriculum.stage
         env = stage.env(config.env, config.side)
+        require_memory(env, config.num_envs, self.device, kept=config.ppo.rollout_decisions)
         self.scripted: NamedOpponents | None = None
         self.frozen: FrozenOpponents | None = None
         if config.scripted_battles > 0:
@@ -153,7 +156,9 @@ class Trainer:
             now = (stage.opponent, stage.weapon_use)
             self.scripted = NamedOpponents(env, names, *now, self.device, self.opponent_of)
         if config.past_battles > 0:
-            self.frozen = FrozenOpponents(self.policy, config.past_blocks, self._draw)
+            seed = config.seed + self.ranks.rank
+            pool = MixedPool(self.opponent_pool, self.past)
+            self.frozen = FrozenOpponents(self.policy, config.past_blocks, config.past_slots, pool, seed)
         opponents = [
             OpponentGroup(SCRIPTED, self.scripted, config.scripted_battles),
             OpponentGroup(ITSELF, None, config.self_battles),
@@ -300,11 +305,6 @@ class Trainer:
         all processes."""
         return self.finished or self.stopped or self.counters.iterations == self.last
 
-    def _draw(self) -> Snapshot:
-        """Next opponent of a block of battles against frozen policies."""
-        drawn = self.draw_opponent() if self.draw_opponent is not None else None
-        return drawn or self.past()
-
     def _weights(self) -> dict[str, float]:
         """Weight of each reward term of the user's own, by name."""
         return {name: term.weight for name, term in self.extra_rewards.items()}
@@ -312,7 +312,7 @@ class Trainer:
     def _resume(self, start: Checkpoint) -> None:
         """Restore the state of all components from a checkpoint."""
         loaded = start.parts(self.ranks.rank)
-        difference = first_difference(self._battles(), start.battles, "battles")
+        difference = first_difference(self._battles(), self._stored_battles(start), "battles")
         if difference:
             self.resume_note = f"battles begin anew: {difference}, in the checkpoint"
         for name, owner in self._parts().items():
@@ -337,12 +337,17 @@ class Trainer:
             "processes": self.ranks.size,
             "num_envs": self.config.num_envs,
             "side": self.config.side,
-            "past_blocks": self.config.past_blocks,
             "met": {name: [battles.start, battles.stop] for name, battles in self.assignment.battles.items()},
             "env": as_json(self.env.config),
             MAP_MAKER: MAP_MAKER_VERSION,
             **({} if self.scripted is None else self.scripted.description()),
+            **({} if self.frozen is None else {"past_blocks": self.frozen.blocks, PAST_SLOTS: self.frozen.num_slots}),
         }
+
+    def _stored_battles(self, start: Checkpoint) -> dict[str, Any]:
+        """`_battles` of a checkpoint. Once all had two slots, and those without frozen opponents had blocks too."""
+        stored = {PAST_SLOTS: 2, **start.battles}
+        return stored if self.frozen is not None else {k: v for k, v in stored.items() if not k.startswith("past_")}
 
     def _battle_seeds(self) -> Tensor:
         """`[B]` int64 seeds of new battles: K processes of B battles split those of a single process with K * B."""
@@ -375,8 +380,8 @@ class Trainer:
     def _after_update(self, report: dict[str, list[float]]) -> None:
         """Refresh opponents, advance the curriculum, renew maps."""
         for name, opponent in self._slotted().items():
-            pairs = report[f"readers_{name}"]
-            opponent.refresh([[int(a), int(b)] for a, b in zip(pairs[::2], pairs[1::2], strict=True)])
+            counts, slots = [int(count) for count in report[f"readers_{name}"]], opponent.num_slots
+            opponent.refresh([counts[at : at + slots] for at in range(0, len(counts), slots)])
         iterations, every = self.counters.iterations, self.config.renew_maps_every
         if iterations % self.config.past_every == 0:
             self.past.add(f"iteration {iterations}", self.policy)

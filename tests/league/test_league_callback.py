@@ -9,6 +9,7 @@ from echelon.env.env import EchelonEnv
 from echelon.league.league_arena import LeagueArena
 from echelon.league.league_callback import LeagueCallback
 from echelon.league.opponent_sampler import OpponentSampler
+from echelon.league.rating_period import close_period
 from echelon.learn.config import PPOConfig, TrainConfig
 from echelon.learn.opponents.assignment import OpponentGroup, PolicyAssignment
 from echelon.learn.opponents.frozen import FrozenOpponents
@@ -20,15 +21,31 @@ CPU = torch.device("cpu")
 
 def test_policies_of_the_learners_architecture_are_drawn(tmp_path):
     store = fresh(tmp_path)
-    assert OpponentSampler(store, TINY, seed=0)() is None, "the tiers are no networks"
+    assert OpponentSampler(store, TINY).shares == {}, "the tiers are no networks"
     mine = store.add(checkpoint_of(tmp_path, 1))
     store.add(checkpoint_of(tmp_path, 2, dataclasses.replace(TINY, hidden=24)))
     retired = store.add(checkpoint_of(tmp_path, 3))
     store.set_kind(retired, "retired", "retired", "by hand")
-    drawn = OpponentSampler(store, TINY, seed=0)()
-    assert drawn.name == mine.name
-    weights = policy_of(1).state_dict()
-    assert all(torch.equal(drawn.weights[name], weights[name]) for name in weights)
+    sampler = OpponentSampler(store, TINY)
+    assert sampler.shares == {mine.id: 1.0}
+    weights, stored = policy_of(1).state_dict(), sampler.weights_of(mine.id)
+    assert all(torch.equal(stored[name], weights[name]) for name in weights)
+
+
+def test_a_learner_that_has_played_little_meets_its_like_only(tmp_path):
+    store = fresh(tmp_path)
+    near, far = (store.add(checkpoint_of(tmp_path, seed)) for seed in (1, 2))
+    scripted = [entry.id for entry in store.entries() if entry.is_scripted]
+    store.record([fought(far.id, other, n, 1) for other in scripted for n in range(20)])
+    close_period(store)
+    ratings = {standing.id: standing.rating for standing in store.standings()}
+    assert abs(ratings[near.id] - 1500) < 200 < ratings[far.id] - 1500
+    assert OpponentSampler(store, TINY).shares == {near.id: 1.0}, "before its first entry"
+    me = store.add(checkpoint_of(tmp_path, 3))
+    assert OpponentSampler(store, TINY, me.id).shares.keys() == {near.id, me.id}
+    store.record([fought(me.id, scripted[0], n, 1 + n % 2) for n in range(20)])
+    close_period(store)
+    assert OpponentSampler(store, TINY, me.id).shares.keys() == {near.id, far.id, me.id}, "after twenty games all"
 
 
 def test_who_is_hard_is_met_most(tmp_path):
@@ -37,7 +54,7 @@ def test_who_is_hard_is_met_most(tmp_path):
     store.record(
         [fought(me.id, weak.id, n, 1) for n in range(20)] + [fought(me.id, strong.id, n, 2) for n in range(20)]
     )
-    sampler = OpponentSampler(store, TINY, seed=0, me=me.id)
+    sampler = OpponentSampler(store, TINY, me.id)
     lost, won = 1 - 0.5 / 21, 1 - 20.5 / 21
     even = 0.5**2
     total = lost**2 + won**2 + even
@@ -49,14 +66,14 @@ def test_a_refreshed_pool_is_met_at_the_next_boundary_with_an_empty_memory(tmp_p
     """Battles under way keep whom they drew; those that begin meet the newcomer and remember nothing."""
     store = fresh(tmp_path)
     store.add(checkpoint_of(tmp_path, 1))
-    sampler = OpponentSampler(store, TINY, seed=0)
-    rivals = FrozenOpponents(policy_of(0), 1, lambda: sampler())
+    sampler = OpponentSampler(store, TINY)
+    rivals = FrozenOpponents(policy_of(0), 1, 2, sampler)
     seats = PolicyAssignment(policy_of(0), [OpponentGroup("past", rivals, 4)])
     env = EchelonEnv(BRIEF, 4, device="cpu", seed=0, memory=seats.memory)
     first = store.entries("candidate")[0]
     td, newcomer, met = env.reset(), None, []
     with torch.inference_mode():
-        for decision in range(BRIEF.rules.max_decisions + 4):
+        for decision in range(2 * BRIEF.rules.max_decisions + 4):
             begins = td["is_init"][:, 0]
             own = seats.view(td, "past")["memory"]
             assert not own["h"][begins].any(), "a battle begins with nothing in mind"
@@ -68,15 +85,16 @@ def test_a_refreshed_pool_is_met_at_the_next_boundary_with_an_empty_memory(tmp_p
                 store.set_kind(first, "retired", "retired", "by hand")
                 newcomer = store.add(checkpoint_of(tmp_path, 2))
                 sampler.refresh()
+            if decision >= 3:
                 rivals.refresh(rivals.readers(seats.view(td, "past")["memory"]).tolist())
-    assert met[0] == met[BRIEF.rules.max_decisions - 1] == [first.name] * 4
-    assert met[-1] == [newcomer.name] * 4
+    assert met[0] == met[BRIEF.rules.max_decisions - 1] == [first.id] * 4
+    assert met[-1] == [newcomer.id] * 4
 
 
 def test_a_run_enters_its_league_is_rated_and_meets_who_is_there(tmp_path):
     store = fresh(tmp_path)
     arena = LeagueArena(store, CPU)
-    sampler = OpponentSampler(store, TINY, seed=0)
+    sampler = OpponentSampler(store, TINY)
     config = TrainConfig(
         env=BRIEF,
         model=TINY,
@@ -89,8 +107,8 @@ def test_a_run_enters_its_league_is_rated_and_meets_who_is_there(tmp_path):
         compiled=False,
     )
     assert config.past_battles == 8 and config.scripted_battles == 0
-    trainer = Trainer(config, tmp_path / "run", draw_opponent=sampler)
-    assert trainer.frozen.names[0][trainer.frozen.newest_of[0]] == "iteration 0", "an empty league leaves it to itself"
+    trainer = Trainer(config, tmp_path / "run", opponent_pool=sampler)
+    assert trainer.frozen.names == [["iteration 0"] * 2], "an empty league leaves it to itself"
     callback = LeagueCallback(arena, sampler, seeds=1)
     trainer.iterate()
     first = callback.submit(trainer.save())
@@ -102,14 +120,14 @@ def test_a_run_enters_its_league_is_rated_and_meets_who_is_there(tmp_path):
     assert set(sampler.shares) == {first.id, second.id}
     for _ in range(4):
         trainer.iterate()
-    assert set(trainer.frozen.names[0]) & {first.name, second.name}
+    assert set(trainer.frozen.names[0]) & {first.id, second.id}
     lines = (store.folder / "log.jsonl").read_text().splitlines()
     assert len(lines) == 2 and second.name in lines[1]
 
 
 def test_a_share_of_the_battles_may_be_the_leagues():
-    config = TrainConfig(num_envs=16, opponent="league:x", past_share=0.5, ppo=PPOConfig(minibatches=1))
-    assert (config.league, config.past_battles, config.scripted_battles) == ("x", 8, 8)
+    config = TrainConfig(num_envs=32, opponent="league:x", past_share=0.5, ppo=PPOConfig(minibatches=1))
+    assert (config.league, config.past_battles, config.scripted_battles) == ("x", 16, 16)
     assert TrainConfig(num_envs=16, ppo=PPOConfig(minibatches=1)).league == ""
 
 
@@ -117,9 +135,9 @@ def test_an_entry_that_was_rated_is_only_known_again(tmp_path):
     store = fresh(tmp_path)
     arena = LeagueArena(store, CPU)
     path = checkpoint_of(tmp_path, 1)
-    first = LeagueCallback(arena, OpponentSampler(store, TINY, 0), 1)
+    first = LeagueCallback(arena, OpponentSampler(store, TINY), 1)
     entry = first.submit(path)
-    again = LeagueCallback(arena, OpponentSampler(store, TINY, 0), 1)
+    again = LeagueCallback(arena, OpponentSampler(store, TINY), 1)
     again.load_state_dict(first.state_dict())
     assert again.sampler.me == entry == again.submit(path) and store.period == 2
     assert len(store.matches()) == 2 * 5

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 import torch
@@ -19,7 +20,7 @@ from echelon.learn.config import CurriculumConfig, PPOConfig
 from echelon.learn.curriculum import CurriculumState
 from echelon.learn.metrics import COLUMNS, MetricsLog, read_metrics
 from echelon.learn.models.registry import PolicySpecs
-from echelon.learn.opponents.snapshot_pool import Snapshot
+from echelon.learn.opponents.snapshot_pool import Weights
 from echelon.learn.ppo.nonfinite_dump import NotFinite
 from echelon.learn.ppo.update import PATIENCE
 from echelon.learn.schedules import Schedule
@@ -94,7 +95,7 @@ def test_names_of_devices_and_opponents_are_checked():
 def test_shares_of_the_battles_are_whole():
     half = tiny_run(opponent="self", num_envs=8, past_share=0.5, past_blocks=2)
     assert (half.self_battles, half.past_battles, half.scripted_battles) == (4, 4, 0)
-    with pytest.raises(ConfigError, match=r"past_share must be a share .* of 4 battles, got '2 battles'"):
+    with pytest.raises(ConfigError, match=r"past_share must be a share .* of 4 .* battles, got '2 battles'"):
         tiny_run(num_envs=8, past_share=0.25, past_blocks=2)
     with pytest.raises(ConfigError, match=r"self_share must be <= 1 - past_share, got 0.75"):
         tiny_run(num_envs=8, self_share=0.75, past_share=0.5, past_blocks=2)
@@ -156,24 +157,24 @@ def test_weights_of_the_reward_follow_their_schedules(tmp_path):
 def test_earlier_selves_are_met(tmp_path):
     config = tiny_run(opponent="past", past_blocks=2, past_every=1, past_kept=2, self_share=0.0, total_agent_steps=800)
     trainer = run_to_the_end(Trainer(config, tmp_path))
-    assert [found.name for found in trainer.past.snapshots] == ["iteration 4", "iteration 5"]
+    assert list(trainer.past.shares) == ["iteration 4", "iteration 5"]
     assert {name for pair in trainer.frozen.names for name in pair} - {"iteration 0"}
     assert any("past_win_rate" in row for row in read_metrics(tmp_path / "metrics.csv"))
 
 
-def test_rivals_share_the_battles_and_one_is_drawn_by_whoever_is_asked(tmp_path):
-    asked = []
+def test_opponents_share_the_battles_and_may_come_from_a_pool_of_ones_own(tmp_path):
+    class Strangers:
+        shares: ClassVar = {"stranger": 1.0}
 
-    def draw() -> Snapshot:
-        asked.append(True)
-        return Snapshot("stranger", TINY.build(PolicySpecs(8)).state_dict())
+        def weights_of(self, name: str) -> Weights:
+            return TINY.build(PolicySpecs(8)).state_dict()
 
     config = tiny_run(num_envs=8, self_share=0.25, past_share=0.5, past_blocks=2)
-    trainer = Trainer(config, tmp_path, draw_opponent=draw)
+    trainer = Trainer(config, tmp_path, opponent_pool=Strangers())
     places = {name: battles.stop - battles.start for name, battles in trainer.assignment.battles.items()}
     assert places == {"heuristic": 2, "itself": 2, "past": 4}
     trainer.train(1)
-    assert len(asked) >= 2 and trainer.frozen.names[0][1] == "stranger"
+    assert trainer.frozen.names == [["stranger"] * 2] * 2
     assert trainer.counters.agent_steps == (2 + 4 + 4) * 5 * 8
 
 

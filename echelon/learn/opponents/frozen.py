@@ -2,82 +2,136 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import random
+from collections import Counter
+from collections.abc import Sequence
 
 import torch
 from tensordict import TensorDictBase
-from tensordict.utils import expand_as_right
 from torch import Tensor
 from torch.utils._pytree import tree_map
 from torchrl.data import Composite, Unbounded
 
 from echelon.learn.models.actor_critic import ActorCritic, ActorNetwork, batched_forward
 from echelon.learn.models.distribution import SquashedNormal
-from echelon.learn.opponents.slots import SLOT, SLOTS, count_readers, current_slot
-from echelon.learn.opponents.snapshot_pool import Snapshot
+from echelon.learn.opponents.slots import SLOT, count_readers, current_slot
+from echelon.learn.opponents.snapshot_pool import ROUNDING, OpponentPool
 from echelon.runtime.files import FileError
 from echelon.runtime.state_dict import StateDict
 
+NOBODY = -1
+"""In place of a slot's number: the block has no such slot."""
+
 
 class FrozenOpponents:
-    """K blocks of battles, each against its own frozen policy; one forward pass with `torch.vmap` over stacked weights.
+    """K blocks of battles with S slots each; a battle is against the frozen policy in one slot of its block.
 
-    Each block has two slots, see `echelon.learn.opponents.slots`.
+    All are computed in one forward pass, with `torch.vmap` over stacked weights. At its start a battle draws a slot, by
+    the pool's shares, and keeps it to its end, see `echelon.learn.opponents.slots`. When the shares change, each block
+    retires a slot: no battle draws it any more, and when the last battle against it has ended, another opponent takes
+    its place.
 
     Args:
         like: a policy of the common architecture; its weights initialise every slot.
         blocks: number of blocks K.
-        draw: returns the next opponent of a block; called whenever a block has a slot that no battle reads.
+        slots: number of slots a block S, at least 2.
+        pool: the opponents and their shares, which sum to 1.
+        seed: seed of the draws of opponents; each depends on it and on the number of draws before.
     """
 
-    def __init__(self, like: ActorCritic, blocks: int, draw: Callable[[], Snapshot]) -> None:
-        self.blocks = blocks
-        self.draw = draw
+    def __init__(self, like: ActorCritic, blocks: int, slots: int, pool: OpponentPool, seed: int = 0) -> None:
+        self.blocks, self.num_slots, self.pool, self.seed = blocks, slots, pool, seed
         device = next(like.parameters()).device
         self.base: ActorNetwork = like.model.build(like.specs).to(device).requires_grad_(False).network
         self.base.compute = like.network.compute
         self.keys = like.keys
         self.weights = {
-            name: value.detach()[None].repeat(SLOTS * blocks, *[1] * value.dim())
+            name: value.detach()[None].repeat(slots * blocks, *[1] * value.dim())
             for name, value in like.network.state_dict().items()
         }
-        """`[2K, ...]` stacked weights: both slots of the first block, of the second, and so on."""
-        self.names = [["", ""] for _ in range(blocks)]
-        self.newest_of = [0] * blocks
-        self.newest = torch.zeros(blocks, device=device)
-        self.refresh([[1, 0] for _ in range(blocks)])
+        """`[KS, ...]` stacked weights: all slots of the first block, of the second, and so on."""
+        self.names = [[""] * slots for _ in range(blocks)]
+        """`[K, S]` who is in each slot."""
+        self.newest = [slots - 1] * blocks
+        """`[K]` slot that was filled last."""
+        self.retiring = [NOBODY] * blocks
+        """`[K]` slot that no battle draws any more."""
+        self.draws = 0
+        self.shares: dict[str, float] = dict(pool.shares)
+        self.edges = torch.zeros(blocks, slots - 1, device=device)
+        """`[K, S - 1]` cumulative probabilities of the slots of a block, without the last, which is 1."""
+        for slot in range(slots):
+            for block in range(blocks):
+                self._fill(block, slot)
+        self._update_edges()
 
     def memory_spec(self) -> Composite:
         """Memory of the policies, and the slot of the battle."""
         return Composite(**dict(self.base.memory.spec().items()), **{SLOT: Unbounded((1,))})
 
     def readers(self, memory: TensorDictBase) -> Tensor:
-        """`[K, 2]` number of battles that use each slot, from the memory (batch `[B, A]`) of the teams it commands."""
-        return count_readers(memory, self.blocks)
+        """`[K, S]` number of battles that use each slot, from the memory (batch `[B, A]`) of the teams it commands."""
+        return count_readers(memory, self.blocks, self.num_slots)
 
-    @torch.no_grad()
-    def refresh(self, readers: list[list[int]]) -> None:
-        """Draw a new opponent for each block whose older slot is free. To be called between rollouts.
+    def refresh(self, readers: Sequence[Sequence[int]]) -> None:
+        """Take the pool's shares, retire and fill slots. To be called between rollouts.
 
         Args:
-            readers: `[K, 2]` as returned by the method `readers`.
+            readers: `[K, S]` as returned by the method `readers`.
         """
+        shares = dict(self.pool.shares)
+        if shares != self.shares:
+            self.shares = shares
+            for block in range(self.blocks):
+                if self.retiring[block] == NOBODY:
+                    self.retiring[block] = self._least_wanted(block)
         for block, counts in enumerate(readers):
-            old = 1 - self.newest_of[block]
-            if counts[old] > 0:
-                continue
-            snapshot = self.draw()
-            for name, stack in self.weights.items():
-                stack[SLOTS * block + old].copy_(snapshot.weights[f"network.{name}"])
-            self.names[block][old] = snapshot.name
-            self.newest_of[block] = old
-        self.newest.copy_(torch.tensor(self.newest_of))
+            slot = self.retiring[block]
+            if slot != NOBODY and counts[slot] == 0:
+                self._fill(block, slot)
+                self.newest[block], self.retiring[block] = slot, NOBODY
+        self._update_edges()
+
+    def _least_wanted(self, block: int) -> int:
+        """The first slot whose opponent has left the pool, or else the one filled longest ago."""
+        by_age = [(self.newest[block] + number) % self.num_slots for number in range(1, self.num_slots + 1)]
+        return next((slot for slot in by_age if self.names[block][slot] not in self.shares), by_age[0])
+
+    @torch.no_grad()
+    def _fill(self, block: int, slot: int) -> None:
+        """Draw an opponent by how many slots each lacks of its share, whole slots before parts of one (residual
+        resampling), so that few slots hold many opponents."""
+        self.names[block][slot] = ""
+        held, total = Counter(name for own in self.names for name in own), self.blocks * self.num_slots
+        lacks = [max(total * share - held[name], 0.0) for name, share in self.shares.items()]
+        whole = [int(lack + ROUNDING) for lack in lacks]
+        name = random.Random(f"{self.seed} {self.draws}").choices(list(self.shares), whole if any(whole) else lacks)[0]
+        self.draws += 1
+        weights = self.pool.weights_of(name)
+        for key, stack in self.weights.items():
+            stack[self.num_slots * block + slot].copy_(weights[f"network.{key}"])
+        self.names[block][slot] = name
+
+    def _update_edges(self) -> None:
+        """Give each slot its part of its opponent's share, and none to those that retire or have left the pool."""
+        drawn = [
+            ["" if slot == self.retiring[block] else name for slot, name in enumerate(own)]
+            for block, own in enumerate(self.names)
+        ]
+        held = Counter(name for own in drawn for name in own)
+        rows = []
+        for own in drawn:
+            parts = [self.shares.get(name, 0.0) / held[name] for name in own]
+            # Where all have left the pool, they are met until one of them can be replaced.
+            parts = parts if sum(parts) > 0 else [float(name != "") for name in own]
+            rows.append([sum(parts[: number + 1]) / sum(parts) for number in range(self.num_slots - 1)])
+        self.edges.copy_(torch.tensor(rows))
 
     def state_dict(self) -> StateDict:
-        """Weights and names in all slots, and the newest slot of each block."""
-        return StateDict(
-            self.weights, {"names": [name for pair in self.names for name in pair], "newest": list(self.newest_of)}
-        )
+        """Weights and names in all slots, which were filled last and which retire, and the shares."""
+        names = [name for own in self.names for name in own]
+        facts = {"names": names, "newest": self.newest, "retiring": self.retiring}
+        return StateDict(self.weights, {**facts, "shares": self.shares, "draws": self.draws})
 
     @torch.no_grad()
     def load_state_dict(self, state_dict: StateDict) -> None:
@@ -87,36 +141,50 @@ class FrozenOpponents:
             FileError: it does not fit these blocks.
         """
         state_dict.check(self.weights)
-        names, newest = state_dict.row("names", str, SLOTS * self.blocks), state_dict.row("newest", int, self.blocks)
-        if not set(newest) <= set(range(SLOTS)):
-            raise FileError(f"{state_dict.name}.newest must hold 0..{SLOTS - 1}, got {newest}")
+        names, newest = state_dict.row("names", str, self.num_slots * self.blocks), self._slots(state_dict, "newest", 0)
+        # Before a slot retired for some time only, the older of two was never drawn, and there were no shares.
+        if "retiring" in state_dict.facts:
+            retiring, shares = self._slots(state_dict, "retiring", NOBODY), state_dict.fact("shares", dict)
+            draws = state_dict.whole("draws", 0, 2**62)
+        else:
+            retiring, shares, draws = [1 - slot for slot in newest], self.shares, self.draws
+        if not all(type(share) is float and 0 <= share <= 1 for share in shares.values()):
+            raise FileError(f"{state_dict.name}.shares must be numbers 0..1, got {shares!r:.200}")
         for name, stack in self.weights.items():
             stack.copy_(state_dict.tensors[name])
-        self.names = [names[at : at + SLOTS] for at in range(0, len(names), SLOTS)]
-        self.newest_of = newest
-        self.newest.copy_(torch.tensor(newest))
+        self.names = [names[at : at + self.num_slots] for at in range(0, len(names), self.num_slots)]
+        self.newest, self.retiring, self.shares, self.draws = newest, retiring, dict(shares), draws
+        self._update_edges()
+
+    def _slots(self, state_dict: StateDict, key: str, lowest: int) -> list[int]:
+        """A slot of each block, from a checkpoint."""
+        slots = state_dict.row(key, int, self.blocks)
+        if not set(slots) <= set(range(lowest, self.num_slots)):
+            raise FileError(f"{state_dict.name}.{key} must hold {lowest}..{self.num_slots - 1}, got {slots}")
+        return slots
 
     @torch.no_grad()
     def __call__(self, team: TensorDictBase) -> TensorDictBase:
         """Act for `[B, A]` mechs."""
-        newest = self.newest.repeat_interleave(team.shape[0] // self.blocks)[:, None, None]
-        slot = current_slot(team.get(("memory", SLOT)), newest)
+        battles = team.shape[0]
+        battle = torch.arange(battles, device=self.edges.device)
+        size = battles // self.blocks
+        block, place = battle // size, battle % size
+        draw = torch.rand(battles, 1, device=self.edges.device)
+        drawn = (draw >= self.edges[block]).sum(1)
+        slot = current_slot(team.get(("memory", SLOT)), drawn[:, None, None].float())
+        used = slot[:, 0, 0].long() - 1
 
         def blocked(leaf: Tensor) -> Tensor:
-            """`[2K, B / K, ...]` from `[B, ...]`: each block of battles twice, once per slot."""
-            return leaf.unflatten(0, (self.blocks, -1)).repeat_interleave(SLOTS, 0)
-
-        inputs = self.keys.inputs(team, self.keys.layout(team, is_sequence=False))
-        blocks = tree_map(blocked, tuple(inputs))
-        output = batched_forward(self.base, self.weights, *blocks)
-        is_second = slot[..., 0] == SLOTS
+            """`[KS, B / K, ...]` from `[B, ...]`: each block of battles once for each slot."""
+            return leaf.unflatten(0, (self.blocks, -1)).repeat_interleave(self.num_slots, 0)
 
         def chosen(leaf: Tensor) -> Tensor:
-            """`[B, A, ...]` output of the slot that the battle uses, from `[2K, B / K, A, ...]`."""
-            both = leaf.unflatten(0, (self.blocks, SLOTS))
-            first, second = both[:, 0].flatten(0, 1), both[:, 1].flatten(0, 1)
-            return torch.where(expand_as_right(is_second, first), second, first)
+            """`[B, A, ...]` output of the slot that the battle uses, from `[KS, B / K, A, ...]`."""
+            return leaf.unflatten(0, (self.blocks, self.num_slots))[block, used, place]
 
+        inputs = self.keys.inputs(team, self.keys.layout(team, is_sequence=False))
+        output = batched_forward(self.base, self.weights, *tree_map(blocked, tuple(inputs)))
         distribution = SquashedNormal(chosen(output.loc), chosen(output.scale))
         team.set("action", distribution.rsample().tanh())
         for name, leaf in output.memory.items():

@@ -14,7 +14,7 @@ from torchrl.data import Composite, Unbounded
 from echelon.agents.heuristic import Heuristic, full_name, is_scripted, scripted
 from echelon.agents.tiers import TIERS
 from echelon.env.group_policy import TeamPolicy, memory_spec_of
-from echelon.learn.opponents.slots import SLOT, SLOTS, count_readers, current_slot
+from echelon.learn.opponents.slots import SLOT, count_readers, current_slot
 from echelon.rules.config import EnvConfig
 from echelon.runtime.files import FileError
 from echelon.runtime.state_dict import StateDict
@@ -22,6 +22,8 @@ from echelon.runtime.state_dict import StateDict
 OpponentOf = Callable[[str, EnvConfig, torch.device], TeamPolicy]
 """The policy that a name means in battles of a config, on a device; `scripted` knows the scripted commanders alone."""
 WEAPON_USE = "weapon_use"
+NUM_SLOTS = 2
+"""The commander of new battles, and the one before it while its battles last."""
 
 
 class NamedOpponents:
@@ -56,6 +58,7 @@ class NamedOpponents:
         self.commanders = {own: opponent_of(own, env, device) for own in self.names}
         specs = {own: memory_spec_of(commander) for own, commander in self.commanders.items() if not is_scripted(own)}
         self.specs = {own: spec for own, spec in specs.items() if len(spec.keys()) > 0}
+        self.num_slots = NUM_SLOTS
         self.slots = [name, name]
         """Name of the commander in each slot."""
         self.weapon_use = weapon_use
@@ -84,7 +87,7 @@ class NamedOpponents:
 
     def readers(self, memory: TensorDictBase) -> Tensor:
         """`[1, 2]` number of battles that use each slot, from the memory (batch `[B, A]`) of the teams it commands."""
-        return count_readers(memory, blocks=1)
+        return count_readers(memory, blocks=1, slots=NUM_SLOTS)
 
     def refresh(self, readers: list[list[int]]) -> None:
         """Fill a free slot with the requested commander. To be called between rollouts.
@@ -118,7 +121,7 @@ class NamedOpponents:
         Raises:
             FileError: a name is unknown, or a number is outside its range.
         """
-        stored = [*state_dict.row("tiers", str, SLOTS), state_dict.fact("next_tier", str)]
+        stored = [*state_dict.row("tiers", str, NUM_SLOTS), state_dict.fact("next_tier", str)]
         names = [full_name(name) for name in stored]
         shares = [state_dict.fact(key, float) for key in ("weapon_use", "next_weapon_use")]
         known = set(self.names)
@@ -126,9 +129,12 @@ class NamedOpponents:
             known |= set(map(full_name, TIERS))
         if not set(names) <= known or not all(0 <= share <= 1 for share in shares):
             raise FileError(f"{state_dict.name} must name {sorted(known)} and shares 0..1, got {stored} and {shares}")
-        self.slots = names[:SLOTS]
-        self.newest, self.old_is_read = state_dict.whole("newest", 0, SLOTS - 1), state_dict.fact("old_is_read", bool)
-        self.weapon_use, self.requested = shares[0], (names[SLOTS], shares[1])
+        self.slots = names[:NUM_SLOTS]
+        self.newest, self.old_is_read = (
+            state_dict.whole("newest", 0, NUM_SLOTS - 1),
+            state_dict.fact("old_is_read", bool),
+        )
+        self.weapon_use, self.requested = shares[0], (names[NUM_SLOTS], shares[1])
 
     def __call__(self, team: TensorDictBase) -> TensorDictBase:
         """Act for `[B, A]` mechs."""

@@ -1,10 +1,9 @@
-"""Pool of earlier snapshots of the learner's policy."""
+"""Pools that the frozen opponents of a learner are drawn from, and the pool of its own earlier snapshots."""
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -13,51 +12,63 @@ from echelon.learn.models.actor_critic import ActorCritic
 from echelon.runtime.files import FileError
 from echelon.runtime.state_dict import StateDict
 
-
-class Snapshot(NamedTuple):
-    """Frozen weights of an opponent."""
-
-    name: str
-    weights: Mapping[str, Tensor]
-    """As in `ActorCritic.state_dict`, with the learner's `ModelConfig`."""
+ROUNDING = 1e-6
+"""Largest part of the shares that counts as an error of rounding."""
+Weights = Mapping[str, Tensor]
+"""Weights of a policy, as in `ActorCritic.state_dict`."""
 
 
-DrawOpponent = Callable[[], Snapshot | None]
-"""Returns the next opponent of a block of battles, or None for one of the learner's own snapshots."""
+class OpponentPool(Protocol):
+    """Frozen policies of the learner's `ModelConfig`, and how often each is to be met."""
+
+    @property
+    def shares(self) -> Mapping[str, float]:
+        """Share of the battles against each opponent, by name. Where they sum to less than 1, the learner meets its own
+        snapshots in the rest. Opponents in play are replaced whenever they change."""
+        ...
+
+    def weights_of(self, name: str) -> Weights:
+        """Weights of one of these opponents."""
+        ...
 
 
 class SnapshotPool:
-    """The learner's latest snapshots, drawn uniformly.
+    """The learner's latest snapshots, all met equally often; an `OpponentPool`.
 
     Args:
         capacity: maximum number of snapshots; the oldest is dropped first.
-        seed: seed of the draws; each depends on it and on the number of draws before.
     """
 
-    def __init__(self, capacity: int, seed: int) -> None:
+    def __init__(self, capacity: int) -> None:
         self.capacity = capacity
-        self.seed = seed
-        self.draws = 0
-        self.snapshots: list[Snapshot] = []
+        self.snapshots: dict[str, Weights] = {}
+        """Weights by name, the oldest first."""
 
     def add(self, name: str, policy: ActorCritic) -> None:
-        """Add a copy of the policy's current weights."""
-        weights = {key: value.detach().clone() for key, value in policy.state_dict().items()}
-        self.snapshots = [*self.snapshots, Snapshot(name, weights)][-self.capacity :]
+        """Add a copy of the policy's current weights, in place of a snapshot of the same name."""
+        self.snapshots.pop(name, None)
+        self.snapshots[name] = {key: value.detach().clone() for key, value in policy.state_dict().items()}
+        self._drop_oldest()
 
-    def __call__(self) -> Snapshot:
-        """Draw a snapshot."""
-        generator = random.Random(f"{self.seed} {self.draws}")
-        self.draws += 1
-        return generator.choice(self.snapshots)
+    def _drop_oldest(self) -> None:
+        for name in list(self.snapshots)[: -self.capacity]:
+            del self.snapshots[name]
+
+    @property
+    def shares(self) -> Mapping[str, float]:
+        """Equal shares."""
+        return dict.fromkeys(self.snapshots, 1 / max(len(self.snapshots), 1))
+
+    def weights_of(self, name: str) -> Weights:
+        """Weights of a snapshot."""
+        return self.snapshots[name]
 
     def state_dict(self) -> StateDict:
-        """Weights of all K snapshots, stacked `[K, ...]`, their names, and the number of draws."""
-        stacks = {
-            key: torch.stack([snapshot.weights[key] for snapshot in self.snapshots])
-            for key in self.snapshots[0].weights
-        }
-        return StateDict(stacks, {"names": [snapshot.name for snapshot in self.snapshots], "draws": self.draws})
+        """Weights of all K snapshots, stacked `[K, ...]`, and their names."""
+        weights = list(self.snapshots.values())
+        return StateDict(
+            {key: torch.stack([own[key] for own in weights]) for key in weights[0]}, {"names": list(self.snapshots)}
+        )
 
     def load_state_dict(self, state_dict: StateDict) -> None:
         """Replace the snapshots by those of a checkpoint. The pool must not be empty: it defines names and shapes.
@@ -65,11 +76,36 @@ class SnapshotPool:
         Raises:
             FileError: the state does not fit this pool.
         """
-        names, newest = state_dict.row("names", str), self.snapshots[-1].weights
+        names, newest = state_dict.row("names", str), list(self.snapshots.values())[-1]
         if not names:
             raise FileError(f"{state_dict.name}.names must name at least one, got none")
         state_dict.check({key: value.expand(len(names), *value.shape) for key, value in newest.items()})
-        self.draws = state_dict.whole("draws", 0, 2**62)
         stacks = {key: stack.to(newest[key].device) for key, stack in state_dict.tensors.items()}
-        snapshots = [Snapshot(name, {k: stack[i] for k, stack in stacks.items()}) for i, name in enumerate(names)]
-        self.snapshots = snapshots[-self.capacity :]
+        self.snapshots = {name: {k: stack[i] for k, stack in stacks.items()} for i, name in enumerate(names)}
+        self._drop_oldest()
+
+
+class MixedPool:
+    """The opponents of a pool, and the learner's snapshots in the rest of the battles; an `OpponentPool`.
+
+    Args:
+        first: the pool; None for snapshots alone.
+        past: the snapshots, of which there must be one.
+    """
+
+    def __init__(self, first: OpponentPool | None, past: SnapshotPool) -> None:
+        self.first, self.past = first, past
+
+    @property
+    def shares(self) -> Mapping[str, float]:
+        """Shares with sum 1."""
+        shares = {} if self.first is None else dict(self.first.shares)
+        rest = 1 - sum(shares.values())
+        own = {name: rest * share for name, share in self.past.shares.items()} if rest > ROUNDING else {}
+        return {**own, **shares}
+
+    def weights_of(self, name: str) -> Weights:
+        """Weights of an opponent or a snapshot."""
+        if self.first is not None and name in self.first.shares:
+            return self.first.weights_of(name)
+        return self.past.weights_of(name)

@@ -11,9 +11,11 @@ from tensordict import TensorDict, TensorDictBase
 from torch import Tensor, nn
 from torchrl.collectors import BaseCollector
 
+from echelon.env.arguments import whole_within
 from echelon.env.env import EchelonEnv
 from echelon.env.observation.layout import GROUPS, STREAMS
 from echelon.env.outcome import stat_names
+from echelon.learn.limits import DECISIONS
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.operators import Operator
 from echelon.learn.models.value_normalizer import ValueNorm
@@ -21,6 +23,8 @@ from echelon.learn.opponents.assignment import LEARNER, PolicyAssignment
 from echelon.learn.padding import EXISTS, team_mean
 from echelon.learn.ppo.episode_stats import EpisodeStats, split_terms
 from echelon.runtime import noise
+from echelon.runtime.errors import require
+from echelon.runtime.limits import Limits
 from echelon.runtime.noise import Stream
 from echelon.runtime.profiling import Stopwatch, part
 
@@ -64,6 +68,10 @@ class TeamCollector(BaseCollector):
         total_frames: int = -1,
     ) -> None:
         super().__init__()
+        decisions = whole_within("decisions", decisions, DECISIONS)
+        chunk, limit = whole_within("chunk", chunk, DECISIONS), f"a divisor of decisions ({decisions})"
+        require(decisions % chunk == 0, "chunk", limit, chunk)
+        total_frames = whole_within("total_frames", total_frames, Limits(-1, 2**63 - 1))
         self.env = env
         self.assignment = assignment
         self.decisions = decisions

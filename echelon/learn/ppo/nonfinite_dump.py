@@ -10,7 +10,7 @@ from tensordict import TensorDict, TensorDictBase
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.ppo.update import PATIENCE
 from echelon.runtime.errors import ConfigError
-from echelon.runtime.files import json_bytes, write_through
+from echelon.runtime.files import json_bytes, write_through, writing_to
 
 
 class NotFinite(ConfigError):
@@ -26,7 +26,8 @@ def stop_with_dump(
         NotFinite: always, naming the file.
     """
     name = f"not_finite_{iteration:06d}" + (f"_rank_{rank}" if rank > 0 else "")
-    folder.mkdir(parents=True, exist_ok=True)
+    with writing_to(folder):
+        folder.mkdir(parents=True, exist_ok=True)
     weights = {key: value.detach().contiguous().cpu() for key, value in policy.state_dict().items()}
     write_through(folder / f"{name}.safetensors", safetensors.torch.save(weights))
     found = {"weights": weights, "rollout": flat(batch), "memory": flat(memory)}

@@ -44,13 +44,19 @@ class PPO:
         loss: the objective, by default a `RecurrentPPOLoss`. Its entries that begin with `loss_` are summed and
             minimised, the others are reported. Parts of a minibatch and processes add up, so that a loss must divide
             by `LIVING` and `DECISIONS` where there are several; it then has them among its `in_keys`.
+        compiled: whether the loss, forward and backward, is one graph of torch.compile.
 
     Raises:
         ConfigError: `loss` does not, and there are several parts or processes.
     """
 
     def __init__(
-        self, policy: ActorCritic, config: PPOConfig, ranks: Ranks = ALONE, loss: LossModule | None = None
+        self,
+        policy: ActorCritic,
+        config: PPOConfig,
+        ranks: Ranks = ALONE,
+        loss: LossModule | None = None,
+        compiled: bool = False,
     ) -> None:
         self.policy = policy
         self.config = config
@@ -60,6 +66,8 @@ class PPO:
         is_whole = config.accumulate <= 1 and ranks.is_alone
         limit = f"one that reads {LIVING} and {DECISIONS}, or accumulate 1 and one process"
         require(is_whole or LIVING in self.objective.in_keys, "loss", limit, type(self.objective).__name__)
+        if compiled:
+            self.objective.compile(fullgraph=True, dynamic=False)
         self.loss: nn.Module = self.objective
         """The objective, wrapped where there are several processes."""
         if not ranks.is_alone:

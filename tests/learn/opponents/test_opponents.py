@@ -1,5 +1,8 @@
 """One opponent a battle, from its beginning to its end (R21), and all of them in one forward."""
 
+import json
+
+import pytest
 import torch
 from builders import flat_maps
 from tensordict import TensorDict
@@ -8,13 +11,16 @@ from torchrl.envs.utils import ExplorationType, set_exploration_type
 
 from echelon.agents.heuristic import Heuristic
 from echelon.env.env import EchelonEnv
+from echelon.learn.config import TrainConfig
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.registry import PolicySpecs
 from echelon.learn.opponents.assignment import OpponentGroup, PolicyAssignment
 from echelon.learn.opponents.frozen import FrozenOpponents
 from echelon.learn.opponents.named import NamedOpponents
 from echelon.learn.opponents.slots import SLOT
-from echelon.learn.opponents.snapshot_pool import Snapshot, SnapshotPool
+from echelon.learn.opponents.snapshot_pool import MixedPool, SnapshotPool
+from echelon.runtime.files import FileError
+from echelon.runtime.state_dict import StateDict
 
 
 def policies(count: int) -> list[ActorCritic]:
@@ -28,8 +34,19 @@ def policies(count: int) -> list[ActorCritic]:
     return made
 
 
-def challenger(number: int, policy: ActorCritic) -> Snapshot:
-    return Snapshot(str(number), policy.state_dict())
+class Pool:
+    """Policies called 0, 1, 2 ... with shares of the test's own."""
+
+    def __init__(self, known: list[ActorCritic], shares: dict[str, float] | None = None) -> None:
+        self.known = known
+        self.shares = shares or {str(number): 1 / len(known) for number in range(len(known))}
+
+    def weights_of(self, name: str) -> dict[str, torch.Tensor]:
+        return self.known[int(name)].state_dict()
+
+
+def flat(names: list[list[str]]) -> list[str]:
+    return [name for own in names for name in own]
 
 
 def teams(battles: int, rivals: FrozenOpponents | NamedOpponents) -> TensorDict:
@@ -48,58 +65,145 @@ def carried(decided: TensorDict, team: TensorDict) -> TensorDict:
 
 def test_blocks_and_slots_play_as_each_policy_alone():
     torch.manual_seed(0)
-    known = policies(3)
-    drawn = iter([challenger(0, known[0]), challenger(1, known[1]), challenger(2, known[2])])
-    rivals = FrozenOpponents(TINY.build(PolicySpecs(8)), 2, lambda: next(drawn))
+    known = policies(6)
+    rivals = FrozenOpponents(known[0], 2, 3, Pool(known))
+    assert sorted(flat(rivals.names)) == list("012345"), "as many opponents as slots"
     team = teams(8, rivals)
     first = rivals(team.copy())
-    # Two blocks of four battles, which met policies 0 and 1.
-    assert rivals.readers(first["next", "memory"]).tolist() == [[0, 4], [0, 4]]
-    rivals.refresh([[0, 4], [1, 4]])  # only the first block has a free slot
-    assert rivals.names == [["2", "0"], ["", "1"]]
     second = carried(first, team)
-    second["memory"][1:4] = 0  # the first battle goes on, three of its block begin anew
+    slots = torch.tensor([1, 2, 3, 2, 3, 1, 1, 2])
+    second["memory", SLOT] = slots[:, None, None].expand_as(second["memory", SLOT]).float()
     own = {"h": second["memory", "h"].clone(), "c": second["memory", "c"].clone()}
     decided = rivals(second.copy())
-    who = [0, 2, 2, 2, 1, 1, 1, 1]
-    assert decided["next", "memory", SLOT][:, 0, 0].tolist() == [2, 1, 1, 1, 2, 2, 2, 2]
+    assert torch.equal(decided["next", "memory", SLOT], second["memory", SLOT]), "a battle keeps its slot"
+    assert rivals.readers(decided["next", "memory"]).tolist() == [[1, 2, 1], [2, 1, 1]]
     with torch.no_grad(), set_exploration_type(ExplorationType.DETERMINISTIC):
-        for battle, number in enumerate(who):
+        for battle, slot in enumerate(slots.tolist()):
             alone = second[battle : battle + 1].copy()
             alone["memory"] = TensorDict({k: v[battle : battle + 1] for k, v in own.items()}, alone.batch_size)
-            expected = known[number](alone)
+            expected = known[int(rivals.names[battle // 4][slot - 1])](alone)
             for name in ("h", "c"):
                 torch.testing.assert_close(
                     decided["next", "memory", name][battle], expected["next", "memory", name][0], atol=1e-5, rtol=1e-4
                 )
 
 
-def test_a_slot_that_is_read_is_not_filled():
-    known = policies(2)
-    past = SnapshotPool(2, seed=0)
-    for number, policy in enumerate(known):
-        past.add(str(number), policy)
-    rivals = FrozenOpponents(known[0], 2, past)
-    before = {name: stack.clone() for name, stack in rivals.weights.items()}
-    names = [list(pair) for pair in rivals.names]
+def test_a_slot_is_retired_when_the_shares_change_and_filled_when_no_battle_is_left():
+    pool = Pool(policies(5), {"0": 0.25, "1": 0.25, "2": 0.25, "3": 0.25})
+    rivals = FrozenOpponents(pool.known[0], 2, 2, pool)
+    before, names = {name: stack.clone() for name, stack in rivals.weights.items()}, [*map(list, rivals.names)]
+    free = [[0, 0], [0, 0]]
+    rivals.refresh(free)
+    assert rivals.names == names and rivals.retiring == [-1, -1], "who is met stays while the shares do"
+    pool.shares = {"0": 0.2, "1": 0.2, "2": 0.2, "3": 0.2, "4": 0.2}
     rivals.refresh([[3, 1], [2, 2]])
-    assert rivals.names == names
+    assert rivals.retiring == [0, 0] and rivals.names == names, "the slot filled first"
+    assert rivals.edges.tolist() == [[0.0], [0.0]], "which no battle draws"
     assert all(torch.equal(stack, before[name]) for name, stack in rivals.weights.items())
+    rivals.refresh([[0, 4], [1, 3]])
+    assert rivals.names[0][0] == "4", "who was not in play"
+    assert rivals.retiring == [-1, 0] and rivals.names[1] == names[1]
+    assert rivals.edges.tolist() == [[0.5], [0.0]]
+    weights = pool.weights_of("4")
+    assert all(torch.equal(stack[0], weights[f"network.{name}"]) for name, stack in rivals.weights.items())
 
 
-def test_past_selves_are_bounded_kept_apart_and_drawn_evenly():
-    past = SnapshotPool(3, seed=0)
+def test_who_has_left_the_pool_is_drawn_no_more_and_replaced_first():
+    pool = Pool(policies(4), {"0": 0.5, "1": 0.5})
+    rivals = FrozenOpponents(pool.known[0], 1, 2, pool)
+    assert sorted(rivals.names[0]) == ["0", "1"]
+    second = rivals.names[0][1]
+    pool.shares = {rivals.names[0][0]: 0.5, "3": 0.5}
+    rivals.refresh([[2, 2]])
+    assert rivals.retiring == [1] and rivals.edges.tolist() == [[1.0]]
+    pool.shares = {"2": 1.0}
+    rivals.refresh([[2, 2]])
+    assert rivals.edges.tolist() == [[1.0]], "where all have left one is met until the other is replaced"
+    rivals.refresh([[4, 0]])
+    assert rivals.names[0][1] == "2" != second and rivals.edges.tolist() == [[0.0]]
+
+
+def test_battles_draw_their_slot_by_the_shares():
+    shares = {"0": 0.5, "1": 0.3, "2": 0.15, "3": 0.05}
+    rivals = FrozenOpponents(policies(1)[0], 1, 4, Pool(policies(4), {name: 0.25 for name in shares}))
+    rivals.pool.shares = shares
+    rivals.refresh([[1, 1, 1, 1]])
+    assert rivals.retiring == [0]
+    team, count = teams(2, rivals), 4000
+    torch.manual_seed(0)
+    readers = rivals.readers(rivals(team[[0] * count])["next", "memory"])[0].tolist()
+    drawn = {name: shares[name] for slot, name in enumerate(rivals.names[0]) if slot != 0}
+    total = sum(drawn.values())
+    assert readers[0] == 0 and sum(readers) == count
+    expected = [count * drawn[name] / total for name in rivals.names[0][1:]]
+    statistic = sum((found - mean) ** 2 / mean for found, mean in zip(readers[1:], expected, strict=True))
+    assert statistic < 13.816, "chi-squared of two degrees of freedom, 99.9 %"
+
+
+def test_slots_are_filled_in_proportion_to_the_shares():
+    known = policies(1) * 20
+    for shares in ({"0": 0.5, "1": 0.25, "2": 0.25}, {"0": 0.7, "1": 0.2, "2": 0.1}):
+        rivals = FrozenOpponents(known[0], 8, 2, Pool(known, shares))
+        held = {name: flat(rivals.names).count(name) for name in shares}
+        assert all(abs(held[name] - 16 * share) < 1 for name, share in shares.items()), held
+
+
+def test_a_run_has_sixteen_opponents_in_play_by_default():
+    config = TrainConfig()
+    known = policies(1) * 20
+    rivals = FrozenOpponents(known[0], config.past_blocks, config.past_slots, Pool(known))
+    assert len(set(flat(rivals.names))) == 16
+    torch.manual_seed(0)
+    readers = rivals.readers(rivals(teams(2, rivals)[[0] * 160])["next", "memory"])
+    assert (readers > 0).all(), "each is met"
+
+
+def test_snapshots_are_bounded_and_kept_apart():
+    past = SnapshotPool(3)
     policy = policies(1)[0]
     for number in range(5):
         past.add(str(number), policy)
         with torch.no_grad():
             policy.network.head.loc.bias.add_(1.0)
-    assert [found.name for found in past.snapshots] == ["2", "3", "4"]
-    assert [round(found.weights["network.head.loc.bias"][0].item()) for found in past.snapshots] == [2, 3, 4]
-    counts = [0, 0, 0]
-    for _ in range(600):
-        counts[int(past().name) - 2] += 1
-    assert min(counts) > 150
+    assert past.shares == {"2": 1 / 3, "3": 1 / 3, "4": 1 / 3}
+    found = [round(past.weights_of(name)["network.head.loc.bias"][0].item()) for name in past.shares]
+    assert found == [2, 3, 4]
+
+
+def test_what_a_pool_leaves_over_is_against_the_learners_snapshots():
+    known, past = policies(3), SnapshotPool(2)
+    for name in ("early", "late"):
+        past.add(name, known[0])
+    pool = Pool(known, {"1": 0.4, "2": 0.2})
+    assert MixedPool(None, past).shares == {"early": 0.5, "late": 0.5}
+    assert MixedPool(pool, past).shares == {"1": 0.4, "2": 0.2, "early": pytest.approx(0.2), "late": pytest.approx(0.2)}
+    pool.shares = {"1": 0.1, "2": 0.9 - 1e-12}
+    assert set(MixedPool(pool, past).shares) == {"1", "2"}
+    assert MixedPool(pool, past).weights_of("2") is not past.weights_of("late")
+
+
+def test_opponents_in_play_are_restored():
+    pool = Pool(policies(5), {"0": 0.25, "1": 0.25, "2": 0.25, "3": 0.25})
+    first = FrozenOpponents(pool.known[0], 2, 2, pool)
+    pool.shares = {"1": 0.5, "4": 0.5}
+    first.refresh([[1, 1], [0, 1]])
+    second = FrozenOpponents(pool.known[0], 2, 2, pool)
+    second.load_state_dict(StateDict(first.state_dict().tensors, json.loads(json.dumps(first.state_dict().facts))))
+    for rivals in (first, second):
+        rivals.refresh([[0, 1], [0, 1]])
+    assert first.names == second.names and first.retiring == second.retiring and torch.equal(first.edges, second.edges)
+    assert all(torch.equal(stack, second.weights[name]) for name, stack in first.weights.items())
+
+
+def test_slots_of_earlier_checkpoints_are_read():
+    """There the older of two slots was never drawn."""
+    pool = Pool(policies(4))
+    rivals = FrozenOpponents(pool.known[0], 2, 2, pool)
+    rivals.load_state_dict(StateDict(rivals.weights, {"names": ["0", "1", "2", "3"], "newest": [1, 0]}))
+    assert rivals.retiring == [0, 1] and rivals.edges.tolist() == [[0.0], [1.0]]
+    for facts in ({"newest": [1, 2]}, {"newest": [0, 0], "retiring": [-2, 0]}, {"newest": [0, 0], "retiring": [0, 0]}):
+        with pytest.raises(FileError, match=r"state\.(newest|retiring|shares) must"):
+            rivals.load_state_dict(StateDict(rivals.weights, {"names": ["0", "1", "2", "3"], **facts}))
 
 
 def test_a_battle_keeps_its_tier_and_handicap_until_it_ends():
@@ -134,9 +238,9 @@ def test_opponents_change_only_where_battles_end():
     config = short_battles()
     torch.manual_seed(0)
     learner = TINY.build(PolicySpecs(8))
-    past = SnapshotPool(4, seed=0)
-    past.add("first", learner)
-    rivals = FrozenOpponents(learner, 2, past)
+    past = SnapshotPool(4)
+    past.add("0", learner)
+    rivals = FrozenOpponents(learner, 2, 3, past)
     seats = PolicyAssignment(learner, [OpponentGroup("past", rivals, 4)])
     env = EchelonEnv(config, 4, device="cpu", seed=0, memory=seats.memory, maps=flat_maps(config))
     td = env.reset()
@@ -149,7 +253,9 @@ def test_opponents_change_only_where_battles_end():
             slots.append(sum(td["next", group, "memory", "past", SLOT][:, 0, 0] for group in ("blue", "red")))
             _, td = env.step_and_maybe_reset(td)
             if decision % 5 == 4:
+                past.add(str(decision), learner)
                 rivals.refresh(rivals.readers(seats.view(td, "past")["memory"]).tolist())
     slots, begins = torch.stack(slots), torch.stack(begins)
     changed = slots[1:] != slots[:-1]
     assert changed.any() and not (changed & ~begins[1:]).any()
+    assert "0" not in flat(rivals.names), "and all were replaced meanwhile"

@@ -2,12 +2,15 @@
 
 import dataclasses
 import gc
+import math
 
 import pytest
 import torch
+from host_reads import HostReads
 from tensordict import TensorDictBase
 from tiny_runs import TINY, make_rollout
-from torchrl.modules import set_recurrent_mode
+from torchrl.envs.utils import exploration_type
+from torchrl.modules import recurrent_mode, set_recurrent_mode
 from torchrl.objectives import ClipPPOLoss
 
 from echelon.learn.config import PPOConfig
@@ -257,6 +260,36 @@ def test_checkpointed_gradients_are_equal_and_keep_less(rollout):
     assert kept[1] < 0.7 * kept[0]
 
 
+def test_divergence_and_clipping_are_reported_as_they_are(rollout):
+    """By hand: the old policy gave every action a density smaller by e^0.1, those of two sequences by e^0.5."""
+    ppo, batch, memory = prepared(rollout)
+    data = everything(batch, memory)
+    with torch.no_grad(), set_recurrent_mode(True):
+        log_prob = rollout.policy.get_policy_operator().get_dist(data.copy()).log_prob(data["pre_tanh"])
+    shift = torch.full_like(log_prob, 0.1)
+    shift[:2] = 0.5
+    data["pre_tanh_log_prob"], mask = log_prob - shift, data["mask"]
+    report = found(ppo, data)
+    far = mask[:2].sum() / mask.sum()
+    kl = [math.exp(x) - 1 - x for x in (0.1, 0.5)]
+    assert abs(report["kl"] - (kl[0] * (1 - far) + kl[1] * far)) < 1e-5
+    assert 0 < far < 1 and abs(report["clip_fraction"] - far) < 1e-6
+
+
+def test_gradients_are_clipped_and_reported_as_they_were(rollout):
+    ppo, batch, memory = prepared(rollout, max_grad_norm=1e-3)
+    report = ppo.learn(everything(batch, memory))
+    norm = torch.stack([gradient.norm() for gradient in gradients(ppo)]).norm()
+    assert report["gradient_norm"] > 1e-2 and abs(norm - 1e-3) < 1e-5
+
+
+def test_minibatches_are_drawn_by_chance(rollout):
+    _, batch, memory = prepared(rollout)
+    sequences = Sequences(batch, memory, 8)
+    drawn = [torch.cat(list(sequences.shuffled(3))).tolist() for _ in range(3)]
+    assert len({tuple(order) for order in drawn}) == 3 and sorted(drawn[0]) == list(range(12))
+
+
 def test_a_far_step_ends_the_epochs(rollout):
     ppo, batch, memory = prepared(rollout, learning_rate=Schedule(3e-2, 3e-2), epochs=6)
     assert ppo.update(batch, memory)["epochs"] == 6
@@ -285,7 +318,8 @@ def test_what_is_not_finite_changes_no_weight_and_is_counted(rollout):
     assert any(not torch.equal(a, b) for a, b in zip(before, ppo.policy.parameters(), strict=True))
 
 
-def test_memory_stays_flat(rollout):
+@pytest.mark.parametrize("updates", [10, pytest.param(1000, marks=pytest.mark.slow)])
+def test_memory_stays_flat(rollout, updates):
     ppo, batch, memory = prepared(rollout, epochs=1)
 
     def tensors() -> int:
@@ -294,7 +328,7 @@ def test_memory_stays_flat(rollout):
 
     ppo.update(batch, memory)
     before = tensors()
-    for _ in range(10):
+    for _ in range(updates):
         report = ppo.update(batch, memory)
     assert not any(value.requires_grad for value in report.values())
     assert abs(tensors() - before) <= 2 * len(report)
@@ -306,3 +340,30 @@ def test_an_update_has_no_graph_breaks(rollout):
     data = everything(batch, memory)
     explained = torch._dynamo.explain(ppo.loss)(data)
     assert explained.graph_break_count == 0, explained.break_reasons
+
+
+def test_an_update_reads_nothing_on_the_host(rollout):
+    ppo, batch, memory = prepared(rollout, accumulate=1)
+    ppo.update(batch, memory)
+    with HostReads() as mode:
+        ppo.update(batch, memory)
+    assert not mode.reads
+    checked = PPO(rollout.policy, dataclasses.replace(ppo.config, target_kl=1e9))
+    with HostReads() as mode:
+        checked.update(batch, memory)
+    assert mode.reads.total() == checked.config.epochs - 1, "with a limit of the KL once between two epochs"
+
+
+@pytest.mark.slow
+def test_a_compiled_loss_learns_the_same_and_leaves_modes_as_they_were():
+    weights, reports = [], []
+    for compiled in (False, True):
+        ppo, batch, memory = prepared(make_rollout(), epochs=1)
+        ppo = PPO(ppo.policy, ppo.config, compiled=compiled)
+        torch.manual_seed(0)
+        reports.append(ppo.update(batch, memory))
+        weights.append(list(ppo.policy.parameters()))
+        assert exploration_type() is None and not recurrent_mode()
+    for ours, theirs in zip(*weights, strict=True):
+        torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(*reports, atol=1e-5, rtol=1e-3)
