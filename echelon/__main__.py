@@ -21,7 +21,10 @@ from echelon.env.observation import layout
 from echelon.learn.checkpoint.inspect import CheckpointReport, inspect_checkpoint
 from echelon.pipelines.console import parse, run
 from echelon.rules.config import EnvConfig
+from echelon.rules.limits import ENV
 from echelon.rules.versions import MAP_MAKER, RULES
+from echelon.runtime.errors import one_line
+from echelon.runtime.limits import check_settings
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,9 @@ class Layout:
     """Length of a message vector."""
     json: bool = False
     """Print JSON, as stored in checkpoints."""
+
+    def __post_init__(self) -> None:
+        check_settings(self, {"comm_dim": ENV["comm_dim"]})
 
     def run(self) -> None:
         """Print the result."""
@@ -67,7 +73,7 @@ class Checkpoint:
             print(json.dumps({**asdict(found), "holds": found.is_valid}))
         else:
             for line in format_report(found):
-                print(line)
+                print(one_line(line))
         sys.exit(0 if found.is_valid else 1)
 
 
@@ -90,7 +96,7 @@ class Convert:
     def run(self) -> None:
         """Convert, and print what was rewritten."""
         for line in convert(self.path):
-            print(line)
+            print(one_line(line))
 
 
 def format_report(found: CheckpointReport) -> list[str]:

@@ -45,10 +45,10 @@ def conclude(
 ) -> Played:
     """Score the zone, show, judge and pay, once the substeps are played."""
     state, streams = observe(zone.score(after, game), orders, game)
-    return judge_and_pay(before, state, streams, game, extra)
+    return judge_and_reward(before, state, streams, game, extra)
 
 
-def judge_and_pay(
+def judge_and_reward(
     before: State,
     after: State,
     streams: Observation,

@@ -13,8 +13,10 @@ from torch import Tensor
 from torchrl.data import Composite
 
 from echelon.env import decision
+from echelon.env.arguments import check_options, number_of_battles, real_action, seed_or_seeds
 from echelon.env.blocks import Blocks, ordinary_tensors
 from echelon.env.decision import Played
+from echelon.env.footprint import require_memory
 from echelon.env.form import Kernels, form_of
 from echelon.env.loops.play import Loops
 from echelon.env.map_pool import MapPool
@@ -34,6 +36,7 @@ from echelon.rules.config import EnvConfig
 from echelon.rules.roster import build_roster
 from echelon.runtime import exact, noise
 from echelon.runtime.compile import fused
+from echelon.runtime.device import resolve_device
 from echelon.runtime.errors import ConfigError, require
 from echelon.runtime.noise import Stream
 from echelon.runtime.profiling import part
@@ -100,9 +103,10 @@ class EchelonEnv(PartialResetEnv):
         kernels: Kernels | None = None,
         extra_rewards: Mapping[str, RewardTerm] = NO_EXTRA_TERMS,
     ) -> None:
-        if num_envs < 1:
-            raise ConfigError(f"num_envs must be >= 1, got {num_envs}")
-        device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        check_options(config, memory, maps, compiled, kernels, info, extra_rewards)
+        num_envs = number_of_battles(num_envs)
+        device = resolve_device("auto" if device is None or device == "" else device)
+        require_memory(config, num_envs, device, makes_maps=maps is None)
         super().__init__(device=device, batch_size=torch.Size([num_envs]))
         self.config = config
         self.num_envs = num_envs
@@ -213,7 +217,7 @@ class EchelonEnv(PartialResetEnv):
 
     def to(self, device: torch.device | str) -> EchelonEnv:
         """Move maps, specs and the battles being fought to another device, in place."""
-        device = torch.device(device)
+        device = resolve_device(device)
         if device == self.device:
             return self
         pool, state, next_seed, observed = self.map_pool, self.state, self.next_seed, self._observed
@@ -241,19 +245,16 @@ class EchelonEnv(PartialResetEnv):
 
     def _set_seed(self, seed: int | Tensor | None) -> None:
         """Seeds of the battles that the next reset begins, `next_seed [B]` int64."""
-        if seed is None:
-            raise ConfigError("seed must be an int or a tensor of one int64 a battle, got None")
+        seed = seed_or_seeds(seed, self.num_envs)
         self._seed_given: int | str = "one a battle" if isinstance(seed, Tensor) else seed
-        if not isinstance(seed, Tensor):
+        if isinstance(seed, Tensor):
+            self.next_seed = seed.to(self.device)
+        else:
             self.next_seed = noise.battle_seeds(seed, self.num_envs, self.device)
-            return
-        if seed.shape != self.batch_size or seed.dtype != torch.int64:
-            expected = f"int64 of shape {tuple(self.batch_size)}"
-            raise ConfigError(f"seed must be {expected}, got {seed.dtype} of shape {tuple(seed.shape)}")
-        self.next_seed = seed.to(self.device)
 
     def set_seed(self, seed: int | Tensor | None = None, static_seed: bool = False) -> int | None:
         """Seed the battles; see the class. Returns the seed a further environment may take."""
+        seed = seed_or_seeds(seed, self.num_envs)
         if isinstance(seed, Tensor):
             self._set_seed(seed)
             return None
@@ -351,7 +352,9 @@ class EchelonEnv(PartialResetEnv):
             with part("play"):
                 after, streams = loops.play(before, action)
             with part("judge"):
-                return decision.judge_and_pay(before, after, streams, self.game, self.extra_rewards, loops.statistics)
+                return decision.judge_and_reward(
+                    before, after, streams, self.game, self.extra_rewards, loops.statistics
+                )
 
     def _decide(self, before: State, action: Tensor) -> Played:
         """A decision of some of the battles."""
@@ -417,12 +420,12 @@ class EchelonEnv(PartialResetEnv):
                     f"`echelon.versus` commands one of them"
                 )
             expected = (*self.batch_size, len(names), width)
-            if action.shape != expected:
+            if getattr(action, "shape", None) != expected:
                 columns = actions.layout(self.config.comm_dim)
                 raise ConfigError(
                     f"({group!r}, 'action') must have shape {expected}, got {tuple(action.shape)}; columns: {columns}"
                 )
-            parts.append(action)
+            parts.append(real_action((group, "action"), action))
         with ordinary_tensors():
             return torch.cat(parts, 1)
 

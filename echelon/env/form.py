@@ -6,7 +6,7 @@ from typing import Literal
 
 import torch
 
-from echelon.sim.kernels.dispatch import is_kept, loops_on
+from echelon.sim.kernels.dispatch import is_cached, loops_on
 
 Form = Literal["loops", "graph", "eager"]
 Kernels = Literal["dense", "loops"]
@@ -22,6 +22,6 @@ def form_of(device: torch.device, compiled: bool | None, kernels: Kernels | None
     return "graph" if compiled or (compiled is None and device.type != "cpu") else "eager"
 
 
-def compiles_loops(device: torch.device, compiled: bool | None) -> bool:
+def needs_compilation(device: torch.device, compiled: bool | None) -> bool:
     """Whether the first environment of this machine will compile the loops of a decision, for about half a minute."""
-    return form_of(device, compiled) == "loops" and not is_kept("decision_loop")
+    return form_of(device, compiled) == "loops" and not is_cached("decision_loop")

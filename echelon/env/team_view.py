@@ -10,6 +10,7 @@ from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 from torchrl.data import Categorical, Composite
 
+from echelon.env.arguments import looked_up, real_action
 from echelon.env.commanded import AllMechs, OneTeam
 from echelon.env.discrete import ACTIONS, ActionMasks, action_table
 from echelon.env.env import EchelonEnv
@@ -20,6 +21,7 @@ from echelon.env.partial_reset import PartialResetEnv
 from echelon.env.select import cleared
 from echelon.env.specs import DONE_KEYS, Specs
 from echelon.env.transforms import FlatObservation, flat_spec
+from echelon.runtime.device import resolve_device
 from echelon.runtime.errors import ConfigError, require
 
 ObservationForm = Literal["flat", "structured"]
@@ -64,6 +66,9 @@ class View(PartialResetEnv):
     ) -> None:
         require(observation in ("flat", "structured"), "observation", "flat or structured", observation)
         require(action in ("continuous", "discrete"), "action", "continuous or discrete", action)
+        require(memory is None or isinstance(memory, Composite), "memory", "a Composite of float leaves", memory)
+        require(isinstance(state, bool), "state", "True or False", state)
+        require(opponent is None or callable(opponent), "opponent", "a name or the policy of a team", opponent)
         require(len(env.memory.keys()) == 0, "env", "without memory, which is an argument of the view", env)
         super().__init__(device=env.device, batch_size=self._batch(env.num_envs, commanded.count))
         self.env = env
@@ -121,7 +126,7 @@ class View(PartialResetEnv):
 
     def to(self, device: torch.device | str) -> View:
         """Move the battles and the opponent to another device, in place."""
-        device = torch.device(device)
+        device = resolve_device(device)
         if device == self.device:
             return self
         memory, remembered = self._opponent_memory, self._remembered
@@ -234,13 +239,12 @@ class View(PartialResetEnv):
             expected = self.full_action_spec[key].shape
             if action.shape != expected:
                 raise ConfigError(f"{key} must have shape {tuple(expected)}, got {tuple(action.shape)}")
-            if self.is_discrete and action.is_floating_point():
-                raise ConfigError(f"{key} must be int64, an index of {len(ACTIONS)} actions, got {action.dtype}")
-            parts.append(action.view(self.num_envs, width, *action.shape[2:]))
+            action = real_action(key, action) if self._table is None else looked_up(key, self._table, action)
+            parts.append(action.view(self.num_envs, width, action.shape[-1]))
         own = parts[0] if len(parts) == 1 else torch.cat(parts, 1)
         if self._place is not None:
             own = own[:, self._place]
-        return own if self._table is None else self._table[own]
+        return own
 
     @torch.no_grad()
     def _opponent_actions(self) -> Tensor:

@@ -87,7 +87,8 @@ def teams(
         group_map: other groups of these mechs.
         config, num_envs, device, seed, observation, action, state, memory, settings: see `versus`.
     """
-    require(len(set(groups)) == 2, "groups", "two different names", groups)
+    names = [group for group in groups if isinstance(group, str)] if isinstance(groups, list | tuple) else []
+    require(len(names) == len(set(names)) == 2, "groups", "two different names", groups)
     env = EchelonEnv(config, num_envs, device, seed, **settings)
     sizes = [len(names) for names in env.group_map.values()]
     named = {group: [f"{group}_{i}" for i in range(size)] for group, size in zip(groups, sizes, strict=True)}
@@ -145,8 +146,10 @@ def resolve_group_map(group_map: GroupMap, names: Sequence[str]) -> dict[str, li
     """
     if isinstance(group_map, MarlGroupMapType):
         return group_map.get_group_map(list(names))
+    is_map = isinstance(group_map, Mapping) and all(isinstance(members, list | tuple) for members in group_map.values())
+    require(is_map, "group_map", "a MarlGroupMapType or lists of names by group", group_map)
     chosen = {group: list(members) for group, members in group_map.items()}
     flat = [name for members in chosen.values() for name in members]
-    is_partition = sorted(flat) == sorted(names) and all(chosen.values())
+    is_partition = sorted(map(str, flat)) == sorted(names) and all(chosen.values())
     require(is_partition, "group_map", f"each of {', '.join(names)} in one group", chosen)
     return chosen

@@ -8,23 +8,20 @@ from typing import Annotated, Literal
 import tyro
 
 from echelon.env.form import form_of
+from echelon.learn import limits
 from echelon.learn.extra_rewards import parse_extra_rewards
 from echelon.learn.models.lstm import LSTMConfig
 from echelon.learn.models.registry import ModelConfig
 from echelon.learn.schedules import Schedule
 from echelon.rules.config import EnvConfig, setting
 from echelon.runtime.device import can_compile, resolve_device
-from echelon.runtime.errors import require, require_finite
+from echelon.runtime.errors import require
+from echelon.runtime.limits import check_settings
 
 SELF, PAST, CURRICULUM = "self", "past", "curriculum"
 """Values of `TrainConfig.opponent` other than the name of a commander and a league."""
 LEAGUE = "league:"
 """Prefix of `TrainConfig.opponent` for opponents from a league, followed by its folder."""
-COUNTS = (
-    *("total_agent_steps", "checkpoint_every", "keep_checkpoints"),
-    *("past_blocks", "past_every", "past_kept", "league_every", "league_seeds"),
-)
-"""Fields of `TrainConfig` that must be at least 1."""
 
 
 @dataclass(frozen=True)
@@ -57,15 +54,10 @@ class PPOConfig:
     """Normalise advantages within each class of mechs instead of over all."""
 
     def __post_init__(self) -> None:
-        require_finite(self)
-        for name in ("rollout_decisions", "chunk_decisions", "epochs", "minibatches"):
-            require(getattr(self, name) >= 1, f"PPOConfig.{name}", ">= 1", getattr(self, name))
-        for name in ("clip", "max_grad_norm"):
-            require(getattr(self, name) > 0, f"PPOConfig.{name}", "> 0", getattr(self, name))
-        for name in ("value_clip", "target_kl", "value_coef", "accumulate"):
-            require(getattr(self, name) >= 0, f"PPOConfig.{name}", ">= 0", getattr(self, name))
-        require(self.learning_rate.lowest > 0, "PPOConfig.learning_rate", "> 0 throughout", self.learning_rate)
-        require(0 <= self.gae_lambda <= 1, "PPOConfig.gae_lambda", "0..1", self.gae_lambda)
+        check_settings(self, limits.PPO)
+        rate = self.learning_rate
+        fits = rate.lowest > 0 and max(rate.first, rate.last) <= limits.FASTEST
+        require(fits, "PPOConfig.learning_rate", f"> 0 and <= {limits.FASTEST} throughout", rate)
         whole = self.rollout_decisions % self.chunk_decisions == 0
         limit = f"a divisor of rollout_decisions ({self.rollout_decisions})"
         require(whole, "PPOConfig.chunk_decisions", limit, self.chunk_decisions)
@@ -113,17 +105,9 @@ class CurriculumConfig:
     """Factor on `RewardConfig.team_mix_alpha`: 1 leaves it unchanged, with 0 every mech gets the team mean."""
 
     def __post_init__(self) -> None:
-        require_finite(self)
+        check_settings(self, limits.CURRICULUM)
         require(len(self.opponents) > 0, "CurriculumConfig.opponents", "commanders, one a stage", self.opponents)
         require(len(self.weapon_use) > 0, "CurriculumConfig.weapon_use", "shares, one a stage", self.weapon_use)
-        for name in ("weapon_use", "difficulty"):
-            for value in getattr(self, name):
-                require(0 <= value <= 1, f"CurriculumConfig.{name}", "0..1", value)
-        for name in ("team_size", "enemies"):
-            for value in getattr(self, name):
-                require(value >= 1, f"CurriculumConfig.{name}", ">= 1", value)
-        require(0 < self.step_up <= 1, "CurriculumConfig.step_up", "in (0, 1]", self.step_up)
-        require(self.window >= 1, "CurriculumConfig.window", ">= 1", self.window)
         require(self.team_mix.lowest >= 0, "CurriculumConfig.team_mix", ">= 0 throughout", self.team_mix)
 
 
@@ -144,10 +128,10 @@ class EvalConfig:
     """Compile the simulation for evaluation too; worthwhile for hundreds of battles."""
 
     def __post_init__(self) -> None:
-        require(self.every >= 0, "EvalConfig.every", ">= 0", self.every)
+        check_settings(self, limits.EVALUATION)
         for name in ("battles", "final_battles"):
             count = getattr(self, name)
-            require(count >= 2 and count % 2 == 0, f"EvalConfig.{name}", "even and >= 2", count)
+            require(count % 2 == 0, f"EvalConfig.{name}", "even and >= 2", count)
         require(len(self.tiers) > 0, "EvalConfig.tiers", "at least one commander", self.tiers)
 
 
@@ -179,8 +163,11 @@ class TrainConfig:
     """Share of the battles that are self-play, where the learner learns from both teams."""
     past_share: float = 0.0
     """Share of the battles against frozen policies: earlier snapshots, or policies of the league."""
-    past_blocks: int = 4
-    """Number of different frozen policies at a time."""
+    past_blocks: int = 8
+    """Blocks of these battles. With `past_slots` it makes the number of different frozen policies at a time."""
+    past_slots: int = 2
+    """Frozen policies a block, at least 2; each costs a forward pass of all its battles. One of them may be waiting for
+    the end of its last battle, to be replaced by another."""
     past_every: int = 50
     """Iterations between snapshots of the learner."""
     past_kept: int = 16
@@ -206,7 +193,7 @@ class TrainConfig:
     """Run the simulation in the fastest form of the device: as loops on a CPU, through torch.compile on a GPU. Else
     operation by operation."""
     compile_policy: Literal["off", "act", "all"] = "off"
-    """Compile the network: act for rollouts only, all for updates too."""
+    """What torch.compile makes one graph of: act, the network of a decision; all, that and the loss of a minibatch."""
     deterministic: bool = False
     """Use deterministic algorithms, for identical runs on the same machine; slower on a GPU."""
     logger: Literal["csv", "tensorboard", "wandb"] = "csv"
@@ -225,7 +212,9 @@ class TrainConfig:
     """Battles of the last evaluation to record into `evaluation.echelon` of the run folder."""
 
     def __post_init__(self) -> None:
-        require_finite(self)
+        check_settings(self, limits.TRAIN)
+        require(self.run_dir != "", "TrainConfig.run_dir", "a folder", self.run_dir)
+        require(self.opponent not in ("", LEAGUE), "TrainConfig.opponent", "a commander, or several", self.opponent)
         self._check_battles()
         parse_extra_rewards(self.extra_rewards)
         ppo = self.ppo
@@ -233,11 +222,6 @@ class TrainConfig:
         limit = f"<= {sequences} (one sequence a team of the learner and chunk)"
         parts = ppo.minibatches * max(ppo.accumulate, 1)
         require(parts <= sequences, "PPOConfig.minibatches * PPOConfig.accumulate", limit, parts)
-        require(0 <= self.seed < 2**31, "TrainConfig.seed", "0..2147483647", self.seed)
-        require(self.max_minutes >= 0, "TrainConfig.max_minutes", ">= 0", self.max_minutes)
-        for name in COUNTS:
-            require(getattr(self, name) >= 1, f"TrainConfig.{name}", ">= 1", getattr(self, name))
-        require(self.renew_maps_every >= 0, "TrainConfig.renew_maps_every", ">= 0", self.renew_maps_every)
         spares = self.renew_maps_every == 0 or self.env.map_spares > 0
         require(spares, "TrainConfig.env.map_spares", ">= 1 to renew maps", self.env.map_spares)
         few = 0 <= self.replay_battles <= self.evaluation.final_battles
@@ -247,15 +231,13 @@ class TrainConfig:
         both = self.side == "both" or self.self_battles > 0
         fewer = self.curriculum.enemies
         require(not (fewer and both), "CurriculumConfig.enemies", "empty where the learner plays both sides", fewer)
-        require(self.num_envs >= 2 and self.num_envs % 2 == 0, "TrainConfig.num_envs", "even and >= 2", self.num_envs)
-        for name in ("self_share", "past_share"):
-            require(0 <= getattr(self, name) <= 1, f"TrainConfig.{name}", "0..1", getattr(self, name))
+        require(self.num_envs % 2 == 0, "TrainConfig.num_envs", "even and >= 2", self.num_envs)
         require(self.self_share + self.past_share <= 1, "TrainConfig.self_share", "<= 1 - past_share", self.self_share)
-        for name, battles, step in (
-            ("self_share", self.self_battles, 2),
-            ("past_share", self.past_battles, 2 * self.past_blocks),
+        for name, battles, step, why in (
+            ("self_share", self.self_battles, 2, ""),
+            ("past_share", self.past_battles, 2 * self.past_blocks, " (2 * past_blocks)"),
         ):
-            limit = f"a share of num_envs ({self.num_envs}) that is a multiple of {step} battles"
+            limit = f"a share of num_envs ({self.num_envs}) that is a multiple of {step}{why} battles"
             require(battles % step == 0, f"TrainConfig.{name}", limit, f"{battles} battles")
 
     @property

@@ -28,7 +28,9 @@ MAX_HULL_VOX = 4.0
 """Collisions look up five cells along a side."""
 MAX_POINTS = 255.0
 """Replays keep hit points and heat in an int16 of 1/128."""
-MAX_SHOT_SPEED = 100.0
+MAX_REACH_VOX = 200.0
+"""Longest way of a shot in a substep, which the simulation walks voxel by voxel."""
+MIN_SHOT_SPEED, MAX_SHOT_SPEED = 0.01, 100.0
 LIMITS: dict[str, dict[str, tuple[float, float]]] = {
     "hulls": {
         "max_speed_vox_per_s": (0.0, 20.0),
@@ -129,7 +131,7 @@ def check_limits(spec: Any, limits: dict[str, tuple[float, float]], where: str) 
     """Require that each field with limits is a number within them."""
     for field, (low, high) in limits.items():
         value = getattr(spec, field)
-        is_number = type(value) in (int, float)
+        is_number = type(value) in ((int,) if type(low) is int else (int, float))
         require(is_number and low <= value <= high, f"{where}.{field}", f"{low:g}..{high:g}", value)
 
 
@@ -168,9 +170,9 @@ def check_weapon(where: str, weapon: WeaponSpec, catalog: Catalog) -> None:
     aimed = "target" in weapon.needs or weapon.guidance in ("ballistic", "linear")
     require(aimed, f"{where}.needs", 'with "target": a beam and a homing shot go to one', weapon.needs)
     flies, speed = not weapon.is_beam, weapon.speed_vox_per_s
-    limit = f"in (0, {MAX_SHOT_SPEED:g}] vox/s" if flies else "0 for a beam"
+    limit = f"{MIN_SHOT_SPEED:g}..{MAX_SHOT_SPEED:g} vox/s" if flies else "0 for a beam"
     is_number = type(speed) in (int, float)
-    right = is_number and (0 < speed <= MAX_SHOT_SPEED if flies else speed == 0)
+    right = is_number and (MIN_SHOT_SPEED <= speed <= MAX_SHOT_SPEED if flies else speed == 0)
     require(right, f"{where}.speed_vox_per_s", limit, speed)
     whole = weapon.is_beam or float(weapon.damage).is_integer()
     require(whole, f"{where}.damage", "a whole number: voxels lose whole points to shots", weapon.damage)
@@ -222,6 +224,14 @@ def check_flight(catalog: Catalog, rules: RulesConfig, hulls: tuple[str, ...]) -
         require(shots_in_flight(spec, rules) == 1, where, "longer than its flight", spec.cooldown_s)
         limit = f"such that at most {MAX_CLOUDS} of a mech's clouds hang"
         require(clouds_hanging(spec, catalog, rules) <= MAX_CLOUDS, where, limit, spec.cooldown_s)
+    for name, spec in catalog.weapons.items():
+        if not spec.is_beam:
+            falls = rules.gravity_vox_per_s2 * spec.lifetime_s if spec.guidance == "ballistic" else 0.0
+            where = f"catalog.weapons.{name} at RulesConfig.dt_s {rules.dt_s:g}"
+            reach = (spec.speed_vox_per_s + falls) * rules.dt_s
+            require(
+                reach <= MAX_REACH_VOX, where, f"flying at most {MAX_REACH_VOX:g} vox a substep, falls included", reach
+            )
     flying = {hull for spec in catalog.weapons.values() if not spec.is_beam for hull in spec.mounts}
     limit = f"with a hull that carries a weapon whose shots fly, one of {sorted(flying)}"
     require(not flying.isdisjoint(hulls), "EnvConfig.blue and red", limit, hulls)

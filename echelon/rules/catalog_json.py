@@ -12,7 +12,7 @@ from echelon.rules.catalog import Catalog
 from echelon.rules.specs import SPECS
 from echelon.rules.versions import earlier_defaults
 from echelon.runtime.errors import require
-from echelon.runtime.files import parse_json, read_file
+from echelon.runtime.files import MAX_JSON_BYTES, parse_json, read_file
 
 
 def read_catalog(path: Path) -> Catalog:
@@ -22,7 +22,7 @@ def read_catalog(path: Path) -> Catalog:
         FileError: it cannot be read, or is no JSON.
         ConfigError: a table, row or field is unknown, of the wrong type or out of its limits.
     """
-    return catalog_from_json(parse_json(path.name, read_file(path)), path.name, Catalog())
+    return catalog_from_json(parse_json(path.name, read_file(path, MAX_JSON_BYTES)), path.name, Catalog())
 
 
 def catalog_under(rules_version: int) -> Catalog:
@@ -80,7 +80,8 @@ def typed(hint: Any, value: Any, where: str) -> Any:
     """A field as its type `hint` says: a number, a word, a list of them, or words by name."""
     kind = get_origin(hint) or hint
     if hint is float:
-        value = math.inf if value is None else float(value) if type(value) is int else value
+        is_whole = type(value) is int and abs(value) <= 2**53
+        value = math.inf if value is None else float(value) if is_whole else value
     if kind is tuple:
         require(isinstance(value, list), where, "a list", value)
         return tuple(typed(get_args(hint)[0], one, where) for one in value)

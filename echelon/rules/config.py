@@ -11,11 +11,13 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
+from echelon.rules import limits
 from echelon.rules.catalog import Catalog
 from echelon.rules.catalog_checks import check_flight
 from echelon.rules.catalog_json import catalog_from_json, catalog_under
 from echelon.rules.versions import ABSENT, RULES, current_versions, earlier_defaults, stored_versions
-from echelon.runtime.errors import require, require_finite
+from echelon.runtime.errors import require
+from echelon.runtime.limits import check_settings
 
 PACK = ("heavy", "medium", "medium", "light", "scout")
 BIOME_NAMES = (
@@ -42,8 +44,6 @@ REGISTERED_BIOMES: list[str] = []
 EXTRA = "extra"
 """Where a signature's reward holds the weights of the user's own terms."""
 NO_EXTRA_REWARDS: Mapping[str, float] = MappingProxyType({})
-LARGEST_MAP_VOX = 500
-"""Longest side of a map, so that a stranger's settings cannot ask for more memory than there is."""
 
 
 def require_biome(name: str) -> None:
@@ -65,15 +65,10 @@ class WorldConfig:
     """Obstacle density from 0 (open ground) to 1."""
 
     def __post_init__(self) -> None:
-        for name in ("size_x", "size_y"):
-            cells = getattr(self, name)
-            limit = f">= 32 vox (both spawn areas and a zone) and <= {LARGEST_MAP_VOX}"
-            require(32 <= cells <= LARGEST_MAP_VOX, f"WorldConfig.{name}", limit, cells)
-        require(6 <= self.size_z <= 31, "WorldConfig.size_z", "6..31 vox (a column is one int32)", self.size_z)
+        check_settings(self, limits.WORLD)
         require(len(self.biomes) > 0, "WorldConfig.biomes", f"a non-empty choice of {BIOME_NAMES}", self.biomes)
         for name in self.biomes:
             require_biome(name)
-        require(0 <= self.difficulty <= 1, "WorldConfig.difficulty", "0..1", self.difficulty)
 
     @property
     def longest_side(self) -> int:
@@ -121,12 +116,11 @@ class RulesConfig:
     time_up_terminates: bool = False
 
     def __post_init__(self) -> None:
-        require_finite(self)
-        require(self.dt_s > 0, "RulesConfig.dt_s", "> 0 s", self.dt_s)
-        require(self.decision_repeat >= 1, "RulesConfig.decision_repeat", ">= 1", self.decision_repeat)
+        check_settings(self, limits.RULES)
         one = f">= {self.decision_s:g} s (one decision)"
         require(self.max_decisions >= 1, "RulesConfig.max_episode_s", one, self.max_episode_s)
-        require(self.zone_score_to_win_s > 0, "RulesConfig.zone_score_to_win_s", "> 0 s", self.zone_score_to_win_s)
+        substeps, most = self.substeps(self.max_episode_s), limits.LONGEST_BATTLE_SUBSTEPS
+        require(substeps <= most, "RulesConfig.max_episode_s / dt_s", f"<= {most} substeps", substeps)
 
     @property
     def decision_s(self) -> float:
@@ -162,6 +156,9 @@ class FeaturesConfig:
     destruction: bool = True
     """Off: shots leave the terrain as it is, and the dead leave no wreck."""
 
+    def __post_init__(self) -> None:
+        check_settings(self, {})
+
 
 @dataclass(frozen=True)
 class RewardConfig:
@@ -185,9 +182,7 @@ class RewardConfig:
     """Discount of the approach potential. The only copy: PPO reads it too."""
 
     def __post_init__(self) -> None:
-        require_finite(self)
-        require(0 <= self.team_mix_alpha <= 1, "RewardConfig.team_mix_alpha", "0..1", self.team_mix_alpha)
-        require(0 < self.gamma <= 1, "RewardConfig.gamma", "in (0, 1]", self.gamma)
+        check_settings(self, limits.REWARD)
 
 
 def _packs(count: int) -> tuple[str, ...]:
@@ -220,6 +215,7 @@ class EnvConfig:
     map_seed: int = 0
 
     def __post_init__(self) -> None:
+        check_settings(self, limits.ENV)
         for name in ("blue", "red"):
             roster = getattr(self, name)
             require(1 <= len(roster) <= 20, f"EnvConfig.{name}", "1..20 hull names", roster)
@@ -227,19 +223,7 @@ class EnvConfig:
                 require(
                     hull in self.catalog.hulls, f"EnvConfig.{name}", f"chosen from {tuple(self.catalog.hulls)}", hull
                 )
-        modes = ("partial", "full")
-        require(
-            self.observation_mode in modes,
-            "EnvConfig.observation_mode",
-            f"one of {modes}",
-            self.observation_mode,
-        )
-        require_finite(self)
         check_flight(self.catalog, self.rules, (*self.blue, *self.red))
-        require(self.sight_range_vox > 0, "EnvConfig.sight_range_vox", "> 0 vox", self.sight_range_vox)
-        require(self.radar_range_vox >= 0, "EnvConfig.radar_range_vox", ">= 0 vox", self.radar_range_vox)
-        require(self.comm_dim >= 0, "EnvConfig.comm_dim", ">= 0", self.comm_dim)
-        require(self.map_pool >= 1, "EnvConfig.map_pool", ">= 1", self.map_pool)
         few = 0 <= self.map_spares <= self.map_pool
         require(few, "EnvConfig.map_spares", "0..map_pool", self.map_spares)
 
@@ -356,7 +340,7 @@ def from_json(kind: Any, values: Any, where: str, nested: dict[str, Any] | None 
         wanted = type(getattr(default, name))
         if wanted is tuple and isinstance(value, list):
             value = tuple(value)
-        if wanted is float and type(value) is int:
+        if wanted is float and type(value) is int and abs(value) <= 2**53:
             value = float(value)
         require(type(value) is wanted, f"{where}.{name}", f"a {wanted.__name__}", value)
         ready[name] = value

@@ -45,6 +45,10 @@ class Table(Mapping[str, Row]):
     def __getitem__(self, name: str) -> Row:
         return self._rows[name]
 
+    def __contains__(self, name: object) -> bool:
+        # A stranger's settings may hold a list where a name belongs, which no dict can look up.
+        return isinstance(name, str) and name in self._rows
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._rows)
 

@@ -3,25 +3,63 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import sysconfig
 from pathlib import Path
 
 import torch
 
-from echelon.runtime.errors import ConfigError
+from echelon.runtime.errors import require
+
+CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+"""Files that limit the memory of a container: of cgroups 2 and 1."""
 
 
-def resolve_device(name: str) -> torch.device:
-    """`auto` is a GPU where there is one; else `cpu`, `cuda` or `cuda:N`."""
+def resolve_device(name: torch.device | str | int) -> torch.device:
+    """`auto` is a GPU where there is one; else `cpu`, `cuda` or `cuda:N`, a device of torch's, or the number of a GPU.
+
+    Raises:
+        ConfigError: it is none, or not of this machine.
+    """
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    kind, _, index = name.partition(":")
-    if kind not in ("cpu", "cuda") or (index and not index.isdigit()) or (kind == "cpu" and index):
-        raise ConfigError(f"device must be auto, cpu, cuda or cuda:N, got {name!r}")
-    if kind == "cuda" and int(index or 0) >= torch.cuda.device_count():
-        raise ConfigError(f"device must be one of this machine's {torch.cuda.device_count()} CUDA GPUs, got {name!r}")
-    return torch.device(name)
+    text = f"cuda:{name}" if type(name) is int else str(name)
+    kind, colon, index = text.partition(":")
+    is_index = index.isascii() and index.isdecimal() and len(index) < 6
+    known = kind == "cuda" or (kind == "cpu" and index in ("", "0"))
+    is_name = isinstance(name, torch.device | str) or type(name) is int
+    require(is_name and known and (is_index or not colon), "device", "auto, cpu, cuda or cuda:N", name)
+    gpus = torch.cuda.device_count()
+    if kind == "cuda":
+        require(int(index or 0) < gpus, "device", f"one of this machine's {gpus} CUDA GPUs", text)
+    return torch.device(text)
+
+
+def total_memory(device: torch.device) -> int:
+    """Bytes of memory of a GPU, or of this machine; less, where the system lets this process have no more."""
+    if device.type == "cuda":
+        return int(torch.cuda.get_device_properties(device).total_memory)
+    whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    soft, _ = resource.getrlimit(resource.RLIMIT_AS)
+    limits = [] if soft == resource.RLIM_INFINITY else [soft]
+    for path in CGROUP_LIMITS:
+        text = path.read_text().strip() if path.is_file() else ""
+        limits += [int(text)] if text.isdecimal() else []
+    return min(whole, *limits) if limits else whole
+
+
+def use_device(device: torch.device) -> torch.device:
+    """Make a GPU the current one of this process: kernels and graphs that name none use the current one.
+
+    Returns:
+        The device, a GPU with its index.
+    """
+    if device.type != "cuda":
+        return device
+    own = torch.device("cuda", torch.cuda.current_device() if device.index is None else device.index)
+    torch.cuda.set_device(own)
+    return own
 
 
 def can_compile() -> bool:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch import distributed as dist
 
+from echelon.runtime.device import use_device
 from echelon.runtime.errors import ConfigError, require
 
 PATIENCE_S = 1800
@@ -97,18 +98,16 @@ class Ranks:
         self.max(0.0)
 
     def place(self, device: torch.device) -> torch.device:
-        """Device of this process: of several processes each uses the GPU of its local rank.
+        """Device of this process, made the current one: of several processes each uses the GPU of its local rank.
 
         Raises:
             ConfigError: there are more processes than GPUs on this machine.
         """
         if self.is_alone or device.type != "cuda":
-            return device
+            return use_device(device)
         count = torch.cuda.device_count()
         require(self.local < count, "--nproc-per-node", f"<= {count}, the GPUs of this machine", self.local + 1)
-        own = torch.device("cuda", self.local)
-        torch.cuda.set_device(own)
-        return own
+        return use_device(torch.device("cuda", self.local))
 
     def with_rank(self, line: str) -> str:
         """`line`, prefixed with the rank if there are several processes."""

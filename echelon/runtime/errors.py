@@ -1,25 +1,64 @@
-"""What is raised where input cannot be used."""
+"""What is raised where input cannot be used, and how text of a stranger's is shown."""
 
 from __future__ import annotations
 
-import dataclasses
-import math
-from typing import Any
+import reprlib
+
+LONGEST_LINE = 1000
+"""Letters of an error, and of a line that a program prints."""
+LONGEST_VALUE = 200
+"""Letters of a value in an error."""
+LONGEST_NUMBER = 40
+"""Digits of an integer in an error."""
+GAP = " ... "
+
+
+def one_line(text: object, longest: int = LONGEST_LINE) -> str:
+    """Text as a terminal may show it: at most `longest` letters, cut in its middle, of which every one is printable.
+
+    Line breaks, escape codes and marks that turn the direction of writing are shown as Python writes them in a string.
+    """
+    line = cut(str(text), longest)
+    if line.isprintable():
+        return line
+    return cut("".join(c if c.isprintable() else repr(c)[1:-1] for c in line), longest)
+
+
+def cut(text: str, longest: int) -> str:
+    """The first two thirds and the end of a text that is too long: an error tells at its end what to do."""
+    if len(text) <= longest:
+        return text
+    end = longest // 3
+    return text[: longest - end - len(GAP)] + GAP + text[-end:]
+
+
+class Shown(reprlib.Repr):
+    """`repr` of a value that may be long, deeply nested, or an integer that Python refuses to write out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel = 4
+        self.maxdict = self.maxlist = self.maxtuple = self.maxset = 40
+        self.maxstring = self.maxother = LONGEST_VALUE
+
+    def repr_int(self, x: int, level: int) -> str:
+        """Of a longer integer its length."""
+        return f"an integer of {x.bit_length()} bits" if abs(x) >= 10**LONGEST_NUMBER else repr(x)
+
+
+def shown(value: object) -> str:
+    """A value as errors show it."""
+    return cut(Shown().repr(value), LONGEST_VALUE)
 
 
 class ConfigError(ValueError):
-    """A setting outside its limits. The message names the field, the limit and the value."""
+    """A setting outside its limits. The message, one line, names the field, the limit and the value."""
 
-
-def require_finite(config: Any) -> None:
-    """Refuse a config dataclass one of whose numbers is NaN or infinite."""
-    for field_ in dataclasses.fields(config):
-        value = getattr(config, field_.name)
-        if isinstance(value, float):
-            require(math.isfinite(value), f"{type(config).__name__}.{field_.name}", "a finite number", value)
+    def __init__(self, message: object = "") -> None:
+        super().__init__(one_line(message))
 
 
 def require(holds: bool, field_name: str, limit: str, value: object) -> None:
     """Raise `ConfigError` in one line unless `holds`."""
     if not holds:
-        raise ConfigError(f"{field_name} must be {limit}, got {value!r}")
+        raise ConfigError(f"{field_name} must be {limit}, got {shown(value)}")

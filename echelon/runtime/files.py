@@ -6,27 +6,35 @@ Nothing that is read is ever executed: tensors are safetensors, everything else 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
-import hashlib
 import json
 import math
 import os
+import shutil
 import socket
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import safetensors.torch
-from torch import Tensor
+from echelon.runtime.errors import one_line
 
 MAX_HEADER_BYTES = 1 << 20
+MAX_JSON_BYTES = 4 << 20
+"""Of settings: a catalog, or what a file claims."""
 MAX_FILE_BYTES = 1 << 30
-MAX_TENSORS = 4096
+LONGEST_INTEGER = len(str(-(2**63)))
+"""Characters of an integer of 64 bits."""
+MAX_DEPTH = 64
+"""Levels of objects and lists in each other."""
 
 
 class FileError(ValueError):
     """A file that cannot be trusted, read or written. One line: which file, what was expected, what came."""
+
+    def __init__(self, message: object = "") -> None:
+        super().__init__(one_line(message))
 
 
 def open_file(path: Path, limit: int) -> BinaryIO:
@@ -34,8 +42,9 @@ def open_file(path: Path, limit: int) -> BinaryIO:
     try:
         # A pipe would let the reader wait for ever, a link would lead it elsewhere.
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError as error:
-        raise FileError(f"{path.name}: cannot be read: {error.strerror}") from None
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise FileError(f"{path.name}: cannot be read: {why}") from None
     found = os.fstat(handle)
     if not stat.S_ISREG(found.st_mode) or found.st_size > limit:
         os.close(handle)
@@ -51,32 +60,9 @@ def read_file(path: Path, limit: int = MAX_FILE_BYTES) -> bytes:
         return file.read(limit + 1)
 
 
-def read_tensors(path: Path, sha256: str, limit: int = MAX_FILE_BYTES) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """The tensors and the metadata of a safetensors file whose hash is known, read once.
-
-    Its header is checked before the rest is read: a file that is long without a tensor to show for it costs nothing.
-
-    Args:
-        limit: bytes it may have.
-
-    Raises:
-        FileError: naming the file, what was expected and what came.
-    """
-    name = path.name
-    with open_file(path, limit) as file:
-        size = os.fstat(file.fileno()).st_size
-        head = file.read(8)
-        head += file.read(min(int.from_bytes(head, "little"), MAX_HEADER_BYTES))
-        header = parse_header(name, head, size)
-        data = head + file.read(size - len(head))
-    got = hashlib.sha256(data).hexdigest()
-    if got != sha256:
-        raise FileError(f"{name}: sha256 mismatch: expected {sha256}, got {got}")
-    return load_tensors(name, data), header.get("__metadata__", {})
-
-
 def parse_json(name: str, data: bytes, only_finite: bool = True) -> Any:
-    """JSON without duplicate keys; numbers are finite unless the caller says which of them are not."""
+    """JSON without duplicate keys, of integers of 64 bits; numbers are finite unless the caller says which of them are
+    not."""
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -91,12 +77,32 @@ def parse_json(name: str, data: bytes, only_finite: bool = True) -> Any:
             raise FileError(f"{name}: expected finite numbers, got {text}")
         return float(text)
 
+    def whole(text: str) -> int:
+        if len(text) > LONGEST_INTEGER or not -(2**63) <= int(text) < 2**63:
+            raise FileError(f"{name}: expected integers of 64 bits, got one of {len(text)} characters: {text:.24}")
+        return int(text)
+
     try:
-        return json.loads(data, object_pairs_hook=unique, parse_float=finite, parse_constant=finite)
+        document = json.loads(
+            data, object_pairs_hook=unique, parse_float=finite, parse_constant=finite, parse_int=whole
+        )
     except FileError:
         raise
     except (ValueError, RecursionError) as error:
         raise FileError(f"{name}: not valid JSON: {error}") from None
+    check_depth(name, document)
+    return document
+
+
+def check_depth(name: str, document: Any) -> None:
+    """Refuse JSON nested so deeply that code which calls itself for each level could not go through it."""
+    level = [document]
+    for _ in range(MAX_DEPTH):
+        nested = (part.values() if isinstance(part, dict) else part for part in level if isinstance(part, dict | list))
+        level = [part for parts in nested for part in parts]
+        if not level:
+            return
+    raise FileError(f"{name}: expected JSON nested at most {MAX_DEPTH} levels deep, got more")
 
 
 def json_bytes(document: Any) -> bytes:
@@ -104,95 +110,117 @@ def json_bytes(document: Any) -> bytes:
     return (json.dumps(document, indent=1) + "\n").encode()
 
 
-def parse_tensors(name: str, data: bytes) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """The tensors and the metadata of a safetensors file; its header is checked before the library sees it."""
-    header = parse_header(name, data, len(data))
-    return load_tensors(name, data), header.get("__metadata__", {})
+@contextlib.contextmanager
+def writing_to(path: Path) -> Iterator[None]:
+    """Context manager in which what the system refuses is an error of one line that names `path`.
 
-
-def load_tensors(name: str, data: bytes) -> dict[str, Tensor]:
-    """The tensors of a safetensors file whose header was checked."""
+    Raises:
+        FileError: a full disk, a folder that is read-only, a file that is too long, ...
+    """
     try:
-        return safetensors.torch.load(data)
-    except Exception as error:
-        raise FileError(f"{name}: not a safetensors file: {error}") from None
+        yield
+    except OSError as error:
+        raise FileError(f"{path}: cannot be written: {error.strerror or error}") from None
 
 
-def parse_header(name: str, data: bytes, file_bytes: int) -> dict[str, Any]:
-    """The safetensors header that `data` begins with; refused where it is too long, ambiguous, or lists too many
-    tensors or others than fill the `file_bytes` of its file."""
-    size = int.from_bytes(data[:8], "little")
-    if file_bytes < 8 or size > file_bytes - 8:
-        raise FileError(f"{name}: truncated: header of {size} bytes in a file of {file_bytes}")
-    if size > MAX_HEADER_BYTES:
-        raise FileError(f"{name}: header must be at most {MAX_HEADER_BYTES} bytes, got {size}")
-    header = parse_json(name, data[8 : 8 + size])
-    if not isinstance(header, dict) or len(header) > MAX_TENSORS:
-        raise FileError(f"{name}: header must list at most {MAX_TENSORS} tensors")
-    expected = file_bytes - 8 - size
-    got = max((end_of(entry) for key, entry in header.items() if key != "__metadata__"), default=0)
-    if got != expected:
-        raise FileError(f"{name}: not a safetensors file: tensors must fill {expected} bytes, got {got}")
-    return header
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Context manager that yields a draft to write, beside `path`, and renames it into its place: whoever finds a file
+    there finds all of it, the one of before or the new one.
 
-
-def end_of(entry: Any) -> int:
-    """Where a tensor that a header lists ends among the bytes; -1 if it does not say."""
-    offsets = entry.get("data_offsets") if isinstance(entry, dict) else None
-    is_pair = isinstance(offsets, list) and len(offsets) == 2 and type(offsets[1]) is int
-    return offsets[1] if isinstance(offsets, list) and is_pair else -1
-
-
-def check_tensors(name: str, got: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
-    """The same names, shapes and dtypes as `expected`, whose values do not matter, and finite numbers."""
-    for key in sorted(expected.keys() - got.keys()):
-        raise FileError(f"{name}: tensor {key} is missing, expected shape {tuple(expected[key].shape)}")
-    for key in sorted(got.keys() - expected.keys()):
-        raise FileError(f"{name}: unexpected tensor {key} of shape {tuple(got[key].shape)}")
-    for key, want in expected.items():
-        have = got[key]
-        if have.shape != want.shape or have.dtype != want.dtype:
-            shapes = f"expected {want.dtype} {tuple(want.shape)}, got {have.dtype} {tuple(have.shape)}"
-            raise FileError(f"{name}: tensor {key}: {shapes}")
-        check_finite(name, key, have)
-
-
-def check_finite(name: str, key: str, tensor: Tensor) -> None:
-    """No NaN and no infinity."""
-    if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
-        raise FileError(f"{name}: tensor {key}: expected finite values, got NaN or infinity")
+    Raises:
+        FileError: it cannot be written; then the file of before is as it was, and no draft stays behind.
+    """
+    draft = path.parent / f".{path.name}.{os.getpid()}"
+    with writing_to(path):
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            yield draft
+            with open(draft, "rb") as file:
+                os.fsync(file.fileno())
+            draft.rename(path)
+            sync_folder(path.parent)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                draft.unlink()
+            raise
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write a file beside its place and rename it into it: whoever finds it finds all of it."""
-    draft = path.parent / f".{path.name}.{os.getpid()}"
+    """Write a file of this content, as `replacing` does."""
+    with replacing(path) as draft:
+        draft.write_bytes(data)
+
+
+@contextlib.contextmanager
+def new_folder(path: Path, draft: Path) -> Iterator[Path]:
+    """Context manager that fills the folder `draft`, beside `path`, and renames it: whoever finds it finds all of it.
+
+    Raises:
+        FileError: it cannot be written, or there is something at `path` already; then no draft stays behind.
+    """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_through(draft, data)
-        draft.rename(path)
-        sync_folder(path.parent)
-    except OSError as error:
+        with writing_to(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            shutil.rmtree(draft, ignore_errors=True)
+            draft.mkdir()
+        yield draft
+        with writing_to(path):
+            sync_folder(draft)
+            draft.rename(path)
+            sync_folder(path.parent)
+    except BaseException:
+        shutil.rmtree(draft, ignore_errors=True)
+        raise
+
+
+def append_whole(path: Path, data: bytes, durable: bool = True) -> None:
+    """Append to a file all of `data` or nothing; several processes may append to one file.
+
+    Args:
+        durable: whether it is on the disk when this returns.
+
+    Raises:
+        FileError: it cannot be written, or is no regular file.
+    """
+    with writing_to(path), open_to_append(path) as file:
+        # Without locks, which some file systems lack, only a failed write of two processes at once could cut too much.
         with contextlib.suppress(OSError):
-            draft.unlink()
-        raise FileError(f"{path}: cannot be written: {error.strerror}") from None
+            fcntl.flock(file, fcntl.LOCK_EX)
+        length = os.fstat(file.fileno()).st_size
+        try:
+            if file.write(data) != len(data):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            if durable:
+                os.fsync(file.fileno())
+        except BaseException:
+            os.ftruncate(file.fileno(), length)
+            raise
+
+
+def open_to_append(path: Path) -> BinaryIO:
+    """A regular file opened for appending, made if it is not there. A pipe would let the writer wait for ever, a link
+    would lead it elsewhere."""
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        raise FileError(f"{path}: expected a regular file")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    return open(os.open(path, flags, 0o644), "ab", buffering=0)
 
 
 def check_writable(path: Path) -> None:
     """Refuse a path that no file could be written to, before the work that would be lost."""
-    try:
+    with writing_to(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         probe = path.parent / f".{path.name}.{os.getpid()}"
         probe.touch()
         probe.unlink()
-    except OSError as error:
-        raise FileError(f"{path}: cannot be written: {error.strerror}") from None
     if path.is_dir():
         raise FileError(f"{path}: expected the name of a file, got a folder")
 
 
 def write_through(path: Path, data: bytes) -> None:
     """Write a file down to the disk."""
-    with open(path, "wb") as file:
+    with writing_to(path), open(path, "wb") as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
@@ -218,10 +246,11 @@ def held(path: Path) -> Iterator[None]:
         FileError: another process holds it; it is named.
     """
     with lock(path) as file:
-        file.seek(0)
-        file.truncate()
-        file.write(f"process {os.getpid()} on {socket.gethostname()}\n".encode())
         try:
+            with writing_to(path):
+                file.seek(0)
+                file.truncate()
+                file.write(f"process {os.getpid()} on {socket.gethostname()}\n".encode())
             yield
         finally:
             path.unlink(missing_ok=True)

@@ -43,11 +43,16 @@ def mix(x: Tensor) -> Tensor:
     return x ^ (x >> 16)
 
 
+def mix_seed(seed: Tensor) -> Tensor:
+    """`mix` of both words of int64 seeds `[B]`; `mix(0)` is 0, so that a seed below 2**32 is its low word alone."""
+    return mix(seed ^ mix(seed >> 32))
+
+
 def bits(seed: Tensor, tick: Tensor | int, stream: int, count: int) -> Tensor:
     """32 random bits.
 
     Args:
-        seed: `[B]` int64, one a battle.
+        seed: `[B]` int64, one a battle. Seeds that differ in either word draw other numbers; there are 2**32 sequences.
         tick: `[B]` integer or a number, the battle's clock.
         stream: a `Stream`.
         count: numbers wanted a battle.
@@ -56,7 +61,7 @@ def bits(seed: Tensor, tick: Tensor | int, stream: int, count: int) -> Tensor:
         `[B, count]` int64 in 0 .. 2**32 - 1.
     """
     index = torch.arange(count, device=seed.device)
-    key = mix(mix(seed) + tick * PER_TICK + stream * PER_STREAM)
+    key = mix(mix_seed(seed) + tick * PER_TICK + stream * PER_STREAM)
     return mix(key[:, None] + mix(index + PER_INDEX))
 
 

@@ -15,6 +15,8 @@ from rich.console import Console
 from rich.table import Table
 from torch.profiler import ProfilerActivity, profile, record_function
 
+from echelon.runtime.files import FileError, replacing
+
 ROWS = 10
 PREFIX = "echelon."
 ON_HOST = ("cpu_op", "user_annotation")
@@ -40,8 +42,7 @@ def profiled(out: Path | None) -> Iterator[None]:
     kinds = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if torch.cuda.is_available() else [])]
     with profile(activities=kinds, experimental_config=everyone) as found:
         yield
-    found.export_chrome_trace(str(out))
-    events = json.loads(out.read_text())["traceEvents"]
+    events = write_trace(found, out)
     console = Console(width=120)
     for title, rows in (
         ("parts, with all they call", totals(events)),
@@ -51,6 +52,20 @@ def profiled(out: Path | None) -> Iterator[None]:
         if rows:
             console.print(table(title, rows))
     console.print(f"trace {out}")
+
+
+def write_trace(found: profile, out: Path) -> list[dict[str, Any]]:
+    """Write the trace of a profile, and return its events.
+
+    Raises:
+        FileError: the file cannot be written.
+    """
+    with replacing(out) as draft:
+        found.export_chrome_trace(str(draft))
+        # The profiler does not tell that a disk was full.
+        if not draft.exists() or not (text := draft.read_text()).rstrip().endswith("}"):
+            raise FileError(f"{out}: cannot be written: the trace is incomplete")
+    return list(json.loads(text)["traceEvents"])
 
 
 def totals(events: Iterable[dict[str, Any]]) -> dict[str, list[float]]:

@@ -10,8 +10,9 @@ from typing import Any, Protocol
 import safetensors.torch
 from torch import Tensor
 
-from echelon.runtime.errors import ConfigError
-from echelon.runtime.files import FileError, check_tensors, parse_json
+from echelon.runtime.errors import ConfigError, shown
+from echelon.runtime.files import FileError, parse_json
+from echelon.runtime.tensor_files import check_tensors
 
 FACTS = "facts"
 """Key of the safetensors metadata that holds the `facts` of all components, as JSON."""
@@ -46,8 +47,19 @@ class StateDict:
         """
         value = self.fact(key, int)
         if not low <= value <= high:
-            raise FileError(f"{self.name}.{key} must be {low}..{high}, got {value}")
+            raise FileError(f"{self.name}.{key} must be {low}..{high}, got {shown(value)}")
         return int(value)
+
+    def number(self, key: str, low: float, high: float) -> float:
+        """The number at `key`, which JSON tells from an integer.
+
+        Raises:
+            FileError: it is missing, an integer, or outside `low..high`.
+        """
+        value = self.fact(key, float)
+        if not low <= value <= high:
+            raise FileError(f"{self.name}.{key} must be {low:g}..{high:g}, got {value!r}")
+        return float(value)
 
     def row(self, key: str, kind: type, length: int | None = None) -> list[Any]:
         """The list at `key`, with entries of type `kind`.

@@ -36,6 +36,15 @@ def test_each_thread_works_alone(two_threads: None) -> None:
     assert torch.get_num_threads() == 2
 
 
+def test_a_whole_batch_on_a_cpu_is_played_on_one_thread(two_threads: None) -> None:
+    """Its operations are small: threads would wait for each other for longer than they work."""
+    assert Blocks(4, CPU, whole=True).play(threads_at_work) == [1]
+    assert torch.get_num_threads() == 2
+    with pytest.raises(ZeroDivisionError):
+        Blocks(4, CPU, whole=True).play(lambda _: 1 / 0)
+    assert torch.get_num_threads() == 2
+
+
 @pytest.mark.parametrize(
     ("num_envs", "threads", "expected"), [(1024, 2, 128), (128, 2, 64), (128, 1, 128), (6, 2, 3), (7, 2, 7), (1, 2, 1)]
 )

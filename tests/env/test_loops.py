@@ -38,7 +38,7 @@ def play_both(config, battles, decisions, seed=3):
     """Play in both forms and compare after every decision. Returns the restarts seen."""
     dense = EchelonEnv(config, battles, "cpu", seed, compiled=False, kernels="dense")
     loops = EchelonEnv(config, battles, "cpu", seed, maps=dense.game.maps, kernels="loops")
-    generator, restarts = torch.Generator().manual_seed(seed), 0
+    generator, restarts = torch.Generator().manual_seed(3), 0
     one, other = dense.reset(), loops.reset()
     assert same(one, other)
     for _ in range(decisions):
@@ -103,6 +103,10 @@ def test_an_observer_sees_the_substeps_of_the_same_battles():
             other[group, "action"] = one[group, "action"].clone()
         (_, one), (_, other) = plain.step_and_maybe_reset(one), watched.step_and_maybe_reset(other)
     assert same(plain.state.to_tensordict(), watched.state.to_tensordict())
+
+
+def test_both_forms_mix_the_high_word_of_a_seed():
+    play_both(SMALL, 4, 12, torch.tensor([7, 7 + 2**32, 7 - 2**32, 2**63 - 1]))
 
 
 @pytest.mark.slow

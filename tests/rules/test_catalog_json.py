@@ -83,7 +83,7 @@ REFUSED = {
     "what maps are": ({"materials": {"solid": {"solid": False}}}, "solid.solid must be True, as maps are"),
     "a new material": ({"materials": {"gold": {"solid": True, "opaque": True}}}, "catalog.materials must be of the"),
     "half a point": ({"weapons": {"gun": {**SHELL, "damage": 0.5}}}, "weapons.gun.damage must be a whole number"),
-    "too fast": ({"weapons": {"gun": {**SHELL, "speed_vox_per_s": 101}}}, r"gun.speed_vox_per_s must be in \(0, 100\]"),
+    "too fast": ({"weapons": {"gun": {**SHELL, "speed_vox_per_s": 101}}}, r"gun.speed_vox_per_s must be 0.01..100"),
     "negative": ({"weapons": {"laser": {"damage": -1}}}, "catalog.weapons.laser.damage must be 0..255, got -1"),
     "infinite": ({"weapons": {"laser": {"range_vox": None}}}, "laser.range_vox must be 0.1..500, got inf"),
     "a word": ({"weapons": {"laser": {"damage": "much"}}}, "catalog.weapons.laser.damage must be a float, got 'much'"),

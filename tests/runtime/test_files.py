@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from patience import STUCK_S
 
 from echelon.runtime.files import FileError, held, json_bytes, parse_json
 
@@ -32,7 +33,7 @@ from echelon.runtime.files import held
 with held(Path({str(tmp_path / ".lock")!r})):
     os.kill(os.getpid(), signal.SIGKILL)
 """
-    subprocess.run([sys.executable, "-c", program], timeout=60)
+    subprocess.run([sys.executable, "-c", program], timeout=STUCK_S)
     assert (tmp_path / ".lock").read_text().startswith("process ")
     with held(tmp_path / ".lock"):
         pass

@@ -65,3 +65,39 @@ def test_normal_numbers_are_normal_and_each_battle_has_its_own():
     assert abs(drawn.mean()) < 0.02 and abs(drawn.std() - 1) < 0.02 and abs((drawn**4).mean() - 3) < 0.15
     assert torch.equal(normal(seeds[5:6], 3, Stream.ACTION, 1000)[0], drawn[5])
     assert not torch.equal(normal(seeds, 4, Stream.ACTION, 1000), drawn)
+
+
+BELOW = {
+    0: ([720478057, 903704747, 2042929118], [1311284243, 3404867606]),
+    1: ([1611378417, 1099323066, 1288749286], [3610059580, 1972080952]),
+    12345: ([1226930530, 2851004651, 3484092627], [3477755636, 903853204]),
+    2**31 - 1: ([2010616048, 3170578337, 3971169012], [1165676113, 501624791]),
+    2**32 - 1: ([2718074709, 1027435461, 2426535016], [2026110085, 3470992242]),
+}
+"""By seed: three of `battle_seeds`, and two of `bits` at tick 17 of stream 3, as they were drawn from the low word."""
+
+
+@pytest.mark.parametrize("seed", BELOW)
+def test_a_seed_below_32_bits_draws_what_its_low_word_always_drew(seed):
+    battles, drawn = BELOW[seed]
+    assert battle_seeds(seed, 3, CPU).tolist() == battles
+    assert bits(torch.tensor([seed]), 17, 3, 2).tolist() == [drawn]
+
+
+@pytest.mark.parametrize("high", [1, 2, 5, 2**30, 2**31 - 1, -1, -(2**31)])
+def test_both_words_of_a_seed_count(high):
+    low = torch.tensor(list(BELOW))
+    seed = low + high * 2**32
+    for stream in Stream:
+        assert (bits(seed, 3, stream, 8) != bits(low, 3, stream, 8)).any(1).all()
+    assert battle_seeds(int(seed[0]), 8, CPU).unique().numel() == 8
+    assert not torch.equal(battle_seeds(int(seed[0]), 8, CPU), battle_seeds(int(low[0]), 8, CPU))
+
+
+def test_the_high_words_of_one_low_word_draw_unlike_numbers():
+    many = torch.arange(256) * 2**32 + 7
+    drawn = uniform(many, 0, Stream.MAP, 200)
+    assert bits(many, 0, Stream.MAP, 1).unique().numel() == 256
+    correlation = torch.corrcoef(drawn) - torch.eye(256)
+    # 32,640 pairs with a standard error of 1 / sqrt(200) = 0.07 each: the largest is below six of them.
+    assert correlation.abs().max() < 0.42

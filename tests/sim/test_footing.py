@@ -1,6 +1,7 @@
 """Stability returns, and who loses it lies down for three seconds."""
 
 import pytest
+import torch
 from builders import duel
 
 from echelon.rules.actions import Act
@@ -94,3 +95,12 @@ def test_gravity_pulls_a_fallen_mech():
 def test_the_dead_do_not_fall():
     scene = alone(hp=0, stability=0)
     assert scene.run(scene.orders(), 3).value("fallen", 0) == 0
+
+
+def test_who_falls_in_the_air_falls_from_rest():
+    scene = alone(stability=0).place(0, 20, 20, bottom=10)
+    scene.state.mechs.vel[0, 0] = torch.tensor([3.0, 2.0, 5.0])
+    rules = scene.game.rules
+    scene.run(scene.orders())
+    assert scene.value("fallen", 0) > 0
+    assert scene.vel(0) == pytest.approx([0, 0, -rules.gravity_vox_per_s2 * rules.dt_s * rules.velocity_damping])

@@ -4,7 +4,7 @@ import dataclasses
 import math
 
 import pytest
-from builders import battle, duel, scene
+from builders import SMALL, battle, duel, scene
 from first_catalog import CATALOG, Timer, Weapon
 
 from echelon.rules.actions import Act
@@ -28,6 +28,14 @@ def launches(s, *told):
 @pytest.mark.parametrize(("range_vox", "fires"), [(11.99, 1), (12.01, 0)])
 def test_on_sight_a_missile_locks_within_twelve_voxels(range_vox, fires):
     assert launches(duel(range_vox, "heavy", "heavy")) == fires
+
+
+@pytest.mark.parametrize(("range_vox", "fires"), [(5.99, 1), (6.01, 0)])
+def test_a_lock_on_sight_is_as_long_as_the_catalog_says(range_vox, fires):
+    """Shorter than the lines of sight that a painter has."""
+    catalog = dataclasses.replace(CATALOG, sight_lock_vox=6.0)
+    s = scene(dataclasses.replace(SMALL, blue=("heavy",), red=("heavy",), catalog=catalog))
+    assert launches(s.place(0, 10.5, 20.5).place(1, 10.5 + range_vox, 20.5, yaw=math.pi)) == fires
 
 
 @pytest.mark.parametrize(

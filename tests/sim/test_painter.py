@@ -154,6 +154,14 @@ def kill(s, shooter, column=LASER):
     return [s.counted("assists", n) for n in (0, 1, 2)]
 
 
+def test_what_paint_adds_is_credited_to_the_painter():
+    s = hunters().paint(3, painter=2)
+    s.run(s.orders((0, LASER, 1.0), (2, LASER, 1.0)))
+    dealt = s.counted("damage", 0)
+    assert dealt > 0 and s.counted("paint_damage", 2) == pytest.approx(dealt - dealt / 1.1)
+    assert [s.counted("paint_damage", mech) for mech in (0, 1, 3)] == [0, 0, 0]
+
+
 def test_the_painter_assists_when_a_packmate_kills():
     assert kill(hunters().paint(3, 2), shooter=1) == [0, 0, 1]
 

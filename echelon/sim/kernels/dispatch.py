@@ -62,7 +62,7 @@ def compiled(loop: Any) -> Any:
         settings.CACHE_DIR = before
 
 
-def is_kept(loop: str) -> bool:
+def is_cached(loop: str) -> bool:
     """Whether a compiled loop of this name is on disk. Another kind of processor may have left it there."""
     return any(CACHE.glob(f"**/*{loop}*.nbc"))
 

@@ -11,9 +11,10 @@ from types import ModuleType
 import pytest
 import torch
 from builders import brawl
+from patience import STUCK_S
 
 from echelon.env.env import EchelonEnv
-from echelon.env.form import compiles_loops
+from echelon.env.form import needs_compilation
 from echelon.rules.config import EnvConfig
 from echelon.sim.kernels import dispatch, first_hit
 
@@ -46,7 +47,7 @@ from echelon.sim.kernels import dispatch, first_hit
 EchelonEnv(dataclasses.replace(EnvConfig.small(), map_pool=1), 1, "cpu", seed=1).rollout(2)
 assert not dispatch.HAS_LOOPS and sys.modules["numba"] is None
 """
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=300)
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=STUCK_S)
 
 
 MATHEMATICS = {
@@ -99,8 +100,8 @@ def test_compiled_loops_lie_in_their_own_folder():
 def test_what_is_kept_is_found_by_its_name(tmp_path, monkeypatch):
     monkeypatch.setattr(dispatch, "CACHE", tmp_path / "loops")
     cpu = torch.device("cpu")
-    assert not dispatch.is_kept("decision_loop")
-    assert compiles_loops(cpu, None) == dispatch.HAS_LOOPS and not compiles_loops(cpu, False)
+    assert not dispatch.is_cached("decision_loop")
+    assert needs_compilation(cpu, None) == dispatch.HAS_LOOPS and not needs_compilation(cpu, False)
     (tmp_path / "loops" / "loops_1").mkdir(parents=True)
     (tmp_path / "loops" / "loops_1" / "decision.decision_loop-99.py311.1.nbc").touch()
-    assert dispatch.is_kept("decision_loop") and not compiles_loops(cpu, None)
+    assert dispatch.is_cached("decision_loop") and not needs_compilation(cpu, None)

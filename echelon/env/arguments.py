@@ -1,0 +1,99 @@
+"""What users hand to an environment beside its config: how many battles, from which seed, what actions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+from torchrl.data import Composite
+
+from echelon.rules.config import EnvConfig
+from echelon.rules.limits import MOST_BATTLES
+from echelon.runtime.errors import ConfigError, require
+from echelon.runtime.limits import SEED, Limits, check_number, whole
+from echelon.state import Maps
+
+
+def check_options(
+    config: Any, memory: Any, maps: Any, compiled: Any, kernels: Any, info: Any, extra_rewards: Any
+) -> None:
+    """Refuse arguments of `EchelonEnv` of another type than they are declared."""
+    require(isinstance(config, EnvConfig), "config", "an EnvConfig, such as EnvConfig.small()", config)
+    require(memory is None or isinstance(memory, Composite), "memory", "a Composite of float leaves", memory)
+    require(maps is None or isinstance(maps, Maps), "maps", "the Maps of another environment", maps)
+    require(compiled is None or isinstance(compiled, bool), "compiled", "None, True or False", compiled)
+    require(kernels in (None, "loops", "dense"), "kernels", "None, loops or dense", kernels)
+    require(isinstance(info, bool), "info", "True or False", info)
+    require(isinstance(extra_rewards, Mapping), "extra_rewards", "reward terms by name", extra_rewards)
+
+
+def whole_within(name: str, value: Any, limits: Limits) -> int:
+    """An integer of Python's within limits, from whatever counts as one.
+
+    Raises:
+        ConfigError: it is none, or outside the limits.
+    """
+    number = whole(name, value)
+    check_number(name, number, limits)
+    return number
+
+
+def number_of_battles(num_envs: Any, name: str = "num_envs") -> int:
+    """How many battles are played side by side."""
+    return whole_within(name, num_envs, Limits(1, MOST_BATTLES, "battles"))
+
+
+def one_seed(seed: Any) -> int:
+    """One seed that others are derived from."""
+    return whole_within("seed", seed, SEED)
+
+
+def seed_or_seeds(seed: Any, num_envs: int) -> int | Tensor:
+    """One seed for all battles, or `[B]` int64 with the seed of each, any of them.
+
+    Raises:
+        ConfigError: it is neither.
+    """
+    if not isinstance(seed, Tensor) or seed.dim() == 0:
+        is_number = seed is not None and not isinstance(seed, list | tuple)
+        limit = f"an integer, or int64 of shape ({num_envs},), a tensor with the seed of each battle"
+        require(is_number, "seed", limit, seed)
+        return one_seed(seed)
+    if seed.shape != (num_envs,) or seed.dtype != torch.int64 or seed.is_meta:
+        got = f"{seed.dtype} of shape {tuple(seed.shape)}{' without values' if seed.is_meta else ''}"
+        raise ConfigError(f"seed must be int64 of shape ({num_envs},), got {got}")
+    return seed
+
+
+def real_action(key: Any, action: Any) -> Tensor:
+    """An action as float32, from a tensor of any real numbers.
+
+    Raises:
+        ConfigError: naming the key of what is none.
+    """
+    if not isinstance(action, Tensor) or action.is_complex():
+        got = action.dtype if isinstance(action, Tensor) else type(action).__name__
+        raise ConfigError(f"{key} must be a float32 tensor, got {got}")
+    return action.to(torch.float32)
+
+
+def looked_up(key: Any, table: Tensor, action: Any) -> Tensor:
+    """The rows of `table [K, D]` that discrete actions name. On a GPU their range is left to it: nothing is read here.
+
+    Raises:
+        ConfigError: naming the key of what is no tensor of integers, or not within `0..K - 1`.
+    """
+    count, is_tensor = len(table), isinstance(action, Tensor)
+    fits = is_tensor and not (action.is_floating_point() or action.is_complex() or action.dtype == torch.bool)
+    if not fits:
+        got = action.dtype if is_tensor else type(action).__name__
+        raise ConfigError(f"{key} must be int64, an index of {count} actions, got {got}")
+    index = action.long()
+    try:
+        # An index below 0 would count from the end.
+        return table[torch.where(index < 0, count, index)]
+    except IndexError:
+        low, high = (int(edge) for edge in index.aminmax())
+        raise ConfigError(f"{key} must be 0..{count - 1}, an index of an action, got {low}..{high}") from None

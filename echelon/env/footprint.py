@@ -1,0 +1,151 @@
+"""Memory that battles and maps of a config will need, worked out before any of it is allocated."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+from tensordict import TensorDictBase
+from torch import Tensor
+from torchrl.data import Composite
+
+from echelon.env.specs import Specs
+from echelon.rules.config import EnvConfig
+from echelon.rules.roster import build_roster
+from echelon.runtime.device import total_memory
+from echelon.runtime.errors import ConfigError
+from echelon.state import TELEMETRY_CELLS, Maps, open_battle
+from echelon.world.pool import BLOCK
+
+COPIES_OF_GROUND = 2
+"""A reset makes the ground of all battles while that of the last ones is there; a pool is joined from its blocks."""
+COPIES_OF_STEP = 3
+"""States and observations: of this decision, of the next, and of the reset behind it."""
+DRAFTS_OF_MAP = 2
+"""What a map takes more while it is made, in maps."""
+UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB", "EB")
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """Bytes of one battle and of one map, as they are kept."""
+
+    ground: int
+    """A battle's own terrain."""
+    step: int
+    """The rest of its state, one observation of all its mechs and their actions."""
+    map: int
+    """A map of the pool."""
+    opening: int
+    """The first observation on a map."""
+
+    @property
+    def battle(self) -> int:
+        """Bytes that a battle needs while it is stepped."""
+        return COPIES_OF_GROUND * self.ground + COPIES_OF_STEP * self.step
+
+    def pool(self, maps: int, at_once: int) -> int:
+        """Bytes that a pool of `maps` needs, of which so many are made at a time."""
+        return maps * (COPIES_OF_GROUND * self.map + self.opening) + min(maps, at_once) * DRAFTS_OF_MAP * self.map
+
+
+@functools.lru_cache(maxsize=64)
+def footprint_of(config: EnvConfig) -> Footprint:
+    """The bytes of one battle and one map of `config`, counted on empty ones."""
+    cpu, roster = torch.device("cpu"), build_roster(config, torch.device("cpu"))
+    maps, zero = empty_map(config), torch.zeros(1, dtype=torch.int64)
+    state = open_battle(zero, zero, maps, roster, config)
+    sizes = {"blue": len(config.blue), "red": len(config.red)}
+    specs = Specs(config, sizes, Composite(), 1, cpu)
+    seen, ground = specs.observation().zero(), bytes_of(state.terrain.values())
+    step = (
+        bytes_of(leaves(state.to_tensordict()))
+        - ground
+        + bytes_of(leaves(seen))
+        + bytes_of(leaves(specs.action().zero()))
+    )
+    opening = sum(bytes_of(leaves(seen.get((group, "observation")))) for group in sizes)
+    return Footprint(ground, step, bytes_of(maps.values()), opening)
+
+
+def empty_map(config: EnvConfig) -> Maps:
+    """`[1]` a map of nothing."""
+    world, mechs = config.world, config.num_mechs
+    plane = (1, world.size_y, world.size_x)
+
+    def zeros(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+        return torch.zeros(shape, dtype=dtype)
+
+    return Maps(
+        seed=zeros(1, dtype=torch.int64),
+        material=zeros(1, world.size_z, *plane[1:], dtype=torch.uint8),
+        **{name: zeros(*plane, dtype=torch.int32) for name in ("solid", "opaque", "hazard")},
+        spawn_pos=zeros(1, mechs, 3),
+        spawn_yaw=zeros(1, mechs),
+        zone_center=zeros(1, 2),
+        zone_radius=zeros(1),
+        path_length=zeros(*plane),
+        path_direction=zeros(*plane, 2),
+        telemetry=zeros(1, TELEMETRY_CELLS, TELEMETRY_CELLS),
+        batch_size=[1],
+    )
+
+
+def leaves(values: TensorDictBase) -> Iterable[Tensor]:
+    """All tensors of nested ones."""
+    return values.values(include_nested=True, leaves_only=True)
+
+
+def bytes_of(tensors: Iterable[Tensor]) -> int:
+    """Bytes of all of them."""
+    return sum(tensor.nbytes for tensor in tensors)
+
+
+def needed_bytes(config: EnvConfig, num_envs: int, device: torch.device, makes_maps: bool = True, kept: int = 0) -> int:
+    """Memory at the most of so many battles while they are stepped, within a factor of two; networks come on top.
+
+    Args:
+        config: the battles.
+        num_envs: battles.
+        device: where they are; a GPU makes all maps at once.
+        makes_maps: whether the pool of maps is made for them, and not shared.
+        kept: decisions of a rollout whose observations are kept.
+    """
+    each = footprint_of(config)
+    maps = config.map_pool + config.map_spares
+    pool = each.pool(maps, BLOCK if device.type == "cpu" else maps) if makes_maps else 0
+    return num_envs * (each.battle + kept * each.step) + pool
+
+
+def require_memory(
+    config: EnvConfig, num_envs: int, device: torch.device, makes_maps: bool = True, kept: int = 0
+) -> None:
+    """Refuse battles that need more than the whole memory of the device, before any of it is allocated.
+
+    Args:
+        config, num_envs, device, makes_maps, kept: as in `needed_bytes`.
+
+    Raises:
+        ConfigError: telling what they need, what there is, and which setting to lower.
+    """
+    need, have = needed_bytes(config, num_envs, device, makes_maps, kept), total_memory(device)
+    if need <= have:
+        return
+    of_battles = needed_bytes(config, num_envs, device, makes_maps=False, kept=kept)
+    maps, where = config.map_pool + config.map_spares, "this machine" if device.type == "cpu" else str(device)
+    what = f"{num_envs:,} battles of {config.title}" if 2 * of_battles >= need else f"{maps:,} maps of {config.title}"
+    less = "num_envs" if 2 * of_battles >= need else "EnvConfig.map_pool"
+    rollout = f" and rollouts of {kept:,} decisions" if kept else ""
+    told = f"{what}{rollout} need about {amount(need)}, {where} has {amount(have)}"
+    raise ConfigError(f"{told}: fewer {less}, or a smaller map")
+
+
+def amount(size: float) -> str:
+    """Bytes as a reader tells them, such as 4.1 TB."""
+    for unit in UNITS:
+        if size < 1000 or unit == UNITS[-1]:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    raise AssertionError

@@ -1,0 +1,136 @@
+"""Settings of a dataclass: every field of the type that it declares, every number finite and within its limits."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+import numbers
+import operator
+import os
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
+
+from echelon.runtime.errors import require
+
+
+class Limits(NamedTuple):
+    """Lowest and highest value of a setting."""
+
+    low: float
+    high: float
+    unit: str = ""
+    """What the error says behind the two: a unit, or why they are what they are."""
+
+    def __str__(self) -> str:
+        """Such as `1..1024 vox`."""
+        low, high = (f"{limit:g}" if isinstance(limit, float) else str(limit) for limit in (self.low, self.high))
+        return f"{low}..{high}{self.unit and ' '}{self.unit}"
+
+
+ANY = Limits(-1e12, 1e12)
+"""A weight, a factor, a schedule: float32, which holds 3e38, takes the product of three of them."""
+SHARE = Limits(0, 1)
+MANY = Limits(1, 10**12)
+"""A count of what costs nothing until it is there: iterations, battles, games."""
+SEED = Limits(0, 2**63 - 1)
+MOST_ENTRIES = 1000
+"""Entries of a tuple."""
+LONGEST_TEXT, LONGEST_NAME = 4096, 255
+"""Letters of a path, and bytes of one name in it, that Linux takes."""
+
+
+def check_settings(config: Any, limits: Mapping[str, Limits]) -> None:
+    """Refuse a config dataclass with a field of another type than it declares, or a number that is out of its limits.
+
+    NumPy's scalars become Python's, and lists tuples, so that the config can be compared and written as JSON.
+
+    Args:
+        config: what is checked, of a frozen dataclass.
+        limits: of its numbers, by field. Of a tuple they are those of each entry. A number without limits must be
+            finite, and fit into 64 bits.
+
+    Raises:
+        ConfigError: naming the field, the limit and the value.
+    """
+    kind: Any = type(config)
+    for name, hint in hints_of(kind).items():
+        where, value = f"{kind.__name__}.{name}", getattr(config, name)
+        plain = typed(hint, value, where)
+        if plain is not value:
+            object.__setattr__(config, name, plain)
+        for number in plain if isinstance(plain, tuple) else (plain,):
+            if type(number) in (int, float):
+                check_number(where, number, limits.get(name))
+
+
+@functools.cache
+def hints_of(kind: Any) -> dict[str, Any]:
+    """The declared type of each field."""
+    hints = get_type_hints(kind)
+    return {field.name: hints[field.name] for field in dataclasses.fields(kind)}
+
+
+def typed(hint: Any, value: Any, where: str) -> Any:
+    """A value of the declared type; of `float` and `int` any number that loses nothing as one."""
+    if get_origin(hint) is Literal:
+        require(value in get_args(hint), where, f"one of {', '.join(map(repr, get_args(hint)))}", value)
+    elif get_origin(hint) is tuple and get_args(hint)[1:] == (...,):
+        require(isinstance(value, tuple | list), where, "a tuple", value)
+        require(len(value) <= MOST_ENTRIES, where, f"at most {MOST_ENTRIES} entries", len(value))
+        entries = tuple(typed(get_args(hint)[0], one, where) for one in value)
+        same = isinstance(value, tuple) and all(one is other for one, other in zip(entries, value, strict=True))
+        return value if same else entries
+    elif hint is int:
+        return whole(where, value)
+    elif hint is float:
+        is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+        require(is_number, where, "a number", value)
+        return value if type(value) in (int, float) else float(value)
+    elif isinstance(hint, type):
+        require(isinstance(value, hint), where, f"a {hint.__name__}", value)
+        if hint is str:
+            check_text(where, value)
+    return value
+
+
+def check_text(where: str, text: str) -> None:
+    """Refuse a text that no system takes as a path, which most texts are: with a NUL, or longer than names may be.
+
+    Raises:
+        ConfigError: saying where it stands.
+    """
+    require("\0" not in text, where, "without NUL bytes", text)
+    longest = max(len(os.fsencode(part)) for part in text.split("/")) if text.isprintable() else len(text)
+    limit = f"at most {LONGEST_TEXT} letters, {LONGEST_NAME} bytes between two slashes"
+    require(len(text) <= LONGEST_TEXT and longest <= LONGEST_NAME, where, limit, text)
+
+
+def whole(where: str, value: Any) -> int:
+    """An integer of Python's, from one of NumPy's or a tensor of one integer too.
+
+    Raises:
+        ConfigError: it is none: a fraction, a bool, text.
+    """
+    is_flag = isinstance(value, bool) or str(getattr(value, "dtype", "")).removeprefix("torch.") == "bool"
+    try:
+        found = None if is_flag else operator.index(value)
+    except (TypeError, RuntimeError):  # of torch, for a tensor of several numbers or of none that can be read
+        found = None
+    require(found is not None, where, "an integer", value)
+    assert found is not None
+    return found
+
+
+def check_number(where: str, number: float, limits: Limits | None = None) -> None:
+    """Refuse a number that is not finite, or out of its limits.
+
+    Raises:
+        ConfigError: naming the field, the limit and the value.
+    """
+    if isinstance(number, float):
+        require(math.isfinite(number), where, "a finite number", number)
+    elif limits is None:
+        require(-(2**63) <= number < 2**63, where, "an integer of 64 bits", number)
+    if limits is not None:
+        require(limits.low <= number <= limits.high, where, str(limits), number)

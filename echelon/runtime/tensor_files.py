@@ -1,0 +1,148 @@
+"""Tensors from strangers: safetensors files, whose header is checked before anything else of them is read."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+from torch import Tensor
+
+from echelon.runtime.errors import shown
+from echelon.runtime.files import MAX_FILE_BYTES, MAX_HEADER_BYTES, FileError, open_file, parse_json
+
+MAX_TENSORS = 4096
+BYTES = {
+    **dict.fromkeys(("BOOL", "I8", "U8", "F8_E4M3", "F8_E5M2"), 1),
+    **dict.fromkeys(("I16", "U16", "F16", "BF16"), 2),
+    **dict.fromkeys(("I32", "U32", "F32"), 4),
+    **dict.fromkeys(("I64", "U64", "F64"), 8),
+}
+"""Of a number, by type as safetensors calls it."""
+
+
+@dataclass(frozen=True)
+class Header:
+    """What a safetensors file says of itself."""
+
+    tensors: dict[str, tuple[str, tuple[int, ...]]]
+    """Type, as safetensors calls it, and shape of each tensor."""
+    metadata: dict[str, str]
+
+    @property
+    def bytes(self) -> int:
+        """Of all tensors."""
+        return sum(BYTES[kind] * math.prod(shape) for kind, shape in self.tensors.values())
+
+
+def read_tensors(
+    path: Path,
+    sha256: str | None = None,
+    limit: int = MAX_FILE_BYTES,
+    check: Callable[[Header], None] = lambda header: None,
+) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """The tensors and the metadata of a safetensors file, read once.
+
+    Its header is checked before the rest is read: a file that is long without a tensor to show for it costs nothing.
+
+    Args:
+        sha256: its hash, if that is known.
+        limit: bytes it may have.
+        check: refuses a header by an error before anything else is read.
+
+    Raises:
+        FileError: naming the file, what was expected and what came.
+    """
+    name = path.name
+    with open_file(path, limit) as file:
+        size = os.fstat(file.fileno()).st_size
+        head = file.read(8)
+        head += file.read(min(int.from_bytes(head, "little"), MAX_HEADER_BYTES))
+        header = parse_header(name, head, size)
+        check(header)
+        data = head + file.read(size - len(head))
+    got = sha256 and hashlib.sha256(data).hexdigest()
+    if got != sha256:
+        raise FileError(f"{name}: sha256 mismatch: expected {sha256}, got {got}")
+    return load_tensors(name, data), header.metadata
+
+
+def parse_tensors(name: str, data: bytes) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """The tensors and the metadata of a safetensors file; its header is checked before the library sees it."""
+    header = parse_header(name, data, len(data))
+    return load_tensors(name, data), header.metadata
+
+
+def load_tensors(name: str, data: bytes) -> dict[str, Tensor]:
+    """The tensors of a safetensors file whose header was checked."""
+    try:
+        return safetensors.torch.load(data)
+    except Exception as error:
+        raise FileError(f"{name}: not a safetensors file: {error}") from None
+
+
+def parse_header(name: str, data: bytes, file_bytes: int) -> Header:
+    """The safetensors header that `data` begins with; refused where it is too long, ambiguous, or lists too many
+    tensors or others than fill the `file_bytes` of its file."""
+    size = int.from_bytes(data[:8], "little")
+    if file_bytes < 8 or size > file_bytes - 8:
+        raise FileError(f"{name}: truncated: header of {size} bytes in a file of {file_bytes}")
+    if size > MAX_HEADER_BYTES:
+        raise FileError(f"{name}: header must be at most {MAX_HEADER_BYTES} bytes, got {size}")
+    header = parse_json(name, data[8 : 8 + size])
+    if not isinstance(header, dict) or len(header) > MAX_TENSORS:
+        raise FileError(f"{name}: header must list at most {MAX_TENSORS} tensors")
+    metadata = header.pop("__metadata__", {})
+    if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
+        raise FileError(f"{name}: header must hold metadata as text by name")
+    expected = file_bytes - 8 - size
+    got = max(map(end_of, header.values()), default=0)
+    if got != expected:
+        raise FileError(f"{name}: not a safetensors file: tensors must fill {expected} bytes, got {got}")
+    found = Header({key: kind_and_shape(name, key, entry) for key, entry in header.items()}, metadata)
+    if found.bytes != expected:
+        raise FileError(f"{name}: not a safetensors file: tensors must fill {expected} bytes, got {found.bytes}")
+    return found
+
+
+def end_of(entry: Any) -> int:
+    """Where a tensor that a header lists ends among the bytes; -1 if it does not say."""
+    offsets = entry.get("data_offsets") if isinstance(entry, dict) else None
+    is_pair = isinstance(offsets, list) and len(offsets) == 2 and type(offsets[1]) is int
+    return offsets[1] if isinstance(offsets, list) and is_pair else -1
+
+
+def kind_and_shape(name: str, key: str, entry: Any) -> tuple[str, tuple[int, ...]]:
+    """The type and the shape of a tensor that a header lists; where its bytes lie, safetensors checks."""
+    kind, shape = (entry.get("dtype"), entry.get("shape")) if isinstance(entry, dict) else (None, None)
+    is_shape = isinstance(shape, list) and all(type(side) is int and 0 <= side < 2**40 for side in shape)
+    if not isinstance(kind, str) or kind not in BYTES or not isinstance(shape, list) or not is_shape:
+        raise FileError(
+            f"{name}: tensor {key}: not a safetensors file: expected a dtype and a shape, got {shown(entry)}"
+        )
+    return kind, tuple(shape)
+
+
+def check_tensors(name: str, got: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
+    """The same names, shapes and dtypes as `expected`, whose values do not matter, and finite numbers."""
+    for key in sorted(expected.keys() - got.keys()):
+        raise FileError(f"{name}: tensor {key} is missing, expected shape {tuple(expected[key].shape)}")
+    for key in sorted(got.keys() - expected.keys()):
+        raise FileError(f"{name}: unexpected tensor {key} of shape {tuple(got[key].shape)}")
+    for key, want in expected.items():
+        have = got[key]
+        if have.shape != want.shape or have.dtype != want.dtype:
+            shapes = f"expected {want.dtype} {tuple(want.shape)}, got {have.dtype} {tuple(have.shape)}"
+            raise FileError(f"{name}: tensor {key}: {shapes}")
+        check_finite(name, key, have)
+
+
+def check_finite(name: str, key: str, tensor: Tensor) -> None:
+    """No NaN and no infinity."""
+    if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
+        raise FileError(f"{name}: tensor {key}: expected finite values, got NaN or infinity")
