@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from echelon.arena.batch_arena import Battle
 from echelon.league.store import Store
-from echelon.runtime.files import FileError, held
+from echelon.runtime.files import FileError, held, writing_to
 
 FOLDER = "fighting"
 """Subfolder of a league with one lock file per playing process, locked as long as the process lives."""
@@ -57,12 +57,18 @@ class Claims:
 def claiming(store: Store) -> Iterator[Claims]:
     """Context manager that yields the claims of this process and releases the unplayed ones on exit."""
     path = store.folder / FOLDER / uuid.uuid4().hex
-    path.parent.mkdir(exist_ok=True)
+    with writing_to(path):
+        path.parent.mkdir(exist_ok=True)
     with held(path):
         try:
             yield Claims(store, path.name)
+        except KeyboardInterrupt:
+            store.database.patience_s = 0.0
+            raise
         finally:
-            release(store, path.name)
+            # If it fails, the claims of an owner whose file is not locked count as released.
+            with contextlib.suppress(FileError):
+                release(store, path.name)
 
 
 def claimed(store: Store) -> set[Battle]:
@@ -72,7 +78,8 @@ def claimed(store: Store) -> set[Battle]:
 
 def owners(store: Store) -> set[str]:
     """Names of the processes that hold claims."""
-    return {owner for (owner,) in store.execute("SELECT DISTINCT owner FROM claims")}
+    # Each is the name of a file.
+    return {owner for (owner,) in store.read("claims", ("owner",), "SELECT DISTINCT owner FROM claims")}
 
 
 def release(store: Store, owner: str) -> None:

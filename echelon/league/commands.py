@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from echelon.arena.match import wilson_interval
+from echelon.arena.intervals import win_rate_interval
 from echelon.league import log
 from echelon.league.evolution import Evolution
 from echelon.league.league_arena import LeagueArena, PlayedBatch
@@ -66,10 +67,18 @@ def evaluate(arena: LeagueArena, checkpoint: str, seeds: int, progress: Progress
     for other in others:
         own = [match for match in matches if other.id in (match.blue, match.red)]
         points = sum(match.points(digest) for match in own)
-        low, high = wilson_interval(sum(match.points(digest) == 1.0 for match in own), len(own))
+        low, high = win_rate_interval(win_rates_by_seed(digest, own))
         row = {"against": other.name, "battles": len(own), "points": points, "low": low, "high": high}
         rows.append(row | side_columns(store, digest, own))
     return rows
+
+
+def win_rates_by_seed(who: str, matches: Sequence[MatchRecord]) -> list[float]:
+    """Share of the battles of each seed that an entry won."""
+    won: dict[int, list[bool]] = {}
+    for match in matches:
+        won.setdefault(match.seed, []).append(match.points(who) == 1.0)
+    return [sum(own) / len(own) for own in won.values()]
 
 
 def side_columns(store: Store, who: str, matches: Iterable[MatchRecord]) -> dict[str, Any]:
@@ -115,7 +124,9 @@ def tournament(
     if replay is not None and battles:
         check_writable(replay)
         recorder = Recorder(list(range(min(replay_battles, arena.arena.batch, len(battles)))))
-    matches = progress(logged(arena, arena.play(battles, recorder), rated=True), len(battles))
+    # Closed at once, so that an interrupt releases what is claimed.
+    with closing(arena.play(battles, recorder)) as batches:
+        matches = progress(logged(arena, batches, rated=True), len(battles))
     # Empty if other processes played all battles.
     if replay is not None and recorder is not None and matches:
         names = {entry.id: entry.name for entry in store.entries()}
@@ -174,7 +185,7 @@ def standing_rows(store: Store) -> Rows:
     """
     stands = store.standings()
     score, games = payoff_matrix(store, [standing.id for standing in stands])
-    refit, mixture = bradley_terry(score, games).tolist(), [0.0] * len(stands)
+    refit, mixture = bradley_terry(score).tolist(), [0.0] * len(stands)
     played = [place for place, standing in enumerate(stands) if standing.games > 0]
     if played:
         for place, share in zip(played, nash(advantage(score, games)[played][:, played]).tolist(), strict=True):

@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
-from echelon.runtime.errors import require, require_finite
+from echelon.runtime.errors import require
+from echelon.runtime.limits import MANY, SHARE, Limits, check_settings
 
 Weighting = Literal["hard", "variance", "bell", "uniform"]
 """Weighting of opponents, see `echelon.league.matchmaking.preference`."""
-SHARES = (
-    *("main_self_share", "main_pfsp_share", "exploiter_wins", "exploiter_hopeless"),
-    *("league_exploiter_reset", "forgotten_below"),
-)
+NUMBERS = {
+    "tau": Limits(1e-3, 100),
+    "conservatism": Limits(0, 1e3),
+    "commanders": Limits(1, 10**6, "entries"),
+    "min_games": Limits(0, MANY.high),
+    "candidates_kept": Limits(1, 10**6, "entries"),
+    "hardness": Limits(1e-3, 1e3),
+    "cold_games": Limits(0, MANY.high),
+    "cold_gap": Limits(1e-3, 1e6),
+    "main_self_share": SHARE,
+    "main_pfsp_share": SHARE,
+    "forgotten_below": SHARE,
+    "exploiter_wins": SHARE,
+    "exploiter_hopeless": SHARE,
+    "exploiter_turns": MANY,
+    "league_exploiter_reset": SHARE,
+}
+"""Lowest and highest value of each setting."""
 
 
 @dataclass(frozen=True)
@@ -53,17 +68,6 @@ class LeagueConfig:
     """Probability that a league exploiter is reset when it is added (AlphaStar: 25 %)."""
 
     def __post_init__(self) -> None:
-        require_finite(self)
-        for name in ("tau", "hardness", "cold_gap"):
-            require(getattr(self, name) > 0, f"LeagueConfig.{name}", "> 0", getattr(self, name))
-        require(self.conservatism >= 0, "LeagueConfig.conservatism", ">= 0", self.conservatism)
-        for name in ("commanders", "candidates_kept", "exploiter_turns"):
-            require(getattr(self, name) >= 1, f"LeagueConfig.{name}", ">= 1", getattr(self, name))
-        for name in ("min_games", "cold_games"):
-            require(getattr(self, name) >= 0, f"LeagueConfig.{name}", ">= 0", getattr(self, name))
-        for name in SHARES:
-            require(0 <= getattr(self, name) <= 1, f"LeagueConfig.{name}", "0..1", getattr(self, name))
+        check_settings(self, NUMBERS)
         together = self.main_self_share + self.main_pfsp_share
         require(together <= 1, "LeagueConfig.main_pfsp_share", "<= 1 - main_self_share", self.main_pfsp_share)
-        known = get_args(Weighting)
-        require(self.weighting in known, "LeagueConfig.weighting", f"one of {known}", self.weighting)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from echelon.league import log
 from echelon.league.league_arena import LeagueArena, matches_of
-from echelon.league.matchmaking import Opponent, draw
-from echelon.league.opponent_sampler import compatible_entries, opponent_pool
+from echelon.league.matchmaking import Opponent
+from echelon.league.opponent_sampler import LeaguePool, compatible_entries, opponent_pool
 from echelon.league.rating_period import rate_entry
 from echelon.league.records import MatchRecord
 from echelon.league.roles import (
@@ -27,7 +27,6 @@ from echelon.league.schedule import one_against, period_seeds
 from echelon.learn.checkpoint.files import newest_checkpoint
 from echelon.learn.checkpoint.format import Checkpoint, open_checkpoint
 from echelon.learn.config import PAST, TrainConfig
-from echelon.learn.opponents.snapshot_pool import Snapshot
 from echelon.learn.trainer import Trainer
 
 KIND = {Role.MAIN: "main", Role.MAIN_EXPLOITER: "exploiter", Role.LEAGUE_EXPLOITER: "exploiter"}
@@ -90,12 +89,12 @@ class Evolution:
             past_every=1,
         )
         self.trainers: dict[Role, Trainer] = {}
-        self.shares: Shares = {None: 1.0}
+        self.pool = LeaguePool(self.store)
         self.rng = random.Random(f"{config.seed} {self.store.period}")
 
     def progress(self, role: Role) -> Progress:
         """Stored progress of a role."""
-        return Progress(**(self.store.get_setting(f"role {role.value}") or {}))
+        return Progress(**self.store.role(role.value))
 
     def folder(self, role: Role, generation: int) -> Path:
         """Run folder of a role, with its checkpoints and metrics."""
@@ -106,7 +105,7 @@ class Evolution:
         self._rate_newcomers()
         now = self.progress(role)
         # Set before the trainer is created, because its constructor draws the first opponents.
-        self.shares = self.opponent_shares(role, now)
+        self.pool.shares = self.opponent_shares(role, now)
         trainer = self._trainer(role, now.generation)
         trainer.train(self.iterations)
         checkpoint = trainer.save()
@@ -200,15 +199,11 @@ class Evolution:
             folder = self.folder(role, generation)
             can_resume = any((folder / "checkpoints").glob("[!.]*"))
             start = open_checkpoint(newest_checkpoint(folder / "checkpoints")) if can_resume else self.start
-            seed = self.config.seed + 1000 * generation + list(Role).index(role)
+            seed = (self.config.seed + 1000 * generation + list(Role).index(role)) % 2**31
             done_steps = start.counters.agent_steps if start is not None else 0
             config = dataclasses.replace(self.config, seed=seed, total_agent_steps=done_steps + self.planned_steps)
-            self.trainers[role] = Trainer(config, folder, start, self._draw)
+            self.trainers[role] = Trainer(config, folder, start, self.pool)
         return self.trainers[role]
-
-    def _draw(self) -> Snapshot | None:
-        who = draw(self.shares, self.rng)
-        return None if who is None else Snapshot(who, self.store.weights.policy(who).state_dict())
 
 
 def tally(who: str, matches: Sequence[MatchRecord]) -> dict[str, list[float]]:

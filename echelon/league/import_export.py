@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
+import contextlib
+import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from echelon.agents.tiers import TIERS
 from echelon.arena.batch_arena import Battle
+from echelon.league.columns import RULES, check_identity, check_row, optional, text
 from echelon.league.config import LeagueConfig
-from echelon.league.ratings.glicko2 import DEVIATION
 from echelon.league.records import match_key, recipe_versions, scripted_id
-from echelon.league.schema import CHANGES, KINDS
-from echelon.league.store import FILE, LONGEST_REASON, Store
-from echelon.league.weight_store import DIGEST, FOLDER, WeightStore
-from echelon.rules.config import as_json, battle_difference, env_from_json, from_json
+from echelon.league.store import FILE, Store
+from echelon.league.weight_store import FOLDER, WeightStore
+from echelon.rules.config import EnvConfig, as_json, battle_difference, env_from_json, from_json
 from echelon.rules.versions import current_versions, stored_versions
 from echelon.runtime import version
 from echelon.runtime.errors import ConfigError, require
@@ -23,7 +22,6 @@ from echelon.runtime.files import FileError, json_bytes, parse_json, read_file, 
 
 SCHEMA, VERSION = "echelon-league", 1
 MAX_BYTES = 256 << 20
-MOST_PERIODS = 1 << 40
 COLUMNS = {
     "entries": ("id", "kind", "name", "parent", "env", "created"),
     "periods": ("number", "opened", "closed"),
@@ -35,121 +33,35 @@ COLUMNS = {
     "changes": ("number", "period", "entry", "change", "reason", "created"),
 }
 """Exported columns by table. Entries have one more field, the path of their weights relative to the file."""
-NAMES = re.compile(f"heuristic:({'|'.join(TIERS)})@[1-9][0-9]{{0,5}}" + "|[a-z0-9]+(-[a-z0-9]+){0,9}")
-Check = Callable[[Any], bool]
-
-
-def number(low: float, high: float) -> tuple[str, Check]:
-    """A number within limits; neither NaN nor a bool."""
-    return f"a number {low:g}..{high:g}", lambda value: type(value) in (int, float) and low <= value <= high
-
-
-def integer(low: int, high: int = 1 << 62) -> tuple[str, Check]:
-    """An integer within limits."""
-    return f"an integer {low}..{high}", lambda value: type(value) is int and low <= value <= high
-
-
-def text(limit: int = 1 << 16) -> tuple[str, Check]:
-    """A string of printable characters (no control characters) with limited length."""
-
-    def holds(value: Any) -> bool:
-        return isinstance(value, str) and len(value) <= limit and value.isprintable()
-
-    return f"a text of at most {limit} printable letters", holds
-
-
-def one_of(names: tuple[str, ...]) -> tuple[str, Check]:
-    """One of these names."""
-    return f"one of {names}", lambda value: isinstance(value, str) and value in names
-
-
-SECONDS = number(0, 1e12)
-"""A Unix time or a duration, in seconds."""
-NAME: tuple[str, Check] = (
-    "small letters and digits in words joined by -, or heuristic:TIER@RULES",
-    lambda value: isinstance(value, str) and NAMES.fullmatch(value) is not None,
-)
-SHA256: tuple[str, Check] = ("a sha256", lambda value: isinstance(value, str) and DIGEST.fullmatch(value) is not None)
-
-
-STATE_HASH: tuple[str, Check] = (
-    "16 hexadecimal digits or nothing",
-    lambda value: isinstance(value, str) and re.fullmatch(r"([0-9a-f]{16})?", value) is not None,
-)
+WEIGHTS = optional(text(100))
 ABSENT = {"matches": {"state_hash": ""}}
 """Defaults for fields that files of older versions lack, by table."""
-
-
-def optional(rule: tuple[str, Check]) -> tuple[str, Check]:
-    """A rule that also accepts null."""
-    return f"{rule[0]} or null", lambda value: value is None or rule[1](value)
-
-
-RULES: dict[str, dict[str, tuple[str, Check]]] = {
-    "entries": {
-        "id": SHA256,
-        "kind": one_of(KINDS),
-        "name": NAME,
-        "parent": optional(SHA256),
-        "env": text(),
-        "created": SECONDS,
-        "weights": optional(text(100)),
-    },
-    "periods": {"number": integer(1, MOST_PERIODS), "opened": SECONDS, "closed": optional(SECONDS)},
-    "matches": {
-        "key": text(1000),
-        "period": integer(1, MOST_PERIODS),
-        "blue": SHA256,
-        "red": SHA256,
-        "seed": integer(0),
-        "recipe": text(500),
-        "winner": integer(0, 2),
-        "reason": text(100),
-        "decisions": integer(1),
-        "duration_s": SECONDS,
-        "stats": text(),
-        "created": SECONDS,
-        "state_hash": STATE_HASH,
-    },
-    "ratings": {
-        "period": integer(1, MOST_PERIODS),
-        "entry": SHA256,
-        "rating": number(-1e5, 1e5),
-        "deviation": number(1e-3, DEVIATION),
-        "volatility": number(1e-6, 10),
-    },
-    "changes": {
-        "number": integer(1),
-        "period": integer(1, MOST_PERIODS),
-        "entry": optional(SHA256),
-        "change": one_of(CHANGES),
-        "reason": text(LONGEST_REASON),
-        "created": SECONDS,
-    },
-}
 
 
 def write_league(store: Store, path: Path) -> None:
     """Write a league to a JSON file, and copies of its weights next to it. Checkpoints of roles are not exported.
 
     Raises:
-        FileError: if the file would be larger than `MAX_BYTES`, the limit of `read_league`.
+        FileError: if the league holds what `read_league` refuses, the file would be larger than `MAX_BYTES`, its limit,
+            or something cannot be written; then there is no file.
     """
     document: dict[str, Any] = {"schema": SCHEMA, "version": VERSION, "written_by": version.VERSION}
     document |= {"env": store.env.signature(), "rules": as_json(store.rules)}
     with store.writing():
         for table, columns in COLUMNS.items():
-            rows = store.execute(f"SELECT {', '.join(columns)} FROM {table} ORDER BY rowid")
+            rows = store.read(table, columns, f"SELECT {', '.join(columns)} FROM {table} ORDER BY rowid")
             document[table] = [dict(zip(columns, row, strict=True)) for row in rows]
-    beside = WeightStore(path.parent)
     for entry in document["entries"]:
         is_scripted = entry["id"] == scripted_id(entry["name"])
         entry["weights"] = None if is_scripted else f"{FOLDER}/{entry['id']}"
-        if not is_scripted:
-            beside.add(store.weights.open(entry["id"]))
+    check(str(store.path), document)
     data = json_bytes(document)
     if len(data) > MAX_BYTES:
         raise FileError(f"{path}: a league must be at most {MAX_BYTES} bytes to be read again, got {len(data)}")
+    beside = WeightStore(path.parent)
+    for entry in document["entries"]:
+        if entry["weights"] is not None:
+            beside.add(store.weights.open(entry["id"]))
     write_whole(path, data)
 
 
@@ -176,18 +88,7 @@ def read_league(path: Path, folder: str | Path) -> Store:
     except ConfigError as error:
         raise FileError(f"{path.name}: {error}") from None
     theirs, ours = WeightStore(path.parent), WeightStore(Path(folder))
-    for row, entry in enumerate(document["entries"]):
-        if entry["weights"] is not None:
-            try:
-                weights = theirs.open(entry["id"])
-                weights.policy()
-            except FileError as error:
-                raise FileError(f"{path.name}: entries[{row}].weights: {error}") from None
-            if difference := battle_difference(env.signature(), weights.env.signature()):
-                raise FileError(f"{path.name}: entries[{row}].weights: trained in another battle: {difference}")
-    for entry in document["entries"]:
-        if entry["weights"] is not None:
-            ours.add(theirs.open(entry["id"]))
+    check_weights(path.name, document, env, theirs)
 
     def fill(store: Store) -> None:
         for table, columns in COLUMNS.items():
@@ -197,7 +98,38 @@ def read_league(path: Path, folder: str | Path) -> Store:
                     f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks})", *(row[name] for name in columns)
                 )
 
-    return Store.create(folder, env, config, fill)
+    digests = [entry["id"] for entry in document["entries"] if entry["weights"] is not None]
+    new = [ours.path(digest) for digest in digests if not ours.path(digest).exists()]
+    try:
+        for digest in digests:
+            ours.add(theirs.open(digest))
+        return Store.create(folder, env, config, fill)
+    except BaseException:
+        if not (Path(folder) / FILE).exists():
+            take_back(new, ours.folder, Path(folder))
+        raise
+
+
+def check_weights(name: str, document: dict[str, Any], env: EnvConfig, store: WeightStore) -> None:
+    """Validate the weights of all entries."""
+    for row, entry in enumerate(document["entries"]):
+        if entry["weights"] is not None:
+            try:
+                weights = store.open(entry["id"])
+                weights.policy()
+            except FileError as error:
+                raise FileError(f"{name}: entries[{row}].weights: {error}") from None
+            if difference := battle_difference(env.signature(), weights.env.signature()):
+                raise FileError(f"{name}: entries[{row}].weights: trained in another battle: {difference}")
+
+
+def take_back(new: Sequence[Path], *folders: Path) -> None:
+    """Remove new folders, and then of `folders` those that nothing else is in."""
+    for path in new:
+        shutil.rmtree(path, ignore_errors=True)
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            folder.rmdir()
 
 
 def read_document(path: Path) -> dict[str, Any]:
@@ -225,13 +157,13 @@ def check(name: str, document: Any) -> None:
     for field in ("env", "rules"):
         if not isinstance(document.get(field), dict):
             raise FileError(f"{name}: {field} must be an object, got {document.get(field)!r}")
-    for table, rules in RULES.items():
+    for table in COLUMNS:
         if not isinstance(document.get(table), list):
             raise FileError(f"{name}: {table} must be a list, got {type(document.get(table)).__name__}")
         for number, row in enumerate(document[table]):
             if isinstance(row, dict):
                 document[table][number] = row = fill_in(table, row)
-            check_row(f"{name}: {table}[{number}]", row, rules)
+            check_fields(f"{name}: {table}[{number}]", row, table)
     check_once(name, document)
     check_references(name, document)
     check_rules(name, document)
@@ -258,23 +190,15 @@ def check_rules(name: str, document: dict[str, Any]) -> None:
             raise FileError(f"{name}: entries[{number}].name must end with @{rules}, the league's, got {row['name']!r}")
 
 
-def check_row(where: str, row: Any, rules: dict[str, tuple[str, Check]]) -> None:
+def check_fields(where: str, row: Any, table: str) -> None:
     """Validate the fields of one row."""
-    if not isinstance(row, dict) or row.keys() != rules.keys():
-        raise FileError(f"{where} must hold {', '.join(rules)}, got {list(row) if isinstance(row, dict) else row!r}")
-    for field, (limit, holds) in rules.items():
-        if not holds(row[field]):
-            raise FileError(f"{where}.{field} must be {limit}, got {str(row[field])[:100]!r}")
-    if "weights" in rules:
-        own = scripted_id(row["name"])
-        expected = None if own is not None else f"{FOLDER}/{row['id']}"
+    rules = {**RULES[table], **({"weights": WEIGHTS} if table == "entries" else {})}
+    check_row(where, row, rules)
+    if table == "entries":
+        expected = None if scripted_id(row["name"]) is not None else f"{FOLDER}/{row['id']}"
         if row["weights"] != expected:
             raise FileError(f"{where}.weights must be {expected!r}, got {row['weights']!r}")
-        if own is not None and row["id"] != own:
-            raise FileError(f"{where}.id must be {own}, as of every {row['name']}, got {row['id']}")
-        kinds = ("scripted", "retired") if own is not None else tuple(kind for kind in KINDS if kind != "scripted")
-        if row["kind"] not in kinds:
-            raise FileError(f"{where}.kind must be one of {kinds}, as its name tells, got {row['kind']!r}")
+        check_identity(where, row["id"], row["name"], row["kind"])
 
 
 def check_once(name: str, document: dict[str, Any]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -17,9 +17,11 @@ from echelon.env.outcome import stat_names
 from echelon.league.claims import claiming
 from echelon.league.records import MatchRecord, match_recipe
 from echelon.league.store import MAP_SEED, Store
+from echelon.league.unrecorded import save_unrecorded
 from echelon.replay.recorder import Recorder
 from echelon.rules.config import EnvConfig
 from echelon.runtime import noise
+from echelon.runtime.files import FileError
 
 POLL_S = 0.5
 """Polling interval, in seconds, while waiting for battles claimed by other processes."""
@@ -69,7 +71,7 @@ class LeagueArena:
         known = self.store.played()
         return [battle for battle in battles if battle not in known]
 
-    def play(self, battles: Sequence[Battle], recorder: Recorder | None = None) -> Iterator[PlayedBatch]:
+    def play(self, battles: Sequence[Battle], recorder: Recorder | None = None) -> Generator[PlayedBatch, None, None]:
         """Play rated battles batch by batch. A batch is yielded after its matches were recorded.
 
         Several processes may be given the same battles; each battle is played once. Battles claimed by another process
@@ -81,19 +83,47 @@ class LeagueArena:
 
         Raises:
             ConfigError: if a policy does not fit these battles.
+            FileError: if a batch cannot be recorded; the message tells which file holds it.
         """
+        recorded = 0
         with claiming(self.store) as claims:
             while True:
                 batch, others_play = claims.claim(battles, self.arena.batch)
                 if batch:
-                    played = self._play_batch(batch, recorder)
-                    self.store.record(played.matches)
+                    played = self._play_recorded(batch, recorder, recorded)
                     recorder = None
+                    recorded += len(batch)
                     yield played
                 elif others_play:
                     time.sleep(POLL_S)
                 else:
                     return
+
+    def _play_recorded(self, batch: Sequence[Battle], recorder: Recorder | None, before: int) -> PlayedBatch:
+        """Play a batch and record it, or save it elsewhere; an interrupt says how many battles are recorded."""
+        played = None
+        try:
+            played = self._play_batch(batch, recorder)
+            self.store.record(played.matches)
+        except FileError as error:
+            if played is None:
+                raise
+            raise FileError(f"{error}; {self._save(played)}") from None
+        except KeyboardInterrupt:
+            kept = f"{before + len(batch)} battles are recorded, the same command goes on"
+            if played is None:
+                raise KeyboardInterrupt(f"{before} battles are recorded, the same command goes on") from None
+            # It may have come while they were being recorded, or just after; a match counts once.
+            self.store.database.patience_s = 0.0
+            try:
+                self.store.record(played.matches)
+            except FileError:
+                kept = self._save(played)
+            raise KeyboardInterrupt(kept) from None
+        return played
+
+    def _save(self, played: PlayedBatch) -> str:
+        return save_unrecorded(self.store.folder, self.arena.config, played.matches)
 
     def play_unrated(self, battles: Sequence[Battle]) -> Iterator[PlayedBatch]:
         """Play battles batch by batch without recording them: they affect no rating, and may repeat recorded ones."""

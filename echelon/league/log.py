@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import time
-from pathlib import Path
 
 from echelon.league.store import Store
+from echelon.runtime.files import append_whole
 
 FILE = "log.jsonl"
 
@@ -15,11 +14,10 @@ FILE = "log.jsonl"
 def write_event(store: Store, event: str, **values: object) -> None:
     """Append an event with its time (Unix, seconds) and the open period.
 
-    Lines of several processes do not interleave: each is a single write to a file opened with `O_APPEND`.
+    Lines of several processes do not interleave.
+
+    Raises:
+        FileError: it cannot be appended to; then it is as it was.
     """
     line = json.dumps({"time": round(time.time(), 3), "event": event, "period": store.period, **values}) + "\n"
-    handle = os.open(Path(store.folder) / FILE, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o644)
-    try:
-        os.write(handle, line.encode())
-    finally:
-        os.close(handle)
+    append_whole(store.folder / FILE, line.encode(), durable=False)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from echelon.agents.tiers import TIERS
+from echelon.league.database import Database
 from echelon.league.records import scripted_entry, scripted_id
 from echelon.league.roles import Role
 from echelon.league.store import FILE, Store
@@ -61,8 +62,8 @@ def copy_database(path: Path, backup: Path) -> None:
     draft = backup.with_name(f".{backup.name}.{os.getpid()}")
     draft.unlink(missing_ok=True)
     try:
-        with closing(sqlite3.connect(path)) as reader:
-            reader.execute("VACUUM INTO ?", (str(draft),))
+        with closing(Database(path, "rw")) as reader:
+            reader.execute("VACUUM INTO ?", str(draft))
         with open(draft, "rb") as written:
             os.fsync(written.fileno())
         draft.rename(backup)
@@ -92,9 +93,9 @@ def tier_of(name: str) -> str:
 
 def begin_anew(store: Store, role: Role, reason: str) -> None:
     """Reset a role: its checkpoints do not resume under other rules."""
-    now = store.get_setting(f"role {role.value}")
-    if now is not None:
-        after = {"generation": now["generation"] + 1, "turns": 0, "entry": "", "judged": {}}
+    now = store.role(role.value)
+    if now:
+        after = {"generation": now.get("generation", 0) + 1, "turns": 0, "entry": "", "judged": {}}
         store.set_setting(f"role {role.value}", after)
         store.record_change("reset", f"{role.value}, generation {after['generation']}: {reason}")
 

@@ -23,8 +23,8 @@ class Role(str, Enum):
     LEAGUE_EXPLOITER = "league exploiter"
 
 
-Shares = dict[str | None, float]
-"""Probability of each opponent by entry id; the key None stands for self-play."""
+Shares = dict[str, float]
+"""Probability of each opponent by entry id; where they sum to less than 1, the rest is self-play."""
 
 
 @dataclass(frozen=True)
@@ -55,13 +55,11 @@ def main_shares(pool: list[Opponent], rivals: list[Opponent], config: LeagueConf
     """
     forgotten = [other for other in rivals if other.win_rate < config.forgotten_below]
     forgotten_share = 1 - config.main_self_share - config.main_pfsp_share
-    shares: Shares = {None: config.main_self_share}
+    shares: Shares = {}
     parts = ((pool, config.main_pfsp_share), (forgotten, forgotten_share))
     for opponents, share in parts:
-        if not opponents:
-            shares[None] += share
-            continue
-        for id, chance in spread(opponents, "hard", config.hardness, share).items():
+        chances = spread(opponents, "hard", config.hardness, share) if opponents else {}
+        for id, chance in chances.items():
             shares[id] = shares.get(id, 0.0) + chance
     return shares
 
@@ -75,7 +73,7 @@ def main_exploiter_shares(main: Opponent | None, earlier: list[Opponent], config
         config: rules of the league.
     """
     if main is None:
-        return {None: 1.0}
+        return {}
     # By default four lost games suffice: the win rate is smoothed by one drawn game.
     if main.win_rate > config.exploiter_hopeless or not earlier:
         return {main.id: 1.0}
@@ -84,7 +82,7 @@ def main_exploiter_shares(main: Opponent | None, earlier: list[Opponent], config
 
 def league_exploiter_shares(pool: list[Opponent], config: LeagueConfig) -> Shares:
     """Opponents of the league exploiter: the whole league."""
-    return spread(pool, "hard", config.hardness, 1.0) if pool else {None: 1.0}
+    return spread(pool, "hard", config.hardness, 1.0) if pool else {}
 
 
 def judge(role: Role, win_rates: dict[str, float], turns: int, config: LeagueConfig, rng: random.Random) -> Verdict:

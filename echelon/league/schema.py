@@ -1,4 +1,4 @@
-"""SQL schema of a league, as migrations: one step per version of the file."""
+"""SQL schema of a league, as migrations: one step per version of the file, and the views of an open one."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ KINDS = ("scripted", "candidate", "commander", "main", "exploiter", "retired")
 retired entries, which play no more battles."""
 CHANGES = ("added", "promoted", "demoted", "retired", "judged", "reset")
 """Kinds of recorded changes of an entry or a role."""
+
+APPLICATION_ID = int.from_bytes(b"Echl", "big")
+"""`PRAGMA application_id` of a league."""
 
 
 def listed(names: tuple[str, ...]) -> str:
@@ -77,5 +80,28 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     ),
     ("ALTER TABLE matches ADD COLUMN state_hash TEXT NOT NULL DEFAULT ''",),
     ("UPDATE entries SET name = name || '@1' WHERE name LIKE 'heuristic:%' AND name NOT LIKE '%@%'",),
+    ("DROP VIEW standings", "DROP VIEW payoff", f"PRAGMA application_id = {APPLICATION_ID}"),
 )
 """`PRAGMA user_version` is the number of steps already applied to a file."""
+MARKED = 5
+"""Version since which files bear `APPLICATION_ID`."""
+
+VIEWS = (
+    """CREATE TEMP VIEW payoff AS
+        SELECT x, y, count(*) AS games, sum(score) AS score FROM (
+            SELECT blue AS x, red AS y, CASE winner WHEN 1 THEN 1.0 WHEN 0 THEN 0.5 ELSE 0.0 END AS score
+            FROM main.matches
+            UNION ALL
+            SELECT red, blue, CASE winner WHEN 2 THEN 1.0 WHEN 0 THEN 0.5 ELSE 0.0 END FROM main.matches)
+        GROUP BY x, y""",
+    """CREATE TEMP VIEW standings AS
+        SELECT e.id, e.name, e.kind, r.rating, r.deviation, r.volatility,
+            coalesce(total.games, 0) AS games, coalesce(total.score, 0.0) AS score
+        FROM main.entries AS e
+        LEFT JOIN main.ratings AS r ON r.entry = e.id
+            AND r.period = (SELECT max(period) FROM main.ratings WHERE entry = e.id)
+        LEFT JOIN (SELECT x, sum(games) AS games, sum(score) AS score FROM payoff GROUP BY x) AS total
+            ON total.x = e.id""",
+)
+"""Views that every connection makes for itself: a file holds none, because reading a stored one would run the SQL of
+whoever wrote the file."""

@@ -9,16 +9,18 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from echelon.agents.heuristic import is_scripted
 from echelon.agents.tiers import TIERS
 from echelon.arena.batch_arena import Battle
+from echelon.league.columns import LONGEST_REASON, RULES, check_identity, check_row, check_values, json_object
 from echelon.league.config import LeagueConfig
+from echelon.league.database import make_database, open_database
 from echelon.league.names import commander_name
 from echelon.league.ratings.glicko2 import DEVIATION, RATING, VOLATILITY
 from echelon.league.records import (
@@ -30,21 +32,17 @@ from echelon.league.records import (
     recipe_versions,
     scripted_entry,
 )
-from echelon.league.schema import MIGRATIONS
 from echelon.league.weight_store import WeightStore
 from echelon.learn.checkpoint.format import open_checkpoint, tell_rules
 from echelon.rules.config import EnvConfig, as_json, battle_difference, from_json
 from echelon.rules.upgrade import env_under_current_rules
-from echelon.rules.versions import current_versions, stored_versions
+from echelon.rules.versions import Versions, current_versions, stored_versions
 from echelon.runtime import version
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError, sync_folder
 
 FILE = "league.sqlite"
-BUSY_S = 60.0
-"""How long a writer waits for the write lock, in seconds."""
-LONGEST_REASON = 1000
-"""Maximum number of characters of a recorded reason."""
+UNRATED = {"rating": RATING, "deviation": DEVIATION, "volatility": VOLATILITY}
 MAP_SEED = 2_000_003
 """Map seed of league battles, whose maps occur neither in training nor in its evaluations."""
 
@@ -67,10 +65,10 @@ class Store:
         path = self.folder / file
         if path.is_symlink() or not path.is_file():
             raise FileError(f"{path}: expected the file of a league, found none: make one with `arena.py init`")
-        self.database = self._connect(path)
+        self.path, self.database = path, open_database(path)
         try:
             self._check_rules()
-        except FileError:
+        except BaseException:
             self.close()
             raise
 
@@ -96,47 +94,26 @@ class Store:
         draft = path.with_name(f".{FILE}.{os.getpid()}")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            draft.unlink(missing_ok=True)
-            draft.touch()
-            store = Store(folder, draft.name)
-            with store.writing():
-                store.set_setting("env", env.signature())
-                store.set_setting("rules", as_json(rules or LeagueConfig()))
-                store.set_setting("written_by", {"version": version.VERSION})
-                (fill or insert_defaults)(store)
-            store.close()
+            draft.write_bytes(b"")
+            make_database(draft)
+            with closing(Store(folder, draft.name)) as store:
+                with store.writing():
+                    store.set_setting("env", env.signature())
+                    store.set_setting("rules", as_json(rules or LeagueConfig()))
+                    store.set_setting("written_by", {"version": version.VERSION})
+                    (fill or insert_defaults)(store)
+                # Closing would not tell that the disk is full, and what is not in the file itself is not linked.
+                store.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             os.link(draft, path)
             sync_folder(path.parent)
         except OSError as error:
             raise FileError(f"{path}: cannot be made: {error.strerror}") from None
+        except FileError as error:
+            raise FileError(str(error).replace(draft.name, FILE)) from None
         finally:
-            draft.unlink(missing_ok=True)
+            for suffix in ("", "-wal", "-shm", "-journal"):
+                draft.with_name(draft.name + suffix).unlink(missing_ok=True)
         return Store(folder)
-
-    def _connect(self, path: Path) -> sqlite3.Connection:
-        try:
-            database = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None)
-            for setting in ("trusted_schema = OFF", "journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
-                database.execute(f"PRAGMA {setting}")
-            self._migrate(database, path)
-        except sqlite3.DatabaseError as error:
-            raise FileError(f"{path}: not the file of a league: {error}") from None
-        return database
-
-    @staticmethod
-    def _migrate(database: sqlite3.Connection, path: Path) -> None:
-        """Migrate a file of an older version to the current one."""
-        if database.execute("PRAGMA user_version").fetchone()[0] == len(MIGRATIONS):
-            return
-        database.execute("BEGIN IMMEDIATE")
-        version = database.execute("PRAGMA user_version").fetchone()[0]
-        if version > len(MIGRATIONS):
-            database.execute("ROLLBACK")
-            raise FileError(f"{path}: version must be at most {len(MIGRATIONS)}, got {version}: use a newer Echelon")
-        for statement in (statement for step in MIGRATIONS[version:] for statement in step):
-            database.execute(statement)
-        database.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
-        database.execute("COMMIT")
 
     def _check_rules(self) -> None:
         """Refuse a league of other rules; one that is being made has none yet."""
@@ -144,10 +121,8 @@ class Store:
         if values is None or self.any_rules:
             return
         path, ours = self.folder / FILE, current_versions().rules
-        try:
+        with self._named():
             theirs = stored_versions(values, "env").rules
-        except ConfigError as error:
-            raise FileError(f"{path}: {error}") from None
         if theirs != ours:
             hint = f"`python -m echelon convert {self.folder}` keeps its entries and drops matches and ratings"
             raise FileError(f"{path}: rules_version must be {ours}, got {theirs}: {hint}")
@@ -163,21 +138,30 @@ class Store:
         Raises:
             FileError: if the league was converted to other rules since it was opened.
         """
-        if self.database.in_transaction:
+        is_outermost = not self.database.connection.in_transaction
+        with self.database.transaction():
+            if is_outermost:
+                self._check_rules()
             yield
-            return
-        self.execute("BEGIN IMMEDIATE")
-        try:
-            self._check_rules()
-            yield
-        except BaseException:
-            self.execute("ROLLBACK")
-            raise
-        self.execute("COMMIT")
 
-    def execute(self, statement: str, *values: Any) -> sqlite3.Cursor:
-        """Execute an SQL statement with bound values."""
-        return self.database.execute(statement, values)
+    def execute(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+        """Execute an SQL statement with bound values and return its rows.
+
+        Raises:
+            FileError: it cannot be executed.
+        """
+        return self.database.execute(statement, *values)
+
+    def read(self, table: str, columns: Sequence[str], query: str, *values: Any) -> list[tuple[Any, ...]]:
+        """Rows of a table whose values were checked; they may be a stranger's.
+
+        Raises:
+            FileError: naming the row and the column of a value that cannot be.
+        """
+        rows = self.execute(query, *values)
+        for number, row in enumerate(rows):
+            check_values(f"{self.path}: {table}[{number}]", dict(zip(columns, row, strict=True)), RULES[table])
+        return rows
 
     # Settings
 
@@ -187,26 +171,47 @@ class Store:
             self.execute("INSERT OR REPLACE INTO league VALUES (?, ?)", name, json.dumps(value, sort_keys=True))
 
     def get_setting(self, name: str) -> dict[str, Any] | None:
-        """The JSON object stored under a name; None if there is none."""
-        row = self.execute("SELECT value FROM league WHERE name = ?", name).fetchone()
-        return None if row is None else dict(json.loads(row[0]))
+        """The JSON object stored under a name; None if there is none.
+
+        Raises:
+            FileError: what is stored is none.
+        """
+        rows = self.execute("SELECT value FROM league WHERE name = ?", name)
+        return json_object(f"{self.path}: {name}", rows[0][0]) if rows else None
 
     def _settings(self, name: str) -> dict[str, Any]:
         found = self.get_setting(name)
         if found is None:
-            raise FileError(f"{self.folder / FILE}: expected the {name} of a league, found none")
+            raise FileError(f"{self.path}: expected the {name} of a league, found none")
         return found
 
     @property
     def env(self) -> EnvConfig:
         """Environment config of the battles of this league, under the rules of today."""
-        return env_under_current_rules(self._settings("env"))
+        with self._named():
+            return env_under_current_rules(self._settings("env"))
 
     @property
     def rules(self) -> LeagueConfig:
         """Rules of ratings, matchmaking and promotions."""
-        rules: LeagueConfig = from_json(LeagueConfig, self._settings("rules"), "rules")
+        with self._named():
+            rules: LeagueConfig = from_json(LeagueConfig, self._settings("rules"), "rules")
         return rules
+
+    def role(self, name: str) -> dict[str, Any]:
+        """Stored progress of a role of `evolve`; empty before its first turn."""
+        values = self.get_setting(f"role {name}") or {}
+        known = {field: rule for field, rule in RULES["role"].items() if field in values}
+        check_row(f"{self.path}: role {name}", values, known)
+        return values
+
+    @contextlib.contextmanager
+    def _named(self) -> Iterator[None]:
+        """Context manager in which errors of settings name the file that they stand in."""
+        try:
+            yield
+        except ConfigError as error:
+            raise FileError(f"{self.path}: {error}") from None
 
     # Entries
 
@@ -255,8 +260,11 @@ class Store:
 
     def entries(self, *kinds: str) -> list[Entry]:
         """Entries of the given kinds, or all, oldest first."""
-        rows = self.execute("SELECT id, kind, name, parent, env, created FROM entries ORDER BY created, rowid")
-        return [entry for entry in map(Entry._make, rows) if not kinds or entry.kind in kinds]
+        query = "SELECT id, kind, name, parent, env, created FROM entries ORDER BY created, rowid"
+        found = [Entry._make(row) for row in self.read("entries", Entry._fields, query)]
+        for number, entry in enumerate(found):
+            check_identity(f"{self.path}: entries[{number}]", entry.id, entry.name, entry.kind)
+        return [entry for entry in found if not kinds or entry.kind in kinds]
 
     def active(self) -> list[Entry]:
         """All entries that are not retired."""
@@ -300,43 +308,48 @@ class Store:
 
     def changes(self) -> list[Change]:
         """All recorded changes, oldest first."""
-        rows = self.execute(
-            "SELECT period, coalesce(name, ''), change, reason FROM changes LEFT JOIN entries ON id = entry "
-            "ORDER BY number"
-        )
-        return [Change(*row) for row in rows]
+        names = {entry.id: entry.name for entry in self.entries()}
+        query = "SELECT period, entry, change, reason FROM changes ORDER BY number"
+        rows = self.read("changes", ("period", "entry", "change", "reason"), query)
+        return [Change(period, names.get(entry, ""), change, reason) for period, entry, change, reason in rows]
 
     # Matches
 
     def record(self, matches: Sequence[MatchRecord]) -> int:
         """Insert matches into the open period and release their claims. Returns the number of new ones."""
         with self.writing():
-            before, period, now = self.database.total_changes, self.period, time.time()
+            period, now = self.period, time.time()
             marks = ", ".join("?" * (3 + len(MatchRecord._fields)))
-            self.database.executemany(
+            new = self.database.executemany(
                 f"INSERT INTO matches (key, period, created, {MATCH_COLUMNS}) VALUES ({marks}) "
                 "ON CONFLICT (key) DO NOTHING",
                 [(match.key, period, now, *match) for match in matches],
             )
-            new = self.database.total_changes - before
             played = [(match.blue, match.red, match.seed) for match in matches]
             self.database.executemany("DELETE FROM claims WHERE blue = ? AND red = ? AND seed = ?", played)
             return new
 
     def played(self) -> set[Battle]:
         """All battles with a recorded match, under the rules of today and on maps of today's map maker."""
-        recipes = [recipe for (recipe,) in self.execute("SELECT DISTINCT recipe FROM matches")]
-        current = [recipe for recipe in recipes if recipe_versions(recipe) == current_versions()]
+        recipes = self.read("matches", ("recipe",), "SELECT DISTINCT recipe FROM matches")
+        current = [recipe for (recipe,) in recipes if self._versions(recipe) == current_versions()]
         marks = ", ".join("?" * len(current))
         rows = self.execute(f"SELECT blue, red, seed FROM matches WHERE recipe IN ({marks})", *current)
         return {Battle._make(row) for row in rows}
 
+    def _versions(self, recipe: str) -> Versions:
+        with self._named():
+            return recipe_versions(recipe)
+
     def matches(self, period: int | None = None) -> list[MatchRecord]:
         """Matches of a period, or all, in the order of recording."""
-        rows = self.execute(
-            f"SELECT {MATCH_COLUMNS} FROM matches WHERE period = coalesce(?, period) ORDER BY rowid", period
-        )
-        return [MatchRecord._make(row) for row in rows]
+        query = f"SELECT {MATCH_COLUMNS} FROM matches WHERE period = coalesce(?, period) ORDER BY rowid"
+        found = [MatchRecord._make(row) for row in self.read("matches", MatchRecord._fields, query, period)]
+        known = {entry.id for entry in self.entries()}
+        for match in found:
+            if match.blue == match.red or not known >= {match.blue, match.red}:
+                raise FileError(f"{self.path}: a match must be of two known entries, got {match.blue} and {match.red}")
+        return found
 
     def payoff(self) -> dict[tuple[str, str], tuple[int, float]]:
         """Number of games of each ordered pair of ids that played, and the points of the first."""
@@ -347,13 +360,16 @@ class Store:
     @property
     def period(self) -> int:
         """Number of the open rating period."""
-        return int(self.execute("SELECT max(number) FROM periods").fetchone()[0])
+        ((number,),) = self.read("periods", ("number",), "SELECT max(number) FROM periods")
+        return int(number)
 
     def standings(self) -> list[Standing]:
         """Standings of all entries, also retired ones, best rating first."""
-        rows = self.execute("SELECT * FROM standings").fetchall()
-        unrated = (RATING, DEVIATION, VOLATILITY)
-        stands = [Standing(*row[:3], *(row[3:6] if row[3] is not None else unrated), *row[6:]) for row in rows]
+        rows = [Standing(*row) for row in self.execute("SELECT * FROM standings")]
+        stands = [row._replace(**UNRATED) if row.rating is None else row for row in rows]
+        rules = {**RULES["entries"], **RULES["ratings"], **RULES["standings"]}
+        for number, row in enumerate(stands):
+            check_values(f"{self.path}: standings[{number}]", row._asdict(), rules)
         return sorted(stands, key=lambda standing: (-standing.rating, standing.name))
 
     def rated(self) -> set[str]:
@@ -372,10 +388,9 @@ class Store:
 
     def history(self, entry: Entry) -> list[tuple[int, float, float, float]]:
         """Period, rating, deviation and volatility of an entry, oldest first."""
-        rows = self.execute(
-            "SELECT period, rating, deviation, volatility FROM ratings WHERE entry = ? ORDER BY period", entry.id
-        )
-        return rows.fetchall()
+        columns = ("period", "rating", "deviation", "volatility")
+        query = f"SELECT {', '.join(columns)} FROM ratings WHERE entry = ? ORDER BY period"
+        return [(period, *values) for period, *values in self.read("ratings", columns, query, entry.id)]
 
 
 def insert_defaults(store: Store) -> None:

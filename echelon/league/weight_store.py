@@ -6,20 +6,17 @@ checkpoint. Folders are written under a temporary name, synced to disk and renam
 
 from __future__ import annotations
 
-import contextlib
 import os
-import re
-import shutil
 from collections import OrderedDict
 from pathlib import Path
 
+from echelon.league.columns import DIGEST
 from echelon.learn.checkpoint.format import CLAIMS, POLICY, Checkpoint, open_checkpoint
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.runtime.errors import require
-from echelon.runtime.files import FileError, read_file, sync_folder, write_through
+from echelon.runtime.files import FileError, new_folder, read_file, sync_folder, write_through
 
 FOLDER = "weights"
-DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class WeightStore:
@@ -51,23 +48,24 @@ class WeightStore:
         return self.folder / digest
 
     def add(self, found: Checkpoint) -> str:
-        """Validate the policy of a checkpoint, copy it into the store and return its sha256. Idempotent."""
+        """Validate the policy of a checkpoint, copy it into the store and return its sha256. Idempotent.
+
+        Raises:
+            FileError: the checkpoint is invalid, or cannot be copied; then nothing of it is in the store.
+        """
         found.policy()
         digest = str(found.claims["files"][POLICY])
         place = self.path(digest)
         if place.exists():
             return digest
-        draft = self.folder / f".{digest}.{os.getpid()}"
-        shutil.rmtree(draft, ignore_errors=True)
-        draft.mkdir(parents=True)
-        for name in (CLAIMS, POLICY):
-            write_through(draft / name, read_file(found.path / name))
-        sync_folder(draft)
-        with contextlib.suppress(OSError):  # another process was faster; its content is identical
-            draft.rename(place)
-        shutil.rmtree(draft, ignore_errors=True)
+        try:
+            with new_folder(place, self.folder / f".{digest}.{os.getpid()}") as draft:
+                for name in (CLAIMS, POLICY):
+                    write_through(draft / name, read_file(found.path / name))
+        except FileError:
+            if not place.exists():  # else another process was faster; its content is identical
+                raise
         self.open(digest)
-        sync_folder(self.folder)
         sync_folder(self.folder.parent)
         return digest
 

@@ -58,18 +58,14 @@ def test_roles_learn_in_turn_and_every_verdict_is_written_down(tmp_path):
     assert [entry.parent for entry in again.store.entries("main")] == [None, main.id]
 
 
-def test_opponents_are_drawn_by_the_turns_own_mixture(tmp_path, monkeypatch):
+def test_opponents_are_those_of_the_turns_own_mixture(tmp_path):
     evolution = evolution_of(Store.create(tmp_path / "league", BRIEF))
     evolution.turn(Role.MAIN)
-    met, draw = [], Evolution._draw
-
-    def listen(self):
-        met.append(dict(self.shares))
-        return draw(self)
-
-    monkeypatch.setattr(Evolution, "_draw", listen)
+    met = set().union(*evolution.trainers[Role.MAIN].frozen.names)
+    assert met <= {"iteration 0", "iteration 1"}, "an empty league leaves it to itself"
     evolution.turn(Role.MAIN_EXPLOITER)
-    assert met and all(shares == {evolution.store.entries("main")[0].id: 1.0} for shares in met)
+    met = set().union(*evolution.trainers[Role.MAIN_EXPLOITER].frozen.names)
+    assert met == {evolution.store.entries("main")[0].id}
 
 
 def test_begun_again_a_role_has_all_of_its_schedules_before_it(tmp_path):

@@ -54,7 +54,7 @@ NOT_A_TEXT = r"changes\[0\].reason must be a text of at most 1000 printable lett
 SPOILED = {
     "NaN rating": (
         put("ratings", 2, "rating", float("nan")),
-        r"ratings\[2\].rating must be a number -100000..100000, got 'nan'",
+        r"ratings\[2\].rating must be a number -100000..100000, got nan",
     ),
     "negative deviation": (
         put("ratings", 0, "deviation", -30.0),
@@ -72,7 +72,7 @@ SPOILED = {
     "weights that are not there": (put("entries", 5, "id", "0" * 64), r"entries\[5\].weights must be"),
     "unknown entry": (put("matches", 1, "blue", "0" * 64), r"matches\[1\].blue must name a known entry"),
     "unknown period": (put("matches", 1, "period", 9), r"matches\[1\].period must name a known period, got 9"),
-    "no winner": (put("matches", 0, "winner", 7), r"matches\[0\].winner must be an integer 0..2, got '7'"),
+    "no winner": (put("matches", 0, "winner", 7), r"matches\[0\].winner must be an integer 0..2, got 7"),
     "true for one": (put("matches", 0, "winner", True), r"matches\[0\].winner must be an integer"),
     "a field more": (put("matches", 0, "cheat", 1), r"matches\[0\] must hold key, period"),
     "not a row": (lambda d: d["ratings"].append(5), r"ratings\[7\] must hold period, entry"),
@@ -80,9 +80,9 @@ SPOILED = {
     "another version": (lambda d: d.update(version=99), "version must be 1, got 99"),
     "another schema": (lambda d: d.update(schema="x"), "schema must be 'echelon-league', got 'x'"),
     "bad battle": (lambda d: d["env"].update(comm_dim="eight"), "env.comm_dim must be a int, got 'eight'"),
-    "bad rules": (lambda d: d["rules"].update(tau=-1.0), "LeagueConfig.tau must be > 0, got -1.0"),
+    "bad rules": (lambda d: d["rules"].update(tau=-1.0), "LeagueConfig.tau must be 0.001..100, got -1.0"),
     "no rating at all": (put("ratings", 2, "rating", 1e308), r"ratings\[2\].rating must be a number -1"),
-    "a number without end": (put("entries", 5, "created", 10**400), r"entries\[5\].created must be a number 0"),
+    "a number without end": (put("entries", 5, "created", 10**400), "expected integers of 64 bits"),
     "half a letter": (
         put("changes", 0, "reason", "\ud800"),
         NOT_A_TEXT,
@@ -154,10 +154,10 @@ def test_a_file_that_is_no_league_is_refused(tmp_path, case):
     data, message = BYTES[case]
     path = tmp_path / "league.json"
     path.write_bytes(data)
-    began = time.perf_counter()
+    began = time.process_time()
     with pytest.raises(FileError, match=message):
         read_league(path, tmp_path / "other")
-    assert time.perf_counter() - began < 1
+    assert time.process_time() - began < 1
 
 
 def test_links_and_vast_files_are_refused(tmp_path):

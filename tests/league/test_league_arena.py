@@ -4,11 +4,12 @@ import dataclasses
 import json
 
 import torch
-from leagues import TINY, checkpoint_of, fresh
+from leagues import TINY, checkpoint_of, fought, fresh
 
 from echelon.arena.batch_arena import Battle
 from echelon.arena.match import Match
 from echelon.arena.resolve import resolve
+from echelon.league.commands import win_rates_by_seed
 from echelon.league.league_arena import LeagueArena, league_env
 from echelon.league.schedule import MOST_SEEDS, one_against, period_seeds, round_robin
 
@@ -87,3 +88,13 @@ def test_a_battle_of_a_league_is_the_same_battle_outside_it(tmp_path):
     (inside,) = LeagueArena(store, CPU).play([*others, *battles])
     assert [match.state_hash for match in inside.matches[-2:]] == [outcome.state_hash for outcome in outside[:2]]
     assert len({match.state_hash for match in inside.matches}) == len(inside.matches)
+
+
+def test_win_rates_of_an_entry_are_those_of_its_seeds():
+    winners = {5: (1, 1), 6: (1, 2), 7: (0, 2), 8: (2, 1)}  # of the battle as blue, then as red
+    matches = [
+        fought(*sides, seed, winner)
+        for seed, pair in winners.items()
+        for sides, winner in zip((("me", "other"), ("other", "me")), pair, strict=True)
+    ]
+    assert win_rates_by_seed("me", matches) == [0.5, 1.0, 0.5, 0.0]

@@ -20,13 +20,13 @@ def known(name: str, rate: float) -> Opponent:
 def test_a_main_agent_meets_itself_everybody_and_whom_it_forgot():
     pool = [known("a", 0.5), known("b", 0.9), known("c", 0.2)]
     shares = main_shares(pool, [pool[1], pool[2]], CONFIG)
-    assert sum(shares.values()) == pytest.approx(1.0) and shares[None] == 0.35
+    assert sum(shares.values()) == pytest.approx(0.65), "the rest is against itself"
     weights = {"a": 0.25, "b": 0.01, "c": 0.64}
     for name, weight in weights.items():
         expected = 0.5 * weight / sum(weights.values()) + (0.15 if name == "c" else 0.0)
         assert shares[name] == pytest.approx(expected)
-    assert main_shares(pool, [pool[1]], CONFIG)[None] == pytest.approx(0.5), "nothing forgotten: more of itself"
-    assert main_shares([], [], CONFIG) == {None: pytest.approx(1.0)}
+    assert sum(main_shares(pool, [pool[1]], CONFIG).values()) == pytest.approx(0.5), "nothing forgotten: more of itself"
+    assert main_shares([], [], CONFIG) == {}
 
 
 def test_a_main_exploiter_meets_the_main_unless_that_is_hopeless():
@@ -37,13 +37,13 @@ def test_a_main_exploiter_meets_the_main_unless_that_is_hopeless():
     assert main_exploiter_shares(known("main", 0.05), [], CONFIG) == {"main": 1.0}
     assert "old" in main_exploiter_shares(Opponent("main", 1500.0, 4, 0.0), earlier, CONFIG), "four battles lost"
     assert main_exploiter_shares(Opponent("main", 1500.0, 4, 0.5), earlier, CONFIG) == {"main": 1.0}
-    assert main_exploiter_shares(None, [], CONFIG) == {None: 1.0}
+    assert main_exploiter_shares(None, [], CONFIG) == {}
 
 
 def test_a_league_exploiter_meets_everybody():
     shares = league_exploiter_shares([known("a", 0.5), known("b", 0.75)], CONFIG)
     assert shares == {"a": pytest.approx(0.8), "b": pytest.approx(0.2)}
-    assert league_exploiter_shares([], CONFIG) == {None: 1.0}
+    assert league_exploiter_shares([], CONFIG) == {}
 
 
 def test_a_main_agent_joins_and_learns_on():

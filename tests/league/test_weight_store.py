@@ -3,8 +3,11 @@
 import gc
 import weakref
 
+import torch
 from leagues import checkpoint_of, fresh
 
+from echelon.arena.batch_arena import Battle
+from echelon.league.league_arena import LeagueArena
 from echelon.league.weight_store import WeightStore
 
 
@@ -21,3 +24,18 @@ def test_the_cache_is_bounded_and_counts(tmp_path):
     gc.collect()
     assert sum(ref() is not None for ref in alive) == 8
     assert (weights.hits, weights.misses) == (200, 200) and weights.hit_rate == 0.5
+
+
+def test_memory_stays_flat_over_many_matches(tmp_path):
+    """A hundred and twenty matches among forty policies: as many tensors after them as after the first twenty-four."""
+    store = fresh(tmp_path)
+    ids = [store.add(checkpoint_of(tmp_path, seed)).id for seed in range(40)]
+    store.weights = WeightStore(store.folder, capacity=4)
+    arena, counts = LeagueArena(store, torch.device("cpu"), batch=24), []
+    for start in range(0, 120, 12):
+        pairs = [(ids[number % 40], ids[(number * 7 + 1) % 40], number) for number in range(start, start + 12)]
+        list(arena.play_unrated([Battle(*own) for x, y, seed in pairs for own in ((x, y, seed), (y, x, seed))]))
+        if start in (12, 108):
+            gc.collect()
+            counts.append(sum(isinstance(found, torch.Tensor) for found in gc.get_objects()))
+    assert len(store.weights.cache) == 4 and counts[1] <= counts[0]

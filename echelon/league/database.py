@@ -1,0 +1,260 @@
+"""The SQLite file of a league: opened if it is one and of a known schema, waited for while another process holds it.
+
+Whatever SQLite refuses, a full disk or a spoiled page, is a `FileError` of one line that names the file. What a
+stranger's file can make a query cost is bounded by the size of the file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+import os
+import sqlite3
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+from urllib.parse import quote
+
+from echelon.league.schema import APPLICATION_ID, MARKED, MIGRATIONS, VIEWS
+from echelon.runtime.files import FileError
+
+T = TypeVar("T")
+Schema = dict[str, tuple[str, str, str]]
+"""Type, table and SQL of each table, index, view and trigger, by name."""
+logger = logging.getLogger(__name__)
+
+ATTEMPT_S = 1.0
+"""How long one attempt waits for a lock, in seconds."""
+PAUSE_S = 0.05
+"""Seconds between two attempts."""
+TELL_S = 10.0
+"""Seconds between two lines that tell that another process holds the lock."""
+PATIENCE_S = 600.0
+"""How long attempts are repeated, in seconds, unless `Database.patience_s` is shorter."""
+SETTINGS = ("trusted_schema = OFF", "cell_size_check = ON", "foreign_keys = ON", "synchronous = FULL")
+LONGEST_VALUE = 16 << 20
+"""Maximum number of bytes of a value or a row; the largest of ours are the settings and the statistics of a match."""
+STEPS = 1 << 18
+"""Instructions of SQLite's virtual machine between two counts."""
+FEWEST_STEPS = 16 * STEPS
+STEPS_PER_BYTE = 4
+"""A statement may take `FEWEST_STEPS` and so many for each byte of the file: our queries take up to 0.04."""
+MOST_OBJECTS = 100
+"""Tables, indices and views that are compared with ours."""
+OBJECTS = f"SELECT name, type, tbl_name, sql FROM sqlite_master LIMIT {MOST_OBJECTS}"
+STATISTICS = "sqlite_stat"
+"""Prefix of tables that SQLite's ANALYZE adds to any file."""
+
+
+class Database:
+    """An open database of a league.
+
+    Args:
+        path: the file, which must exist.
+        mode: whether it may be written to.
+
+    Raises:
+        FileError: it cannot be opened.
+    """
+
+    def __init__(self, path: Path, mode: Literal["ro", "rw"]) -> None:
+        self.path, self.steps, self.patience_s = path, 0, PATIENCE_S
+        where = f"file:{quote(os.fsencode(path.absolute()))}?mode={mode}"
+        self.connection = self._told(lambda: sqlite3.connect(where, ATTEMPT_S, isolation_level=None, uri=True))
+        self.connection.set_progress_handler(self._is_endless, STEPS)
+        if sys.version_info >= (3, 11):
+            self.connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
+        for setting in SETTINGS:
+            self.execute(f"PRAGMA {setting}")
+
+    def close(self) -> None:
+        """Close the file."""
+        self.connection.close()
+
+    def execute(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+        """Execute an SQL statement with bound values and return its rows.
+
+        Raises:
+            FileError: it cannot be executed, or another process has held the lock for `PATIENCE_S`.
+        """
+        return self._told(lambda: self.connection.execute(statement, values).fetchall())
+
+    def executemany(self, statement: str, rows: Iterable[tuple[Any, ...]]) -> int:
+        """Execute an SQL statement for each row of values. Returns how many rows of the file it changed."""
+        before, kept = self.connection.total_changes, list(rows)
+        self._told(lambda: self.connection.executemany(statement, kept))
+        return self.connection.total_changes - before
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Context manager for a transaction that holds the write lock from its beginning and is on the disk at its
+        end, all of it or nothing; nested ones join the outermost."""
+        if self.connection.in_transaction:
+            yield
+            return
+        try:
+            self.execute("BEGIN IMMEDIATE")
+            yield
+            self.execute("COMMIT")
+        except BaseException:
+            # A full disk has rolled it back already.
+            if self.connection.in_transaction:
+                with contextlib.suppress(FileError):
+                    self.execute("ROLLBACK")
+            raise
+
+    def _told(self, work: Callable[[], T]) -> T:
+        """Do `work`, again while the lock is held; a statement that met a lock has changed nothing."""
+        began = told = time.monotonic()
+        while True:
+            self.steps = 0
+            try:
+                return work()
+            except (sqlite3.Error, UnicodeError) as error:
+                now = time.monotonic()
+                if str(error) == "interrupted" and not self._is_spent():
+                    # A signal that came while SQLite was counting steps.
+                    raise KeyboardInterrupt from None
+                if not is_locked(error) or now - began >= self.patience_s:
+                    # Who has waited in vain does not wait again for what is to be tidied up.
+                    self.patience_s = 0.0
+                    raise FileError(f"{self.path}: {self._explained(error, now - began)}") from None
+            if now - told >= TELL_S:
+                told = now
+                logger.warning("%s: another process holds it, trying again: %.0f s so far", self.path, now - began)
+            time.sleep(PAUSE_S)
+
+    def _explained(self, error: Exception, waited_s: float) -> str:
+        said = printable(str(error))
+        if is_locked(error):
+            return f"another process has held it for {waited_s:.0f} s: let it end first"
+        if said == "interrupted":
+            return f"not the file of a league: a query of a file of this size must take {self._most_steps()} steps"
+        # Messages of SQLite quote what the file holds, letters or not.
+        if type(error) is sqlite3.DatabaseError or isinstance(error, UnicodeError):
+            return f"not the file of a league, or spoiled: {said}"
+        return f"cannot be read or written: {said}"
+
+    def _is_endless(self) -> bool:
+        self.steps += STEPS
+        return self._is_spent()
+
+    def _is_spent(self) -> bool:
+        return self.steps > FEWEST_STEPS and self.steps > self._most_steps()
+
+    def _most_steps(self) -> int:
+        files = (self.path, self.path.with_name(f"{self.path.name}-wal"))
+        return FEWEST_STEPS + STEPS_PER_BYTE * sum(allocated_bytes(file) for file in files if file.exists())
+
+
+def allocated_bytes(path: Path) -> int:
+    """Bytes that a file takes on the disk: one with holes is shorter than it says."""
+    found = path.stat()
+    return min(found.st_size, 512 * found.st_blocks)
+
+
+def printable(text: str) -> str:
+    """What SQLite said, which may quote the file, as one short line."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text[:200])
+
+
+def is_locked(error: Exception) -> bool:
+    """Whether another process holds the lock."""
+    return "database is locked" in str(error)
+
+
+def make_database(path: Path) -> None:
+    """Make the tables of a league in an empty file."""
+    with closing(Database(path, "rw")) as database:
+        migrate(database)
+
+
+def open_database(path: Path) -> Database:
+    """Open the database of a league, migrate it to the current version, and make its views.
+
+    Raises:
+        FileError: it is not the file of a league, or of a newer version; then nothing was written to it.
+    """
+    # A database opened for writing may be changed by that alone: a journal that was left there is played back.
+    with closing(Database(path, "ro")) as reader:
+        check_schema(reader)
+        check_pages(reader)
+        database = Database(path, "rw")
+    try:
+        database.execute("PRAGMA journal_mode = WAL")
+        migrate(database)
+        for view in VIEWS:
+            database.execute(view)
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def migrate(database: Database) -> None:
+    """Apply the steps that a file has not been through, in one transaction."""
+    if value_of(database, "user_version") == len(MIGRATIONS):
+        return
+    with database.transaction():
+        for statement in (statement for step in MIGRATIONS[value_of(database, "user_version") :] for statement in step):
+            database.execute(statement)
+        database.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+
+
+def check_schema(database: Database) -> None:
+    """Refuse a database that is none of a league, or has more or other tables, indices, views or triggers.
+
+    Raises:
+        FileError: naming what was expected and what came.
+    """
+    mark, version = value_of(database, "application_id"), value_of(database, "user_version")
+    what = f"{database.path}: not the file of a league"
+    if mark not in (APPLICATION_ID, 0) or (mark == 0 and not 1 <= version < MARKED):
+        raise FileError(f"{what}: application_id must be {APPLICATION_ID}, got {mark}")
+    if version > len(MIGRATIONS):
+        most = len(MIGRATIONS)
+        raise FileError(f"{database.path}: version must be at most {most}, got {version}: use a newer Echelon")
+    if version < 1 or (mark != 0) != (version >= MARKED):
+        raise FileError(f"{what}: version must be {MARKED}..{len(MIGRATIONS)}, got {version}")
+    found, expected = schema_of(database.execute(OBJECTS)), expected_schema(version)
+    for name in sorted(found.keys() | expected.keys()):
+        if found.get(name) != expected.get(name):
+            state = "missing" if name not in found else "another" if name in expected else "not known"
+            kind, shown = (expected.get(name) or found[name])[0], name[:100]
+            raise FileError(f"{what}: schema must be that of version {version}, got {kind!r:.20} {shown!r}, {state}")
+
+
+def check_pages(database: Database) -> None:
+    """Refuse a database whose pages do not hold together, such as one that is its own child: queries might go round in
+    circles, and what is written might be lost. It takes about 1 ms a MB.
+
+    Raises:
+        FileError: naming what SQLite found.
+    """
+    ((found,),) = database.execute("PRAGMA quick_check(1)")
+    if found != "ok":
+        raise FileError(f"{database.path}: not the file of a league, or spoiled: {printable(found)}")
+
+
+def schema_of(rows: Iterable[tuple[Any, ...]]) -> Schema:
+    """The schema that rows of `OBJECTS` tell."""
+    kept = [row for row in rows if not str(row[0]).startswith(STATISTICS)]
+    return {str(name): (str(kind), str(table), " ".join(str(sql).split())) for name, kind, table, sql in kept}
+
+
+@functools.cache
+def expected_schema(version: int) -> Schema:
+    """The schema of a league of this version."""
+    with closing(sqlite3.connect(":memory:")) as database:
+        for statement in (statement for step in MIGRATIONS[:version] for statement in step):
+            database.execute(statement)
+        return schema_of(database.execute(OBJECTS))
+
+
+def value_of(database: Database, pragma: str) -> int:
+    """An integer from the header of a file."""
+    return int(database.execute(f"PRAGMA {pragma}")[0][0])

@@ -1,0 +1,95 @@
+"""Matches that were fought and could not be recorded: a file beside the league holds them until they are."""
+
+from __future__ import annotations
+
+import tempfile
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from echelon.league.columns import RULES, check_row
+from echelon.league.records import MatchRecord, recipe_versions
+from echelon.league.store import Store
+from echelon.rules.config import EnvConfig, battle_difference, env_from_json
+from echelon.rules.versions import current_versions
+from echelon.runtime.errors import ConfigError, require
+from echelon.runtime.files import FileError, json_bytes, open_file, parse_json, read_file, write_whole
+
+SCHEMA, VERSION = "echelon-matches", 1
+MAX_BYTES = 64 << 20
+FIELDS = {name: RULES["matches"][name] for name in MatchRecord._fields}
+
+
+def save_unrecorded(folder: Path, env: EnvConfig, matches: Sequence[MatchRecord]) -> str:
+    """Save matches in a file in the folder of their league or, if that cannot be written, in that of temporary files.
+
+    Args:
+        folder: folder of the league.
+        env: environment config of the battles.
+        matches: the matches.
+
+    Returns:
+        A line that tells where they are and which command records them, or that they are lost.
+    """
+    rows = [match._asdict() for match in matches]
+    data = json_bytes({"schema": SCHEMA, "version": VERSION, "env": env.signature(), "matches": rows})
+    for place in (folder, Path(tempfile.gettempdir())):
+        path = place / f"unrecorded_{uuid.uuid4().hex[:12]}.json"
+        try:
+            write_whole(path, data)
+        except FileError:
+            continue
+        return f"{len(rows)} battles that were fought are kept: `arena.py import {path} --league {folder}` records them"
+    return f"{len(rows)} battles that were fought are lost, as no file can be written either: fight them again"
+
+
+def is_unrecorded(path: Path) -> bool:
+    """Whether a file is one of `save_unrecorded`, by its beginning."""
+    with open_file(path, 1 << 40) as file:
+        return f'"schema": "{SCHEMA}"'.encode() in file.read(100)
+
+
+def record_file(path: Path, store: Store) -> tuple[int, int]:
+    """Record the matches of a file in the open period of their league. What is recorded already stays as it is.
+
+    Returns:
+        The number of matches in the file, and of those that are new.
+
+    Raises:
+        FileError: the file is invalid, or of another league or rules; then none is recorded.
+    """
+    document = parse_json(path.name, read_file(path, MAX_BYTES))
+    for field, expected in (("schema", SCHEMA), ("version", VERSION)):
+        if not isinstance(document, dict) or document.get(field) != expected:
+            raise FileError(f"{path.name}: {field} must be {expected!r}, as of a file of unrecorded matches")
+    matches = read_matches(path.name, document.get("matches"))
+    known = {entry.id for entry in store.entries()}
+    try:
+        theirs = env_from_json(as_object(document.get("env")))
+        difference = battle_difference(store.env.signature(), theirs.signature())
+        require(difference is None, "env", "the battle of the league", difference)
+        for number, match in enumerate(matches):
+            which = f"matches[{number}]"
+            require({match.blue, match.red} <= known, which, "of entries of the league", (match.blue, match.red))
+            require(match.blue != match.red, which, "of two entries", match.blue)
+            ours = recipe_versions(match.recipe) == current_versions()
+            require(ours, f"{which}.recipe", "of the rules and maps of today", match.recipe)
+    except ConfigError as error:
+        raise FileError(f"{path.name}: {error}") from None
+    return len(matches), store.record(matches)
+
+
+def read_matches(name: str, rows: Any) -> list[MatchRecord]:
+    """Matches whose values were checked, one by one."""
+    if not isinstance(rows, list):
+        raise FileError(f"{name}: matches must be a list, got {type(rows).__name__}")
+    for number, row in enumerate(rows):
+        check_row(f"{name}: matches[{number}]", row, FIELDS)
+    return [MatchRecord(**row) for row in rows]
+
+
+def as_object(value: Any) -> dict[str, Any]:
+    """A JSON object."""
+    require(isinstance(value, dict), "env", "an object", type(value).__name__)
+    return dict(value)
