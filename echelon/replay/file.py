@@ -4,46 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import fields
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import safetensors.numpy
 
-from echelon.replay.battle import TABLES, Battle, Replay
+from echelon.replay.arrays import NAMES, OBSERVATION, Sizes, check_numbers, check_shapes
+from echelon.replay.battle import Battle, Replay
+from echelon.replay.claims import SCHEMA, VERSION, check_claims, signed
 from echelon.runtime import version
-from echelon.runtime.files import FileError, parse_json, parse_tensors, read_file, write_whole
+from echelon.runtime.errors import shown
+from echelon.runtime.files import FileError, parse_json, write_whole
+from echelon.runtime.tensor_files import Header, read_tensors
 
-SCHEMA, VERSION = "echelon-replay", 1
+T = TypeVar("T")
 CLAIMS = "claims"
 """The entry of the metadata that says everything but the numbers, as JSON."""
-ARRAYS = tuple(field.name for field in fields(Battle) if field.name not in ("about", "observations"))
-"""Arrays of a battle; battle b keeps its array `pos` as the tensor `b/pos`."""
-OBSERVATION = "observation_"
-KINDS = {
-    "yaw": ("int16", 2),
-    "pos": ("int16", 3),
-    "hp": ("int16", 2),
-    "leg_hp": ("int16", 2),
-    "heat": ("uint16", 2),
-    "stability": ("int16", 2),
-    "facts": ("uint16", 2),
-    "paint": ("uint8", 2),
-    "focus": ("int8", 2),
-    "contacts": ("int8", 3),
-    "contact_facts": ("uint8", 3),
-    "lines": ("uint8", 3),
-    "ego": ("uint8", 3),
-    "messages": ("int8", 3),
-    "score": ("int32", 2),
-    "control": ("uint8", 2),
-    "waypoints": ("int16", 2),
-    **{name: ("int32", 2) for name in TABLES},
-}
-"""Type and rank of every array."""
-PER_MECH = tuple(name for name in KINDS if name not in (*TABLES, "waypoints", "score", "control"))
-"""Arrays with a column for each mech."""
 
 
 def save(replay: Replay, path: Path) -> None:
@@ -66,13 +44,13 @@ def save(replay: Replay, path: Path) -> None:
         "battles": [battle.about for battle in replay.battles],
     }
     # One entry, because safetensors writes several in any order.
-    write_whole(path, safetensors.numpy.save(tensors, {CLAIMS: json.dumps(claims)}))
+    write_whole(path, safetensors.numpy.save(tensors, {CLAIMS: json.dumps(signed(claims))}))
 
 
 def arrays_of(battle: Battle) -> dict[str, np.ndarray]:
     """Every array of a battle by name."""
     shown = {f"{OBSERVATION}{name}": array for name, array in battle.observations.items()}
-    return {**{name: getattr(battle, name) for name in ARRAYS}, **shown}
+    return {**{name: getattr(battle, name) for name in NAMES}, **shown}
 
 
 def digest(tensors: dict[str, np.ndarray]) -> str:
@@ -85,45 +63,51 @@ def digest(tensors: dict[str, np.ndarray]) -> str:
 
 
 def read(path: Path) -> Replay:
-    """Read a replay and check all of it.
+    """Read a replay and check all of it: first what it says and the shapes of its arrays, then their numbers.
 
     Raises:
         FileError: naming the file, what was expected and what came.
     """
-    name = path.name
-    tensors, metadata = parse_tensors(name, read_file(path))
-    claims = parse_json(name, metadata.get(CLAIMS, "{}").encode())
-    if not isinstance(claims, dict):
-        raise FileError(f"{name}: {CLAIMS} must be an object, got {type(claims).__name__}")
-    for key, expected in (("schema", SCHEMA), ("version", VERSION)):
-        if claims.get(key) != expected:
-            raise FileError(f"{name}: {key} must be {expected!r}, got {claims.get(key)!r}: is this a replay?")
-    for key, kind in (("replay", dict), ("battles", list)):
-        if not isinstance(claims.get(key), kind):
-            raise FileError(f"{name}: {key} must be a {kind.__name__}, got {type(claims.get(key)).__name__}")
+    name, contents = path.name, Contents(path.name)
+    tensors, _ = read_tensors(path, check=contents.check)
     arrays = {key: tensor.numpy() for key, tensor in tensors.items()}
-    found = digest(arrays)
-    if found != claims.get("sha256"):
-        raise FileError(f"{name}: sha256 mismatch: expected {claims.get('sha256')}, got {found}")
-    return Replay(claims["replay"], [battle(name, b, about, arrays) for b, about in enumerate(claims["battles"])])
+    claims, found = contents.claims, digest(arrays)
+    if found != claims["sha256"]:
+        raise FileError(f"{name}: sha256 mismatch: expected {shown(claims['sha256'])}, got {found}")
+    battles = []
+    for number, sizes in enumerate(contents.sizes):
+        own = of_battle(number, arrays)
+        check_numbers(f"{name}: battle {number}", own, sizes)
+        streams = {key.removeprefix(OBSERVATION): own[key] for key in own if key.startswith(OBSERVATION)}
+        about = claims["battles"][number]
+        battles.append(Battle(about, **{key: own[key] for key in NAMES}, observations=streams))
+    return Replay(claims["replay"], battles)
 
 
-def battle(name: str, number: int, about: dict[str, Any], arrays: dict[str, np.ndarray]) -> Battle:
-    """One battle of a file, its arrays of the types, ranks and lengths they must have."""
-    own = {key.partition("/")[2]: array for key, array in arrays.items() if key.partition("/")[0] == str(number)}
-    for key, (kind, rank) in KINDS.items():
-        array = own.get(key)
-        if array is None or array.dtype != kind or array.ndim != rank:
-            got = "none" if array is None else f"{array.dtype} of {array.ndim}"
-            raise FileError(f"{name}: battle {number}: {key} must be {kind} of {rank} dimensions, got {got}")
-        columns = TABLES.get(key)
-        if columns and array.shape[1] != len(columns):
-            raise FileError(f"{name}: battle {number}: {key} must have {len(columns)} columns, got {array.shape[1]}")
-        if key != "waypoints" and not columns and len(array) != len(own["yaw"]):
-            raise FileError(f"{name}: battle {number}: {key} must have {len(own['yaw'])} moments, got {len(array)}")
-    mechs = own["yaw"].shape[1]
-    for key in PER_MECH:
-        if own[key].shape[1] != mechs:
-            raise FileError(f"{name}: battle {number}: {key} must be of {mechs} mechs, got {own[key].shape[1]}")
-    streams = {key.removeprefix(OBSERVATION): own[key] for key in own if key.startswith(OBSERVATION)}
-    return Battle(about, **{key: own[key] for key in ARRAYS}, observations=streams)
+class Contents:
+    """What the header of a replay file says, checked before its body is read."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.claims: dict[str, Any] = {}
+        self.sizes: list[Sizes] = []
+        """Of each battle."""
+
+    def check(self, header: Header) -> None:
+        """Check the claims, and that the file holds the arrays of the battles that they name and no others."""
+        self.claims = parse_json(self.name, header.metadata.get(CLAIMS, "{}").encode())
+        config = check_claims(self.name, self.claims)
+        count, ego = len(self.claims["battles"]), sum(feature[1] for feature in self.claims["replay"]["ego"])
+        known = {str(number) for number in range(count)}
+        for key in header.tensors:
+            if key.partition("/")[0] not in known:
+                raise FileError(f"{self.name}: tensor {key} must be one of {count} battles'")
+        for number in range(count):
+            own = of_battle(number, header.tensors)
+            self.sizes.append(check_shapes(f"{self.name}: battle {number}", own, config, ego))
+
+
+def of_battle(number: int, values: Mapping[str, T]) -> dict[str, T]:
+    """What belongs to one battle, by its name there."""
+    start = f"{number}/"
+    return {key.removeprefix(start): value for key, value in values.items() if key.startswith(start)}

@@ -18,7 +18,7 @@ from echelon.replay.events import changes, events_of
 from echelon.replay.moments import KEPT, quantised
 from echelon.replay.setting import describe
 from echelon.rules.actions import NO_MECH, Orders
-from echelon.runtime.errors import require
+from echelon.runtime.errors import one_line, require
 from echelon.sim.damage import Dealt
 from echelon.sim.model import SimModel
 from echelon.sim.step import Log
@@ -149,8 +149,8 @@ class Recorder:
             ticks = {name: value[: decisions * self.game.rules.decision_repeat, r] for name, value in happened.items()}
             columns = {name: value[: decisions + 1, r] for name, value in ground.items()}
             about = {
-                "blue": blue[r],
-                "red": red[r],
+                "blue": one_line(blue[r]),
+                "red": one_line(red[r]),
                 "seed": seed,
                 "map": recipes[map_id].as_json(),
                 "zone": [*maps.zone_center[map_id].tolist(), float(maps.zone_radius[map_id])],

@@ -12,6 +12,7 @@ from PIL import Image, ImageDraw
 from echelon.plan.caption import font
 from echelon.plan.ground import shade
 from echelon.plan.palette import GOLD, TEAM, WHITE
+from echelon.runtime.files import replacing
 
 TILE, GAP, CAPTION = 300, 14, 26
 PAPER, INK = (250, 249, 246), (40, 44, 52)
@@ -44,7 +45,8 @@ def draw_contact_sheet(tiles: Sequence[Tile], materials: list[str], path: Path, 
         top = GAP + number // columns * (TILE + CAPTION + GAP)
         pen.text((left, top), tile.caption, INK, font(17))
         sheet.paste(draw_map(tile, materials), (left, top + CAPTION))
-    sheet.save(path, format="PNG", optimize=True)
+    with replacing(path) as draft:
+        sheet.save(draft, format="PNG", optimize=True)
 
 
 def draw_map(tile: Tile, materials: list[str]) -> Image.Image:

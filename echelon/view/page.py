@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from echelon.replay.battle import Replay
+from echelon.runtime.files import write_whole
 from echelon.view.payload import pack
 
 ASSETS = files("echelon.view") / "page"
@@ -63,7 +64,7 @@ def write_page(replay: Replay, grounds: list[np.ndarray], path: Path) -> None:
         if not found:
             raise ValueError(f"viewer.html: expected {place}")
         page = before + content + after
-    path.write_text(page, encoding="utf-8")
+    write_whole(path, page.encode())
 
 
 def read(name: str) -> str:

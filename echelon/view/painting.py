@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image, ImageDraw
 
 from echelon.plan.caption import CAPTION, INK, PAPER, TEAMS, TeamCaption, draw_caption, font
 from echelon.replay.battle import Battle, Replay
+from echelon.runtime.files import replacing
 from echelon.view.battle_plan import BattlePlan
 
 STRIP_MOMENTS = 4
@@ -32,7 +34,8 @@ def draw_strip(replay: Replay, battle: int, ground: np.ndarray, path: Path, mome
     strip = Image.new("RGB", (wide * moments - MARGIN * (moments - 1), high), PAPER)
     for i, frame in enumerate(frames):
         strip.paste(frame, (i * (wide - MARGIN), 0))
-    strip.save(path, optimize=True)
+    with replacing(path) as draft:
+        strip.save(draft, format="PNG", optimize=True)
 
 
 def draw_gif(replay: Replay, battle: int, ground: np.ndarray, path: Path, seconds: float = GIF_S) -> None:
@@ -52,7 +55,9 @@ def draw_gif(replay: Replay, battle: int, ground: np.ndarray, path: Path, second
     palette = sample.quantize(GIF_COLOURS)
     painted = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
     still_ms = [round(1000 / GIF_FRAMES_PER_S)] * (len(frames) - 1) + [1500]
-    painted[0].save(path, save_all=True, append_images=painted[1:], duration=still_ms, loop=0, optimize=False)
+    moving: dict[str, Any] = {"save_all": True, "append_images": painted[1:], "duration": still_ms, "loop": 0}
+    with replacing(path) as draft:
+        painted[0].save(draft, format="GIF", optimize=False, **moving)
 
 
 def framed(plan: BattlePlan, battle: Battle, t: float) -> Image.Image:

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from echelon.replay.arrays import NAMES
 from echelon.replay.battle import Battle, Replay
-from echelon.replay.file import ARRAYS
 from echelon.replay.setting import completed
 
 GROUND = "ground"
@@ -36,7 +36,7 @@ class Payload:
 
 def arrays_of(battle: Battle, ground: np.ndarray) -> dict[str, np.ndarray]:
     """The arrays of a battle by name, and its ground `[Z, Y, X]` uint8; no whole observations."""
-    return {**{name: getattr(battle, name) for name in ARRAYS}, GROUND: ground}
+    return {**{name: getattr(battle, name) for name in NAMES}, GROUND: ground}
 
 
 def pack(replay: Replay, grounds: list[np.ndarray]) -> bytes:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 from builders import arena, told
+from forged import forged, rewrite, taken_apart
 from next_rules import NEXT, OURS, change_rules
 
 from echelon.env.env import EchelonEnv
@@ -21,12 +22,12 @@ from echelon.world.recipe import write_recipes
 SMALL = dataclasses.replace(EnvConfig.small(), map_pool=2)
 
 
-def record(env, recorder, observations=False):
+def record(env, recorder, names=("x", "y")):
     """A few decisions of a battle in which somebody fires."""
     td = env.reset()
     for _ in range(4):
         _, td = env.step_and_maybe_reset(told(env, td, (3, Act.TERTIARY, 1.0), (0, Act.SPECIAL, 1.0)))
-    return recorder.finish(["x"] * len(recorder.battles), ["y"] * len(recorder.battles))
+    return recorder.finish(*([name] * len(recorder.battles) for name in names))
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +47,7 @@ def test_round_trip(replay, path):
     assert found.about == json.loads(json.dumps(replay.about))
     for one, other in zip(replay.battles, found.battles, strict=True):
         assert one.about == other.about
-        for name in file.ARRAYS:
+        for name in file.NAMES:
             ours, theirs = getattr(one, name), getattr(other, name)
             assert ours.dtype == theirs.dtype and (ours == theirs).all(), name
         assert one.observations.keys() == other.observations.keys() and len(one.observations) == 7
@@ -91,18 +92,6 @@ def test_a_map_that_no_recipe_makes_is_refused():
     assert "\n" not in str(caught.value)
 
 
-def rewritten(path, change):
-    """The file again with its tensors or claims changed by hand, as a forger would."""
-    tensors = safetensors.numpy.load(path.read_bytes())
-    size = int.from_bytes(path.read_bytes()[:8], "little")
-    claims = json.loads(json.loads(path.read_bytes()[8 : 8 + size])["__metadata__"]["claims"])
-    change(tensors, claims)
-    if claims.get("sha256") == "right":
-        claims["sha256"] = file.digest(tensors)
-    text = claims.get("text") or json.dumps(claims)
-    path.write_bytes(safetensors.numpy.save(tensors, {"claims": text}))
-
-
 def flip(path, at):
     data = bytearray(path.read_bytes())
     data[at] ^= 1
@@ -118,7 +107,6 @@ def set_tensor(name, value):
         tensors.pop(name)
         if value is not None:
             tensors[name] = value
-        claims["sha256"] = "right"
 
     return change
 
@@ -130,39 +118,39 @@ DAMAGE = {
     "one bit": (lambda path: flip(path, -100), "sha256 mismatch: expected .*, got"),
     "text": (lambda path: path.write_text("hello, this is no replay at all"), "truncated: header of"),
     "other schema": (
-        lambda path: rewritten(path, set_claim(schema="something")),
+        lambda path: rewrite(path, set_claim(schema="something")),
         "schema must be 'echelon-replay', got 'something'",
     ),
-    "other version": (lambda path: rewritten(path, set_claim(version=99)), "version must be 1, got 99"),
-    "no battles": (lambda path: rewritten(path, set_claim(battles={})), "battles must be a list, got dict"),
-    "claims cut": (lambda path: rewritten(path, set_claim(text="{")), "not valid JSON"),
+    "other version": (lambda path: rewrite(path, set_claim(version=99)), "version must be 1, got 99"),
+    "no battles": (lambda path: rewrite(path, set_claim(battles={})), r"battles must be a list, got {}"),
+    "claims cut": (lambda path: rewrite(path, set_claim(text="{")), "not valid JSON"),
     "claims of another kind": (
-        lambda path: rewritten(path, set_claim(text="[]")),
-        "claims must be an object, got list",
+        lambda path: rewrite(path, set_claim(text="[]")),
+        r"claims must be an object, got \[\]",
     ),
     "weights": (
         lambda path: path.write_bytes(safetensors.numpy.save({"w": np.zeros(3)})),
         "schema must be 'echelon-replay', got None: is this a replay",
     ),
     "array gone": (
-        lambda path: rewritten(path, set_tensor("1/pos", None)),
-        "battle 1: pos must be int16 of 3 dimensions, got none",
+        lambda path: rewrite(path, set_tensor("1/pos", None)),
+        "battle 1: pos must be of int16, got none",
     ),
     "wrong type": (
-        lambda path: rewritten(path, set_tensor("0/hp", np.zeros((5, 10), np.float32))),
-        "battle 0: hp must be int16 of 2 dimensions, got float32 of 2",
+        lambda path: rewrite(path, set_tensor("0/hp", np.zeros((5, 10), np.float32))),
+        "battle 0: hp must be of int16, got float32",
     ),
     "wrong length": (
-        lambda path: rewritten(path, set_tensor("0/hp", np.zeros((3, 10), np.int16))),
-        "battle 0: hp must have 5 moments, got 3",
+        lambda path: rewrite(path, set_tensor("0/hp", np.zeros((3, 10), np.int16))),
+        r"battle 0: hp must be of shape 5 x 10, got \(3, 10\)",
     ),
     "wrong mechs": (
-        lambda path: rewritten(path, set_tensor("0/hp", np.zeros((5, 4), np.int16))),
-        "battle 0: hp must be of 10 mechs, got 4",
+        lambda path: rewrite(path, set_tensor("0/hp", np.zeros((5, 4), np.int16))),
+        r"battle 0: hp must be of shape 5 x 10, got \(5, 4\)",
     ),
     "wrong columns": (
-        lambda path: rewritten(path, set_tensor("0/harms", np.zeros((3, 9), np.int32))),
-        "battle 0: harms must have 4 columns, got 9",
+        lambda path: rewrite(path, set_tensor("0/harms", np.zeros((3, 9), np.int32))),
+        r"battle 0: harms must be of shape at most 2000 x 4, got \(3, 9\)",
     ),
 }
 
@@ -174,6 +162,26 @@ def test_a_damaged_file_gives_one_line(path, name):
     with pytest.raises(FileError, match=message) as caught:
         file.read(path)
     assert "\n" not in str(caught.value) and str(caught.value).startswith("kept.echelon")
+
+
+def test_what_is_said_is_hashed_too(path):
+    """By hand and without the hash that goes with it: the number of a seed, and the name of a commander."""
+    tensors, claims = taken_apart(path.read_bytes())
+    for change in ({"seed": 1}, {"red": "somebody else"}):
+        battles = [{**claims["battles"][0], **change}, *claims["battles"][1:]]
+        path.write_bytes(forged(tensors, claims, json.dumps({**claims, "battles": battles})))
+        with pytest.raises(FileError, match=r"claims_sha256 mismatch: expected '[0-9a-f]{64}', got [0-9a-f]{64}"):
+            file.read(path)
+    without = {name: value for name, value in claims.items() if name not in ("claims_sha256", "written_by")}
+    path.write_bytes(forged(tensors, claims, json.dumps(without)))
+    assert file.read(path).about == claims["replay"]  # as those of earlier versions are
+
+
+def test_a_commanders_name_is_kept_printable(tmp_path):
+    recorder = Recorder([0])
+    kept = record(EchelonEnv(SMALL, 1, "cpu", seed=1, observer=recorder), recorder, names=("a\nb", "c\x1b[2J" * 900))
+    file.save(kept, tmp_path / "kept.echelon")
+    assert file.read(tmp_path / "kept.echelon").battles[0].about["blue"] == r"a\nb"
 
 
 def test_a_file_that_is_not_there(tmp_path):

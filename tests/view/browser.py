@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import os
-import select
 import shutil
 import subprocess
 import tempfile
@@ -19,7 +18,8 @@ FLAGS = (
     *("--remote-debugging-pipe", "--no-first-run", "--disable-extensions", "--hide-scrollbars", "--mute-audio"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-default-browser-check"),
 )
-PATIENCE_S = 60.0
+LOOKS = 1200
+"""Times a page is asked for what it must show in the end."""
 
 
 class Browser:
@@ -50,7 +50,7 @@ class Browser:
         os.close(self.to_browser)
         os.close(self.from_browser)
         self.process.terminate()
-        self.process.wait(10)
+        self.process.wait()
         for _attempt in range(20):  # its helpers write to the folder until they are gone
             try:
                 self.home.cleanup()
@@ -75,9 +75,9 @@ class Browser:
     def read(self) -> dict[str, Any]:
         """The next message of the browser."""
         while b"\0" not in self.pending:
-            ready, _, _ = select.select([self.from_browser], [], [], PATIENCE_S)
-            assert ready, "the browser is silent"
-            self.pending += os.read(self.from_browser, 1 << 16)
+            found = os.read(self.from_browser, 1 << 16)
+            assert found, "the browser is gone"
+            self.pending += found
         message, _, self.pending = self.pending.partition(b"\0")
         return json.loads(message)
 
@@ -103,10 +103,11 @@ class Browser:
 
     def wait(self, script: str) -> None:
         """Wait until a script is true in the page."""
-        until = time.monotonic() + PATIENCE_S
-        while not self.run(script):
-            assert time.monotonic() < until, f"never came true: {script}"
+        for _ in range(LOOKS):
+            if self.run(script):
+                return
             time.sleep(0.05)
+        raise AssertionError(f"never came true: {script}")
 
     def materialize(self) -> None:
         """Wait until the page has drawn everything that changed."""

@@ -1,0 +1,190 @@
+"""The arrays of a replay file: their types and shapes, told by its header, and the range of their numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from echelon.env.observation.layout import MAX_CONTACTS, STREAMS
+from echelon.replay.battle import NOBODY, TABLES, Battle, Fact, Met, Shown
+from echelon.rules.catalog import Material
+from echelon.rules.config import EnvConfig
+from echelon.rules.roster import build_formation
+from echelon.runtime.errors import shown
+from echelon.runtime.files import FileError
+
+Shape = tuple[int, ...]
+Arrays = Mapping[str, np.ndarray]
+Limits = tuple[int, int]
+NAMES = tuple(field.name for field in fields(Battle) if field.name not in ("about", "observations"))
+"""Arrays of a battle; battle b keeps its array `pos` as the tensor `b/pos`."""
+OBSERVATION = "observation_"
+"""What the names of the arrays of `Battle.observations` begin with."""
+FEW, MANY = 1 << 10, 1 << 16
+"""Most numbers of a mech at a moment: in an array, and in an observation stream."""
+KINDS = {
+    **dict.fromkeys(("pos", "yaw", "hp", "leg_hp", "stability", "waypoints"), ("I16", "int16")),
+    **dict.fromkeys(("heat", "facts"), ("U16", "uint16")),
+    **dict.fromkeys(("paint", "contact_facts", "lines", "ego", "control"), ("U8", "uint8")),
+    **dict.fromkeys(("focus", "contacts", "messages"), ("I8", "int8")),
+    **dict.fromkeys(("score", *TABLES), ("I32", "int32")),
+}
+"""Type of every array, as safetensors calls it and as NumPy does."""
+SHOWN_AS = {"F16": "float16", "F32": "float32", "F64": "float64", "I64": "int64", "BOOL": "bool"}
+SHOWN_AS |= dict(KINDS.values())
+WHOLE = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What the settings of a battle and its number of moments say of its arrays."""
+
+    config: EnvConfig
+    moments: int
+    ego: int
+    """Columns of the ego stream."""
+    waypoints: int
+
+    @property
+    def ticks(self) -> int:
+        """Substeps that were played."""
+        return (self.moments - 1) * self.config.rules.decision_repeat
+
+
+def check_shapes(where: str, listed: Mapping[str, tuple[str, Shape]], config: EnvConfig, ego: int) -> Sizes:
+    """Check the types and shapes of the arrays of one battle before any of them is read.
+
+    Args:
+        where: the file and the battle, for messages.
+        listed: type, as safetensors calls it, and shape by name.
+        ego: columns of the ego stream.
+
+    Raises:
+        FileError: naming the array, what was expected and what came.
+    """
+    for key in listed.keys() - set(NAMES) - {f"{OBSERVATION}{stream}" for stream in STREAMS}:
+        raise FileError(f"{where}: unexpected array {key}")
+    for key, (kind, known_as) in KINDS.items():
+        got = listed.get(key)
+        if got is None or got[0] != kind:
+            raise FileError(f"{where}: {key} must be of {known_as}, got {'none' if got is None else named(got[0])}")
+    moments = listed["yaw"][1][0] if listed["yaw"][1] else 0
+    longest = config.rules.max_decisions + 1
+    if not 1 <= moments <= longest:
+        raise FileError(f"{where}: yaw must be of 1..{longest} moments, as long as a battle may last, got {moments}")
+    sizes = Sizes(config, moments, ego, waypoints=(listed["waypoints"][1] or (0,))[0])
+    for key, wanted in shapes_of(sizes).items():
+        got_shape = listed[key][1]
+        fits = len(got_shape) == len(wanted) and all(
+            side <= most if least is None else side == least
+            for side, (least, most) in zip(got_shape, wanted, strict=False)
+        )
+        if not fits:
+            sides = " x ".join(f"at most {most}" if least is None else f"{least}" for least, most in wanted)
+            raise FileError(f"{where}: {key} must be of shape {sides}, got {shown(got_shape)}")
+    if listed["contacts"][1] != listed["contact_facts"][1]:
+        raise FileError(f"{where}: contact_facts must be of the shape of contacts, got another")
+    for key in (key for key in listed if key.startswith(OBSERVATION)):
+        kind, shape = listed[key]
+        count = int(np.prod(shape[2:], dtype=np.float64))
+        if kind not in ("F16", "BOOL") or shape[:2] != (moments, config.num_mechs) or count > MANY:
+            limit = f"float16 or bool, of shape {moments} x {config.num_mechs} x at most {MANY} numbers"
+            raise FileError(f"{where}: {key} must be of {limit}, got {named(kind)} of {shown(shape)}")
+    return sizes
+
+
+def named(kind: str) -> str:
+    """A type of safetensors as NumPy calls it."""
+    return SHOWN_AS.get(kind, kind)
+
+
+def shapes_of(sizes: Sizes) -> dict[str, list[tuple[int | None, int]]]:
+    """The sides of every array: `(n, n)` for n, `(None, n)` for at most n."""
+    config = sizes.config
+    count = config.num_mechs
+    pairs, shots = sizes.ticks * count * count, sizes.ticks * count * len(config.catalog.weapons)
+    rows = {
+        **{"harms": pairs, "deaths": count, "beams": shots, "flights": shots, "clouds": shots},
+        "voxels": sizes.ticks * FEW * count,
+    }
+    each = {
+        **{"pos": (3,), "ego": (sizes.ego,), "messages": (config.comm_dim,), "lines": (-(-count // 8),)},
+        **dict.fromkeys(("yaw", "hp", "leg_hp", "heat", "stability", "facts", "paint", "focus"), ()),
+    }
+    exact = {key: (sizes.moments, count, *sides) for key, sides in each.items()}
+    exact |= {"score": (sizes.moments, 2), "control": (sizes.moments, 2)}
+    found: dict[str, list[tuple[int | None, int]]] = {
+        key: [(side, side) for side in sides] for key, sides in exact.items()
+    }
+    contacts = [(sizes.moments, sizes.moments), (count, count), (None, MAX_CONTACTS)]
+    found |= {"contacts": list(contacts), "contact_facts": list(contacts)}
+    found |= {key: [(None, rows[key]), (len(columns), len(columns))] for key, columns in TABLES.items()}
+    return {**found, "waypoints": [(None, shots * FEW), (3, 3)]}
+
+
+def check_numbers(where: str, arrays: Arrays, sizes: Sizes) -> None:
+    """Check that every number of one battle is within its range, so that whoever draws it may use it as an index.
+
+    Raises:
+        FileError: naming the array, its column, what was expected and what came.
+    """
+    config = sizes.config
+    mechs, packs = config.num_mechs, max(build_formation(config).pack) + 1
+    bits = {"facts": sum(Fact), "contact_facts": sum(Shown), "paint": 2**packs - 1}
+    for key in ("focus", "contacts"):
+        check_range(where, key, arrays[key], (NOBODY, mechs - 1))
+    for key, all_set in bits.items():
+        check_range(where, key, arrays[key], (0, all_set))
+    for key, columns in TABLES.items():
+        limits = columns_of(key, sizes)
+        for number, column in enumerate(columns):
+            check_range(where, f"{key}.{column}", arrays[key][:, number], limits[column])
+        if (np.diff(arrays[key][:, 0]) < 0).any():
+            raise FileError(f"{where}: {key} must be ordered by {columns[0]}")
+    flights, clouds = arrays["flights"].astype(np.int64), arrays["clouds"]
+    ends = flights[:, 7] + flights[:, 8]
+    if (ends > sizes.waypoints).any():
+        raise FileError(f"{where}: flights must go by {sizes.waypoints} waypoints, got {ends.max()}")
+    if (flights[:, 1] < flights[:, 0]).any() or (clouds[:, 1] < clouds[:, 0]).any():
+        raise FileError(f"{where}: flights and clouds must end after they begin")
+    for key in (key for key in arrays if key.startswith(OBSERVATION)):
+        if not np.isfinite(arrays[key]).all():
+            raise FileError(f"{where}: {key} must be finite, got NaN or infinity")
+
+
+def check_range(where: str, key: str, array: np.ndarray, limits: Limits) -> None:
+    """Refuse numbers below the first or above the second of the limits."""
+    low, high = limits
+    if array.size and not low <= array.min() <= array.max() <= high:
+        raise FileError(f"{where}: {key} must be {low}..{high}, got {array.min()}..{array.max()}")
+
+
+def columns_of(key: str, sizes: Sizes) -> dict[str, Limits]:
+    """The range of each column of an event table."""
+    config = sizes.config
+    world, place = config.world, (-(2**15), 2**15 - 1)
+    tick, mech, mech_or_none = (0, sizes.ticks - 1), (0, config.num_mechs - 1), (NOBODY, config.num_mechs - 1)
+    weapon, points = (0, len(config.catalog.weapons) - 1), (0, WHOLE)
+    places = {f"{axis}{end}": place for axis in "xyz" for end in ("", "0", "1")}
+    whole = {"damage": points, "first": points, "points": (1, WHOLE), "met": (0, max(Met)), "weapon": weapon}
+    by_name: dict[str, Limits] = {
+        **{name: tick for name in ("launch_tick", "end_tick", "tick")},
+        **{name: mech for name in ("shooter", "target", "victim", "owner")},
+        **{name: mech_or_none for name in ("lock", "killer")},
+        **places,
+        **whole,
+    }
+    special: dict[str, dict[str, Limits]] = {
+        "flights": {"victim": mech_or_none},
+        "deaths": {"weapon": (NOBODY, weapon[1])},
+        # Smoke may hang on when the battle has ended.
+        "clouds": {"tick": (-1, sizes.ticks - 1), "end_tick": points},
+        "voxels": {
+            "decision": (0, sizes.moments - 2),
+            **{"x": (0, world.size_x - 1), "y": (0, world.size_y - 1), "z": (0, world.size_z - 1)},
+            "material": (0, len(Material) - 1),
+        },
+    }
+    return {**by_name, **special.get(key, {})}

@@ -1,0 +1,191 @@
+"""What a replay says of its battles beside the numbers, checked before anything is made of it.
+
+The settings of the battles decide most of it: how many mechs there are, of which hulls, with which weapons, on how
+large a map.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from echelon.env.outcome import Reason, Winner
+from echelon.rules.catalog import Hull, Material
+from echelon.rules.catalog_checks import CLASSES, COLOUR, EFFECTS
+from echelon.rules.config import EnvConfig, env_from_json
+from echelon.rules.roster import build_formation
+from echelon.rules.specs import LOOKS
+from echelon.runtime.errors import ConfigError, shown
+from echelon.runtime.files import FileError
+from echelon.runtime.json_checks import (
+    Check,
+    exactly,
+    expect,
+    flag,
+    integer,
+    listed,
+    number,
+    one_of,
+    record,
+    row,
+    table,
+    text,
+)
+from echelon.world import recipe
+
+SCHEMA, VERSION = "echelon-replay", 1
+HASH = "claims_sha256"
+"""The claim that is the sha256 of all others."""
+TYPES: dict[str, type] = {"schema": str, "version": int, "sha256": str, "replay": dict, "battles": list}
+"""Claims that every replay makes."""
+LATER = {"written_by", HASH}
+"""Claims that replays of earlier versions lack."""
+MOST_BATTLES = 1024
+LONGEST_COMMANDER = 4096
+"""Letters of a commander's name, which may be the path of a checkpoint."""
+WORD, POINTS = text(64), number(1e-3, 1e6)
+
+
+def anything(where: str, value: Any) -> None:
+    """What is checked elsewhere."""
+
+
+def check_colour(where: str, value: Any) -> None:
+    """A colour, or nothing."""
+    holds = isinstance(value, str) and (value == "" or COLOUR.fullmatch(value) is not None)
+    expect(holds, where, "#rrggbb in small letters", value)
+
+
+LOOK: dict[str, Check] = {"effect": one_of(EFFECTS), "look": one_of(LOOKS), "colour": check_colour}
+"""Of a weapon; replays lack it which kept cooldowns by timer."""
+
+
+def signed(claims: dict[str, Any]) -> dict[str, Any]:
+    """Claims with their own hash."""
+    return {**claims, HASH: digest(claims)}
+
+
+def digest(claims: dict[str, Any]) -> str:
+    """sha256 of claims as JSON, but for the hash among them."""
+    others = {name: value for name, value in claims.items() if name != HASH}
+    return hashlib.sha256(json.dumps(others, sort_keys=True).encode()).hexdigest()
+
+
+def check_claims(name: str, claims: Any) -> EnvConfig:
+    """Check all that a replay says, and return the settings of its battles.
+
+    Raises:
+        FileError: naming the file, the claim, what was expected and what came.
+    """
+    expect(isinstance(claims, dict), f"{name}: claims", "an object", claims)
+    for key, expected in (("schema", SCHEMA), ("version", VERSION)):
+        if claims.get(key) != expected:
+            raise FileError(f"{name}: {key} must be {expected!r}, got {shown(claims.get(key))}: is this a replay?")
+    if HASH in claims and claims[HASH] != digest(claims):
+        raise FileError(f"{name}: {HASH} mismatch: expected {shown(claims[HASH])}, got {digest(claims)}")
+    for key in claims.keys() - TYPES.keys() - LATER:
+        raise FileError(f"{name}: {key} must be absent: this version of Echelon knows no such claim")
+    for key, kind in TYPES.items():
+        expect(type(claims.get(key)) is kind, f"{name}: {key}", f"a {kind.__name__}", claims.get(key))
+    WORD(f"{name}: written_by", claims.get("written_by", ""))
+    env = claims["replay"].get("env")
+    expect(isinstance(env, dict), f"{name}: replay.env", "an object", env)
+    try:
+        config = env_from_json(env)
+        listed(battle_check(config), 1, MOST_BATTLES)(f"{name}: battles", claims["battles"])
+    except ConfigError as error:
+        raise FileError(f"{name}: {error}") from None
+    check_about(f"{name}: replay", claims["replay"], config)
+    return config
+
+
+def check_about(where: str, about: dict[str, Any], config: EnvConfig) -> None:
+    """Check `Replay.about`."""
+    rules, world, count = config.rules, config.world, len(config.blue)
+    mechs = about.get("mechs")
+    expect(isinstance(mechs, list) and len(mechs) == config.num_mechs, f"{where}.mechs", "a list of all", mechs)
+    is_old = isinstance(mechs, list) and not any(isinstance(mech, dict) and "cooldowns" in mech for mech in mechs)
+    look = {} if is_old else LOOK
+    weapon = record({"range_vox": number(0, 1e6), "arc_deg": number(0, 360), **look})
+    record(
+        {
+            "env": anything,
+            "dt_s": exactly(rules.dt_s),
+            "decision_repeat": exactly(rules.decision_repeat),
+            "size": exactly([world.size_x, world.size_y, world.size_z]),
+            "teams": exactly({"blue": [0, count], "red": [count, config.num_mechs]}),
+            "mechs": row(*(mech_check(n, config, is_old) for n in range(config.num_mechs))),
+            "hulls": exactly([hull.name.lower() for hull in Hull]),
+            "weapons": exactly(list(config.catalog.weapons)),
+            "materials": exactly([material.name.lower() for material in Material]),
+            "weapon_specs": record({name: weapon for name in config.catalog.weapons}),
+            "ego": listed(check_feature, 1, 256),
+            "stability_cap": POINTS,
+            "zone_score_to_win_s": POINTS,
+            "sight_range_vox": POINTS,
+            "cloud_vox": number(0, 1e3),
+        }
+    )(where, about)
+
+
+def mech_check(n: int, config: EnvConfig, is_old: bool) -> Check:
+    """Of what is said of one mech.
+
+    Args:
+        is_old: the replay kept cooldowns by timer, and says neither their names nor classes.
+    """
+    formation, catalog = build_formation(config), config.catalog
+    timers = len(catalog.timer_names) + 1
+    newer: dict[str, Check] = {"class": one_of(CLASSES), "cooldowns": listed(WORD, 1, timers)}
+    return record(
+        {
+            "hull": exactly(formation.hulls[n]),
+            "team": exactly("red" if formation.is_red[n] else "blue"),
+            "pack": exactly(formation.pack[n]),
+            "size": listed(number(1e-3, 100), 3, 3),
+            "hp": POINTS,
+            "leg_hp": POINTS,
+            "heat_cap": POINTS,
+            "suite": WORD,
+            "squad": listed(integer(0, config.num_mechs - 1), 0, config.num_mechs),
+            "squad_detail": integer(0, 100),
+            "sees_engaged": flag,
+            "weapons": listed(one_of(catalog.weapons), 0, len(catalog.weapons)),
+            **({} if is_old else newer),
+        }
+    )
+
+
+def check_feature(where: str, value: Any) -> None:
+    """Columns of the ego stream: a name, how many, and their range."""
+    row(WORD, integer(1, 256), number(-1e6, 1e6), number(-1e6, 1e6))(where, value)
+    expect(value[2] < value[3], where, "a range from low to high", value)
+
+
+def battle_check(config: EnvConfig) -> Check:
+    """Of `Battle.about`."""
+    world, pair = config.world, row(number(-1e12, 1e12), number(-1e12, 1e12))
+    return record(
+        {
+            "blue": text(LONGEST_COMMANDER),
+            "red": text(LONGEST_COMMANDER),
+            "seed": integer(-(2**63), 2**63 - 1),
+            "map": check_recipe,
+            "zone": row(number(0, world.size_x), number(0, world.size_y), number(0.1, world.longest_side)),
+            "outcome": record(
+                {
+                    "winner": one_of([winner.name.lower() for winner in Winner]),
+                    "reason": one_of([reason.name.lower() for reason in Reason]),
+                    "score": pair,
+                    "stats": table(pair, 1024, WORD),
+                }
+            ),
+        }
+    )
+
+
+def check_recipe(where: str, value: Any) -> None:
+    """What a map can be made from."""
+    record(dict.fromkeys(recipe.FIELDS, anything))(where, value)
+    recipe.from_json(value)
