@@ -11,9 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import tyro
-
-from echelon.pipelines.console import ALLOW_MODULE, arguments, parse, run
+from echelon.pipelines.console import ALLOW_MODULE, arguments, parse_command, run
 from echelon.pipelines.entries import Add, Export, Import, Init, Retire
 from echelon.pipelines.league import Evaluate, Evolve, Tournament
 from echelon.pipelines.pictures import DrawMaps, Watch
@@ -42,8 +40,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
 
 def main() -> None:
     """Parse the command line and run the command."""
-    words = arguments()
-    parse(lambda: tyro.extras.subcommand_cli_from_dict(COMMANDS, args=words, description=ALLOW_MODULE)).run()
+    parse_command(COMMANDS, arguments(), ALLOW_MODULE).run()
 
 
 def program() -> None:

@@ -11,7 +11,9 @@ from echelon.league.league_arena import LeagueArena
 from echelon.league.store import Store
 from echelon.rules.catalog_json import read_catalog
 from echelon.rules.config import EnvConfig
-from echelon.runtime.device import resolve_device
+from echelon.rules.limits import MOST_BATTLES
+from echelon.runtime.device import resolve_device, use_device
+from echelon.runtime.limits import Limits, check_settings
 
 
 @dataclass(frozen=True)
@@ -26,9 +28,12 @@ class ArenaArgs:
     compiled: bool = False
     """Compile simulation and networks; worthwhile for thousands of battles in batches of one size."""
 
+    def __post_init__(self) -> None:
+        check_settings(self, {"batch": Limits(1, MOST_BATTLES, "battles")})
+
     def build(self, store: Store) -> LeagueArena:
         """Build the arena of a league."""
-        return LeagueArena(store, resolve_device(self.device), self.batch, self.precision, self.compiled)
+        return LeagueArena(store, use_device(resolve_device(self.device)), self.batch, self.precision, self.compiled)
 
 
 @dataclass(frozen=True)

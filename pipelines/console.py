@@ -4,29 +4,46 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import torch
+import tyro
 from rich.console import Console
 
 from echelon.learn.models.registry import allow_module
-from echelon.runtime.errors import ConfigError, require
+from echelon.runtime.errors import ConfigError, one_line, require
 from echelon.runtime.files import FileError
 from echelon.runtime.imports import import_module
+from echelon.runtime.interrupts import EXIT_CODE, handle_as_usual
+from echelon.runtime.limits import check_text
 
 T = TypeVar("T")
+MEANT, COMMANDS = "Perhaps you meant", "Available subcommands"
+"""How parts of tyro's boxes begin."""
 ALLOW_MODULE = (
     "--allow-module package.module imports a module of yours, whose code runs: files may then name its models, and "
     "what it registers, such as biomes. May be given several times."
 )
 """Help of the flag that `arguments` takes out."""
+EMPTY_FLAGS = ("resume", "parent", "start", "profile", "save", "device")
+"""Last words of flags whose value may be empty, and then means none, or the usual one."""
+
+
+class Terminal(Console):
+    """A console that prints text as one line of printable letters, so that a name from a file moves no cursor and
+    fills no screen."""
+
+    def print(self, *objects: Any, **settings: Any) -> None:
+        """Print lines and tables."""
+        super().print(*(one_line(each) if isinstance(each, str) else each for each in objects), **settings)
 
 
 def terminal(**settings: Any) -> Console:
     """A console that prints text verbatim: without line wrapping, markup or emoji codes."""
-    return Console(**{"soft_wrap": True, "markup": False, "emoji": False, **settings})
+    return Terminal(**{"soft_wrap": True, "markup": False, "emoji": False, **settings})
 
 
 def pop_flag(words: Sequence[str], name: str) -> tuple[list[str], list[str]]:
@@ -41,8 +58,25 @@ def pop_flag(words: Sequence[str], name: str) -> tuple[list[str], list[str]]:
     return values, rest
 
 
+def check_words(words: Sequence[str]) -> None:
+    """Refuse words that no path, name or number is: empty ones, with a NUL, or longer than a name can be.
+
+    Raises:
+        ConfigError: naming the flag, if it is the value of one.
+    """
+    flag = ""
+    for word in words:
+        name, equals, value = word.partition("=") if word.startswith("--") else ("", "", word)
+        where, text = (name or flag or "an argument", value if equals or not name else name)
+        may_be_empty = (name or flag).rpartition(".")[2].lstrip("-") in EMPTY_FLAGS
+        require(text != "" or may_be_empty, where, "a value", text)
+        check_text(where, text)
+        flag = name if name and not equals else ""
+
+
 def arguments() -> list[str]:
     """The command's arguments without those of `ALLOW_MODULE`; without that flag no file causes an import."""
+    check_words(sys.argv[1:])
     modules, rest = pop_flag(sys.argv[1:], "--allow-module")
     for module in modules:
         is_module = bool(module) and all(part.isidentifier() for part in module.split("."))
@@ -59,6 +93,7 @@ def parse(read: Callable[[], T]) -> T:
     Raises:
         ConfigError: if the command line is invalid; the message is one line.
     """
+    check_words(sys.argv[1:])
     output = io.StringIO()
     try:
         with contextlib.redirect_stderr(output):
@@ -66,30 +101,53 @@ def parse(read: Callable[[], T]) -> T:
     except SystemExit as stop:
         if not stop.code:
             raise
-        raise ConfigError(first_box(output.getvalue())) from None
+        raise ConfigError(error_line(output.getvalue())) from None
 
 
-def first_box(text: str) -> str:
-    """Text of the first box that tyro printed: the lines between its title and the next rule."""
+def parse_command(commands: Mapping[str, Callable[..., Any]], words: Sequence[str], description: str) -> Any:
+    """The command that the words name, with its settings.
+
+    Raises:
+        ConfigError: if the words are invalid; the message is one line.
+    """
+    return parse(lambda: tyro.extras.subcommand_cli_from_dict(dict(commands), args=words, description=description))
+
+
+def error_line(text: str) -> str:
+    """One line of the first box that tyro printed: what is wrong, and what was probably meant."""
     lines = [line.strip(" │|") for line in text.splitlines()]
-    words: list[str] = []
-    rules = 0
+    parts: list[list[str]] = []
     for line in lines:
         # Drawn boxes have their title in the upper rule, ASCII ones above it.
         is_rule = line.startswith("╭") or not line.strip("─-├┤╰╯ ")
         if line and is_rule:
-            rules += 1
-        elif rules == 1:
-            words.append(line)
-    return " ".join(words) or " ".join(line for line in lines if line)
+            parts.append([])
+        elif parts and line:
+            parts[-1].append(line)
+    wrong, *hints = [part for part in parts if part] or [[line for line in lines if line]]
+    meant = [
+        line.split(",")[0].split()[0] for part in hints if part[0].startswith(MEANT) for line in part if line[0] == "-"
+    ]
+    others = [" ".join(part) for part in hints if part[0].startswith(COMMANDS)]
+    guess = [f"did you mean {' or '.join(dict.fromkeys(meant))}?"] if meant else []
+    return "; ".join([" ".join(wrong), *others, *guess])
 
 
 def run(main: Callable[[], None]) -> None:
-    """Run a program. Invalid input ends it with a one-line error and exit code 1, an interrupt with exit code 130."""
+    """Run a program. Invalid input ends it with a one-line error and exit code 1, an interrupt with
+    one line and exit code 130."""
     torch.set_float32_matmul_precision("high")
     try:
+        handle_as_usual()
         main()
+        sys.stdout.flush()
     except (ConfigError, FileError) as error:
         sys.exit(f"error: {error}")
-    except KeyboardInterrupt:
-        sys.exit(130)
+    except KeyboardInterrupt as interrupt:
+        print(f"interrupted: {interrupt}" if str(interrupt) else "interrupted", file=sys.stderr)
+        sys.exit(EXIT_CODE)
+    except OSError as error:
+        # What is left to write cannot be written either, and Python would say so once more when it ends.
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(f"error: {error.filename or 'output'}: {error.strerror or error}")

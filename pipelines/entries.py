@@ -11,9 +11,11 @@ import tyro
 from echelon.league.config import LeagueConfig
 from echelon.league.import_export import read_league, write_league
 from echelon.league.store import Store
+from echelon.league.unrecorded import is_unrecorded, record_file
 from echelon.pipelines.arena_args import BattleArgs
 from echelon.pipelines.console import terminal
 from echelon.rules.config import ENV_PRESETS
+from echelon.runtime.errors import require
 from echelon.runtime.files import check_writable
 
 
@@ -46,6 +48,7 @@ class Add:
 
     def run(self) -> None:
         """Add the checkpoints in order."""
+        require(len(self.checkpoints) > 0, "add", "given one checkpoint at least", self.checkpoints)
         store = Store(self.league)
         parent = store.find(self.parent).id if self.parent else None
         for checkpoint in self.checkpoints:
@@ -64,9 +67,11 @@ class Retire:
 
     def run(self) -> None:
         """Retire the entries."""
+        require(len(self.names) > 0, "retire", "given the name of one entry at least", self.names)
         store = Store(self.league)
-        for entry in [store.find(name) for name in self.names]:
-            store.set_kind(entry, "retired", "retired", self.reason)
+        with store.writing():
+            for entry in [store.find(name) for name in self.names]:
+                store.set_kind(entry, "retired", "retired", self.reason)
 
 
 @dataclass(frozen=True)
@@ -85,12 +90,17 @@ class Export:
 
 @dataclass(frozen=True)
 class Import:
-    """Create a league from an exported file. Everything is validated first."""
+    """Create a league from an exported file, or record in a league the battles of a file `unrecorded_….json`, which a
+    tournament left that could not write to it. Everything is validated first."""
 
     file: tyro.conf.Positional[Path]
     league: Path
 
     def run(self) -> None:
         """Read it."""
+        if is_unrecorded(self.file):
+            count, new = record_file(self.file, Store(self.league))
+            terminal().print(f"{self.league}: {new} new of {count} matches; {self.file} is not needed any more")
+            return
         store = read_league(self.file, self.league)
         terminal().print(f"{self.league}: {len(store.entries())} entries, {len(store.matches())} matches")

@@ -15,6 +15,9 @@ from echelon.pipelines.arena_args import ArenaArgs
 from echelon.pipelines.console import terminal
 from echelon.pipelines.progress_bar import with_progress
 from echelon.pipelines.result_tables import show, show_standings
+from echelon.runtime.limits import Limits, check_settings
+
+TURNS = Limits(1, 10**6)
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,9 @@ class Evolve:
     """Checkpoint with the initial weights of all roles; random initialization if empty."""
     train: TrainConfig = field(default_factory=TrainConfig.quick)
     arena: tyro.conf.OmitArgPrefixes[ArenaArgs] = field(default_factory=ArenaArgs)
+
+    def __post_init__(self) -> None:
+        check_settings(self, {"turns": TURNS, "iterations": TURNS})
 
     def run(self) -> None:
         """Train the roles and print the standings."""

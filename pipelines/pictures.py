@@ -17,6 +17,7 @@ from echelon.rules.config import ENV_PRESETS, EnvConfig
 from echelon.rules.roster import build_roster
 from echelon.runtime.errors import require
 from echelon.runtime.files import check_writable
+from echelon.runtime.limits import SEED, Limits, check_settings
 from echelon.view.contact_sheet import Tile, draw_contact_sheet
 from echelon.view.page import write_page
 from echelon.view.painting import draw_gif, draw_strip
@@ -42,6 +43,9 @@ class Watch:
         """Read the replay and draw it."""
         page = self.out or self.file.with_suffix(".html")
         pictures = [path for path in (self.strip, self.gif) if path is not None]
+        require(page != self.file, "--out", "another file than the replay", str(page))
+        for flag, path, suffix in (("--strip", self.strip, ".png"), ("--gif", self.gif, ".gif")):
+            require_suffix(flag, path, suffix)
         for path in (page, *pictures):
             check_writable(path)
         replay = read(self.file)
@@ -69,10 +73,13 @@ class DrawMaps:
     map_seed: int = 0
     """Seed of the pool."""
 
+    def __post_init__(self) -> None:
+        check_settings(self, {"maps": Limits(0, 256), "map_seed": SEED})
+
     def run(self) -> None:
         """Make maps and draw them."""
+        require_suffix("--out", self.out, ".png")
         check_writable(self.out)
-        require(0 <= self.maps <= 256, "--maps", "0..256", self.maps)
         env = replace(ENV_PRESETS[self.env](), map_seed=self.map_seed, map_pool=max(self.maps, 1))
         tiles = []
         for name in env.world.biomes:
@@ -83,6 +90,16 @@ class DrawMaps:
             tiles += tiles_of(env, captions, marks=True)
         draw_contact_sheet(tiles, [material.name.lower() for material in Material], self.out)
         terminal().print(f"{self.out}  {len(tiles)} maps")
+
+
+def require_suffix(flag: str, path: Path | None, suffix: str) -> None:
+    """Refuse a name that says another kind of picture than is drawn.
+
+    Raises:
+        ConfigError: naming the flag.
+    """
+    fits = path is None or path.suffix.lower() == suffix
+    require(fits, flag, f"the name of a picture, such as picture{suffix}", str(path))
 
 
 def tiles_of(env: EnvConfig, captions: list[str], marks: bool) -> list[Tile]:

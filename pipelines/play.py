@@ -10,7 +10,7 @@ from typing import Literal
 import tyro
 
 from echelon.arena.batch_arena import COMPUTE
-from echelon.arena.match import named_match, replay_of
+from echelon.arena.match import MOST_PLAYED, named_match, replay_of
 from echelon.arena.resolve import common_env, resolve
 from echelon.league.entry_policy import qualified_name
 from echelon.pipelines.arena_args import ArenaArgs, BattleArgs
@@ -19,9 +19,10 @@ from echelon.pipelines.result_tables import show_match
 from echelon.replay.file import save
 from echelon.replay.recorder import Recorder
 from echelon.rules.config import ENV_PRESETS
-from echelon.runtime.device import resolve_device
+from echelon.runtime.device import resolve_device, use_device
 from echelon.runtime.errors import require
 from echelon.runtime.files import check_writable
+from echelon.runtime.limits import SEED, Limits, check_settings
 from echelon.runtime.profiling import profiled
 
 
@@ -53,9 +54,12 @@ class Play:
     replay_observations: bool = False
     """Also record every observation of every mech, about 8 MB a minute of 10v10."""
 
+    def __post_init__(self) -> None:
+        check_settings(self, {"battles": Limits(2, MOST_PLAYED, "battles, an even number"), "seed": SEED})
+
     def run(self) -> None:
         """Play the match and print the result."""
-        device, league = resolve_device(self.arena.device), self.league
+        device, league = use_device(resolve_device(self.arena.device)), self.league
         x, y = (name if league is None else qualified_name(name, league) for name in (self.blue, self.red))
         env = common_env([resolve(x), resolve(y)]) if self.env == "auto" else ENV_PRESETS[self.env]()
         env = self.changes.apply(env)

@@ -8,10 +8,11 @@ from typing import Any
 
 from rich.table import Table
 
-from echelon.arena.match import Result, wilson_interval
+from echelon.arena.match import Result
 from echelon.league.commands import age_correlation, standing_rows
 from echelon.league.store import Store
 from echelon.pipelines.console import terminal
+from echelon.runtime.errors import one_line
 
 PIPE_WIDTH = 140
 """Width of tables, in characters, where the output is not a terminal."""
@@ -29,12 +30,12 @@ def show(rows: list[dict[str, Any]], as_json: bool, title: str, shorten: tuple[s
     if as_json:
         print(json.dumps(rows))
         return
-    table = Table(title=title)
+    table = Table(title=one_line(title))
     for column in rows[0] if rows else ():
         is_number = any(isinstance(row[column], int | float) for row in rows)
         table.add_column(column, justify="right" if is_number else "left", no_wrap=is_number or column == "name")
     for row in rows:
-        cells = {name: "" if value is None else str(value) for name, value in row.items()}
+        cells = {name: "" if value is None else one_line(value) for name, value in row.items()}
         table.add_row(*(cell[:12] if name in shorten else cell for name, cell in cells.items()))
     # A pipe reports no width.
     terminal(soft_wrap=False, width=None if sys.stdout.isatty() else PIPE_WIDTH).print(table)
@@ -62,7 +63,7 @@ def show_match(result: Result, x: str, y: str, by_side: bool = False) -> None:
         shares = {"share": f"{wins / result.battles:.0%}"} | {f"as {side}": f"{won:.0%}" for side, won in sides.items()}
         rows.append({"name": name, "wins": wins, **shares, **means})
     show(rows, False, f"{result.battles} battles, each seed from both sides")
-    low, high = wilson_interval(result.x_wins, result.battles)
+    low, high = result.x_win_rate_95
     draws, share = result.battles - result.x_wins - result.y_wins, result.x_wins / result.battles
     terminal().print(f"{x} wins {share:.1%}, 95 % interval {low:.1%} to {high:.1%}")
     terminal().print(f"{draws} draws, {result.battles / result.seconds:.1f} battles/s")

@@ -67,7 +67,8 @@ class Payoff:
             numbers = {"names": found.names, "games": found.games, "points": found.points, "nash": found.nash}
             print(json.dumps({**numbers, "exploitability": found.exploitability, "picture": str(path)}))
         else:
-            terminal().print(f"Nash mixture {found.nash}, exploitability {found.exploitability:.1e}\n{path}")
+            terminal().print(f"Nash mixture {found.nash}, exploitability {found.exploitability:.1e}")
+            terminal().print(f"{path}")
 
 
 @dataclass(frozen=True)

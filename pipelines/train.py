@@ -11,7 +11,7 @@ from pathlib import Path
 
 from echelon.arena.eval_callback import EvalCallback, Summary
 from echelon.arena.resolve import check_opponents, policy_of
-from echelon.env.form import compiles_loops
+from echelon.env.form import needs_compilation
 from echelon.league.league_callback import join_league
 from echelon.learn.callbacks.base import Callback, Interrupted
 from echelon.learn.callbacks.named import load_callbacks
@@ -57,11 +57,11 @@ def train(config: TrainConfig, ranks: Ranks, stop: Stop) -> None:
     callbacks += [ProgressBar(console), stop, *own, evaluation, Summary(evaluation)]
     callbacks += [league] if league is not None else []
     with opened_run(config, ranks) as (folder, start):
-        draw_opponent = league.sampler if league is not None else None
+        opponent_pool = league.sampler if league is not None else None
         with console.status("making maps and the simulation"):
-            if compiles_loops(device, config.compiled):
+            if needs_compilation(device, config.compiled):
                 console.print("compiling the simulation for this processor, once: about half a minute")
-            trainer = Trainer(config, folder, start, draw_opponent, ranks, policy_of, callbacks)
+            trainer = Trainer(config, folder, start, opponent_pool, ranks, policy_of, callbacks)
         try:
             trainer.train()
         except Interrupted as interrupt:

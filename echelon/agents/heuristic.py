@@ -176,9 +176,9 @@ def is_scripted(name: str) -> bool:
 def full_name(name: str) -> str:
     """`heuristic:TIER` for the name of a tier alone, for `heuristic`, the normal one, and for `heuristic:TIER@RULES` of
     these rules; other names as they are."""
-    kind, _, tier = name.partition(":")
+    kind, colon, tier = name.partition(":")
     if is_scripted(name):
-        return f"{kind}:{tier.removesuffix(f'@{versions.RULES_VERSION}') or 'normal'}"
+        return f"{kind}:{tier.removesuffix(f'@{versions.RULES_VERSION}') if colon else 'normal'}"
     return f"heuristic:{name}" if name in TIERS else name
 
 

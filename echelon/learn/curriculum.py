@@ -10,9 +10,11 @@ from typing import TypeVar
 from echelon.agents.heuristic import full_name, is_scripted
 from echelon.learn.config import CURRICULUM, PAST, SELF, CurriculumConfig, TrainConfig
 from echelon.learn.extra_rewards import parse_extra_rewards
+from echelon.learn.limits import FROM_ZERO
 from echelon.learn.schedules import Schedule
 from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import require
+from echelon.runtime.limits import check_settings
 
 V = TypeVar("V")
 SCRIPTED = "heuristic"
@@ -72,6 +74,9 @@ class CurriculumState:
     battles: float = 0.0
     """Discounted number of battles of the stage."""
     won: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_settings(self, {"stage": FROM_ZERO, "battles": FROM_ZERO, "won": FROM_ZERO})
 
 
 class Curriculum:

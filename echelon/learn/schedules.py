@@ -6,7 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from echelon.runtime.errors import require, require_finite
+from echelon.learn.limits import SCHEDULE
+from echelon.runtime.limits import check_settings
 
 
 @dataclass(frozen=True)
@@ -19,9 +20,7 @@ class Schedule:
     """constant stays at `first`; cosine anneals from `first` to `last` (Loshchilov & Hutter 2017)."""
 
     def __post_init__(self) -> None:
-        require_finite(self)
-        shapes = ("constant", "linear", "cosine")
-        require(self.shape in shapes, "Schedule.shape", f"one of {shapes}", self.shape)
+        check_settings(self, SCHEDULE)
 
     def at(self, progress: float) -> float:
         """Value at `progress`, which is clamped to 0..1."""

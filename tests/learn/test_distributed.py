@@ -10,6 +10,7 @@ import pytest
 import safetensors.torch
 import torch
 from half_a_batch import learn_from
+from patience import STUCK_S
 
 from echelon.runtime.distributed import ALONE
 
@@ -39,7 +40,7 @@ def halves(tmp_path_factory) -> list[dict[str, torch.Tensor]]:
     files = [folder / f"{rank}.safetensors" for rank in range(2)]
     processes = [start(rank, 2, port, str(HERE / "half_a_batch.py"), str(files[rank])) for rank in range(2)]
     for process in processes:
-        _, said = process.communicate(timeout=240)
+        _, said = process.communicate(timeout=STUCK_S)
         assert process.returncode == 0, said
     return [safetensors.torch.load(file.read_bytes()) for file in files]
 

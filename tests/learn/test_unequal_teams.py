@@ -15,6 +15,7 @@ from echelon.learn.metrics import MEASURED, read_columns, read_metrics
 from echelon.learn.models.registry import model_with
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.learn.opponents import assignment
+from echelon.learn.opponents.assignment import LEARNER
 from echelon.learn.padding import EXISTS, pad_mechs
 from echelon.learn.ppo.advantage import NormalizedGAE
 from echelon.learn.ppo.objective import RecurrentPPOLoss
@@ -30,7 +31,7 @@ MECHS = 3 * 6 + 3 * 3 + 2 * 9
 
 
 def unequal_run(iterations: int = 1, **changes: object) -> TrainConfig:
-    return tiny_run(env=UNEQUAL, total_agent_steps=8 * MECHS * iterations, **{**MIXED, **changes})
+    return tiny_run(**{"env": UNEQUAL, "total_agent_steps": 8 * MECHS * iterations, **MIXED, **changes})
 
 
 def poisoned(leaf: Tensor, mechs: int) -> Tensor:
@@ -81,6 +82,34 @@ def test_padding_counts_nowhere(tmp_path, monkeypatch, changes):
     assert runs[0][0] == runs[1][0]
     for name, value in runs[0][1].items():
         assert torch.equal(value, runs[1][1][name]), name
+
+
+ROSTERS = {
+    "of other kinds": (("heavy", "light", "scout"), ("light", "heavy", "medium")),
+    "of other sizes": (("heavy", "light", "scout", "medium"), ("light", "heavy", "heavy")),
+}
+
+
+@pytest.mark.parametrize("rosters", ROSTERS.values(), ids=ROSTERS)
+def test_a_class_is_standardised_over_its_mechs_on_either_side(tmp_path, rosters):
+    """By hand: the class of mech m of a row is that of place m in the roster of the group that the row belongs to."""
+    env = dataclasses.replace(UNEQUAL, blue=rosters[0], red=rosters[1])
+    trainer = Trainer(unequal_run(env=env, ppo=PPOConfig(8, 4, 2, 2, advantages_by_class=True)), tmp_path)
+    batch = trainer.collector.collect()
+    batch["mask"][:, ::3, 1] = False  # some of the second mechs are dead
+    found, _ = trainer.advantage.recursion(batch)
+    trainer.advantage(batch)
+    teams = [group for group, battles in trainer.assignment.teams[LEARNER] for _ in range(battles.start, battles.stop)]
+    kinds = [env.blue if group == "blue" else env.red for group in teams]
+    assert len(kinds) == 10 and {*env.blue, *env.red} > {"heavy", "light"}
+    for kind in {*env.blue, *env.red}:
+        places = [(row, mech) for row, hulls in enumerate(kinds) for mech, hull in enumerate(hulls) if hull == kind]
+        rows, mechs = (list(place) for place in zip(*places, strict=True))
+        own, alive = found[rows, :, mechs, 0].double(), batch["mask"][rows, :, mechs]
+        mean, deviation = own[alive].mean(), own[alive].std(correction=0)
+        assert deviation > 1e-3
+        written = batch["advantage"][rows, :, mechs, 0].double()
+        torch.testing.assert_close(written, (own - mean) / deviation, atol=1e-3, rtol=1e-3)
 
 
 def test_a_batch_says_the_same_with_and_without_padding(rollout):

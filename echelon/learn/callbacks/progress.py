@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from echelon.learn.callbacks.base import Callback, Metrics
+from echelon.runtime.errors import one_line
 
 if TYPE_CHECKING:
     from echelon.learn.trainer import Trainer
@@ -31,7 +32,7 @@ class ConsoleHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print a message verbatim."""
-        self.console.print(record.getMessage(), markup=False, highlight=False, emoji=False, soft_wrap=True)
+        self.console.print(one_line(record.getMessage()), markup=False, highlight=False, emoji=False, soft_wrap=True)
 
 
 class ProgressBar(Callback):
@@ -56,7 +57,7 @@ class ProgressBar(Callback):
         self.logger.setLevel(logging.INFO)
         self.console.print(describe_run(trainer), highlight=False)
         if trainer.resume_note:
-            self.console.print(trainer.resume_note, highlight=False)
+            self.console.print(one_line(trainer.resume_note), highlight=False)
 
     def on_run_start(self, trainer: Trainer) -> None:
         """Show the bar, again after an earlier run of the same trainer."""

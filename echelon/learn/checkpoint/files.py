@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.rules.config import EnvConfig, as_json
 from echelon.runtime import version
 from echelon.runtime.distributed import ALONE, Ranks
-from echelon.runtime.files import FileError, json_bytes, sync_folder, write_through
+from echelon.runtime.files import FileError, json_bytes, new_folder, write_through
 from echelon.runtime.state_dict import pack
 
 
@@ -55,31 +55,28 @@ def save_checkpoint(
         curriculum: state of the curriculum; by default that of a new run.
         run: state to resume from exactly; None for a policy that is only played.
         ranks: the processes of the run; rank 0 writes the common files.
+
+    Raises:
+        FileError: a file cannot be written; then there is no folder.
     """
     draft = path.parent / f".{path.name}.draft"
-    if ranks.is_first:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(draft, ignore_errors=True)
-        draft.mkdir()
-    ranks.barrier()
-    hashes = {} if run is None else write_run_files(draft, run, ranks)
-    if ranks.is_first:
-        for name, tensors in ((POLICY, policy.state_dict()), (LEARNER, learner)):
-            plain = {key: value.contiguous().cpu() for key, value in tensors.items()}
-            hashes[name] = write_hashed(draft / name, safetensors.torch.save(plain))
-        claims = {
-            **claims_of_policy(policy, norm, env, {} if run is None else run.extra_rewards),
-            "counters": as_json(counters),
-            "curriculum": as_json(curriculum or CurriculumState()),
-            "settings": {} if run is None else dict(run.settings),
-            "battles": {} if run is None else dict(run.battles),
-            "processes": 0 if run is None else ranks.size,
-            "files": hashes,
-        }
-        write_through(draft / CLAIMS, json_bytes(claims))
-        sync_folder(draft)
-        draft.rename(path)
-        sync_folder(path.parent)
+    with new_folder(path, draft) if ranks.is_first else contextlib.nullcontext():
+        ranks.barrier()
+        hashes = {} if run is None else write_run_files(draft, run, ranks)
+        if ranks.is_first:
+            for name, tensors in ((POLICY, policy.state_dict()), (LEARNER, learner)):
+                plain = {key: value.contiguous().cpu() for key, value in tensors.items()}
+                hashes[name] = write_hashed(draft / name, safetensors.torch.save(plain))
+            claims = {
+                **claims_of_policy(policy, norm, env, {} if run is None else run.extra_rewards),
+                "counters": as_json(counters),
+                "curriculum": as_json(curriculum or CurriculumState()),
+                "settings": {} if run is None else dict(run.settings),
+                "battles": {} if run is None else dict(run.battles),
+                "processes": 0 if run is None else ranks.size,
+                "files": hashes,
+            }
+            write_through(draft / CLAIMS, json_bytes(claims))
     ranks.barrier()
 
 

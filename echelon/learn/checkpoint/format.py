@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,29 +22,26 @@ import torch
 from torch import Tensor
 
 from echelon.env.observation import layout
+from echelon.learn.checkpoint.limits import most_learner_bytes, most_run_bytes
 from echelon.learn.curriculum import CurriculumState
 from echelon.learn.models.actor_critic import ActorCritic
-from echelon.learn.models.registry import ModelConfig, PolicySpecs, model_from_json
+from echelon.learn.models.registry import ModelConfig, PolicySpecs, is_available, model_from_json
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.rules.config import EXTRA, EnvConfig, as_json, env_from_json, from_json
+from echelon.rules.limits import MOST_COMMS
 from echelon.rules.upgrade import env_under_current_rules
 from echelon.rules.versions import Versions, current_versions, stored_versions
-from echelon.runtime.errors import ConfigError, require
-from echelon.runtime.files import (
-    MAX_HEADER_BYTES,
-    FileError,
-    check_tensors,
-    parse_json,
-    read_file,
-    read_tensors,
-)
+from echelon.runtime.errors import ConfigError
+from echelon.runtime.files import MAX_FILE_BYTES, MAX_HEADER_BYTES, FileError, open_file, parse_json, read_file
+from echelon.runtime.limits import Limits, check_settings, check_text
 from echelon.runtime.state_dict import StateDict, unpack
+from echelon.runtime.tensor_files import check_tensors, read_tensors
 
 SCHEMA, VERSION = "echelon-checkpoint", 3
 CLAIMS, POLICY, LEARNER = "checkpoint.json", "policy.safetensors", "learner.safetensors"
-MAX_RUN_BYTES = 16 << 30
-"""Size limit of a file; a battle takes up to 150 kB."""
 MAX_PROCESSES = 1024
+MOST_VALUE = 1e30
+"""Largest number of a value normaliser, whose buffers are float32."""
 FIELDS: dict[str, type] = {
     "schema": str,
     "version": int,
@@ -65,6 +63,8 @@ FIELDS: dict[str, type] = {
 """Required fields of `checkpoint.json` and their types."""
 ONLY = {"schema": SCHEMA, "version": VERSION}
 """Fields with a single valid value."""
+COUNTERS = {"iterations": Limits(0, 2**53), "agent_steps": Limits(0, 2**62), "seconds": Limits(0, 1e12)}
+"""Lowest and highest value of each counter of a run."""
 logger = logging.getLogger(__name__)
 
 
@@ -77,8 +77,7 @@ class Counters:
     seconds: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("iterations", "agent_steps", "seconds"):
-            require(getattr(self, name) >= 0, f"counters.{name}", ">= 0", getattr(self, name))
+        check_settings(self, COUNTERS)
 
 
 @dataclass(frozen=True)
@@ -170,19 +169,38 @@ class Checkpoint:
         Raises:
             FileError: weights or recurrent state do not fit the model config.
         """
-        model, specs = self.model, PolicySpecs(self.claims["comm_dim"])
-        # Untrusted input: compare shapes on the meta device before allocating what the file asks for.
-        with torch.device("meta"):
-            like = model.build(specs)
+        like = self.shell()
         memory = memory_shapes(like)
         if self.claims["memory"] != memory:
             raise FileError(f"{CLAIMS}: memory must be {memory}, got {self.claims['memory']}")
         expected = like.state_dict()
-        tensors = self.tensors(POLICY, MAX_HEADER_BYTES + sum(value.nbytes for value in expected.values()))
+        tensors = self.tensors(POLICY)
         check_tensors(POLICY, tensors, expected)
-        policy = model.build(specs)
+        policy = self.model.build(PolicySpecs(self.claims["comm_dim"]))
         policy.load_state_dict(tensors)
         return policy.to(device).eval()
+
+    def shell(self) -> ActorCritic:
+        """The policy without numbers: untrusted input must fit its shapes before what it asks for is allocated."""
+        with torch.device("meta"):
+            return self.model.build(PolicySpecs(self.claims["comm_dim"]))
+
+    def most_bytes(self, name: str) -> int:
+        """How long a file of it may be, by what its claims say that it holds."""
+        weights = self.weight_bytes
+        if name == POLICY:
+            return MAX_HEADER_BYTES + weights
+        if name == LEARNER:
+            return most_learner_bytes(weights)
+        return most_run_bytes(self.claims, self.env, weights)
+
+    @functools.cached_property
+    def weight_bytes(self) -> int:
+        """Bytes of its weights; for a model that may not be built here, those of their file."""
+        if is_available(self.claims["model"]):
+            return sum(value.nbytes for value in self.shell().state_dict().values())
+        with open_file(self.path / POLICY, MAX_FILE_BYTES) as file:
+            return os.fstat(file.fileno()).st_size
 
     def parts(self, rank: int) -> dict[str, StateDict]:
         """Resume state of process `rank`, or of rank 0 if there were fewer processes. Empty if none was saved."""
@@ -190,20 +208,21 @@ class Checkpoint:
         if processes == 0:
             return {}
         name = run_file(rank if rank < processes else 0)
-        return unpack(name, *read_tensors(self.path / name, self.claims["files"][name], MAX_RUN_BYTES))
+        return unpack(name, *read_tensors(self.path / name, self.claims["files"][name], self.most_bytes(name)))
 
     def value_norm(self) -> ValueNorm:
         """Value normaliser."""
         norm, claimed = ValueNorm(), self.claims["value_norm"]
         for name, buffer in norm.named_buffers():
-            if not isinstance(claimed.get(name), float | int):
-                raise FileError(f"{CLAIMS}: value_norm.{name} must be a number, got {claimed.get(name)!r}")
-            buffer.fill_(claimed[name])
+            value = claimed.get(name)
+            if type(value) not in (float, int) or not abs(value) <= MOST_VALUE:
+                raise FileError(f"{CLAIMS}: value_norm.{name} must be a number within {MOST_VALUE:g}, got {value!r}")
+            buffer.fill_(value)
         return norm
 
-    def tensors(self, name: str, limit: int = MAX_RUN_BYTES) -> dict[str, Tensor]:
-        """Read one safetensors file of at most `limit` bytes and verify header and hash."""
-        return read_tensors(self.path / name, self.claims["files"][name], limit)[0]
+    def tensors(self, name: str) -> dict[str, Tensor]:
+        """Read one safetensors file and verify header and hash."""
+        return read_tensors(self.path / name, self.claims["files"][name], self.most_bytes(name))[0]
 
 
 def open_checkpoint(path: str | Path) -> Checkpoint:
@@ -212,6 +231,7 @@ def open_checkpoint(path: str | Path) -> Checkpoint:
     Raises:
         FileError: naming the file, what was expected and what was found.
     """
+    check_text("a checkpoint", str(path))
     path = Path(path)
     if not path.is_dir():
         raise FileError(f"{path}: expected a checkpoint folder holding {CLAIMS}, found none")
@@ -253,8 +273,8 @@ def tell_rules(name: str, rules: int) -> None:
 
 def require_comm_dim(comm_dim: int) -> None:
     """Limit the message length before anything is allocated from it."""
-    if not 0 <= comm_dim <= 1024:
-        raise FileError(f"{CLAIMS}: comm_dim must be 0..1024, got {comm_dim}")
+    if not 0 <= comm_dim <= MOST_COMMS:
+        raise FileError(f"{CLAIMS}: comm_dim must be 0..{MOST_COMMS}, got {comm_dim}")
 
 
 def require_files(files: dict[str, Any], processes: int) -> None:

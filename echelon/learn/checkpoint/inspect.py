@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from echelon.learn.checkpoint.format import CLAIMS, MAX_RUN_BYTES, Checkpoint, open_checkpoint
-from echelon.runtime.files import FileError, check_finite, read_tensors
+from echelon.learn.checkpoint.format import CLAIMS, Checkpoint, open_checkpoint
+from echelon.runtime.files import FileError
+from echelon.runtime.tensor_files import check_finite, read_tensors
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ def inspect_file(found: Checkpoint, name: str) -> FileReport:
     """Verify one safetensors file of a checkpoint."""
     path = found.path / name
     try:
-        tensors, _ = read_tensors(path, found.claims["files"][name], MAX_RUN_BYTES)
+        tensors, _ = read_tensors(path, found.claims["files"][name], found.most_bytes(name))
         for key, value in tensors.items():
             check_finite(name, key, value)
     except FileError as error:

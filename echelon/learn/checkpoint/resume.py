@@ -14,7 +14,7 @@ from echelon.learn.models.registry import model_to_json
 from echelon.rules.config import first_difference
 from echelon.rules.versions import current_versions
 from echelon.runtime.errors import ConfigError
-from echelon.runtime.files import check_tensors
+from echelon.runtime.tensor_files import check_tensors
 
 
 def check_start(config: TrainConfig, extra_rewards: Mapping[str, float], start: Checkpoint) -> None:

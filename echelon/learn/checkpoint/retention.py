@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from echelon.learn.checkpoint.files import checkpoints_in
-from echelon.runtime.files import sync_folder
+from echelon.runtime.files import sync_folder, writing_to
 
 
 def checkpoint_path(folder: Path, iteration: int) -> Path:
@@ -26,7 +26,9 @@ def prune_checkpoints(folder: Path, last: int, best: int | None) -> None:
     numbered = [path for path in checkpoints_in(root) if re.fullmatch(r"iteration_\d+", path.name)]
     for path in sorted(numbered, key=lambda path: int(path.name[len("iteration_") :]))[:-last]:
         if path not in kept:
-            path.rename(path.parent / f".{path.name}.gone")
-    sync_folder(root)
-    for leftover in root.glob(".iteration_*"):
-        shutil.rmtree(leftover)
+            with writing_to(path):
+                path.rename(path.parent / f".{path.name}.gone")
+    with writing_to(root):
+        sync_folder(root)
+        for leftover in root.glob(".iteration_*"):
+            shutil.rmtree(leftover)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
-from torch import nn
 
 if TYPE_CHECKING:
     from echelon.learn.models.actor_critic import ActorCritic
@@ -36,11 +35,10 @@ def autocast(dtype: torch.dtype, device: torch.device) -> AbstractContextManager
 
 
 def configure_policy(policy: ActorCritic, precision: str, compiled: str, device: torch.device) -> None:
-    """Set the precision of a policy's matrix products and what of it is compiled, for acting and for learning.
+    """Set the precision of a policy's matrix products, and compile the pass of one decision.
 
     Both learn and act through `policy.network`: its `compute` is the dtype of autocast; memory, heads, distributions
-    and losses stay float32. With `act` the pass of one decision is one graph; with `all` the encoder of whole sequences
-    is one too, while the memory, a loop over the steps, stays eager.
+    and losses stay float32. With `all`, `PPO` compiles its loss, and with that the pass of whole sequences.
 
     Args:
         precision, compiled: values of `TrainConfig.precision` and `TrainConfig.compile_policy`.
@@ -48,8 +46,6 @@ def configure_policy(policy: ActorCritic, precision: str, compiled: str, device:
     """
     network = policy.network
     network.compute = resolve_precision(precision, device)
-    if compiled == "all":
-        compile_module(network.encoder)
     if compiled != "off":
         policy.act = torch.compile(network.forward, fullgraph=True, dynamic=False)
 
@@ -60,8 +56,3 @@ def configure_backends(deterministic: bool) -> None:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.use_deterministic_algorithms(deterministic)
     torch.backends.cudnn.benchmark = not deterministic
-
-
-def compile_module(module: nn.Module) -> None:
-    """Compile a module's forward in place as one graph with static shapes; parameter names do not change."""
-    module.compile(fullgraph=True, dynamic=False)

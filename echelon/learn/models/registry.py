@@ -7,15 +7,16 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from echelon.env.observation import layout
+from echelon.learn.limits import MODEL
 from echelon.rules.config import as_json, from_json
-from echelon.runtime.errors import ConfigError, require, require_finite
+from echelon.runtime.errors import ConfigError, require
 from echelon.runtime.imports import OBJECT_NAME, import_object
+from echelon.runtime.limits import check_settings
 
 if TYPE_CHECKING:
     from echelon.learn.models.actor_critic import ActorCritic
 
 C = TypeVar("C", bound="ModelConfig")
-WIDTHS = ("hidden", "contact_width", "squad_width", "comm_width", "map_width", "telemetry_width", "body_width")
 KIND = "kind"
 """Key of the name of a model among its settings in a file."""
 
@@ -65,12 +66,7 @@ class ModelConfig:
     """Off: hides the walking path to the zone from the network."""
 
     def __post_init__(self) -> None:
-        for name in WIDTHS:
-            require(1 <= getattr(self, name) <= 8192, f"ModelConfig.{name}", "1..8192", getattr(self, name))
-        require_finite(self)
-        require(self.initial_std > 0, "ModelConfig.initial_std", "> 0", self.initial_std)
-        for name, choices in (("std", ("state", "fixed")), ("critic", ("local", "central"))):
-            require(getattr(self, name) in choices, f"ModelConfig.{name}", f"one of {choices}", getattr(self, name))
+        check_settings(self, MODEL)
 
     def build(self, specs: PolicySpecs) -> ActorCritic:
         """The policy with random weights."""
@@ -148,6 +144,13 @@ _allowed_modules: set[str] = set()
 def allow_module(module: str) -> None:
     """Let files name models of `package.module`, which is then imported to read them (`--allow-module`)."""
     _allowed_modules.add(module)
+
+
+def is_available(values: Mapping[str, Any]) -> bool:
+    """Whether `model_from_json` may read the model, as far as its kind tells."""
+    kind = values.get(KIND, "lstm")
+    module = kind.partition(":")[0] if isinstance(kind, str) else ""
+    return OBJECT_NAME.fullmatch(str(kind)) is None or module in _allowed_modules or kind in _registered
 
 
 def model_from_json(values: Mapping[str, Any]) -> ModelConfig:

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from patience import STUCK_S
 from tiny_runs import tiny_run
 
 from echelon.arena.eval_callback import EvalCallback
@@ -192,6 +193,6 @@ def test_two_processes_agree_on_a_stop_and_on_a_league_that_fails(tmp_path):
         subprocess.Popen(command, stdout=-1, stderr=-1, text=True, env={**shared, "RANK": rank, "LOCAL_RANK": rank})
         for rank in ("0", "1")
     ]
-    said, told = zip(*(process.communicate(timeout=240) for process in both), strict=True)
+    said, told = zip(*(process.communicate(timeout=STUCK_S) for process in both), strict=True)
     assert [process.returncode for process in both] == [0, 0], "\n".join(told)
     assert [lines.split("\n") for lines in said] == [["2", "the league is full", ""], ["2", ELSEWHERE, ""]]

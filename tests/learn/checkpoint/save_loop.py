@@ -8,7 +8,6 @@ import os
 import random
 import signal
 import sys
-import time
 from pathlib import Path
 
 import torch
@@ -24,11 +23,19 @@ from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.rules.config import EnvConfig
 from echelon.runtime.state_dict import StateDict
 
-LONGEST_S = 0.2
+MOST_STEPS = 40
+"""Files and folders that reach the disk before a saver is killed, at most: those of five checkpoints."""
 
 
-def save_for_ever(policy: ActorCritic, folder: Path, after: int, told: int) -> None:
-    """Save iteration after iteration, and say so once each is saved."""
+def save_for_ever(policy: ActorCritic, folder: Path, after: int, told: int, steps: int) -> None:
+    """Save iteration after iteration, and say so once each is saved; a byte to `steps` for what reached the disk."""
+    fsync = os.fsync
+
+    def noted(handle: int) -> None:
+        fsync(handle)
+        os.write(steps, b".")
+
+    os.fsync = noted
     norm, env, number = ValueNorm(), EnvConfig.small(), after
     while True:
         number += 1
@@ -47,16 +54,20 @@ def save_for_ever(policy: ActorCritic, folder: Path, after: int, told: int) -> N
         prune_checkpoints(folder, last=2, best=3)
 
 
-def kill_a_saver(policy: ActorCritic, folder: Path, after: int, seconds: float) -> int:
-    """Start a saver and kill it; returns the last iteration it said to have saved."""
-    hear, told = os.pipe()
+def kill_a_saver(policy: ActorCritic, folder: Path, after: int, steps: int) -> int:
+    """Start a saver and kill it as soon as so many files and folders reached the disk; returns the last iteration that
+    it said to have saved."""
+    (hear, told), (watch, step) = os.pipe(), os.pipe()
     saver = os.fork()
     if saver == 0:
-        save_for_ever(policy, folder, after, told)
+        save_for_ever(policy, folder, after, told, step)
     os.close(told)
-    time.sleep(seconds)
+    os.close(step)
+    for _ in range(steps):
+        os.read(watch, 1)
     os.kill(saver, signal.SIGKILL)
     os.waitpid(saver, 0)
+    os.close(watch)
     said = b""
     while more := os.read(hear, 1 << 16):
         said += more
@@ -69,7 +80,7 @@ def main(folder: Path, kills: int) -> None:
     chance, policy = random.Random(0), TINY.build(PolicySpecs(8))
     at, in_a_draft, seen = 0, 0, 0
     for _ in range(kills):
-        said = kill_a_saver(policy, folder, at, chance.uniform(0, LONGEST_S))
+        said = kill_a_saver(policy, folder, at, chance.randint(1, MOST_STEPS))
         shelf = folder / "checkpoints"
         in_a_draft += any(shelf.glob(".iteration_*")) if shelf.exists() else 0
         if said == 0 and not any(shelf.glob("[!.]*")):

@@ -27,6 +27,7 @@ from echelon.runtime.files import FileError
 from echelon.runtime.state_dict import StateDict
 
 LONGEST_S = 1.0
+"""Of the processor, which does not count how busy it is."""
 MOST_BYTES = 200 << 20
 GIB = 1 << 30
 
@@ -186,18 +187,18 @@ def saved(tmp_path: Path, policy: ActorCritic) -> Path:
 
 
 def apart(work: Callable[[], None]) -> tuple[str, float, int]:
-    """What a process of its own says when `work` is refused there, the seconds it took and the bytes it needed."""
+    """What a process of its own says when `work` is refused there, its processor seconds and the bytes it needed."""
     hear, tell = os.pipe()
     child = os.fork()
     if child == 0:
-        before, began, said = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.perf_counter(), ""
+        before, began, said = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time(), ""
         try:
             work()
         except FileError as error:
             said = str(error)
         except BaseException as error:
             said = f"no FileError but {error!r}"
-        seconds = time.perf_counter() - began
+        seconds = time.process_time() - began
         more = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
         os.write(tell, json.dumps([said, seconds, more << 10]).encode())
         os._exit(0)

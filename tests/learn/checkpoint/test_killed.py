@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from patience import STUCK_S
 from tiny_runs import TINY
 
 from echelon.learn.checkpoint.files import save_checkpoint
@@ -22,7 +23,7 @@ def test_a_hundred_kills_while_saving_lose_nothing(tmp_path):
     path = os.pathsep.join([str(HERE), str(HERE.parents[1]), os.environ.get("PYTHONPATH", "")])
     command = [sys.executable, str(HERE / "save_loop.py"), str(tmp_path), "100"]
     variables = {**os.environ, "PYTHONPATH": path}
-    done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=240)
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=STUCK_S)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     assert told["kills"] == 100 and told["loaded"] > 50 and told["interrupted"] > 20, told

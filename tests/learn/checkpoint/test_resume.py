@@ -100,7 +100,7 @@ def test_battles_of_another_kind_begin_anew_and_it_is_said(tmp_path):
     other = dataclasses.replace(rich_run(), past_share=0.0)
     second = Trainer(other, tmp_path / "other", start)
     assert second.resume_note.startswith("battles begin anew: battles.met.heuristic is [0, 6] here and [0, 2] there")
-    assert [past.name for past in second.past.snapshots] == ["iteration 2", "iteration 3"], "these go on all the same"
+    assert list(second.past.snapshots) == ["iteration 2", "iteration 3"], "these go on all the same"
     assert second.curriculum.state == start.curriculum
     second.train(1)
 
@@ -163,7 +163,7 @@ HOSTILE = {
     "maps": ("battles", "drawn", [0, 1, 1], r"must name each of 5 maps once"),
     "tier": ("heuristic", "tiers", ["trivial", "godlike"], r"heuristic must name .*godlike"),
     "slot": ("frozen", "newest", [0, 7], r"frozen.newest must hold 0..1, got \[0, 7\]"),
-    "draws": ("past", "draws", "many", r"past.draws must be a int, got 'many'"),
+    "draws": ("frozen", "draws", "many", r"frozen.draws must be a int, got 'many'"),
     "nobody": ("past", "names", [], r"past.names must name at least one"),
 }
 
