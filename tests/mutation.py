@@ -1,0 +1,220 @@
+"""Breaks one rule at a time in a copy of the tree, and tells which broken rules no test notices. Not run by pytest.
+
+    python tests/mutation.py --check                    # whether every text is still there
+    python tests/mutation.py --log mutation.jsonl       # all; begun again, it goes on where it stopped
+    python tests/mutation.py --only 12 --show           # one, with what the tests say
+
+`mutants/*.txt` list the rules, each with the tests that ought to notice:
+
+    # the rule that no longer holds
+    tests learn/ppo/test_advantage.py
+    in learn/ppo/advantage.py
+    - text that the file under echelon/ holds once
+    + what takes its place
+
+A rule that is written in several places has several `in`. Rules of the simulation are asked of the dense operations,
+with numba hidden: loops are held equal to them by tests of their own, and would be compiled anew for each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import torch
+import torchrl.collectors
+import torchrl.envs
+import torchrl.objectives.value  # noqa: F401
+
+ROOT = Path(__file__).parents[1]
+LISTS = ("learner", "league", "simulation")
+BROKEN = 99
+RESULTS = {0: "survived", int(pytest.ExitCode.NO_TESTS_COLLECTED): "no tests", BROKEN: "broken"}
+"""By exit status; any other means that the tests noticed."""
+DENSE = ("sim/", "env/", "world/")
+"""Folders whose rules are asked of the dense operations."""
+
+
+class Mutant(NamedTuple):
+    """One rule, broken."""
+
+    rule: str
+    changes: list[tuple[str, str, str]]
+    """File under `echelon/`, a text that it holds once, and what takes its place."""
+    tests: list[str]
+    """Files or folders under `tests/`."""
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether it is asked of the dense operations."""
+        return all(file.startswith(DENSE) for file, _, _ in self.changes)
+
+
+def read_mutants(path: Path) -> list[Mutant]:
+    """The rules of one list."""
+    found = []
+    for block in path.read_text().strip().split("\n\n"):
+        title, tests, *lines = block.splitlines()
+        changes: list[tuple[str, list[str], list[str]]] = []
+        for line in lines:
+            if line.startswith("in "):
+                changes.append((line[3:], [], []))
+            else:
+                changes[-1]["-+".index(line[0]) + 1].append(line[2:])
+        texts = [(file, "\n".join(old), "\n".join(new)) for file, old, new in changes]
+        found.append(Mutant(title.removeprefix("# "), texts, tests.removeprefix("tests ").split()))
+    return found
+
+
+def all_mutants() -> list[Mutant]:
+    """The rules of all lists; their places are their numbers, from 1."""
+    return [mutant for name in LISTS for mutant in read_mutants(Path(__file__).parent / "mutants" / f"{name}.txt")]
+
+
+def problems(mutant: Mutant) -> list[str]:
+    """What of a mutant does not fit the tree."""
+    missing = [f"no tests/{test}" for test in mutant.tests if not (ROOT / "tests" / test).exists()]
+    for file, old, _ in mutant.changes:
+        count = (ROOT / "echelon" / file).read_text().count(old)
+        missing += [] if count == 1 else [f"{file} holds {old!r} {count} times"]
+    return missing
+
+
+def copy_tree(to: Path) -> None:
+    """The files that git knows or does not ignore."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    for name in filter(None, listed.stdout.split("\0")):
+        if (ROOT / name).is_file():
+            (to / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, to / name)
+
+
+def run_tests(tree: Path, mutant: Mutant, timeout_s: float) -> tuple[str, str]:
+    """`killed`, `timeout` or one of `RESULTS`, and what the tests printed.
+
+    They run in a fork of this process, which has imported what takes long and never changes.
+    """
+    log = tree / "said.txt"
+    child = os.fork()
+    if child == 0:
+        code = BROKEN
+        try:
+            code = in_child(tree, mutant, log)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    until = time.monotonic() + timeout_s
+    while (ended := os.waitpid(child, os.WNOHANG))[0] == 0:
+        if time.monotonic() > until:
+            os.killpg(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            return "timeout", ""
+        time.sleep(0.05)
+    code = os.waitstatus_to_exitcode(ended[1])
+    return RESULTS.get(code, "killed"), log.read_text()
+
+
+def in_child(tree: Path, mutant: Mutant, log: Path) -> int:
+    """Run the tests in a process of their own; returns pytest's exit status."""
+    os.setsid()
+    out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    os.dup2(out, 1)
+    os.dup2(out, 2)
+    os.chdir(tree)
+    sys.path[:0] = [str(tree)]
+    os.environ["PYTHONPATH"] = str(tree)
+    sys.dont_write_bytecode = True
+    if mutant.is_dense:
+        sys.modules["numba"] = None  # type: ignore[assignment]
+    return int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", *(f"tests/{test}" for test in mutant.tests)]))
+
+
+def try_mutant(tree: Path, mutant: Mutant, timeout_s: float) -> tuple[str, str]:
+    """Break the rule in the copy, run its tests and mend it."""
+    originals = {file: (tree / "echelon" / file).read_text() for file, _, _ in mutant.changes}
+    for file, old, new in mutant.changes:
+        path = tree / "echelon" / file
+        path.write_text(path.read_text().replace(old, new))
+    try:
+        return run_tests(tree, mutant, timeout_s)
+    finally:
+        for file, text in originals.items():
+            (tree / "echelon" / file).write_text(text)
+
+
+def is_green(tree: Path, mutant: Mutant, timeout_s: float, known: dict[tuple[object, ...], bool]) -> bool:
+    """Whether its tests pass while no rule is broken; what is `known` is not asked again."""
+    key = (mutant.is_dense, *mutant.tests)
+    if key not in known:
+        known[key] = run_tests(tree, mutant, timeout_s)[0] == "survived"
+    return known[key]
+
+
+def done_before(log: Path | None) -> set[str]:
+    """Rules that a log has an answer for."""
+    if log is None or not log.exists():
+        return set()
+    rows = [json.loads(line) for line in log.read_text().splitlines()]
+    return {row["rule"] for row in rows if row["result"] in ("killed", "survived", "timeout")}
+
+
+def main() -> int:
+    """Try the mutants; returns 1 where one survives."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", type=int, nargs="*", help="numbers of the rules to break; all by default")
+    parser.add_argument("--first", type=int, default=1, help="number to begin with")
+    parser.add_argument("--log", type=Path, help="JSON lines; rules that are there are left out")
+    parser.add_argument("--timeout-s", type=float, default=600.0)
+    parser.add_argument("--show", action="store_true", help="print the last lines of the tests")
+    parser.add_argument("--check", action="store_true", help="only check that every text is there")
+    args = parser.parse_args()
+    numbered = list(enumerate(all_mutants(), 1))
+    if args.check:
+        wrong = [f"{number} {mutant.rule}: {why}" for number, mutant in numbered for why in problems(mutant)]
+        print("\n".join([*wrong, f"{len(numbered)} mutants, {len(wrong)} do not fit"]))
+        return int(bool(wrong))
+    done, survived, green = done_before(args.log), 0, {}
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory(prefix="mutation-") as folder:
+        tree = Path(folder)
+        copy_tree(tree)
+        for number, mutant in numbered:
+            wanted = number in args.only if args.only else number >= args.first
+            if not wanted or mutant.rule in done:
+                continue
+            began = time.perf_counter()
+            wrong = problems(mutant)
+            if wrong:
+                result, said = "stale", "; ".join(wrong)
+            elif not is_green(tree, mutant, args.timeout_s, green):
+                result, said = "red", "its tests fail without it"
+            else:
+                result, said = try_mutant(tree, mutant, args.timeout_s)
+            survived += result == "survived"
+            seconds = time.perf_counter() - began
+            by = next((line.split()[1] for line in said.splitlines() if line.startswith(("FAILED ", "ERROR "))), "")
+            print(f"{number:4d} {result:9s} {seconds:5.0f} s  {mutant.changes[0][0]}: {mutant.rule}  {by}", flush=True)
+            if args.show or wrong:
+                print(said[-3000:], flush=True)
+            if args.log is not None:
+                with args.log.open("a") as log:
+                    log.write(json.dumps({"number": number, "rule": mutant.rule, "result": result, "by": by}) + "\n")
+    return int(survived > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

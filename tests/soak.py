@@ -1,0 +1,195 @@
+"""Trains, holds tournaments and records replays for a while, and is in their way: kills, files too large, locks.
+
+python tests/soak.py --minutes 30 [--seed 0] [--folder DIR]
+
+Each program is started as a user starts it. It ends by itself, is killed at a random moment (SIGKILL), may write no
+file larger than some random size (as on a disk that is full), or finds the league's database locked for a while. After
+each of them everything is checked: nothing that was reported is lost, no file is half written, errors are one line. At
+the end one JSON line: how often each program ended how, and the peak memory of those that ended by themselves, first
+and last ones. Exits with 1 at the first thing that does not hold.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import resource
+import signal
+import sqlite3
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "pipelines")]
+from leagues import BRIEF  # noqa: E402
+from runs import TINY  # noqa: E402
+
+from echelon.league.store import Store  # noqa: E402
+from echelon.learn.checkpoint.files import newest_checkpoint  # noqa: E402
+from echelon.learn.checkpoint.format import open_checkpoint  # noqa: E402
+from echelon.learn.metrics import read_table  # noqa: E402
+from echelon.replay.file import read  # noqa: E402
+
+FAULTS = ("none", "none", "kill", "kill", "full", "lock")
+"""How programs are disturbed, drawn evenly."""
+LIMIT_S = 300
+"""Longest time of one program. It ends the soak; nothing is judged by how long it took."""
+
+
+@dataclass
+class Soak:
+    """What was done so far, and what must never be less than it was."""
+
+    folder: Path
+    rng: random.Random
+    ended: Counter[str] = field(default_factory=Counter)
+    """Number of programs by name, fault and exit status."""
+    peaks_mb: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    """Peak resident memory of the programs that ended by themselves, by name."""
+    iterations: int = 0
+    battles: int = 0
+
+    def start(self, name: str, fault: str, *words: str) -> str:
+        """Run a program to its end or its fault; returns what it printed."""
+        limit = self.rng.choice([1 << 12, 1 << 14, 1 << 17]) if fault == "full" else 0
+
+        def limited() -> None:
+            if limit:
+                # The write that would pass the limit fails, where a full disk would say ENOSPC.
+                signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+                resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+        log = self.folder / "output.log"
+        with log.open("w") as output:
+            # Compiled loops are kept on the disk; a limit would forbid it, which is told as a warning of numba's.
+            process = subprocess.Popen(words, stdout=output, stderr=output, cwd=ROOT, preexec_fn=limited)
+            if fault == "kill":
+                threading.Timer(self.rng.uniform(0.5, 25.0), process.kill).start()
+            _, status, usage = os.wait4(process.pid, 0)
+        code = os.waitstatus_to_exitcode(status)
+        process.returncode = code
+        said = log.read_text(errors="replace")
+        self.ended[f"{name} {fault} {code}"] += 1
+        if code == 0 and fault in ("none", "lock"):
+            self.peaks_mb[name].append(usage.ru_maxrss / 1024)
+        if "Traceback" in said:
+            fail(f"{name} ({fault}) ended with a traceback:\n{said[-3000:]}")
+        wanted = {"none": (0,), "kill": (0, -signal.SIGKILL), "full": (0, 1), "lock": (0,)}[fault]
+        if code not in wanted:
+            fail(f"{name} ({fault}) ended with {code}:\n{said[-3000:]}")
+        return said
+
+    def train(self, fault: str) -> None:
+        """Go on with a run for some iterations; every checkpoint and every row that was there is there."""
+        run = self.folder / "run"
+        steps = str(160 * (self.iterations + self.rng.randrange(2, 12)))
+        begun = ("--resume", "latest") if (run / "checkpoints").exists() else ()
+        more = ("--total-agent-steps", steps, "--checkpoint-every", "1", "--keep-checkpoints", "3")
+        words = (*TINY, *begun, *more, "--run-dir", str(run), "--evaluation.tiers", "trivial")
+        self.start("train", fault, sys.executable, "pipelines/train.py", *words)
+        if not (run / "checkpoints").exists():
+            return
+        newest = open_checkpoint(newest_checkpoint(run / "checkpoints"))
+        newest.policy(), newest.parts(0)
+        if newest.counters.iterations < self.iterations:
+            fail(f"a run went back from iteration {self.iterations} to {newest.counters.iterations}")
+        self.iterations = newest.counters.iterations
+        rows = read_table(run / "metrics.csv") if (run / "metrics.csv").exists() else []
+        numbers = [int(float(row["iteration"])) for row in rows]
+        # A row is written before its checkpoint: a killed run may hold a row more.
+        if numbers != list(range(1, len(numbers) + 1)) or len(numbers) < self.iterations:
+            fail(f"rows of iterations {numbers[-3:]} for a checkpoint of iteration {self.iterations}")
+
+    def tournament(self, fault: str) -> None:
+        """Play some battles of a league, in one process or two; every battle that was recorded is there, once."""
+        league = self.folder / "league"
+        arena = (sys.executable, "pipelines/arena.py")
+        if not (league / "league.sqlite").exists():
+            Store.create(league, BRIEF)
+        words = (*arena, "tournament", "--league", str(league), "--seeds", "2", "--batch", "8")
+        holder = threading.Thread(target=hold_lock, args=(league / "league.sqlite", self.rng.uniform(1, 20)))
+        if fault == "lock":
+            holder.start()
+        second = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=ROOT)
+        self.start("tournament", fault, *words)
+        if fault == "lock":
+            holder.join()
+        if self.rng.random() < 0.5:
+            second.kill()
+        second.wait(LIMIT_S)
+        with sqlite3.connect(league / "league.sqlite") as connection:
+            (state,) = connection.execute("PRAGMA integrity_check").fetchone()
+            (battles,) = connection.execute("SELECT count(*) FROM matches").fetchone()
+        if state != "ok" or battles < self.battles:
+            fail(f"the league's database is {state}, with {battles} battles where {self.battles} were")
+        self.battles = battles
+
+    def replay(self, fault: str) -> None:
+        """Record two battles and draw them; a file is whole or is not there."""
+        path, page = self.folder / "battles.echelon", self.folder / "battles.html"
+        arena = (sys.executable, "pipelines/arena.py")
+        commanders = ("--blue", "heuristic:normal", "--red", "heuristic:easy", "--battles", "2")
+        drawn = ("--env", "small", "--seed", str(self.rng.randrange(1000)), "--replay", str(path))
+        path.unlink(missing_ok=True), page.unlink(missing_ok=True)
+        self.start("play", fault, *arena, "play", *commanders, *drawn)
+        if path.exists():
+            read(path)
+            self.start("watch", "full" if fault == "full" else "none", *arena, "watch", str(path), "--out", str(page))
+            if page.exists() and not page.read_text().rstrip().endswith("</html>"):
+                fail(f"half a page of {page.stat().st_size} bytes")
+        left = [found.name for found in self.folder.rglob(".*") if fault != "kill" and "draft" in found.name]
+        if left:
+            fail(f"left behind: {left}")
+
+
+def hold_lock(database: Path, seconds: float) -> None:
+    """Lock a database for writing, as another program may."""
+    connection = sqlite3.connect(database, isolation_level=None, timeout=LIMIT_S)
+    connection.execute("BEGIN IMMEDIATE")
+    time.sleep(seconds)
+    connection.execute("ROLLBACK")
+    connection.close()
+
+
+def fail(why: str) -> None:
+    """End with a reason."""
+    print(f"does not hold: {why}", file=sys.stderr)
+    sys.exit(1)
+
+
+def main() -> None:
+    """Soak for some minutes."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--minutes", type=float, default=30.0)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--folder", type=Path, default=None)
+    args = parser.parse_args()
+    folder = args.folder or Path(tempfile.mkdtemp(prefix="soak_"))
+    folder.mkdir(parents=True, exist_ok=True)
+    soak, ends = Soak(folder, random.Random(args.seed)), time.monotonic() + 60 * args.minutes
+    while time.monotonic() < ends:
+        act = soak.rng.choice((soak.train, soak.tournament, soak.replay))
+        fault = soak.rng.choice(FAULTS)
+        act("none" if fault == "lock" and act != soak.tournament else fault)
+        print(f"{sum(soak.ended.values())} programs, iteration {soak.iterations}, {soak.battles} battles", flush=True)
+    memory = {}
+    for name, peaks in soak.peaks_mb.items():
+        part = max(1, len(peaks) // 3)
+        memory[name] = {"first": statistics.median(peaks[:part]), "last": statistics.median(peaks[-part:])}
+        if memory[name]["last"] > 1.2 * memory[name]["first"] + 50:
+            fail(f"{name} took {memory[name]['first']:.0f} MB at first and {memory[name]['last']:.0f} MB at last")
+    told = {"programs": dict(sorted(soak.ended.items())), "iterations": soak.iterations, "battles": soak.battles}
+    print(json.dumps({**told, "peak_mb": memory, "minutes": args.minutes, "seed": args.seed}))
+
+
+if __name__ == "__main__":
+    main()
