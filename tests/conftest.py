@@ -1,5 +1,6 @@
 """Settings of every test."""
 
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -7,6 +8,8 @@ import torch
 
 # A test makes many small operations: on shared cores, threads that wait for each other cost more than they save.
 torch.set_num_threads(1)
+# A shell ignores interrupts for what it starts in the background, and so would every program that a test starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

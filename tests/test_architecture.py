@@ -32,8 +32,8 @@ FLOORS = (
 )
 """Lowest first. A room imports from lower floors and from itself.
 
-`view` stands beside the house: it reads replays, and arena (curves at a run's end) and pipelines import it. Agents
-read the layout of observations, so they live above `env`.
+`view` stands beside the house: it reads replays and writes files as `runtime` does; arena (curves at a run's end) and
+pipelines import it. Agents read the layout of observations, so they live above `env`.
 """
 LAZY = {"env/views.py": {"arena"}}
 """Imports from above inside a function: a name of an opponent means a commander or a checkpoint."""
@@ -107,7 +107,7 @@ def test_rooms_import_downwards(path):
     if room == "__init__":
         return
     if room == "view":
-        allowed = {"view", "replay", "plan"}
+        allowed = {"view", "replay", "plan", "runtime"}
     else:
         level = LEVEL[room]
         allowed = {room} | {other for other, floor in LEVEL.items() if floor < level}
@@ -274,6 +274,16 @@ def test_functions_are_short(path):
     long = {node.name: node.end_lineno - node.lineno + 1 for node in functions}
     excused = {node.name for node in functions if "Long because" in (ast.get_docstring(node) or "")}
     assert {name: lines for name, lines in long.items() if lines > LONGEST and name not in excused} == {}
+
+
+SLOW_TO_IMPORT = {"matplotlib", "scipy"}
+"""Imported where they are used: most programs never do, and would start half a second later for each."""
+
+
+@pytest.mark.parametrize("path", FILES, ids=str)
+def test_what_is_slow_to_import_is_imported_where_it_is_used(path):
+    lines = [line for line in path.read_text().splitlines() if re.match(r"(from|import) ", line)]
+    assert not {re.split(r"[ .]", line)[1] for line in lines} & SLOW_TO_IMPORT
 
 
 PROGRAMS = {"train.py": 100, "arena.py": 100, "league.py": 100, "torchrl_ppo.py": 120}

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from patience import STUCK_S
+
 import echelon
 from echelon.env.observation import layout
 from echelon.learn.checkpoint.files import save_checkpoint
@@ -21,7 +23,7 @@ README = Path(__file__).parents[1] / "README.md"
 
 def ask(*words: str) -> subprocess.CompletedProcess:
     """Run the program."""
-    return subprocess.run([sys.executable, "-m", "echelon", *words], capture_output=True, text=True, timeout=300)
+    return subprocess.run([sys.executable, "-m", "echelon", *words], capture_output=True, text=True, timeout=STUCK_S)
 
 
 def test_layout_lists_every_feature_with_its_columns():

@@ -17,7 +17,7 @@ from echelon.convert import convert
 from echelon.league import import_export as trade
 from echelon.league import store
 from echelon.league.league_arena import LeagueArena
-from echelon.league.opponent_sampler import OpponentSampler
+from echelon.league.opponent_sampler import compatible_entries
 from echelon.league.store import Store
 from echelon.learn.checkpoint.files import checkpoints_in, newest_checkpoint
 from echelon.learn.checkpoint.format import Checkpoint, open_checkpoint
@@ -115,7 +115,7 @@ def test_a_league_fights_on(old, with_more_settings):
     (fought,) = arena.play([Battle(one, two, 77)])
     assert len(fought.matches) == 1 and Battle(one, two, 77) in league.played()
     start = open_checkpoint(newest_checkpoint(old / "run" / "checkpoints"))
-    assert len(OpponentSampler(league, start.model, 0).shares) == 3, "its policies are opponents to a learner"
+    assert len(compatible_entries(start.model, league)) == 3, "its policies are opponents to a learner"
     assert league.add(start.path).id in {entry.id for entry in league.entries()}
 
 

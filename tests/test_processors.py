@@ -14,6 +14,7 @@ from pathlib import Path
 import processors
 import pytest
 import torch
+from patience import STUCK_S
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -86,7 +87,7 @@ def ask(length: str, threads: int = 1, size: int = 7, **environment: str) -> dic
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), **environment},
         capture_output=True,
         text=True,
-        timeout=1800,
+        timeout=STUCK_S,
     )
     assert asked.returncode == 0, asked.stderr[-2000:]
     return json.loads(asked.stdout)

@@ -19,8 +19,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from patience import STUCK_S
 
-PATIENCE_S = 600
 """A program that takes longer hangs."""
 FLOAT = r"(-?[\d.]+(?:e-?\d+)?|nan|inf)"
 
@@ -86,7 +86,7 @@ def run(program, folder, *arguments):
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=PATIENCE_S,
+        timeout=STUCK_S,
     )
     assert done.returncode == 0, done.stdout[-6000:]
     return done.stdout

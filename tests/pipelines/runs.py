@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from patience import STUCK_S
+
 from echelon.learn.metrics import MEASURED, read_table
 
 ROOT = Path(__file__).parents[2]
@@ -18,8 +20,9 @@ TINY = [
 def run(program: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """One of the pipelines, to its end."""
     command = [sys.executable, str(ROOT / "pipelines" / program), *arguments]
-    variables = {**os.environ, **environment}
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=ROOT, env=variables)
+    # On shared cores, threads that wait for each other cost more than they save.
+    variables = {"OMP_NUM_THREADS": "1", **os.environ, **environment}
+    return subprocess.run(command, capture_output=True, text=True, timeout=STUCK_S, cwd=ROOT, env=variables)
 
 
 def without_clock(path: Path) -> list[dict[str, str]]:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from leagues import BRIEF, checkpoint_of
+from patience import STUCK_S
 
 from echelon.league.claims import claimed
 from echelon.league.config import LeagueConfig
@@ -27,7 +28,7 @@ def command(program: str, *arguments: str) -> list[str]:
 
 
 def run(*arguments: str, program: str = "arena.py") -> str:
-    done = subprocess.run(command(program, *arguments), capture_output=True, text=True, timeout=300, cwd=ROOT)
+    done = subprocess.run(command(program, *arguments), capture_output=True, text=True, timeout=STUCK_S, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -121,7 +122,7 @@ def test_two_tournaments_share_the_battles(tmp_path):
     Store.create(tmp_path, BRIEF)
     arguments = ("tournament", "--league", str(tmp_path), "--seeds", "1", "--batch", "3", "--json")
     both = [subprocess.Popen(command("arena.py", *arguments), cwd=ROOT, stdout=-1, text=True) for _ in range(2)]
-    said = [process.communicate(timeout=300)[0] for process in both]
+    said = [process.communicate(timeout=STUCK_S)[0] for process in both]
     assert [process.returncode for process in both] == [0, 0] and json.loads(said[0]) == json.loads(said[1])
     store = Store(tmp_path)
     assert len(store.matches(1)) == 20 and store.period == 2 and not claimed(store)
@@ -133,11 +134,11 @@ def test_two_tournaments_share_the_battles(tmp_path):
 @pytest.mark.slow
 def test_every_command_may_be_killed_at_any_moment(tmp_path):
     program = [sys.executable, str(Path(__file__).with_name("kill_a_league.py")), str(tmp_path), "2"]
-    done = subprocess.run(program, capture_output=True, text=True, timeout=600, cwd=ROOT)
+    done = subprocess.run(program, capture_output=True, text=True, timeout=STUCK_S, cwd=ROOT)
     log = tmp_path / "log.txt"
     assert done.returncode == 0, done.stderr + (log.read_text()[-2000:] if log.exists() else "")
     killed = json.loads(done.stdout)
-    assert len(killed) == 13 and sum(killed.values()) >= 13 and killed["tournament"] >= 1 and killed["evolve"] >= 1
+    assert len(killed) == 13 and set(killed.values()) == {2}
 
 
 def test_a_tournament_that_has_nothing_left_to_record_closes_its_period(tmp_path, ask, monkeypatch):
@@ -155,7 +156,19 @@ def test_training_enters_a_league(tmp_path):
     env = dataclasses.replace(BRIEF, map_seed=0)
     store = Store.create(league, env)
     tiny = (
-        *("--preset", "quick", "--no-compiled", "--device", "cpu", "--num-envs", "8", "--evaluation.battles", "2"),
+        *(
+            "--preset",
+            "quick",
+            "--no-compiled",
+            "--device",
+            "cpu",
+            "--num-envs",
+            "8",
+            "--past-blocks",
+            "2",
+            "--evaluation.battles",
+            "2",
+        ),
         *("--evaluation.final-battles", "2", "--env.map-pool", "2", "--env.rules.max-episode-s", "2"),
         *("--ppo.rollout-decisions", "8", "--ppo.chunk-decisions", "4", "--run-dir", str(folder)),
     )
@@ -173,7 +186,7 @@ def test_training_enters_a_league(tmp_path):
     assert [entry.parent for entry in third] == [entered[1].id], "it knows its last entry"
     assert store.period == 4, "what was rated before is not rated again"
     other = [*tiny, "--env.sight-range-vox", "30", *own]
-    done = subprocess.run(command("train.py", *other), capture_output=True, text=True, timeout=300, cwd=ROOT)
+    done = subprocess.run(command("train.py", *other), capture_output=True, text=True, timeout=STUCK_S, cwd=ROOT)
     assert done.returncode == 1 and "--opponent must be a league of the same battle (env.sight_range_vox" in done.stderr
 
 
@@ -189,7 +202,16 @@ def test_a_league_evolves(tmp_path):
     store = Store.create(tmp_path, BRIEF, LeagueConfig(exploiter_turns=1))
     said = run(
         *("evolve", "--league", str(tmp_path), "--turns", "1", "--iterations", "1", "--seeds", "1"),
-        *("--train.num-envs", "8", "--train.ppo.rollout-decisions", "8", "--train.ppo.chunk-decisions", "4"),
+        *(
+            "--train.num-envs",
+            "8",
+            "--train.past-blocks",
+            "2",
+            "--train.ppo.rollout-decisions",
+            "8",
+            "--train.ppo.chunk-decisions",
+            "4",
+        ),
         *("--train.no-compiled", "--device", "cpu"),
     )
     assert "turn 1, main exploiter: " in said and "joins and begins anew" in said

@@ -169,7 +169,7 @@ def test_what_names_a_biome_of_a_stranger_is_one_line_and_imports_nothing(crater
         (lambda: env_from_json(signature), ConfigError),
         (lambda: open_checkpoint(checkpoint).env, FileError),
         (lambda: rebuild(replay, replay.battles[0]), FileError),
-        (lambda: league.env, ConfigError),
+        (lambda: league.env, FileError),
         (lambda: maps_of(config, torch.tensor([3])), ConfigError),
     ):
         with pytest.raises(error, match=UNKNOWN) as caught:

@@ -1,0 +1,32 @@
+"""What a refusal is: one line of a ConfigError or FileError, short, and soon."""
+
+from collections.abc import Callable
+
+import pytest
+
+from echelon.runtime.errors import ConfigError
+from echelon.runtime.files import FileError
+
+LONGEST_LINE = 900
+"""Letters of a message."""
+
+
+def refusal(act: Callable[[], object], *says: str) -> str:
+    """The message that `act` is refused with: one short line that holds each of `says`."""
+    with pytest.raises((ConfigError, FileError)) as error:
+        act()
+    message = str(error.value)
+    assert "\n" not in message and "\0" not in message and len(message) < LONGEST_LINE, message[:2000]
+    for part in says:
+        assert part in message
+    return message
+
+
+def refused_or_taken(act: Callable[[], object], *says: str) -> bool:
+    """Whether `act` is taken; else it is refused as in `refusal`."""
+    try:
+        act()
+    except (ConfigError, FileError):
+        refusal(act, *says)
+        return False
+    return True

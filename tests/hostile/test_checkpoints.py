@@ -1,0 +1,211 @@
+"""Checkpoints of strangers: every claim made wrong in every way, and files that are longer than their claims say."""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import safetensors.torch
+import torch
+
+from echelon.__main__ import format_report
+from echelon.learn.checkpoint.format import CLAIMS, LEARNER, POLICY, open_checkpoint, run_file
+from echelon.learn.checkpoint.inspect import inspect_checkpoint
+from echelon.rules.catalog_json import read_catalog
+from echelon.runtime.errors import ConfigError
+from echelon.runtime.files import FileError
+from hostile.values import VALUES, at, places, put
+
+KEPT = Path(__file__).parent.parent / "fixtures" / "0.2.0-rules-3" / "run" / "checkpoints" / "iteration_000003"
+SAID = json.loads((KEPT / CLAIMS).read_text())
+RUN = run_file(0)
+GIB = 1 << 30
+
+
+@pytest.fixture
+def path(tmp_path):
+    return Path(shutil.copytree(KEPT, tmp_path / "kept"))
+
+
+def all_read(path):
+    """Everything that is read of a checkpoint: the error in one line, or nothing."""
+    report = inspect_checkpoint(path)
+    assert all(len(line) < 200_000 for line in format_report(report))
+    try:
+        found = open_checkpoint(path)
+        found.policy()
+        found.value_norm()
+        found.tensors(LEARNER)
+        found.parts(0)
+        _ = found.env, found.counters, found.curriculum, found.battles, found.extra_rewards, found.versions
+    except (FileError, ConfigError) as error:
+        assert str(error).isprintable() and len(str(error)) <= 1000
+        return str(error)
+    assert report.is_valid
+    return None
+
+
+def test_the_checkpoint_that_is_changed_here_can_be_read(path):
+    assert all_read(path) is None
+
+
+CHANGED = [
+    place
+    for place in places(SAID, ("hulls", "weapons", "suites", "materials", "layout", "files"))
+    if place and "settings" not in place[:-1] and place[:2] not in (("env", "catalog"), ("battles", "env"))
+]
+HARMLESS = {"written_by", "group_sizes", "settings", "battles", "reward", "layout", "seconds"}
+"""Told, or compared with those of the run that goes on."""
+WRONG = (
+    *("gone", "null", "true", "a word", "escape codes", "below zero", "a fraction", "an empty list", "an empty object"),
+    "a list in lists",
+)
+"""Of `VALUES`; how large a number may be is the affair of `test_settings.py`."""
+
+
+@pytest.mark.parametrize("place", CHANGED, ids=lambda place: ".".join(map(str, place)))
+def test_a_claim_is_refused_in_one_line_or_does_no_harm(path, place):
+    refused = 0
+    for name in WRONG[1:] if isinstance(place[-1], int) else WRONG:
+        (path / CLAIMS).write_text(json.dumps(put(SAID, place, VALUES[name])))
+        refused += all_read(path) is not None
+    assert refused >= 4 or HARMLESS & set(place), f"only {refused} were refused"
+
+
+def put_file(path, name, data):
+    (path / name).write_bytes(data)
+    claims = json.loads((path / CLAIMS).read_text())
+    claims["files"][name] = hashlib.sha256(data).hexdigest()
+    (path / CLAIMS).write_text(json.dumps(claims))
+
+
+@pytest.mark.parametrize("size", [600 << 20, 3 * GIB, 15 * GIB, 64 * GIB])
+@pytest.mark.parametrize("name", [POLICY, LEARNER, RUN])
+def test_a_file_longer_than_its_claims_say_is_not_read(path, name, size):
+    """A true header of one tensor of as many bytes, which are not on the disk."""
+    text = json.dumps({"t": {"dtype": "U8", "shape": [size], "data_offsets": [0, size]}}).encode()
+    (path / name).write_bytes(len(text).to_bytes(8, "little") + text)
+    os.truncate(path / name, 8 + len(text) + size)
+    told = str(all_read(path))
+    assert told.startswith(f"{name}: expected at most ") and f"got {size + 8 + len(text)}" in told
+    (problem,) = (file.problem for file in inspect_checkpoint(path).files if file.name == name)
+    assert problem == told
+
+
+def test_a_cap_is_that_of_the_claims():
+    """The optimiser's is three times that of the weights, and that of a run grows with its battles."""
+    found = open_checkpoint(KEPT)
+    weights = sum(value.nbytes for value in found.policy().state_dict().values())
+    assert weights < found.most_bytes(POLICY) < weights + (2 << 20)
+    assert 3 * weights < found.most_bytes(LEARNER) < 3 * weights + (2 << 20)
+    small = found.most_bytes(RUN)
+    assert (KEPT / RUN).stat().st_size < small < 64 << 20
+    found.claims["settings"]["num_envs"] = 4096
+    assert small + (100 << 20) < found.most_bytes(RUN) < 4 * GIB
+
+
+def test_files_of_a_model_that_is_not_imported_are_held_against_its_weights(path):
+    (path / CLAIMS).write_text(json.dumps(put(SAID, ("model", "kind"), "somebodys.package:Config")))
+    report = inspect_checkpoint(path)
+    assert report.is_valid and "somebodys" not in sys.modules
+    os.truncate(path / LEARNER, 100 << 20)
+    assert [file.name for file in inspect_checkpoint(path).files if "expected at most" in file.problem] == [LEARNER]
+
+
+@pytest.mark.parametrize("number", [-1, 10**12, 0.5, "8", None, True, [8]])
+@pytest.mark.parametrize("setting", ["num_envs", "past_blocks", "past_kept"])
+def test_a_cap_needs_sound_numbers(path, setting, number):
+    (path / CLAIMS).write_text(json.dumps(put(SAID, ("settings", setting), number)))
+    with pytest.raises(FileError, match=f"settings.{setting} must be 0..16777216, got"):
+        open_checkpoint(path).parts(0)
+
+
+@pytest.mark.parametrize("name", [CLAIMS, POLICY, LEARNER, RUN])
+@pytest.mark.parametrize("kind", ["fifo", "folder", "device", "link", "gone"])
+def test_only_regular_files_are_read(path, name, kind):
+    (path / name).unlink()
+    make = {
+        "fifo": lambda place: os.mkfifo(place),
+        "folder": lambda place: place.mkdir(),
+        "device": lambda place: place.symlink_to("/dev/zero"),
+        "link": lambda place: place.symlink_to(KEPT / name),
+        "gone": lambda place: None,
+    }
+    make[kind](path / name)
+    assert str(all_read(path)).startswith(f"{name}: ")
+
+
+TENSORS = safetensors.torch.load((KEPT / RUN).read_bytes())
+FACTS = {"no facts": {}, "facts of a list": {"facts": "[]"}, "facts that are cut": {"facts": "{"}}
+FACTS |= {"facts of numbers": {"facts": '{"battles": 1}'}, "facts of fewer parts": {"facts": '{"ppo": {}}'}}
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_a_run_file_says_of_each_part_what_it_is(path, name):
+    put_file(path, RUN, safetensors.torch.save(TENSORS, FACTS[name]))
+    assert str(all_read(path)).startswith(f"{RUN}: ")
+
+
+@pytest.mark.parametrize("change", ["gone", "a type", "an axis", "a name", "NaN"])
+def test_weights_are_those_of_the_model(path, change):
+    weights = safetensors.torch.load((KEPT / POLICY).read_bytes())
+    key = sorted(weights)[0]
+    value = weights.pop(key)
+    weights |= {
+        "gone": {},
+        "a type": {key: value.double()},
+        "an axis": {key: value[None]},
+        "a name": {f"{key}\x1b[2J": value},
+        "NaN": {key: torch.full_like(value, torch.nan)},
+    }[change]
+    put_file(path, POLICY, safetensors.torch.save(weights))
+    told = str(all_read(path))
+    assert told.startswith(f"{POLICY}: ") and "\x1b" not in told
+
+
+READER = """
+import resource, sys, time
+from pathlib import Path
+from echelon.rules.catalog_json import read_catalog
+from echelon.learn.checkpoint.format import open_checkpoint
+before, begun = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+for read, path in zip((read_catalog, open_checkpoint), sys.argv[1:]):
+    try:
+        read(Path(path))
+    except ValueError as error:
+        print(error)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024, time.process_time() - begun)
+"""
+
+
+def test_json_of_250_megabytes_is_not_parsed(path, tmp_path):
+    """As a catalog and as the claims of a checkpoint, in a process whose memory is counted."""
+    with open(tmp_path / "catalog.json", "wb") as file:
+        file.write(b"[")
+        for _ in range(125):
+            file.write(b"0," * (1 << 20))
+        file.write(b"0]")
+    (path / CLAIMS).unlink()
+    os.link(tmp_path / "catalog.json", path / CLAIMS)
+    words = [sys.executable, "-c", READER, str(tmp_path / "catalog.json"), str(path)]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    *lines, cost = done.stdout.splitlines()
+    assert len(lines) == 2 and all("expected at most " in line for line in lines)
+    mebibytes, seconds = map(float, cost.split())
+    assert mebibytes < 100 and seconds < 2
+
+
+@pytest.mark.parametrize("name", ["2^63", "400 digits", "a list in lists", "a long list", "null"])
+def test_a_catalog_that_is_none_is_refused_in_one_line(tmp_path, name):
+    (tmp_path / "catalog.json").write_text(json.dumps(VALUES[name]))
+    with pytest.raises((FileError, ConfigError)) as caught:
+        read_catalog(tmp_path / "catalog.json")
+    assert str(caught.value).isprintable() and len(str(caught.value)) <= 1000
+
+
+def test_every_place_is_found():
+    assert len(CHANGED) > 60 and at(SAID, CHANGED[-1]) is not None

@@ -1,0 +1,424 @@
+"""Full disks, read-only folders, a locked database, interrupts: one line, nothing lost, nothing half-written."""
+
+import errno
+import json
+import logging
+import multiprocessing
+import os
+import resource
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from leagues import BRIEF, checkpoint_of, fought, fresh
+from view.scenes import small_replay
+
+from echelon.league import database, unrecorded
+from echelon.league.claims import claimed
+from echelon.league.import_export import write_league
+from echelon.league.league_arena import LeagueArena
+from echelon.league.log import write_event
+from echelon.league.schedule import round_robin
+from echelon.league.store import FILE, Store
+from echelon.league.unrecorded import is_unrecorded, record_file, save_unrecorded
+from echelon.learn.metrics import CsvTable, read_table
+from echelon.pipelines.entries import Import
+from echelon.replay.file import save
+from echelon.rules.catalog import Material
+from echelon.runtime.files import FileError, append_whole, new_folder, replacing, write_whole
+from echelon.runtime.interrupts import EXIT_CODE, end_while_importing, handle_as_usual
+from echelon.runtime.profiling import profiled
+from echelon.view.contact_sheet import Tile, draw_contact_sheet
+from echelon.view.page import write_page
+from echelon.view.painting import draw_gif, draw_strip
+from echelon.view.plots import draw_metrics, draw_payoff
+from hostile.attempts import CASES, COMMANDS, MADE
+
+CPU = torch.device("cpu")
+
+
+# Commands of `arena.py`
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory) -> dict[str, dict]:
+    """What each of `CASES` came to."""
+    script = Path(__file__).with_name("attempts.py")
+    command = [sys.executable, str(script), str(tmp_path_factory.mktemp("attempts"))]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1200)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_command_that_fails_says_so_in_one_line_and_leaves_nothing_behind(told, case):
+    now, (command, _, _) = told[case], CASES[case]
+    code, before, after = now["code"], now["before"], now["after"]
+    lines = now["errors"].splitlines()
+    if "closed pipe" in case:
+        assert code in (0, 1) and not lines, "nobody is there to be told"
+    elif code == 0:
+        assert "bytes" in case or "output" in case, "a disk that has room for this, or a command that prints nothing"
+        assert not lines
+    else:
+        assert code == (EXIT_CODE if "interrupted" in case else 1)
+        (line,) = lines
+        assert line.startswith("interrupted" if "interrupted" in case else "error: ") and len(line) < 500
+    assert now["victim"] == "a file of the user's"
+    new = [name for name in after["files"] if name not in before["files"]]
+    assert set(before["files"]) - set(after["files"]) == set()
+    assert not [name for name in new if "/." in name], "no drafts"
+    is_made = MADE.get(command) in new
+    assert is_made or code != 0 or command not in MADE
+    if command == "import":
+        assert (after["new"] != {}) == is_made and (is_made or not [name for name in new if name.startswith("new/")])
+    if is_made and command == "import":
+        assert after["new"]["matches"] == 0 and len(after["new"]["entries"]) == 6 and after["new"]["weights"] == 1
+    ours, theirs = before["league"], after["league"]
+    assert theirs["claims"] == 0 and theirs["weights"] == ours["weights"] + (command == "add" and code == 0)
+    assert theirs["matches"] >= ours["matches"]
+    if code and command in ("add", "retire"):
+        assert theirs == ours
+
+
+def test_every_command_met_a_disk_too_small_for_it_and_a_folder_that_is_read_only(told):
+    for command in COMMANDS:
+        codes = {case: told[case]["code"] for case, (name, _, _) in CASES.items() if name == command}
+        assert codes[f"{command}, a disk of 0 bytes"] == codes[f"{command}, folders read-only"] == 1
+
+
+@pytest.mark.parametrize(
+    ("case", "recorded", "says"),
+    [
+        ("interrupted before the first batch", 0, "interrupted: 0 battles are recorded, the same command goes on"),
+        ("interrupted in the second batch", 8, "interrupted: 8 battles are recorded, the same command goes on"),
+        ("interrupted before it records", 8, "interrupted: 8 battles are recorded, the same command goes on"),
+        ("interrupted as it has recorded", 12, "interrupted: 12 battles are recorded, the same command goes on"),
+        ("interrupted as it closes the period", 12, "interrupted"),
+        ("a fifo as log", 12, "expected a regular file"),
+        ("a folder as log", 12, "expected a regular file"),
+        ("a link as log", 12, "expected a regular file"),
+    ],
+)
+def test_what_was_fought_is_recorded(told, case, recorded, says):
+    now = told[case]
+    assert now["after"]["league"]["matches"] - now["before"]["league"]["matches"] == recorded
+    assert says in now["errors"] and now["after"]["league"]["period"] == now["before"]["league"]["period"]
+
+
+# Writers
+
+
+def profile(path: Path) -> None:
+    with profiled(path):
+        torch.ones(3).sum()
+
+
+def league_of(folder: Path) -> Store:
+    store = fresh(folder)
+    store.add(checkpoint_of(folder, 1))
+    return store
+
+
+REPLAY, GROUNDS = small_replay(1)
+WRITERS = {
+    "a page": ("page.html", lambda path: write_page(REPLAY, GROUNDS, path)),
+    "a strip": ("strip.png", lambda path: draw_strip(REPLAY, 0, GROUNDS[0], path, moments=2)),
+    "a gif": ("battle.gif", lambda path: draw_gif(REPLAY, 0, GROUNDS[0], path, seconds=0.5)),
+    "a sheet of maps": (
+        "maps.png",
+        lambda path: draw_contact_sheet(
+            [Tile("a", np.zeros((2, 4, 4), np.uint8))], [material.name.lower() for material in Material], path
+        ),
+    ),
+    "a payoff": ("payoff.png", lambda path: draw_payoff(["a", "b"], [[0.5, 1.0], [0.0, 0.5]], path)),
+    "a payoff in vectors": ("payoff.svg", lambda path: draw_payoff(["a", "b"], [[0.5, 1.0], [0.0, 0.5]], path)),
+    "metrics": ("metrics.png", lambda path: draw_metrics([{"agent_steps": 1.0, "kl": 0.1}], [], path)),
+    "a replay": ("battles.echelon", lambda path: save(REPLAY, path)),
+    "a profile": ("trace.json", profile),
+    "a table": ("table.csv", lambda path: CsvTable(path, ("iteration",))),
+    "a checkpoint": ("policy_7", lambda path: checkpoint_of(path.parent, 7)),
+    "a league": ("league", lambda path: fresh(path.parent)),
+    "a file": ("file", lambda path: write_whole(path, b"content")),
+}
+
+
+@pytest.mark.parametrize(
+    ("case", "way"),
+    # SQLite syncs its own files.
+    [(case, way) for case in WRITERS for way in ("fsync", "rename", "mkdir") if (case, way) != ("a league", "fsync")],
+)
+def test_whatever_is_written_is_there_whole_or_not_at_all(tmp_path, monkeypatch, case, way):
+    """The disk is full at the last moment, when all was written but is not on it; or a file cannot even be made."""
+    name, write = WRITERS[case]
+    path = tmp_path / name
+
+    def refuse(*_, **__):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as full:
+        if way == "fsync":
+            full.setattr(os, "fsync", refuse)
+        elif way == "rename":
+            full.setattr(Path, "rename", refuse)
+            full.setattr(os, "link", refuse)
+        else:
+            full.setattr(Path, "mkdir", refuse)
+        with pytest.raises(FileError, match=r"cannot be (written|made).*No space left on device") as error:
+            write(path)
+    assert "\n" not in str(error.value) and str(tmp_path) in str(error.value)
+    assert [found for found in tmp_path.rglob("*") if found.is_file()] == []
+    write(path)
+    assert path.exists() and [found for found in tmp_path.iterdir() if found != path] == []
+
+
+def test_the_file_of_before_stays_where_a_new_one_cannot_be_written(tmp_path, monkeypatch):
+    path = tmp_path / "page.html"
+    path.write_text("before")
+    with pytest.raises(KeyboardInterrupt), replacing(path) as draft:
+        draft.write_text("half")
+        raise KeyboardInterrupt
+    with pytest.raises(KeyboardInterrupt), new_folder(tmp_path / "new", tmp_path / ".draft") as folder:
+        (folder / "half").touch()
+        raise KeyboardInterrupt
+    assert path.read_text() == "before" and list(tmp_path.iterdir()) == [path]
+
+
+def append_where_files_are_short(path: Path) -> None:
+    """What a process does on a disk on which no file may be longer than 20 bytes."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20, 20))
+    with pytest.raises(FileError, match=f"{path}: cannot be written: "):
+        append_whole(path, b"a line that is far too long\n")
+    append_whole(path, b"second\n")
+
+
+def test_a_line_is_appended_whole_or_not_at_all(tmp_path):
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(b"first\n")
+    writer = multiprocessing.get_context("fork").Process(target=append_where_files_are_short, args=(path,))
+    writer.start()
+    writer.join()
+    assert writer.exitcode == 0 and path.read_bytes() == b"first\nsecond\n"
+
+
+@pytest.mark.parametrize("kind", ["fifo", "folder", "link"])
+def test_only_a_regular_file_is_appended_to(tmp_path, kind):
+    """A fifo would let the writer wait for ever."""
+    path, victim = tmp_path / "log.jsonl", tmp_path / "victim"
+    victim.touch()
+    {"fifo": os.mkfifo, "folder": os.mkdir, "link": lambda path: path.symlink_to(victim)}[kind](path)
+    with pytest.raises(FileError, match="expected a regular file"):
+        append_whole(path, b"line")
+    assert victim.read_bytes() == b""
+
+
+def test_a_row_of_a_table_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
+    table = CsvTable(tmp_path / "metrics.csv", ("iteration", "kl"))
+    table.write({"iteration": 1, "kl": 0.5})
+    with monkeypatch.context() as full:
+        full.setattr(
+            os, "fsync", lambda handle: (_ for _ in ()).throw(OSError(errno.ENOSPC, "No space left on device"))
+        )
+        with pytest.raises(FileError, match=r"metrics.csv: cannot be written: No space left on device"):
+            table.write({"iteration": 2, "kl": 0.5})
+    table.write({"iteration": 2, "kl": 0.25})
+    assert [row["iteration"] for row in read_table(tmp_path / "metrics.csv")] == ["1", "2"]
+
+
+def test_weights_that_cannot_be_stored_leave_nothing_behind(tmp_path, monkeypatch):
+    store, path = fresh(tmp_path), checkpoint_of(tmp_path, 1)
+    with monkeypatch.context() as full:
+        full.setattr(
+            os, "fsync", lambda handle: (_ for _ in ()).throw(OSError(errno.ENOSPC, "No space left on device"))
+        )
+        with pytest.raises(FileError, match="No space left on device"):
+            store.add(path)
+        with pytest.raises(FileError, match="No space left on device"):
+            write_league(store, tmp_path / "out" / "league.json")
+    assert list(store.weights.folder.rglob("*")) == [] and list((tmp_path / "out").iterdir()) == []
+    assert store.add(path).kind == "candidate"
+
+
+# A full disk and a locked database, while battles are fought
+
+
+def arena_of(store: Store) -> LeagueArena:
+    return LeagueArena(store, CPU, batch=4)
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    """Waits for a lock are short; who holds it does so to the end of the test."""
+    for name, value in (("ATTEMPT_S", 0.01), ("PAUSE_S", 0.0), ("TELL_S", 0.0), ("PATIENCE_S", 0.05)):
+        monkeypatch.setattr(database, name, value)
+
+
+def lock(folder: Path) -> sqlite3.Connection:
+    """Another program that writes to a league."""
+    other = sqlite3.connect(folder / FILE, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    return other
+
+
+def kept_in(message: str) -> Path:
+    """The file that a message tells of."""
+    return Path(message.partition("`arena.py import ")[2].partition(" --league")[0])
+
+
+def test_a_batch_that_meets_a_lock_is_kept_and_imported(tmp_path, impatient, monkeypatch, capsys):
+    store = fresh(tmp_path)
+    battles = round_robin([entry.id for entry in store.entries()], [1])[:4]
+    play, others = LeagueArena._play_batch, []
+
+    def play_and_lock(*arguments):
+        found = play(*arguments)
+        others.append(lock(store.folder))
+        return found
+
+    monkeypatch.setattr(LeagueArena, "_play_batch", play_and_lock)
+    with pytest.raises(
+        FileError, match=r"another process has held it for 0 s: let it end first; 4 battles that were"
+    ) as error:
+        list(arena_of(store).play(battles))
+    others[0].close()
+    path = kept_in(str(error.value))
+    assert path.parent == store.folder and is_unrecorded(path) and Store(store.folder).matches() == []
+    for new in (4, 0):
+        Import(path, store.folder).run()
+        assert f"{new} new of 4 matches" in capsys.readouterr().out
+    assert store.played() == set(battles) and claimed(Store(store.folder)) == set()
+
+
+def test_a_lock_is_waited_for_and_told_of(tmp_path, impatient, monkeypatch, caplog):
+    store = fresh(tmp_path)
+    one, two, *_ = (entry.id for entry in store.entries())
+    other, pauses = lock(store.folder), []
+    monkeypatch.setattr(database, "PATIENCE_S", 1e9)
+    store.database.patience_s = 1e9
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 3:
+            other.execute("ROLLBACK")
+
+    monkeypatch.setattr(database.time, "sleep", pause)
+    with caplog.at_level(logging.WARNING):
+        assert store.record([fought(one, two, 1)]) == 1
+    assert len(pauses) == 3 and len(caplog.messages) == 3
+    assert caplog.messages[0].startswith(f"{store.path}: another process holds it, trying again: ")
+
+
+def test_a_batch_that_meets_a_full_disk_is_kept_and_imported(tmp_path):
+    store = fresh(tmp_path)
+    battles = round_robin([entry.id for entry in store.entries()], [1])[:4]
+    store.execute("PRAGMA max_page_count = 1")
+    with pytest.raises(FileError, match="database or disk is full; 4 battles that were fought are kept") as error:
+        for number in range(50):
+            list(arena_of(store).play([battle._replace(seed=battle.seed + number) for battle in battles]))
+    path = kept_in(str(error.value))
+    again = Store(store.folder)
+    before = len(again.matches())
+    assert record_file(path, again) == (4, 4) and len(again.matches()) == before + 4
+
+
+def test_where_the_folder_is_full_too_the_batch_is_kept_among_temporary_files(tmp_path, monkeypatch):
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr(unrecorded.tempfile, "gettempdir", lambda: str(tmp_path / "tmp"))
+    matches = [fought("a" * 64, "b" * 64, 1)]
+    said = save_unrecorded(Path("/dev/null/league"), BRIEF, matches)
+    assert kept_in(said).parent == tmp_path / "tmp" and kept_in(said).exists()
+    monkeypatch.setattr(unrecorded.tempfile, "gettempdir", lambda: "/dev/null")
+    assert "1 battles that were fought are lost" in save_unrecorded(Path("/dev/null/league"), BRIEF, matches)
+
+
+def kept(store: Store, **change: object) -> dict:
+    """The document of a file of two unrecorded matches, changed."""
+    one, two, *_ = (entry.id for entry in store.entries())
+    kept_in(save_unrecorded(store.folder, store.env, [fought(one, two, 1), fought(two, one, 1)]))
+    (path,) = store.folder.glob("unrecorded_*.json")
+    document = json.loads(path.read_text())
+    path.unlink()
+    document["matches"][1].update(change)
+    return document
+
+
+SPOILED = {
+    "another schema": (lambda d: d.update(schema="x"), "schema must be 'echelon-matches'"),
+    "another version": (lambda d: d.update(version=2), "version must be 1"),
+    "no matches": (lambda d: d.update(matches=None), "matches must be a list"),
+    "no row": (lambda d: d["matches"].append(7), r"matches\[2\] must hold blue, red"),
+    "a column more": (lambda d: d["matches"][1].update(x=1), r"matches\[1\] must hold blue, red"),
+    "no seed": (lambda d: d["matches"][1].update(seed="many"), r"matches\[1\].seed must be an integer"),
+    "no winner": (lambda d: d["matches"][1].update(winner=3), r"matches\[1\].winner must be an integer"),
+    "a stranger": (lambda d: d["matches"][1].update(red="c" * 64), r"matches\[1\] must be of entries of the league"),
+    "against itself": (lambda d: d["matches"][1].update(red=d["matches"][1]["blue"]), "must be of two entries"),
+    "other rules": (lambda d: d["matches"][1].update(recipe='{"rules_version": 1}'), "of the rules and maps of today"),
+    "no recipe": (lambda d: d["matches"][1].update(recipe="x"), "recipe must be a JSON object"),
+    "another battle": (lambda d: d["env"].update(sight_range_vox=30.0), "env must be the battle of the league"),
+    "no battle": (lambda d: d.update(env=[]), "env must be an object"),
+}
+
+
+@pytest.mark.parametrize("case", SPOILED)
+def test_a_strangers_file_of_matches_is_refused_whole(tmp_path, case):
+    store = fresh(tmp_path)
+    spoil, message = SPOILED[case]
+    document = kept(store)
+    spoil(document)
+    path = tmp_path / "unrecorded.json"
+    path.write_text(json.dumps(document))
+    with pytest.raises(FileError, match=message) as error:
+        record_file(path, store)
+    assert "\n" not in str(error.value) and store.matches() == []
+
+
+# Interrupts while modules are imported
+
+
+def test_an_interrupt_while_a_program_imports_its_modules_is_one_line(tmp_path):
+    program = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == "echelon.env.env":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Finder())
+sys.argv = ["pipelines/arena.py"]
+import echelon
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert done.returncode == EXIT_CODE and done.stderr == "interrupted\n"
+    other = program.replace("pipelines/arena.py", "my_script.py")
+    done = subprocess.run([sys.executable, "-c", other], capture_output=True, text=True, timeout=120)
+    assert done.stderr.endswith("KeyboardInterrupt\n") and "Traceback" in done.stderr, (
+        "a script of one's own is one's own"
+    )
+
+
+def test_a_program_that_has_begun_is_interrupted_as_usual(monkeypatch):
+    usual = signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr(sys, "argv", ["pipelines/arena.py"])
+    elsewhere = threading.Thread(target=end_while_importing)
+    elsewhere.start()
+    elsewhere.join()
+    assert signal.getsignal(signal.SIGINT) is usual, "only the first thread may"
+    end_while_importing()
+    assert signal.getsignal(signal.SIGINT) is not usual
+    handle_as_usual()
+    assert signal.getsignal(signal.SIGINT) is usual
+
+
+def test_an_event_is_told_of_where_it_cannot_be_noted(tmp_path):
+    with closing(fresh(tmp_path)) as store:
+        os.mkfifo(store.folder / "log.jsonl")
+        with pytest.raises(FileError, match=r"log.jsonl: expected a regular file"):
+            write_event(store, "fought")

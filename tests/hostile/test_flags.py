@@ -1,0 +1,239 @@
+"""Flags with bad values: every program ends with one line that says which, and writes nothing.
+
+The programs run in this process, as `main` with the words of a command.
+"""
+
+import dataclasses
+import os
+import sys
+from typing import get_type_hints
+
+import pytest
+
+from echelon import __main__ as inspect
+from echelon.league.config import LeagueConfig
+from echelon.league.store import Store
+from echelon.learn.config import TrainConfig
+from echelon.learn.models.lstm import LSTMConfig
+from echelon.pipelines import arena, train
+from echelon.pipelines.console import run
+from echelon.rules.config import EnvConfig
+
+LONG = "x" * 5000
+DIGITS = "9" * 200
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory):
+    """A league of the scripted tiers, and a file that is none of ours."""
+    folder = tmp_path_factory.mktemp("flags")
+    Store.create(folder / "league", EnvConfig.small()).close()
+    (folder / "file").write_text("nothing")
+    return {"league": str(folder / "league"), "file": str(folder / "file"), "tmp": str(folder)}
+
+
+PROGRAMS = {"train": train.main, "arena": arena.main, "echelon": inspect.main}
+
+
+def refused(program, words, monkeypatch, capsys):
+    """The line that a program ends with."""
+    monkeypatch.setattr(sys, "argv", [f"{program}.py", *words])
+    with pytest.raises(SystemExit) as ended:
+        run(PROGRAMS[program])
+    message = ended.value.code  # a text is printed, and the status is 1
+    assert isinstance(message, str), capsys.readouterr()
+    assert message.startswith("error: ") and "\n" not in message and len(message) < 900, message[:1500]
+    assert "\0" not in message and "│" not in message and "Traceback" not in capsys.readouterr().err
+    return message
+
+
+def files_under(folder):
+    found = [os.path.join(where, name) for where, _, names in os.walk(folder) for name in names]
+    return sorted(path for path in found if not path.endswith(("-wal", "-shm")))  # SQLite's, while one is open
+
+
+LEAGUE = ("--league", "{league}")
+SIDES = ("--blue", "heuristic:easy", "--red", "heuristic:easy")
+BAD = {
+    "no command": ("arena", (), "Expected one of {play, watch"),
+    "another command": ("arena", ("plya",), "play, watch"),
+    "a flag misspelt": ("arena", ("standings", *LEAGUE, "--jsn"), "did you mean --json?"),
+    "no value": ("arena", ("standings", "--league"), "--league"),
+    "a folder that is none": ("arena", ("standings", "--league", "{file}"), "league"),
+    "no league": ("arena", ("standings", "--league", "{tmp}/none"), "arena.py init"),
+    "an empty league": ("arena", ("standings", "--league", ""), "--league must be a value"),
+    "an empty league, with =": ("arena", ("standings", "--league="), "--league must be a value"),
+    "a league with NUL": ("arena", ("standings", "--league", "a\0b"), "--league must be without NUL"),
+    "a league of 5,000 letters": ("arena", ("standings", "--league", LONG), "--league must be at most 4096 letters"),
+    "a league of 300 letters": ("arena", ("list", "--league", "y" * 300), "--league must be at most 4096 letters"),
+    "an entry of no name": ("arena", ("history", "", *LEAGUE), "an argument must be a value"),
+    "an entry that is not there": ("arena", ("history", "nobody", *LEAGUE), "nobody"),
+    "watch nothing": ("arena", ("watch", ""), "an argument must be a value"),
+    "watch NUL": ("arena", ("watch", "a\0b"), "without NUL"),
+    "watch 5,000 letters": ("arena", ("watch", LONG), "at most 4096 letters"),
+    "watch a folder": ("arena", ("watch", "{tmp}", "--out", "{tmp}/p.html"), "expected a regular file"),
+    "watch a text": ("arena", ("watch", "{file}", "--out", "{tmp}/p.html"), "file: "),
+    "watch over the replay": ("arena", ("watch", "{file}", "--out", "{file}"), "--out must be another file"),
+    "watch battle 0": ("arena", ("watch", "{file}", "--battle", "1.5"), "--battle"),
+    "a strip of another kind": ("arena", ("watch", "{file}", "--strip", "{tmp}/s.xyz"), "--strip must be the name"),
+    "a gif of another kind": ("arena", ("watch", "{file}", "--gif", "{tmp}/s.png"), "--gif must be the name"),
+    "a page that cannot be": ("arena", ("watch", "{file}", "--out", "/proc/no/p.html"), "cannot be written"),
+    "maps of another kind": ("arena", ("maps", "--out", "{tmp}/m.xyz"), "--out must be the name of a picture"),
+    "maps into a folder": ("arena", ("maps", "--out", "{tmp}"), "--out must be the name of a picture"),
+    "maps to nowhere": ("arena", ("maps", "--out", "/proc/no/m.png"), "cannot be written"),
+    "-1 maps": ("arena", ("maps", "--maps", "-1"), "DrawMaps.maps must be 0..256"),
+    "10^400 maps": ("arena", ("maps", "--maps", DIGITS), "DrawMaps.maps must be 0..256"),
+    "maps of seed -1": ("arena", ("maps", "--map-seed", "-1"), "DrawMaps.map_seed must be 0.."),
+    "maps of seed 2^63": ("arena", ("maps", "--map-seed", str(2**63)), "DrawMaps.map_seed must be 0.."),
+    "maps of no preset": ("arena", ("maps", "--env", "tiny"), "--env"),
+    "add nothing": ("arena", ("add", *LEAGUE), "one checkpoint at least"),
+    "add an empty name": ("arena", ("add", "", *LEAGUE), "an argument must be a value"),
+    "add a folder without one": ("arena", ("add", "{tmp}", *LEAGUE), "checkpoint.json"),
+    "add with a strange parent": ("arena", ("add", "{tmp}", *LEAGUE, "--parent", "nobody"), "nobody"),
+    "retire nothing": ("arena", ("retire", *LEAGUE), "the name of one entry at least"),
+    "retire nobody": ("arena", ("retire", "nobody", *LEAGUE), "nobody"),
+    "payoff of another kind": ("arena", ("payoff", *LEAGUE, "--out", "{tmp}/p.xyz"), "--out must be a picture"),
+    "export into a folder": ("arena", ("export", *LEAGUE, "--out", "{tmp}"), "expected the name of a file"),
+    "export to nothing": ("arena", ("export", *LEAGUE, "--out", ""), "--out must be a value"),
+    "import nothing": ("arena", ("import", "{tmp}/none.json", "--league", "{tmp}/new"), "none.json"),
+    "import a text": ("arena", ("import", "{file}", "--league", "{tmp}/new"), "not valid JSON"),
+    "init where one is": ("arena", ("init", *LEAGUE), "league"),
+    "init nowhere": ("arena", ("init", "--league", "/proc/no"), "cannot be made"),
+    "init with a strange catalog": ("arena", ("init", "--league", "{tmp}/new", "--catalog", "{file}"), "JSON"),
+    "init with a strange hull": ("arena", ("init", "--league", "{tmp}/new", "--blue-roster", "tank"), "chosen from"),
+    "init with 21 mechs": ("arena", ("init", "--league", "{tmp}/new", "--red-roster", *["heavy"] * 21), "1..20"),
+    "evaluate in batches of 0": ("arena", ("evaluate", "{tmp}", *LEAGUE, "--batch", "0"), "ArenaArgs.batch must be 1"),
+    "tournament of 0 seeds": ("arena", ("tournament", *LEAGUE, "--seeds", "0"), "seeds must be 1"),
+    "tournament of -1 replays": (
+        "arena",
+        ("tournament", *LEAGUE, "--replay", "{tmp}/r.echelon", "--replay-battles", "-1"),
+        "--replay-battles",
+    ),
+    "tournament on a GPU that is not here": ("arena", ("tournament", *LEAGUE, "--device", "cuda:99"), "device must be"),
+    "evolve for 0 turns": ("arena", ("evolve", *LEAGUE, "--turns", "0"), "Evolve.turns must be 1"),
+    "evolve for -1 iterations": ("arena", ("evolve", *LEAGUE, "--iterations", "-1"), "Evolve.iterations must be 1"),
+    "play of nobody": ("arena", ("play", "--blue", "", "--red", "heuristic:easy"), "--blue must be a value"),
+    "play of no tier": ("arena", ("play", "--blue", "heuristic:", "--red", "heuristic:easy"), "heuristic:trivial|easy"),
+    "play of another tier": (
+        "arena",
+        ("play", "--blue", "heuristic:x", "--red", "heuristic:easy"),
+        "heuristic:trivial",
+    ),
+    "play of NUL": ("arena", ("play", "--blue", "a\0", "--red", "heuristic:easy"), "--blue must be without NUL"),
+    "play of 5,000 letters": ("arena", ("play", "--blue", LONG, "--red", "heuristic:easy"), "--blue must be at most"),
+    "play of 0 battles": ("arena", ("play", *SIDES, "--battles", "0"), "Play.battles must be 2.."),
+    "play of 3 battles": ("arena", ("play", *SIDES, "--battles", "3"), "battles must be even"),
+    "play of 10^400 battles": ("arena", ("play", *SIDES, "--battles", DIGITS), "Play.battles must be 2.."),
+    "play of 5,000 digits": ("arena", ("play", *SIDES, "--battles", "9" * 254), "Play.battles must be 2.."),
+    "play of 2.5 battles": ("arena", ("play", *SIDES, "--battles", "2.5"), "--battles"),
+    "play of seed -1": ("arena", ("play", *SIDES, "--seed", "-1"), "Play.seed must be 0.."),
+    "play of seed 2^63": ("arena", ("play", *SIDES, "--seed", str(2**63)), "Play.seed must be 0.."),
+    "play in batches of 0": ("arena", ("play", *SIDES, "--batch", "0"), "ArenaArgs.batch must be 1"),
+    "play in batches of -1": ("arena", ("play", *SIDES, "--batch", "-1"), "ArenaArgs.batch must be 1"),
+    "play on meta": ("arena", ("play", *SIDES, "--device", "meta"), "device must be auto, cpu, cuda"),
+    "play on cuda:²": ("arena", ("play", *SIDES, "--device", "cuda:²"), "device must be auto, cpu, cuda"),
+    "play in fp8": ("arena", ("play", *SIDES, "--precision", "fp8"), "--precision"),
+    "play with 0 replays": (
+        "arena",
+        ("play", *SIDES, "--replay", "{tmp}/r", "--replay-battles", "0"),
+        "--replay-battles must be 1..",
+    ),
+    "play into a folder": ("arena", ("play", *SIDES, "--replay", "{tmp}"), "expected the name of a file"),
+    "play with a profile nowhere": ("arena", ("play", *SIDES, "--profile", "/proc/no/p"), "cannot be written"),
+    "a module of no name": ("arena", ("list", *LEAGUE, "--allow-module", ""), "--allow-module must be a value"),
+    "a module that is a path": ("arena", ("list", *LEAGUE, "--allow-module", "../x"), "--allow-module must be"),
+    "a module that is not there": ("arena", ("list", *LEAGUE, "--allow-module", "no.where"), "no.where"),
+    # train.py
+    "no run folder": ("train", ("--run-dir", ""), "--run-dir must be a value"),
+    "a run folder with NUL": ("train", ("--run-dir", "a\0b"), "--run-dir must be without NUL"),
+    "a run folder of 5,000 letters": ("train", ("--run-dir", LONG), "--run-dir must be at most 4096 letters"),
+    "a run folder of 300 letters": ("train", ("--run-dir", "{tmp}/" + "y" * 300), "--run-dir must be at most"),
+    "a run folder that is a file": ("train", ("--run-dir", "{file}", "--opponent", "heuristic:easy"), "--run-dir"),
+    "no opponent": ("train", ("--opponent", ""), "--opponent must be a value"),
+    "an opponent of no tier": ("train", ("--opponent", "heuristic:"), "heuristic:trivial|easy"),
+    "an opponent of no league": ("train", ("--opponent", "league:"), "TrainConfig.opponent must be a commander"),
+    "a flag misspelt in train": ("train", ("--num-env", "4"), "did you mean --num-envs?"),
+    "a nested flag misspelt": ("train", ("--ppo.clipp", "1"), "did you mean --ppo.clip?"),
+    "no flag": ("train", ("num-envs",), "num-envs"),
+    "no preset": ("train", ("--preset", "huge"), "--preset must be one of"),
+    "a catalog that is not there": ("train", ("--catalog", "{tmp}/none.json"), "none.json"),
+    "a model that is not there": ("train", ("--model", "transformer"), "a model must be one of"),
+    "a model of an empty name": ("train", ("--model", ""), "--model must be a value"),
+    "a resume of nothing": ("train", ("--resume", "{tmp}/none"), "expected a checkpoint folder"),
+    "a resume with NUL": ("train", ("--resume", "a\0b"), "--resume must be without NUL"),
+    "battles for a machine of petabytes": (
+        "train",
+        (
+            "--num-envs",
+            "16777216",
+            "--opponent",
+            "heuristic:easy",
+            "--run-dir",
+            "{tmp}/run",
+            "--evaluation.tiers",
+            "easy",
+        ),
+        "need about ",
+    ),
+    # python -m echelon
+    "echelon: no command": ("echelon", (), "Expected one of {layout"),
+    "echelon: another command": ("echelon", ("layot",), "layout, checkpoint"),
+    "echelon: a word too many": ("echelon", ("fingerprint", "now"), "now"),
+    "echelon: layout of -1": ("echelon", ("layout", "--comm-dim", "-1"), "Layout.comm_dim must be 0..1024"),
+    "echelon: layout of 10^9": ("echelon", ("layout", "--comm-dim", "1000000000"), "Layout.comm_dim must be 0..1024"),
+    "echelon: layout of 400 digits": ("echelon", ("layout", "--comm-dim", DIGITS), "Layout.comm_dim must be 0..1024"),
+    "echelon: layout of text": ("echelon", ("layout", "--comm-dim", "eight"), "--comm-dim"),
+    "echelon: a checkpoint of no name": ("echelon", ("checkpoint", ""), "an argument must be a value"),
+    "echelon: a checkpoint with NUL": ("echelon", ("checkpoint", "a\0b"), "without NUL"),
+    "echelon: a checkpoint of 5,000 letters": ("echelon", ("checkpoint", LONG), "at most 4096 letters"),
+    "echelon: no checkpoint": ("echelon", ("checkpoint",), "PATH"),
+    "echelon: convert nothing": ("echelon", ("convert", "{tmp}/none"), "none"),
+    "echelon: convert an empty name": ("echelon", ("convert", ""), "an argument must be a value"),
+    "echelon: convert a text": ("echelon", ("convert", "{file}"), "file"),
+}
+
+
+@pytest.mark.parametrize(("program", "words", "says"), BAD.values(), ids=BAD)
+def test_one_line_says_which_flag(program, words, says, places, monkeypatch, capsys):
+    monkeypatch.chdir(places["tmp"])
+    before = files_under(places["tmp"])
+    message = refused(program, [word.format(**places) if "{" in word else word for word in words], monkeypatch, capsys)
+    assert says in message
+    assert files_under(places["tmp"]) == before
+
+
+WRONG = {int: ("x", "1.5", DIGITS, "-" + DIGITS), float: ("x", "nan", "inf", "1e300", DIGITS)}
+
+
+def number_flags(kind, prefix=""):
+    """The flag and the type of each number of a config."""
+    found, hints = [], get_type_hints(kind)
+    for field in dataclasses.fields(kind):
+        own = {"model": LSTMConfig}.get(field.name, hints[field.name])
+        flag = f"{prefix}.{field.name}".strip(".").replace("_", "-")
+        if own in WRONG:
+            found.append((flag, own))
+        elif dataclasses.is_dataclass(own) and field.name != "catalog":
+            found += number_flags(own, flag)
+    return found
+
+
+FLAGS = number_flags(TrainConfig)
+
+
+@pytest.mark.parametrize("group", sorted({flag.rpartition(".")[0] for flag, _ in FLAGS}))
+def test_every_number_of_train_is_checked(group, monkeypatch, capsys):
+    """A value of each, in turn: what cannot be parsed, and what is out of its limits."""
+    flags = [(flag, kind) for flag, kind in FLAGS if flag.rpartition(".")[0] == group]
+    for number, (flag, kind) in enumerate(flags):
+        value = WRONG[kind][number % len(WRONG[kind])]
+        message = refused("train", [f"--{flag}={value}"], monkeypatch, capsys)
+        assert flag.rpartition(".")[2] in message.replace("_", "-")
+
+
+def test_every_number_of_a_league_is_checked(monkeypatch, capsys, tmp_path):
+    for number, (flag, kind) in enumerate(number_flags(LeagueConfig)):
+        value = WRONG[kind][number % len(WRONG[kind])]
+        words = ["init", "--league", str(tmp_path / "new"), f"--rules.{flag}={value}"]
+        assert flag in refused("arena", words, monkeypatch, capsys).replace("_", "-")
+    assert not (tmp_path / "new").exists()

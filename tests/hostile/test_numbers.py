@@ -1,0 +1,159 @@
+"""Numbers that no machine of 64 bits holds, or none that computes in float32: in JSON, in claims, in states, in rows of
+a catalog."""
+
+import json
+import shutil
+
+import pytest
+import torch
+from tiny_runs import TINY
+
+from echelon.learn.checkpoint.files import save_checkpoint
+from echelon.learn.checkpoint.format import CLAIMS, Counters, open_checkpoint
+from echelon.learn.models.registry import PolicySpecs
+from echelon.learn.models.value_normalizer import ValueNorm
+from echelon.rules.catalog import Catalog
+from echelon.rules.catalog_json import catalog_from_json, read_catalog
+from echelon.rules.config import EnvConfig, as_json, env_from_json
+from echelon.runtime.files import parse_json
+from echelon.runtime.state_dict import StateDict
+
+from .refusals import refusal, refused_or_taken
+
+LONG = 10**400
+HUGE = {
+    "400 digits": LONG,
+    "minus 400 digits": -LONG,
+    "2^63": 2**63,
+    "-2^63 - 1": -(2**63) - 1,
+    "2^64": 2**64,
+    "1e300": 1e300,
+    "-1e300": -1e300,
+    "largest float": 1.7976931348623157e308,
+}
+TINY_ONES = {"5e-324": 5e-324, "-5e-324": -5e-324, "1e-300": 1e-300}
+TOO_LONG = {
+    "400 digits": "1" + "0" * 400,
+    "minus 400 digits": "-" + "9" * 400,
+    "5,000 digits": "7" * 5000,
+    "2^63": str(2**63),
+    "-2^63 - 1": str(-(2**63) - 1),
+    "2^64": str(2**64),
+    "1e400": "1e400",
+    "-1e400": "-1e400",
+    "400 digits and a point": "9" * 400 + ".5",
+    "NaN": "NaN",
+    "Infinity": "Infinity",
+}
+
+
+@pytest.mark.parametrize("text", TOO_LONG.values(), ids=TOO_LONG)
+def test_json_holds_numbers_of_64_bits(text):
+    refusal(lambda: parse_json("a.json", b'{"a": [0, ' + text.encode() + b"]}"), "a.json: ")
+
+
+@pytest.mark.parametrize("number", [2**63 - 1, -(2**63), 0, -1, 1e300, 5e-324])
+def test_json_keeps_every_number_of_64_bits(number):
+    assert parse_json("a.json", json.dumps(number).encode()) == number
+
+
+# Settings of a battle, as a file tells them
+
+
+def numbers_in(values, where=()):
+    """The path of each number of nested settings."""
+    found = []
+    for name, value in values.items():
+        if isinstance(value, dict):
+            found += numbers_in(value, (*where, name))
+        elif type(value) in (int, float):
+            found.append((*where, name))
+    return found
+
+
+def put(values, path, value):
+    """Nested settings with another value at a path."""
+    if len(path) > 1:
+        return {**values, path[0]: put(values[path[0]], path[1:], value)}
+    return {**values, path[0]: value}
+
+
+SIGNATURE = EnvConfig.small().signature()
+SETTINGS = numbers_in({part: SIGNATURE[part] for part in SIGNATURE if part != "catalog"})
+CATALOG = as_json(Catalog())
+ROWS = [path for path in numbers_in(CATALOG) if path[0] != "weapons" or path[1] in ("laser", "gauss", "missile")]
+
+
+@pytest.mark.parametrize("path", SETTINGS, ids=".".join)
+def test_no_setting_of_a_file_is_huge(path):
+    for number in HUGE.values():
+        refusal(lambda number=number: env_from_json(put(SIGNATURE, path, number)), path[-1])
+    for number in TINY_ONES.values():
+        refused_or_taken(lambda number=number: env_from_json(put(SIGNATURE, path, number)), path[-1])
+
+
+@pytest.mark.parametrize("path", ROWS, ids=".".join)
+def test_no_row_of_a_catalog_is_huge(path):
+    for number in HUGE.values():
+        refusal(lambda number=number: catalog_from_json(put(CATALOG, path, number)), path[-1])
+    for number in TINY_ONES.values():
+        refused_or_taken(lambda number=number: catalog_from_json(put(CATALOG, path, number)), path[-1])
+
+
+@pytest.mark.parametrize("text", ["1" + "0" * 400, "-" + "9" * 30, "1e300", "5e-324", str(2**63)])
+def test_a_catalog_of_a_file(text, tmp_path):
+    (tmp_path / "own.json").write_text('{"weapons": {"gauss": {"speed_vox_per_s": ' + text + "}}}")
+    refusal(lambda: read_catalog(tmp_path / "own.json"), "own.json" if len(text) > 18 else "speed_vox_per_s")
+
+
+# Checkpoints
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A checkpoint."""
+    config, path = EnvConfig.small(), tmp_path_factory.mktemp("whole") / "checkpoint"
+    policy = TINY.build(PolicySpecs(config.comm_dim))
+    save_checkpoint(path, policy, ValueNorm(), config, Counters(1, 160, 2.0), {"a": torch.zeros(1)})
+    return path
+
+
+CLAIMED = [
+    *(("counters", name) for name in ("iterations", "agent_steps", "seconds")),
+    *(("curriculum", name) for name in ("stage", "battles", "won")),
+    *(("value_norm", name) for name in ("mean", "square", "weight")),
+    *(("model", name) for name in ("hidden", "body_width", "initial_std")),
+    ("comm_dim",),
+    ("processes",),
+    ("version",),
+    ("env", "rules_version"),
+    ("env", "map_pool"),
+    ("env", "rules", "dt_s"),
+]
+
+
+def read_all(path):
+    """Everything that the claims of a checkpoint say, and the policy."""
+    found = open_checkpoint(path)
+    parts = (found.counters, found.curriculum, found.env, found.model, found.versions, found.value_norm().moments())
+    return (*parts, found.policy())
+
+
+@pytest.mark.parametrize("number", HUGE.values(), ids=HUGE)
+@pytest.mark.parametrize("path", CLAIMED, ids=".".join)
+def test_no_claim_of_a_checkpoint_is_huge(path, number, whole, tmp_path):
+    shutil.copytree(whole, tmp_path / "own")
+    claims = json.loads((whole / CLAIMS).read_text())
+    (tmp_path / "own" / CLAIMS).write_text(json.dumps(put(claims, path, number)))
+    assert read_all(whole)
+    refusal(lambda: read_all(tmp_path / "own"), CLAIMS)
+
+
+# State of a component
+
+
+@pytest.mark.parametrize("number", [*HUGE.values(), True, "1", None, [1]], ids=repr)
+def test_no_fact_of_a_state_is_huge(number):
+    state = StateDict({}, {"count": number}, "part")
+    refusal(lambda: state.whole("count", 0, 2**53), "part.count")
+    refusal(lambda: state.number("count", -1.0, 1.0), "part.count")

@@ -1,0 +1,397 @@
+"""Replays of strangers: each claim and each array made wrong in every way that its kind can be.
+
+Whatever a file says, it is refused in one line, or all that is drawn of it can be drawn.
+"""
+
+import functools
+import itertools
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import safetensors.numpy
+from forged import forged, taken_apart
+
+from echelon.pipelines.pictures import Watch
+from echelon.replay import file
+from echelon.replay.ground import rebuild
+from echelon.runtime.errors import ConfigError
+from echelon.runtime.files import FileError
+from echelon.view.battle_plan import BattlePlan
+from echelon.view.painting import framed, telling_times, vox_px
+from echelon.view.payload import pack
+from hostile.values import DROPPED, VALUES, at, places, put
+
+KEPT = Path(__file__).parent.parent / "fixtures" / "0.2.0-rules-3" / "battles.echelon"
+TENSORS, CLAIMS = taken_apart(KEPT.read_bytes())
+GIB = 1 << 30
+IN_ENV = ("replay", "env")
+PLACES = list(places(CLAIMS, ("weapon_specs", "stats")))
+OBSERVED = "0/observation_ego"
+SAID = [path for path in PLACES if path and path[:2] != IN_ENV and path[0] != "sha256"]
+SETTINGS = [path for path in PLACES if path[:2] == IN_ENV and "catalog" not in path and "reward" not in path]
+
+
+def each_of(paths):
+    return pytest.mark.parametrize("path", paths, ids=lambda path: ".".join(map(str, path)))
+
+
+def outcome(path, same_ground=True):
+    """What comes of a file: the error in one line, or nothing where all of it can be drawn."""
+    try:
+        replay = file.read(path)
+        grounds = [GROUND() if same_ground else rebuild(replay, battle) for battle in replay.battles]
+    except (FileError, ConfigError) as error:
+        assert str(error).isprintable() and len(str(error)) <= 1000
+        return str(error)
+    pack(replay, grounds)
+    for number, ground in enumerate(grounds):
+        plan = BattlePlan(replay, number, ground, vox_px(replay, 64))
+        for t in telling_times(plan, 3):
+            framed(plan, replay.battles[number], t)
+    return None
+
+
+@functools.cache
+def GROUND():
+    replay = file.read(KEPT)
+    return rebuild(replay, replay.battles[0])
+
+
+def test_the_replay_that_is_changed_here_can_be_drawn(tmp_path):
+    (tmp_path / "kept.echelon").write_bytes(forged(TENSORS, CLAIMS))
+    assert outcome(tmp_path / "kept.echelon", same_ground=False) is None
+
+
+@each_of(SAID)
+def test_a_claim_is_refused_or_can_be_drawn(path, tmp_path):
+    refused = 0
+    for name, value in VALUES.items():
+        if value is DROPPED and isinstance(path[-1], int):
+            continue
+        place = tmp_path / "kept.echelon"
+        place.write_bytes(forged(TENSORS, put(CLAIMS, path, value)) if name != "400 digits" else digits(path))
+        refused += outcome(place) is not None
+    assert refused >= 12, f"only {refused} of {len(VALUES)} were refused"
+
+
+def digits(path):
+    """Written as text, because the hash of what no reader takes is nobody's."""
+    return forged(TENSORS, CLAIMS, json.dumps(put(CLAIMS, path, 10**400)))
+
+
+@each_of(SETTINGS)
+def test_a_setting_is_refused_or_the_ground_can_be_made(path, tmp_path):
+    """Only a few values: those that are of the wrong type are the settings' own affair."""
+    for name in (
+        "null",
+        "a word",
+        "zero",
+        "below zero",
+        "a fraction",
+        "an empty list",
+        "an empty object",
+        "a list in lists",
+    ):
+        place = tmp_path / "kept.echelon"
+        place.write_bytes(forged(TENSORS, put(CLAIMS, path, VALUES[name])))
+        outcome(place, same_ground=path[2:3] not in (("world",), ("blue",), ("red",)))
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in SAID if isinstance(at(CLAIMS, path), list)], ids=lambda p: ".".join(map(str, p))
+)
+def test_a_list_that_is_longer_shorter_or_shuffled_is_refused(path, tmp_path):
+    values, place = at(CLAIMS, path), tmp_path / "kept.echelon"
+    for other in (values[:-1], values * 2, [*values, None], [values]):
+        if other != values:
+            place.write_bytes(forged(TENSORS, put(CLAIMS, path, other)))
+            told = outcome(place)
+            # A list of any length may be shorter by one, a squad or the columns of the ego stream.
+            assert told is not None or other == values[:-1] or path[-1] in ("squad", "weapons", "cooldowns")
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in SAID if isinstance(at(CLAIMS, path), dict)], ids=lambda p: ".".join(map(str, p))
+)
+def test_a_claim_that_nobody_knows_is_refused(path, tmp_path):
+    place = tmp_path / "kept.echelon"
+    place.write_bytes(forged(TENSORS, put(CLAIMS, (*path, "surplus\x1b"), 1)))
+    told = outcome(place)
+    assert told is not None and "\\x1b" in told
+
+
+def one_number(array, value):
+    changed = array.copy()
+    changed.reshape(-1)[changed.size // 2] = value
+    return changed
+
+
+def shorter(array, axis):
+    return np.ascontiguousarray(np.delete(array, -1, axis))
+
+
+def longer(array):
+    return np.concatenate((array, array)) if array.size else np.zeros((10**5, *array.shape[1:]), array.dtype)
+
+
+SHAPES = {
+    "gone": lambda array: None,
+    "of another type": lambda array: array.astype(np.float32),
+    "of a wider type": lambda array: array.astype(np.int64),
+    "of bools": lambda array: array.astype(bool),
+    "flat": lambda array: array.reshape(-1),
+    "a number": lambda array: np.zeros((), array.dtype),
+    "with an axis more": lambda array: array[None],
+    "empty": lambda array: array[:0],
+    "empty behind": lambda array: array[..., :0],
+    "shorter": lambda array: shorter(array, 0),
+    "longer": lambda array: (
+        np.concatenate((array, array)) if array.size else np.zeros((10**5, *array.shape[1:]), array.dtype)
+    ),
+    "narrower": lambda array: shorter(array, -1),
+    "wider": lambda array: np.concatenate((array, array), -1),
+    "turned": lambda array: np.ascontiguousarray(array.T),
+}
+VARIES = {"beams", "flights", "waypoints", "harms", "deaths", "clouds", "voxels"}
+"""Arrays of any length; fewer rows may still be a replay."""
+MAY_BE = {"empty", "shorter", "longer"}
+
+
+@pytest.mark.parametrize("key", sorted(TENSORS))
+@pytest.mark.parametrize("name", SHAPES)
+def test_an_array_of_another_shape_is_refused_before_it_is_read(key, name, tmp_path):
+    place, array = tmp_path / "kept.echelon", SHAPES[name](TENSORS[key])
+    if array is not None and (array.shape, array.dtype) == (TENSORS[key].shape, TENSORS[key].dtype):
+        pytest.skip("it is the same")
+    tensors = {other: value for other, value in TENSORS.items() if other != key}
+    place.write_bytes(forged(tensors if array is None else {**tensors, key: array}, CLAIMS))
+    told = outcome(place)
+    contacts = key in ("0/contacts", "0/contact_facts")
+    assert (
+        told is not None or (key.removeprefix("0/") in VARIES and name in MAY_BE) or (contacts and name == "narrower")
+    )
+
+
+INDICES = (
+    *(
+        "facts",
+        "paint",
+        "focus",
+        "contacts",
+        "contact_facts",
+        "beams",
+        "flights",
+        "harms",
+        "deaths",
+        "clouds",
+        "voxels",
+    ),
+)
+"""Arrays whose numbers name something else."""
+FREE = {("harms", 3), ("clouds", 1)}
+"""Their columns that do not: damage, and how long smoke hangs."""
+
+
+@pytest.mark.parametrize("key", sorted(TENSORS))
+def test_numbers_out_of_their_range_are_refused_or_can_be_drawn(key, tmp_path):
+    place, array, short = tmp_path / "kept.echelon", TENSORS[key], key.removeprefix("0/")
+    columns = range(array.shape[1]) if short in VARIES else [None]
+    for column, extreme in itertools.product(columns, ("min", "max")):
+        changed, value = array.copy(), getattr(np.iinfo(array.dtype), extreme)
+        if column is None:
+            changed = one_number(array, value)
+        else:
+            changed = changed if len(changed) else np.zeros((1, array.shape[1]), array.dtype)
+            changed[-1, column] = value
+        place.write_bytes(forged({**TENSORS, key: changed}, CLAIMS))
+        told = outcome(place)
+        if (short, column) not in FREE and short in INDICES and (value < -1 or (value > 0 and array.dtype != np.uint8)):
+            assert told is not None, f"{short} column {column}: {value} was taken"
+
+
+EVENTS = ("beams", "flights", "harms", "deaths", "clouds", "voxels")
+
+
+@pytest.mark.parametrize("key", EVENTS)
+def test_events_out_of_order_are_refused(key, tmp_path):
+    array = TENSORS[f"0/{key}"]
+    rows = np.concatenate((array, array)) if len(array) else np.zeros((2, array.shape[1]), np.int32)
+    rows[0, 0], rows[-1, 0] = 3, 2
+    if key in ("flights", "clouds"):
+        rows[:, 1] = 90
+    (tmp_path / "kept.echelon").write_bytes(forged({**TENSORS, f"0/{key}": rows}, CLAIMS))
+    assert f"{key} must be ordered by" in str(outcome(tmp_path / "kept.echelon"))
+
+
+def raw(header, body=b""):
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return len(text).to_bytes(8, "little") + text + body
+
+
+def listed(claims):
+    """The header of a true replay that says something else in the place of its claims."""
+    data = forged(TENSORS, CLAIMS)
+    size = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + size])
+    return raw({**header, "__metadata__": claims}, data[8 + size :])
+
+
+def renamed(old, new):
+    return forged({new if key == old else key: value for key, value in TENSORS.items()}, CLAIMS)
+
+
+def text_of(claims):
+    return forged(TENSORS, CLAIMS, claims)
+
+
+GOOD = json.dumps(CLAIMS)
+FILES = {
+    "empty": b"",
+    "seven bytes": bytes(7),
+    "a header beyond the file": (2**63).to_bytes(8, "little") + b"{}",
+    "a header that is a list": raw(b"[]"),
+    "a header that is a number": raw(b"7"),
+    "a header that is no UTF-8": raw(b"\xff\xfe"),
+    "metadata that is a list": listed([]),
+    "metadata that is text": listed("claims"),
+    "metadata of numbers": listed({"claims": 7}),
+    "no metadata": listed({}),
+    "no claims": listed({"other": "{}"}),
+    "tensors that are lists": raw({"0/pos": []}),
+    "tensors without a type": raw({"0/pos": {"shape": [0], "data_offsets": [0, 0]}}),
+    "tensors without a shape": raw({"0/pos": {"dtype": "I16", "data_offsets": [0, 0]}}),
+    "tensors of an unknown type": raw({"0/pos": {"dtype": "X9", "shape": [0], "data_offsets": [0, 0]}}),
+    "a shape that is negative": raw({"0/pos": {"dtype": "I16", "shape": [-1], "data_offsets": [0, 0]}}),
+    "a shape of fractions": raw({"0/pos": {"dtype": "I16", "shape": [0.5], "data_offsets": [0, 0]}}),
+    "a shape of 2^63": raw({"0/pos": {"dtype": "I16", "shape": [2**63, 2**63], "data_offsets": [0, 0]}}),
+    "a shape of zero times much": raw({"0/pos": {"dtype": "I16", "shape": [0, 2**39], "data_offsets": [0, 0]}}),
+    "claims twice": text_of('{"schema": "echelon-replay", "schema": "echelon-replay"}'),
+    "claims deep": text_of('{"a":' * 900 + "1" + "}" * 900),
+    "claims cut": text_of(GOOD[:-1]),
+    "claims with more behind": text_of(GOOD + "{}"),
+    "claims with NaN": text_of(GOOD.replace('"dt_s": 0.05', '"dt_s": NaN')),
+    "claims with infinity": text_of(GOOD.replace('"dt_s": 0.05', '"dt_s": 1e999')),
+    "claims with a surrogate": text_of(GOOD.replace("heuristic:hard", "\\ud800")),
+    "claims with a NUL": text_of(GOOD.replace("heuristic:hard", "\\u0000")),
+    "claims of a list": text_of("[[]]"),
+    "claims of a megabyte": text_of(GOOD + " " * (1 << 20)),
+    "another schema": text_of(GOOD.replace("echelon-replay", "echelon-checkpoint")),
+    "another version": text_of(GOOD.replace('"version": 1, "written', '"version": 2, "written')),
+    "a version that is text": text_of(GOOD.replace('"version": 1, "written', '"version": "1", "written')),
+    "rules of tomorrow": text_of(GOOD.replace('"rules_version": 3', '"rules_version": 99')),
+    "an unknown biome": text_of(GOOD.replace('"urban_residential"', '"os.system:lair"')),
+    "a battle more than claimed": forged({**TENSORS, "1/pos": TENSORS["0/pos"]}, CLAIMS),
+    "a battle less than claimed": forged(TENSORS, put(CLAIMS, ("battles",), CLAIMS["battles"] * 2)),
+    "an array of no battle": renamed("0/pos", "pos"),
+    "an array of battle -1": renamed("0/pos", "-1/pos"),
+    "an array of a stranger": renamed("0/pos", "0/__class__"),
+    "an observation of a stranger": renamed("0/yaw", "0/observation_x"),
+    "an observation of other moments": forged({**TENSORS, OBSERVED: np.zeros((1, 4, 3), np.float16)}, CLAIMS),
+    "an observation of NaN": forged({**TENSORS, OBSERVED: np.full((21, 4, 3), np.nan, np.float16)}, CLAIMS),
+    "an observation in int32": forged({**TENSORS, OBSERVED: np.zeros((21, 4, 3), np.int32)}, CLAIMS),
+    "weights": safetensors.numpy.save({"w": np.zeros(3)}),
+    "another zip": b"PK\x03\x04" + bytes(100),
+    "a pickle": b"\x80\x04cos\nsystem\n",
+    "no moment at all": forged({key: value[:0] for key, value in TENSORS.items()}, CLAIMS),
+    "a flight over no waypoints": forged({**TENSORS, "0/waypoints": TENSORS["0/waypoints"][:1]}, CLAIMS),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_hostile_file_is_refused_in_one_line(name, tmp_path):
+    (tmp_path / "kept.echelon").write_bytes(FILES[name])
+    told = outcome(tmp_path / "kept.echelon")
+    assert told is not None and told.startswith("kept.echelon: ")
+
+
+def test_a_battle_of_one_moment_can_be_drawn(tmp_path):
+    first = {key: value[: 0 if key.removeprefix("0/") in VARIES else 1] for key, value in TENSORS.items()}
+    (tmp_path / "kept.echelon").write_bytes(forged(first, CLAIMS))
+    assert outcome(tmp_path / "kept.echelon") is None
+
+
+def test_any_bit_of_the_header_counts(tmp_path):
+    data = forged(TENSORS, CLAIMS)
+    size, rng = int.from_bytes(data[:8], "little"), np.random.default_rng(0)
+    for place in rng.integers(0, 8 + size, 300).tolist():
+        flipped = bytearray(data)
+        flipped[place] ^= 1 << int(rng.integers(8))
+        (tmp_path / "kept.echelon").write_bytes(flipped)
+        assert outcome(tmp_path / "kept.echelon") is not None, f"a bit of byte {place} was not noticed"
+
+
+@pytest.mark.parametrize("share", [0.0, 0.001, 0.1, 0.5, 0.9, 0.999])
+def test_a_file_that_is_cut_is_refused(share, tmp_path):
+    data = forged(TENSORS, CLAIMS)
+    (tmp_path / "kept.echelon").write_bytes(data[: int(len(data) * share)])
+    assert outcome(tmp_path / "kept.echelon") is not None
+
+
+BAD = {
+    "a mech of no hull": put(CLAIMS, ("replay", "mechs", 0, "hull"), "golem"),
+    "no materials": put(CLAIMS, ("replay", "materials"), []),
+    "an outcome of no reason": put(CLAIMS, ("battles", 0, "outcome", "reason"), None),
+    "a map of other settings": put(CLAIMS, ("battles", 0, "map", "seed"), 7),
+    "a zone of two numbers": put(CLAIMS, ("battles", 0, "zone"), [1.0, 2.0]),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_nothing_is_written_of_what_is_refused(name, tmp_path):
+    (tmp_path / "kept.echelon").write_bytes(forged(TENSORS, BAD[name]))
+    watch = Watch(tmp_path / "kept.echelon", strip=tmp_path / "strip.png", gif=tmp_path / "moving.gif")
+    with pytest.raises((FileError, ConfigError)):
+        watch.run()
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["kept.echelon"]
+
+
+SPARSE = """
+import resource, sys, time
+from pathlib import Path
+from echelon.replay import file
+before, begun = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+for path in sys.argv[1:]:
+    try:
+        file.read(Path(path))
+    except file.FileError as error:
+        print(error)
+    else:
+        print("taken")
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024, time.process_time() - begun)
+"""
+
+
+def sparse(path, header, size):
+    """A file of a header that lists `size` bytes of tensors, and takes up none."""
+    path.write_bytes(raw(header))
+    os.truncate(path, path.stat().st_size + size)
+    return str(path)
+
+
+def test_a_gibibyte_that_is_not_there_costs_next_to_nothing(tmp_path):
+    """In a process of its own, whose memory is counted."""
+    data = forged(TENSORS, CLAIMS)
+    metadata = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
+    size = GIB - (1 << 20)
+
+    def entry(kind, shape):
+        return {"dtype": kind, "shape": shape, "data_offsets": [0, size]}
+
+    headers = {
+        "no claims": {"0/pos": entry("U8", [size])},
+        "one array": {"__metadata__": metadata, "0/pos": entry("I16", [size // 8, 4, 1])},
+        "a long battle": {"__metadata__": metadata, "0/yaw": entry("I16", [size // 8, 4])},
+        "an observation": {"__metadata__": metadata, "0/observation_ego": entry("F16", [21, 4, size // 168])},
+        "a shape that does not fill it": {"__metadata__": metadata, "0/pos": entry("I16", [21, 4, 3])},
+    }
+    paths = [sparse(tmp_path / f"{name}.echelon", header, size) for name, header in headers.items()]
+    done = subprocess.run([sys.executable, "-c", SPARSE, *paths], capture_output=True, text=True, check=True)
+    *lines, cost = done.stdout.splitlines()
+    mebibytes, seconds = map(float, cost.split())
+    assert len(lines) == len(headers) and "taken" not in lines
+    assert mebibytes < 100 and seconds < 2

@@ -1,0 +1,268 @@
+"""Settings that ask for ever, or for more memory than there is: each number has limits, and what battles need is told
+before it is allocated."""
+
+import dataclasses
+import subprocess
+import sys
+from typing import get_type_hints
+
+import pytest
+import torch
+from builders import flat_maps
+
+from echelon.arena.batch_arena import BatchArena
+from echelon.env import footprint
+from echelon.env.env import EchelonEnv
+from echelon.env.footprint import amount, footprint_of, require_memory
+from echelon.league.config import NUMBERS, LeagueConfig
+from echelon.learn import limits as learn_limits
+from echelon.learn.config import TRAIN_PRESETS, CurriculumConfig, EvalConfig, PPOConfig, TrainConfig
+from echelon.learn.models.gru import GRUConfig
+from echelon.learn.models.lstm import LSTMConfig
+from echelon.learn.models.mlp import MLPConfig
+from echelon.learn.schedules import Schedule
+from echelon.rules import limits
+from echelon.rules.config import (
+    ENV_PRESETS,
+    EnvConfig,
+    FeaturesConfig,
+    RewardConfig,
+    RulesConfig,
+    WorldConfig,
+    env_from_json,
+)
+
+from .refusals import refusal
+
+CPU = torch.device("cpu")
+TABLES = {
+    WorldConfig: limits.WORLD,
+    RulesConfig: limits.RULES,
+    RewardConfig: limits.REWARD,
+    FeaturesConfig: {},
+    EnvConfig: limits.ENV,
+    PPOConfig: learn_limits.PPO,
+    CurriculumConfig: learn_limits.CURRICULUM,
+    EvalConfig: learn_limits.EVALUATION,
+    TrainConfig: learn_limits.TRAIN,
+    Schedule: learn_limits.SCHEDULE,
+    LSTMConfig: learn_limits.MODEL,
+    GRUConfig: learn_limits.MODEL,
+    MLPConfig: learn_limits.MODEL,
+    LeagueConfig: NUMBERS,
+}
+NUMBER_HINTS = (int, float, tuple[int, ...], tuple[float, ...])
+FIELDS = [(kind, name) for kind, table in TABLES.items() for name in table if kind not in (GRUConfig, MLPConfig)]
+
+
+@pytest.mark.parametrize("kind", TABLES, ids=lambda kind: kind.__name__)
+def test_every_number_has_limits(kind):
+    hints = get_type_hints(kind)
+    numbers = {field.name for field in dataclasses.fields(kind) if hints[field.name] in NUMBER_HINTS}
+    assert numbers == set(TABLES[kind])
+    for low, high, _ in TABLES[kind].values():
+        assert -(2**63) <= low < high < 2**63
+
+
+def value_of(kind, name, number):
+    """A number as the field declares it, in a tuple where it is one."""
+    hint = get_type_hints(kind)[name]
+    value = number if hint in (int, tuple[int, ...]) else float(number)
+    return value if hint in (int, float) else (value,)
+
+
+@pytest.mark.parametrize(("kind", "name"), FIELDS, ids=lambda value: getattr(value, "__name__", value))
+def test_beyond_its_limits_a_number_is_refused(kind, name):
+    low, high, _ = TABLES[kind][name]
+    where = f"{kind.__name__}.{name} must be "
+    step = 1 if get_type_hints(kind)[name] in (int, tuple[int, ...]) else max(abs(high), 1) * 0.01
+    for number in (low - step, high + step, -(10**18) * 5, 10**19):
+        refusal(lambda number=number: kind(**{name: value_of(kind, name, number)}), where)
+    for value in ("4", None, 1j, [[1]], float("nan"), float("inf"), True, b"1", object()):
+        message = refusal(lambda value=value: kind(**{name: value}), where)
+        assert ", got " in message
+
+
+WRONG_KINDS = [
+    (EnvConfig, "world", "small"),
+    (EnvConfig, "rules", None),
+    (EnvConfig, "blue", "heavy"),
+    (EnvConfig, "blue", ("heavy", 1)),
+    (EnvConfig, "red", None),
+    (EnvConfig, "observation_mode", 1),
+    (EnvConfig, "command_suites", "yes"),
+    (WorldConfig, "biomes", "barrens"),
+    (WorldConfig, "biomes", (1,)),
+    (WorldConfig, "size_x", 40.5),
+    (RulesConfig, "time_up_terminates", 1),
+    (FeaturesConfig, "smoke", "off"),
+    (TrainConfig, "side", "left"),
+    (TrainConfig, "precision", "fp8"),
+    (TrainConfig, "logger", None),
+    (TrainConfig, "run_dir", ""),
+    (TrainConfig, "run_dir", "a\0b"),
+    (TrainConfig, "run_dir", "x" * 5000),
+    (TrainConfig, "run_dir", "y" * 300),
+    (TrainConfig, "opponent", ""),
+    (TrainConfig, "opponent", "league:"),
+    (TrainConfig, "opponent", "z" * 10**6),
+    (TrainConfig, "callbacks", "a:B"),
+    (TrainConfig, "device", 5),
+    (TrainConfig, "ppo", {}),
+    (PPOConfig, "learning_rate", 1e-3),
+    (PPOConfig, "learning_rate", Schedule(1e-3, 1e3)),
+    (PPOConfig, "advantages_by_class", 0),
+    (CurriculumConfig, "opponents", "easy"),
+    (CurriculumConfig, "team_size", (2.5,)),
+    (EvalConfig, "tiers", (None,)),
+    (LSTMConfig, "critic", "oracle"),
+    (LSTMConfig, "path_observed", "no"),
+    (Schedule, "shape", "square"),
+    (LeagueConfig, "weighting", "soft"),
+]
+
+
+@pytest.mark.parametrize(("kind", "name", "value"), WRONG_KINDS, ids=lambda value: repr(value)[:40])
+def test_a_setting_of_another_kind_is_refused(kind, name, value):
+    refusal(lambda: kind(**{name: value}), f"{kind.__name__}.{name} must be ")
+
+
+def test_numpys_numbers_are_numbers():
+    import numpy as np
+
+    config = EnvConfig(comm_dim=np.int64(4), sight_range_vox=np.float32(30), blue=["heavy"])
+    assert config == EnvConfig(comm_dim=4, sight_range_vox=30.0, blue=("heavy",))
+    assert type(config.comm_dim) is int and type(config.sight_range_vox) is float and type(config.blue) is tuple
+
+
+FOR_EVER = {
+    "a map pool of 10^12": {"map_pool": 10**12},
+    "spares of 10^12": {"map_pool": 10**5, "map_spares": 10**12},
+    "messages of 10^9": {"comm_dim": 10**9},
+    "10^9 substeps a decision": {"rules": {"decision_repeat": 10**9}},
+    "30 years": {"rules": {"max_episode_s": 1e9}},
+    "86 million substeps": {"rules": {"max_episode_s": 86400.0, "dt_s": 0.001}},
+    "shots that cross 10^5 voxels a substep": {
+        "rules": {"gravity_vox_per_s2": 1000.0, "dt_s": 1.0, "max_episode_s": 60.0, "decision_repeat": 1}
+    },
+    "maps of 10^6": {"world": {"size_x": 10**6}},
+    "10^6 mechs": {"blue": ["heavy"] * 10**6},
+    "10^5 biomes": {"world": {"biomes": ["moon"] * 10**5}},
+}
+
+
+@pytest.mark.parametrize("changes", FOR_EVER.values(), ids=FOR_EVER)
+def test_a_strangers_battle_ends(changes):
+    told = EnvConfig.small().signature()
+    for name, value in changes.items():
+        told[name] = {**told[name], **value} if isinstance(value, dict) else value
+    refusal(lambda: env_from_json(told))
+
+
+def test_presets_and_defaults_are_within_limits():
+    for preset in (*ENV_PRESETS.values(), *TRAIN_PRESETS.values(), *TABLES):
+        assert preset() == preset()
+
+
+AT_A_LIMIT = [
+    (part, name, edge)
+    for part, table in (("rules", limits.RULES), ("reward", limits.REWARD))
+    for name in table
+    for edge in (0, 1)
+]
+
+
+@pytest.mark.parametrize(("part", "name", "edge"), AT_A_LIMIT, ids=str)
+def test_a_battle_at_a_limit_is_played(part, name, edge):
+    """What the limits let through neither hangs nor breaks."""
+    plain = dataclasses.replace(EnvConfig.small(), map_pool=1)
+    value = value_of(type(getattr(plain, part)), name, {**limits.RULES, **limits.REWARD}[name][edge])
+    change = {name: value}
+    if name == "max_episode_s":
+        change = {name: 0.25} if edge == 0 else {name: value, "dt_s": 0.1}
+    if name == "dt_s":
+        change |= {"max_episode_s": 60.0}
+    if name == "decision_repeat" and edge:
+        change |= {"dt_s": 0.001, "max_episode_s": 60.0}
+    config = dataclasses.replace(plain, **{part: dataclasses.replace(getattr(plain, part), **change)})
+    env = EchelonEnv(config, 2, "cpu", 0, maps=flat_maps(config))
+    seen = env.reset()
+    for group in env.group_map:
+        seen[group, "action"] = torch.ones(2, 5, 26)
+    played = env.step(seen)["next"]
+    assert played["blue", "observation", "ego"].isfinite().all()
+    assert played["blue", "reward"].isfinite().all()
+
+
+# Memory
+
+
+@pytest.mark.parametrize(
+    ("size", "said"),
+    [(0, "0 bytes"), (999, "999 bytes"), (25.3e9, "25.3 GB"), (4.1e12, "4.1 TB"), (1e19, "10 EB"), (5e22, "5e+04 EB")],
+)
+def test_bytes_are_told_to_a_reader(size, said):
+    assert amount(size) == said
+
+
+def test_what_battles_need_is_told_before_it_is_allocated(monkeypatch):
+    monkeypatch.setattr(footprint, "total_memory", lambda device: 24 * 10**9)
+    large = EnvConfig.large()
+    message = refusal(lambda: EchelonEnv(large, 1_000_000, "cpu", 0), "1,000,000 battles of large", "24 GB", "num_envs")
+    assert message == (
+        "1,000,000 battles of large need about 870 GB, this machine has 24 GB: fewer num_envs, or a smaller map"
+    )
+    many = dataclasses.replace(large, map_pool=100_000)
+    for build in (lambda: EchelonEnv(many, 1, "cpu", 0), lambda: BatchArena(many, {}.__getitem__, CPU)):
+        refusal(build, "100,000 maps of 10v10 on 100x100x20 need about 9", "EnvConfig.map_pool")
+    refusal(lambda: require_memory(large, 4096, CPU, kept=10_000), "rollouts of 10,000 decisions", "num_envs")
+    require_memory(large, 4096, CPU, kept=32)
+    require_memory(many, 4096, CPU, makes_maps=False)
+
+
+@pytest.mark.parametrize("preset", ENV_PRESETS)
+def test_the_footprint_is_that_of_an_environment(preset):
+    config = dataclasses.replace(ENV_PRESETS[preset](), map_pool=2)
+    env, each = EchelonEnv(config, 3, "cpu", 0), footprint_of(config)
+    state = sum(leaf.nbytes for leaf in env.state.to_tensordict().values(True, True))
+    seen = sum(leaf.nbytes for leaf in env.reset().values(True, True)) - 2 * 3  # two more flags of TorchRL's
+    acts = sum(leaf.nbytes for leaf in env.action_spec.zero().values(True, True))
+    assert each.ground == sum(leaf.nbytes for leaf in env.state.terrain.values()) // 3
+    assert abs(each.ground + each.step - (state + seen + acts) / 3) < 16
+    assert each.map == sum(leaf.nbytes for leaf in env.game.maps.values()) // 2
+    openings = env.map_pool.openings.exclude("focus_slots").values()
+    assert abs(each.opening - sum(leaf.nbytes for leaf in openings) / 2) <= each.opening * 0.1  # and whom contacts are
+
+
+PEAK = """
+import dataclasses, os, resource, sys, torch
+from echelon.env.env import EchelonEnv
+from echelon.env.footprint import needed_bytes
+from echelon.rules.config import ENV_PRESETS
+
+def play(config, battles, kernels):
+    env = EchelonEnv(config, battles, "cpu", 0, compiled=False, kernels=kernels)
+    seen = env.reset()
+    for _ in range(3):
+        for group in env.group_map:
+            seen[group, "action"] = torch.rand_like(env.action_spec[group, "action"].zero())
+        _, seen = env.step_and_maybe_reset(seen)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+for preset, battles, maps, kernels in eval(sys.argv[1]):
+    one = dataclasses.replace(ENV_PRESETS[preset](), map_pool=1)
+    if os.fork() == 0:  # the memory at the most is that of a process
+        before, many = play(one, 2, kernels), dataclasses.replace(one, map_pool=maps)
+        print(preset, (play(many, battles, kernels) - before) / needed_bytes(many, battles, torch.device("cpu")))
+        sys.stdout.flush()
+        os._exit(0)
+    os.wait()
+"""
+PLAYED = [("small", 800, 1, "loops"), ("small", 500, 1, "dense"), ("small", 2, 384, "loops")]
+
+
+def test_what_is_told_is_what_a_process_takes():
+    """Within a factor of two, of the memory that the process held at the most; allocators round up a little."""
+    done = subprocess.run([sys.executable, "-c", PEAK, repr(PLAYED)], capture_output=True, text=True, check=True)
+    ratios = [float(line.split()[1]) for line in done.stdout.splitlines()]
+    assert len(ratios) == len(PLAYED) and all(0.5 < ratio < 2 for ratio in ratios), done.stdout
