@@ -10,6 +10,7 @@ from echelon.agents.tiers import TIERS
 from echelon.league.ratings.glicko2 import DEVIATION
 from echelon.league.records import scripted_id
 from echelon.league.schema import CHANGES, KINDS
+from echelon.runtime.errors import shown
 from echelon.runtime.files import FileError, parse_json
 
 LONGEST_REASON = 1000
@@ -178,8 +179,3 @@ def check_identity(where: str, id: str, name: str, kind: str) -> None:
     kinds = ("scripted", "retired") if own is not None else tuple(kind for kind in KINDS if kind != "scripted")
     if kind not in kinds:
         raise FileError(f"{where}.kind must be one of {kinds}, as its name tells, got {kind!r}")
-
-
-def shown(value: Any) -> str:
-    """A value from a file as an error shows it: quoted and cut."""
-    return repr(value[:100]) if isinstance(value, str | bytes) else repr(value)[:100]

@@ -20,6 +20,7 @@ from typing import Any, Literal, TypeVar
 from urllib.parse import quote
 
 from echelon.league.schema import APPLICATION_ID, MARKED, MIGRATIONS, VIEWS
+from echelon.runtime.errors import one_line
 from echelon.runtime.files import FileError
 
 T = TypeVar("T")
@@ -38,6 +39,8 @@ PATIENCE_S = 600.0
 SETTINGS = ("trusted_schema = OFF", "cell_size_check = ON", "foreign_keys = ON", "synchronous = FULL")
 LONGEST_VALUE = 16 << 20
 """Maximum number of bytes of a value or a row; the largest of ours are the settings and the statistics of a match."""
+LONGEST_SAID = 200
+"""Letters of what SQLite says, which may quote the file, in an error."""
 STEPS = 1 << 18
 """Instructions of SQLite's virtual machine between two counts."""
 FEWEST_STEPS = 16 * STEPS
@@ -129,7 +132,7 @@ class Database:
             time.sleep(PAUSE_S)
 
     def _explained(self, error: Exception, waited_s: float) -> str:
-        said = printable(str(error))
+        said = one_line(error, LONGEST_SAID)
         if is_locked(error):
             return f"another process has held it for {waited_s:.0f} s: let it end first"
         if said == "interrupted":
@@ -155,11 +158,6 @@ def allocated_bytes(path: Path) -> int:
     """Bytes that a file takes on the disk: one with holes is shorter than it says."""
     found = path.stat()
     return min(found.st_size, 512 * found.st_blocks)
-
-
-def printable(text: str) -> str:
-    """What SQLite said, which may quote the file, as one short line."""
-    return "".join(letter if letter.isprintable() else "?" for letter in text[:200])
 
 
 def is_locked(error: Exception) -> bool:
@@ -237,7 +235,7 @@ def check_pages(database: Database) -> None:
     """
     ((found,),) = database.execute("PRAGMA quick_check(1)")
     if found != "ok":
-        raise FileError(f"{database.path}: not the file of a league, or spoiled: {printable(found)}")
+        raise FileError(f"{database.path}: not the file of a league, or spoiled: {one_line(found, LONGEST_SAID)}")
 
 
 def schema_of(rows: Iterable[tuple[Any, ...]]) -> Schema:
