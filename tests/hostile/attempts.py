@@ -14,6 +14,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+# Matplotlib keeps a list of the fonts of this machine; where it must make it first and the disk is full, it says so.
+import matplotlib.font_manager  # noqa: F401
 import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

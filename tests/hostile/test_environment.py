@@ -69,6 +69,7 @@ def test_a_command_that_fails_says_so_in_one_line_and_leaves_nothing_behind(told
         assert not lines
     else:
         assert code == (EXIT_CODE if "interrupted" in case else 1)
+        assert len(lines) == 1, lines
         (line,) = lines
         assert line.startswith("interrupted" if "interrupted" in case else "error: ") and len(line) < 500
     assert now["victim"] == "a file of the user's"
