@@ -23,7 +23,7 @@ def all_reduce_sums(sums: Mapping[str, Tensor], ranks: Ranks) -> dict[str, Tenso
 
 def read(values: Mapping[str, Tensor]) -> dict[str, list[float]]:
     """Copy tensors to the host in one transfer, flattened to lists of floats."""
-    packed = torch.cat([value.detach().float().flatten() for value in values.values()]).tolist()
+    packed = torch.cat([value.detach().float().flatten() for value in values.values()]).cpu().tolist()
     found, at = {}, 0
     for name, value in values.items():
         found[name] = packed[at : at + value.numel()]

@@ -179,10 +179,11 @@ def summed(value: Tensor, depth: int) -> Tensor:
 
 def entropy_report(entropies: Tensor) -> Mapping[str, Tensor]:
     """Mean entropy of all columns of the action, of each of `HEADS`, and of the message, from `entropies [D]`."""
-    message = entropies[CONTROLS:]
+    # Indexing by a list would copy it to the device, and wait.
+    each, message = entropies.unbind(), entropies[CONTROLS:]
     return {
         "entropy": entropies.mean(),
-        **{f"entropy_{name}": entropies[list(columns)].mean() for name, columns in HEADS.items()},
+        **{f"entropy_{name}": torch.stack([each[act] for act in acts]).mean() for name, acts in HEADS.items()},
         "entropy_message": message.mean() if len(message) > 0 else entropies.new_zeros(()),
     }
 

@@ -77,6 +77,10 @@ class PPO:
                 self.loss = DistributedDataParallel(self.loss, broadcast_buffers=False)
         device = next(policy.parameters()).device
         self.optimizer = torch.optim.Adam(policy.parameters(), lr=config.learning_rate.first, eps=1e-5, fused=True)
+        self.may_ask = device.type == "cpu"
+        """Whether the host may look at a result: it would wait for a GPU."""
+        self.goes_on = torch.ones((), dtype=torch.bool, device=device)
+        """`[]` bool, whether steps are taken: until an epoch's KL is above `target_kl`."""
         self.skipped = torch.zeros((), device=device)
         """`[]` skipped steps since the start of the run."""
         self.in_a_row = torch.zeros((), device=device)
@@ -96,8 +100,9 @@ class PPO:
     def update(self, batch: TensorDictBase, memory: TensorDictBase) -> dict[str, Tensor]:
         """Update from one rollout with advantages.
 
-        Minibatches are shuffled with torch's default generator. Syncs with the device once an epoch with `target_kl`,
-        else never.
+        Minibatches are shuffled with torch's default generator. Never syncs with the device: after an epoch with a KL
+        above `target_kl` the steps of the following ones are skipped there. On a CPU, where asking costs nothing, they
+        are not computed.
 
         Args:
             batch: `[G, T]`, see `TeamCollector`.
@@ -109,18 +114,22 @@ class PPO:
         """
         sequences = Sequences(batch, memory, self.config.chunk_decisions)
         self.longest.zero_()
+        self.goes_on.fill_(True)
         reports: list[dict[str, Tensor]] = []
-        for epoch in range(self.config.epochs):
+        counts: list[Tensor] = []
+        for _ in range(self.config.epochs):
             fresh = [self.learn(sequences.take(index)) for index in sequences.shuffled(self.config.minibatches)]
             reports += fresh
-            is_last = epoch + 1 == self.config.epochs
-            if self.config.target_kl > 0 and not is_last:
+            counts += [self.goes_on.clone()] * len(fresh)
+            if self.config.target_kl > 0:
                 kl = torch.stack([report["kl" if "kl" in report else "kl_approx"] for report in fresh]).mean()
-                if kl.item() > self.config.target_kl:
+                self.goes_on &= ~(kl > self.config.target_kl)
+                if self.may_ask and not self.goes_on:
                     break
-        means = {name: torch.stack([report[name] for report in reports]).mean() for name in reports[0]}
-        epochs = torch.tensor(float(len(reports) // self.config.minibatches))
-        return {**means, "epochs": epochs.to(self.skipped.device), "skipped": self.skipped.clone()}
+        counted = torch.stack(counts)
+        values = {name: torch.stack([report[name] for report in reports]) for name in reports[0]}
+        means = {name: torch.where(counted, each, 0.0).sum() / counted.sum() for name, each in values.items()}
+        return {**means, "epochs": counted.sum() / self.config.minibatches, "skipped": self.skipped.clone()}
 
     def learn(self, minibatch: TensorDictBase) -> dict[str, Tensor]:
         """One gradient step on whole sequences, batch `[S, L]`, accumulated over parts of it."""
@@ -168,12 +177,12 @@ class PPO:
         self.in_a_row.copy_(state_dict.tensors["in_a_row"])
 
     def step(self, is_finite: Tensor) -> None:
-        """Step the optimiser if `is_finite []` bool, without a host sync."""
-        skip = (~is_finite).float()
-        setattr(self.optimizer, "found_inf", skip)  # noqa: B010
+        """Step the optimiser if `is_finite []` bool and the update goes on, without a host sync."""
+        setattr(self.optimizer, "found_inf", (~(is_finite & self.goes_on)).float())  # noqa: B010
         self.optimizer.step()
+        skip = (~is_finite & self.goes_on).float()
         self.skipped += skip
-        self.in_a_row.copy_((self.in_a_row + 1) * skip)
+        self.in_a_row.copy_(torch.where(self.goes_on, (self.in_a_row + 1) * skip, self.in_a_row))
         torch.maximum(self.longest, self.in_a_row, out=self.longest)
 
 

@@ -1,5 +1,6 @@
 """The update: what it learns from, what it leaves alone, and when it stops."""
 
+import copy
 import dataclasses
 import gc
 import math
@@ -297,6 +298,26 @@ def test_a_far_step_ends_the_epochs(rollout):
     assert 1 <= ppo.update(batch, memory)["epochs"] < 6
 
 
+def test_epochs_after_a_far_step_leave_no_trace_where_the_host_may_not_ask():
+    """A GPU computes them, and skips their steps: weights, moments, report and counts are those of a CPU's."""
+    learnt = []
+    for may_ask in (True, False):
+        ppo, batch, memory = prepared(make_rollout(), learning_rate=Schedule(3e-2, 3e-2), epochs=6, target_kl=0.01)
+        ppo.may_ask = may_ask
+        torch.manual_seed(0)
+        report = ppo.update(batch, memory)
+        assert 1 <= report["epochs"] < 6 and not ppo.goes_on
+        moments = [value for parameter in ppo.policy.parameters() for value in ppo.optimizer.state[parameter].values()]
+        learnt.append(copy.deepcopy([list(ppo.policy.parameters()), moments, report, vars_of(ppo)]))
+        again = ppo.update(batch, memory)
+        assert again["epochs"] >= 1, "the next update begins anew"
+    torch.testing.assert_close(*learnt, atol=0, rtol=0)
+
+
+def vars_of(ppo: PPO) -> dict[str, torch.Tensor]:
+    return {name: getattr(ppo, name).clone() for name in ("skipped", "in_a_row", "longest")}
+
+
 def test_what_is_not_finite_changes_no_weight_and_is_counted(rollout):
     ppo, batch, memory = prepared(rollout)
     ppo.update(batch, memory)  # the optimiser has moments now
@@ -349,9 +370,10 @@ def test_an_update_reads_nothing_on_the_host(rollout):
         ppo.update(batch, memory)
     assert not mode.reads
     checked = PPO(rollout.policy, dataclasses.replace(ppo.config, target_kl=1e9))
+    checked.may_ask = False
     with HostReads() as mode:
         checked.update(batch, memory)
-    assert mode.reads.total() == checked.config.epochs - 1, "with a limit of the KL once between two epochs"
+    assert not mode.reads, "with a limit of the KL neither, where the host may not ask"
 
 
 @pytest.mark.slow

@@ -1,0 +1,149 @@
+"""Fake CUDA: objects made on a CPU, whose tensors are then turned into fake ones on `cuda:0`, in place.
+
+A CUDA-linked torch holds such tensors without a GPU (`torch._subclasses.FakeTensorMode`): operations obey all rules of
+device, dtype and shape, and compute nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import types
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from tensordict import TensorDict, TensorDictBase, is_tensorclass
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+
+from echelon.env.blocks import Blocks
+from echelon.env.env import EchelonEnv
+from echelon.runtime.profiling import Stopwatch
+
+CUDA = torch.device("cuda:0")
+
+
+class Fakes:
+    """Turns whatever can be reached from an object into fake tensors on `cuda:0`.
+
+    Objects, modules, lists and dictionaries are changed in place; tensors, TensorDicts and tuples are replaced, each by
+    one and the same, so that what is shared stays shared. Specs of TorchRL stay on the CPU: it checks their bounds
+    with a host read.
+    """
+
+    def __init__(self, mode: FakeTensorMode) -> None:
+        self.mode = mode
+        self.memo: dict[int, tuple[Any, Any]] = {}
+        """By `id`: what was given, kept alive so that the number stays its own, and what it became."""
+
+    def __call__(self, value: Any) -> Any:
+        """`value`, or what takes its place."""
+        if isinstance(value, torch.device):
+            return CUDA if value.type == "cpu" else value
+        if value is None or isinstance(value, str | int | float | bytes | torch.dtype | type | types.ModuleType):
+            return value
+        if id(value) not in self.memo:
+            # Set first: objects may hold each other. What takes another's place does not hold itself.
+            self.memo[id(value)] = (value, value)
+            self.memo[id(value)] = (value, self._converted(value))
+        return self.memo[id(value)][1]
+
+    def _converted(self, value: Any) -> Any:
+        if isinstance(value, Tensor):
+            return self._tensor(value)
+        if is_tensorclass(value):
+            return type(value)._from_tensordict(self(value._tensordict), safe=False)
+        if isinstance(value, TensorDictBase):
+            leaves = {name: self(leaf) for name, leaf in value.items()}
+            return TensorDict(leaves, value.batch_size, device=CUDA, names=value.names if value._has_names() else None)
+        if isinstance(value, dict):
+            for key, item in list(value.items()):
+                value[key] = self(item)
+        elif isinstance(value, list):
+            value[:] = [self(item) for item in value]
+        elif isinstance(value, tuple):
+            items = [self(item) for item in value]
+            return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+        elif isinstance(value, types.FunctionType | types.MethodType | functools.partial):
+            self._function(value)
+        elif isinstance(value, nn.Module | torch.optim.Optimizer) or type(value).__module__.startswith("echelon."):
+            self._attributes(value)
+        return value
+
+    def _tensor(self, value: Tensor) -> Tensor:
+        if isinstance(value, FakeTensor):
+            return value
+        with self.mode, torch.no_grad():
+            new = torch.empty_strided(value.size(), value.stride(), dtype=value.dtype, device=CUDA)
+        return nn.Parameter(new, value.requires_grad) if isinstance(value, nn.Parameter) else new
+
+    def _function(self, value: Any) -> None:
+        """What a function was made with: its own object, bound arguments, variables around it."""
+        if isinstance(value, functools.partial):
+            value.__setstate__((value.func, self(value.args), self(value.keywords), value.__dict__))
+        elif isinstance(value, types.MethodType):
+            self(value.__self__)
+        elif value.__module__.startswith("echelon."):
+            for cell in value.__closure__ or ():
+                with contextlib.suppress(ValueError):  # a variable that was never set
+                    cell.cell_contents = self(cell.cell_contents)
+
+    def _attributes(self, value: Any) -> None:
+        for name, item in list(vars(value).items()):
+            vars(value)[name] = self(item)
+        if isinstance(value, EchelonEnv):
+            value.blocks = Blocks(value.num_envs, CUDA, whole=True)
+            blank = value.observation_spec.zero()
+            value._empty = lambda: Fakes(self.mode)(blank.clone())
+        if isinstance(value, Stopwatch):
+            value.is_cuda, value.last, value.laps = True, Event(), []
+
+
+class Event:
+    """In place of `torch.cuda.Event`, which asks for a driver."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        pass
+
+    def record(self, *args: Any) -> None:
+        """Nothing to record."""
+
+    def elapsed_time(self, other: Event) -> float:
+        """1 ms."""
+        return 1.0
+
+
+@contextlib.contextmanager
+def without_a_driver() -> Iterator[None]:
+    """Replaces what asks for a driver: events, `synchronize`, what autocast finds out, and autograd's backward pass.
+
+    The engine of autograd asks the driver for a context. Gradients of the right shape are put in place instead; the
+    backward passes of our own functions have a test of their own.
+    """
+    patches = (
+        (torch.cuda, "Event", Event),
+        (torch.cuda, "synchronize", lambda *args: None),
+        (torch.cuda, "is_bf16_supported", lambda *args, **kwargs: True),
+        (torch.cuda.amp.common, "amp_definitely_not_available", lambda: False),
+    )
+    before = [(owner, name, getattr(owner, name)) for owner, name, _ in patches]
+    for owner, name, new in patches:
+        setattr(owner, name, new)
+    try:
+        yield
+    finally:
+        for owner, name, old in before:
+            setattr(owner, name, old)
+
+
+def put_gradients(parameters: list[nn.Parameter]) -> Any:
+    """In place of `Tensor.backward`: gives each of `parameters` a gradient."""
+
+    def backward(self: Tensor, *args: Any, **kwargs: Any) -> None:
+        assert self.requires_grad
+        for parameter in parameters:
+            fresh = torch.empty_like(parameter)
+            parameter.grad = fresh if parameter.grad is None else parameter.grad + fresh
+
+    return backward

@@ -1,0 +1,83 @@
+"""Notes what a GPU would feel: host reads, transfers between host and device, tensors of both in one operation."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+PACKAGE = str(Path(__file__).parents[2] / "echelon") + "/"
+READS = ("aten::_local_scalar_dense", "aten::is_nonzero", "aten::equal")
+SHAPED_BY_DATA = tuple(
+    f"aten::{name}" for name in ("nonzero", "masked_select", "_unique2", "unique_dim", "unique_consecutive")
+)
+COPIES = ("aten::_to_copy", "aten::copy_")
+ANSWERS = {torch.bool: False, torch.int32: 0, torch.int64: 0}
+
+
+def place() -> str:
+    """`file:function` of the innermost frame of the package."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        if code.co_filename.startswith(PACKAGE):
+            return f"{code.co_filename.removeprefix(PACKAGE)}:{code.co_name}"
+        frame = frame.f_back
+    return "elsewhere"
+
+
+class Watch(TorchDispatchMode):
+    """Counts, by place, what makes the host wait or cannot run; scalar reads get an answer, so that all is seen.
+
+    Lies above a `FakeTensorMode`. Numbers of no dimension on the CPU may take part in an operation of the device: they
+    are arguments of its kernel.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reads: Counter[str] = Counter()
+        """Places that wait for the device: scalars, and shapes that depend on data."""
+        self.transfers: Counter[str] = Counter()
+        """Places that copy between host and device, the direction before it."""
+        self.mixes: Counter[str] = Counter()
+        """Places with tensors of both in one operation."""
+        self.operations: Counter[str] = Counter()
+        """Operations on the device by name."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name, kwargs = func._schema.name, kwargs or {}
+        given = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
+        on_device = any(tensor.is_cuda for tensor in given)
+        if on_device and name in READS:
+            self.reads[place()] += 1
+            return ANSWERS.get(given[0].dtype, 0.0)
+        if on_device and (name in SHAPED_BY_DATA or self._is_unsized(name, args, kwargs)):
+            self.reads[place()] += 1
+        found = func(*args, **kwargs)
+        made = [leaf for leaf in tree_leaves(found) if isinstance(leaf, Tensor)]
+        if on_device or any(tensor.is_cuda for tensor in made):
+            self._note(name, given, made)
+        return found
+
+    @staticmethod
+    def _is_unsized(name: str, args: Any, kwargs: Any) -> bool:
+        """Whether the shape of what comes out is in the data: indexing by a mask, repeating by a tensor."""
+        if name in ("aten::index", "aten::index_put", "aten::index_put_"):
+            return any(index is not None and index.dtype == torch.bool for index in args[1])
+        return name == "aten::repeat_interleave" and kwargs.get("output_size") is None
+
+    def _note(self, name: str, given: list[Tensor], made: list[Tensor]) -> None:
+        self.operations[name] += 1
+        # Of a copy both ends count: a tensor made on the device from one of the host.
+        kinds = {tensor.device.type for tensor in (*given, *made)}
+        if name in COPIES and len(kinds) > 1:
+            target = (given if name == "aten::copy_" else made)[0].device.type
+            self.transfers[f"to {'host' if target == 'cpu' else 'device'}: {place()}"] += 1
+        elif any(not tensor.is_cuda and tensor.dim() > 0 for tensor in (*given, *made)):
+            self.mixes[f"{name}: {place()}"] += 1
