@@ -92,11 +92,12 @@ class Soak:
         """Go on with a run for some iterations; every checkpoint and every row that was there is there."""
         run = self.folder / "run"
         steps = str(160 * (self.iterations + self.rng.randrange(2, 12)))
-        begun = ("--resume", "latest") if (run / "checkpoints").exists() else ()
+        # A run that was killed in its first second has none, and begins anew.
+        begun = ("--resume", "latest") if has_checkpoint(run) else ()
         more = ("--total-agent-steps", steps, "--checkpoint-every", "1", "--keep-checkpoints", "3")
         words = (*TINY, *begun, *more, "--run-dir", str(run), "--evaluation.tiers", "trivial")
         self.start("train", fault, sys.executable, "pipelines/train.py", *words)
-        if not (run / "checkpoints").exists():
+        if not has_checkpoint(run):
             return
         newest = open_checkpoint(newest_checkpoint(run / "checkpoints"))
         newest.policy(), newest.parts(0)
@@ -149,6 +150,11 @@ class Soak:
         left = [found.name for found in self.folder.rglob(".*") if fault != "kill" and "draft" in found.name]
         if left:
             fail(f"left behind: {left}")
+
+
+def has_checkpoint(run: Path) -> bool:
+    """Whether a run has a checkpoint that is whole; drafts begin with a dot."""
+    return any((run / "checkpoints").glob("[!.]*"))
 
 
 def hold_lock(database: Path, seconds: float) -> None:
