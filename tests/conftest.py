@@ -1,5 +1,6 @@
 """Settings of every test."""
 
+import contextlib
 import signal
 from collections.abc import Iterator
 
@@ -10,6 +11,13 @@ import torch
 torch.set_num_threads(1)
 # A shell ignores interrupts for what it starts in the background, and so would every program that a test starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Tests on fake CUDA run alone, with `-m fakecuda`: inference mode hides copies between host and device, so that
+    it is taken away before anything of the package is imported."""
+    if config.option.markexpr == "fakecuda":
+        torch.inference_mode = lambda mode=True: torch.no_grad() if mode else contextlib.nullcontext()
 
 
 @pytest.fixture(autouse=True)

@@ -54,6 +54,9 @@ class Recorder:
         require(max(self.battles) < state.shape[0], "Recorder.battles", f"below {state.shape[0]} battles", self.battles)
         self.game = game
         self._which = torch.tensor(self.battles, device=state.seed.device)
+        # A list as index would be copied to the device at every decision, and waited for.
+        columns = [layout.columns(layout.CONTACT, name).start for name in SHOWN]
+        self._columns = torch.tensor(columns, device=state.seed.device)
         self._opening = {name: getattr(state, name)[self._which] for name in ("seed", "map_id")}
         silent = torch.zeros_like(state.mechs.alive)
         running = torch.full_like(state.seed[:, None], int(Winner.RUNNING))
@@ -105,13 +108,12 @@ class Recorder:
     ) -> dict[str, Tensor]:
         """One moment of the battles that are recorded, `[R, ...]` by name."""
         mechs = state.mechs
-        columns = [layout.columns(layout.CONTACT, name).start for name in SHOWN]
         kept = {
             **{name: getattr(mechs, name) for name in KEPT},
             "vent": vent,
             "focus": focus,
             "contacts": shown["contact_mechs"],
-            "contact_facts": shown["contacts"][..., columns],
+            "contact_facts": shown["contacts"][..., self._columns],
             "lines": shown["clear_lines"],
             "ego": shown["ego"],
             "messages": state.messages,

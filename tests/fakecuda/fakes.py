@@ -19,6 +19,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from echelon.env.blocks import Blocks
 from echelon.env.env import EchelonEnv
+from echelon.learn.ppo.update import PPO
 from echelon.runtime.profiling import Stopwatch
 
 CUDA = torch.device("cuda:0")
@@ -36,6 +37,8 @@ class Fakes:
         self.mode = mode
         self.memo: dict[int, tuple[Any, Any]] = {}
         """By `id`: what was given, kept alive so that the number stays its own, and what it became."""
+        self.replaced: list[str] = []
+        """Shape and dtype of each tensor that was not on the device."""
 
     def __call__(self, value: Any) -> Any:
         """`value`, or what takes its place."""
@@ -72,8 +75,9 @@ class Fakes:
         return value
 
     def _tensor(self, value: Tensor) -> Tensor:
-        if isinstance(value, FakeTensor):
+        if isinstance(value, FakeTensor) and value.is_cuda:
             return value
+        self.replaced.append(f"{tuple(value.shape)} {value.dtype}")
         with self.mode, torch.no_grad():
             new = torch.empty_strided(value.size(), value.stride(), dtype=value.dtype, device=CUDA)
         return nn.Parameter(new, value.requires_grad) if isinstance(value, nn.Parameter) else new
@@ -95,7 +99,9 @@ class Fakes:
         if isinstance(value, EchelonEnv):
             value.blocks = Blocks(value.num_envs, CUDA, whole=True)
             blank = value.observation_spec.zero()
-            value._empty = lambda: Fakes(self.mode)(blank.clone())
+            value._empty = lambda: Fakes(self.mode)(blank)
+        if isinstance(value, PPO):
+            value.may_ask = False
         if isinstance(value, Stopwatch):
             value.is_cuda, value.last, value.laps = True, Event(), []
 
@@ -147,3 +153,10 @@ def put_gradients(parameters: list[nn.Parameter]) -> Any:
             parameter.grad = fresh if parameter.grad is None else parameter.grad + fresh
 
     return backward
+
+
+def left_on_the_host(value: Any, mode: FakeTensorMode) -> list[str]:
+    """Shape and dtype of each tensor that can be reached from an object and is not on the device."""
+    again = Fakes(mode)
+    again(value)
+    return again.replaced

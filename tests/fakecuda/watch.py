@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -54,11 +55,17 @@ class Watch(TorchDispatchMode):
         name, kwargs = func._schema.name, kwargs or {}
         given = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
         on_device = any(tensor.is_cuda for tensor in given)
-        if on_device and name in READS:
-            self.reads[place()] += 1
-            return ANSWERS.get(given[0].dtype, 0.0)
+        if name in READS and isinstance(given[0], FakeTensor):
+            self.reads[place()] += on_device
+            # Loops that go on until nothing changes end.
+            return True if name == "aten::equal" else ANSWERS.get(given[0].dtype, 0.0)
         if on_device and (name in SHAPED_BY_DATA or self._is_unsized(name, args, kwargs)):
             self.reads[place()] += 1
+            # As far as anybody knows, all are different, and none is zero.
+            if name == "aten::_unique2":
+                return given[0].flatten(), given[0].flatten(), given[0].flatten()
+            if name == "aten::nonzero":
+                return given[0].new_empty((given[0].numel(), given[0].dim()), dtype=torch.int64)
         found = func(*args, **kwargs)
         made = [leaf for leaf in tree_leaves(found) if isinstance(leaf, Tensor)]
         if on_device or any(tensor.is_cuda for tensor in made):

@@ -1,0 +1,119 @@
+"""Battles on fake CUDA: environment, restart, new maps, arena, recorder, and gradients of our own functions."""
+
+import dataclasses
+from types import SimpleNamespace
+
+import pytest
+import torch
+from builders import flat_maps
+from tiny_runs import TINY, short_battles
+
+from echelon.agents.heuristic import scripted
+from echelon.arena import batch_arena
+from echelon.arena.batch_arena import BatchArena, Battle, MatchBatch
+from echelon.env.env import EchelonEnv
+from echelon.learn.models.distribution import ExpectedSlope
+from echelon.learn.models.encoder import MaskedPool
+from echelon.learn.models.lstm import LSTMUnroll
+from echelon.learn.models.registry import PolicySpecs
+from echelon.replay.recorder import Recorder
+from echelon.rules.config import EnvConfig
+from fakecuda.fakes import CUDA, Fakes, left_on_the_host
+from fakecuda.watch import Watch
+
+pytestmark = pytest.mark.fakecuda
+
+TORCHRL_CHECKS_A_RESET = "env/partial_reset.py:_reset_proc_data"
+"""Where somebody calls `reset`, TorchRL looks at the flags of what comes back; not in a restart after a step."""
+
+
+def silent(watch: Watch, *, reads: tuple[str, ...] = (), transfers: tuple[str, ...] = ()) -> None:
+    """Nothing was read, copied or mixed but at these places."""
+    assert not watch.mixes and watch.operations.total() > 0
+    assert watch.reads.keys() <= set(reads) and watch.transfers.keys() <= set(transfers)
+
+
+def fake_env(mode, config: EnvConfig, num_envs: int = 6, **settings) -> EchelonEnv:
+    env = EchelonEnv(config, num_envs, device="cpu", seed=1, compiled=False, **settings)
+    env.reset()
+    Fakes(mode)(env)
+    return env
+
+
+@pytest.mark.parametrize("preset", ["small", "standard", "large"])
+def test_steps_and_restarts(mode, preset):
+    env = fake_env(mode, dataclasses.replace(getattr(EnvConfig, preset)(), map_pool=2))
+    with mode, Watch() as watch:
+        now = env.reset()
+        for group, names in env.group_map.items():
+            width = env.action_spec[group, "action"].shape[-1]
+            now.set((group, "action"), torch.zeros(env.num_envs, len(names), width, device=CUDA))
+        reads = watch.reads.copy()
+        played, after = env.step_and_maybe_reset(now)
+        assert watch.reads == reads
+        env.reset(after.select("done").rename_key_("done", "_reset"))
+    silent(watch, reads=(TORCHRL_CHECKS_A_RESET,))
+    leaves = [*played.values(True, True), *after.values(True, True)]
+    assert {leaf.device for leaf in leaves} == {CUDA} and left_on_the_host(env, mode) == []
+
+
+def test_maps_are_renewed(mode):
+    env = fake_env(mode, dataclasses.replace(EnvConfig.small(), map_pool=3, map_spares=1))
+    with mode, Watch() as watch:
+        env.renew_maps()
+    assert not watch.mixes
+    assert watch.reads.total() + watch.transfers.total() > 0, "it says that it reads the host: between iterations"
+    assert left_on_the_host(env, mode) == []
+
+
+def test_a_match_of_policies_and_commanders_that_is_recorded(mode, monkeypatch):
+    monkeypatch.setattr(batch_arena, "DONE_CHECK_EVERY", 2)
+    config = short_battles()
+    made = {f"policy_{number}": TINY.build(PolicySpecs(config.comm_dim)).eval() for number in range(2)}
+    commanders = {name: scripted(name, config, torch.device("cpu")) for name in ("heuristic:easy", "heuristic:expert")}
+    every = {**made, **commanders}
+    pairs = [("policy_0", "policy_1"), ("policy_1", "heuristic:easy"), ("heuristic:expert", "policy_0")]
+    arena = BatchArena(config, every.__getitem__, torch.device("cpu"), compute=torch.bfloat16)
+    arena.maps = flat_maps(config)
+    recorder = Recorder([0, 2])
+    batch = MatchBatch(arena, [Battle(*pair, seed) for seed, pair in enumerate(pairs)], recorder)
+    Fakes(mode)(batch)
+    with mode, torch.no_grad(), Watch() as watch:
+        outcome = batch.play()
+    allowed = ("arena/batch_arena.py:run_until_done", TORCHRL_CHECKS_A_RESET)
+    once = ("to device: replay/recorder.py:opening", "to device: arena/fingerprint.py:multipliers")
+    silent(watch, reads=allowed, transfers=once)
+    assert watch.reads[allowed[0]] == 1, "whether all have ended, which is said to be so in the second decision"
+    assert watch.reads[TORCHRL_CHECKS_A_RESET] <= 3, "as the batch begins"
+    assert outcome["winner"].device == CUDA and left_on_the_host(batch, mode) == []
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_the_way_back_through_functions_of_our_own(mode, dtype):
+    """The tests of an update put gradients in place of autograd's."""
+
+    def backward(kind, *inputs):
+        context = SimpleNamespace(mark_non_differentiable=lambda *a: None, set_materialize_grads=lambda *a: None)
+        context.save_for_backward = lambda *tensors: setattr(context, "saved_tensors", tensors)
+        if kind.setup_context is torch.autograd.Function.setup_context:
+            outputs = kind.forward(context, *inputs)
+        else:
+            outputs = kind.forward(*inputs)
+            kind.setup_context(context, inputs, outputs)
+        outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+        found = kind.backward(context, *[torch.empty_like(output) for output in outputs])
+        return found if isinstance(found, tuple) else (found,)
+
+    def zeros(*shape, dtype=dtype):
+        return torch.zeros(*shape, device=CUDA, dtype=dtype)
+
+    with mode, Watch() as watch, torch.no_grad():
+        found = [
+            *backward(MaskedPool, zeros(80, 19, 64), zeros(80, 19, dtype=torch.bool)),
+            *backward(ExpectedSlope, zeros(80, 26, dtype=torch.float32), zeros(80, 26, dtype=torch.float32)),
+            *backward(
+                LSTMUnroll, zeros(16, 80, 512), zeros(512, 128), zeros(80, 128), zeros(80, 128), zeros(16, 80, 1)
+            ),
+        ]
+    silent(watch)
+    assert {gradient.device for gradient in found if gradient is not None} == {CUDA}

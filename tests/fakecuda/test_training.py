@@ -1,0 +1,104 @@
+"""An iteration on fake CUDA: everything on the device, one host read, and few copies, each with its reason."""
+
+import dataclasses
+
+import pytest
+from tiny_runs import TINY, short_battles, tiny_run
+
+from echelon.agents.tiers import TIERS
+from echelon.learn.config import CurriculumConfig, PPOConfig
+from echelon.learn.models.registry import model_with
+from echelon.learn.trainer import Trainer
+from echelon.rules.config import EnvConfig
+from fakecuda.fakes import CUDA, Fakes, left_on_the_host
+from fakecuda.watch import Watch
+
+pytestmark = pytest.mark.fakecuda
+
+READS = {"learn/report.py:read": "the report of the iteration"}
+COPIES = {
+    "to host: learn/report.py:read": "the report of the iteration",
+    "to device: learn/trainer.py:_anneal": "once an iteration: the factors on rewards",
+    "to device: learn/opponents/frozen.py:_update_edges": "once an iteration: shares of the frozen opponents",
+}
+SHORT = PPOConfig(rollout_decisions=2, chunk_decisions=1, epochs=2, minibatches=2)
+
+
+def tiny_trainer(folder, **changes) -> Trainer:
+    """On the CPU, operation by operation."""
+    return Trainer(
+        tiny_run(**{"num_envs": 12, "compiled": False, "precision": "bf16", "ppo": SHORT, **changes}), folder
+    )
+
+
+def iterate(mode, gradients, trainer: Trainer) -> tuple[Trainer, Watch]:
+    """One iteration of a trainer whose tensors become fake."""
+    Fakes(mode)(trainer)
+    gradients(list(trainer.policy.parameters()))
+    watch = Watch()
+    with mode, watch:
+        trainer.iterate()
+    return trainer, watch
+
+
+def check(mode, trainer: Trainer, watch: Watch) -> None:
+    assert not watch.mixes
+    assert watch.reads.keys() <= READS.keys() and watch.transfers.keys() <= COPIES.keys()
+    assert watch.transfers["to host: learn/report.py:read"] == 1
+    assert max(watch.transfers.values()) == 1, "each once"
+    assert watch.operations.total() > 1000
+    assert left_on_the_host(trainer, mode) == []
+    leaves = [*trainer.collector.buffer.values(True, True), *trainer.env.state.to_tensordict().values(True, True)]
+    assert {leaf.device for leaf in leaves} == {CUDA}
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("kind", ["lstm", "gru", "mlp"])
+def test_a_policy_of_every_kind(mode, gradients, tmp_path, kind, precision):
+    changes = {"opponent": "self", "model": model_with(kind, TINY), "precision": precision}
+    check(mode, *iterate(mode, gradients, tiny_trainer(tmp_path, **changes)))
+
+
+def test_every_kind_of_opponent(mode, gradients, tmp_path):
+    opponents = {"self_share": 1 / 3, "past_share": 1 / 3, "past_blocks": 2}
+    trainer, watch = iterate(mode, gradients, tiny_trainer(tmp_path, **opponents))
+    check(mode, trainer, watch)
+    assert set(trainer.assignment.battles) == {"heuristic", "itself", "past"}
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_a_commander_of_every_tier_and_the_one_before_it(mode, gradients, tmp_path, tier):
+    """While battles against the commander before last, both decide."""
+    before = "easy" if tier != "easy" else "hard"
+    curriculum = CurriculumConfig(opponents=(before, tier))
+    made = tiny_trainer(tmp_path, opponent="curriculum", curriculum=curriculum)
+    made.scripted.set_opponent(f"heuristic:{tier}", 0.5)
+    assert made.scripted.old_is_read
+    check(mode, *iterate(mode, gradients, made))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"target_kl": 0.01},
+        {"accumulate": 2, "checkpoint_gradients": True},
+        {"advantages_by_class": True, "value_clip": 0.2},
+    ],
+    ids=str,
+)
+def test_every_form_of_an_update(mode, gradients, tmp_path, changes):
+    check(
+        mode,
+        *iterate(mode, gradients, tiny_trainer(tmp_path, opponent="self", ppo=dataclasses.replace(SHORT, **changes))),
+    )
+
+
+def test_teams_of_unequal_size_under_a_critic_that_sees_all(mode, gradients, tmp_path):
+    env = dataclasses.replace(short_battles(), blue=("scout", "light", "heavy"), red=("scout", "medium"))
+    model = dataclasses.replace(TINY, critic="central")
+    check(mode, *iterate(mode, gradients, tiny_trainer(tmp_path, opponent="self", env=env, model=model)))
+
+
+def test_every_feature_and_reward_of_the_battle(mode, gradients, tmp_path):
+    env = dataclasses.replace(EnvConfig.standard(), map_pool=2, comm_dim=4)
+    check(mode, *iterate(mode, gradients, tiny_trainer(tmp_path, opponent="heuristic:expert", env=env)))
