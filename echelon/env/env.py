@@ -18,17 +18,17 @@ from echelon.env.blocks import Blocks, ordinary_tensors
 from echelon.env.decision import Played
 from echelon.env.footprint import require_memory
 from echelon.env.form import Kernels, form_of
+from echelon.env.kernels.restore_ground import restore_ground
 from echelon.env.loops.play import Loops
 from echelon.env.map_pool import MapPool
 from echelon.env.observation import layout
 from echelon.env.observation.build import Observation
 from echelon.env.observation.layout import STREAMS
 from echelon.env.observer import StepObserver
-from echelon.env.outcome import Winner, without_outcome
+from echelon.env.outcome import Winner
 from echelon.env.partial_reset import PartialResetEnv
-from echelon.env.restart import ByMask, ByRow, restart_state
+from echelon.env.restart import Begun, ByRow, begin, begin_by_mask, open_on_map
 from echelon.env.reward import NO_EXTRA_TERMS, TERMS, RewardTerm, check_extra_terms
-from echelon.env.select import cleared
 from echelon.env.specs import DONE_KEYS, Specs
 from echelon.rules import actions
 from echelon.rules.actions import Orders
@@ -38,17 +38,11 @@ from echelon.runtime import exact, noise
 from echelon.runtime.compile import fused
 from echelon.runtime.device import resolve_device
 from echelon.runtime.errors import ConfigError, require
-from echelon.runtime.noise import Stream
 from echelon.runtime.profiling import part
 from echelon.sim import step
 from echelon.sim.model import SimModel, build_model
-from echelon.state import Maps, State, Terrain, open_battle
+from echelon.state import Maps, State
 from echelon.world.pool import make_pool
-
-
-def following_seed(seed: Tensor) -> Tensor:
-    """`[B]` int64 seeds of the battles that follow those of `seed [B]`."""
-    return noise.bits(seed, 0, Stream.EPISODE, 1)[:, 0]
 
 
 class EchelonEnv(PartialResetEnv):
@@ -120,7 +114,7 @@ class EchelonEnv(PartialResetEnv):
         self._build(maps)
         self.set_seed(seed if seed is not None else random.getrandbits(31))
         with ordinary_tensors():
-            self.state = self._open(self.next_seed)
+            self.state = open_on_map(self.next_seed, *self._maps_drawn)
 
     def _build(self, maps: Maps | None) -> None:
         """Everything on the device but the battles: roster, maps, specs and compiled functions."""
@@ -150,6 +144,7 @@ class EchelonEnv(PartialResetEnv):
         self._decode, self._conclude = prepared(actions.decode), prepared(decision.conclude)
         self._play: step.Play = prepared(step.play)
         self._logged_substep = prepared(step.logged_substep)
+        self._begin_by_mask: Callable[..., Begun] = prepared(begin_by_mask)
 
     def _make_specs(self) -> None:
         sizes = {group: len(names) for group, names in self.group_map.items()}
@@ -157,6 +152,10 @@ class EchelonEnv(PartialResetEnv):
         specs = Specs(self.config, sizes, self.memory, self.num_envs, self.device, self.info, terms)
         self.observation_spec, self.action_spec = specs.observation(), specs.action()
         self.reward_spec, self.done_spec = specs.reward(), specs.done()
+        told = self.observation_spec.keys(include_nested=True, leaves_only=True)
+        keys = [(key,) if isinstance(key, str) else key for key in told]
+        self._renewed = [key for key in keys if key != ("is_init",)]
+        """Entries of a tensordict that a restart renews, beside flags."""
 
     # What other programs ask an environment
 
@@ -232,7 +231,7 @@ class EchelonEnv(PartialResetEnv):
     def __getstate__(self) -> dict[str, Any]:
         """For copies and other processes. Compiled functions cannot be copied: each process compiles its own."""
         kept = self.__dict__.copy()
-        for name in ("_decode", "_conclude", "_play", "_logged_substep"):
+        for name in ("_decode", "_conclude", "_play", "_logged_substep", "_begin_by_mask"):
             del kept[name]
         return kept
 
@@ -260,11 +259,10 @@ class EchelonEnv(PartialResetEnv):
             return None
         return super().set_seed(seed, static_seed)
 
-    def _open(self, seed: Tensor, terrain: Terrain | None = None) -> State:
-        """Battles at their first moment: each takes a map by its own seed. `terrain` as in `open_battle`."""
-        map_id = self.map_pool.draw(seed)
-        state = open_battle(seed, map_id, self.game.maps, self.game.roster, self.config, terrain)
-        return state.replace(focus_slots=self.map_pool.openings["focus_slots"][map_id])
+    @property
+    def _maps_drawn(self) -> tuple[SimModel, Tensor, Mapping[str, Tensor]]:
+        """What battles that begin need of the maps, as `begin` takes it."""
+        return self.game, self.map_pool.drawn, dict(self.map_pool.openings.items())
 
     def renew_maps(self) -> int:
         """Make the spare maps anew and let battles that begin draw them, each in the place of an old one.
@@ -299,31 +297,23 @@ class EchelonEnv(PartialResetEnv):
 
     def _restart(self, restarts: Tensor, td: TensorDictBase) -> TensorDictBase:
         """Begin anew where `restarts [B, 1]`: state, first observation, memory and flags."""
-        which = restarts[:, 0]
+        which, ground = restarts[:, 0], self.state.terrain
         # On a CPU the host may ask which: not while somebody traces the environment, nor in tests of a GPU's form.
         by_row = self.device.type == "cpu" and self.kernels != "dense" and not torch.compiler.is_compiling()
+        chosen = ByRow(which) if by_row else None
+        if chosen is not None and not len(chosen.rows):
+            return self._flagged(td, restarts)
+        there = (self.next_seed, self.state, {key: td.get(key) for key in self._renewed}, *self._maps_drawn)
         with ordinary_tensors():
-            chosen = ByRow(which) if by_row else ByMask(which)
-            if isinstance(chosen, ByRow) and not len(chosen.rows):
-                return self._flagged(td, restarts)
-            seeds = chosen.of(self.next_seed)
-            fresh = self._open(seeds, chosen.own_terrain(self.state.terrain))
-            self.next_seed = chosen.replaced(self.next_seed, following_seed(seeds))
-            self.state = restart_state(self.state, fresh, chosen, self.game.maps)
-
-        first = self.map_pool.openings
-        for group, span in self.teams.items():
-            for name in STREAMS:
-                key = (group, "observation", name)
-                td.set(key, chosen.replaced(td.get(key), first[name][fresh.map_id][:, span]))
-            td.set((group, "mask"), td.get((group, "mask")) | restarts)
-            cleared_keys = [(group, "reward_terms")] if self.info else []
-            for leaf in (*cleared_keys, *self._memory_keys(group)):
-                td.set(leaf, cleared(td.get(leaf), which))
-        if self.info:
-            td.set("outcome", without_outcome(td.get("outcome"), which))
-        telemetry = self.game.maps.telemetry[fresh.map_id]
-        td.set("telemetry", chosen.replaced(td.get("telemetry"), telemetry))
+            if chosen is not None:
+                begun = begin(chosen, *there)
+                chosen.restore(ground, begun.fresh.terrain)
+            else:
+                begun = self._begin_by_mask(which, *there)
+                restore_ground(ground, which, begun.state.map_id, self.game.maps)
+        self.next_seed, self.state = begun.next_seed, begun.state
+        for key, value in begun.shown.items():
+            td.set(key, value)
         return self._flagged(td, restarts)
 
     def _flagged(self, td: TensorDictBase, restarts: Tensor) -> TensorDictBase:

@@ -44,11 +44,6 @@ class MapPool:
         self.oldest = 0
         """Index in `drawn` of the map that has been there longest."""
 
-    def draw(self, seed: Tensor) -> Tensor:
-        """`[B]` int64 map index of each battle, from its seed `[B]`."""
-        number = noise.bits(seed, 0, Stream.MAP, 1)[:, 0]
-        return self.drawn[number % self.drawn.shape[0]]
-
     def renew(self, in_use: Tensor) -> int:
         """Generate a new map in every free spare and swap it with the map that has been drawn longest.
 
@@ -94,6 +89,12 @@ class MapPool:
             self._generate(other, seeds.to(self.drawn.device)[other])
         self.drawn.copy_(torch.tensor(drawn))
         self.spares, self.renewals, self.oldest = list(spares), renewals, oldest
+
+
+def draw_map(seed: Tensor, drawn: Tensor) -> Tensor:
+    """`[B]` int64 map index of each battle, from its seed `[B]` and the maps `drawn [D]`."""
+    number = noise.bits(seed, 0, Stream.MAP, 1)[:, 0]
+    return drawn[number % drawn.shape[0]]
 
 
 def first_observations(game: SimModel, maps: Maps, loops: Loops | None = None) -> TensorDict:

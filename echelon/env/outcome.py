@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 import torch
-from tensordict import TensorDictBase
 from torch import Tensor
 
-from echelon.env.select import cleared
 from echelon.rules.catalog import Catalog, Hull
 from echelon.runtime import exact
 from echelon.sim.model import SimModel
@@ -142,10 +140,3 @@ def statistics(state: State, game: SimModel) -> Tensor:
 def final_statistics(state: State, done: Tensor, game: SimModel) -> Tensor:
     """`[B, 2, K]` `statistics` of the battles that are `done [B]`, zeros of the others."""
     return statistics(state, game) * done[:, None, None]
-
-
-def without_outcome(outcome: TensorDictBase, which: Tensor) -> TensorDictBase:
-    """`outcome [B]` with that of a battle which goes on for the battles `which [B]`."""
-    kept = outcome.apply(lambda values: cleared(values, which))
-    winner = outcome.get("winner")
-    return kept.set("winner", winner.masked_fill(which[:, None], int(Winner.RUNNING)))

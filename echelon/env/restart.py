@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 
 from echelon.env.loops.rows import rows_where
+from echelon.env.map_pool import draw_map
+from echelon.env.observation.layout import STREAMS
+from echelon.env.outcome import Winner
 from echelon.env.select import select
-from echelon.state import Maps, State, Terrain
+from echelon.runtime import noise
+from echelon.runtime.noise import Stream
+from echelon.sim.model import SimModel
+from echelon.state import State, Terrain, open_battle
+
+Leaves = dict[tuple[str, ...], Tensor]
+"""Entries of a tensordict, `[B, ...]` each, by key."""
+TELEMETRY, WINNER = ("telemetry",), ("outcome", "winner")
 
 
 class ByMask:
@@ -27,16 +39,9 @@ class ByMask:
             return select(self.which, new, old)
         return old.apply(lambda before, after: select(self.which, after, before), new)
 
-    def own_terrain(self, terrain: Terrain) -> Terrain | None:
+    def ground(self, terrain: Terrain) -> Terrain | None:
         """The ground on which the chosen battles are opened: what is there, to be restored afterwards."""
         return terrain
-
-    def restore_terrain(self, terrain: Terrain, fresh: Terrain, map_id: Tensor, maps: Maps) -> None:
-        """Set the ground of the chosen battles, in place, to that of their maps `map_id [B]`."""
-        for columns, original in ((terrain.solid, maps.solid), (terrain.opaque, maps.opaque)):
-            columns.copy_(select(self.which, original[map_id], columns))
-        for changes in (terrain.rubble, terrain.damage):
-            changes.mul_(~self.which.view(-1, *[1] * (changes.dim() - 1)))
 
 
 class ByRow:
@@ -55,22 +60,87 @@ class ByRow:
             return old.index_copy(0, self.rows, new)
         return old.apply(self.replaced, new)
 
-    def own_terrain(self, terrain: Terrain) -> Terrain | None:
+    def ground(self, terrain: Terrain) -> Terrain | None:
         """The ground on which the chosen battles are opened: made anew."""
         return None
 
-    def restore_terrain(self, terrain: Terrain, fresh: Terrain, map_id: Tensor, maps: Maps) -> None:
+    def restore(self, terrain: Terrain, fresh: Terrain) -> None:
         """Set the ground of the chosen battles, in place, to the `fresh [R]`."""
         for field in Terrain.__dataclass_fields__:
             getattr(terrain, field)[self.rows] = getattr(fresh, field)
 
 
-Chosen = ByMask | ByRow
+class Begun(NamedTuple):
+    """What a restart makes of the battles that were there, all but their ground."""
+
+    next_seed: Tensor
+    """`[B]` int64 seeds of the battles that begin next."""
+    state: State
+    """The battles; the ground of those that began anew is yet to be restored."""
+    fresh: State
+    """The new battles alone, as opened."""
+    shown: Leaves
+    """What the teams are shown and told."""
 
 
-def restart_state(state: State, fresh: State, chosen: Chosen, maps: Maps) -> State:
-    """`state` with the `chosen` battles replaced by `fresh` ones; the terrain is written in place."""
+def begin(
+    chosen: ByMask | ByRow,
+    next_seed: Tensor,
+    state: State,
+    shown: Leaves,
+    game: SimModel,
+    drawn: Tensor,
+    openings: Mapping[str, Tensor],
+) -> Begun:
+    """Begin the chosen battles anew: seeds, state, first observations; memories, rewards and outcomes are cleared.
+
+    Args:
+        chosen: the battles.
+        next_seed: `[B]` int64 seeds of the battles that begin.
+        state: the battles that were there; nothing of it is written to.
+        shown: entries of a tensordict; observation streams, `mask` and telemetry are set, all others cleared.
+        game: with the maps.
+        drawn, openings: of the `MapPool`.
+    """
+    seeds = chosen.of(next_seed)
+    fresh = open_on_map(seeds, game, drawn, openings, chosen.ground(state.terrain))
+    following = chosen.replaced(next_seed, following_seed(seeds))
     names = [name for name in State.__dataclass_fields__ if name != "terrain"]
     state = state.replace(**{name: chosen.replaced(getattr(state, name), getattr(fresh, name)) for name in names})
-    chosen.restore_terrain(state.terrain, fresh.terrain, state.map_id, maps)
-    return state
+    first = first_shown(fresh, game, openings)
+
+    def renewed(key: tuple[str, ...], old: Tensor) -> Tensor:
+        if key in first:
+            return chosen.replaced(old, first[key])
+        blank = int(Winner.RUNNING) if key == WINNER else 0
+        return chosen.replaced(old, torch.full_like(chosen.of(old), blank))
+
+    return Begun(following, state, fresh, {key: renewed(key, old) for key, old in shown.items()})
+
+
+def begin_by_mask(which: Tensor, *arguments: Any) -> Begun:
+    """`begin` the battles `which [B]` bool, without a host read: a function of tensors, for torch.compile."""
+    return begin(ByMask(which), *arguments)
+
+
+def first_shown(fresh: State, game: SimModel, openings: Mapping[str, Tensor]) -> Leaves:
+    """Observations, masks and telemetry of battles at their first moment."""
+    shown: Leaves = {TELEMETRY: game.maps.telemetry[fresh.map_id]}
+    for group, span in game.roster.teams.items():
+        shown |= {(group, "observation", name): openings[name][fresh.map_id][:, span] for name in STREAMS}
+        shown[group, "mask"] = fresh.mechs.alive[:, span]
+    return shown
+
+
+def open_on_map(
+    seed: Tensor, game: SimModel, drawn: Tensor, openings: Mapping[str, Tensor], terrain: Terrain | None = None
+) -> State:
+    """Battles at their first moment, each on a map by its own seed `[B]`; `terrain` as in `open_battle`."""
+    map_id = draw_map(seed, drawn)
+    state = open_battle(seed, map_id, game.maps, game.roster, game.config, terrain)
+    return state.replace(focus_slots=openings["focus_slots"][map_id])
+
+
+def following_seed(seed: Tensor) -> Tensor:
+    """`[B]` int64 seeds of the battles that follow those of `seed [B]`."""
+    return noise.bits(seed, 0, Stream.EPISODE, 1)[:, 0]

@@ -6,6 +6,7 @@ import torch
 from kernel_cases import BATTLES, standard_maps
 
 from echelon.env.env import EchelonEnv
+from echelon.env.kernels.restore_ground import restore_ground
 from echelon.env.restart import ByMask, ByRow
 from echelon.rules.config import EnvConfig, RulesConfig
 from echelon.state import untouched
@@ -30,11 +31,13 @@ def test_both_restore_the_ground_of_the_chosen_battles_only():
     for name in ("solid", "opaque", "rubble"):
         getattr(fought, name).bitwise_xor_(torch.randint(0, 1 << 30, whole.solid.shape, generator=generator).int())
     fought.damage.fill_(3)
-    for chosen in (ByMask(which), ByRow(which)):
+    rows = ByRow(which)
+    for restore in (
+        lambda ground: rows.restore(ground, untouched(rows.of(map_id), maps)),
+        lambda ground: restore_ground(ground, which, map_id, maps),
+    ):
         ground = fought.clone()
-        own = chosen.own_terrain(ground)
-        fresh = untouched(chosen.of(map_id), maps) if own is None else own
-        chosen.restore_terrain(ground, fresh, map_id, maps)
+        restore(ground)
         for name in ("solid", "opaque", "rubble", "damage"):
             found = getattr(ground, name)
             assert torch.equal(found[which], getattr(whole, name)[which])

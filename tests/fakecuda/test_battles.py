@@ -1,6 +1,9 @@
 """Battles on fake CUDA: environment, restart, new maps, arena, recorder, and gradients of our own functions."""
 
 import dataclasses
+import subprocess
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -117,3 +120,10 @@ def test_the_way_back_through_functions_of_our_own(mode, dtype):
         ]
     silent(watch)
     assert {gradient.device for gradient in found if gradient is not None} == {CUDA}
+
+
+def test_a_kernel_restores_the_ground_as_masks_do():
+    pytest.importorskip("triton")
+    script = Path(__file__).with_name("restore_ground.py")
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
+    assert done.stdout == "equal\n", done.stderr
