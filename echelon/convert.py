@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 from contextlib import closing
 from pathlib import Path
 
 from echelon.league import import_export as trade
 from echelon.league.config import LeagueConfig
-from echelon.league.new_rules import backup_path, take_over, take_over_document
+from echelon.league.new_rules import backup_path, take_over, take_over_rows
 from echelon.league.store import FILE, Store
+from echelon.league.weight_store import FOLDER
 from echelon.learn.checkpoint.files import checkpoints_in
 from echelon.learn.checkpoint.format import CLAIMS, open_checkpoint
 from echelon.learn.models.registry import model_to_json
@@ -16,7 +18,7 @@ from echelon.replay import file as replay_file
 from echelon.rules.config import as_json, env_from_json, from_json
 from echelon.rules.versions import current_versions, stored_versions
 from echelon.runtime.errors import ConfigError
-from echelon.runtime.files import FileError, json_bytes, read_file, write_whole
+from echelon.runtime.files import FileError, json_bytes, replacing, write_whole
 from echelon.runtime.version import VERSION
 
 
@@ -76,9 +78,7 @@ def convert_league(path: Path) -> list[str]:
         backup = take_over(store)
         told = [f"league {path}", *([] if backup is None else [f"as it was under earlier rules: {backup}"])]
         with store.writing():
-            store.set_setting("env", store.env.signature())
-            store.set_setting("rules", as_json(store.rules))
-            store.set_setting("written_by", {"version": VERSION})
+            store.set_config(store.env, store.rules)
         weights = [store.weights.path(entry.id) for entry in store.entries()]
         return [*told, *(convert_checkpoint(found) for found in weights if found.exists())]
 
@@ -86,18 +86,20 @@ def convert_league(path: Path) -> list[str]:
 def convert_export(path: Path) -> list[str]:
     """Rewrite the settings of an exported league, and the metadata of the weights next to it. One of earlier rules
     keeps its entries and drops matches and ratings, which stay in a copy of the file."""
-    document, told = trade.read_document(path), [f"league {path}"]
-    versions = stored_versions(document["env"], "env")
-    if versions.rules != current_versions().rules:
-        backup = backup_path(path, versions.rules)
-        write_whole(backup, read_file(path, trade.MAX_BYTES))
-        told.append(f"as it was under earlier rules: {backup}")
-        document = take_over_document(document)
-    env, rules = env_from_json(document["env"]), from_json(LeagueConfig, document["rules"], "rules")
-    document |= {"written_by": VERSION, "env": env.signature(), "rules": as_json(rules)}
-    write_whole(path, json_bytes(document))
-    named = [path.parent / entry["weights"] for entry in document["entries"] if entry["weights"] is not None]
-    return [*told, *(convert_checkpoint(weights) for weights in named)]
+    told = [f"league {path}"]
+    with trade.staged(path, path.name) as (settings, store):
+        versions = stored_versions(settings["env"], "env")
+        if versions.rules != current_versions().rules:
+            backup = backup_path(path, versions.rules)
+            with replacing(backup) as draft:
+                shutil.copyfile(path, draft)
+            told.append(f"as it was under earlier rules: {backup}")
+            settings["env"] = take_over_rows(store, settings["env"])
+        env, rules = env_from_json(settings["env"]), from_json(LeagueConfig, settings["rules"], "rules")
+        settings |= {"written_by": VERSION, "env": env.signature(), "rules": as_json(rules)}
+        with replacing(path) as draft:
+            trade.write_rows(path, draft, settings, store)
+        return [*told, *(convert_checkpoint(path.parent / FOLDER / digest) for _, digest in trade.networks(store))]
 
 
 def convert_replay(path: Path) -> str:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from echelon.agents.tiers import TIERS
 from echelon.league.database import Database
-from echelon.league.records import scripted_entry, scripted_id
+from echelon.league.records import scripted_entry
 from echelon.league.roles import Role
 from echelon.league.store import FILE, Store
 from echelon.rules.upgrade import env_under_current_rules
@@ -44,12 +43,9 @@ def take_over(store: Store) -> Path | None:
                 return None
             backup = backup_path(path, rules)
             copy_database(path, backup)
-            for table in ("claims", "matches", "ratings"):
-                store.execute(f"DELETE FROM {table}")
-            replace_scripted(store)
-            store.set_setting("env", env_under_current_rules(env).signature())
             reason = f"rules {rules} became {current_versions().rules}: matches and ratings are in {backup.name}"
-            store.record_change("reset", reason)
+            drop_battles(store, reason)
+            store.set_setting("env", env_under_current_rules(env).signature())
             for role in Role:
                 begin_anew(store, role, reason)
     except (sqlite3.Error, OSError) as error:
@@ -72,18 +68,27 @@ def copy_database(path: Path, backup: Path) -> None:
         draft.unlink(missing_ok=True)
 
 
+def drop_battles(store: Store, reason: str) -> None:
+    """Remove matches and ratings, let the scripted tiers be those of today, and record why."""
+    for table in ("claims", "matches", "ratings"):
+        store.execute(f"DELETE FROM {table}")
+    replace_scripted(store)
+    store.record_change("reset", reason)
+
+
 def replace_scripted(store: Store) -> None:
     """Let the scripted tiers of today take the places of those of other rules, and add those that were none yet."""
     store.execute("PRAGMA defer_foreign_keys = ON")
-    old = {tier_of(entry.name): entry for entry in store.entries() if entry.is_scripted}
+    query = "SELECT id, name FROM entries WHERE name LIKE 'heuristic:%'"
+    old = {tier_of(name): id for id, name in store.read("entries", ("id", "name"), query)}
     for tier in TIERS:
         new = scripted_entry(tier)
         if tier not in old:
             store.insert(new)
             continue
-        store.execute("UPDATE entries SET id = ?, name = ? WHERE id = ?", new.id, new.name, old[tier].id)
+        store.execute("UPDATE entries SET id = ?, name = ? WHERE id = ?", new.id, new.name, old[tier])
         for table, column in (("entries", "parent"), ("changes", "entry")):
-            store.execute(f"UPDATE {table} SET {column} = ? WHERE {column} = ?", new.id, old[tier].id)
+            store.execute(f"UPDATE {table} SET {column} = ? WHERE {column} = ?", new.id, old[tier])
 
 
 def tier_of(name: str) -> str:
@@ -100,29 +105,17 @@ def begin_anew(store: Store, role: Role, reason: str) -> None:
         store.record_change("reset", f"{role.value}, generation {after['generation']}: {reason}")
 
 
-def take_over_document(document: dict[str, Any]) -> dict[str, Any]:
-    """An exported league under the rules of today, as `take_over` makes one of a league."""
-    env = document["env"]
+def take_over_rows(store: Store, env: dict[str, Any]) -> dict[str, Any]:
+    """Convert the rows of an exported league, as `take_over` converts a league.
+
+    Args:
+        store: a database of these rows.
+        env: environment config of the file.
+
+    Returns:
+        The environment config under the rules of today.
+    """
     rules, ours = stored_versions(env, "env").rules, current_versions().rules
-    new = {row["id"]: scripted_entry(tier_of(row["name"])) for row in document["entries"] if scripted_id(row["name"])}
-    known = {entry.id for entry in new.values()}
-    ids = {old: entry.id for old, entry in new.items()}
-    names = {old: entry.name for old, entry in new.items()}
-    entries = [
-        {**row, "id": ids.get(row["id"], row["id"]), "name": names.get(row["id"], row["name"])}
-        | {"parent": ids.get(row["parent"], row["parent"])}
-        for row in document["entries"]
-    ]
-    missing = [entry for tier in TIERS if (entry := scripted_entry(tier)).id not in known]
-    entries += [{**entry._asdict(), "weights": None} for entry in missing]
-    changes = [{**row, "entry": ids.get(row["entry"], row["entry"])} for row in document["changes"]]
-    reset = {
-        "number": max((row["number"] for row in changes), default=0) + 1,
-        "period": max(row["number"] for row in document["periods"]),
-        "entry": None,
-        "change": "reset",
-        "reason": f"rules {rules} became {ours}: matches and ratings were dropped",
-        "created": time.time(),
-    }
-    changed = {"env": env_under_current_rules(env).signature(), "entries": entries, "changes": [*changes, reset]}
-    return {**document, **changed, "matches": [], "ratings": []}
+    with store.writing():
+        drop_battles(store, f"rules {rules} became {ours}: matches and ratings were dropped")
+    return env_under_current_rules(env).signature()

@@ -73,19 +73,26 @@ class Store:
             raise
 
     @staticmethod
-    def create(
-        folder: str | Path,
-        env: EnvConfig,
-        rules: LeagueConfig | None = None,
-        fill: Callable[[Store], None] | None = None,
-    ) -> Store:
+    def create(folder: str | Path, env: EnvConfig, rules: LeagueConfig | None = None) -> Store:
+        """Create a league of the scripted tiers, with the environment config of its battles and its rules.
+
+        Raises:
+            FileError: as `build`.
+        """
+
+        def fill(store: Store) -> None:
+            store.set_config(env, rules or LeagueConfig())
+            insert_defaults(store)
+
+        return Store.build(folder, fill)
+
+    @staticmethod
+    def build(folder: str | Path, fill: Callable[[Store], None]) -> Store:
         """Create a league. Its database appears atomically, when it is complete.
 
         Args:
             folder: folder of the league.
-            env: environment config of its battles.
-            rules: its rules.
-            fill: inserts the initial rows; by default `insert_defaults`.
+            fill: inserts settings and rows, in any order, of which it has checked that all they refer to is there.
 
         Raises:
             FileError: if there is a league already, or the file cannot be written.
@@ -97,11 +104,10 @@ class Store:
             draft.write_bytes(b"")
             make_database(draft)
             with closing(Store(folder, draft.name)) as store:
+                # Of rows in any order: SQLite would search all of a table for what may refer to each row of another.
+                store.execute("PRAGMA foreign_keys = OFF")
                 with store.writing():
-                    store.set_setting("env", env.signature())
-                    store.set_setting("rules", as_json(rules or LeagueConfig()))
-                    store.set_setting("written_by", {"version": version.VERSION})
-                    (fill or insert_defaults)(store)
+                    fill(store)
                 # Closing would not tell that the disk is full, and what is not in the file itself is not linked.
                 store.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             os.link(draft, path)
@@ -169,6 +175,12 @@ class Store:
         """Store a JSON object under a name, replacing the previous one."""
         with self.writing():
             self.execute("INSERT OR REPLACE INTO league VALUES (?, ?)", name, json.dumps(value, sort_keys=True))
+
+    def set_config(self, env: EnvConfig, rules: LeagueConfig) -> None:
+        """Store the environment config of the battles, the rules, and that this version wrote them."""
+        self.set_setting("env", env.signature())
+        self.set_setting("rules", as_json(rules))
+        self.set_setting("written_by", {"version": version.VERSION})
 
     def get_setting(self, name: str) -> dict[str, Any] | None:
         """The JSON object stored under a name; None if there is none.

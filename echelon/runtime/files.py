@@ -60,32 +60,53 @@ def read_file(path: Path, limit: int = MAX_FILE_BYTES) -> bytes:
         return file.read(limit + 1)
 
 
-def parse_json(name: str, data: bytes, only_finite: bool = True) -> Any:
-    """JSON without duplicate keys, of integers of 64 bits; numbers are finite unless the caller says which of them are
-    not."""
+class StrictDecoder(json.JSONDecoder):
+    """Decodes JSON without duplicate keys, of integers of 64 bits; numbers are finite unless the caller says which of
+    them are not.
 
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for key, value in pairs:
-            if key in found:
-                raise FileError(f"{name}: key {key!r} stands there twice, expected once")
-            found[key] = value
+    Args:
+        where: what errors name first: the file, or the place in it.
+        only_finite: whether NaN and infinities are refused.
+    """
+
+    def __init__(self, where: str, only_finite: bool = True) -> None:
+        self.where, self.only_finite = where, only_finite
+        super().__init__(
+            object_pairs_hook=self._unique,
+            parse_float=self._finite,
+            parse_constant=self._finite,
+            parse_int=self._whole,
+        )
+
+    def _unique(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) != len(pairs):
+            keys = [key for key, _ in pairs]
+            twice = next(key for number, key in enumerate(keys) if key in keys[:number])
+            raise FileError(f"{self.where}: key {twice!r} stands there twice, expected once")
         return found
 
-    def finite(text: str) -> float:
-        if only_finite and not math.isfinite(float(text)):
-            raise FileError(f"{name}: expected finite numbers, got {text}")
-        return float(text)
+    def _finite(self, text: str) -> float:
+        value = float(text)
+        if self.only_finite and not math.isfinite(value):
+            raise FileError(f"{self.where}: expected finite numbers, got {text}")
+        return value
 
-    def whole(text: str) -> int:
+    def _whole(self, text: str) -> int:
         if len(text) > LONGEST_INTEGER or not -(2**63) <= int(text) < 2**63:
-            raise FileError(f"{name}: expected integers of 64 bits, got one of {len(text)} characters: {text:.24}")
+            limit = "expected integers of 64 bits"
+            raise FileError(f"{self.where}: {limit}, got one of {len(text)} characters: {text:.24}")
         return int(text)
 
+
+def parse_json(name: str, data: bytes, only_finite: bool = True) -> Any:
+    """A JSON document as `StrictDecoder` takes it.
+
+    Raises:
+        FileError: it is not valid, or nested too deeply.
+    """
     try:
-        document = json.loads(
-            data, object_pairs_hook=unique, parse_float=finite, parse_constant=finite, parse_int=whole
-        )
+        document = json.loads(data, cls=StrictDecoder, where=name, only_finite=only_finite)
     except FileError:
         raise
     except (ValueError, RecursionError) as error:
@@ -96,10 +117,10 @@ def parse_json(name: str, data: bytes, only_finite: bool = True) -> Any:
 
 def check_depth(name: str, document: Any) -> None:
     """Refuse JSON nested so deeply that code which calls itself for each level could not go through it."""
-    level = [document]
+    level = [document] if isinstance(document, dict | list) else []
     for _ in range(MAX_DEPTH):
-        nested = (part.values() if isinstance(part, dict) else part for part in level if isinstance(part, dict | list))
-        level = [part for parts in nested for part in parts]
+        nested = (part.values() if isinstance(part, dict) else part for part in level)
+        level = [part for parts in nested for part in parts if isinstance(part, dict | list)]
         if not level:
             return
     raise FileError(f"{name}: expected JSON nested at most {MAX_DEPTH} levels deep, got more")

@@ -356,7 +356,7 @@ ROWS = {
     "weights that are not there": (
         sql(*(f"UPDATE {table} SET {column} = '{'f' * 64}' WHERE {column} = (SELECT id FROM entries WHERE rowid = 6)"
               for table, column in (("matches", "red"), ("matches", "blue"), ("ratings", "entry"), ("entries", "id")))),
-        "expected a checkpoint folder|known entry",
+        "expected a checkpoint folder|known entry|key must be",
     ),
     "an owner of claims that is a path": (sql("UPDATE claims SET owner = '../../victim'"), "owner must be 32"),
     "an owner of claims with a slash": (sql(f"UPDATE claims SET owner = '/{'0' * 31}'"), "claims.0..owner must be 32"),

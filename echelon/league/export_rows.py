@@ -1,0 +1,284 @@
+"""Rows of an exported league, which a stranger may have written: checked one by one, and staged in a new database.
+
+What SQLite holds need not be in memory, whatever the number of rows: keys are unique by its indices, and references are
+looked up in it.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+from echelon.arena.batch_arena import Battle
+from echelon.league.columns import RULES, check_identity, check_row, optional, text
+from echelon.league.records import match_key, recipe_versions, scripted_id
+from echelon.league.store import Store
+from echelon.league.weight_store import FOLDER
+from echelon.rules.versions import stored_versions
+from echelon.runtime.errors import ConfigError, shown
+from echelon.runtime.files import FileError
+from echelon.runtime.json_tables import read_tables
+
+SCHEMA, VERSION = "echelon-league", 1
+COLUMNS = {
+    "entries": ("id", "kind", "name", "parent", "env", "created"),
+    "periods": ("number", "opened", "closed"),
+    "matches": (
+        *("key", "period", "blue", "red", "seed", "recipe", "winner", "reason", "decisions", "duration_s", "stats"),
+        *("created", "state_hash"),
+    ),
+    "ratings": ("period", "entry", "rating", "deviation", "volatility"),
+    "changes": ("number", "period", "entry", "change", "reason", "created"),
+}
+"""Exported columns by table. Entries have one more field, the path of their weights relative to the file."""
+FIELDS = {**RULES, "entries": {**RULES["entries"], "weights": optional(text(100))}}
+ABSENT = {"matches": {"state_hash": ""}}
+"""Defaults for fields that files of older versions lack, by table."""
+UNIQUE = {
+    "entries": (("id",), ("name",)),
+    "periods": (("number",),),
+    "matches": (("key",),),
+    "ratings": (("entry", "period"),),
+    "changes": (("number",),),
+}
+"""Fields whose values, together, stand in one row."""
+REFERENCES = {
+    "matches": {"blue": "entries", "red": "entries", "period": "periods"},
+    "ratings": {"entry": "entries", "period": "periods"},
+    "changes": {"entry": "entries", "period": "periods"},
+}
+REFERENCED = {
+    "entries": ("entry", "SELECT id FROM entries WHERE id = ?"),
+    "periods": ("period", "SELECT closed FROM periods WHERE number = ?"),
+}
+"""What a row of these tables is called, and the query that finds it."""
+INSERT = {
+    table: f"INSERT INTO {table} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"
+    for table, names in COLUMNS.items()
+}
+VALUES = {table: operator.itemgetter(*names) for table, names in COLUMNS.items()}
+"""Takes a row's values for `INSERT`."""
+CACHED = 1 << 14
+"""Entries and periods, and recipes, that are not looked up again."""
+ROWS_AT_ONCE = 64
+"""Inserted or fetched by one statement, and in memory for it."""
+
+
+def stored_rows(store: Store, table: str) -> Iterator[dict[str, Any]]:
+    """The exported columns of the rows of a table, in the order of their rowids, not all of them in memory."""
+    columns, last = COLUMNS[table], -(1 << 63)
+    query = f"SELECT rowid, {', '.join(columns)} FROM {table} WHERE rowid > ? ORDER BY rowid LIMIT {ROWS_AT_ONCE}"
+    while found := store.execute(query, last):
+        for row in found:
+            yield dict(zip(columns, row[1:], strict=True))
+        last = found[-1][0]
+
+
+def stage(name: str, file: BinaryIO, limit: int, store: Store) -> dict[str, Any]:
+    """Insert the rows of an exported league, of any rules, into a database without any.
+
+    Args:
+        name: what errors name first.
+        file: the exported league, at its beginning.
+        limit: bytes that it may have.
+        store: the league that is being made.
+
+    Returns:
+        What is no table: settings of the league, and what else the file holds.
+
+    Raises:
+        FileError: naming row and field of the first row that cannot be.
+    """
+    staging = Staging(name, store)
+    try:
+        for key, number, value in read_tables(name, file, limit, COLUMNS, only_finite=False):
+            if number is not None:
+                staging.add(key, number, value)
+            elif key in COLUMNS:
+                staging.begin(key)
+            else:
+                staging.settings[key] = value
+    except FileError:
+        # Of several rows that cannot be, the first is told.
+        staging.insert()
+        raise
+    staging.finish()
+    return staging.settings
+
+
+def check_setting(name: str, field: str, value: Any) -> None:
+    """Validate what the file says of itself, and the types of settings; None is one that is missing."""
+    expected = {"schema": SCHEMA, "version": VERSION}.get(field)
+    if expected is not None and value != expected:
+        raise FileError(f"{name}: {field} must be {expected!r}, got {shown(value)}")
+    if field in ("env", "rules") and not isinstance(value, dict):
+        raise FileError(f"{name}: {field} must be an object, got {shown(value)}")
+
+
+class Staging:
+    """A file being read, and the database that its rows go to.
+
+    Args:
+        name: what errors name first.
+        store: the league that is being made, without rows.
+    """
+
+    def __init__(self, name: str, store: Store) -> None:
+        self.name, self.store = name, store
+        self.settings: dict[str, Any] = {}
+        self.tables: list[str] = []
+        """Those that have begun, in the order of the file."""
+        self.batch: list[tuple[Any, ...]] = []
+        """Rows of the current table that are not inserted yet, and the number of those that are."""
+        self.inserted = 0
+        self.unresolved: list[str] = []
+        """Tables that stand before one that they refer to."""
+        self.first_match: dict[int, tuple[int, str]] = {}
+        """Row and recipe of the first match of each version of the rules."""
+        # Caches live no longer than the reading of a file.
+        self.find = functools.lru_cache(CACHED)(self._find)
+        self.versions = functools.lru_cache(CACHED)(recipe_versions)
+
+    def _find(self, table: str, key: str | int) -> list[tuple[Any, ...]]:
+        return self.store.execute(REFERENCED[table][1], key)
+
+    def begin(self, table: str) -> None:
+        """Go on to a table.
+
+        Raises:
+            FileError: naming a setting before it that cannot be: rows of another version may differ from ours.
+        """
+        for field, value in self.settings.items():
+            check_setting(self.name, field, value)
+        if not set(self.tables).issuperset(REFERENCES.get(table, {}).values()):
+            self.unresolved.append(table)
+        self.insert()
+        self.inserted = 0
+        self.tables.append(table)
+
+    def add(self, table: str, number: int, row: Any) -> None:
+        """Validate a row and insert it.
+
+        Raises:
+            FileError: naming the row and the field that cannot be.
+        """
+        where = f"{self.name}: {table}[{number}]"
+        if isinstance(row, dict):
+            row = fill_in(table, row)
+        check_fields(where, row, table)
+        if table == "entries" and row["parent"] is not None and not self.find("entries", row["parent"]):
+            raise FileError(f"{where}.parent must name an entry above it, got {row['parent']!r}")
+        if table == "matches":
+            self._check_match(where, number, row)
+        if table not in self.unresolved:
+            self._check_references(where, table, row)
+        self.batch.append(VALUES[table](row))
+        # An entry must be there for the next one to descend from it.
+        if len(self.batch) == ROWS_AT_ONCE or table == "entries":
+            self.insert()
+
+    def insert(self) -> None:
+        """Insert the rows of the current table that were added since the last time.
+
+        Raises:
+            FileError: naming the row whose key stands there already, or the file that cannot be written.
+        """
+        batch, self.batch = self.batch, []
+        if not batch:
+            return
+        table, connection = self.tables[-1], self.store.database.connection
+        before = connection.total_changes
+        try:
+            self.store.database.executemany(INSERT[table], batch)
+        except FileError:
+            done = connection.total_changes - before
+            row = dict(zip(COLUMNS[table], batch[done], strict=True))
+            for fields in UNIQUE[table]:
+                same = " AND ".join(f"{field} = ?" for field in fields)
+                values = [row[field] for field in fields]
+                if self.store.execute(f"SELECT 1 FROM {table} WHERE {same}", *values):
+                    where = f"{self.name}: {table}[{self.inserted + done}].{fields[0]}"
+                    raise FileError(f"{where} must stand there once, got {values[0]!r} again") from None
+            raise
+        self.inserted += len(batch)
+
+    def _check_match(self, where: str, number: int, row: dict[str, Any]) -> None:
+        try:
+            rules = self.versions(row["recipe"]).rules
+        except ConfigError as error:
+            raise FileError(f"{where}.{error}") from None
+        self.first_match.setdefault(rules, (number, row["recipe"]))
+        if row["blue"] == row["red"]:
+            raise FileError(f"{where}.red must not be blue, got {row['red']!r}")
+
+    def _check_references(self, where: str, table: str, row: dict[str, Any]) -> None:
+        for field, other in REFERENCES.get(table, {}).items():
+            if row[field] is not None and not self.find(other, row[field]):
+                raise FileError(f"{where}.{field} must name a known {REFERENCED[other][0]}, got {row[field]!r}")
+        if table == "ratings" and self.find("periods", row["period"]) == [(None,)]:
+            raise FileError(f"{where}.period must be one that is closed, got {row['period']}")
+        if table == "matches":
+            own = match_key(Battle(row["blue"], row["red"], row["seed"]), row["recipe"])
+            if row["key"] != own:
+                raise FileError(f"{where}.key must be {own!r}, got {row['key']!r}")
+
+    def finish(self) -> None:
+        """Validate what shows when the whole file has been read.
+
+        Raises:
+            FileError: naming what is missing, or the row and the field that cannot be.
+        """
+        self.insert()
+        for field in ("schema", "version", "env", "rules"):
+            check_setting(self.name, field, self.settings.get(field))
+        for table in COLUMNS:
+            if table not in self.tables:
+                raise FileError(f"{self.name}: {table} must be a list, got NoneType")
+        for table in self.unresolved:
+            for number, row in enumerate(stored_rows(self.store, table)):
+                self._check_references(f"{self.name}: {table}[{number}]", table, row)
+        if not self.store.execute("SELECT 1 FROM entries LIMIT 1"):
+            raise FileError(f"{self.name}: entries must be at least one, got none")
+        still_open = self.store.execute("SELECT number FROM periods WHERE closed IS NULL ORDER BY number LIMIT 10")
+        if still_open != self.store.execute("SELECT max(number) FROM periods"):
+            numbers = [number for (number,) in still_open]
+            raise FileError(f"{self.name}: periods must end with one that is open, got open {numbers}")
+        self._check_rules()
+
+    def _check_rules(self) -> None:
+        """Validate that scripted tiers and matches are of the rules of the league."""
+        try:
+            rules = stored_versions(self.settings["env"], "env").rules
+        except ConfigError as error:
+            raise FileError(f"{self.name}: {error}") from None
+        others = [match for theirs, match in self.first_match.items() if theirs != rules]
+        if others:
+            number, recipe = min(others)
+            limit = f"of rules {rules}, the league's"
+            raise FileError(f"{self.name}: matches[{number}].recipe must be {limit}, got {shown(recipe)}")
+        query = "SELECT rowid - 1, name FROM entries WHERE name LIKE 'heuristic:%' AND name NOT LIKE ? LIMIT 1"
+        for number, name in self.store.execute(query, f"%@{rules}"):
+            raise FileError(f"{self.name}: entries[{number}].name must end with @{rules}, the league's, got {name!r}")
+
+
+def fill_in(table: str, row: dict[str, Any]) -> dict[str, Any]:
+    """A row with what files of older versions lack: fields of `ABSENT`, and the rules of a scripted tier, 1 then."""
+    name = row.get("name")
+    is_bare = table == "entries" and isinstance(name, str) and scripted_id(name) is not None and "@" not in name
+    return {**ABSENT.get(table, {}), **row, **({"name": f"{name}@1"} if is_bare else {})}
+
+
+def check_fields(where: str, row: Any, table: str) -> None:
+    """Validate the fields of one row, each by itself.
+
+    Raises:
+        FileError: naming the field.
+    """
+    check_row(where, row, FIELDS[table])
+    if table == "entries":
+        expected = None if scripted_id(row["name"]) is not None else f"{FOLDER}/{row['id']}"
+        if row["weights"] != expected:
+            raise FileError(f"{where}.weights must be {expected!r}, got {row['weights']!r}")
+        check_identity(where, row["id"], row["name"], row["kind"])
