@@ -31,10 +31,15 @@ class Fakes:
     Objects, modules, lists and dictionaries are changed in place; tensors, TensorDicts and tuples are replaced, each by
     one and the same, so that what is shared stays shared. Specs of TorchRL stay on the CPU: it checks their bounds
     with a host read.
+
+    Args:
+        mode: what holds the fake tensors.
+        battles: numbers of battles, before and after: tensors whose first axis has the one have the other then, and
+            are contiguous.
     """
 
-    def __init__(self, mode: FakeTensorMode) -> None:
-        self.mode = mode
+    def __init__(self, mode: FakeTensorMode, battles: tuple[int, int] = (-1, -1)) -> None:
+        self.mode, self.battles = mode, battles
         self.memo: dict[int, tuple[Any, Any]] = {}
         """By `id`: what was given, kept alive so that the number stays its own, and what it became."""
         self.replaced: list[str] = []
@@ -59,7 +64,8 @@ class Fakes:
             return type(value)._from_tensordict(self(value._tensordict), safe=False)
         if isinstance(value, TensorDictBase):
             leaves = {name: self(leaf) for name, leaf in value.items()}
-            return TensorDict(leaves, value.batch_size, device=CUDA, names=value.names if value._has_names() else None)
+            names = value.names if value._has_names() else None
+            return TensorDict(leaves, self._size(value.batch_size), device=CUDA, names=names)
         if isinstance(value, dict):
             for key, item in list(value.items()):
                 value[key] = self(item)
@@ -78,9 +84,17 @@ class Fakes:
         if isinstance(value, FakeTensor) and value.is_cuda:
             return value
         self.replaced.append(f"{tuple(value.shape)} {value.dtype}")
+        size = self._size(value.size())
         with self.mode, torch.no_grad():
-            new = torch.empty_strided(value.size(), value.stride(), dtype=value.dtype, device=CUDA)
+            if size != value.size():
+                new = torch.empty(size, dtype=value.dtype, device=CUDA)
+            else:
+                new = torch.empty_strided(size, value.stride(), dtype=value.dtype, device=CUDA)
         return nn.Parameter(new, value.requires_grad) if isinstance(value, nn.Parameter) else new
+
+    def _size(self, size: torch.Size) -> torch.Size:
+        before, after = self.battles
+        return torch.Size((after, *size[1:])) if size and size[0] == before else size
 
     def _function(self, value: Any) -> None:
         """What a function was made with: its own object, bound arguments, variables around it."""
@@ -97,9 +111,10 @@ class Fakes:
         for name, item in list(vars(value).items()):
             vars(value)[name] = self(item)
         if isinstance(value, EchelonEnv):
+            value.num_envs = self._size(torch.Size([value.num_envs]))[0]
             value.blocks = Blocks(value.num_envs, CUDA, whole=True)
             blank = value.observation_spec.zero()
-            value._empty = lambda: Fakes(self.mode)(blank)
+            value._empty = lambda: Fakes(self.mode, self.battles)(blank)
         if isinstance(value, PPO):
             value.may_ask = False
         if isinstance(value, Stopwatch):

@@ -1,6 +1,8 @@
 """Battles on fake CUDA: environment, restart, new maps, arena, recorder, and gradients of our own functions."""
 
 import dataclasses
+import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -127,3 +129,14 @@ def test_a_kernel_restores_the_ground_as_masks_do():
     script = Path(__file__).with_name("restore_ground.py")
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
     assert done.stdout == "equal\n", done.stderr
+
+
+def test_a_restart_moves_little_where_no_battle_is_done():
+    """By the code that Inductor writes for it; beside it runs the kernel of the ground, which leaves at once."""
+    root = Path(__file__).parents[2]
+    command = [sys.executable, str(root / "benchmarks" / "launches.py"), "--functions", "restart"]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(root)})
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["num_envs"] == 16384 and told["preset"] == "standard"
+    assert 2 * 1.06 < told["GB"] < 3, "at least all observations once in and out"
