@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import signal
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +15,8 @@ from echelon.league.store import Store
 from echelon.rules.catalog_json import read_catalog
 from echelon.rules.config import EnvConfig
 from echelon.rules.limits import MOST_BATTLES
-from echelon.runtime.device import resolve_device, use_device
+from echelon.runtime.device import resolve_device
+from echelon.runtime.distributed import ALONE, Ranks, destroy_ranks, init_ranks
 from echelon.runtime.limits import Limits, check_settings
 
 
@@ -31,9 +35,34 @@ class ArenaArgs:
     def __post_init__(self) -> None:
         check_settings(self, {"batch": Limits(1, MOST_BATTLES, "battles")})
 
-    def build(self, store: Store) -> LeagueArena:
+    def build(self, store: Store, ranks: Ranks = ALONE) -> LeagueArena:
         """Build the arena of a league."""
-        return LeagueArena(store, use_device(resolve_device(self.device)), self.batch, self.precision, self.compiled)
+        device = ranks.place(resolve_device(self.device))
+        return LeagueArena(store, device, self.batch, self.precision, self.compiled, ranks)
+
+    @contextlib.contextmanager
+    def shared(self, store: Store) -> Iterator[LeagueArena | None]:
+        """The arena of a league on the first of the processes that `torchrun` started; None on the others, once they
+        have played what the first one handed out.
+
+        Raises:
+            ConfigError: another process ended.
+        """
+        ranks = init_ranks()
+        if not ranks.is_alone:
+            # The launcher sends it where another process has ended.
+            signal.signal(signal.SIGTERM, signal.default_int_handler)
+        try:
+            arena = self.build(store, ranks)
+            if ranks.is_first:
+                yield arena
+                arena.release()
+            else:
+                arena.serve()
+                yield None
+        except RuntimeError as error:
+            raise ranks.explain_failure(error, "the same command goes on") or error from None
+        destroy_ranks(ranks)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,10 @@ TURNS = Limits(1, 10**6)
 
 @dataclass(frozen=True)
 class Evaluate:
-    """Play a checkpoint against all active entries of a league, without rating the battles."""
+    """Play a checkpoint against all active entries of a league, without rating the battles.
+
+    Under `torchrun` the processes share the battles.
+    """
 
     checkpoint: tyro.conf.Positional[str]
     league: Path
@@ -33,16 +36,18 @@ class Evaluate:
 
     def run(self) -> None:
         """Play and print the results."""
-        arena = self.arena.build(Store(self.league))
-        rows = commands.evaluate(arena, self.checkpoint, self.seeds, partial(with_progress, quiet=self.json))
-        show(rows, self.json, f"{self.checkpoint}, 95 % intervals of the share won")
+        with self.arena.shared(Store(self.league)) as arena:
+            if arena is not None:
+                rows = commands.evaluate(arena, self.checkpoint, self.seeds, partial(with_progress, quiet=self.json))
+                show(rows, self.json, f"{self.checkpoint}, 95 % intervals of the share won")
 
 
 @dataclass(frozen=True)
 class Tournament:
     """Play a round robin of all active entries, every seed once per side, and close the rating period.
 
-    An interrupted tournament continues where it stopped.
+    An interrupted tournament continues where it stopped. Under `torchrun` the processes share the battles, and the
+    first one records them.
     """
 
     league: Path
@@ -58,8 +63,10 @@ class Tournament:
         """Play, rate and print the standings."""
         store = Store(self.league)
         progress = partial(with_progress, quiet=self.json)
-        period = commands.tournament(self.arena.build(store), self.seeds, progress, self.replay, self.replay_battles)
-        show_standings(store, self.json, f"after period {period}")
+        with self.arena.shared(store) as arena:
+            if arena is not None:
+                period = commands.tournament(arena, self.seeds, progress, self.replay, self.replay_battles)
+                show_standings(store, self.json, f"after period {period}")
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import torch
 
 from echelon.agents.heuristic import scripted
 from echelon.arena.batch_arena import COMPUTE, BatchArena, Battle, BattleResult, Precision
+from echelon.arena.shared_arena import SharedArena
 from echelon.env.group_policy import TeamPolicy
 from echelon.env.outcome import stat_names
 from echelon.league.claims import claiming
@@ -21,6 +22,7 @@ from echelon.league.unrecorded import save_unrecorded
 from echelon.replay.recorder import Recorder
 from echelon.rules.config import EnvConfig
 from echelon.runtime import noise
+from echelon.runtime.distributed import ALONE, Ranks
 from echelon.runtime.files import FileError
 
 POLL_S = 0.5
@@ -45,6 +47,8 @@ class LeagueArena:
         batch: maximum number of battles in parallel.
         precision: dtype of the matrix products of networks.
         compiled: whether to compile simulation and networks, which is worthwhile for thousands of battles.
+        ranks: processes that share the battles out. The first one plays and records them, see `SharedArena`; the others
+            call `serve`.
     """
 
     def __init__(
@@ -54,11 +58,23 @@ class LeagueArena:
         batch: int = 256,
         precision: Precision = "fp32",
         compiled: bool = False,
+        ranks: Ranks = ALONE,
     ) -> None:
         self.store, self.device = store, device
         self.recipe = match_recipe(MAP_SEED, precision)
         self.scripts = {entry.id: entry.name for entry in store.entries() if entry.is_scripted}
-        self.arena = BatchArena(league_env(store.env), self.policy, device, batch, COMPUTE[precision], compiled)
+        how = (league_env(store.env), self.policy, device, batch, COMPUTE[precision], compiled)
+        self.arena = BatchArena(*how) if ranks.is_alone else SharedArena(*how, ranks=ranks)
+
+    def serve(self) -> None:
+        """Play, in a process that is not the first, what the first one hands out, until it calls `release`."""
+        if isinstance(self.arena, SharedArena):
+            self.arena.serve()
+
+    def release(self) -> None:
+        """Let the other processes go on."""
+        if isinstance(self.arena, SharedArena):
+            self.arena.release()
 
     def policy(self, entry_id: str) -> TeamPolicy:
         """The policy of an entry, in evaluation mode."""

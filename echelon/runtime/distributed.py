@@ -1,4 +1,4 @@
-"""Data-parallel training: the processes that `torchrun` starts, each with its own battles."""
+"""The processes that `torchrun` starts, each with its own battles: data-parallel training, shared tournaments."""
 
 from __future__ import annotations
 
@@ -88,10 +88,16 @@ class Ranks:
 
     def broadcast_text(self, text: str) -> str:
         """Broadcast a string from rank 0; the argument of other ranks is ignored."""
-        encoded = list(text.encode()) if self.is_first else []
-        length = int(self.max(len(encoded)))
-        padded = torch.tensor(encoded + [0] * (length - len(encoded)), dtype=torch.uint8)
-        return bytes(self.gather(padded)[0].tolist()).decode()
+        return self.gather_texts(text if self.is_first else "")[0]
+
+    def gather_texts(self, text: str) -> list[str]:
+        """Strings of all processes, by rank."""
+        encoded = text.encode()
+        lengths = [int(length) for length in self.gather(torch.tensor(len(encoded)))]
+        padded = torch.zeros(max(lengths), dtype=torch.uint8)
+        padded[: len(encoded)] = torch.frombuffer(bytearray(encoded), dtype=torch.uint8) if encoded else 0
+        found = zip(self.gather(padded), lengths, strict=True)
+        return [value[:length].numpy().tobytes().decode() for value, length in found]
 
     def barrier(self) -> None:
         """Wait until all processes have reached this call."""
@@ -113,8 +119,13 @@ class Ranks:
         """`line`, prefixed with the rank if there are several processes."""
         return line if self.is_alone else f"rank {self.rank} of {self.size}: {line}"
 
-    def explain_failure(self, error: RuntimeError) -> ConfigError | None:
-        """One-line error for a collective that failed because another process ended; None for any other error."""
+    def explain_failure(self, error: RuntimeError, hint: str = "go on with --resume latest") -> ConfigError | None:
+        """One-line error for a collective that failed because another process ended; None for any other error.
+
+        Args:
+            error: what was raised.
+            hint: what the user can do.
+        """
         if self.is_alone or not (isinstance(error, dist.DistError) or "gloo" in str(error).lower()):
             return None
         deadline = time.monotonic() + GONE_WITHIN_S
@@ -125,7 +136,7 @@ class Ranks:
         reason = (
             " and ".join(f"rank {rank}" for rank in gone) + " is gone" if gone else "another process does not answer"
         )
-        return ConfigError(self.with_rank(f"{reason}, so the run ends here; go on with --resume latest"))
+        return ConfigError(self.with_rank(f"{reason}, so the run ends here; {hint}"))
 
 
 ALONE = Ranks()

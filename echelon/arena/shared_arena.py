@@ -1,0 +1,61 @@
+"""Battles shared out to the processes that `torchrun` started, on one machine or several."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from echelon.arena.batch_arena import BatchArena, BatchResult, Battle, BattleResult
+from echelon.env.outcome import Reason, Winner
+from echelon.replay.recorder import Recorder
+from echelon.runtime.distributed import Ranks
+
+
+class SharedArena(BatchArena):
+    """A `BatchArena` of several processes: the first plays batches, of which each process takes a part.
+
+    The first process uses it as any arena and calls `release` at the end; the others call `serve`, with the same
+    policies under the same names. A battle has the result that it has in one process, see `BatchArena`.
+
+    Args:
+        *arguments: those of `BatchArena`; `batch` is that of one process.
+        ranks: the processes.
+        **settings: the same.
+    """
+
+    def __init__(self, *arguments: Any, ranks: Ranks, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self.ranks = ranks
+        self.share = self.batch
+        """Maximum number of battles in parallel in one process."""
+        self.batch = self.share * ranks.size
+
+    def play(self, battles: Sequence[Battle], recorder: Recorder | None = None) -> BatchResult:
+        """Play one batch, as `BatchArena.play`. A recorder records battles of the first process's part."""
+        self.ranks.broadcast_text(json.dumps(battles))
+        return self._play_part(battles, recorder)
+
+    def serve(self) -> None:
+        """Play what the first process hands out, until it calls `release`."""
+        while told := json.loads(self.ranks.broadcast_text("")):
+            self._play_part([Battle(*each) for each in told], None)
+
+    def release(self) -> None:
+        """Let the other processes go on."""
+        self.ranks.broadcast_text("[]")
+
+    def _play_part(self, battles: Sequence[Battle], recorder: Recorder | None) -> BatchResult:
+        """Play the part of this process; returns the results of all."""
+        each = -(-len(battles) // self.ranks.size)
+        own = battles[each * self.ranks.rank : each * (self.ranks.rank + 1)]
+        played = super().play(own, recorder) if own else BatchResult([], 0.0)
+        parts = self.ranks.gather_texts(json.dumps(played.results))
+        results = [from_json(row) for part in parts for row in json.loads(part)]
+        return BatchResult(results, self.ranks.max(played.seconds))
+
+
+def from_json(row: Sequence[Any]) -> BattleResult:
+    """A result from its values as JSON; numbers keep every bit."""
+    winner, reason, *others = row
+    return BattleResult(Winner(winner), Reason(reason), *others)
