@@ -197,7 +197,7 @@ class TrainConfig:
     operation by operation."""
     compile_policy: Literal["auto", "off", "act", "all"] = "auto"
     """What torch.compile makes one graph of: act, the network of a decision, and on a GPU the commanders; all, that and
-    the loss of a minibatch. auto: all on a GPU, off on a CPU."""
+    the loss of a minibatch. auto: all on a GPU, for a model of Echelon's; else off."""
     deterministic: bool = False
     """Use deterministic algorithms, for identical runs on the same machine; slower on a GPU."""
     logger: Literal["csv", "tensorboard", "wandb"] = "csv"

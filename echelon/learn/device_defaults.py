@@ -14,6 +14,7 @@ from echelon.learn.checkpoint.format import Checkpoint
 from echelon.learn.config import CPU_BATTLES, TrainConfig
 from echelon.learn.footprint import training_bytes
 from echelon.learn.models.precision import resolve_precision
+from echelon.learn.models.registry import BUILT_IN, kind_of
 from echelon.runtime.device import free_memory, total_memory
 from echelon.runtime.distributed import ALONE, Ranks
 from echelon.runtime.errors import ConfigError
@@ -24,7 +25,7 @@ GPU_BATTLES = 8192
 SPARE = 0.1
 """Share of the free memory left to what the estimate does not count: CUDA's context, compilation, fragments."""
 OF_DEVICE = ("precision", "compile_policy")
-"""Settings of a checkpoint that a run on another kind of device does not take over."""
+"""Settings that a run which resumes takes over from a GPU to a GPU only: on a CPU they never outlive the flags."""
 GIB = 2**30
 
 
@@ -52,7 +53,9 @@ def resolve_settings(
         reduced = resolve_precision(AUTO, device) == torch.bfloat16
         changes["precision"] = "bf16" if reduced else "fp32"
     if config.compile_policy == AUTO:
-        changes["compile_policy"] = "all" if device.type == "cuda" else "off"
+        # A model of one's own need not fit into one graph.
+        can_be_graph = device.type == "cuda" and kind_of(config.model) in BUILT_IN
+        changes["compile_policy"] = "all" if can_be_graph else "off"
     config = replace(config, **changes) if changes else config
     if config.num_envs > 0:
         return config
@@ -68,11 +71,12 @@ def kept_settings(config: TrainConfig, device: torch.device, stored: Mapping[str
 
     Args:
         config: config of the run that resumes.
-        device: where it runs. Precision and compilation of another kind of device are not taken over.
+        device: where it runs.
         stored: `TrainConfig` as JSON, of any version; it may lack settings.
     """
     wrote = str(stored.get("device", AUTO)).partition(":")[0]
-    open_settings = [name for name in OF_DEVICE if getattr(config, name) == AUTO and wrote in (AUTO, device.type)]
+    stays = device.type == "cuda" and wrote in (AUTO, "cuda")
+    open_settings = [name for name in OF_DEVICE if stays and getattr(config, name) == AUTO]
     open_settings += ["num_envs"] if config.num_envs == 0 else []
     return {name: stored[name] for name in open_settings if name in stored}
 

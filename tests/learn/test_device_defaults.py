@@ -14,6 +14,7 @@ from echelon.learn.checkpoint.format import open_checkpoint
 from echelon.learn.config import CPU_BATTLES, PPOConfig, TrainConfig
 from echelon.learn.device_defaults import describe_settings, fitting_battles, kept_settings, resolve_settings
 from echelon.learn.footprint import footprint_of_learning, kept_bytes, require_training_memory, training_bytes
+from echelon.learn.models.lstm import LSTMConfig
 from echelon.learn.trainer import Trainer
 from echelon.runtime.distributed import Ranks
 from echelon.runtime.errors import ConfigError
@@ -45,6 +46,16 @@ def test_on_a_gpu_everything_is_compiled_in_bf16(gpu):
     said = describe_settings(config, GPU)
     assert said.startswith("cuda:0: 8,192 battles (") and " of 78.0 GiB), bf16, simulation compiled, acting and" in said
     assert resolve_settings(TrainConfig.quick(), GPU).num_envs == 128, "a preset's number is definite"
+
+
+def test_a_model_of_ones_own_is_compiled_when_told_so(gpu):
+    @dataclasses.dataclass(frozen=True)
+    class Own(LSTMConfig):
+        """Not among Echelon's own kinds."""
+
+    own = dataclasses.replace(TrainConfig.standard(), model=Own())
+    assert resolve_settings(own, GPU).compile_policy == "off"
+    assert resolve_settings(dataclasses.replace(own, compile_policy="all"), GPU).compile_policy == "all"
 
 
 def test_what_the_user_sets_wins(gpu):
@@ -121,7 +132,10 @@ def test_a_run_that_moves_takes_its_battles_along_but_not_its_precision():
     # Files of earlier versions do not say where they were written.
     old = {"num_envs": 4096, "precision": "auto", "compile_policy": "off", "device": "auto"}
     assert kept_settings(config, GPU, old) == {"num_envs": 4096, "precision": "auto", "compile_policy": "off"}
-    assert kept_settings(config, GPU, {}) == {}
+    assert kept_settings(config, GPU, {}) == {} and kept_settings(config, CPU, {**old, "num_envs": 8}) == {
+        "num_envs": 8
+    }
+    assert kept_settings(config, GPU, {**stored, "device": "cpu"}) == {"num_envs": 64}
 
 
 def test_counting_bytes_draws_no_random_numbers():
@@ -136,6 +150,7 @@ PEAK = """
 import dataclasses, os, pathlib, resource, sys, tempfile, torch
 from echelon.learn.config import PPOConfig, TrainConfig
 from echelon.learn.footprint import training_bytes
+from echelon.learn.models.lstm import LSTMConfig
 from echelon.learn.trainer import Trainer
 
 def peak(config):
@@ -148,7 +163,7 @@ quick = TrainConfig.quick()
 ppo = PPOConfig(minibatches=2, accumulate=1, epochs=1)
 run = dataclasses.replace(quick, precision=sys.argv[1], opponent=sys.argv[2], ppo=ppo, device="cpu", num_envs=4)
 run = dataclasses.replace(run, env=dataclasses.replace(quick.env, map_pool=1))
-many = dataclasses.replace(run, num_envs=256)
+many = dataclasses.replace(run, num_envs=768)
 if os.fork() == 0:  # what is compiled on the way is none of it
     peak(run)
     os._exit(0)
