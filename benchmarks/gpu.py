@@ -36,6 +36,7 @@ from rich.console import Console
 from rich.table import Table
 
 from echelon.runtime.device import resolve_device, total_memory, use_device
+from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import write_whole
 from echelon.runtime.version import VERSION
 
@@ -231,4 +232,7 @@ def main(args: Args) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(tyro.cli(Args, description=__doc__)))
+    try:
+        sys.exit(main(tyro.cli(Args, description=__doc__)))
+    except ConfigError as error:
+        sys.exit(f"error: {error}")

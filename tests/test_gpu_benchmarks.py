@@ -48,6 +48,12 @@ def test_every_step_runs_on_a_cpu(tmp_path):
     assert "environment, 4 battles" in done.stdout and "not measured: no GPU" in done.stdout
 
 
+def test_a_gpu_that_is_not_here_is_told_in_one_line():
+    command = [sys.executable, str(ROOT / "benchmarks" / "gpu.py"), "--device", "cuda:99"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=STUCK_S, env={"PYTHONPATH": str(ROOT)})
+    assert done.returncode == 1 and done.stderr.startswith("error: device must be") and done.stderr.count("\n") == 1
+
+
 def outcome_of(programs, code, limit_s=60.0, left_s=1e3):
     gpu, steps, _ = programs
     return gpu.run_step(steps.Step("made up", ("-c", code), limit_s), left_s)
