@@ -51,7 +51,7 @@ class Args:
 
 
 def run_config(args: Args) -> TrainConfig:
-    """The run that is measured; no epoch ends it early, which would read the device."""
+    """The run that is measured; no epoch is left out, however far the policy moves."""
     preset = TRAIN_PRESETS[args.preset]()
     own = {name: getattr(args, name) for name in ("num_envs", "opponent", "compile_policy", "precision", "device")}
     ppo = dataclasses.replace(preset.ppo, epochs=args.epochs, minibatches=args.minibatches, target_kl=0.0)
