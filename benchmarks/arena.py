@@ -17,7 +17,7 @@ import tyro
 from measure import report, seconds
 
 from echelon.arena.batch_arena import Battle
-from echelon.arena.match import play
+from echelon.arena.match import Match
 from echelon.arena.resolve import resolve
 from echelon.arena.stacked_policies import SLOTS, BatchObservation, BatchSlot, StackedForward, StackedPolicies
 from echelon.env.env import EchelonEnv
@@ -28,7 +28,7 @@ from echelon.league.store import Store
 from echelon.learn.config import TrainConfig
 from echelon.learn.models.registry import PolicySpecs
 from echelon.rules.config import ENV_PRESETS, EnvConfig
-from echelon.runtime.device import resolve_device
+from echelon.runtime.device import resolve_device, use_device
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,9 @@ class Args:
     """Different networks stacked."""
     rows: int = 16
     """Teams each of them commands."""
+    parts: tuple[Literal["stack", "league", "match"], ...] = ("stack", "league", "match")
+    warm_up: bool = False
+    """Play the match once before it is timed, so that no compilation counts."""
     compiled: bool = False
     device: str = "auto"
 
@@ -51,7 +54,10 @@ class Args:
 def match(args: Args, env: EnvConfig, device: torch.device) -> None:
     """Two scripted commanders."""
     x, y = (resolve("heuristic:normal").policy(env, device) for _ in range(2))
-    result = play(x, y, env, args.battles, 0, device, compiled=args.compiled)
+    played = Match(("x", x), {"y": y}, env, args.battles, device, compiled=args.compiled)
+    if args.warm_up:
+        played.play(1)
+    result = played.play(0)["y"]
     report(
         "arena",
         device,
@@ -106,12 +112,12 @@ def stacked_over_loop(args: Args, env: EnvConfig, device: torch.device) -> None:
 
 
 def main(args: Args) -> None:
-    """Measure all three."""
-    device = resolve_device(args.device)
+    """Measure the parts."""
+    device = use_device(resolve_device(args.device))
     env = dataclasses.replace(ENV_PRESETS[args.preset](), map_pool=16)
-    stacked_over_loop(args, env, device)
-    batched_over_alone(args, env, device)
-    match(args, env, device)
+    for name, run in (("stack", stacked_over_loop), ("league", batched_over_alone), ("match", match)):
+        if name in args.parts:
+            run(args, env, device)
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ from echelon.rules.catalog import Hull
 from echelon.rules.config import ENV_PRESETS, EnvConfig
 from echelon.rules.versions import RULES_VERSION
 from echelon.runtime import noise
-from echelon.runtime.device import resolve_device
+from echelon.runtime.device import resolve_device, use_device
 
 STANDSTILL_S = 15.0
 """A battle stands still at its end if no team did damage or scored for so long."""
@@ -152,7 +152,7 @@ def table(title: str, first: str, *numbers: str) -> Table:
 
 def main(args: Args) -> None:
     """Let every commander fight."""
-    device = resolve_device(args.device)
+    device = use_device(resolve_device(args.device))
     config = args.changes.apply(dataclasses.replace(ENV_PRESETS[args.preset](), map_pool=args.battles))
     grounds = [(biome,) for biome in args.biomes] or [config.world.biomes]
     worlds = [dataclasses.replace(config.world, biomes=biomes) for biomes in grounds]

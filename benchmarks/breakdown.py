@@ -28,7 +28,7 @@ from echelon.env.observation.build import observe
 from echelon.rules import actions
 from echelon.rules.config import ENV_PRESETS
 from echelon.runtime.compile import fused
-from echelon.runtime.device import resolve_device
+from echelon.runtime.device import resolve_device, use_device
 from echelon.sim import ams, damage, firing, footing, hazards, heat, movement, rubble, shots, smoke, step, timers
 from echelon.sim.model import SimModel
 from echelon.state import Terrain
@@ -136,7 +136,7 @@ def rates(device: torch.device, repeats: int) -> tuple[float, float]:
 
 def main(args: Args) -> None:
     """Measure each system."""
-    device = resolve_device(args.device)
+    device = use_device(resolve_device(args.device))
     kernels: Kernels | None = "loops" if args.mode == "loops" else None
     env = EchelonEnv(ENV_PRESETS[args.preset](), args.num_envs, device=device, seed=0, kernels=kernels)
     env.rollout(3, break_when_any_done=False)

@@ -16,7 +16,7 @@ from env import Player
 from measure import in_turn, report
 
 from echelon import EchelonEnv, EnvConfig
-from echelon.runtime.device import resolve_device
+from echelon.runtime.device import resolve_device, use_device
 
 SIDES: dict[str, dict[str, object]] = {
     "football": {"n_blue_agents": 10, "n_red_agents": 10, "ai_red_agents": False},
@@ -77,7 +77,7 @@ def smax_stepper(args: Args, device: torch.device) -> tuple[Stepper, int, str]:
 
 def main(args: Args) -> None:
     """Step both in turn."""
-    device = resolve_device(args.device)
+    device = use_device(resolve_device(args.device))
     config = EnvConfig.standard()
     player = Player(EchelonEnv(config, args.num_envs, device=device, seed=0))
     build = vmas_stepper if args.against == "vmas" else smax_stepper

@@ -17,7 +17,7 @@ from tensordict import TensorDictBase
 
 from echelon import EchelonEnv
 from echelon.rules.config import ENV_PRESETS
-from echelon.runtime.device import resolve_device
+from echelon.runtime.device import resolve_device, use_device
 from echelon.runtime.profiling import profiled
 
 
@@ -56,7 +56,7 @@ class Player:
 
 def main(args: Args) -> None:
     """Measure each mode."""
-    device = resolve_device(args.device)
+    device = use_device(resolve_device(args.device))
     config = ENV_PRESETS[args.preset]()
     began = time.perf_counter()
     maps = EchelonEnv(config, 1, device=device, seed=0).game.maps

@@ -15,7 +15,7 @@ import tyro
 from echelon.agents.heuristic import TIERS, scripted
 from echelon.arena.match import play
 from echelon.rules.config import ENV_PRESETS
-from echelon.runtime.device import resolve_device
+from echelon.runtime.device import resolve_device, use_device
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Args:
 
 def main(args: Args) -> None:
     """Fight every pair; a JSON line each."""
-    device, config = resolve_device(args.device), ENV_PRESETS[args.preset]()
+    device, config = use_device(resolve_device(args.device)), ENV_PRESETS[args.preset]()
     upwards = [(better, worse) for worse, better in itertools.pairwise(TIERS)]
     for x, y in (*upwards, ("expert", "normal")):
         better, worse = (scripted(f"heuristic:{tier}", config, device) for tier in (x, y))

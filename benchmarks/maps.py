@@ -15,7 +15,7 @@ from measure import in_turn, report, seconds
 from echelon import EchelonEnv
 from echelon.rules.config import ENV_PRESETS, EnvConfig
 from echelon.rules.roster import build_roster
-from echelon.runtime.device import resolve_device
+from echelon.runtime.device import resolve_device, use_device
 from echelon.world.pool import make_maps
 
 
@@ -63,7 +63,7 @@ def restarts(args: Args, config: EnvConfig, device: torch.device) -> None:
 
 def main(args: Args) -> None:
     """Make pools of each size, then play."""
-    device, config = resolve_device(args.device), ENV_PRESETS[args.preset]()
+    device, config = use_device(resolve_device(args.device)), ENV_PRESETS[args.preset]()
     roster = build_roster(config, device)
     for count in args.maps:
         seeds = torch.arange(count, device=device)

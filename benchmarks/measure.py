@@ -12,6 +12,8 @@ import tensordict
 import torch
 import torchrl
 
+GIB = 2**30
+
 
 def once(run: Callable[[], object], device: torch.device) -> float:
     """Wall time of `run`, the device synchronised after it."""
@@ -42,9 +44,15 @@ def in_turn(
     return statistics.median(first), statistics.median(second), statistics.median(b / a for a, b in pairs)
 
 
+def peak_memory_gib(device: torch.device) -> float | None:
+    """GiB of a GPU's memory that tensors of this process have taken at the most; None on a CPU."""
+    return round(torch.cuda.max_memory_allocated(device) / GIB, 2) if device.type == "cuda" else None
+
+
 def report(name: str, device: torch.device, **values: object) -> None:
     """Print one JSON line."""
     chip = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
+    values = {**values, "peak_memory_gib": peak_memory_gib(device)}
     versions = {"torch": torch.__version__, "torchrl": torchrl.__version__, "tensordict": tensordict.__version__}
     facts = {"device": f"{device.type} {chip}", "threads": torch.get_num_threads(), **versions}
     print(json.dumps({"benchmark": name, **values, **facts}), flush=True)

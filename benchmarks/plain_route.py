@@ -18,7 +18,7 @@ from echelon.learn.config import TrainConfig
 from echelon.learn.trainer import Trainer
 from echelon.pipelines.torchrl_ppo import Args as PlainArgs
 from echelon.pipelines.torchrl_ppo import make_env, make_networks, train
-from echelon.runtime.device import resolve_device
+from echelon.runtime.device import resolve_device, use_device
 
 WARMUP = 3
 """Rounds that do not count: both routes compile in them."""
@@ -67,7 +67,7 @@ def shared(args: Args) -> dict[str, Any]:
 
 def main(args: Args) -> None:
     """An iteration of each in turn."""
-    device = resolve_device(args.device)
+    device = use_device(resolve_device(args.device))
     plain = PlainArgs(**shared(args), iterations=args.rounds + WARMUP, device=str(device))
     env = make_env(plain)
     networks = make_networks(env)

@@ -17,7 +17,7 @@ from measure import in_turn, report
 from echelon import EchelonEnv
 from echelon.replay.recorder import Recorder
 from echelon.rules.config import ENV_PRESETS
-from echelon.runtime.device import resolve_device
+from echelon.runtime.device import resolve_device, use_device
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Args:
 
 def main(args: Args) -> None:
     """Play both in turn and compare."""
-    device = resolve_device(args.device)
+    device = use_device(resolve_device(args.device))
     config, compiled = ENV_PRESETS[args.preset](), args.mode == "compiled"
     recorder = Recorder(range(args.battles))
     plain = EchelonEnv(config, args.num_envs, device=device, seed=0, compiled=compiled)

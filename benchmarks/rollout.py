@@ -18,7 +18,7 @@ from echelon.env.observation.layout import GROUPS
 from echelon.learn.models.lstm import LSTMConfig
 from echelon.learn.models.registry import PolicySpecs
 from echelon.rules.config import ENV_PRESETS
-from echelon.runtime.device import resolve_device
+from echelon.runtime.device import resolve_device, use_device
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Args:
 
 def main(args: Args) -> None:
     """Measure."""
-    device = resolve_device(args.device)
+    device = use_device(resolve_device(args.device))
     config = ENV_PRESETS[args.preset]()
     policy = LSTMConfig(hidden=args.hidden).build(PolicySpecs(config.comm_dim)).to(device).eval()
     seats = [GroupPolicy(policy, group, "mine") for group in GROUPS]

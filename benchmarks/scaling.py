@@ -18,7 +18,7 @@ from measure import report
 
 from echelon import EchelonEnv, EnvConfig
 from echelon.rules.config import ENV_PRESETS, PACK
-from echelon.runtime.device import resolve_device
+from echelon.runtime.device import resolve_device, use_device
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def battle_bytes(env: EchelonEnv, player: Player) -> int:
 
 def measure(config: EnvConfig, num_envs: int, args: Args, **names: object) -> tuple[float, int]:
     """One line: agent-steps a second, and bytes a battle."""
-    device = resolve_device(args.device)
+    device = use_device(resolve_device(args.device))
     env = EchelonEnv(config, num_envs, device=device, seed=0, compiled=args.compiled)
     player = Player(env)
     first_s, step_s = player.measure(args.decisions)

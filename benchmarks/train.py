@@ -26,14 +26,14 @@ class Args:
 
     preset: Literal["quick", "standard", "large"] = "quick"
     num_envs: int = 0
-    """Battles; 0 takes 128 on a CPU and the preset's on a GPU."""
+    """Battles; 0 takes 128 on a CPU, and on a GPU those of the preset or what fits."""
     opponent: str = "heuristic:normal"
     epochs: int = 4
     minibatches: int = 8
     iterations: int = 5
     """Measured ones; two more come before them."""
     compiled: bool = True
-    compile_policy: Literal["off", "act", "all"] = "act"
+    compile_policy: Literal["auto", "off", "act", "all"] = "act"
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     device: str = "auto"
 
@@ -68,7 +68,7 @@ def main(args: Args) -> None:
         num_envs=trainer.config.num_envs,
         opponent=args.opponent,
         compiled=args.compiled,
-        compile_policy=args.compile_policy,
+        compile_policy=trainer.config.compile_policy,
         precision=str(trainer.policy.network.compute).removeprefix("torch."),
         hidden=config.model.hidden,
         parameters=trainer.policy.num_parameters(),

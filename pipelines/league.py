@@ -15,6 +15,7 @@ from echelon.pipelines.arena_args import ArenaArgs
 from echelon.pipelines.console import terminal
 from echelon.pipelines.progress_bar import with_progress
 from echelon.pipelines.result_tables import show, show_standings
+from echelon.runtime.errors import require
 from echelon.runtime.limits import Limits, check_settings
 
 TURNS = Limits(1, 10**6)
@@ -87,6 +88,8 @@ class Evolve:
 
     def __post_init__(self) -> None:
         check_settings(self, {"turns": TURNS, "iterations": TURNS})
+        # The length of the schedules follows from it before the device is asked.
+        require(self.train.num_envs > 0, "--train.num-envs", "at least 2 battles", self.train.num_envs)
 
     def run(self) -> None:
         """Train the roles and print the standings."""

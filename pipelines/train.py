@@ -23,7 +23,7 @@ from echelon.learn.config import TrainConfig
 from echelon.learn.extra_rewards import load_extra_rewards
 from echelon.learn.trainer import Trainer
 from echelon.pipelines.console import arguments, run, terminal
-from echelon.pipelines.train_flags import read_config, resume_command
+from echelon.pipelines.train_flags import read_config, resolve_config, resume_command
 from echelon.runtime.device import resolve_device
 from echelon.runtime.distributed import Ranks, destroy_ranks, init_ranks
 from echelon.runtime.errors import ConfigError
@@ -48,15 +48,13 @@ def train(config: TrainConfig, ranks: Ranks, stop: Stop) -> None:
     check_opponents(config, device)
     load_extra_rewards(config.extra_rewards)
     own = load_callbacks(config.callbacks)
-    wanted, config = config, config.compiled_if_possible()
-    if config is not wanted:
-        console.print("no C++ compiler or Python headers here: going on without torch.compile")
     league = join_league(config, device, ranks)
     evaluation = EvalCallback(policy_of)
     callbacks: list[Callback] = [Profiler(Path(config.profile))] if config.profile else []
     callbacks += [ProgressBar(console), stop, *own, evaluation, Summary(evaluation)]
     callbacks += [league] if league is not None else []
     with opened_run(config, ranks) as (folder, start):
+        config = resolve_config(config, device, start, ranks, console)
         opponent_pool = league.sampler if league is not None else None
         with console.status("making maps and the simulation"):
             if needs_compilation(device, config.compiled):

@@ -10,11 +10,13 @@ from pathlib import Path
 
 import torch
 import tyro
+from rich.console import Console
 
 from echelon.learn.checkpoint.files import newest_checkpoint
-from echelon.learn.checkpoint.format import open_checkpoint
+from echelon.learn.checkpoint.format import Checkpoint, open_checkpoint
 from echelon.learn.checkpoint.run_folder import choose_folder
 from echelon.learn.config import TRAIN_PRESETS, TrainConfig
+from echelon.learn.device_defaults import describe_settings, resolve_settings
 from echelon.learn.models.registry import BUILT_IN, allow_module, model_with
 from echelon.pipelines.console import ALLOW_MODULE, parse, pop_flag
 from echelon.rules.catalog_json import read_catalog
@@ -60,6 +62,23 @@ def with_stored_catalog(config: TrainConfig) -> TrainConfig:
     latest = config.resume == "latest"
     path = newest_checkpoint(choose_folder(config) / "checkpoints") if latest else Path(config.resume)
     return replace(config, env=replace(config.env, catalog=open_checkpoint(path).env.catalog))
+
+
+def resolve_config(
+    wanted: TrainConfig, device: torch.device, start: Checkpoint | None, ranks: Ranks, console: Console
+) -> TrainConfig:
+    """The config with all settings resolved for the device; says what was chosen on a GPU, and what cannot be had.
+
+    Raises:
+        ConfigError: as `resolve_settings`.
+    """
+    resolved = resolve_settings(wanted, device, start, ranks)
+    config = resolved.compiled_if_possible()
+    if config is not resolved:
+        console.print("no C++ compiler or Python headers here: going on without torch.compile")
+    if device.type == "cuda":
+        console.print(describe_settings(config, device))
+    return config
 
 
 def resume_command(words: Sequence[str], folder: Path, ranks: Ranks) -> str:

@@ -20,6 +20,8 @@ from echelon.runtime.limits import check_settings
 
 SELF, PAST, CURRICULUM = "self", "past", "curriculum"
 """Values of `TrainConfig.opponent` other than the name of a commander and a league."""
+CPU_BATTLES = 4096
+"""Battles on a CPU where `TrainConfig.num_envs` is 0."""
 LEAGUE = "league:"
 """Prefix of `TrainConfig.opponent` for opponents from a league, followed by its folder."""
 
@@ -148,8 +150,9 @@ class TrainConfig:
     """Reward term of your own, a function of (before, after, ending, game) as in `echelon.env.reward`:
     package.module:function=WEIGHT, or =FIRST..LAST for a weight that changes linearly over the run; repeatable. The
     function's name is the term's. The module is imported, from the current folder too."""
-    num_envs: int = 4096
-    """Number of parallel battles, per process if `torchrun` starts several."""
+    num_envs: int = 0
+    """Number of parallel battles, per process if `torchrun` starts several. 0: what fits into the free memory of a GPU,
+    at most 8,192; 4,096 on a CPU."""
     total_agent_steps: int = 2_000_000_000
     """Length of the run in decisions of single mechs; it stops at the first iteration that reaches this."""
     max_minutes: float = 0.0
@@ -192,8 +195,9 @@ class TrainConfig:
     compiled: bool = True
     """Run the simulation in the fastest form of the device: as loops on a CPU, through torch.compile on a GPU. Else
     operation by operation."""
-    compile_policy: Literal["off", "act", "all"] = "off"
-    """What torch.compile makes one graph of: act, the network of a decision; all, that and the loss of a minibatch."""
+    compile_policy: Literal["auto", "off", "act", "all"] = "auto"
+    """What torch.compile makes one graph of: act, the network of a decision, and on a GPU the commanders; all, that and
+    the loss of a minibatch. auto: all on a GPU, for a model of Echelon's; else off."""
     deterministic: bool = False
     """Use deterministic algorithms, for identical runs on the same machine; slower on a GPU."""
     logger: Literal["csv", "tensorboard", "wandb"] = "csv"
@@ -213,6 +217,10 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         check_settings(self, limits.TRAIN)
+        if self.num_envs == 0:
+            # What no usual number of battles fits is refused at once, and not when the device is known.
+            replace(self, num_envs=CPU_BATTLES)
+            return
         require(self.run_dir != "", "TrainConfig.run_dir", "a folder", self.run_dir)
         require(self.opponent not in ("", LEAGUE), "TrainConfig.opponent", "a commander, or several", self.opponent)
         self._check_battles()

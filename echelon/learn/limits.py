@@ -44,7 +44,7 @@ EVALUATION = {
     "final_battles": BATTLES._replace(unit="battles, an even number"),
 }
 TRAIN = {
-    "num_envs": Limits(2, MOST_BATTLES, "battles, an even number"),
+    "num_envs": Limits(0, MOST_BATTLES, "battles, an even number"),
     "total_agent_steps": Limits(1, 10**18),
     "max_minutes": Limits(0, 1e9),
     "self_share": SHARE,

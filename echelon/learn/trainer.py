@@ -12,7 +12,6 @@ from torch import Tensor
 
 from echelon.agents.heuristic import scripted
 from echelon.env.env import EchelonEnv
-from echelon.env.footprint import require_memory
 from echelon.env.outcome import stat_names
 from echelon.learn.callbacks.base import Callback, CallbackList, Metrics, Requests
 from echelon.learn.callbacks.checkpoints import Checkpoints
@@ -24,7 +23,9 @@ from echelon.learn.checkpoint.resume import check_start, optimizer_tensors, rest
 from echelon.learn.checkpoint.retention import checkpoint_path, prune_checkpoints
 from echelon.learn.config import TrainConfig
 from echelon.learn.curriculum import SCRIPTED, Curriculum
+from echelon.learn.device_defaults import resolve_settings
 from echelon.learn.extra_rewards import load_extra_rewards
+from echelon.learn.footprint import require_training_memory
 from echelon.learn.models import precision
 from echelon.learn.models.registry import PolicySpecs
 from echelon.learn.models.value_normalizer import ValueNorm
@@ -65,7 +66,7 @@ class Trainer:
     """Trains one policy in a run folder.
 
     Args:
-        config: config of the run.
+        config: config of the run; what it leaves open is resolved for the device, see `resolve_settings`.
         folder: where checkpoints and metrics go.
         start: checkpoint to resume from exactly. If the battles differ (their number, maps or opponents), new ones
             are started, and `resume_note` says so.
@@ -92,10 +93,11 @@ class Trainer:
         callbacks: Sequence[Callback] = (),
     ) -> None:
         require(isinstance(config, TrainConfig), "config", "a TrainConfig", config)
-        self.config, self.folder, self.ranks = config, folder, ranks
+        self.folder, self.ranks = folder, ranks
         has_run = start is None and any((folder / "checkpoints").glob("[!.]*"))
         require(not has_run, "folder", "one without a run (or resume it, by `start`)", str(folder))
         self.device = ranks.place(resolve_device(config.device))
+        self.config = config = resolve_settings(config, self.device, start, ranks)
         precision.configure_backends(config.deterministic)
         keep_graphs()
         self.extra_rewards = load_extra_rewards(config.extra_rewards)  # may draw random numbers, so before seeding
@@ -148,17 +150,18 @@ class Trainer:
         """Create environment, opponents and collector for the curriculum's stage."""
         config, stage = self.config, self.curriculum.stage
         env = stage.env(config.env, config.side)
-        require_memory(env, config.num_envs, self.device, kept=config.ppo.rollout_decisions)
+        require_training_memory(config, env, self.device)
+        compiled = self.device.type == "cuda" and config.compile_policy != "off"
         self.scripted: NamedOpponents | None = None
         self.frozen: FrozenOpponents | None = None
         if config.scripted_battles > 0:
             names = [each.opponent for each in self.curriculum.stages]
             now = (stage.opponent, stage.weapon_use)
-            self.scripted = NamedOpponents(env, names, *now, self.device, self.opponent_of)
+            self.scripted = NamedOpponents(env, names, *now, self.device, self.opponent_of, compiled)
         if config.past_battles > 0:
             seed = config.seed + self.ranks.rank
             pool = MixedPool(self.opponent_pool, self.past)
-            self.frozen = FrozenOpponents(self.policy, config.past_blocks, config.past_slots, pool, seed)
+            self.frozen = FrozenOpponents(self.policy, config.past_blocks, config.past_slots, pool, seed, compiled)
         opponents = [
             OpponentGroup(SCRIPTED, self.scripted, config.scripted_battles),
             OpponentGroup(ITSELF, None, config.self_battles),

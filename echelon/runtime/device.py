@@ -49,6 +49,11 @@ def total_memory(device: torch.device) -> int:
     return min(whole, *limits) if limits else whole
 
 
+def free_memory(device: torch.device) -> int:
+    """Bytes of a GPU that no process has taken; all of the memory that this process may have, on a CPU."""
+    return int(torch.cuda.mem_get_info(device)[0]) if device.type == "cuda" else total_memory(device)
+
+
 def use_device(device: torch.device) -> torch.device:
     """Make a GPU the current one of this process: kernels and graphs that name none use the current one.
 

@@ -112,6 +112,11 @@ BAD = {
     "tournament on a GPU that is not here": ("arena", ("tournament", *LEAGUE, "--device", "cuda:99"), "device must be"),
     "evolve for 0 turns": ("arena", ("evolve", *LEAGUE, "--turns", "0"), "Evolve.turns must be 1"),
     "evolve for -1 iterations": ("arena", ("evolve", *LEAGUE, "--iterations", "-1"), "Evolve.iterations must be 1"),
+    "evolve without battles": (
+        "arena",
+        ("evolve", *LEAGUE, "--train.num-envs", "0"),
+        "--train.num-envs must be at least 2 battles",
+    ),
     "play of nobody": ("arena", ("play", "--blue", "", "--red", "heuristic:easy"), "--blue must be a value"),
     "play of no tier": ("arena", ("play", "--blue", "heuristic:", "--red", "heuristic:easy"), "heuristic:trivial|easy"),
     "play of another tier": (

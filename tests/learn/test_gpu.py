@@ -1,5 +1,6 @@
 """What only a GPU can show."""
 
+import contextlib
 import dataclasses
 
 import pytest
@@ -7,31 +8,102 @@ import torch
 from tiny_runs import TINY, run_to_the_end, short_battles, tiny_run
 
 from echelon.agents.heuristic import Heuristic
+from echelon.arena.batch_arena import BatchArena, Battle, MatchBatch, run_until_done
 from echelon.env.env import EchelonEnv
 from echelon.learn.checkpoint.files import newest_checkpoint
 from echelon.learn.checkpoint.format import open_checkpoint
+from echelon.learn.config import PPOConfig, TrainConfig
+from echelon.learn.device_defaults import describe_settings, resolve_settings
 from echelon.learn.models.registry import PolicySpecs
+from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.learn.opponents.assignment import OpponentGroup, PolicyAssignment
+from echelon.learn.opponents.frozen import FrozenOpponents
+from echelon.learn.opponents.snapshot_pool import SnapshotPool
+from echelon.learn.ppo.advantage import NormalizedGAE
 from echelon.learn.ppo.collector import TeamCollector
+from echelon.learn.ppo.update import PPO
 from echelon.learn.trainer import Trainer
+from echelon.runtime.device import use_device
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
+CONFIG = dataclasses.replace(short_battles(), map_pool=4)
 
 
-def test_a_rollout_never_waits_for_the_host():
-    device = torch.device("cuda")
-    config = dataclasses.replace(short_battles(), map_pool=4)
-    policy = TINY.build(PolicySpecs(config.comm_dim)).to(device)
-    seats = PolicyAssignment(policy, [OpponentGroup("heuristic", Heuristic(config).to(device), 6)])
-    env = EchelonEnv(config, 6, device=device, seed=1, memory=seats.memory)
-    rollout = TeamCollector(env, seats, 16, 8)
-    rollout.collect()
+@contextlib.contextmanager
+def waiting_is_an_error():
+    """Inside, whatever makes the host wait for the device fails."""
+    torch.cuda.synchronize()
     torch.cuda.set_sync_debug_mode("error")
     try:
-        batch = rollout.collect()
+        yield
     finally:
         torch.cuda.set_sync_debug_mode("default")
+
+
+def make_collector(*opponents: str) -> TeamCollector:
+    """Rollouts of 6 battles, or of 4 against each of several opponents: `heuristic`, `past`, `itself`."""
+    device, battles = torch.device("cuda"), 6 if len(opponents) == 1 else 4
+    policy = TINY.build(PolicySpecs(CONFIG.comm_dim)).to(device)
+    pool = SnapshotPool(1)
+    pool.add("iteration 0", policy)
+    known = {"heuristic": Heuristic(CONFIG).to(device), "past": FrozenOpponents(policy, 2, 2, pool), "itself": None}
+    seats = PolicyAssignment(policy, [OpponentGroup(name, known[name], battles) for name in opponents])
+    env = EchelonEnv(CONFIG, seats.num_envs, device=device, seed=1, memory=seats.memory)
+    return TeamCollector(env, seats, 16, 8)
+
+
+@pytest.mark.parametrize("opponents", [("heuristic",), ("heuristic", "itself", "past")])
+def test_a_rollout_never_waits_for_the_host(opponents):
+    rollout = make_collector(*opponents)
+    rollout.collect()
+    with waiting_is_an_error():
+        batch = rollout.collect()
     assert batch["pre_tanh_log_prob"].isfinite().all()
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_an_update_never_waits_for_the_host(compiled):
+    rollout = make_collector("heuristic")
+    estimate = NormalizedGAE(gamma=0.99, lmbda=0.95, normalizer=ValueNorm().cuda())
+    # Any step goes farther than that, so that the second epoch is skipped.
+    settings = PPOConfig(rollout_decisions=16, chunk_decisions=8, epochs=2, minibatches=2, target_kl=1e-9)
+    ppo = PPO(rollout.policy, settings, compiled=compiled)
+    batch = rollout.collect()
+    estimate(batch)
+    ppo.update(batch, rollout.memory)
+    with waiting_is_an_error():
+        estimate(batch)
+        report = ppo.update(batch, rollout.memory)
+    assert report["kl"].isfinite()
+
+
+def test_the_decisions_of_a_match_never_wait_for_the_host(monkeypatch):
+    """Battles of 12 decisions end before the arena asks, every `DONE_CHECK_EVERY`, whether all have ended."""
+    device = use_device(torch.device("cuda"))
+    network = TINY.build(PolicySpecs(CONFIG.comm_dim)).to(device).eval()
+    known = {"network": network, "heuristic": Heuristic(CONFIG).to(device)}
+    arena = BatchArena(CONFIG, known.__getitem__, device, batch=4)
+    battles = [Battle(*pair, seed) for seed in (1, 2) for pair in (("network", "heuristic"), ("heuristic", "network"))]
+    assert len(arena.play(battles).results) == 4
+    with torch.inference_mode():
+        batch = MatchBatch(arena, battles)
+        batch.env.set_seed(batch.seeds)
+        # TorchRL checks a reset on the host; the decisions that follow are what repeats.
+        now = batch.env.reset()
+        monkeypatch.setattr(batch.env, "reset", lambda: now)
+        with waiting_is_an_error():
+            outcome = run_until_done(batch.env, batch._decide, len(battles))
+        assert (outcome["winner"] >= 0).all()
+
+
+def test_a_gpu_is_given_what_it_holds(tmp_path):
+    device = use_device(torch.device("cuda"))
+    config = resolve_settings(TrainConfig.standard(), device)
+    assert config.num_envs >= 2 and config.compile_policy == "all"
+    assert f"{device}: {config.num_envs:,} battles" in describe_settings(config, device)
+    trainer = Trainer(tiny_run(device="cuda", compiled=False), tmp_path)
+    assert trainer.config.compile_policy == "all" and trainer.scripted.compiled
+    trainer.train(1)
 
 
 @pytest.mark.parametrize(("wrote", "reads"), [("cuda", "cpu"), ("cpu", "cuda")])

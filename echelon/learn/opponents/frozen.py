@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from tensordict import TensorDictBase
@@ -12,10 +12,11 @@ from torch import Tensor
 from torch.utils._pytree import tree_map
 from torchrl.data import Composite, Unbounded
 
-from echelon.learn.models.actor_critic import ActorCritic, ActorNetwork, batched_forward
+from echelon.learn.models.actor_critic import ActorCritic, ActorNetwork, PolicyOutput, batched_forward
 from echelon.learn.models.distribution import SquashedNormal
 from echelon.learn.opponents.slots import SLOT, count_readers, current_slot
 from echelon.learn.opponents.snapshot_pool import ROUNDING, OpponentPool
+from echelon.runtime.compile import fused
 from echelon.runtime.files import FileError
 from echelon.runtime.state_dict import StateDict
 
@@ -37,13 +38,17 @@ class FrozenOpponents:
         slots: number of slots a block S, at least 2.
         pool: the opponents and their shares, which sum to 1.
         seed: seed of the draws of opponents; each depends on it and on the number of draws before.
+        compiled: whether the forward pass is one graph of torch.compile.
     """
 
-    def __init__(self, like: ActorCritic, blocks: int, slots: int, pool: OpponentPool, seed: int = 0) -> None:
+    def __init__(
+        self, like: ActorCritic, blocks: int, slots: int, pool: OpponentPool, seed: int = 0, compiled: bool = False
+    ) -> None:
         self.blocks, self.num_slots, self.pool, self.seed = blocks, slots, pool, seed
         device = next(like.parameters()).device
         self.base: ActorNetwork = like.model.build(like.specs).to(device).requires_grad_(False).network
         self.base.compute = like.network.compute
+        self.forward: Callable[..., PolicyOutput] = fused(batched_forward, device) if compiled else batched_forward
         self.keys = like.keys
         self.weights = {
             name: value.detach()[None].repeat(slots * blocks, *[1] * value.dim())
@@ -184,7 +189,7 @@ class FrozenOpponents:
             return leaf.unflatten(0, (self.blocks, self.num_slots))[block, used, place]
 
         inputs = self.keys.inputs(team, self.keys.layout(team, is_sequence=False))
-        output = batched_forward(self.base, self.weights, *tree_map(blocked, tuple(inputs)))
+        output = self.forward(self.base, self.weights, *tree_map(blocked, tuple(inputs)))
         distribution = SquashedNormal(chosen(output.loc), chosen(output.scale))
         team.set("action", distribution.rsample().tanh())
         for name, leaf in output.memory.items():

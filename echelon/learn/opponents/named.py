@@ -14,6 +14,7 @@ from torchrl.data import Composite, Unbounded
 from echelon.agents.heuristic import Heuristic, full_name, is_scripted, scripted
 from echelon.agents.tiers import TIERS
 from echelon.env.group_policy import TeamPolicy, memory_spec_of
+from echelon.learn.opponents.compiled import compiled_commander
 from echelon.learn.opponents.slots import SLOT, count_readers, current_slot
 from echelon.rules.config import EnvConfig
 from echelon.runtime.files import FileError
@@ -39,6 +40,7 @@ class NamedOpponents:
         name, weapon_use: the commander of the first battles, one of `names`, and its weapon use as in `Heuristic`;
             commanders that are not scripted ignore that.
         opponent_of: builds the policy of a name.
+        compiled: whether commanders run through torch.compile, see `compiled_commander`.
 
     Raises:
         ConfigError: a name means no commander.
@@ -52,12 +54,15 @@ class NamedOpponents:
         weapon_use: float,
         device: torch.device,
         opponent_of: OpponentOf = scripted,
+        compiled: bool = False,
     ) -> None:
-        self.env, self.device, self.opponent_of = env, device, opponent_of
+        self.env, self.device, self.opponent_of, self.compiled = env, device, opponent_of, compiled
         self.names = tuple(dict.fromkeys(names))
         self.commanders = {own: opponent_of(own, env, device) for own in self.names}
         specs = {own: memory_spec_of(commander) for own, commander in self.commanders.items() if not is_scripted(own)}
         self.specs = {own: spec for own, spec in specs.items() if len(spec.keys()) > 0}
+        self.calls: dict[str, Callable[[TensorDictBase], TensorDictBase]] = {}
+        """What decides for each commander that has been met, the commander itself or a graph of it."""
         self.num_slots = NUM_SLOTS
         self.slots = [name, name]
         """Name of the commander in each slot."""
@@ -162,7 +167,9 @@ class NamedOpponents:
             own = memory.get(self._entry(name))
         else:
             own = TensorDict({}, team.batch_size, device=team.device)
-        decided = commander(team.copy().set("memory", own.copy()))
+        if name not in self.calls:
+            self.calls[name] = compiled_commander(commander, self.device) if self.compiled else commander
+        decided = self.calls[name](team.copy().set("memory", own.copy()))
         new = decided.get(("next", "memory"), None)
         if new is not None:
             own.update(new.select(*own.keys(include_nested=True, leaves_only=True), strict=False))

@@ -1,0 +1,238 @@
+"""Runs the tests that need a GPU, and every benchmark on it: a table, and a JSON file with the command of each figure.
+
+benchmarks/gpu.sh                         # on a machine with a GPU, under 15 minutes
+benchmarks/gpu.sh --device cpu --tiny     # every step at a tiny size, to see that they run
+
+A step that fails is recorded with its last lines and stops no other; one that takes longer than its time is stopped,
+and one whose battles do not fit into memory says so. The status is 1 if a step has failed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import importlib.metadata
+import json
+import os
+import platform
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+import tyro
+from gpu_steps import FIGURES, Step, steps_of
+from measure import GIB
+from rich.console import Console
+from rich.table import Table
+
+from echelon.runtime.device import resolve_device, total_memory, use_device
+from echelon.runtime.errors import ConfigError
+from echelon.runtime.files import write_whole
+from echelon.runtime.version import VERSION
+
+ROOT = Path(__file__).parents[1]
+LAST_LINES = 15
+SHORTEST_S = 20
+"""A step is not begun with less time than this left."""
+NO_MEMORY = ("OutOfMemoryError", "out of memory", "fewer num_envs")
+"""What torch and Echelon say of what does not fit into memory."""
+NO_GPU = "not measured: no GPU"
+OK, FAILED, SKIPPED, TOO_LARGE = "ok", "failed", "skipped", "does not fit into memory"
+
+
+@dataclass(frozen=True)
+class Args:
+    """Where to measure, and for how long."""
+
+    device: str = "cuda"
+    tiny: bool = False
+    """Tiny sizes, for a CPU."""
+    minutes: float = 14.0
+    """No step is begun, and none goes on, after this."""
+    out: Path | None = None
+    """The JSON file; by default benchmarks/results/DEVICE.json."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a step."""
+
+    name: str
+    command: str
+    status: str
+    """`ok`, `failed`, `skipped` or `does not fit into memory`."""
+    seconds: float = 0.0
+    reason: str = ""
+    """Why it is not `ok`."""
+    last_lines: tuple[str, ...] = ()
+    """Of what it printed, if it has failed."""
+    lines: tuple[dict[str, Any], ...] = field(default=(), repr=False)
+    """The JSON lines that it printed."""
+
+
+def run_step(step: Step, left_s: float) -> Outcome:
+    """Run a step to its end, or for as long as it may.
+
+    Args:
+        left_s: seconds left for all steps.
+    """
+    command = shlex.join(["python", *step.words])
+    if left_s < SHORTEST_S:
+        return Outcome(step.name, command, SKIPPED, reason="no time was left for it")
+    limit_s, began = min(step.limit_s, left_s), time.perf_counter()
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
+    # A file, not a pipe: that would stay open while a compiler that the step has started still runs.
+    with tempfile.TemporaryFile("w+") as printed:
+        process = subprocess.Popen(
+            [sys.executable, *step.words],
+            cwd=ROOT,
+            env=environment,
+            stdout=printed,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            process.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        spent_s = time.perf_counter() - began
+        printed.seek(0)
+        output = printed.read()
+    found = Outcome(step.name, command, OK, round(spent_s, 1), lines=json_lines(output))
+    if spent_s >= limit_s:
+        return dataclasses.replace(found, status=SKIPPED, reason=f"stopped after {limit_s:.0f} s")
+    return judged(found, process.returncode, output)
+
+
+def judged(found: Outcome, code: int, output: str) -> Outcome:
+    """A step that has ended by itself, from the status and the output of its process."""
+    last = tuple(line for line in output.splitlines() if line.strip())[-LAST_LINES:]
+    if "No module named pytest" in output:
+        return dataclasses.replace(found, status=SKIPPED, reason="pytest is not installed")
+    if found.name == "tests":
+        # 5 is pytest's status where no test was collected.
+        return dataclasses.replace(
+            found,
+            status=OK if code in (0, 5) else FAILED,
+            reason="" if code in (0, 5) else "tests failed",
+            lines=({"benchmark": "tests", **count_tests(output)},),
+            last_lines=() if code in (0, 5) else last,
+        )
+    if code == 0:
+        return found
+    if any(text in line for text in NO_MEMORY for line in last):
+        return dataclasses.replace(found, status=TOO_LARGE, reason=last[-1])
+    return dataclasses.replace(found, status=FAILED, reason=last[-1] if last else f"status {code}", last_lines=last)
+
+
+def count_tests(output: str) -> dict[str, int]:
+    """Tests by outcome, from the last line of pytest."""
+    return {kind: int(count) for count, kind in re.findall(r"(\d+) (passed|failed|skipped|errors?)\b", output)}
+
+
+def json_lines(output: str) -> tuple[dict[str, Any], ...]:
+    """The lines of a program's output that are JSON objects."""
+    return tuple(json.loads(line) for line in output.splitlines() if line.startswith("{") and line.endswith("}"))
+
+
+def figures_of(outcome: Outcome) -> list[dict[str, Any]]:
+    """The figures of a step, each with its command; what has none has a reason."""
+    found: list[dict[str, Any]] = []
+    for line in outcome.lines:
+        if line["benchmark"] == "tests":
+            counts = ", ".join(f"{count} {kind}" for kind, count in line.items() if kind != "benchmark")
+            found.append({"figure": "tests that need a GPU", "value": counts, "unit": "", "reason": ""})
+        for figure in FIGURES.get(line["benchmark"], ()):
+            value = line.get(figure.name)
+            reason = NO_GPU if value is None and figure.needs_gpu else ""
+            label = figure.label.format(**line)
+            found.append({"figure": label, "value": value, "unit": figure.unit, "reason": reason})
+    if outcome.status != OK:
+        reason = f"{outcome.status}: {outcome.reason}".removesuffix(": ")
+        found.append({"figure": outcome.name, "value": None, "unit": "", "reason": reason})
+    return [{**figure, "command": outcome.command} for figure in found]
+
+
+def describe_machine(device: torch.device) -> dict[str, Any]:
+    """Device, driver, versions, commit and date."""
+    packages = ("torch", "torchrl", "tensordict", "numpy")
+    is_gpu = device.type == "cuda"
+    return {
+        "device": torch.cuda.get_device_name(device) if is_gpu else f"cpu {platform.machine()}",
+        "memory_gib": round(total_memory(device) / GIB, 1),
+        "driver": told_by("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader") if is_gpu else None,
+        "cuda": torch.version.cuda,
+        "python": platform.python_version(),
+        "echelon": VERSION,
+        **{name: importlib.metadata.version(name) for name in packages},
+        "commit": told_by("git", "rev-parse", "HEAD"),
+        "changed": bool(told_by("git", "status", "--porcelain", "--untracked-files=no")),
+        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+    }
+
+
+def told_by(*command: str) -> str | None:
+    """The first line that a program prints; None where there is no such program, or it fails."""
+    if shutil.which(command[0]) is None:
+        return None
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    lines = done.stdout.splitlines()
+    return lines[0].strip() if done.returncode == 0 and lines else None
+
+
+def slug(name: str) -> str:
+    """A device's name as the name of a file."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+
+
+def show(console: Console, machine: Mapping[str, Any], figures: Sequence[Mapping[str, Any]]) -> None:
+    """Print the figures."""
+    versions = ", ".join(f"{name} {machine[name]}" for name in ("torch", "torchrl", "tensordict", "python", "echelon"))
+    table = Table("what", "value", "unit", title=f"{machine['device']}, {machine['memory_gib']} GiB; {versions}")
+    table.columns[1].justify = "right"
+    for figure in figures:
+        value = figure["value"]
+        number = f"{value:,}" if isinstance(value, int | float) else str(value)
+        told = figure["reason"] if value is None else number
+        table.add_row(figure["figure"], told[:80], "" if value is None else figure["unit"])
+    console.print(table)
+
+
+def main(args: Args) -> int:
+    """Run all steps; 1 if one has failed."""
+    device, console = use_device(resolve_device(args.device)), Console()
+    machine, began = describe_machine(device), time.perf_counter()
+    outcomes: list[Outcome] = []
+    for step in steps_of(args.device, args.tiny):
+        console.print(f"{step.name} …", highlight=False)
+        outcomes.append(run_step(step, 60 * args.minutes - (time.perf_counter() - began)))
+        done = outcomes[-1]
+        console.print(f"  {done.status}, {done.seconds} s", done.reason[:200], highlight=False, markup=False)
+        for line in done.last_lines:
+            console.print(f"  | {line[:300]}", highlight=False, markup=False)
+    figures = [figure for outcome in outcomes for figure in figures_of(outcome)]
+    show(console, machine, figures)
+    steps = [{k: v for k, v in dataclasses.asdict(one).items() if k != "lines"} for one in outcomes]
+    out = args.out or ROOT / "benchmarks" / "results" / f"{slug(machine['device'])}.json"
+    told = {**machine, "seconds": round(time.perf_counter() - began, 1), "figures": figures, "steps": steps}
+    write_whole(out, (json.dumps(told, indent=1) + "\n").encode())
+    console.print(f"written to {out}", highlight=False, markup=False)
+    return int(any(outcome.status == FAILED for outcome in outcomes))
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(tyro.cli(Args, description=__doc__)))
+    except ConfigError as error:
+        sys.exit(f"error: {error}")

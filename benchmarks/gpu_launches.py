@@ -1,0 +1,156 @@
+"""What a training iteration asks of the host on a GPU, one JSON line: kernels a decision, waits for the device, memory.
+
+python benchmarks/gpu_launches.py --preset standard
+
+Kernels and launches are those of torch's profiler in one rollout; a captured graph of many kernels is one launch. Waits
+are what `torch.cuda.set_sync_debug_mode` tells of collecting and of updating, apart from the report once an iteration,
+which waits deliberately. On a CPU all of them are null.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import tempfile
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+import tyro
+from measure import GIB, report
+from torch.profiler import ProfilerActivity, profile
+
+from echelon.learn.config import TRAIN_PRESETS, TrainConfig
+from echelon.learn.footprint import training_bytes
+from echelon.learn.trainer import Trainer
+from echelon.runtime.profiling import write_trace
+
+WAITED = "called a synchronizing CUDA operation"
+"""What torch warns of where the host waits for the device."""
+SHOWN = 5
+"""Places that wait, at the most."""
+
+
+@dataclass(frozen=True)
+class Args:
+    """What to measure."""
+
+    preset: Literal["quick", "standard", "large"] = "standard"
+    num_envs: int = 0
+    """Battles; 0 takes what `train.py` would."""
+    opponent: str = "heuristic:normal"
+    epochs: int = 4
+    minibatches: int = 8
+    compile_policy: Literal["auto", "off", "act", "all"] = "auto"
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    device: str = "auto"
+
+
+def run_config(args: Args) -> TrainConfig:
+    """The run that is measured; no epoch is left out, however far the policy moves."""
+    preset = TRAIN_PRESETS[args.preset]()
+    own = {name: getattr(args, name) for name in ("num_envs", "opponent", "compile_policy", "precision", "device")}
+    ppo = dataclasses.replace(preset.ppo, epochs=args.epochs, minibatches=args.minibatches, target_kl=0.0)
+    return dataclasses.replace(preset, **own, ppo=ppo, checkpoint_every=10**9)
+
+
+def count_launches(events: Iterable[dict[str, Any]]) -> dict[str, int]:
+    """Kernels that a GPU ran, and launches of kernels and graphs by the host, among the events of a trace."""
+    found = {"kernels": 0, "launches": 0}
+    for event in events:
+        kind = str(event.get("cat", ""))
+        found["kernels"] += kind == "kernel"
+        found["launches"] += kind in ("cuda_runtime", "cuda_driver") and "Launch" in str(event["name"])
+    return found
+
+
+def launches_of(run: Callable[[], object], folder: Path) -> dict[str, int]:
+    """`count_launches` of what runs."""
+    with profile(activities=[ProfilerActivity.CUDA]) as found:
+        run()
+        torch.cuda.synchronize()
+    return count_launches(write_trace(found, folder / "trace.json"))
+
+
+@contextlib.contextmanager
+def sync_debug(mode: Literal["warn", "error"]) -> Iterator[None]:
+    """Inside, torch tells of every wait for the device or fails at it."""
+    torch.cuda.set_sync_debug_mode(mode)
+    try:
+        yield
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+def waits_of(run: Callable[[], object]) -> Counter[str]:
+    """How often what runs waits for the device, by file and line."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        with sync_debug("warn"):
+            run()
+    return count_waits(told)
+
+
+def count_waits(told: Iterable[warnings.WarningMessage]) -> Counter[str]:
+    """Warnings about waits, by file and line."""
+    return Counter(f"{Path(one.filename).name}:{one.lineno}" for one in told if WAITED in str(one.message))
+
+
+def first_wait(run: Callable[[], object]) -> str:
+    """`none`, or the error with which what runs ends where every wait is an error."""
+    with sync_debug("error"):
+        try:
+            run()
+        except RuntimeError as error:
+            return str(error).splitlines()[0]
+    return "none"
+
+
+def measure(trainer: Trainer, folder: Path) -> dict[str, Any]:
+    """Kernels and waits of one iteration after others; all null on a CPU."""
+    if trainer.device.type != "cuda":
+        names = ("kernels_per_decision", "launches_per_decision", "collect_waits", "update_waits", "first_wait")
+        return dict.fromkeys(names)
+    collector, decisions = trainer.collector, trainer.config.ppo.rollout_decisions
+    launched = launches_of(collector.collect, folder)
+
+    def update() -> None:
+        trainer.ppo.update(batch, collector.memory)
+
+    def iterate() -> None:
+        collector.collect()
+        update()
+
+    collecting = waits_of(collector.collect)
+    batch = collector.collect()
+    trainer.advantage(batch)
+    updating = waits_of(update)
+    return {
+        **{f"{name}_per_decision": round(count / decisions, 1) for name, count in launched.items()},
+        "collect_waits": collecting.total(),
+        "update_waits": updating.total(),
+        "where": dict((collecting + updating).most_common(SHOWN)),
+        "first_wait": first_wait(iterate),
+    }
+
+
+def main(args: Args) -> None:
+    """Run two iterations, so that everything is compiled, and measure what follows."""
+    with tempfile.TemporaryDirectory() as folder:
+        trainer = Trainer(run_config(args), Path(folder))
+        for _ in range(2):
+            trainer.iterate()
+        found = measure(trainer, Path(folder))
+    config = trainer.config
+    sizes = {name: getattr(config, name) for name in ("num_envs", "precision", "compile_policy")}
+    estimate = round(training_bytes(config, trainer.device) / GIB, 2)
+    report("gpu_launches", trainer.device, preset=args.preset, **sizes, estimated_memory_gib=estimate, **found)
+
+
+if __name__ == "__main__":
+    torch.set_float32_matmul_precision("high")
+    main(tyro.cli(Args, description=__doc__))

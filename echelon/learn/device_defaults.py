@@ -1,0 +1,114 @@
+"""What a run leaves open, resolved once: battles, precision and compilation follow the checkpoint or the device."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from echelon.env.footprint import amount
+from echelon.learn.checkpoint.format import Checkpoint
+from echelon.learn.config import CPU_BATTLES, TrainConfig
+from echelon.learn.footprint import training_bytes
+from echelon.learn.models.precision import resolve_precision
+from echelon.learn.models.registry import BUILT_IN, kind_of
+from echelon.runtime.device import free_memory, total_memory
+from echelon.runtime.distributed import ALONE, Ranks
+from echelon.runtime.errors import ConfigError
+
+AUTO = "auto"
+GPU_BATTLES = 8192
+"""Battles on a GPU at the most where `TrainConfig.num_envs` is 0; fewer leave a large one idle between launches."""
+SPARE = 0.1
+"""Share of the free memory left to what the estimate does not count: CUDA's context, compilation, fragments."""
+OF_DEVICE = ("precision", "compile_policy")
+"""Settings that a run which resumes takes over from a GPU to a GPU only: on a CPU they never outlive the flags."""
+GIB = 2**30
+
+
+def resolve_settings(
+    config: TrainConfig, device: torch.device, start: Checkpoint | None = None, ranks: Ranks = ALONE
+) -> TrainConfig:
+    """A config with definite `num_envs`, `precision`, `compile_policy` and `device`, and all else as it was.
+
+    What the config leaves open (0 battles, `auto`) is that of the checkpoint from which it resumes, or else follows the
+    device: on a GPU as many battles as fit, and everything compiled; on a CPU `CPU_BATTLES`, and no network compiled.
+
+    Args:
+        config: config of the run.
+        device: where it runs, a GPU with its index.
+        start: checkpoint to resume from.
+        ranks: data-parallel processes, which agree on the number of battles.
+
+    Raises:
+        ConfigError: no number of battles fits, or those of the checkpoint do not fit the config.
+    """
+    if start is not None:
+        config = replace(config, **kept_settings(config, device, start.claims["settings"]))
+    changes: dict[str, Any] = {} if config.device != AUTO else {"device": str(device)}
+    if config.precision == AUTO:
+        reduced = resolve_precision(AUTO, device) == torch.bfloat16
+        changes["precision"] = "bf16" if reduced else "fp32"
+    if config.compile_policy == AUTO:
+        # A model of one's own need not fit into one graph.
+        can_be_graph = device.type == "cuda" and kind_of(config.model) in BUILT_IN
+        changes["compile_policy"] = "all" if can_be_graph else "off"
+    config = replace(config, **changes) if changes else config
+    if config.num_envs > 0:
+        return config
+    if device.type == "cpu":
+        return replace(config, num_envs=CPU_BATTLES)
+    # The GPU with the least free memory decides for all processes.
+    free = int(-ranks.max(-float(free_memory(device))))
+    return fitting_battles(config, free, lambda fewer: training_bytes(fewer, device))
+
+
+def kept_settings(config: TrainConfig, device: torch.device, stored: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a checkpoint for what a config leaves open.
+
+    Args:
+        config: config of the run that resumes.
+        device: where it runs.
+        stored: `TrainConfig` as JSON, of any version; it may lack settings.
+    """
+    wrote = str(stored.get("device", AUTO)).partition(":")[0]
+    stays = device.type == "cuda" and wrote in (AUTO, "cuda")
+    open_settings = [name for name in OF_DEVICE if stays and getattr(config, name) == AUTO]
+    open_settings += ["num_envs"] if config.num_envs == 0 else []
+    return {name: stored[name] for name in open_settings if name in stored}
+
+
+def fitting_battles(config: TrainConfig, free: int, need: Callable[[TrainConfig], int]) -> TrainConfig:
+    """The config with the largest power of two of battles that memory holds and its shares allow.
+
+    Args:
+        config: config of the run, resolved but for `num_envs`.
+        free: bytes that the run may have.
+        need: bytes that a config takes.
+
+    Raises:
+        ConfigError: none fits.
+    """
+    candidates = []
+    for power in range(GPU_BATTLES.bit_length() - 1, 0, -1):
+        # The config itself knows which numbers its shares and minibatches divide.
+        with contextlib.suppress(ConfigError):
+            candidates.append(replace(config, num_envs=2**power))
+    for candidate in candidates:
+        if need(candidate) <= (1 - SPARE) * free:
+            return candidate
+    fewest = candidates[-1]
+    what = f"{fewest.num_envs:,} battles of {fewest.env.title} and what learns from them need about"
+    raise ConfigError(f"{what} {amount(need(fewest))}, {fewest.device} has {amount(free)} left: choose num_envs")
+
+
+def describe_settings(config: TrainConfig, device: torch.device) -> str:
+    """Battles, memory, precision and compilation of a run with resolved settings on a GPU, as one line."""
+    need, have = (size / GIB for size in (training_bytes(config, device), total_memory(device)))
+    graphs = {"off": "networks not compiled", "act": "acting compiled", "all": "acting and learning compiled"}
+    simulation = "simulation compiled" if config.compiled else "simulation not compiled"
+    sizes = f"{config.num_envs:,} battles ({need:.1f} of {have:.1f} GiB)"
+    return f"{device}: {sizes}, {config.precision}, {simulation}, {graphs[config.compile_policy]}"

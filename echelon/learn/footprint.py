@@ -1,0 +1,179 @@
+"""Memory that a run on a GPU will need, worked out on a CPU before any of it is allocated."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from tensordict import TensorDict, TensorDictBase
+from torch import Tensor
+
+from echelon.env.footprint import amount, bytes_of, leaves, needed_bytes, require_memory
+from echelon.env.observation.layout import action_width
+from echelon.env.specs import Specs
+from echelon.learn.config import TrainConfig
+from echelon.learn.models.actor_critic import ActorCritic
+from echelon.learn.models.precision import resolve_precision
+from echelon.learn.models.registry import ModelConfig, PolicySpecs
+from echelon.learn.ppo.objective import RecurrentPPOLoss
+from echelon.rules.config import EnvConfig
+from echelon.runtime.device import total_memory
+from echelon.runtime.errors import ConfigError
+
+COPIES_OF_WEIGHTS = 4
+"""The weights themselves, their gradient, and Adam's two moments."""
+BACKWARD = 1.5
+"""What a backward pass takes at the most, in what the forward pass has kept for it: gradients come on top."""
+LONGEST = 64
+"""Decisions of the sequence that is counted, at the most; one of a longer sequence takes no more."""
+
+
+@dataclass(frozen=True)
+class LearningFootprint:
+    """Bytes of what a learner keeps, by what they grow with."""
+
+    policy: int
+    """A policy's weights."""
+    row: int
+    """A decision of a team in the rollout, with its advantages."""
+    memory: int
+    """What a team remembers at the start of a training sequence."""
+    kept: int
+    """What a forward pass keeps for the backward pass, a decision of a team."""
+
+
+def footprint_of_learning(config: TrainConfig) -> LearningFootprint:
+    """The bytes of a learner with resolved precision, counted on a decision of one team."""
+    length = min(config.ppo.chunk_decisions, LONGEST)
+    return _footprint_of(config.env, config.model, config.precision, length, _team_size(config))
+
+
+@functools.lru_cache(maxsize=16)
+def _footprint_of(env: EnvConfig, model: ModelConfig, precision: str, length: int, mechs: int) -> LearningFootprint:
+    cpu = torch.device("cpu")
+    # Nothing that is drawn here changes what the run draws.
+    with torch.random.fork_rng(devices=[]):
+        policy = model.build(PolicySpecs(env.comm_dim))
+    policy.network.compute = resolve_precision(precision, cpu)
+    minibatch = minibatch_of(policy, env, length, mechs)
+    memory = minibatch.get("memory")
+    rows = bytes_of(leaves(minibatch.exclude("memory"))) // length
+    weights = bytes_of(policy.parameters())
+    return LearningFootprint(weights, rows, bytes_of(leaves(memory)) // length, kept_by(policy, minibatch) // length)
+
+
+def minibatch_of(policy: ActorCritic, env: EnvConfig, length: int, mechs: int) -> TensorDictBase:
+    """`[1, length]` a minibatch as `TeamCollector` and `NormalizedGAE` leave it, of one sequence in which every mech
+    perceives all that it can."""
+    dtype = policy.network.compute
+    blank = Specs(env, {"team": mechs}, policy.memory_spec(), 1, torch.device("cpu"), info=False).observation().zero()
+
+    def each(leaf: Tensor) -> Tensor:
+        """Of every decision; what is true or false is true."""
+        cast = torch.ones_like(leaf) if leaf.dtype == torch.bool else leaf.to(dtype)
+        return cast[:, None].repeat(1, length, *[1] * (leaf.dim() - 1))
+
+    def numbers(*shape: int) -> Tensor:
+        return torch.zeros(1, length, mechs, *shape)
+
+    team, scalars = blank.get("team"), ("state_value", "state_value_normalized", "value_target")
+    data: dict[str, Any] = {
+        "observation": {name: each(leaf) for name, leaf in team.get("observation").items()},
+        "telemetry": each(blank.get("telemetry")),
+        "memory": {name: each(leaf).float() for name, leaf in team.get("memory", TensorDict()).items()},
+        "mask": torch.ones(1, length, mechs, dtype=torch.bool),
+        "is_init": torch.zeros(1, length, 1, dtype=torch.bool),
+        "pre_tanh": numbers(action_width(env.comm_dim)),
+        "pre_tanh_log_prob": numbers(),
+        **{name: numbers(1) for name in (*scalars, "value_target_normalized", "advantage")},
+        "next": {"reward": numbers(1), "state_value": numbers(1)},
+    }
+    if policy.critic.gathering is not None:
+        data["enemy"] = each(team.get(("observation", "ego")))
+    return TensorDict(data, [1, length])
+
+
+def kept_by(policy: ActorCritic, minibatch: TensorDictBase) -> int:
+    """Bytes that the loss of a minibatch keeps for its backward pass, beside weights and the minibatch itself."""
+    known = {leaf.untyped_storage().data_ptr() for leaf in (*policy.parameters(), *leaves(minibatch))}
+    found: dict[int, int] = {}
+    alive: list[Tensor] = []  # so that no address is that of two
+
+    def pack(tensor: Tensor) -> Tensor:
+        address = tensor.untyped_storage().data_ptr()
+        if address not in known:
+            alive.append(tensor)
+            found[address] = tensor.untyped_storage().nbytes()
+        return tensor
+
+    loss = RecurrentPPOLoss(policy.get_policy_operator(), policy.get_value_head())
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        kept = loss(minibatch)  # what it returns holds the graph
+    del kept
+    return sum(found.values())
+
+
+def kept_bytes(config: TrainConfig, device: torch.device) -> int:
+    """Memory of what a run keeps between minibatches: battles and maps, one rollout, networks.
+
+    Args:
+        config: the run, with resolved precision and number of battles.
+        device: where it runs.
+    """
+    each, ppo = footprint_of_learning(config), config.ppo
+    rollout = _teams(config) * (ppo.rollout_decisions * each.row + ppo.chunks * each.memory)
+    frozen = config.past_blocks * config.past_slots if config.past_battles > 0 else 0
+    networks = each.policy * (COPIES_OF_WEIGHTS + frozen + config.past_kept)
+    return needed_bytes(config.env, config.num_envs, device) + rollout + networks
+
+
+def training_bytes(config: TrainConfig, device: torch.device) -> int:
+    """Memory of a run at the most, within a factor of two.
+
+    That is `kept_bytes` and the larger of two: a minibatch with its backward pass, and a decision of all teams. CUDA's
+    context and what torch.compile takes while it compiles are left out.
+
+    Args:
+        config, device: as in `kept_bytes`.
+    """
+    each, ppo, teams = footprint_of_learning(config), config.ppo, _teams(config)
+    minibatch = teams * ppo.rollout_decisions / ppo.minibatches
+    learning = minibatch * (each.row + BACKWARD * each.kept / max(ppo.accumulate, 1))
+    acting = (teams + config.past_slots * config.past_battles) * (each.row + each.kept)
+    return kept_bytes(config, device) + int(max(learning, acting))
+
+
+def require_training_memory(config: TrainConfig, env: EnvConfig, device: torch.device) -> None:
+    """Refuse a run that keeps more than the whole memory of the device, before any of it is allocated.
+
+    Args:
+        config: the run, with resolved precision and number of battles.
+        env: the battles of its stage.
+        device: where it runs.
+
+    Raises:
+        ConfigError: telling what it needs, what there is, and which setting to lower.
+    """
+    # What a CPU keeps of a rollout was always told by the observations of both teams.
+    decisions = config.ppo.rollout_decisions if device.type == "cpu" else 0
+    require_memory(env, config.num_envs, device, kept=decisions)
+    if device.type == "cpu":
+        return
+    need, have = kept_bytes(replace(config, env=env), device), total_memory(device)
+    what = f"{config.num_envs:,} battles of {env.title} and rollouts of {config.ppo.rollout_decisions:,} decisions"
+    if need > have:
+        raise ConfigError(f"{what} need about {amount(need)}, {device} has {amount(have)}: fewer num_envs")
+
+
+def _teams(config: TrainConfig) -> int:
+    """Teams that the learner commands."""
+    return config.num_envs + config.self_battles
+
+
+def _team_size(config: TrainConfig) -> int:
+    """Mechs of the larger team that the learner commands, to which the other is padded."""
+    env = config.env
+    sizes = {"blue": (len(env.blue),), "red": (len(env.red),), "both": (len(env.blue), len(env.red))}
+    return max(sizes["both" if config.self_battles > 0 else config.side])

@@ -1,0 +1,50 @@
+"""Commanders as graphs of torch.compile, for a GPU, where launching their operations one by one takes longer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from tensordict import TensorDict, TensorDictBase
+from torch import Tensor
+
+from echelon.agents.heuristic import Heuristic
+from echelon.env.group_policy import TeamPolicy
+from echelon.learn.models.actor_critic import ActorCritic
+from echelon.runtime.compile import fused
+
+
+def compiled_commander(commander: TeamPolicy, device: torch.device) -> Callable[[TensorDictBase], TensorDictBase]:
+    """What decides as a commander does, compiled when it is first called.
+
+    Of an `ActorCritic` its network is compiled. A class of the user's own is returned as it is: what it does may not
+    fit into a graph.
+    """
+    if isinstance(commander, Heuristic):
+        return compiled_heuristic(commander, device)
+    if type(commander) is ActorCritic:
+        commander.act = fused(commander.network.forward, device)
+    return commander
+
+
+def compiled_heuristic(commander: Heuristic, device: torch.device) -> Callable[[TensorDictBase], TensorDictBase]:
+    """A scripted commander as one graph; its `weapon_use [B, A, 1]` is read at each call."""
+
+    def decide(weapon_use: Tensor, *read: Tensor) -> tuple[Tensor, ...]:
+        commander.weapon_use = weapon_use
+        team = TensorDict({}, read[0].shape[:2])
+        for name, leaf in zip(commander.in_keys, read, strict=True):
+            team.set(name, leaf)
+        decided = commander(team)
+        return tuple(decided.get(name) for name in commander.out_keys)
+
+    graph = fused(decide, device)
+
+    def call(team: TensorDictBase) -> TensorDictBase:
+        # A number would be a constant of the graph, and another one would compile it again; so would other strides.
+        weapon_use = torch.as_tensor(commander.weapon_use, device=device).expand(*team.shape, 1).contiguous()
+        for name, leaf in zip(commander.out_keys, graph(weapon_use, *map(team.get, commander.in_keys)), strict=True):
+            team.set(name, leaf)
+        return team
+
+    return call

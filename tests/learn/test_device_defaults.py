@@ -1,0 +1,181 @@
+"""What a run leaves open, resolved for a device whose memory is made up."""
+
+import dataclasses
+import subprocess
+import sys
+
+import pytest
+import torch
+from tiny_runs import run_to_the_end, tiny_run
+
+from echelon.learn import device_defaults
+from echelon.learn.checkpoint.files import newest_checkpoint
+from echelon.learn.checkpoint.format import open_checkpoint
+from echelon.learn.config import CPU_BATTLES, PPOConfig, TrainConfig
+from echelon.learn.device_defaults import describe_settings, fitting_battles, kept_settings, resolve_settings
+from echelon.learn.footprint import footprint_of_learning, kept_bytes, require_training_memory, training_bytes
+from echelon.learn.models.lstm import LSTMConfig
+from echelon.learn.trainer import Trainer
+from echelon.runtime.distributed import Ranks
+from echelon.runtime.errors import ConfigError
+
+CPU, GPU = torch.device("cpu"), torch.device("cuda:0")
+STANDARD = dataclasses.replace(TrainConfig.standard(), precision="bf16", compile_policy="all", device="cuda:0")
+GIB = 2**30
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """A GPU of 78 GiB, all free, that multiplies bf16."""
+    monkeypatch.setattr(device_defaults, "free_memory", lambda device: 78 * GIB)
+    monkeypatch.setattr(device_defaults, "total_memory", lambda device: 78 * GIB)
+    monkeypatch.setattr(device_defaults, "resolve_precision", lambda name, device: torch.bfloat16)
+
+
+def test_on_a_cpu_the_defaults_are_what_they_were():
+    for preset, battles in ((TrainConfig.quick, 128), (TrainConfig.standard, 4096), (TrainConfig.large, 4096)):
+        config = resolve_settings(dataclasses.replace(preset(), precision="fp32"), CPU)
+        assert (config.num_envs, config.compile_policy, config.device) == (battles, "off", "cpu")
+        assert resolve_settings(config, CPU) is config, "once"
+
+
+def test_on_a_gpu_everything_is_compiled_in_bf16(gpu):
+    config = resolve_settings(TrainConfig.standard(), GPU)
+    chosen = {"num_envs": 8192, "precision": "bf16", "compile_policy": "all", "device": "cuda:0"}
+    assert config == dataclasses.replace(TrainConfig.standard(), **chosen)
+    said = describe_settings(config, GPU)
+    assert said.startswith("cuda:0: 8,192 battles (") and " of 78.0 GiB), bf16, simulation compiled, acting and" in said
+    assert resolve_settings(TrainConfig.quick(), GPU).num_envs == 128, "a preset's number is definite"
+
+
+def test_a_model_of_ones_own_is_compiled_when_told_so(gpu):
+    @dataclasses.dataclass(frozen=True)
+    class Own(LSTMConfig):
+        """Not among Echelon's own kinds."""
+
+    own = dataclasses.replace(TrainConfig.standard(), model=Own())
+    assert resolve_settings(own, GPU).compile_policy == "off"
+    assert resolve_settings(dataclasses.replace(own, compile_policy="all"), GPU).compile_policy == "all"
+
+
+def test_what_the_user_sets_wins(gpu):
+    own = {"num_envs": 64, "precision": "fp32", "compile_policy": "act", "device": "cuda"}
+    config = dataclasses.replace(TrainConfig.standard(), **own)
+    assert resolve_settings(config, GPU) is config
+
+
+@pytest.mark.parametrize(("free", "battles"), [(10**9, 8192), (10**8, 512), (5 * 10**5, 4)])
+def test_as_many_battles_as_fit_are_chosen(free, battles):
+    config = dataclasses.replace(STANDARD, ppo=PPOConfig(minibatches=1))
+    assert fitting_battles(config, free, lambda one: one.num_envs * 10**5).num_envs == battles
+
+
+def test_shares_and_minibatches_divide_the_battles():
+    def fit(**changes):
+        return fitting_battles(dataclasses.replace(STANDARD, **changes), 10**6, lambda one: one.num_envs * 10**4)
+
+    assert fit().num_envs == 64
+    # A quarter of 64 battles is one of each side for each of 8 blocks; for 32 blocks there are none.
+    assert fit(past_share=0.25, past_blocks=8).num_envs == 64
+    with pytest.raises(ConfigError, match=r"256 battles of standard.* need about 2.56 MB, cuda:0 has 1 MB left"):
+        fit(past_share=0.25, past_blocks=32)
+    with pytest.raises(ConfigError, match=r"past_share must be a share of num_envs \(4096\)"):
+        dataclasses.replace(STANDARD, past_share=0.3)
+    with pytest.raises(ConfigError, match=r"minibatches"):
+        dataclasses.replace(STANDARD, ppo=PPOConfig(minibatches=CPU_BATTLES * 4))
+
+
+def test_the_gpu_with_the_least_memory_decides(gpu):
+    class Least(Ranks):
+        def max(self, value):
+            return max(value, -8.0 * GIB)  # another process has 8 GiB
+
+    alone, together = (resolve_settings(TrainConfig.standard(), GPU, ranks=ranks) for ranks in (Ranks(), Least(1, 2)))
+    assert alone.num_envs == 8192 and 512 <= together.num_envs <= 4096
+
+
+def test_what_a_gpu_of_any_size_is_given_fits_it_and_starts(monkeypatch):
+    from echelon.env import footprint as env_footprint
+    from echelon.learn import footprint
+
+    for gib in (8, 12, 16, 24, 40, 80):
+        for module in (footprint, env_footprint):
+            monkeypatch.setattr(module, "total_memory", lambda device, gib=gib: gib * GIB)
+        for changes in ({}, {"opponent": "self"}, {"past_share": 0.5}, {"precision": "fp32"}):
+            config = dataclasses.replace(STANDARD, **changes)
+            chosen = fitting_battles(config, gib * GIB, lambda one: training_bytes(one, GPU))
+            assert kept_bytes(chosen, GPU) < training_bytes(chosen, GPU) < gib * GIB
+            require_training_memory(chosen, chosen.env, GPU)
+    huge = dataclasses.replace(STANDARD, num_envs=2**17)
+    with pytest.raises(ConfigError, match=r"rollouts of 32 decisions need about .* GB, cuda:0 has 85.9 GB: fewer"):
+        require_training_memory(huge, huge.env, GPU)
+
+
+def test_a_resumed_run_keeps_what_its_flags_leave_open(tmp_path):
+    run_to_the_end(Trainer(tiny_run(), tmp_path))
+    start = open_checkpoint(newest_checkpoint(tmp_path / "checkpoints"))
+    stored = start.claims["settings"]
+    told = {name: stored[name] for name in ("num_envs", "precision", "compile_policy", "device")}
+    assert told["num_envs"] == 4 and told["compile_policy"] == "off" and told["device"] == "cpu"
+    assert told["precision"] in ("fp32", "bf16"), "resolved"
+    again = Trainer(tiny_run(num_envs=0, total_agent_steps=640), tmp_path, start)
+    assert again.config.num_envs == 4 and again.resume_note == ""
+    assert resolve_settings(tiny_run(num_envs=8), CPU, start).num_envs == 8
+
+
+def test_a_run_that_moves_takes_its_battles_along_but_not_its_precision():
+    stored = {"num_envs": 64, "precision": "bf16", "compile_policy": "all", "device": "cuda:1"}
+    config = TrainConfig.standard()
+    assert kept_settings(config, GPU, stored) == {k: stored[k] for k in ("num_envs", "precision", "compile_policy")}
+    assert kept_settings(config, CPU, stored) == {"num_envs": 64}
+    assert kept_settings(STANDARD, GPU, stored) == {"num_envs": 64}
+    # Files of earlier versions do not say where they were written.
+    old = {"num_envs": 4096, "precision": "auto", "compile_policy": "off", "device": "auto"}
+    assert kept_settings(config, GPU, old) == {"num_envs": 4096, "precision": "auto", "compile_policy": "off"}
+    assert kept_settings(config, GPU, {}) == {} and kept_settings(config, CPU, {**old, "num_envs": 8}) == {
+        "num_envs": 8
+    }
+    assert kept_settings(config, GPU, {**stored, "device": "cpu"}) == {"num_envs": 64}
+
+
+def test_counting_bytes_draws_no_random_numbers():
+    torch.manual_seed(0)
+    expected = torch.rand(1)
+    torch.manual_seed(0)
+    footprint_of_learning(dataclasses.replace(STANDARD, env=TrainConfig.quick().env, precision="fp32"))
+    assert torch.equal(torch.rand(1), expected)
+
+
+PEAK = """
+import dataclasses, os, pathlib, resource, sys, tempfile, torch
+from echelon.learn.config import PPOConfig, TrainConfig
+from echelon.learn.footprint import training_bytes
+from echelon.learn.models.lstm import LSTMConfig
+from echelon.learn.trainer import Trainer
+
+def peak(config):
+    with tempfile.TemporaryDirectory() as folder:
+        trainer = Trainer(config, pathlib.Path(folder))
+        trainer.iterate()
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+quick = TrainConfig.quick()
+ppo = PPOConfig(minibatches=2, accumulate=1, epochs=1)
+run = dataclasses.replace(quick, precision=sys.argv[1], opponent=sys.argv[2], ppo=ppo, device="cpu", num_envs=4)
+run = dataclasses.replace(run, env=dataclasses.replace(quick.env, map_pool=1))
+many = dataclasses.replace(run, num_envs=768)
+if os.fork() == 0:  # what is compiled on the way is none of it
+    peak(run)
+    os._exit(0)
+os.wait()
+before = peak(run)
+print((peak(many) - before) / training_bytes(many, torch.device("cpu")))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("opponent", ["heuristic:easy", "self"])
+def test_what_is_told_is_what_a_run_takes(opponent):
+    """Within a factor of two, of the memory that the process held at the most."""
+    done = subprocess.run([sys.executable, "-c", PEAK, "fp32", opponent], capture_output=True, text=True, check=True)
+    assert 0.5 < float(done.stdout.split()[-1]) < 2, done.stdout

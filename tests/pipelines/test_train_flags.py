@@ -1,0 +1,38 @@
+"""What `train.py` makes of its flags and of the device."""
+
+import io
+
+import torch
+
+from echelon.learn import config as train_config
+from echelon.learn import device_defaults
+from echelon.pipelines.console import terminal
+from echelon.pipelines.train_flags import read_config, resolve_config
+from echelon.runtime.distributed import ALONE
+
+GPU = torch.device("cuda:0")
+
+
+def test_one_line_says_what_a_gpu_was_given(monkeypatch):
+    for name in ("free_memory", "total_memory"):
+        monkeypatch.setattr(device_defaults, name, lambda device: 16 * 2**30)
+    monkeypatch.setattr(device_defaults, "resolve_precision", lambda name, device: torch.bfloat16)
+    monkeypatch.setattr(train_config, "can_compile", lambda: True)
+    said = io.StringIO()
+    config = resolve_config(read_config(["--preset", "standard"]), GPU, None, ALONE, terminal(file=said))
+    assert config.num_envs == 4096
+    (line,) = said.getvalue().splitlines()
+    assert line.startswith("cuda:0: 4,096 battles (") and line.endswith(
+        " of 16.0 GiB), bf16, simulation compiled, acting and learning compiled"
+    )
+    own = read_config(["--preset", "standard", "--num-envs", "64", "--precision", "fp32", "--compile-policy", "off"])
+    config = resolve_config(own, GPU, None, ALONE, terminal(file=said))
+    assert (config.num_envs, config.precision, config.compile_policy) == (64, "fp32", "off")
+    assert said.getvalue().splitlines()[1].endswith(" fp32, simulation compiled, networks not compiled")
+
+
+def test_on_a_cpu_nothing_more_is_said(monkeypatch):
+    monkeypatch.setattr(train_config, "can_compile", lambda: True)
+    said = io.StringIO()
+    config = resolve_config(read_config(["--preset", "large"]), torch.device("cpu"), None, ALONE, terminal(file=said))
+    assert (config.num_envs, config.compile_policy, said.getvalue()) == (4096, "off", "")
