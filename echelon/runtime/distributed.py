@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import gc
 import hashlib
 import os
 import socket
@@ -157,8 +158,10 @@ def init_ranks() -> Ranks:
 
 
 def destroy_ranks(ranks: Ranks) -> None:
-    """Destroy the process group, if there is one."""
+    """Destroy the process group, if there is one. Trainers that used it must be gone: they hold it."""
     if not ranks.is_alone:
+        # Threads of a group that outlives this may ask for Python's lock while the interpreter ends, and abort it.
+        gc.collect()
         dist.destroy_process_group()
 
 

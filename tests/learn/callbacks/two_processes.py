@@ -11,7 +11,7 @@ from echelon.learn.callbacks.base import Callback
 from echelon.learn.checkpoint.files import newest_checkpoint
 from echelon.learn.checkpoint.format import open_checkpoint
 from echelon.learn.trainer import Trainer
-from echelon.runtime.distributed import destroy_ranks, init_ranks
+from echelon.runtime.distributed import Ranks, destroy_ranks, init_ranks
 from echelon.runtime.errors import ConfigError
 
 
@@ -29,8 +29,7 @@ class FullLeague(LeagueCallback):
         raise ConfigError("the league is full")
 
 
-if __name__ == "__main__":
-    folder, ranks = Path(sys.argv[1]), init_ranks()
+def main(folder: Path, ranks: Ranks) -> None:
     config = tiny_run(total_agent_steps=160 * 20, league_every=2)
     trainer = Trainer(config, folder, ranks=ranks, callbacks=[StopsAtSecond()])
     trainer.train()
@@ -41,4 +40,12 @@ if __name__ == "__main__":
         Trainer(config, folder, start, ranks=ranks, callbacks=[FullLeague()]).train()
     except ConfigError as error:
         print(error)
+
+
+if __name__ == "__main__":
+    ranks = init_ranks()
+    main(Path(sys.argv[1]), ranks)
     destroy_ranks(ranks)
+    # One that still ran while Python ends might abort the process: they end with the last trainer.
+    threads = [(task / "comm").read_text() for task in Path("/proc/self/task").iterdir()]
+    assert not [name for name in threads if "gloo" in name], threads
