@@ -9,6 +9,7 @@ and one whose battles do not fit into memory says so. The status is 1 if a step 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import importlib.metadata
@@ -104,7 +105,11 @@ def run_step(step: Step, left_s: float) -> Outcome:
         try:
             process.wait(limit_s)
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
+            pass
+        finally:
+            # Also where somebody interrupts this program.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
             process.wait()
         spent_s = time.perf_counter() - began
         printed.seek(0)
@@ -142,8 +147,13 @@ def count_tests(output: str) -> dict[str, int]:
 
 
 def json_lines(output: str) -> tuple[dict[str, Any], ...]:
-    """The lines of a program's output that are JSON objects."""
-    return tuple(json.loads(line) for line in output.splitlines() if line.startswith("{") and line.endswith("}"))
+    """The lines of a program's output that are figures: JSON objects that name their benchmark."""
+    found = []
+    for line in output.splitlines():
+        with contextlib.suppress(json.JSONDecodeError):
+            value = json.loads(line) if line.startswith("{") else None
+            found += [value] if isinstance(value, dict) and isinstance(value.get("benchmark"), str) else []
+    return tuple(found)
 
 
 def figures_of(outcome: Outcome) -> list[dict[str, Any]]:

@@ -49,7 +49,7 @@ FIGURES = {
         Figure("training, learning", "learn_us_per_agent_step", "us an agent-step"),
         Figure("training, memory", "peak_memory_gib", "GiB", needs_gpu=True),
     ),
-    "launches": (
+    "gpu_launches": (
         Figure("kernels a decision of a rollout", "kernels_per_decision", "kernels", needs_gpu=True),
         Figure("launches a decision of a rollout", "launches_per_decision", "launches", needs_gpu=True),
         Figure("waits while collecting", "collect_waits", "waits a rollout", needs_gpu=True),

@@ -125,7 +125,9 @@ class BatchArena:
         require(compute in COMPUTE.values(), "compute", f"one of {tuple(COMPUTE.values())}", compute)
         require_memory(env, 1, device)
         self.config, self.policies, self.device = env, policies, device
-        self.batch, self.compute, self.compiled = batch, compute, compiled
+        self.batch = self.parallel = batch
+        """Maximum number of battles a batch, and in parallel in this process."""
+        self.compute, self.compiled = compute, compiled
         self.maps = make_pool(env, build_roster(env, device), device)
         self._env: EchelonEnv | None = None
         self._forwards: dict[ModelConfig, StackedForward] = {}
@@ -169,7 +171,7 @@ class BatchArena:
         """An environment for at least `count` battles: for more only if compiled graphs require a larger batch."""
         kept, size = self._env, count
         if self.compiled:
-            size = min(self.batch, max(1 << (count - 1).bit_length(), 0 if kept is None else kept.num_envs))
+            size = min(self.parallel, max(1 << (count - 1).bit_length(), 0 if kept is None else kept.num_envs))
         if recorder is None and kept is not None and kept.num_envs == size:
             return kept
         self._env = None

@@ -11,12 +11,16 @@ from echelon.env.outcome import Reason, Winner
 from echelon.replay.recorder import Recorder
 from echelon.runtime.distributed import Ranks
 
+RELEASED, WAITING = "released", "waiting"
+"""What the first process tells the others in place of battles."""
+
 
 class SharedArena(BatchArena):
     """A `BatchArena` of several processes: the first plays batches, of which each process takes a part.
 
     The first process uses it as any arena and calls `release` at the end; the others call `serve`, with the same
-    policies under the same names. A battle has the result that it has in one process, see `BatchArena`.
+    policies under the same names. On a CPU and
+    uncompiled a battle has the result that it has in one process, see `BatchArena`.
 
     Args:
         *arguments: those of `BatchArena`; `batch` is that of one process.
@@ -27,28 +31,35 @@ class SharedArena(BatchArena):
     def __init__(self, *arguments: Any, ranks: Ranks, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
         self.ranks = ranks
-        self.share = self.batch
-        """Maximum number of battles in parallel in one process."""
-        self.batch = self.share * ranks.size
+        self.batch = self.parallel * ranks.size
 
     def play(self, battles: Sequence[Battle], recorder: Recorder | None = None) -> BatchResult:
-        """Play one batch, as `BatchArena.play`. A recorder records battles of the first process's part."""
-        self.ranks.broadcast_text(json.dumps(battles))
-        return self._play_part(battles, recorder)
+        """Play one batch, as `BatchArena.play`. The first process takes the battles that are recorded, as far as it may
+        play so many in parallel."""
+        recorded = 0 if recorder is None else max(recorder.battles) + 1
+        first = max(-(-len(battles) // self.ranks.size), min(recorded, self.parallel, len(battles)))
+        self.ranks.broadcast_text(json.dumps({"battles": battles, "first": first}))
+        return self._play_part(battles, first, recorder)
 
     def serve(self) -> None:
         """Play what the first process hands out, until it calls `release`."""
-        while told := json.loads(self.ranks.broadcast_text("")):
-            self._play_part([Battle(*each) for each in told], None)
+        while (told := json.loads(self.ranks.broadcast_text(""))) != RELEASED:
+            if told != WAITING:
+                self._play_part([Battle(*each) for each in told["battles"]], told["first"], None)
+
+    def keep_waiting(self) -> None:
+        """Tell the other processes that there will be more: they wait for `PATIENCE_S` at most."""
+        self.ranks.broadcast_text(json.dumps(WAITING))
 
     def release(self) -> None:
         """Let the other processes go on."""
-        self.ranks.broadcast_text("[]")
+        self.ranks.broadcast_text(json.dumps(RELEASED))
 
-    def _play_part(self, battles: Sequence[Battle], recorder: Recorder | None) -> BatchResult:
-        """Play the part of this process; returns the results of all."""
-        each = -(-len(battles) // self.ranks.size)
-        own = battles[each * self.ranks.rank : each * (self.ranks.rank + 1)]
+    def _play_part(self, battles: Sequence[Battle], first: int, recorder: Recorder | None) -> BatchResult:
+        """Play the part of this process, `first` battles in the first one; returns the results of all."""
+        each = -(-(len(battles) - first) // max(self.ranks.size - 1, 1))
+        begin = 0 if self.ranks.is_first else first + each * (self.ranks.rank - 1)
+        own = battles[begin : begin + (first if self.ranks.is_first else each)]
         played = super().play(own, recorder) if own else BatchResult([], 0.0)
         parts = self.ranks.gather_texts(json.dumps(played.results))
         results = [from_json(row) for part in parts for row in json.loads(part)]

@@ -29,6 +29,7 @@ from echelon.env.outcome import Winner
 from echelon.env.partial_reset import PartialResetEnv
 from echelon.env.restart import Begun, ByRow, begin, begin_by_mask, open_on_map
 from echelon.env.reward import NO_EXTRA_TERMS, TERMS, RewardTerm, check_extra_terms
+from echelon.env.select import cleared
 from echelon.env.specs import DONE_KEYS, Specs
 from echelon.rules import actions
 from echelon.rules.actions import Orders
@@ -154,8 +155,8 @@ class EchelonEnv(PartialResetEnv):
         self.reward_spec, self.done_spec = specs.reward(), specs.done()
         told = self.observation_spec.keys(include_nested=True, leaves_only=True)
         keys = [(key,) if isinstance(key, str) else key for key in told]
-        self._renewed = [key for key in keys if key != ("is_init",)]
-        """Entries of a tensordict that a restart renews, beside flags."""
+        self._renewed = [key for key in keys if key != ("is_init",) and "memory" not in key[:2]]
+        """Entries of a tensordict that a restart renews, beside flags and memories."""
 
     # What other programs ask an environment
 
@@ -314,6 +315,10 @@ class EchelonEnv(PartialResetEnv):
         self.next_seed, self.state = begun.next_seed, begun.state
         for key, value in begun.shown.items():
             td.set(key, value)
+        for group in self.group_map:
+            for key in self._memory_keys(group):
+                # Gradients go on through the memories of battles that do.
+                td.set(key, cleared(td.get(key), which))
         return self._flagged(td, restarts)
 
     def _flagged(self, td: TensorDictBase, restarts: Tensor) -> TensorDictBase:

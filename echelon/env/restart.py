@@ -92,7 +92,7 @@ def begin(
     drawn: Tensor,
     openings: Mapping[str, Tensor],
 ) -> Begun:
-    """Begin the chosen battles anew: seeds, state, first observations; memories, rewards and outcomes are cleared.
+    """Begin the chosen battles anew: seeds, state, first observations; rewards and outcomes are cleared.
 
     Args:
         chosen: the battles.

@@ -123,7 +123,7 @@ def tournament(
     # A tournament that was interrupted just before its end has no battles left to record.
     if replay is not None and battles:
         check_writable(replay)
-        recorder = Recorder(list(range(min(replay_battles, arena.arena.batch, len(battles)))))
+        recorder = Recorder(list(range(min(replay_battles, arena.arena.parallel, len(battles)))))
     # Closed at once, so that an interrupt releases what is claimed.
     with closing(arena.play(battles, recorder)) as batches:
         matches = progress(logged(arena, batches, rated=True), len(battles))

@@ -111,6 +111,8 @@ class LeagueArena:
                     recorded += len(batch)
                     yield played
                 elif others_play:
+                    if isinstance(self.arena, SharedArena):
+                        self.arena.keep_waiting()
                     time.sleep(POLL_S)
                 else:
                     return

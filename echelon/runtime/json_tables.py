@@ -166,7 +166,9 @@ class JsonText:
             except (ValueError, RecursionError) as error:
                 problem = error
             # What ends with the text that was read, or is wrong there, may go on behind it.
-            if (problem is None and end < len(self.text)) or len(self.text) - self.at > longest:
+            # So may a number before what is left of its fraction or exponent.
+            is_whole = problem is None and self.text[end:].lstrip(".eE+-") != ""
+            if is_whole or len(self.text) - self.at > longest:
                 break
             # All that it may be, so that it is decoded twice at most.
             if not self._read_on(longest + 1 - len(self.text) + self.at):

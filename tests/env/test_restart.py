@@ -4,6 +4,7 @@ import dataclasses
 
 import torch
 from kernel_cases import BATTLES, standard_maps
+from torchrl.data import Composite, Unbounded
 
 from echelon.env.env import EchelonEnv
 from echelon.env.kernels.restore_ground import restore_ground
@@ -42,6 +43,19 @@ def test_both_restore_the_ground_of_the_chosen_battles_only():
             found = getattr(ground, name)
             assert torch.equal(found[which], getattr(whole, name)[which])
             assert torch.equal(found[~which], getattr(fought, name)[~which])
+
+
+def test_gradients_go_on_through_the_memories_of_battles_that_do():
+    env = EchelonEnv(EnvConfig.small(), 2, "cpu", 2, memory=Composite(h=Unbounded((3,))), maps=None)
+    for kernels in (None, "dense"):
+        env.kernels = kernels
+        td = env.reset()
+        remembered = torch.ones(2, 5, 3, requires_grad=True)
+        td["blue", "memory", "h"] = remembered * 2
+        td["done"] = torch.tensor([[True], [False]])
+        after = env.maybe_reset(td)["blue", "memory", "h"]
+        (gradient,) = torch.autograd.grad(after.sum(), remembered)
+        assert (after[0] == 0).all() and (gradient[0] == 0).all() and (gradient[1] == 2).all()
 
 
 def test_an_environment_restarts_alike_by_row_and_by_mask():

@@ -19,8 +19,9 @@ def main() -> None:
     """Ground that was fought on, of which about half is restored."""
     maps, generator = standard_maps(), torch.Generator().manual_seed(1)
     map_id = torch.arange(BATTLES).flip(0)
-    which = torch.rand(BATTLES, generator=generator) < 0.5
-    assert which.any() and not which.all()
+    # A column of a table, as TorchRL's rollouts hand out.
+    which = (torch.rand(BATTLES, 3, generator=generator) < 0.5)[:, 1]
+    assert which.any() and not which.all() and not which.is_contiguous()
     ground = untouched(map_id, maps)
     fought = [ground.solid ^ 5, ground.opaque ^ 9, ground.rubble + 3, ground.damage + 7]
     found = []

@@ -19,6 +19,7 @@ from echelon.league.store import Store
 from echelon.learn.checkpoint.files import newest_checkpoint
 from echelon.learn.checkpoint.format import open_checkpoint, run_file
 from echelon.learn.metrics import read_table
+from echelon.replay.file import read
 
 ITERATIONS = 8
 FLAGS = [*TINY, "--evaluation.tiers", "easy", "--checkpoint-every", "1"]
@@ -108,11 +109,11 @@ def test_a_signal_to_one_rank_stops_both_and_an_error_on_one_is_told_by_both(tmp
 # Leagues
 
 
-def tournament(league: Path, processes: int) -> subprocess.Popen[str]:
+def tournament(league: Path, processes: int, *more: str) -> subprocess.Popen[str]:
     """Starts a round robin of a league."""
     launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
     how = ["tournament", "--league", str(league), "--seeds", "2", "--batch", "4", "--device", "cpu", "--json"]
-    command = [sys.executable, *(launch if processes > 1 else []), "pipelines/arena.py", *how]
+    command = [sys.executable, *(launch if processes > 1 else []), "pipelines/arena.py", *how, *more]
     return subprocess.Popen(command, stdout=-1, stderr=-1, text=True, cwd=ROOT)
 
 
@@ -132,8 +133,11 @@ def test_processes_share_a_tournament_and_its_results_are_those_of_one(tmp_path)
         shutil.copytree(tmp_path / "one", tmp_path / name)
     said = {}
     for name, processes in (("one", 1), ("two", 2)):
-        said[name], errors = (done := tournament(tmp_path / name, processes)).communicate(timeout=STUCK_S)
+        replay = tmp_path / f"{name}.echelon"
+        done = tournament(tmp_path / name, processes, "--replay", str(replay))
+        said[name], errors = done.communicate(timeout=STUCK_S)
         assert done.returncode == 0, errors
+        assert len(read(replay).battles) == 4
     assert matches(tmp_path / "two") == matches(tmp_path / "one") and len(matches(tmp_path / "one")) > 40
     assert said["one"] == said["two"], "one process prints, the same standings"
 

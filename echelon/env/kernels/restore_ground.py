@@ -6,6 +6,7 @@ state. Without Triton, and in tests on a CPU, masks choose, and everything is re
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 from typing import Any
 
@@ -101,7 +102,11 @@ def launch(
     ground, maps = (solid, opaque, rubble, damage), (map_solid, map_opaque)
     assert all(tensor.is_contiguous() for tensor in (*ground, *maps))
     kernel: Any = _restore[len(which), PROGRAMS]
-    kernel(which, map_id, *ground, *maps, solid[0].numel(), damage[0].numel(), PROGRAMS, BLOCK)
+    # A mask may be a column of somebody's table.
+    chosen = (which.contiguous(), map_id.contiguous())
+    # Triton runs on the current GPU, which that of the battles may not be.
+    with torch.cuda.device(solid.device) if solid.is_cuda else contextlib.nullcontext():
+        kernel(*chosen, *ground, *maps, solid[0].numel(), damage[0].numel(), PROGRAMS, BLOCK)
 
 
 restore_ground_triton = torch.library.custom_op(

@@ -117,11 +117,11 @@ class PPO:
         self.goes_on.fill_(True)
         reports: list[dict[str, Tensor]] = []
         counts: list[Tensor] = []
-        for _ in range(self.config.epochs):
+        for epoch in range(self.config.epochs):
             fresh = [self.learn(sequences.take(index)) for index in sequences.shuffled(self.config.minibatches)]
             reports += fresh
             counts += [self.goes_on.clone()] * len(fresh)
-            if self.config.target_kl > 0:
+            if self.config.target_kl > 0 and epoch + 1 < self.config.epochs:
                 kl = torch.stack([report["kl" if "kl" in report else "kl_approx"] for report in fresh]).mean()
                 self.goes_on &= ~(kl > self.config.target_kl)
                 if self.may_ask and not self.goes_on:
