@@ -155,6 +155,12 @@ def test_nothing_falls_below_zero():
     assert (s.value("stability", 1), s.value("leg_hp", 1)) == (0, 0)
 
 
+def test_two_hits_of_a_phase_suppress_for_the_longer():
+    s = team(("medium",), ("medium",))
+    one, other = (dataclasses.replace(hits_of(s), suppress=torch.tensor([[k, 9]], dtype=torch.int32)) for k in (0, 4))
+    assert (one + other).suppress.tolist() == (other + one).suppress.tolist() == [[4, 9]]
+
+
 def test_a_longer_suppression_is_kept():
     s = team(("medium",), ("medium",)).set(1, suppressed=10)
     hits = dataclasses.replace(hits_of(s), suppress=torch.tensor([[0, 4]], dtype=torch.int32))
