@@ -39,8 +39,11 @@ LAZY = {"env/views.py": {"arena"}}
 """Imports from above inside a function: a name of an opponent means a commander or a checkpoint."""
 LEVEL = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
 NO_HOST_READS = ("sim", "env", "agents", "state.py")
-OUTSIDE_PLAY = ("sim/model.py", "env/map_pool.py", "env/render.py", "sim/kernels/dispatch.py", "sim/loops", "env/loops")
-"""Run before any battle, between rollouts, when a picture is asked for, or on a CPU alone, where the host is the
+OUTSIDE_PLAY = (
+    *("sim/model.py", "env/map_pool.py", "env/render.py", "env/battle_states.py"),
+    *("sim/kernels/dispatch.py", "sim/loops", "env/loops"),
+)
+"""Run before any battle, between rollouts, when a picture or a state is asked for, or on a CPU alone, where the host is the
 device."""
 HOST_READS = {"item", "cpu", "numpy", "tolist", "nonzero"}
 

@@ -14,6 +14,7 @@ from torchrl.data import Composite
 
 from echelon.env import decision
 from echelon.env.arguments import check_options, number_of_battles, real_action, seed_or_seeds
+from echelon.env.battle_states import BattleStatesEnv
 from echelon.env.blocks import Blocks, ordinary_tensors
 from echelon.env.decision import Played
 from echelon.env.footprint import require_memory
@@ -26,7 +27,6 @@ from echelon.env.observation.build import Observation
 from echelon.env.observation.layout import STREAMS
 from echelon.env.observer import StepObserver
 from echelon.env.outcome import Winner
-from echelon.env.partial_reset import PartialResetEnv
 from echelon.env.restart import Begun, ByRow, begin, begin_by_mask, open_on_map
 from echelon.env.reward import NO_EXTRA_TERMS, TERMS, RewardTerm, check_extra_terms
 from echelon.env.select import cleared
@@ -46,7 +46,7 @@ from echelon.state import Maps, State
 from echelon.world.pool import make_pool
 
 
-class EchelonEnv(PartialResetEnv):
+class EchelonEnv(BattleStatesEnv):
     """B mech battles side by side.
 
     The batch is `[num_envs]`. The two teams are agent groups `blue` and `red` (`group_map`) of A mechs each:
@@ -215,6 +215,24 @@ class EchelonEnv(PartialResetEnv):
             f" seed={self._seed_given})"
         )
 
+    def _another(self, num_envs: int) -> EchelonEnv:
+        """An environment with the same settings and maps, and other battles."""
+        other = type(self)(
+            self.config,
+            num_envs,
+            device=self.device,
+            seed=0,
+            memory=self.memory.clone(),
+            maps=self.game.maps,
+            compiled=self.compiled,
+            info=self.info,
+            kernels=self.kernels,
+            extra_rewards=self.extra_rewards,
+        )
+        # Maps may have been renewed.
+        other.map_pool.drawn = self.map_pool.drawn.clone()
+        return other
+
     def to(self, device: torch.device | str) -> EchelonEnv:
         """Move maps, specs and the battles being fought to another device, in place."""
         device = resolve_device(device)
@@ -301,7 +319,7 @@ class EchelonEnv(PartialResetEnv):
         which, ground = restarts[:, 0], self.state.terrain
         # On a CPU the host may ask which: not while somebody traces the environment, nor in tests of a GPU's form.
         by_row = self.device.type == "cpu" and self.kernels != "dense" and not torch.compiler.is_compiling()
-        chosen = ByRow(which) if by_row else None
+        chosen = ByRow.where(which) if by_row else None
         if chosen is not None and not len(chosen.rows):
             return self._flagged(td, restarts)
         there = (self.next_seed, self.state, {key: td.get(key) for key in self._renewed}, *self._maps_drawn)

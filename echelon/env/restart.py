@@ -45,10 +45,15 @@ class ByMask:
 
 
 class ByRow:
-    """The battles `which [B]` bool, of which R are read on the host; no other is touched."""
+    """The battles in the places `rows [R]` int64; no other is touched."""
 
-    def __init__(self, which: Tensor) -> None:
-        self.rows = rows_where(which)
+    def __init__(self, rows: Tensor) -> None:
+        self.rows = rows
+
+    @classmethod
+    def where(cls, which: Tensor) -> ByRow:
+        """The battles `which [B]` bool, read on the host."""
+        return cls(rows_where(which))
 
     def of(self, values: Tensor) -> Tensor:
         """`[R, ...]` those of the chosen battles among `values [B, ...]`."""

@@ -16,7 +16,7 @@ from echelon.state import untouched
 def test_both_put_new_values_in_the_places_of_the_chosen_battles_only():
     which = torch.tensor([True, False, True])
     old, fresh = torch.rand(3, 2, 5), torch.rand(3, 2, 5)
-    before, mask, rows = old.clone(), ByMask(which), ByRow(which)
+    before, mask, rows = old.clone(), ByMask(which), ByRow.where(which)
     found = rows.replaced(old, rows.of(fresh))
     assert torch.equal(found, mask.replaced(old, mask.of(fresh)))
     assert torch.equal(found[which], fresh[which]) and torch.equal(found[1], before[1])
@@ -32,7 +32,7 @@ def test_both_restore_the_ground_of_the_chosen_battles_only():
     for name in ("solid", "opaque", "rubble"):
         getattr(fought, name).bitwise_xor_(torch.randint(0, 1 << 30, whole.solid.shape, generator=generator).int())
     fought.damage.fill_(3)
-    rows = ByRow(which)
+    rows = ByRow.where(which)
     for restore in (
         lambda ground: rows.restore(ground, untouched(rows.of(map_id), maps)),
         lambda ground: restore_ground(ground, which, map_id, maps),

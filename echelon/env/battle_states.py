@@ -1,0 +1,197 @@
+"""Whole battles taken out of an environment, put into another or back, and forked."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from tensordict import TensorDict, TensorDictBase
+from torch import Tensor
+
+from echelon.env.arguments import whole_within
+from echelon.env.blocks import ordinary_tensors
+from echelon.env.map_pool import MapPool
+from echelon.env.partial_reset import PartialResetEnv
+from echelon.env.restart import ByRow
+from echelon.rules.actions import NO_MECH
+from echelon.rules.config import EnvConfig
+from echelon.runtime.errors import ConfigError, require
+from echelon.runtime.limits import Limits
+from echelon.sim.model import SimModel
+from echelon.state import State
+
+STATE, NEXT_SEED, SHOWN, MAP_SEED = "state", "next_seed", "shown", "map_seed"
+BATTLES = "battles"
+MAX_TICK = 2**40
+
+
+class BattleStatesEnv(PartialResetEnv):
+    """An environment whose battles can be saved, restored and forked.
+
+    A saved state has everything that a battle goes on from: where every mech, shot and voxel is, the seeds, what its
+    teams are shown, and what their policies remember. The same actions then lead to the same battle, bit by bit, in
+    whatever place of whatever batch: noise comes from a battle's own seed and clock. An environment that was not reset
+    yet is, before its battles are asked for.
+    """
+
+    config: EnvConfig
+    num_envs: int
+    game: SimModel
+    map_pool: MapPool
+    state: State
+    next_seed: Tensor
+    _observed: TensorDictBase | None
+
+    @abstractmethod
+    def observed(self) -> TensorDictBase:
+        """What was last observed of all battles."""
+
+    @abstractmethod
+    def _another(self, num_envs: int) -> BattleStatesEnv:
+        """An environment with the same settings and maps."""
+
+    def get_state(self, rows: Sequence[int] | Tensor | None = None) -> TensorDict:
+        """Copies of some battles, on the environment's device.
+
+        Args:
+            rows: places of the battles, `[R]` int64, each once; all by default.
+
+        Returns:
+            A TensorDict of batch `[R]`, which may be indexed, expanded, moved to another device and saved: `state`,
+            `next_seed`, `shown` (observations, flags and memories), and `map_seed`, by which `set_state` finds the
+            maps.
+
+        Raises:
+            ConfigError: no such place, or one twice.
+        """
+        index = self._places(rows)
+        with ordinary_tensors():
+            return TensorDict(
+                {
+                    STATE: self.state[index].to_tensordict(),
+                    NEXT_SEED: self.next_seed[index],
+                    MAP_SEED: self.game.maps.seed[self.state.map_id[index]],
+                    SHOWN: self.observed()[index].to_tensordict(),
+                },
+                [len(index)],
+                device=self.device,
+            )
+
+    def set_state(self, saved: TensorDictBase, rows: Sequence[int] | Tensor | None = None) -> TensorDictBase:
+        """Put saved battles into places of this environment, in place of those that are there.
+
+        For between decisions: it reads the host, to check what was saved and to find the maps.
+
+        Args:
+            saved: what `get_state` returned here or in an environment of the same config, batch `[R]`.
+            rows: places, `[R]` int64, each once; all by default.
+
+        Returns:
+            What is now observed of all battles, to go on from, as from `reset`.
+
+        Raises:
+            ConfigError: another number of battles, other entries, an index out of its range, or a map that is not in
+                this environment's pool.
+        """
+        index = self._places(rows)
+        require(saved.shape == index.shape, "saved", f"{len(index)} battles, as many as rows", tuple(saved.shape))
+        saved = saved.to(self.device)
+        check_entries(saved, self.get_state(index[:1]))
+        check_indices(saved, self.config.num_mechs)
+        with ordinary_tensors():
+            chosen, new = ByRow(index), saved.get(STATE).copy().set("map_id", self._find_maps(saved.get(MAP_SEED)))
+            parts = {name: part_of(getattr(self.state, name), new.get(name)) for name in new.keys()}
+            chosen.restore(self.state.terrain, parts.pop("terrain"))
+            self.state = self.state.replace(
+                **{name: chosen.replaced(getattr(self.state, name), part) for name, part in parts.items()}
+            )
+            self.next_seed = chosen.replaced(self.next_seed, saved.get(NEXT_SEED))
+            self._observed = self.observed().apply(chosen.replaced, saved.get(SHOWN))
+        return self.observed()
+
+    def fork(self, row: int, times: int) -> BattleStatesEnv:
+        """An environment of `times` battles that are all as the battle in place `row` is now.
+
+        It shares the maps, which must not be renewed while it is in use.
+
+        To fork again into it: `forked.set_state(env.get_state([row]).expand(times))`.
+
+        Raises:
+            ConfigError: no such battle, or `times` is below 1.
+        """
+        saved, forked = self.get_state([row]), self._another(times)
+        forked.set_state(saved.expand(times))
+        return forked
+
+    def state_dict(self, *args: Any, **kwargs: Any) -> OrderedDict[str, Any]:
+        """All battles, as `get_state` returns them: one entry, `battles`."""
+        return OrderedDict({BATTLES: self.get_state()})
+
+    def load_state_dict(  # type: ignore[override]
+        self, state_dict: Mapping[str, Any], *args: Any, **kwargs: Any
+    ) -> None:
+        """Restore what `state_dict` returned.
+
+        An empty one, which is what TorchRL's `Collector` saves of an environment without transforms, changes nothing.
+        """
+        if BATTLES in state_dict:
+            self.set_state(state_dict[BATTLES])
+
+    def _places(self, rows: Sequence[int] | Tensor | None) -> Tensor:
+        """`[R]` int64 places, each within the batch and there once, of an environment whose battles have begun."""
+        if self._observed is None:
+            self.reset()
+        if rows is None:
+            return torch.arange(self.num_envs, device=self.device)
+        given = rows.tolist() if isinstance(rows, Tensor) else list(rows)
+        places = [whole_within("rows", row, Limits(0, self.num_envs - 1)) for row in given]
+        require(len(places) > 0 and len(set(places)) == len(places), "rows", "places, each once", given)
+        return torch.tensor(places, device=self.device)
+
+    def _find_maps(self, seeds: Tensor) -> Tensor:
+        """`[R]` int64 indices of the maps with these seeds `[R]` in the pool."""
+        same = seeds[:, None] == self.game.maps.seed
+        missing = seeds[~same.any(1)].unique().tolist()
+        limit = "battles on maps of this environment, which `maps=` gives it"
+        require(not missing, "saved", limit, f"maps of the seeds {missing}")
+        return same.int().argmax(1)
+
+
+def part_of(like: Any, value: Any) -> Any:
+    """A part of a state, of the class of another, from a TensorDict; tensors as they are."""
+    return value if isinstance(like, Tensor) else type(like)._from_tensordict(value, safe=False)
+
+
+def check_entries(saved: TensorDictBase, expected: TensorDictBase) -> None:
+    """Raise `ConfigError` unless the entries are those expected, each of the same dtype and shape a battle."""
+    ours = {key: value for key, value in expected.items(True, True)}
+    theirs = {key: value for key, value in saved.items(True, True)}
+    for key in ours.keys() | theirs.keys():
+        kinds = [
+            (str(leaf.dtype).removeprefix("torch."), tuple(leaf.shape[1:])) if isinstance(leaf, Tensor) else "nothing"
+            for leaf in (ours.get(key), theirs.get(key))
+        ]
+        if kinds[0] != kinds[1]:
+            raise ConfigError(f"saved: {key} must hold {kinds[0]} a battle, got {kinds[1]}: of another config?")
+
+
+def index_limits(mechs: int) -> dict[str, tuple[int, int]]:
+    """Ranges of the integers of a state that are used as indices or seeds, by dotted name: loops do not check bounds."""
+    return {
+        "focus_slots": (NO_MECH, mechs - 1),
+        "shots.target": (NO_MECH, mechs - 1),
+        "mechs.painter": (0, mechs - 1),
+        "tick": (0, MAX_TICK),
+        "seed": (0, 2**63 - 1),
+    }
+
+
+def check_indices(saved: TensorDictBase, mechs: int) -> None:
+    """Raise `ConfigError` where a saved state holds an index out of its range."""
+    limits = {(STATE, *name.split(".")): limit for name, limit in index_limits(mechs).items()}
+    for key, (low, high) in {**limits, (NEXT_SEED,): (0, 2**63 - 1)}.items():
+        least, most = (int(bound) for bound in saved.get(key).aminmax())
+        require(low <= least and most <= high, f"saved: {'.'.join(key)}", f"{low}..{high}", f"{least}..{most}")

@@ -1,0 +1,133 @@
+"""Battles saved, restored and forked: bit by bit the battles they were."""
+
+import dataclasses
+
+import pytest
+import torch
+from builders import brawl
+from tensordict import TensorDict
+from torchrl.collectors import Collector
+from torchrl.data import Composite, Unbounded
+
+from echelon.env.env import EchelonEnv
+from echelon.rules.config import EnvConfig, RulesConfig
+from echelon.runtime.errors import ConfigError
+
+CONFIG = dataclasses.replace(EnvConfig.small(), map_pool=3, rules=RulesConfig(max_episode_s=5.0))
+KERNELS = pytest.mark.parametrize("kernels", [None, "dense"])
+
+
+def fought(battles: int, decisions: int, kernels=None, **settings) -> tuple[EchelonEnv, TensorDict]:
+    """An environment in which mechs have fought for a while, and what it shows."""
+    memory = Composite(h=Unbounded((3,)))
+    env = EchelonEnv(CONFIG, battles, "cpu", seed=1, memory=memory, kernels=kernels, compiled=False, **settings)
+    now, generator = env.reset(), torch.Generator().manual_seed(1)
+    for _ in range(decisions):
+        now = brawl(now, generator)
+        now["next"] = {group: {"memory": {"h": now[group, "memory", "h"] + 1}} for group in env.group_map}
+        now = env.step_and_maybe_reset(now)[1]
+    return env, now
+
+
+def follow(env: EchelonEnv, now: TensorDict, actions: list[TensorDict], place: list[int]) -> list[TensorDict]:
+    """What follows on the same actions in some places of a batch; every other battle stands still."""
+    seen = []
+    for action in actions:
+        now = env.action_spec.zero().clone() if now is None else now.update(env.action_spec.zero())
+        for group in env.group_map:
+            own = now[group, "action"].clone()
+            own[place] = action[group, "action"]
+            now[group, "action"] = own
+        played, now = env.step_and_maybe_reset(now)
+        seen.append(TensorDict({"played": played, "now": now, "state": env.state.to_tensordict()}, now.shape)[place])
+    return seen
+
+
+def some_actions(env: EchelonEnv, count: int) -> list[TensorDict]:
+    torch.manual_seed(3)
+    return [env.action_spec.rand()[:1] for _ in range(count)]
+
+
+@KERNELS
+def test_a_battle_goes_on_in_another_place_of_another_batch(kernels):
+    env, now = fought(3, 7, kernels)
+    saved = env.get_state([2])
+    other = EchelonEnv(CONFIG, 5, "cpu", 9, env.memory, env.game.maps, compiled=False, kernels=kernels)
+    other.reset()
+    there = other.set_state(saved, [1])
+    assert (there[1] == now[2].select(*there.keys(True, True))).all(), "what is shown, memories among it"
+    assert (there["blue", "memory", "h"][1] == 7).all()
+    actions = some_actions(env, 16)
+    ours, theirs = follow(env, now, actions, [2]), follow(other, there, actions, [1])
+    assert any(step["played", "next", "done"].any() for step in ours), "and the battle after it"
+    for one, same in zip(ours, theirs, strict=True):
+        assert (one == same).all()
+
+
+@KERNELS
+def test_forks_are_the_battle_going_on(kernels):
+    env, now = fought(2, 6, kernels)
+    before = env.state.terrain.clone()
+    forked = env.fork(1, 3)
+    actions = some_actions(env, 5)
+    branches = follow(forked, forked.observed(), [action.expand(3) for action in actions], [0, 1, 2])
+    assert (env.state.terrain == before).all(), "forks have ground of their own"
+    for one, branch in zip(follow(env, now, actions, [1]), branches, strict=True):
+        assert (branch == one.expand(3)).all()
+
+
+def test_a_battle_is_rewound():
+    env, now = fought(2, 4)
+    saved, actions = env.get_state(), some_actions(env, 4)
+    kept = saved.clone()
+    first = follow(env, now, actions, [0])
+    assert (saved == kept).all(), "a saved state is a copy"
+    again = follow(env, env.set_state(saved), actions, [0])
+    assert all((one == other).all() for one, other in zip(first, again, strict=True))
+
+
+def test_only_the_places_named_are_set():
+    env, _ = fought(3, 5)
+    before = env.get_state()
+    env.set_state(before[[0]], [2])
+    after = env.get_state()
+    assert (after[:2] == before[:2]).all() and (after[2] == before[0]).all() and not (before[2] == before[0]).all()
+
+
+def test_state_dicts_as_torch_and_torchrl_use_them(tmp_path):
+    env, now = fought(2, 4)
+    torch.save(env.state_dict(), tmp_path / "battles.pt")
+    other = EchelonEnv(CONFIG, 2, "cpu", 5, env.memory, env.game.maps, compiled=False)
+    other.load_state_dict(torch.load(tmp_path / "battles.pt", weights_only=False))
+    actions = some_actions(env, 3)
+    for one, same in zip(follow(env, now, actions, [0]), follow(other, other.observed(), actions, [0]), strict=True):
+        assert (one == same).all()
+    nothing = Collector(other, None, frames_per_batch=2, total_frames=2).state_dict()["env_state_dict"]
+    other.load_state_dict(nothing, strict=True)
+    assert not nothing, "TorchRL saves nothing of an environment without transforms"
+
+
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [
+        (lambda saved: saved[:1], "saved must be 2 battles"),
+        (lambda saved: saved.exclude(("state", "tick")), r"saved: \('state', 'tick'\) must hold"),
+        (lambda saved: saved.set("more", torch.zeros(2)), r"saved: more must hold nothing"),
+        (lambda saved: saved.set("next_seed", saved["next_seed"].float()), "saved: next_seed must hold .*int64"),
+        (lambda saved: saved.set("map_seed", saved["map_seed"] + 1), "saved must be battles on maps of this env"),
+        (lambda saved: saved.set(("state", "shots", "target"), saved["state", "shots", "target"] + 99), "target"),
+    ],
+)
+def test_what_does_not_fit_is_refused_and_changes_nothing(spoil, says):
+    env, _ = fought(2, 3)
+    before = env.get_state()
+    with pytest.raises(ConfigError, match=says):
+        env.set_state(spoil(env.get_state()))
+    assert (env.get_state() == before).all()
+
+
+@pytest.mark.parametrize("rows", [[2], [-1], [0, 0], [], [0.5]])
+def test_places_are_within_the_batch_each_once(rows):
+    env, _ = fought(2, 1)
+    with pytest.raises(ConfigError, match="rows must be"):
+        env.get_state(rows)
