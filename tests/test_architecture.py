@@ -43,8 +43,8 @@ OUTSIDE_PLAY = (
     *("sim/model.py", "env/map_pool.py", "env/render.py", "env/battle_states.py"),
     *("sim/kernels/dispatch.py", "sim/loops", "env/loops"),
 )
-"""Run before any battle, between rollouts, when a picture or a state is asked for, or on a CPU alone, where the host is the
-device."""
+"""Run before any battle, between rollouts, when a picture or a state is asked for, or on a CPU alone, where the host is
+the device."""
 HOST_READS = {"item", "cpu", "numpy", "tolist", "nonzero"}
 
 

@@ -179,7 +179,7 @@ def check_entries(saved: TensorDictBase, expected: TensorDictBase) -> None:
 
 
 def index_limits(mechs: int) -> dict[str, tuple[int, int]]:
-    """Ranges of the integers of a state that are used as indices or seeds, by dotted name: loops do not check bounds."""
+    """Ranges of the integers of a state that are indices or seeds, by dotted name: loops do not check bounds."""
     return {
         "focus_slots": (NO_MECH, mechs - 1),
         "shots.target": (NO_MECH, mechs - 1),

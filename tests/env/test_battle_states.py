@@ -33,7 +33,7 @@ def follow(env: EchelonEnv, now: TensorDict, actions: list[TensorDict], place: l
     """What follows on the same actions in some places of a batch; every other battle stands still."""
     seen = []
     for action in actions:
-        now = env.action_spec.zero().clone() if now is None else now.update(env.action_spec.zero())
+        now = now.update(env.action_spec.zero())
         for group in env.group_map:
             own = now[group, "action"].clone()
             own[place] = action[group, "action"]

@@ -7,6 +7,7 @@ import lstm_mechs
 import maddpg
 import mappo
 import own_loop
+import plan_by_forks
 import pytest
 import qmix
 import torch
@@ -43,3 +44,9 @@ def test_an_example_learns_from_its_rewards(example, sizes):
     first, last, other = (dict(policy.named_parameters()) for policy in (before, after, unpaid))
     assert first and all(not torch.equal(first[name], last[name]) for name in first)
     assert not all(torch.equal(other[name], last[name]) for name in first)
+
+
+def test_battles_are_planned_by_forks():
+    """The README tells what it is worth."""
+    won = plan_by_forks.main(battles=2, branches=6, ahead=4, config=BATTLE)
+    assert len(won) == 2 and all(0 <= count <= 2 for count in won)
