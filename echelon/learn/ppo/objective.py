@@ -19,15 +19,15 @@ from echelon.learn.models.operators import PolicyOperator, ValueHead
 from echelon.learn.padding import EXISTS, without_padding
 from echelon.rules.actions import CONTROLS, Act
 
-HEADS = {
-    "move": (Act.FORWARD, Act.STRAFE, Act.VERTICAL),
-    "turn": (Act.YAW_RATE,),
-    "fire": (Act.PRIMARY, Act.SECONDARY, Act.TERTIARY, Act.SPECIAL),
-    "vent": (Act.VENT,),
+HEADS: dict[str, tuple[int, ...]] = {
+    "move": (int(Act.FORWARD), int(Act.STRAFE), int(Act.VERTICAL)),
+    "turn": (int(Act.YAW_RATE),),
+    "fire": (int(Act.PRIMARY), int(Act.SECONDARY), int(Act.TERTIARY), int(Act.SPECIAL)),
+    "vent": (int(Act.VENT),),
     "prefer": tuple(range(Act.PREFER_0, Act.PREFER_4 + 1)),
     "sort": tuple(range(Act.PREFER_4 + 1, CONTROLS)),
 }
-"""Action columns by purpose; all further columns are the message."""
+"""Action columns by purpose, as plain integers for torch.compile; all further columns are the message."""
 LOSSES = ("loss_objective", "loss_critic", "loss_entropy")
 DIAGNOSTICS = ("kl", "clip_fraction", "entropy", *(f"entropy_{head}" for head in (*HEADS, "message")))
 LIVING, DECISIONS = "living", "decisions"
