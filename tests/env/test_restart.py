@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import pytest
 import torch
 from kernel_cases import BATTLES, standard_maps
 from torchrl.data import Composite, Unbounded
@@ -72,3 +73,20 @@ def test_an_environment_restarts_alike_by_row_and_by_mask():
         assert (by_row.state == by_mask.state).all() and torch.equal(by_row.next_seed, by_mask.next_seed)
         restarts += int(one["is_init"].sum())
     assert restarts >= 3
+
+
+@pytest.mark.slow
+def test_a_restart_is_one_graph():
+    """What a GPU runs, compiled for the CPU: twice the same as operation by operation."""
+    config = dataclasses.replace(EnvConfig.small(), map_pool=3)
+    settings = {"seed": 1, "memory": Composite(h=Unbounded((3,))), "kernels": "dense"}
+    graph = EchelonEnv(config, 4, "cpu", compiled=True, **settings)
+    eager = EchelonEnv(config, 4, "cpu", compiled=False, maps=graph.game.maps, **settings)
+    assert (graph.form, eager.form) == ("graph", "eager")
+    one, other = graph.reset(), eager.reset()
+    assert (one == other).all()
+    done = torch.tensor([[True], [False], [True], [False]])
+    with torch.inference_mode():
+        one, other = (env.maybe_reset(td.clone().set("done", done)) for env, td in ((graph, one), (eager, other)))
+    assert (one == other).all() and (graph.state == eager.state).all()
+    assert torch.equal(graph.next_seed, eager.next_seed)
