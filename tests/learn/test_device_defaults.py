@@ -176,6 +176,6 @@ print((peak(many) - before) / training_bytes(many, torch.device("cpu")))
 @pytest.mark.slow
 @pytest.mark.parametrize("opponent", ["heuristic:easy", "self"])
 def test_what_is_told_is_what_a_run_takes(opponent):
-    """Within a factor of two, of the memory that the process held at the most."""
+    """Never more, and at least a third, of it the process held at the most: what else it had freed may serve again."""
     done = subprocess.run([sys.executable, "-c", PEAK, "fp32", opponent], capture_output=True, text=True, check=True)
-    assert 0.5 < float(done.stdout.split()[-1]) < 2, done.stdout
+    assert 1 / 3 < float(done.stdout.split()[-1]) < 1, done.stdout
