@@ -130,7 +130,7 @@ def kept_bytes(config: TrainConfig, device: torch.device) -> int:
 
 
 def training_bytes(config: TrainConfig, device: torch.device) -> int:
-    """Memory of a run at the most, within a factor of two.
+    """Memory of a run at the most; on CPUs small runs took half to seven tenths of it.
 
     That is `kept_bytes` and the larger of two: a minibatch with its backward pass, and a decision of all teams. CUDA's
     context and what torch.compile takes while it compiles are left out.
