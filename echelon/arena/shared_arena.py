@@ -1,4 +1,4 @@
-"""Battles shared out to the processes that `torchrun` started, on one machine or several."""
+"""Battles shared out to the processes that `torchrun` started."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class SharedArena(BatchArena):
     """A `BatchArena` of several processes: the first plays batches, of which each process takes a part.
 
     The first process uses it as any arena and calls `release` at the end; the others call `serve`, with the same
-    policies under the same names. On a CPU and
-    uncompiled a battle has the result that it has in one process, see `BatchArena`.
+    policies under the same names. On a CPU and uncompiled a battle has the result that it has in one process, see
+    `BatchArena`.
 
     Args:
         *arguments: those of `BatchArena`; `batch` is that of one process.

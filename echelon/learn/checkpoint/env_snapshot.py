@@ -5,16 +5,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from echelon.env.battle_states import MAX_TICK, index_limits
 from echelon.env.blocks import ordinary_tensors
 from echelon.env.env import EchelonEnv
 from echelon.learn.ppo.collector import TeamCollector
-from echelon.rules.actions import NO_MECH
 from echelon.runtime.files import FileError
 from echelon.runtime.state_dict import StateDict
 from echelon.state import Maps, State, Terrain, untouched
 
 GROUND = "terrain"
-MAX_TICK = 2**40
 
 
 class EnvSnapshot:
@@ -163,16 +162,14 @@ def check_indices(stored: StateDict, env: EchelonEnv) -> None:
         FileError: naming the tensor.
     """
     mechs, maps = env.config.num_mechs, env.game.maps.shape[0]
-    for key, low, high in (
-        ("state.map_id", 0, maps - 1),
-        ("state.focus_slots", NO_MECH, mechs - 1),
-        ("state.shots.target", NO_MECH, mechs - 1),
-        ("state.mechs.painter", 0, mechs - 1),
-        ("state.tick", 0, MAX_TICK),
-        ("state.seed", 0, 2**32 - 1),
-        ("next_seed", 0, 2**63 - 1),
-        ("map_seeds", 0, 2**32 - 1),
-    ):
+    limits = {
+        "state.map_id": (0, maps - 1),
+        **{f"state.{name}": limit for name, limit in index_limits(mechs).items()},
+        "state.seed": (0, 2**32 - 1),
+        "next_seed": (0, 2**63 - 1),
+        "map_seeds": (0, 2**32 - 1),
+    }
+    for key, (low, high) in limits.items():
         require_within(stored.name, key, stored.tensors[key], low, high)
 
 
