@@ -1,9 +1,14 @@
 """What the tests of `sim/kernels` and `env/kernels` share."""
 
+import dataclasses
+
 import torch
 
-from echelon.rules.config import EnvConfig
+from echelon.env.env import EchelonEnv
+from echelon.rules.config import EnvConfig, WorldConfig
 from echelon.rules.roster import build_roster
+from echelon.runtime.geometry import unit
+from echelon.sim.rubble import bitten_voxel
 from echelon.state import Maps
 from echelon.world.pool import make_maps
 
@@ -23,6 +28,21 @@ def hull_places(generator: torch.Generator) -> torch.Tensor:
     pos = torch.rand(BATTLES, 20, 3, generator=generator) * torch.tensor([68.0, 68.0, 10.0]) - 2
     pos[:, ::3] = pos[:, ::3].round()
     return pos
+
+
+def shots_through_a_jungle() -> tuple[EchelonEnv, tuple]:
+    """An environment of 4 battles, and its shots: cells of their muzzles, where they begin and end `[4, S, 3]`, and
+    which fly `[4, S]`. Some stand still, some fly up to the border, some along an axis; in the last battle none flies."""
+    config = dataclasses.replace(EnvConfig.standard(), map_pool=2, world=WorldConfig(biomes=("dense_jungle",)))
+    env, generator = EchelonEnv(config, 4, "cpu", seed=2, compiled=False), torch.Generator().manual_seed(6)
+    shape = (4, env.game.roster.shots.count, 3)
+    start = torch.rand(shape, generator=generator) * torch.tensor([63.9, 63.9, 8.0])
+    end = start + (torch.rand(shape, generator=generator) - 0.5) * 2.5
+    end = end.clamp_min(0.0).minimum(env.game.size)
+    end[:, ::5], end[:, 1::5, 2] = start[:, ::5], start[:, 1::5, 2]
+    flew = torch.rand(shape[:2], generator=generator) < 0.8
+    flew[3] = False
+    return env, (bitten_voxel(start, unit(end - start), env.game), start, end, flew)
 
 
 def check_operator(operator, *arguments) -> None:

@@ -124,9 +124,10 @@ def test_the_way_back_through_functions_of_our_own(mode, dtype):
     assert {gradient.device for gradient in found if gradient is not None} == {CUDA}
 
 
-def test_a_kernel_restores_the_ground_as_masks_do():
+@pytest.mark.parametrize("kernel", ["restore_ground", "clear_leaves"])
+def test_a_kernel_of_triton_does_what_the_dense_form_does(kernel):
     pytest.importorskip("triton")
-    script = Path(__file__).with_name("restore_ground.py")
+    script = Path(__file__).with_name(f"{kernel}.py")
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
     assert done.stdout == "equal\n", done.stderr
 

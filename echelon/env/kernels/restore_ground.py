@@ -7,17 +7,15 @@ state. Without Triton, and in tests on a CPU, masks choose, and everything is re
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from echelon.env.select import select
+from echelon.sim.kernels.dispatch import HAS_TRITON
 from echelon.state import Maps, Terrain
 
-HAS_TRITON = importlib.util.find_spec("triton") is not None
-"""Whether the Triton form exists: it comes with a torch that is built with CUDA."""
 PROGRAMS = 4
 """Programs a battle."""
 BLOCK = 1024

@@ -8,6 +8,7 @@ and stops early. Both implementations return bit-identical results. Without numb
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +20,8 @@ from torch import Tensor
 
 from echelon.runtime.exact import HAS_NUMBA
 
+HAS_TRITON = importlib.util.find_spec("triton") is not None
+"""Whether Triton is there, which comes with a torch that is built with CUDA."""
 HAS_LOOPS = HAS_NUMBA
 """Whether the loop implementations exist."""
 ZERO, HALF, ONE, INFINITY = np.float32(0.0), np.float32(0.5), np.float32(1.0), np.float32(np.inf)
