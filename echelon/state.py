@@ -270,3 +270,28 @@ def empty_tally(batch: int, mechs: int, weapons: int, device: torch.device) -> T
         **{name: torch.zeros(shape, device=device) for name, shape in shapes.items()},
         batch_size=[batch],
     )
+
+
+def leaves_of(state: State) -> dict[str, Tensor]:
+    """Every tensor of a state by its dotted name, without terrain."""
+    found: dict[str, Tensor] = {}
+    for name in State.__dataclass_fields__:
+        part = getattr(state, name)
+        if isinstance(part, Tensor):
+            found[name] = part
+        elif not isinstance(part, Terrain):
+            found |= {f"{name}.{leaf}": value for leaf, value in part.items()}
+    return found
+
+
+def with_leaves(state: State, leaves: dict[str, Tensor]) -> State:
+    """`state` with the tensors replaced by `leaves`; terrain is unchanged."""
+    parts: dict[str, dict[str, Tensor]] = {}
+    plain: dict[str, object] = {}
+    for name, value in leaves.items():
+        part, _, leaf = name.partition(".")
+        if leaf:
+            parts.setdefault(part, {})[leaf] = value
+        else:
+            plain[name] = value
+    return state.replace(**plain, **{part: getattr(state, part).replace(**own) for part, own in parts.items()})

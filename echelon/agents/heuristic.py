@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 import torch
 from tensordict import TensorDictBase
 from tensordict.nn import TensorDictModuleBase
@@ -78,6 +80,10 @@ class Heuristic(TensorDictModuleBase):
         jammed, and the shots it has saved up."""
         return Composite({name: Unbounded((width,)) for name, width in MEMORY.items()})
 
+    def graph_key(self) -> Hashable:
+        """The handicap; one that is a tensor is read where it lies."""
+        return None if isinstance(self.weapon_use, Tensor) else self.weapon_use
+
     def forward(self, team: TensorDictBase) -> TensorDictBase:
         """Decide for `[..., A]` mechs, with any batch dimensions before A."""
         memory = {name: team.get(("memory", name)) for name in MEMORY}
@@ -136,7 +142,7 @@ class Heuristic(TensorDictModuleBase):
         action[..., Act.YAW_RATE] = turn
         slots = torch.arange(PREFERENCES, device=ahead.device)
         action[..., Act.PREFER_0 : Act.PREFER_4 + 1] = (target.slot[..., None] == slots).float()
-        action[..., Act.SORT_CLOSEST] = 1.0
+        action[..., Act.SORT_CLOSEST].fill_(1.0)
         return action
 
     def pull(self, action: Tensor, fire: Fire, smokes: Tensor, may_fire: Tensor) -> None:

@@ -344,7 +344,7 @@ class EchelonEnv(BattleStatesEnv):
         td.set("is_init", restarts.clone())
         for flag in DONE_KEYS:
             td.set(flag, torch.zeros_like(restarts))
-        self._observed = td.clone(recurse=False)
+        self.show(td)
         return td
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
@@ -356,7 +356,7 @@ class EchelonEnv(BattleStatesEnv):
             out = self._decide_in_loops(loops, before, action)
         self.state = out.state
         told = self._tell(out, tensordict)
-        self._observed = told.clone(recurse=False)
+        self.show(told)
         return told
 
     def _decide_in_loops(self, loops: Loops, before: State, action: Tensor) -> Played:
@@ -445,6 +445,10 @@ class EchelonEnv(BattleStatesEnv):
     def _memory_keys(self, group: str) -> list[tuple[str, ...]]:
         leaves = self.memory.keys(include_nested=True, leaves_only=True)
         return [(group, "memory", *((key,) if isinstance(key, str) else key)) for key in leaves]
+
+    def show(self, observed: TensorDictBase) -> None:
+        """Keep what is observed of all battles, for whoever asks `observed`."""
+        self._observed = observed.clone(recurse=False)
 
     def observed(self) -> TensorDictBase:
         """What was last observed of all battles, batch `[B]`; zeros before the first reset. A shallow copy."""

@@ -5,13 +5,16 @@ A team policy maps a TensorDict of one team. It reads `("observation", stream) [
 D]` and `("next", "memory", name)`. `memory_spec()` is the spec of that state for one mech; a function without state
 needs none. Several policies may share an environment, so each has its own entry in the environment's memory.
 
+A policy may have a method `graph_key()`: a hashable value for whatever its decisions depend on beside tensors, which it
+changes in place, or None. Where it returns one, a CUDA graph may repeat its decisions; where there is none, none does.
+
 A policy with a true attribute `draws_actions` draws its actions with `noise [B, A, D]` where it is given that: standard
 normal numbers that follow from the seed of the battle, so that one seed is one battle.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Protocol
 
 from tensordict import TensorDict, TensorDictBase
@@ -67,6 +70,12 @@ def for_each_mech(tensordict: TensorDictBase, mechs: int) -> Tensor:
     """`[B, A, 16, 16]` telemetry map, expanded to the mechs of a team without a copy."""
     telemetry = tensordict.get("telemetry")
     return telemetry[:, None].expand(-1, mechs, -1, -1)
+
+
+def graph_key_of(policy: TeamPolicy) -> Hashable | None:
+    """What a policy's decisions depend on beside tensors; None where a CUDA graph cannot repeat them."""
+    key: Callable[[], Hashable | None] = getattr(policy, "graph_key", lambda: None)
+    return key()
 
 
 def draws_actions(policy: TeamPolicy) -> bool:

@@ -198,6 +198,9 @@ class TrainConfig:
     compile_policy: Literal["auto", "off", "act", "all"] = "auto"
     """What torch.compile makes one graph of: act, the network of a decision, and on a GPU the commanders; all, that and
     the loss of a minibatch. auto: all on a GPU, for a model of Echelon's; else off."""
+    cuda_graphs: Literal["auto", "off", "on"] = "auto"
+    """Capture a decision, and a step of learning, as a CUDA graph and replay it. auto: on a GPU, for a model of
+    Echelon's and without reward terms of your own; on: with these too, which must then be functions of tensors."""
     deterministic: bool = False
     """Use deterministic algorithms, for identical runs on the same machine; slower on a GPU."""
     logger: Literal["csv", "tensorboard", "wandb"] = "csv"

@@ -24,7 +24,7 @@ GPU_BATTLES = 8192
 """Battles on a GPU at the most where `TrainConfig.num_envs` is 0; fewer leave a large one idle between launches."""
 SPARE = 0.1
 """Share of the free memory left to what the estimate does not count: CUDA's context, compilation, fragments."""
-OF_DEVICE = ("precision", "compile_policy")
+OF_DEVICE = ("precision", "compile_policy", "cuda_graphs")
 """Settings that a run which resumes takes over from a GPU to a GPU only: on a CPU they never outlive the flags."""
 GIB = 2**30
 
@@ -32,10 +32,11 @@ GIB = 2**30
 def resolve_settings(
     config: TrainConfig, device: torch.device, start: Checkpoint | None = None, ranks: Ranks = ALONE
 ) -> TrainConfig:
-    """A config with definite `num_envs`, `precision`, `compile_policy` and `device`, and all else as it was.
+    """A config with definite `num_envs`, `precision`, `compile_policy`, `cuda_graphs` and `device`, else as it was.
 
     What the config leaves open (0 battles, `auto`) is that of the checkpoint from which it resumes, or else follows the
-    device: on a GPU as many battles as fit, and everything compiled; on a CPU `CPU_BATTLES`, and no network compiled.
+    device: on a GPU as many battles as fit, everything compiled and captured; on a CPU `CPU_BATTLES`, and no network
+    compiled.
 
     Args:
         config: config of the run.
@@ -52,10 +53,12 @@ def resolve_settings(
     if config.precision == AUTO:
         reduced = resolve_precision(AUTO, device) == torch.bfloat16
         changes["precision"] = "bf16" if reduced else "fp32"
+    # A model of one's own need not fit into one graph.
+    can_be_graph = device.type == "cuda" and kind_of(config.model) in BUILT_IN
     if config.compile_policy == AUTO:
-        # A model of one's own need not fit into one graph.
-        can_be_graph = device.type == "cuda" and kind_of(config.model) in BUILT_IN
         changes["compile_policy"] = "all" if can_be_graph else "off"
+    if config.cuda_graphs == AUTO:
+        changes["cuda_graphs"] = "on" if can_be_graph and not config.extra_rewards else "off"
     config = replace(config, **changes) if changes else config
     if config.num_envs > 0:
         return config
@@ -111,4 +114,5 @@ def describe_settings(config: TrainConfig, device: torch.device) -> str:
     graphs = {"off": "networks not compiled", "act": "acting compiled", "all": "acting and learning compiled"}
     simulation = "simulation compiled" if config.compiled else "simulation not compiled"
     sizes = f"{config.num_envs:,} battles ({need:.1f} of {have:.1f} GiB)"
-    return f"{device}: {sizes}, {config.precision}, {simulation}, {graphs[config.compile_policy]}"
+    captured = ", CUDA graphs" if config.cuda_graphs == "on" else ""
+    return f"{device}: {sizes}, {config.precision}, {simulation}, {graphs[config.compile_policy]}{captured}"

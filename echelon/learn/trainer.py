@@ -39,7 +39,7 @@ from echelon.learn.ppo.collector import TeamCollector
 from echelon.learn.ppo.nonfinite_dump import stop_with_dump
 from echelon.learn.ppo.update import PATIENCE, PPO
 from echelon.learn.report import all_reduce_sums, read, summarise
-from echelon.rules.config import as_json, first_difference
+from echelon.rules.config import EnvConfig, as_json, first_difference
 from echelon.rules.versions import MAP_MAKER, MAP_MAKER_VERSION
 from echelon.runtime import noise
 from echelon.runtime.compile import keep_graphs
@@ -142,15 +142,42 @@ class Trainer:
             self.counters = start.counters
             self.curriculum = Curriculum(config, start.curriculum)
         precision.configure_policy(self.policy, config.precision, config.compile_policy, self.device)
-        self.ppo = PPO(self.policy, config.ppo, self.ranks, compiled=config.compile_policy == "all")
+        captured, compiled = config.cuda_graphs == "on", config.compile_policy == "all"
+        self.ppo = PPO(self.policy, config.ppo, self.ranks, compiled=compiled, cuda_graph=captured)
         if start is not None:
             restore_optimizer(self.policy, self.ppo.optimizer, start.tensors(LEARNER))
 
     def _enter_stage(self) -> None:
         """Create environment, opponents and collector for the curriculum's stage."""
-        config, stage = self.config, self.curriculum.stage
-        env = stage.env(config.env, config.side)
+        config = self.config
+        env = self.curriculum.stage.env(config.env, config.side)
         require_training_memory(config, env, self.device)
+        self.assignment = self._assign_opponents(env)
+        self.env = EchelonEnv(
+            env,
+            config.num_envs,
+            device=self.device,
+            seed=self._battle_seeds(),
+            memory=self.assignment.memory,
+            compiled=config.compiled,
+            extra_rewards=self.extra_rewards,
+        )
+        lengths = config.ppo.rollout_decisions, config.ppo.chunk_decisions
+        captured = config.cuda_graphs == "on"
+        self.collector = TeamCollector(self.env, self.assignment, *lengths, self.norm, cuda_graph=captured)
+        roster = self.env.game.roster
+        hulls = {group: roster.hull[span].expand(config.num_envs, -1) for group, span in roster.teams.items()}
+        self.advantage = NormalizedGAE(
+            gamma=config.env.reward.gamma,
+            lmbda=config.ppo.gae_lambda,
+            normalizer=self.norm,
+            hull=self.assignment.mech_rows(hulls) if config.ppo.advantages_by_class else None,
+            ranks=self.ranks,
+        )
+
+    def _assign_opponents(self, env: EnvConfig) -> PolicyAssignment:
+        """Create the opponents of battles of a config, and share the battles out to them."""
+        config, stage = self.config, self.curriculum.stage
         compiled = self.device.type == "cuda" and config.compile_policy != "off"
         self.scripted: NamedOpponents | None = None
         self.frozen: FrozenOpponents | None = None
@@ -167,30 +194,7 @@ class Trainer:
             OpponentGroup(ITSELF, None, config.self_battles),
             OpponentGroup(PAST, self.frozen, config.past_battles),
         ]
-        self.assignment = PolicyAssignment(
-            self.policy, [opponent for opponent in opponents if opponent.battles > 0], config.side
-        )
-        self.env = EchelonEnv(
-            env,
-            config.num_envs,
-            device=self.device,
-            seed=self._battle_seeds(),
-            memory=self.assignment.memory,
-            compiled=config.compiled,
-            extra_rewards=self.extra_rewards,
-        )
-        self.collector = TeamCollector(
-            self.env, self.assignment, config.ppo.rollout_decisions, config.ppo.chunk_decisions, self.norm
-        )
-        roster = self.env.game.roster
-        hulls = {group: roster.hull[span].expand(config.num_envs, -1) for group, span in roster.teams.items()}
-        self.advantage = NormalizedGAE(
-            gamma=config.env.reward.gamma,
-            lmbda=config.ppo.gae_lambda,
-            normalizer=self.norm,
-            hull=self.assignment.mech_rows(hulls) if config.ppo.advantages_by_class else None,
-            ranks=self.ranks,
-        )
+        return PolicyAssignment(self.policy, [each for each in opponents if each.battles > 0], config.side)
 
     def train(self, iterations: int | None = None) -> None:
         """Train until the run has ended.
@@ -254,7 +258,8 @@ class Trainer:
             "agent_steps": float(self.counters.agent_steps),
             "seconds": round(self.counters.seconds, 3),
             "agent_steps_per_s": round(steps / seconds, 1),
-            **{f"{name}_s": round(spent[name], 4) for name in ("env", "act", "learn")},
+            # Within a CUDA graph nobody knows.
+            **{f"{name}_s": round(spent[name], 4) if name in spent else None for name in ("env", "act", "learn")},
         }
         self._after_update(report)
         return metrics

@@ -10,6 +10,7 @@ from echelon.learn.config import CurriculumConfig, PPOConfig
 from echelon.learn.models.registry import model_with
 from echelon.learn.trainer import Trainer
 from echelon.rules.config import EnvConfig
+from echelon.runtime import cuda_graphs as cuda_graphs_module
 from fakecuda.fakes import CUDA, Fakes, left_on_the_host
 from fakecuda.watch import Watch
 
@@ -59,8 +60,11 @@ def test_a_policy_of_every_kind(mode, gradients, tmp_path, kind, precision):
     check(mode, *iterate(mode, gradients, tiny_trainer(tmp_path, **changes)))
 
 
-def test_every_kind_of_opponent(mode, gradients, tmp_path):
-    opponents = {"self_share": 1 / 3, "past_share": 1 / 3, "past_blocks": 2}
+@pytest.mark.parametrize("cuda_graphs", ["off", "on"])
+def test_every_kind_of_opponent(mode, gradients, tmp_path, monkeypatch, cuda_graphs):
+    # What would be captured is called: a capture needs a driver.
+    monkeypatch.setattr(cuda_graphs_module, "has_graphs", lambda device: False)
+    opponents = {"self_share": 1 / 3, "past_share": 1 / 3, "past_blocks": 2, "cuda_graphs": cuda_graphs}
     trainer, watch = iterate(mode, gradients, tiny_trainer(tmp_path, **opponents))
     check(mode, trainer, watch)
     assert set(trainer.assignment.battles) == {"heuristic", "itself", "past"}

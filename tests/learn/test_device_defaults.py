@@ -20,7 +20,9 @@ from echelon.runtime.distributed import Ranks
 from echelon.runtime.errors import ConfigError
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda:0")
-STANDARD = dataclasses.replace(TrainConfig.standard(), precision="bf16", compile_policy="all", device="cuda:0")
+STANDARD = dataclasses.replace(
+    TrainConfig.standard(), precision="bf16", compile_policy="all", cuda_graphs="on", device="cuda:0"
+)
 GIB = 2**30
 
 
@@ -41,10 +43,12 @@ def test_on_a_cpu_the_defaults_are_what_they_were():
 
 def test_on_a_gpu_everything_is_compiled_in_bf16(gpu):
     config = resolve_settings(TrainConfig.standard(), GPU)
-    chosen = {"num_envs": 8192, "precision": "bf16", "compile_policy": "all", "device": "cuda:0"}
+    chosen = {"num_envs": 8192, "precision": "bf16", "compile_policy": "all", "cuda_graphs": "on", "device": "cuda:0"}
     assert config == dataclasses.replace(TrainConfig.standard(), **chosen)
     said = describe_settings(config, GPU)
     assert said.startswith("cuda:0: 8,192 battles (") and " of 78.0 GiB), bf16, simulation compiled, acting and" in said
+    assert said.endswith(", CUDA graphs")
+    assert "graphs" not in describe_settings(dataclasses.replace(config, cuda_graphs="off"), GPU)
     assert resolve_settings(TrainConfig.quick(), GPU).num_envs == 128, "a preset's number is definite"
 
 
@@ -54,12 +58,13 @@ def test_a_model_of_ones_own_is_compiled_when_told_so(gpu):
         """Not among Echelon's own kinds."""
 
     own = dataclasses.replace(TrainConfig.standard(), model=Own())
-    assert resolve_settings(own, GPU).compile_policy == "off"
+    assert resolve_settings(own, GPU).compile_policy == resolve_settings(own, GPU).cuda_graphs == "off"
+    assert resolve_settings(dataclasses.replace(own, cuda_graphs="on"), GPU).cuda_graphs == "on"
     assert resolve_settings(dataclasses.replace(own, compile_policy="all"), GPU).compile_policy == "all"
 
 
 def test_what_the_user_sets_wins(gpu):
-    own = {"num_envs": 64, "precision": "fp32", "compile_policy": "act", "device": "cuda"}
+    own = {"num_envs": 64, "precision": "fp32", "compile_policy": "act", "cuda_graphs": "off", "device": "cuda"}
     config = dataclasses.replace(TrainConfig.standard(), **own)
     assert resolve_settings(config, GPU) is config
 
@@ -124,9 +129,9 @@ def test_a_resumed_run_keeps_what_its_flags_leave_open(tmp_path):
 
 
 def test_a_run_that_moves_takes_its_battles_along_but_not_its_precision():
-    stored = {"num_envs": 64, "precision": "bf16", "compile_policy": "all", "device": "cuda:1"}
+    stored = {"num_envs": 64, "precision": "bf16", "compile_policy": "all", "cuda_graphs": "off", "device": "cuda:1"}
     config = TrainConfig.standard()
-    assert kept_settings(config, GPU, stored) == {k: stored[k] for k in ("num_envs", "precision", "compile_policy")}
+    assert kept_settings(config, GPU, stored) == {k: v for k, v in stored.items() if k != "device"}
     assert kept_settings(config, CPU, stored) == {"num_envs": 64}
     assert kept_settings(STANDARD, GPU, stored) == {"num_envs": 64}
     # Files of earlier versions do not say where they were written.

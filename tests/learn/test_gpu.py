@@ -5,7 +5,7 @@ import dataclasses
 
 import pytest
 import torch
-from tiny_runs import TINY, run_to_the_end, short_battles, tiny_run
+from tiny_runs import TINY, everything, run_to_the_end, short_battles, tiny_run
 
 from echelon.agents.heuristic import Heuristic
 from echelon.arena.batch_arena import BatchArena, Battle, MatchBatch, run_until_done
@@ -99,11 +99,30 @@ def test_the_decisions_of_a_match_never_wait_for_the_host(monkeypatch):
 def test_a_gpu_is_given_what_it_holds(tmp_path):
     device = use_device(torch.device("cuda"))
     config = resolve_settings(TrainConfig.standard(), device)
-    assert config.num_envs >= 2 and config.compile_policy == "all"
+    assert config.num_envs >= 2 and config.compile_policy == "all" and config.cuda_graphs == "on"
     assert f"{device}: {config.num_envs:,} battles" in describe_settings(config, device)
     trainer = Trainer(tiny_run(device="cuda", compiled=False), tmp_path)
     assert trainer.config.compile_policy == "all" and trainer.scripted.compiled
     trainer.train(1)
+
+
+OPPONENTS = {"self_share": 1 / 3, "past_share": 1 / 3, "past_blocks": 2, "past_every": 1, "num_envs": 12}
+
+
+@pytest.mark.parametrize("compile_policy", ["off", "all"])
+def test_a_captured_run_is_the_called_one(tmp_path, compile_policy):
+    """Every opponent, five iterations: of each graph two calls, a capture, and replays."""
+    runs = {}
+    for name in ("off", "on"):
+        settings = {"device": "cuda", "precision": "fp32", "compile_policy": compile_policy, "cuda_graphs": name}
+        run = Trainer(tiny_run(**settings, **OPPONENTS, total_agent_steps=10**6), tmp_path / name)
+        rows = [run.iterate() for _ in range(5)]
+        runs[name] = [row["return"] for row in rows], everything(run)
+        if name == "on":
+            assert run.collector._graphed.graphs and run.ppo.graphed.graphs
+    for name, value in runs["off"][1].items():
+        torch.testing.assert_close(runs["on"][1][name], value, msg=name, atol=1e-4, rtol=1e-3)
+    assert runs["on"][0] == pytest.approx(runs["off"][0], abs=1e-3)
 
 
 @pytest.mark.parametrize(("wrote", "reads"), [("cuda", "cpu"), ("cpu", "cuda")])

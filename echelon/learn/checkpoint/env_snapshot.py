@@ -11,7 +11,7 @@ from echelon.env.env import EchelonEnv
 from echelon.learn.ppo.collector import TeamCollector
 from echelon.runtime.files import FileError
 from echelon.runtime.state_dict import StateDict
-from echelon.state import Maps, State, Terrain, untouched
+from echelon.state import Maps, State, Terrain, leaves_of, untouched, with_leaves
 
 GROUND = "terrain"
 
@@ -27,7 +27,7 @@ class EnvSnapshot:
         self.collector = collector
 
     def state_dict(self) -> StateDict:
-        """Current state; to be called between rollouts."""
+        """Current state, valid until the next rollout; to be called between rollouts."""
         env, map_pool = self.collector.env, self.collector.env.map_pool
         tensors = {f"state.{key}": value for key, value in leaves_of(env.state).items()}
         tensors |= {f"now.{key}": value for key, value in current_step(self.collector).items()}
@@ -69,7 +69,7 @@ class EnvSnapshot:
                 terrain=apply_terrain_diff(untouched(state.map_id, maps), ground, state_dict.name)
             )
             env.next_seed = own["next_seed"]
-            collector.earned = own["earned"]
+            collector.earned.copy_(own["earned"])
             for key in current_step(collector):
                 collector.now.set(tuple(key.split(".")), own[f"now.{key}"])
 
@@ -83,31 +83,6 @@ class EnvSnapshot:
             )
         renewals, oldest = stored.whole("renewals", 0, MAX_TICK), stored.whole("oldest", 0, len(drawn) - 1)
         map_pool.restore(stored.tensors["map_seeds"], drawn, spares, renewals, oldest)
-
-
-def leaves_of(state: State) -> dict[str, Tensor]:
-    """Every tensor of a state by its dotted name, without terrain."""
-    found: dict[str, Tensor] = {}
-    for name in State.__dataclass_fields__:
-        part = getattr(state, name)
-        if isinstance(part, Tensor):
-            found[name] = part
-        elif not isinstance(part, Terrain):
-            found |= {f"{name}.{leaf}": value for leaf, value in part.items()}
-    return found
-
-
-def with_leaves(state: State, leaves: dict[str, Tensor]) -> State:
-    """`state` with the tensors replaced by `leaves`; terrain is unchanged."""
-    parts: dict[str, dict[str, Tensor]] = {}
-    plain: dict[str, object] = {}
-    for name, value in leaves.items():
-        part, _, leaf = name.partition(".")
-        if leaf:
-            parts.setdefault(part, {})[leaf] = value
-        else:
-            plain[name] = value
-    return state.replace(**plain, **{part: getattr(state, part).replace(**own) for part, own in parts.items()})
 
 
 def current_step(collector: TeamCollector) -> dict[str, Tensor]:

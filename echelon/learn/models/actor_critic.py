@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import NamedTuple
 
 import torch
@@ -144,6 +144,10 @@ class ActorCritic(TensorDictModuleBase):
         """Forward pass for one decision; the trainer may replace it with a compiled one."""
         self.keys = TeamKeys(list(memory.spec().keys()))
         self.in_keys, self.out_keys = self.keys.read, [self.keys.action, *self.keys.next_memory.values()]
+
+    def graph_key(self) -> Hashable | None:
+        """Its class and the mode of exploration: it decides by its weights, which are changed in place."""
+        return type(self), exploration_type()
 
     @property
     def comm_dim(self) -> int:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
-from echelon.env.group_policy import TeamPolicy, for_each_mech, memory_of, memory_spec
+from echelon.env.group_policy import TeamPolicy, for_each_mech, graph_key_of, memory_of, memory_spec
 from echelon.env.observation.layout import GROUPS
 from echelon.env.outcome import Winner
 from echelon.learn.padding import pad_mechs, pad_team
@@ -95,14 +95,24 @@ class PolicyAssignment:
         return [self._view(tensordict, name, own) for own in ([teams] if is_one else [[team] for team in teams])]
 
     def _view(self, tensordict: TensorDictBase, name: str, teams: Sequence[TeamSlice]) -> TensorDictBase:
-        mechs = max(tensordict.get(group).shape[1] for group, _ in teams)
+        mechs = most_mechs(tensordict, teams)
         shown = [tensordict.get(group).select("observation", "mask")[battles] for group, battles in teams]
         parts = [pad_team(team, mechs) for team in shown]
-        memories = [pad_team(memory_of(tensordict, group, name)[battles], mechs) for group, battles in teams]
         telemetry = torch.cat([for_each_mech(tensordict, 1)[battles] for _, battles in teams])
         team: TensorDictBase = TensorDict.cat(parts, 0)
         team.set("telemetry", telemetry.expand(-1, team.shape[1], -1, -1))
-        return team.set("memory", TensorDict.cat(memories, 0))
+        return team.set("memory", self._memory(tensordict, name, teams))
+
+    def memory_rows(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """What the learner's mechs remember, batch `[G, A]`."""
+        return self._memory(tensordict, LEARNER, self.teams[LEARNER])
+
+    @staticmethod
+    def _memory(tensordict: TensorDictBase, name: str, teams: Sequence[TeamSlice]) -> TensorDictBase:
+        mechs = most_mechs(tensordict, teams)
+        return TensorDict.cat(
+            [pad_team(memory_of(tensordict, group, name)[battles], mechs) for group, battles in teams], 0
+        )
 
     def decide(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Write action and next memory of every team; returns the learner's output, batch `[G, A]`."""
@@ -149,7 +159,7 @@ class PolicyAssignment:
 
     def mech_rows(self, per_group: dict[str, Tensor]) -> Tensor:
         """`[G, A, ...]` values of the learner's mechs, padded, from values `[B, A_g, ...]` of both groups."""
-        mechs = max(per_group[group].shape[1] for group, _ in self.teams[LEARNER])
+        mechs = most_mechs(per_group, self.teams[LEARNER])
         return self.rows({group: pad_mechs(per_group[group], mechs) for group, _ in self.teams[LEARNER]})
 
     def enemy_rows(self, per_group: dict[str, Tensor]) -> Tensor:
@@ -162,6 +172,11 @@ class PolicyAssignment:
         if len(self._team_sizes(tensordict, LEARNER)) == 1:
             return None
         return self.mech_rows({group: torch.ones_like(tensordict.get((group, "mask"))) for group in GROUPS})
+
+    def graph_key(self) -> Hashable | None:
+        """What decisions depend on beside tensors that stay where they are; None where a policy does not tell."""
+        keys = [graph_key_of(policy) for policy in self.policies.values()]
+        return None if None in keys else tuple(keys)
 
     def _team_sizes(self, tensordict: TensorDictBase, name: str) -> set[int]:
         return {tensordict.get(group).shape[1] for group, _ in self.teams[name]}
@@ -178,6 +193,11 @@ class PolicyAssignment:
         """`[G]` bool each, from `winner [B]`: whether each of the learner's teams has won or lost."""
         blue, red = winner == int(Winner.BLUE), winner == int(Winner.RED)
         return self.rows({"blue": blue, "red": red}), self.rows({"blue": red, "red": blue})
+
+
+def most_mechs(by_group: Mapping[str, Any] | TensorDictBase, teams: Sequence[TeamSlice]) -> int:
+    """A, the size of the largest of some teams, from values `[B, A_g, ...]` of both groups."""
+    return max(int(by_group[group].shape[1]) for group, _ in teams)
 
 
 def size(battles: slice) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 import torch
 from tensordict import TensorDictBase
@@ -73,6 +73,10 @@ class FrozenOpponents:
     def memory_spec(self) -> Composite:
         """Memory of the policies, and the slot of the battle."""
         return Composite(**dict(self.base.memory.spec().items()), **{SLOT: Unbounded((1,))})
+
+    def graph_key(self) -> Hashable:
+        """Nothing but their number: weights and probabilities are changed in place."""
+        return self.blocks, self.num_slots
 
     def readers(self, memory: TensorDictBase) -> Tensor:
         """`[K, S]` number of battles that use each slot, from the memory (batch `[B, A]`) of the teams it commands."""

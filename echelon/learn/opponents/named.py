@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import torch
@@ -13,7 +13,7 @@ from torchrl.data import Composite, Unbounded
 
 from echelon.agents.heuristic import Heuristic, full_name, is_scripted, scripted
 from echelon.agents.tiers import TIERS
-from echelon.env.group_policy import TeamPolicy, memory_spec_of
+from echelon.env.group_policy import TeamPolicy, graph_key_of, memory_spec_of
 from echelon.learn.opponents.compiled import compiled_commander
 from echelon.learn.opponents.slots import SLOT, count_readers, current_slot
 from echelon.rules.config import EnvConfig
@@ -66,10 +66,29 @@ class NamedOpponents:
         self.num_slots = NUM_SLOTS
         self.slots = [name, name]
         """Name of the commander in each slot."""
+        self._share = torch.zeros((), device=device)
         self.weapon_use = weapon_use
         self.newest = 0
         self.old_is_read = False
         self.requested = (name, weapon_use)
+
+    @property
+    def weapon_use(self) -> float:
+        """Weapon use of the battles that begin."""
+        return self._weapon_use
+
+    @weapon_use.setter
+    def weapon_use(self, weapon_use: float) -> None:
+        self._weapon_use = weapon_use
+        # Written where a CUDA graph reads it.
+        self._share.fill_(weapon_use)
+
+    def graph_key(self) -> Hashable | None:
+        """Which commanders decide, and what their own decisions depend on."""
+        slots = self.slots if self.old_is_read else [self.slots[self.newest]]
+        # A scripted one reads the weapon use of the battles.
+        keys = [name if is_scripted(name) else graph_key_of(self._commander(name)) for name in slots]
+        return None if None in keys else (self.newest, *slots, *keys)
 
     def memory_spec(self) -> Composite:
         """Slot and weapon use of the battle, and the memory of every commander."""
@@ -117,7 +136,7 @@ class NamedOpponents:
         """Names in the slots, and the requested one."""
         name, weapon_use = self.requested
         facts = {"tiers": list(self.slots), "newest": self.newest, "old_is_read": self.old_is_read}
-        shares = {"weapon_use": float(self.weapon_use), "next_weapon_use": float(weapon_use)}
+        shares = {"weapon_use": float(self._weapon_use), "next_weapon_use": float(weapon_use)}
         return StateDict(facts={**facts, **shares, "next_tier": name})
 
     def load_state_dict(self, state_dict: StateDict) -> None:
@@ -145,7 +164,7 @@ class NamedOpponents:
         """Act for `[B, A]` mechs."""
         begins = team.get(("memory", SLOT)) == 0
         slot = current_slot(team.get(("memory", SLOT)), self.newest)
-        weapon_use = torch.where(begins, self.weapon_use, team.get(("memory", WEAPON_USE)))
+        weapon_use = torch.where(begins, self._share, team.get(("memory", WEAPON_USE)))
         decided = self._act(self.newest, team, weapon_use)
         if self.old_is_read:
             other = self._act(1 - self.newest, team, weapon_use)
@@ -170,6 +189,9 @@ class NamedOpponents:
         if name not in self.calls:
             self.calls[name] = compiled_commander(commander, self.device) if self.compiled else commander
         decided = self.calls[name](team.copy().set("memory", own.copy()))
+        if isinstance(commander, Heuristic):
+            # A tensor of the graph's own memory, which nobody may read later.
+            commander.weapon_use = 1.0
         new = decided.get(("next", "memory"), None)
         if new is not None:
             own.update(new.select(*own.keys(include_nested=True, leaves_only=True), strict=False))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Any
@@ -15,6 +16,7 @@ from echelon.env.arguments import whole_within
 from echelon.env.env import EchelonEnv
 from echelon.env.observation.layout import GROUPS, STREAMS
 from echelon.env.outcome import stat_names
+from echelon.env.static_battles import StaticBattles
 from echelon.learn.limits import DECISIONS
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.operators import Operator
@@ -23,11 +25,13 @@ from echelon.learn.opponents.assignment import LEARNER, PolicyAssignment
 from echelon.learn.padding import EXISTS, team_mean
 from echelon.learn.ppo.episode_stats import EpisodeStats, split_terms
 from echelon.runtime import noise
+from echelon.runtime.cuda_graphs import GraphedFunction
 from echelon.runtime.errors import require
 from echelon.runtime.limits import Limits
 from echelon.runtime.noise import Stream
 from echelon.runtime.profiling import Stopwatch, part
 
+logger = logging.getLogger(__name__)
 FLAGS = ("done", "terminated", "truncated")
 
 
@@ -56,6 +60,9 @@ class TeamCollector(BaseCollector):
         chunk: length of a training sequence, a divisor of `decisions`.
         normalizer: converts the critic's values to real units; None where they are in real units.
         total_frames: agent-steps after which the iterator ends; -1 for never.
+        cuda_graph: whether a decision, acting included, is captured once as a CUDA graph and replayed. Everything then
+            lies in tensors that are written in place, on a CPU too, where the same code is called. Reward terms and
+            policies must be functions of tensors; see `echelon.env.group_policy` for a policy of one's own.
     """
 
     def __init__(
@@ -66,6 +73,7 @@ class TeamCollector(BaseCollector):
         chunk: int,
         normalizer: ValueNorm | None = None,
         total_frames: int = -1,
+        cuda_graph: bool = False,
     ) -> None:
         super().__init__()
         decisions = whole_within("decisions", decisions, DECISIONS)
@@ -90,18 +98,30 @@ class TeamCollector(BaseCollector):
         self.exists = assignment.exists(self.now)
         """`[G, A]` bool, which of the learner's mechs are no padding; None where all its teams are of one size."""
         teams = sum(part.stop - part.start for _, part in assignment.teams[LEARNER])
-        self.earned = torch.zeros(teams, len(env.reward_terms), device=env.device)
-        rules = env.config.rules
-        # Upper bound on truncations per environment in one rollout.
-        self.last_views = 0 if rules.time_up_terminates else (decisions - 1) // rules.max_decisions + 1
-        self.buffer: TensorDict | None = None
-        """`[T, G]` the rollout, time first."""
-        self.memory = TensorDict({}, [teams, decisions // chunk])
-        self.episode_stats: dict[str, Tensor] = {}
-        """Sums over the battles that ended in the last rollout, see `EpisodeStats`."""
+        self._make_counts(teams)
+        # An observer is told of every decision by the host.
+        self.cuda_graph = cuda_graph and env.observer is None
+        if self.cuda_graph != cuda_graph:
+            logger.warning("collecting runs without a CUDA graph: the environment has an observer")
         self.total_frames = total_frames
         self.frames_per_batch = self.requested_frames_per_batch = decisions * assignment.num_mechs(self.now)
         self._frames = 0
+
+    def _make_counts(self, teams: int) -> None:
+        """Make what a rollout of `teams` teams of the learner is written to; the buffers follow its first decision."""
+        env, rules = self.env, self.env.config.rules
+        self.earned = torch.zeros(teams, len(env.reward_terms), device=env.device)
+        # Upper bound on truncations per environment in one rollout.
+        self.last_views = 0 if rules.time_up_terminates else (self.decisions - 1) // rules.max_decisions + 1
+        self.buffer: TensorDict | None = None
+        """`[T, G]` the rollout, time first."""
+        self.memory = TensorDict({}, [teams, self.decisions // self.chunk])
+        counts = len(env.reward_terms), len(stat_names(env.config.catalog)), len(env.extra_rewards)
+        self.ended = EpisodeStats(env.device, self.assignment, *counts, by_side=env.config.is_unequal)
+        self.at = torch.zeros(1, dtype=torch.int64, device=env.device)
+        """`[1]` decisions of this rollout so far, where a CUDA graph reads it."""
+        self.static: StaticBattles | None = None
+        """The battles where `cuda_graph` keeps them."""
 
     # TorchRL's interface
 
@@ -136,30 +156,65 @@ class TeamCollector(BaseCollector):
     @torch.inference_mode()
     def collect(self) -> TensorDictBase:
         """Continue all battles for T decisions: the next batch."""
-        env, config = self.env, self.env.config
-        counts = len(env.reward_terms), len(stat_names(config.catalog)), len(env.extra_rewards)
-        ended = EpisodeStats(env.device, self.assignment, *counts, by_side=config.is_unequal)
+        self._begin_rollout()
         for t in range(self.decisions):
-            now = self.now
-            with part("act"):
-                decided = self.assignment.decide(now)
-                values = self._values(decided, now)
-            self.watch.lap("act")
-            played, self.now = self.env.step_and_maybe_reset(now)
-            self.watch.lap("env")
-            after = played.get("next")
-            reward_terms = self._reward_terms(after)
-            self._write(t, now, decided, values, self._reward(reward_terms), after)
-            self._store_final_views(t, after)
-            self._count(ended, now, after, reward_terms)
+            remembered = self._memory_of(self.assignment.memory_rows(self.now)) if t % self.chunk == 0 else None
+            if self.static is None:
+                self._decide(t)
+            else:
+                self._graphed(self.assignment.graph_key())
+            if remembered is not None:
+                self._memory_buffer[t // self.chunk] = remembered
         assert self.buffer is not None
         self._bootstrap_values()
-        self.watch.lap("act")
-        self.episode_stats = ended.sums
+        self.watch.lap("act" if self.static is None else "collect")
         self._frames += self.frames_per_batch
         batch = self.buffer.transpose(0, 1)
         batch.names = [None, "time"]
         return batch
+
+    @property
+    def episode_stats(self) -> dict[str, Tensor]:
+        """Sums over the battles that ended in the last rollout, see `EpisodeStats`; valid until the next one."""
+        return self.ended.sums
+
+    def _begin_rollout(self) -> None:
+        """Clear what one rollout counts; see that the battles lie where a CUDA graph finds them."""
+        self.ended.clear()
+        self.at.zero_()
+        if self.buffer is not None and self.last_views > 0:
+            # Views of earlier rollouts, which no checkpoint has, would change how many rows a matrix product takes.
+            self.last.zero_()
+            self.views_taken.zero_()
+        if self.cuda_graph and (self.static is None or not self.static.are_in_place):
+            self.static = StaticBattles(self.env, self.now)
+            self.now = self.static.shown
+            self._graphed = GraphedFunction(self._decide, self.env.device, "collecting")
+
+    def _decide(self, t: int | None = None) -> None:
+        """One decision of all battles, written into the rollout as step `t`, or by default as step `at`."""
+        now = self.now.copy()
+        with part("act"):
+            decided = self.assignment.decide(now)
+            values = self._values(decided, now)
+        self._lap("act")
+        played, following = self.env.step_and_maybe_reset(now)
+        self._lap("env")
+        after = played.get("next")
+        reward_terms = self._reward_terms(after)
+        self._write(t, now, decided, values, self._reward(reward_terms), after)
+        self._store_final_views(after)
+        self._count(now, after, reward_terms)
+        self.at += 1
+        if self.static is None:
+            self.now = following
+        else:
+            self.static.take(following)
+
+    def _lap(self, name: str) -> None:
+        """The time since the last lap was spent on `name`: within a graph nobody knows."""
+        if self.static is None:
+            self.watch.lap(name)
 
     def _values(self, team: TensorDictBase, whole: TensorDictBase) -> TensorDict:
         """`state_value` and `state_value_normalized` `[G, A, 1]` of the current decision."""
@@ -192,7 +247,7 @@ class TeamCollector(BaseCollector):
 
     def _write(
         self,
-        t: int,
+        t: int | None,
         now: TensorDictBase,
         decided: TensorDictBase,
         values: TensorDict,
@@ -217,14 +272,16 @@ class TeamCollector(BaseCollector):
         if self.buffer is None:
             self._allocate(step, decided)
         assert self.buffer is not None
-        self.buffer[t] = step
-        if t % self.chunk == 0:
-            self._memory_buffer[t // self.chunk] = self._memory_of(decided)
+        if t is not None:
+            self.buffer[t] = step
+            return
+        for key, leaf in step.items(include_nested=True, leaves_only=True):
+            self.buffer.get(key).index_copy_(0, self.at, leaf[None])
 
-    def _memory_of(self, team: TensorDictBase) -> TensorDict:
-        """What the learner's mechs remember, batch `[G]`, from a view of them."""
-        memory = {name: team.get(key) for name, key in self.policy.keys.memory.items()}
-        return TensorDict(memory, team.shape[:1], device=self.env.device)
+    def _memory_of(self, memory: TensorDictBase) -> TensorDict:
+        """What the learner's mechs remember, batch `[G]`, from the `memory` of a view of them."""
+        leaves = {name: memory.get(name) for name in self.policy.keys.memory}
+        return TensorDict(leaves, memory.shape[:1], device=self.env.device)
 
     def _view_of(self, team: TensorDictBase, whole: TensorDictBase) -> TensorDict:
         """Network inputs of the learner's teams, batch `[G]`, in the dtype of the forward pass."""
@@ -242,17 +299,13 @@ class TeamCollector(BaseCollector):
         enemy = self._enemy(whole)
         return view if enemy is None else view.set("enemy", cast(enemy))
 
-    def _store_final_views(self, t: int, after: TensorDictBase) -> None:
+    def _store_final_views(self, after: TensorDictBase) -> None:
         """Store the final observations of truncated battles, which the environment has already reset."""
         if self.last_views == 0:
             return
-        if t == 0:
-            # Views of earlier rollouts, which no checkpoint has, would change how many rows a matrix product takes.
-            self.last.zero_()
-            self.views_taken.zero_()
         truncated = self.assignment.each_team(after.get("truncated"))[:, 0]
         seen = self.assignment.view(after, LEARNER)
-        fresh = self._view_of(seen, after).set("memory", self._memory_of(seen))
+        fresh = self._view_of(seen, after).set("memory", self._memory_of(seen.get("memory")))
         for number, stored in enumerate(self.last.unbind(0)):
             here = truncated & (self.views_taken == number)
             stored.copy_(fresh.where(here, stored))
@@ -264,7 +317,7 @@ class TeamCollector(BaseCollector):
         following, value = self.buffer.get(("next", "state_value")), self.buffer.get("state_value")
         following[:-1] = value[1:]
         seen = self.assignment.view(self.now, LEARNER)
-        view = self._view_of(seen, self.now).set("memory", self._memory_of(seen))
+        view = self._view_of(seen, self.now).set("memory", self._memory_of(seen.get("memory")))
         following[-1] = self._value_of(view)
         if self.last_views == 0:
             return
@@ -282,13 +335,13 @@ class TeamCollector(BaseCollector):
         value: Tensor = self.value_head(data).get("state_value")
         return value
 
-    def _count(self, ended: EpisodeStats, now: TensorDictBase, after: TensorDictBase, reward_terms: Tensor) -> None:
+    def _count(self, now: TensorDictBase, after: TensorDictBase, reward_terms: Tensor) -> None:
         """Add the battles that this decision ended to the sums."""
         by_origin = split_terms(reward_terms, len(self.env.extra_rewards))
         earned = self.earned + torch.cat([team_mean(terms, self.exists)[:, 0] for terms in by_origin], -1)
         done = self.assignment.each_team(after.get("done"))
-        self.earned = torch.where(done, 0.0, earned)
-        ended.count(now, after, torch.where(done, earned, 0.0))
+        self.earned.copy_(torch.where(done, 0.0, earned))
+        self.ended.count(now, after, torch.where(done, earned, 0.0))
 
     def _allocate(self, step: TensorDict, decided: TensorDictBase) -> None:
         """Allocate buffers shaped like the first step, as ordinary tensors: inference tensors cannot enter autograd."""
@@ -301,7 +354,7 @@ class TeamCollector(BaseCollector):
                 return like.apply(make, batch_size=[times, *like.batch_size])
 
             self.buffer = empty(self.decisions, step)
-            memory = self._memory_of(decided)
+            memory = self._memory_of(decided.get("memory"))
             self._memory_buffer = empty(self.decisions // self.chunk, memory)
             self.memory = self._memory_buffer.transpose(0, 1)
             view = step.select("observation", "telemetry", "enemy", strict=False)

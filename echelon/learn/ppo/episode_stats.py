@@ -51,6 +51,10 @@ class EpisodeStats:
         self.sums["stats"] = torch.zeros(num_stats, device=device)
         self.sums["returns"] = torch.zeros(num_terms, device=device)
 
+    def clear(self) -> None:
+        """Begin anew, in place."""
+        torch._foreach_zero_(list(self.sums.values()))
+
     def count(self, now: TensorDictBase, after: TensorDictBase, returns: Tensor) -> None:
         """Add the battles that ended between `now` and `after`; `returns [G, K]` must be 0 for all others."""
         assignment, outcome = self.assignment, after.get("outcome")

@@ -17,6 +17,7 @@ from echelon.learn.config import PPOConfig
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.padding import EXISTS
 from echelon.learn.ppo.objective import DECISIONS, DIAGNOSTICS, LIVING, LOSSES, RecurrentPPOLoss, count_decisions
+from echelon.runtime.cuda_graphs import GraphedFunction, storage_of
 from echelon.runtime.distributed import ALONE, Ranks
 from echelon.runtime.errors import require
 from echelon.runtime.state_dict import StateDict
@@ -26,6 +27,8 @@ TRAINING_KEYS = (
     *("observation", "telemetry", "enemy", "mask", EXISTS, "is_init", "pre_tanh", "pre_tanh_log_prob", "advantage"),
     *("state_value", "state_value_normalized", "value_target", "value_target_normalized"),
 )
+ESTIMATES = ("advantage", "value_target", "value_target_normalized")
+"""Those of `TRAINING_KEYS` that are made anew of every rollout."""
 CPU_PART = 24_576
 """Decisions of mechs in a part of a minibatch at most, on a CPU: larger ones leave its caches."""
 PATIENCE = 3
@@ -45,6 +48,8 @@ class PPO:
             minimised, the others are reported. Parts of a minibatch and processes add up, so that a loss must divide
             by `LIVING` and `DECISIONS` where there are several; it then has them among its `in_keys`.
         compiled: whether the loss, forward and backward, is one graph of torch.compile.
+        cuda_graph: whether a step is captured once as a CUDA graph and replayed; not with several processes. Everything
+            then lies in tensors that are written in place, on a CPU too, where the same code is called.
 
     Raises:
         ConfigError: `loss` does not, and there are several parts or processes.
@@ -57,6 +62,7 @@ class PPO:
         ranks: Ranks = ALONE,
         loss: LossModule | None = None,
         compiled: bool = False,
+        cuda_graph: bool = False,
     ) -> None:
         self.policy = policy
         self.config = config
@@ -76,7 +82,28 @@ class PPO:
                 warnings.simplefilter("ignore", FutureWarning)
                 self.loss = DistributedDataParallel(self.loss, broadcast_buffers=False)
         device = next(policy.parameters()).device
-        self.optimizer = torch.optim.Adam(policy.parameters(), lr=config.learning_rate.first, eps=1e-5, fused=True)
+        self.cuda_graph = cuda_graph and ranks.is_alone
+        rate: float | Tensor = config.learning_rate.first
+        on_gpu = device.type == "cuda"
+        if self.cuda_graph:
+            # A number would be a constant of the graph. On a GPU fused Adam reads a float32.
+            rate = torch.tensor(rate, dtype=torch.float32 if on_gpu else torch.float64, device=device)
+        capturable = self.cuda_graph and on_gpu
+        self.optimizer = torch.optim.Adam(policy.parameters(), lr=rate, eps=1e-5, fused=True, capturable=capturable)
+        self.found_inf = torch.zeros((), device=device)
+        """`[]` 1 where the optimiser skips the step; Adam knows it under this name, for gradient scalers."""
+        setattr(self.optimizer, "found_inf", self.found_inf)  # noqa: B010
+        self.graphed = GraphedFunction(self._learn_next, device, "learning")
+        self.sequences: Sequences | None = None
+        """The last rollout."""
+        self.at = torch.zeros(1, dtype=torch.int64, device=device)
+        """`[1]` steps of this update so far."""
+        self.reported: list[str] = []
+        """Entries of a step's report."""
+        self.estimates: dict[str, Tensor] = {}
+        """What was estimated from the last rollout, where a CUDA graph reads it."""
+        self.indices: dict[int, Tensor] = {}
+        """Where a CUDA graph reads which sequences are next, by their number."""
         self.may_ask = device.type == "cpu"
         """Whether the host may look at a result: it would wait for a GPU."""
         self.goes_on = torch.ones((), dtype=torch.bool, device=device)
@@ -92,7 +119,10 @@ class PPO:
         """Set learning rate and entropy coefficient for `progress` 0..1 of the run, and return them."""
         rate = self.config.learning_rate.at(progress)
         for group in self.optimizer.param_groups:
-            group["lr"] = rate
+            if isinstance(group["lr"], Tensor):
+                group["lr"].fill_(rate)
+            else:
+                group["lr"] = rate
         weight = self.config.entropy_coef.at(progress)
         self.objective.entropy_coeff.fill_(weight)
         return {"learning_rate": rate, "entropy_coef": weight}
@@ -112,24 +142,59 @@ class PPO:
             The mean of each entry of the loss and of `gradient_norm` over the minibatches (`REPORTED`), the number of
             `epochs`, and `skipped` steps so far.
         """
-        sequences = Sequences(batch, memory, self.config.chunk_decisions)
+        sequences = self._in_place(Sequences(batch, memory, self.config.chunk_decisions))
+        if self.sequences is None or self.sequences.places() != sequences.places():
+            self.graphed.forget()
+        self.sequences = sequences
+        self.at.zero_()
         self.longest.zero_()
         self.goes_on.fill_(True)
-        reports: list[dict[str, Tensor]] = []
         counts: list[Tensor] = []
         for epoch in range(self.config.epochs):
-            fresh = [self.learn(sequences.take(index)) for index in sequences.shuffled(self.config.minibatches)]
-            reports += fresh
-            counts += [self.goes_on.clone()] * len(fresh)
+            for index in sequences.shuffled(self.config.minibatches):
+                self.index = self._index_in_place(index)
+                self.graphed(len(index) if self.cuda_graph else None)
+            done = len(counts)
+            counts += [self.goes_on.clone()] * self.config.minibatches
             if self.config.target_kl > 0 and epoch + 1 < self.config.epochs:
-                kl = torch.stack([report["kl" if "kl" in report else "kl_approx"] for report in fresh]).mean()
+                column = self.reported.index("kl" if "kl" in self.reported else "kl_approx")
+                kl = self.rows[done : len(counts), column].contiguous().mean()
                 self.goes_on &= ~(kl > self.config.target_kl)
                 if self.may_ask and not self.goes_on:
                     break
-        counted = torch.stack(counts)
-        values = {name: torch.stack([report[name] for report in reports]) for name in reports[0]}
+        counted, found = torch.stack(counts), self.rows[: len(counts)].T.contiguous()
+        values = dict(zip(self.reported, found, strict=True))
         means = {name: torch.where(counted, each, 0.0).sum() / counted.sum() for name, each in values.items()}
         return {**means, "epochs": counted.sum() / self.config.minibatches, "skipped": self.skipped.clone()}
+
+    def _in_place(self, sequences: Sequences) -> Sequences:
+        """The sequences, what was estimated of them copied to where a CUDA graph has read it before."""
+        for name in ESTIMATES if self.cuda_graph else ():
+            new, old = sequences.data.get(name), self.estimates.get(name)
+            if old is None or old.shape != new.shape:
+                self.estimates[name] = new
+            else:
+                sequences.data.set(name, old.copy_(new))
+        return sequences
+
+    def _index_in_place(self, index: Tensor) -> Tensor:
+        """`index [S]`, copied to where a CUDA graph reads so many."""
+        return self.indices.setdefault(len(index), index.clone()).copy_(index) if self.cuda_graph else index
+
+    def _learn_next(self) -> None:
+        """A step on the sequences `index`, whose report becomes the next of `rows`."""
+        assert self.sequences is not None
+        report = self.learn(self.sequences.take(self.index))
+        row = torch.stack(list(report.values()))
+        if not self.reported:
+            self.reported = list(report)
+            steps = self.config.epochs * self.config.minibatches
+            self.rows = torch.zeros((steps, len(row)), dtype=row.dtype, device=row.device)
+        self.rows.index_copy_(0, self.at, row[None])
+        self.at += 1
+        if self.cuda_graph:
+            # They lie in the memory of the graph, which the next one uses too.
+            self.optimizer.zero_grad(set_to_none=True)
 
     def learn(self, minibatch: TensorDictBase) -> dict[str, Tensor]:
         """One gradient step on whole sequences, batch `[S, L]`, accumulated over parts of it."""
@@ -178,7 +243,7 @@ class PPO:
 
     def step(self, is_finite: Tensor) -> None:
         """Step the optimiser if `is_finite []` bool and the update goes on, without a host sync."""
-        setattr(self.optimizer, "found_inf", (~(is_finite & self.goes_on)).float())  # noqa: B010
+        self.found_inf.copy_(~(is_finite & self.goes_on))
         self.optimizer.step()
         skip = (~is_finite & self.goes_on).float()
         self.skipped += skip
@@ -209,7 +274,10 @@ class Sequences:
         self.count = memory.shape.numel()
         # A batch of TorchRL's `next(collector)` has no device.
         self.device = batch.get("is_init").device
-        self.offsets = torch.arange(length, device=self.device)[:, None] * self.teams
+
+    def places(self) -> tuple[int, ...]:
+        """Where its tensors lie: another rollout may lie elsewhere."""
+        return tuple(storage_of(leaf) for part in (self.data, self.memory) for leaf in part.values(True, True))
 
     def shuffled(self, parts: int) -> Iterator[Tensor]:
         """Indices of all sequences in random order, split in `parts` of nearly equal size."""
@@ -218,7 +286,8 @@ class Sequences:
     def take(self, index: Tensor) -> TensorDictBase:
         """Sequences `index [S]`, batch `[S, L]`, with the `memory` of their first step at every step."""
         chunk, team = index // self.teams, index % self.teams
-        rows = (chunk * self.length * self.teams + team + self.offsets).flatten()
+        offsets = torch.arange(self.length, device=self.device)[:, None] * self.teams
+        rows = (chunk * self.length * self.teams + team + offsets).flatten()
         shape = (self.length, len(index))
 
         def pick(leaf: Tensor) -> Tensor:

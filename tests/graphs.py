@@ -1,0 +1,245 @@
+"""CUDA graphs without a GPU: what a capture asks of a function is checked, and graphs are recorded and replayed.
+
+A `Tape` notes every operation that torch runs, with the memory it reads and writes and the numbers it was given, which
+is what a CUDA graph holds of a function. Replayed, it repeats them without the function.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import torch
+from host_reads import HostReads
+from torch import Tensor
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map
+
+from echelon.learn.models import encoder
+from echelon.runtime import cuda_graphs, exact
+from echelon.sim.kernels import dispatch
+
+
+class Region(NamedTuple):
+    """A tensor as a graph knows it: a part of memory."""
+
+    storage: int
+    """Which: below 0 the graph's own, in the order of allocation, else that of somebody else."""
+    dtype: torch.dtype
+    size: tuple[int, ...]
+    stride: tuple[int, ...]
+    offset: int
+
+
+class Entry(NamedTuple):
+    """An operation."""
+
+    name: str
+    function: Callable[..., Any]
+    given: Any
+    """Arguments and keywords, `Region` for tensors."""
+    made: list[Region]
+
+
+class Tape(TorchDispatchMode):
+    """Notes all operations while it is active.
+
+    Args:
+        undo: put everything back afterwards, as a capture runs nothing.
+    """
+
+    def __init__(self, undo: bool = False) -> None:
+        super().__init__()
+        self.entries: list[Entry] = []
+        self.reads: list[str] = []
+        """Operations that wait for a device."""
+        self.outside: dict[int, torch.UntypedStorage] = {}
+        """Memory of others, by name."""
+        self.own: dict[int, int] = {}
+        """Number of each storage allocated here."""
+        self.makers: list[str] = []
+        """What allocated each."""
+        self.alive: list[Tensor] = []
+        self.undone: dict[int, Tensor] | None = {} if undo else None
+        """What lay in the memory of others before it was written."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs, name = kwargs or {}, func._schema.name
+        if name.startswith("profiler::"):
+            return func(*args, **kwargs)
+        by_mask = name in ("aten::index", "aten::index_put", "aten::index_put_") and any(
+            index is not None and index.dtype == torch.bool for index in args[1]
+        )
+        if name in HostReads.SYNCS or by_mask:
+            self.reads.append(name)
+        given = tree_map(lambda leaf: self._region(leaf) if isinstance(leaf, Tensor) else leaf, (args, kwargs))
+        if self.undone is not None:
+            self._save_what_is_written(func, args, kwargs)
+        found = func(*args, **kwargs)
+        made = []
+        for leaf in tree_leaves(found):
+            if isinstance(leaf, Tensor):
+                self._allocate(leaf, name)
+                made.append(self._region(leaf))
+        self.entries.append(Entry(str(func), func, given, made))
+        return found
+
+    def _allocate(self, tensor: Tensor, name: str) -> None:
+        key = cuda_graphs.storage_of(tensor)
+        if key not in self.own and key not in self.outside:
+            self.own[key] = -1 - len(self.own)
+            self.makers.append(name)
+            self.alive.append(tensor)
+
+    def _region(self, tensor: Tensor) -> Region:
+        key = cuda_graphs.storage_of(tensor)
+        if key not in self.own:
+            self.outside[key] = tensor.untyped_storage()
+        shape = tuple(tensor.shape), tuple(tensor.stride())
+        return Region(self.own.get(key, key), tensor.dtype, *shape, tensor.storage_offset())
+
+    def _save_what_is_written(self, func: Any, args: Any, kwargs: Any) -> None:
+        assert self.undone is not None
+        for number, argument in enumerate(func._schema.arguments):
+            value = args[number] if number < len(args) else kwargs.get(argument.name)
+            if argument.alias_info is None or not argument.alias_info.is_write:
+                continue
+            for leaf in tree_leaves(value):
+                key = cuda_graphs.storage_of(leaf)
+                if key in self.outside and key not in self.undone:
+                    self.undone[key] = bytes_of(self.outside[key]).clone()
+
+    def undo(self) -> None:
+        """Put back what lay in the memory of others."""
+        for key, before in (self.undone or {}).items():
+            bytes_of(self.outside[key]).copy_(before)
+
+    def survivors(self) -> list[str]:
+        """What allocated the memory that somebody still holds, now that the function has returned."""
+        held = [StorageWeakRef(tensor.untyped_storage()) for tensor in self.alive]
+        self.alive.clear()
+        gc.collect()
+        return [maker for maker, storage in zip(self.makers, held, strict=True) if not storage.expired()]
+
+    def replay(self) -> None:
+        """Run all operations again, on the same memory of others and on fresh memory for what was allocated."""
+        own: dict[int, torch.UntypedStorage] = {}
+
+        def tensor_at(place: Any) -> Any:
+            if not isinstance(place, Region):
+                return place
+            storage = own[place.storage] if place.storage < 0 else self.outside[place.storage]
+            return torch.empty(0, dtype=place.dtype).set_(storage, place.offset, place.size, place.stride)
+
+        with torch.inference_mode(False), torch.no_grad():
+            for entry in self.entries:
+                is_place = lambda leaf: isinstance(leaf, Region)  # noqa: E731
+                args, kwargs = tree_map(tensor_at, entry.given, is_leaf=is_place)
+                found = [leaf for leaf in tree_leaves(entry.function(*args, **kwargs)) if isinstance(leaf, Tensor)]
+                for place, leaf in zip(entry.made, found, strict=True):
+                    if place.storage < 0:
+                        own.setdefault(place.storage, leaf.untyped_storage())
+
+
+def bytes_of(storage: torch.UntypedStorage) -> Tensor:
+    """All of a storage as `[n]` uint8."""
+    with torch.inference_mode(False):
+        return torch.empty(0, dtype=torch.uint8).set_(storage)
+
+
+def recorded(function: Callable[[], None]) -> Tape:
+    """The tape of one call."""
+    tape = Tape()
+    with tape:
+        function()
+    return tape
+
+
+def faults(function: Callable[[], None]) -> list[str]:
+    """Why a graph of a function would do something else than the function; empty where it can be captured.
+
+    Two calls must read and write the same memory of others, be given the same numbers, leave no memory of their own
+    behind, and read nothing on the host.
+    """
+    gc.collect()
+    found: list[str] = []
+    first = recorded(function)
+    found += [f"{maker} leaves memory behind" for maker in first.survivors()]
+    second = recorded(function)
+    found += [f"{name} waits for the device" for name in {*first.reads, *second.reads}]
+    if len(first.entries) != len(second.entries):
+        found.append(f"{len(first.entries)} operations, then {len(second.entries)}")
+    for number, (one, other) in enumerate(zip(first.entries, second.entries, strict=False)):
+        if (one.name, repr(one.given)) != (other.name, repr(other.given)):
+            found.append(f"operation {number}: {one.name}{one.given}, then {other.name}{other.given}"[:600])
+            break
+    return found
+
+
+class SimulatedGraph:
+    """In place of `torch.cuda.CUDAGraph`."""
+
+    captures = 0
+    replays = 0
+    tape: Tape
+
+    def replay(self) -> None:
+        """What a GPU would do."""
+        type(self).replays += 1
+        self.tape.replay()
+
+
+@contextlib.contextmanager
+def capture(graph: SimulatedGraph, pool: object = None) -> Iterator[None]:
+    """In place of `torch.cuda.graph`: notes what happens, and undoes it.
+
+    Raises:
+        RuntimeError: something waits for the device, as a GPU would say.
+    """
+    random, tape = torch.get_rng_state(), Tape(undo=True)
+    try:
+        with tape:
+            yield
+    finally:
+        tape.undo()
+        torch.set_rng_state(random)
+    if tape.reads:
+        raise RuntimeError(f"operation not permitted when stream is capturing: {tape.reads[0]}\nand more")
+    assert tape.survivors() == []
+    graph.tape = tape
+    SimulatedGraph.captures += 1
+
+
+class Stream:
+    """In place of `torch.cuda.Stream`."""
+
+    def __init__(self, device: object = None) -> None:
+        pass
+
+    def wait_stream(self, other: object) -> None:
+        """Everything is done in order."""
+
+
+def simulate(monkeypatch: Any) -> type[SimulatedGraph]:
+    """Let a CPU capture and replay graphs; returns the class that counts them."""
+    SimulatedGraph.captures = SimulatedGraph.replays = 0
+    monkeypatch.setattr(cuda_graphs, "has_graphs", lambda device: True)
+    for name, new in {
+        "CUDAGraph": SimulatedGraph,
+        "graph": capture,
+        "graph_pool_handle": lambda: (0, 1),
+        "Stream": Stream,
+        "current_stream": Stream,
+        "stream": lambda stream: contextlib.nullcontext(),
+    }.items():
+        monkeypatch.setattr(torch.cuda, name, new)
+    return SimulatedGraph
+
+
+def dense_forms(monkeypatch: Any) -> None:
+    """Let a CPU run what a GPU does: no loops, and no packing of rows."""
+    for module, name in ((exact, "HAS_NUMBA"), (dispatch, "HAS_LOOPS"), (encoder, "HAS_LOOPS")):
+        monkeypatch.setattr(module, name, False)

@@ -1,0 +1,294 @@
+"""What a CUDA graph holds of a decision and of a step of learning is what they do, seen on a CPU.
+
+A GPU's own capture is in `test_gpu.py`; here `torch.cuda.graph` and its streams are mocks, and a graph is the tape of
+`tests/graphs.py`.
+"""
+
+import dataclasses
+import logging
+from unittest.mock import Mock
+
+import pytest
+import torch
+from graphs import dense_forms, faults, recorded, simulate
+from tiny_runs import TINY, everything, short_battles, tiny_run
+
+from echelon.learn.config import CurriculumConfig, PPOConfig
+from echelon.learn.models.registry import model_with
+from echelon.learn.ppo.collector import TeamCollector
+from echelon.learn.trainer import Trainer
+from echelon.rules.config import RulesConfig
+from echelon.runtime import cuda_graphs
+from echelon.runtime.cuda_graphs import GraphedFunction, copy_in_place
+from echelon.runtime.state_dict import StateDict
+
+CPU = torch.device("cpu")
+SHORT = PPOConfig(rollout_decisions=6, chunk_decisions=3, epochs=2, minibatches=3)
+# Of one substep a decision, five decisions a battle.
+RULES = RulesConfig(max_episode_s=0.25, decision_repeat=1)
+BATTLES = dataclasses.replace(short_battles(), map_pool=2, rules=RULES)
+UNEQUAL = dataclasses.replace(BATTLES, blue=("scout", "light", "heavy"), red=("scout", "medium"))
+RUNS = {
+    "itself": {"opponent": "self"},
+    "every opponent": {"self_share": 1 / 3, "past_share": 1 / 3, "past_blocks": 2, "past_every": 1},
+    "an expert": {"opponent": "heuristic:expert"},
+    "gru": {"opponent": "self", "model": model_with("gru", TINY)},
+    "mlp": {"opponent": "self", "model": model_with("mlp", TINY)},
+    "unequal teams, central critic": {
+        "opponent": "self",
+        "env": UNEQUAL,
+        "model": dataclasses.replace(TINY, critic="central"),
+    },
+    "time up is no end": {
+        "env": dataclasses.replace(BATTLES, rules=dataclasses.replace(RULES, time_up_terminates=False))
+    },
+    "early stop": {"opponent": "self", "ppo": dataclasses.replace(SHORT, target_kl=1e-6)},
+    "by class, in parts": {
+        "opponent": "self",
+        "ppo": dataclasses.replace(SHORT, advantages_by_class=True, value_clip=0.2, accumulate=2),
+    },
+}
+
+
+@pytest.fixture
+def trainer(tmp_path, monkeypatch):
+    """Makes a trainer that runs what a GPU would."""
+    dense_forms(monkeypatch)
+
+    def make(name: str = "run", **changes) -> Trainer:
+        settings = {
+            "env": BATTLES,
+            "num_envs": 12,
+            "compiled": False,
+            "ppo": SHORT,
+            "total_agent_steps": 10**6,
+            **changes,
+        }
+        made = Trainer(tiny_run(**settings), tmp_path / name)
+        made.env.kernels = "dense"
+        return made
+
+    return make
+
+
+def decide(made: Trainer):
+    """What is captured of a rollout that has begun."""
+    made.collector._begin_rollout()
+    return torch.inference_mode()(made.collector._decide)
+
+
+@pytest.mark.parametrize("changes", RUNS.values(), ids=RUNS)
+def test_a_decision_and_a_step_can_be_captured(trainer, changes):
+    made = trainer(cuda_graphs="on", **changes)
+    made.iterate()
+    assert faults(decide(made)) == []
+    made.ppo.at.zero_()
+    assert faults(made.ppo._learn_next) == []
+
+
+@pytest.mark.parametrize("tier", ["trivial", "easy", "normal", "hard", "expert"])
+def test_two_commanders_can_be_captured(trainer, tier):
+    """While battles against the commander before last, both decide."""
+    before = "easy" if tier != "easy" else "hard"
+    made = trainer(cuda_graphs="on", opponent="curriculum", curriculum=CurriculumConfig(opponents=(before, tier)))
+    made.scripted.set_opponent(f"heuristic:{tier}", 0.5)
+    made.collector.collect()
+    assert made.scripted.old_is_read
+    assert faults(decide(made)) == []
+
+
+def test_a_rebound_buffer_is_found(trainer):
+    """Each of these would leave the graph with memory that nobody reads, or with last decision's number."""
+    made = trainer(cuda_graphs="on", opponent="self")
+    made.iterate()
+    collector, ppo, decision = made.collector, made.ppo, decide(made)
+
+    def sound() -> None:
+        decision()
+        collector.at.zero_()
+
+    def rebinding_the_returns() -> None:
+        sound()
+        collector.earned = collector.earned.clone()
+
+    def rebinding_the_state() -> None:
+        sound()
+        made.env.state = made.env.state.replace(tick=made.env.state.tick.clone())
+
+    def counting_on_the_host() -> None:
+        sound()
+        collector.scale.mul_(1.0 + 1e-3 * next(numbers))
+
+    def reading() -> None:
+        sound()
+        collector.at.item()
+
+    def keeping() -> None:
+        sound()
+        kept.append(collector.at + 1)
+
+    numbers, kept = iter(range(10)), []
+    assert faults(sound) == []
+    assert "aten::clone leaves memory behind" in faults(rebinding_the_returns)
+    assert "operation" in faults(rebinding_the_state)[-1]
+    assert "operation" in faults(counting_on_the_host)[-1]
+    assert faults(reading) == ["aten::_local_scalar_dense waits for the device"]
+    assert "aten::add leaves memory behind" in faults(keeping)
+
+    def rebinding_the_count() -> None:
+        ppo._learn_next()
+        ppo.skipped = ppo.skipped + 0
+
+    ppo.at.zero_()
+    assert faults(ppo._learn_next) == []
+    ppo.at.zero_()
+    assert "aten::add leaves memory behind" in faults(rebinding_the_count)
+
+
+def iterated(made: Trainer, times: int) -> tuple[list[dict], dict[str, torch.Tensor]]:
+    """Metrics of some iterations, and all tensors afterwards."""
+    rows = [made.iterate() for _ in range(times)]
+    timed = ("seconds", "agent_steps_per_s", "env_s", "act_s", "learn_s")
+    return [{k: v for k, v in row.items() if k not in timed} for row in rows], everything(made)
+
+
+@pytest.mark.parametrize("name", ["every opponent", "unequal teams, central critic", "early stop"])
+def test_graphs_train_as_the_functions_do(trainer, monkeypatch, name):
+    changes = RUNS[name]
+    rows, tensors = iterated(trainer("called", **changes), 4)
+    in_place = iterated(trainer("in place", cuda_graphs="on", **changes), 4)
+    counted = simulate(monkeypatch)
+    graphed = iterated(trainer("graphed", cuda_graphs="on", **changes), 4)
+    assert counted.captures >= 2 and counted.replays >= 4 * 6 - 4
+    for found, left in (in_place, graphed):
+        assert found == rows
+        assert left.keys() == tensors.keys()
+        assert [name for name in tensors if not torch.equal(tensors[name], left[name])] == []
+
+
+def test_a_change_of_opponents_is_captured_anew(trainer, monkeypatch):
+    made = trainer("called", opponent="curriculum", curriculum=CurriculumConfig(opponents=("trivial", "easy")))
+    counted = simulate(monkeypatch)
+    graphed = trainer(
+        "graphed", cuda_graphs="on", opponent="curriculum", curriculum=CurriculumConfig(opponents=("trivial", "easy"))
+    )
+    captures = []
+    for commander in ("heuristic:trivial", "heuristic:easy", "heuristic:easy", "heuristic:trivial"):
+        for run in (made, graphed):
+            run.scripted.set_opponent(commander, 0.5)
+            run.iterate()
+        captures.append(counted.captures)
+    assert captures[1] > captures[0], "two commanders decide"
+    same = everything(graphed)
+    assert [name for name, value in everything(made).items() if not torch.equal(value, same[name])] == []
+
+
+def test_battles_put_elsewhere_are_captured_anew(trainer, monkeypatch):
+    """As a resume does, which restores battles into fresh tensors."""
+    made = trainer("called", opponent="self")
+    counted = simulate(monkeypatch)
+    graphed = trainer("graphed", opponent="self", cuda_graphs="on")
+    for run in (made, graphed):
+        run.iterate()
+        found = run._parts()["battles"].state_dict()
+        saved = StateDict({name: value.clone() for name, value in found.tensors.items()}, found.facts)
+        run.iterate()
+        run._parts()["battles"].load_state_dict(saved)
+        before = counted.captures
+        run.iterate()
+    assert counted.captures == before + 1
+    same = everything(graphed)
+    assert [name for name, value in everything(made).items() if not torch.equal(value, same[name])] == []
+
+
+def test_a_policy_of_ones_own_and_a_recorder_are_not_captured(trainer, monkeypatch, caplog):
+    counted = simulate(monkeypatch)
+    made = trainer(cuda_graphs="on")
+    policies = made.assignment.policies
+    commander = policies["heuristic"]
+    policies["heuristic"] = lambda team: commander(team)
+    made.collector.collect()
+    made.env.observer = Mock()
+    collector = TeamCollector(made.env, made.assignment, 2, 1, cuda_graph=True)
+    assert counted.captures == 0 and not collector.cuda_graph
+    said = [record.getMessage().partition(":")[2] for record in caplog.records]
+    assert len(said) == 2 and "graph_key" in said[0] and "observer" in said[1]
+
+
+def test_what_is_not_known_of_a_graph_is_left_empty(trainer):
+    row = trainer(cuda_graphs="on", opponent="self").iterate()
+    assert row["env_s"] is None and row["act_s"] is None and row["learn_s"] > 0
+    assert row["seconds"] > row["learn_s"]
+
+
+def counter() -> tuple[torch.Tensor, list[str]]:
+    return torch.zeros(()), []
+
+
+def test_a_function_is_called_twice_then_captured_then_replayed(monkeypatch):
+    total, calls = counter()
+    counted = simulate(monkeypatch)
+
+    def add() -> None:
+        calls.append("called")
+        total.add_(1)
+
+    graphed = GraphedFunction(add, CPU, "adding")
+    for number in range(1, 7):
+        graphed("key")
+        assert total == number
+    assert len(calls) == 3 and counted.captures == 1 and counted.replays == 4
+    graphed(None)
+    assert len(calls) == 4 and total == 7
+    for number in range(cuda_graphs.MOST_GRAPHS):
+        for _ in range(3):
+            graphed(number)
+    assert len(graphed.graphs) == cuda_graphs.MOST_GRAPHS and "key" not in graphed.graphs
+    graphed.forget()
+    assert not graphed.graphs
+
+
+def test_what_cannot_be_captured_is_called_and_said_once(monkeypatch, caplog):
+    total, calls = counter()
+    simulate(monkeypatch)
+
+    def read() -> None:
+        calls.append("called")
+        total.add_(1)
+        total.item()
+
+    graphed = GraphedFunction(read, CPU, "reading")
+    with caplog.at_level(logging.WARNING):
+        for number in range(1, 6):
+            graphed("key")
+            assert total == number
+    said = "reading runs without a CUDA graph: it cannot be captured (operation not permitted when stream is capturing"
+    assert len(caplog.records) == 1 and caplog.records[0].getMessage().startswith(said)
+
+
+def test_a_graph_has_the_numbers_and_the_memory_of_its_capture(monkeypatch):
+    """What the mocks are for: a number or a buffer of Python's is frozen."""
+    simulate(monkeypatch)
+    place = {"total": torch.zeros(()), "step": 1.0}
+
+    def add() -> None:
+        place["total"].add_(place["step"])
+
+    graphed = GraphedFunction(add, CPU, "adding")
+    for _ in range(3):
+        graphed("key")
+    first, place["step"] = place["total"], 10.0
+    graphed("key")
+    assert first == 4
+    place["total"] = torch.zeros(())
+    graphed("key")
+    assert first == 5 and place["total"] == 0
+
+
+def test_copies_do_not_overwrite_what_is_yet_to_be_read():
+    kept = [torch.tensor([1.0]), torch.tensor([2.0]), torch.tensor([3.0]), torch.tensor([4.0])]
+    found = [kept[1], kept[0], kept[2], torch.tensor([5.0])]
+    copy_in_place(kept, found)
+    assert [tensor.item() for tensor in kept] == [2.0, 1.0, 3.0, 5.0]
+    before = recorded(lambda: copy_in_place(kept, kept))
+    assert before.entries == []
