@@ -32,7 +32,8 @@ def hull_places(generator: torch.Generator) -> torch.Tensor:
 
 def shots_through_a_jungle() -> tuple[EchelonEnv, tuple]:
     """An environment of 4 battles, and its shots: cells of their muzzles, where they begin and end `[4, S, 3]`, and
-    which fly `[4, S]`. Some stand still, some fly up to the border, some along an axis; in the last battle none flies."""
+    which fly `[4, S]`. Some stand still, some fly up to the border, some along an axis; in the last battle none flies.
+    """
     config = dataclasses.replace(EnvConfig.standard(), map_pool=2, world=WorldConfig(biomes=("dense_jungle",)))
     env, generator = EchelonEnv(config, 4, "cpu", seed=2, compiled=False), torch.Generator().manual_seed(6)
     shape = (4, env.game.roster.shots.count, 3)

@@ -23,7 +23,7 @@ def test_one_line_says_what_a_gpu_was_given(monkeypatch):
     assert config.num_envs == 4096
     (line,) = said.getvalue().splitlines()
     assert line.startswith("cuda:0: 4,096 battles (") and line.endswith(
-        " of 16.0 GiB), bf16, simulation compiled, acting and learning compiled"
+        " of 16.0 GiB), bf16, simulation compiled, acting and learning compiled, CUDA graphs"
     )
     own = read_config(["--preset", "standard", "--num-envs", "64", "--precision", "fp32", "--compile-policy", "off"])
     config = resolve_config(own, GPU, None, ALONE, terminal(file=said))
