@@ -19,7 +19,7 @@ from echelon.arena.fingerprint import fingerprint
 from echelon.convert import convert
 from echelon.env.observation import layout
 from echelon.learn.checkpoint.inspect import CheckpointReport, inspect_checkpoint
-from echelon.pipelines.console import parse, run
+from echelon.pipelines.console import parse_command, run
 from echelon.rules.config import EnvConfig
 from echelon.rules.limits import ENV
 from echelon.rules.versions import MAP_MAKER, RULES
@@ -120,15 +120,18 @@ def format_report(found: CheckpointReport) -> list[str]:
     return [*lines, "it holds" if found.is_valid else "it does not hold"]
 
 
+COMMANDS: dict[str, Callable[..., Any]] = {
+    "layout": Layout,
+    "checkpoint": Checkpoint,
+    "fingerprint": Fingerprint,
+    "convert": Convert,
+}
+"""What each command does, in the order of the help."""
+
+
 def main() -> None:
     """Parse the command line and run the command."""
-    commands: dict[str, Callable[..., Any]] = {
-        "layout": Layout,
-        "checkpoint": Checkpoint,
-        "fingerprint": Fingerprint,
-        "convert": Convert,
-    }
-    parse(lambda: tyro.extras.subcommand_cli_from_dict(commands, description=__doc__)).run()
+    parse_command(COMMANDS, sys.argv[1:], __doc__ or "").run()
 
 
 def program() -> None:

@@ -48,13 +48,13 @@ env: echelon.EchelonEnv = echelon.EchelonEnv(echelon.EnvConfig.small(), num_envs
 env.rollout(3)
 END
 timed library "$bin/python" typed.py
-if [ -n "${TESTS:-}" ]; then
-    "$bin/pip" install -q pytest pytest-benchmark pytest-xdist hypothesis
-    cp -r "$clone"/{tests,pyproject.toml,README.md,docs,benchmarks} "$work/empty"
-    # shellcheck disable=SC2086
-    "$bin/python" -m pytest -q -x $TESTS 2>&1 | tail -n 15
-fi
 versions=$("$bin/python" -c "import platform, torch, torchrl, numba
 print(f'| {platform.python_version()} | {torch.__version__} | {torchrl.__version__} | {numba.__version__} |')")
 printf '%s %s |' "$versions" "$size"
 printf ' %s,' "${times[@]}" | sed 's/,$/ |\n/'
+if [ -n "${TESTS:-}" ]; then
+    "$bin/pip" install -q pytest pytest-benchmark pytest-xdist hypothesis
+    cp -r "$work"/source/{tests,pyproject.toml} .
+    # shellcheck disable=SC2086
+    "$bin/python" -m pytest -q $TESTS 2>&1 | tail -n 15
+fi

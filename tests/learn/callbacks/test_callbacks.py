@@ -80,8 +80,8 @@ def test_a_run_is_the_same_whatever_happens_between_its_iterations(tmp_path):
     assert rich == numbers(tmp_path / "plain", "metrics.csv")
 
 
-def test_the_script_of_the_readme_is_the_run_of_the_program(tmp_path, monkeypatch):
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+def test_the_script_of_the_training_guide_is_the_run_of_the_program(tmp_path, monkeypatch):
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "TRAINING.md").read_text(), re.DOTALL)
     (script,) = [block for block in blocks if "StopWhenGood" in block]
     assert len([line for line in script.splitlines() if line]) <= 15
     config = tiny_run(evaluation=EvalConfig(every=0, battles=2, final_battles=2, tiers=("trivial",)))
@@ -94,7 +94,7 @@ def test_the_script_of_the_readme_is_the_run_of_the_program(tmp_path, monkeypatc
     from echelon.pipelines import train
 
     train.main()
-    ours, theirs = tmp_path / "runs" / "mine", tmp_path / "runs" / "theirs"
+    ours, theirs = tmp_path / "runs" / "scripted", tmp_path / "runs" / "theirs"
     own = [{k: v for k, v in row.items() if k != "lead"} for row in numbers(ours, "metrics.csv")]
     assert len(own) == 3 and own == numbers(theirs, "metrics.csv")
     assert numbers(ours, "evaluations.csv") == numbers(theirs, "evaluations.csv")

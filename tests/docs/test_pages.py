@@ -1,0 +1,162 @@
+"""README and every page of `docs/`: snippets run, commands parse, links lead somewhere, versions are today's."""
+
+import importlib.util
+import re
+import sys
+import warnings
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from pages import PAGES, ROOT, UNRUN, anchors, blocks, commands, links, program
+from tiny_runs import TINY, tiny_run
+
+from echelon import __main__ as echelon_program
+from echelon.league import export_rows, schema
+from echelon.learn.checkpoint import format as checkpoint_format
+from echelon.learn.checkpoint.files import save_checkpoint
+from echelon.learn.checkpoint.format import Counters
+from echelon.learn.config import EvalConfig, TrainConfig
+from echelon.learn.models.registry import PolicySpecs
+from echelon.learn.models.value_normalizer import ValueNorm
+from echelon.pipelines import arena, train_flags
+from echelon.pipelines.console import ALLOW_MODULE, arguments, parse_command
+from echelon.replay import claims
+from echelon.rules import config as rules_config
+from echelon.rules.config import EnvConfig
+from echelon.rules.versions import MAP_MAKER_VERSION, RULES_VERSION
+from echelon.runtime.version import VERSION
+from echelon.world import biomes
+
+MINE = """
+from charger import Charger as Commander
+from cool_reward import stays_cool
+from early_stop import EarlyStop as StopWhenGood
+from gru import Config
+"""
+"""The module of their own that pages speak of."""
+OTHER = {"pip", "pytest", "python3", "ruff", "mypy", "run", "gpu.sh", "wheel_matrix.sh", "git", "cd"}
+"""Programs that are not Echelon's: what they name in the repository must exist."""
+PLACES = ("benchmarks/", "tests/", "pipelines/", "docs/", ".ci/")
+NAMES = [page.relative_to(ROOT).as_posix() for page in PAGES]
+
+
+@pytest.fixture
+def a_users_folder(tmp_path, monkeypatch):
+    """A folder with what pages speak of: a run, a module of one's own, the examples. Presets of training are tiny."""
+    policy = TINY.build(PolicySpecs(8))
+    for step in (50, 100):
+        path = tmp_path / "runs" / "mine" / "checkpoints" / f"iteration_{step:06d}"
+        save_checkpoint(path, policy, ValueNorm(), EnvConfig.small(), Counters(step, step, 1.0), {})
+    (tmp_path / "my_module.py").write_text(MINE)
+    (tmp_path / "tests").symlink_to(ROOT / "tests")
+    evaluation = EvalConfig(every=0, battles=2, final_battles=2, tiers=("trivial",))
+    for preset in ("quick", "standard", "large"):
+        monkeypatch.setattr(TrainConfig, preset, lambda: tiny_run(evaluation=evaluation))
+    monkeypatch.chdir(tmp_path)
+    for place in (ROOT / "tests" / "examples", tmp_path):
+        monkeypatch.syspath_prepend(place)
+    monkeypatch.setattr(rules_config, "REGISTERED_BIOMES", names := [])
+    monkeypatch.setattr(biomes, "REGISTERED_BIOMES", names)
+    monkeypatch.setattr(biomes, "PAINTERS", {})
+    modules = set(sys.modules)
+    yield tmp_path
+    for name in {"my_module", "page", "charger", "cool_reward", "early_stop", "gru"} & (set(sys.modules) - modules):
+        del sys.modules[name]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_snippets_run(page, a_users_folder):
+    """In order and in one namespace, as a reader would type them."""
+    found = blocks(page, "python")
+    module = sys.modules["page"] = ModuleType("page")
+    ran, missing = 0, []
+    for block in found:
+        code = block.compiled()
+        assert not block.mark or block.mark.startswith(UNRUN), f"{page.name}:{block.line}: {block.mark}"
+        lacking = [name for name in block.needs if importlib.util.find_spec(name) is None]
+        missing += lacking
+        if not lacking and not block.mark.startswith(UNRUN):
+            with warnings.catch_warnings():
+                if block.needs:
+                    warnings.simplefilter("ignore")  # Other frameworks warn of what is theirs.
+                exec(code, vars(module))
+            ran += 1
+    if missing and not ran:
+        pytest.skip(f"needs {', '.join(sorted(set(missing)))}")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_commands_parse(page, a_users_folder, monkeypatch):
+    """Every flag of a command of Echelon's exists and takes its value; what other commands name exists."""
+    for block in blocks(page, "sh"):
+        for words in commands(block):
+            name, rest = program(words)
+            monkeypatch.setattr(sys, "argv", [words[0], *rest])
+            try:
+                check(name, rest, words)
+            except SystemExit as end:
+                assert end.code == 0, words  # --help
+
+
+def check(name: str, rest: list[str], words: list[str]) -> None:
+    """Parse a command as its program does."""
+    if name == "train":
+        train_flags.read_config(arguments())
+    elif name == "arena":
+        parse_command(arena.COMMANDS, arguments(), ALLOW_MODULE)
+    elif name == "echelon":
+        parse_command(echelon_program.COMMANDS, rest, "")
+    else:
+        assert name in OTHER or name.startswith("python"), f"{words}: which program is this?"
+        for word in words:
+            assert not word.startswith(PLACES) or (ROOT / word.partition("::")[0]).exists(), f"{words}: {word}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_links_lead_somewhere(page):
+    for target in links(page):
+        path, _, anchor = target.partition("#")
+        there = (page.parent / path).resolve() if path else page
+        assert there.exists(), target
+        assert not anchor or anchor in anchors(there), target
+
+
+def test_the_readme_is_short_and_names_every_page():
+    text = (ROOT / "README.md").read_text()
+    assert len(text.splitlines()) <= 250
+    assert [page.name for page in ROOT.glob("docs/*.md") if f"docs/{page.name}" not in text] == []
+    tests = [line for line in text.splitlines() if re.match(r"python3 -m venv .*pytest", line)]
+    assert len(tests) == 1, "the command that CI runs"
+
+
+def test_the_table_of_files_is_true():
+    text = (ROOT / "docs" / "FILES.md").read_text()
+    rows = (
+        f"`{checkpoint_format.SCHEMA}` {checkpoint_format.VERSION} |",
+        f"`{claims.SCHEMA}` {claims.VERSION} |",
+        f"`PRAGMA user_version` {len(schema.MIGRATIONS)} |",
+        f"`{export_rows.SCHEMA}` {export_rows.VERSION} |",
+        f"| rules of a battle | named in all of these | {RULES_VERSION} |",
+        f"| map maker | named in all of these | {MAP_MAKER_VERSION} |",
+    )
+    assert [row for row in rows if row not in text] == []
+
+
+def test_the_citation_names_this_version():
+    assert f"\nversion: {VERSION}\n" in (ROOT / "CITATION.cff").read_text()
+
+
+def test_the_reference_is_that_of_the_docstrings():
+    """`python docs/api.py` writes it anew."""
+    source = importlib.util.spec_from_file_location("api", ROOT / "docs" / "api.py")
+    api = importlib.util.module_from_spec(source)
+    source.loader.exec_module(api)
+    assert (ROOT / "docs" / "API.md").read_text() == api.render()
+
+
+def test_what_is_public_is_in_the_reference():
+    import echelon
+
+    text = (Path(ROOT) / "docs" / "API.md").read_text()
+    assert [name for name in echelon.__all__ if f"`echelon.{name}`" not in text] == []
