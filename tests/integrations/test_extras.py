@@ -1,0 +1,25 @@
+"""Without its framework a module says in one line which extra installs it; the programs need none of them."""
+
+import subprocess
+import sys
+
+WITHOUT = """
+import importlib, sys
+for name in ("gymnasium", "pettingzoo"):
+    sys.modules[name] = None
+import echelon.pipelines.arena, echelon.pipelines.train
+for name in ("pettingzoo",):
+    try:
+        importlib.import_module("echelon.integrations." + name)
+    except ModuleNotFoundError as error:
+        print(error)
+"""
+NEEDS = {"pettingzoo": "gymnasium"}
+
+
+def test_the_extra_is_named():
+    ran = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True)
+    assert ran.stdout.splitlines() == [
+        f"echelon.integrations.{module} needs {needed}, which is not installed: pip install 'echelon[{module}]'"
+        for module, needed in NEEDS.items()
+    ], ran.stderr
