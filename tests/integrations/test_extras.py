@@ -5,16 +5,16 @@ import sys
 
 WITHOUT = """
 import importlib, sys
-for name in ("gymnasium", "pettingzoo", "stable_baselines3"):
+for name in ("benchmarl", "gymnasium", "pettingzoo", "stable_baselines3"):
     sys.modules[name] = None
 import echelon.pipelines.arena, echelon.pipelines.train
-for name in ("gymnasium", "pettingzoo", "sb3"):
+for name in ("benchmarl", "gymnasium", "pettingzoo", "sb3"):
     try:
         importlib.import_module("echelon.integrations." + name)
     except ModuleNotFoundError as error:
         print(error)
 """
-NEEDS = {"gymnasium": "gymnasium", "pettingzoo": "gymnasium", "sb3": "stable_baselines3"}
+NEEDS = {"benchmarl": "benchmarl", "gymnasium": "gymnasium", "pettingzoo": "gymnasium", "sb3": "stable_baselines3"}
 
 
 def test_the_extra_is_named():

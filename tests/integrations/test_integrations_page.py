@@ -19,6 +19,7 @@ def programs():
 
 
 @pytest.mark.integrations
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("needs", "source"), programs())
 def test_a_program_runs(needs, source, tmp_path, monkeypatch):
     for framework in needs:
