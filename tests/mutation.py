@@ -2,6 +2,7 @@
 
     python tests/mutation.py --check                    # whether every text is still there
     python tests/mutation.py --log mutation.jsonl       # all; begun again, it goes on where it stopped
+    python tests/mutation.py --log mutation.jsonl --minutes 8   # begins no mutant after 8 minutes
     python tests/mutation.py --only 12 --show           # one, with what the tests say
 
 `mutants/*.txt` list the rules, each with the tests that ought to notice:
@@ -20,6 +21,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import shutil
 import signal
@@ -179,6 +181,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=1, help="number to begin with")
     parser.add_argument("--log", type=Path, help="JSON lines; rules that are there are left out")
     parser.add_argument("--timeout-s", type=float, default=600.0)
+    parser.add_argument("--minutes", type=float, default=math.inf, help="after so many, none is begun")
     parser.add_argument("--show", action="store_true", help="print the last lines of the tests")
     parser.add_argument("--check", action="store_true", help="only check that every text is there")
     args = parser.parse_args()
@@ -189,12 +192,13 @@ def main() -> int:
         return int(bool(wrong))
     done, survived, green = done_before(args.log), 0, {}
     torch.set_num_threads(1)
+    until = time.monotonic() + 60 * args.minutes
     with tempfile.TemporaryDirectory(prefix="mutation-") as folder:
         tree = Path(folder)
         copy_tree(tree)
         for number, mutant in numbered:
             wanted = number in args.only if args.only else number >= args.first
-            if not wanted or mutant.rule in done:
+            if not wanted or mutant.rule in done or time.monotonic() > until:
                 continue
             began = time.perf_counter()
             wrong = problems(mutant)

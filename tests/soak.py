@@ -3,10 +3,10 @@
 python tests/soak.py --minutes 30 [--seed 0] [--folder DIR]
 
 Each program is started as a user starts it. It ends by itself, is killed at a random moment (SIGKILL), may write no
-file larger than some random size (as on a disk that is full), or finds the league's database locked for a while. After
-each of them everything is checked: nothing that was reported is lost, no file is half written, errors are one line. At
-the end one JSON line: how often each program ended how, and the peak memory of those that ended by themselves, first
-and last ones. Exits with 1 at the first thing that does not hold.
+file larger than some random size (as on a disk that is full), or finds the league's database locked until it says so.
+After each of them everything is checked: nothing that was reported is lost, no file is half written, errors are one
+line. At the end one JSON line: how often each program ended how, how many met the lock, and the peak memory of those
+that ended by themselves, first and last ones. Exits with 1 at the first thing that does not hold.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "pipelines")]
 from leagues import BRIEF  # noqa: E402
+from patience import STUCK_S  # noqa: E402
 from runs import TINY  # noqa: E402
 
 from echelon.league.store import Store  # noqa: E402
@@ -41,8 +42,10 @@ from echelon.replay.file import read  # noqa: E402
 
 FAULTS = ("none", "none", "kill", "kill", "full", "lock")
 """How programs are disturbed, drawn evenly."""
-LIMIT_S = 300
-"""Longest time of one program. It ends the soak; nothing is judged by how long it took."""
+FIRST_S = 25.0
+"""How long a program is thought to take before one has ended by itself; it is killed within that time."""
+LOCK_MET = "another process holds it"
+"""What a program says that waits for a lock."""
 
 
 @dataclass
@@ -55,8 +58,17 @@ class Soak:
     """Number of programs by name, fault and exit status."""
     peaks_mb: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     """Peak resident memory of the programs that ended by themselves, by name."""
+    took_s: dict[str, float] = field(default_factory=dict)
+    """How long the last program that ended by itself took, by name."""
     iterations: int = 0
     battles: int = 0
+    locks_met: int = 0
+    """Number of programs that said that another process holds the database."""
+
+    @property
+    def output(self) -> Path:
+        """What the program in hand has printed."""
+        return self.folder / "output.log"
 
     def start(self, name: str, fault: str, *words: str) -> str:
         """Run a program to its end or its fault; returns what it printed."""
@@ -68,19 +80,22 @@ class Soak:
                 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
                 resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
-        log = self.folder / "output.log"
-        with log.open("w") as output:
+        began = time.monotonic()
+        with self.output.open("w") as output:
             # Compiled loops are kept on the disk; a limit would forbid it, which is told as a warning of numba's.
             process = subprocess.Popen(words, stdout=output, stderr=output, cwd=ROOT, preexec_fn=limited)
-            if fault == "kill":
-                threading.Timer(self.rng.uniform(0.5, 25.0), process.kill).start()
+            dies_at_s = self.rng.uniform(0.5, self.took_s.get(name, FIRST_S)) if fault == "kill" else STUCK_S
+            (killer := threading.Timer(dies_at_s, process.kill)).start()
             _, status, usage = os.wait4(process.pid, 0)
-        code = os.waitstatus_to_exitcode(status)
-        process.returncode = code
-        said = log.read_text(errors="replace")
+            process.returncode = code = os.waitstatus_to_exitcode(status)
+            killer.cancel()
+        said = self.output.read_text(errors="replace")
         self.ended[f"{name} {fault} {code}"] += 1
+        self.locks_met += LOCK_MET in said
         if code == 0 and fault in ("none", "lock"):
             self.peaks_mb[name].append(usage.ru_maxrss / 1024)
+        if code == 0 and fault == "none":
+            self.took_s[name] = time.monotonic() - began
         if "Traceback" in said:
             fail(f"{name} ({fault}) ended with a traceback:\n{said[-3000:]}")
         wanted = {"none": (0,), "kill": (0, -signal.SIGKILL), "full": (0, 1), "lock": (0,)}[fault]
@@ -117,16 +132,20 @@ class Soak:
         if not (league / "league.sqlite").exists():
             Store.create(league, BRIEF)
         words = (*arena, "tournament", "--league", str(league), "--seeds", "2", "--batch", "8")
-        holder = threading.Thread(target=hold_lock, args=(league / "league.sqlite", self.rng.uniform(1, 20)))
+        ended, more_s = threading.Event(), self.rng.uniform(0, 5)
+        waits = (league / "league.sqlite", self.output, ended, more_s)
+        holder = threading.Thread(target=hold_lock, args=waits, daemon=True)
         if fault == "lock":
+            self.output.unlink(missing_ok=True)
             holder.start()
         second = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=ROOT)
         self.start("tournament", fault, *words)
+        ended.set()
         if fault == "lock":
             holder.join()
         if self.rng.random() < 0.5:
             second.kill()
-        second.wait(LIMIT_S)
+        second.wait(STUCK_S)
         with sqlite3.connect(league / "league.sqlite") as connection:
             (state,) = connection.execute("PRAGMA integrity_check").fetchone()
             (battles,) = connection.execute("SELECT count(*) FROM matches").fetchone()
@@ -157,11 +176,14 @@ def has_checkpoint(run: Path) -> bool:
     return any((run / "checkpoints").glob("[!.]*"))
 
 
-def hold_lock(database: Path, seconds: float) -> None:
-    """Lock a database for writing, as another program may."""
-    connection = sqlite3.connect(database, isolation_level=None, timeout=LIMIT_S)
+def hold_lock(database: Path, output: Path, ended: threading.Event, seconds: float) -> None:
+    """Lock a database for writing until a program says that it waits, and some seconds more."""
+    connection = sqlite3.connect(database, isolation_level=None, timeout=STUCK_S)
     connection.execute("BEGIN IMMEDIATE")
-    time.sleep(seconds)
+    while not ended.wait(0.2):
+        if output.exists() and LOCK_MET in output.read_text(errors="replace"):
+            ended.wait(seconds)
+            break
     connection.execute("ROLLBACK")
     connection.close()
 
@@ -194,6 +216,7 @@ def main() -> None:
         if memory[name]["last"] > 1.2 * memory[name]["first"] + 50:
             fail(f"{name} took {memory[name]['first']:.0f} MB at first and {memory[name]['last']:.0f} MB at last")
     told = {"programs": dict(sorted(soak.ended.items())), "iterations": soak.iterations, "battles": soak.battles}
+    told["locks_met"] = soak.locks_met
     print(json.dumps({**told, "peak_mb": memory, "minutes": args.minutes, "seed": args.seed}))
 
 

@@ -21,6 +21,7 @@ FLOORS = (
     ("sim",),
     ("plan",),
     ("env",),
+    ("integrations",),
     ("replay",),
     ("agents",),
     ("learn",),

@@ -146,10 +146,15 @@ class Match:
         battles = whole_within("battles", battles, Limits(2, MOST_PLAYED, "battles, each seed on both sides"))
         require(battles % 2 == 0, "battles", "even and >= 2 (each seed is played on both sides)", battles)
         batch = None if batch is None else number_of_battles(batch, "batch")
-        total = battles * len(others)
+        is_pair = isinstance(x, tuple) and len(x) == 2 and isinstance(others, Mapping)
+        require(is_pair, "a match", "of x=(name, policy) and others={name: policy}", x)
+        require(isinstance(env, EnvConfig), "env", "an EnvConfig, such as EnvConfig.small()", env)
         self.x, policy = x
         self.others, self.battles = tuple(others), battles
+        total = battles * len(others)
         policies = {**others, self.x: policy}
+        for name, each in policies.items():
+            require(callable(each), f"policy {name!r}", "a TeamPolicy", each)
         size = total if batch is None else min(batch, total)
         self.stat_names = stat_names(env.catalog)
         self.arena = BatchArena(env, policies.__getitem__, device, size, compute, compiled)

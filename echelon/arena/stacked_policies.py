@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import torch
-from tensordict import TensorDict
+from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
 from echelon.env.group_policy import TeamPolicy, draws_actions, memory_spec_of, team_input
@@ -21,6 +21,7 @@ from echelon.env.observation.layout import STREAMS
 from echelon.learn.models.actor_critic import ActorCritic, ActorNetwork, PolicyOutput, batched_forward
 from echelon.learn.models.memory import MemoryState
 from echelon.runtime.compile import fused
+from echelon.runtime.errors import ConfigError
 
 SLOTS = 16
 """Number of teams in a block."""
@@ -158,6 +159,10 @@ class PolicySlots:
         normals = observation.noise[rows, :mechs] if draws_actions(self.policy) else None
         team = team_input(streams, observation.mask[rows, :mechs], observation.telemetry[rows], self.memory, normals)
         output = self.policy(team)
+        action = output.get("action") if isinstance(output, TensorDictBase) else None
+        shape = (len(rows), mechs, observation.noise.shape[-1])
+        if not isinstance(action, Tensor) or action.shape != shape:
+            found = tuple(action.shape) if isinstance(action, Tensor) else "none"
+            raise ConfigError(f"the action of {type(self.policy).__name__} must be of shape {shape}, got {found}")
         self.memory = output.get(("next", "memory"), self.memory)
-        action: Tensor = output.get("action")
         return action

@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
@@ -93,14 +94,16 @@ class BattleStatesEnv(PartialResetEnv):
             What is now observed of all battles, to go on from, as from `reset`.
 
         Raises:
-            ConfigError: another number of battles, other entries, an index out of its range, or a map that is not in
-                this environment's pool.
+            ConfigError: another number of battles, other entries, an index out of its range, what is no number, or a
+                map that is not in this environment's pool.
         """
         index = self._places(rows)
+        require(isinstance(saved, TensorDictBase), "saved", "a TensorDict of get_state", saved)
         require(saved.shape == index.shape, "saved", f"{len(index)} battles, as many as rows", tuple(saved.shape))
         saved = saved.to(self.device)
         check_entries(saved, self.get_state(index[:1]))
         check_indices(saved, self.config.num_mechs)
+        check_finite(saved.get(STATE))
         with ordinary_tensors():
             chosen, new = ByRow(index), saved.get(STATE).copy().set("map_id", self._find_maps(saved.get(MAP_SEED)))
             parts = {name: part_of(getattr(self.state, name), new.get(name)) for name in new.keys()}
@@ -137,6 +140,7 @@ class BattleStatesEnv(PartialResetEnv):
 
         An empty one, which is what TorchRL's `Collector` saves of an environment without transforms, changes nothing.
         """
+        require(isinstance(state_dict, Mapping), "state_dict", "what state_dict returned", state_dict)
         if BATTLES in state_dict:
             self.set_state(state_dict[BATTLES])
 
@@ -146,7 +150,10 @@ class BattleStatesEnv(PartialResetEnv):
             self.reset()
         if rows is None:
             return torch.arange(self.num_envs, device=self.device)
-        given = rows.tolist() if isinstance(rows, Tensor) else list(rows)
+        is_list = isinstance(rows, Sequence | Tensor | np.ndarray) and not isinstance(rows, str | bytes)
+        is_list = is_list and not (isinstance(rows, Tensor) and rows.is_meta) and np.ndim(rows) == 1
+        require(is_list, "rows", "a list of places, or a tensor [R]", rows)
+        given = list(rows) if isinstance(rows, Sequence) else rows.tolist()
         places = [whole_within("rows", row, Limits(0, self.num_envs - 1)) for row in given]
         require(len(places) > 0 and len(set(places)) == len(places), "rows", "places, each once", given)
         return torch.tensor(places, device=self.device)
@@ -195,3 +202,12 @@ def check_indices(saved: TensorDictBase, mechs: int) -> None:
     for key, (low, high) in {**limits, (NEXT_SEED,): (0, 2**63 - 1)}.items():
         least, most = (int(bound) for bound in saved.get(key).aminmax())
         require(low <= least and most <= high, f"saved: {'.'.join(key)}", f"{low}..{high}", f"{least}..{most}")
+
+
+def check_finite(state: TensorDictBase) -> None:
+    """Raise `ConfigError` where a saved state holds what is no number. Reads the host once."""
+    leaves = {key: leaf.isfinite().all() for key, leaf in state.items(True, True) if leaf.is_floating_point()}
+    are_finite = torch.stack(list(leaves.values())).tolist()
+    names = [".".join((key,) if isinstance(key, str) else key) for key in leaves]
+    bad = [name for name, is_finite in zip(names, are_finite, strict=True) if not is_finite]
+    require(not bad, "saved: the state", "of finite numbers", f"others in {', '.join(bad)}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -14,6 +13,7 @@ from echelon.env.outcome import Ending, Winner
 from echelon.env.zone import is_inside, path_length
 from echelon.rules.config import RewardConfig
 from echelon.runtime.errors import require
+from echelon.runtime.limits import ANY, LONGEST_NAME, check_function, check_number, typed
 from echelon.sim.model import SimModel
 from echelon.state import State
 
@@ -39,9 +39,12 @@ def check_extra_terms(extra: Mapping[str, RewardTerm]) -> None:
     """Raise `ConfigError` where a term has a name that is taken, or no finite weight."""
     for name, term in extra.items():
         limit = f"an identifier other than {', '.join(TERMS)}"
-        require(name.isidentifier() and name not in TERMS, "a name in extra_rewards", limit, name)
+        is_name = isinstance(name, str) and name.isidentifier() and len(name) <= LONGEST_NAME
+        require(is_name and name not in TERMS, "a name in extra_rewards", limit, name)
         require(isinstance(term, RewardTerm), f"extra_rewards[{name!r}]", "a RewardTerm", term)
-        require(math.isfinite(term.weight), f"extra_rewards[{name!r}].weight", "finite", term.weight)
+        where = f"extra_rewards[{name!r}].weight"
+        check_number(where, typed(float, term.weight, where), ANY)
+        check_function(f"extra_rewards[{name!r}]", term.function, "before, after, ending, game")
 
 
 def terms(before: State, after: State, ending: Ending, game: SimModel) -> dict[str, Tensor]:
@@ -87,6 +90,8 @@ def extra_terms(
     for name, term in extra.items():
         value = term.function(before, after, ending, game)
         shape = tuple(after.mechs.hp.shape)
+        is_real = isinstance(value, Tensor) and not value.is_complex()
+        require(is_real, f"extra_rewards[{name!r}]", "a tensor of real numbers", value)
         require(tuple(value.shape) == shape, f"extra_rewards[{name!r}]", f"of shape {shape}", tuple(value.shape))
         named[name] = value.to(torch.float32)
     return named

@@ -111,7 +111,9 @@ class Specs:
     def _unbounded(self, *shape: int) -> Unbounded:
         return Unbounded((self.num_envs, *shape), device=self.device)
 
-    def bounded(self, low: Tensor | float, high: Tensor | float, *shape: int) -> Bounded:
+    def bounded(
+        self, low: Tensor | float, high: Tensor | float, *shape: int, dtype: torch.dtype = torch.float32
+    ) -> Bounded:
         whole = (self.num_envs, *shape)
         low, high = (torch.as_tensor(x, dtype=torch.float32).expand(whole) for x in (low, high))
-        return Bounded(low, high, whole, device=self.device, dtype=torch.float32)
+        return Bounded(low, high, whole, device=self.device, dtype=dtype)

@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
-from torchrl.data import Categorical, Composite
+from torchrl.data import Composite
 
 from echelon.env.arguments import looked_up, real_action
 from echelon.env.commanded import AllMechs, OneTeam
-from echelon.env.discrete import ACTIONS, ActionMasks, action_table
+from echelon.env.discrete import ActionMasks, action_table
 from echelon.env.env import EchelonEnv
+from echelon.env.group_form import ActionForm, ObservationForm, PerGroup, check_dtype, group_forms
 from echelon.env.group_policy import TeamPolicy, action_noise, draws_actions, memory_spec_of, team_input
-from echelon.env.observation.layout import EGO, GROUPS, STREAMS, action_width, bounds
+from echelon.env.observation.layout import GROUPS, STREAMS, action_width
 from echelon.env.outcome import Winner
 from echelon.env.partial_reset import PartialResetEnv
 from echelon.env.select import cleared
-from echelon.env.specs import DONE_KEYS, Specs
-from echelon.env.transforms import FlatObservation, flat_spec
+from echelon.env.specs import DONE_KEYS
+from echelon.env.transforms import FlatObservation
+from echelon.env.view_specs import ViewSpecs
 from echelon.runtime.device import resolve_device
 from echelon.runtime.errors import ConfigError, require
-
-ObservationForm = Literal["flat", "structured"]
-ActionForm = Literal["continuous", "discrete"]
 
 
 class View(PartialResetEnv):
@@ -35,10 +34,12 @@ class View(PartialResetEnv):
 
     - in: `(group, "action")`: `[B, k, D]` float32 in [-1, 1], or `[B, k]` int64, an index of
       `echelon.env.discrete.ACTIONS`;
-    - out: `(group, "observation")`: `[B, k, F]` float32 or the streams, `(group, "mask") [B, k]` bool (alive),
-      `(group, "reward") [B, k, 1]`, on request `(group, "action_mask") [B, k, 64]` and `(group, "memory", ...)`;
+    - out: `(group, "observation")`: `[B, k, F]` of `dtype`, or the streams in float32, `(group, "mask") [B, k]` bool
+      (alive), `(group, "reward") [B, k, 1]`, on request `(group, "action_mask") [B, k, 64]`, `(group, "memory", ...)`;
     - at the root `telemetry [B, 16, 16]`, `is_init`, `done`, `terminated`, `truncated` `[B, 1]`, on request
       `state [B, S]`, and the `outcome` of `EchelonEnv`, with `won [B, 1]` where there is an opponent.
+
+    Of `observation`, `action` and `memory` each group may have its own: a mapping from the name of every group.
 
     Args:
         env: the battles; it must have been made without `memory`.
@@ -49,6 +50,11 @@ class View(PartialResetEnv):
         action: `continuous` or `discrete`.
         state: whether there is a global `state`: the ego streams of all mechs, the commanded ones first.
         memory: what the user's policies remember, as in `EchelonEnv`.
+        dtype: of flat observations and of the `state`: `torch.float32`, or its values rounded to `torch.bfloat16` or
+            `torch.float16`.
+
+    Raises:
+        ConfigError: an argument is none of those above.
     """
 
     batch_locked = True
@@ -59,14 +65,14 @@ class View(PartialResetEnv):
         commanded: OneTeam | AllMechs,
         opponent: TeamPolicy | None,
         group_map: Mapping[str, Sequence[str]],
-        observation: ObservationForm = "flat",
-        action: ActionForm = "continuous",
+        observation: PerGroup[ObservationForm] = "flat",
+        action: PerGroup[ActionForm] = "continuous",
         state: bool = False,
-        memory: Composite | None = None,
+        memory: PerGroup[Composite] | None = None,
+        dtype: torch.dtype = torch.float32,
     ) -> None:
-        require(observation in ("flat", "structured"), "observation", "flat or structured", observation)
-        require(action in ("continuous", "discrete"), "action", "continuous or discrete", action)
-        require(memory is None or isinstance(memory, Composite), "memory", "a Composite of float leaves", memory)
+        forms = group_forms(group_map, commanded.names, observation, action, memory)
+        check_dtype(dtype, forms)
         require(isinstance(state, bool), "state", "True or False", state)
         require(opponent is None or callable(opponent), "opponent", "a name or the policy of a team", opponent)
         require(len(env.memory.keys()) == 0, "env", "without memory, which is an argument of the view", env)
@@ -76,9 +82,7 @@ class View(PartialResetEnv):
         self.opponent = opponent
         self.group_map = {group: list(names) for group, names in group_map.items()}
         self.config, self.num_envs, self.info = env.config, env.num_envs, env.info
-        self.is_flat, self.is_discrete, self.has_state = observation == "flat", action == "discrete", state
-        self.memory = Composite() if memory is None else memory
-        self.rows = group_rows(self.group_map, self.agent_names)
+        self.forms, self.has_state, self.observation_dtype = forms, state, dtype
         self._prepare()
 
     def _batch(self, num_envs: int, count: int) -> torch.Size:
@@ -86,13 +90,15 @@ class View(PartialResetEnv):
 
     def _prepare(self) -> None:
         """What lives on the device besides the battles."""
-        order = torch.tensor([row for rows in self.rows.values() for row in rows])
+        order = torch.tensor([row for form in self.forms.values() for row in form.rows])
         is_ordered = torch.equal(order, torch.arange(len(order)))
         self._place = None if is_ordered else order.argsort().to(self.device)
         """`[n]` int64: where each commanded mech stands among the mechs of all groups; None if at its own place."""
-        self._index = {group: index_of(rows, self.device) for group, rows in self.rows.items()}
-        self._masks = ActionMasks(self.env.game) if self.is_discrete else None
-        self._table = action_table(self.config.comm_dim, self.device) if self.is_discrete else None
+        self._index = {group: index_of(form.rows, self.device) for group, form in self.forms.items()}
+        is_discrete = any(form.is_discrete for form in self.forms.values())
+        self._masks = ActionMasks(self.env.game) if is_discrete else None
+        self._table = action_table(self.config.comm_dim, self.device)
+        self._shows_flat = any(form.is_flat for form in self.forms.values())
         self._opponent_memory = self._first_opponent_memory()
         self._remembered: dict[str, TensorDictBase] = {}
         """What each group's policies remembered last; empty without `memory`."""
@@ -143,36 +149,12 @@ class View(PartialResetEnv):
     # Specs
 
     def _make_specs(self) -> None:
-        sizes = {group: len(rows) for group, rows in self.rows.items()}
-        terms = len(self.env.reward_terms)
-        specs = Specs(self.config, sizes, self.memory, self.num_envs, self.device, self.info, terms)
-        observation = specs.observation()
-        for group, count in sizes.items():
-            if self.is_flat:
-                observation[group, "observation"] = flat_spec(observation[group, "observation"])
-            if self.is_discrete:
-                observation[group, "action_mask"] = self._flags(count, len(ACTIONS))
-        if self.has_state:
-            low, high = (limit.repeat(self.config.num_mechs) for limit in bounds(EGO))
-            observation["state"] = specs.bounded(low, high, len(low))
-        if self.info and self.opponent is not None:
-            observation["outcome", "won"] = self._flags(1)
-        self._set_specs(observation, self._action_spec(specs, sizes), specs.reward(), specs.done())
+        specs = ViewSpecs(self.env, self.forms, self.observation_dtype, self.has_state, self.opponent is not None)
+        self._set_specs(specs.observation(), specs.action(), specs.reward(), specs.done())
 
     def _set_specs(self, observation: Composite, action: Composite, reward: Composite, done: Composite) -> None:
         self.observation_spec, self.action_spec = observation, action
         self.reward_spec, self.done_spec = reward, done
-
-    def _action_spec(self, specs: Specs, sizes: Mapping[str, int]) -> Composite:
-        action = specs.action()
-        if self.is_discrete:
-            for group, count in sizes.items():
-                shape = (self.num_envs, count)
-                action[group, "action"] = Categorical(len(ACTIONS), shape, self.device, torch.int64)
-        return action
-
-    def _flags(self, *shape: int) -> Categorical:
-        return Categorical(2, shape=(self.num_envs, *shape), dtype=torch.bool, device=self.device)
 
     # TorchRL's interface
 
@@ -219,27 +201,26 @@ class View(PartialResetEnv):
 
     def _remember(self, tensordict: TensorDictBase) -> None:
         """Keep what the user's policies wrote as their next memory, or else what they had."""
-        if len(self.memory.keys()) == 0:
-            return
-        for group in self.rows:
-            key = self._key(group, "memory")
-            written = tensordict.get(("next", *key), None)
-            self._remembered[group] = tensordict.get(key, self._memory_of(group)) if written is None else written
+        for group, form in self.forms.items():
+            if form.has_memory:
+                key = self._key(group, "memory")
+                written = tensordict.get(("next", *key), None)
+                self._remembered[group] = tensordict.get(key, self._memory_of(group)) if written is None else written
 
     # Both teams as the commanded mechs, and back
 
     def _own_actions(self, tensordict: TensorDictBase) -> Tensor:
         """`[B, n, D]` the actions of the commanded mechs."""
         parts = []
-        for group, rows in self.rows.items():
-            key, width = self._key(group, "action"), len(rows)
+        for group, form in self.forms.items():
+            key, width = self._key(group, "action"), len(form.rows)
             action = tensordict.get(key, None)
             if action is None:
-                raise ConfigError(f"{key} is missing: a step needs the actions of {', '.join(map(repr, self.rows))}")
+                raise ConfigError(f"{key} is missing: a step needs the actions of {', '.join(map(repr, self.forms))}")
             expected = self.full_action_spec[key].shape
             if action.shape != expected:
                 raise ConfigError(f"{key} must have shape {tuple(expected)}, got {tuple(action.shape)}")
-            action = real_action(key, action) if self._table is None else looked_up(key, self._table, action)
+            action = looked_up(key, self._table, action) if form.is_discrete else real_action(key, action)
             parts.append(action.view(self.num_envs, width, action.shape[-1]))
         own = parts[0] if len(parts) == 1 else torch.cat(parts, 1)
         if self._place is not None:
@@ -273,16 +254,19 @@ class View(PartialResetEnv):
         streams = {name: gather(*(seen.get((group, "observation", name)) for group in GROUPS)) for name in STREAMS}
         own: dict[str, Tensor | TensorDict] = {"mask": gather(*(seen.get((group, "mask")) for group in GROUPS))}
         structured = TensorDict(streams, own["mask"].shape, device=self.device)
-        own["observation"] = FlatObservation.of(structured) if self.is_flat else structured
+        flat = FlatObservation.of(structured, self.observation_dtype) if self._shows_flat else None
         if self.info:
             own["reward_terms"] = gather(*(seen.get((group, "reward_terms")) for group in GROUPS))
         if self._masks is not None:
             masks = self._masks(self.env.state)
             own["action_mask"] = gather(*(masks[:, span] for span in self.env.teams.values()))
         shown = TensorDict({}, self.batch_size, device=self.device)
-        for group, index in self._index.items():
-            team = {name: value[:, index] for name, value in own.items()}
-            if len(self.memory.keys()) > 0:
+        for group, form in self.forms.items():
+            index = self._index[group]
+            left_out = () if form.is_discrete else ("action_mask",)
+            team = {name: value[:, index] for name, value in own.items() if name not in left_out}
+            team["observation"] = (structured if flat is None or not form.is_flat else flat)[:, index]
+            if form.has_memory:
                 team["memory"] = self._memory_of(group)
             self._set_group(shown, group, TensorDict(team, team["mask"].shape, device=self.device))
         for name in ("telemetry", "is_init", *DONE_KEYS):
@@ -295,8 +279,9 @@ class View(PartialResetEnv):
 
     def _memory_of(self, group: str) -> TensorDictBase:
         if group not in self._remembered:
-            shape = (self.num_envs, len(self.rows[group]))
-            self._remembered[group] = self.memory.expand(shape).to(self.device).zero()
+            form = self.forms[group]
+            shape = (self.num_envs, len(form.rows))
+            self._remembered[group] = form.memory.expand(shape).to(self.device).zero()
         return self._remembered[group]
 
     def _state(self, seen: TensorDictBase) -> Tensor:
@@ -305,7 +290,7 @@ class View(PartialResetEnv):
         parts = [self.commanded.gather(*ego)]
         if isinstance(self.commanded, OneTeam):
             parts.append(self.commanded.gather_other(*ego))
-        return torch.cat(parts, 1).flatten(1)
+        return torch.cat(parts, 1).flatten(1).to(self.observation_dtype)
 
     def _outcome(self, outcome: TensorDictBase) -> TensorDictBase:
         """The outcome, with whether the commanded team won."""
@@ -348,7 +333,7 @@ class MechView(View):
         return torch.Size([num_envs, count])
 
     def _set_specs(self, observation: Composite, action: Composite, reward: Composite, done: Composite) -> None:
-        (group,) = self.rows
+        (group,) = self.forms
         root = {name: observation[name] for name in observation.keys() if name != group}
         merged = observation[group].clone()
         for name, spec in root.items():
@@ -371,11 +356,6 @@ class MechView(View):
 
     def _per_battle(self, flag: Tensor) -> Tensor:
         return flag.view(*self.batch_size, 1)[:, 0]
-
-
-def group_rows(group_map: Mapping[str, Sequence[str]], names: Sequence[str]) -> dict[str, list[int]]:
-    """Where the mechs of each group stand among `names`."""
-    return {group: [names.index(name) for name in members] for group, members in group_map.items()}
 
 
 def index_of(rows: Sequence[int], device: torch.device) -> slice | Tensor:

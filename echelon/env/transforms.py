@@ -27,10 +27,10 @@ class FlatObservation(Transform):
         )
 
     @staticmethod
-    def of(streams: TensorDictBase) -> Tensor:
-        """`[B, A, F]` from the streams of a team."""
+    def of(streams: TensorDictBase, dtype: torch.dtype = torch.float32) -> Tensor:
+        """`[B, A, F]` from the streams of a team, rounded to `dtype`."""
         batch = streams.get("ego").dim() - 1
-        return torch.cat([streams.get(name).flatten(batch).to(torch.float32) for name in STREAMS], -1)
+        return torch.cat([streams.get(name).flatten(batch).to(dtype) for name in STREAMS], -1)
 
     @staticmethod
     def restore(flat: Tensor, spec: Composite) -> TensorDictBase:
@@ -66,13 +66,13 @@ class FlatObservation(Transform):
         return observation_spec
 
 
-def flat_spec(streams: Composite) -> Bounded:
+def flat_spec(streams: Composite, dtype: torch.dtype = torch.float32) -> Bounded:
     """Spec of the flat vector of `streams`, with the bounds of the columns that it is made of."""
     mechs = streams.ndim
     low, high = (
         torch.cat([limit(streams[name], end).flatten(mechs) for name in STREAMS], -1) for end in ("low", "high")
     )
-    return Bounded(low, high, low.shape, device=streams.device, dtype=torch.float32)
+    return Bounded(low, high, low.shape, device=streams.device, dtype=dtype)
 
 
 def limit(spec: TensorSpec, end: str) -> Tensor:

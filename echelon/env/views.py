@@ -6,8 +6,8 @@ device. A view renames and reshapes; it adds no rule. Battles that end restart i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from typing import Any, TypeAlias, cast
 
 import torch
 from torch import Tensor
@@ -16,13 +16,14 @@ from torchrl.envs import MarlGroupMapType
 
 from echelon.env.commanded import AllMechs, OneTeam, Side
 from echelon.env.env import EchelonEnv
+from echelon.env.group_form import ActionForm, ObservationForm, PerGroup
 from echelon.env.group_policy import TeamPolicy
 from echelon.env.observation.layout import GROUPS
-from echelon.env.team_view import ActionForm, MechView, ObservationForm, View
+from echelon.env.partition import Member, Partition, by_team, groups_of, require_group_name, team_members
+from echelon.env.team_view import MechView, View
 from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import require
 
-GroupMap: TypeAlias = MarlGroupMapType | Mapping[str, Sequence[str]]
 Opponent: TypeAlias = str | TeamPolicy
 
 
@@ -34,14 +35,16 @@ def versus(
     seed: int | Tensor | None = None,
     *,
     side: Side = "both",
-    group_map: GroupMap = MarlGroupMapType.ALL_IN_ONE_GROUP,
-    observation: ObservationForm = "flat",
-    action: ActionForm = "continuous",
+    groups: Partition | None = None,
+    group_map: Partition | None = None,
+    observation: PerGroup[ObservationForm] = "flat",
+    action: PerGroup[ActionForm] = "continuous",
     state: bool = False,
-    memory: Composite | None = None,
+    memory: PerGroup[Composite] | None = None,
+    dtype: torch.dtype = torch.float32,
     **settings: Any,
 ) -> View:
-    """One team against an opponent that the environment commands: one group `agents` of A mechs.
+    """One team against an opponent that the environment commands: one group `agents` of A mechs, or others.
 
     Args:
         config: the battle; see `EnvConfig.small`, `.standard` and `.large`.
@@ -51,19 +54,23 @@ def versus(
         num_envs: battles, B.
         device, seed: as in `EchelonEnv`.
         side: team that the user commands; with `both`, blue in battles 0, 2, ... and red in battles 1, 3, ....
-        group_map: groups of the mechs `agent_0` to `agent_{A - 1}`.
-        observation, action, state, memory: see `View`.
+        groups: groups of the mechs `agent_0` to `agent_{A - 1}`: their names by group, such as `{"scouts": ["agent_4"],
+            "others": [...]}`; "class", "pack" or "mech" for a group of each class (`heavy`), of each pack (`pack_0`) or
+            of each mech (`agent_0`); or a `MarlGroupMapType`.
+        group_map: `groups`, as TorchRL calls it.
+        observation, action, state, memory, dtype: see `View`.
         settings: further arguments of `EchelonEnv`: `compiled`, `maps`, `info`, `observer`.
 
     Raises:
-        ConfigError: a setting is out of range, or `side` is `both` and the teams differ in size.
+        ConfigError: a setting is out of range, a mech is not in exactly one group, or `side` is `both` and the teams
+            differ in size.
         FileError: the opponent is a path without a checkpoint for such battles.
     """
     env = EchelonEnv(config, num_envs, device, seed, **settings)
     commanded = OneTeam.of(side, env.group_map, env.num_envs, env.device)
-    groups = resolve_group_map(group_map, commanded.names)
+    chosen = groups_of_team(groups, group_map, team_members(config, side, commanded.names))
     policy = team_policy(opponent, config, env.device)
-    return View(env, commanded, policy, groups, observation, action, state, memory)
+    return View(env, commanded, policy, chosen, observation, action, state, memory, dtype)
 
 
 def teams(
@@ -72,29 +79,70 @@ def teams(
     device: torch.device | str | None = None,
     seed: int | Tensor | None = None,
     *,
-    groups: tuple[str, str] = GROUPS,
-    group_map: GroupMap | None = None,
-    observation: ObservationForm = "flat",
-    action: ActionForm = "continuous",
+    groups: Sequence[str] | Partition = GROUPS,
+    group_map: Partition | None = None,
+    observation: PerGroup[ObservationForm] = "flat",
+    action: PerGroup[ActionForm] = "continuous",
     state: bool = False,
-    memory: Composite | None = None,
+    memory: PerGroup[Composite] | None = None,
+    dtype: torch.dtype = torch.float32,
     **settings: Any,
 ) -> View:
-    """Both teams, commanded by the user.
+    """Both teams, commanded by the user: by default a group each, or the groups of any partition of all mechs.
 
     Args:
-        groups: names of the blue and the red team as groups; mechs are `{group}_0` and so on.
-        group_map: other groups of these mechs.
-        config, num_envs, device, seed, observation, action, state, memory, settings: see `versus`.
+        groups: names of the blue and the red team, a group each, in place of `("blue", "red")`; or groups of the mechs
+            `blue_0`, `red_0` and so on: their names by group; "class", "pack" or "mech" for a group of each class
+            (`blue_heavy`), of each pack (`blue_pack_0`) or of each mech of a team (`blue_0`); or a `MarlGroupMapType`.
+        group_map: such a partition, where `groups` names the teams, and with them the mechs: `{name}_0` and so on.
+        config, num_envs, device, seed, observation, action, state, memory, dtype, settings: see `versus`.
+
+    Raises:
+        ConfigError: a setting is out of range, or a mech is not in exactly one group.
     """
-    names = [group for group in groups if isinstance(group, str)] if isinstance(groups, list | tuple) else []
-    require(len(names) == len(set(names)) == 2, "groups", "two different names", groups)
+    names = team_names(groups) if isinstance(groups, list | tuple) else None
+    require(names is not None or group_map is None, "group_map", "left out where groups hold mechs", group_map)
     env = EchelonEnv(config, num_envs, device, seed, **settings)
-    sizes = [len(names) for names in env.group_map.values()]
-    named = {group: [f"{group}_{i}" for i in range(size)] for group, size in zip(groups, sizes, strict=True)}
-    commanded = AllMechs([name for names in named.values() for name in names], sizes[0])
-    chosen = named if group_map is None else resolve_group_map(group_map, commanded.names)
-    return View(env, commanded, None, chosen, observation, action, state, memory)
+    members = mechs_of_teams(config, names or GROUPS)
+    commanded = AllMechs([member.name for member in members], len(config.blue))
+    if names is None:
+        chosen = groups_of(cast(Partition, groups), members, also="two different names, ")
+    else:
+        chosen = groups_of(by_team(members) if group_map is None else group_map, members, "group_map")
+    return View(env, commanded, None, chosen, observation, action, state, memory, dtype)
+
+
+def groups_of_team(
+    groups: Partition | None, group_map: Partition | None, members: Sequence[Member]
+) -> dict[str, list[str]]:
+    """Groups of one team, from whichever of both names of the argument was used; by default one, `agents`."""
+    require(groups is None or group_map is None, "group_map", "left out where groups are given", group_map)
+    if groups is not None:
+        return groups_of(groups, members)
+    return groups_of(MarlGroupMapType.ALL_IN_ONE_GROUP if group_map is None else group_map, members, "group_map")
+
+
+def mechs_of_teams(config: EnvConfig, names: Sequence[str]) -> list[Member]:
+    """The mechs of both teams, blue first, `{name}_0` and so on."""
+    sides: tuple[tuple[Side, int], ...] = (("blue", len(config.blue)), ("red", len(config.red)))
+    return [
+        member
+        for (side, count), name in zip(sides, names, strict=True)
+        for member in team_members(config, side, [f"{name}_{i}" for i in range(count)], name)
+    ]
+
+
+def team_names(groups: Sequence[str]) -> Sequence[str]:
+    """Names of the two teams.
+
+    Raises:
+        ConfigError: they are not two different names that groups may have.
+    """
+    are_two = all(isinstance(name, str) for name in groups) and len(groups) == len(set(groups)) == 2
+    require(are_two, "groups", "two different names, or a partition of the mechs", groups)
+    for name in groups:
+        require_group_name(name, "groups")
+    return groups
 
 
 def mechs(
@@ -109,13 +157,17 @@ def mechs(
     action: ActionForm = "continuous",
     state: bool = False,
     memory: Composite | None = None,
+    dtype: torch.dtype = torch.float32,
     **settings: Any,
 ) -> MechView:
     """Every commanded mech as a row of the batch `[B, n]`, for single-agent code; all mechs of a battle end together.
 
     Args:
         opponent: as in `versus`; None for a user who commands both teams, so that n = N.
-        config, num_envs, device, seed, side, observation, action, state, memory, settings: see `versus`.
+        config, num_envs, device, seed, side, observation, action, state, memory, dtype, settings: see `versus`.
+
+    Raises:
+        ConfigError, FileError: as `versus`.
     """
     env = EchelonEnv(config, num_envs, device, seed, **settings)
     commanded: OneTeam | AllMechs
@@ -125,7 +177,7 @@ def mechs(
     else:
         commanded = OneTeam.of(side, env.group_map, env.num_envs, env.device)
         policy = team_policy(opponent, config, env.device)
-    return MechView(env, commanded, policy, {"agents": commanded.names}, observation, action, state, memory)
+    return MechView(env, commanded, policy, {"agents": commanded.names}, observation, action, state, memory, dtype)
 
 
 def team_policy(opponent: Opponent, config: EnvConfig, device: torch.device) -> TeamPolicy:
@@ -136,20 +188,3 @@ def team_policy(opponent: Opponent, config: EnvConfig, device: torch.device) -> 
     from echelon.arena.resolve import resolve
 
     return resolve(opponent).policy(config, device)
-
-
-def resolve_group_map(group_map: GroupMap, names: Sequence[str]) -> dict[str, list[str]]:
-    """Groups of the mechs `names`, each in exactly one.
-
-    Raises:
-        ConfigError: a group is empty, or a mech is in none, in several, or unknown.
-    """
-    if isinstance(group_map, MarlGroupMapType):
-        return group_map.get_group_map(list(names))
-    is_map = isinstance(group_map, Mapping) and all(isinstance(members, list | tuple) for members in group_map.values())
-    require(is_map, "group_map", "a MarlGroupMapType or lists of names by group", group_map)
-    chosen = {group: list(members) for group, members in group_map.items()}
-    flat = [name for members in chosen.values() for name in members]
-    is_partition = sorted(map(str, flat)) == sorted(names) and all(chosen.values())
-    require(is_partition, "group_map", f"each of {', '.join(names)} in one group", chosen)
-    return chosen

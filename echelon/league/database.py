@@ -117,7 +117,7 @@ class Database:
             self.steps = 0
             try:
                 return work()
-            except (sqlite3.Error, UnicodeError) as error:
+            except (sqlite3.Error, UnicodeError, OverflowError) as error:
                 now = time.monotonic()
                 if str(error) == "interrupted" and not self._is_spent():
                     # A signal that came while SQLite was counting steps.

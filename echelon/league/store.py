@@ -118,7 +118,9 @@ class Store:
             raise FileError(str(error).replace(draft.name, FILE)) from None
         finally:
             for suffix in ("", "-wal", "-shm", "-journal"):
-                draft.with_name(draft.name + suffix).unlink(missing_ok=True)
+                # Where there can be no folder, there is no draft to remove either.
+                with contextlib.suppress(OSError):
+                    draft.with_name(draft.name + suffix).unlink()
         return Store(folder)
 
     def _check_rules(self) -> None:

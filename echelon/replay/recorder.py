@@ -10,6 +10,7 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
+from echelon.env.arguments import whole_within
 from echelon.env.observation import layout
 from echelon.env.observation.layout import STREAMS
 from echelon.env.outcome import Reason, Winner, stat_names
@@ -18,7 +19,9 @@ from echelon.replay.events import changes, events_of
 from echelon.replay.moments import KEPT, quantised
 from echelon.replay.setting import describe
 from echelon.rules.actions import NO_MECH, Orders
+from echelon.rules.limits import MOST_BATTLES
 from echelon.runtime.errors import one_line, require
+from echelon.runtime.limits import Limits
 from echelon.sim.damage import Dealt
 from echelon.sim.model import SimModel
 from echelon.sim.step import Log
@@ -41,8 +44,9 @@ class Recorder:
     """
 
     def __init__(self, battles: Sequence[int], observations: bool = False) -> None:
-        require(len(battles) >= 1, "Recorder.battles", "at least one place in the batch", battles)
-        self.battles = list(battles)
+        is_list = isinstance(battles, Sequence) and not isinstance(battles, str) and len(battles) >= 1
+        require(is_list, "Recorder.battles", "at least one place in the batch", battles)
+        self.battles = [whole_within("Recorder.battles", place, Limits(0, MOST_BATTLES - 1)) for place in battles]
         self.observations = observations
         self._moments: list[dict[str, Tensor]] = []
         self._ticks: list[dict[str, Tensor]] = []

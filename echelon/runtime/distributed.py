@@ -18,6 +18,8 @@ from torch import distributed as dist
 from echelon.runtime.device import use_device
 from echelon.runtime.errors import ConfigError, require
 
+MOST_PROCESSES = 1 << 20
+"""Processes of a run."""
 PATIENCE_S = 1800
 """Timeout of collectives in seconds. It covers an evaluation, which runs on rank 0 while the others wait."""
 GONE_WITHIN_S = 5.0
@@ -144,17 +146,39 @@ ALONE = Ranks()
 
 
 def init_ranks() -> Ranks:
-    """Initialise the process group from `torchrun`'s environment variables; a single process without them."""
-    size = int(os.environ.get("WORLD_SIZE", "1"))
+    """Initialise the process group from `torchrun`'s environment variables; a single process without them.
+
+    Raises:
+        ConfigError: a variable is none of `torchrun`'s, or the processes do not find each other.
+    """
+    size = environment_number("WORLD_SIZE", 1, MOST_PROCESSES, "1")
     if size == 1:
         return Ranks()
-    ranks = Ranks(int(os.environ["RANK"]), size, int(os.environ.get("LOCAL_RANK", "0")))
+    ranks = Ranks(
+        environment_number("RANK", 0, size - 1), size, environment_number("LOCAL_RANK", 0, size - 1, default="0")
+    )
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
-    dist.init_process_group(backend, timeout=datetime.timedelta(seconds=PATIENCE_S))
+    try:
+        dist.init_process_group(backend, timeout=datetime.timedelta(seconds=PATIENCE_S))
+    except (RuntimeError, ValueError) as error:
+        reason = str(error).partition("\n")[0]
+        raise ConfigError(ranks.with_rank(f"cannot join the other processes of torchrun: {reason}")) from None
     machine = int.from_bytes(hashlib.sha256(socket.gethostname().encode()).digest()[:7], "little")
     everyone = [each.tolist() for each in ranks.gather(torch.tensor([os.getpid(), machine]))]
     ranks.pids = [pid if where == machine else 0 for pid, where in everyone]
     return ranks
+
+
+def environment_number(name: str, low: int, high: int, default: str = "") -> int:
+    """An integer that `torchrun` tells in a variable of the environment.
+
+    Raises:
+        ConfigError: it is none, or out of its limits.
+    """
+    text = os.environ.get(name, default)
+    number = int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else -1
+    require(low <= number <= high, name, f"{low}..{high}, as torchrun sets it", text)
+    return number
 
 
 def destroy_ranks(ranks: Ranks) -> None:

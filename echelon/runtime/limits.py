@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
+import inspect
 import math
 import numbers
 import operator
@@ -104,6 +106,26 @@ def check_text(where: str, text: str) -> None:
     longest = max(len(os.fsencode(part)) for part in text.split("/")) if text.isprintable() else len(text)
     limit = f"at most {LONGEST_TEXT} letters, {LONGEST_NAME} bytes between two slashes"
     require(len(text) <= LONGEST_TEXT and longest <= LONGEST_NAME, where, limit, text)
+
+
+def check_function(where: str, function: Any, arguments: str) -> None:
+    """Refuse what cannot be called with so many arguments, as far as Python can tell without a call.
+
+    Args:
+        where: what the error names.
+        function: what is to be called.
+        arguments: their names, separated by commas.
+
+    Raises:
+        ConfigError: it cannot.
+    """
+    fits = callable(function)
+    with contextlib.suppress(ValueError):  # of a builtin that does not tell
+        try:
+            _ = fits and inspect.signature(function).bind(*arguments.split(","))
+        except TypeError:
+            fits = False
+    require(fits, where, f"a function of ({arguments})", function)
 
 
 def whole(where: str, value: Any) -> int:

@@ -10,6 +10,7 @@ from torch import Tensor
 from echelon.rules.catalog import Material
 from echelon.rules.config import BIOME_NAMES, REGISTERED_BIOMES, WorldConfig, require_biome
 from echelon.runtime.errors import require
+from echelon.runtime.limits import LONGEST_NAME, check_function
 from echelon.runtime.noise import Stream, bits
 from echelon.world.draws import STAMPS_A_BIOME, Draw
 from echelon.world.stamps import OPEN, Cut, Part, Stamp, box, disc, paint
@@ -181,9 +182,10 @@ def register_biome(name: str, paint: Paint) -> None:
     Raises:
         ConfigError: the name is none, or is taken by another biome, or `paint` cannot be called.
     """
-    taken = name in BIOME_NAMES or PAINTERS.get(name, paint) is not paint
-    require(name.isidentifier() and not taken, "the name of a biome", "an identifier that no other biome has", name)
-    require(callable(paint), f"the paint of biome {name!r}", "a function of (material, where, seeds, world)", paint)
+    is_free = isinstance(name, str) and name not in BIOME_NAMES and PAINTERS.get(name, paint) is paint
+    is_name = is_free and name.isidentifier() and len(name) <= LONGEST_NAME
+    require(is_name, "the name of a biome", "an identifier that no other biome has", name)
+    check_function(f"the paint of biome {name!r}", paint, "material, where, seeds, world")
     if name not in PAINTERS:
         PAINTERS[name] = paint
         REGISTERED_BIOMES.append(name)

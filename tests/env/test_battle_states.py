@@ -116,6 +116,9 @@ def test_state_dicts_as_torch_and_torchrl_use_them(tmp_path):
         (lambda saved: saved.set("next_seed", saved["next_seed"].float()), "saved: next_seed must hold .*int64"),
         (lambda saved: saved.set("map_seed", saved["map_seed"] + 1), "saved must be battles on maps of this env"),
         (lambda saved: saved.set(("state", "shots", "target"), saved["state", "shots", "target"] + 99), "target"),
+        (lambda saved: saved.set(("state", "mechs", "pos"), saved["state", "mechs", "pos"] / 0), "others in mechs.pos"),
+        (lambda saved: None, "saved must be a TensorDict of get_state"),
+        (lambda saved: saved.to_dict(), "saved must be a TensorDict of get_state"),
     ],
 )
 def test_what_does_not_fit_is_refused_and_changes_nothing(spoil, says):
@@ -126,7 +129,14 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(spoil, says):
     assert (env.get_state() == before).all()
 
 
-@pytest.mark.parametrize("rows", [[2], [-1], [0, 0], [], [0.5]])
+@pytest.mark.parametrize(
+    "rows",
+    [
+        *([2], [-1], [0, 0], [], [0.5], [None], "01", 0, torch.tensor(0), {0: 1}, torch.zeros(1, device="meta")),
+        *(torch.zeros(1, 1, dtype=torch.int64), torch.tensor([True, False]), [10**30]),
+    ],
+    ids=repr,
+)
 def test_places_are_within_the_batch_each_once(rows):
     env, _ = fought(2, 1)
     with pytest.raises(ConfigError, match="rows must be"):

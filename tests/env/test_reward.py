@@ -318,7 +318,7 @@ def test_a_term_of_ones_own_is_mixed_within_the_team_and_shown_by_views():
         ({"kill": RewardTerm(abs)}, "a name in extra_rewards must be an identifier other than .*kill.* got 'kill'"),
         ({"two words": RewardTerm(abs)}, "a name in extra_rewards must be an identifier"),
         ({"mine": abs}, r"extra_rewards\['mine'\] must be a RewardTerm"),
-        ({"mine": RewardTerm(abs, float("inf"))}, r"extra_rewards\['mine'\].weight must be finite, got inf"),
+        ({"mine": RewardTerm(abs, float("inf"))}, r"extra_rewards\['mine'\].weight must be a finite number, got inf"),
     ],
 )
 def test_terms_of_ones_own_are_checked(extra, message):

@@ -6,6 +6,7 @@ import math
 import lstm_mechs
 import maddpg
 import mappo
+import mappo_classes
 import own_loop
 import plan_by_forks
 import pytest
@@ -25,6 +26,7 @@ SIZES = {"num_envs": 2, "steps": 8}
     ("example", "sizes"),
     [
         (mappo, {"epochs": 2}),
+        (mappo_classes, {"epochs": 2}),
         (lstm_mechs, {"epochs": 2}),
         (own_loop, {"epochs": 2}),
         (maddpg, {"updates": 3}),

@@ -20,6 +20,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from leagues import BRIEF, checkpoint_of
+from patience import STUCK_S
 
 from echelon.league import store as store_module
 from echelon.league.import_export import write_league
@@ -154,7 +155,7 @@ def attempt(change: Change, home: Path, words: tuple[str, ...]) -> tuple[int, st
             os.close(ear)
         code = 0
         try:
-            signal.alarm(120)
+            signal.alarm(STUCK_S)
             change(home)
             sys.argv = ["pipelines/arena.py", *(word.replace("{home}", str(home)) for word in words)]
             run(arena.main)

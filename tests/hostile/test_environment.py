@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 import torch
 from leagues import BRIEF, checkpoint_of, fought, fresh
+from patience import STUCK_S
 from view.scenes import small_replay
 
 from echelon.league import database, unrecorded
@@ -52,7 +53,7 @@ def told(tmp_path_factory) -> dict[str, dict]:
     """What each of `CASES` came to."""
     script = Path(__file__).with_name("attempts.py")
     command = [sys.executable, str(script), str(tmp_path_factory.mktemp("attempts"))]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=1200)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=STUCK_S)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -396,10 +397,10 @@ sys.meta_path.insert(0, Finder())
 sys.argv = ["pipelines/arena.py"]
 import echelon
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=STUCK_S)
     assert done.returncode == EXIT_CODE and done.stderr == "interrupted\n"
     other = program.replace("pipelines/arena.py", "my_script.py")
-    done = subprocess.run([sys.executable, "-c", other], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", other], capture_output=True, text=True, timeout=STUCK_S)
     assert done.stderr.endswith("KeyboardInterrupt\n") and "Traceback" in done.stderr, (
         "a script of one's own is one's own"
     )

@@ -26,6 +26,16 @@ def test_the_cache_is_bounded_and_counts(tmp_path):
     assert (weights.hits, weights.misses) == (200, 200) and weights.hit_rate == 0.5
 
 
+def test_the_least_recently_used_policy_goes_first(tmp_path):
+    store = fresh(tmp_path)
+    one, two, three = (store.add_weights(checkpoint_of(tmp_path, seed)) for seed in range(3))
+    weights = WeightStore(store.folder, capacity=2)
+    kept = weights.policy(one)
+    for digest in (two, one, three):
+        weights.policy(digest)
+    assert list(weights.cache) == [one, three] and weights.policy(one) is kept
+
+
 def test_memory_stays_flat_over_many_matches(tmp_path):
     """A hundred and twenty matches among forty policies: as many tensors after them as after the first twenty-four."""
     store = fresh(tmp_path)

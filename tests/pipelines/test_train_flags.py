@@ -28,7 +28,7 @@ def test_one_line_says_what_a_gpu_was_given(monkeypatch):
     own = read_config(["--preset", "standard", "--num-envs", "64", "--precision", "fp32", "--compile-policy", "off"])
     config = resolve_config(own, GPU, None, ALONE, terminal(file=said))
     assert (config.num_envs, config.precision, config.compile_policy) == (64, "fp32", "off")
-    assert said.getvalue().splitlines()[1].endswith(" fp32, simulation compiled, networks not compiled")
+    assert said.getvalue().splitlines()[1].endswith(" fp32, simulation compiled, networks not compiled, CUDA graphs")
 
 
 def test_on_a_cpu_nothing_more_is_said(monkeypatch):

@@ -1,0 +1,101 @@
+"""What each group of a view exchanges with it: the form of observations and actions, and what policies remember."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, TypeVar
+
+import torch
+from torchrl.data import Composite
+
+from echelon.runtime.errors import require
+
+T = TypeVar("T")
+PerGroup: TypeAlias = T | Mapping[str, T]
+"""One value for all groups, or one by the name of each."""
+ObservationForm = Literal["flat", "structured"]
+ActionForm = Literal["continuous", "discrete"]
+DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+"""Of flat observations and of the global state."""
+
+
+@dataclass(frozen=True)
+class GroupForm:
+    """One group: k mechs, and what is exchanged for them."""
+
+    rows: tuple[int, ...]
+    """Where its mechs stand among all that are commanded, `[k]`."""
+    is_flat: bool
+    """Observations are one vector a mech, else streams by name."""
+    is_discrete: bool
+    """Actions are indices, with a mask, else vectors."""
+    memory: Composite
+    """Float leaves that one mech's policy remembers; empty for none."""
+
+    @property
+    def has_memory(self) -> bool:
+        """Its policies remember something."""
+        return len(self.memory.keys()) > 0
+
+
+def group_forms(
+    groups: Mapping[str, Sequence[str]],
+    names: Sequence[str],
+    observation: PerGroup[ObservationForm],
+    action: PerGroup[ActionForm],
+    memory: PerGroup[Composite] | None,
+) -> dict[str, GroupForm]:
+    """The form of each group, from what a user gave for all of them or by name.
+
+    Args:
+        groups: names of the mechs of each group.
+        names: the commanded mechs in order.
+        observation, action, memory: as in `View`.
+
+    Raises:
+        ConfigError: a value is none of those allowed, or a group has none.
+    """
+    nothing = Composite()
+
+    def is_memory(value: object) -> bool:
+        return value is None or isinstance(value, Composite)
+
+    observations = by_group("observation", observation, groups, one_of("flat", "structured"), "flat or structured")
+    actions = by_group("action", action, groups, one_of("continuous", "discrete"), "continuous or discrete")
+    memories = by_group("memory", memory, groups, is_memory, "a Composite of float leaves")
+    return {
+        group: GroupForm(
+            rows=tuple(names.index(name) for name in mechs),
+            is_flat=observations[group] == "flat",
+            is_discrete=actions[group] == "discrete",
+            memory=memories[group] or nothing,
+        )
+        for group, mechs in groups.items()
+    }
+
+
+def one_of(*values: str) -> Callable[[object], bool]:
+    """Whether something is one of these words."""
+    return lambda value: isinstance(value, str) and value in values
+
+
+def by_group(
+    argument: str, value: Any, groups: Mapping[str, Any], is_valid: Callable[[object], bool], limit: str
+) -> dict[str, Any]:
+    """A value for each group, each checked."""
+    if not isinstance(value, Mapping):
+        require(is_valid(value), argument, limit, value)
+        return dict.fromkeys(groups, value)
+    is_complete = set(value) == set(groups)
+    require(is_complete, argument, f"one value, or one for each of {', '.join(groups)}", list(value))
+    for group in groups:
+        require(is_valid(value[group]), f"{argument}[{group!r}]", limit, value[group])
+    return {group: value[group] for group in groups}
+
+
+def check_dtype(dtype: Any, forms: Mapping[str, GroupForm]) -> None:
+    """Refuse a dtype that flat observations do not come in, or one for streams, which are float32."""
+    require(dtype in DTYPES, "dtype", ", ".join(map(str, DTYPES)), dtype)
+    is_used = dtype == torch.float32 or any(form.is_flat for form in forms.values())
+    require(is_used, "dtype", "torch.float32 with structured observations", dtype)

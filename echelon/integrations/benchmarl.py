@@ -1,0 +1,153 @@
+"""Battles as BenchMARL tasks: one team against an opponent, or both teams as two groups that learn.
+
+task = EchelonTask.VERSUS.get_task({"config": EnvConfig.small(), "opponent": "heuristic:normal"})
+Experiment(task, MappoConfig.get_from_yaml(), MlpConfig.get_from_yaml(), seed=0, config=experiment_config).run()
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from tensordict import TensorDictBase
+from torchrl.data import Composite
+from torchrl.envs import EnvBase, ExcludeTransform, Transform
+
+import echelon
+from echelon.env.outcome import Winner
+from echelon.env.team_view import View
+from echelon.integrations.extras import missing
+from echelon.runtime.errors import require
+
+try:
+    from benchmarl.environments import Task, TaskClass
+except ModuleNotFoundError as error:
+    raise missing("benchmarl", error) from None
+
+WAYS: dict[str, Callable[..., View]] = {"VERSUS": echelon.versus, "TEAMS": echelon.teams}
+"""Views by the name of the task."""
+UNREAD = ("telemetry", ("outcome", "stats"), ("outcome", "score"), ("outcome", "idle_s"), ("outcome", "reason"))
+"""What no algorithm of BenchMARL reads, and a replay buffer would hold twice a frame."""
+
+
+class BattleTask(TaskClass):
+    """A task of `EchelonTask`; an `EchelonTask` member's `get_task` creates one.
+
+    Args:
+        name: `VERSUS` or `TEAMS`.
+        config: keyword arguments of `echelon.versus` or `echelon.teams`: `config` (an `EnvConfig`), `opponent`, `side`,
+            `groups`, `group_map`, `compiled`, `extra_rewards` and so on. How many battles, where, from which seed,
+            and whether actions are discrete, is BenchMARL's to say; `state` is there unless `False`.
+
+    Raises:
+        ConfigError: another name, or an argument that is BenchMARL's.
+    """
+
+    def __init__(self, name: str, config: dict[str, Any] | None = None) -> None:
+        require(name in WAYS, "task", " or ".join(WAYS), name)
+        super().__init__(name, dict(config or {}))
+        for key in ("num_envs", "device", "seed", "action", "observation", "info", "memory"):
+            require(key not in self.config, "config", f"without {key}, which BenchMARL decides", self.config.get(key))
+
+    def get_env_fun(
+        self, num_envs: int, continuous_actions: bool, seed: int | None, device: torch.device | str
+    ) -> Callable[[], EnvBase]:
+        """A function that creates the environment of `num_envs` battles."""
+        action = "continuous" if continuous_actions else "discrete"
+        how = {"state": True, **self.config, "num_envs": num_envs, "device": device, "seed": seed, "action": action}
+        return functools.partial(WAYS[self.name], **how)
+
+    def supports_continuous_actions(self) -> bool:
+        """Yes."""
+        return True
+
+    def supports_discrete_actions(self) -> bool:
+        """Yes, with action masks."""
+        return True
+
+    def max_steps(self, env: EnvBase) -> int:
+        """Decisions in the longest battle."""
+        return int(env.max_steps)
+
+    def has_render(self, env: EnvBase) -> bool:
+        """Yes: the first battle, from above."""
+        return True
+
+    def group_map(self, env: EnvBase) -> dict[str, list[str]]:
+        """Names of the mechs of each group."""
+        return dict(env.group_map)
+
+    def observation_spec(self, env: EnvBase) -> Composite:
+        """`(group, "observation") [k, F]`."""
+        return self._of_groups(env, "observation")
+
+    def action_mask_spec(self, env: EnvBase) -> Composite | None:
+        """`(group, "action_mask") [k, 64]` bool, where actions are discrete."""
+        return self._of_groups(env, "action_mask") if env.is_discrete else None
+
+    def info_spec(self, env: EnvBase) -> Composite | None:
+        """None."""
+        return None
+
+    def state_spec(self, env: EnvBase) -> Composite | None:
+        """`state [S]`."""
+        if not env.has_state:
+            return None
+        return Composite(state=env.full_observation_spec_unbatched["state"].clone())
+
+    def action_spec(self, env: EnvBase) -> Composite:
+        """`(group, "action")`."""
+        return env.full_action_spec_unbatched
+
+    def _of_groups(self, env: EnvBase, name: str) -> Composite:
+        """One entry of each group."""
+        seen = env.full_observation_spec_unbatched
+        return Composite(
+            {
+                group: Composite({name: seen[group, name].clone()}, shape=(len(names),))
+                for group, names in env.group_map.items()
+            }
+        )
+
+    def get_env_transforms(self, env: EnvBase) -> list[Transform]:
+        """Leave out what no algorithm reads."""
+        terms = [(group, "reward_terms") for group in env.group_map]
+        return [ExcludeTransform(*UNREAD, *terms)]
+
+    @staticmethod
+    def env_name() -> str:
+        """Name of the environment in logs."""
+        return "echelon"
+
+    @staticmethod
+    def log_info(batch: TensorDictBase) -> dict[str, float]:
+        """How many battles ended, and the share of them that the learner won, or blue where both teams learn."""
+        ended = batch["next", "done"][..., 0]
+        told = batch["next", "outcome"]
+        won = told["won"] if "won" in told.keys() else told["winner"] == int(Winner.BLUE)
+        count = int(ended.sum())
+        logged = {"collection/battles": float(count)}
+        return logged if count == 0 else {**logged, "collection/win_rate": float(won[..., 0][ended].float().mean())}
+
+
+class EchelonTask(Task):
+    """Tasks of Echelon; `get_task(config)` takes the keyword arguments of the view, see `BattleTask`."""
+
+    VERSUS = None
+    TEAMS = None
+
+    @staticmethod
+    def associated_class() -> type[BattleTask]:
+        """The class of the tasks."""
+        return BattleTask
+
+    def get_from_yaml(self, path: str | None = None) -> TaskClass:
+        """The task with the defaults of the view: an `EnvConfig` is no YAML.
+
+        Raises:
+            ConfigError: a path is given.
+        """
+        require(path is None, "path", "None: settings are given to get_task", path)
+        return self.get_task({})

@@ -1,0 +1,290 @@
+"""Battles as gymnasium environments: every mech as one of a vector of environments, or a team as a single agent.
+
+envs = make_vec(EnvConfig.small(), "heuristic:normal", battles=64)
+env = gymnasium.make("echelon.integrations.gymnasium:Echelon-v0", opponent="heuristic:easy")
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import torch
+from tensordict import TensorDict, TensorDictBase
+from torch import Tensor
+
+import echelon
+from echelon.env.commanded import Side
+from echelon.env.discrete import ACTIONS
+from echelon.env.team_view import ActionForm, MechView, ObservationForm
+from echelon.env.views import Opponent
+from echelon.integrations.extras import missing
+from echelon.rules.config import EnvConfig
+from echelon.runtime.errors import ConfigError, require
+
+try:
+    import gymnasium
+    import numpy as np
+    from gymnasium import logger, spaces
+    from gymnasium.vector import AutoresetMode, VectorEnv
+    from gymnasium.vector.utils import batch_space
+except ModuleNotFoundError as error:
+    raise missing("gymnasium", error) from None
+
+from echelon.integrations.spaces import arrays_of, space_of
+from echelon.integrations.window import RENDER_MODES, Window, render_fps
+
+
+def make_vec(
+    config: EnvConfig = EnvConfig(),
+    opponent: Opponent | None = "heuristic:normal",
+    battles: int = 1,
+    device: torch.device | str | None = None,
+    seed: int | None = None,
+    *,
+    side: Side = "both",
+    observation: ObservationForm = "flat",
+    action: ActionForm = "continuous",
+    render_mode: Literal["rgb_array"] | None = None,
+    **settings: Any,
+) -> MechVectorEnv:
+    """Every commanded mech of B battles as an environment of its own, for single-agent code.
+
+    Args:
+        config: the battle; see `EnvConfig.small`, `.standard` and `.large`.
+        opponent: who commands the other team, as in `echelon.versus`; None for a user who commands all mechs.
+        battles: B, for B times n environments of n commanded mechs each.
+        device: where the battles are simulated; by default a GPU where there is one.
+        seed: of the first battles, where `reset` is given none.
+        side, observation, action: as in `echelon.mechs`; `structured` observations are a `Dict` space.
+        render_mode: `rgb_array`, or None.
+        settings: further arguments of `echelon.mechs`: `compiled`, `maps`, `extra_rewards`.
+
+    Raises:
+        ConfigError: a setting is out of its limits.
+        FileError: the opponent is a path without a checkpoint for such battles.
+    """
+    view = echelon.mechs(
+        config, opponent, battles, device, seed, side=side, observation=observation, action=action, **settings
+    )
+    return MechVectorEnv(view, render_mode)
+
+
+class MechVectorEnv(VectorEnv):
+    """The mechs of a `MechView` as a vector of environments; use `make_vec` to create one.
+
+    Environment `b * n + i` is mech i of battle b. All mechs of a battle end with it, the dead as well, and it begins
+    anew in the same step: what is then observed is the next battle, and `infos` has, as gymnasium's `SAME_STEP` says,
+    `final_obs` (an array of objects) and `final_info`, with the `outcome` of `EchelonEnv` by name. Infos of every
+    step are `alive` and, with discrete actions, `action_mask [num_envs, 64]` int8.
+    """
+
+    def __init__(self, view: MechView, render_mode: str | None = None) -> None:
+        require(render_mode in (None, "rgb_array"), "render_mode", "rgb_array or None", render_mode)
+        require(view.info, "info", "True: what ends a battle is told", view.info)
+        self.metadata = {
+            "autoreset_mode": AutoresetMode.SAME_STEP,
+            "render_modes": ["rgb_array"],
+            "render_fps": render_fps(view.config),
+        }
+        self.view, self.render_mode = view, render_mode
+        self.num_envs = view.batch_size.numel()
+        self.single_observation_space = space_of(view.observation_spec[0, 0]["observation"])
+        self.single_action_space = space_of(view.full_action_spec[0, 0]["action"])
+        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+        self.action_space = batch_space(self.single_action_space, self.num_envs)
+        self._shown: TensorDictBase | None = None
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin all battles, those of `seed` or the next ones.
+
+        Raises:
+            ConfigError: `options` ask for some of the environments; battles restart by themselves.
+        """
+        require(seed is None or isinstance(seed, int), "seed", "one number, from which each battle's follows", seed)
+        require(
+            "reset_mask" not in (options or {}), "options", "without reset_mask: battles restart by themselves", options
+        )
+        super().reset(seed=seed)
+        if seed is not None:
+            self.view.set_seed(seed)
+        self._shown = self.view.reset()
+        return self._observation(self._shown), self._infos(self._shown)
+
+    def step(self, actions: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """One decision of all mechs.
+
+        Raises:
+            ConfigError: `reset` was not called, or `actions` have another shape.
+        """
+        if self._shown is None:
+            raise ConfigError("step must be after reset, got it before")
+        shape = self.action_space.shape
+        require(np.shape(actions) == shape, "actions", f"of shape {shape}", np.shape(actions))
+        action = torch.as_tensor(actions, device=self.view.device).view(self.view.full_action_spec["action"].shape)
+        stepped, self._shown = self.view.step_and_maybe_reset(self._shown.set("action", action))
+        played = stepped["next"]
+        infos = self._infos(self._shown)
+        ended = self._flat(played["done"])
+        if ended.any():
+            infos.update(self._final(played, ended))
+        rewards, terminated, truncated = (self._flat(played[key]) for key in ("reward", "terminated", "truncated"))
+        return self._observation(self._shown), rewards.astype(np.float64), terminated, truncated, infos
+
+    def _final(self, played: TensorDictBase, ended: np.ndarray) -> dict[str, Any]:
+        """What of battles that ended would be lost by their restart."""
+        rows = np.flatnonzero(ended)
+        last = played.reshape(-1)[torch.from_numpy(rows).to(self.view.device)]
+        seen = arrays_of(last["observation"])
+        final_obs = np.full(self.num_envs, None, dtype=object)
+        for place, row in enumerate(rows):
+            final_obs[row] = {key: own[place] for key, own in seen.items()} if isinstance(seen, dict) else seen[place]
+        info: dict[str, Any] = {}
+        for name, value in {"alive": last["mask"], **dict(last["outcome"].items())}.items():
+            own = value.cpu().numpy().reshape(len(rows), *(side for side in value.shape[1:] if side > 1))
+            info[name] = np.zeros((self.num_envs, *own.shape[1:]), own.dtype)
+            info[name][rows], info[f"_{name}"] = own, ended.copy()
+        return {"final_obs": final_obs, "_final_obs": ended.copy(), "final_info": info, "_final_info": ended.copy()}
+
+    def _observation(self, shown: TensorDictBase) -> Any:
+        return arrays_of(shown["observation"].reshape(self.num_envs, *shown["observation"].shape[2:]))
+
+    def _infos(self, shown: TensorDictBase) -> dict[str, Any]:
+        everyone = np.ones(self.num_envs, dtype=bool)
+        infos = {"alive": shown["mask"].flatten().cpu().numpy(), "_alive": everyone}
+        if self.view.is_discrete:
+            infos |= {"action_mask": arrays_of(shown["action_mask"].flatten(0, 1)), "_action_mask": everyone.copy()}
+        return infos
+
+    def _flat(self, values: Tensor) -> np.ndarray:
+        """`[num_envs]` from `[B, n, 1]`."""
+        return values.flatten().cpu().numpy()
+
+    def render(self) -> tuple[np.ndarray, ...] | None:
+        """The battle of each environment from above; None without a `render_mode`."""
+        if self.render_mode is None:
+            return None
+        battles, mechs = self.view.batch_size
+        frames = [self.view.render(battle=battle) for battle in range(battles)]
+        return tuple(frame for frame in frames for _ in range(mechs))
+
+
+class TeamEnv(gymnasium.Env):
+    """One battle for a single agent that commands a team of A mechs against an opponent.
+
+    It observes what its mechs see, one after another, `Box [A * F]`, acts for all of them, `Box [A * D]` in [-1, 1]
+    or `MultiDiscrete [A]` of 64 actions each, and is paid the mean of their rewards. With one mech a team
+    (`EnvConfig(blue=("medium",), red=("medium",))`) it is a duel. Infos are `alive [A]`, `action_mask [A, 64]` int8
+    with discrete actions and, for the end of a battle, `winner` (-1 before it) and `won`.
+
+    Args:
+        config, opponent, side: as in `echelon.versus`.
+        action: `continuous` or `discrete`.
+        seed: of the first battle, where `reset` is given none.
+        device: where the battle is simulated; one battle is fastest on a CPU.
+        render_mode: `rgb_array`, `human` (a window) or None.
+        settings: further arguments of `echelon.versus`: `compiled`, `maps`, `extra_rewards`.
+
+    Raises:
+        ConfigError: a setting is out of its limits.
+        FileError: the opponent is a path without a checkpoint for such battles.
+    """
+
+    metadata = {"render_modes": list(RENDER_MODES), "render_fps": render_fps(EnvConfig())}  # noqa: RUF012
+
+    def __init__(
+        self,
+        config: EnvConfig = EnvConfig(),
+        opponent: Opponent = "heuristic:normal",
+        side: Literal["blue", "red"] = "blue",
+        *,
+        action: ActionForm = "continuous",
+        seed: int | None = None,
+        device: torch.device | str = "cpu",
+        render_mode: str | None = None,
+        **settings: Any,
+    ) -> None:
+        require(render_mode in (None, *RENDER_MODES), "render_mode", "rgb_array, human or None", render_mode)
+        require(side in ("blue", "red"), "side", "blue or red", side)
+        self.render_mode = render_mode
+        self.view = echelon.versus(config, opponent, 1, device, seed, side=side, action=action, **settings)
+        require(self.view.info, "info", "True: what ends a battle is told", self.view.info)
+        self.metadata = {**self.metadata, "render_fps": render_fps(config)}
+        shown = self.view.observation_spec[0]["agents"]
+        each = space_of(shown["observation"])
+        self.observation_space = spaces.Box(each.low.ravel(), each.high.ravel(), dtype=np.float32)
+        self._action_shape = self.view.full_action_spec["agents", "action"].shape
+        if self.view.is_discrete:
+            self.action_space: spaces.Space = spaces.MultiDiscrete([len(ACTIONS)] * self.view.n_agents)
+        else:
+            self.action_space = spaces.Box(-1.0, 1.0, (self._action_shape.numel(),), np.float32)
+        self._is_over = True
+        self._window: Window | None = None
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        """Begin a battle, the one of `seed` or the next; `options` are ignored."""
+        super().reset(seed=seed)
+        if seed is not None:
+            self.view.set_seed(seed)
+        shown = self.view.reset()[0]
+        self._is_over = False
+        self._show()
+        return self._observation(shown), self._info(shown)
+
+    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        """One decision of the team.
+
+        Raises:
+            ConfigError: the battle is over, or `action` has another shape.
+        """
+        require(not self._is_over, "step", "after reset, of a battle that goes on", "the battle is over")
+        shape = self.action_space.shape
+        require(np.shape(action) == shape, "action", f"of shape {shape}", np.shape(action))
+        told = torch.as_tensor(action, device=self.view.device).view(self._action_shape)
+        team = TensorDict({"action": told}, self._action_shape[:2])
+        played = self.view.step(TensorDict({"agents": team}, self.view.batch_size, device=self.view.device))["next"][0]
+        terminated, truncated = (bool(played[flag]) for flag in ("terminated", "truncated"))
+        self._is_over = terminated or truncated
+        self._show()
+        paid = float(played["agents", "reward"].mean())
+        return self._observation(played), paid, terminated, truncated, self._info(played)
+
+    def _observation(self, shown: TensorDictBase) -> np.ndarray:
+        return shown["agents", "observation"].flatten().cpu().numpy()
+
+    def _info(self, shown: TensorDictBase) -> dict[str, Any]:
+        info = {
+            "alive": shown["agents", "mask"].cpu().numpy(),
+            "winner": int(shown["outcome", "winner"]),
+            "won": bool(shown["outcome", "won"]),
+        }
+        if self.view.is_discrete:
+            info["action_mask"] = arrays_of(shown["agents", "action_mask"])
+        return info
+
+    def render(self) -> np.ndarray | None:
+        """The battle from above, `[H, W, 3]` uint8, or in a window; None without a `render_mode`."""
+        if self.render_mode is None:
+            logger.warn("render is called without a render_mode: give one when the environment is made")
+            return None
+        frame: np.ndarray = self.view.render()
+        if self.render_mode == "rgb_array":
+            return frame
+        self._window = self._window or Window()
+        self._window.show(frame)
+        return None
+
+    def close(self) -> None:
+        """Close the window."""
+        if self._window is not None:
+            self._window.close()
+            self._window = None
+
+    def _show(self) -> None:
+        """In a window every decision is shown."""
+        if self.render_mode == "human":
+            self.render()
+
+
+gymnasium.register("Echelon-v0", "echelon.integrations.gymnasium:TeamEnv")

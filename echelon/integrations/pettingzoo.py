@@ -1,0 +1,224 @@
+"""One battle as a PettingZoo environment: a name for each mech, all of which act at once.
+
+env = parallel_env(EnvConfig.small(), death="terminates")
+observations, infos = env.reset(seed=0)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import torch
+from tensordict import TensorDict, TensorDictBase
+from torch import Tensor
+
+import echelon
+from echelon.env.commanded import AllMechs
+from echelon.env.outcome import Winner
+from echelon.env.team_view import ActionForm, MechView, ObservationForm
+from echelon.env.views import Opponent
+from echelon.integrations.extras import missing
+from echelon.rules.config import EnvConfig
+from echelon.runtime.errors import require
+
+try:
+    import numpy as np
+    from gymnasium import logger, spaces
+    from pettingzoo import AECEnv, ParallelEnv
+    from pettingzoo.utils.conversions import parallel_to_aec
+except ModuleNotFoundError as error:
+    raise missing("pettingzoo", error) from None
+
+from echelon.integrations.spaces import arrays_of, space_of
+from echelon.integrations.window import RENDER_MODES, Window, render_fps
+
+Death = Literal["stays", "terminates"]
+
+
+def parallel_env(
+    config: EnvConfig = EnvConfig(),
+    death: Death = "stays",
+    *,
+    opponent: Opponent | None = None,
+    side: Literal["blue", "red"] = "blue",
+    observation: ObservationForm = "flat",
+    action: ActionForm = "continuous",
+    seed: int | None = None,
+    device: torch.device | str = "cpu",
+    render_mode: str | None = None,
+    **settings: Any,
+) -> ParallelBattle:
+    """One battle whose mechs all act at once.
+
+    Args:
+        config: the battle; see `EnvConfig.small`, `.standard` and `.large`.
+        death: what becomes of a mech that dies. `stays`: it remains an agent until the battle ends, is shown what the
+            dead are shown, may send any action, and is paid what its team earns. `terminates`: it is told
+            `terminated` with the decision in which it dies, and is an agent no more; then it does not learn how the
+            battle ended.
+        opponent: None for agents `blue_0`, `red_0` and so on, all mechs; or who commands the other team, as in
+            `echelon.versus`, for agents `agent_0` and so on.
+        side: team of the agents where there is an opponent.
+        observation: `flat`, a `Box [F]`, or `structured`, a `Dict` of streams.
+        action: `continuous`, a `Box [D]` in [-1, 1]; or `discrete`, a `Discrete(64)`, with which an observation is a
+            `Dict` of `observation` and `action_mask [64]` int8.
+        seed: of the first battle, where `reset` is given none; by default another one each time.
+        device: where the battle is simulated; one battle is fastest on a CPU.
+        render_mode: `rgb_array`, `human` (a window) or None.
+        settings: further arguments of `echelon.mechs`: `compiled`, `maps`, `extra_rewards`.
+
+    Raises:
+        ConfigError: a setting is out of its limits.
+    """
+    view = echelon.mechs(
+        config, opponent, 1, device, seed, side=side, observation=observation, action=action, state=True, **settings
+    )
+    return ParallelBattle(view, death, render_mode)
+
+
+def env(*args: Any, **settings: Any) -> AECEnv:
+    """The same battle for programs that let agents act one after another; arguments as in `parallel_env`."""
+    return parallel_to_aec(parallel_env(*args, **settings))
+
+
+class ParallelBattle(ParallelEnv):
+    """One battle of a `MechView`; use `parallel_env` to create one.
+
+    Infos of an agent are `alive`, and for the end of a battle `winner` (an `echelon.env.outcome.Winner`, -1 before) and
+    `won`, whether it is the agent's team.
+    """
+
+    def __init__(self, view: MechView, death: Death = "stays", render_mode: str | None = None) -> None:
+        require(death in ("stays", "terminates"), "death", "stays or terminates", death)
+        require(render_mode in (None, *RENDER_MODES), "render_mode", "rgb_array, human or None", render_mode)
+        require(view.num_envs == 1 and view.has_state and view.info, "view", "one battle, with state and info", view)
+        self.metadata = {
+            "name": "echelon",
+            "render_modes": list(RENDER_MODES),
+            "render_fps": render_fps(view.config),
+            "is_parallelizable": True,
+        }
+        self.view, self.death, self.render_mode = view, death, render_mode
+        self.possible_agents = view.agent_names
+        self.agents: list[str] = []
+        self._rows = {name: row for row, name in enumerate(self.possible_agents)}
+        seen = view.observation_spec[0]
+        self.observation_spaces = {name: self._observation_space(seen[row]) for name, row in self._rows.items()}
+        self.action_spaces = {
+            name: space_of(view.full_action_spec[0, row]["action"]) for name, row in self._rows.items()
+        }
+        self.state_space = space_of(view.observation_spec[0, 0]["state"])
+        self._state = np.zeros(self.state_space.shape, np.float32)
+        self._window: Window | None = None
+
+    def _observation_space(self, spec: Mapping[str, Any]) -> spaces.Space:
+        seen = space_of(spec["observation"])
+        if not self.view.is_discrete:
+            return seen
+        return spaces.Dict({"observation": seen, "action_mask": space_of(spec["action_mask"])})
+
+    def observation_space(self, agent: str) -> spaces.Space:
+        """What an agent is shown."""
+        return self.observation_spaces[agent]
+
+    def action_space(self, agent: str) -> spaces.Space:
+        """What an agent may do."""
+        return self.action_spaces[agent]
+
+    def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> tuple[dict, dict]:
+        """Begin a battle, the one of `seed` or the next; `options` are ignored."""
+        if seed is not None:
+            self.view.set_seed(seed)
+        self.agents = list(self.possible_agents)
+        shown = self.view.reset()
+        told = self._told(shown[0], self.agents)
+        self._show()
+        return told
+
+    def step(self, actions: Mapping[str, Any]) -> tuple[dict, dict, dict, dict, dict]:
+        """One decision of all agents.
+
+        Raises:
+            ConfigError: an agent has no action, or one of another shape, or the battle is over.
+        """
+        if not self.agents and not actions:
+            return {}, {}, {}, {}, {}
+        acted = self.agents
+        action = TensorDict({"action": self._action(actions)}, self.view.batch_size, device=self.view.device)
+        played = self.view.step(action)["next"][0]
+        seen, infos = self._told(played, acted)
+        paid = self._of(acted, played["reward"][:, 0])
+        terminated, truncated = (self._of(acted, played[flag][:, 0]) for flag in ("terminated", "truncated"))
+        if self.death == "terminates":
+            terminated = {name: ended or not infos[name]["alive"] for name, ended in terminated.items()}
+        self.agents = [name for name in acted if not (terminated[name] or truncated[name])]
+        self._show()
+        return seen, paid, terminated, truncated, infos
+
+    def _action(self, actions: Mapping[str, Any]) -> Tensor:
+        """`[1, n, D]` or `[1, n]`: the agents' actions, and zeros for who is an agent no more."""
+        require(len(self.agents) > 0, "step", "after reset, of a battle that goes on", "the battle is over")
+        names = sorted(map(str, actions))
+        require(names == sorted(self.agents), "actions", f"one for each of {', '.join(self.agents)}", names)
+        space = self.action_spaces[self.agents[0]]
+        rows = np.zeros((len(self.possible_agents), *space.shape), space.dtype)
+        for name, action in actions.items():
+            own = np.asarray(action)
+            require(own.shape == space.shape, f"action of {name}", f"of shape {space.shape}", own.shape)
+            rows[self._rows[name]] = own
+        return torch.from_numpy(rows).to(self.view.device)[None]
+
+    def state(self) -> np.ndarray:
+        """`[S]` float32: what all mechs know of themselves, as it was last shown."""
+        return self._state.copy()
+
+    def render(self) -> np.ndarray | None:
+        """The battle from above, `[H, W, 3]` uint8, or in a window; None without a `render_mode`."""
+        if self.render_mode is None:
+            logger.warn("render is called without a render_mode: give one to parallel_env")
+            return None
+        frame: np.ndarray = self.view.render()
+        if self.render_mode == "rgb_array":
+            return frame
+        self._window = self._window or Window()
+        self._window.show(frame)
+        return None
+
+    def close(self) -> None:
+        """Close the window."""
+        if self._window is not None:
+            self._window.close()
+            self._window = None
+
+    def _show(self) -> None:
+        """In a window every decision is shown."""
+        if self.render_mode == "human":
+            self.render()
+
+    def _told(self, shown: TensorDictBase, agents: Sequence[str]) -> tuple[dict, dict]:
+        """Observations and infos of some agents, from what is shown of all `[n]`."""
+        self._state = arrays_of(shown["state"][0])
+        seen = [arrays_of(each) for each in shown["observation"].unbind(0)]
+        alive, winner = shown["mask"].tolist(), int(shown["outcome", "winner"][0])
+        if self.view.is_discrete:
+            masks = arrays_of(shown["action_mask"])
+            seen = [{"observation": own, "action_mask": mask} for own, mask in zip(seen, masks, strict=True)]
+        rows = {name: self._rows[name] for name in agents}
+        infos = {
+            name: {"alive": alive[row], "winner": winner, "won": winner == self._side(row)}
+            for name, row in rows.items()
+        }
+        return {name: seen[row] for name, row in rows.items()}, infos
+
+    def _side(self, row: int) -> Winner:
+        """Whose mech the agent is."""
+        commanded = self.view.commanded
+        if isinstance(commanded, AllMechs):
+            return Winner.BLUE if row < commanded.num_blue else Winner.RED
+        return Winner.RED if commanded.is_red else Winner.BLUE
+
+    def _of(self, agents: Sequence[str], values: Tensor) -> dict[str, Any]:
+        """Numbers of some agents by name, from those of all, `[n]`."""
+        host = values.tolist()
+        return {name: host[self._rows[name]] for name in agents}

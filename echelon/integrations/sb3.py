@@ -1,0 +1,114 @@
+"""Every mech as an environment of a Stable-Baselines3 `VecEnv`.
+
+model = PPO("MlpPolicy", vec_env(EnvConfig.small(), "heuristic:normal", battles=64))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from echelon.integrations.extras import missing
+
+try:
+    import numpy as np
+    from stable_baselines3.common.vec_env import VecEnv
+except ModuleNotFoundError as error:
+    raise missing("sb3", error) from None
+
+from echelon.integrations.gymnasium import MechVectorEnv, make_vec
+
+
+def vec_env(*args: Any, **settings: Any) -> MechVecEnv:
+    """Every commanded mech of some battles as an environment of its own; arguments as in `gymnasium.make_vec`."""
+    return MechVecEnv(make_vec(*args, **settings))
+
+
+class MechVecEnv(VecEnv):
+    """A `MechVectorEnv` as Stable-Baselines3 expects it; use `vec_env` to create one.
+
+    Infos of an environment are `alive` and, with the end of a battle, `terminal_observation`, `TimeLimit.truncated`
+    and the `outcome` of `EchelonEnv` by name, such as `won`. With discrete actions `env_method("action_masks")` is
+    what `sb3_contrib.MaskablePPO` asks.
+    """
+
+    def __init__(self, envs: MechVectorEnv) -> None:
+        self.envs = envs
+        super().__init__(envs.num_envs, envs.single_observation_space, envs.single_action_space)
+        self._actions: np.ndarray | None = None
+        self._masks: np.ndarray | None = None
+
+    def reset(self) -> Any:
+        """Begin all battles, those of the first of the seeds that `seed` was given, or the next ones."""
+        seen, infos = self.envs.reset(seed=self._seeds[0])
+        self._reset_seeds()
+        self._reset_options()
+        self.reset_infos = self._infos(infos)
+        return seen
+
+    def step_async(self, actions: np.ndarray) -> None:
+        """Take the actions of the next `step_wait`."""
+        self._actions = actions
+
+    def step_wait(self) -> tuple[Any, np.ndarray, np.ndarray, list[dict[str, Any]]]:
+        """One decision of all mechs."""
+        seen, paid, terminated, truncated, told = self.envs.step(self._actions)
+        infos = self._infos(told)
+        ended = terminated | truncated
+        for row in np.flatnonzero(ended):
+            infos[row]["terminal_observation"] = told["final_obs"][row]
+            infos[row]["TimeLimit.truncated"] = bool(truncated[row] and not terminated[row])
+            infos[row].update({k: v[row] for k, v in told["final_info"].items() if not k.startswith("_")})
+        return seen, paid.astype(np.float32), ended, infos
+
+    def _infos(self, told: dict[str, Any]) -> list[dict[str, Any]]:
+        self._masks = told.get("action_mask")
+        return [{"alive": alive} for alive in told["alive"].tolist()]
+
+    def action_masks(self) -> np.ndarray:
+        """`[num_envs, 64]` bool: what each mech can carry out.
+
+        Raises:
+            AttributeError: actions are continuous, or no battle has begun.
+        """
+        if self._masks is None:
+            raise AttributeError("action_masks")
+        return self._masks.astype(bool)
+
+    def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
+        """An attribute of the vector environment, for each of the environments chosen."""
+        rows = list(self._get_indices(indices))
+        if attr_name == "action_masks":
+            return [self.action_masks] * len(rows) if self.envs.view.is_discrete else self._absent(attr_name)
+        return [getattr(self.envs, attr_name)] * len(rows)
+
+    def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
+        """Set an attribute of the vector environment, which all environments share."""
+        setattr(self.envs, attr_name, value)
+
+    def env_method(self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any) -> list[Any]:
+        """`action_masks` of the environments chosen; they have no other method of their own.
+
+        Raises:
+            AttributeError: another method.
+        """
+        if method_name != "action_masks":
+            self._absent(method_name)
+        masks = self.action_masks()
+        return [masks[row] for row in self._get_indices(indices)]
+
+    @staticmethod
+    def _absent(name: str) -> list[Any]:
+        raise AttributeError(f"the environments of one mech have no {name}")
+
+    def env_is_wrapped(self, wrapper_class: type, indices: Any = None) -> list[bool]:
+        """No environment is wrapped by itself."""
+        return [False for _ in self._get_indices(indices)]
+
+    def get_images(self) -> Sequence[np.ndarray | None]:
+        """The battle of each environment from above; None without a `render_mode`."""
+        return self.envs.render() or [None] * self.num_envs
+
+    def close(self) -> None:
+        """End the battles."""
+        self.envs.close()

@@ -1,0 +1,199 @@
+"""Mechs as a vector of environments, by the contract that gymnasium documents; a team as a single agent."""
+
+import pytest
+
+pytest.importorskip("gymnasium")
+
+import gymnasium
+import matplotlib
+import numpy as np
+import torch
+from battles import EASY, LONG, SHORT
+from gymnasium.utils.env_checker import check_env
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.wrappers.vector import RecordEpisodeStatistics
+
+import echelon
+from echelon.integrations.gymnasium import TeamEnv, make_vec
+from echelon.rules.config import EnvConfig
+from echelon.runtime.errors import ConfigError
+
+pytestmark = pytest.mark.integrations
+matplotlib.use("Agg")
+FORMS = [{}, {"action": "discrete"}, {"observation": "structured"}, {"opponent": None}]
+ECHELON = "echelon.integrations.gymnasium:Echelon-v0"
+
+
+def vector(config=SHORT, battles=3, **how):
+    return make_vec(config, **{"opponent": EASY, **how}, battles=battles, device="cpu", seed=1)
+
+
+# A vector of environments
+
+
+@pytest.mark.parametrize("form", FORMS, ids=str)
+def test_the_documented_contract(form):
+    """Spaces, shapes and dtypes of every reset and step, and whose battle began anew."""
+    envs = vector(**form)
+    count = 12 if "opponent" in form else 6
+    assert isinstance(envs, VectorEnv) and envs.num_envs == count
+    assert envs.metadata["autoreset_mode"] == AutoresetMode.SAME_STEP and envs.metadata["render_fps"] == 4
+    envs.action_space.seed(0)
+    seen, infos = envs.reset(seed=3)
+    assert envs.observation_space.contains(seen)
+    for decision in range(9):
+        seen, paid, terminated, truncated, infos = envs.step(envs.action_space.sample())
+        assert envs.observation_space.contains(seen)
+        assert paid.shape == terminated.shape == truncated.shape == (count,) and paid.dtype == np.float64
+        assert terminated.dtype == truncated.dtype == infos["alive"].dtype == bool and infos["_alive"].all()
+        ended = terminated | truncated
+        assert ended.all() == (decision % 4 == 3) and ended.any() == ended.all()
+        assert ("final_obs" in infos) == ("final_info" in infos) == ended.any()
+        if ended.any():
+            assert infos["final_obs"].dtype == object and (infos["_final_obs"] == ended).all()
+            assert all(envs.single_observation_space.contains(own) for own in infos["final_obs"])
+    envs.close()
+    assert envs.closed
+
+
+def test_it_is_the_battles_of_the_view():
+    """Rows are mechs, battle by battle; one battle ends earlier, and its last observation is told."""
+    envs, view = vector(), echelon.mechs(SHORT, EASY, 3, "cpu", 1)
+    seen, _ = envs.reset(seed=7)
+    view.set_seed(7)
+    td, generator = view.reset(), torch.Generator().manual_seed(0)
+    for decision in range(6):
+        assert np.array_equal(seen, td["observation"].flatten(0, 1).numpy())
+        if decision == 1:
+            for battles in (envs.view.env, view.env):
+                battles.state.mechs.hp[1, 2:] = 0
+        action = torch.rand(3, 2, view.full_action_spec["action"].shape[-1], generator=generator) * 2 - 1
+        seen, paid, terminated, truncated, infos = envs.step(action.flatten(0, 1).numpy())
+        step, td = view.step_and_maybe_reset(td.set("action", action))
+        played = step["next"]
+        assert paid.tolist() == played["reward"].flatten().tolist()
+        assert terminated.tolist() == played["terminated"].flatten().tolist()
+        assert truncated.tolist() == played["truncated"].flatten().tolist()
+        if decision != 1:
+            continue
+        assert terminated.tolist() == [False, False, True, True, False, False]
+        assert infos["_final_obs"].tolist() == infos["_final_info"].tolist() == terminated.tolist()
+        assert [own is None for own in infos["final_obs"]] == (~terminated).tolist()
+        assert np.array_equal(np.stack(infos["final_obs"][2:4]), played["observation"][1].numpy())
+        final = infos["final_info"]
+        assert final["winner"].tolist() == [0, 0, 1, 1, 0, 0] and final["_winner"].tolist() == terminated.tolist()
+        # The learner of battle 1 is red.
+        assert not final["won"].any() and final["won"].dtype == bool and final["decisions"].tolist()[2:4] == [2, 2]
+        assert final["score"].shape == (6, 2) and final["alive"].tolist() == [False] * 6
+
+
+def test_one_seed_is_the_same_battles():
+    envs, other = vector(), vector()
+    for seed in (3, 3, 4):
+        first, second = envs.reset(seed=seed)[0], other.reset(seed=seed)[0]
+        assert np.array_equal(first, second)
+    assert not np.array_equal(envs.reset(seed=3)[0], first)
+    assert not np.array_equal(envs.reset()[0], envs.reset()[0])
+
+
+def test_a_wrapper_of_gymnasium_counts_episodes():
+    envs = RecordEpisodeStatistics(vector())
+    envs.reset(seed=1)
+    total = np.zeros(6)
+    for _ in range(4):
+        *_, infos = ended = envs.step(np.zeros(envs.action_space.shape, np.float32))
+        total += ended[1]
+    assert infos["episode"]["l"].tolist() == [4] * 6
+    np.testing.assert_allclose(infos["episode"]["r"], total)
+
+
+def test_masks_are_those_of_the_next_decision():
+    envs = vector(action="discrete")
+    _, infos = envs.reset(seed=1)
+    for _ in range(5):
+        masks = envs.view._masks(envs.view.env.state)
+        own = envs.view.commanded.gather(*(masks[:, span] for span in envs.view.env.teams.values()))
+        assert np.array_equal(infos["action_mask"], own.flatten(0, 1).numpy()) and infos["action_mask"].dtype == np.int8
+        assert infos["_action_mask"].all()
+        *_, infos = envs.step(envs.action_space.sample())
+
+
+def test_a_picture_for_each_environment():
+    envs = vector(render_mode="rgb_array")
+    envs.reset(seed=1)
+    envs.view.env.state.mechs.hp[1, 0] = 0
+    frames = envs.render()
+    assert len(frames) == 6 and frames[0] is frames[1] and frames[0].dtype == np.uint8
+    assert np.array_equal(frames[0], envs.view.render(battle=0)) and not np.array_equal(frames[0], frames[2])
+    assert vector().render() is None
+
+
+@pytest.mark.parametrize(
+    ("what", "call"),
+    [
+        ("step must be after reset", lambda envs: envs.step(None)),
+        ("seed must be one number", lambda envs: envs.reset(seed=[1] * 6)),
+        ("options must be without reset_mask", lambda envs: envs.reset(options={"reset_mask": np.ones(6, bool)})),
+        ("actions must be of shape", lambda envs: envs.reset() and envs.step(np.zeros(3))),
+        ("render_mode must be", lambda envs: vector(render_mode="human")),
+        ("info must be True", lambda envs: vector(info=False)),
+    ],
+)
+def test_wrong_calls_are_told_in_one_line(what, call):
+    with pytest.raises(ConfigError, match=what):
+        call(vector())
+
+
+# A team as a single agent
+
+
+@pytest.mark.parametrize("action", ["continuous", "discrete"])
+@pytest.mark.parametrize("side", ["blue", "red"])
+def test_gymnasiums_own_checks(side, action):
+    """Warnings are errors here; the render modes are checked too."""
+    env = gymnasium.make(ECHELON, config=LONG, opponent=EASY, side=side, action=action, disable_env_checker=True)
+    check_env(env.unwrapped)
+    env.close()
+
+
+@pytest.mark.parametrize("side", ["blue", "red"])
+def test_it_is_the_team_of_the_view(side):
+    env, view = TeamEnv(SHORT, EASY, side), echelon.versus(SHORT, EASY, 1, "cpu", 4, side=side)
+    seen, info = env.reset(seed=4)
+    td, generator = view.reset(), torch.Generator().manual_seed(0)
+    for decision in range(4):
+        assert np.array_equal(seen, td["agents", "observation"].flatten().numpy())
+        assert info["alive"].tolist() == td["agents", "mask"][0].tolist() and info["winner"] == -1
+        action = torch.rand(view.full_action_spec[view.action_key].shape, generator=generator) * 2 - 1
+        seen, paid, terminated, truncated, info = env.step(action.flatten().numpy())
+        td = view.step(td.set(view.action_key, action))["next"]
+        assert paid == pytest.approx(td["agents", "reward"].mean().item())
+        assert not terminated and truncated == (decision == 3)
+    winner = int(td["outcome", "winner"])
+    assert info["winner"] == winner and info["won"] == bool(td["outcome", "won"])
+    with pytest.raises(ConfigError, match="the battle is over"):
+        env.step(action.flatten().numpy())
+
+
+def test_a_duel():
+    duel = EnvConfig(**{**vars(SHORT), "blue": ("medium",), "red": ("light",)})
+    env = TeamEnv(duel, EASY, action="discrete", render_mode="rgb_array")
+    _, info = env.reset(seed=0)
+    assert env.action_space == gymnasium.spaces.MultiDiscrete([64]) and info["action_mask"].shape == (1, 64)
+    env.view.env.state.mechs.hp[0, 1] = 0
+    _, _, terminated, _, info = env.step(env.action_space.sample())
+    assert terminated and info["won"] and env.render().ndim == 3
+
+
+def test_wrong_settings_of_a_team_are_told_in_one_line():
+    for what, how in {
+        "side must be blue or red": {"side": "both"},
+        "render_mode must be": {"render_mode": "ansi"},
+        "info must be True": {"info": False},
+    }.items():
+        with pytest.raises(ConfigError, match=what):
+            TeamEnv(SHORT, EASY, **how)
+    env = TeamEnv(SHORT, EASY)
+    env.reset()
+    with pytest.raises(ConfigError, match="action must be of shape"):
+        env.step(np.zeros(2, np.float32))

@@ -1,0 +1,146 @@
+"""One battle under PettingZoo's names: PettingZoo's own tests, and the same battle as in a view."""
+
+import functools
+
+import pytest
+
+pytest.importorskip("pettingzoo")
+
+import matplotlib
+import numpy as np
+import torch
+from battles import EASY, LONG, SHORT, UNEQUAL
+from pettingzoo.test import api_test, parallel_api_test, parallel_seed_test, render_test
+from torchrl.envs import PettingZooWrapper, check_env_specs
+
+import echelon
+from echelon.integrations.pettingzoo import env, parallel_env
+from echelon.runtime.errors import ConfigError
+
+pytestmark = pytest.mark.integrations
+matplotlib.use("Agg")
+DEATHS = ("stays", "terminates")
+FORMS = [{}, {"action": "discrete"}, {"observation": "structured"}, {"opponent": EASY, "side": "red"}]
+
+
+@pytest.mark.parametrize("form", FORMS, ids=str)
+@pytest.mark.parametrize("death", DEATHS)
+def test_pettingzoos_own_tests(death, form, capsys):
+    """Their warnings are errors here."""
+    parallel_api_test(parallel_env(LONG, death, **form), num_cycles=50)
+    parallel_seed_test(lambda: parallel_env(LONG, death, **form), num_cycles=25)
+    render_test(functools.partial(env, SHORT, death, **form))
+    if form.keys() <= {"opponent", "side"}:
+        api_test(env(LONG, death, **form), num_cycles=50)
+
+
+def draw(battle, generator):
+    """An action for each agent, from one draw for all mechs."""
+    width = battle.action_space(battle.possible_agents[0]).shape[0]
+    drawn = torch.rand(len(battle.possible_agents), width, generator=generator) * 2 - 1
+    own = dict(zip(battle.possible_agents, drawn.numpy(), strict=True))
+    return drawn, {name: own[name] for name in battle.agents}
+
+
+@pytest.mark.parametrize(("config", "opponent"), [(SHORT, None), (UNEQUAL, None), (UNEQUAL, EASY)])
+@pytest.mark.parametrize("death", DEATHS)
+def test_it_is_the_battle_of_the_view(death, config, opponent):
+    battle = parallel_env(config, death, opponent=opponent)
+    view = echelon.mechs(config, opponent, 1, "cpu", 5, side="blue", state=True)
+    seen, infos = battle.reset(seed=5)
+    td, generator = view.reset(), torch.Generator().manual_seed(0)
+    assert list(seen) == list(infos) == battle.agents == battle.possible_agents == view.agent_names
+    for decision in range(4):
+        assert np.array_equal(np.stack(list(seen.values())), td["observation"][0].numpy())
+        assert np.array_equal(battle.state(), td["state"][0, 0].numpy()) and battle.state_space.contains(battle.state())
+        drawn, actions = draw(battle, generator)
+        seen, paid, terminated, truncated, infos = battle.step(actions)
+        td = view.step(td.set("action", drawn[None]))["next"]
+        assert list(paid.values()) == td["reward"].flatten().tolist()
+        ends = [(terminated[name], truncated[name]) for name in seen]
+        assert set(ends) == {(bool(td["terminated"].any()), bool(td["truncated"].any()))} == {(False, decision == 3)}
+    assert not battle.agents and {info["winner"] for info in infos.values()} == {int(td["outcome", "winner"][0, 0])}
+    assert battle.step({}) == ({}, {}, {}, {}, {})
+    with pytest.raises(ConfigError, match="the battle is over"):
+        battle.step(actions)
+
+
+@pytest.mark.parametrize("death", DEATHS)
+def test_who_dies(death):
+    battle = parallel_env(LONG, death)
+    battle.reset(seed=1)
+    battle.view.env.state.mechs.hp[0, 1] = 0
+    generator = torch.Generator().manual_seed(0)
+    _, actions = draw(battle, generator)
+    seen, paid, terminated, truncated, infos = battle.step(actions)
+    living = ["blue_0", "red_0", "red_1"]
+    assert [name for name, info in infos.items() if info["alive"]] == living and len(seen) == len(paid) == 4
+    assert [name for name, ended in terminated.items() if ended] == (["blue_1"] if death == "terminates" else [])
+    assert not any(truncated.values())
+    assert battle.agents == (living if death == "terminates" else battle.possible_agents)
+    seen, *_ = battle.step(draw(battle, generator)[1])
+    assert list(seen) == battle.agents
+    battle.reset()
+    assert battle.agents == battle.possible_agents
+
+
+def test_who_won():
+    """The last mech of a team falls: each agent is told whether its team won."""
+    for opponent, winners in ((None, ["blue_0", "blue_1"]), (EASY, ["agent_0", "agent_1"])):
+        battle = parallel_env(LONG, opponent=opponent)
+        _, infos = battle.reset(seed=1)
+        assert all(info["winner"] == -1 and not info["won"] for info in infos.values())
+        battle.view.env.state.mechs.hp[0, 2:] = 0
+        *_, terminated, _, infos = battle.step(draw(battle, torch.Generator())[1])
+        assert all(terminated.values()) and all(info["winner"] == 1 for info in infos.values())
+        assert [name for name, info in infos.items() if info["won"]] == winners
+
+
+def test_a_mask_forbids_what_a_mech_cannot_do():
+    battle = parallel_env(LONG, action="discrete")
+    seen, _ = battle.reset(seed=1)
+    masks = np.stack([own["action_mask"] for own in seen.values()])
+    view = echelon.mechs(LONG, None, 1, "cpu", 1, action="discrete")
+    assert np.array_equal(masks, view.reset()["action_mask"][0].numpy()) and 0 < masks.mean() < 1
+    assert masks.dtype == np.int8 and battle.observation_space("red_0").contains(seen["red_0"])
+
+
+@pytest.mark.parametrize("form", FORMS[:3], ids=str)
+@pytest.mark.parametrize("death", DEATHS)
+def test_torchrl_wraps_it(death, form):
+    battle = parallel_env(LONG, death, **form)
+    wrapped = PettingZooWrapper(
+        battle, return_state=True, use_mask=death == "terminates", done_on_any=False, categorical_actions=True
+    )
+    check_env_specs(wrapped)
+    assert wrapped.group_map == {group: [f"{group}_0", f"{group}_1"] for group in ("blue", "red")}
+    td = wrapped.rollout(30)
+    assert len(td) == LONG.rules.max_decisions and td["next", "done"].flatten().tolist()[-2:] == [False, True]
+    assert td["state"].shape == (20, *battle.state_space.shape) and td["next", "blue", "reward"].abs().sum() > 0
+
+
+@pytest.mark.parametrize(
+    ("what", "how"),
+    [
+        ("death must be stays or terminates", {"death": "leaves"}),
+        ("render_mode must be rgb_array, human or None", {"render_mode": "ansi"}),
+        ("view must be one battle", {"info": False}),
+        ("observation must be", {"observation": "pixels"}),
+        ("side must be blue or red for teams of 3 and 2 mechs", {"opponent": EASY, "side": "both"}),
+    ],
+)
+def test_wrong_settings_are_told_in_one_line(what, how):
+    with pytest.raises(ConfigError, match=what):
+        parallel_env(UNEQUAL, **how)
+
+
+def test_wrong_actions_are_told_in_one_line():
+    battle = parallel_env(SHORT)
+    with pytest.raises(ConfigError, match="after reset"):
+        battle.step({"blue_0": np.zeros(26, np.float32)})
+    battle.reset(seed=0)
+    _, actions = draw(battle, torch.Generator())
+    with pytest.raises(ConfigError, match="actions must be one for each of blue_0, blue_1, red_0, red_1"):
+        battle.step({"blue_0": actions["blue_0"]})
+    with pytest.raises(ConfigError, match="action of red_1 must be of shape"):
+        battle.step({**actions, "red_1": np.zeros(3)})
