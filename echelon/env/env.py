@@ -17,6 +17,8 @@ from echelon.env.arguments import check_options, number_of_battles, real_action,
 from echelon.env.battle_states import BattleStatesEnv
 from echelon.env.blocks import Blocks, ordinary_tensors
 from echelon.env.decision import Played
+from echelon.env.describe import describe_env
+from echelon.env.description import Description
 from echelon.env.footprint import require_memory
 from echelon.env.form import Kernels, form_of
 from echelon.env.kernels.restore_ground import restore_ground
@@ -26,9 +28,9 @@ from echelon.env.observation import layout
 from echelon.env.observation.build import Observation
 from echelon.env.observation.layout import STREAMS
 from echelon.env.observer import StepObserver
-from echelon.env.outcome import Winner
+from echelon.env.outcome import Winner, stat_names
 from echelon.env.restart import Begun, ByRow, begin, begin_by_mask, open_on_map
-from echelon.env.reward import NO_EXTRA_TERMS, TERMS, RewardTerm, check_extra_terms
+from echelon.env.reward import NO_EXTRA_TERMS, TERMS, RewardTerm, check_extra_terms, term_weights
 from echelon.env.select import cleared
 from echelon.env.specs import DONE_KEYS, Specs
 from echelon.rules import actions
@@ -169,6 +171,16 @@ class EchelonEnv(BattleStatesEnv):
     def reward_terms(self) -> tuple[str, ...]:
         """Names of the reward terms, in the order of the last axis of `(group, "reward_terms")`."""
         return (*TERMS, *self.extra_rewards)
+
+    @property
+    def stat_names(self) -> tuple[str, ...]:
+        """Names of the statistics, in the order of the last axis of `("outcome", "stats")`."""
+        return stat_names(self.config.catalog)
+
+    def describe(self) -> Description:
+        """Every column of actions, observations, rewards and outcomes: name, unit, range, what turns it on."""
+        weights = term_weights(self.config.reward, self.extra_rewards)
+        return describe_env(self, tuple(self.group_map), self.config, weights)
 
     @property
     def n_agents(self) -> int:

@@ -92,6 +92,11 @@ def extra_terms(
     return named
 
 
+def term_weights(cfg: RewardConfig, extra: Mapping[str, RewardTerm] = NO_EXTRA_TERMS) -> dict[str, float]:
+    """What each term is multiplied with, in the order of `TERMS`, then `extra`."""
+    return {name: getattr(cfg, name) for name in TERMS} | {name: term.weight for name, term in extra.items()}
+
+
 def weighted(
     named: dict[str, Tensor], cfg: RewardConfig, game: SimModel, extra: Mapping[str, RewardTerm] = NO_EXTRA_TERMS
 ) -> Tensor:
@@ -99,7 +104,6 @@ def weighted(
 
     Mixing is linear, so the terms of a mech sum to its reward. The last axis is in the order of `TERMS`, then `extra`.
     """
-    weights = {name: getattr(cfg, name) for name in TERMS} | {name: term.weight for name, term in extra.items()}
-    own = torch.stack([weight * named[name] for name, weight in weights.items()], -1)
+    own = torch.stack([weight * named[name] for name, weight in term_weights(cfg, extra).items()], -1)
     team = game.roster.of_own_team(game.roster.team_mean(own))
     return cfg.team_mix_alpha * own + (1 - cfg.team_mix_alpha) * team
