@@ -26,10 +26,18 @@ and the constants. It reads tensors, never the host. Ground is changed in place:
 
 @dataclass(frozen=True)
 class RewardTerm:
-    """A reward term of the user's own, for `EchelonEnv(extra_rewards={"name": RewardTerm(function, 0.1)})`."""
+    """A reward term of the user's, for `EchelonEnv(extra_rewards={"name": RewardTerm(function, 0.1)})`.
+
+    The environment raises `ConfigError` where the weight is not finite, the name is taken, or the function returns a
+    tensor of another shape.
+    """
 
     function: RewardFunction
+    """`function(before, after, ending, game)` returns `[B, N]` float: what each mech earned in a decision. It gets the
+    `echelon.state.State` before and after it, the `echelon.env.outcome.Ending` of the battles and the constants, and
+    must not read tensors on the host."""
     weight: float = 1.0
+    """What it is multiplied with."""
 
 
 NO_EXTRA_TERMS: Mapping[str, RewardTerm] = MappingProxyType({})

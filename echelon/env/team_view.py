@@ -57,7 +57,7 @@ class View(PartialResetEnv):
             `torch.float16`.
 
     Raises:
-        ConfigError: an argument is none of those above.
+        ConfigError: an argument is none of those above; in `step`, an action is missing or of another shape.
     """
 
     batch_locked = True
@@ -135,7 +135,7 @@ class View(PartialResetEnv):
         return self.env.stat_names
 
     def describe(self) -> Description:
-        """Every column of what the view takes and gives: name, unit, range, what turns it on."""
+        """Tell what every column that the view takes and gives means; see `EchelonEnv.describe`."""
         weights = term_weights(self.config.reward, self.env.extra_rewards)
         return describe_env(self, tuple(self.group_map), self.config, weights)
 
