@@ -1,4 +1,13 @@
-"""Echelon: mech battles for multi-agent reinforcement learning, batched on the device."""
+"""Mech battles for multi-agent reinforcement learning: TorchRL environments, batched on a GPU or a CPU.
+
+    env = echelon.versus(echelon.EnvConfig.small(), "heuristic:normal", num_envs=64)
+    print(env.rollout(10)["next", "agents", "reward"].shape)  # [64, 10, 5, 1]
+
+Environments: `versus` (one team against a named opponent), `teams` (both teams), `mechs` (each mech as a row of the
+batch), and `EchelonEnv`, which they are views of. Settings: `EnvConfig` with `WorldConfig`, `RulesConfig`,
+`RewardConfig`, `FeaturesConfig` and the `Catalog` of `HullSpec` and `WeaponSpec`. Extensions: `RewardTerm`,
+`register_biome`, `read_catalog`. Bad arguments raise `echelon.runtime.errors.ConfigError`, in one line.
+"""
 
 from typing import TYPE_CHECKING, Any
 

@@ -1,4 +1,4 @@
-"""`python -m echelon layout`: layout of observations and actions; `… checkpoint PATH`: metadata of a checkpoint;
+"""`python -m echelon describe`: what every column means; `… checkpoint PATH`: metadata of a checkpoint;
 `… fingerprint`: a hash that is the same on every machine; `… convert PATH`: rewrites a file of an older version."""
 
 from __future__ import annotations
@@ -6,55 +6,76 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import tyro
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from echelon.arena.fingerprint import fingerprint
 from echelon.convert import convert
+from echelon.env.describe import describe_battle
+from echelon.env.description import Description
+from echelon.env.description_text import markdown, print_tables
 from echelon.env.observation import layout
 from echelon.learn.checkpoint.inspect import CheckpointReport, inspect_checkpoint
 from echelon.pipelines.console import parse_command, run
-from echelon.rules.config import EnvConfig
+from echelon.rules.config import ENV_PRESETS, EnvConfig
 from echelon.rules.limits import ENV
 from echelon.rules.versions import MAP_MAKER, RULES
-from echelon.runtime.errors import one_line
+from echelon.runtime.errors import one_line, require
 from echelon.runtime.limits import check_settings
+
+PIPED_WIDTH = 200
+"""Letters of a line of tables that are not shown on a terminal."""
+PAGE = """# What a column means
+
+Made by `python -m echelon describe --env {env} --markdown > docs/COLUMNS.md`; a test holds it against the code.
+`env.describe()` tells the same of any environment and view, flat observations included, as dataclasses (`to_json()`
+gives JSON).
+
+Shapes are those of the preset `{env}`. *needs* names fields of `FeaturesConfig`: with any of them off, an observation
+or a statistic is always 0, and an action is not heard. Rewards, ends and outcomes of a decision stand below
+`("next", ...)`. The rows of contacts and comrades that nobody fills are 0, as is what a dead mech observes, but where
+it says otherwise. What policies remember is their user's own and not listed.
+"""
 
 
 @dataclass(frozen=True)
-class Layout:
-    """Print the layout of actions and observations: every stream's shape and columns."""
+class Describe:
+    """Print every column of actions, observations, rewards and outcomes: name, range, unit, which feature it needs."""
 
+    env: Literal["small", "standard", "large"] = "standard"
+    """Which battle."""
     comm_dim: int = EnvConfig().comm_dim
     """Length of a message vector."""
     json: bool = False
-    """Print JSON, as stored in checkpoints."""
+    """Print JSON, with the layout that checkpoints store and its hash."""
+    markdown: bool = False
+    """Print the page docs/COLUMNS.md, which is made of this."""
 
     def __post_init__(self) -> None:
         check_settings(self, {"comm_dim": ENV["comm_dim"]})
+        require(not (self.json and self.markdown), "--json", "left out beside --markdown", self.json)
 
     def run(self) -> None:
         """Print the result."""
+        description = describe_battle(replace(ENV_PRESETS[self.env](), comm_dim=self.comm_dim))
         if self.json:
-            described = {"layout": layout.describe(self.comm_dim), "sha256": layout.layout_hash(self.comm_dim)}
-            print(json.dumps(described))
-            return
-        console = Console()
-        for stream, features in layout.streams(self.comm_dim).items():
-            console.print(Text(f"{stream}  {layout.SHAPES[stream]}"))
-            table = Table("columns", "name", "range")
-            for feature in features:
-                where = layout.columns(features, feature.name)
-                last = where.stop - 1
-                columns = f"{last}" if feature.width == 1 else f"{where.start}..{last}"
-                table.add_row(columns, feature.name, f"{feature.low:g} .. {feature.high:g}")
-            console.print(table)
+            stored = {"layout": layout.describe(self.comm_dim), "sha256": layout.layout_hash(self.comm_dim)}
+            print(json.dumps({**description.to_json(), **stored}))
+        elif self.markdown:
+            print(columns_page(self.env, description), end="")
+        else:
+            console = Console()
+            # Where nobody tells how wide it is, a column's row is one line.
+            print_tables(description, console if console.is_terminal else Console(width=PIPED_WIDTH))
+
+
+def columns_page(env: str, description: Description) -> str:
+    """The page of columns of a preset."""
+    return "\n".join((PAGE.format(env=env), *markdown(description)))
 
 
 @dataclass(frozen=True)
@@ -121,7 +142,8 @@ def format_report(found: CheckpointReport) -> list[str]:
 
 
 COMMANDS: dict[str, Callable[..., Any]] = {
-    "layout": Layout,
+    "describe": Describe,
+    "layout": Describe,
     "checkpoint": Checkpoint,
     "fingerprint": Fingerprint,
     "convert": Convert,

@@ -1,13 +1,17 @@
 """`python -m echelon`: what a newcomer asks first."""
 
+import dataclasses
 import json
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from patience import STUCK_S
 
 import echelon
+from echelon.__main__ import columns_page
+from echelon.env.describe import describe_battle
 from echelon.env.observation import layout
 from echelon.learn.checkpoint.files import save_checkpoint
 from echelon.learn.checkpoint.format import Counters
@@ -26,19 +30,30 @@ def ask(*words: str) -> subprocess.CompletedProcess:
     return subprocess.run([sys.executable, "-m", "echelon", *words], capture_output=True, text=True, timeout=STUCK_S)
 
 
-def test_layout_lists_every_feature_with_its_columns():
-    printed = ask("layout").stdout
+@pytest.mark.parametrize("command", ["describe", "layout"])
+def test_every_feature_is_listed_with_its_columns(command):
+    printed = ask(command).stdout
     for features in (layout.CONTACT, layout.SQUAD, layout.EGO):
         for feature in features:
             assert feature.name in printed
     pitch = layout.columns(layout.CONTACT, "lead_pitch").start
     assert any(line.split()[1:5:2] == [str(pitch), "lead_pitch"] for line in printed.splitlines() if "lead" in line)
+    assert "paint_damage_scout" in printed and "approach" in printed
 
 
-def test_layout_speaks_json_with_the_hash_that_checkpoints_store():
-    told = json.loads(ask("layout", "--comm-dim", "3", "--json").stdout)
+def test_columns_are_told_as_json_with_the_hash_that_checkpoints_store():
+    told = json.loads(ask("describe", "--comm-dim", "3", "--json").stdout)
     assert told["sha256"] == layout.layout_hash(3)
     assert told["layout"]["comms"] == [["message", 3, -1.0, 1.0]]
+    described = describe_battle(dataclasses.replace(EnvConfig.standard(), comm_dim=3))
+    assert {name: told[name] for name in ("groups", "leaves")} == described.to_json()
+
+
+def test_columns_are_told_as_the_page_of_a_preset():
+    asked = ask("describe", "--env", "small", "--markdown")
+    assert asked.stdout == columns_page("small", describe_battle(EnvConfig.small()))
+    asked = ask("describe", "--json", "--markdown")
+    assert asked.returncode == 1 and "--json must be left out beside --markdown" in asked.stderr
 
 
 def test_an_unknown_command_is_named():

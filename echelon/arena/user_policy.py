@@ -82,7 +82,7 @@ def check_decision_of(name: str, policy: TeamPolicy, mechs: int, env: EnvConfig,
             f'{name} must return the team it was given: return team.set("action", action), got {decided!r:.80}'
         )
     width = action_width(env.comm_dim)
-    action = f"{name}: the action of {BATTLES} battles, {mechs} mechs, {width} columns (python -m echelon layout)"
+    action = f"{name}: the action of {BATTLES} battles, {mechs} mechs, {width} columns (python -m echelon describe)"
     require_leaf(action, decided.get("action", None), torch.float32, torch.Size((BATTLES, mechs, width)))
     for key in memory.keys(include_nested=True, leaves_only=True):
         path = ("next", "memory", *((key,) if isinstance(key, str) else key))

@@ -17,6 +17,8 @@ from echelon.env.arguments import check_options, number_of_battles, real_action,
 from echelon.env.battle_states import BattleStatesEnv
 from echelon.env.blocks import Blocks, ordinary_tensors
 from echelon.env.decision import Played
+from echelon.env.describe import describe_env
+from echelon.env.description import Description
 from echelon.env.footprint import require_memory
 from echelon.env.form import Kernels, form_of
 from echelon.env.kernels.restore_ground import restore_ground
@@ -26,9 +28,9 @@ from echelon.env.observation import layout
 from echelon.env.observation.build import Observation
 from echelon.env.observation.layout import STREAMS
 from echelon.env.observer import StepObserver
-from echelon.env.outcome import Winner
+from echelon.env.outcome import Winner, stat_names
 from echelon.env.restart import Begun, ByRow, begin, begin_by_mask, open_on_map
-from echelon.env.reward import NO_EXTRA_TERMS, TERMS, RewardTerm, check_extra_terms
+from echelon.env.reward import NO_EXTRA_TERMS, TERMS, RewardTerm, check_extra_terms, term_weights
 from echelon.env.select import cleared
 from echelon.env.specs import DONE_KEYS, Specs
 from echelon.rules import actions
@@ -52,13 +54,17 @@ class EchelonEnv(BattleStatesEnv):
     The batch is `[num_envs]`. The two teams are agent groups `blue` and `red` (`group_map`) of A mechs each:
 
     - in: `(group, "action") [B, A, 18 + comm_dim]` float32 in [-1, 1];
-    - out: `(group, "observation", stream)`, `(group, "mask") [B, A]` bool (alive), `(group, "reward") [B, A, 1]`,
-      `(group, "reward_terms") [B, A, K]`, which sum to the reward (their names are `env.reward_terms`),
+    - out: `(group, "observation", stream)` float32: `contacts [B, A, C, F]`, `squad [B, A, S, F]`, `ego [B, A, F]`,
+      `comms [B, A, 5, comm_dim]`, `local_map [B, A, 11, 11]`, with `contacts_mask` and `squad_mask` bool;
+      `(group, "mask") [B, A]` bool (alive), `(group, "reward") [B, A, 1]`, `(group, "reward_terms") [B, A, K]`, which
+      sum to the reward (their names are `env.reward_terms`);
       and at the root `telemetry [B, 16, 16]`, `is_init [B, 1]`, `done`, `terminated`, `truncated` `[B, 1]` bool;
     - a finished battle's `("next", "outcome")`: `winner`, `reason` `[B, 1]` int8, `score [B, 2]` s, `decisions [B, 1]`,
       `idle_s [B, 1]` without damage or score at its end,
-      `stats [B, 2, K]` (`outcome.stat_names`); winner -1 and zeros where the battle goes on. TorchRL carries the
+      `stats [B, 2, K]` (`env.stat_names`); winner -1 and zeros where the battle goes on. TorchRL carries the
       outcome and the reward terms on to the root, where a reset clears them.
+
+    `env.describe()` tells what every column of these means, with its unit and range.
 
     Battles that end restart on the device without a host read; `("next", ...)` keeps their true last observation.
 
@@ -74,10 +80,14 @@ class EchelonEnv(BattleStatesEnv):
         compiled: how a decision runs, with the same results. By default, and if True, in the fastest form of the
             device: loops compiled by numba on a CPU, graphs of torch.compile elsewhere. False: operation by operation,
             which is the default on a CPU without numba.
-        observer: who watches every substep and decision.
+        observer: watches every substep and decision, an `echelon.env.observer.StepObserver`; it changes nothing.
         info: whether `outcome` and `reward_terms` are there.
         kernels: "loops" or "dense" in place of what `compiled` would choose, for tests.
-        extra_rewards: reward terms of one's own by name, paid and mixed within the team as `reward.TERMS` are.
+        extra_rewards: reward terms of the user's by name, mixed within the team as those of `RewardConfig` are.
+
+    Raises:
+        ConfigError: an argument is of another type or outside its limits, the device is not of this machine, or so many
+            battles do not fit into its memory. `step` raises it where an action is missing or of another shape.
     """
 
     batch_locked = True
@@ -171,6 +181,21 @@ class EchelonEnv(BattleStatesEnv):
         return (*TERMS, *self.extra_rewards)
 
     @property
+    def stat_names(self) -> tuple[str, ...]:
+        """Names of the statistics, in the order of the last axis of `("outcome", "stats")`."""
+        return stat_names(self.config.catalog)
+
+    def describe(self) -> Description:
+        """Tell what every column of actions, observations, rewards, ends and outcomes means.
+
+        Returns:
+            A `Leaf` by key for each tensor but the memory of policies, with its shape and a `Column` for each place of
+            its last axis: name, unit, range, meaning, and the `FeaturesConfig` switches that it needs.
+        """
+        weights = term_weights(self.config.reward, self.extra_rewards)
+        return describe_env(self, tuple(self.group_map), self.config, weights)
+
+    @property
     def n_agents(self) -> int:
         """Number of mechs, N."""
         return self.config.num_mechs
@@ -234,7 +259,11 @@ class EchelonEnv(BattleStatesEnv):
         return other
 
     def to(self, device: torch.device | str) -> EchelonEnv:
-        """Move maps, specs and the battles being fought to another device, in place."""
+        """Move maps, specs and the battles being fought to another device, in place.
+
+        Raises:
+            ConfigError: the device is not of this machine.
+        """
         device = resolve_device(device)
         if device == self.device:
             return self
@@ -271,7 +300,18 @@ class EchelonEnv(BattleStatesEnv):
             self.next_seed = noise.battle_seeds(seed, self.num_envs, self.device)
 
     def set_seed(self, seed: int | Tensor | None = None, static_seed: bool = False) -> int | None:
-        """Seed the battles; see the class. Returns the seed a further environment may take."""
+        """Seed the battles that the next reset begins.
+
+        Args:
+            seed: one number or `[B]` int64, as in the class.
+            static_seed: as in TorchRL: whether the seed that is returned is the same one.
+
+        Returns:
+            A seed that a further environment may take; None after `[B]` seeds.
+
+        Raises:
+            ConfigError: it is neither an integer of 63 bits nor `[B]` int64.
+        """
         seed = seed_or_seeds(seed, self.num_envs)
         if isinstance(seed, Tensor):
             self._set_seed(seed)

@@ -37,6 +37,10 @@ class Reason(IntEnum):
 
 OWN = ("damage", "kills", "team_kills", "assists", "intercepts", "shutdowns", "vent_s", "zone_s", "bad_actions")
 """Fields of `Tally` that count for one's own team."""
+OF_THE_TEAM = ("deaths", "knockdowns", "leggings", "paints")
+"""What else a team's statistics count, in their order."""
+BY_WEAPON = ("shots", "hits", "damage", "kills")
+"""What is told by weapon."""
 BY_HULL = ("damage", "kills", "assist_hp", "paint_damage", "intercepted_damage")
 """Fields of `Tally` that are told by the class of who did it."""
 
@@ -48,9 +52,9 @@ def stat_names(catalog: Catalog) -> tuple[str, ...]:
     laid; by class, all but deaths is told by who did it, deaths by who died. A kill by weapon is the weapon's that
     took most in the substep of the death. `assist_hp`, `paint_damage` and `intercepted_damage` are those of `Tally`.
     """
-    by_weapon = (f"{what}_{weapon}" for what in ("shots", "hits", "damage", "kills") for weapon in catalog.weapons)
+    by_weapon = (f"{what}_{weapon}" for what in BY_WEAPON for weapon in catalog.weapons)
     by_hull = (f"{what}_{hull.name.lower()}" for what in (*BY_HULL, "deaths") for hull in Hull)
-    return (*OWN, "deaths", "knockdowns", "leggings", "paints", *by_weapon, *by_hull)
+    return (*OWN, *OF_THE_TEAM, *by_weapon, *by_hull)
 
 
 STATS = stat_names(Catalog())

@@ -26,10 +26,18 @@ and the constants. It reads tensors, never the host. Ground is changed in place:
 
 @dataclass(frozen=True)
 class RewardTerm:
-    """A reward term of the user's own, for `EchelonEnv(extra_rewards={"name": RewardTerm(function, 0.1)})`."""
+    """A reward term of the user's, for `EchelonEnv(extra_rewards={"name": RewardTerm(function, 0.1)})`.
+
+    The environment raises `ConfigError` where the weight is not finite, the name is taken, or the function returns a
+    tensor of another shape.
+    """
 
     function: RewardFunction
+    """`function(before, after, ending, game)` returns `[B, N]` float: what each mech earned in a decision. It gets the
+    `echelon.state.State` before and after it, the `echelon.env.outcome.Ending` of the battles and the constants, and
+    must not read tensors on the host."""
     weight: float = 1.0
+    """What it is multiplied with."""
 
 
 NO_EXTRA_TERMS: Mapping[str, RewardTerm] = MappingProxyType({})
@@ -97,6 +105,11 @@ def extra_terms(
     return named
 
 
+def term_weights(cfg: RewardConfig, extra: Mapping[str, RewardTerm] = NO_EXTRA_TERMS) -> dict[str, float]:
+    """What each term is multiplied with, in the order of `TERMS`, then `extra`."""
+    return {name: getattr(cfg, name) for name in TERMS} | {name: term.weight for name, term in extra.items()}
+
+
 def weighted(
     named: dict[str, Tensor], cfg: RewardConfig, game: SimModel, extra: Mapping[str, RewardTerm] = NO_EXTRA_TERMS
 ) -> Tensor:
@@ -104,7 +117,6 @@ def weighted(
 
     Mixing is linear, so the terms of a mech sum to its reward. The last axis is in the order of `TERMS`, then `extra`.
     """
-    weights = {name: getattr(cfg, name) for name in TERMS} | {name: term.weight for name, term in extra.items()}
-    own = torch.stack([weight * named[name] for name, weight in weights.items()], -1)
+    own = torch.stack([weight * named[name] for name, weight in term_weights(cfg, extra).items()], -1)
     team = game.roster.of_own_team(game.roster.team_mean(own))
     return cfg.team_mix_alpha * own + (1 - cfg.team_mix_alpha) * team

@@ -12,6 +12,8 @@ from torchrl.data import Composite
 
 from echelon.env.arguments import looked_up, real_action
 from echelon.env.commanded import AllMechs, OneTeam
+from echelon.env.describe import describe_env
+from echelon.env.description import Description
 from echelon.env.discrete import ActionMasks, action_table
 from echelon.env.env import EchelonEnv
 from echelon.env.group_form import ActionForm, ObservationForm, PerGroup, check_dtype, group_forms
@@ -19,6 +21,7 @@ from echelon.env.group_policy import TeamPolicy, action_noise, draws_actions, me
 from echelon.env.observation.layout import GROUPS, STREAMS, action_width
 from echelon.env.outcome import Winner
 from echelon.env.partial_reset import PartialResetEnv
+from echelon.env.reward import term_weights
 from echelon.env.select import cleared
 from echelon.env.specs import DONE_KEYS
 from echelon.env.transforms import FlatObservation
@@ -54,7 +57,7 @@ class View(PartialResetEnv):
             `torch.float16`.
 
     Raises:
-        ConfigError: an argument is none of those above.
+        ConfigError: an argument is none of those above; in `step`, an action is missing or of another shape.
     """
 
     batch_locked = True
@@ -120,6 +123,21 @@ class View(PartialResetEnv):
     def max_steps(self) -> int:
         """Decisions in the longest battle."""
         return self.env.max_steps
+
+    @property
+    def reward_terms(self) -> tuple[str, ...]:
+        """Names of the reward terms; see `EchelonEnv`."""
+        return self.env.reward_terms
+
+    @property
+    def stat_names(self) -> tuple[str, ...]:
+        """Names of the statistics; see `EchelonEnv`."""
+        return self.env.stat_names
+
+    def describe(self) -> Description:
+        """Tell what every column that the view takes and gives means; see `EchelonEnv.describe`."""
+        weights = term_weights(self.config.reward, self.env.extra_rewards)
+        return describe_env(self, tuple(self.group_map), self.config, weights)
 
     def render(self, mode: str = "rgb_array", **kwargs: Any) -> Any:
         """A picture of one battle from above; see `EchelonEnv.render`."""

@@ -46,20 +46,21 @@ def versus(
 ) -> View:
     """One team against an opponent that the environment commands: one group `agents` of A mechs, or others.
 
+    For a group of k mechs it takes `(group, "action") [B, k, 18 + comm_dim]` and gives `(group, "observation")
+    [B, k, F]`, `(group, "reward") [B, k, 1]`, `(group, "mask") [B, k]` and more; see `echelon.env.team_view.View`.
+
     Args:
-        config: the battle; see `EnvConfig.small`, `.standard` and `.large`.
+        config, num_envs, device, seed: the battle, B of them, where and from which seeds; see `EchelonEnv`.
         opponent: `heuristic:TIER`, the path of a checkpoint folder, `package.module:Commander`, or a policy of a team
             (`echelon.env.group_policy.TeamPolicy`). It keeps its own memory, and a trained one draws its actions from
             the seed of the battle.
-        num_envs: battles, B.
-        device, seed: as in `EchelonEnv`.
         side: team that the user commands; with `both`, blue in battles 0, 2, ... and red in battles 1, 3, ....
         groups: groups of the mechs `agent_0` to `agent_{A - 1}`: their names by group, such as `{"scouts": ["agent_4"],
             "others": [...]}`; "class", "pack" or "mech" for a group of each class (`heavy`), of each pack (`pack_0`) or
             of each mech (`agent_0`); or a `MarlGroupMapType`.
         group_map: `groups`, as TorchRL calls it.
         observation, action, state, memory, dtype: see `View`.
-        settings: further arguments of `EchelonEnv`: `compiled`, `maps`, `info`, `observer`.
+        settings: further arguments of `EchelonEnv`: `compiled`, `maps`, `info`, `observer`, `extra_rewards`.
 
     Raises:
         ConfigError: a setting is out of range, a mech is not in exactly one group, or `side` is `both` and the teams
@@ -89,6 +90,8 @@ def teams(
     **settings: Any,
 ) -> View:
     """Both teams, commanded by the user: by default a group each, or the groups of any partition of all mechs.
+
+    Entries and shapes are those of `versus`, for the mechs of both teams.
 
     Args:
         groups: names of the blue and the red team, a group each, in place of `("blue", "red")`; or groups of the mechs
@@ -161,6 +164,9 @@ def mechs(
     **settings: Any,
 ) -> MechView:
     """Every commanded mech as a row of the batch `[B, n]`, for single-agent code; all mechs of a battle end together.
+
+    It takes `action [B, n, 18 + comm_dim]` and gives `observation [B, n, F]`, `reward [B, n, 1]`, `mask [B, n]`,
+    `done [B, n, 1]` and more; see `echelon.env.team_view.MechView`.
 
     Args:
         opponent: as in `versus`; None for a user who commands both teams, so that n = N.

@@ -11,6 +11,7 @@ from echelon.rules.catalog_checks import check_catalog
 from echelon.rules.specs import Hull as Hull
 from echelon.rules.specs import HullSpec, MaterialSpec, SuiteSpec, Table, WeaponSpec
 from echelon.rules.specs import Trigger as Trigger
+from echelon.runtime.short_repr import short_repr
 
 
 class Suite(IntEnum):
@@ -211,10 +212,11 @@ HAZARDS = (Material.LAVA, Material.WATER, Material.DEBRIS_FIELD)
 
 @dataclass(frozen=True)
 class Catalog:
-    """Every row of a battle, and the numbers of what several rows share. By default those of the newest rules.
+    """Every hull, weapon, suite and material of a battle, and the numbers that several of them share.
 
-    A table that is given holds all of its rows: `Catalog(weapons={**Catalog().weapons, "railgun": WeaponSpec(...)})`.
-    Rows stand in the order of the default catalog, new ones behind them by name.
+    By default those of the newest rules. A table that is given holds all of its rows, as in
+    `Catalog(weapons={**Catalog().weapons, "railgun": WeaponSpec(...)})`. They stand in the order of the default
+    catalog, new ones behind them by name.
 
     Raises:
         ConfigError: naming the row and the field that is out of its limits.
@@ -224,6 +226,7 @@ class Catalog:
     weapons: Mapping[str, WeaponSpec] = Table(WEAPONS)
     suites: Mapping[str, SuiteSpec] = Table(SUITES)
     materials: Mapping[str, MaterialSpec] = Table(MATERIALS)
+    """Rows by name: `HullSpec`, `WeaponSpec`, `SuiteSpec` and `MaterialSpec` of `echelon.rules.specs`."""
     timers: tuple[str, ...] = ("laser", "missile", "kinetic", "painter")
     """The first cooldown timers, in their order; others that weapons name follow."""
     sight_lock_vox: float = 12.0
@@ -231,17 +234,27 @@ class Catalog:
     lock_quality: float = 0.7
     """Sensor quality it takes to make use of paint."""
     paint_s: float = 5.0
+    """How long paint lasts."""
     paint_bonus: float = 0.2
-    """Additional damage to a target that a packmate painted."""
+    """Share of damage added to hits on a target that a packmate painted."""
     cloud_s: float = 6.0
+    """How long a cloud of smoke hangs."""
     cloud_vox: float = 3.0
     """Radius of a cloud of smoke."""
     ams_vox: float = 5.5
+    """How far an anti-missile system reaches."""
     ams_chance: float = 0.6
+    """How often it destroys what it tries."""
     ams_cooldown_s: float = 1.0
+    """How long it waits after each try."""
     ewar_vox: float = 50.0
+    """Where the strength of ECM and ECCM has fallen to 0."""
     ecm_heat_per_s: float = 3.0
+    """Heat points of an emitter that jams."""
     eccm_heat_per_s: float = 2.0
+    """Heat points of an emitter that clears its own team's sensors."""
+
+    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         orders: dict[str, Mapping[str, Any]] = {

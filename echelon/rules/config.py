@@ -18,6 +18,7 @@ from echelon.rules.catalog_json import catalog_from_json, catalog_under
 from echelon.rules.versions import ABSENT, RULES, current_versions, earlier_defaults, stored_versions
 from echelon.runtime.errors import require
 from echelon.runtime.limits import check_settings
+from echelon.runtime.short_repr import short_repr
 
 PACK = ("heavy", "medium", "medium", "light", "scout")
 BIOME_NAMES = (
@@ -55,14 +56,24 @@ def require_biome(name: str) -> None:
 
 @dataclass(frozen=True)
 class WorldConfig:
-    """Size and content of the generated maps. One voxel is one metre."""
+    """Size and content of the generated maps. One voxel is one metre.
+
+    Raises:
+        ConfigError: a number is outside its limits, or a biome is not known in this process.
+    """
 
     size_x: int = 64
+    """Voxels of ground along x, 32..500."""
     size_y: int = 64
+    """Voxels of ground along y, 32..500."""
     size_z: int = 20
+    """Voxels of height, 6..31."""
     biomes: tuple[str, ...] = BIOME_NAMES
+    """Which kinds of ground the maps are made of; `echelon.register_biome` adds to them."""
     difficulty: float = 1.0
     """Obstacle density from 0 (open ground) to 1."""
+
+    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         check_settings(self, limits.WORLD)
@@ -78,32 +89,53 @@ class WorldConfig:
 
 @dataclass(frozen=True)
 class RulesConfig:
-    """Clock, physics and victory. Distances in voxels, times in seconds."""
+    """Clock, physics and victory. Distances in voxels, times in seconds, heat in heat points.
+
+    Raises:
+        ConfigError: a number is outside its limits, or a battle is shorter than one decision.
+    """
 
     dt_s: float = 0.05
+    """Length of a substep of the simulation."""
     decision_repeat: int = 5
+    """Substeps in a decision."""
     max_episode_s: float = 60.0
+    """When the clock ends a battle."""
     gravity_vox_per_s2: float = 9.81
     velocity_damping: float = 0.98
     """Share of the velocity kept each substep."""
     shutdown_damping: float = 0.8
     """Share of the planar velocity a shut-down mech keeps each substep."""
     step_up_vox: float = 1.1
+    """Height of terrain that a mech steps onto while walking."""
     water_speed: float = 0.6
+    """Factor on the speed of a mech in water."""
     legged_speed: float = 0.4
+    """Factor on the speed of a mech whose legs are shot off."""
     legged_jet: float = 0.5
+    """Factor on the thrust of its jets."""
     jet_heat_per_s: float = 15.0
+    """Heat of jets at full thrust."""
     vent_factor: float = 2.0
+    """Times its dissipation that a venting mech sheds on top of it."""
     heat_ceiling: float = 2.0
     """Heat stays below this many heat capacities."""
     lava_heat_per_s: float = 40.0
+    """Heat of a mech that stands in lava."""
     lava_damage_per_s: float = 5.0
+    """Hit points that it loses."""
     water_heat_per_s: float = -30.0
+    """Heat of a mech that stands in water."""
     stability_cap: float = 100.0
+    """Stability of a mech that nothing hit."""
     stability_regen_per_s: float = 10.0
+    """Stability that returns."""
     fall_s: float = 3.0
+    """How long a mech lies that lost all stability."""
     rear_arc_cos: float = 0.707
+    """A hit comes from behind where the cosine between its direction and the target's facing is above this."""
     rear_factor: float = 1.5
+    """Factor on damage and lost stability of such a hit."""
     leg_height: float = 0.3
     """Hits below this share of the hull height strike the legs."""
     under_fire_s: float = 1.0
@@ -111,9 +143,13 @@ class RulesConfig:
     zone_score_to_win_s: float = field(
         default=20.0, metadata={"absent": earlier_defaults(ABSENT[RULES])["rules.zone_score_to_win_s"]}
     )
-    """At 30 s one in five battles between trained teams went to the clock."""
+    """Seconds of zone control; at 30 s one in five battles between trained teams went to the clock."""
     zone_ceiling_vox: float = 4.0
+    """A mech holds the zone while the bottom of its hull is below this height."""
     time_up_terminates: bool = False
+    """Whether the clock is part of the game: its end terminates and pays the winner, else it truncates."""
+
+    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         check_settings(self, limits.RULES)
@@ -139,7 +175,13 @@ class RulesConfig:
 
 @dataclass(frozen=True)
 class FeaturesConfig:
-    """Systems that can be switched off, for ablations. No shape changes with them."""
+    """Systems that can be switched off, for ablations. No shape changes with them.
+
+    Columns that need one of them are 0 without it; `env.describe()` names them.
+
+    Raises:
+        ConfigError: a value is not a bool.
+    """
 
     ewar: bool = True
     """ECM and ECCM."""
@@ -156,30 +198,45 @@ class FeaturesConfig:
     destruction: bool = True
     """Off: shots leave the terrain as it is, and the dead leave no wreck."""
 
+    __repr__ = short_repr
+
     def __post_init__(self) -> None:
         check_settings(self, {})
 
 
 @dataclass(frozen=True)
 class RewardConfig:
-    """Weight of each reward term; `echelon.env.reward` defines the terms."""
+    """Weight of each reward term, a number of any sign; a mech's reward is their weighted sum, mixed with its team's.
+
+    Raises:
+        ConfigError: a number is outside its limits.
+    """
 
     approach: float = 6.0
-    """High enough to be heard above the value function's errors: at 1.0 no team learnt to walk."""
+    """Walking to the zone by the longest side of the map. High enough to be heard above the value function's errors: at
+    1.0 no team learnt to walk."""
     zone: float = 0.05
+    """A decision inside the zone, times the share in which its team controls it."""
     damage: float = 0.005
+    """A hit point taken from an enemy."""
     kill: float = 1.0
+    """An enemy killed."""
     assist: float = 0.5
+    """A packmate's kill of a target that it painted."""
     death: float = -0.3
-    """Mild: at -1.0 teams learnt to win, then learnt to stay out of the fight."""
+    """Its own death. Mild: at -1.0 teams learnt to win, then learnt to stay out of the fight."""
     terminal: float = 5.0
+    """A battle won; one lost is paid the negative."""
     contested_offence: float = 2.0
     """Factor on damage and kills dealt inside a contested zone."""
     contested_death: float = 0.5
+    """Factor on a death inside a contested zone."""
     team_mix_alpha: float = 0.5
     """1 pays each mech its own terms, 0 the mean of its team. At 1.0 each mech in time leaves the fight to others."""
     gamma: float = 0.995
     """Discount of the approach potential. The only copy: PPO reads it too."""
+
+    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         check_settings(self, limits.REWARD)
@@ -191,28 +248,42 @@ def _packs(count: int) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class EnvConfig:
-    """One battle: its world, rules, rewards, rosters and what a mech observes."""
+    """One battle: its world, rules, rewards, rosters and what a mech observes. By default that of `standard`.
+
+    `dataclasses.replace(EnvConfig.small(), comm_dim=4)` changes one.
+
+    Raises:
+        ConfigError: naming the field that is outside its limits, its limit and its value.
+    """
 
     world: WorldConfig = field(default_factory=WorldConfig)
     rules: RulesConfig = field(default_factory=RulesConfig)
     reward: RewardConfig = field(default_factory=RewardConfig)
     features: FeaturesConfig = field(default_factory=FeaturesConfig)
     blue: tuple[str, ...] = _packs(2)
-    """Hull name of each blue mech, packs of five in order."""
+    """Hull name of each blue mech, 1..20, packs of five in order."""
     red: tuple[str, ...] = _packs(2)
+    """Hull name of each red mech; the teams may differ in size and kind."""
     catalog: Annotated[Catalog, tyro.conf.Fixed, tyro.conf.Suppress] = field(default_factory=Catalog)
     """Hulls, weapons, suites and materials; no flag of its own."""
     observation_mode: Literal["partial", "full"] = "partial"
+    """Whether a mech observes what it senses, or every living mech."""
     sight_range_vox: float = 60.0
+    """How far a mech sees along a clear line."""
     radar_range_vox: float = 14.0
+    """How far it senses through walls, at a sensor quality of 1."""
     command_suites: bool = False
     """Give each pack's light a pack commander's cockpit, and the first pack's first medium a squad commander's."""
     comm_dim: int = 8
+    """Numbers in a message to the pack, the last columns of an action."""
     map_pool: int = 64
     """Maps made at start; every battle draws one of them by its own seed."""
     map_spares: int = 0
     """Maps made on top and drawn by nobody: `EchelonEnv.renew_maps` makes them anew and lets them take turns."""
     map_seed: int = 0
+    """What the maps of the pool are made from."""
+
+    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         check_settings(self, limits.ENV)

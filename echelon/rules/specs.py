@@ -64,17 +64,24 @@ class Table(Mapping[str, Row]):
 
 @dataclass(frozen=True)
 class HullSpec:
-    """One chassis. Sizes in voxels, `jet` in vox/s², `heat_sink` in heat points a second."""
+    """One chassis, a row of `Catalog.hulls`. What it may be is checked where a catalog takes it in."""
 
     size: tuple[float, float, float]
+    """Length, width and height of its box, vox."""
     max_speed_vox_per_s: float
     yaw_rate_rad_per_s: float
     jet_vox_per_s2: float
+    """Acceleration of its jets upwards; 0 for none."""
     hp: float
+    """Hit points."""
     leg_hp: float
+    """Hit points of its legs."""
     heat_cap: float
+    """Heat points above which it shuts down."""
     heat_sink_per_s: float
+    """Heat points that it dissipates a second."""
     tonnage: float
+    """Its weight in the control of the zone."""
     hull_class: str
     """Which of the four classes observations and statistics count it among."""
     suite: str
@@ -91,7 +98,7 @@ class HullSpec:
 
 @dataclass(frozen=True)
 class WeaponSpec:
-    """One weapon."""
+    """One weapon, a row of `Catalog.weapons`. What it may be is checked where a catalog takes it in."""
 
     mounts: Mapping[str, str]
     """The trigger that fires it (primary, secondary, tertiary, special), by the name of each hull that carries it."""
@@ -99,9 +106,13 @@ class WeaponSpec:
     """Cooldown timer; weapons of a mech that name the same one wait for each other."""
     range_vox: float
     damage: float
+    """Hit points that a direct hit takes."""
     self_heat: float
+    """Heat points of each shot to the mech that fires."""
     cooldown_s: float
+    """Time between two shots."""
     arc_deg: float
+    """Full angle around the mech's facing within which it aims."""
     guidance: Guidance = "beam"
     """How its fire gets to the target: at once; turning to it; falling; straight on."""
     needs: tuple[Need, ...] = ()
@@ -112,12 +123,15 @@ class WeaponSpec:
     interceptable: bool = False
     """An AMS can destroy its shots."""
     stability: float = 0.0
+    """Stability that a hit takes from its target."""
     target_heat: float = 0.0
     """Heat a hit adds to its target."""
     speed_vox_per_s: float = 0.0
     """0 for a beam, which hits at once."""
     suppress_s: float = 0.0
+    """How long a hit slows the return of its target's stability."""
     splash_vox: float = 0.0
+    """Radius of the splash of its impact; 0 for none."""
     splash_scale: float = 0.0
     """Share of the damage felt within the splash."""
     look: str = ""

@@ -175,12 +175,17 @@ PAINTERS: dict[str, Paint] = {}
 
 
 def register_biome(name: str, paint: Paint) -> None:
-    """Make a biome of one's own known in this process; maps have it where `WorldConfig.biomes` names it.
+    """Make a biome of the user's known in this process; maps have it where `WorldConfig.biomes` names it.
 
-    Configs, checkpoints and replays keep the name alone: a program that is to read them registers it first.
+    Configs, checkpoints and replays store the name only, so a program that reads them registers the biome first.
+
+    Args:
+        name: an identifier that no other biome has. To register the same function again changes nothing.
+        paint: `paint(material, where, seeds, world)` writes materials into M maps in place: `material [M, Z, Y, X]`
+            uint8, `where [M, Y, X]` bool its columns, `seeds [M]` int64; see `echelon.world.biomes.Paint`.
 
     Raises:
-        ConfigError: the name is none, or is taken by another biome, or `paint` cannot be called.
+        ConfigError: the name is no identifier or is taken, or `paint` is not callable.
     """
     is_free = isinstance(name, str) and name not in BIOME_NAMES and PAINTERS.get(name, paint) is paint
     is_name = is_free and name.isidentifier() and len(name) <= LONGEST_NAME

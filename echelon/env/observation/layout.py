@@ -10,8 +10,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from echelon.rules.actions import CONTROLS, SORT_MODES, Act
-from echelon.rules.catalog import Hull, Trigger
+from echelon.rules.actions import CONTROLS, PREFERENCES, SORT_MODES
+from echelon.rules.catalog import Hull, Suite, Trigger
 from echelon.rules.roster import SUITE_DESCRIPTOR
 from echelon.state import TELEMETRY_CELLS
 
@@ -29,86 +29,142 @@ COOLDOWNS = len(Trigger) + 1
 
 
 class Feature(NamedTuple):
-    """One named run of columns and the range of its numbers."""
+    """One named run of columns: the range of its numbers, and what they mean."""
 
     name: str
     width: int
     low: float
     high: float
+    unit: str = ""
+    """What 1 stands for; empty for a number without a unit."""
+    meaning: str = ""
+    parts: tuple[str, ...] = ()
+    """Name of each column of the run; empty where they are numbered."""
+    switches: tuple[str, ...] = ()
+    """Fields of `FeaturesConfig`: with any of them off its columns are 0, and those of an action are not heard."""
+    unswitched: tuple[str, ...] = ()
+    """Those of `parts` that do not depend on `switches`."""
 
 
-def flag(name: str) -> Feature:
+def flag(name: str, meaning: str = "", *switches: str) -> Feature:
     """A column that is 0 or 1."""
-    return Feature(name, 1, 0.0, 1.0)
+    return Feature(name, 1, 0.0, 1.0, "flag", meaning, (), switches)
 
+
+MAP_SIDE, FULL, TEN_VOX_PER_S = "longest side of the map", "share of full", "10 vox/s"
+AHEAD_LEFT, AHEAD_LEFT_UP, SIN_COS = ("ahead", "left"), ("ahead", "left", "up"), ("sin", "cos")
+HULLS = tuple(hull.name.lower() for hull in Hull)
+SORTS = ("closest", "biggest", "most_damaged")
 
 CONTACT = (
-    Feature("rel_pos", 3, -1.5, 1.5),  # body frame, over the longest side of the map
-    Feature("rel_vel", 3, -6.0, 6.0),  # body frame, vox/s / 10
-    Feature("rel_yaw_sin_cos", 2, -1.0, 1.0),
-    Feature("hp", 1, 0.0, 1.0),
-    Feature("heat", 1, 0.0, 2.0),
-    Feature("stability", 1, 0.0, 1.0),
-    flag("fallen"),
-    flag("legged"),
+    Feature("rel_pos", 3, -1.5, 1.5, MAP_SIDE, "where it is, in the viewer's body frame", AHEAD_LEFT_UP),
+    Feature("rel_vel", 3, -6.0, 6.0, TEN_VOX_PER_S, "its velocity less the viewer's, in that frame", AHEAD_LEFT_UP),
+    Feature("rel_yaw_sin_cos", 2, -1.0, 1.0, "", "where it faces, in that frame", SIN_COS),
+    Feature("hp", 1, 0.0, 1.0, FULL, "hit points; 0 without detail"),
+    Feature("heat", 1, 0.0, 2.0, "heat capacity", "0 without detail"),
+    Feature("stability", 1, 0.0, 1.0, FULL, "0 without detail"),
+    flag("fallen", "it lies on the ground"),
+    flag("legged", "its legs are shot off"),
     flag("friendly"),
     flag("hostile"),
-    Feature("hull", len(Hull), 0.0, 1.0),
-    flag("painted"),  # by the viewer's pack
-    flag("intel"),  # sensed by packmates only
-    flag("detail"),  # whether hp, heat and stability are shown
-    Feature("lead_pitch", 1, -2.0, 2.0),  # elevation a falling shot needs, over pi / 4
-    Feature("closing", 1, -1.0, 1.0),  # vox/s / 10, clipped
-    Feature("crossing", 1, 0.0, 1.0),  # 1 - |cos| between its relative velocity and the line to it
+    Feature("hull", len(Hull), 0.0, 1.0, "one-hot", "its class", HULLS),
+    flag("painted", "by the viewer's pack"),
+    flag(
+        "intel", "packmates sense or painted it, the viewer does not sense it; never under full observation", "suites"
+    ),
+    flag("detail", "hp, heat and stability are shown"),
+    Feature("lead_pitch", 1, -2.0, 2.0, "pi/4 rad", "elevation at which the viewer's falling shot meets it"),
+    Feature("closing", 1, -1.0, 1.0, TEN_VOX_PER_S, "speed at which it comes closer, clipped"),
+    Feature("crossing", 1, 0.0, 1.0, "", "1 - |cos| of the angle between its relative velocity and the line to it"),
 )
 SQUAD = (
-    Feature("rel_pos", 3, -1.5, 1.5),  # body frame, over the longest side of the map
-    Feature("hull", len(Hull), 0.0, 1.0),
+    Feature("rel_pos", 3, -1.5, 1.5, MAP_SIDE, "where it is, in the viewer's body frame", AHEAD_LEFT_UP),
+    Feature("hull", len(Hull), 0.0, 1.0, "one-hot", "its class", HULLS),
     flag("alive"),
-    Feature("hp", 1, 0.0, 1.0),
-    Feature("heat", 1, 0.0, 2.0),
-    Feature("stability", 1, 0.0, 1.0),
-    Feature("readiness", 1, 0.0, 1.0),  # share of its weapons that could fire now
-    Feature("target_rel_pos", 3, -1.5, 1.5),  # its focus target, as rel_pos
-)
+    Feature("hp", 1, 0.0, 1.0, FULL, "hit points; in suites of squad detail 1 and 2, and without suites"),
+    Feature("heat", 1, 0.0, 2.0, "heat capacity", "in suites of squad detail 1 and 2, and without suites"),
+    Feature("stability", 1, 0.0, 1.0, FULL, "in suites of squad detail 2, and without suites"),
+    Feature("readiness", 1, 0.0, 1.0, "share of its weapons", "could fire now; shown as stability is"),
+    Feature(
+        "target_rel_pos", 3, -1.5, 1.5, MAP_SIDE,
+        "its focus target, as rel_pos; in suites that see whom comrades fight (`command_suites`)",
+        AHEAD_LEFT_UP, ("target_preference", "suites"),
+    ),
+)  # fmt: skip
 EGO = (
-    Feature("hull", len(Hull), 0.0, 1.0),
+    Feature("hull", len(Hull), 0.0, 1.0, "one-hot", "its class", HULLS),
     flag("alive"),
-    Feature("position", 3, 0.0, 1.0),
-    Feature("yaw_sin_cos", 2, -1.0, 1.0),
-    Feature("hp", 1, 0.0, 1.0),
-    Feature("leg_hp", 1, 0.0, 1.0),
-    Feature("heat", 1, 0.0, 2.0),
-    Feature("headroom", 1, -1.0, 1.0),
-    Feature("stability_risk", 1, 0.0, 1.0),
-    Feature("velocity", 3, -3.0, 3.0),  # body frame, vox/s / 10, 0 when shut down
-    Feature("cooldown", COOLDOWNS, 0.0, 1.0),  # of each trigger and the AMS, over the longest of its timer
-    flag("targeted"),  # an enemy close by has a clear line
-    flag("under_fire"),
-    flag("painted"),
-    flag("shut_down"),
-    flag("critical_heat"),
-    flag("incoming_missile"),
-    flag("suppressed"),
-    flag("ecm"),
-    flag("eccm"),
-    Feature("hit_from", 2, -1.0, 1.0),  # body frame, towards where the last hit came from
-    Feature("sensor_quality", 1, 0.0, 1.0),
-    Feature("jam", 1, 0.0, 1.0),
-    Feature("acoustics", 4, 0.0, 2.0),  # noise heard ahead, left, behind, right
+    Feature("position", 3, 0.0, 1.0, "size of the map", "along each axis of the map", ("x", "y", "z")),
+    Feature("yaw_sin_cos", 2, -1.0, 1.0, "", "where it faces", SIN_COS),
+    Feature("hp", 1, 0.0, 1.0, FULL, "hit points"),
+    Feature("leg_hp", 1, 0.0, 1.0, FULL, "hit points of the legs"),
+    Feature("heat", 1, 0.0, 2.0, "heat capacity", "above 1 it shuts down"),
+    Feature("headroom", 1, -1.0, 1.0, "heat capacity", "1 - heat"),
+    Feature("stability_risk", 1, 0.0, 1.0, FULL, "1 - stability; at 1 it falls"),
+    Feature("velocity", 3, -3.0, 3.0, TEN_VOX_PER_S, "in its body frame; 0 while shut down", AHEAD_LEFT_UP),
+    Feature(
+        "cooldown", COOLDOWNS, 0.0, 1.0, "longest of its timer",
+        "how long the weapon on a trigger, and the AMS, still wait",
+        (*(trigger.name.lower() for trigger in Trigger), "ams"),
+    ),
+    flag("targeted", "an enemy within 8 vox has a clear line"),
+    flag("under_fire", "hit within the last second"),
+    flag("painted", "by an enemy pack"),
+    flag("shut_down", "overheated: no control"),
+    flag("critical_heat", "heat above 0.85"),
+    flag("incoming_missile", "a shot in flight homes on it"),
+    flag("suppressed", "stability returns slower"),
+    flag("ecm", "its emitter jams", "ewar"),
+    flag("eccm", "its emitter clears its team's sensors", "ewar"),
+    Feature("hit_from", 2, -1.0, 1.0, "", "unit vector to where the last hit came from, in its body frame", AHEAD_LEFT),
+    Feature("sensor_quality", 1, 0.0, 1.0, "best quality (1.5)", "factor on the range of its radar"),
+    Feature("jam", 1, 0.0, 1.0, "full strength", "of the strongest enemy emitter at its place", (), ("ewar",)),
+    Feature("acoustics", 4, 0.0, 2.0, "", "noise heard: log(1 + sum) / 5", ("ahead", "left", "behind", "right")),
     flag("in_zone"),
-    Feature("zone_vector", 2, -1.5, 1.5),  # body frame, over the longest side of the map
-    Feature("zone_radius", 1, 0.0, 1.0),
-    Feature("path_direction", 2, -1.0, 1.0),  # body frame
-    Feature("path_length", 1, 0.0, 4.0),  # over the longest side of the map, clipped
-    Feature("own_score", 1, 0.0, 1.0),
-    Feature("enemy_score", 1, 0.0, 1.0),
-    Feature("control", 1, -1.0, 1.0),
-    Feature("time", 1, 0.0, 1.0),
-    Feature("sort_mode", SORT_MODES, 0.0, 1.0),
-    flag("hostile_only"),
-    Feature("suite", SUITE_DESCRIPTOR, 0.0, 1.0),
-)
+    Feature("zone_vector", 2, -1.5, 1.5, MAP_SIDE, "to the middle of the zone, in its body frame", AHEAD_LEFT),
+    Feature("zone_radius", 1, 0.0, 1.0, MAP_SIDE),
+    Feature("path_direction", 2, -1.0, 1.0, "", "next step of the way to the zone, in its body frame", AHEAD_LEFT),
+    Feature("path_length", 1, 0.0, 4.0, MAP_SIDE, "walking distance to the zone, clipped"),
+    Feature("own_score", 1, 0.0, 1.0, "score that wins", "of its team; the dead see it too"),
+    Feature("enemy_score", 1, 0.0, 1.0, "score that wins", "of the other team; the dead see it too"),
+    Feature("control", 1, -1.0, 1.0, "", "zone tick of its team less the other's; the dead see it too"),
+    Feature("time", 1, 0.0, 1.0, "longest battle", "since the battle began; the dead see it too"),
+    Feature(
+        "sort_mode", SORT_MODES, 0.0, 1.0, "one-hot", "order of the contacts",
+        SORTS, ("observation_control",), SORTS[:1],
+    ),
+    flag("hostile_only", "contacts are of the other team only", "observation_control"),
+    Feature(
+        "suite", SUITE_DESCRIPTOR, 0.0, 1.0, "", "its suite: one-hot, then its facts, each within 0..1",
+        (*(suite.name.lower() for suite in Suite), "visual_slots", "sensor_factor", "fidelity", "squad_detail",
+         "sees_engaged", "issues_orders", "contact_reports", "many_intel_slots"),
+        ("suites",),
+    ),
+)  # fmt: skip
+CONTROL = (
+    Feature("forward", 1, -1.0, 1.0, "top speed", "throttle; with strafe at most 1 long"),
+    Feature("strafe", 1, -1.0, 1.0, "top speed", "throttle to the left"),
+    Feature("vertical", 1, -1.0, 1.0, "full thrust", "of the jets of hulls that have them; below 0 counts as 0"),
+    Feature("yaw_rate", 1, -1.0, 1.0, "top yaw rate", "turns left above 0"),
+    Feature("primary", 1, -1.0, 1.0, "", "above 0 fires the weapons on this trigger"),
+    Feature("vent", 1, -1.0, 1.0, "", "above 0 sheds heat and fires nothing"),
+    Feature("secondary", 1, -1.0, 1.0, "", "above 0 fires; on hulls with emitters above 0 ECM, above 0.5 ECCM"),
+    Feature("tertiary", 1, -1.0, 1.0, "", "above 0 fires the weapons on this trigger"),
+    Feature("special", 1, -1.0, 1.0, "", "above 0 fires the weapons on this trigger"),
+    *(
+        Feature(f"prefer_{slot}", 1, -1.0, 1.0, "", f"wish for contact {slot} as focus target: the highest above 0", (),
+                ("target_preference",))
+        for slot in range(PREFERENCES)
+    ),
+    *(
+        Feature(f"sort_{mode}", 1, -1.0, 1.0, "", "wish for this order of the contacts: the highest of three", (),
+                ("observation_control",))
+        for mode in SORTS
+    ),
+    Feature("hostile_only", 1, -1.0, 1.0, "", "above 0 shows contacts of the other team only", (),
+            ("observation_control",)),
+)  # fmt: skip
+"""The controls of an action, in the order of `Act`; the message follows."""
 OF_THE_DEAD = ("own_score", "enemy_score", "control", "time")
 """Ego features a dead mech still shows."""
 
@@ -157,21 +213,23 @@ def pack(
 
 def streams(comm_dim: int) -> dict[str, tuple[Feature, ...]]:
     """The columns of the action and of every stream, grids flattened."""
-    message = Feature("message", comm_dim, -1.0, 1.0)
+    message = Feature("message", comm_dim, -1.0, 1.0, "", "to the pack, heard one decision later", (), ("comms",))
     return {
-        "action": (*(Feature(act.name.lower(), 1, -1.0, 1.0) for act in Act), message),
+        "action": (*CONTROL, message),
         "contacts": CONTACT,
         "squad": SQUAD,
         "ego": EGO,
-        "comms": (message,),
-        "local_map": (Feature("blocked", LOCAL_MAP_CELLS**2, 0.0, 1.0),),
-        "telemetry": (Feature("height", TELEMETRY_CELLS**2, 0.0, 1.0),),
+        "comms": (message._replace(meaning="what a packmate said in the last decision; one's own row is 0"),),
+        "local_map": (
+            Feature("blocked", LOCAL_MAP_CELLS**2, 0.0, 1.0, "flag", "the hull cannot walk there, nor step up"),
+        ),
+        "telemetry": (Feature("height", TELEMETRY_CELLS**2, 0.0, 1.0, "height of the map", "seen from above"),),
     }
 
 
 def describe(comm_dim: int) -> dict[str, list[list[object]]]:
     """The whole layout as plain JSON values; a checkpoint stores it and its hash."""
-    return {name: [list(feature) for feature in features] for name, features in streams(comm_dim).items()}
+    return {name: [list(feature[:4]) for feature in features] for name, features in streams(comm_dim).items()}
 
 
 SHAPES = {

@@ -1,0 +1,99 @@
+"""What a stranger reads of the public names: every argument, field, error is told."""
+
+import ast
+import dataclasses
+import inspect
+import pydoc
+import re
+import textwrap
+from itertools import pairwise
+
+import pytest
+
+import echelon
+from echelon.env.team_view import MechView, View
+from echelon.rules.config import EnvConfig, FeaturesConfig, RulesConfig, WorldConfig
+
+PUBLIC = {name: getattr(echelon, name) for name in echelon.__all__ if name != "__version__"}
+CALLED = {name: one for name, one in PUBLIC.items() if inspect.isfunction(one)}
+CLASSES = {name: one for name, one in PUBLIC.items() if inspect.isclass(one)} | {"View": View, "MechView": MechView}
+FIELDS = [(one, field.name) for one in CLASSES.values() if dataclasses.is_dataclass(one)
+          for field in dataclasses.fields(one)]  # fmt: skip
+PLAIN = {"hp", "world", "rules", "reward", "features", "weapons", "suites", "hulls"}
+"""Fields that their name tells, or a doc of theirs together with the next ones."""
+UNIT = re.compile(r"_(s|vox|per_s|per_s2|rad_per_s|deg)$")
+
+
+def documented_fields(kind):
+    """Fields of a dataclass that have a docstring of their own."""
+    body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0].body
+    return {
+        node.target.id
+        for node, after in pairwise(body)
+        if isinstance(node, ast.AnnAssign) and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
+    }
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_name_has_a_docstring(name):
+    doc = inspect.getdoc(PUBLIC[name])
+    assert doc and not doc.startswith(f"{name}("), "one of its own, not that of a dataclass"
+    assert "ConfigError" in doc or name in ("HullSpec", "WeaponSpec"), "what is raised, and where"
+
+
+@pytest.mark.parametrize("name", [*CALLED, "EchelonEnv", "View"])
+def test_every_argument_is_told(name):
+    one = CALLED.get(name) or CLASSES[name].__init__
+    doc = inspect.getdoc(CALLED.get(name) or CLASSES[name])
+    told = set(re.findall(r"\w+", " ".join(re.findall(r"^ {4}([\w, ]+): ", doc, re.M))))
+    assert set(inspect.signature(one).parameters) - {"self"} <= told
+
+
+@pytest.mark.parametrize(("kind", "name"), FIELDS, ids=lambda value: getattr(value, "__name__", value))
+def test_every_field_is_told_or_names_its_unit(kind, name):
+    assert name in documented_fields(kind) or name in PLAIN or UNIT.search(name)
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_every_public_method_and_property_is_told(name):
+    kind = CLASSES[name]
+    own = {key: value for base in kind.__mro__ if base.__module__.startswith("echelon")
+           for key, value in vars(base).items() if not key.startswith("_")}  # fmt: skip
+    methods = {
+        key for key, value in own.items() if inspect.isfunction(value) or isinstance(value, property | classmethod)
+    }
+    assert methods == {key for key in methods if inspect.getdoc(getattr(kind, key))}
+
+
+@pytest.mark.parametrize("name", CALLED)
+def test_help_is_short_enough_to_read(name):
+    """A default config is shown as `EnvConfig()`, not with all rows of its catalog."""
+    lines = pydoc.render_doc(CALLED[name], renderer=pydoc.plaintext).splitlines()
+    assert max(map(len, lines)) < 800
+
+
+@pytest.mark.parametrize(
+    ("config", "shown"),
+    [
+        (EnvConfig(), "EnvConfig()"),
+        (RulesConfig(dt_s=0.1), "RulesConfig(dt_s=0.1)"),
+        (
+            EnvConfig(world=WorldConfig(size_x=40), features=FeaturesConfig(smoke=False), map_pool=2),
+            "EnvConfig(world=WorldConfig(size_x=40), features=FeaturesConfig(smoke=False), map_pool=2)",
+        ),
+        (echelon.Catalog(ams_vox=4.0), "Catalog(ams_vox=4.0)"),
+    ],
+)
+def test_a_config_is_shown_by_what_differs(config, shown):
+    assert repr(config) == shown
+    names = {kind.__name__: kind for kind in (EnvConfig, RulesConfig, WorldConfig, FeaturesConfig, echelon.Catalog)}
+    assert eval(shown, names) == config
+
+
+def test_the_first_lines_of_help_run():
+    """The example of the package's docstring."""
+    example = textwrap.dedent("\n".join(re.findall(r"^    .*$", echelon.__doc__, re.M)))
+    told = re.search(r"# (\[.*\])$", example)[1]
+    names = {"echelon": echelon}
+    exec(example.replace("print(", "shape = (").replace("num_envs=64", "num_envs=2"), names)
+    assert str([64, *names["shape"][1:]]) == told
