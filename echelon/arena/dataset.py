@@ -4,10 +4,10 @@
 nothing in it is executed. (`TensorDict.load_memmap` would unpickle what a stranger put into a folder; this is
 safetensors, whose header is checked first.)
 
-    dataset = open_dataset("hard.safetensors")
-    buffer = ReplayBuffer(storage=LazyMemmapStorage(len(dataset)), batch_size=256)
-    for part in dataset.transitions():
-        buffer.extend(part)
+>>> dataset = open_dataset("hard.safetensors")
+>>> buffer = ReplayBuffer(storage=LazyMemmapStorage(len(dataset)), batch_size=256)
+>>> for part in dataset.transitions():
+...     buffer.extend(part)
 """
 
 from __future__ import annotations
@@ -240,10 +240,9 @@ def nested(tensors: dict[str, Tensor], part: str, count: int) -> TensorDict:
     """The columns of one part as a TensorDict, a group's mechs as a second batch dimension."""
     own = {key.partition("/")[2]: value for key, value in tensors.items() if key.startswith(f"{part}/")}
     found = TensorDict({tuple(key.split("/")): value for key, value in own.items()}, [count])
-    for place in ((), ("next",), ("last",)):
-        inner = found if not place else found.get(place[0], None)
+    for parent in (found, found.get("next", None), found.get("last", None)):
         for group in GROUPS:
-            if inner is not None and group in inner.keys():
-                mechs = next(iter(inner[group].values(True, True))).shape[1]
-                inner[group].batch_size = [count, mechs]
+            team = None if parent is None else parent.get(group, None)
+            if team is not None:
+                team.batch_size = [count, next(iter(team.values(True, True))).shape[1]]
     return found
