@@ -3,6 +3,7 @@
 python pipelines/arena.py play --blue X --red Y --battles N --seed S --replay battles.echelon
 python pipelines/arena.py watch battles.echelon
 python pipelines/arena.py maps --out maps.png
+python pipelines/arena.py dataset --commanders X Y --battles N --out battles.safetensors
 python pipelines/arena.py init|add|tournament|standings|… --league DIR
 """
 
@@ -12,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from echelon.pipelines.console import ALLOW_MODULE, arguments, parse_command, run
+from echelon.pipelines.dataset import WriteDataset
 from echelon.pipelines.entries import Add, Export, Import, Init, Retire
 from echelon.pipelines.league import Evaluate, Evolve, Tournament
 from echelon.pipelines.pictures import DrawMaps, Watch
@@ -22,6 +24,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "play": Play,
     "watch": Watch,
     "maps": DrawMaps,
+    "dataset": WriteDataset,
     "init": Init,
     "add": Add,
     "evaluate": Evaluate,

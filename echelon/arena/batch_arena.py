@@ -13,7 +13,7 @@ import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
 import torch
 from tensordict import TensorDictBase
@@ -57,6 +57,22 @@ DONE_CHECK_EVERY = 16
 """Number of decisions between checks whether all battles have ended. On a GPU these checks are the only host reads."""
 Policies = Callable[[str], TeamPolicy]
 """Maps a name to a policy in evaluation mode."""
+
+
+class StepSink(Protocol):
+    """Who keeps what is played, such as `echelon.arena.dataset_writer.DatasetWriter`; changes nothing."""
+
+    def begin(self, env: EchelonEnv, battles: Sequence[Battle]) -> None:
+        """A batch begins, `battles` first; battles beyond them are padding."""
+        ...
+
+    def step(self, stepped: TensorDictBase, running: Tensor) -> None:
+        """A decision was played, batch `[B]`, with what it was made from and `next`; of the battles `running [B]`."""
+        ...
+
+    def end(self, outcome: TensorDictBase) -> None:
+        """The batch is over: what `run_until_done` returns."""
+        ...
 
 
 class Battle(NamedTuple):
@@ -144,12 +160,15 @@ class BatchArena:
             yield self.play(battles[start : start + self.batch], recorder)
             recorder = None
 
-    def play(self, battles: Sequence[Battle], recorder: Recorder | None = None) -> BatchResult:
+    def play(
+        self, battles: Sequence[Battle], recorder: Recorder | None = None, sink: StepSink | None = None
+    ) -> BatchResult:
         """Play one batch.
 
         Args:
             battles: between 1 and `batch` battles.
             recorder: records some of these battles.
+            sink: is given every decision.
 
         Raises:
             ConfigError: if a policy does not fit these battles, is in training mode, or is on another device.
@@ -165,7 +184,7 @@ class BatchArena:
         with torch.random.fork_rng(gpus), torch.inference_mode(), set_exploration_type(ExplorationType.RANDOM):
             batch = MatchBatch(self, battles, recorder)
             torch.manual_seed(battles[0].seed)
-            outcome = batch.play()
+            outcome = batch.play(sink)
         return BatchResult(to_results(outcome), time.perf_counter() - began)
 
     def env_of(self, count: int, recorder: Recorder | None) -> EchelonEnv:
@@ -238,10 +257,15 @@ class MatchBatch:
             by_size[self.sizes[slot.row // self.env.num_envs]].append(slot)
         return [PolicySlots(policy, own, mechs, device) for mechs, own in by_size.items()]
 
-    def play(self) -> TensorDictBase:
+    def play(self, sink: StepSink | None = None) -> TensorDictBase:
         """Play all battles to their end. Returns what `run_until_done` returns, `[len(battles)]`."""
         self.env.set_seed(self.seeds)
-        return run_until_done(self.env, self._decide, len(self.battles))
+        if sink is None:
+            return run_until_done(self.env, self._decide, len(self.battles))
+        sink.begin(self.env, self.battles)
+        outcome = run_until_done(self.env, self._decide, len(self.battles), sink.step)
+        sink.end(outcome)
+        return outcome
 
     def _decide(self, now: TensorDictBase, decision: int) -> None:
         """Write the actions of all teams into `now`."""
@@ -267,7 +291,12 @@ class MatchBatch:
         return torch.cat([pad_mechs(side, self.mechs) for side in sides])
 
 
-def run_until_done(env: EchelonEnv, decide: Callable[[TensorDictBase, int], object], count: int) -> TensorDictBase:
+def run_until_done(
+    env: EchelonEnv,
+    decide: Callable[[TensorDictBase, int], object],
+    count: int,
+    played: Callable[[TensorDictBase, Tensor], object] = lambda stepped, running: None,
+) -> TensorDictBase:
     """Step the environment until each of the first `count` battles has ended once.
 
     Shapes are static: battles that have ended are reset and continue, and their later outcomes are ignored.
@@ -276,6 +305,7 @@ def run_until_done(env: EchelonEnv, decide: Callable[[TensorDictBase, int], obje
         env: the environment, already seeded.
         decide: called with the current tensordict and the number of the decision; writes the actions of all teams.
         count: number of battles that matter; the rest is padding.
+        played: called with each step's tensordict and `[B]` bool which of these battles it belongs to.
 
     Returns:
         The `outcome` entry of the environment, `[count]`, with `state_hash [count, 1]` int64 of the final states.
@@ -287,6 +317,7 @@ def run_until_done(env: EchelonEnv, decide: Callable[[TensorDictBase, int], obje
     for decision in range(env.config.rules.max_decisions):
         decide(now, decision)
         stepped = env.step(now)
+        played(stepped, running)
         latest, ends = stepped.get(("next", "outcome")), stepped.get(("next", "done"))[:, 0] & running
         hashes = torch.where(ends[:, None], state_hashes(env.state, ends), hashes)
         outcome = latest.clone() if outcome is None else latest.where(ends, outcome)

@@ -6,10 +6,11 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from echelon.arena.batch_arena import BatchArena, BatchResult, Battle, BattleResult
+from echelon.arena.batch_arena import BatchArena, BatchResult, Battle, BattleResult, StepSink
 from echelon.env.outcome import Reason, Winner
 from echelon.replay.recorder import Recorder
 from echelon.runtime.distributed import Ranks
+from echelon.runtime.errors import require
 
 RELEASED, WAITING = "released", "waiting"
 """What the first process tells the others in place of battles."""
@@ -33,9 +34,12 @@ class SharedArena(BatchArena):
         self.ranks = ranks
         self.batch = self.parallel * ranks.size
 
-    def play(self, battles: Sequence[Battle], recorder: Recorder | None = None) -> BatchResult:
-        """Play one batch, as `BatchArena.play`. The first process takes the battles that are recorded, as far as it may
-        play so many in parallel."""
+    def play(
+        self, battles: Sequence[Battle], recorder: Recorder | None = None, sink: StepSink | None = None
+    ) -> BatchResult:
+        """Play one batch, as `BatchArena.play`, but without a sink. The first process takes the battles that are
+        recorded, as far as it may play so many in parallel."""
+        require(sink is None, "sink", "None where several processes share the battles", sink)
         recorded = 0 if recorder is None else max(recorder.battles) + 1
         first = max(-(-len(battles) // self.ranks.size), min(recorded, self.parallel, len(battles)))
         self.ranks.broadcast_text(json.dumps({"battles": battles, "first": first}))

@@ -1,7 +1,7 @@
 """Battles as BenchMARL tasks: one team against an opponent, or both teams as two groups that learn.
 
-task = EchelonTask.VERSUS.get_task({"config": EnvConfig.small(), "opponent": "heuristic:normal"})
-Experiment(task, MappoConfig.get_from_yaml(), MlpConfig.get_from_yaml(), seed=0, config=experiment_config).run()
+>>> task = EchelonTask.VERSUS.get_task({"config": EnvConfig.small(), "opponent": "heuristic:normal"})
+>>> Experiment(task, MappoConfig.get_from_yaml(), MlpConfig.get_from_yaml(), seed=0, config=experiment_config).run()
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Battles as gymnasium environments: every mech as one of a vector of environments, or a team as a single agent.
 
-envs = make_vec(EnvConfig.small(), "heuristic:normal", battles=64)
-env = gymnasium.make("echelon.integrations.gymnasium:Echelon-v0", opponent="heuristic:easy")
+>>> envs = make_vec(EnvConfig.small(), "heuristic:normal", battles=64)
+>>> env = gymnasium.make("echelon.integrations.gymnasium:Echelon-v0", opponent="heuristic:easy")
 """
 
 from __future__ import annotations

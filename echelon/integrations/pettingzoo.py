@@ -1,7 +1,7 @@
 """One battle as a PettingZoo environment: a name for each mech, all of which act at once.
 
-env = parallel_env(EnvConfig.small(), death="terminates")
-observations, infos = env.reset(seed=0)
+>>> env = parallel_env(EnvConfig.small(), death="terminates")
+>>> observations, infos = env.reset(seed=0)
 """
 
 from __future__ import annotations

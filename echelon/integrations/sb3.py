@@ -1,6 +1,6 @@
 """Every mech as an environment of a Stable-Baselines3 `VecEnv`.
 
-model = PPO("MlpPolicy", vec_env(EnvConfig.small(), "heuristic:normal", battles=64))
+>>> model = PPO("MlpPolicy", vec_env(EnvConfig.small(), "heuristic:normal", battles=64))
 """
 
 from __future__ import annotations

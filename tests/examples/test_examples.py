@@ -3,6 +3,7 @@
 import dataclasses
 import math
 
+import clone_hard
 import lstm_mechs
 import maddpg
 import mappo
@@ -14,6 +15,9 @@ import qmix
 import torch
 from builders import short_battles
 
+from echelon.agents.heuristic import scripted
+from echelon.arena.batch_arena import BatchArena, Battle
+from echelon.arena.dataset_writer import DatasetWriter
 from echelon.env.reward import TERMS
 from echelon.rules.config import RewardConfig
 
@@ -52,3 +56,13 @@ def test_battles_are_planned_by_forks():
     """The README tells what it is worth."""
     won = plan_by_forks.main(battles=2, branches=6, ahead=4, config=BATTLE)
     assert len(won) == 2 and all(0 <= count <= 2 for count in won)
+
+
+def test_a_commander_is_cloned(tmp_path):
+    """What it is worth is told in `docs/DATASETS.md`."""
+    names, path, cpu = ("heuristic:hard", "heuristic:easy"), tmp_path / "hard.safetensors", torch.device("cpu")
+    arena = BatchArena(BATTLE, lambda name: scripted(name, BATTLE, cpu), cpu, 8)
+    with DatasetWriter(path, BATTLE, names) as writer:
+        arena.play([Battle(*names, seed) for seed in range(8)], sink=writer)
+    result, errors = clone_hard.main(path, steps=200, battles=2)
+    assert result.battles == 2 and sum(errors[-20:]) < sum(errors[:20]) / 2

@@ -46,6 +46,10 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     ),
     "watch": ("watch", "{home}/battles.echelon", "--out", "{home}/out/page.html"),
     "maps": ("maps", "--env", "small", "--maps", "1", "--out", "{home}/out/maps.png"),
+    "dataset": (
+        *("dataset", "--commanders", "heuristic:easy", "--battles", "2", "--device", "cpu", "--quiet"),
+        *("--out", "{home}/out/battles.safetensors"),
+    ),
 }
 MADE = {
     "init": "new/league.sqlite",
@@ -55,6 +59,7 @@ MADE = {
     "play": "out/battles.echelon",
     "watch": "out/page.html",
     "maps": "out/maps.png",
+    "dataset": "out/battles.safetensors",
 }
 """The file that each command makes."""
 
@@ -123,7 +128,7 @@ def log_is(kind: str) -> Change:
 SMALL = ("--batch", "8")
 CASES: dict[str, tuple[str, Change, tuple[str, ...]]] = {
     **{f"{name}, a disk of 0 bytes": (name, full(0), ()) for name in COMMANDS},
-    **{f"{name}, a disk of 34000 bytes": (name, full(34000), ()) for name in [*COMMANDS][:7]},
+    **{f"{name}, a disk of 34000 bytes": (name, full(34000), ()) for name in (*[*COMMANDS][:7], "dataset")},
     **{f"{name}, folders read-only": (name, read_only, ()) for name in COMMANDS},
     **{
         f"{name}, output to a {what}": (name, change, ())

@@ -1,0 +1,248 @@
+"""Battles as data for imitation and offline learning: what every mech observed, did and was paid, in one file.
+
+`arena.py dataset` writes such a file, and `open_dataset` maps it into memory: nothing is copied until it is used, and
+nothing in it is executed. (`TensorDict.load_memmap` would unpickle what a stranger put into a folder; this is
+safetensors, whose header is checked first.)
+
+>>> dataset = open_dataset("hard.safetensors")
+>>> buffer = ReplayBuffer(storage=LazyMemmapStorage(len(dataset)), batch_size=256)
+>>> for part in dataset.transitions():
+...     buffer.extend(part)
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import torch
+from tensordict import TensorDict, TensorDictBase
+from torch import Tensor
+from torchrl.data import Composite
+
+from echelon.env.observation.layout import GROUPS, STREAMS, TELEMETRY_CELLS, action_width
+from echelon.env.specs import DONE_KEYS, Specs
+from echelon.env.team_view import ObservationForm
+from echelon.env.transforms import FlatObservation
+from echelon.rules.config import EnvConfig, env_from_json
+from echelon.runtime.errors import ConfigError, require, shown
+from echelon.runtime.files import MAX_HEADER_BYTES, FileError, open_file, parse_json
+from echelon.runtime.tensor_files import Header, parse_header
+
+SCHEMA, VERSION = "echelon-dataset", 1
+CLAIMS = "claims"
+"""The entry of the metadata that says everything but the numbers, as JSON."""
+MOST_BYTES = 1 << 44
+LONGEST_NAME = 4096
+"""Letters of a commander's name, which may be the path of a checkpoint."""
+ROWS, BATTLES = "rows", "battles"
+KINDS = {torch.float32: "F32", torch.int64: "I64", torch.int8: "I8", torch.bool: "BOOL"}
+"""Types as safetensors calls them."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One number, or some, of every row or every battle."""
+
+    dtype: torch.dtype
+    shape: tuple[int, ...] = ()
+
+
+def columns(config: EnvConfig) -> dict[str, Column]:
+    """What a file holds of battles of `config`, by name: `rows/...` of each decision, `battles/...` of each battle."""
+    sizes = dict(zip(GROUPS, (len(config.blue), len(config.red)), strict=True))
+    seen = Specs(config, sizes, Composite(), 1, torch.device("cpu"), info=False).observation()
+    shown_of = {
+        f"{group}/{name}": Column(spec.dtype, tuple(spec.shape[1:]))
+        for group in GROUPS
+        for name, spec in (
+            *((f"observation/{stream}", seen[group, "observation", stream]) for stream in STREAMS),
+            ("mask", seen[group, "mask"]),
+        )
+    }
+    flag, whole, tiny = Column(torch.bool, (1,)), Column(torch.int64), Column(torch.int8)
+    acted = {
+        f"{group}/action": Column(torch.float32, (count, action_width(config.comm_dim)))
+        for group, count in sizes.items()
+    }
+    paid = {f"next/{group}/reward": Column(torch.float32, (count, 1)) for group, count in sizes.items()}
+    rows = {**shown_of, **acted, **paid, **{f"next/{key}": flag for key in DONE_KEYS}, "is_init": flag, "battle": whole}
+    battles = {
+        **{f"last/{name}": column for name, column in shown_of.items()},
+        "telemetry": Column(torch.float32, (TELEMETRY_CELLS, TELEMETRY_CELLS)),
+        **{"seed": whole, "decisions": whole, "winner": tiny, "reason": tiny},
+        "commander": Column(torch.int64, (2,)),
+        "score": Column(torch.float32, (2,)),
+    }
+    parts = {ROWS: rows, BATTLES: battles}
+    return {f"{part}/{name}": column for part, own in parts.items() for name, column in own.items()}
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Battles, one after another, in memory that maps their file; use `open_dataset` to create one.
+
+    `rows [R]`, one a decision, have the keys of `echelon.teams`: for either group `(group, "observation", stream)`,
+    `(group, "mask")` (alive), `(group, "action") [R, A, D]` and `("next", group, "reward") [R, A, 1]`, and at the root
+    `("next", "done")`, `("next", "terminated")`, `("next", "truncated")` and `is_init`, `[R, 1]`, and `battle [R]`
+    int64, the trajectory.
+
+    `battles [N]` tell `seed`, `decisions`, `winner`, `reason`, `score [N, 2]`, `telemetry [N, 16, 16]`, what was last
+    observed, `("last", group, ...)`, and `commander [N, 2]`: who commanded blue and red, an index of `commanders`.
+    """
+
+    config: EnvConfig
+    commanders: tuple[str, ...]
+    rows: TensorDict
+    battles: TensorDict
+
+    def __len__(self) -> int:
+        """R, the number of rows."""
+        return len(self.rows)
+
+    def transitions(self, observation: ObservationForm = "flat", size: int = 1024) -> Iterator[TensorDict]:
+        """Copies of all rows, `size` at a time, with what was observed after them, ready for `ReplayBuffer.extend`.
+
+        Beside the keys of `rows` they have `("next", group, "observation")` and `mask`, of the battle's true last
+        observation where it is done, `telemetry [n, 16, 16]`, and `(group, "commander") [n, A]` int64.
+
+        Args:
+            observation: `flat`, a vector `[n, A, F]`, or `structured`, streams by name, as in `echelon.versus`.
+        """
+        for start in range(0, len(self), size):
+            stop = min(start + size, len(self))
+            part = self.rows[start:stop].clone()
+            after = torch.arange(start + 1, stop + 1).clamp(max=len(self) - 1)
+            battle, done = part["battle"], part["next", "done"][:, 0]
+            part["telemetry"] = self.battles["telemetry"][battle]
+            for side, group in enumerate(GROUPS):
+                following = self.rows[group].select("observation", "mask")[after]
+                following[done] = self.battles["last", group][battle[done]]
+                part["next", group].update(following)
+                commander = self.battles["commander"][battle, side]
+                part[group, "commander"] = commander[:, None].expand(part[group].shape).clone()
+                for team in (part[group], part["next", group]):
+                    as_form(team, observation)
+            yield part
+
+    def mechs_of(self, commander: str, observation: ObservationForm = "flat", size: int = 1024) -> Iterator[TensorDict]:
+        """What the living mechs of a commander observed and did, for imitation: one row a mech and decision.
+
+        Yields `observation [n, F]` (or streams), `action [n, D]` and `battle [n]`, from `size` decisions at a time.
+
+        Raises:
+            ConfigError: nobody of that name fought here.
+        """
+        require(commander in self.commanders, "commander", " or ".join(self.commanders), commander)
+        is_own = self.battles["commander"] == self.commanders.index(commander)  # [N, 2]
+        for start in range(0, len(self), size):
+            rows = self.rows[start : start + size]
+            for side, group in enumerate(GROUPS):
+                team = rows[group][is_own[rows["battle"], side]]
+                battle = rows["battle"][is_own[rows["battle"], side]]
+                mechs = team.select("observation", "action").set("battle", battle[:, None].expand(team.shape))
+                living = mechs[team["mask"]]
+                if len(living) > 0:
+                    yield as_form(living, observation)
+
+
+def as_form(team: TensorDictBase, observation: ObservationForm) -> TensorDictBase:
+    """`team`, of which the observation is made flat, if it should be."""
+    require(observation in ("flat", "structured"), "observation", "flat or structured", observation)
+    if observation == "flat":
+        team["observation"] = FlatObservation.of(team["observation"])
+    return team
+
+
+def open_dataset(path: Path | str) -> Dataset:
+    """Map a file of battles into memory.
+
+    Its header, and where battles begin and end, are checked; observations, actions and rewards are not read before
+    they are used.
+
+    Raises:
+        FileError: naming the file, what was expected and what came.
+    """
+    path = Path(path)
+    header = read_header(path)
+    config, commanders = check_claims(path.name, header.metadata.get(CLAIMS, "{}"))
+    check_columns(path.name, header, columns(config))
+    try:
+        with safetensors.safe_open(path, "pt") as file:
+            tensors = {name: file.get_tensor(name) for name in header.tensors}
+    except Exception as error:
+        raise FileError(f"{path.name}: not a safetensors file: {error}") from None
+    count, battles = len(tensors["rows/battle"]), len(tensors["battles/seed"])
+    check_battles(path.name, tensors, len(commanders))
+    return Dataset(config, commanders, nested(tensors, ROWS, count), nested(tensors, BATTLES, battles))
+
+
+def read_header(path: Path) -> Header:
+    """The header of a safetensors file, checked."""
+    with open_file(path, MOST_BYTES) as file:
+        head = file.read(8)
+        head += file.read(min(int.from_bytes(head, "little"), MAX_HEADER_BYTES))
+        return parse_header(path.name, head, os.fstat(file.fileno()).st_size)
+
+
+def check_claims(name: str, text: str) -> tuple[EnvConfig, tuple[str, ...]]:
+    """What a file says of its battles: their config, and the names of those who fought."""
+    claims: Any = parse_json(name, text.encode())
+    claims = claims if isinstance(claims, dict) else {}
+    for key, expected in (("schema", SCHEMA), ("version", VERSION)):
+        if claims.get(key) != expected:
+            raise FileError(f"{name}: {key} must be {expected!r}, got {shown(claims.get(key))}: is this a dataset?")
+    env, commanders = claims.get("env"), claims.get("commanders")
+    is_list = isinstance(commanders, list) and 0 < len(commanders) == len(set(map(str, commanders)))
+    if not is_list or not all(isinstance(each, str) and 0 < len(each) <= LONGEST_NAME for each in commanders):
+        raise FileError(f"{name}: commanders must be different names, got {shown(commanders)}")
+    if not isinstance(env, dict):
+        raise FileError(f"{name}: env must be an object, got {shown(env)}")
+    try:
+        return env_from_json(env), tuple(commanders)
+    except ConfigError as error:
+        raise FileError(f"{name}: {error}") from None
+
+
+def check_columns(name: str, header: Header, expected: dict[str, Column]) -> None:
+    """All columns, no others, of one length each kind."""
+    if header.tensors.keys() != expected.keys():
+        differing = sorted(header.tensors.keys() ^ expected.keys())[0]
+        raise FileError(f"{name}: tensor {differing} must {'be absent' if differing in header.tensors else 'be there'}")
+    lengths = {part: header.tensors[key][1][:1] for part, key in ((ROWS, "rows/battle"), (BATTLES, "battles/seed"))}
+    for key, column in expected.items():
+        want = (KINDS[column.dtype], (*lengths[key.partition("/")[0]], *column.shape))
+        if header.tensors[key] != want or not all(lengths.values()) or 0 in want[1][:1]:
+            raise FileError(f"{name}: tensor {key} must be {want[0]} {want[1]}, got {header.tensors[key]}")
+
+
+def check_battles(name: str, tensors: dict[str, Tensor], commanders: int) -> None:
+    """Rows are those of one battle after another, and each ends once, at its last decision."""
+    decisions, told = tensors["battles/decisions"], tensors["rows/battle"]
+    if bool((decisions < 1).any()) or int(decisions.double().sum()) != len(told):
+        raise FileError(f"{name}: decisions must be positive and {len(told)} in all, the rows")
+    if not torch.equal(told, torch.repeat_interleave(torch.arange(len(decisions)), decisions)):
+        raise FileError(f"{name}: rows must be those of battle 0, 1, ... {len(decisions) - 1} in order")
+    ends = torch.zeros(len(told), dtype=torch.bool)
+    ends[decisions.cumsum(0) - 1] = True
+    if not torch.equal(tensors["rows/next/done"][:, 0], ends):
+        raise FileError(f"{name}: done must be true in the last row of a battle, and in no other")
+    who = tensors["battles/commander"]
+    if bool((who < 0).any() or (who >= commanders).any()):
+        raise FileError(f"{name}: commander must be 0..{commanders - 1}, got {int(who.min())}..{int(who.max())}")
+
+
+def nested(tensors: dict[str, Tensor], part: str, count: int) -> TensorDict:
+    """The columns of one part as a TensorDict, a group's mechs as a second batch dimension."""
+    own = {key.partition("/")[2]: value for key, value in tensors.items() if key.startswith(f"{part}/")}
+    found = TensorDict({tuple(key.split("/")): value for key, value in own.items()}, [count])
+    for parent in (found, found.get("next", None), found.get("last", None)):
+        for group in GROUPS:
+            team = None if parent is None else parent.get(group, None)
+            if team is not None:
+                team.batch_size = [count, next(iter(team.values(True, True))).shape[1]]
+    return found
