@@ -22,7 +22,7 @@ MOST_PROCESSES = 1 << 20
 """Processes of a run."""
 PATIENCE_S = 1800
 """Timeout of collectives in seconds. It covers an evaluation, which runs on rank 0 while the others wait."""
-GONE_WITHIN_S = 5.0
+GONE_WITHIN_S = 30.0
 """Seconds to wait for a disconnected process to show up as ended, see `Ranks.explain_failure`."""
 
 
