@@ -41,7 +41,7 @@ from echelon.learn.metrics import read_table  # noqa: E402
 from echelon.replay.file import read  # noqa: E402
 
 FAULTS = ("none", "none", "kill", "kill", "full", "lock")
-"""How programs are disturbed, drawn evenly."""
+"""How programs are disturbed. Each meets them in some order, all of them before one comes again."""
 FIRST_S = 25.0
 """How long a program is thought to take before one has ended by itself; it is killed within that time."""
 LOCK_MET = "another process holds it"
@@ -204,9 +204,11 @@ def main() -> None:
     folder = args.folder or Path(tempfile.mkdtemp(prefix="soak_"))
     folder.mkdir(parents=True, exist_ok=True)
     soak, ends = Soak(folder, random.Random(args.seed)), time.monotonic() + 60 * args.minutes
+    to_come: defaultdict[str, list[str]] = defaultdict(list)
     while time.monotonic() < ends:
         act = soak.rng.choice((soak.train, soak.tournament, soak.replay))
-        fault = soak.rng.choice(FAULTS)
+        left = to_come[act.__name__] = to_come[act.__name__] or soak.rng.sample(FAULTS, len(FAULTS))
+        fault = left.pop()
         act("none" if fault == "lock" and act != soak.tournament else fault)
         print(f"{sum(soak.ended.values())} programs, iteration {soak.iterations}, {soak.battles} battles", flush=True)
     memory = {}

@@ -213,7 +213,7 @@ class BatchArena:
 
 def slot_index(battle: Battle, side: int) -> int:
     """Slot of a team within its block, 0 .. `SLOTS` - 1: a hash of battle and side, so that blocks fill evenly."""
-    return zlib.crc32(f"{battle.blue} {battle.red} {battle.seed} {side}".encode()) % SLOTS
+    return zlib.crc32(f"{battle.blue} {battle.red} {battle.seed} {side}".encode(errors="surrogatepass")) % SLOTS
 
 
 class MatchBatch:

@@ -12,7 +12,7 @@ from typing import Any
 from echelon.env.reward import TERMS
 from echelon.learn.ppo.objective import DIAGNOSTICS, LOSSES
 from echelon.runtime.errors import ConfigError, require
-from echelon.runtime.files import append_whole, write_whole
+from echelon.runtime.files import FileError, append_whole, read_file, write_whole
 
 COLUMN_OF = {"loss_objective": "loss_policy", "loss_critic": "loss_value"}
 """Columns that are called otherwise than the entry of the loss."""
@@ -57,6 +57,9 @@ COLUMNS = (
 Other values of a row begin columns behind these: `win_rate_blue` and `win_rate_red` where the rosters differ, the
 `return_TERM` of the user's own terms."""
 
+ITERATION = "iteration"
+LONGEST_TABLE = 256 << 20
+"""Bytes of a table that is read: some 250,000 iterations."""
 CLOCKS = ("iteration", "agent_steps")
 """What the others are drawn over."""
 MEASURED = ("seconds", "agent_steps_per_s", "env_s", "act_s", "learn_s")
@@ -76,7 +79,7 @@ class CsvTable:
 
     def __init__(self, path: Path, columns: Sequence[str], after_iteration: int = 0) -> None:
         self.path = path
-        rows = [row for row in read_table(path) if float(row["iteration"]) <= after_iteration]
+        rows = [row for row in read_table(path) if number_in(path, row, ITERATION) <= after_iteration]
         found = read_columns(path) if rows else []
         self.columns = [*found, *(name for name in columns if name not in found)]
         self._rewrite(rows)
@@ -87,7 +90,7 @@ class CsvTable:
         writer = csv.DictWriter(text, self.columns, restval="")
         writer.writeheader()
         writer.writerows(rows)
-        write_whole(self.path, text.getvalue().encode())
+        write_whole(self.path, encoded(text))
 
     def write(self, values: Mapping[str, object]) -> None:
         """Append a row with fsync, so that a checkpoint is never ahead of the table. A missing value is an empty cell.
@@ -100,7 +103,7 @@ class CsvTable:
             self._rewrite(read_table(self.path))
         text = io.StringIO()
         csv.DictWriter(text, self.columns, restval="").writerow(values)
-        append_whole(self.path, text.getvalue().encode())
+        append_whole(self.path, encoded(text))
 
 
 class MetricsLog:
@@ -152,19 +155,51 @@ class MetricsLog:
 
 def read_table(path: Path) -> list[dict[str, str]]:
     """The rows of a CSV file, without their empty cells; none if there is no such file. An incomplete last row, of
-    a writer that was killed, is dropped."""
+    a writer that was killed, is dropped.
+
+    Raises:
+        FileError: the file cannot be read, or is no table.
+    """
     if not path.exists():
         return []
-    whole = path.read_text().rpartition("\n")[0]
-    return [{k: v for k, v in row.items() if v not in ("", None)} for row in csv.DictReader(io.StringIO(whole))]
+    try:
+        whole = read_file(path, LONGEST_TABLE).decode().rpartition("\n")[0]
+        rows = list(csv.DictReader(io.StringIO(whole)))
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise FileError(f"{path}: expected a table, got what is none: {error}") from None
+    for number, row in enumerate(rows, 1):
+        if None in row:
+            raise FileError(f"{path}: row {number} must have a cell a column at most, got {len(row[None])} more")
+    return [{k: v for k, v in row.items() if v not in ("", None)} for row in rows]
+
+
+def number_in(path: Path, row: Mapping[str, str], name: str) -> float:
+    """A number of a row of the table at `path`.
+
+    Raises:
+        FileError: the row has none of this name.
+    """
+    text = row.get(name, "")
+    try:
+        return float(text)
+    except ValueError:
+        raise FileError(f"{path}: {name} must be a number in every row, got {text!r:.200}") from None
+
+
+def encoded(text: io.StringIO) -> bytes:
+    """UTF-8; a path of a commander need not be that, and its other bytes are written as Python shows them."""
+    return text.getvalue().encode(errors="backslashreplace")
 
 
 def read_columns(path: Path) -> list[str]:
     """The names in the first line of a CSV file."""
-    with open(path, newline="") as file:
-        return next(csv.reader(file), [])
+    return next(csv.reader(io.StringIO(read_file(path, LONGEST_TABLE).decode())), [])
 
 
 def read_metrics(path: Path) -> list[dict[str, float]]:
-    """The rows of a `metrics.csv` as numbers."""
-    return [{name: float(value) for name, value in row.items()} for row in read_table(path)]
+    """The rows of a `metrics.csv` as numbers.
+
+    Raises:
+        FileError: it cannot be read, or holds others.
+    """
+    return [{name: number_in(path, row, name) for name in row} for row in read_table(path)]

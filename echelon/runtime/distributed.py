@@ -22,7 +22,7 @@ MOST_PROCESSES = 1 << 20
 """Processes of a run."""
 PATIENCE_S = 1800
 """Timeout of collectives in seconds. It covers an evaluation, which runs on rank 0 while the others wait."""
-GONE_WITHIN_S = 5.0
+GONE_WITHIN_S = 30.0
 """Seconds to wait for a disconnected process to show up as ended, see `Ranks.explain_failure`."""
 
 
@@ -95,12 +95,13 @@ class Ranks:
 
     def gather_texts(self, text: str) -> list[str]:
         """Strings of all processes, by rank."""
-        encoded = text.encode()
+        # A path need not be UTF-8: Python tells its other bytes as surrogates.
+        encoded = text.encode(errors="surrogatepass")
         lengths = [int(length) for length in self.gather(torch.tensor(len(encoded)))]
         padded = torch.zeros(max(lengths), dtype=torch.uint8)
         padded[: len(encoded)] = torch.frombuffer(bytearray(encoded), dtype=torch.uint8) if encoded else 0
         found = zip(self.gather(padded), lengths, strict=True)
-        return [value[:length].numpy().tobytes().decode() for value, length in found]
+        return [value[:length].numpy().tobytes().decode(errors="surrogatepass") for value, length in found]
 
     def barrier(self) -> None:
         """Wait until all processes have reached this call."""

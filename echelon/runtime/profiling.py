@@ -34,10 +34,15 @@ def profiled(out: Path | None) -> Iterator[None]:
     """Profile what runs inside, all threads; write the trace to `out`, for Perfetto, and print the costliest `ROWS`.
 
     Without `out` nothing is profiled.
+
+    Raises:
+        FileError: the file cannot be written.
     """
     if out is None:
         yield
         return
+    if not str(out).isprintable():
+        raise FileError(f"{out}: cannot be written: the profiler takes names of printable letters alone")
     everyone = torch._C._profiler._ExperimentalConfig(profile_all_threads=True)
     kinds = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if torch.cuda.is_available() else [])]
     with profile(activities=kinds, experimental_config=everyone) as found:

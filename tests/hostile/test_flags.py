@@ -227,14 +227,16 @@ def number_flags(kind, prefix=""):
 FLAGS = number_flags(TrainConfig)
 
 
-@pytest.mark.parametrize("group", sorted({flag.rpartition(".")[0] for flag, _ in FLAGS}))
-def test_every_number_of_train_is_checked(group, monkeypatch, capsys):
-    """A value of each, in turn: what cannot be parsed, and what is out of its limits."""
-    flags = [(flag, kind) for flag, kind in FLAGS if flag.rpartition(".")[0] == group]
-    for number, (flag, kind) in enumerate(flags):
-        value = WRONG[kind][number % len(WRONG[kind])]
-        message = refused("train", [f"--{flag}={value}"], monkeypatch, capsys)
-        assert flag.rpartition(".")[2] in message.replace("_", "-")
+@pytest.mark.parametrize(
+    ("number", "flag", "kind"),
+    [(number, *found) for number, found in enumerate(FLAGS)],
+    ids=[flag for flag, _ in FLAGS],
+)
+def test_every_number_of_train_is_checked(number, flag, kind, monkeypatch, capsys):
+    """What cannot be parsed, or is out of its limits, in turn."""
+    value = WRONG[kind][number % len(WRONG[kind])]
+    message = refused("train", [f"--{flag}={value}"], monkeypatch, capsys)
+    assert flag.rpartition(".")[2] in message.replace("_", "-")
 
 
 def test_every_number_of_a_league_is_checked(monkeypatch, capsys, tmp_path):

@@ -12,14 +12,16 @@ import time
 from pathlib import Path
 from typing import Any
 
+from patience import STUCK_S
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = (
     *("--headless=new", "--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"),
     *("--remote-debugging-pipe", "--no-first-run", "--disable-extensions", "--hide-scrollbars", "--mute-audio"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-default-browser-check"),
 )
-LOOKS = 1200
-"""Times a page is asked for what it must show in the end."""
+LOOK_S = 0.05
+"""Seconds between two times that a page is asked for what it must show in the end."""
 
 
 class Browser:
@@ -103,10 +105,10 @@ class Browser:
 
     def wait(self, script: str) -> None:
         """Wait until a script is true in the page."""
-        for _ in range(LOOKS):
+        for _ in range(int(STUCK_S / LOOK_S)):
             if self.run(script):
                 return
-            time.sleep(0.05)
+            time.sleep(LOOK_S)
         raise AssertionError(f"never came true: {script}")
 
     def materialize(self) -> None:
