@@ -31,9 +31,10 @@ from echelon.arena.stacked_policies import (
     StackedPolicies,
 )
 from echelon.env.arguments import number_of_battles, one_seed
+from echelon.env.discrete import ActionMasks
 from echelon.env.env import EchelonEnv
 from echelon.env.footprint import require_memory
-from echelon.env.group_policy import TeamPolicy, action_noise
+from echelon.env.group_policy import TeamPolicy, action_noise, reads_action_mask
 from echelon.env.observation import layout
 from echelon.env.observation.layout import GROUPS, STREAMS
 from echelon.env.outcome import Reason, Winner
@@ -214,6 +215,7 @@ class MatchBatch:
                 slots[name].append(BatchSlot(b + side * count, slot_index(battle, side)))
         stackable: dict[ModelConfig, list[tuple[ActorCritic, list[BatchSlot]]]] = defaultdict(list)
         self.deciders: list[PolicySlots | StackedPolicies] = []
+        self.action_masks: ActionMasks | None = None
         for name, own in slots.items():
             with torch.inference_mode(False):
                 policy = arena.policies(name)
@@ -223,6 +225,8 @@ class MatchBatch:
                 stackable[policy.model].append((policy, own))
             else:
                 self.deciders += self._unstacked(policy, own, device)
+                if reads_action_mask(policy):
+                    self.action_masks = ActionMasks(self.env.game)
         for group in stackable.values():
             policies, group_slots = [policy for policy, _ in group], [own for _, own in group]
             self.deciders.append(StackedPolicies(arena.forward_of(policies[0]), policies, group_slots, self.mechs))
@@ -244,11 +248,13 @@ class MatchBatch:
         count, width = self.env.num_envs, layout.action_width(self.env.config.comm_dim)
         normals = action_noise(self.seeds, decision, sum(self.sizes), width)
         telemetry = now.get("telemetry")
+        masks = None if self.action_masks is None else self.action_masks(self.env.state).split(self.sizes, 1)
         observation = BatchObservation(
             streams={name: self._rows([now.get((group, "observation", name)) for group in GROUPS]) for name in STREAMS},
             mask=self._rows([now.get((group, "mask")) for group in GROUPS]),
             telemetry=torch.cat((telemetry, telemetry)),
             noise=self._rows(normals.split(self.sizes, 1)),
+            action_mask=None if masks is None else self._rows(masks),
         )
         action = torch.zeros_like(observation.noise)
         for decider in self.deciders:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
-from echelon.arena.batch_arena import BatchArena, Battle, BattleResult
+from echelon.arena.batch_arena import BatchArena, BatchResult, Battle, BattleResult
 from echelon.arena.intervals import win_rate_interval
 from echelon.arena.resolve import common_env, resolve
 from echelon.env.arguments import number_of_battles, one_seed, whole_within
@@ -80,6 +81,24 @@ class Result:
         """Mean of each statistic over the battles, for X if `x`, else for Y."""
         rows = [outcome.stats[b % 2 if x else 1 - b % 2] for b, outcome in enumerate(self.outcomes)]
         return {name: sum(row[i] for row in rows) / len(rows) for i, name in enumerate(self.stat_names)}
+
+    def row(self, by_side: bool = False) -> dict[str, Any]:
+        """Battles, wins and draws of X, its win rate with the ends of the 95 % interval, its means of the chief
+        statistics, and its rates by side if asked."""
+        (low, high), own, enemy = self.x_win_rate_95, self.mean_stats(x=True), self.mean_stats(x=False)
+        rates = self.win_rates_by_side(x=True) if by_side else {}
+        return {
+            "battles": self.battles,
+            "wins": self.x_wins,
+            "draws": self.count(Winner.DRAW),
+            "win_rate": self.x_wins / self.battles,
+            "low": low,
+            "high": high,
+            **{name: own[name] for name in ("kills", "deaths", "damage", "zone_s")},
+            "kill_ratio": own["kills"] / max(own["deaths"], 1 / self.battles),
+            "enemy_zone_s": enemy["zone_s"],
+            **{f"win_rate_{side}": rate for side, rate in rates.items()},
+        }
 
     def as_json(self) -> dict[str, object]:
         """JSON-serialisable dict. `blue_wins` and `red_wins` count by side, `x_wins` and `y_wins` by commander."""
@@ -156,7 +175,6 @@ class Match:
         for name, each in policies.items():
             require(callable(each), f"policy {name!r}", "a TeamPolicy", each)
         size = total if batch is None else min(batch, total)
-        self.stat_names = stat_names(env.catalog)
         self.arena = BatchArena(env, policies.__getitem__, device, size, compute, compiled)
 
     def play(self, seed: int, recorder: Recorder | None = None) -> dict[str, Result]:
@@ -169,20 +187,59 @@ class Match:
         Returns:
             A result per opponent, by name.
         """
-        seeds = noise.battle_seeds(one_seed(seed), self.battles // 2, torch.device("cpu")).tolist()
-        sides = [pair for other in self.others for pair in ((self.x, other), (other, self.x))]
-        battles = [Battle(*pair, own) for own in seeds for pair in sides]
-        batches = list(self.arena.play_all(battles, recorder))
-        outcomes = [outcome for batch in batches for outcome in batch.results]
-        seconds = sum(batch.seconds for batch in batches) / len(self.others)
-        every = range(self.battles)
-        places = {name: self.places(name, every) for name in self.others}
-        return {name: Result([outcomes[p] for p in own], seconds, self.stat_names) for name, own in places.items()}
+        return play_match(self.arena, self.x, self.others, battle_seeds(seed, self.battles), recorder)
 
     def places(self, other: str, battles: Sequence[int]) -> list[int]:
         """Indices, among all battles of `play`, of the given battles against the opponent `other`; for a `Recorder`."""
-        pair, pairs = self.others.index(other), len(self.others)
-        return [2 * (number // 2 * pairs + pair) + number % 2 for number in battles]
+        return places(self.others, other, battles)
+
+
+def battle_seeds(seed: int, battles: int) -> list[int]:
+    """Seeds of a match's battles, `battles / 2` of them: those of a shorter match are the first ones.
+
+    Raises:
+        ConfigError: `battles` is odd.
+    """
+    require(battles % 2 == 0, "battles", "even and >= 2 (each seed is played on both sides)", battles)
+    seeds: list[int] = noise.battle_seeds(one_seed(seed), battles // 2, torch.device("cpu")).tolist()
+    return seeds
+
+
+def play_match(
+    arena: BatchArena,
+    x: str,
+    others: Sequence[str],
+    seeds: Sequence[int],
+    recorder: Recorder | None = None,
+    watch: Callable[[Iterator[BatchResult], int], Iterable[BatchResult]] | None = None,
+) -> dict[str, Result]:
+    """Let X meet every opponent on every seed, once per side.
+
+    Args:
+        arena: plays the battles, and knows all names.
+        x, others: names.
+        seeds: those of the battles.
+        recorder: records battles at the indices given by `places`, as far as the first batch holds them.
+        watch: passes on the batches as they end; the second argument is the number of battles.
+
+    Returns:
+        A result per opponent, by name.
+    """
+    sides = [pair for other in others for pair in ((x, other), (other, x))]
+    battles = [Battle(*pair, own) for own in seeds for pair in sides]
+    played = arena.play_all(battles, recorder)
+    batches = list(played if watch is None else watch(played, len(battles)))
+    outcomes = [outcome for batch in batches for outcome in batch.results]
+    seconds = sum(batch.seconds for batch in batches) / len(others)
+    own = {name: places(others, name, range(2 * len(seeds))) for name in others}
+    names = stat_names(arena.config.catalog)
+    return {name: Result([outcomes[p] for p in where], seconds, names) for name, where in own.items()}
+
+
+def places(others: Sequence[str], other: str, battles: Sequence[int]) -> list[int]:
+    """Indices, among all battles of `play_match`, of the given battles against the opponent `other`."""
+    pair, pairs = others.index(other), len(others)
+    return [2 * (number // 2 * pairs + pair) + number % 2 for number in battles]
 
 
 def play(

@@ -16,7 +16,7 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
-from echelon.env.group_policy import TeamPolicy, draws_actions, memory_spec_of, team_input
+from echelon.env.group_policy import TeamPolicy, draws_actions, memory_spec_of, reads_action_mask, team_input
 from echelon.env.observation.layout import STREAMS
 from echelon.learn.models.actor_critic import ActorCritic, ActorNetwork, PolicyOutput, batched_forward
 from echelon.learn.models.memory import MemoryState
@@ -50,6 +50,8 @@ class BatchObservation(NamedTuple):
     """`[2B, 16, 16]` team telemetry."""
     noise: Tensor
     """`[2B, A, D]` standard normal samples, derived from the seed of each battle."""
+    action_mask: Tensor | None = None
+    """`[2B, A, 64]` bool, the discrete actions that a mech can carry out; None where no policy reads it."""
 
 
 def blocks_of(slots: Sequence[BatchSlot]) -> list[list[int]]:
@@ -158,6 +160,8 @@ class PolicySlots:
         streams = {name: leaf[rows, :mechs] for name, leaf in observation.streams.items()}
         normals = observation.noise[rows, :mechs] if draws_actions(self.policy) else None
         team = team_input(streams, observation.mask[rows, :mechs], observation.telemetry[rows], self.memory, normals)
+        if observation.action_mask is not None and reads_action_mask(self.policy):
+            team.set("action_mask", observation.action_mask[rows, :mechs])
         output = self.policy(team)
         action = output.get("action") if isinstance(output, TensorDictBase) else None
         shape = (len(rows), mechs, observation.noise.shape[-1])

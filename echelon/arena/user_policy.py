@@ -12,7 +12,8 @@ from tensordict import TensorDictBase
 from torch import Tensor, nn
 from torchrl.data import Composite
 
-from echelon.env.group_policy import TeamPolicy, draws_actions, memory_spec_of, team_input
+from echelon.env.discrete import ACTIONS
+from echelon.env.group_policy import TeamPolicy, draws_actions, memory_spec_of, reads_action_mask, team_input
 from echelon.env.observation.layout import action_width
 from echelon.env.specs import Specs
 from echelon.rules.config import EnvConfig
@@ -98,7 +99,10 @@ def blank_team(
     mask = torch.ones_like(seen["blue", "mask"])
     normals = torch.zeros((*mask.shape, action_width(env.comm_dim)), device=device)
     streams = dict(seen["blue", "observation"].items())
-    return team_input(streams, mask, seen["telemetry"], memory, normals if draws_actions(policy) else None)
+    team = team_input(streams, mask, seen["telemetry"], memory, normals if draws_actions(policy) else None)
+    if reads_action_mask(policy):
+        team.set("action_mask", mask[..., None].expand(*mask.shape, len(ACTIONS)))
+    return team
 
 
 def require_leaf(what: str, leaf: Tensor | None, dtype: torch.dtype, shape: torch.Size) -> None:

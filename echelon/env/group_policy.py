@@ -9,7 +9,8 @@ A policy may have a method `graph_key()`: a hashable value for whatever its deci
 changes in place, or None. Where it returns one, a CUDA graph may repeat its decisions; where there is none, none does.
 
 A policy with a true attribute `draws_actions` draws its actions with `noise [B, A, D]` where it is given that: standard
-normal numbers that follow from the seed of the battle, so that one seed is one battle.
+normal numbers that follow from the seed of the battle, so that one seed is one battle. One with a true attribute
+`reads_action_mask` is given `action_mask [B, A, 64]` (`echelon.env.discrete`) in matches and evaluations.
 """
 
 from __future__ import annotations
@@ -81,6 +82,11 @@ def graph_key_of(policy: TeamPolicy) -> Hashable | None:
 def draws_actions(policy: TeamPolicy) -> bool:
     """Whether a policy draws its actions with `noise`."""
     return bool(getattr(policy, "draws_actions", False))
+
+
+def reads_action_mask(policy: TeamPolicy) -> bool:
+    """Whether a policy is to be told which discrete actions each mech can carry out."""
+    return bool(getattr(policy, "reads_action_mask", False))
 
 
 def action_noise(seed: Tensor, decision: Tensor | int, mechs: int, width: int) -> Tensor:

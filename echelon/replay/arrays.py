@@ -8,7 +8,20 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from echelon.env.observation.layout import MAX_CONTACTS, STREAMS
-from echelon.replay.battle import NOBODY, TABLES, Battle, Fact, Met, Shown
+from echelon.replay.battle import (
+    ADDED,
+    FIRST_COLUMNS,
+    FIRST_SHOWN,
+    NOBODY,
+    RECORD,
+    TABLES,
+    Battle,
+    Condition,
+    Fact,
+    Met,
+    Shown,
+    Switch,
+)
 from echelon.rules.catalog import Material
 from echelon.rules.config import EnvConfig
 from echelon.rules.roster import build_formation
@@ -26,9 +39,9 @@ FEW, MANY = 1 << 10, 1 << 16
 """Most numbers of a mech at a moment: in an array, and in an observation stream."""
 KINDS = {
     **dict.fromkeys(("pos", "yaw", "hp", "leg_hp", "stability", "waypoints"), ("I16", "int16")),
-    **dict.fromkeys(("heat", "facts"), ("U16", "uint16")),
-    **dict.fromkeys(("paint", "contact_facts", "lines", "ego", "control"), ("U8", "uint8")),
-    **dict.fromkeys(("focus", "contacts", "messages"), ("I8", "int8")),
+    **dict.fromkeys(("heat", "facts", "triggers"), ("U16", "uint16")),
+    **dict.fromkeys(("paint", "contact_facts", "lines", "ego", "control", "switches"), ("U8", "uint8")),
+    **dict.fromkeys(("focus", "contacts", "messages", "moves"), ("I8", "int8")),
     **dict.fromkeys(("score", *TABLES), ("I32", "int32")),
 }
 """Type of every array, as safetensors calls it and as NumPy does."""
@@ -46,6 +59,8 @@ class Sizes:
     ego: int
     """Columns of the ego stream."""
     waypoints: int
+    record: int = RECORD
+    """What is kept, `Replay.record`."""
 
     @property
     def ticks(self) -> int:
@@ -53,20 +68,29 @@ class Sizes:
         return (self.moments - 1) * self.config.rules.decision_repeat
 
 
-def check_shapes(where: str, listed: Mapping[str, tuple[str, Shape]], config: EnvConfig, ego: int) -> Sizes:
+def names_of(record: int) -> tuple[str, ...]:
+    """Arrays that a battle of a record keeps."""
+    return tuple(name for name in NAMES if record > 1 or name not in ADDED)
+
+
+def check_shapes(
+    where: str, listed: Mapping[str, tuple[str, Shape]], config: EnvConfig, ego: int, record: int = RECORD
+) -> Sizes:
     """Check the types and shapes of the arrays of one battle before any of them is read.
 
     Args:
         where: the file and the battle, for messages.
         listed: type, as safetensors calls it, and shape by name.
         ego: columns of the ego stream.
+        record: what the file says to keep.
 
     Raises:
         FileError: naming the array, what was expected and what came.
     """
-    for key in listed.keys() - set(NAMES) - {f"{OBSERVATION}{stream}" for stream in STREAMS}:
+    known = set(names_of(record))
+    for key in listed.keys() - known - {f"{OBSERVATION}{stream}" for stream in STREAMS}:
         raise FileError(f"{where}: unexpected array {key}")
-    for key, (kind, known_as) in KINDS.items():
+    for key, (kind, known_as) in ((key, KINDS[key]) for key in KINDS if key in known):
         got = listed.get(key)
         if got is None or got[0] != kind:
             raise FileError(f"{where}: {key} must be of {known_as}, got {'none' if got is None else named(got[0])}")
@@ -74,7 +98,7 @@ def check_shapes(where: str, listed: Mapping[str, tuple[str, Shape]], config: En
     longest = config.rules.max_decisions + 1
     if not 1 <= moments <= longest:
         raise FileError(f"{where}: yaw must be of 1..{longest} moments, as long as a battle may last, got {moments}")
-    sizes = Sizes(config, moments, ego, waypoints=(listed["waypoints"][1] or (0,))[0])
+    sizes = Sizes(config, moments, ego, waypoints=(listed["waypoints"][1] or (0,))[0], record=record)
     for key, wanted in shapes_of(sizes).items():
         got_shape = listed[key][1]
         fits = len(got_shape) == len(wanted) and all(
@@ -106,21 +130,31 @@ def shapes_of(sizes: Sizes) -> dict[str, list[tuple[int | None, int]]]:
     count = config.num_mechs
     pairs, shots = sizes.ticks * count * count, sizes.ticks * count * len(config.catalog.weapons)
     rows = {
-        **{"harms": pairs, "deaths": count, "beams": shots, "flights": shots, "clouds": shots},
+        **{
+            "harms": pairs * len(config.catalog.weapons),
+            "deaths": count,
+            "conditions": sizes.ticks * count * len(Condition),
+        },
+        **{"beams": shots, "flights": shots, "clouds": shots},
         "voxels": sizes.ticks * FEW * count,
     }
     each = {
-        **{"pos": (3,), "ego": (sizes.ego,), "messages": (config.comm_dim,), "lines": (-(-count // 8),)},
+        **{"pos": (3,), "ego": (sizes.ego,), "messages": (config.comm_dim,), "lines": (-(-count // 8),), "moves": (4,)},
         **dict.fromkeys(("yaw", "hp", "leg_hp", "heat", "stability", "facts", "paint", "focus"), ()),
+        **dict.fromkeys(("triggers", "switches"), ()),
     }
-    exact = {key: (sizes.moments, count, *sides) for key, sides in each.items()}
+    known = names_of(sizes.record)
+    exact = {key: (sizes.moments, count, *sides) for key, sides in each.items() if key in known}
     exact |= {"score": (sizes.moments, 2), "control": (sizes.moments, 2)}
     found: dict[str, list[tuple[int | None, int]]] = {
         key: [(side, side) for side in sides] for key, sides in exact.items()
     }
     contacts = [(sizes.moments, sizes.moments), (count, count), (None, MAX_CONTACTS)]
     found |= {"contacts": list(contacts), "contact_facts": list(contacts)}
-    found |= {key: [(None, rows[key]), (len(columns), len(columns))] for key, columns in TABLES.items()}
+    widths = {key: len(columns) for key, columns in TABLES.items() if key in known}
+    if sizes.record == 1:
+        widths |= FIRST_COLUMNS
+    found |= {key: [(None, rows[key]), (width, width)] for key, width in widths.items()}
     return {**found, "waypoints": [(None, shots * FEW), (3, 3)]}
 
 
@@ -132,14 +166,17 @@ def check_numbers(where: str, arrays: Arrays, sizes: Sizes) -> None:
     """
     config = sizes.config
     mechs, packs = config.num_mechs, max(build_formation(config).pack) + 1
-    bits = {"facts": sum(Fact), "contact_facts": sum(Shown), "paint": 2**packs - 1}
+    shown_bits = sum(Shown) if sizes.record > 1 else int(FIRST_SHOWN)
+    bits = {"facts": sum(Fact), "contact_facts": shown_bits, "paint": 2**packs - 1}
+    bits |= {"triggers": 2 ** len(config.catalog.weapons) - 1, "switches": sum(Switch)}
     for key in ("focus", "contacts"):
         check_range(where, key, arrays[key], (NOBODY, mechs - 1))
-    for key, all_set in bits.items():
+    known = names_of(sizes.record)
+    for key, all_set in ((key, bits[key]) for key in bits if key in known):
         check_range(where, key, arrays[key], (0, all_set))
-    for key, columns in TABLES.items():
+    for key, columns in ((key, TABLES[key]) for key in TABLES if key in known):
         limits = columns_of(key, sizes)
-        for number, column in enumerate(columns):
+        for number, column in enumerate(columns[: arrays[key].shape[1]]):
             check_range(where, f"{key}.{column}", arrays[key][:, number], limits[column])
         if (np.diff(arrays[key][:, 0]) < 0).any():
             raise FileError(f"{where}: {key} must be ordered by {columns[0]}")
@@ -171,14 +208,16 @@ def columns_of(key: str, sizes: Sizes) -> dict[str, Limits]:
     whole = {"damage": points, "first": points, "points": (1, WHOLE), "met": (0, max(Met)), "weapon": weapon}
     by_name: dict[str, Limits] = {
         **{name: tick for name in ("launch_tick", "end_tick", "tick")},
-        **{name: mech for name in ("shooter", "target", "victim", "owner")},
-        **{name: mech_or_none for name in ("lock", "killer")},
+        **{name: mech for name in ("shooter", "target", "victim", "owner", "mech")},
+        **{name: mech_or_none for name in ("lock", "killer", "by")},
+        "condition": (0, max(Condition)),
         **places,
         **whole,
     }
     special: dict[str, dict[str, Limits]] = {
         "flights": {"victim": mech_or_none},
         "deaths": {"weapon": (NOBODY, weapon[1])},
+        "harms": {"weapon": (NOBODY, weapon[1])},
         # Smoke may hang on when the battle has ended.
         "clouds": {"tick": (-1, sizes.ticks - 1), "end_tick": points},
         "voxels": {

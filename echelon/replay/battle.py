@@ -23,6 +23,9 @@ SCORE_PER_S = 1024
 """Scores in 1/1024 s."""
 NOBODY = -1
 """An index that names no mech, and no weapon."""
+RECORD = 2
+"""What is kept of a battle, `record` of `Replay.about`. Files of record 1, which have no such entry, lack `conditions`,
+`moves`, `triggers` and `switches`, the last column of `harms` and of `flights`, and how contacts are known."""
 
 
 class Fact(IntFlag):
@@ -49,6 +52,42 @@ class Shown(IntFlag):
     DETAIL = 4
     """With hit points, heat and stability."""
     PAINTED = 8
+    SIGHT = 16
+    """Known by a clear line within the sight range."""
+    RADAR = 32
+    """Known by radar, through walls and smoke."""
+    PAINT = 64
+    """Known by the paint of its own pack."""
+    BLOOM = 128
+    """Known by its heat, or by its jamming."""
+
+
+FIRST_SHOWN = Shown.HOSTILE | Shown.INTEL | Shown.DETAIL | Shown.PAINTED
+"""Bits of record 1."""
+
+
+class Condition(IntEnum):
+    """What began or ended for a mech, `Battle.conditions`."""
+
+    SHUT_DOWN = 0
+    """Its heat rose above its capacity."""
+    RESTARTED = 1
+    FELL = 2
+    """It was knocked down."""
+    STOOD_UP = 3
+    LEGGED = 4
+    """Its legs were shot off."""
+
+
+class Switch(IntFlag):
+    """Bits of `Battle.switches`: what a mech was ordered to do beside moving and firing."""
+
+    VENT = 1
+    ECM = 2
+    ECCM = 4
+    HOSTILE_ONLY = 8
+    SORT_BIGGEST = 16
+    SORT_MOST_DAMAGED = 32
 
 
 class Met(IntEnum):
@@ -67,17 +106,20 @@ class Met(IntEnum):
 
 BEAMS = ("tick", "shooter", "target", "weapon", "x0", "y0", "z0", "x1", "y1", "z1")
 """Columns of `Battle.beams`: beams that fired, from hull centre to where they struck."""
-FLIGHTS = ("launch_tick", "end_tick", "shooter", "weapon", "lock", "met", "victim", "first", "points")
-"""Columns of `Battle.flights`: every shot that flew. `lock` is whom a homing shot turns to, `victim` whom the shot hit.
+FLIGHTS = ("launch_tick", "end_tick", "shooter", "weapon", "lock", "met", "victim", "first", "points", "by")
+"""Columns of `Battle.flights`: every shot that flew. `lock` is whom a homing shot turns to, `victim` whom the shot hit,
+`by` the mech whose AMS destroyed it.
 
 Its way is the `points` rows of `Battle.waypoints` from row `first` on, spaced evenly in time from the moment of its
 launch, the end of tick `launch_tick`, to that of its end, the end of tick `end_tick`: two for what flies straight.
 """
-HARMS = ("tick", "shooter", "target", "damage")
-"""Columns of `Battle.harms`: hit points (1/128) that one mech took from another in a tick, splash on comrades included.
-Lava and burning debris are nobody's and not listed."""
+HARMS = ("tick", "shooter", "target", "damage", "weapon")
+"""Columns of `Battle.harms`: hit points (1/128) that one mech took from another with a weapon in a tick, splash on
+comrades included. Lava and burning debris are nobody's and not listed."""
 DEATHS = ("tick", "victim", "killer", "weapon")
 """Columns of `Battle.deaths`: killer `NOBODY` for lava; weapon is the one that did most in that tick."""
+CONDITIONS = ("tick", "mech", "condition")
+"""Columns of `Battle.conditions`: a `Condition` that a mech entered in a tick, as the statistics count them."""
 CLOUDS = ("tick", "end_tick", "owner", "x", "y", "z")
 """Columns of `Battle.clouds`: smoke, from the end of `tick` to that of `end_tick`."""
 VOXELS = ("decision", "x", "y", "z", "material")
@@ -87,10 +129,15 @@ TABLES = {
     "flights": FLIGHTS,
     "harms": HARMS,
     "deaths": DEATHS,
+    "conditions": CONDITIONS,
     "clouds": CLOUDS,
     "voxels": VOXELS,
 }
 """The event tables of a battle, int32 [rows, columns] each, ordered by their first column."""
+FIRST_COLUMNS = {"harms": len(HARMS) - 1, "flights": len(FLIGHTS) - 1}
+"""Columns of the tables of record 1 that had fewer; those that came later name a mech or a weapon."""
+ADDED = ("conditions", "moves", "triggers", "switches")
+"""Arrays that record 1 lacks."""
 
 
 @dataclass(frozen=True)
@@ -128,6 +175,13 @@ class Battle:
     """[T + 1, N, F] uint8: the ego stream, each column 0..255 over its range in the layout (`Replay.about["ego"]`)."""
     messages: np.ndarray
     """[T + 1, N, comm_dim] int8: what each mech said in the decision before the moment, 127 for 1."""
+    moves: np.ndarray
+    """[T + 1, N, 4] int8, 127 for 1: throttle ahead and to the left, jets, and turn to the left, as ordered in the
+    decision before the moment. Record 1 lacks it: zero."""
+    triggers: np.ndarray
+    """[T + 1, N] uint16, bit w: the trigger of weapon w was held in the decision before the moment."""
+    switches: np.ndarray
+    """[T + 1, N] uint8, bits of `Switch` in the decision before the moment."""
     score: np.ndarray
     """[T + 1, 2] int32, 1/1024 s of zone control, blue and red."""
     control: np.ndarray
@@ -138,6 +192,7 @@ class Battle:
     """[rows, 3] int16, 1/64 vox."""
     harms: np.ndarray
     deaths: np.ndarray
+    conditions: np.ndarray
     clouds: np.ndarray
     voxels: np.ndarray
     observations: dict[str, np.ndarray] = field(default_factory=dict)
@@ -154,10 +209,17 @@ class Replay:
     """The battles of one file and what they have in common."""
 
     about: dict[str, Any]
-    """`env`: the settings of the battles; `dt_s`, `decision_repeat`; `size` [3] vox; `teams` {name: [first, last + 1]};
+    """`record`: what is kept, `RECORD`, absent in record 1; `env`: the settings of the battles; `dt_s`,
+    `decision_repeat`; `size` [3] vox; `teams` {name: [first, last + 1]};
     `mechs`: for each the names of its `hull`, `team`, `suite` (or `none`) and `weapons`, `pack`, `size` [3], `hp`,
     `leg_hp`, `heat_cap`, `squad` (the mechs in its squad slots), `squad_detail`, `sees_engaged`; `hulls`, `weapons`,
     `materials`: names by index;
-    `weapon_specs` {name: `range_vox`, `arc_deg`}; `ego`: the columns of the ego stream, [name, width, low, high] each;
+    `weapon_specs` {name: `range_vox`, `arc_deg`, `effect`, `look`, `colour`, `damage`, `self_heat`, `target_heat`};
+    `ego`: the columns of the ego stream, [name, width, low, high] each;
     `stability_cap`; `zone_score_to_win_s`; `sight_range_vox`; `cloud_vox`."""
     battles: list[Battle]
+
+    @property
+    def record(self) -> int:
+        """What is kept of the battles, 1 to `RECORD`."""
+        return int(self.about.get("record", 1))

@@ -11,6 +11,7 @@ import json
 from typing import Any
 
 from echelon.env.outcome import Reason, Winner
+from echelon.replay.battle import RECORD
 from echelon.rules.catalog import Hull, Material
 from echelon.rules.catalog_checks import CLASSES, COLOUR, EFFECTS
 from echelon.rules.config import EnvConfig, env_from_json
@@ -59,6 +60,8 @@ def check_colour(where: str, value: Any) -> None:
 
 LOOK: dict[str, Check] = {"effect": one_of(EFFECTS), "look": one_of(LOOKS), "colour": check_colour}
 """Of a weapon; replays lack it which kept cooldowns by timer."""
+HOT: dict[str, Check] = dict.fromkeys(("damage", "self_heat", "target_heat"), number(0, 1e6))
+"""Of a weapon, since record 2."""
 
 
 def signed(claims: dict[str, Any]) -> dict[str, Any]:
@@ -107,9 +110,11 @@ def check_about(where: str, about: dict[str, Any], config: EnvConfig) -> None:
     expect(isinstance(mechs, list) and len(mechs) == config.num_mechs, f"{where}.mechs", "a list of all", mechs)
     is_old = isinstance(mechs, list) and not any(isinstance(mech, dict) and "cooldowns" in mech for mech in mechs)
     look = {} if is_old else LOOK
-    weapon = record({"range_vox": number(0, 1e6), "arc_deg": number(0, 360), **look})
+    first = "record" not in about
+    weapon = record({"range_vox": number(0, 1e6), "arc_deg": number(0, 360), **look, **({} if first else HOT)})
     record(
         {
+            **({} if first else {"record": exactly(RECORD)}),
             "env": anything,
             "dt_s": exactly(rules.dt_s),
             "decision_repeat": exactly(rules.decision_repeat),

@@ -6,7 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from echelon.replay.battle import NOBODY, POINTS, POS_PER_VOX, Met
+from echelon.replay.attribution import FALLEN, FALLS, HEAT, LEGS_LOST, SHUTDOWNS, by_weapon, interceptor
+from echelon.replay.battle import FLIGHTS, NOBODY, POINTS, POS_PER_VOX, Condition, Met
 from echelon.sim.model import SimModel
 from echelon.sim.terrain import has_bit, now_made_of
 
@@ -25,8 +26,9 @@ def events_of(now: Arrays, ticks: Arrays, game: SimModel) -> Arrays:
         "beams": beams(now, ticks, game),
         "flights": flights,
         "waypoints": waypoints,
-        "harms": harms(ticks),
+        "harms": harms(ticks, game),
         "deaths": deaths(ticks),
+        "conditions": conditions(ticks, game),
         "clouds": clouds(now, game),
     }
 
@@ -57,10 +59,10 @@ def beams(now: Arrays, ticks: Arrays, game: SimModel) -> np.ndarray:
     return table(np.concatenate(found)) if found else np.zeros((0, 10), np.int32)
 
 
-def harms(ticks: Arrays) -> np.ndarray:
-    """Every pair of mechs of which one hurt the other in a tick."""
-    tick, shooter, target = np.nonzero(ticks["dealt_by"] > 0)
-    return table(tick, shooter, target, np.rint(ticks["dealt_by"][tick, shooter, target] * POINTS))
+def harms(ticks: Arrays, game: SimModel) -> np.ndarray:
+    """What one mech took from another with a weapon in a tick."""
+    tick, shooter, target, weapon, taken = by_weapon(ticks, game)
+    return table(tick, shooter, target, np.rint(taken * POINTS), weapon)
 
 
 def deaths(ticks: Arrays) -> np.ndarray:
@@ -68,6 +70,28 @@ def deaths(ticks: Arrays) -> np.ndarray:
     before = np.concatenate((np.ones_like(ticks["alive"][:1]), ticks["alive"][:-1]))
     tick, victim = np.nonzero(before & ~ticks["alive"])
     return table(tick, victim, ticks["killer"][tick, victim], ticks["deadliest"][tick, victim])
+
+
+def conditions(ticks: Arrays, game: SimModel) -> np.ndarray:
+    """What began and ended for each mech, tick by tick, as the simulation counts it."""
+    marks, alive = ticks["marks"], ticks["alive"]  # [K, N, marks]
+    before = np.concatenate((np.zeros_like(marks[:1]), marks[:-1]))
+    grown = marks > before
+    cap = game.roster.heat_cap.cpu().numpy()
+    cools = (before[..., HEAT] > cap) & (marks[..., HEAT] <= cap)
+    rises = (before[..., FALLEN] > 0) & (marks[..., FALLEN] == 0)
+    entered = {
+        Condition.SHUT_DOWN: grown[..., SHUTDOWNS],
+        Condition.RESTARTED: cools & alive,
+        Condition.FELL: grown[..., FALLS],
+        Condition.STOOD_UP: rises & alive,
+        Condition.LEGGED: grown[..., LEGS_LOST],
+    }
+    found = []
+    for condition, on in entered.items():
+        tick, mech = np.nonzero(on)
+        found.append(table(tick, mech, int(condition)))
+    return table(np.concatenate(found))
 
 
 def flown(ticks: Arrays, game: SimModel) -> tuple[np.ndarray, np.ndarray]:
@@ -89,11 +113,12 @@ def flown(ticks: Arrays, game: SimModel) -> tuple[np.ndarray, np.ndarray]:
             way = ticks["shot_pos"][first : max(last, first + 1), slot]
             way = np.vstack((way if curves[slot] else way[:1], end))
             lock = int(ticks["lock"][first, slot])
-            rows.append((first, last, shooter[slot], weapon[slot], lock, int(met), victim, count, len(way)))
+            by = interceptor(ticks, slot, last, game) if met is Met.AMS else NOBODY
+            rows.append((first, last, shooter[slot], weapon[slot], lock, int(met), victim, count, len(way), by))
             ways.append(place(way))
             count += len(way)
     if not rows:
-        return np.zeros((0, 9), np.int32), np.zeros((0, 3), np.int16)
+        return np.zeros((0, len(FLIGHTS)), np.int32), np.zeros((0, 3), np.int16)
     return table(np.array(rows)), np.concatenate(ways).astype(np.int16)
 
 

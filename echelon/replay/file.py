@@ -11,9 +11,10 @@ from typing import Any, TypeVar
 import numpy as np
 import safetensors.numpy
 
-from echelon.replay.arrays import NAMES, OBSERVATION, Sizes, check_numbers, check_shapes
-from echelon.replay.battle import Battle, Replay
+from echelon.replay.arrays import OBSERVATION, Sizes, check_numbers, check_shapes, names_of
+from echelon.replay.battle import FIRST_COLUMNS, Battle, Replay
 from echelon.replay.claims import SCHEMA, VERSION, check_claims, signed
+from echelon.replay.first_record import completed_arrays
 from echelon.runtime import version
 from echelon.runtime.errors import shown
 from echelon.runtime.files import FileError, parse_json, write_whole
@@ -33,7 +34,7 @@ def save(replay: Replay, path: Path) -> None:
     tensors = {
         f"{b}/{name}": np.ascontiguousarray(array)
         for b, battle in enumerate(replay.battles)
-        for name, array in arrays_of(battle).items()
+        for name, array in arrays_of(battle, replay.record).items()
     }
     claims = {
         "schema": SCHEMA,
@@ -47,10 +48,12 @@ def save(replay: Replay, path: Path) -> None:
     write_whole(path, safetensors.numpy.save(tensors, {CLAIMS: json.dumps(signed(claims))}))
 
 
-def arrays_of(battle: Battle) -> dict[str, np.ndarray]:
-    """Every array of a battle by name."""
-    shown = {f"{OBSERVATION}{name}": array for name, array in battle.observations.items()}
-    return {**{name: getattr(battle, name) for name in NAMES}, **shown}
+def arrays_of(battle: Battle, record: int) -> dict[str, np.ndarray]:
+    """Every array of a battle by name, as a file of a record keeps it."""
+    kept = {name: getattr(battle, name) for name in names_of(record)}
+    if record == 1:
+        kept |= {name: kept[name][:, :width] for name, width in FIRST_COLUMNS.items()}
+    return {**kept, **{f"{OBSERVATION}{name}": array for name, array in battle.observations.items()}}
 
 
 def digest(tensors: dict[str, np.ndarray]) -> str:
@@ -80,7 +83,10 @@ def read(path: Path) -> Replay:
         check_numbers(f"{name}: battle {number}", own, sizes)
         streams = {key.removeprefix(OBSERVATION): own[key] for key in own if key.startswith(OBSERVATION)}
         about = claims["battles"][number]
-        battles.append(Battle(about, **{key: own[key] for key in NAMES}, observations=streams))
+        kept = {key: own[key] for key in names_of(sizes.record)}
+        if sizes.record == 1:
+            kept = completed_arrays(kept, sizes.config.rules.decision_repeat)
+        battles.append(Battle(about, **kept, observations=streams))
     return Replay(claims["replay"], battles)
 
 
@@ -104,7 +110,8 @@ class Contents:
                 raise FileError(f"{self.name}: tensor {key} must be one of {count} battles'")
         for number in range(count):
             own = of_battle(number, header.tensors)
-            self.sizes.append(check_shapes(f"{self.name}: battle {number}", own, config, ego))
+            where = f"{self.name}: battle {number}"
+            self.sizes.append(check_shapes(where, own, config, ego, self.claims["replay"].get("record", 1)))
 
 
 def of_battle(number: int, values: Mapping[str, T]) -> dict[str, T]:

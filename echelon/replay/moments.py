@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from echelon.env.observation import layout
-from echelon.replay.battle import POINTS, POS_PER_VOX, SCORE_PER_S, YAW_PER_RAD, Fact
+from echelon.replay.battle import POINTS, POS_PER_VOX, SCORE_PER_S, YAW_PER_RAD, Fact, Switch
+from echelon.replay.known import ways_known
 from echelon.sim.model import SimModel
 
 KEPT = (
@@ -41,6 +42,8 @@ def quantised(now: dict[str, np.ndarray], game: SimModel) -> dict[str, np.ndarra
     weights = 1 << np.arange(8)
     packs = (now["paint"] > 0) * weights[: now["paint"].shape[-1]]  # [T + 1, N, P]
     shown = (now["contact_facts"] > 0) * weights[: now["contact_facts"].shape[-1]]
+    # A trigger needs the weapon axis last; a catalog has at most 16 weapons.
+    held = np.moveaxis(now["fire"], 1, -1)  # [T + 1, N, W]
     low, high = (bound.numpy() for bound in layout.bounds(layout.EGO))
     return {
         "pos": whole(now["pos"], POS_PER_VOX, np.int16),
@@ -53,10 +56,13 @@ def quantised(now: dict[str, np.ndarray], game: SimModel) -> dict[str, np.ndarra
         "paint": packs.sum(-1).astype(np.uint8),
         "focus": now["focus"].astype(np.int8),
         "contacts": now["contacts"].astype(np.int8),
-        "contact_facts": shown.sum(-1).astype(np.uint8),
+        "contact_facts": (shown.sum(-1) | ways_known(now, game)).astype(np.uint8),
         "lines": np.packbits(now["lines"], axis=-1, bitorder="little"),
         "ego": whole(((now["ego"] - low) / (high - low)).clip(0, 1), 255, np.uint8),
         "messages": whole(now["messages"], 127, np.int8),
+        "moves": whole(now["moves"], 127, np.int8),
+        "triggers": (held * (1 << np.arange(held.shape[-1]))).sum(-1).astype(np.uint16),
+        "switches": switches(now),
         "score": whole(now["score"], SCORE_PER_S, np.int32),
         "control": whole(now["control"], 255, np.uint8),
     }
@@ -85,3 +91,11 @@ def facts(now: dict[str, np.ndarray], game: SimModel) -> np.ndarray:
         Fact.UNDER_FIRE: alive & (now["under_fire"] > 0),
     }
     return np.bitwise_or.reduce([np.where(on, int(bit), 0) for bit, on in bits.items()]).astype(np.uint16)
+
+
+def switches(now: dict[str, np.ndarray]) -> np.ndarray:
+    """`[T + 1, N]` uint8 bits of `Switch`."""
+    flags = [(Switch[name.upper()], now[name]) for name in ("vent", "ecm", "eccm", "hostile_only")]
+    # In the order of `rules.actions`: closest, biggest, most damaged.
+    modes = [(Switch.SORT_BIGGEST, now["sort_mode"] == 1), (Switch.SORT_MOST_DAMAGED, now["sort_mode"] == 2)]
+    return np.bitwise_or.reduce([np.where(on, int(bit), 0) for bit, on in (*flags, *modes)]).astype(np.uint8)

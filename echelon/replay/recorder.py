@@ -14,11 +14,12 @@ from echelon.env.arguments import whole_within
 from echelon.env.observation import layout
 from echelon.env.observation.layout import STREAMS
 from echelon.env.outcome import Reason, Winner, stat_names
+from echelon.replay.attribution import MARKS
 from echelon.replay.battle import Battle, Replay
 from echelon.replay.events import changes, events_of
 from echelon.replay.moments import KEPT, quantised
 from echelon.replay.setting import describe
-from echelon.rules.actions import NO_MECH, Orders
+from echelon.rules.actions import Orders, idle
 from echelon.rules.limits import MOST_BATTLES
 from echelon.runtime.errors import one_line, require
 from echelon.runtime.limits import Limits
@@ -30,6 +31,8 @@ from echelon.world.recipe import write_recipes
 
 SHOWN = ("hostile", "intel", "detail", "painted")
 """Columns of a contact that are kept, in the order of the bits of `Shown`."""
+ORDERED = ("vent", "focus", "fire", "ecm", "eccm", "hostile_only", "sort_mode")
+"""Fields of `Orders` that are kept as they are."""
 
 
 class Recorder:
@@ -62,20 +65,20 @@ class Recorder:
         columns = [layout.columns(layout.CONTACT, name).start for name in SHOWN]
         self._columns = torch.tensor(columns, device=state.seed.device)
         self._opening = {name: getattr(state, name)[self._which] for name in ("seed", "map_id")}
-        silent = torch.zeros_like(state.mechs.alive)
         running = torch.full_like(state.seed[:, None], int(Winner.RUNNING))
         verdict = {"winner": running, "reason": torch.zeros_like(running), "score": state.score}
         stats = {"stats": torch.zeros((*state.shape, 2, len(stat_names(game.catalog))), device=state.seed.device)}
-        nobody = torch.full_like(state.mechs.alive, NO_MECH, dtype=torch.int64)
+        orders = idle(state.shape[0], game.roster, game.config)
         self._ticks = []
-        self._moments = [self._keep(state, silent, nobody, shown, {**verdict, **stats})]
+        self._moments = [self._keep(state, orders, shown, {**verdict, **stats})]
         self._ground = [self._keep_ground(state)]
 
     def tick(self, state: State, log: Log) -> None:
         """Keep a substep."""
         if self._full:
             return
-        shots, impacts = state.shots, log.impacts
+        shots, impacts, mechs, tally = state.shots, log.impacts, state.mechs, state.tally
+        marks = {"heat": mechs.heat, "fallen": mechs.fallen}
         kept = {
             "flew": impacts.flew,
             "ends": impacts.ends,
@@ -89,8 +92,9 @@ class Recorder:
             "lock": shots.target,
             "dealt_by": log.dealt.by_shooter,
             "dealt_with": log.dealt.by_weapon,
-            "pos": state.mechs.pos,
-            "alive": state.mechs.alive,
+            "pos": mechs.pos,
+            "alive": mechs.alive,
+            "marks": torch.stack([(marks[m] if m in marks else getattr(tally, m)).float() for m in MARKS], -1),
             **{f"beam_{weapon}": target for weapon, target in log.beams.items()},
         }
         self._ticks.append({name: value[self._which] for name, value in kept.items()})
@@ -99,7 +103,7 @@ class Recorder:
         """Keep the moment after a decision."""
         if self._full:
             return
-        self._moments.append(self._keep(state, orders.vent, orders.focus, shown, outcome))
+        self._moments.append(self._keep(state, orders, shown, outcome))
         self._ground.append(self._keep_ground(state))
 
     @property
@@ -108,14 +112,14 @@ class Recorder:
         return len(self._moments) > self.game.rules.max_decisions
 
     def _keep(
-        self, state: State, vent: Tensor, focus: Tensor, shown: Mapping[str, Tensor], outcome: Mapping[str, Any]
+        self, state: State, orders: Orders, shown: Mapping[str, Tensor], outcome: Mapping[str, Any]
     ) -> dict[str, Tensor]:
         """One moment of the battles that are recorded, `[R, ...]` by name."""
         mechs = state.mechs
         kept = {
             **{name: getattr(mechs, name) for name in KEPT},
-            "vent": vent,
-            "focus": focus,
+            **{name: getattr(orders, name) for name in ORDERED},
+            "moves": torch.cat((orders.throttle, orders.thrust[..., None], orders.turn[..., None]), -1),
             "contacts": shown["contact_mechs"],
             "contact_facts": shown["contacts"][..., self._columns],
             "lines": shown["clear_lines"],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from echelon.env.observation import layout
+from echelon.replay.battle import RECORD
 from echelon.rules.catalog import Catalog, Hull, Material, Suite, Trigger
 from echelon.rules.config import env_from_json
 from echelon.runtime.errors import ConfigError
@@ -17,6 +18,7 @@ def describe(game: SimModel) -> dict[str, Any]:
     config, roster, world = game.config, game.roster, game.config.world
     team_of = {n: name for name, span in roster.teams.items() for n in range(span.start, span.stop)}
     return {
+        "record": RECORD,
         "env": config.signature(),
         "dt_s": config.rules.dt_s,
         "decision_repeat": config.rules.decision_repeat,
@@ -68,6 +70,9 @@ def weapon_specs(catalog: Catalog) -> dict[str, dict[str, Any]]:
             "effect": spec.effect,
             "look": spec.drawn_as,
             "colour": spec.colour,
+            "damage": spec.damage,
+            "self_heat": spec.self_heat,
+            "target_heat": spec.target_heat,
         }
         for name, spec in catalog.weapons.items()
     }
@@ -95,14 +100,16 @@ def completed(about: dict[str, Any]) -> dict[str, Any]:
     Raises:
         FileError: the settings of the battles are damaged.
     """
-    if "cooldowns" in about["mechs"][0]:
+    mechs, specs = about["mechs"], about["weapon_specs"]
+    if "cooldowns" in mechs[0] and all("self_heat" in spec for spec in specs.values()):
         return about
     try:
         catalog = env_from_json(about.get("env", {})).catalog
     except ConfigError as error:
         raise FileError(f"replay: {error}") from None
-    mechs = [
-        {**mech, "class": catalog.hulls[mech["hull"]].hull_class, "cooldowns": timer_labels(mech["hull"], catalog)}
-        for mech in about["mechs"]
-    ]
+    if "cooldowns" not in mechs[0]:
+        mechs = [
+            {**mech, "class": catalog.hulls[mech["hull"]].hull_class, "cooldowns": timer_labels(mech["hull"], catalog)}
+            for mech in mechs
+        ]
     return {**about, "weapon_specs": weapon_specs(catalog), "mechs": mechs}

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from typing import ClassVar
 
 import pytest
 import torch
@@ -160,6 +161,21 @@ def test_every_bit_of_a_state_is_in_its_hash():
         last = (1, *[-1] * (leaf.dim() - 1))
         leaf[last] = ~leaf[last] if leaf.dtype == torch.bool else leaf[last] + 1
         assert (state_hash(changed) != whole).tolist() == [False, True, False], name
+
+
+class Watcher(Heuristic):
+    """Notes in which modes it is asked."""
+
+    modes: ClassVar[set[tuple[bool, bool]]] = set()
+
+    def forward(self, team):
+        self.modes.add((torch.is_inference_mode_enabled(), torch.is_grad_enabled()))
+        return super().forward(team)
+
+
+def test_matches_are_played_in_inference_mode():
+    BatchArena(SHORT, {"a": Watcher(SHORT, "easy"), "b": policy_of(0)}.__getitem__, CPU).play([Battle("a", "b", 0)])
+    assert Watcher.modes == {(True, False)}
 
 
 def test_a_policy_on_another_gpu_is_on_another_device():

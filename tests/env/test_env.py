@@ -25,6 +25,7 @@ from echelon.rules.catalog import Material
 from echelon.rules.config import EnvConfig, FeaturesConfig, RulesConfig
 from echelon.runtime.errors import ConfigError
 from echelon.sim import step
+from echelon.world import pool
 
 SMALL = dataclasses.replace(EnvConfig.small(), map_pool=4)
 TINY = dataclasses.replace(SMALL, blue=("medium", "light"), red=("medium", "scout"))
@@ -127,6 +128,21 @@ def test_telemetry_is_the_map_from_above_once_a_battle():
     env.state.terrain.solid[:] = 0
     following = env.step(told(env, td))["next", "telemetry"]
     assert torch.equal(following, td["telemetry"]) and following.any()
+
+
+@pytest.mark.parametrize("kernels", ["dense", "loops"])
+def test_what_is_static_of_a_map_is_made_with_it(kernels, monkeypatch):
+    """Materials, distances to the zone and the view from above: battles end and begin anew, and no map is made."""
+    config = dataclasses.replace(TINY, rules=RulesConfig(max_episode_s=1.0))
+    env = env_of(config, 3, kernels=kernels, compiled=False)
+    made = {name: leaf.data_ptr() for name, leaf in env.game.maps.items(True, True)}
+    monkeypatch.setattr(pool, "make_block", lambda *_: pytest.fail("a map is made"))
+    td, began = env.reset(), set()
+    for _ in range(25):
+        _, td = env.step_and_maybe_reset(told(env, td))
+        began |= {*env.state.seed.tolist()}
+    assert len(began) > 3, "battles began anew"
+    assert {name: leaf.data_ptr() for name, leaf in env.game.maps.items(True, True)} == made
 
 
 def test_one_observation_is_built_a_decision(monkeypatch):

@@ -19,11 +19,17 @@ VALUES, CHOSEN = ("agents", "action_value"), ("agents", "chosen_action_value")
 
 
 def main(
-    config: EnvConfig = BATTLE, num_envs: int = 64, steps: int = 16, iterations: int = 1000, updates: int = 32
+    config: EnvConfig = BATTLE,
+    num_envs: int = 64,
+    steps: int = 16,
+    iterations: int = 1000,
+    updates: int = 32,
+    opponent: str = "heuristic:normal",
+    seed: int = 0,
 ) -> tuple[nn.Module, list[dict[str, float]]]:
     """The trained policy, and what each iteration logged."""
-    torch.manual_seed(0)
-    env = echelon.versus(config, "heuristic:normal", num_envs, seed=0, action="discrete", state=True)
+    torch.manual_seed(seed)
+    env = echelon.versus(config, opponent, num_envs, seed=seed, action="discrete", state=True)
     policy = policy_of(env)
     mixer = TensorDictModule(
         QMixer(env.observation_spec["state"].shape[1:], 32, env.n_agents, env.device),

@@ -18,6 +18,7 @@ from forged import forged, taken_apart
 
 from echelon.pipelines.pictures import Watch
 from echelon.replay import file
+from echelon.replay.battle import ADDED, TABLES, Shown
 from echelon.replay.ground import rebuild
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
@@ -26,13 +27,15 @@ from echelon.view.painting import framed, telling_times, vox_px
 from echelon.view.payload import pack
 from hostile.values import DROPPED, VALUES, at, places, put
 
-KEPT = Path(__file__).parent.parent / "fixtures" / "0.2.0-rules-3" / "battles.echelon"
+KEPT = Path(__file__).parent.parent / "replay" / "record-2.echelon"
+FIRST = Path(__file__).parent.parent / "fixtures" / "0.2.0-rules-3" / "battles.echelon"
+"""A replay of record 1."""
 TENSORS, CLAIMS = taken_apart(KEPT.read_bytes())
 GIB = 1 << 30
 IN_ENV = ("replay", "env")
 PLACES = list(places(CLAIMS, ("weapon_specs", "stats")))
 OBSERVED = "0/observation_ego"
-SAID = [path for path in PLACES if path and path[:2] != IN_ENV and path[0] != "sha256"]
+SAID = [path for path in PLACES if path and path[:2] != IN_ENV and path[0] not in ("sha256", "claims_sha256")]
 SETTINGS = [path for path in PLACES if path[:2] == IN_ENV and "catalog" not in path and "reward" not in path]
 
 
@@ -132,7 +135,7 @@ def one_number(array, value):
 
 
 def shorter(array, axis):
-    return np.ascontiguousarray(np.delete(array, -1, axis))
+    return np.ascontiguousarray(np.delete(array, -1, axis)) if array.shape[axis] else array
 
 
 def longer(array):
@@ -157,7 +160,7 @@ SHAPES = {
     "wider": lambda array: np.concatenate((array, array), -1),
     "turned": lambda array: np.ascontiguousarray(array.T),
 }
-VARIES = {"beams", "flights", "waypoints", "harms", "deaths", "clouds", "voxels"}
+VARIES = {"beams", "flights", "waypoints", "harms", "deaths", "conditions", "clouds", "voxels"}
 """Arrays of any length; fewer rows may still be a replay."""
 MAY_BE = {"empty", "shorter", "longer"}
 
@@ -188,6 +191,8 @@ INDICES = (
         "flights",
         "harms",
         "deaths",
+        "conditions",
+        "triggers",
         "clouds",
         "voxels",
     ),
@@ -214,18 +219,49 @@ def test_numbers_out_of_their_range_are_refused_or_can_be_drawn(key, tmp_path):
             assert told is not None, f"{short} column {column}: {value} was taken"
 
 
-EVENTS = ("beams", "flights", "harms", "deaths", "clouds", "voxels")
+EVENTS = ("beams", "flights", "harms", "deaths", "conditions", "clouds", "voxels")
 
 
 @pytest.mark.parametrize("key", EVENTS)
 def test_events_out_of_order_are_refused(key, tmp_path):
     array = TENSORS[f"0/{key}"]
-    rows = np.concatenate((array, array)) if len(array) else np.zeros((2, array.shape[1]), np.int32)
+    # A file may hold no more deaths than there are mechs.
+    twice = np.concatenate((array, array)) if len(array) else np.zeros((2, array.shape[1]), np.int32)
+    rows = array.copy() if len(array) > 1 else twice
     rows[0, 0], rows[-1, 0] = 3, 2
     if key in ("flights", "clouds"):
         rows[:, 1] = 90
     (tmp_path / "kept.echelon").write_bytes(forged({**TENSORS, f"0/{key}": rows}, CLAIMS))
     assert f"{key} must be ordered by" in str(outcome(tmp_path / "kept.echelon"))
+
+
+def test_a_record_that_is_not_kept_is_refused(tmp_path):
+    """Files of record 1 hold their arrays and no more, those of record 2 all of theirs."""
+    place, (tensors, claims) = tmp_path / "kept.echelon", taken_apart(FIRST.read_bytes())
+    place.write_bytes(forged(tensors, claims))
+    assert file.read(place).record == 1
+    added = {key: TENSORS[f"0/{key}"] for key in ADDED}
+    for others in ({"0/switches": added["switches"]}, {f"0/{key}": array for key, array in added.items()}):
+        place.write_bytes(forged({**tensors, **others}, claims))
+        assert "unexpected array" in str(outcome(place))
+    place.write_bytes(forged(tensors, put(claims, ("replay", "record"), 2)))
+    assert outcome(place) is not None
+    bits = tensors["0/contact_facts"].copy()
+    bits[0, 0, 0] = Shown.SIGHT
+    place.write_bytes(forged({**tensors, "0/contact_facts": bits}, claims))
+    assert "contact_facts must be 0..15" in str(outcome(place))
+
+
+def test_the_new_columns_are_checked(tmp_path):
+    place = tmp_path / "kept.echelon"
+    for key, column, bad in (("harms", 4, 7), ("flights", 9, 20), ("conditions", 1, -1), ("conditions", 2, 5)):
+        rows = TENSORS[f"0/{key}"].copy() if len(TENSORS[f"0/{key}"]) else np.zeros((1, 3), np.int32)
+        rows[-1, column] = bad
+        place.write_bytes(forged({**TENSORS, f"0/{key}": rows}, CLAIMS))
+        assert f"{key}.{TABLES[key][column]} must be" in str(outcome(place))
+    for key, bad in (("switches", 64), ("triggers", 1 << 7)):
+        place.write_bytes(forged({**TENSORS, f"0/{key}": one_number(TENSORS[f"0/{key}"], bad)}, CLAIMS))
+        assert f"{key} must be 0.." in str(outcome(place))
 
 
 def raw(header, body=b""):
@@ -292,8 +328,8 @@ FILES = {
     "an array of a stranger": renamed("0/pos", "0/__class__"),
     "an observation of a stranger": renamed("0/yaw", "0/observation_x"),
     "an observation of other moments": forged({**TENSORS, OBSERVED: np.zeros((1, 4, 3), np.float16)}, CLAIMS),
-    "an observation of NaN": forged({**TENSORS, OBSERVED: np.full((21, 4, 3), np.nan, np.float16)}, CLAIMS),
-    "an observation in int32": forged({**TENSORS, OBSERVED: np.zeros((21, 4, 3), np.int32)}, CLAIMS),
+    "an observation of NaN": forged({**TENSORS, OBSERVED: np.full((41, 4, 3), np.nan, np.float16)}, CLAIMS),
+    "an observation in int32": forged({**TENSORS, OBSERVED: np.zeros((41, 4, 3), np.int32)}, CLAIMS),
     "weights": safetensors.numpy.save({"w": np.zeros(3)}),
     "another zip": b"PK\x03\x04" + bytes(100),
     "a pickle": b"\x80\x04cos\nsystem\n",
@@ -354,6 +390,7 @@ SPARSE = """
 import resource, sys, time
 from pathlib import Path
 from echelon.replay import file
+from echelon.replay.battle import ADDED, TABLES, Shown
 before, begun = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
 for path in sys.argv[1:]:
     try:
@@ -386,7 +423,7 @@ def test_a_gibibyte_that_is_not_there_costs_next_to_nothing(tmp_path):
         "no claims": {"0/pos": entry("U8", [size])},
         "one array": {"__metadata__": metadata, "0/pos": entry("I16", [size // 8, 4, 1])},
         "a long battle": {"__metadata__": metadata, "0/yaw": entry("I16", [size // 8, 4])},
-        "an observation": {"__metadata__": metadata, "0/observation_ego": entry("F16", [21, 4, size // 168])},
+        "an observation": {"__metadata__": metadata, "0/observation_ego": entry("F16", [41, 4, size // 328])},
         "a shape that does not fill it": {"__metadata__": metadata, "0/pos": entry("I16", [21, 4, 3])},
     }
     paths = [sparse(tmp_path / f"{name}.echelon", header, size) for name, header in headers.items()]

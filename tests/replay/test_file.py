@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ from next_rules import NEXT, OURS, change_rules
 
 from echelon.env.env import EchelonEnv
 from echelon.replay import file
+from echelon.replay.arrays import NAMES
+from echelon.replay.battle import FLIGHTS, HARMS, NOBODY, Fact
 from echelon.replay.ground import rebuild
 from echelon.replay.recorder import Recorder
 from echelon.rules.actions import Act
@@ -47,7 +50,7 @@ def test_round_trip(replay, path):
     assert found.about == json.loads(json.dumps(replay.about))
     for one, other in zip(replay.battles, found.battles, strict=True):
         assert one.about == other.about
-        for name in file.NAMES:
+        for name in NAMES:
             ours, theirs = getattr(one, name), getattr(other, name)
             assert ours.dtype == theirs.dtype and (ours == theirs).all(), name
         assert one.observations.keys() == other.observations.keys() and len(one.observations) == 7
@@ -150,7 +153,7 @@ DAMAGE = {
     ),
     "wrong columns": (
         lambda path: rewrite(path, set_tensor("0/harms", np.zeros((3, 9), np.int32))),
-        r"battle 0: harms must be of shape at most 2000 x 4, got \(3, 9\)",
+        r"battle 0: harms must be of shape at most 14000 x 5, got \(3, 9\)",
     ),
 }
 
@@ -197,3 +200,18 @@ def test_a_place_that_cannot_be_written_is_said_before_and_after(replay, tmp_pat
         check_writable(tmp_path / "plain" / "kept.echelon")
     with pytest.raises(FileError, match="expected the name of a file, got a folder"):
         check_writable(tmp_path)
+
+
+@pytest.mark.parametrize("version", ["0.1.0", "0.2.0-rules-3"])
+def test_a_replay_of_record_1_comes_back_as_it_was_and_in_the_form_of_today(version, path):
+    kept = Path(__file__).parent.parent / "fixtures" / version / "battles.echelon"
+    old = file.read(kept)
+    battle = old.battles[0]
+    assert old.record == 1 and battle.harms.shape[1] == len(HARMS) and battle.flights.shape[1] == len(FLIGHTS)
+    assert (battle.harms[:, -1] == NOBODY).all() and not battle.moves.any()
+    for tick, mech, condition in battle.conditions.tolist():
+        fact = {0: Fact.SHUT_DOWN, 2: Fact.FALLEN, 4: Fact.LEGGED}.get(condition)
+        assert fact is None or battle.facts[(tick + 1) // 5, mech] & fact
+    file.save(old, path)
+    ours, theirs = (safetensors.numpy.load(place.read_bytes()) for place in (path, kept))
+    assert ours.keys() == theirs.keys() and all((ours[key] == theirs[key]).all() for key in ours)

@@ -13,9 +13,24 @@ from host_reads import HostReads
 from echelon.env.env import EchelonEnv
 from echelon.env.observation import layout
 from echelon.env.observation.layout import STREAMS
+from echelon.env.observation.sensing import perceive
 from echelon.env.outcome import STATS
 from echelon.replay.battle import BEAMS as BEAM_COLUMNS
-from echelon.replay.battle import CLOUDS, DEATHS, FLIGHTS, HARMS, NOBODY, POINTS, POS_PER_VOX, Fact, Met, Shown
+from echelon.replay.battle import (
+    CLOUDS,
+    CONDITIONS,
+    DEATHS,
+    FLIGHTS,
+    HARMS,
+    NOBODY,
+    POINTS,
+    POS_PER_VOX,
+    Condition,
+    Fact,
+    Met,
+    Shown,
+    Switch,
+)
 from echelon.replay.ground import rebuild
 from echelon.replay.recorder import Recorder
 from echelon.rules.actions import Act
@@ -26,6 +41,7 @@ from echelon.sim.terrain import material_at
 
 BUSY = dataclasses.replace(SMALL, map_pool=4, map_seed=5)
 DECISIONS = 240
+WAYS = (Shown.SIGHT, Shown.RADAR, Shown.PAINT, Shown.BLOOM)
 
 
 def column(table, columns, name):
@@ -124,6 +140,19 @@ def test_events_add_up_to_the_statistics(fought):
                 by_team(killer[credited][with_what == weapon]).tolist()
                 == stats[f"kills_{weapon.name.lower()}"].tolist()
             )
+        with_what = column(battle.harms, HARMS, "weapon")
+        for weapon in Weapon:
+            of_weapon = enemy & (with_what == weapon)
+            did = by_team(shooter[of_weapon], damage[of_weapon]) / POINTS
+            assert did == pytest.approx(stats[f"damage_{weapon.name.lower()}"], abs=0.5)
+        assert (with_what != NOBODY).all()
+        mech, condition = (column(battle.conditions, CONDITIONS, name) for name in ("mech", "condition"))
+        assert by_team(mech[condition == Condition.SHUT_DOWN]).tolist() == stats["shutdowns"].tolist()
+        assert by_team(mech[condition == Condition.FELL])[::-1].tolist() == stats["knockdowns"].tolist()
+        assert by_team(mech[condition == Condition.LEGGED])[::-1].tolist() == stats["leggings"].tolist()
+        met, by = (column(battle.flights, FLIGHTS, name) for name in ("met", "by"))
+        assert ((by != NOBODY) == (met == Met.AMS)).all()
+        assert by_team(by[met == Met.AMS]).tolist() == stats["intercepts"].tolist()
         for weapon in BEAMS:
             rows = battle.beams[column(battle.beams, BEAM_COLUMNS, "weapon") == weapon]
             assert by_team(rows[:, 1]).tolist() == stats[f"shots_{weapon.name.lower()}"].tolist()
@@ -192,6 +221,57 @@ def test_cockpits_are_kept_as_they_were_shown(fought):
         assert ((red[who] != red[:, None]) == hostile)[filled].all()
 
 
+def test_contacts_are_known_as_they_were_sensed():
+    """By sight, radar, paint or bloom as `perceive` has it; smoke lies on the field."""
+    recorder, orders = Recorder([0, 1]), []
+    env = EchelonEnv(BUSY, 2, "cpu", seed=4, observer=recorder)
+    keep, states = recorder.moment, []
+
+    def kept(state, given, shown, outcome):
+        states.append(state.clone())
+        orders.append(given)
+        keep(state, given, shown, outcome)
+
+    recorder.moment = kept
+    generator, td = torch.Generator().manual_seed(3), env.reset()
+    for _ in range(80):
+        _, td = env.step_and_maybe_reset(brawl(td, generator))
+    replay, told_of = recorder.finish(["a", "b"], ["c", "d"]), Counter()
+    for m in range(1, 81, 3):
+        senses = perceive(states[m - 1], orders[m - 1], env.game)
+        for r, battle in enumerate(replay.battles):
+            if m > battle.decisions:
+                continue
+            facts, slots = battle.contact_facts[m], battle.contacts[m]
+            for n, slot in np.argwhere(slots != NOBODY).tolist():
+                other, fact = slots[n, slot], Shown(int(facts[n, slot]))
+                sees, line = bool(senses.sees[r, n, other]), bool(senses.line[r, n, other])
+                known = fact & (Shown.SIGHT | Shown.RADAR | Shown.PAINT | Shown.BLOOM)
+                assert bool(known) == sees and (Shown.SIGHT in fact) == (line and sees)
+                far = float(senses.distance[r, n, other])
+                reach = BUSY.radar_range_vox * float(senses.sensors.quality[r, n])
+                assert (Shown.RADAR in fact) == (
+                    sees and far <= reach * float(env.game.roster.cockpits.sensor_factor[n])
+                )
+                told_of.update(way for way in WAYS if way in fact)
+    assert min(told_of[way] for way in (Shown.SIGHT, Shown.RADAR, Shown.BLOOM)) > 10, told_of
+
+
+def test_orders_are_kept_as_they_were_given():
+    config = dataclasses.replace(SMALL, blue=("heavy",), red=("scout",))
+    recorder = Recorder([0])
+    env = arena(config)
+    env.observer = recorder
+    td = env.reset()
+    asked = [(0, Act.FORWARD, 1.0), (0, Act.YAW_RATE, -0.5), (0, Act.PRIMARY, 1.0), (0, Act.VENT, 1.0)]
+    _, td = env.step_and_maybe_reset(told(env, td, *asked, (1, Act.SECONDARY, 0.3), (1, Act.SORT_BIGGEST, 1.0)))
+    battle = recorder.finish(["blue"], ["red"]).battles[0]
+    assert battle.moves[1].tolist() == [[127, 0, 0, round(-0.5 * 127)], [0, 0, 0, 0]]
+    assert battle.triggers[1].tolist() == [1 << Weapon.LASER, 0]
+    assert battle.switches[1].tolist() == [Switch.VENT, Switch.ECM | Switch.SORT_BIGGEST]
+    assert not battle.moves[0].any() and not battle.triggers[0].any() and not battle.switches[0].any()
+
+
 def test_recording_changes_nothing():
     plain, watched = (EchelonEnv(BUSY, 2, "cpu", seed=8, observer=w) for w in (None, Recorder([0])))
     states = []
@@ -258,11 +338,15 @@ def scene():
 
 def test_a_slug_is_launched_and_hits(scene):
     (flight,) = [row for row in scene.battles[0].flights.tolist() if row[3] == Weapon.GAUSS]
-    launch, end, shooter, _, lock, met, victim, _, points = flight
+    launch, end, shooter, _, lock, met, victim, _, points, by = flight
+    assert by == NOBODY
     assert (launch, shooter, lock, met, victim) == (0, 0, NOBODY, Met.MECH, 2)
     assert end == 5 and points == 6  # 10 vox less the scout's sphere at 2 vox a tick
     (harm,) = scene.battles[0].harms.tolist()
-    assert harm[:3] == [end, 0, 2] and harm[3] == 60 * POINTS  # a slug in the back, 75, ends a scout of 60
+    assert harm[:3] == [end, 0, 2] and harm[3:] == [
+        60 * POINTS,
+        Weapon.GAUSS,
+    ]  # a slug in the back, 75, ends a scout of 60
     (death,) = scene.battles[0].deaths.tolist()
     assert death == [end, 2, 0, Weapon.GAUSS]
 

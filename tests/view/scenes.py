@@ -10,20 +10,24 @@ import numpy as np
 from echelon.replay.battle import (
     BEAMS,
     CLOUDS,
+    CONDITIONS,
     DEATHS,
     FLIGHTS,
     HARMS,
     NOBODY,
     POINTS,
     POS_PER_VOX,
+    RECORD,
     SCORE_PER_S,
     VOXELS,
     YAW_PER_RAD,
     Battle,
+    Condition,
     Fact,
     Met,
     Replay,
     Shown,
+    Switch,
 )
 
 HULLS = ("scout", "light", "medium", "heavy")
@@ -87,6 +91,7 @@ def about(blue: tuple[str, ...], red: tuple[str, ...], size: tuple[int, int, int
             }
         )
     return {
+        "record": RECORD,
         "env": {},
         "dt_s": DT_S,
         "decision_repeat": REPEAT,
@@ -136,6 +141,7 @@ def ego_of(common: dict[str, Any], pos: np.ndarray, yaw: np.ndarray, zone: tuple
     return np.rint((values - low) / (high - low) * 255).astype(np.uint8)
 
 
+SEEN_PAINTED = Shown.DETAIL | Shown.PAINTED | Shown.SIGHT | Shown.PAINT
 SIZE = (24, 20, 8)
 ZONE = (12.0, 10.0, 4.0)
 DECISIONS = 24
@@ -216,10 +222,21 @@ def small_battle(common: dict[str, Any], decisions: int) -> Battle:
         lines=np.full((moments, count, 1), 0b1101, np.uint8),
         ego=ego_of(common, pos, yaw, ZONE),
         messages=np.zeros((moments, count, 8), np.int8),
+        **small_orders(moments, count),
         score=np.rint(score * SCORE_PER_S).astype(np.int32),
         control=control,
         **small_events(),
     )
+
+
+def small_orders(moments: int, count: int) -> dict[str, np.ndarray]:
+    """The heavy walks ahead at full throttle, turning, and holds its laser and gauss rifle until it shuts down."""
+    moves = np.zeros((moments, count, 4), np.int8)
+    moves[1:, HEAVY, 0], moves[1:, HEAVY, 3] = 127, -64
+    triggers, switches = np.zeros((moments, count), np.uint16), np.zeros((moments, count), np.uint8)
+    triggers[1:12, HEAVY] = (1 << LASER) | (1 << GAUSS)
+    switches[12:, HEAVY] = Switch.VENT
+    return {"moves": moves, "triggers": triggers, "switches": switches}
 
 
 def small_contacts(moments: int, hp: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -227,11 +244,16 @@ def small_contacts(moments: int, hp: np.ndarray) -> tuple[np.ndarray, np.ndarray
     contacts = np.full((moments, 4, 3), NOBODY, np.int8)
     facts = np.zeros((moments, 4, 3), np.uint8)
     for m in range(moments):
-        rows = [[], [(HEAVY, 0)], [(HEAVY, Shown.HOSTILE | Shown.DETAIL)], [(SCOUT, Shown.HOSTILE)]]
+        rows = [
+            [],
+            [(HEAVY, Shown.SIGHT)],
+            [(HEAVY, Shown.HOSTILE | Shown.DETAIL | Shown.SIGHT | Shown.RADAR)],
+            [(SCOUT, Shown.HOSTILE | Shown.BLOOM)],
+        ]
         if m >= 3:
-            rows[HEAVY].append((LIGHT, Shown.HOSTILE | (Shown.INTEL if m < 6 else Shown.DETAIL | Shown.PAINTED)))
+            rows[HEAVY].append((LIGHT, Shown.HOSTILE | (Shown.INTEL if m < 6 else SEEN_PAINTED)))
         if m >= 8:
-            rows[HEAVY].append((MEDIUM, Shown.HOSTILE))
+            rows[HEAVY].append((MEDIUM, Shown.HOSTILE | Shown.RADAR))
         for n, row in enumerate(rows):
             living = [(other, fact) for other, fact in row if hp[m, other] > 0 and hp[m, n] > 0]
             for slot, (other, fact) in enumerate(living):
@@ -256,7 +278,8 @@ def small_events() -> dict[str, np.ndarray]:
         [60, 68, SCOUT, SMOKE, NOBODY, Met.NOTHING, NOBODY],
     ]
     first = [sum(len(way) for way in ways[:i]) for i in range(len(ways))]
-    rows = [[*flight, first[i], len(ways[i])] for i, flight in enumerate(flights)]
+    by = [MEDIUM if flight[5] == Met.AMS else NOBODY for flight in flights]
+    rows = [[*flight, first[i], len(ways[i]), by[i]] for i, flight in enumerate(flights)]
     return {
         "beams": table(
             [
@@ -268,8 +291,27 @@ def small_events() -> dict[str, np.ndarray]:
         ),
         "flights": table(rows, FLIGHTS),
         "waypoints": np.array([point for way in ways for point in way], np.int16),
-        "harms": table([[28, HEAVY, MEDIUM, 40 * POINTS], [78, HEAVY, LIGHT, 80 * POINTS]], HARMS),
+        "harms": table(
+            [
+                [28, HEAVY, MEDIUM, 40 * POINTS, LASER],
+                [45, HEAVY, LIGHT, 20 * POINTS, MISSILE],
+                [64, LIGHT, SCOUT, 5 * POINTS, FLAMER],
+                [78, HEAVY, LIGHT, 60 * POINTS, GAUSS],
+            ],
+            HARMS,
+        ),
         "deaths": table([[78, LIGHT, HEAVY, GAUSS], [97, SCOUT, NOBODY, NOBODY]], DEATHS),
+        "conditions": table(
+            [
+                [38, MEDIUM, Condition.FELL],
+                [47, MEDIUM, Condition.LEGGED],
+                [58, HEAVY, Condition.SHUT_DOWN],
+                [59, MEDIUM, Condition.STOOD_UP],
+                [73, HEAVY, Condition.RESTARTED],
+                [77, LIGHT, Condition.SHUT_DOWN],
+            ],
+            CONDITIONS,
+        ),
         "clouds": table([[68, 110, SCOUT, *vox(13, 12, 2)]], CLOUDS),
         "voxels": table(
             [
@@ -303,6 +345,7 @@ def noisy_replay(decisions: int = 240) -> tuple[Replay, list[np.ndarray]]:
     ego = ego_of(common, pos, yaw, (32.0, 32.0, 8.0))
     ego[..., :-5] = rng.integers(0, 256, ego[..., :-5].shape)  # all but where the zone lies
     flights = events(2000, FLIGHTS, 5)
+    flights[:, 9] = NOBODY
     flights[:, 1], flights[:, 7], flights[:, 8] = flights[:, 0] + 20, np.arange(2000) * 6, 6
     beams, clouds, voxels = events(3000, BEAMS, 5), events(60, CLOUDS, 16000), events(1500, VOXELS, 10)
     beams[:, 1:3], beams[:, 3] = rng.integers(0, 20, (3000, 2)), rng.choice((LASER, FLAMER, PAINTER), 3000)
@@ -329,13 +372,17 @@ def noisy_replay(decisions: int = 240) -> tuple[Replay, list[np.ndarray]]:
         lines=rng.integers(0, 256, (moments, count, 3)).astype(np.uint8),
         ego=ego,
         messages=rng.integers(-127, 128, (moments, count, 8)).astype(np.int8),
+        moves=rng.integers(-127, 128, (moments, count, 4)).astype(np.int8),
+        triggers=rng.integers(0, 128, (moments, count)).astype(np.uint16),
+        switches=rng.integers(0, 64, (moments, count)).astype(np.uint8),
         score=np.cumsum(rng.integers(0, 256, (moments, 2)), 0).astype(np.int32),
         control=rng.integers(0, 256, (moments, 2)).astype(np.uint8),
         beams=beams,
         flights=flights,
         waypoints=rng.integers(0, 16000, (12000, 3)).astype(np.int16),
-        harms=events(4000, HARMS, 20),
+        harms=events(4000, HARMS, 7),
         deaths=events(0, DEATHS, 1),
+        conditions=events(200, CONDITIONS, 5),
         clouds=clouds,
         voxels=voxels,
     )

@@ -144,3 +144,14 @@ def test_a_central_critic_sees_both_teams_in_any_order():
     assert seen.shape == (2, 32)
     torch.testing.assert_close(gathering(own[:, [4, 2, 0, 1, 3]], enemy[:, [3, 1, 0, 2]]), seen)
     assert not torch.allclose(gathering(own, enemy * 0.5), seen)
+
+
+def test_what_is_fused_is_normalised_and_rectified():
+    """A layer's norm and a ReLU, no tanh that would bound it."""
+    torch.manual_seed(0)
+    encoder, fed = Encoder(TINY, comm_dim=8), []
+    encoder.fuse.register_forward_hook(lambda module, given, found: fed.append(found))
+    fused = encoder(**streams(64))
+    expected = F.relu(F.layer_norm(fed[0], (TINY.hidden,))).view_as(fused)
+    torch.testing.assert_close(fused, expected)
+    assert fused.max() > 1.5

@@ -1,0 +1,62 @@
+"""Behaviour cloning: a network learns to do what a commander does, from battles of the commander against itself."""
+
+from __future__ import annotations
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor, nn
+from torchrl.modules import ProbabilisticActor
+
+import echelon
+from echelon.arena.resolve import policy_of
+from echelon.env.env import EchelonEnv
+from echelon.env.group_policy import GroupPolicy, memory_spec
+from echelon.env.observation.layout import GROUPS
+from echelon.env.transforms import FlatObservation
+from echelon.pipelines.torchrl_ppo import make_networks
+from echelon.rules.config import EnvConfig
+
+EPOCHS, MINIBATCH, LEARNING_RATE = 4, 1024, 1e-3
+
+
+def demonstrations(config: EnvConfig, teacher: str, steps: int, num_envs: int, seed: int, device: str) -> TensorDict:
+    """What living mechs of a commander saw and did, `[n]` with n >= `steps`: `observation` (flat) and `action`."""
+    env = EchelonEnv(config, num_envs, device, seed)
+    policy = policy_of(teacher, config, env.device)
+    env = EchelonEnv(config, num_envs, device, seed, memory_spec(blue=policy, red=policy), maps=env.game.maps)
+    commanders = [GroupPolicy(policy, group, group) for group in GROUPS]
+    parts: list[TensorDict] = []
+    now, count = env.reset(), 0
+    with torch.no_grad():
+        while count < steps:
+            for commander in commanders:
+                now = commander(now)
+            for group in GROUPS:
+                alive = now.get((group, "mask"))
+                seen, done = FlatObservation.of(now.get((group, "observation"))), now.get((group, "action"))
+                parts.append(TensorDict({"observation": seen[alive], "action": done[alive]}, [int(alive.sum())]))
+                count += len(parts[-1])
+            _, now = env.step_and_maybe_reset(now)
+    return torch.cat(parts)
+
+
+def clone(
+    config: EnvConfig, teacher: str, steps: int, num_envs: int, seed: int, device: str
+) -> tuple[ProbabilisticActor, list[dict[str, float]], int]:
+    """The actor, the mean negative log-likelihood of each epoch, and the number of demonstrated decisions."""
+    torch.manual_seed(seed)
+    shown = demonstrations(config, teacher, steps, num_envs, seed, device)
+    actor, _ = make_networks(echelon.mechs(config, teacher, 2, device, seed))
+    optimiser = torch.optim.Adam(actor.parameters(), lr=LEARNING_RATE)
+    curve = []
+    for epoch in range(EPOCHS):
+        losses: list[Tensor] = []
+        for rows in torch.randperm(len(shown), device=shown["action"].device).split(MINIBATCH):
+            loss = -actor.get_dist(shown[rows]).log_prob(shown["action"][rows]).mean()
+            optimiser.zero_grad()
+            loss.backward()
+            nn.utils.clip_grad_norm_(actor.parameters(), 1.0)
+            optimiser.step()
+            losses.append(loss.detach())
+        curve.append({"agent_steps": float((epoch + 1) * len(shown)), "nll": float(torch.stack(losses).mean())})
+    return actor, curve, len(shown)

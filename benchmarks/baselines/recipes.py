@@ -1,0 +1,186 @@
+"""The baselines: each trains a policy for a task within a budget of agent steps, from one seed."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from clone import clone
+from torch import nn
+
+from echelon.env.tasks import Task
+from echelon.learn.callbacks.base import Callback, Metrics
+from echelon.learn.checkpoint.files import newest_checkpoint
+from echelon.learn.checkpoint.format import open_checkpoint
+from echelon.learn.config import TrainConfig
+from echelon.learn.metrics import read_metrics
+from echelon.learn.models.registry import model_with
+from echelon.learn.trainer import Trainer
+from echelon.pipelines import torchrl_ppo
+
+EXAMPLES = Path(__file__).parents[2] / "tests" / "examples"
+ROLLOUT = 32
+"""Decisions of every mech in an iteration of the plain route."""
+QMIX_ROLLOUT, QMIX_UPDATES = 16, 32
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How much a baseline may train."""
+
+    agent_steps: int
+    """Decisions of mechs; a baseline ends with the iteration that reaches them."""
+    num_envs: int
+    """Battles in parallel."""
+    seed: int
+    device: str
+    folder: Path
+    """Where a run of ours keeps its checkpoints: it goes on from the newest, exactly."""
+    piece_s: float = float("inf")
+    """After so many seconds a run of ours is saved and `None` returned, to go on in another process."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a baseline has learnt."""
+
+    policy: nn.Module
+    agent_steps: int
+    seconds: float
+    """Wall time of training."""
+    curve: list[dict[str, float]]
+    """An entry per iteration: agent steps, and what the baseline measured in its own battles."""
+    facts: dict[str, Any]
+    """The recipe's own settings that a reader wants to know, such as whom it trained against."""
+
+
+Recipe = Callable[[Task, Budget], Trained | None]
+
+
+def ours(kind: str, critic: Literal["local", "central"]) -> Recipe:
+    """PPO of `pipelines/train.py` with its curriculum: IPPO with a local critic, MAPPO with a central one."""
+
+    def recipe(task: Task, budget: Budget) -> Trained | None:
+        preset = TrainConfig.quick()
+        model = dataclasses.replace(model_with(kind, preset.model), critic=critic)
+        config = dataclasses.replace(
+            preset,
+            env=task.config,
+            model=model,
+            num_envs=budget.num_envs,
+            total_agent_steps=budget.agent_steps,
+            seed=budget.seed,
+            device=budget.device,
+            compile_policy="off" if torch.device(budget.device).type == "cpu" else "auto",
+            checkpoint_every=10**9,
+        )
+        return train_ours(config, budget)
+
+    return recipe
+
+
+class Piece(Callback):
+    """Ends a run after some seconds; it is then saved.
+
+    Args:
+        seconds: of this process.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.ends = time.perf_counter() + seconds
+
+    def on_iteration_end(self, trainer: Trainer, metrics: Metrics) -> None:
+        """Ask for the end where it is time."""
+        if time.perf_counter() > self.ends:
+            trainer.stop()
+
+
+def train_ours(config: TrainConfig, budget: Budget) -> Trained | None:
+    """Train until the budget is spent, or `piece_s` have passed: then None, and the folder holds the run."""
+    stored = budget.folder / "checkpoints"
+    start = open_checkpoint(newest_checkpoint(stored)) if stored.exists() else None
+    trainer = Trainer(config, budget.folder, start, callbacks=[Piece(budget.piece_s)])
+    trainer.train()
+    if not trainer.finished:
+        return None
+    columns = {"agent_steps": "agent_steps", "won": "win_rate", "return": "return", "stage": "stage"}
+    rows = read_metrics(budget.folder / "metrics.csv")
+    curve = [{ours: row[theirs] for ours, theirs in columns.items() if theirs in row} for row in rows]
+    facts = {"opponent": "curriculum", "stage": trainer.curriculum.stage.opponent}
+    counters = trainer.counters
+    return Trained(trainer.policy, counters.agent_steps, counters.seconds, curve, facts)
+
+
+def torchrl_route(task: Task, budget: Budget) -> Trained:
+    """`pipelines/torchrl_ppo.py`: PPO of TorchRL's parts, a network without memory for every mech by itself."""
+    per_iteration = budget.num_envs * len(task.config.blue) * ROLLOUT
+    args = torchrl_ppo.Args(
+        battles=budget.num_envs,
+        steps=ROLLOUT,
+        iterations=-(-budget.agent_steps // per_iteration),
+        seed=budget.seed,
+        device=budget.device,
+    )
+    torchrl_ppo.BATTLE = task.config
+    torch.manual_seed(budget.seed)
+    began = time.perf_counter()
+    env = torchrl_ppo.make_env(args)
+    actor, critic = torchrl_ppo.make_networks(env)
+    curve = [
+        {"agent_steps": float(number * per_iteration), **measured}
+        for number, measured in enumerate(torchrl_ppo.train(env, actor, critic, args), 1)
+    ]
+    seconds = time.perf_counter() - began
+    return Trained(actor, args.iterations * per_iteration, seconds, curve, {"opponent": args.opponent})
+
+
+def qmix(task: Task, budget: Budget) -> Trained:
+    """QMIX of TorchRL's parts on discrete actions (`tests/examples/qmix.py`)."""
+    sys.path.append(str(EXAMPLES))
+    example = importlib.import_module("qmix")
+    per_iteration = budget.num_envs * len(task.config.blue) * QMIX_ROLLOUT
+    iterations, opponent = -(-budget.agent_steps // per_iteration), "heuristic:easy"
+    began = time.perf_counter()
+    policy, history = example.main(
+        task.config, budget.num_envs, QMIX_ROLLOUT, iterations, QMIX_UPDATES, opponent=opponent, seed=budget.seed
+    )
+    curve = [{"agent_steps": float((i + 1) * per_iteration), **each} for i, each in enumerate(history)]
+    seconds = time.perf_counter() - began
+    return Trained(policy, iterations * per_iteration, seconds, curve, {"opponent": opponent})
+
+
+def cloned(task: Task, budget: Budget) -> Trained:
+    """Behaviour cloning of `heuristic:hard`: the network of the plain route, likelihood of what the commander did."""
+    began = time.perf_counter()
+    actor, curve, steps = clone(
+        task.config, "heuristic:hard", budget.agent_steps, budget.num_envs, budget.seed, budget.device
+    )
+    return Trained(actor, steps, time.perf_counter() - began, curve, {"teacher": "heuristic:hard"})
+
+
+RECIPES: dict[str, Recipe] = {
+    **{f"ippo-{kind}": ours(kind, "local") for kind in ("lstm", "gru", "mlp")},
+    **{f"mappo-{kind}": ours(kind, "central") for kind in ("lstm", "gru", "mlp")},
+    "torchrl-ppo": torchrl_route,
+    "qmix": qmix,
+    "bc-hard": cloned,
+}
+ABOUT = {
+    "ippo-lstm": "PPO of `pipelines/train.py`, preset quick with its curriculum, LSTM, critic of the mech's own view",
+    "ippo-gru": "the same with a GRU",
+    "ippo-mlp": "the same without memory",
+    "mappo-lstm": "as `ippo-lstm`, with a critic that sees every mech",
+    "mappo-gru": "the same with a GRU",
+    "mappo-mlp": "the same without memory",
+    "torchrl-ppo": "PPO of TorchRL's parts (`pipelines/torchrl_ppo.py`), no memory, against `easy`",
+    "qmix": "QMIX of TorchRL's parts on discrete actions (`tests/examples/qmix.py`), against `easy`",
+    "bc-hard": "behaviour cloning of `heuristic:hard`, no memory",
+}
+"""A line for the table, by baseline."""

@@ -1,0 +1,149 @@
+"""One row of the table of baselines: train, evaluate by the task's protocol, append a JSON line.
+
+python benchmarks/baselines/run.py --task small-5v5-v1 --baseline mappo-lstm --seed 0 --agent-steps 600000
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import tyro
+from recipes import RECIPES, Budget, Trained
+
+import echelon
+from echelon.arena.evaluate import Evaluation
+from echelon.env.tasks import find_task
+from echelon.runtime.device import resolve_device, use_device
+from echelon.runtime.errors import require
+from echelon.runtime.files import write_whole
+
+ROOT = Path(__file__).parents[2]
+UNFINISHED = 3
+"""Exit status of a run that was saved before its budget was spent: the same command goes on."""
+
+
+@dataclass(frozen=True)
+class Args:
+    """What to run."""
+
+    task: str
+    baseline: str
+    """One of `recipes.RECIPES`."""
+    seed: int = 0
+    agent_steps: int = 600_000
+    """Budget: decisions of mechs. The same command gives the same policy on the same kind of processor."""
+    num_envs: int = 128
+    battles: int = 0
+    """Against each opponent of the task; 0 for the task's own number. Other numbers are marked in the row."""
+    device: str = "cpu"
+    minutes: float = 0.0
+    """A run of ours (ippo-*, mappo-*) is saved after so many minutes, and goes on where it was when the command is
+    given again, bit for bit; 0 for no limit. Needs --folder."""
+    folder: str = ""
+    """Where such a run is kept; a folder of temporary files by default."""
+    out: Path = ROOT / "benchmarks" / "results" / "baselines.jsonl"
+    save: str = ""
+    """Folder for the policy: a checkpoint of a run of ours, else weights as safetensors."""
+
+
+def main(args: Args) -> int:
+    """Train, evaluate and write; the exit status."""
+    require(args.baseline in RECIPES, "--baseline", f"one of {', '.join(RECIPES)}", args.baseline)
+    require(args.minutes == 0 or args.folder != "", "--folder", "a folder, for a run in pieces", args.folder)
+    task = find_task(args.task)
+    device = use_device(resolve_device(args.device))
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(args.folder or scratch) / "run"
+        piece_s = 60 * args.minutes if args.minutes > 0 else float("inf")
+        budget = Budget(args.agent_steps, args.num_envs, args.seed, str(device), folder, piece_s)
+        trained = RECIPES[args.baseline](task, budget)
+    if trained is None:
+        print(f"saved in {folder}; the same command goes on", file=sys.stderr)
+        return UNFINISHED
+    began = time.perf_counter()
+    judged = echelon.evaluate(trained.policy, task, battles=args.battles or None, device=device)
+    line = row(args, trained, judged, time.perf_counter() - began)
+    append(args.out, line)
+    if args.save:
+        save(trained.policy, Path(args.save) / f"{args.task}_{args.baseline}_{args.seed}.safetensors")
+    print(judged)
+    return 0
+
+
+def row(args: Args, trained: Trained, judged: Evaluation, evaluation_s: float) -> dict[str, Any]:
+    """The JSON line of a run. `pairs` is the number of battles won on each seed, 0 to 2, as one string."""
+    opponents = {}
+    for name, result in judged.results.items():
+        won = result.won_by_x
+        pairs = "".join(str(a + b) for a, b in zip(won[::2], won[1::2], strict=True))
+        opponents[name] = {**result.row(judged.by_side), "pairs": pairs}
+    commit, is_clean = commit_of()
+    given = {f"--{field.name.replace('_', '-')}": getattr(args, field.name) for field in dataclasses.fields(Args)}
+    flags = [f"{flag} {given[flag]}" for flag in ("--task", "--baseline", "--seed", "--agent-steps", "--num-envs")]
+    flags += [f"--battles {args.battles}"] * (args.battles > 0)
+    return {
+        "task": judged.task,
+        "fingerprint": judged.fingerprint,
+        "baseline": args.baseline,
+        "seed": args.seed,
+        "command": " ".join(["python benchmarks/baselines/run.py", *flags]),
+        "commit": commit,
+        "clean": is_clean,
+        "agent_steps": trained.agent_steps,
+        "parameters": sum(p.numel() for p in trained.policy.parameters()),
+        "train_s": round(trained.seconds, 1),
+        "evaluation_s": round(evaluation_s, 1),
+        "threads": torch.get_num_threads(),
+        "versions": dict(judged.versions),
+        "by_protocol": judged.by_protocol,
+        "win_rate": judged.win_rate,
+        "opponents": opponents,
+        **trained.facts,
+        "curve": [finite(point) for point in trained.curve],
+    }
+
+
+def finite(point: Mapping[str, float]) -> dict[str, float]:
+    """A point of a curve without what could not be measured, such as the share won where no battle ended."""
+    return {name: round(value, 5) for name, value in point.items() if math.isfinite(value)}
+
+
+def commit_of() -> tuple[str, bool]:
+    """The commit of this checkout, and whether nothing but results differs from it; empty where there is no git."""
+    try:
+        asked = [["git", "rev-parse", "--short=12", "HEAD"], ["git", "status", "--porcelain", "-uno", "--", "echelon"]]
+        asked[1] += ["pipelines", "benchmarks/baselines", "tests/examples"]
+        commit, changed = (subprocess.run(own, cwd=ROOT, capture_output=True, text=True, check=True) for own in asked)
+    except (OSError, subprocess.CalledProcessError):
+        return "", False
+    return commit.stdout.strip(), changed.stdout.strip() == ""
+
+
+def append(path: Path, line: dict[str, Any]) -> None:
+    """Add a line to a file of JSON lines, which is there whole or as it was."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    before = path.read_bytes() if path.exists() else b""
+    write_whole(path, before + json.dumps(line).encode() + b"\n")
+
+
+def save(policy: torch.nn.Module, path: Path) -> None:
+    """Write the weights of a policy."""
+    from safetensors.torch import save as to_bytes
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, to_bytes({name: value.contiguous().clone() for name, value in policy.state_dict().items()}))
+
+
+if __name__ == "__main__":
+    sys.exit(main(tyro.cli(Args, description=__doc__)))

@@ -1,0 +1,236 @@
+"""`evaluate`: how good a policy is at a task. Trainings, leagues and the command `evaluate` all ask here."""
+
+from __future__ import annotations
+
+import contextlib
+import platform
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from torchrl.envs import EnvBase
+
+from echelon.arena.batch_arena import COMPUTE, BatchArena, BatchResult, Precision
+from echelon.arena.match import Result, battle_seeds, play_match
+from echelon.arena.resolve import resolve
+from echelon.arena.user_policy import check_decision
+from echelon.arena.view_policy import team_policy_of
+from echelon.env.arguments import number_of_battles, one_seed, whole_within
+from echelon.env.group_policy import TeamPolicy
+from echelon.env.tasks import BATTLES, Task, find_task
+from echelon.learn.models.actor_critic import ActorCritic
+from echelon.replay.recorder import Recorder
+from echelon.rules.versions import current_versions
+from echelon.runtime.device import resolve_device
+from echelon.runtime.errors import require
+from echelon.runtime.version import VERSION
+
+POLICY = "policy"
+"""Name of a policy that is given as an object."""
+Watch = Callable[[Iterator[BatchResult], int], Iterable[BatchResult]]
+"""Passes on every batch, such as behind a progress bar; the second argument is the number of battles."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """How a policy did at a task, opponent by opponent."""
+
+    task: str
+    """Name of the task."""
+    fingerprint: str
+    """`Task.fingerprint`."""
+    policy: str
+    """Name of the policy; `policy` for one that was given as an object."""
+    results: Mapping[str, Result]
+    """By name of the opponent. In each, X is the policy."""
+    seeds: tuple[int, ...]
+    """Seeds of the battles; each was played once per side."""
+    by_protocol: bool
+    """Whether opponents, battles and seeds are those of the task."""
+    by_side: bool
+    """Whether the teams differ, so that either role is told apart."""
+    versions: Mapping[str, Any]
+    """Versions of Echelon, of rules and map maker, of torch, and the processor or GPU."""
+
+    @property
+    def win_rate(self) -> float:
+        """Mean over opponents of the share of battles won."""
+        return sum(result.x_wins / result.battles for result in self.results.values()) / len(self.results)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A row per opponent: battles, wins, draws, the win rate with the ends of its 95 % interval over pairs of
+        battles of one seed, rates by side where the teams differ, and the mean statistics of the policy."""
+        return [{"opponent": name, **result.row(self.by_side)} for name, result in self.results.items()]
+
+    def as_json(self) -> dict[str, Any]:
+        """JSON values: everything, with outcome and state hash of every battle."""
+        return {
+            "task": self.task,
+            "fingerprint": self.fingerprint,
+            "policy": self.policy,
+            "by_protocol": self.by_protocol,
+            "actions": "sampled",
+            "win_rate": self.win_rate,
+            "versions": dict(self.versions),
+            "seeds": list(self.seeds),
+            "opponents": {name: result.as_json() for name, result in self.results.items()},
+        }
+
+    def __str__(self) -> str:
+        """A row of a Markdown table: task, policy, and the win rate with its interval against each opponent."""
+        cells = [
+            f"{name} {row['win_rate']:.0%} ({row['low']:.0%} to {row['high']:.0%})"
+            for name, row in zip(self.results, self.rows(), strict=True)
+        ]
+        return f"| {self.task} | {self.policy} | {' | '.join(cells)} |"
+
+
+def evaluate(
+    policy: Any,
+    task: str | Task,
+    opponents: Sequence[str] | Mapping[str, TeamPolicy] | None = None,
+    battles: int | None = None,
+    seeds: Sequence[int] | None = None,
+    *,
+    env: EnvBase | None = None,
+    device: torch.device | str | None = None,
+    batch: int = 256,
+    precision: Precision = "fp32",
+    compiled: bool = False,
+    arena: BatchArena | None = None,
+    recorder: Recorder | None = None,
+    watch: Watch | None = None,
+) -> Evaluation:
+    """Let a policy play a task's evaluation: sampled actions, every seed once per side, maps that training never saw.
+
+    Battles between scripted commanders have the same bits on every processor. Networks repeat on one kind of device;
+    a policy that draws from torch's own generator, as TorchRL's modules do, repeats with the same `batch`. Long because
+    it tells all of its arguments.
+
+    Args:
+        policy: a name (a commander, a checkpoint folder, `league:FOLDER/NAME`, `package.module:Commander`), a TorchRL
+            module, or any callable on TensorDicts: those of the view `env` or, where neither `env` nor its keys name
+            one, those of a team (`echelon.env.group_policy`). A module is in evaluation mode meanwhile.
+        task: a name of `echelon.tasks()`, or a `Task`.
+        opponents: names, or policies of a team by name; the task's by default.
+        battles: against each opponent, an even number; the task's by default.
+        seeds: seeds of the battles, `battles / 2` of them; by default those of the task's seed.
+        env: the view that the policy was made for, where its keys do not tell: `echelon.mechs` or `echelon.versus`,
+            transformed or not. Transforms are not applied.
+        device: where simulation and policies run; by default where the policy is, else a GPU where there is one.
+        batch: maximum number of battles in parallel.
+        precision, compiled: as in `BatchArena`.
+        arena: plays the battles in place of a new one, by its own config; `policy` and `opponents` are then names
+            that it knows, and `env`, `device`, `batch`, `precision` and `compiled` are not used.
+        recorder: records battles at indices given by `echelon.arena.match.places`.
+        watch: passes on the batches as they end.
+
+    Raises:
+        ConfigError: there is no such task, it is of other rules, an argument is out of range, or the policy's decision
+            fails or has another shape.
+        FileError: a name means no commander, or its checkpoint does not fit the task.
+    """
+    task = find_task(task)
+    chosen = seeds_of(task, battles, seeds)
+    names = list(task.protocol.opponents if opponents is None else opponents)
+    require(len(names) > 0 and not isinstance(opponents, str), "opponents", "a list of at least one name", opponents)
+    name = policy if isinstance(policy, str) else POLICY
+    with evaluation_mode(policy):
+        if arena is None:
+            where = place_of(policy, device)
+            others = dict(opponents) if isinstance(opponents, Mapping) else dict.fromkeys(names)
+            known, ids = commanders_of((name, policy), others, task, env, where)
+            most = min(number_of_battles(batch, "batch"), 2 * len(chosen) * len(names))
+            how = (where, most, COMPUTE[precision], compiled)
+            arena = BatchArena(task.evaluation_config, known.__getitem__, *how)
+        else:
+            ids = {each: each for each in (name, *names)}
+        played = play_match(arena, ids[name], [ids[other] for other in names], chosen, recorder, watch)
+    return Evaluation(
+        task=task.name,
+        fingerprint=task.fingerprint,
+        policy=name,
+        results={other: played[ids[other]] for other in names},
+        seeds=tuple(chosen),
+        by_protocol=tuple(names) == task.protocol.opponents and chosen == seeds_of(task, None, None),
+        by_side=arena.config.is_unequal,
+        versions=versions_of(arena.device),
+    )
+
+
+def seeds_of(task: Task, battles: int | None, seeds: Sequence[int] | None) -> list[int]:
+    """Seeds of the battles against each opponent.
+
+    Raises:
+        ConfigError: `battles` is odd or out of range, or differs from twice the number of `seeds`.
+    """
+    if seeds is not None:
+        require(len(seeds) > 0, "seeds", "at least one", seeds)
+        asked = 2 * len(seeds) if battles is None else battles
+        require(asked == 2 * len(seeds), "battles", f"{2 * len(seeds)}, two for each of seeds, or absent", battles)
+        return [one_seed(seed) for seed in seeds]
+    count = whole_within("battles", task.protocol.battles if battles is None else battles, BATTLES)
+    return battle_seeds(task.protocol.seed, count)
+
+
+def place_of(policy: Any, device: torch.device | str | None) -> torch.device:
+    """Where to play: the device that is asked for, or that of the policy's weights."""
+    if device is not None:
+        return resolve_device(device)
+    weight = next(policy.parameters(), None) if isinstance(policy, nn.Module) else None
+    return resolve_device("auto") if weight is None else weight.device
+
+
+def commanders_of(
+    own: tuple[str, Any],
+    others: Mapping[str, TeamPolicy | None],
+    task: Task,
+    env: EnvBase | None,
+    device: torch.device,
+) -> tuple[dict[str, TeamPolicy], dict[str, str]]:
+    """Policies by id, and the id of every name: that of its weights for a checkpoint, so that a battle is the same
+    under any path.
+
+    Args:
+        own: name of the evaluated policy, and the policy or its name.
+        others: opponents by name, None for those that the name means.
+    """
+    config = task.evaluation_config
+    policies: dict[str, TeamPolicy] = {}
+    ids: dict[str, str] = {}
+    for name, given in ((own[0], None if isinstance(own[1], str) else own[1]), *others.items()):
+        if name in ids:
+            require(given is None and name != POLICY, "opponents", f"other names than {POLICY}", name)
+        elif given is None:
+            commander = resolve(name)
+            ids[name] = commander.id
+            policies[commander.id] = commander.policy(config, device)
+        else:
+            policy = team_policy_of(given, env if name == own[0] else None, config, device)
+            if not isinstance(given, ActorCritic):
+                with evaluation_mode(given), torch.random.fork_rng([device] if device.type == "cuda" else []):
+                    check_decision(name, policy, config, device)
+            ids[name], policies[name] = name, policy
+    return policies, ids
+
+
+@contextlib.contextmanager
+def evaluation_mode(policy: Any) -> Iterator[None]:
+    """A module in evaluation mode, and as it was afterwards; anything else stays as it is."""
+    modules = list(policy.modules()) if isinstance(policy, nn.Module) else []
+    were = [module.training for module in modules]
+    if modules:
+        policy.eval()
+    try:
+        yield
+    finally:
+        for module, was in zip(modules, were, strict=True):
+            module.training = was
+
+
+def versions_of(device: torch.device) -> dict[str, Any]:
+    """With what a result was found."""
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
+    return {"echelon": VERSION, **current_versions().as_json(), "torch": torch.__version__, "device": name}

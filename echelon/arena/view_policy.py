@@ -1,0 +1,234 @@
+"""A policy that was made for a view of the environment (`versus`, `mechs`), as the policy of a team in a match."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from tensordict import TensorDict, TensorDictBase
+from torch import Tensor, nn
+from torchrl.data import Composite, Unbounded
+from torchrl.envs import EnvBase, TransformedEnv
+from torchrl.envs.transforms import TensorDictPrimer
+
+from echelon.env.discrete import action_table
+from echelon.env.group_policy import TeamPolicy, memory_spec_of
+from echelon.env.observation.layout import STREAMS
+from echelon.env.team_view import MechView, View
+from echelon.env.transforms import FlatObservation
+from echelon.rules.config import EnvConfig
+from echelon.runtime.errors import ConfigError, require
+
+Key = tuple[str, ...]
+VIEW, CARRIED, BEGUN = "view", "carried", "begun"
+"""Parts of the memory: what a view's `memory` holds; TorchRL's recurrent states; whether the battle has begun."""
+MASK = "action_mask"
+
+
+@dataclass(frozen=True)
+class ViewForm:
+    """Where a policy finds what it reads, and where it writes.
+
+    Args:
+        groups: the mechs of each group by their place in the team, None for all; empty for `mechs`, whose keys have no
+            group.
+        is_flat: `observation` is one vector a mech, not streams by name.
+        has_mask: it is given `action_mask`.
+        memory: what the view's memory holds of one mech.
+    """
+
+    groups: Mapping[str, Sequence[int] | None] = field(default_factory=dict)
+    is_flat: bool = True
+    has_mask: bool = False
+    memory: Composite = field(default_factory=Composite)
+
+
+def form_of_view(env: EnvBase) -> ViewForm:
+    """The form of the view that a policy was trained in.
+
+    Raises:
+        ConfigError: it is not a view of one team.
+    """
+    while isinstance(env, TransformedEnv):
+        env = env.base_env
+    limit = "a view of one team (echelon.versus or echelon.mechs), or a transformed one"
+    if not isinstance(env, View):
+        raise ConfigError(f"env must be {limit}, got {type(env).__name__}")
+    if isinstance(env, MechView):
+        return ViewForm({}, env.is_flat, env.is_discrete, env.memory)
+    require(env.opponent is not None, "env", limit, env)
+    whole = len(env.rows) == 1
+    groups = {group: None if whole else rows for group, rows in env.rows.items()}
+    return ViewForm(groups, env.is_flat, env.is_discrete, env.memory)
+
+
+def form_of_keys(policy: object) -> ViewForm | None:
+    """The form that the keys of a TensorDict module tell; None for a policy of a team, and for one without keys.
+
+    Raises:
+        ConfigError: it acts for several groups.
+    """
+    reads, writes = (keys_of(policy, name) for name in ("in_keys", "out_keys"))
+    acts = [key for key in writes if key[-1] == "action"]
+    if not reads or not acts:
+        return None
+    names = [key[0] for key in acts if len(key) == 2]
+    if len(names) > 1:
+        told = ", ".join(names)
+        hint = "tell which mechs of a team they are by env=, a view of one team, or give the policy of one team alone"
+        raise ConfigError(f"the policy acts for the groups {told}: {hint}")
+    prefix = tuple(names)
+    observed = [key[len(prefix) :] for key in reads if key[: len(prefix)] == prefix]
+    streams = any(key[0] == "observation" and len(key) > 1 for key in observed)
+    if streams and not prefix:
+        return None
+    memory = memory_spec_of(policy)  # type: ignore[arg-type]
+    return ViewForm({name: None for name in names}, not streams, (MASK,) in observed, memory)
+
+
+def keys_of(policy: object, name: str) -> list[Key]:
+    """`in_keys` or `out_keys` of a module, each as a tuple; none where it has no such list."""
+    found = getattr(policy, name, None)
+    if not isinstance(found, list | tuple):
+        return []
+    return [(key,) if isinstance(key, str) else tuple(key) for key in found]
+
+
+def carried_spec(policy: object) -> dict[Key, Any]:
+    """The recurrent states of TorchRL's modules within a policy (`make_tensordict_primer`), by key, of one mech."""
+    if not isinstance(policy, nn.Module):
+        return {}
+    carried: dict[Key, Any] = {}
+    for module in policy.modules():
+        prime = getattr(module, "make_tensordict_primer", None)
+        if prime is None:
+            continue
+        primer: TensorDictPrimer = prime()
+        for key in primer.primers.keys(include_nested=True, leaves_only=True):
+            carried[(key,) if isinstance(key, str) else tuple(key)] = primer.primers[key]
+    return carried
+
+
+class ViewPolicy:
+    """A policy of a team, made of one that reads and writes what a view shows and takes.
+
+    Discrete actions are told by their dtype: int64 `[B, k]` are rows of `echelon.env.discrete.ACTIONS`.
+
+    Args:
+        policy: any callable on the TensorDicts of that view, such as a TorchRL module.
+        form: what it reads.
+        config: the battles.
+        device: where they are.
+    """
+
+    def __init__(
+        self, policy: Callable[[TensorDictBase], Any], form: ViewForm, config: EnvConfig, device: torch.device
+    ) -> None:
+        self.policy, self.form = policy, form
+        self.reads_action_mask = form.has_mask
+        self.carried = carried_spec(policy)
+        self.table = action_table(config.comm_dim, device)
+
+    def memory_spec(self) -> Composite:
+        """What the policy remembers of one mech, and whether its battle has begun."""
+        spec = Composite({BEGUN: Unbounded((1,))})
+        if len(self.form.memory.keys()) > 0:
+            spec[VIEW] = self.form.memory.clone()
+        if self.carried:
+            spec[CARRIED] = Composite({"/".join(key): Unbounded(leaf.shape) for key, leaf in self.carried.items()})
+        return spec
+
+    def __call__(self, team: TensorDictBase) -> TensorDictBase:
+        """Decide for every mech of a team, batch `[B, A]`.
+
+        Raises:
+            ConfigError: it wrote no action.
+        """
+        memory = team.get("memory")
+        shown = self._mechs(team, memory) if not self.form.groups else self._groups(team, memory)
+        decided = self.policy(shown)
+        require(isinstance(decided, TensorDictBase), "what the policy returned", "a TensorDict", type(decided).__name__)
+        if self.form.groups:
+            action = torch.zeros((*team.batch_size, self.table.shape[1]), device=team.device)
+            for group, rows in self.form.groups.items():
+                action[:, slice(None) if rows is None else list(rows)] = self._real(decided, (group, "action"))
+        else:
+            action = self._real(decided, ("action",))
+        team.set("action", action)
+        team.set(("next", "memory"), self._remembered(memory, decided))
+        return team
+
+    def _real(self, decided: TensorDictBase, key: Key) -> Tensor:
+        """The action under a key, `[B, k, D]`, within [-1, 1]."""
+        action = decided.get(key, None)
+        require(action is not None, "what the policy wrote", f"the entry {key}", list(decided.keys()))
+        if not action.is_floating_point():
+            return self.table[action]
+        return action.to(torch.float32).clamp(-1, 1)
+
+    def _shown(self, team: TensorDictBase) -> dict[str, Any]:
+        streams = team.get("observation").select(*STREAMS)
+        shown = {"observation": FlatObservation.of(streams) if self.form.is_flat else streams, "mask": team.get("mask")}
+        return shown | ({"action_mask": team.get("action_mask")} if self.reads_action_mask else {})
+
+    def _mechs(self, team: TensorDictBase, memory: TensorDictBase) -> TensorDict:
+        """As `echelon.mechs` shows it, batch `[B, A]`."""
+        shown = TensorDict(self._shown(team), team.batch_size, device=team.device)
+        shown.set("telemetry", team.get("telemetry"))
+        shown.set("is_init", memory.get(BEGUN) == 0)
+        if VIEW in memory.keys():
+            shown.set("memory", memory.get(VIEW))
+        for key in self.carried:
+            shown.set(key, memory.get((CARRIED, "/".join(key))))
+        return shown
+
+    def _groups(self, team: TensorDictBase, memory: TensorDictBase) -> TensorDict:
+        """As `echelon.versus` shows it, batch `[B]`."""
+        shown = TensorDict({}, team.batch_size[:1], device=team.device)
+        own = self._shown(team) | ({"memory": memory.get(VIEW)} if VIEW in memory.keys() else {})
+        whole = TensorDict(own, team.batch_size, device=team.device)
+        for group, rows in self.form.groups.items():
+            shown.set(group, whole.copy() if rows is None else whole[:, list(rows)])
+        shown.set("telemetry", team.get("telemetry")[:, 0])
+        shown.set("is_init", memory.get(BEGUN)[:, 0] == 0)
+        for key in self.carried:
+            shown.set(key, memory.get((CARRIED, "/".join(key))))
+        return shown
+
+    def _remembered(self, memory: TensorDictBase, decided: TensorDictBase) -> TensorDictBase:
+        """The memory for the next decision; what the policy did not write stays."""
+        new = memory.clone()
+        new.set(BEGUN, torch.ones_like(memory.get(BEGUN)))
+        for key in self.carried:
+            name = (CARRIED, "/".join(key))
+            new.set(name, decided.get(("next", *key), memory.get(name)))
+        if VIEW in memory.keys():
+            kept = new.get(VIEW)
+            for group, rows in (self.form.groups or {"": None}).items():
+                own = ("next", group, "memory") if group else ("next", "memory")
+                written = decided.get(own, None)
+                if written is not None:
+                    kept[:, slice(None) if rows is None else list(rows)] = written.select(*kept.keys())
+        return new
+
+
+def team_policy_of(policy: Any, env: EnvBase | None, config: EnvConfig, device: torch.device) -> TeamPolicy:
+    """A policy as that of a team.
+
+    Args:
+        policy: a TensorDict module, or any callable: of a view where `env` is given or its keys tell so, else a policy
+            of a team (`echelon.env.group_policy.TeamPolicy`).
+        env: the view it was trained in, transformed or not; None where its keys tell enough.
+        config: the battles.
+        device: where they are.
+
+    Raises:
+        ConfigError: it is not callable, acts for several groups without `env`, or `env` is no view of one team.
+    """
+    if not callable(policy):
+        raise ConfigError(f"policy must be a name, a module or a callable on TensorDicts, got {type(policy).__name__}")
+    form = form_of_keys(policy) if env is None else form_of_view(env)
+    team: TeamPolicy = policy if form is None else ViewPolicy(policy, form, config, device)
+    return team

@@ -1,0 +1,99 @@
+"""`make`: a named task as an environment, in the view that the user's program expects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from echelon.env.tasks import Task, find_task
+from echelon.env.views import mechs, teams, versus
+from echelon.runtime.errors import ConfigError, require
+from echelon.runtime.files import FileError
+from echelon.runtime.imports import OBJECT_NAME, import_object
+
+Split = Literal["train", "evaluation"]
+ViewMaker = Callable[..., Any]
+"""Called as `maker(config, num_envs=..., seed=..., device=..., **settings)`."""
+_VIEWS: dict[str, ViewMaker | str] = {"versus": versus, "teams": teams, "mechs": mechs}
+_COUNTED_AS: dict[str, str | None] = {}
+"""By view: the maker's name for the number of battles, None where it makes one battle."""
+
+
+def register_view(name: str, maker: ViewMaker | str, num_envs: str | None = "num_envs") -> None:
+    """Let `make(..., view=name)` build environments by `maker`; a later registration replaces an earlier one.
+
+    Args:
+        name: an identifier.
+        maker: called with the battle's `EnvConfig`, `seed`, `device`, the number of battles and the user's settings; or
+            `package.module:function`, imported when the view is first asked for.
+        num_envs: what the maker calls the number of battles; None for a maker of single battles.
+
+    Raises:
+        ConfigError: the name is no identifier, or the maker is neither.
+    """
+    require(isinstance(name, str) and name.isidentifier(), "a view's name", "an identifier", name)
+    is_maker = callable(maker) or (isinstance(maker, str) and OBJECT_NAME.fullmatch(maker) is not None)
+    require(is_maker, f"maker of view {name}", "a function or package.module:function", maker)
+    _VIEWS[name], _COUNTED_AS[name] = maker, num_envs
+
+
+register_view("pettingzoo", "echelon.integrations.pettingzoo:parallel_env", num_envs=None)
+register_view("gymnasium", "echelon.integrations.gymnasium:make_vec", num_envs="battles")
+
+
+def make(
+    task: str | Task,
+    view: str = "versus",
+    num_envs: int = 1,
+    seed: int | Tensor | None = None,
+    device: torch.device | str | None = None,
+    *,
+    split: Split = "train",
+    **settings: Any,
+) -> Any:
+    """The battles of a task.
+
+    Args:
+        task: a name of `echelon.tasks()`, or a `Task`.
+        view: `versus`, `teams`, `mechs` (`echelon.env.views`), `pettingzoo`, `gymnasium`, or a name of `register_view`.
+        num_envs: battles, B; 1 for `pettingzoo`.
+        seed, device: as in `EchelonEnv`.
+        split: `train`, or `evaluation` for the battles that `echelon.evaluate` judges in, on other maps. Training on
+            these is no result of the task.
+        settings: those of the view, such as `opponent`, `side`, `observation` and `action`. None of them changes the
+            battles.
+
+    Raises:
+        ConfigError: there is no such task, view or split, the task is of other rules, or a setting is out of range.
+        FileError: what the view's module needs is not installed.
+    """
+    found = find_task(task)
+    require(split in ("train", "evaluation"), "split", "train or evaluation", split)
+    for name in ("config", "maps"):
+        require(name not in settings, name, f"absent: task {found.name} fixes the battles", settings.get(name))
+    config = found.config if split == "train" else found.evaluation_config
+    count = _COUNTED_AS.get(view, "num_envs")
+    if count is None:
+        require(num_envs == 1, "num_envs", f"1 for view {view}", num_envs)
+    else:
+        settings[count] = num_envs
+    return maker_of(view)(config, seed=seed, device=device, **settings)
+
+
+def maker_of(view: str) -> ViewMaker:
+    """What builds a view.
+
+    Raises:
+        ConfigError: there is no such view, or its module needs a package that is not installed.
+    """
+    require(view in _VIEWS, "view", f"one of {', '.join(_VIEWS)}", view)
+    maker = _VIEWS[view]
+    if callable(maker):
+        return maker
+    try:
+        return import_object(maker)
+    except (ModuleNotFoundError, FileError) as error:
+        raise ConfigError(f"view {view} needs {maker.partition(':')[0]} and what it imports: {error}") from None

@@ -1,0 +1,189 @@
+"""Named tasks: a name fixes battles, rules and evaluation, so that figures of two papers can be compared.
+
+A task is a row of data. Those of the package stand in `echelon.env.task_table`; `register_task` adds one's own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from echelon.rules.config import EnvConfig
+from echelon.rules.versions import Versions, current_versions
+from echelon.runtime.errors import ConfigError, require
+from echelon.runtime.limits import SEED, Limits, check_settings
+
+EVAL_SEED = 1_000_003
+"""Seed of evaluation battles, and offset of their map seed: training uses none of these maps."""
+TIERS = ("heuristic:easy", "heuristic:normal", "heuristic:hard", "heuristic:expert")
+NAME = re.compile(r"[a-z0-9][a-z0-9._/-]*-v[1-9][0-9]*")
+"""Lower-case letters, digits and `._/-`, and the version of the task."""
+BATTLES = Limits(2, 10**7, "battles against each opponent, an even number")
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How a policy is evaluated. Actions are sampled, as in training, with random numbers of the battle's seed."""
+
+    opponents: tuple[str, ...] = TIERS
+    """Names of commanders, as `echelon.arena.resolve` takes them."""
+    battles: int = 256
+    """Against each opponent; every seed is played once per side."""
+    seed: int = EVAL_SEED
+    """From which the seeds of the battles are derived: the first battles of a longer evaluation are a shorter one."""
+
+    def __post_init__(self) -> None:
+        check_settings(self, {"battles": BATTLES, "seed": SEED})
+        require(self.battles % 2 == 0, "Protocol.battles", "even (each seed is played on both sides)", self.battles)
+        require(len(self.opponents) > 0, "Protocol.opponents", "names of commanders", self.opponents)
+
+
+@dataclass(frozen=True)
+class Task:
+    """Battles to learn from, battles to be judged in, and how.
+
+    Args:
+        name: ends in the task's own version, `-v1`; it never gets another meaning.
+        about: one line that says what the task tests.
+        config: battles of training.
+        rules_version: version of the rules (`echelon.rules.versions.RULES_VERSION`) that the task was made for.
+        map_maker: version of the map maker, the same.
+        evaluation: battles of evaluation; by default those of training on maps of another seed.
+        protocol: opponents, battles and seeds of the evaluation.
+    """
+
+    name: str
+    about: str
+    config: EnvConfig
+    rules_version: int
+    map_maker: int
+    evaluation: EnvConfig | None = None
+    protocol: Protocol = Protocol()
+
+    def __post_init__(self) -> None:
+        for field, kind in (("config", EnvConfig), ("protocol", Protocol), ("evaluation", EnvConfig | None)):
+            value = getattr(self, field)
+            require(isinstance(value, kind), f"Task.{field}", getattr(kind, "__name__", "EnvConfig or None"), value)
+
+    @property
+    def evaluation_config(self) -> EnvConfig:
+        """Battles of evaluation."""
+        return held_out(self.config) if self.evaluation is None else self.evaluation
+
+    @property
+    def versions(self) -> Versions:
+        """Versions of rules and map maker that the task names."""
+        return Versions(self.rules_version, self.map_maker)
+
+    @property
+    def is_playable(self) -> bool:
+        """Whether the rules and the map maker of this Echelon are those of the task."""
+        return self.versions == current_versions()
+
+    def describe(self) -> dict[str, Any]:
+        """All that the name fixes, as JSON values. A setting that is newer than the task, and has the value that its
+        absence means, is left out, so that a new setting changes no task."""
+        return {
+            "name": self.name,
+            **self.versions.as_json(),
+            "config": fixed_settings(self.config),
+            "evaluation": fixed_settings(self.evaluation_config),
+            "protocol": {**fixed_settings(self.protocol), "actions": "sampled"},
+        }
+
+    @property
+    def fingerprint(self) -> str:
+        """sha256 of `describe`, the first 16 hexadecimal digits."""
+        told = json.dumps(self.describe(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(told.encode()).hexdigest()[:16]
+
+
+def held_out(config: EnvConfig) -> EnvConfig:
+    """The same battles on maps that training does not use."""
+    return dataclasses.replace(config, map_seed=config.map_seed + EVAL_SEED)
+
+
+def fixed_settings(value: Any) -> Any:
+    """A config dataclass as JSON values, without the settings that are as their absence means."""
+    if dataclasses.is_dataclass(value):
+        fields = dataclasses.fields(value)
+        told = {field.name: (getattr(value, field.name), field.metadata) for field in fields}
+        return {
+            name: fixed_settings(own)
+            for name, (own, metadata) in told.items()
+            if "absent" not in metadata or own != metadata["absent"]
+        }
+    if isinstance(value, Mapping):
+        return {str(name): fixed_settings(own) for name, own in value.items()}
+    if isinstance(value, float) and math.isinf(value):
+        return None
+    return [fixed_settings(own) for own in value] if isinstance(value, tuple | list) else value
+
+
+_TASKS: dict[str, Task] = {}
+
+
+def register_task(task: Task) -> Task:
+    """Give a task of one's own its name in this process; `echelon.make`, `echelon.evaluate` and `tasks` then know it.
+
+    Returns:
+        The task.
+
+    Raises:
+        ConfigError: the name has another form, or means another task.
+    """
+    require(isinstance(task, Task), "register_task", "a Task", task)
+    require(isinstance(task.name, str), "Task.name", "a string", task.name)
+    form = "lower-case letters, digits, '.', '_', '-' or '/', and a version: lab/duel-v1"
+    require(NAME.fullmatch(task.name) is not None, "Task.name", form, task.name)
+    is_line = isinstance(task.about, str) and task.about != "" and "\n" not in task.about
+    require(is_line, "Task.about", "one line", task.about)
+    if _TASKS.get(task.name, task) != task:
+        raise ConfigError(f"task {task.name} means something else already: give a changed task a new version")
+    _TASKS[task.name] = task
+    return task
+
+
+def tasks() -> dict[str, Task]:
+    """All tasks by name, those of earlier rules too (`Task.is_playable`)."""
+    _load()
+    return dict(_TASKS)
+
+
+def find_task(task: str | Task) -> Task:
+    """The task of a name, or the task itself, if it can be played under the rules of this Echelon.
+
+    Raises:
+        ConfigError: there is no such task, or its rules or map maker are of another version.
+    """
+    if isinstance(task, str):
+        known = tasks()
+        names = ", ".join(name for name, each in known.items() if each.is_playable)
+        require(task in known, "task", f"one of {names}, or one of your own by echelon.register_task", task)
+        task = known[task]
+    require(isinstance(task, Task), "task", "a name of echelon.tasks(), or a Task", task)
+    check_versions(task)
+    return task
+
+
+def check_versions(task: Task) -> None:
+    """Refuse a task of other rules, or of another map maker, than this Echelon's."""
+    if task.is_playable:
+        return
+    ours, theirs = (f"rules {v.rules}, map maker {v.map_maker}" for v in (current_versions(), task.versions))
+    others = ", ".join(name for name, each in tasks().items() if each.is_playable)
+    raise ConfigError(
+        f"task {task.name} is of {theirs}, and this Echelon has {ours}, so that its figures could not be compared: "
+        f"install the version of Echelon that docs/TASKS.md names for {theirs}, or take one of {others}"
+    )
+
+
+def _load() -> None:
+    # The table builds configs, which an `import echelon` does not wait for.
+    import echelon.env.task_table  # noqa: F401

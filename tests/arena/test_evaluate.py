@@ -1,0 +1,114 @@
+"""`evaluate`: any policy at a task, the same figures every time."""
+
+import dataclasses
+import json
+
+import pytest
+import torch
+from builders import short_battles
+from leagues import policy_of
+from tensordict.nn import TensorDictModule
+from torch import nn
+
+import echelon
+from echelon.agents.heuristic import Heuristic
+from echelon.arena.evaluate import POLICY, evaluate
+from echelon.arena.match import battle_seeds, named_match
+from echelon.env.observation.layout import action_width
+from echelon.env.tasks import Protocol, Task
+from echelon.runtime.errors import ConfigError
+from echelon.runtime.files import FileError
+
+BRIEF = short_battles(12)
+EASY = ("heuristic:easy", "heuristic:trivial")
+TASK = Task("tests/brief-v1", "a few decisions", BRIEF, 3, 2, protocol=Protocol(opponents=EASY, battles=4, seed=9))
+
+
+def hashes(evaluation) -> dict[str, list[str]]:
+    return {name: [o.state_hash for o in result.outcomes] for name, result in evaluation.results.items()}
+
+
+def test_a_commander_by_name_plays_the_protocol():
+    found = echelon.evaluate("heuristic:hard", TASK, device="cpu")
+    assert isinstance(found, echelon.Evaluation) and found.by_protocol and found.policy == "heuristic:hard"
+    assert list(found.results) == list(EASY) and found.seeds == tuple(battle_seeds(9, 4))
+    for name in EASY:
+        match = named_match("heuristic:hard", name, TASK.evaluation_config, 4, torch.device("cpu"))
+        (result,) = match.play(9).values()
+        assert result.outcomes == found.results[name].outcomes
+    assert (found.task, found.fingerprint) == (TASK.name, TASK.fingerprint)
+
+
+def test_figures_are_those_of_the_battles():
+    found = evaluate("heuristic:hard", TASK, device="cpu")
+    told = json.loads(json.dumps(found.as_json()))
+    assert told["versions"]["rules_version"] == 3 and told["seeds"] == list(found.seeds)
+    for row, (name, result) in zip(found.rows(), found.results.items(), strict=True):
+        assert row["opponent"] == name and row["wins"] == result.x_wins and row["battles"] == 4
+        assert [row["low"], row["high"]] == list(result.x_win_rate_95)
+        battles = told["opponents"][name]["outcomes"]
+        assert [battle["state_hash"] for battle in battles] == [o.state_hash for o in result.outcomes]
+        assert f"{name} {row['win_rate']:.0%} (" in str(found)
+    assert found.win_rate == sum(row["win_rate"] for row in found.rows()) / 2
+    assert str(found).startswith("| tests/brief-v1 | heuristic:hard | ") and "by_side" not in told
+
+
+def test_roles_of_unequal_teams_are_told_apart():
+    task = dataclasses.replace(TASK, config=dataclasses.replace(BRIEF, blue=("light",), red=("heavy", "heavy")))
+    (row, _) = evaluate("heuristic:hard", task, device="cpu").rows()
+    assert row["win_rate"] == (row["win_rate_blue"] + row["win_rate_red"]) / 2
+    even = dataclasses.replace(task, config=dataclasses.replace(BRIEF, blue=("light",), red=("light",)))
+    assert "win_rate_blue" not in evaluate("heuristic:hard", even, device="cpu").rows()[0]
+
+
+def test_a_longer_evaluation_begins_with_a_shorter_one():
+    short = evaluate("heuristic:hard", TASK, ["heuristic:easy"], 2, device="cpu")
+    long = evaluate("heuristic:hard", TASK, device="cpu", batch=3)
+    assert not short.by_protocol and hashes(long)["heuristic:easy"][:2] == hashes(short)["heuristic:easy"]
+    chosen = evaluate("heuristic:hard", TASK, seeds=long.seeds[1:], device="cpu")
+    assert not chosen.by_protocol and hashes(chosen)["heuristic:easy"] == hashes(long)["heuristic:easy"][2:]
+
+
+def test_an_object_plays_as_the_name_does():
+    """The draws of a network depend on the seed alone."""
+    commander = Heuristic(BRIEF, "hard")
+    by_object = evaluate(commander, TASK, device="cpu")
+    assert by_object.policy == POLICY and hashes(by_object) == hashes(evaluate("heuristic:hard", TASK, device="cpu"))
+    own = evaluate("heuristic:hard", TASK, {"mine": commander}, device="cpu")
+    assert hashes(own)["mine"][::2] == hashes(own)["mine"][1::2], "one commander on both sides"
+
+
+def test_a_module_of_torchrl_is_played_in_evaluation_mode_and_left_as_it_was():
+    width = echelon.mechs(BRIEF, num_envs=1, device="cpu").observation_spec["observation"].shape[-1]
+    torch.manual_seed(0)
+    layers = nn.Sequential(nn.Linear(width, action_width(BRIEF.comm_dim)), nn.Dropout(0.5), nn.Tanh())
+    policy = TensorDictModule(layers, ["observation"], ["action"]).train()
+    layers[0].eval()
+    before = torch.get_rng_state()
+    first, again = (evaluate(policy, TASK) for _ in range(2))
+    assert torch.equal(torch.get_rng_state(), before)
+    assert hashes(first) == hashes(again), "dropout is off"
+    assert policy.training and layers[1].training and not layers[0].training
+    ours = policy_of(1).train()
+    assert evaluate(ours, TASK).results["heuristic:easy"].battles == 4 and ours.training
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"policy": "nobody"}, FileError, "nobody: expected heuristic"),
+        ({"policy": 5}, ConfigError, "policy must be a name, a module or a callable on TensorDicts, got int"),
+        ({"policy": lambda td: td}, ConfigError, "policy: the action of 2 battles, 2 mechs, 26 columns .* got none"),
+        ({"task": "small"}, ConfigError, "task must be one of small-5v5-v1"),
+        ({"opponents": []}, ConfigError, "opponents must be a list of at least one name"),
+        ({"opponents": "heuristic:easy"}, ConfigError, "opponents must be a list of at least one name"),
+        ({"battles": 3}, ConfigError, "battles must be even and >= 2"),
+        ({"battles": 4, "seeds": [1]}, ConfigError, "battles must be 2, two for each of seeds, or absent, got 4"),
+        ({"seeds": []}, ConfigError, "seeds must be at least one"),
+        ({"batch": 0}, ConfigError, "batch must be"),
+    ],
+)
+def test_bad_input_is_one_line(change, error, message):
+    with pytest.raises(error, match=message) as told:
+        evaluate(**{"policy": "heuristic:easy", "task": TASK, "device": "cpu"} | change)
+    assert "\n" not in str(told.value)

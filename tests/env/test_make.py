@@ -1,0 +1,66 @@
+"""`make`: the battles of a task, in any view."""
+
+import sys
+import types
+
+import pytest
+import torch
+from torchrl.envs import check_env_specs
+
+import echelon
+from echelon.env import make as make_room
+from echelon.env.team_view import MechView, View
+from echelon.runtime.errors import ConfigError
+
+
+@pytest.fixture
+def views(monkeypatch):
+    monkeypatch.setattr(make_room, "_VIEWS", dict(make_room._VIEWS))
+    monkeypatch.setattr(make_room, "_COUNTED_AS", dict(make_room._COUNTED_AS))
+
+
+def test_a_name_is_the_battles_of_its_task_in_any_view():
+    task = echelon.tasks()["small-5v5-v1"]
+    for view, kind in (("versus", View), ("teams", View), ("mechs", MechView)):
+        env = echelon.make(task.name, view, num_envs=2, seed=3, device="cpu")
+        assert type(env) is kind and env.config == task.config and env.num_envs == 2
+        check_env_specs(env)
+    judged = echelon.make(task, "mechs", device="cpu", split="evaluation", action="discrete")
+    assert judged.config == task.evaluation_config and judged.is_discrete
+    twice = [echelon.make(task, seed=5, device="cpu").reset()["agents", "observation"] for _ in range(2)]
+    assert torch.equal(*twice)
+
+
+def test_a_stranger_registers_a_view(views):
+    echelon.register_view("halves", lambda config, **settings: (config, settings), num_envs="battles")
+    config, settings = echelon.make("small-5v5-v1", "halves", 3, 1, "cpu", colour="red")
+    assert config == echelon.EnvConfig.small()
+    assert settings == {"battles": 3, "seed": 1, "device": "cpu", "colour": "red"}
+
+
+def test_views_of_other_libraries_are_imported_when_they_are_asked_for(views, monkeypatch):
+    module = types.ModuleType("foreign_view")
+    module.build = lambda config, seed, device: (config.title, seed)
+    monkeypatch.setitem(sys.modules, "foreign_view", module)
+    echelon.register_view("foreign", "foreign_view:build", num_envs=None)
+    assert echelon.make("small-5v5-v1", "foreign", seed=1) == ("small", 1)
+    with pytest.raises(ConfigError, match="num_envs must be 1 for view foreign, got 2"):
+        echelon.make("small-5v5-v1", "foreign", num_envs=2)
+    echelon.register_view("absent", "no_such_package.views:build")
+    with pytest.raises(ConfigError, match=r"view absent needs no_such_package.views and what it imports"):
+        echelon.make("small-5v5-v1", "absent")
+    for name, maker in (("pettingzoo", "parallel_env"), ("gymnasium", "make_vec")):
+        assert make_room._VIEWS[name] == f"echelon.integrations.{name}:{maker}"
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"view": "isometric"}, "view must be one of versus, teams, mechs, pettingzoo, gymnasium, got 'isometric'"),
+        ({"split": "test"}, "split must be train or evaluation, got 'test'"),
+        ({"maps": None}, "maps must be absent: task small-5v5-v1 fixes the battles"),
+    ],
+)
+def test_what_a_task_does_not_leave_open_is_refused(settings, message):
+    with pytest.raises(ConfigError, match=message):
+        echelon.make("small-5v5-v1", **settings)
