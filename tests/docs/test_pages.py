@@ -12,6 +12,7 @@ from pages import PAGES, ROOT, UNRUN, anchors, blocks, commands, links, program
 from tiny_runs import TINY, tiny_run
 
 from echelon import __main__ as echelon_program
+from echelon.env import tasks
 from echelon.league import export_rows, schema
 from echelon.learn.checkpoint import format as checkpoint_format
 from echelon.learn.checkpoint.files import save_checkpoint
@@ -59,6 +60,7 @@ def a_users_folder(tmp_path, monkeypatch):
     monkeypatch.setattr(rules_config, "REGISTERED_BIOMES", names := [])
     monkeypatch.setattr(biomes, "REGISTERED_BIOMES", names)
     monkeypatch.setattr(biomes, "PAINTERS", {})
+    monkeypatch.setattr(tasks, "_TASKS", dict(tasks._TASKS))
     modules = set(sys.modules)
     yield tmp_path
     for name in {"my_module", "page", "charger", "cool_reward", "early_stop", "gru"} & (set(sys.modules) - modules):
