@@ -98,8 +98,7 @@ class View(PartialResetEnv):
         self._place = None if is_ordered else order.argsort().to(self.device)
         """`[n]` int64: where each commanded mech stands among the mechs of all groups; None if at its own place."""
         self._index = {group: index_of(form.rows, self.device) for group, form in self.forms.items()}
-        is_discrete = any(form.is_discrete for form in self.forms.values())
-        self._masks = ActionMasks(self.env.game) if is_discrete else None
+        self._masks = ActionMasks(self.env.game) if self.is_discrete else None
         self._table = action_table(self.config.comm_dim, self.device)
         self._shows_flat = any(form.is_flat for form in self.forms.values())
         self._opponent_memory = self._first_opponent_memory()
@@ -118,6 +117,11 @@ class View(PartialResetEnv):
     def n_agents(self) -> int:
         """Number of commanded mechs."""
         return self.commanded.count
+
+    @property
+    def is_discrete(self) -> bool:
+        """Whether a group has discrete actions."""
+        return any(form.is_discrete for form in self.forms.values())
 
     @property
     def max_steps(self) -> int:

@@ -198,6 +198,7 @@ def test_group_maps_of_torchrl():
 
 def test_a_discrete_action_is_its_row_of_the_table():
     view, plain = view_of("versus", action="discrete"), view_of("versus")
+    assert view.is_discrete and not plain.is_discrete
     table = action_table(SHORT.comm_dim, torch.device("cpu"))
     td, other = view.reset(), plain.reset()
     for t in range(5):
