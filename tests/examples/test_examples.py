@@ -2,10 +2,12 @@
 
 import dataclasses
 import math
+import re
 
 import lstm_mechs
 import maddpg
 import mappo
+import named_task
 import own_loop
 import plan_by_forks
 import pytest
@@ -50,3 +52,18 @@ def test_battles_are_planned_by_forks():
     """The README tells what it is worth."""
     won = plan_by_forks.main(battles=2, branches=6, ahead=4, config=BATTLE)
     assert len(won) == 2 and all(0 <= count <= 2 for count in won)
+
+
+def test_a_named_task_from_beginning_to_end(capsys):
+    """By the task's name, two iterations, and the row of the table."""
+    sizes = {"num_envs": 2, "steps": 8, "opponents": ["heuristic:easy"], "battles": 2}
+    torch.manual_seed(0)
+    before = named_task.main(**sizes, iterations=0)
+    torch.manual_seed(0)
+    after = named_task.main(**sizes, iterations=2)
+    rows = capsys.readouterr().out.splitlines()
+    assert len(rows) == 2
+    for row in rows:
+        assert re.fullmatch(r"\| small-5v5-v1 \| policy \| heuristic:easy \d+% \(\d+% to \d+%\) \|", row), row
+    moved = [not torch.equal(*pair) for pair in zip(before.parameters(), after.parameters(), strict=True)]
+    assert moved and all(moved)
