@@ -4,6 +4,7 @@ python pipelines/arena.py play --blue X --red Y --battles N --seed S --replay ba
 python pipelines/arena.py watch battles.echelon
 python pipelines/arena.py maps --out maps.png
 python pipelines/arena.py dataset --commanders X Y --battles N --out battles.safetensors
+python pipelines/arena.py evaluate CHECKPOINT --task small-5v5-v1 | --league DIR
 python pipelines/arena.py init|add|tournament|standings|… --league DIR
 """
 
@@ -15,7 +16,8 @@ from typing import Any
 from echelon.pipelines.console import ALLOW_MODULE, arguments, parse_command, run
 from echelon.pipelines.dataset import WriteDataset
 from echelon.pipelines.entries import Add, Export, Import, Init, Retire
-from echelon.pipelines.league import Evaluate, Evolve, Tournament
+from echelon.pipelines.evaluate import Evaluate
+from echelon.pipelines.league import Evolve, Tournament
 from echelon.pipelines.pictures import DrawMaps, Watch
 from echelon.pipelines.play import Play
 from echelon.pipelines.standings import History, List, Payoff, Standings

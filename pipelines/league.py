@@ -1,4 +1,4 @@
-"""The commands of `arena.py` that play the battles of a league: evaluations, tournaments, league training."""
+"""The commands of `arena.py` that play the battles of a league: tournaments, league training."""
 
 from __future__ import annotations
 
@@ -14,33 +14,11 @@ from echelon.learn.config import TrainConfig
 from echelon.pipelines.arena_args import ArenaArgs
 from echelon.pipelines.console import terminal
 from echelon.pipelines.progress_bar import with_progress
-from echelon.pipelines.result_tables import show, show_standings
+from echelon.pipelines.result_tables import show_standings
 from echelon.runtime.errors import require
 from echelon.runtime.limits import Limits, check_settings
 
 TURNS = Limits(1, 10**6)
-
-
-@dataclass(frozen=True)
-class Evaluate:
-    """Play a checkpoint against all active entries of a league, without rating the battles.
-
-    Under `torchrun` the processes share the battles.
-    """
-
-    checkpoint: tyro.conf.Positional[str]
-    league: Path
-    seeds: int = 4
-    """Seeds per opponent, each played once per side."""
-    json: bool = False
-    arena: tyro.conf.OmitArgPrefixes[ArenaArgs] = field(default_factory=ArenaArgs)
-
-    def run(self) -> None:
-        """Play and print the results."""
-        with self.arena.shared(Store(self.league)) as arena:
-            if arena is not None:
-                rows = commands.evaluate(arena, self.checkpoint, self.seeds, partial(with_progress, quiet=self.json))
-                show(rows, self.json, f"{self.checkpoint}, 95 % intervals of the share won")
 
 
 @dataclass(frozen=True)

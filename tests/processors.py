@@ -6,8 +6,11 @@ import sys
 
 import torch
 
+from echelon.arena.evaluate import evaluate
 from echelon.arena.fingerprint import RANDOM, play
+from echelon.env.tasks import Protocol, Task
 from echelon.rules.config import EnvConfig, FeaturesConfig, RulesConfig
+from echelon.rules.versions import current_versions
 
 SEEDS = [1, 2, 3, 4, 5, 6, 7]
 SCRIPTED, DRAWN = ("heuristic:expert", "heuristic:hard"), (RANDOM, RANDOM)
@@ -38,14 +41,27 @@ WHOLE = {
 }
 
 
+SHORT = dataclasses.replace(SMALL, rules=RulesConfig(max_episode_s=4.0))
+EVALUATED = Task("evaluated", "", SHORT, *current_versions(), protocol=Protocol(SCRIPTED[1:], battles=4))
+
+
+def evaluated() -> list[str]:
+    """An evaluation as JSON: every battle's state hash, the rates and statistics."""
+    told = evaluate(SCRIPTED[0], EVALUATED, device="cpu").as_json()
+    del told["versions"], told["opponents"][SCRIPTED[1]]["battles_per_s"]
+    return [json.dumps(told)]
+
+
 def hashes(cases: dict, batch: int) -> dict[str, list[str]]:
-    """Of every case, seed by seed, with so many battles side by side. Whole battles of two seeds."""
+    """Of every case, seed by seed, with so many battles side by side, and of an evaluation. Whole battles of two seeds,
+    without one."""
     seeds = SEEDS[:2] if cases is WHOLE else SEEDS
     groups = [seeds[first : first + batch] for first in range(0, len(seeds), batch)]
-    return {
+    found = {
         name: [each for group in groups for each in play(config, group, decisions, commanders)]
         for name, (config, decisions, commanders) in cases.items()
     }
+    return found | {"evaluation": evaluated()} if cases is BRIEF else found
 
 
 if __name__ == "__main__":

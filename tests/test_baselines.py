@@ -5,20 +5,28 @@ import json
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from scipy.stats import trim_mean
+
+from echelon.env.tasks import tasks
 
 ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture(scope="module")
-def run():
-    """The module `run` of the baselines."""
+def baselines():
+    """Their modules can be imported."""
     place = str(ROOT / "benchmarks" / "baselines")
     sys.path.insert(0, place)
-    try:
-        yield importlib.import_module("run")
-    finally:
-        sys.path.remove(place)
+    yield
+    sys.path.remove(place)
+
+
+@pytest.fixture(scope="module")
+def run(baselines):
+    """The module `run` of the baselines."""
+    return importlib.import_module("run")
 
 
 def args_of(run, path, baseline, **changes):
@@ -55,3 +63,75 @@ def test_a_run_in_pieces_is_the_run_in_one(run, tmp_path):
     one, other = (json.loads(path.read_text()) for path in (whole, parts))
     for name in ("opponents", "agent_steps", "curve"):
         assert one[name] == other[name], name
+
+
+def test_interquartile_means_are_those_of_scipy(baselines):
+    """And an interval over runs that are all alike is a point; over others it holds the mean and lies within them."""
+    interquartile = importlib.import_module("interquartile")
+    scores = np.random.default_rng(0).random((4, 3, 7))
+    expected = trim_mean(scores, 0.25, axis=-1)
+    assert np.allclose(interquartile.interquartile_mean(scores), expected)
+    assert interquartile.interquartile_mean(np.array([0.0, 0.4, 0.6, 100.0])) == 0.5
+    assert np.allclose(interquartile.bootstrap(np.tile([0.1, 0.2, 0.9, 0.8], (3, 1))), 0.5)
+    middle, low, high = interquartile.bootstrap(np.array([[0.1, 0.2], [0.3, 0.4], [0.8, 0.9]]))
+    assert 0.15 <= low < middle < high <= 0.85
+    assert middle == pytest.approx(np.mean([0.2, 0.3, 0.4, 0.8]))
+
+
+def line_of(**changes):
+    """A row as `run.py` writes it, of two opponents."""
+    rates = changes.pop("rates", (0.5, 0.25))
+    line = {
+        "task": "small-5v5-v1",
+        "fingerprint": tasks()["small-5v5-v1"].fingerprint,
+        "baseline": "qmix",
+        "seed": 0,
+        "command": "python benchmarks/baselines/run.py --task small-5v5-v1 --baseline qmix --seed 0 --agent-steps 1000",
+        "commit": "abc",
+        "clean": True,
+        "agent_steps": 1024,
+        "train_s": 10.0,
+        "by_protocol": True,
+        "curve": [{"agent_steps": 512, "won": 0.1}, {"agent_steps": 1024, "won": 0.2}],
+    }
+    names = ("heuristic:easy", "heuristic:hard")
+    return line | {"opponents": {name: {"win_rate": rate} for name, rate in zip(names, rates, strict=True)}} | changes
+
+
+def test_the_table_is_made_of_complete_rows_only(baselines, tmp_path):
+    """Three seeds, by the protocol, of a clean commit, of the task as it is; a seed that was run again counts once."""
+    table = importlib.import_module("table")
+    good = [line_of(seed=seed, rates=(rate, 0.0)) for seed, rate in enumerate((0.2, 0.3, 0.4))]
+    again = line_of(seed=0, rates=(0.5, 0.0), train_s=30.0, commit="def")
+    bad = [
+        *(line_of(seed=seed, baseline="bc-hard") for seed in range(2)),
+        *(line_of(seed=seed, baseline="bc-hard") for seed in range(2)),
+        line_of(seed=2, baseline="bc-hard", by_protocol=False),
+        line_of(seed=2, baseline="bc-hard", clean=False),
+        line_of(seed=2, baseline="bc-hard", fingerprint="0" * 16),
+    ]
+    args = table.Args(tmp_path / "rows.jsonl", tmp_path / "page.md", str(tmp_path / "curves.png"))
+    args.rows.write_text("".join(json.dumps(line) + "\n" for line in (*good, again, *bad)))
+    args.page.write_text(f"before\n{table.BEGIN}\nold\n{table.END}\nafter\n")
+    table.main(args)
+    page = args.page.read_text()
+    assert page.startswith("before\n") and page.endswith("\nafter\n") and "old" not in page
+    (row,) = [line for line in page.splitlines() if line.startswith("| `")]
+    assert row.startswith("| `qmix` | 1,024 | 3 | 40.0% (30.0% to 50.0%) | 0.0% (0.0% to 0.0%) | ")
+    assert "| 10 to 30 s | `def`, `abc` |" in row and "--seed SEED --agent-steps 1000" in page
+    assert "- `standard-10v10-v1`: all" in page and "`bc-hard`" in page and "`qmix`," not in page
+    table.main(args)
+    assert args.page.read_text() == page, "written again, it is the same"
+    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_page_is_what_the_rows_say(baselines, tmp_path):
+    """`docs/BASELINES.md` is the program's work, and names every baseline."""
+    table, recipes = importlib.import_module("table"), importlib.import_module("recipes")
+    page = table.Args().page.read_text()
+    copy = tmp_path / "page.md"
+    copy.write_text(page)
+    table.main(table.Args(page=copy))
+    assert copy.read_text() == page, "python benchmarks/baselines/table.py makes it true"
+    assert set(recipes.ABOUT) == set(recipes.RECIPES)
+    assert all(f"| `{name}` | {about} |" in page for name, about in recipes.ABOUT.items())

@@ -146,5 +146,5 @@ def test_a_battle_is_made_of_operations_that_are_rounded_once(monkeypatch, loope
 
 
 def test_no_two_battles_are_the_same(brief):
-    every = [each for of_case in brief.values() for each in of_case]
+    every = [each for name in processors.BRIEF for each in brief[name]]
     assert len(set(every)) == len(every) == len(processors.BRIEF) * len(processors.SEEDS)

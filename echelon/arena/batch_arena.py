@@ -111,6 +111,10 @@ class BatchResult:
     seconds: float
     """Wall-clock time of the whole batch."""
 
+    def __len__(self) -> int:
+        """Number of battles."""
+        return len(self.results)
+
 
 class BatchArena:
     """Plays battles between policies in batches. The environment is reused by later batches.

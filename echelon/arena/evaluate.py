@@ -134,7 +134,7 @@ def evaluate(
     """
     task = find_task(task)
     chosen = seeds_of(task, battles, seeds)
-    names = list(task.protocol.opponents if opponents is None else opponents)
+    names = list(dict.fromkeys(task.protocol.opponents if opponents is None else opponents))
     require(len(names) > 0 and not isinstance(opponents, str), "opponents", "a list of at least one name", opponents)
     name = policy if isinstance(policy, str) else POLICY
     with evaluation_mode(policy):

@@ -5,14 +5,16 @@ The panel consists of the commanders that the run names, scripted ones by defaul
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from echelon.agents.heuristic import full_name, scripted
-from echelon.arena.match import Match, Result, replay_of
+from echelon.arena.batch_arena import BatchArena
+from echelon.arena.evaluate import evaluate, evaluation_mode
+from echelon.arena.match import Result, places, replay_of
+from echelon.env.tasks import EVAL_SEED, Protocol, Task, held_out
 from echelon.learn.config import TrainConfig
 from echelon.learn.metrics import CsvTable
 from echelon.learn.models.actor_critic import ActorCritic
@@ -20,11 +22,10 @@ from echelon.learn.opponents.assignment import LEARNER
 from echelon.learn.opponents.named import OpponentOf
 from echelon.replay.battle import Replay
 from echelon.replay.recorder import Recorder
+from echelon.rules.versions import current_versions
 from echelon.runtime.errors import require
 from echelon.runtime.state_dict import StateDict
 
-EVAL_SEED = 1_000_003
-"""Seed of the evaluation battles and offset of their map seed: training uses none of these maps."""
 BEST = "best"
 MAX_ITERATION = 2**53
 COLUMNS = (
@@ -51,21 +52,9 @@ class Score:
 
     def row(self) -> dict[str, object]:
         """Values of those `COLUMNS` that follow from the match."""
-        low, high = self.result.x_win_rate_95
-        own, enemy = self.result.mean_stats(x=True), self.result.mean_stats(x=False)
-        sides = self.result.win_rates_by_side(x=True) if self.by_side else {}
-        return {
-            "rival": self.rival,
-            "battles": self.result.battles,
-            "wins": self.result.x_wins,
-            "win_rate": self.win_rate,
-            "low": low,
-            "high": high,
-            **{name: own[name] for name in ("kills", "deaths", "damage", "zone_s")},
-            "kill_ratio": own["kills"] / max(own["deaths"], 1 / self.result.battles),
-            "enemy_zone_s": enemy["zone_s"],
-            **{f"win_rate_{side}": rate for side, rate in sides.items()},
-        }
+        row = self.result.row(self.by_side)
+        del row["draws"]
+        return {"rival": self.rival, **row}
 
     def __str__(self) -> str:
         return format_row(self.row())
@@ -104,7 +93,7 @@ class Evaluator:
         self.policy = policy
         self.config = config
         self.device = next(policy.parameters()).device
-        self.env = dataclasses.replace(config.env, map_seed=config.env.map_seed + EVAL_SEED)
+        self.env = held_out(config.env)
         self.best = frozen_copy(policy)
         self.best_rate = -1.0
         self.best_iteration = 0
@@ -115,7 +104,9 @@ class Evaluator:
             require(name not in (BEST, LEARNER), "EvalConfig.tiers", f"names other than {BEST} and {LEARNER}", name)
         commanders = {name: opponent_of(name, self.env, self.device) for name in names}
         self.opponents = {**commanders, BEST: self.best}
-        self.match = self._match(config.evaluation.battles)
+        panel = Protocol(tuple(self.opponents), config.evaluation.battles, EVAL_SEED)
+        self.task = Task("training", "the run's own panel", config.env, *current_versions(), self.env, panel)
+        self.arena = self._arena(config.evaluation.battles)
         self.path = folder / "evaluations.csv"
         self.table: CsvTable | None = None
 
@@ -123,20 +114,14 @@ class Evaluator:
         """Open `evaluations.csv`; rows after the iteration `last`, of a run that was killed later, are dropped."""
         self.table = CsvTable(self.path, COLUMNS, last)
 
-    def _match(self, battles: int) -> Match:
-        return Match(
-            (LEARNER, self.policy),
-            self.opponents,
-            self.env,
-            battles,
-            self.device,
-            compute=self.policy.network.compute,
-            compiled=self.config.evaluation.compiled,
-        )
+    def _arena(self, battles: int) -> BatchArena:
+        """Plays so many battles against each of the panel at once, and keeps its environment for the next time."""
+        how = (battles * len(self.opponents), self.policy.network.compute, self.config.evaluation.compiled)
+        return BatchArena(self.env, {**self.opponents, LEARNER: self.policy}.__getitem__, self.device, *how)
 
     def evaluate(self) -> list[Score]:
         """Play against every opponent of the panel. Leaves the best policy unchanged, see `update_best`."""
-        return self._play(self.match)
+        return self._play(self.arena, self.config.evaluation.battles)
 
     def update_best(self, scores: list[Score], iteration: int) -> bool:
         """Replace the best policy if the current one has a higher mean win rate against the named commanders.
@@ -180,21 +165,16 @@ class Evaluator:
             A score per opponent, and the replay; None if `recorded` is 0.
         """
         battles, last = self.config.evaluation.final_battles, full_name(self.config.evaluation.tiers[-1])
-        match = self._match(battles)
+        arena = self._arena(battles)
         if recorded == 0:
-            return self._play(match), None
-        recorder = Recorder(match.places(last, range(min(recorded, battles))))
-        return self._play(match, recorder), replay_of(recorder, name, last)
+            return self._play(arena, battles), None
+        recorder = Recorder(places(list(self.opponents), last, range(min(recorded, battles))))
+        return self._play(arena, battles, recorder), replay_of(recorder, name, last)
 
-    def _play(self, match: Match, recorder: Recorder | None = None) -> list[Score]:
-        was_training = self.policy.training
-        self.policy.eval()
-        try:
-            results = match.play(EVAL_SEED, recorder)
-        finally:
-            self.policy.train(was_training)
-        differ = self.env.is_unequal
-        return [Score(name, result, differ) for name, result in zip(self.opponents, results.values(), strict=True)]
+    def _play(self, arena: BatchArena, battles: int, recorder: Recorder | None = None) -> list[Score]:
+        with evaluation_mode(self.policy):
+            found = evaluate(LEARNER, self.task, battles=battles, arena=arena, recorder=recorder)
+        return [Score(name, result, found.by_side) for name, result in found.results.items()]
 
     def record(self, scores: list[Score], iteration: int, agent_steps: int, seconds: float) -> None:
         """Append the scores to `evaluations.csv`; `seconds` is the training time so far."""

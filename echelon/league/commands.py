@@ -3,32 +3,43 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
-from echelon.arena.intervals import win_rate_interval
+from echelon.arena import evaluate as evaluation
+from echelon.arena.batch_arena import BatchResult
+from echelon.arena.evaluate import Evaluation
+from echelon.env.tasks import Task
 from echelon.league import log
 from echelon.league.evolution import Evolution
-from echelon.league.league_arena import LeagueArena, PlayedBatch
+from echelon.league.league_arena import LeagueArena, PlayedBatch, league_env, match_seed, matches_of
 from echelon.league.lineage import longest_line, spearman
 from echelon.league.rating_period import close_period, payoff_matrix
 from echelon.league.ratings.game_theory import advantage, bradley_terry, exploitability, nash
 from echelon.league.records import MatchRecord, Standing
 from echelon.league.roles import Role
-from echelon.league.schedule import one_against, period_seeds, round_robin
+from echelon.league.schedule import period_seeds, round_robin
 from echelon.league.store import Store
 from echelon.learn.checkpoint.format import open_checkpoint
 from echelon.learn.config import TrainConfig
 from echelon.replay.file import save
 from echelon.replay.recorder import Recorder
+from echelon.rules.versions import current_versions
 from echelon.runtime.errors import require
 from echelon.runtime.files import check_writable, held
 
 Rows = list[dict[str, Any]]
-Progress = Callable[[Iterable[PlayedBatch], int], list[MatchRecord]]
-"""Consumes the batches, whose battles number the second argument, shows progress, and returns all matches."""
+B = TypeVar("B", BatchResult, PlayedBatch)
+
+
+class Progress(Protocol):
+    """Consumes the batches, whose battles number `total`, shows progress, and returns them."""
+
+    def __call__(self, batches: Iterable[B], total: int) -> list[B]: ...
+
+
 SET_BY_LEAGUE = (
     *("env", "opponent", "self_share", "past_share", "past_every", "past_kept", "total_agent_steps", "max_minutes"),
     *("device", "run_dir", "resume", "evaluation", "league_every", "league_seeds", "profile", "replay_battles"),
@@ -36,49 +47,44 @@ SET_BY_LEAGUE = (
 """Fields of `TrainConfig` that `evolve` sets itself or does not use."""
 
 
-def logged(arena: LeagueArena, batches: Iterable[PlayedBatch], rated: bool) -> Iterator[PlayedBatch]:
+def logged(arena: LeagueArena, batches: Iterable[B], rated: bool) -> Iterator[B]:
     """Yield the batches unchanged and append an event per batch to the log of the league."""
     for played in batches:
-        speed = round(len(played.matches) / played.seconds, 2)
-        values = {"matches": len(played.matches), "matches_per_s": speed, "kept": rated}
+        values = {"matches": len(played), "matches_per_s": round(len(played) / played.seconds, 2), "kept": rated}
         log.write_event(arena.store, "fought", **values, cache_hit_rate=round(arena.store.weights.hit_rate, 3))
         yield played
 
 
-def evaluate(arena: LeagueArena, checkpoint: str, seeds: int, progress: Progress) -> Rows:
-    """Play a checkpoint against every active entry. The battles are not recorded and change no rating.
+def evaluate(
+    arena: LeagueArena, checkpoint: str, seeds: int, progress: Progress, opponents: Sequence[str] = ()
+) -> Evaluation:
+    """Play a checkpoint against entries of a league. The battles are not recorded and change no rating.
 
     Args:
         arena: arena of the league.
         checkpoint: path of the checkpoint folder.
         seeds: number of seeds per opponent, each played once per side.
         progress: consumes the batches.
+        opponents: names of entries; all active ones if empty.
 
     Returns:
-        A row per opponent, with the points taken and the 95 % interval of the win rate, and where the teams differ the
-        points per battle on either side.
+        The evaluation, its opponents by the names of entries.
     """
-    store = arena.store
+    store, versions = arena.store, current_versions()
+    others = [store.find(name) for name in opponents] if opponents else store.active()
     digest = store.add_weights(checkpoint)
-    others = [entry for entry in store.active() if entry.id != digest]
-    battles = one_against(digest, [entry.id for entry in others], period_seeds(0, seeds))
-    matches = progress(logged(arena, arena.play_unrated(battles), rated=False), len(battles))
-    rows = []
-    for other in others:
-        own = [match for match in matches if other.id in (match.blue, match.red)]
-        points = sum(match.points(digest) for match in own)
-        low, high = win_rate_interval(win_rates_by_seed(digest, own))
-        row = {"against": other.name, "battles": len(own), "points": points, "low": low, "high": high}
-        rows.append(row | side_columns(store, digest, own))
-    return rows
-
-
-def win_rates_by_seed(who: str, matches: Sequence[MatchRecord]) -> list[float]:
-    """Share of the battles of each seed that an entry won."""
-    won: dict[int, list[bool]] = {}
-    for match in matches:
-        won.setdefault(match.seed, []).append(match.points(who) == 1.0)
-    return [sum(own) / len(own) for own in won.values()]
+    names = {entry.id: entry.name for entry in others if entry.id != digest}
+    task = Task("league", "battles of a league", store.env, *versions, evaluation=league_env(store.env))
+    found = evaluation.evaluate(
+        digest,
+        task,
+        list(names),
+        seeds=[match_seed(seed) for seed in period_seeds(0, seeds)],
+        arena=arena.arena,
+        watch=lambda batches, total: progress(logged(arena, batches, rated=False), total),
+    )
+    results = {names[who]: result for who, result in found.results.items()}
+    return dataclasses.replace(found, policy=checkpoint, results=results)
 
 
 def side_columns(store: Store, who: str, matches: Iterable[MatchRecord]) -> dict[str, Any]:
@@ -126,7 +132,7 @@ def tournament(
         recorder = Recorder(list(range(min(replay_battles, arena.arena.parallel, len(battles)))))
     # Closed at once, so that an interrupt releases what is claimed.
     with closing(arena.play(battles, recorder)) as batches:
-        matches = progress(logged(arena, batches, rated=True), len(battles))
+        matches = matches_of(progress(logged(arena, batches, rated=True), len(battles)))
     # Empty if other processes played all battles.
     if replay is not None and recorder is not None and matches:
         names = {entry.id: entry.name for entry in store.entries()}

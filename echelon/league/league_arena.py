@@ -37,6 +37,10 @@ class PlayedBatch:
     seconds: float
     """Wall-clock time of the batch."""
 
+    def __len__(self) -> int:
+        """Number of battles."""
+        return len(self.matches)
+
 
 class LeagueArena:
     """Plays the battles of a league and records them. Results do not depend on the composition of batches.
@@ -150,7 +154,7 @@ class LeagueArena:
             yield self._play_batch(battles[start : start + size])
 
     def _play_batch(self, battles: Sequence[Battle], recorder: Recorder | None = None) -> PlayedBatch:
-        result = self.arena.play([to_match_seed(battle) for battle in battles], recorder)
+        result = self.arena.play([battle._replace(seed=match_seed(battle.seed)) for battle in battles], recorder)
         matches = [
             self._record_of(battle, one, result.seconds / len(battles))
             for battle, one in zip(battles, result.results, strict=True)
@@ -172,17 +176,17 @@ class LeagueArena:
         )
 
 
-def matches_of(batches: Iterable[PlayedBatch]) -> list[MatchRecord]:
-    """All matches of some batches, in order."""
-    return [match for batch in batches for match in batch.matches]
-
-
-def to_match_seed(battle: Battle) -> Battle:
-    """Replace a schedule seed S by the seed of the first battle of `Match.play(S)`.
+def match_seed(seed: int) -> int:
+    """The seed of the battles of schedule seed S: that of the first battle of `Match.play(S)`.
 
     So `arena.py play --seed S --battles 2` plays the two battles of schedule seed S, though on other maps.
     """
-    return battle._replace(seed=int(noise.battle_seeds(battle.seed, 1, torch.device("cpu"))))
+    return int(noise.battle_seeds(seed, 1, torch.device("cpu")))
+
+
+def matches_of(batches: Iterable[PlayedBatch]) -> list[MatchRecord]:
+    """All matches of some batches, in order."""
+    return [match for batch in batches for match in batch.matches]
 
 
 def league_env(env: EnvConfig) -> EnvConfig:

@@ -2,6 +2,8 @@
 
 import dataclasses
 import json
+import re
+from pathlib import Path
 
 import pytest
 import torch
@@ -14,6 +16,7 @@ import echelon
 from echelon.agents.heuristic import Heuristic
 from echelon.arena.evaluate import POLICY, evaluate
 from echelon.arena.match import battle_seeds, named_match
+from echelon.env import tasks as tasks_room
 from echelon.env.observation.layout import action_width
 from echelon.env.tasks import Protocol, Task
 from echelon.runtime.errors import ConfigError
@@ -112,3 +115,15 @@ def test_bad_input_is_one_line(change, error, message):
     with pytest.raises(error, match=message) as told:
         evaluate(**{"policy": "heuristic:easy", "task": TASK, "device": "cpu"} | change)
     assert "\n" not in str(told.value)
+
+
+def test_the_page_runs(capsys, monkeypatch):
+    """What `docs/TASKS.md` shows."""
+    page = (Path(__file__).parents[2] / "docs" / "TASKS.md").read_text()
+    snippets = re.findall(r"^```python\n(.*?)^```", page, re.M | re.S)
+    assert len(snippets) == 2
+    tasks_room._load()
+    monkeypatch.setattr(tasks_room, "_TASKS", dict(tasks_room._TASKS))
+    for snippet in snippets:
+        exec(compile(snippet, "docs/TASKS.md", "exec"), {})
+    assert "| small-5v5-v1 | heuristic:trivial | heuristic:easy " in capsys.readouterr().out

@@ -74,10 +74,9 @@ def test_the_panel_names_any_commander_and_shows_its_name(tmp_path):
 def test_all_of_the_panel_are_met_on_the_same_seeds(tmp_path):
     torch.manual_seed(0)
     policy = LSTMConfig(hidden=16).build(PolicySpecs(BRIEF.comm_dim))
-    match = panel_of(policy, tmp_path).match
-    policy.eval()
-    match.play(7)
-    seeds = match.arena._env.state.seed.view(2, 3, 2)
+    panel = panel_of(policy, tmp_path)
+    panel.evaluate()
+    seeds = panel.arena._env.state.seed.view(2, 3, 2)
     assert all(len(set(own.flatten().tolist())) == 1 for own in seeds) and seeds.unique().numel() == 2
 
 

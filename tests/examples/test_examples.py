@@ -2,12 +2,14 @@
 
 import dataclasses
 import math
+import re
 
 import clone_hard
 import lstm_mechs
 import maddpg
 import mappo
 import mappo_classes
+import named_task
 import own_loop
 import plan_by_forks
 import pytest
@@ -66,3 +68,18 @@ def test_a_commander_is_cloned(tmp_path):
         arena.play([Battle(*names, seed) for seed in range(8)], sink=writer)
     result, errors = clone_hard.main(path, steps=200, battles=2)
     assert result.battles == 2 and sum(errors[-20:]) < sum(errors[:20]) / 2
+
+
+def test_a_named_task_from_beginning_to_end(capsys):
+    """By the task's name, two iterations, and the row of the table."""
+    sizes = {"num_envs": 2, "steps": 8, "opponents": ["heuristic:easy"], "battles": 2}
+    torch.manual_seed(0)
+    before = named_task.main(**sizes, iterations=0)
+    torch.manual_seed(0)
+    after = named_task.main(**sizes, iterations=2)
+    rows = capsys.readouterr().out.splitlines()
+    assert len(rows) == 2
+    for row in rows:
+        assert re.fullmatch(r"\| small-5v5-v1 \| policy \| heuristic:easy \d+% \(\d+% to \d+%\) \|", row), row
+    moved = [not torch.equal(*pair) for pair in zip(before.parameters(), after.parameters(), strict=True)]
+    assert moved and all(moved)

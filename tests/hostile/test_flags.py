@@ -103,6 +103,14 @@ BAD = {
     "init with a strange hull": ("arena", ("init", "--league", "{tmp}/new", "--blue-roster", "tank"), "chosen from"),
     "init with 21 mechs": ("arena", ("init", "--league", "{tmp}/new", "--red-roster", *["heavy"] * 21), "1..20"),
     "evaluate in batches of 0": ("arena", ("evaluate", "{tmp}", *LEAGUE, "--batch", "0"), "ArenaArgs.batch must be 1"),
+    "evaluate nowhere": ("arena", ("evaluate", "{tmp}"), "--task, --league must be one of them"),
+    "evaluate twice": (
+        "arena",
+        ("evaluate", "{tmp}", *LEAGUE, "--task", "small-5v5-v1"),
+        "--task, --league must be one",
+    ),
+    "evaluate at nothing": ("arena", ("evaluate", "{tmp}", "--task", "small"), "task must be one of small-5v5-v1"),
+    "evaluate -1 seeds": ("arena", ("evaluate", "{tmp}", *LEAGUE, "--seeds", "-1"), "Evaluate.seeds must be 0"),
     "tournament of 0 seeds": ("arena", ("tournament", *LEAGUE, "--seeds", "0"), "seeds must be 1"),
     "tournament of -1 replays": (
         "arena",

@@ -4,12 +4,12 @@ import dataclasses
 import json
 
 import torch
-from leagues import TINY, checkpoint_of, fought, fresh
+from leagues import TINY, checkpoint_of, fresh
 
 from echelon.arena.batch_arena import Battle
 from echelon.arena.match import Match
 from echelon.arena.resolve import resolve
-from echelon.league.commands import win_rates_by_seed
+from echelon.league.commands import evaluate
 from echelon.league.league_arena import LeagueArena, league_env
 from echelon.league.schedule import MOST_SEEDS, one_against, period_seeds, round_robin
 
@@ -90,11 +90,26 @@ def test_a_battle_of_a_league_is_the_same_battle_outside_it(tmp_path):
     assert len({match.state_hash for match in inside.matches}) == len(inside.matches)
 
 
-def test_win_rates_of_an_entry_are_those_of_its_seeds():
-    winners = {5: (1, 1), 6: (1, 2), 7: (0, 2), 8: (2, 1)}  # of the battle as blue, then as red
-    matches = [
-        fought(*sides, seed, winner)
-        for seed, pair in winners.items()
-        for sides, winner in zip((("me", "other"), ("other", "me")), pair, strict=True)
-    ]
-    assert win_rates_by_seed("me", matches) == [0.5, 1.0, 0.5, 0.0]
+def test_an_evaluation_in_a_league_is_that_of_its_entries(tmp_path):
+    """The same bits as rated battles of the same seeds; nothing is recorded, and a weight that is an entry already does
+    not meet itself."""
+    store, ids = league(tmp_path)
+    arena = LeagueArena(store, CPU, batch=5)
+    totals = []
+
+    def progress(batches, total):
+        totals.append(total)
+        return list(batches)
+
+    found = evaluate(arena, str(tmp_path / "policy_1"), 2, progress)
+    others = [entry for entry in store.active() if entry.id != ids[0]]
+    assert list(found.results) == [entry.name for entry in others] and totals == [4 * len(others)]
+    assert store.matches() == []
+    battles = one_against(ids[0], [entry.id for entry in others], period_seeds(0, 2))
+    played = [match for batch in arena.play(battles) for match in batch.matches]
+    for number, result in enumerate(found.results.values()):
+        own = [match for match in played if others[number].id in (match.blue, match.red)]
+        assert [outcome.state_hash for outcome in result.outcomes] == [match.state_hash for match in own]
+        assert result.x_wins == sum(match.points(ids[0]) == 1.0 for match in own)
+    (one,) = evaluate(arena, str(tmp_path / "policy_1"), 1, progress, ["heuristic:expert"]).results
+    assert one.startswith("heuristic:expert")

@@ -66,8 +66,8 @@ def test_a_league_from_beginning_to_end(tmp_path, ask):
     said = json.loads(ask("play", "--blue", one, "--red", two, "--league", path, "--battles", "2", "--json"))
     assert (said["x"], said["y"], said["battles"]) == (one, two, 2)
 
-    rows = json.loads(ask("evaluate", str(first), "--league", path, "--seeds", "1", "--json"))
-    assert len(rows) == 6 and all(row["battles"] == 2 for row in rows)
+    rows = json.loads(ask("evaluate", str(first), "--league", path, "--seeds", "1", "--json"))["opponents"]
+    assert len(rows) == 6 and all(row["battles"] == 2 for row in rows.values())
     assert len(store.matches()) == 42, "an evaluation is not kept"
 
     ask("retire", "--league", path, one, "--reason", "too old")

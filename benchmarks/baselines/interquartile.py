@@ -1,0 +1,33 @@
+"""Interquartile means with bootstrap intervals over training seeds (Agarwal et al. 2021, "Deep Reinforcement Learning
+at the Edge of the Statistical Precipice", the paper of rliable)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+RESAMPLES, CONFIDENCE = 10_000, 0.95
+
+
+def interquartile_mean(scores: np.ndarray) -> np.ndarray:
+    """Mean of the middle half along the last axis: a quarter of the values, rounded down, is cut at either end, as by
+    `scipy.stats.trim_mean(scores, 0.25)`."""
+    count = scores.shape[-1]
+    cut = int(0.25 * count)
+    middle: np.ndarray = np.sort(scores, axis=-1)[..., cut : count - cut].mean(-1)
+    return middle
+
+
+def bootstrap(scores: np.ndarray) -> tuple[float, float, float]:
+    """The interquartile mean over runs and opponents, and the ends of its 95 % percentile bootstrap interval.
+
+    Runs are drawn with replacement, each with all of its opponents: the scores of one policy are not independent.
+    The paper draws within every task instead, where each run is of one task.
+
+    Args:
+        scores: `[runs, opponents]`.
+    """
+    runs = len(scores)
+    drawn = np.random.default_rng(0).integers(runs, size=(RESAMPLES, runs))
+    resampled = interquartile_mean(scores[drawn].reshape(RESAMPLES, -1))
+    low, high = np.quantile(resampled, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
+    return float(interquartile_mean(scores.reshape(-1))), float(low), float(high)

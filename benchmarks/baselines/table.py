@@ -1,0 +1,135 @@
+"""Writes the tables of `docs/BASELINES.md` from the JSON lines of `run.py`: a row for every baseline with three seeds.
+
+python benchmarks/baselines/table.py
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tyro
+from interquartile import bootstrap
+from recipes import ABOUT
+
+from echelon.env.tasks import tasks
+from echelon.runtime.errors import require
+from echelon.runtime.files import write_whole
+
+ROOT = Path(__file__).parents[2]
+BEGIN, END = "<!-- tables: written by benchmarks/baselines/table.py -->", "<!-- end of tables -->"
+SEEDS = 3
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Args:
+    """Files."""
+
+    rows: Path = ROOT / "benchmarks" / "results" / "baselines.jsonl"
+    page: Path = ROOT / "docs" / "BASELINES.md"
+    plot: str = ""
+    """A picture of the curves; none by default."""
+
+
+def main(args: Args) -> None:
+    """Replace what stands between the marks of the page."""
+    lines = [json.loads(line) for line in args.rows.read_text().splitlines()] if args.rows.exists() else []
+    page = args.page.read_text()
+    require(page.count(BEGIN) == page.count(END) == 1, str(args.page), f"{BEGIN} and {END}, once each", "others")
+    before, rest = page.split(BEGIN)
+    text = f"{before}{BEGIN}\n\n{tables(lines)}\n{END}{rest.split(END)[1]}"
+    write_whole(args.page, text.encode())
+    if args.plot:
+        draw_curves(usable(lines), Path(args.plot))
+
+
+def usable(lines: Sequence[Row]) -> list[Row]:
+    """The rows that are figures of a task as it is today: by its protocol, of a commit without further changes."""
+    known = {name: task.fingerprint for name, task in tasks().items()}
+    return [
+        row for row in lines if row["by_protocol"] and row["clean"] and known.get(row["task"]) == row["fingerprint"]
+    ]
+
+
+def groups(lines: Sequence[Row]) -> dict[tuple[str, str, int], list[Row]]:
+    """Rows by task, baseline and agent steps that were asked for, one a seed (the last), in the order of seeds."""
+    found: dict[tuple[str, str, int], dict[int, Row]] = defaultdict(dict)
+    for row in usable(lines):
+        words = row["command"].split()
+        asked = int(words[words.index("--agent-steps") + 1])
+        found[row["task"], row["baseline"], asked][row["seed"]] = row
+    return {key: [own[seed] for seed in sorted(own)] for key, own in found.items()}
+
+
+def tables(lines: Sequence[Row]) -> str:
+    """A table for every task that has a complete row, and what is not run."""
+    complete = {key: own for key, own in groups(lines).items() if len(own) >= SEEDS}
+    parts = []
+    for task in dict.fromkeys(task for task, _, _ in complete):
+        own = {key: rows for key, rows in complete.items() if key[0] == task}
+        opponents = list(next(iter(own.values()))[0]["opponents"])
+        names = [name.removeprefix("heuristic:") for name in opponents]
+        head = ["baseline", "agent steps", "seeds", *names, "IQM (95 %)", "training", "commit"]
+        body = [table_row(baseline, rows, opponents) for (_, baseline, _), rows in own.items()]
+        parts += [f"### {task} (`{own[next(iter(own))][0]['fingerprint']}`)", "", *markdown(head, body), ""]
+        parts += ["Commands, for every seed:", "", "```sh"]
+        parts += [rows[0]["command"].replace(" --seed 0", " --seed SEED") for rows in own.values()] + ["```", ""]
+    parts += ["Not run:", "", *not_run({(task, baseline) for task, baseline, _ in complete}), ""]
+    return "\n".join(parts)
+
+
+def not_run(run: set[tuple[str, str]]) -> list[str]:
+    """A line for every task that lacks baselines."""
+    missing = {task: [name for name in ABOUT if (task, name) not in run] for task in tasks()}
+    told = {
+        task: "all" if len(own) == len(ABOUT) else ", ".join(f"`{each}`" for each in own)
+        for task, own in missing.items()
+    }
+    return [f"- `{task}`: {names}" for task, names in told.items() if names]
+
+
+def table_row(baseline: str, rows: Sequence[Row], opponents: Sequence[str]) -> list[str]:
+    """Cells of one baseline: the mean win rate over seeds with the lowest and the highest, and what it cost."""
+    rates = np.array([[row["opponents"][name]["win_rate"] for name in opponents] for row in rows])
+    shown = [f"{own.mean():.1%} ({own.min():.1%} to {own.max():.1%})" for own in rates.T]
+    middle, low, high = bootstrap(rates)
+    seconds = [row["train_s"] for row in rows]
+    steps = "{:,}".format(max(row["agent_steps"] for row in rows))
+    commits = ", ".join(dict.fromkeys(f"`{row['commit']}`" for row in rows))
+    cost = f"{min(seconds):.0f} to {max(seconds):.0f} s"
+    return [f"`{baseline}`", steps, str(len(rows)), *shown, f"{middle:.1%} ({low:.1%} to {high:.1%})", cost, commits]
+
+
+def markdown(head: Sequence[str], body: Sequence[Sequence[str]]) -> list[str]:
+    """Lines of a table."""
+    return [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *body)]
+
+
+def draw_curves(lines: Sequence[Row], path: Path) -> None:
+    """Share of its own training battles that each run won, by agent steps; a line a run, a colour a baseline."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 4.5), layout="constrained")
+    axis = figure.subplots()
+    colours = {name: f"C{number}" for number, name in enumerate(dict.fromkeys(row["baseline"] for row in lines))}
+    labelled: set[str] = set()
+    for row in lines:
+        points = [(point["agent_steps"], point["won"]) for point in row["curve"] if "won" in point]
+        if points:
+            name = row["baseline"]
+            axis.plot(*zip(*points, strict=True), colours[name], lw=1, label="" if name in labelled else name)
+            labelled.add(name)
+    axis.set(xlabel="agent steps", ylabel="share of training battles won", ylim=(0, 1))
+    if labelled:
+        axis.legend()
+    figure.savefig(path)
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Args, description=__doc__))

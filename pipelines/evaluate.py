@@ -1,0 +1,105 @@
+"""The command of `arena.py` that evaluates a policy: at a named task, or against the entries of a league."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import tyro
+
+from echelon.arena.evaluate import Evaluation, evaluate
+from echelon.env.tasks import BATTLES
+from echelon.league import commands
+from echelon.league.schedule import MOST_RATED
+from echelon.league.store import Store
+from echelon.pipelines.arena_args import ArenaArgs
+from echelon.pipelines.console import terminal
+from echelon.pipelines.progress_bar import with_progress
+from echelon.pipelines.result_tables import show
+from echelon.runtime.device import resolve_device, use_device
+from echelon.runtime.errors import require
+from echelon.runtime.limits import Limits, check_settings
+
+LEAGUE_SEEDS = 4
+"""Seeds of a league's evaluation by default."""
+COLUMNS = ("battles", "wins", "draws", "win_rate", "low", "high", "kills", "deaths", "damage", "zone_s")
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """Evaluate a policy: at a task of `echelon.tasks()` by its protocol, or against the active entries of a league,
+    rated for nobody. Every seed is played once per side, actions are sampled.
+
+    Under `torchrun` the processes share the battles of a league.
+    """
+
+    policy: tyro.conf.Positional[str]
+    """A checkpoint folder; at a task also heuristic[:tier], league:FOLDER/NAME or package.module:Commander."""
+    task: str = ""
+    """Name of a task."""
+    league: Path | None = None
+    """Folder of a league."""
+    opponents: tuple[str, ...] = ()
+    """Those of the task, or all active entries of the league, if not given."""
+    seeds: int = 0
+    """Seeds per opponent; 0 for those of the task, and 4 in a league."""
+    json: bool = False
+    """Print everything as one JSON object, with outcome and state hash of every battle."""
+    arena: tyro.conf.OmitArgPrefixes[ArenaArgs] = field(default_factory=ArenaArgs)
+
+    def __post_init__(self) -> None:
+        most = int(BATTLES.high) // 2 if self.league is None else MOST_RATED
+        check_settings(self, {"seeds": Limits(0, most, "seeds, 0 for the usual number")})
+        given = [name for name in (self.task, self.league) if name not in ("", None)]
+        require(len(given) == 1, "--task, --league", "one of them: a task's name, or a league's folder", given)
+
+    def run(self) -> None:
+        """Play and print the results."""
+        progress = partial(with_progress, quiet=self.json)
+        if self.league is None:
+            self._print(self._at_task(progress))
+            return
+        with self.arena.shared(Store(self.league)) as arena:
+            if arena is not None:
+                self._print(commands.evaluate(arena, self.policy, self.seeds or LEAGUE_SEEDS, progress, self.opponents))
+
+    def _at_task(self, progress: commands.Progress) -> Evaluation:
+        return evaluate(
+            self.policy,
+            self.task,
+            self.opponents or None,
+            2 * self.seeds if self.seeds > 0 else None,
+            device=use_device(resolve_device(self.arena.device)),
+            batch=self.arena.batch,
+            precision=self.arena.precision,
+            compiled=self.arena.compiled,
+            watch=progress,
+        )
+
+    def _print(self, found: Evaluation) -> None:
+        if self.json:
+            print(json.dumps(found.as_json()))
+            return
+        where = f"task {found.task} ({found.fingerprint})" if self.league is None else f"league {self.league}"
+        show(
+            table_rows(found), False, f"{self.policy}, {where}: share won with its 95 % interval over pairs of battles"
+        )
+        if self.league is None and not found.by_protocol:
+            terminal().print("opponents or seeds are not those of the task: this is no figure of the task")
+
+
+def table_rows(found: Evaluation) -> Sequence[dict[str, Any]]:
+    """The rows of an evaluation, rounded."""
+    sides = tuple(f"win_rate_{side}" for side in ("blue", "red")) if found.by_side else ()
+    return [
+        {"against": row["opponent"], **{name: short(row[name]) for name in (*COLUMNS, *sides)}} for row in found.rows()
+    ]
+
+
+def short(value: float) -> float:
+    """A number with three digits behind the point."""
+    return round(value, 3)
