@@ -1,27 +1,95 @@
-"""The progress bar of the battles of a league."""
+"""Progress bars: how far a command has come, and how long it will take."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+import time
+from collections.abc import Iterable, Iterator
+from datetime import timedelta
+from typing import TypeVar
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
-from echelon.league.league_arena import PlayedBatch
+from echelon.league.league_arena import LeagueArena, PlayedBatch
 from echelon.league.records import MatchRecord
 from echelon.pipelines.console import terminal
 
+T = TypeVar("T")
 
-def with_progress(batches: Iterable[PlayedBatch], total: int, quiet: bool) -> list[MatchRecord]:
-    """Consume all batches behind a progress bar with the speed in matches/s, and return their matches."""
-    columns = (
-        *(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()),
-        *(TimeElapsedColumn(), TimeRemainingColumn()),
-    )
+
+FIRST_S, LINE_S = 2.0, 30.0
+"""Where the output is no terminal: when the first line is printed, and how often further ones are."""
+
+
+class Bar:
+    """A bar on the screen, or lines where the output is no terminal.
+
+    Args:
+        progress: what draws it.
+        total: of the work.
+        unit: what the work is counted in.
+    """
+
+    def __init__(self, progress: Progress, total: float, unit: str) -> None:
+        self.progress, self.total, self.unit, self.done = progress, total, unit, 0.0
+        self.began = time.monotonic()
+        self.next_line = self.began + FIRST_S
+        self.task = progress.add_task(self.count(), total=max(total, 1e-9))
+
+    def count(self) -> str:
+        """How much is done, in whole numbers."""
+        return f"{int(self.done + 1e-6):,}/{self.total:,.0f} {self.unit}"
+
+    def advance(self, amount: float = 1.0) -> None:
+        """So much more is done."""
+        self.reach(self.done + amount)
+
+    def reach(self, done: float) -> None:
+        """So much is done in all."""
+        self.done = min(done, self.total)
+        self.progress.update(self.task, completed=self.done, description=self.count())
+        now, console = time.monotonic(), self.progress.console
+        if not console.is_terminal and not console.quiet and now >= self.next_line and 0 < self.done < self.total:
+            self.next_line = now + LINE_S
+            left = timedelta(seconds=round((now - self.began) * (self.total / self.done - 1)))
+            console.print(f"{self.count()}, about {left} left")
+
+
+@contextlib.contextmanager
+def bar(total: float, unit: str, quiet: bool = False) -> Iterator[Bar]:
+    """Context manager that shows a bar with the time that is left, on a terminal and below what is printed."""
+    columns = (BarColumn(), TaskProgressColumn(), TextColumn("{task.description}"))
+    clock = (TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
+    console = terminal(stderr=True, quiet=quiet)
+    hidden = quiet or not console.is_terminal
+    with Progress(
+        *columns, *clock, console=console, disable=hidden, transient=True, speed_estimate_period=300.0
+    ) as progress:
+        yield Bar(progress, total, unit)
+
+
+def tracked(items: Iterable[T], unit: str, total: int) -> Iterator[T]:
+    """The items, behind a bar that moves as each is done."""
+    with bar(total, unit) as shown:
+        for item in items:
+            yield item
+            shown.advance()
+
+
+def with_progress(batches: Iterable[PlayedBatch], total: int, arena: LeagueArena, quiet: bool) -> list[MatchRecord]:
+    """Consume all batches of a league's battles behind a bar that moves within batches, and return their matches."""
     matches: list[MatchRecord] = []
-    with Progress(*columns, console=terminal(stderr=True), disable=quiet) as progress:
-        task = progress.add_task("matches", total=total)
+    with bar(total, "matches", quiet) as shown:
+        arena.arena.on_progress = shown.advance
         for played in batches:
             matches += played.matches
-            speed = len(played.matches) / played.seconds
-            progress.update(task, advance=len(played.matches), description=f"{speed:.1f} matches/s")
+            shown.reach(len(matches))
+        arena.arena.on_progress = None
     return matches

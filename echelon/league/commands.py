@@ -19,6 +19,7 @@ from echelon.league.records import MatchRecord, Standing
 from echelon.league.roles import Role
 from echelon.league.schedule import one_against, period_seeds, round_robin
 from echelon.league.store import Store
+from echelon.learn.callbacks.base import Callback
 from echelon.learn.checkpoint.format import open_checkpoint
 from echelon.learn.config import TrainConfig
 from echelon.replay.file import save
@@ -138,7 +139,14 @@ def tournament(
 
 
 def evolve(
-    arena: LeagueArena, train: TrainConfig, device: str, start: str, seeds: int, turns: int, iterations: int
+    arena: LeagueArena,
+    train: TrainConfig,
+    device: str,
+    start: str,
+    seeds: int,
+    turns: int,
+    iterations: int,
+    callbacks: Sequence[Callback] = (),
 ) -> Iterator[tuple[int, Role, str]]:
     """Train every role in turn, see `Evolution`. Yields turn, role and the reason of the verdict after each.
 
@@ -150,6 +158,7 @@ def evolve(
         seeds: number of seeds per evaluation opponent, each played once per side.
         turns: number of turns per role.
         iterations: training iterations per turn.
+        callbacks: of the training of every role; without state.
 
     Raises:
         ConfigError: if an argument is out of range, or a field of `SET_BY_LEAGUE` was changed.
@@ -165,7 +174,7 @@ def evolve(
     initial = open_checkpoint(start) if start else None
     # Only one process may train in the folders of the roles.
     with held(store.folder / ".evolve.lock"):
-        evolution = Evolution(arena, train, initial, seeds, turns, iterations)
+        evolution = Evolution(arena, train, initial, seeds, turns, iterations, callbacks)
         for turn in range(1, turns + 1):
             for role in Role:
                 yield turn, role, evolution.turn(role).reason
