@@ -1,5 +1,6 @@
 """`python -m echelon layout`: layout of observations and actions; `… checkpoint PATH`: metadata of a checkpoint;
-`… fingerprint`: a hash that is the same on every machine; `… convert PATH`: rewrites a file of an older version."""
+`… fingerprint`: a hash that is the same on every machine; `… convert PATH`: rewrites a file of an older version;
+`… plot RUN …`: draws training runs over each other."""
 
 from __future__ import annotations
 
@@ -20,6 +21,7 @@ from echelon.convert import convert
 from echelon.env.observation import layout
 from echelon.learn.checkpoint.inspect import CheckpointReport, inspect_checkpoint
 from echelon.pipelines.console import parse, run
+from echelon.pipelines.plot_runs import Plot
 from echelon.rules.config import EnvConfig
 from echelon.rules.limits import ENV
 from echelon.rules.versions import MAP_MAKER, RULES
@@ -127,6 +129,7 @@ def main() -> None:
         "checkpoint": Checkpoint,
         "fingerprint": Fingerprint,
         "convert": Convert,
+        "plot": Plot,
     }
     parse(lambda: tyro.extras.subcommand_cli_from_dict(commands, description=__doc__)).run()
 
