@@ -22,6 +22,7 @@ from echelon.env.observation import layout
 from echelon.learn.checkpoint.inspect import CheckpointReport, inspect_checkpoint
 from echelon.pipelines.console import parse, run
 from echelon.pipelines.plot_runs import Plot
+from echelon.pipelines.progress_bar import reading
 from echelon.rules.config import EnvConfig
 from echelon.rules.limits import ENV
 from echelon.rules.versions import MAP_MAKER, RULES
@@ -97,7 +98,9 @@ class Convert:
 
     def run(self) -> None:
         """Convert, and print what was rewritten."""
-        for line in convert(self.path):
+        with reading(self.path) as watched:
+            lines = convert(self.path, watched)
+        for line in lines:
             print(one_line(line))
 
 

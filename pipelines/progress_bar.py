@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
-from typing import TypeVar
+from pathlib import Path
+from typing import BinaryIO, TypeVar, cast
 
 from rich.progress import (
     BarColumn,
@@ -73,6 +75,32 @@ def bar(total: float, unit: str, quiet: bool = False) -> Iterator[Bar]:
         *columns, *clock, console=console, disable=hidden, transient=True, speed_estimate_period=300.0
     ) as progress:
         yield Bar(progress, total, unit)
+
+
+class CountedFile(io.RawIOBase):
+    """A file that tells a bar how much of it was read, MB.
+
+    Args:
+        file: the file.
+        shown: the bar.
+    """
+
+    def __init__(self, file: BinaryIO, shown: Bar) -> None:
+        self.file, self.shown = file, shown
+
+    def read(self, size: int = -1) -> bytes:
+        """As the file does."""
+        data = self.file.read(size)
+        self.shown.advance(len(data) / 1e6)
+        return data
+
+
+@contextlib.contextmanager
+def reading(path: Path) -> Iterator[Callable[[BinaryIO], BinaryIO]]:
+    """Context manager that yields a function which puts a file behind a bar as long as the file at `path`."""
+    size = path.stat().st_size if path.is_file() else 0
+    with bar(size / 1e6, "MB") as shown:
+        yield lambda file: cast(BinaryIO, CountedFile(file, shown))
 
 
 def tracked(items: Iterable[T], unit: str, total: int) -> Iterator[T]:

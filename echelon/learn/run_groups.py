@@ -159,8 +159,11 @@ def common_steps(steps: Sequence[np.ndarray], is_sparse: bool) -> np.ndarray:
 
 def resampled(x: np.ndarray, y: np.ndarray, steps: np.ndarray) -> np.ndarray:
     """A series at other steps: the mean of its points nearest to each, else between its neighbours."""
-    nearest = np.abs(steps[None] - x[:, None]).argmin(1)
+    inside = (x >= steps[0]) & (x <= steps[-1])
+    nearest = np.abs(steps[None] - x[inside][:, None]).argmin(1)
     count = np.bincount(nearest, minlength=len(steps))
-    total = np.bincount(nearest, weights=y, minlength=len(steps))
+    total = np.bincount(nearest, weights=y[inside], minlength=len(steps))
     has = count > 0
-    return np.interp(steps, steps[has], total[has] / count[has])
+    at = np.concatenate((x[x < steps[0]], steps[has], x[x > steps[-1]]))
+    known = np.concatenate((y[x < steps[0]], total[has] / count[has], y[x > steps[-1]]))
+    return np.interp(steps, at, known)

@@ -208,7 +208,7 @@ def curves_figure(panels: Mapping[str, Mapping[str, Curve]], note: str = "") -> 
             colour = LINES[groups.index(name) % len(LINES)]
             axis.plot(curve.x, curve.y, color=colour, label=name)
             axis.fill_between(curve.x, curve.low, curve.high, color=colour, alpha=0.15, linewidth=0)
-        finish(axis, title)
+        finish(axis, shortened(one_line(title), 34))
     for axis in list(grid.flat)[len(panels) :]:
         axis.set_axis_off()
     for axis in grid[-1]:

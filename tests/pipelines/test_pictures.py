@@ -15,7 +15,7 @@ from echelon.pipelines import progress_bar
 from echelon.pipelines.draw_maps import DrawMaps, named_parts
 from echelon.pipelines.pictures import Watch
 from echelon.pipelines.plot_runs import Plot
-from echelon.pipelines.progress_bar import Bar, bar, tracked
+from echelon.pipelines.progress_bar import Bar, bar, reading, tracked
 from echelon.pipelines.result_tables import speed_of
 from echelon.replay.file import save
 from echelon.rules.config import EnvConfig
@@ -73,6 +73,17 @@ def test_a_quiet_bar_prints_nothing(output):
 
 def test_items_pass_behind_a_bar(output):
     assert list(tracked("abc", "maps", 3)) == ["a", "b", "c"]
+
+
+def test_a_file_that_is_read_moves_a_bar(output, tmp_path):
+    text, clock = output
+    path = tmp_path / "league.json"
+    path.write_bytes(b"x" * 2_000_000)
+    with reading(path) as watched, open(path, "rb") as file:
+        counted, clock.now = watched(file), 10.0
+        assert len(counted.read(500_000)) == 500_000
+        assert len(counted.read()) == 1_500_000
+    assert text.getvalue() == "0/2 MB, about 0:00:30 left\n"
 
 
 @pytest.fixture
