@@ -85,7 +85,7 @@ def run(case: str, seed: int, args: Args) -> None:
         trainer = Trainer(config, Path(folder))
         while not trainer.finished:
             trainer.iterate()
-        scores = Evaluator(trainer.policy, config, Path(folder)).evaluate_final()[0][:-1]
+        scores = Evaluator(trainer.policy, config, Path(folder)).evaluate_final()[:-1]
     report(
         "ablation",
         trainer.device,

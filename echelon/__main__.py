@@ -1,5 +1,6 @@
 """`python -m echelon describe`: what every column means; `… checkpoint PATH`: metadata of a checkpoint;
-`… fingerprint`: a hash that is the same on every machine; `… convert PATH`: rewrites a file of an older version."""
+`… fingerprint`: a hash that is the same on every machine; `… convert PATH`: rewrites a file of an older version;
+`… plot RUN …`: draws training runs over each other."""
 
 from __future__ import annotations
 
@@ -21,6 +22,8 @@ from echelon.env.description_text import markdown, print_tables
 from echelon.env.observation import layout
 from echelon.learn.checkpoint.inspect import CheckpointReport, inspect_checkpoint
 from echelon.pipelines.console import parse_command, run
+from echelon.pipelines.plot_runs import Plot
+from echelon.pipelines.progress_bar import reading
 from echelon.rules.config import ENV_PRESETS, EnvConfig
 from echelon.rules.limits import ENV
 from echelon.rules.versions import MAP_MAKER, RULES
@@ -116,7 +119,9 @@ class Convert:
 
     def run(self) -> None:
         """Convert, and print what was rewritten."""
-        for line in convert(self.path):
+        with reading(self.path) as watched:
+            lines = convert(self.path, watched)
+        for line in lines:
             print(one_line(line))
 
 
@@ -147,6 +152,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "checkpoint": Checkpoint,
     "fingerprint": Fingerprint,
     "convert": Convert,
+    "plot": Plot,
 }
 """What each command does, in the order of the help."""
 

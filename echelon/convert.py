@@ -22,7 +22,7 @@ from echelon.runtime.files import FileError, json_bytes, replacing, write_whole
 from echelon.runtime.version import VERSION
 
 
-def convert(path: Path) -> list[str]:
+def convert(path: Path, watched: trade.Watched = lambda file: file) -> list[str]:
     """Rewrite a checkpoint, the checkpoints of a run, a league, an exported league or a replay, in place.
 
     Afterwards the file holds every setting under its current name, with the value that the old file implied. A league
@@ -31,6 +31,7 @@ def convert(path: Path) -> list[str]:
 
     Args:
         path: the file or folder.
+        watched: called with an exported league, as in `read_league`.
 
     Returns:
         A line per rewritten file.
@@ -46,7 +47,7 @@ def convert(path: Path) -> list[str]:
         if (path / FILE).is_file():
             return convert_league(path)
         if path.suffix == ".json" and path.is_file():
-            return convert_export(path)
+            return convert_export(path, watched)
         if path.is_file():
             return [convert_replay(path)]
     except ConfigError as error:
@@ -83,11 +84,11 @@ def convert_league(path: Path) -> list[str]:
         return [*told, *(convert_checkpoint(found) for found in weights if found.exists())]
 
 
-def convert_export(path: Path) -> list[str]:
+def convert_export(path: Path, watched: trade.Watched) -> list[str]:
     """Rewrite the settings of an exported league, and the metadata of the weights next to it. One of earlier rules
     keeps its entries and drops matches and ratings, which stay in a copy of the file."""
     told = [f"league {path}"]
-    with trade.staged(path, path.name) as (settings, store):
+    with trade.staged(path, path.name, watched) as (settings, store):
         versions = stored_versions(settings["env"], "env")
         if versions.rules != current_versions().rules:
             backup = backup_path(path, versions.rules)

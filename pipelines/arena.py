@@ -15,12 +15,13 @@ from typing import Any
 
 from echelon.pipelines.console import ALLOW_MODULE, arguments, parse_command, run
 from echelon.pipelines.dataset import WriteDataset
+from echelon.pipelines.draw_maps import DrawMaps
 from echelon.pipelines.entries import Add, Export, Import, Init, Retire
 from echelon.pipelines.evaluate import Evaluate
 from echelon.pipelines.league import Evolve, Tournament
-from echelon.pipelines.pictures import DrawMaps, Watch
+from echelon.pipelines.pictures import Watch
 from echelon.pipelines.play import Play
-from echelon.pipelines.standings import History, List, Payoff, Standings
+from echelon.pipelines.standings import History, List, Payoff, Ratings, Standings
 
 COMMANDS: dict[str, Callable[..., Any]] = {
     "play": Play,
@@ -36,6 +37,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "list": List,
     "standings": Standings,
     "payoff": Payoff,
+    "ratings": Ratings,
     "history": History,
     "export": Export,
     "import": Import,

@@ -14,6 +14,7 @@ import tyro
 from rich.console import Console
 
 from echelon.learn.models.registry import allow_module
+from echelon.pipelines.tyro_errors import error_line
 from echelon.runtime.errors import ConfigError, one_line, require
 from echelon.runtime.files import FileError
 from echelon.runtime.imports import import_module
@@ -21,8 +22,6 @@ from echelon.runtime.interrupts import EXIT_CODE, handle_as_usual
 from echelon.runtime.limits import check_text
 
 T = TypeVar("T")
-MEANT, COMMANDS = "Perhaps you meant", "Available subcommands"
-"""How parts of tyro's boxes begin."""
 ALLOW_MODULE = (
     "--allow-module package.module imports a module of yours, whose code runs: files may then name its models, and "
     "what it registers, such as biomes. May be given several times."
@@ -113,41 +112,31 @@ def parse_command(commands: Mapping[str, Callable[..., Any]], words: Sequence[st
     return parse(lambda: tyro.extras.subcommand_cli_from_dict(dict(commands), args=words, description=description))
 
 
-def error_line(text: str) -> str:
-    """One line of the first box that tyro printed: what is wrong, and what was probably meant."""
-    lines = [line.strip(" │|") for line in text.splitlines()]
-    parts: list[list[str]] = []
-    for line in lines:
-        # Drawn boxes have their title in the upper rule, ASCII ones above it.
-        is_rule = line.startswith("╭") or not line.strip("─-├┤╰╯ ")
-        if line and is_rule:
-            parts.append([])
-        elif parts and line:
-            parts[-1].append(line)
-    wrong, *hints = [part for part in parts if part] or [[line for line in lines if line]]
-    meant = [
-        line.split(",")[0].split()[0] for part in hints if part[0].startswith(MEANT) for line in part if line[0] == "-"
-    ]
-    others = [" ".join(part) for part in hints if part[0].startswith(COMMANDS)]
-    guess = [f"did you mean {' or '.join(dict.fromkeys(meant))}?"] if meant else []
-    return "; ".join([" ".join(wrong), *others, *guess])
-
-
 def run(main: Callable[[], None]) -> None:
-    """Run a program. Invalid input ends it with a one-line error and exit code 1, an interrupt with
-    one line and exit code 130."""
+    """Run a program. Invalid input ends it with a one-line error and exit code 1, an interrupt with one line and exit
+    code 130, a reader that has read enough (`| head`) with code 1 alone."""
     torch.set_float32_matmul_precision("high")
     try:
         handle_as_usual()
-        main()
-        sys.stdout.flush()
+        try:
+            main()
+        finally:
+            # Help ends in a `SystemExit`, and what Python cannot write at its own end it complains about.
+            sys.stdout.flush()
+    except BrokenPipeError:
+        write_no_more()
+        sys.exit(1)
     except (ConfigError, FileError) as error:
         sys.exit(f"error: {error}")
     except KeyboardInterrupt as interrupt:
         print(f"interrupted: {interrupt}" if str(interrupt) else "interrupted", file=sys.stderr)
         sys.exit(EXIT_CODE)
     except OSError as error:
-        # What is left to write cannot be written either, and Python would say so once more when it ends.
-        with contextlib.suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        write_no_more()
         sys.exit(f"error: {error.filename or 'output'}: {error.strerror or error}")
+
+
+def write_no_more() -> None:
+    """What is left to write cannot be written either, and Python would say so once more when it ends."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

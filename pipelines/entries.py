@@ -14,6 +14,7 @@ from echelon.league.store import Store
 from echelon.league.unrecorded import is_unrecorded, record_file
 from echelon.pipelines.arena_args import BattleArgs
 from echelon.pipelines.console import terminal
+from echelon.pipelines.progress_bar import reading
 from echelon.rules.config import ENV_PRESETS
 from echelon.runtime.errors import require
 from echelon.runtime.files import check_writable
@@ -102,5 +103,6 @@ class Import:
             count, new = record_file(self.file, Store(self.league))
             terminal().print(f"{self.league}: {new} new of {count} matches; {self.file} is not needed any more")
             return
-        store = read_league(self.file, self.league)
+        with reading(self.file) as watched:
+            store = read_league(self.file, self.league, watched)
         terminal().print(f"{self.league}: {len(store.entries())} entries, {len(store.matches())} matches")

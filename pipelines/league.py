@@ -9,11 +9,13 @@ from pathlib import Path
 import tyro
 
 from echelon.league import commands
+from echelon.league.roles import Role
 from echelon.league.store import Store
+from echelon.learn.callbacks.progress import Each
 from echelon.learn.config import TrainConfig
 from echelon.pipelines.arena_args import ArenaArgs
 from echelon.pipelines.console import terminal
-from echelon.pipelines.progress_bar import with_progress
+from echelon.pipelines.progress_bar import bar, with_progress
 from echelon.pipelines.result_tables import show_standings
 from echelon.runtime.errors import require
 from echelon.runtime.limits import Limits, check_settings
@@ -41,9 +43,9 @@ class Tournament:
     def run(self) -> None:
         """Play, rate and print the standings."""
         store = Store(self.league)
-        progress = partial(with_progress, quiet=self.json)
         with self.arena.shared(store) as arena:
             if arena is not None:
+                progress = partial(with_progress, quiet=self.json)
                 period = commands.tournament(arena, self.seeds, progress, self.replay, self.replay_battles)
                 show_standings(store, self.json, f"after period {period}")
 
@@ -73,6 +75,8 @@ class Evolve:
         """Train the roles and print the standings."""
         store, console = Store(self.league), terminal()
         how = (self.train, self.arena.device, self.start, self.seeds, self.turns, self.iterations)
-        for turn, role, verdict in commands.evolve(self.arena.build(store), *how):
-            console.print(f"turn {turn}, {role.value}: {verdict}")
+        arena, roles = self.arena.build(store), len(Role)
+        with bar(self.turns * roles * self.iterations, "iterations") as shown:
+            for turn, role, verdict in commands.evolve(arena, *how, [Each(shown.advance)]):
+                console.print(f"turn {turn}, {role.value}: {verdict}")
         show_standings(store, False, f"after period {store.period - 1}")

@@ -15,6 +15,7 @@ from echelon.arena.resolve import common_env, resolve
 from echelon.league.entry_policy import qualified_name
 from echelon.pipelines.arena_args import ArenaArgs, BattleArgs
 from echelon.pipelines.console import terminal
+from echelon.pipelines.progress_bar import bar
 from echelon.pipelines.result_tables import show_match
 from echelon.replay.file import save
 from echelon.replay.recorder import Recorder
@@ -66,7 +67,8 @@ class Play:
         how = (self.arena.batch, COMPUTE[self.arena.precision], self.arena.compiled)
         match = named_match(x, y, env, self.battles, device, *how)
         recorder = self.recorder()
-        with profiled(self.profile):
+        with profiled(self.profile), bar(self.battles, "battles", quiet=self.json) as shown:
+            match.arena.on_progress = shown.advance
             (result,) = match.play(self.seed, recorder).values()
         if self.replay is not None and recorder is not None:
             save(replay_of(recorder, self.blue, self.red), self.replay)

@@ -1,26 +1,125 @@
-"""The progress bar of many battles."""
+"""Progress bars: how far a command has come, and how long it will take."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+import io
+import time
+from collections.abc import Callable, Iterable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import BinaryIO, TypeVar, cast
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
+from echelon.arena.batch_arena import BatchArena
 from echelon.league.commands import B
 from echelon.pipelines.console import terminal
 
+T = TypeVar("T")
 
-def with_progress(batches: Iterable[B], total: int, quiet: bool) -> list[B]:
-    """Consume all batches behind a progress bar with the speed in matches/s, and return them."""
-    columns = (
-        *(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()),
-        *(TimeElapsedColumn(), TimeRemainingColumn()),
-    )
+
+FIRST_S, LINE_S = 2.0, 30.0
+"""Where the output is no terminal: when the first line is printed, and how often further ones are."""
+
+
+class Bar:
+    """A bar on the screen, or lines where the output is no terminal.
+
+    Args:
+        progress: what draws it.
+        total: of the work.
+        unit: what the work is counted in.
+    """
+
+    def __init__(self, progress: Progress, total: float, unit: str) -> None:
+        self.progress, self.total, self.unit, self.done = progress, total, unit, 0.0
+        self.began = time.monotonic()
+        self.next_line = self.began + FIRST_S
+        self.task = progress.add_task(self.count(), total=max(total, 1e-9))
+
+    def count(self) -> str:
+        """How much is done, in whole numbers."""
+        return f"{int(self.done + 1e-6):,}/{self.total:,.0f} {self.unit}"
+
+    def advance(self, amount: float = 1.0) -> None:
+        """So much more is done."""
+        self.reach(self.done + amount)
+
+    def reach(self, done: float) -> None:
+        """So much is done in all."""
+        self.done = min(done, self.total)
+        self.progress.update(self.task, completed=self.done, description=self.count())
+        now, console = time.monotonic(), self.progress.console
+        if not console.is_terminal and not console.quiet and now >= self.next_line and 0 < self.done < self.total:
+            self.next_line = now + LINE_S
+            left = timedelta(seconds=round((now - self.began) * (self.total / self.done - 1)))
+            console.print(f"{self.count()}, about {left} left")
+
+
+@contextlib.contextmanager
+def bar(total: float, unit: str, quiet: bool = False) -> Iterator[Bar]:
+    """Context manager that shows a bar with the time that is left, on a terminal and below what is printed."""
+    columns = (BarColumn(), TaskProgressColumn(), TextColumn("{task.description}"))
+    clock = (TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
+    console = terminal(stderr=True, quiet=quiet)
+    hidden = quiet or not console.is_terminal
+    with Progress(
+        *columns, *clock, console=console, disable=hidden, transient=True, speed_estimate_period=300.0
+    ) as progress:
+        yield Bar(progress, total, unit)
+
+
+class CountedFile(io.RawIOBase):
+    """A file that tells a bar how much of it was read, MB.
+
+    Args:
+        file: the file.
+        shown: the bar.
+    """
+
+    def __init__(self, file: BinaryIO, shown: Bar) -> None:
+        self.file, self.shown = file, shown
+
+    def read(self, size: int = -1) -> bytes:
+        """As the file does."""
+        data = self.file.read(size)
+        self.shown.advance(len(data) / 1e6)
+        return data
+
+
+@contextlib.contextmanager
+def reading(path: Path) -> Iterator[Callable[[BinaryIO], BinaryIO]]:
+    """Context manager that yields a function which puts a file behind a bar as long as the file at `path`."""
+    size = path.stat().st_size if path.is_file() else 0
+    with bar(size / 1e6, "MB") as shown:
+        yield lambda file: cast(BinaryIO, CountedFile(file, shown))
+
+
+def tracked(items: Iterable[T], unit: str, total: int) -> Iterator[T]:
+    """The items, behind a bar that moves as each is done."""
+    with bar(total, unit) as shown:
+        for item in items:
+            yield item
+            shown.advance()
+
+
+def with_progress(batches: Iterable[B], total: int, arena: BatchArena, quiet: bool) -> list[B]:
+    """Consume all batches of an arena's battles behind a bar that moves within batches, and return them."""
     consumed: list[B] = []
-    with Progress(*columns, console=terminal(stderr=True), disable=quiet) as progress:
-        task = progress.add_task("matches", total=total)
+    done = 0
+    with bar(total, "matches", quiet) as shown:
+        arena.on_progress = shown.advance
         for played in batches:
             consumed.append(played)
-            speed = len(played) / played.seconds
-            progress.update(task, advance=len(played), description=f"{speed:.1f} matches/s")
+            done += len(played)
+            shown.reach(done)
+        arena.on_progress = None
     return consumed

@@ -14,6 +14,8 @@ from echelon.league.store import Store
 from echelon.pipelines.console import terminal
 from echelon.runtime.errors import one_line
 
+MEANS = {"kills": "kills", "deaths": "deaths", "damage": "damage", "zone, mech-s": "zone_s"}
+"""What is told of a commander, a mean over battles: two mechs of a team in the zone for a second make two mech-s."""
 PIPE_WIDTH = 140
 """Width of tables, in characters, where the output is not a terminal."""
 
@@ -58,7 +60,7 @@ def show_match(result: Result, x: str, y: str, by_side: bool = False) -> None:
     rows = []
     for name, wins, is_x in ((x, result.x_wins, True), (y, result.y_wins, False)):
         stats = result.mean_stats(is_x)
-        means = {key.replace("_", " "): f"{stats[key]:.1f}" for key in ("kills", "deaths", "damage", "zone_s")}
+        means = {title: f"{stats[key]:.1f}" for title, key in MEANS.items()}
         sides = result.win_rates_by_side(is_x) if by_side else {}
         shares = {"share": f"{wins / result.battles:.0%}"} | {f"as {side}": f"{won:.0%}" for side, won in sides.items()}
         rows.append({"name": name, "wins": wins, **shares, **means})
@@ -66,4 +68,10 @@ def show_match(result: Result, x: str, y: str, by_side: bool = False) -> None:
     low, high = result.x_win_rate_95
     draws, share = result.battles - result.x_wins - result.y_wins, result.x_wins / result.battles
     terminal().print(f"{x} wins {share:.1%}, 95 % interval {low:.1%} to {high:.1%}")
-    terminal().print(f"{draws} draws, {result.battles / result.seconds:.1f} battles/s")
+    terminal().print(f"{draws} draws, {speed_of(result.battles, result.seconds)}")
+
+
+def speed_of(battles: int, seconds: float) -> str:
+    """Battles a second, or seconds a battle where they are slower than that."""
+    rate = battles / max(seconds, 1e-9)
+    return f"{rate:.1f} battles/s" if rate >= 1 else f"{1 / rate:.1f} s a battle"

@@ -12,12 +12,11 @@ import tyro
 from echelon.league.commands import compute_payoff, entry_rows
 from echelon.league.store import Store
 from echelon.pipelines.console import terminal
+from echelon.pipelines.pictures import require_picture
 from echelon.pipelines.result_tables import show, show_standings
 from echelon.runtime.errors import require
 from echelon.runtime.files import check_writable
-from echelon.view.plots import draw_payoff
-
-PICTURES = (".png", ".pdf", ".svg")
+from echelon.view.plots import draw_payoff, draw_ratings
 
 
 @dataclass(frozen=True)
@@ -48,27 +47,48 @@ class Standings:
 
 @dataclass(frozen=True)
 class Payoff:
-    """Draw the payoff matrix as a heatmap, and print the Nash mixture and its exploitability."""
+    """Draw the payoff matrix as a heatmap with the number of games of each pair, and print the Nash mixture and its
+    exploitability."""
 
     league: Path
     out: Path | None = None
-    """The picture; by default payoff.png in the folder of the league."""
+    """The picture, a PDF, SVG or PNG; by default payoff.png in the folder of the league."""
     json: bool = False
 
     def run(self) -> None:
         """Draw the matrix and print the mixture."""
         path = self.out or self.league / "payoff.png"
-        require(path.suffix in PICTURES, "--out", f"a picture, {', '.join(PICTURES)}", str(path))
+        require_picture("--out", path)
         store = Store(self.league)
         check_writable(path)
         found = compute_payoff(store)
-        draw_payoff(found.names, found.share, path)
+        draw_payoff(found.names, found.share, path, found.games)
         if self.json:
             numbers = {"names": found.names, "games": found.games, "points": found.points, "nash": found.nash}
             print(json.dumps({**numbers, "exploitability": found.exploitability, "picture": str(path)}))
         else:
             terminal().print(f"Nash mixture {found.nash}, exploitability {found.exploitability:.1e}")
             terminal().print(f"{path}")
+
+
+@dataclass(frozen=True)
+class Ratings:
+    """Draw the ratings of all entries over the rating periods."""
+
+    league: Path
+    out: Path | None = None
+    """The picture, a PDF, SVG or PNG; by default ratings.png in the folder of the league."""
+
+    def run(self) -> None:
+        """Draw them."""
+        path = self.out or self.league / "ratings.png"
+        require_picture("--out", path)
+        store = Store(self.league)
+        check_writable(path)
+        histories = {entry.name: [row[:3] for row in store.history(entry)] for entry in store.entries()}
+        require(any(histories.values()), "--league", "one with a rating period that has ended", str(self.league))
+        draw_ratings(histories, path)
+        terminal().print(f"{path}")
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from echelon.arena.eval_callback import EvalCallback, Summary
+from echelon.arena.report_callback import BattleStrips, Curves, Report
 from echelon.arena.resolve import check_opponents, policy_of
 from echelon.env.form import needs_compilation
 from echelon.league.league_callback import join_league
@@ -51,8 +52,9 @@ def train(config: TrainConfig, ranks: Ranks, stop: Stop) -> None:
     league = join_league(config, device, ranks)
     evaluation = EvalCallback(policy_of)
     callbacks: list[Callback] = [Profiler(Path(config.profile))] if config.profile else []
-    callbacks += [ProgressBar(console), stop, *own, evaluation, Summary(evaluation)]
+    callbacks += [ProgressBar(console), stop, *own, evaluation, BattleStrips(), Curves(), Report()]
     callbacks += [league] if league is not None else []
+    callbacks.append(Summary(evaluation))
     with opened_run(config, ranks) as (folder, start):
         config = resolve_config(config, device, start, ranks, console)
         opponent_pool = league.sampler if league is not None else None

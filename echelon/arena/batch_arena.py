@@ -150,6 +150,11 @@ class BatchArena:
         """Maximum number of battles a batch, and in parallel in this process."""
         self.compute, self.compiled = compute, compiled
         self.maps = make_pool(env, build_roster(env, device), device)
+        self.on_progress: Callable[[float], None] | None = None
+        """Called now and then while a batch is played, with the number of battles that were done since the last call: a
+        share of one while it goes on. They add up to the batch."""
+        self.represented = 1.0
+        """Battles for which each of this process stands in `on_progress`, where processes share a batch."""
         self._env: EchelonEnv | None = None
         self._forwards: dict[ModelConfig, StackedForward] = {}
 
@@ -188,8 +193,12 @@ class BatchArena:
         with torch.random.fork_rng(gpus), torch.inference_mode(), set_exploration_type(ExplorationType.RANDOM):
             batch = MatchBatch(self, battles, recorder)
             torch.manual_seed(battles[0].seed)
-            outcome = batch.play(sink)
+            outcome = batch.play(sink, self._tell_progress)
         return BatchResult(to_results(outcome), time.perf_counter() - began)
+
+    def _tell_progress(self, battles: float) -> None:
+        if self.on_progress is not None:
+            self.on_progress(battles * self.represented)
 
     def env_of(self, count: int, recorder: Recorder | None) -> EchelonEnv:
         """An environment for at least `count` battles: for more only if compiled graphs require a larger batch."""
@@ -261,13 +270,15 @@ class MatchBatch:
             by_size[self.sizes[slot.row // self.env.num_envs]].append(slot)
         return [PolicySlots(policy, own, mechs, device) for mechs, own in by_size.items()]
 
-    def play(self, sink: StepSink | None = None) -> TensorDictBase:
+    def play(
+        self, sink: StepSink | None = None, on_progress: Callable[[float], object] = lambda battles: None
+    ) -> TensorDictBase:
         """Play all battles to their end. Returns what `run_until_done` returns, `[len(battles)]`."""
         self.env.set_seed(self.seeds)
         if sink is None:
-            return run_until_done(self.env, self._decide, len(self.battles))
+            return run_until_done(self.env, self._decide, len(self.battles), on_progress=on_progress)
         sink.begin(self.env, self.battles)
-        outcome = run_until_done(self.env, self._decide, len(self.battles), sink.step)
+        outcome = run_until_done(self.env, self._decide, len(self.battles), sink.step, on_progress)
         sink.end(outcome)
         return outcome
 
@@ -300,6 +311,7 @@ def run_until_done(
     decide: Callable[[TensorDictBase, int], object],
     count: int,
     played: Callable[[TensorDictBase, Tensor], object] = lambda stepped, running: None,
+    on_progress: Callable[[float], object] = lambda battles: None,
 ) -> TensorDictBase:
     """Step the environment until each of the first `count` battles has ended once.
 
@@ -310,6 +322,7 @@ def run_until_done(
         decide: called with the current tensordict and the number of the decision; writes the actions of all teams.
         count: number of battles that matter; the rest is padding.
         played: called with each step's tensordict and `[B]` bool which of these battles it belongs to.
+        on_progress: called every `DONE_CHECK_EVERY` decisions and at the end, see `BatchArena.on_progress`.
 
     Returns:
         The `outcome` entry of the environment, `[count]`, with `state_hash [count, 1]` int64 of the final states.
@@ -318,7 +331,8 @@ def run_until_done(
     running = torch.arange(env.num_envs, device=env.device) < count
     hashes = torch.zeros((env.num_envs, 1), dtype=torch.int64, device=env.device)
     outcome: TensorDictBase | None = None
-    for decision in range(env.config.rules.max_decisions):
+    most, told = env.config.rules.max_decisions, 0.0
+    for decision in range(most):
         decide(now, decision)
         stepped = env.step(now)
         played(stepped, running)
@@ -326,9 +340,16 @@ def run_until_done(
         hashes = torch.where(ends[:, None], state_hashes(env.state, ends), hashes)
         outcome = latest.clone() if outcome is None else latest.where(ends, outcome)
         running = running & ~ends
-        if decision % DONE_CHECK_EVERY == DONE_CHECK_EVERY - 1 and not bool(running.any()):
-            break
+        if decision % DONE_CHECK_EVERY == DONE_CHECK_EVERY - 1:
+            left = int(running.sum())
+            # Few battles end early, and none lasts longer than the clock.
+            done = count * max(1 - left / count, (decision + 1) / most)
+            on_progress(done - told)
+            told = done
+            if left == 0:
+                break
         now = env.maybe_reset(env.step_mdp(stepped))
+    on_progress(count - told)
     assert outcome is not None
     return outcome.set("state_hash", hashes)[:count]
 

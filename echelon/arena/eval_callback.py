@@ -9,12 +9,12 @@ from echelon.arena.evaluator import BEST, Evaluator, Score, format_row
 from echelon.learn.callbacks.base import Callback, Metrics
 from echelon.learn.checkpoint.files import newest_checkpoint
 from echelon.learn.checkpoint.retention import checkpoint_path
-from echelon.learn.metrics import read_metrics, read_table
+from echelon.learn.metrics import read_table
 from echelon.learn.opponents.named import OpponentOf
 from echelon.learn.trainer import Trainer
+from echelon.replay.battle import Replay
 from echelon.replay.file import save
 from echelon.runtime.state_dict import StateDict
-from echelon.view.plots import draw_metrics
 
 
 class EvalCallback(Callback):
@@ -71,17 +71,20 @@ class EvalCallback(Callback):
     def _play(self, trainer: Trainer, evaluator: Evaluator, is_final: bool = False) -> list[Score]:
         """The scores, logged and recorded; none where a signal has come."""
         scores: list[Score] = []
+        replays: list[Replay] = []
+        recorded = trainer.config.replay_battles if is_final else min(trainer.config.replay_battles, 1)
 
         def play() -> None:
-            if not is_final:
-                scores.extend(evaluator.evaluate())
-                return
-            found, replay = evaluator.evaluate_final(trainer.config.replay_battles, str(trainer.folder))
-            if replay is not None:
-                save(replay, trainer.folder / "evaluation.echelon")
+            found = evaluator.evaluate_final() if is_final else evaluator.evaluate()
+            if recorded > 0:
+                replays.append(evaluator.record_battles(recorded, policy_name(trainer)))
             scores.extend(found)
 
         trainer.run_interruptible(play)
+        if scores:
+            for replay in replays:
+                save(replay, trainer.folder / "evaluation.echelon")
+                trainer.callbacks.on_replay(trainer, replay)
         counters = trainer.counters
         evaluator.record(scores, counters.iterations, counters.agent_steps, counters.seconds)
         for score in scores:
@@ -116,8 +119,13 @@ class EvalCallback(Callback):
             self.evaluator.load_state_dict(state_dict)
 
 
+def policy_name(trainer: Trainer) -> str:
+    """The policy of now as a replay names it: the run's folder without its path, and the checkpoint."""
+    return f"{trainer.folder.resolve().name}/{checkpoint_path(trainer.folder, trainer.counters.iterations).name}"
+
+
 class Summary(Callback):
-    """Logs, after the last evaluation, the scores before and after the run and where its files are; plots its metrics.
+    """Logs, after the last evaluation, the scores before and after the run and where its files are.
 
     Args:
         evaluation: the callback that evaluates; it stands before this one.
@@ -127,7 +135,7 @@ class Summary(Callback):
         self.evaluation = evaluation
 
     def on_run_end(self, trainer: Trainer) -> None:
-        """Log and plot."""
+        """Log."""
         evaluator, folder, log = self.evaluation.evaluator, trainer.folder, trainer.log_plain
         if evaluator is None:
             return
@@ -136,9 +144,11 @@ class Summary(Callback):
             for row in rows:
                 if row["iteration"] == iteration and row["rival"] != BEST:
                     log(f"{when} against {format_row(row)}")
-        replay, plot = folder / "evaluation.echelon", folder / "metrics.png"
-        draw_metrics(read_metrics(folder / "metrics.csv"), rows, plot)
-        log(f"metrics     {folder / 'metrics.csv'}\nevaluations {folder / 'evaluations.csv'}\nplot        {plot}")
+        replay = folder / "evaluation.echelon"
+        log(f"metrics     {folder / 'metrics.csv'}\nevaluations {folder / 'evaluations.csv'}")
+        for title, name in (("plot", "metrics.png"), ("report", "report.html")):
+            if (folder / name).exists():
+                log(f"{title:<11} {folder / name}")
         if replay.exists():
             log(f"replay      {replay}")
         best = checkpoint_path(folder, evaluator.best_iteration)

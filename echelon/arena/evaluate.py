@@ -29,8 +29,8 @@ from echelon.runtime.version import VERSION
 
 POLICY = "policy"
 """Name of a policy that is given as an object."""
-Watch = Callable[[Iterator[BatchResult], int], Iterable[BatchResult]]
-"""Passes on every batch, such as behind a progress bar; the second argument is the number of battles."""
+Watch = Callable[[Iterator[BatchResult], int, BatchArena], Iterable[BatchResult]]
+"""Passes on every batch, such as behind a progress bar; also given the number of battles and the arena."""
 
 
 @dataclass(frozen=True)

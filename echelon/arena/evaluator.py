@@ -5,7 +5,7 @@ The panel consists of the commanders that the run names, scripted ones by defaul
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 from echelon.agents.heuristic import full_name, scripted
 from echelon.arena.batch_arena import BatchArena
 from echelon.arena.evaluate import evaluate, evaluation_mode
-from echelon.arena.match import Result, places, replay_of
+from echelon.arena.match import Result, replay_of
 from echelon.env.tasks import EVAL_SEED, Protocol, Task, held_out
 from echelon.learn.config import TrainConfig
 from echelon.learn.metrics import CsvTable
@@ -34,6 +34,12 @@ COLUMNS = (
 )
 """Columns of `evaluations.csv`, one row per opponent (`rival`); `low` and `high`: 95 % interval of the win rate, as
 `win_rate_interval`. Where the teams differ, `win_rate_blue` and `win_rate_red` follow."""
+
+BEHAVIOUR = "behaviour.csv"
+"""What either team did in the evaluations: two rows per opponent, one of the `LEARNER` and one of its `RIVAL`, with the
+mean over battles of every statistic (`echelon.env.outcome.stat_names`)."""
+RIVAL = "rival"
+BEHAVIOUR_COLUMNS = ("iteration", "agent_steps", "rival", "team")
 
 
 @dataclass(frozen=True)
@@ -66,7 +72,7 @@ def format_row(row: Mapping[str, Any]) -> str:
     roles = [f"{float(row[f'win_rate_{side}']):.0%} as {side}" for side in ("blue", "red") if f"win_rate_{side}" in row]
     return (
         f"{row['rival']}: wins {row['wins']}/{row['battles']} ({', '.join([f'{low:.0%} to {high:.0%}', *roles])}), "
-        f"kills per death {kill_ratio:.2f}, damage {damage:.0f}, zone {zone_s:.1f} s"
+        f"kills per death {kill_ratio:.2f}, damage {damage:.0f}, zone {zone_s:.1f} mech-s"
     )
 
 
@@ -109,10 +115,13 @@ class Evaluator:
         self.arena = self._arena(config.evaluation.battles)
         self.path = folder / "evaluations.csv"
         self.table: CsvTable | None = None
+        self.behaviour: CsvTable | None = None
 
     def open_table(self, last: int) -> None:
-        """Open `evaluations.csv`; rows after the iteration `last`, of a run that was killed later, are dropped."""
+        """Open `evaluations.csv` and `behaviour.csv`; rows after the iteration `last`, of a run that was killed later,
+        are dropped."""
         self.table = CsvTable(self.path, COLUMNS, last)
+        self.behaviour = CsvTable(self.path.with_name(BEHAVIOUR), BEHAVIOUR_COLUMNS, last)
 
     def _arena(self, battles: int) -> BatchArena:
         """Plays so many battles against each of the panel at once, and keeps its environment for the next time."""
@@ -154,36 +163,47 @@ class Evaluator:
         self.last_iteration = state_dict.whole("judged", -1, MAX_ITERATION)
         self.best_iteration = state_dict.whole("best_iteration", 0, MAX_ITERATION)
 
-    def evaluate_final(self, recorded: int = 0, name: str = LEARNER) -> tuple[list[Score], Replay | None]:
-        """Play `EvalConfig.final_battles` battles against every opponent of the panel.
+    def evaluate_final(self) -> list[Score]:
+        """Play `EvalConfig.final_battles` battles against every opponent of the panel."""
+        battles = self.config.evaluation.final_battles
+        return self._play(self._arena(battles), battles)
+
+    def record_battles(self, count: int, name: str = LEARNER) -> Replay:
+        """Record the first battles of an evaluation against the last named commander, which are played once more: what
+        is recorded runs operation by operation, many times as slow on a CPU as the rest.
 
         Args:
-            recorded: number of battles against the last named commander to record.
+            count: number of battles, at least 1.
             name: name of the policy in the replay.
-
-        Returns:
-            A score per opponent, and the replay; None if `recorded` is 0.
         """
-        battles, last = self.config.evaluation.final_battles, full_name(self.config.evaluation.tiers[-1])
-        arena = self._arena(battles)
-        if recorded == 0:
-            return self._play(arena, battles), None
-        recorder = Recorder(places(list(self.opponents), last, range(min(recorded, battles))))
-        return self._play(arena, battles, recorder), replay_of(recorder, name, last)
+        last = full_name(self.config.evaluation.tiers[-1])
+        recorder = Recorder(list(range(count)))
+        self._play(self._arena(count), count + count % 2, [last], recorder)
+        return replay_of(recorder, name, last)
 
-    def _play(self, arena: BatchArena, battles: int, recorder: Recorder | None = None) -> list[Score]:
+    def _play(
+        self,
+        arena: BatchArena,
+        battles: int,
+        opponents: Sequence[str] | None = None,
+        recorder: Recorder | None = None,
+    ) -> list[Score]:
         with evaluation_mode(self.policy):
-            found = evaluate(LEARNER, self.task, battles=battles, arena=arena, recorder=recorder)
+            found = evaluate(LEARNER, self.task, opponents, battles=battles, arena=arena, recorder=recorder)
         return [Score(name, result, found.by_side) for name, result in found.results.items()]
 
     def record(self, scores: list[Score], iteration: int, agent_steps: int, seconds: float) -> None:
-        """Append the scores to `evaluations.csv`; `seconds` is the training time so far."""
+        """Append the scores to `evaluations.csv`, and what both teams did to `behaviour.csv`; `seconds` is the training
+        time so far."""
         if self.table is None:
             self.open_table(self.last_iteration)
-        assert self.table is not None
+        assert self.table is not None and self.behaviour is not None
         for score in scores:
-            when = {"iteration": iteration, "agent_steps": agent_steps, "seconds": round(seconds, 1)}
-            self.table.write({**when, **score.row()})
+            when = {"iteration": iteration, "agent_steps": agent_steps}
+            self.table.write({**when, "seconds": round(seconds, 1), **score.row()})
+            for who, is_x in ((LEARNER, True), (RIVAL, False)):
+                did = {name: round(mean, 4) for name, mean in score.result.mean_stats(is_x).items()}
+                self.behaviour.write({**when, "rival": score.rival, "team": who, **did})
 
 
 def frozen_copy(policy: ActorCritic) -> ActorCritic:

@@ -211,7 +211,7 @@ def play_match(
     others: Sequence[str],
     seeds: Sequence[int],
     recorder: Recorder | None = None,
-    watch: Callable[[Iterator[BatchResult], int], Iterable[BatchResult]] | None = None,
+    watch: Callable[[Iterator[BatchResult], int, BatchArena], Iterable[BatchResult]] | None = None,
 ) -> dict[str, Result]:
     """Let X meet every opponent on every seed, once per side.
 
@@ -220,7 +220,7 @@ def play_match(
         x, others: names.
         seeds: those of the battles.
         recorder: records battles at the indices given by `places`, as far as the first batch holds them.
-        watch: passes on the batches as they end; the second argument is the number of battles.
+        watch: passes on the batches as they end; the further arguments are the number of battles and the arena.
 
     Returns:
         A result per opponent, by name.
@@ -228,7 +228,7 @@ def play_match(
     sides = [pair for other in others for pair in ((x, other), (other, x))]
     battles = [Battle(*pair, own) for own in seeds for pair in sides]
     played = arena.play_all(battles, recorder)
-    batches = list(played if watch is None else watch(played, len(battles)))
+    batches = list(played if watch is None else watch(played, len(battles), arena))
     outcomes = [outcome for batch in batches for outcome in batch.results]
     seconds = sum(batch.seconds for batch in batches) / len(others)
     own = {name: places(others, name, range(2 * len(seeds))) for name in others}

@@ -64,6 +64,7 @@ class SharedArena(BatchArena):
         each = -(-(len(battles) - first) // max(self.ranks.size - 1, 1))
         begin = 0 if self.ranks.is_first else first + each * (self.ranks.rank - 1)
         own = battles[begin : begin + (first if self.ranks.is_first else each)]
+        self.represented = len(battles) / max(len(own), 1)
         played = super().play(own, recorder) if own else BatchResult([], 0.0)
         parts = self.ranks.gather_texts(json.dumps(played.results))
         results = [from_json(row) for part in parts for row in json.loads(part)]

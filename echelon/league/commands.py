@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from echelon.arena import evaluate as evaluation
-from echelon.arena.batch_arena import BatchResult
+from echelon.arena.batch_arena import BatchArena, BatchResult
 from echelon.arena.evaluate import Evaluation
 from echelon.env.tasks import Task
 from echelon.league import log
@@ -22,6 +22,7 @@ from echelon.league.records import MatchRecord, Standing
 from echelon.league.roles import Role
 from echelon.league.schedule import period_seeds, round_robin
 from echelon.league.store import Store
+from echelon.learn.callbacks.base import Callback
 from echelon.learn.checkpoint.format import open_checkpoint
 from echelon.learn.config import TrainConfig
 from echelon.replay.file import save
@@ -35,9 +36,9 @@ B = TypeVar("B", BatchResult, PlayedBatch)
 
 
 class Progress(Protocol):
-    """Consumes the batches, whose battles number `total`, shows progress, and returns them."""
+    """Consumes the batches of an arena, whose battles number `total`, shows progress, and returns them."""
 
-    def __call__(self, batches: Iterable[B], total: int) -> list[B]: ...
+    def __call__(self, batches: Iterable[B], total: int, arena: BatchArena) -> list[B]: ...
 
 
 SET_BY_LEAGUE = (
@@ -81,7 +82,7 @@ def evaluate(
         list(names),
         seeds=[match_seed(seed) for seed in period_seeds(0, seeds)],
         arena=arena.arena,
-        watch=lambda batches, total: progress(logged(arena, batches, rated=False), total),
+        watch=lambda batches, total, own: progress(logged(arena, batches, rated=False), total, own),
     )
     results = {names[who]: result for who, result in found.results.items()}
     return dataclasses.replace(found, policy=checkpoint, results=results)
@@ -132,7 +133,7 @@ def tournament(
         recorder = Recorder(list(range(min(replay_battles, arena.arena.parallel, len(battles)))))
     # Closed at once, so that an interrupt releases what is claimed.
     with closing(arena.play(battles, recorder)) as batches:
-        matches = matches_of(progress(logged(arena, batches, rated=True), len(battles)))
+        matches = matches_of(progress(logged(arena, batches, rated=True), len(battles), arena.arena))
     # Empty if other processes played all battles.
     if replay is not None and recorder is not None and matches:
         names = {entry.id: entry.name for entry in store.entries()}
@@ -144,7 +145,14 @@ def tournament(
 
 
 def evolve(
-    arena: LeagueArena, train: TrainConfig, device: str, start: str, seeds: int, turns: int, iterations: int
+    arena: LeagueArena,
+    train: TrainConfig,
+    device: str,
+    start: str,
+    seeds: int,
+    turns: int,
+    iterations: int,
+    callbacks: Sequence[Callback] = (),
 ) -> Iterator[tuple[int, Role, str]]:
     """Train every role in turn, see `Evolution`. Yields turn, role and the reason of the verdict after each.
 
@@ -156,6 +164,7 @@ def evolve(
         seeds: number of seeds per evaluation opponent, each played once per side.
         turns: number of turns per role.
         iterations: training iterations per turn.
+        callbacks: of the training of every role; without state.
 
     Raises:
         ConfigError: if an argument is out of range, or a field of `SET_BY_LEAGUE` was changed.
@@ -171,7 +180,7 @@ def evolve(
     initial = open_checkpoint(start) if start else None
     # Only one process may train in the folders of the roles.
     with held(store.folder / ".evolve.lock"):
-        evolution = Evolution(arena, train, initial, seeds, turns, iterations)
+        evolution = Evolution(arena, train, initial, seeds, turns, iterations, callbacks)
         for turn in range(1, turns + 1):
             for role in Role:
                 yield turn, role, evolution.turn(role).reason

@@ -24,6 +24,7 @@ from echelon.league.roles import (
     main_shares,
 )
 from echelon.league.schedule import one_against, period_seeds
+from echelon.learn.callbacks.base import Callback
 from echelon.learn.checkpoint.files import newest_checkpoint
 from echelon.learn.checkpoint.format import Checkpoint, open_checkpoint
 from echelon.learn.config import PAST, TrainConfig
@@ -56,6 +57,7 @@ class Evolution:
         seeds: number of seeds per opponent in evaluations and ratings, each played once per side.
         planned_turns: number of turns per role, which sets the length of training schedules.
         iterations: training iterations per turn.
+        callbacks: of the training of every role; without state.
     """
 
     def __init__(
@@ -66,9 +68,10 @@ class Evolution:
         seeds: int,
         planned_turns: int,
         iterations: int,
+        callbacks: Sequence[Callback] = (),
     ) -> None:
         self.arena, self.store, self.rules, self.start = arena, arena.store, arena.store.rules, start
-        self.seeds, self.iterations = seeds, iterations
+        self.seeds, self.iterations, self.callbacks = seeds, iterations, callbacks
         env = arena.store.env
         # With both, the learner commands either team in half of the battles, which are even in number.
         teams = {"both": (env.blue, env.red), "blue": (env.blue,) * 2, "red": (env.red,) * 2}[config.side]
@@ -202,7 +205,7 @@ class Evolution:
             seed = (self.config.seed + 1000 * generation + list(Role).index(role)) % 2**31
             done_steps = start.counters.agent_steps if start is not None else 0
             config = dataclasses.replace(self.config, seed=seed, total_agent_steps=done_steps + self.planned_steps)
-            self.trainers[role] = Trainer(config, folder, start, self.pool)
+            self.trainers[role] = Trainer(config, folder, start, self.pool, callbacks=self.callbacks)
         return self.trainers[role]
 
 

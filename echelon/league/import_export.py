@@ -8,10 +8,10 @@ from __future__ import annotations
 import contextlib
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from echelon.league.columns import RULES, check_values
 from echelon.league.config import LeagueConfig
@@ -27,6 +27,7 @@ from echelon.runtime.files import FileError, open_file, replacing, writing_to
 from echelon.runtime.json_tables import table_bytes
 
 MAX_BYTES = 256 << 20
+Watched = Callable[[BinaryIO], BinaryIO]
 
 
 def write_league(store: Store, path: Path) -> None:
@@ -88,13 +89,14 @@ def networks(store: Store) -> Iterator[tuple[int, str]]:
 
 
 @contextlib.contextmanager
-def staged(path: Path, name: str) -> Iterator[tuple[dict[str, Any], Store]]:
+def staged(path: Path, name: str, watched: Watched = lambda file: file) -> Iterator[tuple[dict[str, Any], Store]]:
     """Context manager that yields the settings of an exported league of any rules, and a database, for as long, of its
     rows, all of them validated. The database is made in a folder beside the file.
 
     Args:
         path: the file.
         name: what errors name first.
+        watched: as in `read_league`.
 
     Raises:
         FileError: if anything is invalid, or the database cannot be written.
@@ -102,7 +104,7 @@ def staged(path: Path, name: str) -> Iterator[tuple[dict[str, Any], Store]]:
     settings: dict[str, Any] = {}
 
     def fill(store: Store) -> None:
-        settings.update(stage(name, file, MAX_BYTES, store))
+        settings.update(stage(name, watched(file), MAX_BYTES, store))
 
     with open_file(path, MAX_BYTES) as file, writing_to(path):  # noqa: SIM117
         with tempfile.TemporaryDirectory(prefix=".league.", dir=path.parent) as folder:
@@ -110,12 +112,13 @@ def staged(path: Path, name: str) -> Iterator[tuple[dict[str, Any], Store]]:
                 yield settings, store
 
 
-def read_league(path: Path, folder: str | Path) -> Store:
+def read_league(path: Path, folder: str | Path, watched: Watched = lambda file: file) -> Store:
     """Create a league from an exported file and the weights next to it.
 
     Args:
         path: the file, as written by `write_league`.
         folder: folder of the new league.
+        watched: called with the open file, returns what is read in its place; a caller may show progress.
 
     Raises:
         FileError: if anything is invalid, or of other rules; the message names file, row and field. Then no league is
@@ -129,7 +132,7 @@ def read_league(path: Path, folder: str | Path) -> Store:
     copied: list[Path] = []
 
     def fill(store: Store) -> None:
-        settings = stage(path.name, file, MAX_BYTES, store)
+        settings = stage(path.name, watched(file), MAX_BYTES, store)
         env, config = current_config(path, settings)
         check_weights(path.name, store, env, theirs)
         for _, digest in networks(store):

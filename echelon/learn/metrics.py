@@ -9,6 +9,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from echelon.env.reward import TERMS
 from echelon.learn.ppo.objective import DIAGNOSTICS, LOSSES
 from echelon.runtime.errors import ConfigError, require
@@ -145,6 +147,28 @@ class MetricsLog:
             for name, value in values.items():
                 if value is not None and name not in CLOCKS:
                     self.board.log_scalar(name, value, step=int(values["agent_steps"] or 0))
+
+    def write_evaluation(self, rows: Sequence[Mapping[str, Any]], agent_steps: int) -> None:
+        """Send rows of `evaluations.csv` to the logger, each number as `evaluation/RIVAL/COLUMN`; a logger of none has
+        them in that file."""
+        if self.board is None:
+            return
+        for row in rows:
+            for name, value in row.items():
+                if isinstance(value, int | float):
+                    self.board.log_scalar(f"evaluation/{row['rival']}/{name}", value, step=agent_steps)
+
+    def write_image(self, name: str, picture: np.ndarray, agent_steps: int) -> None:
+        """Send a picture `[H, W, 3]` uint8 to the logger, if there is one."""
+        if self.board is None:
+            return
+        writer = self.board.experiment
+        if hasattr(writer, "add_image"):
+            writer.add_image(name, picture, agent_steps, dataformats="HWC")
+        else:
+            import wandb
+
+            writer.log({name: wandb.Image(picture), "trainer/step": agent_steps})
 
     def close(self) -> None:
         """Flush and close the logger."""

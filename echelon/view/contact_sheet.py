@@ -1,21 +1,25 @@
-"""A sheet of maps from above."""
+"""Sheets of maps from above."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from PIL import Image, ImageDraw
 
-from echelon.plan.caption import font
 from echelon.plan.ground import shade
-from echelon.plan.palette import GOLD, TEAM, WHITE
+from echelon.plan.palette import GOLD, TEAM
 from echelon.runtime.files import replacing
+from echelon.view.paper import DPI, SMALL_PT, TEXT_PT, WIDTH_IN, blank, paper_style, save
 
-TILE, GAP, CAPTION = 300, 14, 26
-PAPER, INK = (250, 249, 246), (40, 44, 52)
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+COLUMNS, ROWS = 4, 5
+"""Maps of a sheet, which is as large as a page."""
+GAP_IN, CAPTION_IN = 0.08, 0.2
 
 
 @dataclass(frozen=True)
@@ -29,41 +33,74 @@ class Tile:
     """x, y and radius, vox."""
     spawns: Sequence[tuple[float, float, int]] = ()
     """x, y and team (0 blue, 1 red) of every mech."""
+    parts: Sequence[tuple[float, float, str]] = ()
+    """x, y of the middle of every part of the map, and its name."""
 
 
-def draw_contact_sheet(tiles: Sequence[Tile], materials: list[str], path: Path, columns: int = 4) -> None:
-    """Draw maps side by side into a PNG.
+def draw_contact_sheet(tiles: Sequence[Tile], materials: list[str], path: Path) -> list[Path]:
+    """Draw maps side by side, on as many sheets as they need: pages of one PDF, or numbered PNG or SVG files.
 
     Args:
         materials: the name of each material by its number.
+
+    Returns:
+        The files.
     """
-    rows = -(-len(tiles) // columns)
-    sheet = Image.new("RGB", (columns * (TILE + GAP) + GAP, rows * (TILE + CAPTION + GAP) + GAP), PAPER)
-    pen = ImageDraw.Draw(sheet)
+    each = COLUMNS * ROWS
+    with paper_style():
+        sheets = [sheet_figure(tiles[at : at + each], materials) for at in range(0, len(tiles), each)]
+        if path.suffix.lower() == ".pdf":
+            from matplotlib.backends.backend_pdf import PdfPages
+
+            with replacing(path) as draft, PdfPages(draft) as pages:
+                for sheet in sheets:
+                    pages.savefig(sheet, dpi=DPI)
+            return [path]
+        numbered = [path.with_stem(f"{path.stem}_{number}") for number in range(1, len(sheets) + 1)]
+        paths = numbered if len(sheets) > 1 else [path]
+        for sheet, own in zip(sheets, paths, strict=True):
+            save(sheet, own)
+    return paths
+
+
+def sheet_figure(tiles: Sequence[Tile], materials: list[str]) -> Figure:
+    """One sheet."""
+    side = (WIDTH_IN - GAP_IN * (COLUMNS + 1)) / COLUMNS
+    row = CAPTION_IN + side + GAP_IN
+    height = -(-len(tiles) // COLUMNS) * row
+    figure = blank(WIDTH_IN, height, layout=None)
     for number, tile in enumerate(tiles):
-        left = GAP + number % columns * (TILE + GAP)
-        top = GAP + number // columns * (TILE + CAPTION + GAP)
-        pen.text((left, top), tile.caption, INK, font(17))
-        sheet.paste(draw_map(tile, materials), (left, top + CAPTION))
-    with replacing(path) as draft:
-        sheet.save(draft, format="PNG", optimize=True)
+        left = GAP_IN + number % COLUMNS * (side + GAP_IN)
+        top = height - number // COLUMNS * row
+        figure.text(left / WIDTH_IN, (top - 0.06) / height, tile.caption, va="top", fontsize=TEXT_PT)
+        size_y, size_x = tile.ground.shape[1:]
+        wide, high = side * size_x / max(size_x, size_y), side * size_y / max(size_x, size_y)
+        box = (left / WIDTH_IN, (top - CAPTION_IN - high) / height, wide / WIDTH_IN, high / height)
+        draw_map(figure.add_axes(box), tile, materials)
+    return figure
 
 
-def draw_map(tile: Tile, materials: list[str]) -> Image.Image:
+def draw_map(axis: Any, tile: Tile, materials: list[str]) -> None:
     """One map, +y up."""
+    from matplotlib.patches import Circle
+    from matplotlib.patheffects import withStroke
+
     size_y, size_x = tile.ground.shape[1:]
-    scale = TILE / max(size_x, size_y)
-    size = (round(size_x * scale), round(size_y * scale))
-    picture = Image.fromarray(shade(tile.ground, materials)[::-1]).resize(size, Image.Resampling.NEAREST)
-    pen = ImageDraw.Draw(picture)
-
-    def circle(x: float, y: float, radius: float) -> tuple[float, float, float, float]:
-        sides = (x - radius, size_y - y - radius, x + radius, size_y - y + radius)
-        west, north, east, south = (side * scale for side in sides)
-        return west, north, east, south
-
+    axis.set_axis_off()
+    axis.imshow(shade(tile.ground, materials)[::-1], extent=(0, size_x, 0, size_y), interpolation="none")
     if tile.zone is not None:
-        pen.ellipse(circle(*tile.zone), outline=GOLD, width=3)
+        x, y, radius = tile.zone
+        axis.add_patch(Circle((x, y), radius, fill=False, linewidth=1.4, color=colour(GOLD)))
     for x, y, team in tile.spawns:
-        pen.ellipse(circle(x, y, 1.2), fill=TEAM[team], outline=WHITE)
-    return picture
+        look = {"facecolor": colour(TEAM[team]), "edgecolor": "white", "linewidth": 0.5}
+        axis.add_patch(Circle((x, y), max(1.0, size_x / 45), **look))
+    for x, y, name in tile.parts:
+        at = {"ha": "center", "va": "center", "fontsize": SMALL_PT, "linespacing": 0.95}
+        axis.text(x, y, name.replace(" ", "\n"), path_effects=[withStroke(linewidth=1.6, foreground="white")], **at)
+    axis.set_xlim(0, size_x)
+    axis.set_ylim(0, size_y)
+
+
+def colour(rgb: Sequence[int]) -> tuple[float, ...]:
+    """A colour of 0..255 as matplotlib takes it."""
+    return tuple(part / 255 for part in rgb)

@@ -1,7 +1,8 @@
-"""Battles from above as pictures: a strip of moments, and a moving one."""
+"""A battle from above as a moving picture."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,6 @@ from echelon.replay.battle import Battle, Replay
 from echelon.runtime.files import replacing
 from echelon.view.battle_plan import BattlePlan
 
-STRIP_MOMENTS = 4
-STRIP_SIDE_PX = 390
 GIF_S = 8.0
 GIF_FRAMES_PER_S = 12
 GIF_SIDE_PX = 450
@@ -22,31 +21,28 @@ GIF_COLOURS = 96
 MARGIN = 12
 
 
-def draw_strip(replay: Replay, battle: int, ground: np.ndarray, path: Path, moments: int = STRIP_MOMENTS) -> None:
-    """Draw a row of moments of a battle into a PNG: its opening, its end, and those between that share its damage out.
+def draw_gif(
+    replay: Replay,
+    battle: int,
+    ground: np.ndarray,
+    path: Path,
+    seconds: float = GIF_S,
+    side_px: int = GIF_SIDE_PX,
+    span: tuple[float, float] | None = None,
+    drawn: Callable[[Iterable[float], int], Iterable[float]] = lambda times, count: times,
+) -> None:
+    """Draw a battle as a moving picture of about `seconds`, however long it was, into a GIF.
 
     Args:
         ground: materials `[Z, Y, X]` uint8 on which it began.
+        side_px: about the longer side of the map, px.
+        span: from when until when, s; by default the whole battle.
+        drawn: passes the times of the frames on, of which there are so many; a caller may show progress.
     """
-    plan = BattlePlan(replay, battle, ground, vox_px(replay, STRIP_SIDE_PX))
-    frames = [framed(plan, replay.battles[battle], t) for t in telling_times(plan, moments)]
-    wide, high = frames[0].size
-    strip = Image.new("RGB", (wide * moments - MARGIN * (moments - 1), high), PAPER)
-    for i, frame in enumerate(frames):
-        strip.paste(frame, (i * (wide - MARGIN), 0))
-    with replacing(path) as draft:
-        strip.save(draft, format="PNG", optimize=True)
-
-
-def draw_gif(replay: Replay, battle: int, ground: np.ndarray, path: Path, seconds: float = GIF_S) -> None:
-    """Draw a whole battle as a moving picture of about `seconds`, however long it was, into a GIF.
-
-    Args:
-        ground: materials `[Z, Y, X]` uint8 on which it began.
-    """
-    plan = BattlePlan(replay, battle, ground, vox_px(replay, GIF_SIDE_PX))
-    times = np.linspace(0.0, plan.length_s, max(round(seconds * GIF_FRAMES_PER_S), 2))
-    frames = [framed(plan, replay.battles[battle], float(t)) for t in times]
+    plan = BattlePlan(replay, battle, ground, vox_px(replay, side_px))
+    begin, end = span or (0.0, plan.length_s)
+    times = np.linspace(begin, end, max(round(seconds * GIF_FRAMES_PER_S), 2)).tolist()
+    frames = [framed(plan, replay.battles[battle], t) for t in drawn(times, len(times))]
     # One palette for all, from a few of them side by side: colours that change from frame to frame would flicker.
     few = frames[:: max(len(frames) // 6, 1)]
     sample = Image.new("RGB", (few[0].width, few[0].height * len(few)))
@@ -79,17 +75,6 @@ def framed(plan: BattlePlan, battle: Battle, t: float) -> Image.Image:
             stroke_fill=INK,
         )
     return frame
-
-
-def telling_times(plan: BattlePlan, count: int) -> list[float]:
-    """The opening, the end, and between them the times by which equal shares of all damage were done, s."""
-    harms = plan.rows["harms"]
-    if not harms:
-        return np.linspace(0.0, plan.length_s, count).tolist()
-    done = np.cumsum([harm["damage"] for harm in harms])
-    shares = done[-1] * np.arange(1, count - 1) / (count - 1)
-    between = [plan.tick_end(harms[int(row)]["tick"]) for row in np.searchsorted(done, shares)]
-    return [0.0, *between, plan.length_s]
 
 
 def vox_px(replay: Replay, side_px: int) -> int:

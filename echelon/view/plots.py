@@ -1,79 +1,221 @@
-"""Pictures of a training run."""
+"""Figures of a training run, and of a league."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from echelon.runtime.errors import one_line
+from echelon.view.paper import GREY, LINES, SMALL_PT, TEXT_PT, WIDTH_IN, blank, counted, paper_style, save, shortened
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-from echelon.runtime.files import replacing
+Rows = Sequence[Mapping[str, float]]
+PANELS = (
+    *("win_rate", "return", "stage", "zone_s", "loss_policy", "loss_value", "entropy", "kl"),
+    *("explained_variance", "damage", "agent_steps_per_s"),
+)
+"""Columns of `metrics.csv` that are drawn, behind the evaluations."""
+TITLES = {
+    "win_rate": "win rate in training",
+    "zone_s": "time in the zone, mech-s a battle",
+    "damage": "damage a battle, hp",
+    "kl": "KL divergence",
+    "loss_policy": "policy loss",
+    "loss_value": "value loss",
+    "agent_steps_per_s": "speed, agent steps/s",
+}
+"""What a column is called; others by their names. Time in the zone adds up over the mechs of a team."""
+COLUMNS, PANEL_IN = 3, 1.35
+MOST_LABELLED = 16
+"""Entries of a payoff matrix whose cells are wide enough for text of `SMALL_PT`."""
+MOST_NAMED = 40
+"""Entries whose names fit beside a matrix as wide as a page; of more, the picture grows."""
+MOST_RATED = 16
+"""Entries of a league whose ratings are drawn, the best ones."""
 
-PANELS = ("win_rate", "stage", "return", "zone_s", "entropy", "kl", "explained_variance", "agent_steps_per_s")
 
-
-def draw_metrics(rows: list[dict[str, float]], evaluations: list[dict[str, str]], path: Path) -> None:
-    """Draw a run over its agent steps into a PNG: win rates on held-out maps, then a panel for each of `PANELS`.
+def draw_metrics(rows: Rows, evaluations: Sequence[Mapping[str, str]], *paths: Path) -> None:
+    """Draw a run over its agent steps into PDF, SVG or PNG files: win rates on held-out maps, then a panel for each of
+    `PANELS`.
 
     Args:
         rows: of `metrics.csv`.
         evaluations: of `evaluations.csv`.
     """
-    figure = blank(14, 9)
-    axes = figure.subplots(3, 3).flat
+    with paper_style():
+        save(metrics_figure(rows, evaluations), *paths)
+
+
+def metrics_figure(rows: Rows, evaluations: Sequence[Mapping[str, str]]) -> Figure:
+    """The figure that `draw_metrics` saves."""
+    high = -(-(1 + len(PANELS)) // COLUMNS)
+    figure = blank(WIDTH_IN, high * PANEL_IN)
+    grid = figure.subplots(high, COLUMNS)
+    axes = grid.flat
     draw_evaluations(next(axes), evaluations)
-    for axis, name in zip(axes, PANELS, strict=True):
+    for axis, name in zip(axes, PANELS, strict=False):
         points = [(row["agent_steps"], row[name]) for row in rows if name in row]
-        axis.plot([x for x, _ in points], [y for _, y in points], linewidth=1)
-        axis.set_title(f"{name.replace('_', ' ')}, training" if name == "win_rate" else name.replace("_", " "))
-    for axis in figure.axes:
+        axis.plot([x for x, _ in points], [y for _, y in points], color=LINES[0])
+        finish(axis, title_of(name))
+        if name.endswith("win_rate"):
+            axis.set_ylim(0, 1)
+    for axis in grid[-1]:
         axis.set_xlabel("agent steps")
-        axis.grid(alpha=0.3)
-    save(figure, path)
+    return figure
 
 
-def save(figure: Figure, path: Path) -> None:
-    """Write a figure, in the format that the name of the file ends with."""
-    with replacing(path) as draft:
-        figure.savefig(draft, dpi=110, format=path.suffix[1:].lower())
+def title_of(name: str) -> str:
+    """What a column is called in a picture."""
+    return TITLES.get(name, name.replace("_", " "))
 
 
-def draw_evaluations(axis: Any, evaluations: list[dict[str, str]]) -> None:
+def finish(axis: Any, title: str) -> None:
+    """The title of a panel and its numbers in short."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    axis.set_title(title)
+    for side in (axis.xaxis, axis.yaxis):
+        side.set_major_locator(MaxNLocator(4))
+        side.set_major_formatter(FuncFormatter(lambda value, _: counted(value)))
+
+
+def draw_evaluations(axis: Any, evaluations: Sequence[Mapping[str, str]]) -> None:
     """Win rate against each of the panel, with its 95 % interval."""
-    for rival in dict.fromkeys(row["rival"] for row in evaluations):
+    for colour, rival in zip(cycle(), dict.fromkeys(row["rival"] for row in evaluations), strict=False):
         own = [row for row in evaluations if row["rival"] == rival]
         names = ("agent_steps", "win_rate", "low", "high")
         steps, rate, low, high = ([float(row[name]) for row in own] for name in names)
-        axis.plot(steps, rate, label=rival, marker=".", linewidth=1)
-        axis.fill_between(steps, low, high, alpha=0.15)
+        axis.plot(steps, rate, label=shortened(one_line(rival), 18), marker=".", markersize=3, color=colour)
+        axis.fill_between(steps, low, high, alpha=0.13, linewidth=0, color=colour)
+    finish(axis, "win rate, held-out maps")
     axis.set_ylim(0, 1)
-    axis.set_title("win rate, held-out maps")
     if evaluations:
-        axis.legend(fontsize=8)
+        axis.legend(loc="best")
 
 
-def draw_payoff(names: list[str], win_rates: list[list[float]], path: Path) -> None:
-    """Draw who beats whom into a PNG: rows take this share of the points of columns; NaN where they never met."""
-    side = 3 + 0.55 * len(names)
-    figure = blank(side + 1, side)
+def cycle() -> list[str]:
+    """Colours of more curves than a picture has."""
+    return list(LINES) * 1000
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The middle of a group of runs over agent steps, and its interval, `[K]` each."""
+
+    x: np.ndarray
+    y: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+
+def draw_payoff(names: Sequence[str], win_rates: Any, path: Path, games: Any = None) -> None:
+    """Draw who beats whom into a PDF, SVG or PNG: rows take this share of the points of columns; NaN where they never
+    met.
+
+    Args:
+        games: `[E][E]` number of games of each pair, told below the share.
+    """
+    with paper_style():
+        save(payoff_figure(names, win_rates, games), path)
+
+
+def payoff_figure(names: Sequence[str], win_rates: Any, games: Any = None) -> Figure:
+    """The figure that `draw_payoff` saves."""
+    side = WIDTH_IN * max(1.0, len(names) / MOST_NAMED)
+    figure = blank(side, side * 0.86)
     axis = figure.subplots()
+    axis.grid(False)
     image = axis.imshow(win_rates, vmin=0, vmax=1, cmap="RdBu")
-    axis.set_xticks(range(len(names)), names, rotation=60, ha="right")
-    axis.set_yticks(range(len(names)), names)
-    for row, shares in enumerate(win_rates):
-        for column, share in enumerate(shares):
-            if not math.isnan(share):
-                shade = "white" if abs(share - 0.5) > 0.3 else "black"
-                axis.text(column, row, f"{share:.0%}", ha="center", va="center", fontsize=7, color=shade)
-    figure.colorbar(image, label="share of the points the row takes of the column")
-    save(figure, path)
+    shown = [shortened(one_line(name), 24) for name in names]
+    axis.set_xticks(range(len(names)), shown, rotation=60, ha="right", rotation_mode="anchor")
+    axis.set_yticks(range(len(names)), shown)
+    if len(names) <= MOST_LABELLED:
+        for row, shares in enumerate(win_rates):
+            for column, share in enumerate(shares):
+                if not math.isnan(share):
+                    count = "" if games is None else f"\nn {games[row][column]:.0f}"
+                    shade = "white" if abs(share - 0.5) > 0.3 else "black"
+                    at: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": SMALL_PT, "color": shade}
+                    axis.text(column, row, f"{share:.0%}{count}", **at)
+    bar = figure.colorbar(image, label="share of the points that the row takes", shrink=0.7)
+    bar.outline.set_linewidth(0.4)  # type: ignore[operator]
+    return figure
 
 
-def blank(width: float, height: float) -> Figure:
-    """An empty picture, inches."""
-    # Takes a tenth of the time that a program needs to start, and most draw nothing.
-    from matplotlib.figure import Figure
+def draw_ratings(histories: Mapping[str, Sequence[tuple[int, float, float]]], path: Path) -> None:
+    """Draw ratings of a league over its rating periods into a PDF, SVG or PNG, with two deviations to either side.
 
-    return Figure(figsize=(width, height), layout="constrained")
+    Args:
+        histories: period, rating and deviation of each entry by name; the `MOST_RATED` best at the end are drawn.
+    """
+    with paper_style():
+        save(ratings_figure(histories), path)
+
+
+def ratings_figure(histories: Mapping[str, Sequence[tuple[int, float, float]]]) -> Figure:
+    """The figure that `draw_ratings` saves."""
+    from matplotlib.ticker import MaxNLocator
+
+    best = sorted((name for name in histories if histories[name]), key=lambda name: -histories[name][-1][1])[
+        :MOST_RATED
+    ]
+    figure = blank(WIDTH_IN, 3.2)
+    axis = figure.subplots()
+    styles = ("-", "--")
+    for number, name in enumerate(best):
+        period, rating, deviation = (np.array(column, float) for column in zip(*histories[name], strict=True))
+        look: dict[str, Any] = {"color": LINES[number % len(LINES)], "linestyle": styles[number // len(LINES) % 2]}
+        axis.plot(period, rating, marker=".", markersize=3, label=shortened(one_line(name), 24), **look)
+        axis.fill_between(period, rating - 2 * deviation, rating + 2 * deviation, alpha=0.08, linewidth=0, **look)
+    finish(axis, "Glicko-2 rating, with two deviations to either side")
+    axis.set_xlabel("rating period")
+    axis.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+    figure.legend(loc="outside right upper", title=None, fontsize=SMALL_PT)
+    if len(best) < len(histories):
+        axis.text(
+            1, 0.01, f"the best {len(best)} of {len(histories)}", transform=axis.transAxes, ha="right", color=GREY
+        )
+    return figure
+
+
+def draw_curves(panels: Mapping[str, Mapping[str, Curve]], path: Path, note: str = "") -> None:
+    """Draw groups of runs over each other into a PDF, SVG or PNG.
+
+    Args:
+        panels: by title, then by the name of a group; groups have one colour in all panels.
+        note: what the lines and bands are.
+    """
+    with paper_style():
+        save(curves_figure(panels, note), path)
+
+
+def curves_figure(panels: Mapping[str, Mapping[str, Curve]], note: str = "") -> Figure:
+    """The figure that `draw_curves` saves."""
+    columns = min(len(panels), 2 if len(panels) in (2, 4) else COLUMNS)
+    rows = -(-len(panels) // columns)
+    groups = list(dict.fromkeys(name for curves in panels.values() for name in curves))
+    figure = blank(WIDTH_IN, rows * (1.7 if columns < COLUMNS else 1.45) + 0.3 + 0.14 * len(groups))
+    grid = figure.subplots(rows, columns, squeeze=False)
+    for axis, (title, curves) in zip(grid.flat, panels.items(), strict=False):
+        for name, curve in curves.items():
+            colour = LINES[groups.index(name) % len(LINES)]
+            axis.plot(curve.x, curve.y, color=colour, label=name)
+            axis.fill_between(curve.x, curve.low, curve.high, color=colour, alpha=0.15, linewidth=0)
+        finish(axis, shortened(one_line(title), 34))
+    for axis in list(grid.flat)[len(panels) :]:
+        axis.set_axis_off()
+    for axis in grid[-1]:
+        axis.set_xlabel("agent steps")
+    handles = {label: line for axis in grid.flat for line, label in zip(*axis.get_legend_handles_labels(), strict=True)}
+    shown = [shortened(one_line(name), 100) for name in handles]
+    if note:
+        figure.supxlabel(note, fontsize=SMALL_PT, color=GREY)
+    figure.legend(list(handles.values()), shown, loc="outside upper left", fontsize=TEXT_PT)
+    return figure

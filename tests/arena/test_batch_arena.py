@@ -277,3 +277,13 @@ def test_a_match_reads_the_host_once_in_sixteen_decisions(monkeypatch):
         arena._env.reset()
     read = reads.reads.total() - checks_of_torchrl.reads.total()
     assert len(decisions) >= 16 and read == len(decisions) // batch_arena.DONE_CHECK_EVERY
+
+
+@pytest.mark.parametrize("battles", [1, 5])
+def test_progress_adds_up_to_the_battles(battles):
+    env = dataclasses.replace(BRIEF, rules=RulesConfig(max_episode_s=8.0))
+    arena, told = BatchArena(env, lambda name: Heuristic(env, name), CPU, 4), []
+    arena.on_progress = told.append
+    list(arena.play_all([Battle("easy", "easy", seed) for seed in range(battles)]))
+    assert sum(told) == pytest.approx(battles) and min(told) >= 0
+    assert len(told) >= 2 * -(-battles // 4), "within a batch too"

@@ -6,13 +6,14 @@ import pytest
 import torch
 
 from echelon.agents.heuristic import scripted
-from echelon.arena.evaluator import BEST, COLUMNS, EVAL_SEED, Evaluator
+from echelon.arena.evaluator import BEST, COLUMNS, EVAL_SEED, RIVAL, Evaluator
 from echelon.arena.match import play
 from echelon.learn.config import EvalConfig, TrainConfig
 from echelon.learn.metrics import read_table
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.lstm import LSTMConfig
 from echelon.learn.models.registry import PolicySpecs
+from echelon.learn.opponents.assignment import LEARNER
 from echelon.rules.config import EnvConfig, RulesConfig
 from echelon.runtime.errors import ConfigError
 
@@ -60,7 +61,7 @@ def test_the_panel_names_any_commander_and_shows_its_name(tmp_path):
     panel = EvalConfig(battles=2, final_battles=2, tiers=("easy", "mine:Commander"))
     config = TrainConfig(env=BRIEF, num_envs=4, evaluation=panel, device="cpu")
     callback = Evaluator(policy, config, tmp_path, opponent_of=opponent_of)
-    scores, replay = callback.evaluate_final(recorded=1)
+    scores, replay = callback.evaluate_final(), callback.record_battles(1)
     callback.record(scores, 1, 1, 1.0)
     rivals = ["heuristic:easy", "mine:Commander", BEST]
     assert [row["rival"] for row in read_table(tmp_path / "evaluations.csv")] == rivals
@@ -69,6 +70,31 @@ def test_the_panel_names_any_commander_and_shows_its_name(tmp_path):
         config = dataclasses.replace(config, evaluation=EvalConfig(tiers=names))
         with pytest.raises(ConfigError, match=message):
             Evaluator(policy, config, tmp_path)
+
+
+def test_what_both_teams_did_is_kept(tmp_path):
+    torch.manual_seed(0)
+    panel = panel_of(LSTMConfig(hidden=16).build(PolicySpecs(BRIEF.comm_dim)), tmp_path)
+    scores = judge(panel)
+    panel.record(scores, 3, 300, 1.0)
+    rows = read_table(tmp_path / "behaviour.csv")
+    assert [(row["rival"], row["team"]) for row in rows] == [(s.rival, who) for s in scores for who in (LEARNER, RIVAL)]
+    for score, row in zip(scores, rows[::2], strict=True):
+        for name, mean in score.result.mean_stats(x=True).items():
+            assert float(row[name]) == pytest.approx(mean, abs=1e-4)
+    panel.open_table(2)
+    assert read_table(tmp_path / "behaviour.csv") == [], "rows of after a checkpoint go when a run resumes there"
+
+
+def test_recorded_battles_are_those_of_the_evaluation(tmp_path):
+    torch.manual_seed(0)
+    panel = panel_of(LSTMConfig(hidden=16).build(PolicySpecs(BRIEF.comm_dim)), tmp_path)
+    played = panel.evaluate()[1].result
+    replay = panel.record_battles(3, "mine")
+    assert [battle.about["blue"] for battle in replay.battles] == ["mine", "heuristic:easy", "mine"]
+    for battle, outcome in zip(replay.battles, played.outcomes, strict=False):
+        assert battle.decisions == outcome.decisions
+        assert battle.about["outcome"]["score"] == pytest.approx(outcome.score, abs=1e-5)
 
 
 def test_all_of_the_panel_are_met_on_the_same_seeds(tmp_path):

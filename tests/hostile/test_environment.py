@@ -38,8 +38,9 @@ from echelon.runtime.interrupts import EXIT_CODE, end_while_importing, handle_as
 from echelon.runtime.profiling import profiled
 from echelon.view.contact_sheet import Tile, draw_contact_sheet
 from echelon.view.page import write_page
-from echelon.view.painting import draw_gif, draw_strip
-from echelon.view.plots import draw_metrics, draw_payoff
+from echelon.view.painting import draw_gif
+from echelon.view.plots import draw_metrics, draw_payoff, draw_ratings
+from echelon.view.strip import draw_strip
 from hostile.attempts import CASES, COMMANDS, MADE
 
 CPU = torch.device("cpu")
@@ -132,7 +133,7 @@ def league_of(folder: Path) -> Store:
 REPLAY, GROUNDS = small_replay(1)
 WRITERS = {
     "a page": ("page.html", lambda path: write_page(REPLAY, GROUNDS, path)),
-    "a strip": ("strip.png", lambda path: draw_strip(REPLAY, 0, GROUNDS[0], path, moments=2)),
+    "a strip": ("strip.png", lambda path: draw_strip(REPLAY, 0, GROUNDS[0], path, [1.0])),
     "a gif": ("battle.gif", lambda path: draw_gif(REPLAY, 0, GROUNDS[0], path, seconds=0.5)),
     "a sheet of maps": (
         "maps.png",
@@ -143,6 +144,14 @@ WRITERS = {
     "a payoff": ("payoff.png", lambda path: draw_payoff(["a", "b"], [[0.5, 1.0], [0.0, 0.5]], path)),
     "a payoff in vectors": ("payoff.svg", lambda path: draw_payoff(["a", "b"], [[0.5, 1.0], [0.0, 0.5]], path)),
     "metrics": ("metrics.png", lambda path: draw_metrics([{"agent_steps": 1.0, "kl": 0.1}], [], path)),
+    "metrics in vectors": ("metrics.pdf", lambda path: draw_metrics([{"agent_steps": 1.0, "kl": 0.1}], [], path)),
+    "ratings": ("ratings.pdf", lambda path: draw_ratings({"a": [(1, 1500.0, 100.0)]}, path)),
+    "sheets of maps": (
+        "maps.pdf",
+        lambda path: draw_contact_sheet(
+            [Tile("a", np.zeros((2, 4, 4), np.uint8))], [material.name.lower() for material in Material], path
+        ),
+    ),
     "a replay": ("battles.echelon", lambda path: save(REPLAY, path)),
     "a profile": ("trace.json", profile),
     "a table": ("table.csv", lambda path: CsvTable(path, ("iteration",))),

@@ -97,7 +97,7 @@ def test_an_evaluation_in_a_league_is_that_of_its_entries(tmp_path):
     arena = LeagueArena(store, CPU, batch=5)
     totals = []
 
-    def progress(batches, total):
+    def progress(batches, total, own):
         totals.append(total)
         return list(batches)
 

@@ -57,10 +57,14 @@ def test_a_league_from_beginning_to_end(tmp_path, ask):
     table = ask("standings", "--league", path)
     assert "after period 1" in table and "conservative" in table
 
-    with pytest.raises(ConfigError, match=r"--out must be a picture, \.png, \.pdf, \.svg, got '.*\.txt'"):
+    with pytest.raises(
+        ConfigError, match=r"--out must be the name of a picture that ends with \.pdf or \.svg or \.png, got '.*\.txt'"
+    ):
         ask("payoff", "--league", path, "--out", str(tmp_path / "payoff.txt"))
     said = json.loads(ask("payoff", "--league", path, "--json"))
     assert Path(said["picture"]).read_bytes().startswith(b"\x89PNG")
+    assert ask("ratings", "--league", path, "--out", str(tmp_path / "ratings.pdf")).strip().endswith("ratings.pdf")
+    assert (tmp_path / "ratings.pdf").read_bytes().startswith(b"%PDF")
     assert sum(said["nash"].values()) == pytest.approx(1, abs=0.05) and said["exploitability"] < 0.01
 
     said = json.loads(ask("play", "--blue", one, "--red", two, "--league", path, "--battles", "2", "--json"))

@@ -8,7 +8,7 @@ from scenes import DECISIONS, HEAVY, LIGHT, MATERIALS, SIZE, SOLID, ZONE, small_
 from echelon.plan.ground import shade
 from echelon.plan.palette import TEAM
 from echelon.view.battle_plan import BattlePlan
-from echelon.view.painting import CAPTION, MARGIN, STRIP_SIDE_PX, draw_gif, draw_strip, telling_times, vox_px
+from echelon.view.painting import draw_gif
 
 VOX_PX = 8
 
@@ -26,24 +26,6 @@ def near(picture: np.ndarray, x: float, y: float, colour: tuple[int, int, int], 
     return int((np.abs(part - colour).sum(-1) < 60).sum())
 
 
-def test_a_strip_is_a_row_of_moments(tmp_path):
-    replay, grounds = small_replay(1)
-    draw_strip(replay, 0, grounds[0], tmp_path / "strip.png", moments=3)
-    with Image.open(tmp_path / "strip.png") as picture:
-        assert picture.format == "PNG"
-        scale = vox_px(replay, STRIP_SIDE_PX)
-        assert scale == STRIP_SIDE_PX // SIZE[0]
-        assert picture.size == ((SIZE[0] * scale + MARGIN) * 3 + MARGIN, SIZE[1] * scale + CAPTION + MARGIN)
-        assert len(picture.getcolors(1 << 20)) > 500
-
-
-def test_a_strip_shows_when_the_damage_was_done(plan):
-    """40 points in tick 28, 80 in tick 78: a third and two thirds are done by then."""
-    assert telling_times(plan, 4) == pytest.approx([0.0, 29 * 0.05, 79 * 0.05, DECISIONS * 0.25])
-    plan.rows["harms"] = []
-    assert telling_times(plan, 3) == pytest.approx([0.0, 3.0, 6.0])
-
-
 def test_a_gif_moves(tmp_path):
     replay, grounds = small_replay(1)
     draw_gif(replay, 0, grounds[0], tmp_path / "battle.gif", seconds=2)
@@ -53,6 +35,21 @@ def test_a_gif_moves(tmp_path):
         picture.seek(12)
         assert np.abs(np.asarray(picture.convert("RGB")) - first).max() > 60
     assert (tmp_path / "battle.gif").stat().st_size < 3_000_000
+
+
+def test_a_gif_shows_a_part_of_a_battle_at_a_size(tmp_path):
+    replay, grounds = small_replay(1)
+    asked = []
+
+    def drawn(times, count):
+        asked.extend(times)
+        assert count == len(times)
+        return times
+
+    draw_gif(replay, 0, grounds[0], tmp_path / "part.gif", 1.0, 240, (2.0, 4.0), drawn)
+    assert asked[0] == 2.0 and asked[-1] == 4.0 and len(asked) == 12
+    with Image.open(tmp_path / "part.gif") as picture:
+        assert picture.n_frames == 12 and picture.width == SIZE[0] * 10 + 24
 
 
 def test_mechs_stand_where_the_replay_says(plan):

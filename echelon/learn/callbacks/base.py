@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from echelon.replay.battle import Replay
 from echelon.runtime.errors import ConfigError, require
 from echelon.runtime.state_dict import StateDict
 
@@ -67,6 +68,9 @@ class Callback:
 
     def on_evaluation(self, trainer: Trainer, scores: Sequence[Any]) -> None:
         """After an evaluation, on the first process only; see `echelon.arena.evaluator.Score`."""
+
+    def on_replay(self, trainer: Trainer, replay: Replay) -> None:
+        """After battles of an evaluation were recorded, on the first process only, before its `on_evaluation`."""
 
     def on_checkpoint(self, trainer: Trainer, path: Path) -> None:
         """After a new checkpoint was written, on every process; its state is that of before."""
@@ -158,6 +162,11 @@ class CallbackList:
         """See `Callback`."""
         for callback in self.all:
             callback.on_evaluation(trainer, scores)
+
+    def on_replay(self, trainer: Trainer, replay: Replay) -> None:
+        """See `Callback`."""
+        for callback in self.all:
+            callback.on_replay(trainer, replay)
 
     def on_checkpoint(self, trainer: Trainer, path: Path) -> None:
         """See `Callback`."""

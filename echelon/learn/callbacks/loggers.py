@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from echelon.learn.callbacks.base import LOGGERS, Callback, Metrics
 from echelon.learn.metrics import MetricsLog
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class MetricsLogger(Callback):
-    """Writes `metrics.csv`, and to the logger `TrainConfig.logger`; a resumed run continues its file."""
+    """Writes `metrics.csv`, which a resumed run continues, and sends it and evaluations to `TrainConfig.logger`."""
 
     order = LOGGERS
 
@@ -28,6 +29,11 @@ class MetricsLogger(Callback):
         """Append a row."""
         if self.log is not None:
             self.log.write(metrics)
+
+    def on_evaluation(self, trainer: Trainer, scores: Sequence[Any]) -> None:
+        """Send the scores to the logger."""
+        if self.log is not None:
+            self.log.write_evaluation([score.row() for score in scores], trainer.counters.agent_steps)
 
     def close(self) -> None:
         """Flush and close the logger."""

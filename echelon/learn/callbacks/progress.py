@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -88,6 +88,21 @@ class ProgressBar(Callback):
         """Leave the terminal as it was."""
         self.bar.stop()
         self.logger.removeHandler(self.handler)
+
+
+class Each(Callback):
+    """Calls a function after every iteration.
+
+    Args:
+        call: called without arguments.
+    """
+
+    def __init__(self, call: Callable[[], object]) -> None:
+        self.call = call
+
+    def on_iteration_end(self, trainer: Trainer, metrics: Metrics) -> None:
+        """Call it."""
+        self.call()
 
 
 def describe_run(trainer: Trainer) -> str:

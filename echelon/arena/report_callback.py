@@ -1,0 +1,162 @@
+"""Keeps pictures of a run up to date while it goes on: `report.html`, curves for a paper, strips for a logger."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from echelon.arena.evaluator import BEHAVIOUR
+from echelon.arena.report_data import report_of
+from echelon.learn.callbacks.base import Callback, Metrics
+from echelon.learn.callbacks.loggers import MetricsLogger
+from echelon.learn.metrics import read_metrics, read_table
+from echelon.learn.trainer import Trainer
+from echelon.replay.battle import Replay
+from echelon.replay.file import read
+from echelon.replay.ground import rebuild
+from echelon.runtime.errors import one_line
+from echelon.runtime.files import FileError
+from echelon.view.plots import draw_metrics
+from echelon.view.run_report import hit_distances, replay_page, write_report
+from echelon.view.strip import strip_pixels
+
+REPORT, REPLAY = "report.html", "evaluation.echelon"
+CURVES = ("metrics.png", "metrics.pdf")
+EVERY_S = 60.0
+"""Least time between two reports that no evaluation asks for."""
+
+
+class Pictures(Callback):
+    """Base of callbacks that draw, on the first process. What cannot be written is told and ends no run."""
+
+    def __init__(self) -> None:
+        self.trainer: Trainer | None = None
+        """None before the run and on other processes."""
+        self.is_due = False
+        """Whether something happened since the last picture."""
+
+    def on_run_start(self, trainer: Trainer) -> None:
+        """Note the run; its tables are open by now."""
+        self.trainer = trainer if trainer.ranks.is_first else None
+
+    def on_iteration_end(self, trainer: Trainer, metrics: Metrics) -> None:
+        """Note that there is something new."""
+        self.is_due = True
+
+    def on_evaluation(self, trainer: Trainer, scores: Sequence[Any]) -> None:
+        """Draw."""
+        self.trainer = trainer
+        self.attempt(trainer, self.draw)
+
+    def close(self) -> None:
+        """Draw what a run did that was interrupted, or ended by an error."""
+        if self.trainer is not None and self.is_due:
+            self.attempt(self.trainer, self.draw)
+        self.trainer = None
+
+    def draw(self, trainer: Trainer) -> None:
+        """Draw the run as it is now."""
+        raise NotImplementedError
+
+    def attempt(self, trainer: Trainer, work: Callable[[Trainer], None]) -> None:
+        """Do some work, and log what the system refuses."""
+        self.is_due = False
+        try:
+            work(trainer)
+        except FileError as error:
+            trainer.log_plain(str(error))
+
+
+class Curves(Pictures):
+    """Draws `metrics.png` and `metrics.pdf` at evaluations and at the end, also of a run that is interrupted."""
+
+    def draw(self, trainer: Trainer) -> None:
+        """Read the tables and draw them."""
+        folder = trainer.folder
+        rows, evaluations = read_metrics(folder / "metrics.csv"), read_table(folder / "evaluations.csv")
+        draw_metrics(rows, evaluations, *(folder / name for name in CURVES))
+
+
+class Report(Pictures):
+    """Writes `report.html`: at the beginning, at evaluations, at the end, and at most every `every_s` in between.
+
+    Args:
+        every_s: seconds.
+    """
+
+    def __init__(self, every_s: float = EVERY_S) -> None:
+        super().__init__()
+        self.every_s = every_s
+        self.written = 0.0
+        self.state = "running"
+        self.rows: list[Mapping[str, float | None]] = []
+        """Rows of `metrics.csv`, also of before a resume."""
+        self.page, self.battle = "", ""
+        """The page of the last recorded battle, and what is told of it."""
+        self.distances: list[dict[str, Any]] = []
+
+    def on_run_start(self, trainer: Trainer) -> None:
+        """Read what an earlier part of the run left, and write a first report."""
+        super().on_run_start(trainer)
+        if self.trainer is None:
+            return
+        self.rows, self.state = list(read_metrics(trainer.folder / "metrics.csv")), "running"
+        if not self.page and (trainer.folder / REPLAY).exists():
+            self.attempt(trainer, lambda run: self._take(read(run.folder / REPLAY)))
+        self.attempt(trainer, self.draw)
+
+    def on_iteration_end(self, trainer: Trainer, metrics: Metrics) -> None:
+        """Take the row, to which later callbacks may still add, and write where it is time."""
+        super().on_iteration_end(trainer, metrics)
+        if self.trainer is not None:
+            self.rows.append(metrics)
+            if time.monotonic() - self.written >= self.every_s:
+                self.attempt(trainer, self.draw)
+
+    def on_replay(self, trainer: Trainer, replay: Replay) -> None:
+        """Keep the page of the battle."""
+        self.attempt(trainer, lambda run: self._take(replay))
+
+    def on_run_end(self, trainer: Trainer) -> None:
+        """Say that it has ended."""
+        if self.trainer is not None:
+            self.state = "finished"
+            self.attempt(trainer, self.draw)
+
+    def close(self) -> None:
+        """Say that it was stopped, unless it has ended."""
+        if self.state != "finished":
+            self.state, self.is_due = "stopped", True
+        super().close()
+
+    def _take(self, replay: Replay) -> None:
+        first = replay.battles[0]
+        blue, red, outcome = first.about["blue"], first.about["red"], first.about["outcome"]
+        length = first.decisions * replay.about["dt_s"] * replay.about["decision_repeat"]
+        result = f"winner: {outcome['winner']}, by {outcome['reason'].replace('_', ' ')}, after {length:.0f} s"
+        self.page = replay_page(replay, rebuild(replay, first))
+        self.battle = one_line(f"{blue} (blue) against {red} (red); {result}.")
+        # The learner is blue in the first of the two battles of a seed.
+        self.distances = hit_distances(replay, first, "blue")
+
+    def draw(self, trainer: Trainer) -> None:
+        """Write the report as it is now."""
+        folder = trainer.folder
+        hint = "No battle was recorded; --replay-battles 1 records one at every evaluation."
+        evaluations, behaviour = (read_table(folder / name) for name in ("evaluations.csv", BEHAVIOUR))
+        battle = self.battle or hint
+        report = report_of(trainer, self.rows, evaluations, behaviour, self.state, self.distances, battle)
+        write_report(report, folder / REPORT, self.page)
+        self.written = time.monotonic()
+
+
+class BattleStrips(Callback):
+    """Sends a strip of the recorded battle of every evaluation to the logger of the run, if it has one."""
+
+    def on_replay(self, trainer: Trainer, replay: Replay) -> None:
+        """Draw and send it."""
+        for callback in trainer.callbacks.all:
+            if isinstance(callback, MetricsLogger) and callback.log is not None and callback.log.board is not None:
+                picture = strip_pixels(replay, 0, rebuild(replay, replay.battles[0]))
+                callback.log.write_image("evaluation/battle", picture, trainer.counters.agent_steps)

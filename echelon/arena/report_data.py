@@ -1,0 +1,273 @@
+"""What the report of a run tells, as plain values: results, curves, evaluations, what the team does, config."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+
+from echelon.arena.evaluator import BEST, RIVAL
+from echelon.env.reward import TERMS
+from echelon.learn.config import TRAIN_PRESETS, TrainConfig
+from echelon.learn.opponents.assignment import LEARNER
+from echelon.learn.run_groups import flat, plain
+from echelon.learn.trainer import Trainer
+from echelon.rules.catalog import Hull
+from echelon.rules.config import as_json
+from echelon.rules.versions import RULES_VERSION
+from echelon.runtime.errors import one_line
+from echelon.runtime.version import VERSION
+
+Rows = Sequence[Mapping[str, str]]
+POINTS = 300
+"""Most points of a curve; rows of `metrics.csv` between two of them are averaged."""
+LONGEST = 400
+"""Letters of a setting that are shown."""
+CHARTS = (
+    ("win rate in training", ("win_rate", "past_win_rate", "stage_win_rate"), True),
+    ("return", ("return",), False),
+    ("stage", ("stage",), False),
+    ("losses", ("loss_policy", "loss_value"), False),
+    ("KL divergence", ("kl",), False),
+    ("entropy", ("entropy",), False),
+    ("explained variance", ("explained_variance",), False),
+    ("share clipped, share dead", ("clip_fraction", "dead_share"), True),
+    ("gradient norm", ("gradient_norm",), False),
+    ("kills and deaths a battle", ("kills", "deaths"), False),
+    ("damage a battle, hp", ("damage",), False),
+    ("time in the zone a battle, mech-s", ("zone_s",), False),
+    ("length of a battle, decisions", ("battle_decisions",), False),
+    ("learning rate", ("learning_rate",), False),
+    ("speed, agent steps/s", ("agent_steps_per_s",), False),
+    ("time of an iteration, s", ("env_s", "act_s", "learn_s"), False),
+)
+"""Title, columns of `metrics.csv`, and whether they are shares, of each panel of curves."""
+SCORED = (
+    ("kill_ratio", "kills per death"),
+    ("damage", "damage, hp"),
+    ("zone_s", "zone, mech-s"),
+    ("enemy_zone_s", "enemy's zone, mech-s"),
+)
+"""Columns of `evaluations.csv` that are told, and what they are called."""
+DEEDS = {
+    "damage": "damage dealt, hp",
+    "kills": "kills",
+    "deaths": "deaths",
+    "assists": "assists",
+    "team_kills": "comrades killed",
+    "zone_s": "time in the zone, mech-s",
+    "shutdowns": "own shutdowns",
+    "vent_s": "venting, mech-s",
+    "knockdowns": "knockdowns inflicted",
+    "leggings": "legs shot off",
+    "paints": "paints laid",
+    "intercepts": "missiles intercepted",
+}
+"""Statistics of a team that are told, and what they are called."""
+
+
+def report_of(
+    trainer: Trainer,
+    metrics: Sequence[Mapping[str, float | None]],
+    evaluations: Rows,
+    behaviour: Rows,
+    state: str,
+    distances: Sequence[Mapping[str, Any]] = (),
+    battle: str = "",
+) -> dict[str, Any]:
+    """The values of a report.
+
+    Args:
+        trainer: the run.
+        metrics: rows of `metrics.csv`.
+        evaluations, behaviour: rows of `evaluations.csv` and `behaviour.csv`.
+        state: running, finished or stopped.
+        distances: of the recorded battle, see `echelon.view.run_report.hit_distances`.
+        battle: what is told of that battle.
+    """
+    axes: dict[str, list[float | None]] = {}
+    charts = [evaluation_chart(evaluations, axes), *metric_charts(metrics, axes)]
+    made = f"Echelon {VERSION}, rules {RULES_VERSION}; written {time.strftime('%Y-%m-%d %H:%M:%S')}"
+    return {
+        "name": one_line(trainer.folder.resolve().name),
+        "state": state,
+        "told": told(trainer),
+        "progress": trainer.progress,
+        "made": made,
+        "tiles": tiles(evaluations, metrics),
+        "charts": charts,
+        "evaluations": {"columns": SCORED, "rows": [scored(row) for row in evaluations]},
+        "behaviour": {**deeds_of(behaviour, trainer, axes), "distances": list(distances)},
+        "battle": battle,
+        "config": config_of(trainer.config),
+        "axes": axes,
+    }
+
+
+def told(trainer: Trainer) -> str:
+    """How far a run is and what it runs on, as one line."""
+    counters, config = trainer.counters, trainer.config
+    parts = [f"{counters.agent_steps:,} of {config.total_agent_steps:,} agent steps"]
+    parts += [f"iteration {counters.iterations:,}", f"{duration(counters.seconds)} of collecting and learning"]
+    if 0 < trainer.progress < 1:
+        parts.append(f"about {duration(counters.seconds * (1 / trainer.progress - 1))} to go")
+    sizes = f"{config.num_envs * trainer.ranks.size:,} battles of {config.env.title} on {trainer.device}"
+    return " · ".join([*parts, sizes, f"{trainer.policy.num_parameters():,} parameters"])
+
+
+def duration(seconds: float) -> str:
+    """Such as 1:02:03."""
+    return str(timedelta(seconds=round(seconds)))
+
+
+def tiles(evaluations: Rows, metrics: Sequence[Mapping[str, float | None]]) -> list[dict[str, str]]:
+    """The last win rate against each of the panel, and the newest speed."""
+    latest = [row for row in evaluations if row["iteration"] == evaluations[-1]["iteration"]]
+    found = []
+    for row in latest:
+        rate, low, high = (float(row[name]) for name in ("win_rate", "low", "high"))
+        detail = f"{percent(low)} to {percent(high)}, {row['battles']} battles"
+        found.append({"what": f"wins against {one_line(row['rival'])}", "value": percent(rate), "detail": detail})
+    if metrics:
+        speed, stage = metrics[-1].get("agent_steps_per_s"), metrics[-1].get("stage")
+        found.append({"what": "speed", "value": f"{speed or 0:,.0f}", "detail": "agent steps/s"})
+        found.append({"what": "stage of the curriculum", "value": f"{stage or 0:.0f}", "detail": ""})
+    return found
+
+
+def percent(share: float) -> str:
+    """A share in whole percent, a half rounded up as the page's script does."""
+    return f"{math.floor(100 * share + 0.5)} %"
+
+
+def evaluation_chart(evaluations: Rows, axes: dict[str, list[float | None]]) -> dict[str, Any]:
+    """Win rates on held-out maps with their intervals."""
+    lines = []
+    for rival in dict.fromkeys(row["rival"] for row in evaluations):
+        own = [row for row in evaluations if row["rival"] == rival]
+        axes[f"evaluations {rival}"] = [float(row["agent_steps"]) for row in own]
+        values = {
+            key: [float(row[name]) for row in own]
+            for key, name in (("y", "win_rate"), ("low", "low"), ("high", "high"))
+        }
+        lines.append({"name": one_line(rival), "axis": f"evaluations {rival}", **values})
+    return {"title": "win rate, held-out maps", "lines": lines, "percent": True, "range": [0, 1]}
+
+
+def metric_charts(
+    metrics: Sequence[Mapping[str, float | None]], axes: dict[str, list[float | None]]
+) -> list[dict[str, Any]]:
+    """A panel of curves for each of `CHARTS`, and one of the reward's terms."""
+    if not metrics:
+        return []
+    places = np.arange(len(metrics)) * min(POINTS, len(metrics)) // len(metrics)
+    axes["metrics"] = means(metrics, "agent_steps", places)
+    # Terms of one's own are between those of the reward.
+    terms = [name for name in metrics[-1] if name.startswith("return_")]
+    usual = [f"return_{term}" for term in TERMS]
+    panels = [*CHARTS, ("return by reward term", tuple(dict.fromkeys([*usual, *terms])), False)]
+    charts = []
+    for title, columns, is_share in panels:
+        found = {name: means(metrics, name, places) for name in columns}
+        lines = [
+            {"name": name.removeprefix("return_").replace("_", " "), "axis": "metrics", "y": y}
+            for name, y in found.items()
+            if any(value is not None for value in y)
+        ]
+        charts.append({"title": title, "lines": lines, "percent": is_share, **({"range": [0, 1]} if is_share else {})})
+    return charts
+
+
+def means(rows: Sequence[Mapping[str, float | None]], name: str, places: np.ndarray) -> list[float | None]:
+    """Means of a column over the rows of each place; None where it has no finite value."""
+    values = np.array([math.nan if row.get(name) is None else row[name] for row in rows], float)
+    has = np.isfinite(values)
+    count = np.bincount(places, weights=has)
+    total = np.bincount(places, weights=np.where(has, values, 0.0))
+    return [float(f"{t / c:.5g}") if c else None for t, c in zip(total, count, strict=True)]
+
+
+def scored(row: Mapping[str, str]) -> dict[str, Any]:
+    """A row of `evaluations.csv` as numbers."""
+    names = ("iteration", "agent_steps", "battles", "wins", "win_rate", "low", "high", *(name for name, _ in SCORED))
+    return {"rival": one_line(row["rival"]), **{name: float(row[name]) for name in names}}
+
+
+def deeds_of(behaviour: Rows, trainer: Trainer, axes: dict[str, list[float | None]]) -> dict[str, Any]:
+    """What either team did in the last evaluation against the strongest named commander, and how that changed."""
+    empty: dict[str, Any] = {"columns": [], "rows": []}
+    named = [row for row in behaviour if row["rival"] != BEST]
+    if not named:
+        return {"whom": "", "weapons": empty, "deeds": empty, "charts": []}
+    rival = named[-1]["rival"]
+    own, theirs = ([row for row in named if row["rival"] == rival and row["team"] == who] for who in (LEARNER, RIVAL))
+    weapons = [weapon for weapon in trainer.config.env.catalog.weapons if f"shots_{weapon}" in own[-1]]
+    hulls = [hull.name.lower() for hull in Hull if f"damage_{hull.name.lower()}" in own[-1]]
+    rows = [[title, number(own[-1], name), number(theirs[-1], name)] for name, title in DEEDS.items()]
+    rows += [
+        [f"damage by {hull} mechs, hp", *(number(team[-1], f"damage_{hull}") for team in (own, theirs))]
+        for hull in hulls
+    ]
+    axes["behaviour"] = [float(row["agent_steps"]) for row in own]
+    kinds = {"damage by weapon, hp a battle": [(f"damage_{weapon}", weapon) for weapon in weapons]}
+    kinds |= {f"{title}, a battle": [(name, title)] for name, title in DEEDS.items() if name in ("shutdowns", "zone_s")}
+    charts = [chart_of(title, lines, own) for title, lines in kinds.items()] if len(own) > 1 else []
+    return {
+        "whom": f"A battle of the last evaluation against {one_line(rival)}, on average.",
+        "weapons": {
+            "columns": ["weapon", "shots", "hits", "hit rate", "damage, hp", "kills", "damage taken, hp"],
+            "rows": [weapon_row(weapon, own[-1], theirs[-1]) for weapon in weapons],
+        },
+        "deeds": {"columns": ["", "this policy", one_line(rival)], "rows": rows},
+        "charts": charts,
+    }
+
+
+def chart_of(title: str, lines: Sequence[tuple[str, str]], rows: Rows) -> dict[str, Any]:
+    """Curves of statistics over evaluations; a statistic that is always 0 is left out."""
+    curves = {label: [number(row, name) for row in rows] for name, label in lines}
+    made = [{"name": label, "axis": "behaviour", "y": y} for label, y in curves.items() if len(lines) == 1 or any(y)]
+    return {"title": title, "lines": made}
+
+
+def weapon_row(weapon: str, own: Mapping[str, str], theirs: Mapping[str, str]) -> list[Any]:
+    """What a team did with a weapon in a battle, and what it suffered from it."""
+    shots, hits, damage, kills = (number(own, f"{what}_{weapon}") for what in ("shots", "hits", "damage", "kills"))
+    rate = percent(hits / shots) if shots else ""
+    return [weapon.replace("_", " "), shots, hits, rate, damage, kills, number(theirs, f"damage_{weapon}")]
+
+
+def number(row: Mapping[str, str], name: str) -> float:
+    """A cell of a table, 0 where it is empty."""
+    return float(row.get(name, 0.0))
+
+
+def config_of(config: TrainConfig) -> dict[str, Any]:
+    """Every setting as a row of name, value, and the preset's value where that is another one; these first.
+
+    The preset is the one that differs in fewest settings.
+    """
+    ours = flat(as_json(config))
+    presets = {name: flat(as_json(make())) for name, make in TRAIN_PRESETS.items()}
+    differ = {name: [key for key in ours if ours[key] != preset.get(key)] for name, preset in presets.items()}
+    nearest = min(differ, key=lambda name: len(differ[name]))
+    changed, preset = set(differ[nearest]), presets[nearest]
+    first = [[key, shown(ours[key]), shown(preset.get(key))] for key in ours if key in changed]
+    rest = [[key, shown(value), None] for key, value in ours.items() if key not in changed and not is_catalog(key)]
+    count = f"{len(first)} setting{'s' if len(first) != 1 else ''}"
+    return {"told": f"{count} other than in the preset {nearest}:", "settings": [*first, *rest]}
+
+
+def is_catalog(key: str) -> bool:
+    """Whether a setting is a number of the catalog, of which there are hundreds."""
+    return key.startswith("env.catalog.")
+
+
+def shown(value: Any) -> str:
+    """A setting as text."""
+    text = one_line("none" if value in (None, "", []) else plain(value))
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"

@@ -1,0 +1,169 @@
+"""Training runs side by side: those of one config, which differ by their seeds, make a group with an interval."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from echelon.learn.checkpoint.files import newest_checkpoint
+from echelon.learn.checkpoint.format import open_checkpoint
+from echelon.learn.metrics import read_metrics, read_table
+from echelon.runtime.files import FileError
+
+Statistic = Literal["mean", "iqm"]
+SAME = (
+    *("seed", "run_dir", "resume", "device", "logger", "callbacks", "profile", "replay_battles", "checkpoint_every"),
+    *("keep_checkpoints", "compiled", "compile_policy", "cuda_graphs", "deterministic", "evaluation", "max_minutes"),
+)
+"""Settings in which runs of one group may differ: they are not what is compared."""
+BINS = 60
+"""Points of a curve; rows of `metrics.csv` between two of them are averaged."""
+RESAMPLES = 2000
+CONFIDENCE = 0.95
+TRIMMED = 0.25
+"""Share that the interquartile mean leaves out at either end."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run folder tells of a run."""
+
+    name: str
+    settings: Mapping[str, Any]
+    """Each setting by its dotted name, without those of `SAME`."""
+    metrics: list[dict[str, float]]
+    """Rows of `metrics.csv`."""
+    evaluations: list[dict[str, str]]
+    """Rows of `evaluations.csv`."""
+
+    @property
+    def rivals(self) -> list[str]:
+        """Whom the evaluations met, in their order."""
+        return list(dict.fromkeys(row["rival"] for row in self.evaluations))
+
+    @property
+    def columns(self) -> set[str]:
+        """Columns of `metrics.csv` that have a value."""
+        return set().union(*self.metrics)
+
+    def series(self, name: str) -> tuple[np.ndarray, np.ndarray]:
+        """Agent steps and values, `[K]` each: a column of `metrics.csv`, or the win rate against a rival."""
+        if name in self.rivals:
+            rows = [(row["agent_steps"], row["win_rate"]) for row in self.evaluations if row["rival"] == name]
+        else:
+            rows = [(row["agent_steps"], row[name]) for row in self.metrics if name in row]  # type: ignore[misc]
+        points = np.array(rows, float).reshape(-1, 2)
+        return points[:, 0], points[:, 1]
+
+
+@dataclass(frozen=True)
+class Middle:
+    """The middle of a group over agent steps and its interval, `[K]` each; of one run without an interval."""
+
+    steps: np.ndarray
+    value: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+
+def read_run(folder: Path) -> Run:
+    """Read a run folder; without a checkpoint its settings are unknown.
+
+    Raises:
+        FileError: it has no `metrics.csv`, or a file is damaged.
+    """
+    path = folder / "metrics.csv"
+    if not path.is_file():
+        raise FileError(f"{path}: expected the metrics of a run, found none")
+    settings: dict[str, Any] = {}
+    if any((folder / "checkpoints").glob("[!.]*")):
+        claims = open_checkpoint(newest_checkpoint(folder / "checkpoints")).claims
+        settings = {**claims["settings"], "env": claims["env"], "model": claims["model"]}
+    try:
+        metrics, evaluations = read_metrics(path), read_table(folder / "evaluations.csv")
+        [(float(row["agent_steps"]), float(row["win_rate"]), row["rival"]) for row in evaluations]
+    except (ValueError, KeyError) as error:
+        raise FileError(f"{folder}: expected tables of a run, got {error}") from None
+    different = {name: value for name, value in settings.items() if name not in SAME}
+    return Run(folder.resolve().name, flat(different), metrics, evaluations)
+
+
+def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested settings by dotted names; lists are values."""
+    found: dict[str, Any] = {}
+    for name, value in settings.items():
+        found |= flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
+    return found
+
+
+def grouped(runs: Sequence[Run]) -> dict[str, list[Run]]:
+    """The runs of each config by what tells it from the others, such as `ppo.gae_lambda 0.9 (3 runs)`."""
+    names = {name: None for run in runs for name in run.settings}
+    differ = [name for name in names if any(run.settings.get(name) != runs[0].settings.get(name) for run in runs)]
+    groups: dict[str, list[Run]] = {}
+    for run in runs:
+        label = ", ".join(f"{name} {plain(run.settings.get(name))}" for name in differ)
+        groups.setdefault(label, []).append(run)
+
+    def title(label: str, members: Sequence[Run]) -> str:
+        count = f"{len(members)} runs" if len(members) > 1 else members[0].name
+        return f"{label} ({count})" if label else count
+
+    return {title(label, members): members for label, members in groups.items()}
+
+
+def plain(value: Any) -> str:
+    """A setting in short."""
+    return ".." if value is None else " ".join(map(plain, value)) if isinstance(value, list) else str(value)
+
+
+def middle(runs: Sequence[Run], name: str, statistic: Statistic) -> Middle | None:
+    """The mean or interquartile mean of a series over runs, where all of them have values, with a bootstrap interval
+    over runs (percentiles); None where there is nothing.
+
+    Args:
+        name: as `Run.series` takes it.
+    """
+    from scipy import stats  # takes a second to import
+
+    series = [run.series(name) for run in runs if len(run.series(name)[0]) > 0]
+    if not series:
+        return None
+    steps = common_steps([x for x, _ in series], is_sparse=name in runs[0].rivals)
+    if len(steps) == 0:
+        return None
+    table = np.stack([resampled(x, y, steps) for x, y in series])
+    of: Callable[..., Any] = (
+        functools.partial(stats.trim_mean, proportiontocut=TRIMMED) if statistic == "iqm" else np.mean
+    )
+    value = of(table, axis=0)
+    if len(table) == 1:
+        return Middle(steps, value, value, value)
+    how: dict[str, Any] = {"method": "percentile", "confidence_level": CONFIDENCE, "n_resamples": RESAMPLES}
+    found = stats.bootstrap((table,), of, axis=0, rng=np.random.default_rng(0), **how).confidence_interval
+    return Middle(steps, value, found.low, found.high)
+
+
+def common_steps(steps: Sequence[np.ndarray], is_sparse: bool) -> np.ndarray:
+    """Agent steps of a curve, from the last beginning to the first end of the series: each step of a sparse one."""
+    begin, end = max(x[0] for x in steps), min(x[-1] for x in steps)
+    own = np.unique(np.concatenate(steps))
+    own = own[(own >= begin) & (own <= end)]
+    return own if is_sparse or len(own) <= BINS else np.linspace(begin, end, BINS)
+
+
+def resampled(x: np.ndarray, y: np.ndarray, steps: np.ndarray) -> np.ndarray:
+    """A series at other steps: the mean of its points nearest to each, else between its neighbours."""
+    inside = (x >= steps[0]) & (x <= steps[-1])
+    nearest = np.abs(steps[None] - x[inside][:, None]).argmin(1)
+    count = np.bincount(nearest, minlength=len(steps))
+    total = np.bincount(nearest, weights=y[inside], minlength=len(steps))
+    has = count > 0
+    at = np.concatenate((x[x < steps[0]], steps[has], x[x > steps[-1]]))
+    known = np.concatenate((y[x < steps[0]], total[has] / count[has], y[x > steps[-1]]))
+    return np.interp(steps, at, known)

@@ -1,0 +1,95 @@
+"""The report of a training run as one HTML file that needs nothing else."""
+
+from __future__ import annotations
+
+import html
+import json
+import tempfile
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from echelon.replay.battle import POS_PER_VOX, TABLES, Battle, Met, Replay
+from echelon.runtime.errors import one_line
+from echelon.runtime.files import write_whole
+from echelon.view.page import write_page
+
+ASSETS = files("echelon.view") / "report_page"
+FEWEST_HITS = 3
+"""Of a weapon whose distances are told."""
+
+
+def write_report(report: Mapping[str, Any], path: Path, page: str = "") -> None:
+    """Write a report.
+
+    Args:
+        report: what `echelon.arena.report_data.report_of` returns.
+        path: the HTML file.
+        page: the page of a replay that is put inside, as `replay_page` makes it.
+    """
+    parts = {
+        "<!-- title -->": html.escape(one_line(report["name"])),
+        "/* style */": read("report.css"),
+        "<!-- data -->": as_script(report),
+        "<!-- page -->": as_script(page),
+        "/* script */": read("report.js"),
+    }
+    text = read("report.html")
+    for place, content in parts.items():
+        before, found, after = text.partition(place)
+        if not found:
+            raise ValueError(f"report.html: expected {place}")
+        text = before + content + after
+    write_whole(path, text.encode())
+
+
+def as_script(value: Any) -> str:
+    """A value as JSON that ends no element of a page, whatever it holds."""
+    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def replay_page(replay: Replay, ground: np.ndarray) -> str:
+    """The page of the first battle of a replay, whose ground `[Z, Y, X]` uint8 it is."""
+    first = type(replay)(replay.about, replay.battles[:1])
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "battle.html"
+        write_page(first, [ground], path)
+        return path.read_text(encoding="utf-8")
+
+
+def hit_distances(replay: Replay, battle: Battle, team: str) -> list[dict[str, Any]]:
+    """How far a team's hits flew, by weapon: their number, median and middle half, vox; nearest weapon first."""
+    names, reached = replay.about["weapons"], hits_of(battle)
+    own = [n for n, mech in enumerate(replay.about["mechs"]) if mech["team"] == team]
+    found = []
+    for weapon in sorted({weapon for _, weapon, _ in reached}):
+        flown = [distance for shooter, which, distance in reached if which == weapon and shooter in own]
+        if len(flown) >= FEWEST_HITS:
+            low, median, high = (round(float(x), 2) for x in np.percentile(flown, (25, 50, 75)))
+            found.append({"weapon": names[weapon], "hits": len(flown), "low": low, "median": median, "high": high})
+    return sorted(found, key=lambda row: row["median"])
+
+
+def hits_of(battle: Battle) -> list[tuple[int, int, float]]:
+    """Shooter, weapon and distance, vox, of every beam that met a mech and of every shot that did."""
+    found = []
+    for row in battle.beams.tolist():
+        beam = dict(zip(TABLES["beams"], row, strict=True))
+        if beam["target"] >= 0:
+            ends = np.array([[beam[f"{axis}{end}"] for axis in "xyz"] for end in (0, 1)])
+            found.append((beam["shooter"], beam["weapon"], float(np.linalg.norm(ends[1] - ends[0])) / POS_PER_VOX))
+    for row in battle.flights.tolist():
+        flight = dict(zip(TABLES["flights"], row, strict=True))
+        if flight["met"] == Met.MECH and flight["points"] > 0:
+            way = battle.waypoints[flight["first"] : flight["first"] + flight["points"]].astype(float)
+            found.append((flight["shooter"], flight["weapon"], float(np.linalg.norm(way[-1] - way[0])) / POS_PER_VOX))
+    return found
+
+
+def read(name: str) -> str:
+    """The text of an asset."""
+    return (ASSETS / name).read_text(encoding="utf-8")

@@ -1,0 +1,156 @@
+"""A strip of moments of a battle from above, as a figure for a paper."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from echelon.plan.caption import TEAM_INK, TEAMS, clock
+from echelon.replay.battle import Replay
+from echelon.runtime.errors import one_line
+from echelon.view.battle_plan import BattlePlan
+from echelon.view.painting import verdict
+from echelon.view.paper import DPI, GREY, SMALL_PT, TEXT_PT, WIDTH_IN, blank, paper_style, pixels, save, shortened
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MOMENTS = 4
+COLUMNS = 4
+"""Most panels in a row."""
+GAP_IN, HEAD_IN, CAPTION_IN, FOOT_IN = 0.08, 0.22, 0.32, 0.24
+BOARD_DPI = 150
+LETTER_PT = 4.3
+"""Width of an average letter of `TEXT_PT`."""
+BARS_VOX = (1, 2, 5, 10, 20, 50, 100, 200, 500)
+"""Lengths of a scale bar; one that is about a quarter of the map is taken."""
+
+
+def draw_strip(
+    replay: Replay,
+    battle: int,
+    ground: np.ndarray,
+    path: Path,
+    times: Sequence[float] = (),
+    width: float = WIDTH_IN,
+    span: tuple[float, float] | None = None,
+) -> None:
+    """Draw moments of a battle side by side into a PDF, SVG or PNG.
+
+    Args:
+        ground: materials `[Z, Y, X]` uint8 on which it began.
+        times: the moments, s; by default `MOMENTS` that `telling_times` chooses.
+        width: of the picture, inches.
+        span: from when until when to choose them, s; by default the whole battle.
+    """
+    with paper_style():
+        save(strip_figure(replay, battle, ground, times, width, span), path)
+
+
+def strip_pixels(replay: Replay, battle: int, ground: np.ndarray) -> np.ndarray:
+    """The strip of a battle as `[H, W, 3]` uint8, for a screen."""
+    with paper_style():
+        return pixels(strip_figure(replay, battle, ground), BOARD_DPI)
+
+
+def strip_figure(
+    replay: Replay,
+    battle: int,
+    ground: np.ndarray,
+    times: Sequence[float] = (),
+    width: float = WIDTH_IN,
+    span: tuple[float, float] | None = None,
+) -> Figure:
+    """The figure that `draw_strip` saves."""
+    size_x, size_y = replay.about["size"][:2]
+    count = len(times) or MOMENTS
+    columns = min(count, COLUMNS)
+    rows = -(-count // columns)
+    panel = (width - GAP_IN * (columns + 1)) / columns
+    panel_high = panel * size_y / size_x
+    height = HEAD_IN + rows * (CAPTION_IN + panel_high) + FOOT_IN
+    plan = BattlePlan(replay, battle, ground, max(round(panel * DPI / size_x), 2))
+    figure = blank(width, height, layout=None)
+    moments = list(times) or telling_times(plan, count, span)
+    for number, t in enumerate(moments):
+        left = GAP_IN + number % columns * (panel + GAP_IN)
+        bottom = height - HEAD_IN - (number // columns + 1) * (CAPTION_IN + panel_high)
+        box = (left / width, bottom / height, panel / width, panel_high / height)
+        axis = figure.add_axes(box)
+        axis.imshow(np.asarray(plan.draw(t)), extent=(0, size_x, 0, size_y), interpolation="none")
+        axis.set_axis_off()
+        draw_scores(figure, box, plan, t, height)
+    about = replay.battles[battle].about
+    draw_names(figure, about["blue"], about["red"])
+    draw_scale(figure, size_x, panel, moments[-1] >= plan.length_s and verdict(replay.battles[battle]))
+    return figure
+
+
+def draw_scores(
+    figure: Figure, box: tuple[float, float, float, float], plan: BattlePlan, t: float, high: float
+) -> None:
+    """The clock over a panel, and on either side a team's living and its score."""
+    left, bottom, wide, tall = box
+    top = bottom + tall + 0.04 / high
+    middle = {"ha": "center", "fontsize": TEXT_PT, "weight": "bold"}
+    figure.text(left + wide / 2, top + 0.14 / high, clock(t), va="bottom", **middle)  # type: ignore[arg-type]
+    for side, team in enumerate(TEAMS):
+        told = f"{plan.living(side, t)} left, {plan.score(side, t):.1f} s"
+        at, align = (left, "left") if side == 0 else (left + wide, "right")
+        figure.text(at, top, told, color=ink(team), ha=align, va="bottom", fontsize=SMALL_PT)
+
+
+def draw_names(figure: Figure, blue: str, red: str) -> None:
+    """Who commanded whom, at the top."""
+    wide, high = figure.get_size_inches()
+    most = max(int((wide * 72 / LETTER_PT - 9) / 2), 6)
+    top = 1 - 0.06 / high
+    name = {"va": "top", "fontsize": TEXT_PT, "weight": "bold"}
+    left, right = (shortened(one_line(each), most) for each in (blue, red))
+    figure.text(GAP_IN / wide, top, left, color=ink("blue"), ha="left", **name)  # type: ignore[arg-type]
+    figure.text(1 - GAP_IN / wide, top, right, color=ink("red"), ha="right", **name)  # type: ignore[arg-type]
+    figure.text(0.5, top, "against", color=GREY, ha="center", va="top", fontsize=TEXT_PT)
+
+
+def draw_scale(figure: Figure, size_x: float, panel: float, ending: str | bool) -> None:
+    """A scale bar below the first panel, and how the battle ended on the other side."""
+    from matplotlib.lines import Line2D
+
+    wide, high = figure.get_size_inches()
+    vox = min(BARS_VOX, key=lambda length: abs(length - size_x / 4))
+    left, right, y = GAP_IN, GAP_IN + panel * vox / size_x, FOOT_IN / 2
+    for xs, ys in (
+        ((left, right), (y, y)),
+        ((left, left), (y - 0.03, y + 0.03)),
+        ((right, right), (y - 0.03, y + 0.03)),
+    ):
+        line = Line2D([x / wide for x in xs], [each / high for each in ys], color="black", linewidth=0.8)
+        figure.add_artist(line)
+    text: dict[str, Any] = {"va": "center_baseline", "fontsize": TEXT_PT}
+    figure.text((right + 0.06) / wide, y / high, f"{vox} vox", ha="left", **text)
+    if wide >= WIDTH_IN - 1:
+        figure.text(0.5, y / high, "mechs left, score of zone control", color=GREY, ha="center", va="center_baseline")
+    if ending:
+        figure.text(1 - GAP_IN / wide, y / high, str(ending), ha="right", **text)
+
+
+def ink(team: str) -> tuple[float, float, float]:
+    """The colour of a team's text."""
+    red, green, blue = TEAM_INK[team]
+    return red / 255, green / 255, blue / 255
+
+
+def telling_times(plan: BattlePlan, count: int, span: tuple[float, float] | None = None) -> list[float]:
+    """The beginning, the end, and between them the times by which equal shares of all damage were done, s."""
+    begin, end = span or (0.0, plan.length_s)
+    times = [plan.tick_end(harm["tick"]) for harm in plan.rows["harms"]]
+    harms = [(t, harm["damage"]) for t, harm in zip(times, plan.rows["harms"], strict=True) if begin <= t <= end]
+    if not harms or count < 3:
+        return np.linspace(begin, end, count).tolist()
+    done = np.cumsum([damage for _, damage in harms])
+    shares = done[-1] * np.arange(1, count - 1) / (count - 1)
+    between = [harms[int(row)][0] for row in np.searchsorted(done, shares)]
+    return [begin, *between, end]

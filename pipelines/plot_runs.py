@@ -1,0 +1,74 @@
+"""The command of `python -m echelon` that draws runs over each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+
+from echelon.arena.evaluator import BEST
+from echelon.learn.run_groups import Run, Statistic, grouped, middle, read_run
+from echelon.pipelines.console import terminal
+from echelon.pipelines.pictures import require_picture
+from echelon.runtime.errors import require
+from echelon.runtime.files import check_writable
+from echelon.view.plots import Curve, draw_curves, title_of
+
+SHOWN = ("return", "win_rate", "entropy")
+"""Columns of `metrics.csv` that are drawn by default, behind the evaluations."""
+
+
+@dataclass(frozen=True)
+class Plot:
+    """Draw training runs over each other. Runs that differ by their seeds alone are one curve with a 95 % bootstrap
+    interval over runs; groups are named by the settings in which they differ."""
+
+    runs: tyro.conf.Positional[tuple[Path, ...]]
+    """Run folders."""
+    out: Path = Path("runs.pdf")
+    """The picture, 6.5 inches wide: a PDF, SVG or PNG by its name."""
+    curves: tuple[str, ...] = ()
+    """What to draw: columns of metrics.csv, and commanders of the evaluations; by default all of these, and some of
+    those."""
+    statistic: Statistic = "mean"
+    """Middle of a group: mean, or iqm, the interquartile mean, which a single odd run moves little."""
+    each: bool = False
+    """Draw every run by itself."""
+
+    def run(self) -> None:
+        """Read the runs and draw them."""
+        require(len(self.runs) > 0, "plot", "given one run folder at least", self.runs)
+        require_picture("--out", self.out)
+        check_writable(self.out)
+        runs = [read_run(folder) for folder in self.runs]
+        groups = (
+            {str(folder): [run] for folder, run in zip(self.runs, runs, strict=True)} if self.each else grouped(runs)
+        )
+        panels: dict[str, dict[str, Curve]] = {}
+        for name in self.names(runs):
+            found = {label: middle(members, name, self.statistic) for label, members in groups.items()}
+            curves = {label: Curve(m.steps, m.value, m.low, m.high) for label, m in found.items() if m is not None}
+            is_rival = any(name in run.rivals for run in runs)
+            panels[f"win rate against {name}" if is_rival else title_of(name)] = curves
+        several = any(len(members) > 1 for members in groups.values())
+        middle_name = "interquartile mean" if self.statistic == "iqm" else "mean"
+        draw_curves(panels, self.out, f"{middle_name} over runs, 95 % bootstrap interval" if several else "")
+        for label, members in groups.items():
+            terminal().print(f"{label}: {', '.join(run.name for run in members)}")
+        terminal().print(f"{self.out}  {len(panels)} curves of {len(runs)} runs")
+
+    def names(self, runs: list[Run]) -> list[str]:
+        """The curves to draw.
+
+        Raises:
+            ConfigError: no run has a curve of that name.
+        """
+        columns = set().union(*(run.columns for run in runs))
+        rivals = list(dict.fromkeys(rival for run in runs for rival in run.rivals))
+        for name in self.curves:
+            limit = f"a column of metrics.csv that has values, or one of {', '.join(rivals) or 'no evaluations'}"
+            require(name in columns or name in rivals, "--curves", limit, name)
+        usual = [rival for rival in rivals if rival != BEST] + [name for name in SHOWN if name in columns]
+        require(bool(self.curves or usual), "plot", "given runs with metrics", [run.name for run in runs])
+        return list(self.curves) or usual

@@ -1,0 +1,148 @@
+"""Pictures of a run while it goes on: the report, curves, strips for a logger."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from tiny_runs import tiny_run
+
+from echelon.arena import report_callback
+from echelon.arena.eval_callback import EvalCallback
+from echelon.arena.report_callback import BattleStrips, Curves, Report
+from echelon.learn.callbacks.base import Callback, Interrupted
+from echelon.learn.callbacks.loggers import MetricsLogger
+from echelon.learn.config import EvalConfig
+from echelon.learn.metrics import read_columns, read_metrics, read_table
+from echelon.learn.trainer import Trainer
+from echelon.runtime.files import FileError
+
+EVALUATION = EvalConfig(every=2, battles=2, final_battles=2, tiers=("trivial",))
+
+
+def told(folder) -> dict:
+    """What the report of a run folder holds."""
+    page = (folder / "report.html").read_text()
+    return json.loads(re.search(r'id="data">(.*?)</script>', page)[1])
+
+
+def embedded(folder) -> str:
+    """The replay's page in it."""
+    page = (folder / "report.html").read_text()
+    return json.loads(re.search(r'id="page">(.*?)</script>', page)[1])
+
+
+class Watch(Callback):
+    """Notes what the report says after each iteration."""
+
+    def __init__(self):
+        self.states, self.iterations = [], []
+
+    def on_iteration_end(self, trainer, metrics):
+        report = told(trainer.folder)
+        self.states.append(report["state"])
+        self.iterations.append(len(report["axes"].get("metrics", [])))
+
+
+def test_a_report_is_there_from_the_first_second_and_follows_the_run(tmp_path):
+    watch = Watch()
+    callbacks = [EvalCallback(), Report(every_s=0.0), Curves(), watch]
+    Trainer(tiny_run(evaluation=EVALUATION), tmp_path, callbacks=callbacks).train()
+    assert watch.states == ["running"] * 3 and watch.iterations == [1, 2, 3]
+    report = told(tmp_path)
+    assert report["state"] == "finished" and report["progress"] == 1.0 and report["name"] == tmp_path.name
+    assert [row["iteration"] for row in report["evaluations"]["rows"]] == [0, 0, 2, 2, 3, 3]
+    (latest,) = (row for row in report["evaluations"]["rows"][-2:] if row["rival"] == "heuristic:trivial")
+    assert latest["low"] <= latest["win_rate"] <= latest["high"]
+    titles = {chart["title"] for chart in report["charts"] if chart["lines"]}
+    assert {"return", "stage", "losses", "KL divergence", "entropy", "speed, agent steps/s"} <= titles
+    settings = {row[0]: row for row in report["config"]["settings"]}
+    assert settings["num_envs"][1:] == ["4", "128"] and settings["seed"][1:] == ["0", None]
+    weapons = [row[0] for row in report["behaviour"]["weapons"]["rows"]]
+    assert weapons[:3] == ["laser", "flamer", "missile"] and "time in the zone, mech-s" in dict(
+        (row[0], row) for row in report["behaviour"]["deeds"]["rows"]
+    )
+    assert "--replay-battles 1" in report["battle"] and embedded(tmp_path) == ""
+    assert (tmp_path / "metrics.png").exists() and (tmp_path / "metrics.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_between_evaluations_it_is_written_now_and_then_only(tmp_path, monkeypatch):
+    written = []
+    monkeypatch.setattr(report_callback, "write_report", lambda report, path, page: written.append(report["state"]))
+    Trainer(tiny_run(), tmp_path, callbacks=[Report(every_s=1e9)]).train()
+    assert written == ["running", "finished"]
+
+
+class Stops(Callback):
+    def on_iteration_end(self, trainer, metrics):
+        if trainer.counters.iterations == 2:
+            trainer.pending_signal = lambda: 2
+
+
+def test_a_run_that_is_interrupted_leaves_curves_and_says_so(tmp_path):
+    with pytest.raises(Interrupted):
+        Trainer(tiny_run(), tmp_path, callbacks=[Curves(), Report(1e9), Stops()]).train()
+    assert told(tmp_path)["state"] == "stopped" and len(told(tmp_path)["axes"]["metrics"]) == 2
+    assert (tmp_path / "metrics.pdf").exists() and (tmp_path / "metrics.png").exists()
+
+
+def test_a_disk_that_is_full_ends_no_run(tmp_path, monkeypatch, caplog):
+    def full(*_):
+        raise FileError("report.html: cannot be written: No space left on device")
+
+    monkeypatch.setattr(report_callback, "write_report", full)
+    monkeypatch.setattr(report_callback, "draw_metrics", full)
+    with caplog.at_level("INFO", "echelon"):
+        Trainer(tiny_run(), tmp_path, callbacks=[Curves(), Report(0.0)]).train()
+    assert len(read_metrics(tmp_path / "metrics.csv")) == 3 and "No space left on device" in caplog.text
+
+
+class Board:
+    """A logger, as TorchRL's TensorBoard one is used."""
+
+    def __init__(self):
+        self.scalars, self.images, self.experiment = {}, [], self
+
+    def log_scalar(self, name, value, step):
+        self.scalars.setdefault(name, []).append(step)
+
+    def add_image(self, name, picture, step, dataformats):
+        self.images.append((name, picture, step, dataformats))
+
+    def close(self):
+        pass
+
+
+class Boarded(MetricsLogger):
+    def setup(self, trainer):
+        super().setup(trainer)
+        self.log.board = self.board = Board()
+
+
+@pytest.mark.slow
+def test_with_recorded_battles_there_is_a_replay_inside_and_a_strip_on_the_board(tmp_path):
+    """And the board has the columns of both tables."""
+    logger = Boarded()
+    callbacks = [EvalCallback(), BattleStrips(), Report(1e9), logger]
+    Trainer(tiny_run(evaluation=EVALUATION, replay_battles=2), tmp_path, callbacks=callbacks).train()
+    page = embedded(tmp_path)
+    assert page.lower().startswith("<!doctype html>") and len(page) > 50_000
+    name = f"{tmp_path.name}/iteration_000003"
+    assert told(tmp_path)["battle"].startswith(f"{name} (blue) against heuristic:trivial (red); winner: ")
+    assert str(tmp_path) not in told(tmp_path)["battle"], "no path"
+    assert [image[0] for image in logger.board.images] == ["evaluation/battle"] * 3
+    assert [image[2] for image in logger.board.images] == [0, 320, 480]
+    picture = logger.board.images[0][1]
+    assert picture.dtype == np.uint8 and picture.shape[2] == 3 and picture.std() > 10
+    filled = set().union(*read_metrics(tmp_path / "metrics.csv")) - {"iteration", "agent_steps"}
+    assert filled <= set(logger.board.scalars)
+    for row in read_table(tmp_path / "evaluations.csv"):
+        own = {f"evaluation/{row['rival']}/{column}" for column in row if column not in WHEN}
+        assert own <= set(logger.board.scalars)
+    assert set(read_columns(tmp_path / "evaluations.csv")) - WHEN <= {
+        name.split("/")[-1] for name in logger.board.scalars
+    }
+
+
+WHEN = {"iteration", "agent_steps", "seconds", "rival"}
+"""What a board has as its step, and in names."""

@@ -1,0 +1,82 @@
+"""Runs side by side: grouped by what differs in their config, with intervals over seeds."""
+
+import numpy as np
+import pytest
+from scipy import stats
+from tiny_runs import tiny_run
+
+from echelon.learn.config import PPOConfig
+from echelon.learn.run_groups import BINS, Run, flat, grouped, middle, read_run
+from echelon.learn.trainer import Trainer
+from echelon.runtime.files import FileError
+
+
+def run(name, values=(), **settings) -> Run:
+    """A run whose return is `values`, one a thousand agent steps."""
+    metrics = [{"agent_steps": 1000.0 * n, "return": value} for n, value in enumerate(values, 1)]
+    return Run(name, settings, metrics, [])
+
+
+def test_runs_that_differ_by_their_seeds_are_one_group(tmp_path):
+    configs = [tiny_run(seed=seed, total_agent_steps=160) for seed in (0, 1)]
+    configs.append(tiny_run(total_agent_steps=160, ppo=PPOConfig(8, 4, epochs=1, minibatches=2, gae_lambda=0.9)))
+    for number, config in enumerate(configs):
+        Trainer(config, tmp_path / f"run_{number}").train()
+    runs = [read_run(tmp_path / f"run_{number}") for number in range(3)]
+    groups = grouped(runs)
+    assert {label: [each.name for each in own] for label, own in groups.items()} == {
+        "ppo.gae_lambda 0.97 (2 runs)": ["run_0", "run_1"],
+        "ppo.gae_lambda 0.9 (run_2)": ["run_2"],
+    }
+    assert [len(each.metrics) for each in runs] == [1, 1, 1]
+    assert list(grouped(runs[:2])) == ["2 runs"]
+
+
+def test_a_folder_that_is_no_run_is_one_line(tmp_path):
+    with pytest.raises(FileError, match=r"metrics\.csv: expected the metrics of a run, found none"):
+        read_run(tmp_path)
+    (tmp_path / "metrics.csv").write_text("iteration,agent_steps\n1,many\n")
+    with pytest.raises(FileError, match="expected tables of a run, got could not convert"):
+        read_run(tmp_path)
+
+
+def test_settings_are_told_by_dotted_names():
+    assert flat({"a": 1, "b": {"c": [2], "d": {"e": 3}}}) == {"a": 1, "b.c": [2], "b.d.e": 3}
+
+
+def test_the_middle_is_a_mean_or_an_interquartile_mean():
+    runs = [run(str(seed), [float(seed), 2.0 * seed]) for seed in (1, 2, 3, 100)]
+    mean, iqm = middle(runs, "return", "mean"), middle(runs, "return", "iqm")
+    assert mean.steps.tolist() == [1000, 2000] and mean.value.tolist() == [26.5, 53.0]
+    assert iqm.value.tolist() == [2.5, 5.0], "of the middle two"
+    for found in (mean, iqm):
+        assert (found.low <= found.value).all() and (found.value <= found.high).all()
+    # Percentiles of means of four draws from 1, 2, 3, 100.
+    assert 1 <= mean.low[0] < 3 and 50 < mean.high[0] <= 100 and mean.high[1] == pytest.approx(2 * mean.high[0])
+
+
+def test_the_interval_is_that_of_a_bootstrap():
+    rng = np.random.default_rng(1)
+    values = rng.normal(5.0, 1.0, 40)
+    found = middle([run(str(n), [value]) for n, value in enumerate(values)], "return", "mean")
+    half = stats.t.ppf(0.975, 39) * values.std(ddof=1) / 40**0.5
+    assert found.value[0] == pytest.approx(values.mean())
+    assert found.low[0] == pytest.approx(values.mean() - half, abs=0.06)
+    assert found.high[0] == pytest.approx(values.mean() + half, abs=0.06)
+
+
+def test_one_run_has_no_interval_and_nothing_has_no_curve():
+    found = middle([run("a", [1.0, 3.0])], "return", "mean")
+    assert found.low is found.value is found.high and middle([run("a")], "return", "mean") is None
+
+
+def test_long_runs_are_averaged_between_points_and_cut_to_what_all_have():
+    found = middle([run("a", np.arange(600.0)), run("b", np.arange(900.0))], "return", "mean")
+    assert len(found.steps) == BINS and found.steps[-1] == 600_000 and found.steps[0] == 1000
+    assert found.value == pytest.approx(found.steps / 1000 - 1, abs=6), "a straight line stays one"
+
+
+def test_an_evaluation_is_a_curve_by_the_name_of_the_rival():
+    rows = [{"agent_steps": str(steps), "win_rate": str(rate), "rival": "easy"} for steps, rate in ((0, 0.1), (9, 0.4))]
+    found = middle([Run("a", {}, [], rows)], "easy", "mean")
+    assert found.steps.tolist() == [0, 9] and found.value.tolist() == [0.1, 0.4]

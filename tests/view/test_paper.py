@@ -1,0 +1,154 @@
+"""Figures for a paper: text that can be read at the width of a page, measured in the files themselves."""
+
+import re
+import zlib
+
+import numpy as np
+import pytest
+from PIL import Image
+from scenes import DECISIONS, MATERIALS, SIZE, small_replay
+
+from echelon.view.battle_plan import BattlePlan
+from echelon.view.contact_sheet import Tile, draw_contact_sheet
+from echelon.view.paper import SMALL_PT, counted, pixels, shortened
+from echelon.view.plots import Curve, draw_curves, draw_metrics, draw_payoff, draw_ratings
+from echelon.view.strip import draw_strip, strip_figure, strip_pixels, telling_times
+
+PT_PER_IN = 72
+ODD = "a $x_1$ </svg> 名"
+"""A name that is a formula, ends an element, and has a letter that the font lacks."""
+
+
+def streams(path):
+    """The decompressed streams of a PDF."""
+    found = re.findall(rb"stream\r?\n(.*?)\r?\nendstream", path.read_bytes(), re.S)
+    for data in found:
+        try:
+            yield zlib.decompress(data)
+        except zlib.error:
+            continue
+
+
+def text_sizes(path):
+    """Sizes of all text in a PDF, pt."""
+    return [float(size) for data in streams(path) for size in re.findall(rb"/F\d+ ([\d.]+) Tf", data)]
+
+
+def width_in(path):
+    """Width of the pages of a PDF, inches."""
+    (width,) = {float(box) / PT_PER_IN for box in re.findall(rb"/MediaBox \[ 0 0 ([\d.]+) ", path.read_bytes())}
+    return width
+
+
+def metrics():
+    return [{"agent_steps": 4e5 * n, "kl": 0.01 * n, "return": -3.0 + n, "zone_s": 2.0 * n} for n in range(1, 9)]
+
+
+def evaluations():
+    numbers = {"win_rate": "0.5", "low": "0.3", "high": "0.7"}
+    return [{"agent_steps": str(1e6 * n), "rival": rival, **numbers} for n in range(3) for rival in ("easy", ODD)]
+
+
+def strip(path):
+    replay, grounds = small_replay(1)
+    draw_strip(replay, 0, grounds[0], path)
+
+
+def curves(path):
+    x = np.arange(1, 5) * 1e6
+    draw_curves({name: {ODD: Curve(x, x, x * 0.9, x * 1.1)} for name in ("return", "kl")}, path, "mean over runs")
+
+
+def maps(path):
+    tile = Tile("map 1", np.zeros((2, 8, 8), np.uint8), (4, 4, 2), [(1, 1, 0), (6, 6, 1)], [(2, 2, "forest park")])
+    assert draw_contact_sheet([tile] * 21, list(MATERIALS), path) == [path]
+
+
+FIGURES = {
+    "strip": strip,
+    "metrics": lambda path: draw_metrics(metrics(), evaluations(), path),
+    "payoff": lambda path: draw_payoff([ODD, "b"], [[0.5, 1.0], [0.0, float("nan")]], path, [[0, 32], [32, 0]]),
+    "large payoff": lambda path: draw_payoff([f"e{n}" for n in range(40)], np.full((40, 40), 0.5).tolist(), path),
+    "ratings": lambda path: draw_ratings({ODD: [(1, 1500.0, 90.0), (2, 1520.0, 60.0)]}, path),
+    "curves": curves,
+    "maps": maps,
+}
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_no_text_is_smaller_than_seven_points_on_a_page_of_six_and_a_half_inches(tmp_path, name):
+    path = tmp_path / "figure.pdf"
+    FIGURES[name](path)
+    sizes = text_sizes(path)
+    assert width_in(path) == pytest.approx(6.5)
+    assert len(sizes) >= 5 and min(sizes) >= SMALL_PT == 7.0
+
+
+def test_the_measure_sees_small_text(tmp_path):
+    figure = strip_figure(*with_ground())
+    figure.text(0.5, 0.5, "small", fontsize=6.5)
+    figure.savefig(tmp_path / "small.pdf")
+    assert min(text_sizes(tmp_path / "small.pdf")) == 6.5
+
+
+def with_ground():
+    replay, grounds = small_replay(1)
+    return replay, 0, grounds[0]
+
+
+@pytest.mark.parametrize(("suffix", "begins"), [(".pdf", b"%PDF"), (".svg", b"<?xml"), (".png", b"\x89PNG")])
+def test_the_suffix_says_the_format(tmp_path, suffix, begins):
+    for number, (name, draw) in enumerate(FIGURES.items()):
+        if name == "maps":
+            continue
+        path = tmp_path / f"{number}{suffix}"
+        draw(path)
+        assert path.read_bytes().startswith(begins)
+
+
+def test_a_strip_tells_who_fought_when_and_how_large_it_is():
+    replay, battle, ground = with_ground()
+    figure = strip_figure(replay, battle, ground, [0.0, 2.5, 6.0])
+    told = [text.get_text() for text in figure.texts]
+    assert {"heuristic", "somebody <b>bold</b>", "against", "0:00", "0:02", "0:06", "5 vox"} <= set(told)
+    assert told.count("2 left, 0.0 s") == 2 and "1 left, 4.0 s" in told and "blue wins by time up" in told
+    assert len(figure.axes) == 3
+    # The bar is as long as it says: the width of a panel is that of the map.
+    bar = figure.artists[0].get_xdata()
+    panel = figure.axes[0].get_position().width
+    assert bar[1] - bar[0] == pytest.approx(panel * 5 / SIZE[0])
+
+
+def test_a_strip_is_as_wide_as_asked(tmp_path):
+    replay, battle, ground = with_ground()
+    draw_strip(replay, battle, ground, tmp_path / "frame.png", [3.0], width=3.25)
+    with Image.open(tmp_path / "frame.png") as picture:
+        assert picture.width == round(3.25 * 300)
+    assert strip_pixels(replay, battle, ground).shape[1] == round(6.5 * 150)
+
+
+def test_a_strip_shows_when_the_damage_was_done():
+    """40 points in tick 28, 80 in tick 78: a third and two thirds are done by then."""
+    replay, battle, ground = with_ground()
+    plan = BattlePlan(replay, battle, ground, 4)
+    assert telling_times(plan, 4) == pytest.approx([0.0, 29 * 0.05, 79 * 0.05, DECISIONS * 0.25])
+    assert telling_times(plan, 3, (3.0, 5.0)) == pytest.approx([3.0, 79 * 0.05, 5.0]), "of those in between"
+    plan.rows["harms"] = []
+    assert telling_times(plan, 3) == pytest.approx([0.0, 3.0, 6.0])
+
+
+def test_sheets_that_do_not_fit_a_page_are_numbered(tmp_path):
+    tile = Tile("a", np.zeros((2, 8, 8), np.uint8))
+    found = draw_contact_sheet([tile] * 21, list(MATERIALS), tmp_path / "maps.png")
+    assert [path.name for path in found] == ["maps_1.png", "maps_2.png"] and all(path.exists() for path in found)
+    assert draw_contact_sheet([tile], list(MATERIALS), tmp_path / "maps.png") == [tmp_path / "maps.png"]
+
+
+def test_a_figure_as_pixels_has_its_size():
+    picture = pixels(strip_figure(*with_ground(), [0.0], 2.0), 100)
+    assert picture.dtype == np.uint8 and picture.shape[1:] == (200, 3) and picture.std() > 10
+
+
+def test_numbers_and_names_in_short():
+    assert [counted(x) for x in (0.25, 1500, 25000, 2.5e6, -3e9)] == ["0.25", "1500", "25 k", "2.5 M", "-3 G"]
+    assert shortened("abcdef", 6) == "abcdef" and shortened("runs/a/iteration_1", 12) == "…iteration_1"
