@@ -17,6 +17,7 @@ import numpy as np
 from echelon.replay.arrays import NAMES
 from echelon.replay.battle import Battle, Replay
 from echelon.replay.setting import completed
+from echelon.view.names import told_name
 
 GROUND = "ground"
 """The array of a battle's ground, beside those of `Battle`."""
@@ -48,7 +49,7 @@ def pack(replay: Replay, grounds: list[np.ndarray]) -> bytes:
         arrays = arrays_of(battle, ground)
         headers.append(
             {
-                "about": battle.about,
+                "about": {**battle.about, **{side: told_name(battle.about[side]) for side in ("blue", "red")}},
                 "decisions": battle.decisions,
                 "arrays": [[name, array.dtype.name, list(array.shape)] for name, array in arrays.items()],
             }

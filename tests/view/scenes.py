@@ -205,7 +205,7 @@ def small_battle(common: dict[str, Any], decisions: int) -> Battle:
         "score": [4.0, 2.0],
         "stats": {"kills": [1, 0], "kills_gauss": [1, 0]},
     }
-    names = {"blue": "heuristic", "red": "somebody <b>bold</b>"}
+    names = {"blue": "heuristic:expert", "red": "heuristic:hard <b>bold</b>"}
     return Battle(
         about={**names, "seed": 7, "map": {}, "zone": [*ZONE], "outcome": winner},
         pos=np.rint(pos * POS_PER_VOX).astype(np.int16),

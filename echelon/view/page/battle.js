@@ -5,13 +5,16 @@ const FACT = {
   ALIVE: 1, FALLEN: 2, SHUT_DOWN: 4, LEGGED: 8, SUPPRESSED: 16, VENTING: 32, ECM: 64, ECCM: 128, IN_ZONE: 256,
   UNDER_FIRE: 512,
 };
-const SHOWN = { HOSTILE: 1, INTEL: 2, DETAIL: 4, PAINTED: 8 };
+const SHOWN = { HOSTILE: 1, INTEL: 2, DETAIL: 4, PAINTED: 8, SIGHT: 16, RADAR: 32, PAINT: 64, BLOOM: 128 };
+const CONDITION = { SHUT_DOWN: 0, RESTARTED: 1, FELL: 2, STOOD_UP: 3, LEGGED: 4 };
+const SWITCH = { VENT: 1, ECM: 2, ECCM: 4, HOSTILE_ONLY: 8, SORT_BIGGEST: 16, SORT_MOST_DAMAGED: 32 };
 const MET = { NOTHING: 0, MECH: 1, VOXEL: 2, FLOOR: 3, AMS: 4, BATTLE_END: 5 };
 const COLUMNS = {
   beams: ["tick", "shooter", "target", "weapon", "x0", "y0", "z0", "x1", "y1", "z1"],
-  flights: ["launch", "end", "shooter", "weapon", "lock", "met", "victim", "first", "points"],
-  harms: ["tick", "shooter", "target", "damage"],
+  flights: ["launch", "end", "shooter", "weapon", "lock", "met", "victim", "first", "points", "by"],
+  harms: ["tick", "shooter", "target", "damage", "weapon"],
   deaths: ["tick", "victim", "killer", "weapon"],
+  conditions: ["tick", "mech", "condition"],
   clouds: ["tick", "end", "owner", "x", "y", "z"],
   voxels: ["decision", "x", "y", "z", "material"],
 };
@@ -27,6 +30,7 @@ function rowsOf(table, columns) {
 class Battle {
   constructor(common, kept) {
     Object.assign(this, { common, about: kept.about, decisions: kept.decisions, arrays: kept.arrays });
+    this.record = common.record ?? 1;
     const [x, y, radius] = kept.about.zone;
     this.zone = { center: [x, y], radius };
     this.moments = kept.decisions + 1;
@@ -172,8 +176,9 @@ class Battle {
     return this.at("control", side, m) / UNIT.control;
   }
 
-  /** Everybody a mech knows of at a moment, itself included: its contacts and the living of its squad. */
+  /** Everybody a mech knows of at a moment, itself included: its contacts and the living of its squad; the dead know nobody. */
   knownTo(n, m) {
+    if (!this.has(n, m, FACT.ALIVE)) return new Set();
     const squad = this.mechs[n].squad.filter((other) => this.has(other, m, FACT.ALIVE));
     return new Set([n, ...squad, ...this.contactsOf(n, m).map((contact) => contact.n)]);
   }

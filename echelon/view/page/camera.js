@@ -42,6 +42,7 @@ class Camera {
     goal.reach = far;
     this.centre(goal);
     this.fitted = far;
+    this.resting = { ...goal, target: [...goal.target] };
   }
 
   corners() {
@@ -100,6 +101,27 @@ class Camera {
   ray(x, y) {
     const { right, up, back } = this.axes(), tan = Math.tan(this.now.fov / 2);
     return unit(sub(add(scale(right, x * tan * this.aspect), scale(up, y * tan)), back));
+  }
+
+  /** Whether somebody has moved it from where it shows the whole arena. */
+  get isMoved() {
+    const home = this.resting, { goal } = this;
+    return !home || ["azimuth", "elevation", "reach"].some((name) => Math.abs(goal[name] - home[name]) > 1e-3)
+      || norm(sub(goal.target, home.target)) > 1e-2;
+  }
+
+  /** Its goal in five numbers, as an address keeps it. */
+  get told() {
+    const { target, azimuth, elevation, reach } = this.goal;
+    return [target[0], target[1], azimuth, elevation, reach].map((v) => Number(v.toFixed(3)));
+  }
+
+  /** Look at some points, near enough that they fill the picture and no nearer than `least`. */
+  frame(points, least) {
+    const middle = [0, 1, 2].map((axis) => points.reduce((sum, p) => sum + p[axis], 0) / points.length);
+    this.goal.target = [middle[0], middle[1], 0];
+    const far = Math.max(...points.map((p) => norm(sub(p, middle))));
+    this.goal.reach = clamp((far * 1.5) / Math.min(this.aspect, 1), least, this.fitted ?? Infinity);
   }
 
   get isTop() {

@@ -18,10 +18,11 @@ class Cockpit {
     this.onSelect = onSelect;
     this.part = Object.fromEntries([...root.querySelectorAll("[data-part]")].map((part) => [part.dataset.part, part]));
     this.radar = new Radar(this.part.radar);
+    this.history = new History(this.part);
   }
 
-  /** Show the cockpit of a mech at a moment, or that none is chosen. */
-  show(battle, n, m) {
+  /** Show the cockpit of a mech at a moment, or that none is chosen; of the dead what came before their death. */
+  show(battle, n, m, t) {
     const chosen = n >= 0;
     this.part.empty.hidden = chosen;
     this.part.inside.hidden = !chosen;
@@ -33,6 +34,7 @@ class Cockpit {
     this.part.suite.textContent = suite;
     this.root.classList.toggle("dead", !alive);
     this.part.fate.hidden = alive;
+    this.history.show(battle, n, t);
     if (!alive) return this.tellFate(battle, n);
     this.radar.draw(battle, n, m);
     this.showGauges(battle, n, m);
@@ -96,17 +98,29 @@ class Cockpit {
   makeContact(battle, n, m, { slot, n: other, facts }) {
     const mech = battle.mechs[other], { hp, heat } = battle.condition(other, m);
     const { far, bearing } = bodyOffset(battle.posAt(n, m), battle.yawAt(n, m), battle.posAt(other, m));
-    const how = facts & SHOWN.INTEL ? "intel" : facts & SHOWN.DETAIL ? "detail" : "seen";
-    const known = facts & SHOWN.DETAIL;
+    const known = facts & SHOWN.DETAIL, how = make("span", "ways", ...waysOf(battle, facts));
     const cells = [
-      `${slot + 1}`, make("b", mech.team, mech.hull), facts & SHOWN.PAINTED ? `${how} ◎` : how, far.toFixed(0),
+      `${slot + 1}`, make("b", mech.team, mech.hull), how, far.toFixed(0),
       `${Math.abs(bearing).toFixed(0)}°${Math.abs(bearing) < 0.5 || Math.abs(bearing) > 179.5 ? "" : bearing > 0 ? "R" : "L"}`,
       known ? `${Math.round(hp * 100)}` : "–", known ? `${Math.round(heat * 100)}` : "–",
     ];
-    const row = make("tr", how, ...cells.map((cell) => make("td", "", cell)));
+    const row = make("tr", facts & SHOWN.INTEL ? "intel" : "", ...cells.map((cell) => make("td", "", cell)));
     Object.assign(row.dataset, { mech: other, slot, facts });
     row.title = `${mech.name} (its name is known to you, not to the pilot)`;
     row.addEventListener("click", () => this.onSelect(other));
     return row;
   }
+}
+
+/** Ways to know of a contact: bit, its chip, what it means. */
+const WAYS = [
+  [SHOWN.SIGHT, "sight", "a clear line"], [SHOWN.RADAR, "radar", "within the range of its radar"], [SHOWN.PAINT, "paint", "painted by its pack"],
+  [SHOWN.BLOOM, "bloom", "too hot, or jamming"], [SHOWN.INTEL, "intel", "told by packmates"],
+];
+
+/** A chip for each way in which a contact is known. */
+function waysOf(battle, facts) {
+  const chips = WAYS.filter(([bit]) => facts & bit).map(([, text, title]) => chip(text, title, ""));
+  if (!chips.length) chips.push(chip("known", battle.record < 2 ? "how: not in this replay" : "the settings show everything", ""));
+  return facts & SHOWN.PAINTED ? [...chips, chip("◎", "painted by its pack", "bad")] : chips;
 }

@@ -27,8 +27,24 @@ class Feed {
     button.type = "button";
     button.dataset.kind = event.kind;
     button.dataset.t = event.t;
-    button.addEventListener("click", () => this.onJump(Math.max(event.t - LEAD_S, 0), event.who[0]));
+    button.addEventListener("click", () => this.choose(event, button));
     return make("li", "", button);
+  }
+
+  /** Go to an event, and mark its row until another is chosen. */
+  choose(event, button) {
+    this.mark(button);
+    this.onJump(event);
+  }
+
+  mark(button) {
+    this.rows.forEach((row) => row.firstChild.classList.toggle("chosen", row.firstChild === button));
+  }
+
+  /** The same for the death of a mech. */
+  chooseDeath(victim) {
+    const i = this.events.findIndex((event) => event.kind === "kill" && event.who.includes(victim) && this.battle.deathOf(victim) === event.death);
+    if (i >= 0) this.choose(this.events[i], this.rows[i].firstChild);
   }
 
   word(part) {
@@ -40,15 +56,26 @@ class Feed {
     const button = make("button", "filter", KINDS[kind], make("span", "count", `${count}`));
     button.type = "button";
     button.setAttribute("aria-pressed", !this.hidden.has(kind));
+    button.title = "Show or hide; twice for only this";
     button.addEventListener("click", () => {
       if (!this.hidden.delete(kind)) this.hidden.add(kind);
-      button.setAttribute("aria-pressed", !this.hidden.has(kind));
       this.sieve();
     });
+    button.addEventListener("dblclick", () => this.only(kind));
+    button.dataset.kind = kind;
     return button;
   }
 
+  /** Show one kind alone; where that is so already, all. */
+  only(kind) {
+    const others = Object.keys(KINDS).filter((other) => other !== kind && other !== "end");
+    // The two clicks before have shown and hidden it again.
+    this.hidden = new Set(others.every((other) => this.hidden.has(other)) ? [] : others);
+    this.sieve();
+  }
+
   sieve() {
+    for (const button of this.filters.children) button.setAttribute("aria-pressed", !this.hidden.has(button.dataset.kind));
     this.rows.forEach((row, i) => (row.hidden = this.hidden.has(this.events[i].kind)));
   }
 

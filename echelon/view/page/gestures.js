@@ -3,7 +3,7 @@
 const CLICK_PX = 5;
 
 class Gestures {
-  /** `on`: `orbit(dx, dy)`, `pan(dx, dy)`, `zoom(factor)`, `click(x, y)`, `hover(x, y)`; distances in shares of the height. */
+  /** `on`: `orbit(dx, dy)`, `pan(dx, dy)`, `zoom(factor)`, `click(x, y)`, `visit(x, y)`, `hover(x, y)`; distances in shares of the height. */
   constructor(element, on) {
     Object.assign(this, { element, on, fingers: new Map(), moved: 0 });
     const listen = (name, act, options) => element.addEventListener(name, act, options);
@@ -13,6 +13,7 @@ class Gestures {
     listen("pointercancel", (event) => this.fingers.delete(event.pointerId));
     listen("pointerleave", () => this.on.hover(-1, -1));
     listen("contextmenu", (event) => event.preventDefault());
+    listen("dblclick", (event) => this.on.visit(...this.at(event)));
     listen("wheel", (event) => this.wheel(event), { passive: false });
   }
 

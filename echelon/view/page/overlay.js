@@ -31,6 +31,9 @@ class Overlay {
     pen.clearRect(0, 0, this.wide, this.high);
     pen.font = "600 10px system-ui, sans-serif";
     this.markFocus(scene, view);
+    if (view.showFocus) drawIntent(this, scene, view, scene.battle);
+    if (view.flight) drawPath(this, scene, scene.battle, view.flight);
+    if (view.showTags && !view.showBars) for (const label of this.arrange(scene, view)) this.drawTag(label.mech, label.x, label.y - 3);
     if (view.showBars) for (const label of this.arrange(scene, view)) this.drawLabel(label, view);
   }
 
@@ -46,7 +49,7 @@ class Overlay {
     labels.sort((a, b) => b.y - a.y);
     const placed = [];
     for (const label of labels) {
-      label.high = this.isNamed(label.mech, view) ? 22 : 9;
+      label.high = this.isNamed(label.mech, view) || view.showTags ? 22 : 9;
       for (const other of placed) {
         const beside = Math.abs(label.x - other.x) > (label.wide + other.wide) / 2 + 3;
         if (!beside && label.y > other.y - other.high - 1) label.y = Math.min(label.y, other.y - other.high - 2);
@@ -77,7 +80,15 @@ class Overlay {
     pen.fillStyle = condition.heat > 1 ? "#ff3b30" : condition.heat > 0.8 ? "#ff9f0a" : "#ffd60a";
     pen.fillRect(left, top + BAR.hp + 1, (wide * clamp(condition.heat, 0, 1.5)) / 1.5, BAR.heat);
     if (this.isNamed(mech, view)) this.drawName(mech, x, top - 5);
+    else if (view.showTags) this.drawTag(mech, x, top - 3);
     else this.drawState(condition.facts, left + wide + 5, top + 6);
+  }
+
+  drawTag(mech, x, y) {
+    const { pen } = this, wide = pen.measureText(mech.tag).width;
+    Object.assign(pen, { lineWidth: 3, strokeStyle: "rgba(10,13,17,0.85)", fillStyle: css(TEAM_LIGHT[mech.side]) });
+    pen.strokeText(mech.tag, x - wide / 2, y);
+    pen.fillText(mech.tag, x - wide / 2, y);
   }
 
   drawName(mech, x, y) {

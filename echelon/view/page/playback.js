@@ -38,6 +38,12 @@ class Playback {
     this.seek(whole * by);
   }
 
+  /** Go on or back by some seconds, whatever the fraction. */
+  leap(seconds) {
+    this.playing = false;
+    this.seek(this.t + seconds);
+  }
+
   /** Play faster or slower. */
   shift(direction) {
     const next = SPEEDS.indexOf(this.speed) + direction;

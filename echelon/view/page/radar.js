@@ -16,7 +16,7 @@ class Radar {
     if (!side) return;
     if (this.canvas.width !== Math.round(side * dense)) this.canvas.width = this.canvas.height = Math.round(side * dense);
     const style = getComputedStyle(this.canvas), colour = (name) => style.getPropertyValue(name).trim();
-    this.colours = { text: colour("--text"), dim: colour("--dim"), line: colour("--line"), well: colour("--well"), teams: [colour("--blue"), colour("--red")] };
+    this.colours = { text: colour("--text"), dim: colour("--dim"), line: colour("--line"), well: colour("--well"), contested: colour("--contested"), teams: [colour("--blue"), colour("--red")] };
     Object.assign(this, { battle, n, m, side, middle: side / 2, rim: side / 2 - 15 });
     this.here = battle.posAt(n, m);
     this.yaw = battle.yawAt(n, m);
@@ -113,7 +113,7 @@ class Radar {
       const turn = (i / 32) * Math.PI;
       pen.lineTo(...this.spot(ahead + radius * Math.cos(turn), left + radius * Math.sin(turn)));
     }
-    pen.fillStyle = pen.strokeStyle = holder === 0 || holder === 1 ? this.colours.teams[holder] : holder === 2 ? "#d9b83c" : this.colours.dim;
+    pen.fillStyle = pen.strokeStyle = holder === 0 || holder === 1 ? this.colours.teams[holder] : holder === 2 ? this.colours.contested : this.colours.dim;
     pen.globalAlpha = 0.13;
     pen.fill();
     pen.globalAlpha = 0.8;

@@ -164,8 +164,7 @@ class Scene {
   }
 
   get zoneColour() {
-    const holder = holderAt(this.battle, this.moment);
-    return holder === 0 || holder === 1 ? TEAM_COLOURS[holder] : holder === 2 ? [0.95, 0.8, 0.35] : [0.92, 0.93, 0.95];
+    return zoneColour(this.battle, this.moment);
   }
 
   drawGround(kind, alpha) {

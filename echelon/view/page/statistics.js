@@ -3,10 +3,16 @@
 /** Entries of an outcome that are told by weapon or by class. */
 const BY_WEAPON = ["shots", "hits", "damage", "kills"];
 const BY_HULL = ["damage", "kills", "deaths"];
+/** What entries are called whose names leave open whose they are, or what they count. */
+const NAMES = {
+  zone_s: "zone, mech-s", vent_s: "vented, mech-s", knockdowns: "knockdowns inflicted", leggings: "leggings inflicted",
+  shutdowns: "shutdowns suffered", deaths: "deaths suffered", damage: "damage inflicted", intercepts: "missiles shot down",
+};
 
 class Statistics {
-  constructor(root) {
+  constructor(root, onSelect) {
     this.root = root;
+    this.accounts = new MechTable(onSelect);
   }
 
   open(battle) {
@@ -20,7 +26,9 @@ class Statistics {
     const heading = make("h2", "", verdict(battle));
     // A replay that names no version was recorded under the first.
     const rules = make("p", "summary", `rules version ${battle.common.env?.rules_version ?? 1}`);
-    this.root.replaceChildren(heading, ...plain.map((name) => this.makeRow(name, stats[name])), ...tables.filter(Boolean), rules);
+    const leads = leadsOf(battle).filter(({ t }) => t > 0).map(({ what, side, t }) => make("p", "lead", make("b", TEAMS[side], TEAMS[side]), ` ahead in ${what} from ${clockText(t)} on`));
+    const lack = lackOf(battle.common), lacks = lack ? [make("p", "lack", lack)] : [];
+    this.root.replaceChildren(heading, ...leads, ...lacks, this.accounts.open(battle), make("h3", "", "Both teams"), ...plain.map((name) => this.makeRow(name, stats[name])), ...tables.filter(Boolean), rules);
   }
 
   /** One number of both teams, with bars that grow from the middle. */
@@ -31,7 +39,7 @@ class Statistics {
       fill.style.width = `${(value / most) * 100}%`;
       return make("span", `versus ${team}`, fill);
     };
-    const label = make("span", "label", name === "zone_s" ? "zone, s" : name.replaceAll("_", " "));
+    const label = make("span", "label", NAMES[name] ?? name.replaceAll("_", " "));
     return make("div", "duel", make("span", "value", figure(blue)), bar("blue", blue), label, bar("red", red), make("span", "value", figure(red)));
   }
 

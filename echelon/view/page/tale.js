@@ -17,37 +17,35 @@ function tellBattle(battle) {
 function tellDeath(battle, death) {
   const t = battle.tickEnd(death.tick), victim = battle.mechs[death.victim];
   if (death.killer < 0) {
-    return { t, kind: "kill", side: 1 - victim.side, who: [victim.n], parts: [{ n: victim.n }, " burnt to death"] };
+    return { t, kind: "kill", side: 1 - victim.side, who: [victim.n], death, parts: [{ n: victim.n }, " burnt to death"] };
   }
   const killer = battle.mechs[death.killer];
   const how = death.weapon < 0 ? "" : ` with ${battle.weaponName(death.weapon)}`;
   const friend = killer.side === victim.side ? " (own team)" : "";
   return {
-    t, kind: "kill", side: killer.side, who: [killer.n, victim.n],
+    t, kind: "kill", side: killer.side, who: [killer.n, victim.n], death,
     parts: [{ n: killer.n }, " killed ", { n: victim.n }, how + friend],
   };
 }
 
-const TURNS = [
-  ["FALLEN", "fall", " was knocked down"], ["SHUT_DOWN", "shutdown", " shut down from heat"],
-  ["LEGGED", "legs", " lost its legs"],
-];
+const TURNS = new Map([
+  [CONDITION.FELL, ["fall", " was knocked down"]], [CONDITION.SHUT_DOWN, ["shutdown", " shut down from heat"]],
+  [CONDITION.LEGGED, ["legs", " lost its legs"]],
+]);
 
-/** Facts that come true: falls, shutdowns, lost legs. */
+/** Falls, shutdowns, lost legs, as the record tells them: those that the statistics count. */
 function tellConditions(battle) {
-  const events = [];
-  for (const mech of battle.mechs) {
-    for (let m = 1; m < battle.moments; m++) {
-      const before = battle.at("facts", mech.n, m - 1), now = battle.at("facts", mech.n, m);
-      if (!(now & FACT.ALIVE)) break;
-      for (const [fact, kind, text] of TURNS) {
-        if ((now & FACT[fact]) && !(before & FACT[fact])) {
-          events.push({ t: m * battle.decisionS, kind, side: mech.side, who: [mech.n], parts: [{ n: mech.n }, text] });
-        }
-      }
-    }
-  }
-  return events;
+  return battle.conditions.filter((row) => TURNS.has(row.condition)).map(({ tick, mech, condition }) => {
+    const [kind, text] = TURNS.get(condition), t = battle.tickEnd(tick), why = kind === "shutdown" ? shutdownCause(battle, mech, t) : "";
+    return { t, kind, side: battle.mechs[mech].side, who: [mech], parts: [{ n: mech }, text + why] };
+  });
+}
+
+/** The heat of the last seconds by weapon: what it fired, and what hit it. */
+function shutdownCause(battle, n, t) {
+  const words = (verb, rows) => rows.filter(([, points]) => points > 0).slice(0, 2).map(([name, points]) => `${verb} ${name} +${points.toFixed(0)}`);
+  const { fired, received } = heatAccount(battle, n, t), causes = [...words("fired", fired), ...words("hit by", received)];
+  return causes.length ? `: ${causes.join(", ")} heat in ${LOG_S} s` : "";
 }
 
 /** Fresh paint, and who is known to have laid it. */
@@ -71,7 +69,8 @@ function tellPaint(battle) {
 function tellIntercepts(battle) {
   return battle.flights.filter((flight) => flight.met === MET.AMS).map((flight) => ({
     t: battle.tickEnd(flight.end), kind: "intercept", side: 1 - battle.mechs[flight.shooter].side,
-    who: [flight.shooter], parts: [`${battle.weaponName(flight.weapon)} of `, { n: flight.shooter }, " shot down"],
+    who: flight.by >= 0 ? [flight.by, flight.shooter] : [flight.shooter], flight,
+    parts: [`${battle.weaponName(flight.weapon)} of `, { n: flight.shooter }, " shot down", ...(flight.by >= 0 ? [" by ", { n: flight.by }] : [])],
   }));
 }
 
@@ -92,11 +91,17 @@ function tellZone(battle) {
   return events;
 }
 
+/** The colour of the zone by who holds it: white while contested, grey while empty, so that it is told from red by any eye. */
+function zoneColour(battle, m) {
+  const holder = holderAt(battle, m);
+  return holder === 0 || holder === 1 ? TEAM_COLOURS[holder] : holder === 2 ? [0.97, 0.98, 1] : [0.52, 0.55, 0.6];
+}
+
 /** How the battle ended, in words. */
 function verdict(battle) {
   const { winner, reason } = battle.about.outcome;
   if (winner === "running") return "the record ends";
-  return winner === "draw" ? `draw, ${reason.replace("_", " ")}` : `${winner} wins by ${reason.replace("_", " ")}`;
+  return winner === "draw" ? `draw, ${reason.replaceAll("_", " ")}` : `${winner} wins by ${reason.replaceAll("_", " ")}`;
 }
 
 function tellEnd(battle) {

@@ -1,26 +1,52 @@
 // The course of the battle at a glance: scores, who held the zone, kills, and the playhead.
 
-const EDGE = 10, KILL_ROWS = 14, CONTROL_HIGH = 5, LABELS_HIGH = 14;
+const EDGE = 10, KILL_ROWS = 14, CONTROL_HIGH = 5, LABELS_HIGH = 14, CHART_HIGH = 76;
+/** How near a press must be to a mark to mean it. */
+const MARK_PX = 5;
 
 class Timeline {
-  constructor(canvas, onSeek) {
-    this.canvas = canvas;
+  constructor(canvas, readout, on) {
+    Object.assign(this, { canvas, readout, on });
     this.pen = canvas.getContext("2d");
-    this.onSeek = onSeek;
     this.still = document.createElement("canvas");
     canvas.addEventListener("pointerdown", (event) => this.grab(event));
+    canvas.addEventListener("pointermove", (event) => this.tell(event));
+    canvas.addEventListener("pointerleave", () => (readout.textContent = ""));
   }
 
   open(battle) {
     this.battle = battle;
+    this.course = courseOf(battle);
+    this.readout.textContent = "";
     this.stale = true;
     this.canvas.setAttribute("aria-valuemax", battle.lengthS);
   }
 
+  /** Say what stands under the pointer. */
+  tell(event) {
+    const place = this.canvas.getBoundingClientRect(), x = event.clientX - place.left;
+    const t = this.timeAt(x), death = this.markAt(x, event.clientY - place.top);
+    this.canvas.style.cursor = death ? "pointer" : "";
+    const mark = death ? `${this.battle.mechs[death.victim].name} died · ` : "";
+    this.readout.textContent = mark + readoutOf(this.battle, this.course, t);
+    const half = this.readout.offsetWidth / 2, { innerWidth } = window;
+    this.readout.style.left = `${clamp(event.clientX, half + 4, Math.max(innerWidth - half - 4, half + 4))}px`;
+    this.readout.style.bottom = `${window.innerHeight - place.top + 8}px`;
+  }
+
+  /** The death whose mark lies at a point, if one does. */
+  markAt(x, y) {
+    if (y > KILL_ROWS + 3) return undefined;
+    const away = (death) => Math.abs(this.xOf(this.battle.tickEnd(death.tick)) - x);
+    return this.battle.deaths.filter((death) => away(death) <= MARK_PX).sort((a, b) => away(a) - away(b))[0];
+  }
+
   grab(event) {
+    const place = this.canvas.getBoundingClientRect(), death = this.markAt(event.clientX - place.left, event.clientY - place.top);
+    if (death) return this.on.mark(death);
     this.canvas.setPointerCapture(event.pointerId);
     this.canvas.focus({ preventScroll: true });
-    const move = (e) => this.onSeek(this.timeAt(e.clientX - this.canvas.getBoundingClientRect().left));
+    const move = (e) => this.on.seek(this.timeAt(e.clientX - this.canvas.getBoundingClientRect().left));
     const drop = () => {
       this.canvas.removeEventListener("pointermove", move);
       this.canvas.removeEventListener("pointerup", drop);
@@ -32,8 +58,12 @@ class Timeline {
     move(event);
   }
 
+  /** The time at a place; that of a decision where one lies within a pixel, so that a press on 20 s is 20 s. */
   timeAt(x) {
-    return (clamp((x - EDGE) / (this.wide - 2 * EDGE), 0, 1) || 0) * this.battle.lengthS;
+    const perPx = this.battle.lengthS / Math.max(this.wide - 2 * EDGE, 1);
+    const t = clamp((x - EDGE) * perPx, 0, this.battle.lengthS) || 0, { decisionS } = this.battle;
+    const near = Math.round(t / decisionS) * decisionS;
+    return Math.abs(near - t) <= perPx ? near : t;
   }
 
   xOf(t) {
@@ -59,19 +89,20 @@ class Timeline {
     pen.drawImage(this.still, 0, 0);
     pen.setTransform(this.dense, 0, 0, this.dense, 0, 0);
     pen.fillStyle = this.colours.text;
-    pen.fillRect(x - 0.75, 0, 1.5, this.high - LABELS_HIGH + 2);
+    pen.fillRect(x - 0.75, 0, 1.5, this.chartHigh - LABELS_HIGH + 2);
+    if (this.hasLanes) pen.fillRect(x - 0.5, this.chartHigh, 1, this.high - this.chartHigh);
     pen.beginPath();
     pen.arc(x, 5, 5, 0, 7);
     pen.fill();
     this.canvas.setAttribute("aria-valuenow", t.toFixed(2));
-    this.canvas.setAttribute("aria-valuetext", `${t.toFixed(1)} seconds`);
+    this.canvas.setAttribute("aria-valuetext", readoutOf(this.battle, this.course, t));
   }
 
   /** What does not move with the playhead. */
   drawStill() {
     this.stale = false;
     const style = getComputedStyle(this.canvas), colour = (name) => style.getPropertyValue(name).trim();
-    this.colours = { text: colour("--text"), dim: colour("--dim"), line: colour("--line"), teams: [colour("--blue"), colour("--red")] };
+    this.colours = { text: colour("--text"), dim: colour("--dim"), line: colour("--line"), panel: colour("--panel"), contested: colour("--contested"), teams: [colour("--blue"), colour("--red")] };
     const pen = this.still.getContext("2d");
     pen.setTransform(this.dense, 0, 0, this.dense, 0, 0);
     pen.clearRect(0, 0, this.wide, this.high);
@@ -79,10 +110,20 @@ class Timeline {
     for (const side of [0, 1]) this.drawScore(pen, side);
     this.drawControl(pen);
     this.drawKills(pen);
+    if (this.hasLanes) drawLanes(pen, this, this.chartHigh + 2, this.high - 2);
+  }
+
+  /** Whether there is room below the scores. */
+  get hasLanes() {
+    return this.high > CHART_HIGH + 40;
+  }
+
+  get chartHigh() {
+    return this.hasLanes ? CHART_HIGH : this.high;
   }
 
   get chart() {
-    return { top: KILL_ROWS + 5, bottom: this.high - LABELS_HIGH - CONTROL_HIGH - 3 };
+    return { top: KILL_ROWS + 5, bottom: this.chartHigh - LABELS_HIGH - CONTROL_HIGH - 3 };
   }
 
   drawSeconds(pen) {
@@ -91,9 +132,9 @@ class Timeline {
     pen.textAlign = "center";
     for (let s = 0; s <= this.battle.lengthS; s += every) {
       pen.fillStyle = this.colours.line;
-      pen.fillRect(Math.round(this.xOf(s)), KILL_ROWS, 1, this.high - LABELS_HIGH - KILL_ROWS);
+      pen.fillRect(Math.round(this.xOf(s)), KILL_ROWS, 1, this.chartHigh - LABELS_HIGH - KILL_ROWS);
       pen.fillStyle = this.colours.dim;
-      pen.fillText(`${s}`, this.xOf(s), this.high - 3);
+      pen.fillText(`${s}`, this.xOf(s), this.chartHigh - 3);
     }
   }
 
@@ -116,10 +157,10 @@ class Timeline {
 
   /** A strip that tells who held the zone. */
   drawControl(pen) {
-    const { battle } = this, top = this.high - LABELS_HIGH - CONTROL_HIGH;
+    const { battle } = this, top = this.chartHigh - LABELS_HIGH - CONTROL_HIGH;
     for (let m = 1; m < battle.moments; m++) {
       const holder = holderAt(battle, m), x = this.xOf((m - 1) * battle.decisionS), wide = this.xOf(m * battle.decisionS) - x + 0.3;
-      pen.fillStyle = holder < 0 ? this.colours.line : holder === 2 ? "#d9b83c" : this.colours.teams[holder];
+      pen.fillStyle = holder < 0 ? this.colours.line : holder === 2 ? this.colours.contested : this.colours.teams[holder];
       pen.fillRect(x, top, wide, CONTROL_HIGH - 1);
     }
   }

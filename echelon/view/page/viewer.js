@@ -5,30 +5,43 @@ const $ = (id) => document.getElementById(id);
 const FOLLOW_VOX = 8.5;
 const TOOLS_PX = 46;
 const SHARPEN_MS = 160;
-const TOGGLES = { top: "toggle-top", follow: "toggle-follow", seeAs: "toggle-as", showLines: "toggle-lines", showBars: "toggle-bars" };
+/** How near the camera comes to an event. */
+const EVENT_VOX = 7;
+const SAID_MS = 2600;
+const TOGGLES = {
+  top: "toggle-top", follow: "toggle-follow", seeAs: "toggle-as", showLines: "toggle-lines", showBars: "toggle-bars",
+  showFocus: "toggle-focus", showTags: "toggle-tags", showLanes: "toggle-lanes", present: "toggle-present", large: "toggle-large",
+};
 
 class Viewer {
   constructor(replay) {
     this.replay = replay;
-    this.scene = new Scene($("scene"));
+    this.scene = openScene($("scene"));
     this.overlay = new Overlay($("overlay"));
     this.playback = new Playback();
-    this.timeline = new Timeline($("timeline"), (t) => this.seek(t));
+    this.timeline = new Timeline($("timeline"), $("readout"), { seek: (t) => this.seek(t), mark: (death) => this.feed.chooseDeath(death.victim) });
     this.roster = new Roster($("roster"), (n) => this.select(n));
     this.scoreboard = new Scoreboard($("scoreboard"));
-    this.feed = new Feed($("events"), $("filters"), (t, n) => this.jump(t, n));
+    this.feed = new Feed($("events"), $("filters"), (event) => this.visit(event));
+    this.missiles = new Missiles($("missiles"), (flight) => this.visitFlight(flight));
+    this.intent = new IntentBox($("intent"));
+    this.summary = new Summary($("summary"), { open: (i) => this.openBattle(i), compare: (i) => this.compareWith(i) });
+    this.compare = new Compare($("compare"));
     this.cockpit = new Cockpit($("cockpit"), (n) => this.select(n));
-    this.statistics = new Statistics($("statistics"));
+    this.statistics = new Statistics($("statistics"), (n) => this.select(n, true));
     this.state = {
-      battle: 0, selected: -1, hovered: -1, tab: "events", top: false, follow: false, seeAs: false, showLines: false, showBars: true,
+      battle: 0, selected: -1, hovered: -1, tab: "events", top: false, follow: false, seeAs: false, showLines: false, showBars: true, compare: -1,
+      showFocus: false, showTags: false, showLanes: matchMedia("(min-width: 861px) and (min-height: 600px)").matches, present: false, large: false,
       theme: matchMedia("(prefers-color-scheme: light)").matches ? "light" : "dark", themeChosen: false,
     };
     this.frames = 0;
     this.calm = matchMedia("(prefers-reduced-motion: reduce)");
     this.battles = [];
-    this.wire();
-    this.offerBattles();
+    wire(this);
+    offerBattles(this);
+    this.state.top = Boolean(this.scene.flat);
     this.openBattle(0);
+    if (this.scene.flat) this.say("Without WebGL2 the field is shown from above.");
     this.obey(readAddress(location.hash));
   }
 
@@ -36,15 +49,34 @@ class Viewer {
 
   openBattle(index) {
     this.state.battle = clamp(Math.round(index), 0, this.replay.battles.length - 1);
-    this.battle = this.battles[this.state.battle] ??= new Battle(this.replay.about, this.replay.battles[this.state.battle]);
-    this.state.selected = -1;
-    for (const part of [this.playback, this.scene, this.timeline, this.roster, this.feed, this.statistics]) part.open(this.battle);
+    this.battle = this.battleOf(this.state.battle);
+    Object.assign(this.state, { selected: -1, compare: -1 });
+    for (const part of [this.playback, this.scene, this.timeline, this.roster, this.feed, this.missiles, this.statistics]) part.open(this.battle);
     this.camera = new Camera(this.battle.size);
     this.measure();
     this.camera.fit(this.state.top);
     this.camera.jump();
     $("battle-choice").value = this.state.battle;
+    $("battles").close();
     document.title = `${this.battle.about.blue} against ${this.battle.about.red} · Echelon`;
+    this.refresh();
+  }
+
+  battleOf(index) {
+    return (this.battles[index] ??= new Battle(this.replay.about, this.replay.battles[index]));
+  }
+
+  listBattles() {
+    this.summary.show(this.replay, (i) => this.battleOf(i), this.state.battle);
+    $("battles").showModal();
+  }
+
+  /** Show another battle beside this one; the same again ends that. */
+  compareWith(index) {
+    const { state } = this, other = Math.round(index);
+    state.compare = other === state.compare || !(other in this.replay.battles) || other === state.battle ? -1 : other;
+    if (state.compare >= 0) this.compare.open(this.battle, this.battleOf(state.compare));
+    $("battles").close();
     this.refresh();
   }
 
@@ -53,12 +85,13 @@ class Viewer {
     const { state } = this;
     if (wish.theme) Object.assign(state, { theme: wish.theme, themeChosen: true });
     if (wish.battle !== undefined && wish.battle !== state.battle) this.openBattle(wish.battle);
-    for (const key of ["follow", "seeAs", "showLines", "showBars"]) state[key] = wish[key] ?? state[key];
-    if (wish.view) state.top = wish.view === "top";
+    for (const key of ["follow", "seeAs", "showLines", "showBars", "showFocus", "showTags", "showLanes", "present", "large"]) state[key] = wish[key] ?? state[key];
+    if (wish.view) state.top = wish.view === "top" || Boolean(this.scene.flat);
     if (wish.select !== undefined) this.select(wish.select);
     if (wish.tab) this.openTab(wish.tab);
     if (SPEEDS.includes(wish.speed)) this.playback.speed = wish.speed;
     if (wish.t !== undefined) this.seek(wish.t);
+    if (wish.compare !== undefined) this.compareWith(wish.compare);
     this.showTheme();
     this.measure();
     this.camera.fit(state.top);
@@ -70,7 +103,7 @@ class Viewer {
   }
 
   placeCamera([x, y, azimuth, elevation, reach]) {
-    this.camera.goal = { target: [x, y, 0], azimuth, elevation, reach, fov: FIELD_OF_VIEW };
+    this.camera.goal = { target: [x, y, 0], azimuth, elevation, reach, fov: this.camera.goal.fov };
   }
 
   seek(t) {
@@ -94,16 +127,54 @@ class Viewer {
     this.refresh();
   }
 
-  jump(t, n) {
-    if (n !== undefined) this.state.selected = n;
-    this.seek(t);
+  leap(seconds) {
+    this.playback.leap(seconds);
+    this.refresh();
   }
 
-  select(n) {
+  /** Go to shortly before an event, look at whom it is about, and select the first of them. */
+  visit(event) {
+    const t = Math.max(event.t - (event.kind === "shutdown" ? 0 : LEAD_S), 0);
+    if (event.who.length) this.state.selected = event.who[0];
+    this.seek(t);
+    const points = event.who.map((n) => this.battle.pose(n, t).pos);
+    if (event.kind === "zone") points.push([...this.battle.zone.center, 0]);
+    if (points.length) this.frameView(points);
+  }
+
+  /** Follow a missile from its launch: see its whole way, and play. */
+  visitFlight(flight) {
+    this.state.selected = flight.shooter;
+    this.seek(Math.max(this.battle.tickEnd(flight.launch) - LAUNCH_LEAD_S, 0));
+    this.frameView([flight.first, flight.first + flight.points - 1].map((row) => this.battle.waypoint(row)));
+  }
+
+  frameView(points) {
+    this.state.follow = false;
+    this.camera.frame(points, EVENT_VOX);
+    this.refresh();
+  }
+
+  /** Select a mech; `stays` leaves the panel open that is. */
+  select(n, stays = false) {
     this.state.selected = Number.isInteger(n) && n >= 0 && n < this.battle.mechs.length ? n : -1;
-    if (this.state.selected >= 0 && !isNarrow()) this.openTab("cockpit");
+    if (this.state.selected >= 0 && !stays && !isNarrow()) this.openTab("cockpit");
     if (this.state.follow) this.closeIn();
     this.refresh();
+  }
+
+  /** Select the mech of a place within its team and go there; of the other team if it is selected already. */
+  selectPlace(place) {
+    const { teams, mechs } = this.battle.common, first = TEAMS.map((team) => teams[team]), { selected } = this.state;
+    const side = selected >= 0 ? this.battle.mechs[selected].side : 0;
+    const wanted = [side, 1 - side].map((one) => first[one][0] + place - 1).filter((n, i) => n < first[[side, 1 - side][i]][1] && n !== selected);
+    if (wanted.length && wanted[0] < mechs.length) this.visitMech(wanted[0]);
+  }
+
+  /** Select a mech and bring the camera to it. */
+  visitMech(n) {
+    this.select(n);
+    if (n >= 0) this.frameView([this.battle.pose(n, this.playback.t).pos]);
   }
 
   selectNext(direction) {
@@ -126,6 +197,7 @@ class Viewer {
     if (name === "theme") Object.assign(state, { theme: state.theme === "dark" ? "light" : "dark", themeChosen: true });
     else state[name] = !state[name];
     if (name === "theme") this.showTheme();
+    if (name === "top" && this.scene.flat) state.top = true;
     if (name === "top") this.camera.fit(state.top);
     if (name === "follow" && state.follow) this.closeIn();
     if (name === "follow" && !state.follow) this.camera.fit(state.top);
@@ -145,8 +217,8 @@ class Viewer {
   // Camera
 
   resetCamera() {
-    Object.assign(this.state, { follow: false, top: false });
-    this.camera.fit(false);
+    Object.assign(this.state, { follow: false, top: Boolean(this.scene.flat) });
+    this.camera.fit(this.state.top);
     this.refresh();
   }
 
@@ -157,7 +229,7 @@ class Viewer {
   }
 
   orbit(dx, dy) {
-    this.camera.orbit(dx * 3.2, dy * 2.4);
+    this.camera.orbit(dx * 3.2, this.scene.flat ? 0 : dy * 2.4);
     this.state.top = this.camera.isTop;
     this.refresh();
   }
@@ -218,25 +290,29 @@ class Viewer {
     this.showControls();
     this.measure();
     const known = state.seeAs && state.selected >= 0 ? battle.knownTo(state.selected, m) : null;
-    const view = { ...state, t, camera: this.camera, isShown: (n) => n >= 0 && (!known || known.has(n)) };
+    const view = { ...state, t, camera: this.camera, flight: this.missiles.chosen, isShown: (n) => n >= 0 && (!known || known.has(n)) };
     this.view = view;
-    this.scene.draw(view);
-    this.overlay.draw(this.scene, view);
+    if (state.compare >= 0) this.compare.draw(view);
+    else this.scene.draw(view);
+    if (state.compare < 0) this.overlay.draw(this.scene, view);
     this.timeline.draw(t);
     this.scoreboard.show(battle, m, t);
-    $("seen-as").textContent = known ? `What ${battle.mechs[state.selected].name} perceives` : "";
+    $("seen-as").textContent = known ? `What ${battle.mechs[state.selected].name} perceives${known.size ? "" : ": nothing, it is dead"}` : "";
+    this.intent.show(battle, m, state.showFocus);
+    this.statistics.accounts.mark(state.selected);
     this.roster.show(m, t, state.selected);
     this.feed.show(t);
-    const shown = [state.battle, m, state.selected, state.tab, state.theme, innerWidth].join();
-    if (state.tab === "cockpit" && shown !== this.cockpitShown) this.cockpit.show(battle, state.selected, m);
+    const shown = [state.battle, m, t, state.selected, state.tab, state.theme, innerWidth].join();
+    if (state.tab === "cockpit" && shown !== this.cockpitShown) this.cockpit.show(battle, state.selected, m, t);
     this.cockpitShown = shown;
+    this.clip?.draw();
     this.remember();
     this.frames++;
   }
 
   showControls() {
     const { state, playback } = this;
-    const key = JSON.stringify([state, playback.playing, playback.speed]);
+    const key = JSON.stringify([state, playback.playing, playback.speed, Boolean(this.clip)]);
     if (key === this.controlsShown) return;
     this.controlsShown = key;
     for (const [name, id] of Object.entries(TOGGLES)) $(id).setAttribute("aria-pressed", state[name]);
@@ -245,12 +321,22 @@ class Viewer {
     $("play").dataset.state = playback.playing ? "playing" : "paused";
     $("speed").value = playback.speed;
     document.body.dataset.tab = state.tab;
+    $("compare").hidden = $("end-compare").hidden = state.compare < 0;
+    for (const name of ["present", "showLanes", "large"]) document.documentElement.toggleAttribute(`data-${name.toLowerCase()}`, state[name]);
+    $("clip").setAttribute("aria-pressed", Boolean(this.clip));
     for (const tab of TABS) $(`tab-${tab}`).setAttribute("aria-selected", state.tab === tab);
   }
 
   showTheme() {
     document.documentElement.dataset.theme = this.state.theme;
     this.timeline.stale = true;
+  }
+
+  /** Tell something for a moment. */
+  say(text) {
+    clearTimeout(this.silence);
+    $("said").textContent = text;
+    this.silence = setTimeout(() => ($("said").textContent = ""), SAID_MS);
   }
 
   /** Keep the address true, not more often than browsers like. */
@@ -261,52 +347,6 @@ class Viewer {
       this.written = address;
       if (location.hash !== address) history.replaceState(null, "", address);
     }, 400);
-  }
-
-  // Wiring
-
-  wire() {
-    const click = (id, act) => $(id).addEventListener("click", act);
-    click("play", () => this.toggle());
-    click("back", () => this.step(-1));
-    click("ahead", () => this.step(1));
-    click("toggle-theme", () => this.flip("theme"));
-    click("open-help", () => this.help());
-    click("close-help", () => $("help").close());
-    click("home", () => this.resetCamera());
-    for (const [name, id] of Object.entries(TOGGLES)) click(id, () => this.flip(name));
-    for (const tab of TABS) click(`tab-${tab}`, () => this.openTab(tab));
-    $("speed").append(...SPEEDS.map((speed) => new Option(`${speed}×`, speed)));
-    $("speed").addEventListener("change", (event) => {
-      this.playback.speed = Number(event.target.value);
-      this.refresh();
-    });
-    $("battle-choice").addEventListener("change", (event) => this.openBattle(Number(event.target.value)));
-    $("keys").append(...keyRows());
-    listenToKeys(this);
-    this.wireScene();
-    $("scene").addEventListener("webglcontextlost", () => giveUp("The graphics processor dropped the picture. Load the page again."));
-  }
-
-  wireScene() {
-    new Gestures($("overlay"), {
-      orbit: (dx, dy) => this.orbit(dx, dy),
-      pan: (dx, dy) => this.pan(dx, dy),
-      zoom: (factor) => this.zoom(factor),
-      click: (x, y) => this.select(this.overlay.pick(this.scene, this.camera, x, y)),
-      hover: (x, y) => this.hover(x, y),
-    });
-    new ResizeObserver(() => {
-      this.measure();
-      if (!this.state.follow) this.refit();
-      this.refresh();
-    }).observe($("scene"));
-    window.addEventListener("hashchange", () => location.hash !== this.written && this.obey(readAddress(location.hash)));
-    matchMedia("(prefers-color-scheme: light)").addEventListener("change", (event) => {
-      if (!this.state.themeChosen) this.state.theme = event.matches ? "light" : "dark";
-      this.showTheme();
-      this.refresh();
-    });
   }
 
   /** Keep the arena fitted to a canvas that changes its shape, unless the user looks at a part of it. */
@@ -326,16 +366,6 @@ class Viewer {
     this.overlay.draw(this.scene, this.view);
   }
 
-  offerBattles() {
-    const options = this.replay.battles.map(({ about }, i) => {
-      const [blue, red] = about.outcome.score;
-      const { winner: won } = about.outcome, winner = TEAMS.includes(won) ? `${won} wins` : won;
-      return new Option(`${i + 1} · ${winner} ${blue.toFixed(1)} : ${red.toFixed(1)}`, i);
-    });
-    $("battle-choice").append(...options);
-    $("battle-choice").hidden = options.length < 2;
-  }
-
   /** A small interface for tests and for the curious. */
   get api() {
     return {
@@ -351,15 +381,12 @@ class Viewer {
         return [spot[0] + place.left, spot[1] + place.top];
       },
       drawNow: () => this.draw(),
+      camera: () => this.camera.told,
+      settle: () => { this.camera.jump(); this.refresh(); },
       software: this.scene.software,
       facts: FACT,
     };
   }
-}
-
-/** Whether panels stand below the scene, as on a phone. */
-function isNarrow() {
-  return matchMedia("(max-width: 860px)").matches;
 }
 
 /** Say in one line why nothing can be shown. */
@@ -373,7 +400,7 @@ async function start() {
     window.echelon = new Viewer(await readReplay($("data").textContent.trim())).api;
   } catch (error) {
     const blind = error instanceof NoWebGL;
-    giveUp(blind ? "This viewer needs WebGL2, and this browser does not offer it." : `This battle cannot be shown: ${error.message}`);
+    giveUp(blind ? "This viewer needs WebGL2 or a 2D canvas, and this browser offers neither." : `This battle cannot be shown: ${error.message}`);
     if (!blind) throw error;
   }
 }

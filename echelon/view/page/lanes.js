@@ -1,0 +1,94 @@
+// The course of the battle in lanes below the scores: hit points, mechs alive, damage a second, control of the zone.
+
+const LANE_GAP = 3, DAMAGE_WINDOW_S = 2;
+
+/** For every moment and both sides: `hp` and `zone` 0..1, `alive` mechs, `damage` points a second over the last seconds. */
+function courseOf(battle) {
+  const blank = () => [new Float32Array(battle.moments), new Float32Array(battle.moments)];
+  const course = { hp: blank(), alive: blank(), damage: blank(), zone: blank() };
+  const dealt = blank(), repeat = battle.common.decision_repeat;
+  for (const { tick, shooter, target, damage } of battle.harms) {
+    const { side } = battle.mechs[shooter], m = Math.floor(tick / repeat) + 1;
+    if (side !== battle.mechs[target].side && m < battle.moments) dealt[side][m] += damage / UNIT.points;
+  }
+  const wide = Math.max(Math.round(DAMAGE_WINDOW_S / battle.decisionS), 1);
+  for (const side of [0, 1]) {
+    let recent = 0;
+    for (let m = 0; m < battle.moments; m++) {
+      recent += dealt[side][m] - (m >= wide ? dealt[side][m - wide] : 0);
+      course.hp[side][m] = hpShare(battle, side, m);
+      course.damage[side][m] = Math.max(recent, 0) / (Math.min(wide, Math.max(m, 1)) * battle.decisionS);
+      course.zone[side][m] = battle.control(side, m);
+      course.alive[side][m] = battle.mechs.filter((mech) => mech.side === side && battle.has(mech.n, m, FACT.ALIVE)).length;
+    }
+  }
+  return course;
+}
+
+const LANE_NAMES = [["hp", "hit points"], ["alive", "mechs"], ["damage", "damage/s"], ["zone", "zone"]];
+
+/** Draw the lanes of a timeline between two heights. */
+function drawLanes(pen, timeline, top, bottom) {
+  const { course, battle, colours } = timeline, high = (bottom - top) / LANE_NAMES.length;
+  LANE_NAMES.forEach(([name, label], i) => {
+    const y = top + i * high, floor = y + high - LANE_GAP, most = Math.max(...course[name][0], ...course[name][1], 1e-6);
+    pen.fillStyle = colours.line;
+    pen.fillRect(EDGE, floor, timeline.wide - 2 * EDGE, 1);
+    const draw = name === "zone" ? drawShares : drawCourse;
+    draw(pen, timeline, course[name], y + 1, floor, name === "zone" ? 1 : most);
+    pen.font = "10px system-ui, sans-serif";
+    pen.textAlign = "left";
+    const text = name === "damage" ? `${label}, up to ${most.toFixed(0)}` : label, wide = pen.measureText(text).width;
+    pen.fillStyle = colours.panel;
+    pen.globalAlpha = 0.8;
+    pen.fillRect(EDGE, y, wide + 6, 12);
+    pen.globalAlpha = 1;
+    pen.fillStyle = colours.dim;
+    pen.fillText(text, EDGE + 3, y + 10);
+  });
+  for (const { what, side, t } of leadsOf(battle)) if (what === "hit points" && t > 0) drawTurn(pen, timeline, top, side, t);
+}
+
+function drawCourse(pen, timeline, sides, top, floor, most) {
+  for (const side of [0, 1]) {
+    pen.beginPath();
+    for (let m = 0; m < sides[side].length; m++) {
+      pen.lineTo(timeline.xOf(m * timeline.battle.decisionS), floor - (sides[side][m] / most) * (floor - top));
+    }
+    pen.strokeStyle = timeline.colours.teams[side];
+    pen.lineWidth = 1.5;
+    if (side) pen.setLineDash([5, 2]);
+    pen.stroke();
+    pen.setLineDash([]);
+  }
+}
+
+/** What each team earned of the zone: blue above the middle, red below. */
+function drawShares(pen, timeline, sides, top, floor) {
+  const middle = (top + floor) / 2, { battle, colours } = timeline;
+  for (let m = 1; m < battle.moments; m++) {
+    const x = timeline.xOf((m - 1) * battle.decisionS), wide = timeline.xOf(m * battle.decisionS) - x + 0.3;
+    for (const side of [0, 1]) {
+      const tall = sides[side][m] * (middle - top);
+      pen.fillStyle = colours.teams[side];
+      pen.fillRect(x, side ? middle : middle - tall, wide, tall);
+    }
+  }
+}
+
+/** A mark where the side that is ahead in the end went ahead. */
+function drawTurn(pen, timeline, top, side, t) {
+  const x = timeline.xOf(t);
+  pen.fillStyle = timeline.colours.teams[side];
+  pen.beginPath();
+  for (const [dx, dy] of [[-4, 0], [4, 0], [0, 6]]) pen.lineTo(x + dx, top + dy);
+  pen.fill();
+  pen.fillRect(x - 0.5, top, 1, 22);
+}
+
+/** What the lanes say at a time, in words. */
+function readoutOf(battle, course, t) {
+  const m = battle.momentAt(t), pair = (name, digits, factor = 1) => [0, 1].map((side) => (course[name][side][m] * factor).toFixed(digits)).join(" : ");
+  return `${clockText(t)} · score ${[0, 1].map((side) => battle.score(side, m).toFixed(1)).join(" : ")} · hit points ${pair("hp", 0, 100)} %`
+    + ` · mechs ${pair("alive", 0)} · damage ${pair("damage", 0)} /s · zone ${pair("zone", 0, 100)} %`;
+}

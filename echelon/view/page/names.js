@@ -1,0 +1,29 @@
+// Battles in words: who commanded, who won, how, on what map.
+
+/** A scripted tier by its own name. */
+function shortCommander(name) {
+  return name.replace(/^heuristic:/, "");
+}
+
+/** How a battle went, in one line. */
+function headline(about, lengthS) {
+  const { winner, reason } = about.outcome, why = `${reason.replaceAll("_", " ")}, ${lengthS.toFixed(0)} s`;
+  const blue = shortCommander(about.blue), red = shortCommander(about.red);
+  if (winner === "blue") return `${blue} (blue) beat ${red}, ${why}`;
+  if (winner === "red") return `${red} (red) beat ${blue}, ${why}`;
+  return winner === "draw" ? `${blue} and ${red} drew, ${why}` : `${blue} against ${red}, ${lengthS.toFixed(0)} s recorded`;
+}
+
+/** Battles in groups of one seed: `[{seed, battles: [index, ...]}]`, in the order of the file. */
+function pairsOf(battles) {
+  const groups = new Map();
+  battles.forEach(({ about }, i) => groups.set(about.seed, [...(groups.get(about.seed) ?? []), i]));
+  return [...groups].map(([seed, list]) => ({ seed, battles: list }));
+}
+
+/** What the replay lacks that one of today would tell; empty for one of today. */
+function lackOf(common) {
+  if ((common.record ?? 1) >= 2) return "";
+  return "An older replay: it does not tell the weapon of each hit, whose AMS destroyed a shot, what was ordered, nor how a "
+    + "contact is known; falls, shutdowns and lost legs are seen once a decision, so that short ones are missing.";
+}

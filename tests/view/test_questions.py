@@ -1,0 +1,276 @@
+"""Questions that somebody brings to a battle, each answered in a browser with two clicks at most."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from browser import CHROMIUM, Browser
+from PIL import Image
+from scenes import DECISIONS, HEAVY, LIGHT, MEDIUM, SCOUT, small_replay
+
+from echelon.view.page import write_page
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="no chromium in PATH"),
+]
+MOST_CLICKS = 2
+
+
+class Reader(Browser):
+    """A browser that counts what its reader presses."""
+
+    clicks = 0
+
+    def click(self, x: float, y: float) -> None:
+        """Click a point, and count it."""
+        self.clicks += 1
+        super().click(x, y)
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("questions") / "battle.html"
+    write_page(*small_replay(), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    with Reader() as browser:
+        yield browser
+
+
+@pytest.fixture
+def browser(chromium, page):
+    """The page as it opens on a desk; no test may press more often than twice, or leave a complaint."""
+    chromium.events.clear()
+    chromium.resize(1280, 720)
+    chromium.prefer("dark")
+    chromium.open(page)
+    chromium.clicks = 0
+    yield chromium
+    assert chromium.clicks <= MOST_CLICKS
+    assert not chromium.complaints() and not chromium.requests()
+
+
+def texts(browser: Browser, selector: str) -> list[str]:
+    return browser.run(f"[...document.querySelectorAll({json.dumps(selector)})].map(e => e.innerText.trim())")
+
+
+def cells(browser: Browser, selector: str) -> list[list[str]]:
+    rows = f"[...document.querySelectorAll({json.dumps(selector)})]"
+    return browser.run(f"{rows}.map(row => [...row.cells].map(cell => cell.innerText))")
+
+
+def at_second(browser: Browser, t: float, y: float = 40) -> tuple[float, float]:
+    """Where a time lies on the timeline of a battle of 6 s."""
+    place = browser.run("(r => [r.x, r.y, r.width])(document.querySelector('#timeline').getBoundingClientRect())")
+    return place[0] + 10 + t / (DECISIONS * 0.25) * (place[2] - 20), place[1] + y
+
+
+def test_which_mech_did_most_damage_and_with_what(browser):
+    browser.click_on("#tab-statistics")
+    first, *others = cells(browser, ".accounts tbody tr")
+    assert first == ["H1", "120", "gauss 60, laser 40", "0", "1", "·", "·", "0"]
+    assert [row[0] for row in others] == ["L2", "S2", "M1"]
+    assert browser.run("document.querySelector('.accounts tbody tr').title").endswith("gauss 60, laser 40, missile 20")
+
+
+def test_the_table_is_sorted_and_a_row_selects_its_mech(browser):
+    browser.run("document.querySelector('#tab-statistics').click()")
+    browser.materialize()
+    browser.click_on('.accounts [data-key="taken"]')
+    assert [row[0] for row in cells(browser, ".accounts tbody tr")] == ["L2", "M1", "S2", "H1"]
+    browser.click_on(f'.accounts [data-mech="{MEDIUM}"]')
+    state = browser.run("echelon.state()")
+    assert state["selected"] == MEDIUM and state["tab"] == "statistics"
+    assert browser.run("document.querySelector('.accounts .chosen').dataset.mech") == str(MEDIUM)
+
+
+def test_when_did_it_turn(browser):
+    """The lanes are there as the page opens; the result tells it in words."""
+    browser.mouse("mouseMoved", *at_second(browser, 2.0, 120))
+    readout = texts(browser, "#readout")[0]
+    assert readout.startswith("0:02.0 · score 1.3 : 0.7 · hit points 100 : 83 %")
+    assert "mechs 2 : 2" in readout and "zone 100 : 25 %" in readout
+    browser.click_on("#tab-statistics")
+    assert texts(browser, ".lead") == ["blue ahead in hit points from 0:01.5 on", "blue ahead in score from 0:00.2 on"]
+
+
+def test_a_mark_of_the_timeline_leads_to_its_death(browser):
+    browser.click(*at_second(browser, 79 * 0.05, 12))
+    assert browser.run("echelon.time()") == pytest.approx(79 * 0.05 - 0.6)
+    assert browser.run("echelon.state().selected") == HEAVY
+    assert texts(browser, ".event.chosen .what") == ["blue heavy 1 killed red light 2 with gauss"]
+
+
+def test_why_did_this_mech_shut_down(browser):
+    assert any("fired missile +90, fired laser +22 heat in 5 s" in text for text in texts(browser, ".event .what"))
+    browser.click_on(".event.shutdown")
+    browser.click_on("#tab-cockpit")
+    assert texts(browser, '[data-part="name"]') == ["blue heavy 1"]
+    account = texts(browser, '[data-part="heat"]')[0]
+    assert account.startswith("heat 0 → 140 of 130 in 5 s: fired missile ×2 +90, laser +22")
+    log = texts(browser, ".log li span")
+    assert log[0] == "shut down from heat" and "fired missile ×2: heat +90" in log
+    assert "turn right 50 %" in texts(browser, '[data-part="orders"]')[0]
+
+
+def test_the_history_is_kept_after_a_death(browser):
+    browser.run(f"echelon.select({LIGHT}); echelon.seek(6)")
+    browser.materialize()
+    assert texts(browser, '[data-part="fate"]') == ["killed by blue heavy 1 at 0:03.9"]
+    log = texts(browser, ".log li span")
+    assert log[0] == "died" and "hit by blue heavy 1 with gauss: −60 hp" in log
+    assert "hit by blue heavy 1 with missile: −20 hp" in log
+    curves = browser.run("document.querySelector('[data-part=\"curves\"]').toDataURL()")
+    picture = np.asarray(Image.open(io.BytesIO(base64.b64decode(curves.partition(",")[2]))))
+    assert picture[..., 3].any()
+
+
+def test_what_did_the_packs_of_red_focus(browser):
+    browser.click(*at_second(browser, 2.0))
+    assert browser.run("echelon.time()") == 2.0
+    before = browser.run("document.querySelector('#overlay').toDataURL()")
+    browser.click_on("#toggle-focus")
+    told = texts(browser, "#intent p")
+    assert told[1].replace("\n", " ") == "red pack 1 blue heavy 1 ×1 no preference ×1"
+    assert "◎ L2" in told[0]
+    assert browser.run("document.querySelector('#overlay').toDataURL()") != before
+
+
+def test_a_press_on_a_second_is_that_second(browser):
+    for t in (1.0, 3.0, 4.0):
+        browser.mouse("mousePressed", *at_second(browser, t), 1)
+        browser.mouse("mouseReleased", *at_second(browser, t))
+        assert browser.run("echelon.time()") == t
+
+
+def test_where_did_each_missile_end(browser):
+    browser.click_on("#tab-missiles")
+    assert texts(browser, "#missiles .what") == [
+        "blue heavy 1 → red light 2: hit it",
+        "blue heavy 1 → red medium 1: AMS of red medium 1",
+    ]
+    assert texts(browser, ".ending-sums p") == ["blue 1 hit · 1 AMS", "red launched none"]
+    before = browser.run("document.querySelector('#overlay').toDataURL()")
+    browser.click_on("#missiles .event")
+    assert browser.run("echelon.time()") == pytest.approx(23 * 0.05 - 0.1)
+    browser.run("echelon.settle()")
+    browser.materialize()
+    assert browser.run("document.querySelector('#overlay').toDataURL()") != before
+
+
+def test_how_do_two_battles_differ(browser):
+    menu = texts(browser, "#battle-choice option")
+    assert menu[0] == "1 · expert (blue) beat hard <b>bold</b>, time up, 6 s"
+    browser.click_on("#open-battles")
+    rows = cells(browser, "#summary tbody tr")
+    assert [row[1] for row in rows] == [text[4:] for text in menu] and rows[0][3] == "7, 2 battles"
+    browser.click_on('#summary [data-battle="1"] td:last-child button')
+    table = {row[0]: row[1:] for row in cells(browser, "#compare tbody tr")}
+    assert table["length, s"] == ["6.0", "5.8"] and table["winner"] == ["blue", "blue"]
+    assert texts(browser, "#compare .differs th") == ["length, s"]
+    browser.run("echelon.seek(3)")
+    browser.materialize()
+    pictures = browser.run(
+        "[...document.querySelectorAll('.pair canvas')].map(c => [c.width, c.height, c.toDataURL()])"
+    )
+    assert all(wide > 200 and high > 150 for wide, high, _ in pictures)
+    browser.run("echelon.seek(5)")
+    browser.materialize()
+    later = browser.run("[...document.querySelectorAll('.pair canvas')].map(c => c.toDataURL())")
+    assert all(now != before[2] for now, before in zip(later, pictures, strict=True)), "one clock moves both"
+
+
+def test_a_picture_is_saved(browser, tmp_path):
+    browser.call("Page.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
+    browser.run("echelon.seek(3)")
+    browser.click_on("#picture")
+    name = "echelon-battle-1-3_00s.png"
+    browser.wait("document.querySelector('#said').textContent === 'picture saved'")
+    for _ in range(200):
+        if (tmp_path / name).exists():
+            break
+        browser.materialize()
+    with Image.open(tmp_path / name) as picture:
+        assert picture.width >= browser.run("document.querySelector('#scene').clientWidth")
+        assert len(picture.convert("RGB").getcolors(1 << 24)) > 1000
+
+
+def test_a_clip_is_recorded(browser, tmp_path):
+    browser.call("Page.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
+    browser.click_on("#clip")
+    browser.wait("echelon.time() > 0.5")
+    browser.click_on("#clip")
+    browser.wait("document.querySelector('#said').textContent === 'clip saved'")
+    for _ in range(200):
+        if list(tmp_path.glob("*.webm")):
+            break
+        browser.materialize()
+    (clip,) = tmp_path.glob("*.webm")
+    assert clip.read_bytes()[:4] == b"\x1a\x45\xdf\xa3"
+
+
+# Each event brings the camera to it
+
+
+def test_an_event_frames_those_it_is_about(browser):
+    far = browser.run("echelon.camera()")
+    browser.click_on(".event.kill")
+    browser.run("echelon.settle()")
+    browser.materialize()
+    near = browser.run("echelon.camera()")
+    assert near[4] < far[4]
+    place = browser.run(
+        "(r => [r.x, r.y, r.right, r.bottom])(document.querySelector('#scene').getBoundingClientRect())"
+    )
+    for n in (HEAVY, LIGHT):
+        x, y = browser.run(f"echelon.screenOf({n})")
+        assert place[0] < x < place[2] and place[1] < y < place[3]
+
+
+def test_numbers_select_and_centre(browser):
+    browser.press("2")
+    assert browser.run("echelon.state().selected") == SCOUT
+    browser.press("2")
+    assert browser.run("echelon.state().selected") == LIGHT, "again: of the other team"
+    browser.run("echelon.settle()")
+    browser.materialize()
+    x, y = browser.run(f"echelon.screenOf({LIGHT})")
+    middle = browser.run(
+        "(r => [r.x + r.width / 2, r.y + r.height / 2])(document.querySelector('#scene').getBoundingClientRect())"
+    )
+    assert np.hypot(x - middle[0], y - middle[1]) < 60
+
+
+def test_the_address_holds_camera_and_speed(browser, page):
+    browser.press("]")
+    browser.press("+")
+    browser.press("q")
+    browser.run("echelon.settle()")
+    browser.run("echelon.seek(1.5)")
+    browser.wait("location.hash.includes('cam=') && location.hash.includes('t=1.50')")
+    address, camera = browser.run("location.hash"), browser.run("echelon.camera()")
+    assert "speed=2" in address
+    browser.open(page, address)
+    assert browser.run("echelon.camera()") == pytest.approx(camera, abs=2e-3)
+    assert browser.run("echelon.state().speed") == 2
+    browser.click_on("#copy")
+    browser.wait("document.querySelector('#said').textContent.includes('address')")
+
+
+def test_the_field_alone_and_larger_text(browser):
+    browser.click_on("#toggle-large")
+    assert browser.run("getComputedStyle(document.querySelector('.panel')).zoom") == "1.2"
+    browser.press("m")
+    assert browser.run("document.querySelector('#scene').clientWidth") == 1280
+    assert browser.run("document.querySelector('header').offsetParent === null")
+    browser.press("m")
+    assert browser.run("document.querySelector('#scene').clientWidth") < 900
