@@ -62,8 +62,8 @@ Policies = Callable[[str], TeamPolicy]
 class StepSink(Protocol):
     """Who keeps what is played, such as `echelon.arena.dataset_writer.DatasetWriter`; changes nothing."""
 
-    def begin(self, env: EchelonEnv, battles: Sequence[Battle]) -> None:
-        """A batch begins, `battles` first; battles beyond them are padding."""
+    def begin(self, battles: Sequence[Battle]) -> None:
+        """A batch of these battles begins; what is stepped beyond them is padding."""
         ...
 
     def step(self, stepped: TensorDictBase, running: Tensor) -> None:
@@ -277,7 +277,7 @@ class MatchBatch:
         self.env.set_seed(self.seeds)
         if sink is None:
             return run_until_done(self.env, self._decide, len(self.battles), on_progress=on_progress)
-        sink.begin(self.env, self.battles)
+        sink.begin(self.battles)
         outcome = run_until_done(self.env, self._decide, len(self.battles), sink.step, on_progress)
         sink.end(outcome)
         return outcome
