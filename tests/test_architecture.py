@@ -280,6 +280,24 @@ def test_functions_are_short(path):
     assert {name: lines for name, lines in long.items() if lines > LONGEST and name not in excused} == {}
 
 
+COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_no_comprehension_hides_a_function_that_another_one_calls(path):
+    """Python 3.12.1 inlines both into one scope, and says that the function is a local variable without a value."""
+    tree = ast.parse(path.read_text())
+    functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
+        loops = [node for node in ast.walk(function) if isinstance(node, COMPREHENSIONS)]
+        targets = [name for loop in loops for each in loop.generators for name in ast.walk(each.target)]
+        bound = {name.id for name in targets if isinstance(name, ast.Name)}
+        called = {
+            node.func.id for node in ast.walk(function) if isinstance(node, ast.Call) and hasattr(node.func, "id")
+        }
+        assert bound & called & functions == set(), function.name
+
+
 SLOW_TO_IMPORT = {"matplotlib", "scipy"}
 """Imported where they are used: most programs never do, and would start half a second later for each."""
 

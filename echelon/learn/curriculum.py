@@ -136,7 +136,7 @@ def stages_of(config: TrainConfig) -> list[Stage]:
     Raises:
         ConfigError: a commander that is not scripted is given a weapon use.
     """
-    curriculum, opponents = config.curriculum, [full_name(entry) for entry in config.curriculum.opponents]
+    curriculum, opponents = config.curriculum, [full_name(name) for name in config.curriculum.opponents]
     if config.opponent not in (CURRICULUM, SELF, PAST) and not config.league:
         opponents = [full_name(config.opponent)]
     lists: tuple[Sequence[object], ...] = (
