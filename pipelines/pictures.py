@@ -46,6 +46,8 @@ class Watch:
         require(page != self.file, "--out", "another file than the replay", str(page))
         for flag, path, suffix in (("--strip", self.strip, ".png"), ("--gif", self.gif, ".gif")):
             require_suffix(flag, path, suffix)
+        written = [path.resolve() for path in (page, *pictures)]
+        require(len({*written, self.file.resolve()}) == 1 + len(written), "outputs", "files of their own", written)
         for path in (page, *pictures):
             check_writable(path)
         replay = read(self.file)
