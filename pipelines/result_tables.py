@@ -58,7 +58,8 @@ def show_match(result: Result, x: str, y: str, by_side: bool = False) -> None:
     rows = []
     for name, wins, is_x in ((x, result.x_wins, True), (y, result.y_wins, False)):
         stats = result.mean_stats(is_x)
-        means = {key.replace("_", " "): f"{stats[key]:.1f}" for key in ("kills", "deaths", "damage", "zone_s")}
+        told = {"kills": "kills", "deaths": "deaths", "damage": "damage", "zone_s": "zone mech-s"}
+        means = {name: f"{stats[key]:.1f}" for key, name in told.items()}
         sides = result.win_rates_by_side(is_x) if by_side else {}
         shares = {"share": f"{wins / result.battles:.0%}"} | {f"as {side}": f"{won:.0%}" for side, won in sides.items()}
         rows.append({"name": name, "wins": wins, **shares, **means})
