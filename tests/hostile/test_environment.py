@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 import torch
 from leagues import BRIEF, checkpoint_of, fought, fresh
+from view.reports import empty_report
 from view.scenes import small_replay
 
 from echelon.league import database, unrecorded
@@ -39,6 +40,7 @@ from echelon.view.contact_sheet import Tile, draw_contact_sheet
 from echelon.view.page import write_page
 from echelon.view.painting import draw_gif
 from echelon.view.plots import draw_metrics, draw_payoff, draw_ratings
+from echelon.view.run_report import write_report
 from echelon.view.strip import draw_strip
 from hostile.attempts import CASES, COMMANDS, MADE
 
@@ -132,6 +134,7 @@ def league_of(folder: Path) -> Store:
 REPLAY, GROUNDS = small_replay(1)
 WRITERS = {
     "a page": ("page.html", lambda path: write_page(REPLAY, GROUNDS, path)),
+    "a report": ("report.html", lambda path: write_report(empty_report(), path)),
     "a strip": ("strip.png", lambda path: draw_strip(REPLAY, 0, GROUNDS[0], path, [1.0])),
     "a gif": ("battle.gif", lambda path: draw_gif(REPLAY, 0, GROUNDS[0], path, seconds=0.5)),
     "a sheet of maps": (
