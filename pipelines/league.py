@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 import tyro
@@ -11,11 +10,10 @@ import tyro
 from echelon.league import commands
 from echelon.league.roles import Role
 from echelon.league.store import Store
-from echelon.learn.callbacks.progress import Each
 from echelon.learn.config import TrainConfig
 from echelon.pipelines.arena_args import ArenaArgs
 from echelon.pipelines.console import terminal
-from echelon.pipelines.progress_bar import bar, with_progress
+from echelon.pipelines.progress_bar import count_iterations, progress_of
 from echelon.pipelines.result_tables import show, show_standings
 from echelon.runtime.errors import require
 from echelon.runtime.limits import Limits, check_settings
@@ -25,10 +23,7 @@ TURNS = Limits(1, 10**6)
 
 @dataclass(frozen=True)
 class Evaluate:
-    """Play a checkpoint against all active entries of a league, without rating the battles.
-
-    Under `torchrun` the processes share the battles.
-    """
+    """Play a checkpoint against all active entries of a league, unrated. Processes of `torchrun` share the battles."""
 
     checkpoint: tyro.conf.Positional[str]
     league: Path
@@ -41,9 +36,7 @@ class Evaluate:
         """Play and print the results."""
         with self.arena.shared(Store(self.league)) as arena:
             if arena is not None:
-                rows = commands.evaluate(
-                    arena, self.checkpoint, self.seeds, partial(with_progress, arena=arena, quiet=self.json)
-                )
+                rows = commands.evaluate(arena, self.checkpoint, self.seeds, progress_of(arena, quiet=self.json))
                 show(rows, self.json, f"{self.checkpoint}, 95 % intervals of the share won")
 
 
@@ -69,7 +62,7 @@ class Tournament:
         store = Store(self.league)
         with self.arena.shared(store) as arena:
             if arena is not None:
-                progress = partial(with_progress, arena=arena, quiet=self.json)
+                progress = progress_of(arena, quiet=self.json)
                 period = commands.tournament(arena, self.seeds, progress, self.replay, self.replay_battles)
                 show_standings(store, self.json, f"after period {period}")
 
@@ -99,8 +92,7 @@ class Evolve:
         """Train the roles and print the standings."""
         store, console = Store(self.league), terminal()
         how = (self.train, self.arena.device, self.start, self.seeds, self.turns, self.iterations)
-        arena, roles = self.arena.build(store), len(Role)
-        with bar(self.turns * roles * self.iterations, "iterations") as shown:
-            for turn, role, verdict in commands.evolve(arena, *how, [Each(shown.advance)]):
+        with count_iterations(self.turns * len(Role) * self.iterations) as callbacks:
+            for turn, role, verdict in commands.evolve(self.arena.build(store), *how, callbacks):
                 console.print(f"turn {turn}, {role.value}: {verdict}")
         show_standings(store, False, f"after period {store.period - 1}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -21,6 +22,8 @@ from rich.progress import (
 
 from echelon.league.league_arena import LeagueArena, PlayedBatch
 from echelon.league.records import MatchRecord
+from echelon.learn.callbacks.base import Callback
+from echelon.learn.callbacks.progress import Each
 from echelon.pipelines.console import terminal
 
 T = TypeVar("T")
@@ -109,6 +112,18 @@ def tracked(items: Iterable[T], unit: str, total: int) -> Iterator[T]:
         for item in items:
             yield item
             shown.advance()
+
+
+@contextlib.contextmanager
+def count_iterations(total: int) -> Iterator[list[Callback]]:
+    """Context manager that yields the callbacks which move a bar with each of so many training iterations."""
+    with bar(total, "iterations") as shown:
+        yield [Each(shown.advance)]
+
+
+def progress_of(arena: LeagueArena, quiet: bool) -> Callable[[Iterable[PlayedBatch], int], list[MatchRecord]]:
+    """What consumes the batches of battles of an arena, `with_progress`."""
+    return functools.partial(with_progress, arena=arena, quiet=quiet)
 
 
 def with_progress(batches: Iterable[PlayedBatch], total: int, arena: LeagueArena, quiet: bool) -> list[MatchRecord]:
