@@ -119,11 +119,6 @@ class View(PartialResetEnv):
         return self.commanded.count
 
     @property
-    def is_discrete(self) -> bool:
-        """Whether a group has discrete actions."""
-        return any(form.is_discrete for form in self.forms.values())
-
-    @property
     def max_steps(self) -> int:
         """Decisions in the longest battle."""
         return self.env.max_steps

@@ -7,8 +7,8 @@ import time
 import pytest
 from browser import CHROMIUM, LOOK_S, Browser
 from patience import STUCK_S
+from reports import HOSTILE, empty_report
 from scenes import small_replay
-from test_run_report import HOSTILE, empty_report
 
 from echelon.view.run_report import replay_page, write_report
 
