@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Literal
 
 import torch
-from scipy import ndimage
 
 from echelon.pipelines.console import terminal
 from echelon.pipelines.pictures import require_picture
@@ -74,6 +73,8 @@ def marked_tile(caption: str, maps: Maps, env: EnvConfig) -> Tile:
 
 def named_parts(seeds: torch.Tensor, world: WorldConfig) -> list[tuple[float, float, str]]:
     """x, y of the middle of every part of the map of a seed that is of one biome, and the biome's name."""
+    from scipy import ndimage  # takes a second to import
+
     biome = quadrants(seeds, world)[0].numpy()
     parts = []
     for index, name in enumerate(world.biomes):

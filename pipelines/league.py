@@ -11,11 +11,10 @@ import tyro
 from echelon.league import commands
 from echelon.league.roles import Role
 from echelon.league.store import Store
-from echelon.learn.callbacks.progress import Each
 from echelon.learn.config import TrainConfig
 from echelon.pipelines.arena_args import ArenaArgs
 from echelon.pipelines.console import terminal
-from echelon.pipelines.progress_bar import bar, with_progress
+from echelon.pipelines.progress_bar import count_iterations, with_progress
 from echelon.pipelines.result_tables import show_standings
 from echelon.runtime.errors import require
 from echelon.runtime.limits import Limits, check_settings
@@ -75,8 +74,7 @@ class Evolve:
         """Train the roles and print the standings."""
         store, console = Store(self.league), terminal()
         how = (self.train, self.arena.device, self.start, self.seeds, self.turns, self.iterations)
-        arena, roles = self.arena.build(store), len(Role)
-        with bar(self.turns * roles * self.iterations, "iterations") as shown:
-            for turn, role, verdict in commands.evolve(arena, *how, [Each(shown.advance)]):
+        with count_iterations(self.turns * len(Role) * self.iterations) as callbacks:
+            for turn, role, verdict in commands.evolve(self.arena.build(store), *how, callbacks):
                 console.print(f"turn {turn}, {role.value}: {verdict}")
         show_standings(store, False, f"after period {store.period - 1}")

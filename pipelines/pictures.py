@@ -65,6 +65,8 @@ class Watch:
         require(page != self.file, "--out", "another file than the replay", str(page))
         require_picture("--strip", self.strip)
         require_picture("--gif", self.gif, (".gif",))
+        written = [path.resolve() for path in (page, *pictures)]
+        require(len({*written, self.file.resolve()}) == 1 + len(written), "outputs", "files of their own", written)
         for path in (page, *pictures):
             check_writable(path)
         replay = read(self.file)

@@ -88,6 +88,8 @@ class Play:
             check_writable(self.profile)
         if self.replay is None:
             return None
+        is_own = self.profile is None or self.profile.resolve() != self.replay.resolve()
+        require(is_own, "--profile", "another file than the replay", str(self.profile))
         limit = f"1..{self.arena.batch}, those of the first --batch"
         require(1 <= self.replay_battles <= self.arena.batch, "--replay-battles", limit, self.replay_battles)
         check_writable(self.replay)

@@ -21,6 +21,8 @@ from rich.progress import (
 
 from echelon.arena.batch_arena import BatchArena
 from echelon.league.commands import B
+from echelon.learn.callbacks.base import Callback
+from echelon.learn.callbacks.progress import Each
 from echelon.pipelines.console import terminal
 
 T = TypeVar("T")
@@ -109,6 +111,13 @@ def tracked(items: Iterable[T], unit: str, total: int) -> Iterator[T]:
         for item in items:
             yield item
             shown.advance()
+
+
+@contextlib.contextmanager
+def count_iterations(total: int) -> Iterator[list[Callback]]:
+    """Context manager that yields the callbacks which move a bar with each of so many training iterations."""
+    with bar(total, "iterations") as shown:
+        yield [Each(shown.advance)]
 
 
 def with_progress(batches: Iterable[B], total: int, arena: BatchArena, quiet: bool) -> list[B]:

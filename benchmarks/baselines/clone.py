@@ -46,7 +46,7 @@ def clone(
     """The actor, the mean negative log-likelihood of each epoch, and the number of demonstrated decisions."""
     torch.manual_seed(seed)
     shown = demonstrations(config, teacher, steps, num_envs, seed, device)
-    actor, _ = make_networks(echelon.mechs(config, teacher, 2, device, seed))
+    actor, _ = make_networks(echelon.mechs(config, None, 1, device, seed))
     optimiser = torch.optim.Adam(actor.parameters(), lr=LEARNING_RATE)
     curve = []
     for epoch in range(EPOCHS):

@@ -62,8 +62,8 @@ Policies = Callable[[str], TeamPolicy]
 class StepSink(Protocol):
     """Who keeps what is played, such as `echelon.arena.dataset_writer.DatasetWriter`; changes nothing."""
 
-    def begin(self, env: EchelonEnv, battles: Sequence[Battle]) -> None:
-        """A batch begins, `battles` first; battles beyond them are padding."""
+    def begin(self, battles: Sequence[Battle]) -> None:
+        """A batch of these battles begins; what is stepped beyond them is padding."""
         ...
 
     def step(self, stepped: TensorDictBase, running: Tensor) -> None:
@@ -193,7 +193,7 @@ class BatchArena:
         with torch.random.fork_rng(gpus), torch.inference_mode(), set_exploration_type(ExplorationType.RANDOM):
             batch = MatchBatch(self, battles, recorder)
             torch.manual_seed(battles[0].seed)
-            outcome = batch.play(sink, self._tell_progress)
+            outcome = batch.play(sink, None if self.on_progress is None else self._tell_progress)
         return BatchResult(to_results(outcome), time.perf_counter() - began)
 
     def _tell_progress(self, battles: float) -> None:
@@ -271,13 +271,13 @@ class MatchBatch:
         return [PolicySlots(policy, own, mechs, device) for mechs, own in by_size.items()]
 
     def play(
-        self, sink: StepSink | None = None, on_progress: Callable[[float], object] = lambda battles: None
+        self, sink: StepSink | None = None, on_progress: Callable[[float], object] | None = None
     ) -> TensorDictBase:
         """Play all battles to their end. Returns what `run_until_done` returns, `[len(battles)]`."""
         self.env.set_seed(self.seeds)
         if sink is None:
             return run_until_done(self.env, self._decide, len(self.battles), on_progress=on_progress)
-        sink.begin(self.env, self.battles)
+        sink.begin(self.battles)
         outcome = run_until_done(self.env, self._decide, len(self.battles), sink.step, on_progress)
         sink.end(outcome)
         return outcome
@@ -311,7 +311,7 @@ def run_until_done(
     decide: Callable[[TensorDictBase, int], object],
     count: int,
     played: Callable[[TensorDictBase, Tensor], object] = lambda stepped, running: None,
-    on_progress: Callable[[float], object] = lambda battles: None,
+    on_progress: Callable[[float], object] | None = None,
 ) -> TensorDictBase:
     """Step the environment until each of the first `count` battles has ended once.
 
@@ -341,15 +341,16 @@ def run_until_done(
         outcome = latest.clone() if outcome is None else latest.where(ends, outcome)
         running = running & ~ends
         if decision % DONE_CHECK_EVERY == DONE_CHECK_EVERY - 1:
-            left = int(running.sum())
-            # Few battles end early, and none lasts longer than the clock.
-            done = count * max(1 - left / count, (decision + 1) / most)
-            on_progress(done - told)
-            told = done
-            if left == 0:
+            if not bool(running.any()):
                 break
+            if on_progress is not None:
+                # Few battles end early, and none lasts longer than the clock.
+                done = max(count - float(running.sum()), count * (decision + 1) / most)
+                on_progress(done - told)
+                told = done
         now = env.maybe_reset(env.step_mdp(stepped))
-    on_progress(count - told)
+    if on_progress is not None:
+        on_progress(count - told)
     assert outcome is not None
     return outcome.set("state_hash", hashes)[:count]
 

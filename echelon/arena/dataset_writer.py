@@ -16,7 +16,6 @@ from torch import Tensor
 
 from echelon.arena.batch_arena import Battle
 from echelon.arena.dataset import BATTLES, CLAIMS, KINDS, ROWS, SCHEMA, VERSION, Column, columns
-from echelon.env.env import EchelonEnv
 from echelon.rules.config import EnvConfig
 from echelon.runtime import version
 from echelon.runtime.errors import require
@@ -68,9 +67,9 @@ class DatasetWriter:
 
     # What an arena tells its sink
 
-    def begin(self, env: EchelonEnv, battles: Sequence[Battle]) -> None:
+    def begin(self, battles: Sequence[Battle]) -> None:
         """See `StepSink`."""
-        self._env, self._battles = env, battles
+        self._battles = battles
         self._steps: list[tuple[Tensor, dict[str, Tensor]]] = []
         self._last: dict[str, Tensor] = {}
 
@@ -122,7 +121,7 @@ class DatasetWriter:
     def _append(self, name: str, values: Tensor) -> None:
         column = self.columns[name]
         assert values.dtype == column.dtype and tuple(values.shape[1:]) == column.shape, (name, values.shape)
-        with writing_to(self.path), open(self._parts[name], "ab", buffering=0) as file:
+        with writing_to(self.path), open(self._parts[name], "ab") as file:
             file.write(values.contiguous().numpy().data)
 
     # The file

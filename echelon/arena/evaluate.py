@@ -146,6 +146,7 @@ def evaluate(
             how = (where, most, COMPUTE[precision], compiled)
             arena = BatchArena(task.evaluation_config, known.__getitem__, *how)
         else:
+            require(isinstance(policy, str), "policy", "a name that the arena knows", type(policy).__name__)
             ids = {each: each for each in (name, *names)}
         played = play_match(arena, ids[name], [ids[other] for other in names], chosen, recorder, watch)
     return Evaluation(
@@ -167,7 +168,8 @@ def seeds_of(task: Task, battles: int | None, seeds: Sequence[int] | None) -> li
         ConfigError: `battles` is odd or out of range, or differs from twice the number of `seeds`.
     """
     if seeds is not None:
-        require(len(seeds) > 0, "seeds", "at least one", seeds)
+        is_list = isinstance(seeds, Sequence) and not isinstance(seeds, str) and len(seeds) > 0
+        require(is_list, "seeds", "a list of at least one seed", seeds)
         asked = 2 * len(seeds) if battles is None else battles
         require(asked == 2 * len(seeds), "battles", f"{2 * len(seeds)}, two for each of seeds, or absent", battles)
         return [one_seed(seed) for seed in seeds]

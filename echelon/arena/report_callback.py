@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from echelon.arena.evaluator import BEHAVIOUR
@@ -23,8 +23,8 @@ from echelon.view.strip import strip_pixels
 
 REPORT, REPLAY = "report.html", "evaluation.echelon"
 CURVES = ("metrics.png", "metrics.pdf")
-EVERY_S = 60.0
-"""Least time between two reports that no evaluation asks for."""
+EVERY_S, MOST_SHARE = 60.0, 0.01
+"""Least time between two reports that no evaluation asks for, and the share of the time that they may take."""
 
 
 class Pictures(Callback):
@@ -88,31 +88,28 @@ class Report(Pictures):
     def __init__(self, every_s: float = EVERY_S) -> None:
         super().__init__()
         self.every_s = every_s
-        self.written = 0.0
+        self.next_s = 0.0
+        """When the next one may be written."""
         self.state = "running"
-        self.rows: list[Mapping[str, float | None]] = []
-        """Rows of `metrics.csv`, also of before a resume."""
         self.page, self.battle = "", ""
         """The page of the last recorded battle, and what is told of it."""
         self.distances: list[dict[str, Any]] = []
 
     def on_run_start(self, trainer: Trainer) -> None:
-        """Read what an earlier part of the run left, and write a first report."""
+        """Take the battle that an earlier part of the run left, and write a first report."""
         super().on_run_start(trainer)
         if self.trainer is None:
             return
-        self.rows, self.state = list(read_metrics(trainer.folder / "metrics.csv")), "running"
+        self.state = "running"
         if not self.page and (trainer.folder / REPLAY).exists():
             self.attempt(trainer, lambda run: self._take(read(run.folder / REPLAY)))
         self.attempt(trainer, self.draw)
 
     def on_iteration_end(self, trainer: Trainer, metrics: Metrics) -> None:
-        """Take the row, to which later callbacks may still add, and write where it is time."""
+        """Write where it is time; the row of this iteration is not in the table yet."""
+        if self.trainer is not None and time.monotonic() >= self.next_s:
+            self.attempt(trainer, self.draw)
         super().on_iteration_end(trainer, metrics)
-        if self.trainer is not None:
-            self.rows.append(metrics)
-            if time.monotonic() - self.written >= self.every_s:
-                self.attempt(trainer, self.draw)
 
     def on_replay(self, trainer: Trainer, replay: Replay) -> None:
         """Keep the page of the battle."""
@@ -142,13 +139,15 @@ class Report(Pictures):
 
     def draw(self, trainer: Trainer) -> None:
         """Write the report as it is now."""
-        folder = trainer.folder
+        folder, began = trainer.folder, time.monotonic()
         hint = "No battle was recorded; --replay-battles 1 records one at every evaluation."
         evaluations, behaviour = (read_table(folder / name) for name in ("evaluations.csv", BEHAVIOUR))
-        battle = self.battle or hint
-        report = report_of(trainer, self.rows, evaluations, behaviour, self.state, self.distances, battle)
+        battle, rows = self.battle or hint, read_metrics(folder / "metrics.csv")
+        report = report_of(trainer, rows, evaluations, behaviour, self.state, self.distances, battle)
         write_report(report, folder / REPORT, self.page)
-        self.written = time.monotonic()
+        now = time.monotonic()
+        # A table of very many rows takes seconds.
+        self.next_s = now + max(self.every_s, (now - began) / MOST_SHARE)
 
 
 class BattleStrips(Callback):

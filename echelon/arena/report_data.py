@@ -219,7 +219,7 @@ def deeds_of(behaviour: Rows, trainer: Trainer, axes: dict[str, list[float | Non
     return {
         "whom": f"A battle of the last evaluation against {one_line(rival)}, on average.",
         "weapons": {
-            "columns": ["weapon", "shots", "hits", "hit rate", "damage, hp", "kills", "damage taken, hp"],
+            "columns": ["weapon", "shots", "hits", "hit rate", "dealt, hp", "kills", "taken, hp"],
             "rows": [weapon_row(weapon, own[-1], theirs[-1]) for weapon in weapons],
         },
         "deeds": {"columns": ["", "this policy", one_line(rival)], "rows": rows},

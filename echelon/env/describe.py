@@ -17,7 +17,7 @@ from echelon.env.observation.layout import PACK_SIZE, STREAMS, Feature
 from echelon.env.outcome_columns import outcome_columns, reward_columns
 from echelon.env.reward import term_weights
 from echelon.env.specs import DONE_KEYS, Specs
-from echelon.env.switches import Switches, of_cooldown, of_trigger
+from echelon.env.switches import Switches, of_action_mask, of_cooldown, of_triggers
 from echelon.rules.actions import TRIGGER_COLUMNS
 from echelon.rules.catalog import Trigger
 from echelon.rules.config import EnvConfig
@@ -124,7 +124,7 @@ class Columns:
             columns[grid] = tuple(grid_column(feature) for feature in named[grid])
         shown = Column("filled", "flag", 0.0, 1.0, (), "the row holds somebody")
         triggers = {
-            column.name.lower(): of_trigger(trigger, self.config) for trigger, column in TRIGGER_COLUMNS.items()
+            column.name.lower(): of_triggers((trigger,), self.config) for trigger, column in TRIGGER_COLUMNS.items()
         }
         columns["action"] = switched(columns["action"], triggers)
         return {**columns, "contacts_mask": (shown,), "squad_mask": (shown,)}
@@ -166,7 +166,10 @@ class Columns:
         ego = self.streams["ego"]
         return {
             "action": self.streams["action"],
-            "action_mask": tuple(Column(one.name, "flag", 0, 1, (), "it can be carried out now") for one in ACTIONS),
+            "action_mask": tuple(
+                Column(one.name, "flag", 0, 1, of_action_mask(one.triggers, self.config), "it can be carried out now")
+                for one in ACTIONS
+            ),
             "mask": (Column("alive", "flag", 0, 1, (), "when observed"),),
             "reward": (Column("reward", "reward", meaning="sum of the terms, after the mix within the team"),),
             "reward_terms": reward_columns(self.weights),

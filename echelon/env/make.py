@@ -16,7 +16,7 @@ from echelon.runtime.imports import OBJECT_NAME, import_object
 
 Split = Literal["train", "evaluation"]
 ViewMaker = Callable[..., Any]
-"""Called as `maker(config, num_envs=..., seed=..., device=..., **settings)`."""
+"""Called as `maker(config, num_envs=..., **settings)`, with `seed` and `device` where they are given."""
 _VIEWS: dict[str, ViewMaker | str] = {"versus": versus, "teams": teams, "mechs": mechs}
 _COUNTED_AS: dict[str, str | None] = {}
 """By view: the maker's name for the number of battles, None where it makes one battle."""
@@ -27,8 +27,8 @@ def register_view(name: str, maker: ViewMaker | str, num_envs: str | None = "num
 
     Args:
         name: an identifier.
-        maker: called with the battle's `EnvConfig`, `seed`, `device`, the number of battles and the user's settings; or
-            `package.module:function`, imported when the view is first asked for.
+        maker: called with the battle's `EnvConfig`, the number of battles, `seed` and `device` where they are given,
+            and the user's settings; or `package.module:function`, imported when the view is first asked for.
         num_envs: what the maker calls the number of battles; None for a maker of single battles.
 
     Raises:
@@ -80,7 +80,9 @@ def make(
         require(num_envs == 1, "num_envs", f"1 for view {view}", num_envs)
     else:
         settings[count] = num_envs
-    return maker_of(view)(config, seed=seed, device=device, **settings)
+    # What is not given is as the view has it by default.
+    given = {name: value for name, value in (("seed", seed), ("device", device)) if value is not None}
+    return maker_of(view)(config, **given, **settings)
 
 
 def maker_of(view: str) -> ViewMaker:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import fields
 from types import SimpleNamespace
 
@@ -22,15 +22,20 @@ def of_weapon(spec: WeaponSpec) -> Switches:
     return (*clouds, *((SWITCH.target_preference,) if waits_for_focus else ()))
 
 
-def of_trigger(trigger: Trigger, config: EnvConfig) -> Switches:
-    """Switches without which nothing that hangs on a trigger works, on any hull of the battle."""
-    name, catalog = trigger.name.lower(), config.catalog
+def of_triggers(triggers: Collection[Trigger], config: EnvConfig) -> Switches:
+    """Switches without which nothing that hangs on these triggers works, on any hull of the battle."""
+    names, catalog = {trigger.name.lower() for trigger in triggers}, config.catalog
     hulls = {*config.blue, *config.red}
     users = [
-        of_weapon(spec) for spec in catalog.weapons.values() if any(spec.mounts.get(hull) == name for hull in hulls)
+        of_weapon(spec) for spec in catalog.weapons.values() if any(spec.mounts.get(hull) in names for hull in hulls)
     ]
-    emits = trigger == Trigger.SECONDARY and any(catalog.hulls[hull].ewar for hull in hulls)
+    emits = Trigger.SECONDARY in triggers and any(catalog.hulls[hull].ewar for hull in hulls)
     return common([*users, (SWITCH.ewar,)] if emits else users)
+
+
+def of_action_mask(triggers: Collection[Trigger], config: EnvConfig) -> Switches:
+    """Switches without which no mask allows an action that holds these triggers. Masks ask for no focus target."""
+    return tuple(one for one in of_triggers(triggers, config) if one != SWITCH.target_preference)
 
 
 def of_cooldown(trigger: Trigger, config: EnvConfig) -> Switches:

@@ -29,6 +29,9 @@ LONGEST_INTEGER = len(str(-(2**63)))
 MAX_DEPTH = 64
 """Levels of objects and lists in each other."""
 
+DATABASE = b"SQLite format 3\0"
+"""How a file of SQLite begins."""
+
 
 class FileError(ValueError):
     """A file that cannot be trusted, read or written. One line: which file, what was expected, what came."""
@@ -150,9 +153,11 @@ def replacing(path: Path) -> Iterator[Path]:
     there finds all of it, the one of before or the new one.
 
     Raises:
-        FileError: it cannot be written; then the file of before is as it was, and no draft stays behind.
+        FileError: it cannot be written, or the file of before is a database, which holds a league; then that file is
+            as it was, and no draft stays behind.
     """
     draft = path.parent / f".{path.name}.{os.getpid()}"
+    check_no_database(path)
     with writing_to(path):
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -237,6 +242,20 @@ def check_writable(path: Path) -> None:
         probe.unlink()
     if path.is_dir():
         raise FileError(f"{path}: expected the name of a file, got a folder")
+    check_no_database(path)
+
+
+def check_no_database(path: Path) -> None:
+    """Refuse a path where a database is, which nothing is written over: it may hold years of battles."""
+    with contextlib.suppress(OSError):
+        if path.is_file() and read_start(path, len(DATABASE)) == DATABASE:
+            raise FileError(f"{path}: expected another name, got that of a database, which is not replaced")
+
+
+def read_start(path: Path, count: int) -> bytes:
+    """The first bytes of a file."""
+    with open(path, "rb") as file:
+        return file.read(count)
 
 
 def write_through(path: Path, data: bytes) -> None:

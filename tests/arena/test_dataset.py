@@ -199,6 +199,27 @@ def test_an_error_leaves_nothing(tmp_path):
     assert [*tmp_path.iterdir()] == []
 
 
+def test_a_disk_that_fills_leaves_the_file_of_before(tmp_path):
+    """At whatever column it does, also where the system takes a part of what it is given."""
+    path = tmp_path / "battles.safetensors"
+    path.write_bytes(b"before")
+    code = f"""
+import resource, signal, sys
+sys.path += [{str(Path(__file__).parent)!r}, {str(Path(__file__).parents[1])!r}]
+import test_dataset as t
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+for limit in (100, 5000, 20001, 50000):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+    try:
+        t.write(t.Path({str(path)!r}))
+    except t.FileError as error:
+        print(error)
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert ran.stdout.splitlines() == [f"{path}: cannot be written: File too large"] * 4, ran.stderr
+    assert path.read_bytes() == b"before" and [*tmp_path.iterdir()] == [path]
+
+
 def test_a_kill_leaves_no_file_and_the_one_of_before(tmp_path):
     """At any moment: killed after what it has printed so far, again and again."""
     path = tmp_path / "battles.safetensors"

@@ -2,8 +2,6 @@
 
 import dataclasses
 import json
-import re
-from pathlib import Path
 
 import pytest
 import torch
@@ -16,9 +14,8 @@ import echelon
 from echelon.agents.heuristic import Heuristic
 from echelon.arena.evaluate import POLICY, evaluate
 from echelon.arena.match import battle_seeds, named_match
-from echelon.env import tasks as tasks_room
 from echelon.env.observation.layout import action_width
-from echelon.env.tasks import Protocol, Task
+from echelon.env.tasks import Protocol, Task, find_task
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
 
@@ -107,7 +104,9 @@ def test_a_module_of_torchrl_is_played_in_evaluation_mode_and_left_as_it_was():
         ({"opponents": "heuristic:easy"}, ConfigError, "opponents must be a list of at least one name"),
         ({"battles": 3}, ConfigError, "battles must be even and >= 2"),
         ({"battles": 4, "seeds": [1]}, ConfigError, "battles must be 2, two for each of seeds, or absent, got 4"),
-        ({"seeds": []}, ConfigError, "seeds must be at least one"),
+        ({"seeds": []}, ConfigError, "seeds must be a list of at least one seed"),
+        ({"seeds": 3}, ConfigError, "seeds must be a list of at least one seed, got 3"),
+        ({"policy": len, "arena": object()}, ConfigError, "policy must be a name that the arena knows"),
         ({"batch": 0}, ConfigError, "batch must be"),
     ],
 )
@@ -117,13 +116,11 @@ def test_bad_input_is_one_line(change, error, message):
     assert "\n" not in str(told.value)
 
 
-def test_the_page_runs(capsys, monkeypatch):
-    """What `docs/TASKS.md` shows."""
-    page = (Path(__file__).parents[2] / "docs" / "TASKS.md").read_text()
-    snippets = re.findall(r"^```python\n(.*?)^```", page, re.M | re.S)
-    assert len(snippets) == 2
-    tasks_room._load()
-    monkeypatch.setattr(tasks_room, "_TASKS", dict(tasks_room._TASKS))
-    for snippet in snippets:
-        exec(compile(snippet, "docs/TASKS.md", "exec"), {})
-    assert "| small-5v5-v1 | heuristic:trivial | heuristic:easy " in capsys.readouterr().out
+@pytest.mark.slow
+@pytest.mark.parametrize("name", echelon.tasks())
+def test_every_task_is_played(name):
+    """Its evaluation's battles, to their end, from both sides."""
+    (result,) = evaluate("heuristic:expert", name, ["heuristic:trivial"], 2, device="cpu").results.values()
+    config = find_task(name).evaluation_config
+    assert all(0 < outcome.decisions <= config.rules.max_decisions for outcome in result.outcomes)
+    assert result.x_wins > 0

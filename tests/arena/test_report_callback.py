@@ -48,7 +48,7 @@ def test_a_report_is_there_from_the_first_second_and_follows_the_run(tmp_path):
     watch = Watch()
     callbacks = [EvalCallback(), Report(every_s=0.0), Curves(), watch]
     Trainer(tiny_run(evaluation=EVALUATION), tmp_path, callbacks=callbacks).train()
-    assert watch.states == ["running"] * 3 and watch.iterations == [1, 2, 3]
+    assert watch.states == ["running"] * 3 and watch.iterations == [0, 1, 2]
     report = told(tmp_path)
     assert report["state"] == "finished" and report["progress"] == 1.0 and report["name"] == tmp_path.name
     assert [row["iteration"] for row in report["evaluations"]["rows"]] == [0, 0, 2, 2, 3, 3]

@@ -203,6 +203,23 @@ def test_a_switch_zeroes_exactly_the_columns_that_name_it(switch, with_everythin
     assert with_everything - without == named and not named & without
 
 
+@pytest.mark.parametrize("hulls", [("scout", "heavy"), ("scout",)], ids=str)
+@pytest.mark.parametrize("switch", SWITCHES)
+def test_a_switch_forbids_exactly_the_discrete_actions_that_name_it(switch, hulls):
+    """At the opening, when every weapon is ready. Scouts have nothing but an emitter on their secondary trigger."""
+    config = dataclasses.replace(SHORT, blue=hulls, red=hulls)
+
+    def allowed(config):
+        masks = echelon.versus(config, "heuristic:trivial", 1, "cpu", 0, action="discrete").reset()["agents"]
+        return masks["action_mask"].flatten(0, 1).any(0)
+
+    view = echelon.versus(config, "heuristic:trivial", 1, "cpu", 0, action="discrete")
+    columns = view.describe()["agents", "action_mask"].columns
+    gone = allowed(config) & ~allowed(off(config, switch))
+    assert gone.tolist() == [switch in column.switches for column in columns]
+    assert gone.any() == (switch == "smoke" or (switch == "ewar" and hulls == ("scout",)))
+
+
 # Actions
 
 

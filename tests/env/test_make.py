@@ -40,7 +40,7 @@ def test_a_stranger_registers_a_view(views):
 
 def test_views_of_other_libraries_are_imported_when_they_are_asked_for(views, monkeypatch):
     module = types.ModuleType("foreign_view")
-    module.build = lambda config, seed, device: (config.title, seed)
+    module.build = lambda config, seed: (config.title, seed)
     monkeypatch.setitem(sys.modules, "foreign_view", module)
     echelon.register_view("foreign", "foreign_view:build", num_envs=None)
     assert echelon.make("small-5v5-v1", "foreign", seed=1) == ("small", 1)

@@ -6,6 +6,7 @@ code, what was printed, which files changed, and what the league holds.
 
 import ctypes
 import json
+import math
 import os
 import resource
 import shutil
@@ -28,8 +29,11 @@ from echelon.league.league_arena import LeagueArena
 from echelon.league.schedule import round_robin
 from echelon.league.store import Store
 from echelon.league.weight_store import WeightStore
-from echelon.pipelines import arena
+from echelon.pipelines import arena, progress_bar
 from echelon.pipelines.console import run
+
+progress_bar.FIRST_S = math.inf
+"""Lines of progress come by the clock."""
 
 Change = Callable[[Path], object]
 COMMANDS: dict[str, tuple[str, ...]] = {

@@ -19,6 +19,7 @@ import pytest
 import torch
 from leagues import BRIEF, checkpoint_of, fought, fresh
 from patience import STUCK_S
+from view.reports import empty_report
 from view.scenes import small_replay
 
 from echelon.league import database, unrecorded
@@ -40,6 +41,7 @@ from echelon.view.contact_sheet import Tile, draw_contact_sheet
 from echelon.view.page import write_page
 from echelon.view.painting import draw_gif
 from echelon.view.plots import draw_metrics, draw_payoff, draw_ratings
+from echelon.view.run_report import write_report
 from echelon.view.strip import draw_strip
 from hostile.attempts import CASES, COMMANDS, MADE
 
@@ -133,6 +135,7 @@ def league_of(folder: Path) -> Store:
 REPLAY, GROUNDS = small_replay(1)
 WRITERS = {
     "a page": ("page.html", lambda path: write_page(REPLAY, GROUNDS, path)),
+    "a report": ("report.html", lambda path: write_report(empty_report(), path)),
     "a strip": ("strip.png", lambda path: draw_strip(REPLAY, 0, GROUNDS[0], path, [1.0])),
     "a gif": ("battle.gif", lambda path: draw_gif(REPLAY, 0, GROUNDS[0], path, seconds=0.5)),
     "a sheet of maps": (

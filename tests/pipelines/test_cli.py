@@ -27,7 +27,9 @@ def test_train_then_play_then_resume(tmp_path):
     assert "before against heuristic:normal" in done.stdout and "after  against heuristic:easy" in done.stdout
     best = folder / "checkpoints" / "iteration_000002"
     assert str(best) in done.stdout.replace("\n", "")
-    assert (folder / "metrics.png").stat().st_size > 10_000
+    assert (folder / "metrics.png").stat().st_size > 10_000 and (folder / "metrics.pdf").stat().st_size > 5_000
+    assert f"report      {folder / 'report.html'}" in done.stdout and "mech-s" in done.stdout
+    assert '"state":"finished"' in (folder / "report.html").read_text()
     assert len((folder / "metrics.csv").read_text().splitlines()) == 3
     # Before and after, against three tiers and the best policy.
     assert len((folder / "evaluations.csv").read_text().splitlines()) == 1 + 2 * 4

@@ -67,6 +67,7 @@ def test_a_signal_saves_and_tells_the_command_that_goes_on(tmp_path):
     said, errors = process.communicate(timeout=STUCK_S)
     assert process.returncode == 128 + signal.SIGTERM, errors
     assert "SIGTERM: stopped after iteration" in said
+    assert '"state":"stopped"' in (folder / "report.html").read_text() and (folder / "metrics.pdf").exists()
     done = len(read_table(folder / "metrics.csv"))
     saved = newest_checkpoint(folder / "checkpoints")
     assert open_checkpoint(saved).counters.iterations == done and inspect_checkpoint(saved).is_valid

@@ -221,7 +221,7 @@ def small_battle(common: dict[str, Any], decisions: int) -> Battle:
         contact_facts=shown,
         lines=np.full((moments, count, 1), 0b1101, np.uint8),
         ego=ego_of(common, pos, yaw, ZONE),
-        messages=np.zeros((moments, count, 8), np.int8),
+        messages=np.eye(count, 8, dtype=np.int8)[None].repeat(moments, 0) * 127,
         **small_orders(moments, count),
         score=np.rint(score * SCORE_PER_S).astype(np.int32),
         control=control,

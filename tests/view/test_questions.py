@@ -119,7 +119,8 @@ def test_why_did_this_mech_shut_down(browser):
     assert account.startswith("heat 0 → 140 of 130 in 5 s: fired missile ×2 +90, laser +22")
     log = texts(browser, ".log li span")
     assert log[0] == "shut down from heat" and "fired missile ×2: heat +90" in log
-    assert "turn right 50 %" in texts(browser, '[data-part="orders"]')[0]
+    orders = texts(browser, '[data-part="orders"]')[0]
+    assert "turn right 50 %" in orders and "said 1.0 0.0 0.0" in orders
 
 
 def test_the_history_is_kept_after_a_death(browser):
@@ -216,6 +217,15 @@ def test_a_clip_is_recorded(browser, tmp_path):
         browser.materialize()
     (clip,) = tmp_path.glob("*.webm")
     assert clip.read_bytes()[:4] == b"\x1a\x45\xdf\xa3"
+
+
+def test_what_did_it_observe_of_itself(browser):
+    browser.run(f"echelon.select({HEAVY}); echelon.seek(2)")
+    browser.materialize()
+    browser.click_on("[data-part=senses] summary")
+    browser.materialize()
+    told = dict(cells(browser, "[data-part=observed] tr"))
+    assert told["hp"] == "1" and told["sensor quality"] == "0.66" and len(told["zone vector"].split()) == 2
 
 
 # Each event brings the camera to it

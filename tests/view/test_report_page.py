@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 
 import pytest
-from browser import CHROMIUM, LOOKS, Browser
+from browser import CHROMIUM, LOOK_S, Browser
+from patience import STUCK_S
+from reports import HOSTILE, empty_report
 from scenes import small_replay
-from test_run_report import HOSTILE, empty_report
 
 from echelon.view.run_report import replay_page, write_report
 
@@ -138,13 +139,13 @@ def test_the_battle_plays_inside(browser):
 
 def attached(browser: Browser) -> str:
     """The session of the frame, once it is there."""
-    for _ in range(LOOKS):
+    for _ in range(int(STUCK_S / LOOK_S)):
         browser.run("1")
         found = [event["params"] for event in browser.events if event.get("method") == "Target.attachedToTarget"]
         inside = [params["sessionId"] for params in found if params["targetInfo"]["type"] == "iframe"]
         if inside:
             return inside[-1]
-        time.sleep(0.05)
+        time.sleep(LOOK_S)
     raise AssertionError("the frame never came")
 
 

@@ -4,31 +4,10 @@ import json
 import re
 
 import pytest
+from reports import HOSTILE, empty_report
 from scenes import small_replay
 
 from echelon.view.run_report import ASSETS, as_script, hit_distances, hits_of, replay_page, write_report
-
-HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>&amp;<!-- data -->"
-
-
-def empty_report(**changes) -> dict:
-    """A report of a run that has done nothing."""
-    none = {"columns": [], "rows": []}
-    report = {
-        "name": "run",
-        "state": "running",
-        "told": "0 agent steps",
-        "progress": 0.0,
-        "made": "Echelon",
-        "tiles": [],
-        "charts": [],
-        "axes": {},
-        "evaluations": {"columns": [], "rows": []},
-        "behaviour": {"whom": "", "weapons": none, "deeds": none, "charts": [], "distances": []},
-        "battle": "none",
-        "config": {"told": "", "settings": []},
-    }
-    return {**report, **changes}
 
 
 def test_what_a_report_is_told_is_no_markup(tmp_path):

@@ -86,7 +86,7 @@ class MechTable {
       make("b", mech.team, mech.tag), row.dealt.toFixed(0), told || (row.dealt ? "not recorded" : "·"), row.taken.toFixed(0),
       ...["kills", "assists", "intercepts"].map((key) => (row[key] ? `${row[key]}` : "·")), row.zone.toFixed(0),
     ];
-    const line = make("tr", "", ...cells.map((cell) => make("td", "", cell)));
+    const line = make("tr", row.dealt ? "" : "idle", ...cells.map((cell) => make("td", "", cell)));
     line.dataset.mech = row.n;
     line.tabIndex = 0;
     line.title = [mech.name, ...weapons.map(([name, points]) => `${name} ${points.toFixed(0)}`)].join(", ");
