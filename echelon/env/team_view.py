@@ -98,7 +98,8 @@ class View(PartialResetEnv):
         self._place = None if is_ordered else order.argsort().to(self.device)
         """`[n]` int64: where each commanded mech stands among the mechs of all groups; None if at its own place."""
         self._index = {group: index_of(form.rows, self.device) for group, form in self.forms.items()}
-        self._masks = ActionMasks(self.env.game) if self.is_discrete else None
+        any_discrete = any(form.is_discrete for form in self.forms.values())
+        self._masks = ActionMasks(self.env.game) if any_discrete else None
         self._table = action_table(self.config.comm_dim, self.device)
         self._shows_flat = any(form.is_flat for form in self.forms.values())
         self._opponent_memory = self._first_opponent_memory()
