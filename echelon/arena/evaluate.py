@@ -207,8 +207,12 @@ def commanders_of(
             require(given is None and name != POLICY, "opponents", f"other names than {POLICY}", name)
         elif given is None:
             commander = resolve(name)
-            ids[name] = commander.id
-            policies[commander.id] = commander.policy(config, device)
+            policy = commander.policy(config, device)
+            # Equal weights may stand under model settings that differ without changing any weight.
+            known = policies.get(commander.id, policy)
+            is_same = getattr(known, "model", None) == getattr(policy, "model", None)
+            ids[name] = commander.id if is_same else name
+            policies[ids[name]] = policy
         else:
             policy = team_policy_of(given, env if name == own[0] else None, config, device)
             if not isinstance(given, ActorCritic):

@@ -119,5 +119,9 @@ def test_a_bad_name_is_one_line(registry, change, message):
         find_task("small")
     with pytest.raises(ConfigError, match=r"Protocol.battles must be even"):
         Protocol(battles=3)
+    for opponents in ("heuristic:easy", (), (3,)):
+        with pytest.raises(ConfigError, match=r"Protocol.opponents must be"):
+            Protocol(opponents=opponents)
+    assert Protocol(opponents=["heuristic:easy"]) == Protocol(opponents=("heuristic:easy",))
     with pytest.raises(ConfigError, match=r"Task.config must be EnvConfig"):
         Task("x-v1", "x", WorldConfig(), 3, 2)
