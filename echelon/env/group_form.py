@@ -94,6 +94,18 @@ def by_group(
     return {group: value[group] for group in groups}
 
 
+def common_form(forms: Mapping[str, GroupForm], name: str, argument: str) -> Any:
+    """A field that the forms of all groups share.
+
+    Raises:
+        ConfigError: it differs between groups.
+    """
+    first, *others = (getattr(form, name) for form in forms.values())
+    is_one = all(other == first for other in others)
+    require(is_one, argument, "the same for all groups here", {group: getattr(f, name) for group, f in forms.items()})
+    return first
+
+
 def check_dtype(dtype: Any, forms: Mapping[str, GroupForm]) -> None:
     """Refuse a dtype that flat observations do not come in, or one for streams, which are float32."""
     require(dtype in DTYPES, "dtype", ", ".join(map(str, DTYPES)), dtype)

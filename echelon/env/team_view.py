@@ -16,7 +16,7 @@ from echelon.env.describe import describe_env
 from echelon.env.description import Description
 from echelon.env.discrete import ActionMasks, action_table
 from echelon.env.env import EchelonEnv
-from echelon.env.group_form import ActionForm, ObservationForm, PerGroup, check_dtype, group_forms
+from echelon.env.group_form import ActionForm, ObservationForm, PerGroup, check_dtype, common_form, group_forms
 from echelon.env.group_policy import TeamPolicy, action_noise, draws_actions, memory_spec_of, team_input
 from echelon.env.observation.layout import GROUPS, STREAMS, action_width
 from echelon.env.outcome import Winner
@@ -123,6 +123,21 @@ class View(PartialResetEnv):
     def max_steps(self) -> int:
         """Decisions in the longest battle."""
         return self.env.max_steps
+
+    @property
+    def rows(self) -> dict[str, list[int]]:
+        """Where the mechs of each group stand among all that are commanded."""
+        return {group: list(form.rows) for group, form in self.forms.items()}
+
+    @property
+    def is_flat(self) -> bool:
+        """Observations are one vector a mech. `ConfigError` where groups differ; see `forms`."""
+        return common_form(self.forms, "is_flat", "observation")
+
+    @property
+    def memory(self) -> Composite:
+        """What policies remember of one mech. `ConfigError` where groups differ; see `forms`."""
+        return common_form(self.forms, "memory", "memory")
 
     @property
     def reward_terms(self) -> tuple[str, ...]:

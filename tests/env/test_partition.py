@@ -120,6 +120,8 @@ def test_each_group_has_shapes_of_its_own():
         assert td[group, "memory", "h"].shape == (*batch, 3)
         assert td["next", group, "reward_terms"].shape == (*batch, len(view.env.reward_terms))
     assert td["state"].shape == (2, 3, 8 * layout.width(layout.EGO))
+    assert view.is_flat and view.memory == MEMORY
+    assert view.rows == {"odd": [5, 1], "one": [3], "rest": [0, 4, 2]}
 
 
 def test_groups_may_differ_in_what_they_exchange():
@@ -134,6 +136,9 @@ def test_groups_may_differ_in_what_they_exchange():
     assert set(observation["odd", "observation"].keys()) == set(STREAMS)
     assert isinstance(observation["one", "observation"], Bounded)
     assert isinstance(action["one", "action"], Categorical) and action["odd", "action"].shape == (2, 2, WIDTH)
+    for name, told in (("is_flat", "observation"), ("memory", "memory")):
+        with pytest.raises(ConfigError, match=f"{told} must be the same for all groups here"):
+            getattr(view, name)
     td = view.rollout(2)
     assert "action_mask" in td["one"].keys() and "action_mask" not in td["odd"].keys()
     assert "memory" not in td["odd"].keys() and td["rest", "memory", "c"].shape == (2, 2, 3, 5)
