@@ -37,9 +37,10 @@ def by_weapon(ticks: Arrays, game: SimModel) -> tuple[np.ndarray, np.ndarray, np
     for when, whom in groups.tolist():
         own = rows[(tick == when) & (target == whom)]
         of_enemy = hostile[shooter[own], whom]
-        sums = np.where(of_enemy.any(), ticks["dealt_with"][when, :, whom], 0.0)
         shares = np.zeros((len(own), able.shape[1]))
-        shares[of_enemy] = shared(able[own][of_enemy], taken[own][of_enemy], sums, nominal)
+        shares[of_enemy] = shared(
+            able[own][of_enemy], taken[own][of_enemy], ticks["dealt_with"][when, :, whom], nominal
+        )
         # What weapons took is told of enemies alone.
         shares[~of_enemy] = in_proportion(able[own][~of_enemy], taken[own][~of_enemy], nominal)
         split = several[own]

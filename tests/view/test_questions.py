@@ -279,8 +279,14 @@ def test_the_address_holds_camera_and_speed(browser, page):
 def test_the_field_alone_and_larger_text(browser):
     browser.click_on("#toggle-large")
     assert browser.run("getComputedStyle(document.querySelector('.panel')).zoom") == "1.2"
+    wide = "[...document.querySelectorAll('.panel, .tabs, header, footer')].filter(e => e.offsetParent)"
+    assert browser.run(f"{wide}.filter(e => e.getBoundingClientRect().right > 1280.5).map(e => e.id)") == []
     browser.press("m")
-    assert browser.run("document.querySelector('#scene').clientWidth") == 1280
+    assert browser.run("[document.scrollingElement.scrollWidth, document.querySelector('#scene').clientWidth]") == [
+        1280,
+        1280,
+    ]
+    assert browser.run("document.querySelector('#scene').clientHeight") > 500
     assert browser.run("document.querySelector('header').offsetParent === null")
     browser.press("m")
     assert browser.run("document.querySelector('#scene').clientWidth") < 900
