@@ -295,7 +295,6 @@ def small_events() -> dict[str, np.ndarray]:
             [
                 [28, HEAVY, MEDIUM, 40 * POINTS, LASER],
                 [45, HEAVY, LIGHT, 20 * POINTS, MISSILE],
-                [64, LIGHT, SCOUT, 5 * POINTS, FLAMER],
                 [78, HEAVY, LIGHT, 60 * POINTS, GAUSS],
             ],
             HARMS,

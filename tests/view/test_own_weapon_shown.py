@@ -48,6 +48,7 @@ def test_a_replay_holds_its_shots_and_its_statistics(fought, tmp_path):
     stats = kept.battles[0].about["outcome"]["stats"]
     assert len(shots_of(kept)) > 0 and "shots_railgun" in stats
     told = {"range_vox": 40.0, "arc_deg": 60.0, "effect": "damage", "look": "tracer", "colour": "#40ffc0"}
+    told |= {"damage": 30.0, "self_heat": 40.0, "target_heat": 0.0}
     assert kept.about["weapon_specs"]["railgun"] == told
     assert "railgun" in kept.about["mechs"][0]["weapons"] and completed(kept.about) == kept.about
 

@@ -78,7 +78,7 @@ def test_which_mech_did_most_damage_and_with_what(browser):
     browser.click_on("#tab-statistics")
     first, *others = cells(browser, ".accounts tbody tr")
     assert first == ["H1", "120", "gauss 60, laser 40", "0", "1", "·", "·", "0"]
-    assert [row[0] for row in others] == ["L2", "S2", "M1"]
+    assert [row[0] for row in others] == ["S2", "M1", "L2"]
     assert browser.run("document.querySelector('.accounts tbody tr').title").endswith("gauss 60, laser 40, missile 20")
 
 
@@ -86,7 +86,7 @@ def test_the_table_is_sorted_and_a_row_selects_its_mech(browser):
     browser.run("document.querySelector('#tab-statistics').click()")
     browser.materialize()
     browser.click_on('.accounts [data-key="taken"]')
-    assert [row[0] for row in cells(browser, ".accounts tbody tr")] == ["L2", "M1", "S2", "H1"]
+    assert [row[0] for row in cells(browser, ".accounts tbody tr")] == ["L2", "M1", "H1", "S2"]
     browser.click_on(f'.accounts [data-mech="{MEDIUM}"]')
     state = browser.run("echelon.state()")
     assert state["selected"] == MEDIUM and state["tab"] == "statistics"
