@@ -1,0 +1,273 @@
+"""The code that Inductor writes for a GPU that is not there: its kernels, what they read and write, and who asked."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import torch
+from tensordict import TensorDict, TensorDictBase, is_tensorclass
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+SECTOR = 32
+"""Bytes that a GPU fetches at least for one cell that is looked up."""
+PACKAGE = "/echelon/"
+
+
+class Chip:
+    """What Inductor asks of a GPU: an H100's numbers."""
+
+    name, major, minor, multi_processor_count, warp_size = "H100", 9, 0, 132, 32
+    total_memory, L2_cache_size, regs_per_multiprocessor = 80 << 30, 50 << 20, 65536
+    max_threads_per_multi_processor, max_threads_per_block = 2048, 1024
+    shared_memory_per_block, shared_memory_per_block_optin = 48 << 10, 227 << 10
+    gcnArchName, is_integrated = "", False
+
+
+def pretend_a_gpu() -> None:
+    """Let torch's compiler write code for a chip that is not there. For this process, for good."""
+    import torch._inductor.config as inductor
+    from torch._dynamo.device_interface import CudaInterface
+    from torch._inductor.runtime.hints import DeviceProperties
+    from triton.backends.compiler import GPUTarget
+    from triton.runtime.driver import driver
+
+    known = {
+        **{"is_available": True, "device_count": 1, "current_device": 0, "get_device_name": Chip.name},
+        **{"get_device_properties": Chip, "get_device_capability": (9, 0), "_lazy_init": None},
+        **{"get_rng_state": torch.zeros(16, dtype=torch.uint8), "set_rng_state": None},
+        **{"_exchange_device": 0, "_maybe_exchange_device": 0, "synchronize": None},
+    }
+    for name, value in known.items():
+        setattr(torch.cuda, name, lambda *args, _value=value, **kwargs: _value)
+    answers = {
+        **{"is_available": True, "device_count": 1, "current_device": 0, "get_compute_capability": 90},
+        **{"raise_if_triton_unavailable": None, "is_triton_capable": True, "is_bf16_supported": True},
+    }
+    for name, value in answers.items():
+        setattr(CudaInterface, name, staticmethod(lambda *args, _value=value, **kwargs: _value))
+    CudaInterface.Worker.get_device_properties = staticmethod(lambda *args: Chip)  # type: ignore
+    told = {"type": "cuda", "index": 0, "cc": 90, "major": 9}
+    own = {name: getattr(Chip, name) for name in DeviceProperties._fields if hasattr(Chip, name) and name not in told}
+    DeviceProperties.create = classmethod(lambda cls, device: cls(**told, **own))  # type: ignore
+    driver.set_active(type("Driver", (), {"get_current_target": lambda self: GPUTarget("cuda", 90, 32)})())
+    inductor.compile_threads, inductor.force_disable_caches = 1, True
+    FakeTensorMode.avoid_device_init = property(lambda self: True)  # type: ignore
+    torch.compiler.is_compiling = lambda: True
+    fold_constants_on_the_host()
+
+
+class OnTheHost(TorchDispatchMode):
+    """What would be made on a GPU is made on the host."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        return func(*args, **{key: "cpu" if key == "device" else value for key, value in kwargs.items()})
+
+
+def fold_constants_on_the_host() -> None:
+    """Inductor computes uniform constants on the device of the graph."""
+    from torch._inductor.fx_passes.joint_graph import UniformValueConstantFolder as Folder
+
+    run = Folder.run
+
+    def folded(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with OnTheHost():
+            return run(self, *args, **kwargs)
+
+    Folder.run = folded  # type: ignore[method-assign]
+
+
+def parts(value: Any) -> list[Any]:
+    """What a structure holds."""
+    if is_tensorclass(value) or (is_dataclass(value) and not isinstance(value, type)):
+        return [getattr(value, field.name) for field in fields(value)]
+    if isinstance(value, TensorDictBase | dict):
+        return list(value.values())
+    return list(value) if isinstance(value, tuple | list) else []
+
+
+def leaves(value: Any) -> Iterator[Tensor]:
+    """All tensors of a structure, in order."""
+    if isinstance(value, Tensor):
+        yield value
+    else:
+        for part in parts(value):
+            yield from leaves(part)
+
+
+def with_leaves(value: Any, new: Iterator[Tensor]) -> Any:
+    """The structure with other tensors."""
+    if isinstance(value, Tensor):
+        return next(new)
+    if is_tensorclass(value):
+        named = {field.name: with_leaves(getattr(value, field.name), new) for field in fields(value)}
+        return type(value)(**named, batch_size=value.batch_size)
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(value, **{f.name: with_leaves(getattr(value, f.name), new) for f in fields(value)})
+    if isinstance(value, TensorDictBase):
+        return TensorDict({name: with_leaves(leaf, new) for name, leaf in value.items()}, value.batch_size)
+    if isinstance(value, dict):
+        return {name: with_leaves(leaf, new) for name, leaf in value.items()}
+    if isinstance(value, tuple | list):
+        made = [with_leaves(item, new) for item in value]
+        return type(value)(*made) if hasattr(value, "_fields") else type(value)(made)
+    return value
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One kernel of a graph."""
+
+    name: str
+    operations: int
+    """Operations of the graph that were fused into it."""
+    whole: int
+    """Bytes as Inductor counts them: each buffer at most once, and whole where cells of it are looked up."""
+    moved: int
+    """Bytes with what is looked up counted as one sector of `SECTOR` bytes a look-up, at most the whole buffer."""
+    buffers: dict[str, int]
+    """`moved` by buffer, the largest first: shape and dtype, and how it is used."""
+    sources: Counter[str]
+    """Lines of the package that asked for its operations."""
+
+
+@dataclass(frozen=True)
+class Graph:
+    """What Inductor made of a function."""
+
+    kernels: list[Kernel]
+    launches: int
+    """Launches that its code makes."""
+
+    @property
+    def moved_gb(self) -> float:
+        return sum(kernel.moved for kernel in self.kernels) / 1e9
+
+    @property
+    def whole_gb(self) -> float:
+        return sum(kernel.whole for kernel in self.kernels) / 1e9
+
+
+class Written(Exception):
+    """The code of a graph is there."""
+
+
+def generate(function: Callable[..., Any], arguments: tuple[Any, ...], keep: Path | None = None) -> Graph:
+    """Compile a function of fake CUDA tensors as one graph, up to its code, which `keep` may be told to hold."""
+    from torch._guards import TracingContext, tracing
+    from torch._inductor.compile_fx import compile_fx
+    from torch._inductor.graph import GraphLowering
+    from torch.fx.experimental.proxy_tensor import make_fx
+    from torch.fx.traceback import preserve_node_meta
+
+    given = list(leaves(arguments))
+    found: list[Graph] = []
+
+    def flat(*tensors: Tensor) -> list[Tensor]:
+        return list(leaves(function(*with_leaves(arguments, iter(tensors)))))
+
+    def written(graph: Any, *_: Any) -> None:
+        code = graph.codegen()[0]
+        text = getattr(code, "value", str(code))
+        if keep is not None:
+            keep.write_text(text)
+        found.append(Graph([kernel_of(node) for node in graph.scheduler.nodes], launches_in(text)))
+        raise Written
+
+    with torch.no_grad():
+        traced = make_fx(flat, record_stack_traces=True)(*given)
+        print([n.meta.keys() for n in traced.graph.nodes][-5:])
+        fake: Any = given[0].fake_mode  # type: ignore[attr-defined]
+        stopped = mock.patch.object(GraphLowering, "compile_to_module", written)
+        with stopped, tracing(TracingContext(fake)), preserve_node_meta():
+            try:
+                compile_fx(traced, given)
+            except Exception:
+                # torch wraps what a compiler raises.
+                if not found:
+                    raise
+    (graph,) = found
+    return graph
+
+
+def launches_in(code: str) -> int:
+    """Launches that the code of a graph makes: kernels of its own, of libraries, and operations that are called."""
+    body = code.split("def call(")[-1]
+    called = re.findall(r"= torch\.ops\.|^\s+torch\.ops\.", body, re.MULTILINE)
+    return body.count(".run(") + body.count("extern_kernels.") + len(called)
+
+
+def kernel_of(node: Any) -> Kernel:
+    """What a node of Inductor's schedule reads and writes."""
+    steps = node.get_nodes()
+    moved = accesses(node, steps)
+    origins = {origin for step in steps if step.node is not None for origin in step.node.get_origins()}
+    sources = Counter(where for origin in origins if (where := source_of(origin)))
+    buffers = dict(sorted(moved.items(), key=lambda entry: -entry[1]))
+    whole = node.get_read_write_buffers_sizes()
+    return Kernel(node.get_name(), len(steps), whole, sum(moved.values()), buffers, sources)
+
+
+def accesses(node: Any, steps: list[Any]) -> dict[str, int]:
+    """Bytes that one kernel moves, by buffer: what `BaseSchedulerNode.get_read_write_buffer_accesses` finds, but for
+    buffers of which cells are looked up."""
+    found: dict[str, int] = {}
+    for name, whole in node.get_read_write_buffer_accesses(include_reads=True, include_writes=True).items():
+        looked_up = sum(lookups(step, name) for step in steps)
+        used = [dep for step in steps for dep in (*step.read_writes.reads, *step.read_writes.writes) if dep.name == name]
+        if looked_up and all(is_looked_up(dep) for dep in used):
+            found[told(name, "looked up")] = found.get(told(name, "looked up"), 0) + min(whole, looked_up * SECTOR)
+        else:
+            found[told(name, "")] = found.get(told(name, ""), 0) + whole
+    return found
+
+
+def is_looked_up(dep: Any) -> bool:
+    """Whether cells of a buffer are read or written at indices that the kernel computes."""
+    from torch._inductor.dependencies import MemoryDep
+
+    return bool(dep.is_indirect()) if isinstance(dep, MemoryDep) else False
+
+
+def lookups(step: Any, name: str) -> int:
+    """Cells of a buffer that one operation looks up."""
+    from torch._inductor.virtualized import V
+
+    deps = [dep for dep in (*step.read_writes.reads, *step.read_writes.writes) if dep.name == name]
+    if not deps or not hasattr(step, "get_ranges"):
+        return 0
+    count = 1
+    for sizes in step.get_ranges():
+        for size in sizes:
+            count *= V.graph.sizevars.optimization_hint(size, fallback=1)
+    return count * sum(is_looked_up(dep) for dep in deps)
+
+
+def told(name: str, how: str) -> str:
+    """A buffer's shape and dtype, and how it is used."""
+    from torch._inductor.virtualized import V
+
+    buffer = V.graph.name_to_buffer.get(name) or V.graph.graph_inputs.get(name)
+    try:
+        layout = buffer.get_layout()
+    except NotImplementedError:
+        # What is written in place through another name.
+        return name
+    kind = "input" if name in V.graph.graph_inputs else "buffer"
+    return f"{kind} {[int(size) for size in layout.size]} {str(layout.dtype).removeprefix('torch.')} {how}".strip()
+
+
+def source_of(origin: Any) -> str | None:
+    """The innermost line of the package in an operation's stack, as `sim/shots.py:12 fly`."""
+    lines = re.findall(rf'File ".*?{PACKAGE}([^"]+)", line (\d+), in (\w+)', origin.meta.get("stack_trace") or "")
+    inner = [line for line in lines if not line[0].startswith(("runtime/", "state.py"))]
+    chosen = (inner or lines)[-1:]
+    return f"{chosen[0][0]}:{chosen[0][1]} {chosen[0][2]}" if chosen else None
