@@ -11,6 +11,9 @@ from torch import Tensor
 ON_CPU: dict[str, Any] = {"cpp_wrapper": True, "cpp.threads": 1}
 """One thread runs a graph from its first kernel to its last without holding Python's lock, so threads can share the
 battles out: that scales, where sharing each loop of a kernel out costs more than it gives."""
+ON_GPU: dict[str, Any] = {"reorder_for_locality": False}
+"""Operations stay in their order: moved behind a kernel that changes the terrain in place, one that reads the terrain
+as it was would cost a copy of all of it."""
 RECOMPILE_LIMIT = 64
 """Graphs torch keeps of one function, by default 8: stages, evaluations and matches have shapes of their own."""
 
@@ -23,7 +26,7 @@ def keep_graphs() -> None:
 def fused(function: Callable[..., Any], device: torch.device) -> Callable[..., Any]:
     """`function` as one graph of fixed shapes, compiled when it is first called."""
     keep_graphs()
-    options = ON_CPU if device.type == "cpu" else None
+    options = ON_CPU if device.type == "cpu" else ON_GPU
     return torch.compile(function, fullgraph=True, dynamic=False, options=options)
 
 

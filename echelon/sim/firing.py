@@ -14,13 +14,18 @@ from echelon.runtime.compile import materialize
 from echelon.runtime.geometry import heading, length, unit, up
 from echelon.sim import ewar
 from echelon.sim.damage import Hits, Strikes, harm, no_hits, of_target
+from echelon.sim.gpu.launch import runs_on
 from echelon.sim.heat import bounded, is_running
 from echelon.sim.kernels.designate import designate
+from echelon.sim.kernels.dispatch import HAS_TRITON
 from echelon.sim.model import SimModel
 from echelon.sim.shots import Volley, launch, slug_drop
 from echelon.sim.sight import enemy_lines
 from echelon.sim.targeting import Aim, shown_by_paint, take_aim
 from echelon.state import State
+
+if HAS_TRITON:
+    from echelon.sim.gpu import aiming as aiming_kernel
 
 Beams = dict[int, Tensor]
 """For each beam weapon `[B, N]` int64: index of the mech hit by each mech's beam, `NO_MECH` if it did not fire."""
@@ -80,6 +85,8 @@ def pull(state: State, orders: Orders, vents: Tensor, game: SimModel) -> Pulls:
     mechs, guns = state.mechs, game.roster.guns
     able = is_running(mechs, game) & ~vents
     idle = torch.stack([mechs.cooldown[..., timer] == 0 for timer in game.roster.timers], 1)  # [B, W, N]
+    if runs_on(able.device):
+        return Pulls(*aiming_kernel.pull(state, orders, orders.fire & idle & able[:, None], game))
 
     aim = take_aim(state, game)
     line = enemy_lines(state, game, guns.line_vox)

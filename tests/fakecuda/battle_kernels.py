@@ -62,9 +62,10 @@ def crowd(state) -> None:
     """Bring the teams together, weaken some mechs."""
     pos, hp = state.mechs.pos, state.mechs.hp
     centre = pos.mean(1, keepdim=True)
-    pos[..., :2] = (centre + 0.35 * (pos - centre))[..., :2]
+    pos[..., :2] = (centre + torch.tensor([0.15, 0.4, 0.7]).repeat(9)[: len(pos), None, None] * (pos - centre))[..., :2]
     pos[..., 2] += 3.0
-    hp[:, ::3] *= 0.1
+    hp[:, ::3] *= 0.02
+    state.mechs.leg_hp[:, ::4] *= 0.02
     hp[0, 1] = 0.0
 
 
