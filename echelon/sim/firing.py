@@ -26,6 +26,7 @@ from echelon.state import State
 
 if HAS_TRITON:
     from echelon.sim.gpu import aiming as aiming_kernel
+    from echelon.sim.gpu import volleys as volley_kernel
 
 Beams = dict[int, Tensor]
 """For each beam weapon `[B, N]` int64: index of the mech hit by each mech's beam, `NO_MECH` if it did not fire."""
@@ -72,9 +73,12 @@ def fire(
     after = state
     for painter in roster.painters:
         after = paint(after, painter, rays[painter], game) if painter in rays else after
-    volleys = {w: volley(w, pulls.of(w, guns), state, game) for w in roster.shells if guns.exist(w)}
     struck = torch.where(pulls.fires, pulls.target, NO_MECH)
-    return pay(launch(after, volleys, game), pulls.fires, game), hits, {ray: struck[:, ray] for ray in rays}
+    beams = {ray: struck[:, ray] for ray in rays}
+    if runs_on(vents.device):
+        return pay(volley_kernel.launch_shots(after, pulls, game), pulls.fires, game), hits, beams
+    volleys = {w: volley(w, pulls.of(w, guns), state, game) for w in roster.shells if guns.exist(w)}
+    return pay(launch(after, volleys, game), pulls.fires, game), hits, beams
 
 
 def pull(state: State, orders: Orders, vents: Tensor, game: SimModel) -> Pulls:
