@@ -26,6 +26,7 @@ from echelon.state import State
 
 if HAS_TRITON:
     from echelon.sim.gpu import aiming as aiming_kernel
+    from echelon.sim.gpu import strikes as strike_kernel
     from echelon.sim.gpu import volleys as volley_kernel
 
 Beams = dict[int, Tensor]
@@ -69,7 +70,10 @@ def fire(
     roster, guns = game.roster, game.roster.guns
     pulls = pull(state, orders, vents, game)
     rays = {weapon: pulls.of(weapon, guns) for weapon in roster.rays if guns.exist(weapon)}
-    hits = beam_hits(list(rays.values()), beam_height, marked, state, game)
+    if runs_on(vents.device) and rays:
+        hits = Hits(*strike_kernel.beam_hits(state, pulls, beam_height, marked, game))
+    else:
+        hits = beam_hits(list(rays.values()), beam_height, marked, state, game)
     after = state
     for painter in roster.painters:
         after = paint(after, painter, rays[painter], game) if painter in rays else after

@@ -22,6 +22,7 @@ from echelon.state import Shots, State
 
 if HAS_TRITON:
     from echelon.sim.gpu import flight as flight_kernel
+    from echelon.sim.gpu import strikes as strike_kernel
 
 SKIN_VOX = 1e-3
 """Distance from the face of a voxel at which explosions (outside) and damaged voxels (inside) are looked up."""
@@ -171,6 +172,8 @@ def strike(state: State, impacts: Impacts, marked: Tensor, game: SimModel) -> Hi
         marked: `damage.marked_factor` of the substep.
         game: constants of the battle.
     """
+    if runs_on(marked.device):
+        return Hits(*strike_kernel.strike(state, impacts, marked, SKIN_VOX, game))
     direct = Strikes(impacts.on_mech, impacts.target, impacts.direction, impacts.point[..., 2])
     hits = damage.harm(game.roster.shots, direct, marked, state, game)
     if game.roster.bursts.count == 0:
