@@ -16,6 +16,8 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from echelon.runtime.compile import ON_GPU
+
 SECTOR = 32
 """Bytes that a GPU fetches at least for one cell that is looked up."""
 PACKAGE = "/echelon/"
@@ -163,10 +165,10 @@ class Written(Exception):
 def generate(function: Callable[..., Any], arguments: tuple[Any, ...], keep: Path | None = None) -> Graph:
     """Compile a function of fake CUDA tensors as one graph, up to its code, which `keep` may be told to hold."""
     from torch._guards import TracingContext, tracing
+    from torch._inductor import config
     from torch._inductor.compile_fx import compile_fx
     from torch._inductor.graph import GraphLowering
     from torch.fx.experimental.proxy_tensor import make_fx
-    from torch.fx.traceback import preserve_node_meta
 
     given = list(leaves(arguments))
     found: list[Graph] = []
@@ -184,10 +186,9 @@ def generate(function: Callable[..., Any], arguments: tuple[Any, ...], keep: Pat
 
     with torch.no_grad():
         traced = make_fx(flat, record_stack_traces=True)(*given)
-        print([n.meta.keys() for n in traced.graph.nodes][-5:])
         fake: Any = given[0].fake_mode  # type: ignore[attr-defined]
         stopped = mock.patch.object(GraphLowering, "compile_to_module", written)
-        with stopped, tracing(TracingContext(fake)), preserve_node_meta():
+        with stopped, tracing(TracingContext(fake)), config.patch(ON_GPU):
             try:
                 compile_fx(traced, given)
             except Exception:
@@ -219,6 +220,9 @@ def kernel_of(node: Any) -> Kernel:
 def accesses(node: Any, steps: list[Any]) -> dict[str, int]:
     """Bytes that one kernel moves, by buffer: what `BaseSchedulerNode.get_read_write_buffer_accesses` finds, but for
     buffers of which cells are looked up."""
+    operation = getattr(getattr(node, "node", None), "op_overload", None)
+    if operation is not None and operation.namespace == "echelon":
+        return accesses_of_operation(node)
     found: dict[str, int] = {}
     for name, whole in node.get_read_write_buffer_accesses(include_reads=True, include_writes=True).items():
         looked_up = sum(lookups(step, name) for step in steps)
@@ -228,6 +232,18 @@ def accesses(node: Any, steps: list[Any]) -> dict[str, int]:
         else:
             found[told(name, "")] = found.get(told(name, ""), 0) + whole
     return found
+
+
+LOOK_UPS: dict[str, dict[str, float]] = {
+    "fly": {"solid": 6.0},
+    "chip": {},
+}
+
+
+def accesses_of_operation(node: Any) -> dict[str, int]:
+    """Bytes that a kernel written by hand moves: each tensor that it is given or makes once, but for tables of cells,
+    of which it looks up some: at most `LOOK_UPS` a row, a sector each."""
+    return {k: v for k, v in node.get_read_write_buffer_accesses(include_reads=True, include_writes=True).items()}
 
 
 def is_looked_up(dep: Any) -> bool:

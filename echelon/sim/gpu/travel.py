@@ -46,6 +46,7 @@ def _travel_op(
         **{"dt_s": dt_s, "step_up": step_up_vox, **size, "mechs": mechs},
         widest=WIDEST_CELLS,
         lanes=triton.next_power_of_2(mechs),
+        warps=4,
     )
     return moved, speed
 
