@@ -208,12 +208,18 @@ def launches_in(code: str) -> int:
 
 def kernel_of(node: Any) -> Kernel:
     """What a node of Inductor's schedule reads and writes."""
+    from torch._inductor.scheduler import ForeachKernelSchedulerNode
+
     steps = node.get_nodes()
-    moved = accesses(node, steps)
+    # Kernels side by side in one launch read and write as they would by themselves.
+    alone = node.snodes if isinstance(node, ForeachKernelSchedulerNode) else [node]
+    moved: Counter[str] = Counter()
+    for each in alone:
+        moved.update(accesses(each, each.get_nodes()))
     origins = {origin for step in steps if step.node is not None for origin in step.node.get_origins()}
     sources = Counter(where for origin in origins if (where := source_of(origin)))
     buffers = dict(sorted(moved.items(), key=lambda entry: -entry[1]))
-    whole = node.get_read_write_buffers_sizes()
+    whole = sum(each.get_read_write_buffers_sizes() for each in alone)
     return Kernel(node.get_name(), len(steps), whole, sum(moved.values()), buffers, sources)
 
 

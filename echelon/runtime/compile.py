@@ -11,7 +11,7 @@ from torch import Tensor
 ON_CPU: dict[str, Any] = {"cpp_wrapper": True, "cpp.threads": 1}
 """One thread runs a graph from its first kernel to its last without holding Python's lock, so threads can share the
 battles out: that scales, where sharing each loop of a kernel out costs more than it gives."""
-ON_GPU: dict[str, Any] = {"reorder_for_locality": False}
+ON_GPU: dict[str, Any] = {"reorder_for_locality": False, "combo_kernels": True}
 """Operations stay in their order: moved behind a kernel that changes the terrain in place, one that reads the terrain
 as it was would cost a copy of all of it."""
 RECOMPILE_LIMIT = 64
