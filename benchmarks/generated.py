@@ -240,16 +240,72 @@ def accesses(node: Any, steps: list[Any]) -> dict[str, int]:
     return found
 
 
-LOOK_UPS: dict[str, dict[str, float]] = {
-    "fly": {"solid": 6.0},
-    "chip": {},
-}
-
-
 def accesses_of_operation(node: Any) -> dict[str, int]:
-    """Bytes that a kernel written by hand moves: each tensor that it is given or makes once, but for tables of cells,
-    of which it looks up some: at most `LOOK_UPS` a row, a sector each."""
-    return {k: v for k, v in node.get_read_write_buffer_accesses(include_reads=True, include_writes=True).items()}
+    """Bytes that a kernel written by hand moves: each tensor that it is given or makes once, but for the ground, of
+    which it looks up at most `looked_up` cells a battle."""
+    found: Counter[str] = Counter()
+    arguments = arguments_of(node.node)
+    limits = looked_up(node.node.op_overload._opname, arguments)
+    battles = max((value.get_size()[0] for value in arguments.values() if is_buffer(value)), default=1)
+    for name, value in arguments.items():
+        if is_buffer(value):
+            whole = bytes_of(value)
+            how = "looked up" if name in limits else ""
+            moved = min(whole, int(battles) * limits[name] * SECTOR) if name in limits else whole
+            found[f"{name} {how}".strip()] += moved * (2 if name in written_by(node.node) else 1)
+    made = getattr(node.node, "outputs", None) or []
+    found["results"] += sum(bytes_of(result) for result in made if is_buffer(result))
+    return dict(found)
+
+
+def looked_up(operation: str, arguments: dict[str, Any]) -> dict[str, int]:
+    """Cells of the ground that a kernel written by hand looks up for a battle at most, by argument: every shot flies
+    and ends on a voxel, and every pair is near. Arguments that are not named are read whole."""
+    sizes = {name: [int(size) for size in value.get_size()] for name, value in arguments.items() if is_buffer(value)}
+    columns = ("solid", "opaque", "rubble")
+    if operation == "chip":
+        shots = sizes["flew"][1]
+        # A shot enters up to `rounds` cells along each axis; then it bites one voxel.
+        passed = shots * (1 + 3 * arguments["rounds"])
+        maps = dict.fromkeys(("was_solid", "was_opaque", "material", "damage", "rubble"), shots)
+        return {**maps, "solid": passed + shots, "opaque": passed + shots}
+    if operation == "lay_wrecks":
+        return dict.fromkeys((*columns, "hazard"), 25)
+    if operation == "fly":
+        return {"solid": sizes["pos"][1] * 3 * arguments["planes"]}
+    if operation == "strike":
+        first, last, planes = arguments["counts"]
+        return {"solid": (last - first) * sizes["pos"][1] * 3 * planes}
+    if operation == "pull":
+        return {"opaque": sizes["first"][0] * 3 * (int(arguments["line_vox"]) + 1)}
+    if operation == "travel":
+        return {"solid": sizes["pos"][1] * 5 * 25}
+    return {}
+
+
+def arguments_of(operation: Any) -> dict[str, Any]:
+    """Arguments of an operation by name: Inductor's buffers, and Python values."""
+    args, kwargs = operation.unflatten_args(operation.inputs, operation.constant_args)
+    names = [argument.name for argument in operation.op_overload._schema.arguments]
+    return {**dict(zip(names, args, strict=False)), **kwargs}
+
+
+def written_by(operation: Any) -> list[str]:
+    """Arguments that an operation writes to in place."""
+    return [one.name for one in operation.op_overload._schema.arguments if one.alias_info and one.alias_info.is_write]
+
+
+def is_buffer(value: Any) -> bool:
+    """Whether this is a tensor of Inductor's."""
+    return hasattr(value, "get_size") and hasattr(value, "get_dtype")
+
+
+def bytes_of(value: Any) -> int:
+    """Size of a tensor of Inductor's."""
+    count = 1
+    for size in value.get_size():
+        count *= int(size)
+    return count * int(value.get_dtype().itemsize)
 
 
 def is_looked_up(dep: Any) -> bool:

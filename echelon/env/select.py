@@ -13,4 +13,4 @@ def select(which: Tensor, yes: Tensor, no: Tensor) -> Tensor:
 
 def cleared(values: Tensor, which: Tensor) -> Tensor:
     """`values [B, ...]`, zero for the battles `which [B]`."""
-    return select(which, torch.zeros_like(values), values)
+    return torch.where(which.view(-1, *[1] * (values.dim() - 1)), 0, values)

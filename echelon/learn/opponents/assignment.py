@@ -103,6 +103,12 @@ class PolicyAssignment:
         team.set("telemetry", telemetry.expand(-1, team.shape[1], -1, -1))
         return team.set("memory", self._memory(tensordict, name, teams))
 
+    def part(self, tensordict: TensorDictBase, name: str, group: str, battles: slice) -> TensorDictBase:
+        """`view` of one team of a policy, without a copy."""
+        team: TensorDictBase = tensordict.get(group).select("observation", "mask")[battles]
+        team.set("telemetry", for_each_mech(tensordict, team.shape[1])[battles])
+        return team.set("memory", memory_of(tensordict, group, name)[battles])
+
     def memory_rows(self, tensordict: TensorDictBase) -> TensorDictBase:
         """What the learner's mechs remember, batch `[G, A]`."""
         return self._memory(tensordict, LEARNER, self.teams[LEARNER])

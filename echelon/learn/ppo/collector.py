@@ -24,6 +24,7 @@ from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.learn.opponents.assignment import LEARNER, PolicyAssignment
 from echelon.learn.padding import EXISTS, team_mean
 from echelon.learn.ppo.episode_stats import EpisodeStats, split_terms
+from echelon.learn.ppo.rollout_writes import on_device, write_step, write_where
 from echelon.runtime import noise
 from echelon.runtime.cuda_graphs import GraphedFunction
 from echelon.runtime.errors import require
@@ -120,6 +121,8 @@ class TeamCollector(BaseCollector):
         self.ended = EpisodeStats(env.device, self.assignment, *counts, by_side=env.config.is_unequal)
         self.at = torch.zeros(1, dtype=torch.int64, device=env.device)
         """`[1]` decisions of this rollout so far, where a CUDA graph reads it."""
+        self._write_step = on_device(write_step, env.device)
+        self._write_where = on_device(write_where, env.device)
         self.static: StaticBattles | None = None
         """The battles where `cuda_graph` keeps them."""
 
@@ -254,7 +257,8 @@ class TeamCollector(BaseCollector):
         reward: Tensor,
         after: TensorDictBase,
     ) -> None:
-        step = self._view_of(decided, now)
+        # A graph casts as it writes.
+        step = self._view_of(decided, now, casts=t is not None or self.buffer is None)
         flags = {name: self.assignment.each_team(after.get(name)) for name in FLAGS}
         next_value = torch.zeros_like(values.get("state_value"))
         step.update(
@@ -275,20 +279,20 @@ class TeamCollector(BaseCollector):
         if t is not None:
             self.buffer[t] = step
             return
-        for key, leaf in step.items(include_nested=True, leaves_only=True):
-            self.buffer.get(key).index_copy_(0, self.at, leaf[None])
+        keys = list(step.keys(include_nested=True, leaves_only=True))
+        self._write_step(self.at, [step.get(key) for key in keys], [self.buffer.get(key) for key in keys])
 
     def _memory_of(self, memory: TensorDictBase) -> TensorDict:
         """What the learner's mechs remember, batch `[G]`, from the `memory` of a view of them."""
         leaves = {name: memory.get(name) for name in self.policy.keys.memory}
         return TensorDict(leaves, memory.shape[:1], device=self.env.device)
 
-    def _view_of(self, team: TensorDictBase, whole: TensorDictBase) -> TensorDict:
-        """Network inputs of the learner's teams, batch `[G]`, in the dtype of the forward pass."""
+    def _view_of(self, team: TensorDictBase, whole: TensorDictBase, casts: bool = True) -> TensorDict:
+        """Network inputs of the learner's teams, batch `[G]`; `casts`: in the dtype of the forward pass."""
         dtype = self.policy.network.compute
 
         def cast(leaf: Tensor) -> Tensor:
-            return leaf if leaf.dtype == torch.bool else leaf.to(dtype)
+            return leaf.to(dtype) if casts and leaf.dtype != torch.bool else leaf
 
         streams = {name: cast(team.get(("observation", name))) for name in STREAMS}
         view = TensorDict(
@@ -304,12 +308,23 @@ class TeamCollector(BaseCollector):
         if self.last_views == 0:
             return
         truncated = self.assignment.each_team(after.get("truncated"))[:, 0]
-        seen = self.assignment.view(after, LEARNER)
-        fresh = self._view_of(seen, after).set("memory", self._memory_of(seen.get("memory")))
+        parts = self._parts_of_view(after)
         for number, stored in enumerate(self.last.unbind(0)):
             here = truncated & (self.views_taken == number)
-            stored.copy_(fresh.where(here, stored))
+            self._write_where(here, list(parts.values()), [stored.get(key) for key in parts])
         self.views_taken += truncated
+
+    def _parts_of_view(self, whole: TensorDictBase) -> dict[tuple[str, ...], list[Tensor]]:
+        """Network inputs and memory of the learner's teams by key: pieces that make up `[G, ...]` one after the other,
+        not put together yet where that is all there is to do."""
+        enemy, teams = self._enemy(whole), self.assignment.teams[LEARNER]
+        seen = [self.assignment.view(whole, LEARNER)] if self.exists is not None else None
+        if seen is None:
+            seen = [self.assignment.part(whole, LEARNER, *team) for team in teams]
+        parts = {("observation", name): [part.get(("observation", name)) for part in seen] for name in STREAMS}
+        parts["telemetry",] = [part.get("telemetry")[:, 0] for part in seen]
+        parts |= {("memory", name): [part.get(("memory", name)) for part in seen] for name in self.policy.keys.memory}
+        return parts if enemy is None else {**parts, ("enemy",): [enemy]}
 
     def _bootstrap_values(self) -> None:
         """Write `next.state_value`: the value of the following decision, or of a stored final view."""

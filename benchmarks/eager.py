@@ -1,0 +1,83 @@
+"""Launches and bytes of what a decision runs operation by operation, beside its graphs."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+PACKAGE = str(Path(__file__).parents[1] / "echelon") + "/"
+RESERVES = ("aten::empty", "aten::empty_like", "aten::new_empty", "aten::empty_strided", "aten::new_empty_strided")
+"""Operations that reserve memory and write nothing."""
+
+
+def place() -> str:
+    """`file:function` of the innermost frame of the package."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        if code.co_filename.startswith(PACKAGE):
+            return f"{code.co_filename.removeprefix(PACKAGE)}:{code.co_name}"
+        frame = frame.f_back
+    return "elsewhere"
+
+
+class Launches(TorchDispatchMode):
+    """Counts the operations that launch a kernel, and the bytes of what they are given and make.
+
+    Views and reservations launch nothing; one operation on a list of tensors (`_foreach_*`) is one launch.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.launches: Counter[str] = Counter()
+        """By place."""
+        self.moved: Counter[str] = Counter()
+        """Bytes by place."""
+        self.is_counting = True
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Within, nothing is counted."""
+        before, self.is_counting = self.is_counting, False
+        try:
+            yield
+        finally:
+            self.is_counting = before
+
+    def uncounted(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """`function`, counted elsewhere."""
+
+        @functools.wraps(function)
+        def called(*args: Any, **kwargs: Any) -> Any:
+            with self.paused():
+                return function(*args, **kwargs)
+
+        return called
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        found = func(*args, **(kwargs or {}))
+        if not self.is_counting:
+            return found
+        given = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
+        made = [leaf for leaf in tree_leaves(found) if isinstance(leaf, Tensor)]
+        if not any(tensor.is_cuda for tensor in (*given, *made)):
+            return found
+        schema = func._schema
+        storages = {tensor.untyped_storage()._cdata for tensor in given}
+        is_view = not schema.is_mutable and made and all(t.untyped_storage()._cdata in storages for t in made)
+        if not is_view and schema.name.startswith(("aten::", "echelon::")) and schema.name not in RESERVES:
+            where = place()
+            self.launches[where] += 1
+            fresh = [tensor for tensor in made if tensor.untyped_storage()._cdata not in storages]
+            written = given[:1] if schema.is_mutable and not schema.name.startswith("aten::_foreach") else []
+            self.moved[where] += sum(t.numel() * t.element_size() for t in (*given, *fresh, *written))
+        return found
