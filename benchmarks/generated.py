@@ -1,4 +1,4 @@
-"""The code that Inductor writes for a GPU that is not there: its kernels, what they read and write, and who asked."""
+"""The code that Inductor writes for a GPU that is not there: its kernels, and what they read and write."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from echelon.runtime.compile import ON_GPU
 
 SECTOR = 32
 """Bytes that a GPU fetches at least for one cell that is looked up."""
-PACKAGE = "/echelon/"
 
 
 class Chip:
@@ -61,6 +60,8 @@ def pretend_a_gpu() -> None:
     DeviceProperties.create = classmethod(lambda cls, device: cls(**told, **own))  # type: ignore
     driver.set_active(type("Driver", (), {"get_current_target": lambda self: GPUTarget("cuda", 90, 32)})())
     inductor.compile_threads, inductor.force_disable_caches = 1, True
+    # Whether to pad a matrix is found out by trying it.
+    inductor.shape_padding = False
     FakeTensorMode.avoid_device_init = property(lambda self: True)  # type: ignore
     torch.compiler.is_compiling = lambda: True
     fold_constants_on_the_host()
@@ -137,8 +138,6 @@ class Kernel:
     """Bytes with what is looked up counted as one sector of `SECTOR` bytes a look-up, at most the whole buffer."""
     buffers: dict[str, int]
     """`moved` by buffer, the largest first: shape and dtype, and how it is used."""
-    sources: Counter[str]
-    """Lines of the package that asked for its operations."""
 
 
 @dataclass(frozen=True)
@@ -185,7 +184,7 @@ def generate(function: Callable[..., Any], arguments: tuple[Any, ...], keep: Pat
         raise Written
 
     with torch.no_grad():
-        traced = make_fx(flat, record_stack_traces=True)(*given)
+        traced = make_fx(flat)(*given)
         fake: Any = given[0].fake_mode  # type: ignore[attr-defined]
         stopped = mock.patch.object(GraphLowering, "compile_to_module", written)
         with stopped, tracing(TracingContext(fake)), config.patch(ON_GPU):
@@ -216,11 +215,9 @@ def kernel_of(node: Any) -> Kernel:
     moved: Counter[str] = Counter()
     for each in alone:
         moved.update(accesses(each, each.get_nodes()))
-    origins = {origin for step in steps if step.node is not None for origin in step.node.get_origins()}
-    sources = Counter(where for origin in origins if (where := source_of(origin)))
     buffers = dict(sorted(moved.items(), key=lambda entry: -entry[1]))
     whole = sum(each.get_read_write_buffers_sizes() for each in alone)
-    return Kernel(node.get_name(), len(steps), whole, sum(moved.values()), buffers, sources)
+    return Kernel(node.get_name(), len(steps), whole, sum(moved.values()), buffers)
 
 
 def accesses(node: Any, steps: list[Any]) -> dict[str, int]:
@@ -246,13 +243,17 @@ def accesses_of_operation(node: Any) -> dict[str, int]:
     found: Counter[str] = Counter()
     arguments = arguments_of(node.node)
     limits = looked_up(node.node.op_overload._opname, arguments)
+    # Shots remove leaves wherever they pass, and break what they hit alone.
+    written = {"solid": limits.get("rubble", 0)}
     battles = max((value.get_size()[0] for value in arguments.values() if is_buffer(value)), default=1)
     for name, value in arguments.items():
         if is_buffer(value):
             whole = bytes_of(value)
             how = "looked up" if name in limits else ""
             moved = min(whole, int(battles) * limits[name] * SECTOR) if name in limits else whole
-            found[f"{name} {how}".strip()] += moved * (2 if name in written_by(node.node) else 1)
+            if name in written_by(node.node):
+                moved += min(whole, int(battles) * written.get(name, limits.get(name, 0)) * SECTOR)
+            found[f"{name} {how}".strip()] += moved
     made = getattr(node.node, "outputs", None) or []
     found["results"] += sum(bytes_of(result) for result in made if is_buffer(result))
     return dict(found)
@@ -341,11 +342,3 @@ def told(name: str, how: str) -> str:
         return name
     kind = "input" if name in V.graph.graph_inputs else "buffer"
     return f"{kind} {[int(size) for size in layout.size]} {str(layout.dtype).removeprefix('torch.')} {how}".strip()
-
-
-def source_of(origin: Any) -> str | None:
-    """The innermost line of the package in an operation's stack, as `sim/shots.py:12 fly`."""
-    lines = re.findall(rf'File ".*?{PACKAGE}([^"]+)", line (\d+), in (\w+)', origin.meta.get("stack_trace") or "")
-    inner = [line for line in lines if not line[0].startswith(("runtime/", "state.py"))]
-    chosen = (inner or lines)[-1:]
-    return f"{chosen[0][0]}:{chosen[0][1]} {chosen[0][2]}" if chosen else None

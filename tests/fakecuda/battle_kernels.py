@@ -4,70 +4,49 @@ import os
 
 os.environ["TRITON_INTERPRET"] = "1"
 import sys
+from pathlib import Path
 
 import torch
 
-import echelon.sim.gpu.launch
-from echelon.env.env import EchelonEnv
-from echelon.env.observation import layout
-from echelon.rules import actions
-from echelon.rules.config import ENV_PRESETS
-from echelon.state import Terrain, leaves_of
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from fakecuda.kernel_battles import by_kernels, crowded, random_orders
 
-SYSTEMS = ("movement", "rubble", "shots", "firing", "damage", "smoke", "ams")
-"""Modules of `echelon.sim` that ask `runs_on`."""
+from echelon.sim import step
+from echelon.state import State, Terrain, leaves_of
+
+DECISIONS = 2
+CHANGED = {
+    *("mechs.pos", "mechs.vel", "mechs.hp", "mechs.wrecked", "mechs.hit_from", "mechs.paint", "shots.pos", "shots.ttl"),
+    *("tally.hits", "tally.taken", "tally.shots", "tally.killed_by", "damage", "rubble", "opaque"),
+}
+"""What must change in these battles, else nothing is shown."""
 
 
-def told(state) -> dict[str, torch.Tensor]:
+def told(state: State) -> dict[str, torch.Tensor]:
     """Every tensor of a state, its ground included."""
     ground = {name: getattr(state.terrain, name).clone() for name in Terrain.__dataclass_fields__}
     return {**leaves_of(state), **ground}
 
 
-def main(preset: str, battles: int, decisions: int) -> None:
-    """Battles of random actions, in which everybody fires."""
-    from echelon.sim import step
-
-    env = EchelonEnv(ENV_PRESETS[preset](), battles, "cpu", seed=3, compiled=False, kernels="dense")
+def main() -> None:
+    """Crowded battles of random actions."""
+    env = crowded(battles=3)
     game, state, generator = env.game, env.state, torch.Generator().manual_seed(1)
-    asked = [sys.modules[f"echelon.sim.{name}"] for name in SYSTEMS]
-    asked = [module for module in asked if hasattr(module, "runs_on")]
     changed = set()
-    crowd(state)
-    for _ in range(decisions):
-        width = layout.action_width(env.config.comm_dim)
-        action = torch.rand(battles, env.config.num_mechs, width, generator=generator) * 2 - 1
-        orders = actions.decode(action, state.focus_slots, game.roster, env.config.features)
+    for _ in range(DECISIONS):
+        orders = random_orders(env, state, generator)
         for _ in range(game.rules.decision_repeat):
-            before = told(state)
-            twin = state.clone()
-            for module in asked:
-                module.runs_on = lambda device: True
-            ours = step.play(twin, orders, game)
-            for module in asked:
-                module.runs_on = lambda device: False
-            theirs = step.play(state, orders, game)
-            ours_told, theirs_told = told(ours), told(theirs)
-            for name, value in theirs_told.items():
-                assert torch.equal(ours_told[name], value), (
-                    name, int((ours_told[name] != value).sum()), (ours_told[name] - value).abs().max()
-                )
-                if not torch.equal(before[name], value):
-                    changed.add(name)
-            state = theirs
-    print("equal", len(changed), "changed; unchanged:", sorted(set(before) - changed))
-
-
-def crowd(state) -> None:
-    """Bring the teams together, weaken some mechs."""
-    pos, hp = state.mechs.pos, state.mechs.hp
-    centre = pos.mean(1, keepdim=True)
-    pos[..., :2] = (centre + torch.tensor([0.15, 0.4, 0.7]).repeat(9)[: len(pos), None, None] * (pos - centre))[..., :2]
-    pos[..., 2] += 3.0
-    hp[:, ::3] *= 0.02
-    state.mechs.leg_hp[:, ::4] *= 0.02
-    hp[0, 1] = 0.0
+            before, twin = told(state), state.clone()
+            with by_kernels():
+                ours = told(step.play(twin, orders, game))
+            state = step.play(state, orders, game)
+            theirs = told(state)
+            for name, value in theirs.items():
+                assert torch.equal(ours[name], value), f"{name}: {int((ours[name] != value).sum())} differ"
+            changed |= {name for name, value in theirs.items() if not torch.equal(before[name], value)}
+    assert changed >= CHANGED, CHANGED - changed
+    print("equal")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+    main()

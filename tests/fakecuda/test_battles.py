@@ -124,12 +124,21 @@ def test_the_way_back_through_functions_of_our_own(mode, dtype):
     assert {gradient.device for gradient in found if gradient is not None} == {CUDA}
 
 
-@pytest.mark.parametrize("kernel", ["restore_ground", "clear_leaves"])
+@pytest.mark.parametrize("kernel", ["restore_ground", "battle_kernels"])
 def test_a_kernel_of_triton_does_what_the_dense_form_does(kernel):
     pytest.importorskip("triton")
     script = Path(__file__).with_name(f"{kernel}.py")
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
     assert done.stdout == "equal\n", done.stderr
+
+
+def test_the_kernels_of_a_substep_compile_for_a_gpu():
+    pytest.importorskip("triton")
+    script = Path(__file__).with_name("compiled_kernels.py")
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    names = ["_fly", "_strike", "_chip", "_pull", "_strike", "_launch", "_lay", "_travel"]
+    assert done.stdout.split() == names
 
 
 def test_a_restart_moves_little_where_no_battle_is_done():
@@ -141,3 +150,4 @@ def test_a_restart_moves_little_where_no_battle_is_done():
     told = json.loads(done.stdout)
     assert told["num_envs"] == 16384 and told["preset"] == "standard"
     assert 2 * 1.06 < told["GB"] < 3, "at least all observations once in and out"
+    assert told["kernels"] <= 20

@@ -1,12 +1,7 @@
-"""Removal of the foliage that shots pass.
-
-On a GPU one kernel of Triton, whose programs leave at once where nothing flies: round by round the dense form takes
-some thirty kernels, most of which find no leaf.
-"""
+"""Removal of the foliage that shots pass. On a GPU it is part of `sim/gpu/chip.py`."""
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,8 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from echelon.runtime.geometry import TINY
-from echelon.sim.kernels.dispatch import HAS_TRITON, ONE, array, called, compiled, loops_on, shared_array
+from echelon.sim.kernels.dispatch import ONE, array, called, compiled, loops_on, shared_array
 from echelon.sim.kernels.segments import SMALL, TOP_Z, cross, entered_cell, map_size, segment_axis, segments
 from echelon.sim.kernels.total_by_voxel import total_by_voxel
 from echelon.sim.terrain import Voxel, add_bits, columns_at, voxel_index
@@ -43,9 +37,6 @@ def clear_leaves(
     """
     if loops_on(opaque.device):
         clear_leaves_loops(opaque, solid, *muzzle, start, end, flew, planes)
-    elif HAS_TRITON and opaque.is_cuda:
-        rounds = len(slots_by_plane)
-        clear_leaves_triton(opaque, solid, *muzzle, start.contiguous(), end.contiguous(), flew, planes, rounds)
     else:
         clear_leaves_dense(opaque, solid, muzzle, start, end, flew, slots_by_plane)
 
@@ -140,104 +131,3 @@ def _clear_leaves_loop(opaque: Any, solid: Any, muzzle: Any, start: Any, end: An
                 x, y, z = muzzle[0][battle, row], muzzle[1][battle, row], muzzle[2][battle, row]
                 ends = start[battle, row], end[battle, row]
                 clear_on_segment(opaque[battle], solid[battle], x, y, z, *ends, planes[row])
-
-
-if HAS_TRITON:
-    import triton
-    import triton.language as tl
-
-    @triton.jit
-    def _axis(at, to, last):  # type: ignore[no-untyped-def]
-        """`segment_axis` of many segments."""
-        first = tl.minimum(tl.maximum(tl.floor(at), 0.0), last)
-        steps = tl.abs(tl.minimum(tl.maximum(tl.floor(to), 0.0), last) - first)
-        descends = to < at
-        begin = tl.where(descends, first + 1.0 - at, at - first)
-        return begin, tl.abs(to - at), first, tl.where(descends, -1.0, 1.0), steps
-
-    @triton.jit
-    def _cell_at(t, begin, length, first, sign, steps):  # type: ignore[no-untyped-def]
-        """The cell along an axis at the fraction `t` of the way."""
-        return (first + sign * tl.minimum(tl.floor(begin + t * length), steps)).to(tl.int32)
-
-    @triton.jit
-    def _clear_cells(opaque, solid, x, y, z, here, size_x):  # type: ignore[no-untyped-def]
-        """Remove the leaves of the voxels `here`: bits that are set in `opaque` and not in `solid`."""
-        at = y * size_x + x
-        leaf = (1 << z) & tl.load(opaque + at, here, 0) & ~tl.load(solid + at, here, 0)
-        tl.atomic_and(opaque + at, ~leaf, here & (leaf != 0))
-
-    @triton.jit
-    def _clear_leaves(  # type: ignore[no-untyped-def]
-        opaque,
-        solid,
-        muzzle_x,
-        muzzle_y,
-        muzzle_z,
-        start,
-        end,
-        flew,
-        planes,
-        shots,
-        rounds,
-        size_x: tl.constexpr,
-        size_y: tl.constexpr,
-        top_z: tl.constexpr,
-        tiny: tl.constexpr,
-        lanes: tl.constexpr,
-    ):
-        battle, shot = tl.program_id(0).to(tl.int64), tl.arange(0, lanes)
-        there = shot < shots
-        row = battle * shots + shot
-        flies = tl.load(flew + row, there, 0) != 0
-        if tl.max(flies.to(tl.int32), 0) == 0:
-            return
-        own_opaque, own_solid = opaque + battle * (size_x * size_y), solid + battle * (size_x * size_y)
-        x, y = tl.load(muzzle_x + row, flies, 0), tl.load(muzzle_y + row, flies, 0)
-        z = tl.load(muzzle_z + row, flies, 0).to(tl.int32)
-        _clear_cells(own_opaque, own_solid, x, y, z, flies, size_x)
-        at = row * 3
-        ax, al, ac, ag, an = _axis(tl.load(start + at, flies, 0.0), tl.load(end + at, flies, 0.0), size_x - 1.0)
-        bx, bl, bc, bg, bn = _axis(tl.load(start + at + 1, flies, 0.0), tl.load(end + at + 1, flies, 0.0), size_y - 1.0)
-        cx, cl, cc, cg, cn = _axis(tl.load(start + at + 2, flies, 0.0), tl.load(end + at + 2, flies, 0.0), top_z)
-        reach = tl.load(planes + shot, there, 0)
-        for count in range(1, rounds + 1):
-            goes = flies & (count <= reach)
-            t = tl.minimum((count - ax) / tl.maximum(al, tiny), 1.0)
-            x, y, z = (ac + ag * count).to(tl.int32), _cell_at(t, bx, bl, bc, bg, bn), _cell_at(t, cx, cl, cc, cg, cn)
-            _clear_cells(own_opaque, own_solid, x, y, z, goes & (count <= an), size_x)
-            t = tl.minimum((count - bx) / tl.maximum(bl, tiny), 1.0)
-            x, y, z = _cell_at(t, ax, al, ac, ag, an), (bc + bg * count).to(tl.int32), _cell_at(t, cx, cl, cc, cg, cn)
-            _clear_cells(own_opaque, own_solid, x, y, z, goes & (count <= bn), size_x)
-            t = tl.minimum((count - cx) / tl.maximum(cl, tiny), 1.0)
-            x, y, z = _cell_at(t, ax, al, ac, ag, an), _cell_at(t, bx, bl, bc, bg, bn), (cc + cg * count).to(tl.int32)
-            _clear_cells(own_opaque, own_solid, x, y, z, goes & (count <= cn), size_x)
-
-
-def launch(
-    opaque: Tensor,
-    solid: Tensor,
-    muzzle_x: Tensor,
-    muzzle_y: Tensor,
-    muzzle_z: Tensor,
-    start: Tensor,
-    end: Tensor,
-    flew: Tensor,
-    planes: Tensor,
-    rounds: int,
-) -> None:
-    """`clear_leaves` by a program for each battle; `rounds` is the largest of `planes`."""
-    battles, shots = flew.shape
-    tensors = [tensor.contiguous() for tensor in (muzzle_x, muzzle_y, muzzle_z, start, end, flew, planes)]
-    assert opaque.is_contiguous() and solid.is_contiguous()
-    size = {"size_x": opaque.shape[2], "size_y": opaque.shape[1], "top_z": float(TOP_Z), "tiny": TINY}
-    kernel: Any = _clear_leaves[battles,]
-    # Triton runs on the current GPU, which that of the battles may not be.
-    with torch.cuda.device(opaque.device) if opaque.is_cuda else contextlib.nullcontext():
-        kernel(opaque, solid, *tensors, shots, rounds, **size, lanes=triton.next_power_of_2(shots))
-
-
-clear_leaves_triton = torch.library.custom_op(
-    "echelon::clear_leaves_triton", launch, mutates_args=("opaque",), device_types="cuda"
-)
-"""`launch` as an operation of torch's, which graphs and fake tensors know."""
