@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
+import types
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -19,9 +21,13 @@ RESERVES = ("aten::empty", "aten::empty_like", "aten::new_empty", "aten::empty_s
 """Operations that reserve memory and write nothing."""
 
 
+# Before the package is imported: inference mode hides what is copied from lists.
+torch.inference_mode = lambda mode=True: torch.no_grad() if mode else contextlib.nullcontext()  # type: ignore
+
+
 def place() -> str:
     """`file:function` of the innermost frame of the package."""
-    frame = sys._getframe(1)
+    frame: types.FrameType | None = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
         if code.co_filename.startswith(PACKAGE):
@@ -72,7 +78,7 @@ class Launches(TorchDispatchMode):
 
         return called
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(self, func: Any, kinds: Any, args: Any = (), kwargs: Any = None) -> Any:
         found = func(*args, **(kwargs or {}))
         if not self.is_counting:
             return found

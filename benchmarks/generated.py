@@ -220,7 +220,7 @@ def kernel_of(node: Any) -> Kernel:
     return Kernel(node.get_name(), len(steps), whole, sum(moved.values()), buffers)
 
 
-def accesses(node: Any, steps: list[Any]) -> dict[str, int]:
+def accesses(node: Any, steps: Any) -> dict[str, int]:
     """Bytes that one kernel moves, by buffer: what `BaseSchedulerNode.get_read_write_buffer_accesses` finds, but for
     buffers of which cells are looked up."""
     operation = getattr(getattr(node, "node", None), "op_overload", None)
@@ -229,7 +229,9 @@ def accesses(node: Any, steps: list[Any]) -> dict[str, int]:
     found: dict[str, int] = {}
     for name, whole in node.get_read_write_buffer_accesses(include_reads=True, include_writes=True).items():
         looked_up = sum(lookups(step, name) for step in steps)
-        used = [dep for step in steps for dep in (*step.read_writes.reads, *step.read_writes.writes) if dep.name == name]
+        used = [
+            dep for step in steps for dep in (*step.read_writes.reads, *step.read_writes.writes) if dep.name == name
+        ]
         if looked_up and all(is_looked_up(dep) for dep in used):
             found[told(name, "looked up")] = found.get(told(name, "looked up"), 0) + min(whole, looked_up * SECTOR)
         else:
@@ -334,7 +336,7 @@ def told(name: str, how: str) -> str:
     """A buffer's shape and dtype, and how it is used."""
     from torch._inductor.virtualized import V
 
-    buffer = V.graph.name_to_buffer.get(name) or V.graph.graph_inputs.get(name)
+    buffer: Any = V.graph.name_to_buffer.get(name) or V.graph.graph_inputs.get(name)
     try:
         layout = buffer.get_layout()
     except NotImplementedError:

@@ -12,7 +12,6 @@ the decision: what `TeamCollector` captures, acting for one team and writing inc
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import sys
 from collections.abc import Callable, Iterator
@@ -22,16 +21,13 @@ from typing import Any, Literal
 from unittest import mock
 
 import torch
-
-# Before the package is imported: inference mode hides what is copied from lists.
-torch.inference_mode = lambda mode=True: torch.no_grad() if mode else contextlib.nullcontext()  # type: ignore
-
 import tyro
 from eager import Launches
 from generated import Graph, generate, leaves, pretend_a_gpu, with_leaves
 from measure import report
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torchrl.data import Composite
 
 from echelon import EchelonEnv
 from echelon.env import decision
@@ -112,9 +108,13 @@ class Absent:
         self.launches, self.width = launches, width
 
     def __call__(self, team: Any) -> Any:
-        """Does nothing."""
+        """Stand still."""
         with self.launches.paused():
             return team.set("action", torch.zeros(*team.shape, self.width, device=team.device))
+
+    def memory_spec(self) -> Composite:
+        """Nothing."""
+        return Composite()
 
 
 class Calls:
@@ -196,7 +196,8 @@ def main(args: Args) -> None:
     """Count every function."""
     pretend_a_gpu()
     sizes = {"preset": args.preset, "num_envs": args.num_envs}
-    total, found = Count(0, 0.0, 0.0), set()
+    found: set[str] = set()
+    total = Count(0, 0.0, 0.0)
     for name, times, counted, graphs in counts(args):
         tell(name, times, counted, sizes)
         kernels = [kernel for graph in graphs for kernel in graph.kernels]

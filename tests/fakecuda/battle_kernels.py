@@ -1,4 +1,4 @@
-"""Runs the kernels of `sim/gpu` by Triton's interpreter, on a CPU, and compares battles with those of the dense forms."""
+"""Runs the kernels of `sim/gpu` by Triton's interpreter, on a CPU: battles are those of the dense forms."""
 
 import os
 
@@ -9,10 +9,9 @@ from pathlib import Path
 import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from fakecuda.kernel_battles import by_kernels, crowded, random_orders
-
 from echelon.sim import step
 from echelon.state import State, Terrain, leaves_of
+from fakecuda.kernel_battles import by_kernels, crowded, random_orders
 
 DECISIONS = 2
 CHANGED = {

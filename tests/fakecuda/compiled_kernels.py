@@ -12,9 +12,8 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from fakecuda.kernel_battles import by_kernels, crowded, random_orders
-
 from echelon.sim import step
+from fakecuda.kernel_battles import by_kernels, crowded, random_orders
 
 KERNELS = ("travel", "wrecks", "chip", "flight", "aiming", "volleys", "strikes")
 TYPES = {torch.float32: "*fp32", torch.int32: "*i32", torch.int64: "*i64", torch.bool: "*i1", torch.uint8: "*u8"}

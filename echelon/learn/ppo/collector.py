@@ -321,7 +321,8 @@ class TeamCollector(BaseCollector):
         seen = [self.assignment.view(whole, LEARNER)] if self.exists is not None else None
         if seen is None:
             seen = [self.assignment.part(whole, LEARNER, *team) for team in teams]
-        parts = {("observation", name): [part.get(("observation", name)) for part in seen] for name in STREAMS}
+        parts: dict[tuple[str, ...], list[Tensor]] = {}
+        parts |= {("observation", name): [part.get(("observation", name)) for part in seen] for name in STREAMS}
         parts["telemetry",] = [part.get("telemetry")[:, 0] for part in seen]
         parts |= {("memory", name): [part.get(("memory", name)) for part in seen] for name in self.policy.keys.memory}
         return parts if enemy is None else {**parts, ("enemy",): [enemy]}

@@ -12,7 +12,7 @@ from torch import Tensor
 from echelon.rules.actions import Orders
 from echelon.runtime.geometry import TINY, heading
 from echelon.sim import ewar
-from echelon.sim.gpu.ground import first_hit, length_2
+from echelon.sim.gpu.ground import first_hit
 from echelon.sim.gpu.launch import launch, operator
 from echelon.sim.heat import is_running, is_shut_down
 from echelon.sim.kernels.crosses_smoke import FAR_SQUARED
@@ -206,8 +206,15 @@ def _pull(  # type: ignore[no-untyped-def]
     tl.store(matrix + b * mechs + a, clear, listed)
     tl.debug_barrier()
 
-    x, y, z = tl.load(pos + (own + here) * 3, there, 0.0), tl.load(pos + (own + here) * 3 + 1, there, 0.0), tl.load(pos + (own + here) * 3 + 2, there, 0.0)
-    ahead_x, ahead_y = tl.load(facing + (own + here) * 2, there, 0.0), tl.load(facing + (own + here) * 2 + 1, there, 0.0)
+    x, y, z = (
+        tl.load(pos + (own + here) * 3, there, 0.0),
+        tl.load(pos + (own + here) * 3 + 1, there, 0.0),
+        tl.load(pos + (own + here) * 3 + 2, there, 0.0),
+    )
+    ahead_x, ahead_y = (
+        tl.load(facing + (own + here) * 2, there, 0.0),
+        tl.load(facing + (own + here) * 2 + 1, there, 0.0),
+    )
     to_x, to_y, to_z = x[None, :] - x[:, None], y[None, :] - y[:, None], z[None, :] - z[:, None]
     ground_sq = to_x * to_x + to_y * to_y
     distance, ground = tl.sqrt_rn(ground_sq + to_z * to_z), tl.sqrt_rn(ground_sq)

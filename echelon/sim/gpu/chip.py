@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import torch
 import triton
 import triton.language as tl
 from torch import Tensor
@@ -63,7 +62,9 @@ def _chip_op(
         solid.device,
         *(solid, opaque, rubble, damage, was_solid, was_opaque, material, map_id),
         *(start, point, direction, flew, on_voxel, bite, leaf_reach, material_hp, rounds, skin_vox),
-        **{"size_x": solid.shape[2], "size_y": solid.shape[1], "size_z": size_z, "top_z": float(TOP_Z), "tiny": TINY},
+        **{"size_x": solid.shape[2], "size_y": solid.shape[1], "size_z": size_z},
+        top_z=float(TOP_Z),
+        tiny=TINY,
         **{"air": int(Material.AIR), "solid_debris": int(Material.SOLID_DEBRIS)},
         **{"debris_field": int(Material.DEBRIS_FIELD), "shots": shots},
         lanes=triton.next_power_of_2(shots),
@@ -168,7 +169,10 @@ def _chip(  # type: ignore[no-untyped-def]
     own = battle * (size_x * size_y)
     solid, opaque, rubble = solid + own, opaque + own, rubble + own
     if rounds > 0:
-        x, y = _bitten(start, direction, row, 0, size_x, skin, flies), _bitten(start, direction, row, 1, size_y, skin, flies)
+        x, y = (
+            _bitten(start, direction, row, 0, size_x, skin, flies),
+            _bitten(start, direction, row, 1, size_y, skin, flies),
+        )
         _clear(opaque, solid, x, y, _bitten(start, direction, row, 2, size_z, skin, flies), flies, size_x)
         reach = tl.load(leaf_reach + shot, there, 0)
         _clear_on_way(opaque, solid, start, point, row, flies, reach, size_x, size_y, top_z, tiny)

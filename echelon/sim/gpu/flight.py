@@ -141,8 +141,16 @@ def _fly(  # type: ignore[no-untyped-def]
     row = battle * shots + shot
     left = tl.load(ttl + row, there, 0)
     flies = left > 0
-    x, y, z = tl.load(pos + row * 3, there, 0.0), tl.load(pos + row * 3 + 1, there, 0.0), tl.load(pos + row * 3 + 2, there, 0.0)
-    vx, vy, vz = tl.load(vel + row * 3, there, 0.0), tl.load(vel + row * 3 + 1, there, 0.0), tl.load(vel + row * 3 + 2, there, 0.0)
+    x, y, z = (
+        tl.load(pos + row * 3, there, 0.0),
+        tl.load(pos + row * 3 + 1, there, 0.0),
+        tl.load(pos + row * 3 + 2, there, 0.0),
+    )
+    vx, vy, vz = (
+        tl.load(vel + row * 3, there, 0.0),
+        tl.load(vel + row * 3 + 1, there, 0.0),
+        tl.load(vel + row * 3 + 2, there, 0.0),
+    )
 
     prey = tl.load(target + row, there, -1)
     tracks = flies & (tl.load(homing + shot, there, 0) != 0) & (prey >= 0)
@@ -152,7 +160,11 @@ def _fly(  # type: ignore[no-untyped-def]
     wx, wy = tl.load(mech_pos + prey * 3, tracks, 0.0) - x, tl.load(mech_pos + prey * 3 + 1, tracks, 0.0) - y
     wz = tl.load(mech_pos + prey * 3 + 2, tracks, 0.0) - z
     far = tl.maximum(length_3(wx, wy, wz), tiny)
-    wx, wy, wz = keep * vx + turn * (wx / far * pace), keep * vy + turn * (wy / far * pace), keep * vz + turn * (wz / far * pace)
+    wx, wy, wz = (
+        keep * vx + turn * (wx / far * pace),
+        keep * vy + turn * (wy / far * pace),
+        keep * vz + turn * (wz / far * pace),
+    )
     far = tl.maximum(length_3(wx, wy, wz), tiny)
     falls = flies & (tl.load(ballistic + shot, there, 0) != 0)
     vx, vy = tl.where(tracks, wx / far * pace, vx), tl.where(tracks, wy / far * pace, vy)
@@ -165,7 +177,11 @@ def _fly(  # type: ignore[no-untyped-def]
     mech_at, met = tl.where(flies, float("inf"), float("inf")), left * 0
     owner = tl.load(shooter + shot, there, 0)
     for mech in range(mechs):
-        meets = flies & (tl.load(hostile + owner * mechs + mech, flies, 0) != 0) & (tl.load(alive + battle * mechs + mech) != 0)
+        meets = (
+            flies
+            & (tl.load(hostile + owner * mechs + mech, flies, 0) != 0)
+            & (tl.load(alive + battle * mechs + mech) != 0)
+        )
         at = mech_pos + (battle * mechs + mech) * 3
         sx, sy, sz = x - tl.load(at), y - tl.load(at + 1), z - tl.load(at + 2)
         reach = tl.load(radius + mech)

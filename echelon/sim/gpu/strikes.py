@@ -35,7 +35,14 @@ def strike(state: State, impacts: Impacts, marked: Tensor, skin_vox: float, game
     span = game.roster.splashing if game.roster.bursts.count else slice(0, 0)
     rows = flags, impacts.target, impacts.direction, impacts.point
     return _hits(
-        state, rows, game.roster.shots, marked, game, [span.start, span.stop, int(radius) + 1], [skin_vox], is_beam=False
+        state,
+        rows,
+        game.roster.shots,
+        marked,
+        game,
+        [span.start, span.stop, int(radius) + 1],
+        [skin_vox],
+        is_beam=False,
     )
 
 

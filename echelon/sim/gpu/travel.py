@@ -88,9 +88,21 @@ def _travel(  # type: ignore[no-untyped-def]
     there = mech < mechs
     row = battle * mechs + mech
     columns = solid + battle * (size_x * size_y)
-    x, y, z = tl.load(pos + row * 3, there, 0.0), tl.load(pos + row * 3 + 1, there, 0.0), tl.load(pos + row * 3 + 2, there, 0.0)
-    vx, vy, vz = tl.load(vel + row * 3, there, 0.0), tl.load(vel + row * 3 + 1, there, 0.0), tl.load(vel + row * 3 + 2, there, 0.0)
-    hx, hy, hz = tl.load(half_size + mech * 3, there, 0.0), tl.load(half_size + mech * 3 + 1, there, 0.0), tl.load(half_size + mech * 3 + 2, there, 0.0)
+    x, y, z = (
+        tl.load(pos + row * 3, there, 0.0),
+        tl.load(pos + row * 3 + 1, there, 0.0),
+        tl.load(pos + row * 3 + 2, there, 0.0),
+    )
+    vx, vy, vz = (
+        tl.load(vel + row * 3, there, 0.0),
+        tl.load(vel + row * 3 + 1, there, 0.0),
+        tl.load(vel + row * 3 + 2, there, 0.0),
+    )
+    hx, hy, hz = (
+        tl.load(half_size + mech * 3, there, 0.0),
+        tl.load(half_size + mech * 3 + 1, there, 0.0),
+        tl.load(half_size + mech * 3 + 2, there, 0.0),
+    )
     lives = tl.load(alive + row, there, 0) != 0
     rank = tl.load(priority + row, there, 0.0)
     ahead = rank[None, :] > rank[:, None]

@@ -143,7 +143,11 @@ def _launch(  # type: ignore[no-untyped-def]
 
     sighted, prey = tl.load(aimed + pulled, fills, 0) != 0, tl.load(whom + pulled, fills, 0)
     mech = battle * mechs + owner
-    x, y, z = tl.load(mech_pos + mech * 3, fills, 0.0), tl.load(mech_pos + mech * 3 + 1, fills, 0.0), tl.load(mech_pos + mech * 3 + 2, fills, 0.0)
+    x, y, z = (
+        tl.load(mech_pos + mech * 3, fills, 0.0),
+        tl.load(mech_pos + mech * 3 + 1, fills, 0.0),
+        tl.load(mech_pos + mech * 3 + 2, fills, 0.0),
+    )
     prey_at = mech_pos + (battle * mechs + prey) * 3
     to_x, to_y, to_z = tl.load(prey_at, fills, 0.0), tl.load(prey_at + 1, fills, 0.0), tl.load(prey_at + 2, fills, 0.0)
     ahead_x, ahead_y = tl.load(facing + mech * 2, fills, 0.0), tl.load(facing + mech * 2 + 1, fills, 0.0)

@@ -109,7 +109,11 @@ def _lay(  # type: ignore[no-untyped-def]
         x, y = clamped(tl.minimum(x, last_x), 0, size_x - 1), clamped(tl.minimum(y, last_y), 0, size_y - 1)
         ground = y * size_x + x
         at = battle * (size_x * size_y) + ground
-        stands, hides, piled = tl.load(solid + at, in_box, 0), tl.load(opaque + at, in_box, 0), tl.load(rubble + at, in_box, 0)
+        stands, hides, piled = (
+            tl.load(solid + at, in_box, 0),
+            tl.load(opaque + at, in_box, 0),
+            tl.load(rubble + at, in_box, 0),
+        )
         taken = stands | hides | piled
         taken |= tl.load(hazard + tl.load(map_id + battle) * (size_x * size_y) + ground, in_box, 0)
         for other in range(mechs):
