@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from echelon.runtime.compile import ON_GPU
+
 if TYPE_CHECKING:
     from echelon.learn.models.actor_critic import ActorCritic
 
@@ -47,7 +49,8 @@ def configure_policy(policy: ActorCritic, precision: str, compiled: str, device:
     network = policy.network
     network.compute = resolve_precision(precision, device)
     if compiled != "off":
-        policy.act = torch.compile(network.forward, fullgraph=True, dynamic=False)
+        options = ON_GPU if device.type == "cuda" else None
+        policy.act = torch.compile(network.forward, fullgraph=True, dynamic=False, options=options)
 
 
 def configure_backends(deterministic: bool) -> None:

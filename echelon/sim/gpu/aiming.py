@@ -78,6 +78,7 @@ def _pull_op(
     sight_lock_vox: float,
     any_lock: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Launch the kernel. Long because each tensor is told."""
     battles, mechs = alive.shape
     fires, aimed, target, line = _room(ready, mechs)
     numbers = {"jam_loss": ewar.JAM_LOSS, "eccm_gain": ewar.ECCM_GAIN, "blind_quality": ewar.BLIND_QUALITY}
@@ -178,6 +179,7 @@ def _pull(  # type: ignore[no-untyped-def]
     lanes: tl.constexpr,
     pair_lanes: tl.constexpr,
 ):
+    """The program of a battle. Long because each tensor and each step of the system is told."""
     battle = tl.program_id(0).to(tl.int64)
     own, here = battle * mechs, tl.arange(0, lanes)
     there = here < mechs

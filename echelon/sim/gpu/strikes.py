@@ -196,6 +196,7 @@ def _strike(  # type: ignore[no-untyped-def]
     row_lanes: tl.constexpr,
     gun_lanes: tl.constexpr,
 ):
+    """The program of a battle. Long because each tensor and each step of the system is told."""
     battle = tl.program_id(0).to(tl.int64)
     mech, gun, row = tl.arange(0, lanes), tl.arange(0, gun_lanes), tl.arange(0, row_lanes)
     own, lists = battle * mechs, row < rows

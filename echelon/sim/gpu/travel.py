@@ -84,6 +84,7 @@ def _travel(  # type: ignore[no-untyped-def]
     widest: tl.constexpr,
     lanes: tl.constexpr,
 ):
+    """The program of a battle. Long because each tensor and each step of the system is told."""
     battle, mech = tl.program_id(0).to(tl.int64), tl.arange(0, lanes)
     there = mech < mechs
     row = battle * mechs + mech

@@ -126,6 +126,7 @@ def _launch(  # type: ignore[no-untyped-def]
     shots: tl.constexpr,
     lanes: tl.constexpr,
 ):
+    """The program of a battle. Long because each tensor and each step of the system is told."""
     battle, shot = tl.program_id(0).to(tl.int64), tl.arange(0, lanes)
     there = shot < shots
     row = battle * shots + shot

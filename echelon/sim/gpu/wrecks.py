@@ -90,6 +90,7 @@ def _lay(  # type: ignore[no-untyped-def]
     lanes: tl.constexpr,
     cells: tl.constexpr,
 ):
+    """The program of a battle. Long because each tensor and each step of the system is told."""
     battle, mech = tl.program_id(0).to(tl.int64), tl.arange(0, lanes)
     there = mech < mechs
     rows = battle * mechs + mech
