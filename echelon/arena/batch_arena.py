@@ -331,8 +331,8 @@ def run_until_done(
     running = torch.arange(env.num_envs, device=env.device) < count
     hashes = torch.zeros((env.num_envs, 1), dtype=torch.int64, device=env.device)
     outcome: TensorDictBase | None = None
-    most, told = env.config.rules.max_decisions, 0.0
-    for decision in range(most):
+    progress = BattlesDone(count, env.config.rules.max_decisions, on_progress)
+    for decision in range(env.config.rules.max_decisions):
         decide(now, decision)
         stepped = env.step(now)
         played(stepped, running)
@@ -343,16 +343,39 @@ def run_until_done(
         if decision % DONE_CHECK_EVERY == DONE_CHECK_EVERY - 1:
             if not bool(running.any()):
                 break
-            if on_progress is not None:
-                # Few battles end early, and none lasts longer than the clock.
-                done = max(count - float(running.sum()), count * (decision + 1) / most)
-                on_progress(done - told)
-                told = done
+            progress.tell(running, decision + 1)
         now = env.maybe_reset(env.step_mdp(stepped))
-    if on_progress is not None:
-        on_progress(count - told)
+    progress.tell_all()
     assert outcome is not None
     return outcome.set("state_hash", hashes)[:count]
+
+
+class BattlesDone:
+    """Tells how many of the battles of a batch are done; without `on_progress`, nothing is read.
+
+    Args:
+        count: number of battles.
+        most: decisions of the longest battle.
+        on_progress: called with the number of battles since the last call.
+    """
+
+    def __init__(self, count: int, most: int, on_progress: Callable[[float], object] | None) -> None:
+        self.count, self.most, self.on_progress = count, most, on_progress
+        self.told = 0.0
+
+    def tell(self, running: Tensor, decisions: int) -> None:
+        """`running [B]` bool go on after so many decisions: few end early, and none lasts longer than the clock."""
+        if self.on_progress is not None:
+            self._reach(max(self.count - float(running.sum()), self.count * decisions / self.most))
+
+    def tell_all(self) -> None:
+        """All of them are done."""
+        self._reach(self.count)
+
+    def _reach(self, done: float) -> None:
+        if self.on_progress is not None:
+            self.on_progress(done - self.told)
+        self.told = done
 
 
 def state_hashes(state: State, which: Tensor) -> Tensor:

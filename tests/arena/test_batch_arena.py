@@ -267,9 +267,9 @@ def test_a_match_reads_the_host_once_in_sixteen_decisions(monkeypatch):
     monkeypatch.setattr(batch_arena.MatchBatch, "_decide", counted)
     play = batch_arena.run_until_done
 
-    def watched(*args):
+    def watched(*args, **kwargs):
         with reads:
-            return play(*args)
+            return play(*args, **kwargs)
 
     monkeypatch.setattr(batch_arena, "run_until_done", watched)
     arena.play(battles)
