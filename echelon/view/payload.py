@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from echelon.replay.arrays import NAMES
-from echelon.replay.battle import Battle, Replay
+from echelon.replay.battle import OPTIONAL, Battle, Replay
 from echelon.replay.setting import completed
 from echelon.view.names import told_name
 
@@ -37,7 +37,8 @@ class Payload:
 
 def arrays_of(battle: Battle, ground: np.ndarray) -> dict[str, np.ndarray]:
     """The arrays of a battle by name, and its ground `[Z, Y, X]` uint8; no whole observations."""
-    return {**{name: getattr(battle, name) for name in NAMES}, GROUND: ground}
+    optional = {name: array for name in OPTIONAL if (array := getattr(battle, name)) is not None}
+    return {**{name: getattr(battle, name) for name in NAMES}, **optional, GROUND: ground}
 
 
 def pack(replay: Replay, grounds: list[np.ndarray]) -> bytes:

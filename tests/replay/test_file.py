@@ -53,9 +53,20 @@ def test_round_trip(replay, path):
         for name in NAMES:
             ours, theirs = getattr(one, name), getattr(other, name)
             assert ours.dtype == theirs.dtype and (ours == theirs).all(), name
+        assert (one.rewards == other.rewards).all() and one.values is other.values is None
         assert one.observations.keys() == other.observations.keys() and len(one.observations) == 7
         for name in one.observations:
             assert (one.observations[name] == other.observations[name]).all(), name
+
+
+def test_values_are_kept_and_a_file_without_rewards_is_read(replay, tmp_path):
+    rewards = replay.battles[0].rewards
+    for given in ({"values": rewards + 1}, {"rewards": None}):
+        changed = dataclasses.replace(replay, battles=[dataclasses.replace(replay.battles[0], **given)])
+        file.save(changed, tmp_path / "kept.echelon")
+        found = file.read(tmp_path / "kept.echelon").battles[0]
+        for name in ("rewards", "values"):
+            assert np.array_equal(getattr(found, name), getattr(changed.battles[0], name)), name
 
 
 def test_the_same_battles_make_the_same_file(replay, path, tmp_path):

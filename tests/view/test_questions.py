@@ -99,8 +99,32 @@ def test_when_did_it_turn(browser):
     readout = texts(browser, "#readout")[0]
     assert readout.startswith("0:02.0 · score 1.3 : 0.7 · hit points 100 : 83 %")
     assert "mechs 2 : 2" in readout and "zone 100 : 25 %" in readout
+    assert readout.endswith("reward 0.100 : 0.000, so far 0.80 : 0.00 · value -0.30 : none")
     browser.click_on("#tab-statistics")
     assert texts(browser, ".lead") == ["blue ahead in hit points from 0:01.5 on", "blue ahead in score from 0:00.2 on"]
+
+
+def test_when_did_the_policy_know(browser):
+    """Lanes of reward and value: that of blue, because red has none; on the last moment nobody says any."""
+    lanes = browser.run("echelon.timeline.lanes")
+    assert [name for name, _ in lanes] == ["hp", "alive", "damage", "zone", "reward", "value"]
+    assert lanes[-1][1] == "value of blue, red has none"
+    course = browser.run("[...echelon.timeline.course.reward.map(side => [...side])]")
+    assert course[0][-1] == pytest.approx(0.1 * DECISIONS, abs=1e-3) and course[1][-1] == pytest.approx(-0.5, abs=1e-4)
+    told = browser.run("[0, 12, 23, 24].map(m => echelon.timeline.battle.value(0, m))")
+    assert told[:3] == pytest.approx([-1, -1 + 24 / 23, 1], abs=1e-4)
+    assert browser.run(
+        "Number.isNaN(echelon.timeline.battle.value(0, 24)) && Number.isNaN(echelon.timeline.battle.value(1, 3))"
+    )
+    high, wide = browser.run("[echelon.timeline.high, echelon.timeline.wide]")
+    lane = browser.run(
+        f"(() => {{ const c = echelon.timeline.still, d = echelon.timeline.dense, p = c.getContext('2d');"
+        f" return [...p.getImageData({wide / 2} * d, ({high} - 17) * d, {wide / 2 - 12} * d, 15 * d).data] }})()"
+    )
+    blue = browser.run("getComputedStyle(document.querySelector('#timeline')).getPropertyValue('--blue').trim()")
+    colour = [int(blue[at : at + 2], 16) for at in (1, 3, 5)]
+    drawn = [lane[at : at + 3] for at in range(0, len(lane), 4)]
+    assert sum(max(abs(a - b) for a, b in zip(pixel, colour, strict=True)) < 40 for pixel in drawn) > 100
 
 
 def test_a_mark_of_the_timeline_leads_to_its_death(browser):
