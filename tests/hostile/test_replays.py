@@ -23,8 +23,9 @@ from echelon.replay.ground import rebuild
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
 from echelon.view.battle_plan import BattlePlan
-from echelon.view.painting import framed, telling_times, vox_px
+from echelon.view.painting import framed, vox_px
 from echelon.view.payload import pack
+from echelon.view.strip import telling_times
 from hostile.values import DROPPED, VALUES, at, places, put
 
 KEPT = Path(__file__).parent.parent / "replay" / "record-2.echelon"
