@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import io
 import json
 from pathlib import Path
@@ -13,6 +14,9 @@ from browser import CHROMIUM, Browser
 from PIL import Image
 from scenes import DECISIONS, HEAVY, LIGHT, MEDIUM, SCOUT, small_replay
 
+from echelon.replay.battle import Replay
+from echelon.replay.file import read
+from echelon.replay.ground import name_map, rebuild
 from echelon.view.page import write_page
 
 pytestmark = [
@@ -20,6 +24,7 @@ pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="no chromium in PATH"),
 ]
 MOST_CLICKS = 2
+RECORDED = Path(__file__).parent.parent / "replay" / "record-2.echelon"
 
 
 class Reader(Browser):
@@ -212,6 +217,21 @@ def test_how_do_two_battles_differ(browser):
     browser.materialize()
     later = browser.run("[...document.querySelectorAll('.pair canvas')].map(c => c.toDataURL())")
     assert all(now != before[2] for now, before in zip(later, pictures, strict=True)), "one clock moves both"
+
+
+def test_on_which_map_a_battle_was(browser, tmp_path):
+    """By its number in the pool and its biomes, in the menu, in the table and beside another battle."""
+    kept = read(RECORDED)
+    later = dataclasses.replace(kept.battles[0], about={**kept.battles[0].about, "seed": 9})
+    replay = Replay(kept.about, [kept.battles[0], later])
+    write_page(replay, [rebuild(replay, battle) for battle in replay.battles], tmp_path / "page.html")
+    browser.open(tmp_path / "page.html")
+    named = name_map(kept, kept.battles[0])
+    told = f"{named.number} ({', '.join(name.replace('_', ' ') for name in named.biomes)})"
+    labels = browser.run("[...document.querySelectorAll('#battle-choice optgroup')].map(g => g.label)")
+    assert labels == [f"map {told}, seed {battle.about['seed']}" for battle in replay.battles]
+    browser.click_on("#open-battles")
+    assert [row[4] for row in cells(browser, "#summary tbody tr")] == [told, told]
 
 
 def test_a_picture_is_saved(browser, tmp_path):

@@ -14,6 +14,13 @@ function headline(about, lengthS) {
   return winner === "draw" ? `${blue} and ${red} drew, ${why}` : `${blue} against ${red}, ${lengthS.toFixed(0)} s recorded`;
 }
 
+/** Which map a battle was on, and its biomes, the largest first: `map 12 (volcanic ridge, forest)`; empty where nothing tells. */
+function mapText({ map }) {
+  if (map?.seed === undefined) return "";
+  const names = (map.biomes ?? []).map((name) => name.replaceAll("_", " ")).join(", ");
+  return `map ${map.number ?? map.seed}${names ? ` (${names})` : ""}`;
+}
+
 /** Battles in groups of one seed: `[{seed, battles: [index, ...]}]`, in the order of the file. */
 function pairsOf(battles) {
   const groups = new Map();
