@@ -30,6 +30,7 @@ from echelon.arena.stacked_policies import (
     StackedForward,
     StackedPolicies,
 )
+from echelon.arena.value_estimates import ValueEstimates
 from echelon.env.arguments import number_of_battles, one_seed
 from echelon.env.discrete import ActionMasks
 from echelon.env.env import EchelonEnv
@@ -259,9 +260,15 @@ class MatchBatch:
                 self.deciders += self._unstacked(policy, own, device)
                 if reads_action_mask(policy):
                     self.action_masks = ActionMasks(self.env.game)
+        stacked: list[tuple[StackedPolicies, list[ActorCritic]]] = []
         for group in stackable.values():
             policies, group_slots = [policy for policy, _ in group], [own for _, own in group]
-            self.deciders.append(StackedPolicies(arena.forward_of(policies[0]), policies, group_slots, self.mechs))
+            decider = StackedPolicies(arena.forward_of(policies[0]), policies, group_slots, self.mechs)
+            stacked.append((decider, policies))
+        self.deciders += [decider for decider, _ in stacked]
+        self.recorder, self.estimates = recorder, None
+        if recorder is not None and stacked:
+            self.estimates = ValueEstimates(stacked, recorder.battles, self.sizes, count)
 
     def _unstacked(self, policy: TeamPolicy, slots: Sequence[BatchSlot], device: torch.device) -> list[PolicySlots]:
         """The teams of one policy, those of different size apart: such a policy is shown no padding."""
@@ -300,6 +307,8 @@ class MatchBatch:
             action[decider.rows, : decider.mechs] = decider.decide(observation)
         for group, own, mechs in zip(GROUPS, action.split(count), self.sizes, strict=True):
             now.set((group, "action"), own[:, :mechs])
+        if self.recorder is not None and self.estimates is not None:
+            self.recorder.expect(self.estimates(observation))
 
     def _rows(self, sides: Sequence[Tensor]) -> Tensor:
         """`[2B, A, ...]` rows of both teams, padded, from `[B, A_g, ...]` of each."""

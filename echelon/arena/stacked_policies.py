@@ -124,13 +124,22 @@ class StackedPolicies:
             for own in self.index
         ]
         """What the mechs remember per chunk, `[n, SLOTS, A, *shape]` by name."""
+        self.commanded = [row for block in blocks for row in block if row >= 0]
+        """Rows of the teams commanded, on the host: G of them, in the order of the policies."""
+        ends = [sum(len(own) for own in slots[: number + 1]) for number in range(len(slots))]
+        self.places = [range(end - len(own), end) for end, own in zip(ends, slots, strict=True)]
+        """Of each policy the places of its teams in `commanded`."""
+        self.keeps_embed = False
+        """Whether `embed` is kept, for critics that read it."""
+        self.embed: Tensor | None = None
+        """`[G, A, hidden]` embeddings of the last decision."""
         self.used = (index.flatten() >= 0).nonzero()[:, 0]
         self.rows = index.flatten()[self.used]
         """`[G]` int64 rows of the teams commanded."""
 
     def distribution(self, observation: BatchObservation) -> tuple[Tensor, Tensor]:
         """`[G, A, D]` loc and scale of the Gaussian before tanh, for the rows `rows`. Updates `memory`."""
-        locs, scales = [], []
+        locs, scales, embeds = [], [], []
         for number, (weights, index) in enumerate(zip(self.weights, self.index, strict=True)):
             streams = tuple(observation.streams[name][index] for name in STREAMS)
             telemetry = observation.telemetry[index]
@@ -138,6 +147,9 @@ class StackedPolicies:
             self.memory[number] = output.memory
             locs.append(output.loc.flatten(0, 1))
             scales.append(output.scale.flatten(0, 1))
+            embeds.append(output.embed)
+        if self.keeps_embed:
+            self.embed = torch.cat([embed.flatten(0, 1) for embed in embeds])[self.used]
         return torch.cat(locs)[self.used], torch.cat(scales)[self.used]
 
     def decide(self, observation: BatchObservation) -> Tensor:

@@ -419,7 +419,8 @@ class EchelonEnv(BattleStatesEnv):
         with part("conclude"):
             played: Played = self._conclude(before, after, orders, game, self.extra_rewards)
         if self.observer is not None:
-            verdict = TensorDict(played.outcome, self.batch_size, device=self.device)
+            reward = exact.sum(played.paid, -1)
+            verdict = TensorDict({**played.outcome, "reward": reward}, self.batch_size, device=self.device)
             self.observer.moment(played.state, orders, played.streams, verdict)
         return played
 

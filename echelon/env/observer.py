@@ -26,5 +26,6 @@ class StepObserver(Protocol):
         ...
 
     def moment(self, state: State, orders: Orders, shown: Mapping[str, Tensor], outcome: TensorDictBase) -> None:
-        """A decision was played: the state after it, the orders it followed, and the verdict on battles it ended."""
+        """A decision was played: the state after it, the orders it followed, and the verdict on battles it ended, with
+        `reward [B, N]` of every mech."""
         ...

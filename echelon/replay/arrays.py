@@ -13,6 +13,7 @@ from echelon.replay.battle import (
     FIRST_COLUMNS,
     FIRST_SHOWN,
     NOBODY,
+    OPTIONAL,
     RECORD,
     TABLES,
     Battle,
@@ -31,8 +32,8 @@ from echelon.runtime.files import FileError
 Shape = tuple[int, ...]
 Arrays = Mapping[str, np.ndarray]
 Limits = tuple[int, int]
-NAMES = tuple(field.name for field in fields(Battle) if field.name not in ("about", "observations"))
-"""Arrays of a battle; battle b keeps its array `pos` as the tensor `b/pos`."""
+NAMES = tuple(field.name for field in fields(Battle) if field.name not in ("about", "observations", *OPTIONAL))
+"""Arrays that every battle has; battle b keeps its array `pos` as the tensor `b/pos`."""
 OBSERVATION = "observation_"
 """What the names of the arrays of `Battle.observations` begin with."""
 FEW, MANY = 1 << 10, 1 << 16
@@ -42,7 +43,7 @@ KINDS = {
     **dict.fromkeys(("heat", "facts", "triggers"), ("U16", "uint16")),
     **dict.fromkeys(("paint", "contact_facts", "lines", "ego", "control", "switches"), ("U8", "uint8")),
     **dict.fromkeys(("focus", "contacts", "messages", "moves"), ("I8", "int8")),
-    **dict.fromkeys(("score", *TABLES), ("I32", "int32")),
+    **dict.fromkeys(("score", *OPTIONAL, *TABLES), ("I32", "int32")),
 }
 """Type of every array, as safetensors calls it and as NumPy does."""
 SHOWN_AS = {"F16": "float16", "F32": "float32", "F64": "float64", "I64": "int64", "BOOL": "bool"}
@@ -87,7 +88,8 @@ def check_shapes(
     Raises:
         FileError: naming the array, what was expected and what came.
     """
-    known = set(names_of(record))
+    # Optional arrays of record 2 count as those of this file where it has them.
+    known = {*names_of(record), *(key for key in OPTIONAL if key in listed and record > 1)}
     for key in listed.keys() - known - {f"{OBSERVATION}{stream}" for stream in STREAMS}:
         raise FileError(f"{where}: unexpected array {key}")
     for key, (kind, known_as) in ((key, KINDS[key]) for key in KINDS if key in known):
@@ -99,7 +101,10 @@ def check_shapes(
     if not 1 <= moments <= longest:
         raise FileError(f"{where}: yaw must be of 1..{longest} moments, as long as a battle may last, got {moments}")
     sizes = Sizes(config, moments, ego, waypoints=(listed["waypoints"][1] or (0,))[0], record=record)
-    for key, wanted in shapes_of(sizes).items():
+    optional: dict[str, list[tuple[int | None, int]]] = {
+        key: [(moments, moments), (2, 2)] for key in OPTIONAL if key in known
+    }
+    for key, wanted in {**shapes_of(sizes), **optional}.items():
         got_shape = listed[key][1]
         fits = len(got_shape) == len(wanted) and all(
             side <= most if least is None else side == least
@@ -110,13 +115,19 @@ def check_shapes(
             raise FileError(f"{where}: {key} must be of shape {sides}, got {shown(got_shape)}")
     if listed["contacts"][1] != listed["contact_facts"][1]:
         raise FileError(f"{where}: contact_facts must be of the shape of contacts, got another")
+    check_observations(where, listed, sizes)
+    return sizes
+
+
+def check_observations(where: str, listed: Mapping[str, tuple[str, Shape]], sizes: Sizes) -> None:
+    """Check the types and shapes of whole observations, where a battle has them."""
+    moments, mechs = sizes.moments, sizes.config.num_mechs
     for key in (key for key in listed if key.startswith(OBSERVATION)):
         kind, shape = listed[key]
         count = int(np.prod(shape[2:], dtype=np.float64))
-        if kind not in ("F16", "BOOL") or shape[:2] != (moments, config.num_mechs) or count > MANY:
-            limit = f"float16 or bool, of shape {moments} x {config.num_mechs} x at most {MANY} numbers"
+        if kind not in ("F16", "BOOL") or shape[:2] != (moments, mechs) or count > MANY:
+            limit = f"float16 or bool, of shape {moments} x {mechs} x at most {MANY} numbers"
             raise FileError(f"{where}: {key} must be of {limit}, got {named(kind)} of {shown(shape)}")
-    return sizes
 
 
 def named(kind: str) -> str:

@@ -21,6 +21,10 @@ POINTS = 128
 """Hit points, heat and stability in 1/128 points."""
 SCORE_PER_S = 1024
 """Scores in 1/1024 s."""
+REWARD_UNITS = 1 << 16
+"""Rewards and values in 1/65536; what lies beyond +-32767 is kept as that."""
+NO_VALUE = -(2**31)
+"""In `Battle.values`: no policy said a value."""
 NOBODY = -1
 """An index that names no mech, and no weapon."""
 RECORD = 2
@@ -138,6 +142,8 @@ FIRST_COLUMNS = {"harms": len(HARMS) - 1, "flights": len(FLIGHTS) - 1}
 """Columns of the tables of record 1 that had fewer; those that came later name a mech or a weapon."""
 ADDED = ("conditions", "moves", "triggers", "switches")
 """Arrays that record 1 lacks."""
+OPTIONAL = ("rewards", "values")
+"""Arrays that a file of record 2 may lack: of earlier versions, and values where no policy has a value head."""
 
 
 @dataclass(frozen=True)
@@ -195,6 +201,11 @@ class Battle:
     conditions: np.ndarray
     clouds: np.ndarray
     voxels: np.ndarray
+    rewards: np.ndarray | None = None
+    """[T + 1, 2] int32, 1/65536: reward of the decision before the moment, mean over all mechs of blue and of red."""
+    values: np.ndarray | None = None
+    """[T + 1, 2] int32, 1/65536: value that the policies of blue and of red estimate at the moment, mean over the
+    living, in the normalised units of the critic; `NO_VALUE` for a policy without one, and at the last moment."""
     observations: dict[str, np.ndarray] = field(default_factory=dict)
     """Where they were asked for: each stream as every mech observed it, [T + 1, N, ...] float16 or bool."""
 

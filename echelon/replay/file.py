@@ -12,7 +12,7 @@ import numpy as np
 import safetensors.numpy
 
 from echelon.replay.arrays import OBSERVATION, Sizes, check_numbers, check_shapes, names_of
-from echelon.replay.battle import FIRST_COLUMNS, Battle, Replay
+from echelon.replay.battle import FIRST_COLUMNS, OPTIONAL, Battle, Replay
 from echelon.replay.claims import SCHEMA, VERSION, check_claims, signed
 from echelon.replay.first_record import completed_arrays
 from echelon.runtime import version
@@ -53,6 +53,7 @@ def arrays_of(battle: Battle, record: int) -> dict[str, np.ndarray]:
     kept = {name: getattr(battle, name) for name in names_of(record)}
     if record == 1:
         kept |= {name: kept[name][:, :width] for name, width in FIRST_COLUMNS.items()}
+    kept |= {name: array for name in OPTIONAL if (array := getattr(battle, name)) is not None}
     return {**kept, **{f"{OBSERVATION}{name}": array for name, array in battle.observations.items()}}
 
 
@@ -86,7 +87,8 @@ def read(path: Path) -> Replay:
         kept = {key: own[key] for key in names_of(sizes.record)}
         if sizes.record == 1:
             kept = completed_arrays(kept, sizes.config.rules.decision_repeat)
-        battles.append(Battle(about, **kept, observations=streams))
+        optional = {key: own[key] for key in OPTIONAL if key in own}
+        battles.append(Battle(about, **kept, **optional, observations=streams))
     return Replay(claims["replay"], battles)
 
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
+import torch
 
 from echelon.replay.battle import Battle, Replay
 from echelon.rules.config import env_from_json
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
 from echelon.world import recipe
+from echelon.world.layout import quadrants
+from echelon.world.pool import pool_seeds
 
 
 def rebuild(replay: Replay, battle: Battle) -> np.ndarray:
@@ -23,3 +28,31 @@ def rebuild(replay: Replay, battle: Battle) -> np.ndarray:
     except ConfigError as error:
         raise FileError(f"replay: {error}") from None
     return maps.material[0].numpy()
+
+
+@dataclass(frozen=True)
+class MapName:
+    """Which map a battle was on."""
+
+    number: int | None
+    """Its place in the pool of maps; None of one that was made later, or given."""
+    biomes: list[str]
+    """Names of its biomes, the largest first."""
+
+
+def name_map(replay: Replay, battle: Battle) -> MapName:
+    """Which map a battle was on, as its recipe and the settings tell.
+
+    Raises:
+        FileError: the settings or the recipe are damaged.
+    """
+    try:
+        config = env_from_json(replay.about["env"])
+        seed = recipe.from_json(battle.about["map"]).seed
+    except ConfigError as error:
+        raise FileError(f"replay: {error}") from None
+    names, pool = config.world.biomes, pool_seeds(config, torch.device("cpu")).tolist()
+    columns = quadrants(torch.tensor([seed]), config.world).flatten().bincount(minlength=len(names))
+    largest_first = columns.argsort(descending=True, stable=True).tolist()
+    found = [names[index] for index in largest_first if columns[index] > 0]
+    return MapName(pool.index(seed) if seed in pool else None, found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from echelon.env.observation import layout
-from echelon.replay.battle import POINTS, POS_PER_VOX, SCORE_PER_S, YAW_PER_RAD, Fact, Switch
+from echelon.replay.battle import NO_VALUE, POINTS, POS_PER_VOX, REWARD_UNITS, SCORE_PER_S, YAW_PER_RAD, Fact, Switch
 from echelon.replay.known import ways_known
 from echelon.sim.model import SimModel
 
@@ -65,7 +65,20 @@ def quantised(now: dict[str, np.ndarray], game: SimModel) -> dict[str, np.ndarra
         "switches": switches(now),
         "score": whole(now["score"], SCORE_PER_S, np.int32),
         "control": whole(now["control"], 255, np.uint8),
+        "rewards": in_reward_units(mean_by_team(now["reward"], game)),
     }
+
+
+def mean_by_team(values: np.ndarray, game: SimModel) -> np.ndarray:
+    """`[T + 1, 2]` means over all mechs of each team, from `[T + 1, N]`."""
+    return np.stack([values[:, span].astype(np.float64).mean(1) for span in game.roster.teams.values()], 1)
+
+
+def in_reward_units(values: np.ndarray) -> np.ndarray:
+    """Rewards or values as they are kept; `NO_VALUE` for NaN."""
+    most = 2**31 - REWARD_UNITS
+    kept = np.rint(np.clip(values.astype(np.float64) * REWARD_UNITS, -most, most))
+    return np.where(np.isnan(kept), NO_VALUE, kept).astype(np.int32)
 
 
 def facts(now: dict[str, np.ndarray], game: SimModel) -> np.ndarray:

@@ -17,7 +17,7 @@ from echelon.env.outcome import Reason, Winner, stat_names
 from echelon.replay.attribution import MARKS
 from echelon.replay.battle import Battle, Replay
 from echelon.replay.events import changes, events_of
-from echelon.replay.moments import KEPT, quantised
+from echelon.replay.moments import KEPT, in_reward_units, quantised
 from echelon.replay.setting import describe
 from echelon.rules.actions import Orders, idle
 from echelon.rules.limits import MOST_BATTLES
@@ -53,6 +53,7 @@ class Recorder:
         self.observations = observations
         self._moments: list[dict[str, Tensor]] = []
         self._ticks: list[dict[str, Tensor]] = []
+        self._values: list[Tensor] = []
 
     # What an environment tells its observer
 
@@ -66,10 +67,11 @@ class Recorder:
         self._columns = torch.tensor(columns, device=state.seed.device)
         self._opening = {name: getattr(state, name)[self._which] for name in ("seed", "map_id")}
         running = torch.full_like(state.seed[:, None], int(Winner.RUNNING))
-        verdict = {"winner": running, "reason": torch.zeros_like(running), "score": state.score}
+        unpaid = torch.zeros(state.mechs.alive.shape, device=state.seed.device)
+        verdict = {"reward": unpaid, "winner": running, "reason": torch.zeros_like(running), "score": state.score}
         stats = {"stats": torch.zeros((*state.shape, 2, len(stat_names(game.catalog))), device=state.seed.device)}
         orders = idle(state.shape[0], game.roster, game.config)
-        self._ticks = []
+        self._ticks, self._values = [], []
         self._moments = [self._keep(state, orders, shown, {**verdict, **stats})]
         self._ground = [self._keep_ground(state)]
 
@@ -106,6 +108,12 @@ class Recorder:
         self._moments.append(self._keep(state, orders, shown, outcome))
         self._ground.append(self._keep_ground(state))
 
+    def expect(self, values: Tensor) -> None:
+        """Keep `[B, 2]` what the policies of both teams expect at the last moment, NaN of a policy without values: told
+        by who asks them, such as an arena, before each decision or never."""
+        if not self._full:
+            self._values.append(values[self._which])
+
     @property
     def _full(self) -> bool:
         """Every battle has ended by its clock."""
@@ -129,7 +137,7 @@ class Recorder:
             "control": state.control,
             "cloud_pos": state.clouds.pos,
             "cloud_ttl": state.clouds.ttl,
-            **{name: outcome[name] for name in ("winner", "reason", "stats")},
+            **{name: outcome[name] for name in ("winner", "reason", "stats", "reward")},
             **({f"observation_{name}": shown[name] for name in STREAMS} if self.observations else {}),
         }
         return {name: value[self._which] for name, value in kept.items()}
@@ -148,6 +156,7 @@ class Recorder:
         """
         ticks_kept, ground = stacked(self._ticks), stacked(self._ground)
         shown, happened = on_host(stacked(self._moments)), on_host({**ticks_kept, **last_blows(ticks_kept)})
+        expected = torch.stack(self._values).cpu().numpy() if self._values else None
         maps = self.game.maps
         recipes = {m: write_recipes(maps[m : m + 1])[0] for m in self._opening["map_id"].tolist()}
         opening = zip(*(self._opening[name].tolist() for name in ("seed", "map_id")), strict=True)
@@ -168,8 +177,16 @@ class Recorder:
             }
             streams = {name: compact(now[f"observation_{name}"]) for name in STREAMS} if self.observations else {}
             events = {**events_of(now, ticks, self.game), "voxels": changes(columns, map_id, self.game)}
-            battles.append(Battle(about, **quantised(now, self.game), **events, observations=streams))
+            values = None if expected is None else values_of(expected[:decisions, r])
+            battles.append(Battle(about, **quantised(now, self.game), **events, values=values, observations=streams))
         return Replay(describe(self.game), battles)
+
+
+def values_of(expected: np.ndarray) -> np.ndarray | None:
+    """`Battle.values` from `[T, 2]`, one row before each decision; None where neither policy has any."""
+    if np.isnan(expected).all():
+        return None
+    return in_reward_units(np.concatenate((expected, np.full((1, 2), np.nan))))
 
 
 def compact(stream: np.ndarray) -> np.ndarray:

@@ -29,7 +29,7 @@ def describe(game: SimModel) -> dict[str, Any]:
         "weapons": list(config.catalog.weapons),
         "materials": [material.name.lower() for material in Material],
         "weapon_specs": weapon_specs(config.catalog),
-        "ego": [[each.name, each.width, each.low, each.high] for each in layout.EGO],
+        "ego": [[one.name, one.width, one.low, one.high] for one in layout.EGO],
         "stability_cap": config.rules.stability_cap,
         "zone_score_to_win_s": config.rules.zone_score_to_win_s,
         "sight_range_vox": config.sight_range_vox,

@@ -7,6 +7,7 @@ its low bytes first, then its high bytes.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import zlib
 from dataclasses import dataclass
@@ -15,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from echelon.replay.arrays import NAMES
-from echelon.replay.battle import Battle, Replay
+from echelon.replay.battle import OPTIONAL, Battle, Replay
+from echelon.replay.ground import name_map
 from echelon.replay.setting import completed
 from echelon.view.names import told_name
 
@@ -37,7 +39,14 @@ class Payload:
 
 def arrays_of(battle: Battle, ground: np.ndarray) -> dict[str, np.ndarray]:
     """The arrays of a battle by name, and its ground `[Z, Y, X]` uint8; no whole observations."""
-    return {**{name: getattr(battle, name) for name in NAMES}, GROUND: ground}
+    optional = {name: array for name in OPTIONAL if (array := getattr(battle, name)) is not None}
+    return {**{name: getattr(battle, name) for name in NAMES}, **optional, GROUND: ground}
+
+
+def map_of(replay: Replay, battle: Battle) -> dict[str, Any]:
+    """The recipe of a battle's map with its number and the names of its biomes; empty where there is none."""
+    recipe = battle.about["map"]
+    return {**recipe, **dataclasses.asdict(name_map(replay, battle))} if recipe else {}
 
 
 def pack(replay: Replay, grounds: list[np.ndarray]) -> bytes:
@@ -49,7 +58,11 @@ def pack(replay: Replay, grounds: list[np.ndarray]) -> bytes:
         arrays = arrays_of(battle, ground)
         headers.append(
             {
-                "about": {**battle.about, **{side: told_name(battle.about[side]) for side in ("blue", "red")}},
+                "about": {
+                    **battle.about,
+                    **{side: told_name(battle.about[side]) for side in ("blue", "red")},
+                    "map": map_of(replay, battle),
+                },
                 "decisions": battle.decisions,
                 "arrays": [[name, array.dtype.name, list(array.shape)] for name, array in arrays.items()],
             }

@@ -15,7 +15,7 @@ from echelon.env.env import EchelonEnv
 from echelon.replay import file
 from echelon.replay.arrays import NAMES
 from echelon.replay.battle import FLIGHTS, HARMS, NOBODY, Fact
-from echelon.replay.ground import rebuild
+from echelon.replay.ground import name_map, rebuild
 from echelon.replay.recorder import Recorder
 from echelon.rules.actions import Act
 from echelon.rules.config import EnvConfig
@@ -53,9 +53,20 @@ def test_round_trip(replay, path):
         for name in NAMES:
             ours, theirs = getattr(one, name), getattr(other, name)
             assert ours.dtype == theirs.dtype and (ours == theirs).all(), name
+        assert (one.rewards == other.rewards).all() and one.values is other.values is None
         assert one.observations.keys() == other.observations.keys() and len(one.observations) == 7
         for name in one.observations:
             assert (one.observations[name] == other.observations[name]).all(), name
+
+
+def test_values_are_kept_and_a_file_without_rewards_is_read(replay, tmp_path):
+    rewards = replay.battles[0].rewards
+    for given in ({"values": rewards + 1}, {"rewards": None}):
+        changed = dataclasses.replace(replay, battles=[dataclasses.replace(replay.battles[0], **given)])
+        file.save(changed, tmp_path / "kept.echelon")
+        found = file.read(tmp_path / "kept.echelon").battles[0]
+        for name in ("rewards", "values"):
+            assert np.array_equal(getattr(found, name), getattr(changed.battles[0], name)), name
 
 
 def test_the_same_battles_make_the_same_file(replay, path, tmp_path):
@@ -72,6 +83,21 @@ def test_the_ground_is_made_again_from_its_recipe(replay):
     assert (material == env.game.maps.material[env.state.map_id[0]].numpy()).all()
     used = env.state.map_id[0]
     assert write_recipes(env.game.maps[used : used + 1])[0].as_json() == kept.battles[0].about["map"]
+
+
+def test_a_map_is_named_by_its_number_and_its_biomes():
+    """The map of one biome has its name, and every number of the pool is that of its map."""
+    world = dataclasses.replace(SMALL.world, biomes=("barrens",))
+    config = dataclasses.replace(SMALL, world=world, map_pool=3)
+    recorder = Recorder([0, 1, 2, 3])
+    env = EchelonEnv(config, 4, "cpu", seed=3, observer=recorder)
+    kept = record(env, recorder)
+    named = [name_map(kept, battle) for battle in kept.battles]
+    assert [one.number for one in named] == env.state.map_id.tolist() and len({one.number for one in named}) > 1
+    assert all(one.biomes == ["barrens"] for one in named)
+    strange = dataclasses.replace(kept.battles[0], about={**kept.battles[0].about, "map": {"version": 2}})
+    with pytest.raises(FileError, match=r"replay: map.seed must be"):
+        name_map(kept, strange)
 
 
 def test_a_replay_is_watched_under_later_rules_and_not_under_earlier_ones(replay, monkeypatch):

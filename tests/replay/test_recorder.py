@@ -22,9 +22,11 @@ from echelon.replay.battle import (
     DEATHS,
     FLIGHTS,
     HARMS,
+    NO_VALUE,
     NOBODY,
     POINTS,
     POS_PER_VOX,
+    REWARD_UNITS,
     Condition,
     Fact,
     Met,
@@ -32,6 +34,7 @@ from echelon.replay.battle import (
     Switch,
 )
 from echelon.replay.ground import rebuild
+from echelon.replay.moments import in_reward_units
 from echelon.replay.recorder import Recorder
 from echelon.rules.actions import Act
 from echelon.rules.catalog import Hull, Material
@@ -272,6 +275,25 @@ def test_orders_are_kept_as_they_were_given():
     assert not battle.moves[0].any() and not battle.triggers[0].any() and not battle.switches[0].any()
 
 
+def test_rewards_are_those_of_the_environment():
+    recorder = Recorder([1])
+    env = EchelonEnv(BUSY, 2, "cpu", seed=4, observer=recorder)
+    generator, td, paid = torch.Generator().manual_seed(1), env.reset(), []
+    for _ in range(60):
+        played, td = env.step_and_maybe_reset(brawl(td, generator))
+        paid.append([float(played["next", team, "reward"][1].mean()) for team in ("blue", "red")])
+    battle = recorder.finish(["a"], ["b"]).battles[0]
+    assert battle.decisions == 60 and battle.values is None
+    assert battle.rewards.shape == (61, 2) and not battle.rewards[0].any()
+    assert np.abs(battle.rewards[1:] / REWARD_UNITS - np.array(paid)).max() <= 1 / REWARD_UNITS
+    assert (np.abs(paid) > 2 / REWARD_UNITS).any(0).all()
+
+
+def test_what_no_number_can_hold_is_kept_as_the_greatest():
+    kept = in_reward_units(np.array([1e9, -np.inf, np.nan, 0.25]))
+    assert kept.tolist() == [2**31 - REWARD_UNITS, REWARD_UNITS - 2**31, NO_VALUE, REWARD_UNITS // 4]
+
+
 def test_recording_changes_nothing():
     plain, watched = (EchelonEnv(BUSY, 2, "cpu", seed=8, observer=w) for w in (None, Recorder([0])))
     states = []
@@ -309,7 +331,7 @@ def test_the_place_in_the_batch_is_not_in_the_replay():
     assert one.about == other.about
     for field in dataclasses.fields(one):
         if field.name not in ("about", "observations"):
-            assert (getattr(one, field.name) == getattr(other, field.name)).all(), field.name
+            assert np.array_equal(getattr(one, field.name), getattr(other, field.name)), field.name
 
 
 # A scene whose every event is known

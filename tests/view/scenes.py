@@ -14,10 +14,12 @@ from echelon.replay.battle import (
     DEATHS,
     FLIGHTS,
     HARMS,
+    NO_VALUE,
     NOBODY,
     POINTS,
     POS_PER_VOX,
     RECORD,
+    REWARD_UNITS,
     SCORE_PER_S,
     VOXELS,
     YAW_PER_RAD,
@@ -225,8 +227,25 @@ def small_battle(common: dict[str, Any], decisions: int) -> Battle:
         **small_orders(moments, count),
         score=np.rint(score * SCORE_PER_S).astype(np.int32),
         control=control,
+        rewards=small_rewards(moments),
+        values=small_values(moments),
         **small_events(),
     )
+
+
+def small_rewards(moments: int) -> np.ndarray:
+    """A tenth for blue in every decision; red loses a half when its light dies."""
+    rewards = np.zeros((moments, 2), np.int32)
+    rewards[1:, 0] = round(0.1 * REWARD_UNITS)
+    rewards[16, 1] = -round(0.5 * REWARD_UNITS)
+    return rewards
+
+
+def small_values(moments: int) -> np.ndarray:
+    """Blue expects more as time goes on, from -1 to 1; red has no value head."""
+    values = np.full((moments, 2), NO_VALUE, np.int64)
+    values[:-1, 0] = np.rint(np.linspace(-1, 1, moments - 1) * REWARD_UNITS)
+    return values.astype(np.int32)
 
 
 def small_orders(moments: int, count: int) -> dict[str, np.ndarray]:
@@ -376,6 +395,8 @@ def noisy_replay(decisions: int = 240) -> tuple[Replay, list[np.ndarray]]:
         switches=rng.integers(0, 64, (moments, count)).astype(np.uint8),
         score=np.cumsum(rng.integers(0, 256, (moments, 2)), 0).astype(np.int32),
         control=rng.integers(0, 256, (moments, 2)).astype(np.uint8),
+        rewards=rng.integers(-(1 << 16), 1 << 16, (moments, 2)).astype(np.int32),
+        values=rng.integers(-(1 << 16), 1 << 16, (moments, 2)).astype(np.int32),
         beams=beams,
         flights=flights,
         waypoints=rng.integers(0, 16000, (12000, 3)).astype(np.int16),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 
@@ -185,3 +186,15 @@ def test_an_older_replay_says_what_it_lacks(browser, tmp_path):
     browser.run("document.querySelector('#tab-cockpit').click()")
     browser.materialize()
     assert texts(browser, '[data-part="orders"]') == ["orders: not in this replay"]
+
+
+def test_a_replay_without_rewards_says_so(browser, tmp_path):
+    replay, grounds = small_replay(1)
+    bare = dataclasses.replace(replay.battles[0], rewards=None, values=None)
+    write_page(Replay(replay.about, [bare]), grounds, tmp_path / "page.html")
+    browser.open(tmp_path / "page.html", "#tab=statistics")
+    browser.materialize()
+    assert texts(browser, ".lack") == ["An older replay: it does not tell rewards, nor what policies expected."]
+    assert len(browser.run("echelon.timeline.lanes")) == 4
+    told = browser.run("document.querySelector('#timeline').ariaValueText")
+    assert told.endswith("rewards: not in this replay")

@@ -110,7 +110,7 @@ def test_a_strip_tells_who_fought_when_and_how_large_it_is():
     replay, battle, ground = with_ground()
     figure = strip_figure(replay, battle, ground, [0.0, 2.5, 6.0])
     told = [text.get_text() for text in figure.texts]
-    assert {"heuristic", "somebody <b>bold</b>", "against", "0:00", "0:02", "0:06", "5 vox"} <= set(told)
+    assert {"heuristic:expert", "heuristic:hard <b>bold</b>", "against", "0:00", "0:02", "0:06", "5 vox"} <= set(told)
     assert told.count("2 left, 0.0 s") == 2 and "1 left, 4.0 s" in told and "blue wins by time up" in told
     assert len(figure.axes) == 3
     # The bar is as long as it says: the width of a panel is that of the map.

@@ -1,12 +1,21 @@
 """What a page carries."""
 
+import dataclasses
+
 import numpy as np
 import pytest
+import torch
 from scenes import noisy_replay, small_replay
 
+from echelon.arena.match import named_match, replay_of
+from echelon.replay.ground import rebuild
+from echelon.replay.recorder import Recorder
 from echelon.replay.setting import completed
+from echelon.rules.config import EnvConfig, RulesConfig
 from echelon.view.page import SCRIPTS, read, write_page
 from echelon.view.payload import arrays_of, decode, encode, pack, unpack
+
+BRIEF_S = 5.0
 
 
 def test_a_replay_comes_back_as_it_was():
@@ -43,6 +52,20 @@ def test_a_full_battle_stays_small(tmp_path):
     replay, grounds = noisy_replay()
     write_page(replay, grounds, tmp_path / "page.html")
     assert (tmp_path / "page.html").stat().st_size < 5_000_000
+
+
+def test_a_page_of_four_standard_battles_stays_below_a_megabyte():
+    """In proportion: their first seconds, which carry the ground, tell what a second takes; a battle lasts about 30."""
+    env = dataclasses.replace(EnvConfig.standard(), rules=RulesConfig(max_episode_s=BRIEF_S), map_pool=4)
+    recorder = Recorder([0, 1, 2, 3])
+    named_match("heuristic:expert", "heuristic:hard", env, 4, torch.device("cpu")).play(3, recorder)
+    replay = replay_of(recorder, "heuristic:expert", "heuristic:hard")
+    assert [battle.decisions for battle in replay.battles] == [20] * 4
+    packed = len(pack(replay, [rebuild(replay, battle) for battle in replay.battles]))
+    bytes_a_second = 4 / 3 * packed / (4 * BRIEF_S)
+    empty = sum(len(read(name).encode()) for name in (*SCRIPTS, "viewer.css", "viewer.html"))
+    assert 500 < bytes_a_second < 5_000
+    assert empty + 4 * 30 * bytes_a_second < 1_000_000
 
 
 def test_a_page_needs_nothing_else(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import io
 import json
 from pathlib import Path
@@ -13,6 +14,9 @@ from browser import CHROMIUM, Browser
 from PIL import Image
 from scenes import DECISIONS, HEAVY, LIGHT, MEDIUM, SCOUT, small_replay
 
+from echelon.replay.battle import Replay
+from echelon.replay.file import read
+from echelon.replay.ground import name_map, rebuild
 from echelon.view.page import write_page
 
 pytestmark = [
@@ -20,6 +24,7 @@ pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="no chromium in PATH"),
 ]
 MOST_CLICKS = 2
+RECORDED = Path(__file__).parent.parent / "replay" / "record-2.echelon"
 
 
 class Reader(Browser):
@@ -99,8 +104,32 @@ def test_when_did_it_turn(browser):
     readout = texts(browser, "#readout")[0]
     assert readout.startswith("0:02.0 · score 1.3 : 0.7 · hit points 100 : 83 %")
     assert "mechs 2 : 2" in readout and "zone 100 : 25 %" in readout
+    assert readout.endswith("reward 0.100 : 0.000, so far 0.80 : 0.00 · value -0.30 : none")
     browser.click_on("#tab-statistics")
     assert texts(browser, ".lead") == ["blue ahead in hit points from 0:01.5 on", "blue ahead in score from 0:00.2 on"]
+
+
+def test_when_did_the_policy_know(browser):
+    """Lanes of reward and value: that of blue, because red has none; on the last moment nobody says any."""
+    lanes = browser.run("echelon.timeline.lanes")
+    assert [name for name, _ in lanes] == ["hp", "alive", "damage", "zone", "reward", "value"]
+    assert lanes[-1][1] == "value of blue, red has none"
+    course = browser.run("[...echelon.timeline.course.reward.map(side => [...side])]")
+    assert course[0][-1] == pytest.approx(0.1 * DECISIONS, abs=1e-3) and course[1][-1] == pytest.approx(-0.5, abs=1e-4)
+    told = browser.run("[0, 12, 23, 24].map(m => echelon.timeline.battle.value(0, m))")
+    assert told[:3] == pytest.approx([-1, -1 + 24 / 23, 1], abs=1e-4)
+    assert browser.run(
+        "Number.isNaN(echelon.timeline.battle.value(0, 24)) && Number.isNaN(echelon.timeline.battle.value(1, 3))"
+    )
+    high, wide = browser.run("[echelon.timeline.high, echelon.timeline.wide]")
+    lane = browser.run(
+        f"(() => {{ const c = echelon.timeline.still, d = echelon.timeline.dense, p = c.getContext('2d');"
+        f" return [...p.getImageData({wide / 2} * d, ({high} - 17) * d, {wide / 2 - 12} * d, 15 * d).data] }})()"
+    )
+    blue = browser.run("getComputedStyle(document.querySelector('#timeline')).getPropertyValue('--blue').trim()")
+    colour = [int(blue[at : at + 2], 16) for at in (1, 3, 5)]
+    drawn = [lane[at : at + 3] for at in range(0, len(lane), 4)]
+    assert sum(max(abs(a - b) for a, b in zip(pixel, colour, strict=True)) < 40 for pixel in drawn) > 100
 
 
 def test_a_mark_of_the_timeline_leads_to_its_death(browser):
@@ -188,6 +217,21 @@ def test_how_do_two_battles_differ(browser):
     browser.materialize()
     later = browser.run("[...document.querySelectorAll('.pair canvas')].map(c => c.toDataURL())")
     assert all(now != before[2] for now, before in zip(later, pictures, strict=True)), "one clock moves both"
+
+
+def test_on_which_map_a_battle_was(browser, tmp_path):
+    """By its number in the pool and its biomes, in the menu, in the table and beside another battle."""
+    kept = read(RECORDED)
+    later = dataclasses.replace(kept.battles[0], about={**kept.battles[0].about, "seed": 9})
+    replay = Replay(kept.about, [kept.battles[0], later])
+    write_page(replay, [rebuild(replay, battle) for battle in replay.battles], tmp_path / "page.html")
+    browser.open(tmp_path / "page.html")
+    named = name_map(kept, kept.battles[0])
+    told = f"{named.number} ({', '.join(name.replace('_', ' ') for name in named.biomes)})"
+    labels = browser.run("[...document.querySelectorAll('#battle-choice optgroup')].map(g => g.label)")
+    assert labels == [f"map {told}, seed {battle.about['seed']}" for battle in replay.battles]
+    browser.click_on("#open-battles")
+    assert [row[4] for row in cells(browser, "#summary tbody tr")] == [told, told]
 
 
 def test_a_picture_is_saved(browser, tmp_path):

@@ -1,6 +1,7 @@
 // One battle as it can be asked about: who was where at any time, and how they fared.
 
-const UNIT = { pos: 64, yaw: 8192, points: 128, score: 1024, control: 255 };
+const UNIT = { pos: 64, yaw: 8192, points: 128, score: 1024, control: 255, reward: 65536 };
+const NO_VALUE = -(2 ** 31);
 const FACT = {
   ALIVE: 1, FALLEN: 2, SHUT_DOWN: 4, LEGGED: 8, SUPPRESSED: 16, VENTING: 32, ECM: 64, ECCM: 128, IN_ZONE: 256,
   UNDER_FIRE: 512,
@@ -174,6 +175,18 @@ class Battle {
 
   control(side, m) {
     return this.at("control", side, m) / UNIT.control;
+  }
+
+  /** Mean reward of a side's mechs in the decision before a moment; 0 in a replay that lacks it. */
+  reward(side, m) {
+    const kept = this.arrays.rewards ? this.at("rewards", side, m) : 0;
+    return kept === NO_VALUE ? 0 : kept / UNIT.reward;
+  }
+
+  /** What a side's policy expects at a moment, in its critic's units; NaN where none is known. */
+  value(side, m) {
+    const kept = this.arrays.values ? this.at("values", side, m) : NO_VALUE;
+    return kept === NO_VALUE ? NaN : kept / UNIT.reward;
   }
 
   /** Everybody a mech knows of at a moment, itself included: its contacts and the living of its squad; the dead know nobody. */

@@ -3,7 +3,7 @@
 /** Lines of the comparison: what it is called, its value in a battle. */
 const COMPARED = [
   ["winner", (b) => b.about.outcome.winner], ["ended by", (b) => b.about.outcome.reason.replaceAll("_", " ")],
-  ["length, s", (b) => b.lengthS.toFixed(1)], ["score", (b) => b.about.outcome.score.map((s) => s.toFixed(1)).join(" : ")],
+  ["map", (b) => mapText(b.about) || "–"], ["length, s", (b) => b.lengthS.toFixed(1)], ["score", (b) => b.about.outcome.score.map((s) => s.toFixed(1)).join(" : ")],
   ...["damage", "kills", "intercepts", "shutdowns", "knockdowns"].map((name) => [name, (b) => (b.about.outcome.stats[name] ?? []).map((v) => v.toFixed(0)).join(" : ") || "–"]),
   ["first kill", (b) => (b.deaths.length ? `${TEAMS[1 - b.mechs[b.deaths[0].victim].side]}, ${clockText(b.tickEnd(b.deaths[0].tick))}` : "none")],
   ["ahead in hit points", (b) => leadText(b, "hit points")], ["ahead in score", (b) => leadText(b, "score")],
@@ -22,8 +22,8 @@ class Summary {
 
   show(replay, battleOf, current) {
     const rows = pairsOf(replay.battles).flatMap(({ seed, battles }) => battles.map((i, k) => this.makeRow(battleOf(i), i, k ? "" : `${seed}`, battles.length, current)));
-    const head = make("tr", "", ...["#", "battle", "score", "seed", ""].map((text) => make("th", "", text)));
-    const lack = lackOf(replay.about);
+    const head = make("tr", "", ...["#", "battle", "score", "seed", "map", ""].map((text) => make("th", "", text)));
+    const lack = lackOf(replay.about, replay.battles[current].arrays);
     this.root.replaceChildren(make("table", "", make("thead", "", head), make("tbody", "", ...rows)), ...(lack ? [make("p", "lack", lack)] : []));
   }
 
@@ -33,12 +33,12 @@ class Summary {
       button.type = "button";
       button.addEventListener("click", act);
     }
-    open.title = `map of seed ${about.map?.seed ?? "?"}`;
+    open.title = `made of seed ${about.map?.seed ?? "?"}`;
     beside.disabled = i === current;
     beside.title = i === current ? "This is the battle that is open" : "Beside the battle that is open, on one clock";
     const row = make("tr", i === current ? "chosen" : "", make("td", "", `${i + 1}`), make("td", "", open),
       make("td", "", make("b", "blue", about.outcome.score[0].toFixed(1)), " : ", make("b", "red", about.outcome.score[1].toFixed(1))),
-      make("td", "", seed && pair > 1 ? `${seed}, ${pair} battles` : seed), make("td", "", beside));
+      make("td", "", seed && pair > 1 ? `${seed}, ${pair} battles` : seed), make("td", "", mapText(about).replace(/^map /, "")), make("td", "", beside));
     row.dataset.battle = i;
     return row;
   }

@@ -1,11 +1,13 @@
-// The course of the battle in lanes below the scores: hit points, mechs alive, damage a second, control of the zone.
+// The course of the battle in lanes below the scores: hit points, mechs alive, damage a second, control of the zone, reward,
+// and what policies expect.
 
 const LANE_GAP = 3, DAMAGE_WINDOW_S = 2;
 
-/** For every moment and both sides: `hp` and `zone` 0..1, `alive` mechs, `damage` points a second over the last seconds. */
+/** For every moment and both sides: `hp` and `zone` 0..1, `alive` mechs, `damage` points a second over the last seconds, `reward` a mech
+ *  since the battle began, `value` that the policies estimate, NaN where none is known. */
 function courseOf(battle) {
   const blank = () => [new Float32Array(battle.moments), new Float32Array(battle.moments)];
-  const course = { hp: blank(), alive: blank(), damage: blank(), zone: blank() };
+  const course = { hp: blank(), alive: blank(), damage: blank(), zone: blank(), reward: blank(), value: blank() };
   const dealt = blank(), repeat = battle.common.decision_repeat;
   for (const { tick, shooter, target, damage } of battle.harms) {
     const { side } = battle.mechs[shooter], m = Math.floor(tick / repeat) + 1;
@@ -19,6 +21,8 @@ function courseOf(battle) {
       course.hp[side][m] = hpShare(battle, side, m);
       course.damage[side][m] = Math.max(recent, 0) / (Math.min(wide, Math.max(m, 1)) * battle.decisionS);
       course.zone[side][m] = battle.control(side, m);
+      course.reward[side][m] = (m ? course.reward[side][m - 1] : 0) + battle.reward(side, m);
+      course.value[side][m] = battle.value(side, m);
       course.alive[side][m] = battle.mechs.filter((mech) => mech.side === side && battle.has(mech.n, m, FACT.ALIVE)).length;
     }
   }
@@ -27,14 +31,29 @@ function courseOf(battle) {
 
 const LANE_NAMES = [["hp", "hit points"], ["alive", "mechs"], ["damage", "damage/s"], ["zone", "zone"]];
 
+/** The sides whose policy tells values. */
+function sidesWithValues(course) {
+  return [0, 1].filter((side) => course.value[side].some((value) => !Number.isNaN(value)));
+}
+
+/** The lanes of a battle, `[name, label]`; what a policy expects where one tells it. */
+function lanesOf(battle, course) {
+  const sides = sidesWithValues(course), whose = sides.length === 1 ? ` of ${TEAMS[sides[0]]}, ${TEAMS[1 - sides[0]]} has none` : "";
+  return [
+    ...LANE_NAMES, ...(battle.arrays.rewards ? [["reward", "reward so far, a mech"]] : []),
+    ...(sides.length ? [["value", `value${whose}`]] : []),
+  ];
+}
+
 /** Draw the lanes of a timeline between two heights. */
 function drawLanes(pen, timeline, top, bottom) {
-  const { course, battle, colours } = timeline, high = (bottom - top) / LANE_NAMES.length;
-  LANE_NAMES.forEach(([name, label], i) => {
+  const { course, battle, colours, lanes } = timeline, high = (bottom - top) / lanes.length;
+  lanes.forEach(([name, label], i) => {
     const y = top + i * high, floor = y + high - LANE_GAP, most = Math.max(...course[name][0], ...course[name][1], 1e-6);
     pen.fillStyle = colours.line;
-    pen.fillRect(EDGE, floor, timeline.wide - 2 * EDGE, 1);
-    const draw = name === "zone" ? drawShares : drawCourse;
+    const signed = name === "reward" || name === "value";
+    if (!signed) pen.fillRect(EDGE, floor, timeline.wide - 2 * EDGE, 1);
+    const draw = name === "zone" ? drawShares : signed ? drawSigned : drawCourse;
     draw(pen, timeline, course[name], y + 1, floor, name === "zone" ? 1 : most);
     pen.font = "10px system-ui, sans-serif";
     pen.textAlign = "left";
@@ -56,6 +75,24 @@ function drawCourse(pen, timeline, sides, top, floor, most) {
       pen.lineTo(timeline.xOf(m * timeline.battle.decisionS), floor - (sides[side][m] / most) * (floor - top));
     }
     pen.strokeStyle = timeline.colours.teams[side];
+    pen.lineWidth = 1.5;
+    if (side) pen.setLineDash([5, 2]);
+    pen.stroke();
+    pen.setLineDash([]);
+  }
+}
+
+/** A course that may fall below zero, which is a line; nothing is drawn where it is not known. */
+function drawSigned(pen, timeline, sides, top, floor) {
+  const known = [...sides[0], ...sides[1]].filter((value) => !Number.isNaN(value)), { battle, colours } = timeline;
+  const low = Math.min(0, ...known), high = Math.max(0, ...known), span = Math.max(high - low, 1e-6);
+  const yOf = (value) => floor - ((value - low) / span) * (floor - top - 1);
+  pen.fillStyle = colours.line;
+  pen.fillRect(EDGE, yOf(0), timeline.wide - 2 * EDGE, 1);
+  for (const side of [0, 1]) {
+    pen.beginPath();
+    sides[side].forEach((value, m) => Number.isNaN(value) || pen.lineTo(timeline.xOf(m * battle.decisionS), yOf(value)));
+    pen.strokeStyle = colours.teams[side];
     pen.lineWidth = 1.5;
     if (side) pen.setLineDash([5, 2]);
     pen.stroke();
@@ -90,5 +127,15 @@ function drawTurn(pen, timeline, top, side, t) {
 function readoutOf(battle, course, t) {
   const m = battle.momentAt(t), pair = (name, digits, factor = 1) => [0, 1].map((side) => (course[name][side][m] * factor).toFixed(digits)).join(" : ");
   return `${clockText(t)} · score ${[0, 1].map((side) => battle.score(side, m).toFixed(1)).join(" : ")} · hit points ${pair("hp", 0, 100)} %`
-    + ` · mechs ${pair("alive", 0)} · damage ${pair("damage", 0)} /s · zone ${pair("zone", 0, 100)} %`;
+    + ` · mechs ${pair("alive", 0)} · damage ${pair("damage", 0)} /s · zone ${pair("zone", 0, 100)} %`
+    + courseOfPolicies(battle, course, m);
+}
+
+/** Rewards and values at a moment, in words; that of the last decision, and since the battle began. */
+function courseOfPolicies(battle, course, m) {
+  if (!battle.arrays.rewards) return " · rewards: not in this replay";
+  const both = (tell) => [0, 1].map(tell).join(" : ");
+  const value = (side) => (Number.isNaN(course.value[side][m]) ? "none" : course.value[side][m].toFixed(2));
+  const values = sidesWithValues(course).length ? ` · value ${both(value)}` : "";
+  return ` · reward ${both((side) => battle.reward(side, m).toFixed(3))}, so far ${both((side) => course.reward[side][m].toFixed(2))}${values}`;
 }

@@ -14,6 +14,13 @@ function headline(about, lengthS) {
   return winner === "draw" ? `${blue} and ${red} drew, ${why}` : `${blue} against ${red}, ${lengthS.toFixed(0)} s recorded`;
 }
 
+/** Which map a battle was on, and its biomes, the largest first: `map 12 (volcanic ridge, forest)`; empty where nothing tells. */
+function mapText({ map }) {
+  if (map?.seed === undefined) return "";
+  const names = (map.biomes ?? []).map((name) => name.replaceAll("_", " ")).join(", ");
+  return `map ${map.number ?? map.seed}${names ? ` (${names})` : ""}`;
+}
+
 /** Battles in groups of one seed: `[{seed, battles: [index, ...]}]`, in the order of the file. */
 function pairsOf(battles) {
   const groups = new Map();
@@ -21,9 +28,9 @@ function pairsOf(battles) {
   return [...groups].map(([seed, list]) => ({ seed, battles: list }));
 }
 
-/** What the replay lacks that one of today would tell; empty for one of today. */
-function lackOf(common) {
-  if ((common.record ?? 1) >= 2) return "";
-  return "An older replay: it does not tell the weapon of each hit, whose AMS destroyed a shot, what was ordered, nor how a "
+/** What the replay lacks that one of today would tell; empty for one of today. `arrays`: those of one of its battles. */
+function lackOf(common, arrays) {
+  if ((common.record ?? 1) >= 2) return arrays.rewards ? "" : "An older replay: it does not tell rewards, nor what policies expected.";
+  return "An older replay: it does not tell the weapon of each hit, whose AMS destroyed a shot, what was ordered, rewards, nor how a "
     + "contact is known; falls, shutdowns and lost legs are seen once a decision, so that short ones are missing.";
 }

@@ -27,7 +27,7 @@ class Statistics {
     // A replay that names no version was recorded under the first.
     const rules = make("p", "summary", `rules version ${battle.common.env?.rules_version ?? 1}`);
     const leads = leadsOf(battle).filter(({ t }) => t > 0).map(({ what, side, t }) => make("p", "lead", make("b", TEAMS[side], TEAMS[side]), ` ahead in ${what} from ${clockText(t)} on`));
-    const lack = lackOf(battle.common), lacks = lack ? [make("p", "lack", lack)] : [];
+    const lack = lackOf(battle.common, battle.arrays), lacks = lack ? [make("p", "lack", lack)] : [];
     this.root.replaceChildren(heading, ...leads, ...lacks, this.accounts.open(battle), make("h3", "", "Both teams"), ...plain.map((name) => this.makeRow(name, stats[name])), ...tables.filter(Boolean), rules);
   }
 

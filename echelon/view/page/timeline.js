@@ -17,6 +17,7 @@ class Timeline {
   open(battle) {
     this.battle = battle;
     this.course = courseOf(battle);
+    this.lanes = lanesOf(battle, this.course);
     this.readout.textContent = "";
     this.stale = true;
     this.canvas.setAttribute("aria-valuemax", battle.lengthS);

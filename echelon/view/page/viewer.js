@@ -381,6 +381,7 @@ class Viewer {
         return [spot[0] + place.left, spot[1] + place.top];
       },
       drawNow: () => this.draw(),
+      timeline: this.timeline,
       camera: () => this.camera.told,
       settle: () => { this.camera.jump(); this.refresh(); },
       software: this.scene.software,

@@ -81,7 +81,7 @@ function offerBattles(viewer) {
   const option = (i) => new Option(`${i + 1} · ${headline(battles[i].about, seconds(i))}`, i);
   $("battle-choice").append(...pairsOf(battles).map(({ seed, battles: own }) => {
     const group = document.createElement("optgroup");
-    group.label = `seed ${seed}`;
+    group.label = [mapText(battles[own[0]].about), `seed ${seed}`].filter(Boolean).join(", ");
     group.append(...own.map(option));
     return group;
   }));
