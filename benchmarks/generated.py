@@ -241,7 +241,7 @@ def accesses(node: Any, steps: Any) -> dict[str, int]:
 
 def accesses_of_operation(node: Any) -> dict[str, int]:
     """Bytes that a kernel written by hand moves: each tensor that it is given or makes once, but for the ground, of
-    which it looks up at most `looked_up` cells a battle."""
+    which it looks up at most `looked_up` sectors a battle."""
     found: Counter[str] = Counter()
     arguments = arguments_of(node.node)
     limits = looked_up(node.node.op_overload._opname, arguments)
@@ -262,28 +262,90 @@ def accesses_of_operation(node: Any) -> dict[str, int]:
 
 
 def looked_up(operation: str, arguments: dict[str, Any]) -> dict[str, int]:
-    """Cells of the ground that a kernel written by hand looks up for a battle at most, by argument: every shot flies
-    and ends on a voxel, and every pair is near. Arguments that are not named are read whole."""
+    """Sectors of the ground that a kernel written by hand looks up for a battle at most, by argument: every shot flies
+    and ends on a voxel, and every pair is near. Arguments that are not named are read whole.
+
+    What binds is the reach of a shot's slot, which the kernels themselves rely on, and the size of a hull; cells beside
+    each other along x share a sector (`sectors_along`).
+    """
     sizes = {name: [int(size) for size in value.get_size()] for name, value in arguments.items() if is_buffer(value)}
     columns = ("solid", "opaque", "rubble")
     if operation == "chip":
         shots = sizes["flew"][1]
-        # A shot enters up to `rounds` cells along each axis; then it bites one voxel.
-        passed = shots * (1 + 3 * arguments["rounds"])
+        # A shot clears the leaves where it starts and on its way; then it bites one voxel.
+        cleared = shots + sum(map(sectors_of_flight, bounds().leaf_reach)) if arguments["rounds"] > 0 else 0
         maps = dict.fromkeys(("was_solid", "was_opaque", "material", "damage", "rubble"), shots)
-        return {**maps, "solid": passed + shots, "opaque": passed + shots}
+        return {**maps, "solid": cleared + shots, "opaque": cleared + shots}
     if operation == "lay_wrecks":
         return dict.fromkeys((*columns, "hazard"), 25)
     if operation == "fly":
-        return {"solid": sizes["pos"][1] * 3 * arguments["planes"]}
+        return {"solid": sum(sectors_of_flight(min(reach, arguments["planes"])) for reach in bounds().shot_reach)}
     if operation == "strike":
         first, last, planes = arguments["counts"]
-        return {"solid": (last - first) * sizes["pos"][1] * 3 * planes}
+        # Lines to the mechs around leave the cell of a burst by `planes` cells along each axis at most.
+        side = 2 * planes + 1
+        return {"solid": (last - first) * side * sectors_along(side)}
     if operation == "pull":
         return {"opaque": sizes["first"][0] * 3 * (int(arguments["line_vox"]) + 1)}
     if operation == "travel":
-        return {"solid": sizes["pos"][1] * 5 * 25}
+        # A hull stands on other columns only after it moved along x, and along y, or was put back: three places.
+        return {"solid": sum(3 * side * sectors_along(side) for side in bounds().hull_cells)}
     return {}
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """How far shots and hulls of an environment extend, which `pretend_a_gpu` leaves no tensor to ask."""
+
+    shot_reach: tuple[int, ...]
+    """Cells that a shot of each slot advances along an axis in a substep at most, whatever is rounded."""
+    leaf_reach: tuple[int, ...]
+    """Of these, cells of which the shot clears the leaves (`SimModel.leaf_reach`)."""
+    hull_cells: tuple[int, ...]
+    """Cells that the hull of each mech touches along x, or along y, at most."""
+
+    @classmethod
+    def of(cls, game: Any) -> Bounds:
+        """Of the model of an environment on a CPU."""
+        roster, rules = game.roster, game.rules
+        # A ballistic shot that falls as long as it can be in the air.
+        fall_vox_per_s = rules.gravity_vox_per_s2 * roster.shot_flight_s * roster.ballistic
+        flown = (roster.shot_speed + fall_vox_per_s) * rules.dt_s
+        # A way of 2 may be rounded up to a border, which makes 3 steps; a hull that is 2.5 wide reaches into 4 cells.
+        reach = (flown * 1.001).floor().long() + 1
+        wide = (2 * roster.half_size[:, :2].amax(1)).ceil().long() + 1
+        return cls(*(tuple(counts.tolist()) for counts in (reach, game.leaf_reach, wide)))
+
+
+KNOWN: list[Bounds] = []
+"""Those of the environment that is counted, once `know` was told."""
+
+
+def know(found: Bounds) -> None:
+    """Count kernels written by hand for an environment with these bounds."""
+    KNOWN[:] = [found]
+
+
+def bounds() -> Bounds:
+    """Those of the environment that is counted."""
+    return KNOWN[0]
+
+
+def sectors_along(cells: int) -> int:
+    """Sectors that consecutive cells of int32 along x lie in at most, wherever the first one is."""
+    each = SECTOR // 4
+    return (cells + each - 2) // each + 1
+
+
+def sectors_of_flight(reach: int) -> int:
+    """Sectors of int32 columns that a segment enters, which advances up to `reach` cells along each axis, at most.
+
+    It enters a voxel at each of the `3 * reach` planes that it crosses. Along its way x and y each go one way, so a
+    sector follows another one where y steps or where x passes a border of sectors: `1 + reach + borders` with the
+    first. At a border rounding may take the step of y and that of x in both orders, which is one sector more.
+    """
+    borders = sectors_along(reach + 1) - 1
+    return min(3 * reach, 1 + reach + 2 * borders)
 
 
 def arguments_of(operation: Any) -> dict[str, Any]:

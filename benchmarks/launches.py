@@ -23,7 +23,7 @@ from unittest import mock
 import torch
 import tyro
 from eager import Launches
-from generated import Graph, generate, leaves, pretend_a_gpu, with_leaves
+from generated import Bounds, Graph, generate, know, leaves, pretend_a_gpu, with_leaves
 from measure import report
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -178,6 +178,7 @@ def counts(args: Args) -> Iterator[tuple[str, int, Count, list[Graph]]]:
     config = ENV_PRESETS[args.preset]()
     mode = FakeTensorMode()
     env = EchelonEnv(config, PLAYED, device="cpu", seed=1, compiled=False)
+    know(Bounds.of(env.game))
     with without_a_driver(), mode:
         # First what is not of the battles, however long its axes are.
         Fakes(mode)(env.map_pool)

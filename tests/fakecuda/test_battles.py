@@ -124,7 +124,7 @@ def test_the_way_back_through_functions_of_our_own(mode, dtype):
     assert {gradient.device for gradient in found if gradient is not None} == {CUDA}
 
 
-@pytest.mark.parametrize("kernel", ["restore_ground", "battle_kernels"])
+@pytest.mark.parametrize("kernel", ["restore_ground", "battle_kernels", "set_encoder"])
 def test_a_kernel_of_triton_does_what_the_dense_form_does(kernel):
     pytest.importorskip("triton")
     script = Path(__file__).with_name(f"{kernel}.py")
@@ -139,6 +139,13 @@ def test_the_kernels_of_a_substep_compile_for_a_gpu():
     assert done.returncode == 0, done.stderr
     names = ["_fly", "_strike", "_chip", "_pull", "_strike", "_launch", "_lay", "_travel"]
     assert done.stdout.split() == names
+
+
+def test_the_kernel_of_sets_compiles_for_a_gpu():
+    pytest.importorskip("triton")
+    script = Path(__file__).with_name("set_encoder.py")
+    done = subprocess.run([sys.executable, str(script), "compile"], capture_output=True, text=True)
+    assert done.stdout == "compiled\n", done.stderr
 
 
 def test_a_restart_moves_little_where_no_battle_is_done():
