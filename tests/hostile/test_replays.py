@@ -23,8 +23,9 @@ from echelon.replay.ground import rebuild
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
 from echelon.view.battle_plan import BattlePlan
-from echelon.view.painting import framed, telling_times, vox_px
+from echelon.view.painting import framed, vox_px
 from echelon.view.payload import pack
+from echelon.view.strip import telling_times
 from hostile.values import DROPPED, VALUES, at, places, put
 
 KEPT = Path(__file__).parent.parent / "replay" / "record-2.echelon"
@@ -411,7 +412,7 @@ def sparse(path, header, size):
 
 
 def test_a_gibibyte_that_is_not_there_costs_next_to_nothing(tmp_path):
-    """In a process of its own, whose memory is counted."""
+    """In a process of its own, whose memory is counted. Its imports take seconds, the refusals about 10 ms."""
     data = forged(TENSORS, CLAIMS)
     metadata = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
     size = GIB - (1 << 20)
@@ -431,4 +432,4 @@ def test_a_gibibyte_that_is_not_there_costs_next_to_nothing(tmp_path):
     *lines, cost = done.stdout.splitlines()
     mebibytes, seconds = map(float, cost.split())
     assert len(lines) == len(headers) and "taken" not in lines
-    assert mebibytes < 100 and seconds < 2
+    assert mebibytes < 100 and seconds < 1
