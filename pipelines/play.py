@@ -24,7 +24,7 @@ from echelon.runtime.device import resolve_device, use_device
 from echelon.runtime.errors import require
 from echelon.runtime.files import check_writable
 from echelon.runtime.limits import SEED, Limits, check_settings
-from echelon.runtime.profiling import profiled
+from echelon.runtime.profiling import profiled_between
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Play:
     """Print one JSON object instead of a table."""
     arena: tyro.conf.OmitArgPrefixes[ArenaArgs] = field(default_factory=ArenaArgs)
     profile: Path | None = None
-    """Profile the match: write a trace here and print the costliest parts."""
+    """Profile decisions 17 to 48 of the match: write a trace here and print the costliest parts."""
     replay: Path | None = None
     """Record some of the battles into this file."""
     replay_battles: int = 4
@@ -67,8 +67,13 @@ class Play:
         how = (self.arena.batch, COMPUTE[self.arena.precision], self.arena.compiled)
         match = named_match(x, y, env, self.battles, device, *how)
         recorder = self.recorder()
-        with profiled(self.profile), bar(self.battles, "battles", quiet=self.json) as shown:
-            match.arena.on_progress = shown.advance
+        with profiled_between(self.profile) as mark, bar(self.battles, "battles", quiet=self.json) as shown:
+
+            def advance(battles: float) -> None:
+                shown.advance(battles)
+                mark()
+
+            match.arena.on_progress = advance
             (result,) = match.play(self.seed, recorder).values()
         if self.replay is not None and recorder is not None:
             save(replay_of(recorder, self.blue, self.red), self.replay)

@@ -145,7 +145,8 @@ class Summary(Callback):
                 if row["iteration"] == iteration and row["rival"] != BEST:
                     log(f"{when} against {format_row(row)}")
         replay = folder / "evaluation.echelon"
-        log(f"metrics     {folder / 'metrics.csv'}\nevaluations {folder / 'evaluations.csv'}")
+        log(f"metrics     {folder / 'metrics.csv'}")
+        log(f"evaluations {folder / 'evaluations.csv'}")
         for title, name in (("plot", "metrics.png"), ("report", "report.html")):
             if (folder / name).exists():
                 log(f"{title:<11} {folder / name}")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -14,6 +14,7 @@ from torchrl.envs import EnvBase, TransformedEnv
 from torchrl.envs.transforms import TensorDictPrimer
 
 from echelon.env.discrete import action_table
+from echelon.env.group_form import GroupForm
 from echelon.env.group_policy import TeamPolicy, memory_spec_of
 from echelon.env.observation.layout import STREAMS
 from echelon.env.team_view import MechView, View
@@ -25,6 +26,8 @@ Key = tuple[str, ...]
 VIEW, CARRIED, BEGUN = "view", "carried", "begun"
 """Parts of the memory: what a view's `memory` holds; TorchRL's recurrent states; whether the battle has begun."""
 MASK = "action_mask"
+MECHS = "mechs"
+"""What the group of a policy is called whose keys have none."""
 
 
 @dataclass(frozen=True)
@@ -32,17 +35,27 @@ class ViewForm:
     """Where a policy finds what it reads, and where it writes.
 
     Args:
-        groups: the mechs of each group by their place in the team, None for all; empty for `mechs`, whose keys have no
-            group.
-        is_flat: `observation` is one vector a mech, not streams by name.
-        has_mask: it is given `action_mask`.
-        memory: what the view's memory holds of one mech.
+        groups: what is exchanged with each group, whose rows are places in the team; a single group is the whole team.
+        is_grouped: keys begin with the name of a group, as those of `versus`; those of `mechs` do not.
+        dtype: of flat observations.
     """
 
-    groups: Mapping[str, Sequence[int] | None] = field(default_factory=dict)
-    is_flat: bool = True
-    has_mask: bool = False
-    memory: Composite = field(default_factory=Composite)
+    groups: Mapping[str, GroupForm]
+    is_grouped: bool = True
+    dtype: torch.dtype = torch.float32
+
+    @property
+    def has_mask(self) -> bool:
+        """Some group is given `action_mask`."""
+        return any(form.is_discrete for form in self.groups.values())
+
+    def key(self, group: str, name: str) -> Key:
+        """Where something of a group stands."""
+        return (group, name) if self.is_grouped else (name,)
+
+    def rows(self, group: str) -> slice | list[int]:
+        """The mechs of a group by their place in the team."""
+        return slice(None) if len(self.groups) == 1 else list(self.groups[group].rows)
 
 
 def form_of_view(env: EnvBase) -> ViewForm:
@@ -56,12 +69,9 @@ def form_of_view(env: EnvBase) -> ViewForm:
     limit = "a view of one team (echelon.versus or echelon.mechs), or a transformed one"
     if not isinstance(env, View):
         raise ConfigError(f"env must be {limit}, got {type(env).__name__}")
-    if isinstance(env, MechView):
-        return ViewForm({}, env.is_flat, env.is_discrete, env.memory)
-    require(env.opponent is not None, "env", limit, env)
-    whole = len(env.rows) == 1
-    groups = {group: None if whole else rows for group, rows in env.rows.items()}
-    return ViewForm(groups, env.is_flat, env.is_discrete, env.memory)
+    is_grouped = not isinstance(env, MechView)
+    require(env.opponent is not None or not is_grouped, "env", limit, env)
+    return ViewForm(env.forms, is_grouped, env.observation_dtype)
 
 
 def form_of_keys(policy: object) -> ViewForm | None:
@@ -85,7 +95,8 @@ def form_of_keys(policy: object) -> ViewForm | None:
     if streams and not prefix:
         return None
     memory = memory_spec_of(policy)  # type: ignore[arg-type]
-    return ViewForm({name: None for name in names}, not streams, (MASK,) in observed, memory)
+    (group,) = prefix or (MECHS,)
+    return ViewForm({group: GroupForm((), not streams, (MASK,) in observed, memory)}, is_grouped=bool(prefix))
 
 
 def keys_of(policy: object, name: str) -> list[Key]:
@@ -134,8 +145,9 @@ class ViewPolicy:
     def memory_spec(self) -> Composite:
         """What the policy remembers of one mech, and whether its battle has begun."""
         spec = Composite({BEGUN: Unbounded((1,))})
-        if len(self.form.memory.keys()) > 0:
-            spec[VIEW] = self.form.memory.clone()
+        remembered = {group: form.memory.clone() for group, form in self.form.groups.items() if form.has_memory}
+        if remembered:
+            spec[VIEW] = Composite(remembered)
         if self.carried:
             spec[CARRIED] = Composite({"/".join(key): Unbounded(leaf.shape) for key, leaf in self.carried.items()})
         return spec
@@ -147,15 +159,11 @@ class ViewPolicy:
             ConfigError: it wrote no action.
         """
         memory = team.get("memory")
-        shown = self._mechs(team, memory) if not self.form.groups else self._groups(team, memory)
-        decided = self.policy(shown)
+        decided = self.policy(self._groups(team, memory) if self.form.is_grouped else self._mechs(team, memory))
         require(isinstance(decided, TensorDictBase), "what the policy returned", "a TensorDict", type(decided).__name__)
-        if self.form.groups:
-            action = torch.zeros((*team.batch_size, self.table.shape[1]), device=team.device)
-            for group, rows in self.form.groups.items():
-                action[:, slice(None) if rows is None else list(rows)] = self._real(decided, (group, "action"))
-        else:
-            action = self._real(decided, ("action",))
+        action = torch.zeros((*team.batch_size, self.table.shape[1]), device=team.device)
+        for group in self.form.groups:
+            action[:, self.form.rows(group)] = self._real(decided, self.form.key(group, "action"))
         team.set("action", action)
         team.set(("next", "memory"), self._remembered(memory, decided))
         return team
@@ -168,31 +176,36 @@ class ViewPolicy:
             return self.table[action]
         return action.to(torch.float32).clamp(-1, 1)
 
-    def _shown(self, team: TensorDictBase) -> dict[str, Any]:
+    def _own(self, group: str, team: TensorDictBase, memory: TensorDictBase) -> TensorDict:
+        """What a group is shown of its mechs, batch `[B, k]`."""
+        form = self.form.groups[group]
         streams = team.get("observation").select(*STREAMS)
-        shown = {"observation": FlatObservation.of(streams) if self.form.is_flat else streams, "mask": team.get("mask")}
-        return shown | ({"action_mask": team.get("action_mask")} if self.reads_action_mask else {})
+        own = {"observation": FlatObservation.of(streams, self.form.dtype) if form.is_flat else streams}
+        own["mask"] = team.get("mask")
+        if form.is_discrete:
+            own[MASK] = team.get(MASK)
+        if form.has_memory:
+            own["memory"] = memory.get((VIEW, group))
+        return TensorDict(own, team.batch_size, device=team.device)[:, self.form.rows(group)]
 
     def _mechs(self, team: TensorDictBase, memory: TensorDictBase) -> TensorDict:
         """As `echelon.mechs` shows it, batch `[B, A]`."""
-        shown = TensorDict(self._shown(team), team.batch_size, device=team.device)
+        (group,) = self.form.groups
+        shown = self._own(group, team, memory)
         shown.set("telemetry", team.get("telemetry"))
         shown.set("is_init", memory.get(BEGUN) == 0)
-        if VIEW in memory.keys():
-            shown.set("memory", memory.get(VIEW))
-        for key in self.carried:
-            shown.set(key, memory.get((CARRIED, "/".join(key))))
-        return shown
+        return self._with_carried(shown, memory)
 
     def _groups(self, team: TensorDictBase, memory: TensorDictBase) -> TensorDict:
         """As `echelon.versus` shows it, batch `[B]`."""
         shown = TensorDict({}, team.batch_size[:1], device=team.device)
-        own = self._shown(team) | ({"memory": memory.get(VIEW)} if VIEW in memory.keys() else {})
-        whole = TensorDict(own, team.batch_size, device=team.device)
-        for group, rows in self.form.groups.items():
-            shown.set(group, whole.copy() if rows is None else whole[:, list(rows)])
+        for group in self.form.groups:
+            shown.set(group, self._own(group, team, memory))
         shown.set("telemetry", team.get("telemetry")[:, 0])
         shown.set("is_init", memory.get(BEGUN)[:, 0] == 0)
+        return self._with_carried(shown, memory)
+
+    def _with_carried(self, shown: TensorDict, memory: TensorDictBase) -> TensorDict:
         for key in self.carried:
             shown.set(key, memory.get((CARRIED, "/".join(key))))
         return shown
@@ -204,13 +217,11 @@ class ViewPolicy:
         for key in self.carried:
             name = (CARRIED, "/".join(key))
             new.set(name, decided.get(("next", *key), memory.get(name)))
-        if VIEW in memory.keys():
-            kept = new.get(VIEW)
-            for group, rows in (self.form.groups or {"": None}).items():
-                own = ("next", group, "memory") if group else ("next", "memory")
-                written = decided.get(own, None)
-                if written is not None:
-                    kept[:, slice(None) if rows is None else list(rows)] = written.select(*kept.keys())
+        for group, form in self.form.groups.items():
+            written = decided.get(("next", *self.form.key(group, "memory")), None) if form.has_memory else None
+            if written is not None:
+                kept = new.get((VIEW, group))
+                kept[:, self.form.rows(group)] = written.select(*kept.keys())
         return new
 
 

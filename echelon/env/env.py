@@ -6,7 +6,6 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
 import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
@@ -17,8 +16,6 @@ from echelon.env.arguments import check_options, number_of_battles, real_action,
 from echelon.env.battle_states import BattleStatesEnv
 from echelon.env.blocks import Blocks, ordinary_tensors
 from echelon.env.decision import Played
-from echelon.env.describe import describe_env
-from echelon.env.description import Description
 from echelon.env.footprint import require_memory
 from echelon.env.form import Kernels, form_of
 from echelon.env.kernels.restore_ground import restore_ground
@@ -28,11 +25,12 @@ from echelon.env.observation import layout
 from echelon.env.observation.build import Observation
 from echelon.env.observation.layout import STREAMS
 from echelon.env.observer import StepObserver
-from echelon.env.outcome import Winner, stat_names
+from echelon.env.outcome import Winner
 from echelon.env.restart import Begun, ByRow, begin, begin_by_mask, open_on_map
-from echelon.env.reward import NO_EXTRA_TERMS, TERMS, RewardTerm, check_extra_terms, term_weights
+from echelon.env.reward import NO_EXTRA_TERMS, RewardTerm, check_extra_terms
 from echelon.env.select import cleared
 from echelon.env.specs import DONE_KEYS, Specs
+from echelon.env.told import ToldEnv
 from echelon.rules import actions
 from echelon.rules.actions import Orders
 from echelon.rules.config import EnvConfig
@@ -48,7 +46,7 @@ from echelon.state import Maps, State
 from echelon.world.pool import make_pool
 
 
-class EchelonEnv(BattleStatesEnv):
+class EchelonEnv(ToldEnv, BattleStatesEnv):
     """B mech battles side by side.
 
     The batch is `[num_envs]`. The two teams are agent groups `blue` and `red` (`group_map`) of A mechs each:
@@ -168,70 +166,7 @@ class EchelonEnv(BattleStatesEnv):
         self._renewed = [key for key in keys if key != ("is_init",) and "memory" not in key[:2]]
         """Entries of a tensordict that a restart renews, beside flags and memories."""
 
-    # What other programs ask an environment
-
-    @property
-    def agent_names(self) -> list[str]:
-        """Names of all mechs, `blue_0` to `red_{A - 1}`, as in `group_map`."""
-        return [name for names in self.group_map.values() for name in names]
-
-    @property
-    def reward_terms(self) -> tuple[str, ...]:
-        """Names of the reward terms, in the order of the last axis of `(group, "reward_terms")`."""
-        return (*TERMS, *self.extra_rewards)
-
-    @property
-    def stat_names(self) -> tuple[str, ...]:
-        """Names of the statistics, in the order of the last axis of `("outcome", "stats")`."""
-        return stat_names(self.config.catalog)
-
-    def describe(self) -> Description:
-        """Tell what every column of actions, observations, rewards, ends and outcomes means.
-
-        Returns:
-            A `Leaf` by key for each tensor but the memory of policies, with its shape and a `Column` for each place of
-            its last axis: name, unit, range, meaning, and the `FeaturesConfig` switches that it needs.
-        """
-        weights = term_weights(self.config.reward, self.extra_rewards)
-        return describe_env(self, tuple(self.group_map), self.config, weights)
-
-    @property
-    def n_agents(self) -> int:
-        """Number of mechs, N."""
-        return self.config.num_mechs
-
-    @property
-    def max_steps(self) -> int:
-        """Decisions in the longest battle."""
-        return self.config.rules.max_decisions
-
-    def render(
-        self, mode: str = "rgb_array", battle: int = 0, side_px: int = 400, env_index: int | None = None, **kwargs: Any
-    ) -> np.ndarray:
-        """Draw one battle from above, as it is now. Reads the device; changes nothing.
-
-        Args:
-            mode: `rgb_array`.
-            battle: which, 0..B - 1.
-            side_px: longer side of the field in the picture, 32..4096 px, rounded to even; the other side follows. From
-                340 px of width on, 44 px above the field tell the clock and the scores.
-            env_index: `battle`, as VMAS calls it.
-            **kwargs: ignored, such as VMAS's `agent_index_focus`.
-
-        Returns:
-            `[H, W, 3]` uint8, H and W even; +y is up.
-
-        Raises:
-            ConfigError: another mode, no such battle, or a side outside its limits.
-        """
-        # A program that asks for no picture needs no Pillow.
-        from echelon.env.render import render
-
-        chosen = battle if env_index is None else env_index
-        require(mode == "rgb_array", "mode", "'rgb_array'", mode)
-        require(chosen in range(self.num_envs), "battle", f"0..{self.num_envs - 1}", chosen)
-        require(side_px in range(32, 4097), "side_px", "32..4096 px", side_px)
-        return render(self.state, self.game, int(chosen), int(side_px))
+    # Copies
 
     def __repr__(self) -> str:
         """The battle, how many of them, where, and from which seed."""

@@ -24,14 +24,14 @@ from echelon.runtime.errors import ConfigError, require
 try:
     import gymnasium
     import numpy as np
-    from gymnasium import logger, spaces
+    from gymnasium import spaces
     from gymnasium.vector import AutoresetMode, VectorEnv
     from gymnasium.vector.utils import batch_space
 except ModuleNotFoundError as error:
     raise missing("gymnasium", error) from None
 
 from echelon.integrations.spaces import arrays_of, space_of
-from echelon.integrations.window import RENDER_MODES, Window, render_fps
+from echelon.integrations.window import RENDER_MODES, Rendered, render_fps
 
 
 def make_vec(
@@ -168,7 +168,7 @@ class MechVectorEnv(VectorEnv):
         return tuple(frame for frame in frames for _ in range(mechs))
 
 
-class TeamEnv(gymnasium.Env):
+class TeamEnv(Rendered, gymnasium.Env):
     """One battle for a single agent that commands a team of A mechs against an opponent.
 
     It observes what its mechs see, one after another, `Box [A * F]`, acts for all of them, `Box [A * D]` in [-1, 1]
@@ -218,7 +218,6 @@ class TeamEnv(gymnasium.Env):
         else:
             self.action_space = spaces.Box(-1.0, 1.0, (self._action_shape.numel(),), np.float32)
         self._is_over = True
-        self._window: Window | None = None
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -262,29 +261,6 @@ class TeamEnv(gymnasium.Env):
         if self.view.is_discrete:
             info["action_mask"] = arrays_of(shown["agents", "action_mask"])
         return info
-
-    def render(self) -> np.ndarray | None:
-        """The battle from above, `[H, W, 3]` uint8, or in a window; None without a `render_mode`."""
-        if self.render_mode is None:
-            logger.warn("render is called without a render_mode: give one when the environment is made")
-            return None
-        frame: np.ndarray = self.view.render()
-        if self.render_mode == "rgb_array":
-            return frame
-        self._window = self._window or Window()
-        self._window.show(frame)
-        return None
-
-    def close(self) -> None:
-        """Close the window."""
-        if self._window is not None:
-            self._window.close()
-            self._window = None
-
-    def _show(self) -> None:
-        """In a window every decision is shown."""
-        if self.render_mode == "human":
-            self.render()
 
 
 gymnasium.register("Echelon-v0", "echelon.integrations.gymnasium:TeamEnv")

@@ -24,14 +24,14 @@ from echelon.runtime.errors import require
 
 try:
     import numpy as np
-    from gymnasium import logger, spaces
+    from gymnasium import spaces
     from pettingzoo import AECEnv, ParallelEnv
     from pettingzoo.utils.conversions import parallel_to_aec
 except ModuleNotFoundError as error:
     raise missing("pettingzoo", error) from None
 
 from echelon.integrations.spaces import arrays_of, space_of
-from echelon.integrations.window import RENDER_MODES, Window, render_fps
+from echelon.integrations.window import RENDER_MODES, Rendered, render_fps
 
 Death = Literal["stays", "terminates"]
 
@@ -82,7 +82,7 @@ def env(*args: Any, **settings: Any) -> AECEnv:
     return parallel_to_aec(parallel_env(*args, **settings))
 
 
-class ParallelBattle(ParallelEnv):
+class ParallelBattle(Rendered, ParallelEnv):
     """One battle of a `MechView`; use `parallel_env` to create one.
 
     Infos of an agent are `alive`, and for the end of a battle `winner` (an `echelon.env.outcome.Winner`, -1 before) and
@@ -110,7 +110,6 @@ class ParallelBattle(ParallelEnv):
         }
         self.state_space = space_of(view.observation_spec[0, 0]["state"])
         self._state = np.zeros(self.state_space.shape, np.float32)
-        self._window: Window | None = None
 
     def _observation_space(self, spec: Mapping[str, Any]) -> spaces.Space:
         seen = space_of(spec["observation"])
@@ -172,29 +171,6 @@ class ParallelBattle(ParallelEnv):
     def state(self) -> np.ndarray:
         """`[S]` float32: what all mechs know of themselves, as it was last shown."""
         return self._state.copy()
-
-    def render(self) -> np.ndarray | None:
-        """The battle from above, `[H, W, 3]` uint8, or in a window; None without a `render_mode`."""
-        if self.render_mode is None:
-            logger.warn("render is called without a render_mode: give one to parallel_env")
-            return None
-        frame: np.ndarray = self.view.render()
-        if self.render_mode == "rgb_array":
-            return frame
-        self._window = self._window or Window()
-        self._window.show(frame)
-        return None
-
-    def close(self) -> None:
-        """Close the window."""
-        if self._window is not None:
-            self._window.close()
-            self._window = None
-
-    def _show(self) -> None:
-        """In a window every decision is shown."""
-        if self.render_mode == "human":
-            self.render()
 
     def _told(self, shown: TensorDictBase, agents: Sequence[str]) -> tuple[dict, dict]:
         """Observations and infos of some agents, from what is shown of all `[n]`."""

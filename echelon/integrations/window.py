@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+from gymnasium import logger
 
+from echelon.env.team_view import View
 from echelon.rules.config import EnvConfig
 
 RENDER_MODES = ("human", "rgb_array")
@@ -38,3 +40,34 @@ class Window:
         import matplotlib.pyplot as plt
 
         plt.close(self.figure)
+
+
+class Rendered:
+    """What environments of one battle have in common that are drawn by `view`, as their `render_mode` says."""
+
+    view: View
+    render_mode: str | None
+    _window: Window | None = None
+
+    def render(self) -> np.ndarray | None:
+        """The battle from above, `[H, W, 3]` uint8, or in a window; None without a `render_mode`."""
+        if self.render_mode is None:
+            logger.warn("render is called without a render_mode: give one when the environment is made")
+            return None
+        frame: np.ndarray = self.view.render()
+        if self.render_mode == "rgb_array":
+            return frame
+        self._window = self._window or Window()
+        self._window.show(frame)
+        return None
+
+    def close(self) -> None:
+        """Close the window."""
+        if self._window is not None:
+            self._window.close()
+            self._window = None
+
+    def _show(self) -> None:
+        """In a window every decision is shown."""
+        if self.render_mode == "human":
+            self.render()

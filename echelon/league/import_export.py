@@ -13,6 +13,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from echelon.league import log
 from echelon.league.columns import RULES, check_values
 from echelon.league.config import LeagueConfig
 from echelon.league.export_rows import COLUMNS, SCHEMA, VERSION, stage, stored_rows
@@ -35,10 +36,13 @@ def write_league(store: Store, path: Path) -> None:
 
     Raises:
         FileError: if the league holds what `read_league` refuses, the file would be larger than `MAX_BYTES`, its limit,
-            or something cannot be written; then there is no file.
+            `path` is the league's log, or something cannot be written; then nothing is written.
     """
     settings: dict[str, Any] = {"schema": SCHEMA, "version": VERSION, "written_by": version.VERSION}
     settings |= {"env": store.env.signature(), "rules": as_json(store.rules)}
+    is_log = path.resolve() == (store.folder / log.FILE).resolve()
+    if is_log:
+        raise FileError(f"{path}: expected another name, got that of the league's log, which is not replaced")
     beside = WeightStore(path.parent)
     with replacing(path) as draft:
         with store.writing():

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import gc
 import hashlib
 import os
 import socket
+import sys
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import torch
@@ -22,6 +25,8 @@ MOST_PROCESSES = 1 << 20
 """Processes of a run."""
 PATIENCE_S = 1800
 """Timeout of collectives in seconds. It covers an evaluation, which runs on rank 0 while the others wait."""
+TELLS_AFTER_S = 2.0
+"""Seconds after which a process says for whom it waits; those that `torchrun` starts together meet within them."""
 GONE_WITHIN_S = 30.0
 """Seconds to wait for a disconnected process to show up as ended, see `Ranks.explain_failure`."""
 
@@ -159,8 +164,12 @@ def init_ranks() -> Ranks:
         environment_number("RANK", 0, size - 1), size, environment_number("LOCAL_RANK", 0, size - 1, default="0")
     )
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+    place = f"{os.environ.get('MASTER_ADDR', '')}:{os.environ.get('MASTER_PORT', '')}"
+    others = f"all {size} processes" if ranks.is_first else "rank 0"
+    line = ranks.with_rank(f"waiting for {others} at {place}, {PATIENCE_S // 60} minutes at most")
     try:
-        dist.init_process_group(backend, timeout=datetime.timedelta(seconds=PATIENCE_S))
+        with told_after(TELLS_AFTER_S, line):
+            dist.init_process_group(backend, timeout=datetime.timedelta(seconds=PATIENCE_S))
     except (RuntimeError, ValueError) as error:
         reason = str(error).partition("\n")[0]
         raise ConfigError(ranks.with_rank(f"cannot join the other processes of torchrun: {reason}")) from None
@@ -168,6 +177,18 @@ def init_ranks() -> Ranks:
     everyone = [each.tolist() for each in ranks.gather(torch.tensor([os.getpid(), machine]))]
     ranks.pids = [pid if where == machine else 0 for pid, where in everyone]
     return ranks
+
+
+@contextlib.contextmanager
+def told_after(seconds: float, line: str) -> Iterator[None]:
+    """Context manager that prints a line to stderr if what runs inside takes longer than this."""
+    timer = threading.Timer(seconds, print, (line,), {"file": sys.stderr, "flush": True})
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def environment_number(name: str, low: int, high: int, default: str = "") -> int:

@@ -6,7 +6,7 @@ import contextlib
 import json
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -41,12 +41,61 @@ def profiled(out: Path | None) -> Iterator[None]:
     if out is None:
         yield
         return
+    check_name(out)
+    with profiler() as found:
+        yield
+    report(found, out)
+
+
+@contextlib.contextmanager
+def profiled_between(out: Path | None) -> Iterator[Callable[[], object]]:
+    """As `profiled`, a part of what runs inside: the events of a whole match would take gigabytes of memory.
+
+    Yields:
+        A function to call now and then: its first call starts the profiler, the third one stops it, if the end does
+        not.
+
+    Raises:
+        FileError: the file cannot be written.
+    """
+    if out is None:
+        yield lambda: None
+        return
+    check_name(out)
+    found, calls = profiler(), 0
+
+    def mark() -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            found.start()
+        elif calls == 3:
+            found.stop()
+
+    try:
+        yield mark
+    finally:
+        if calls in (1, 2):
+            found.stop()
+    if calls > 0:
+        report(found, out)
+
+
+def check_name(out: Path) -> None:
+    """Refuse a name that the profiler cannot write to."""
     if not str(out).isprintable():
         raise FileError(f"{out}: cannot be written: the profiler takes names of printable letters alone")
+
+
+def profiler() -> profile:
+    """Of all threads, and of the GPU if there is one."""
     everyone = torch._C._profiler._ExperimentalConfig(profile_all_threads=True)
     kinds = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if torch.cuda.is_available() else [])]
-    with profile(activities=kinds, experimental_config=everyone) as found:
-        yield
+    return profile(activities=kinds, experimental_config=everyone)
+
+
+def report(found: profile, out: Path) -> None:
+    """Write the trace and print the costliest `ROWS`."""
     events = write_trace(found, out)
     console = Console(width=120)
     for title, rows in (

@@ -11,7 +11,7 @@ from leagues import BRIEF, TINY, policy_of
 from torch._dynamo.utils import counters
 
 from echelon.agents.heuristic import Heuristic
-from echelon.arena import batch_arena
+from echelon.arena import batch_arena, until_done
 from echelon.arena.batch_arena import BatchArena, Battle, fits_device, slot_index
 from echelon.arena.fingerprint import leaves, state_hash
 from echelon.arena.stacked_policies import (
@@ -256,7 +256,7 @@ def test_a_match_reads_the_host_once_in_sixteen_decisions(monkeypatch):
     arena = BatchArena(env, policies.__getitem__, CPU, 6)
     battles = [Battle(x, y, seed) for x, y in ("ab", "bc", "ca") for seed in (1, 2)]
     arena.play(battles)
-    monkeypatch.setattr(batch_arena, "state_hashes", lambda state, which: torch.zeros(len(which), 1, dtype=torch.int64))
+    monkeypatch.setattr(until_done, "state_hashes", lambda state, which: torch.zeros(len(which), 1, dtype=torch.int64))
     reads, decisions = HostReads(), []
     decide = batch_arena.MatchBatch._decide
 
@@ -276,7 +276,7 @@ def test_a_match_reads_the_host_once_in_sixteen_decisions(monkeypatch):
     with HostReads() as checks_of_torchrl, torch.inference_mode():
         arena._env.reset()
     read = reads.reads.total() - checks_of_torchrl.reads.total()
-    assert len(decisions) >= 16 and read == len(decisions) // batch_arena.DONE_CHECK_EVERY
+    assert len(decisions) >= 16 and read == len(decisions) // until_done.DONE_CHECK_EVERY
 
 
 @pytest.mark.parametrize("battles", [1, 5])

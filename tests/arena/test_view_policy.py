@@ -100,6 +100,45 @@ def test_groups_of_ones_own_are_found_by_the_view():
         team_policy_of(both, None, CONFIG, CPU)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_groups_have_forms_of_their_own(dtype):
+    """A flat group with a table of actions beside one of streams with a memory."""
+    env = echelon.versus(
+        CONFIG,
+        "heuristic:easy",
+        3,
+        "cpu",
+        0,
+        side="blue",
+        groups="mech",
+        observation={"agent_0": "structured", "agent_1": "flat"},
+        action={"agent_0": "continuous", "agent_1": "discrete"},
+        memory={"agent_0": Composite(h=Unbounded((2,))), "agent_1": Composite()},
+        dtype=dtype,
+    )
+    shown, chosen = env.reset(), torch.full((3, 1), 5)
+    assert set(env.group_map) == {"agent_0", "agent_1"} and shown["agent_1", "observation"].dtype == dtype
+
+    def act(td):
+        read = td.select(*shown.keys(True, True), strict=False)
+        told = shown.select(*read.keys(True, True))
+        assert (read == told).all() and set(read.keys()) == {"agent_0", "agent_1", "telemetry", "is_init"}
+        assert read["agent_1", "observation"].dtype == dtype
+        assert "action_mask" in td["agent_1"].keys() and "action_mask" not in td["agent_0"].keys()
+        td["agent_0", "action"] = torch.full((3, 1, WIDTH), 0.5)
+        td["agent_1", "action"] = chosen
+        td["next", "agent_0", "memory", "h"] = td["agent_0", "memory", "h"] + 1
+        return td
+
+    policy, own = team_policy_of(act, env, CONFIG, CPU), team(env)
+    own["action_mask"] = torch.zeros((3, 2, 64), dtype=torch.bool)
+    own["action_mask"][:, 1:] = shown["agent_1", "action_mask"]
+    after = decided(policy, own)
+    assert (after["action"][:, 0] == 0.5).all()
+    assert torch.equal(after["action"][:, 1:], action_table(CONFIG.comm_dim, CPU)[chosen])
+    assert after["next", "memory", "view", "agent_0", "h"][:, 0].eq(1).all()
+
+
 def test_what_a_view_remembers_is_kept_from_decision_to_decision():
     spec = Composite(h=Unbounded((2,)))
     env = echelon.versus(CONFIG, "heuristic:easy", 3, "cpu", 0, side="blue", memory=spec)
@@ -113,7 +152,7 @@ def test_what_a_view_remembers_is_kept_from_decision_to_decision():
     policy, own = team_policy_of(act, env, CONFIG, CPU), team(env)
     for expected in (1, 2):
         own = decided(policy, own)
-        assert (own["next", "memory", "view", "h"] == expected).all()
+        assert (own["next", "memory", "view", "agents", "h"] == expected).all()
         own["memory"] = own["next", "memory"]
 
 
@@ -155,9 +194,9 @@ def test_the_form_follows_from_keys():
     flat = form_of_keys(
         module(nn.Identity(), [("agents", "observation"), ("agents", "action_mask")], [("agents", "action")])
     )
-    assert flat.groups == {"agents": None} and flat.is_flat and flat.has_mask
+    assert set(flat.groups) == {"agents"} and flat.groups["agents"].is_flat and flat.has_mask
     streams = form_of_keys(module(nn.Identity(), [("agents", "observation", "ego")], [("agents", "action")]))
-    assert not streams.is_flat
+    assert not streams.groups["agents"].is_flat
     assert form_of_keys(module(nn.Identity(), [("observation", "ego")], ["action"])) is None
-    assert form_of_view(echelon.mechs(CONFIG, "heuristic:easy", 1, "cpu")).groups == {}
+    assert form_of_view(echelon.mechs(CONFIG, "heuristic:easy", 1, "cpu")).is_grouped is False
     assert set(GROUPS) == {"blue", "red"}

@@ -69,7 +69,11 @@ def a_users_folder(tmp_path, monkeypatch):
         del sys.modules[name]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+HERE = [page for page in PAGES if page.name != "INTEGRATIONS.md"]
+"""Pages whose programs run here; the others have a test of theirs in `tests/integrations`."""
+
+
+@pytest.mark.parametrize("page", HERE, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_snippets_run(page, a_users_folder):
     """In order and in one namespace, as a reader would type them."""
     found = blocks(page, "python")
@@ -154,7 +158,11 @@ def test_the_table_of_files_is_true():
 
 
 def test_the_citation_names_this_version():
-    assert f"\nversion: {VERSION}\n" in (ROOT / "CITATION.cff").read_text()
+    text = (ROOT / "CITATION.cff").read_text()
+    assert f"\nversion: {VERSION}\n" in text
+    told = f"tasks -v1: rules {RULES_VERSION}, map maker {MAP_MAKER_VERSION}"
+    assert all(name.endswith("-v1") for name in echelon.tasks()) and told in text
+    assert told in (ROOT / "README.md").read_text()
 
 
 def test_the_reference_is_that_of_the_docstrings():

@@ -14,7 +14,7 @@ from builders import flat_maps
 from tiny_runs import TINY, short_battles
 
 from echelon.agents.heuristic import scripted
-from echelon.arena import batch_arena
+from echelon.arena import until_done
 from echelon.arena.batch_arena import BatchArena, Battle, MatchBatch
 from echelon.env.env import EchelonEnv
 from echelon.learn.models.distribution import ExpectedSlope
@@ -72,7 +72,7 @@ def test_maps_are_renewed(mode):
 
 
 def test_a_match_of_policies_and_commanders_that_is_recorded(mode, monkeypatch):
-    monkeypatch.setattr(batch_arena, "DONE_CHECK_EVERY", 2)
+    monkeypatch.setattr(until_done, "DONE_CHECK_EVERY", 2)
     config = short_battles()
     made = {f"policy_{number}": TINY.build(PolicySpecs(config.comm_dim)).eval() for number in range(2)}
     commanders = {name: scripted(name, config, torch.device("cpu")) for name in ("heuristic:easy", "heuristic:expert")}
@@ -85,7 +85,7 @@ def test_a_match_of_policies_and_commanders_that_is_recorded(mode, monkeypatch):
     Fakes(mode)(batch)
     with mode, torch.no_grad(), Watch() as watch:
         outcome = batch.play()
-    allowed = ("arena/batch_arena.py:run_until_done", TORCHRL_CHECKS_A_RESET)
+    allowed = ("arena/until_done.py:run_until_done", TORCHRL_CHECKS_A_RESET)
     once = ("to device: replay/recorder.py:opening", "to device: arena/fingerprint.py:multipliers")
     silent(watch, reads=allowed, transfers=once)
     assert watch.reads[allowed[0]] == 1, "whether all have ended, which is said to be so in the second decision"

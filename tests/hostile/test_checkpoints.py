@@ -183,7 +183,8 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024, tim
 
 
 def test_json_of_250_megabytes_is_not_parsed(path, tmp_path):
-    """As a catalog and as the claims of a checkpoint, in a process whose memory is counted."""
+    """As a catalog and as the claims of a checkpoint, in a process whose memory is counted. Its imports take seconds,
+    the refusals less than a millisecond."""
     with open(tmp_path / "catalog.json", "wb") as file:
         file.write(b"[")
         for _ in range(125):
@@ -196,7 +197,7 @@ def test_json_of_250_megabytes_is_not_parsed(path, tmp_path):
     *lines, cost = done.stdout.splitlines()
     assert len(lines) == 2 and all("expected at most " in line for line in lines)
     mebibytes, seconds = map(float, cost.split())
-    assert mebibytes < 100 and seconds < 2
+    assert mebibytes < 100 and seconds < 1
 
 
 @pytest.mark.parametrize("name", ["2^63", "400 digits", "a list in lists", "a long list", "null"])

@@ -95,6 +95,7 @@ BAD = {
     "payoff of another kind": ("arena", ("payoff", *LEAGUE, "--out", "{tmp}/p.xyz"), "--out must be a picture"),
     "export into a folder": ("arena", ("export", *LEAGUE, "--out", "{tmp}"), "expected the name of a file"),
     "export over a database": ("arena", ("export", *LEAGUE, "--out", "{league}/league.sqlite"), "is not replaced"),
+    "export over the log": ("arena", ("export", *LEAGUE, "--out", "{league}/log.jsonl"), "the league's log"),
     "a replay over a database": ("arena", ("play", *SIDES, "--replay", "{league}/league.sqlite"), "is not replaced"),
     "a profile over a database": ("arena", ("play", *SIDES, "--profile", "{league}/league.sqlite"), "is not replaced"),
     "a profile over the replay": (

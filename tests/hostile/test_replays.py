@@ -418,7 +418,7 @@ def sparse(path, header, size):
 
 
 def test_a_gibibyte_that_is_not_there_costs_next_to_nothing(tmp_path):
-    """In a process of its own, whose memory is counted."""
+    """In a process of its own, whose memory is counted. Its imports take seconds, the refusals about 10 ms."""
     data = forged(TENSORS, CLAIMS)
     metadata = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
     size = GIB - (1 << 20)
@@ -438,4 +438,4 @@ def test_a_gibibyte_that_is_not_there_costs_next_to_nothing(tmp_path):
     *lines, cost = done.stdout.splitlines()
     mebibytes, seconds = map(float, cost.split())
     assert len(lines) == len(headers) and "taken" not in lines
-    assert mebibytes < 100 and seconds < 2
+    assert mebibytes < 100 and seconds < 1

@@ -1,31 +1,20 @@
-"""The programs of `docs/INTEGRATIONS.md` and `docs/DATASETS.md` run, each where the frameworks that its fence names are
-installed."""
+"""The programs of `docs/INTEGRATIONS.md` run, each where the framework that its fence names is installed.
 
-import re
-from pathlib import Path
+`tests/docs` runs those of the other pages; what it imports does not fit the TorchRL of every framework.
+"""
 
 import pytest
+from docs.pages import ROOT, blocks
 
-DOCS = Path(__file__).parents[2] / "docs"
-PAGES = ("INTEGRATIONS.md", "DATASETS.md")
-PART = re.compile(r"^##? (.+?)$|^```python ?([\w ]*)\n(.*?)^```$", re.M | re.S)
-
-
-def programs():
-    """A program under each heading, and what it needs."""
-    heading, found = "", []
-    for page in PAGES:
-        for title, needs, source in PART.findall((DOCS / page).read_text()):
-            heading = title or heading
-            found += [pytest.param(needs.split(), source, id=heading)] if source else []
-    return found
+PROGRAMS = blocks(ROOT / "docs" / "INTEGRATIONS.md", "python")
 
 
 @pytest.mark.integrations
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("needs", "source"), programs())
-def test_a_program_runs(needs, source, tmp_path, monkeypatch):
-    for framework in needs:
+@pytest.mark.parametrize("block", PROGRAMS, ids=lambda block: f"{block.line} {' '.join(block.needs)}")
+def test_a_program_runs(block, tmp_path, monkeypatch):
+    assert block.needs
+    for framework in block.needs:
         pytest.importorskip(framework)
     monkeypatch.chdir(tmp_path)
-    exec(compile(source, "a program of docs/", "exec"), {"__name__": "__main__"})
+    exec(block.compiled(), {"__name__": "__main__"})

@@ -8,7 +8,8 @@ import torch
 from tiny_runs import TINY, everything, run_to_the_end, short_battles, tiny_run
 
 from echelon.agents.heuristic import Heuristic
-from echelon.arena.batch_arena import BatchArena, Battle, MatchBatch, run_until_done
+from echelon.arena.batch_arena import BatchArena, Battle, MatchBatch
+from echelon.arena.until_done import run_until_done
 from echelon.env.env import EchelonEnv
 from echelon.learn.checkpoint.files import newest_checkpoint
 from echelon.learn.checkpoint.format import open_checkpoint

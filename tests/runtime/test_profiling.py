@@ -2,9 +2,10 @@
 
 import json
 
+import pytest
 import torch
 
-from echelon.runtime.profiling import ON_HOST, own_times, part, profiled, totals
+from echelon.runtime.profiling import ON_HOST, own_times, part, profiled, profiled_between, totals
 
 
 def event(name, begins_us, lasts_us, thread=1, category="cpu_op"):
@@ -47,7 +48,32 @@ def test_a_profile_names_what_ran(tmp_path, capsys):
     assert any(row.get("name") == "aten::cumsum" for row in json.loads(out.read_text())["traceEvents"])
 
 
+@pytest.mark.parametrize("marks", [1, 2, 3, 5])
+def test_of_a_match_a_part_is_profiled(tmp_path, marks):
+    out = tmp_path / "trace.json"
+    with profiled_between(out) as mark:
+        for number in range(marks + 1):
+            with part(f"before mark {number}"):
+                torch.ones(64).cumsum(0)
+            if number < marks:
+                mark()
+    names = {row.get("name") for row in json.loads(out.read_text())["traceEvents"]}
+    told = {name for name in names if name is not None and name.startswith("echelon.")}
+    assert told == {f"echelon.before mark {number}" for number in range(1, min(marks, 2) + 1)}
+
+
+def test_a_match_that_fails_leaves_no_trace(tmp_path):
+    with pytest.raises(ZeroDivisionError), profiled_between(tmp_path / "trace.json") as mark:
+        mark()
+        raise ZeroDivisionError
+    assert not list(tmp_path.iterdir())
+    with profiled(tmp_path / "next.json"):
+        torch.ones(1)
+
+
 def test_without_a_file_nothing_is_profiled(capsys):
+    with profiled_between(None) as mark:
+        mark()
     with profiled(None):
         torch.ones(1).add(1)
     assert capsys.readouterr().out == ""

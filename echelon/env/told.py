@@ -1,0 +1,90 @@
+"""What other programs ask an environment: names, sizes, what its columns mean, a picture."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from echelon.env.describe import describe_env
+from echelon.env.description import Description
+from echelon.env.outcome import stat_names
+from echelon.env.reward import TERMS, RewardTerm, term_weights
+from echelon.rules.config import EnvConfig
+from echelon.runtime.errors import require
+from echelon.sim.model import SimModel
+from echelon.state import State
+
+
+class ToldEnv:
+    """The part of `EchelonEnv` that tells about it, and changes nothing."""
+
+    config: EnvConfig
+    num_envs: int
+    game: SimModel
+    state: State
+    group_map: dict[str, list[str]]
+    extra_rewards: dict[str, RewardTerm]
+
+    @property
+    def agent_names(self) -> list[str]:
+        """Names of all mechs, `blue_0` to `red_{A - 1}`, as in `group_map`."""
+        return [name for names in self.group_map.values() for name in names]
+
+    @property
+    def reward_terms(self) -> tuple[str, ...]:
+        """Names of the reward terms, in the order of the last axis of `(group, "reward_terms")`."""
+        return (*TERMS, *self.extra_rewards)
+
+    @property
+    def stat_names(self) -> tuple[str, ...]:
+        """Names of the statistics, in the order of the last axis of `("outcome", "stats")`."""
+        return stat_names(self.config.catalog)
+
+    def describe(self) -> Description:
+        """Tell what every column of actions, observations, rewards, ends and outcomes means.
+
+        Returns:
+            A `Leaf` by key for each tensor but the memory of policies, with its shape and a `Column` for each place of
+            its last axis: name, unit, range, meaning, and the `FeaturesConfig` switches that it needs.
+        """
+        weights = term_weights(self.config.reward, self.extra_rewards)
+        return describe_env(self, tuple(self.group_map), self.config, weights)
+
+    @property
+    def n_agents(self) -> int:
+        """Number of mechs, N."""
+        return self.config.num_mechs
+
+    @property
+    def max_steps(self) -> int:
+        """Decisions in the longest battle."""
+        return self.config.rules.max_decisions
+
+    def render(
+        self, mode: str = "rgb_array", battle: int = 0, side_px: int = 400, env_index: int | None = None, **kwargs: Any
+    ) -> np.ndarray:
+        """Draw one battle from above, as it is now. Reads the device; changes nothing.
+
+        Args:
+            mode: `rgb_array`.
+            battle: which, 0..B - 1.
+            side_px: longer side of the field in the picture, 32..4096 px, rounded to even; the other side follows. From
+                340 px of width on, 44 px above the field tell the clock and the scores.
+            env_index: `battle`, as VMAS calls it.
+            **kwargs: ignored, such as VMAS's `agent_index_focus`.
+
+        Returns:
+            `[H, W, 3]` uint8, H and W even; +y is up.
+
+        Raises:
+            ConfigError: another mode, no such battle, or a side outside its limits.
+        """
+        # A program that asks for no picture needs no Pillow.
+        from echelon.env.render import render
+
+        chosen = battle if env_index is None else env_index
+        require(mode == "rgb_array", "mode", "'rgb_array'", mode)
+        require(chosen in range(self.num_envs), "battle", f"0..{self.num_envs - 1}", chosen)
+        require(side_px in range(32, 4097), "side_px", "32..4096 px", side_px)
+        return render(self.state, self.game, int(chosen), int(side_px))

@@ -1,0 +1,30 @@
+"""Processes that do not find each other."""
+
+import threading
+
+from echelon.runtime import distributed
+from echelon.runtime.distributed import told_after
+
+
+class Clock(threading.Timer):
+    """A timer whose time is up at once, or never."""
+
+    is_up = True
+
+    def start(self):
+        if self.is_up:
+            self.run()
+
+    def run(self):
+        self.function(*self.args, **self.kwargs)
+
+
+def test_whoever_waits_long_says_for_whom(capsys, monkeypatch):
+    monkeypatch.setattr(distributed.threading, "Timer", Clock)
+    with told_after(2.0, "waiting for rank 0"):
+        pass
+    assert capsys.readouterr().err == "waiting for rank 0\n"
+    monkeypatch.setattr(Clock, "is_up", False)
+    with told_after(2.0, "waiting for rank 0"):
+        pass
+    assert capsys.readouterr().err == ""
