@@ -92,7 +92,11 @@ BAD = {
     "add with a strange parent": ("arena", ("add", "{tmp}", *LEAGUE, "--parent", "nobody"), "nobody"),
     "retire nothing": ("arena", ("retire", *LEAGUE), "the name of one entry at least"),
     "retire nobody": ("arena", ("retire", "nobody", *LEAGUE), "nobody"),
-    "payoff of another kind": ("arena", ("payoff", *LEAGUE, "--out", "{tmp}/p.xyz"), "--out must be a picture"),
+    "payoff of another kind": (
+        "arena",
+        ("payoff", *LEAGUE, "--out", "{tmp}/p.xyz"),
+        "--out must be the name of a picture",
+    ),
     "export into a folder": ("arena", ("export", *LEAGUE, "--out", "{tmp}"), "expected the name of a file"),
     "export over a database": ("arena", ("export", *LEAGUE, "--out", "{league}/league.sqlite"), "is not replaced"),
     "export over the log": ("arena", ("export", *LEAGUE, "--out", "{league}/log.jsonl"), "the league's log"),
