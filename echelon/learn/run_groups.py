@@ -84,8 +84,8 @@ def read_run(folder: Path) -> Run:
     if any((folder / "checkpoints").glob("[!.]*")):
         claims = open_checkpoint(newest_checkpoint(folder / "checkpoints")).claims
         settings = {**claims["settings"], "env": claims["env"], "model": claims["model"]}
+    metrics, evaluations = read_metrics(path), read_table(folder / "evaluations.csv")
     try:
-        metrics, evaluations = read_metrics(path), read_table(folder / "evaluations.csv")
         [(float(row["agent_steps"]), float(row["win_rate"]), row["rival"]) for row in evaluations]
     except (ValueError, KeyError) as error:
         raise FileError(f"{folder}: expected tables of a run, got {error}") from None

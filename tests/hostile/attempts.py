@@ -32,9 +32,6 @@ from echelon.league.weight_store import WeightStore
 from echelon.pipelines import arena, progress_bar
 from echelon.pipelines.console import run
 
-progress_bar.FIRST_S = math.inf
-"""Lines of progress come by the clock."""
-
 Change = Callable[[Path], object]
 COMMANDS: dict[str, tuple[str, ...]] = {
     "init": ("init", "--league", "{home}/new"),
@@ -216,6 +213,8 @@ def seen(home: Path) -> dict[str, object]:
 
 def main(home: Path) -> None:
     torch.set_num_threads(1)
+    # Lines of progress come by the clock.
+    progress_bar.FIRST_S = math.inf
     made = home / "made"
     store = Store.create(made / "league", BRIEF)
     store.add(checkpoint_of(made, 1))

@@ -36,7 +36,7 @@ def test_a_folder_that_is_no_run_is_one_line(tmp_path):
     with pytest.raises(FileError, match=r"metrics\.csv: expected the metrics of a run, found none"):
         read_run(tmp_path)
     (tmp_path / "metrics.csv").write_text("iteration,agent_steps\n1,many\n")
-    with pytest.raises(FileError, match="expected tables of a run, got could not convert"):
+    with pytest.raises(FileError, match=r"metrics\.csv: agent_steps must be a number in every row, got 'many'"):
         read_run(tmp_path)
 
 
