@@ -10,7 +10,7 @@ from host_reads import HostReads
 from leagues import BRIEF, TINY, policy_of
 
 from echelon.agents.heuristic import Heuristic
-from echelon.arena import batch_arena
+from echelon.arena import batch_arena, until_done
 from echelon.arena.batch_arena import BatchArena, Battle
 from echelon.env.env import EchelonEnv
 from echelon.env.group_policy import team_input
@@ -110,7 +110,7 @@ def test_values_are_read_from_no_host(monkeypatch):
     """In the form that a GPU runs, a match that is recorded reads as rarely as any other."""
     monkeypatch.setattr(batch_arena, "EchelonEnv", functools.partial(EchelonEnv, kernels="dense"))
     monkeypatch.setattr(batch_arena, "loops_on", lambda device: False)
-    monkeypatch.setattr(batch_arena, "state_hashes", lambda state, which: torch.zeros(len(which), 1, dtype=torch.int64))
+    monkeypatch.setattr(until_done, "state_hashes", lambda state, which: torch.zeros(len(which), 1, dtype=torch.int64))
     env = dataclasses.replace(LASTING, rules=RulesConfig(max_episode_s=4.0))
     recorder, counts = Recorder([0]), []
     expect = recorder.expect
