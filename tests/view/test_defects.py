@@ -35,29 +35,6 @@ SEEN_BY = {  # Machado, Oliveira and Fernandes 2009, severity 1, linear RGB
 }
 
 
-@pytest.fixture(scope="module")
-def page(tmp_path_factory):
-    path = tmp_path_factory.mktemp("defects") / "battle.html"
-    write_page(*small_replay(), path)
-    return path
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    with Browser() as browser:
-        yield browser
-
-
-@pytest.fixture
-def browser(chromium, page):
-    chromium.events.clear()
-    chromium.resize(1280, 720)
-    chromium.prefer("dark")
-    chromium.open(page)
-    yield chromium
-    assert not chromium.complaints() and not chromium.requests()
-
-
 def texts(browser: Browser, selector: str) -> list[str]:
     return browser.run(f"[...document.querySelectorAll({json.dumps(selector)})].map(e => e.innerText.trim())")
 

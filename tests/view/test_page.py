@@ -33,30 +33,6 @@ def replay() -> Replay:
     return small_replay()[0]
 
 
-@pytest.fixture(scope="module")
-def page(tmp_path_factory) -> Path:
-    path = tmp_path_factory.mktemp("viewer") / "battle.html"
-    write_page(*small_replay(), path)
-    return path
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    with Browser() as browser:
-        yield browser
-
-
-@pytest.fixture
-def browser(chromium, page):
-    """The page as it opens on a desk; no test may leave a complaint."""
-    chromium.events.clear()
-    chromium.resize(1280, 720)
-    chromium.prefer("dark")
-    chromium.open(page)
-    yield chromium
-    assert not chromium.complaints() and not chromium.requests()
-
-
 def state(browser: Browser) -> dict:
     return browser.run("echelon.state()")
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from browser import CHROMIUM, Browser
 from PIL import Image
-from scenes import DECISIONS, HEAVY, LIGHT, MEDIUM, SCOUT, small_replay
+from scenes import DECISIONS, HEAVY, LIGHT, MEDIUM, SCOUT
 
 from echelon.replay.battle import Replay
 from echelon.replay.file import read
@@ -39,29 +39,17 @@ class Reader(Browser):
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory) -> Path:
-    path = tmp_path_factory.mktemp("questions") / "battle.html"
-    write_page(*small_replay(), path)
-    return path
-
-
-@pytest.fixture(scope="module")
 def chromium():
     with Reader() as browser:
         yield browser
 
 
-@pytest.fixture
-def browser(chromium, page):
-    """The page as it opens on a desk; no test may press more often than twice, or leave a complaint."""
-    chromium.events.clear()
-    chromium.resize(1280, 720)
-    chromium.prefer("dark")
-    chromium.open(page)
-    chromium.clicks = 0
-    yield chromium
-    assert chromium.clicks <= MOST_CLICKS
-    assert not chromium.complaints() and not chromium.requests()
+@pytest.fixture(autouse=True)
+def few_clicks(browser):
+    """No test may press more often than twice."""
+    browser.clicks = 0
+    yield
+    assert browser.clicks <= MOST_CLICKS
 
 
 def texts(browser: Browser, selector: str) -> list[str]:

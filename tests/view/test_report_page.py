@@ -62,12 +62,6 @@ def page(tmp_path_factory):
     return path
 
 
-@pytest.fixture(scope="module")
-def chromium():
-    with Browser() as browser:
-        yield browser
-
-
 @pytest.fixture
 def browser(chromium, page):
     """The report as it opens on a desk; no test may leave a complaint."""
