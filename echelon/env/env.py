@@ -16,6 +16,7 @@ from echelon.env.arguments import check_options, number_of_battles, real_action,
 from echelon.env.battle_states import BattleStatesEnv
 from echelon.env.blocks import Blocks, ordinary_tensors
 from echelon.env.decision import Played
+from echelon.env.env_info import EnvInfo
 from echelon.env.footprint import require_memory
 from echelon.env.form import Kernels, form_of
 from echelon.env.kernels.restore_ground import restore_ground
@@ -30,7 +31,6 @@ from echelon.env.restart import Begun, ByRow, begin, begin_by_mask, open_on_map
 from echelon.env.reward import NO_EXTRA_TERMS, RewardTerm, check_extra_terms
 from echelon.env.select import cleared
 from echelon.env.specs import DONE_KEYS, Specs
-from echelon.env.told import ToldEnv
 from echelon.rules import actions
 from echelon.rules.actions import Orders
 from echelon.rules.config import EnvConfig
@@ -46,7 +46,7 @@ from echelon.state import Maps, State
 from echelon.world.pool import make_pool
 
 
-class EchelonEnv(ToldEnv, BattleStatesEnv):
+class EchelonEnv(EnvInfo, BattleStatesEnv):
     """B mech battles side by side.
 
     The batch is `[num_envs]`. The two teams are agent groups `blue` and `red` (`group_map`) of A mechs each:

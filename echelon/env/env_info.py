@@ -16,7 +16,7 @@ from echelon.sim.model import SimModel
 from echelon.state import State
 
 
-class ToldEnv:
+class EnvInfo:
     """The part of `EchelonEnv` that tells about it, and changes nothing."""
 
     config: EnvConfig
