@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from echelon.replay.battle import Replay
 from echelon.runtime.files import write_whole
 from echelon.view.payload import pack
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
 
 ASSETS = files("echelon.view") / "page"
 SCRIPTS = (
@@ -68,15 +73,24 @@ def write_page(replay: Replay, grounds: list[np.ndarray], path: Path) -> None:
         "/* scripts */": "\n".join(read(name) for name in SCRIPTS),
         "<!-- data -->": data,
     }
-    page = read("viewer.html")
+    write_whole(path, filled(ASSETS, "viewer.html", parts).encode())
+
+
+def filled(folder: Traversable, name: str, parts: Mapping[str, str]) -> str:
+    """The text of an asset of a folder with the first of each place, a key of `parts`, replaced in their order.
+
+    Raises:
+        ValueError: a place is missing.
+    """
+    text = read(name, folder)
     for place, content in parts.items():
-        before, found, after = page.partition(place)
+        before, found, after = text.partition(place)
         if not found:
-            raise ValueError(f"viewer.html: expected {place}")
-        page = before + content + after
-    write_whole(path, page.encode())
+            raise ValueError(f"{name}: expected {place}")
+        text = before + content + after
+    return text
 
 
-def read(name: str) -> str:
+def read(name: str, folder: Traversable = ASSETS) -> str:
     """The text of an asset."""
-    return (ASSETS / name).read_text(encoding="utf-8")
+    return (folder / name).read_text(encoding="utf-8")

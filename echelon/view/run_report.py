@@ -15,7 +15,7 @@ import numpy as np
 from echelon.replay.battle import POS_PER_VOX, TABLES, Battle, Met, Replay
 from echelon.runtime.errors import one_line
 from echelon.runtime.files import write_whole
-from echelon.view.page import write_page
+from echelon.view.page import filled, read, write_page
 
 ASSETS = files("echelon.view") / "report_page"
 FEWEST_HITS = 3
@@ -32,18 +32,12 @@ def write_report(report: Mapping[str, Any], path: Path, page: str = "") -> None:
     """
     parts = {
         "<!-- title -->": html.escape(one_line(report["name"])),
-        "/* style */": read("report.css"),
+        "/* style */": read("report.css", ASSETS),
         "<!-- data -->": as_script(report),
         "<!-- page -->": as_script(page),
-        "/* script */": read("report.js"),
+        "/* script */": read("report.js", ASSETS),
     }
-    text = read("report.html")
-    for place, content in parts.items():
-        before, found, after = text.partition(place)
-        if not found:
-            raise ValueError(f"report.html: expected {place}")
-        text = before + content + after
-    write_whole(path, text.encode())
+    write_whole(path, filled(ASSETS, "report.html", parts).encode())
 
 
 def as_script(value: Any) -> str:
@@ -88,8 +82,3 @@ def hits_of(battle: Battle) -> list[tuple[int, int, float]]:
             way = battle.waypoints[flight["first"] : flight["first"] + flight["points"]].astype(float)
             found.append((flight["shooter"], flight["weapon"], float(np.linalg.norm(way[-1] - way[0])) / POS_PER_VOX))
     return found
-
-
-def read(name: str) -> str:
-    """The text of an asset."""
-    return (ASSETS / name).read_text(encoding="utf-8")
