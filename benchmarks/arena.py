@@ -78,7 +78,7 @@ def batched_over_alone(args: Args, env: EnvConfig, device: torch.device) -> None
         battles = one_against(normal, others, range(args.battles))[: args.battles]
 
         def play(some: list[Battle]) -> float:
-            return sum(played.seconds for played in arena.play_unrated(some))
+            return sum(played.seconds for played in arena.arena.play_all(some))
 
         play(battles[:2])
         arena.arena.batch = 1

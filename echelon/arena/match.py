@@ -55,6 +55,11 @@ class Result:
         return sum(self.won_by_x)
 
     @property
+    def x_points(self) -> float:
+        """Points of X: one for a win, half of one for a draw."""
+        return self.x_wins + self.count(Winner.DRAW) / 2
+
+    @property
     def x_win_rate_95(self) -> tuple[float, float]:
         """95 % confidence interval (low, high) of the win rate of X, over seeds, see `win_rate_interval`."""
         won = self.won_by_x

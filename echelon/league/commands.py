@@ -8,13 +8,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from echelon.arena import evaluate as evaluation
 from echelon.arena.batch_arena import BatchArena, BatchResult
 from echelon.arena.evaluate import Evaluation
-from echelon.env.tasks import Task
 from echelon.league import log
 from echelon.league.evolution import Evolution
-from echelon.league.league_arena import LeagueArena, PlayedBatch, league_env, match_seed, matches_of
+from echelon.league.league_arena import LeagueArena, PlayedBatch, matches_of
 from echelon.league.lineage import longest_line, spearman
 from echelon.league.rating_period import close_period, payoff_matrix
 from echelon.league.ratings.game_theory import advantage, bradley_terry, exploitability, nash
@@ -27,7 +25,6 @@ from echelon.learn.checkpoint.format import open_checkpoint
 from echelon.learn.config import TrainConfig
 from echelon.replay.file import save
 from echelon.replay.recorder import Recorder
-from echelon.rules.versions import current_versions
 from echelon.runtime.errors import require
 from echelon.runtime.files import check_writable, held
 
@@ -71,18 +68,15 @@ def evaluate(
     Returns:
         The evaluation, its opponents by the names of entries.
     """
-    store, versions = arena.store, current_versions()
+    store = arena.store
     others = [store.find(name) for name in opponents] if opponents else store.active()
     digest = store.add_weights(checkpoint)
     names = {entry.id: entry.name for entry in others if entry.id != digest}
-    task = Task("league", "battles of a league", store.env, *versions, evaluation=league_env(store.env))
-    found = evaluation.evaluate(
+    found = arena.evaluate(
         digest,
-        task,
         list(names),
-        seeds=[match_seed(seed) for seed in period_seeds(0, seeds)],
-        arena=arena.arena,
-        watch=lambda batches, total, own: progress(logged(arena, batches, rated=False), total, own),
+        period_seeds(0, seeds),
+        lambda batches, total, own: progress(logged(arena, batches, rated=False), total, own),
     )
     results = {names[who]: result for who, result in found.results.items()}
     return dataclasses.replace(found, policy=checkpoint, results=results)

@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from echelon.league import log
-from echelon.league.league_arena import LeagueArena, matches_of
+from echelon.league.league_arena import LeagueArena
 from echelon.league.matchmaking import Opponent
 from echelon.league.opponent_sampler import LeaguePool, compatible_entries, opponent_pool
 from echelon.league.rating_period import rate_entry
-from echelon.league.records import MatchRecord
 from echelon.league.roles import (
     Role,
     Shares,
@@ -23,7 +22,7 @@ from echelon.league.roles import (
     main_exploiter_shares,
     main_shares,
 )
-from echelon.league.schedule import one_against, period_seeds
+from echelon.league.schedule import period_seeds
 from echelon.learn.callbacks.base import Callback
 from echelon.learn.checkpoint.files import newest_checkpoint
 from echelon.learn.checkpoint.format import Checkpoint, open_checkpoint
@@ -190,8 +189,13 @@ class Evolution:
         main = self._newest_main()
         active = [entry.id for entry in self.store.active()]
         opponents = [main] if role is Role.MAIN_EXPLOITER and main else active
-        battles = one_against(digest, opponents, period_seeds(self.store.period, self.seeds, rated=False))
-        return tally(digest, matches_of(self.arena.play_unrated(battles)))
+        seeds = period_seeds(self.store.period, self.seeds, rated=False)
+        # Weights that are an entry already do not meet themselves.
+        others = [other for other in opponents if other != digest]
+        if not others:
+            return {}
+        found = self.arena.evaluate(digest, others, seeds)
+        return {who: [float(result.battles), result.x_points] for who, result in found.results.items()}
 
     def _name(self, who: str) -> str:
         return next(entry.name for entry in self.store.entries() if entry.id == who)
@@ -207,14 +211,3 @@ class Evolution:
             config = dataclasses.replace(self.config, seed=seed, total_agent_steps=done_steps + self.planned_steps)
             self.trainers[role] = Trainer(config, folder, start, self.pool, callbacks=self.callbacks)
         return self.trainers[role]
-
-
-def tally(who: str, matches: Sequence[MatchRecord]) -> dict[str, list[float]]:
-    """Games and points of the entry `who`, by opponent."""
-    found: dict[str, list[float]] = {}
-    for match in matches:
-        other = match.red if match.blue == who else match.blue
-        row = found.setdefault(other, [0.0, 0.0])
-        row[0] += 1
-        row[1] += match.points(who)
-    return found

@@ -5,22 +5,25 @@ from __future__ import annotations
 import dataclasses
 import json
 import time
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
 
 from echelon.agents.heuristic import scripted
 from echelon.arena.batch_arena import COMPUTE, BatchArena, Battle, BattleResult, Precision
+from echelon.arena.evaluate import Evaluation, Watch, evaluate
 from echelon.arena.shared_arena import SharedArena
 from echelon.env.group_policy import TeamPolicy
 from echelon.env.outcome import stat_names
+from echelon.env.tasks import Task
 from echelon.league.claims import claiming
 from echelon.league.records import MatchRecord, match_recipe
 from echelon.league.store import MAP_SEED, Store
 from echelon.league.unrecorded import save_unrecorded
 from echelon.replay.recorder import Recorder
 from echelon.rules.config import EnvConfig
+from echelon.rules.versions import current_versions
 from echelon.runtime import noise
 from echelon.runtime.distributed import ALONE, Ranks
 from echelon.runtime.files import FileError
@@ -147,11 +150,25 @@ class LeagueArena:
     def _save(self, played: PlayedBatch) -> str:
         return save_unrecorded(self.store.folder, self.arena.config, played.matches)
 
-    def play_unrated(self, battles: Sequence[Battle]) -> Iterator[PlayedBatch]:
-        """Play battles batch by batch without recording them: they affect no rating, and may repeat recorded ones."""
-        size = self.arena.batch
-        for start in range(0, len(battles), size):
-            yield self._play_batch(battles[start : start + size])
+    def evaluate(
+        self, who: str, opponents: Sequence[str], seeds: Sequence[int], watch: Watch | None = None
+    ) -> Evaluation:
+        """`echelon.evaluate` in the battles of the league. They are not recorded, affect no rating, and may repeat
+        recorded ones.
+
+        Args:
+            who: id of an entry, or of weights that the league knows.
+            opponents: ids of entries, at least one.
+            seeds: seeds of the schedule, each played once per side.
+            watch: passes on the batches as they end.
+
+        Returns:
+            The evaluation, its opponents by id.
+        """
+        env = self.store.env
+        task = Task("league", "battles of a league", env, *current_versions(), evaluation=self.arena.config)
+        own = [match_seed(seed) for seed in seeds]
+        return evaluate(who, task, opponents, seeds=own, arena=self.arena, watch=watch)
 
     def _play_batch(self, battles: Sequence[Battle], recorder: Recorder | None = None) -> PlayedBatch:
         result = self.arena.play([battle._replace(seed=match_seed(battle.seed)) for battle in battles], recorder)

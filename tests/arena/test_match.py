@@ -38,7 +38,7 @@ def result(winners: list[Winner]) -> Result:
 
 def test_wins_follow_the_commander_across_sides():
     r = result([Winner.BLUE, Winner.RED, Winner.RED, Winner.DRAW])
-    assert (r.x_wins, r.y_wins) == (2, 1)
+    assert (r.x_wins, r.y_wins) == (2, 1) and r.x_points == 2 + r.count(Winner.DRAW) / 2
     said = r.as_json()
     assert (said["blue_wins"], said["red_wins"], said["draws"], said["battles"]) == (1, 2, 1, 4)
     assert said["x_win_rate"] == 0.5 and said["battles_per_s"] == 2.0

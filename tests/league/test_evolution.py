@@ -7,9 +7,8 @@ import torch
 from leagues import BRIEF, TINY, checkpoint_of
 
 from echelon.league.config import LeagueConfig
-from echelon.league.evolution import Evolution, Progress, tally
+from echelon.league.evolution import Evolution, Progress
 from echelon.league.league_arena import LeagueArena
-from echelon.league.records import MatchRecord
 from echelon.league.roles import Role
 from echelon.league.store import Store
 from echelon.learn.config import PPOConfig, TrainConfig
@@ -82,17 +81,17 @@ def test_who_is_let_in_is_rated_by_other_battles_than_it_was_judged_by(tmp_path,
     evolution = evolution_of(Store.create(tmp_path / "league", BRIEF, LeagueConfig(exploiter_turns=1)))
     seeds = {}
 
-    def listen(name, played):
-        def play(self, battles):
-            seeds.setdefault(name, set()).update(battle.seed for battle in battles)
-            return played(self, battles)
+    def listen(name, played, seeds_of):
+        def play(self, *args):
+            seeds.setdefault(name, set()).update(seeds_of(args))
+            return played(self, *args)
 
         monkeypatch.setattr(LeagueArena, name, play)
 
-    listen("play", LeagueArena.play)
-    listen("play_unrated", LeagueArena.play_unrated)
+    listen("play", LeagueArena.play, lambda args: [battle.seed for battle in args[0]])
+    listen("evaluate", LeagueArena.evaluate, lambda args: args[2])
     assert evolution.turn(Role.LEAGUE_EXPLOITER).joins
-    assert seeds["play"] and seeds["play_unrated"] and not seeds["play"] & seeds["play_unrated"]
+    assert seeds["play"] and seeds["evaluate"] and not seeds["play"] & seeds["evaluate"]
 
 
 def test_a_main_exploiter_remembers_how_it_did_against_the_main_before(tmp_path):
@@ -112,12 +111,6 @@ def test_who_joined_when_a_run_was_cut_short_is_rated_by_the_next(tmp_path):
     left = store.add(checkpoint_of(tmp_path, 1), "main")
     evolution_of(store).turn(Role.MAIN)
     assert {standing.id: standing.games for standing in store.standings()}[left.id] == 2 * 5 + 2
-
-
-def test_points_are_counted_by_opponent():
-    matches = [MatchRecord(*row, "", 1, "zone", 1, 0.0, "") for row in (("a", "b", 0), ("b", "a", 0), ("a", "c", 0))]
-    matches = [match._replace(winner=winner) for match, winner in zip(matches, (1, 1, 0), strict=True)]
-    assert tally("a", matches) == {"b": [2.0, 1.0], "c": [1.0, 0.5]}
 
 
 @pytest.mark.slow
