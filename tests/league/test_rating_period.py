@@ -69,7 +69,11 @@ def test_the_lowest_fall_back_and_retire_and_roles_keep_their_places():
     rows = [stand(str(n), 2000 - 100 * n, 50, kind="commander") for n in range(4)]
     rows += [stand("main", 100, 50, kind="main"), stand("tier", 100, 50, kind="scripted")]
     found = moves(rows, LeagueConfig(commanders=1, candidates_kept=2))
-    assert [(move.id, move.change) for move in found] == [("1", "demoted"), ("2", "demoted"), ("3", "retired")]
+    assert [(move.id, move.kind, move.change) for move in found] == [
+        ("1", "candidate", "demoted"),
+        ("2", "candidate", "demoted"),
+        ("3", "retired", "retired"),
+    ]
 
 
 def test_history_survives_retirement(tmp_path):
