@@ -2,8 +2,6 @@
 before it is allocated."""
 
 import dataclasses
-import subprocess
-import sys
 from typing import get_type_hints
 
 import pytest
@@ -13,7 +11,7 @@ from builders import flat_maps
 from echelon.arena.batch_arena import BatchArena
 from echelon.env import footprint
 from echelon.env.env import EchelonEnv
-from echelon.env.footprint import amount, footprint_of, require_memory
+from echelon.env.footprint import amount, require_memory
 from echelon.league.config import NUMBERS, LeagueConfig
 from echelon.learn import limits as learn_limits
 from echelon.learn.config import TRAIN_PRESETS, CurriculumConfig, EvalConfig, PPOConfig, TrainConfig
@@ -218,54 +216,3 @@ def test_what_battles_need_is_told_before_it_is_allocated(monkeypatch):
     refusal(lambda: require_memory(large, 4096, CPU, kept=10_000), "rollouts of 10,000 decisions", "num_envs")
     require_memory(large, 4096, CPU, kept=32)
     require_memory(many, 4096, CPU, makes_maps=False)
-
-
-@pytest.mark.parametrize("preset", ENV_PRESETS)
-def test_the_footprint_is_that_of_an_environment(preset):
-    config = dataclasses.replace(ENV_PRESETS[preset](), map_pool=2)
-    env, each = EchelonEnv(config, 3, "cpu", 0), footprint_of(config)
-    state = sum(leaf.nbytes for leaf in env.state.to_tensordict().values(True, True))
-    seen = sum(leaf.nbytes for leaf in env.reset().values(True, True)) - 2 * 3  # two more flags of TorchRL's
-    acts = sum(leaf.nbytes for leaf in env.action_spec.zero().values(True, True))
-    assert each.ground == sum(leaf.nbytes for leaf in env.state.terrain.values()) // 3
-    assert abs(each.ground + each.step - (state + seen + acts) / 3) < 16
-    assert each.map == sum(leaf.nbytes for leaf in env.game.maps.values()) // 2
-    openings = env.map_pool.openings.exclude("focus_slots").values()
-    assert abs(each.opening - sum(leaf.nbytes for leaf in openings) / 2) <= each.opening * 0.1  # and whom contacts are
-
-
-PEAK = """
-import dataclasses, os, resource, sys, torch
-from echelon.env.env import EchelonEnv
-from echelon.env.footprint import needed_bytes
-from echelon.rules.config import ENV_PRESETS
-
-def play(config, battles, kernels):
-    env = EchelonEnv(config, battles, "cpu", 0, compiled=False, kernels=kernels)
-    seen = env.reset()
-    for _ in range(3):
-        for group in env.group_map:
-            seen[group, "action"] = torch.rand_like(env.action_spec[group, "action"].zero())
-        _, seen = env.step_and_maybe_reset(seen)
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-for preset, battles, maps, kernels in eval(sys.argv[1]):
-    one = dataclasses.replace(ENV_PRESETS[preset](), map_pool=1)
-    if os.fork() == 0:  # the memory at the most is that of a process
-        before, many = play(one, 2, kernels), dataclasses.replace(one, map_pool=maps)
-        print(preset, (play(many, battles, kernels) - before) / needed_bytes(many, battles, torch.device("cpu")))
-        sys.stdout.flush()
-        os._exit(0)
-    os.wait()
-"""
-PLAYED = [("small", 800, 1, "loops"), ("small", 500, 1, "dense"), ("small", 2, 384, "loops")]
-
-
-def test_what_is_told_is_what_a_process_takes():
-    """Within a factor of two, of the memory that the process held at the most; allocators round up a little.
-
-    Nothing is refused here: the time goes to imports and to battles that are really played.
-    """
-    done = subprocess.run([sys.executable, "-c", PEAK, repr(PLAYED)], capture_output=True, text=True, check=True)
-    ratios = [float(line.split()[1]) for line in done.stdout.splitlines()]
-    assert len(ratios) == len(PLAYED) and all(0.5 < ratio < 2 for ratio in ratios), done.stdout

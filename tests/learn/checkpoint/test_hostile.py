@@ -4,9 +4,7 @@ import hashlib
 import json
 import os
 import pickle
-import resource
 import struct
-import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +12,7 @@ from pathlib import Path
 import pytest
 import safetensors.torch
 import torch
+from apart import apart
 from tiny_runs import TINY
 
 from echelon.learn.checkpoint.files import save_checkpoint
@@ -184,31 +183,6 @@ def saved(tmp_path: Path, policy: ActorCritic) -> Path:
     run = RunState({}, {}, {"battles": StateDict({"at": torch.zeros(3)}, {"at": 1})})
     save_checkpoint(path, policy, ValueNorm(), EnvConfig.small(), Counters(7), {"x": torch.arange(3.0)}, None, run)
     return path
-
-
-def apart(work: Callable[[], None]) -> tuple[str, float, int]:
-    """What a process of its own says when `work` is refused there, its processor seconds and the bytes it needed."""
-    hear, tell = os.pipe()
-    child = os.fork()
-    if child == 0:
-        before, began, said = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time(), ""
-        try:
-            work()
-        except FileError as error:
-            said = str(error)
-        except BaseException as error:
-            said = f"no FileError but {error!r}"
-        seconds = time.process_time() - began
-        more = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-        os.write(tell, json.dumps([said, seconds, more << 10]).encode())
-        os._exit(0)
-    os.close(tell)
-    with open(hear, "rb") as file:
-        told = file.read()
-    os.waitpid(child, 0)
-    assert told, "the process died"
-    said, seconds, needed = json.loads(told)
-    return said, seconds, needed
 
 
 @pytest.mark.parametrize("case", HOSTILE)
