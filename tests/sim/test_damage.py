@@ -179,6 +179,12 @@ def test_a_hit_mech_is_under_fire_for_twenty_substeps():
     assert s.wait().value("under_fire", 1) == 0
 
 
+def test_the_least_harm_alarms():
+    s = team(("medium",), ("medium",))
+    apply(s, [(0, 1, 0.25)])
+    assert (s.value("under_fire", 1), s.value("under_fire", 0)) == (20, 0)
+
+
 def test_a_mech_knows_where_it_was_hit_from():
     s = duel(5, "medium", "medium").place(1, 13.5, 24.5, yaw=1.0)  # 3 ahead and 4 to the left of the shooter
     s.run(s.orders(LASER))
