@@ -26,6 +26,8 @@ from echelon.learn.trainer import Trainer
 from echelon.pipelines import torchrl_ppo
 
 EXAMPLES = Path(__file__).parents[2] / "tests" / "examples"
+OPPONENT = "heuristic:easy"
+"""Whom every baseline trains against."""
 ROLLOUT = 32
 """Decisions of every mech in an iteration of the plain route."""
 QMIX_ROLLOUT, QMIX_UPDATES = 16, 32
@@ -65,7 +67,7 @@ Recipe = Callable[[Task, Budget], Trained | None]
 
 
 def ours(kind: str, critic: Literal["local", "central"]) -> Recipe:
-    """PPO of `pipelines/train.py` with its curriculum: IPPO with a local critic, MAPPO with a central one."""
+    """PPO of `pipelines/train.py`: IPPO with a local critic, MAPPO with a central one."""
 
     def recipe(task: Task, budget: Budget) -> Trained | None:
         preset = TrainConfig.quick()
@@ -73,6 +75,7 @@ def ours(kind: str, critic: Literal["local", "central"]) -> Recipe:
         config = dataclasses.replace(
             preset,
             env=task.config,
+            opponent=OPPONENT,
             model=model,
             num_envs=budget.num_envs,
             total_agent_steps=budget.agent_steps,
@@ -110,18 +113,18 @@ def train_ours(config: TrainConfig, budget: Budget) -> Trained | None:
     trainer.train()
     if not trainer.finished:
         return None
-    columns = {"agent_steps": "agent_steps", "won": "win_rate", "return": "return", "stage": "stage"}
+    columns = {"agent_steps": "agent_steps", "won": "win_rate", "return": "return"}
     rows = read_metrics(budget.folder / "metrics.csv")
     curve = [{ours: row[theirs] for ours, theirs in columns.items() if theirs in row} for row in rows]
-    facts = {"opponent": "curriculum", "stage": trainer.curriculum.stage.opponent}
     counters = trainer.counters
-    return Trained(trainer.policy, counters.agent_steps, counters.seconds, curve, facts)
+    return Trained(trainer.policy, counters.agent_steps, counters.seconds, curve, {"opponent": config.opponent})
 
 
 def torchrl_route(task: Task, budget: Budget) -> Trained:
     """`pipelines/torchrl_ppo.py`: PPO of TorchRL's parts, a network without memory for every mech by itself."""
     per_iteration = budget.num_envs * len(task.config.blue) * ROLLOUT
     args = torchrl_ppo.Args(
+        opponent=OPPONENT,
         battles=budget.num_envs,
         steps=ROLLOUT,
         iterations=-(-budget.agent_steps // per_iteration),
@@ -146,14 +149,14 @@ def qmix(task: Task, budget: Budget) -> Trained:
     sys.path.append(str(EXAMPLES))
     example = importlib.import_module("qmix")
     per_iteration = budget.num_envs * len(task.config.blue) * QMIX_ROLLOUT
-    iterations, opponent = -(-budget.agent_steps // per_iteration), "heuristic:easy"
+    iterations = -(-budget.agent_steps // per_iteration)
     began = time.perf_counter()
     policy, history = example.main(
-        task.config, budget.num_envs, QMIX_ROLLOUT, iterations, QMIX_UPDATES, opponent=opponent, seed=budget.seed
+        task.config, budget.num_envs, QMIX_ROLLOUT, iterations, QMIX_UPDATES, opponent=OPPONENT, seed=budget.seed
     )
     curve = [{"agent_steps": float((i + 1) * per_iteration), **each} for i, each in enumerate(history)]
     seconds = time.perf_counter() - began
-    return Trained(policy, iterations * per_iteration, seconds, curve, {"opponent": opponent})
+    return Trained(policy, iterations * per_iteration, seconds, curve, {"opponent": OPPONENT})
 
 
 def cloned(task: Task, budget: Budget) -> Trained:
@@ -173,14 +176,14 @@ RECIPES: dict[str, Recipe] = {
     "bc-hard": cloned,
 }
 ABOUT = {
-    "ippo-lstm": "PPO of `pipelines/train.py`, preset quick with its curriculum, LSTM, critic of the mech's own view",
+    "ippo-lstm": "PPO of `pipelines/train.py`, preset quick, LSTM, critic of the mech's own view",
     "ippo-gru": "the same with a GRU",
     "ippo-mlp": "the same without memory",
     "mappo-lstm": "as `ippo-lstm`, with a critic that sees every mech",
     "mappo-gru": "the same with a GRU",
     "mappo-mlp": "the same without memory",
-    "torchrl-ppo": "PPO of TorchRL's parts (`pipelines/torchrl_ppo.py`), no memory, against `easy`",
-    "qmix": "QMIX of TorchRL's parts on discrete actions (`tests/examples/qmix.py`), against `easy`",
+    "torchrl-ppo": "PPO of TorchRL's parts (`pipelines/torchrl_ppo.py`), no memory",
+    "qmix": "QMIX of TorchRL's parts on discrete actions (`tests/examples/qmix.py`)",
     "bc-hard": "behaviour cloning of `heuristic:hard`, no memory",
 }
 """A line for the table, by baseline."""
