@@ -42,8 +42,9 @@ def main(
     target, optimiser = SoftUpdate(loss, tau=0.005), torch.optim.Adam(loss.parameters(), lr=3e-4)
 
     spec = env.full_action_spec_unbatched
+    exploring = iterations * num_envs * steps // 2  # the first half of the run
     greedy = EGreedyModule(
-        spec, eps_end=0.05, annealing_num_steps=500_000, action_key=env.action_key, action_mask_key=MASK
+        spec, eps_end=0.05, annealing_num_steps=exploring, action_key=env.action_key, action_mask_key=MASK
     )
     collector = Collector(env, TensorDictSequential(policy, greedy), frames_per_batch=num_envs * steps, total_frames=-1)
     buffer = ReplayBuffer(storage=LazyTensorStorage(100_000), batch_size=128)
