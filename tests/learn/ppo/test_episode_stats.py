@@ -1,32 +1,36 @@
-"""Sums over the battles that ended, by hand."""
+"""Sums over the battles that ended are those of the learner's teams."""
 
 import torch
 from tensordict import TensorDict
-from tiny_runs import TINY, short_battles
+from tiny_runs import make_rollout
 
-from echelon.agents.heuristic import Heuristic
 from echelon.env.outcome import Winner
-from echelon.learn.models.registry import PolicySpecs
-from echelon.learn.opponents.assignment import OpponentGroup, PolicyAssignment
 from echelon.learn.ppo.episode_stats import EpisodeStats
 
+DRAW, BLUE, RED = (int(who) for who in (Winner.DRAW, Winner.BLUE, Winner.RED))
 
-def test_statistics_and_wins_are_those_of_the_learners_side():
-    """Of five battles the learner is blue in two and red in three; the last one goes on."""
-    env = short_battles()
-    assignment = PolicyAssignment(
-        TINY.build(PolicySpecs(8)), [OpponentGroup("them", Heuristic(env, "easy"), 5)], side="both"
+
+def test_sums_are_of_the_learners_side():
+    """Six battles, the learner blue in three and red in three; the last of either three goes on."""
+    assignment = make_rollout().assignment
+    stats = EpisodeStats(torch.device("cpu"), assignment, num_terms=2, num_stats=1, by_side=True)
+    done = torch.tensor([True, True, False, True, True, False])[:, None]
+    blue, red = torch.tensor([1.0, 2, 0, 4, 8, 0]), torch.tensor([16.0, 32, 0, 64, 128, 0])
+    outcome = TensorDict(
+        winner=torch.tensor([BLUE, RED, DRAW, BLUE, DRAW, DRAW])[:, None],
+        stats=torch.stack([blue, red], 1)[..., None],
+        decisions=torch.tensor([10, 20, 0, 30, 40, 0])[:, None],
+        batch_size=[6],
     )
-    ended = EpisodeStats(torch.device("cpu"), assignment, num_terms=1, num_stats=1, by_side=True)
-    done = torch.tensor([True, True, True, True, False])[:, None]
-    winner = torch.tensor([Winner.BLUE, Winner.BLUE, Winner.RED, Winner.BLUE, -1], dtype=torch.int8)[:, None]
-    stats = torch.tensor([[1.0, 10.0], [2.0, 20.0], [3.0, 30.0], [4.0, 40.0], [0.0, 0.0]])[..., None]
-    outcome = {"winner": winner, "stats": stats, "decisions": 7 * done.long()}
-    now, after = TensorDict({}, [5]), TensorDict({"done": done, "outcome": outcome}, [5])
-    ended.count(now, after, torch.tensor([[1.0], [1.0], [1.0], [1.0], [0.0]]))
-    told = {name: value.tolist() for name, value in ended.sums.items()}
-    assert told["stats"] == [1 + 2 + 30 + 40] and told["returns"] == [4] and told["decisions"] == 4 * 7
-    assert (told["battles"], told["won"], told["lost"]) == (4, 3, 1)
-    assert (told["battles_as_blue"], told["won_as_blue"]) == (2, 2)
-    assert (told["battles_as_red"], told["won_as_red"]) == (2, 1)
-    assert (told["battles_them"], told["won_them"]) == (4, 3)
+    after = TensorDict(done=done, outcome=outcome, batch_size=[6])
+    returns = torch.tensor([[1.0, 0], [2, 0], [0, 0], [3, 0.5], [4, 0], [0, 0]])
+    for times in (1, 2):
+        stats.count(TensorDict(batch_size=[6]), after, returns)
+        sums = {name: (value / times).tolist() for name, value in stats.sums.items()}
+        assert (sums["battles"], sums["won"], sums["lost"], sums["decisions"]) == (4, 1, 2, 100)
+        assert (sums["battles_as_blue"], sums["won_as_blue"]) == (2, 1)
+        assert (sums["battles_as_red"], sums["won_as_red"]) == (2, 0)
+        assert (sums["battles_heuristic"], sums["won_heuristic"]) == (4, 1)
+        assert sums["stats"] == [1 + 2 + 64 + 128] and sums["returns"] == [10, 0.5]
+    stats.clear()
+    assert not any(value.any() for value in stats.sums.values())
