@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 MEANT, COMMANDS = "Perhaps you meant", "Available subcommands"
 """How parts of the boxes begin."""
+APPLIED = re.compile(r"(\S+) \(applied to ([^)]+)\)")
+"""A word that a subcommand does not know, and the program with that subcommand."""
+KNOWN_TO = re.compile(r"\bin \S+ (\S+) --help")
+"""A subcommand that has an option."""
 
 
 def error_line(text: str) -> str:
@@ -18,9 +24,33 @@ def error_line(text: str) -> str:
         elif parts and line:
             parts[-1].append(line)
     wrong, *hints = [part for part in parts if part] or [[line for line in lines if line]]
-    meant = [
-        line.split(",")[0].split()[0] for part in hints if part[0].startswith(MEANT) for line in part if line[0] == "-"
-    ]
+    meant = options_of([line for part in hints if part[0].startswith(MEANT) for line in part[1:]])
+    unknown = APPLIED.findall(" ".join(wrong))
+    if unknown:
+        return unknown_to_subcommand([word for word, _ in unknown], unknown[0][1].split()[-1], meant)
     others = [" ".join(part) for part in hints if part[0].startswith(COMMANDS)]
-    guess = [f"did you mean {' or '.join(dict.fromkeys(meant))}?"] if meant else []
-    return "; ".join([" ".join(wrong), *others, *guess])
+    return "; ".join([" ".join(wrong), *others, *guess(meant)])
+
+
+def options_of(hint: list[str]) -> dict[str, list[str]]:
+    """The subcommands of each option of a hint, whose texts are told below it; none where it is the program's own."""
+    texts: dict[str, str] = {}
+    for line in hint:
+        name = line.split(",")[0].split()[0] if line[0] == "-" else next(reversed(texts), "")
+        texts[name] = f"{texts.get(name, '')} {line}"
+    return {name: KNOWN_TO.findall(text) for name, text in texts.items()}
+
+
+def unknown_to_subcommand(words: list[str], command: str, meant: dict[str, list[str]]) -> str:
+    """The line for words that a subcommand does not know: its own options like them, else whose they are."""
+    options = [word for word in words if word[0] == "-"]
+    owners = dict.fromkeys(owner for option in options for owner in meant.get(option, ()))
+    hints = guess({name: owners for name, owners in meant.items() if command in owners})
+    if owners and not hints:
+        hints = [f"that belongs to {' and '.join(owners)}"]
+    return "; ".join([f"{command} does not take {' '.join(options or words)}", *hints])
+
+
+def guess(meant: dict[str, list[str]]) -> list[str]:
+    """What was probably meant, if anything."""
+    return [f"did you mean {' or '.join(meant)}?"] if meant else []

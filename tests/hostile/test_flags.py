@@ -58,6 +58,16 @@ BAD = {
     "no command": ("arena", (), "Expected one of {play, watch"),
     "another command": ("arena", ("plya",), "play, watch"),
     "a flag misspelt": ("arena", ("standings", *LEAGUE, "--jsn"), "did you mean --json?"),
+    "a flag of other commands": (
+        "arena",
+        ("evaluate", "heuristic:easy", "--battles", "4"),
+        "evaluate does not take --battles; that belongs to dataset and play",
+    ),
+    "a flag like one of other commands": (
+        "arena",
+        ("evaluate", "heuristic:easy", "--seed", "4"),
+        "evaluate does not take --seed; did you mean --seeds?",
+    ),
     "no value": ("arena", ("standings", "--league"), "--league"),
     "a folder that is none": ("arena", ("standings", "--league", "{file}"), "league"),
     "no league": ("arena", ("standings", "--league", "{tmp}/none"), "arena.py init"),
