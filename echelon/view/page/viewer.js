@@ -63,7 +63,7 @@ class Viewer {
   }
 
   battleOf(index) {
-    return (this.battles[index] ??= new Battle(this.replay.about, this.replay.battles[index]));
+    return (this.battles[index] ??= new Battle(this.replay.about, this.replay.battles[index], this.replay.observed));
   }
 
   listBattles() {
@@ -302,7 +302,7 @@ class Viewer {
     this.statistics.accounts.mark(state.selected);
     this.roster.show(m, t, state.selected);
     this.feed.show(t);
-    const shown = [state.battle, m, t, this.cockpit.part.senses.open, state.selected, state.tab, state.theme, innerWidth].join();
+    const shown = [state.battle, m, t, this.cockpit.choices, state.selected, state.tab, state.theme, innerWidth].join();
     if (state.tab === "cockpit" && shown !== this.cockpitShown) this.cockpit.show(battle, state.selected, m, t);
     this.cockpitShown = shown;
     this.clip?.draw();
