@@ -59,7 +59,7 @@ function drawLanes(pen, timeline, top, bottom) {
     pen.textAlign = "left";
     const text = name === "damage" ? `${label}, up to ${most.toFixed(0)}` : label, wide = pen.measureText(text).width;
     pen.fillStyle = colours.panel;
-    pen.globalAlpha = 0.8;
+    pen.globalAlpha = 0.5;
     pen.fillRect(EDGE, y, wide + 6, timeline.textHigh + 2);
     pen.globalAlpha = 1;
     pen.fillStyle = colours.dim;
