@@ -25,6 +25,7 @@ SCRIPTS = (
     "battle.js",
     "names.js",
     "ledger.js",
+    "observed.js",
     "history.js",
     "tale.js",
     "ground.js",

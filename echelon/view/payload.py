@@ -18,6 +18,7 @@ import numpy as np
 from echelon.replay.arrays import NAMES
 from echelon.replay.battle import OPTIONAL, Battle, Replay
 from echelon.replay.ground import name_map
+from echelon.replay.observed import describe_observed, observed_arrays
 from echelon.replay.setting import completed
 from echelon.view.names import told_name
 
@@ -35,12 +36,15 @@ class Payload:
     """For each battle `about` and `decisions`."""
     arrays: list[dict[str, np.ndarray]]
     """For each battle its arrays by name, the ground among them."""
+    observed: dict[str, Any]
+    """What mechs observe, `echelon.replay.observed.describe_observed`."""
 
 
-def arrays_of(battle: Battle, ground: np.ndarray) -> dict[str, np.ndarray]:
-    """The arrays of a battle by name, and its ground `[Z, Y, X]` uint8; no whole observations."""
+def arrays_of(replay: Replay, battle: Battle, ground: np.ndarray) -> dict[str, np.ndarray]:
+    """The arrays of a battle by name, its ground `[Z, Y, X]` uint8, and what was observed, where it was kept."""
     optional = {name: array for name in OPTIONAL if (array := getattr(battle, name)) is not None}
-    return {**{name: getattr(battle, name) for name in NAMES}, **optional, GROUND: ground}
+    observed = observed_arrays(replay, battle, ground)
+    return {**{name: getattr(battle, name) for name in NAMES}, **optional, GROUND: ground, **observed}
 
 
 def map_of(replay: Replay, battle: Battle) -> dict[str, Any]:
@@ -55,7 +59,7 @@ def pack(replay: Replay, grounds: list[np.ndarray]) -> bytes:
         raise ValueError(f"expected a ground for each of {len(replay.battles)} battles, got {len(grounds)}")
     headers, bodies = [], []
     for battle, ground in zip(replay.battles, grounds, strict=True):
-        arrays = arrays_of(battle, ground)
+        arrays = arrays_of(replay, battle, ground)
         headers.append(
             {
                 "about": {
@@ -68,7 +72,8 @@ def pack(replay: Replay, grounds: list[np.ndarray]) -> bytes:
             }
         )
         bodies += [encode(array) for array in arrays.values()]
-    header = json.dumps({"about": completed(replay.about), "battles": headers}, separators=(",", ":")).encode()
+    told = {"about": completed(replay.about), "battles": headers, "observed": describe_observed(replay)}
+    header = json.dumps(told, separators=(",", ":")).encode()
     length = len(header).to_bytes(HEADER_BYTES, "little")
     return zlib.compress(b"".join((length, header, *bodies)), 9)
 
@@ -88,7 +93,7 @@ def unpack(packed: bytes) -> Payload:
         found.append(arrays)
     if begin != len(data):
         raise ValueError(f"a payload of {begin} bytes was expected, got {len(data)}")
-    return Payload(header["about"], header["battles"], found)
+    return Payload(header["about"], header["battles"], found, header["observed"])
 
 
 def encode(array: np.ndarray) -> bytes:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any
 
 import numpy as np
 
+from echelon.env.observation import layout
 from echelon.replay.battle import (
     BEAMS,
     CLOUDS,
@@ -341,6 +343,30 @@ def small_events() -> dict[str, np.ndarray]:
             VOXELS,
         ),
     }
+
+
+def with_observations(replay: Replay) -> Replay:
+    """The same battles with noise of the right form as what mechs observed; contacts are those of the cockpits."""
+    rng = np.random.default_rng(0)
+
+    def noise(features: tuple[layout.Feature, ...], *shape: int) -> np.ndarray:
+        low, high = (bound.numpy() for bound in layout.bounds(features))
+        return rng.uniform(low, high, (*shape, len(low))).astype(np.float16)
+
+    def of(battle: Battle) -> dict[str, np.ndarray]:
+        moments, mechs, slots = battle.contacts.shape
+        streams, side = layout.streams(battle.messages.shape[-1]), layout.LOCAL_MAP_CELLS
+        return {
+            "contacts": noise(streams["contacts"], moments, mechs, slots),
+            "contacts_mask": battle.contacts != NOBODY,
+            "squad": noise(streams["squad"], moments, mechs, 1),
+            "squad_mask": np.ones((moments, mechs, 1), bool),
+            "comms": noise(streams["comms"], moments, mechs, layout.PACK_SIZE),
+            "local_map": rng.integers(0, 2, (moments, mechs, side, side)).astype(np.float16),
+        }
+
+    battles = [dataclasses.replace(battle, observations=of(battle)) for battle in replay.battles]
+    return Replay(replay.about, battles)
 
 
 PACK = ("heavy", "medium", "medium", "light", "scout")

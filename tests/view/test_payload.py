@@ -23,7 +23,7 @@ def test_a_replay_comes_back_as_it_was():
     payload = unpack(pack(replay, grounds))
     assert payload.about == completed(replay.about)
     for battle, ground, about, arrays in zip(replay.battles, grounds, payload.battles, payload.arrays, strict=True):
-        kept = arrays_of(battle, ground)
+        kept = arrays_of(replay, battle, ground)
         assert about["about"] == battle.about and about["decisions"] == battle.decisions
         assert arrays.keys() == kept.keys()
         for name, array in kept.items():

@@ -256,8 +256,9 @@ def test_what_did_it_observe_of_itself(browser):
     browser.materialize()
     browser.click_on("[data-part=senses] summary")
     browser.materialize()
-    told = dict(cells(browser, "[data-part=observed] tr"))
-    assert told["hp"] == "1" and told["sensor quality"] == "0.66" and len(told["zone vector"].split()) == 2
+    told = {name.partition(",")[0]: value for name, value in cells(browser, "[data-part=observed] tr")}
+    assert told["hp"] == "100 %" and told["sensor quality"] == "0.99"
+    assert told["zone vector"].endswith(" vox") and len(told["zone vector"].split()) == 3
 
 
 # Each event brings the camera to it

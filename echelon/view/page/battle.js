@@ -29,7 +29,8 @@ function rowsOf(table, columns) {
 }
 
 class Battle {
-  constructor(common, kept) {
+  /** `common`: what all battles share; `kept`: what this one is; `described`: the streams that mechs observe. */
+  constructor(common, kept, described) {
     Object.assign(this, { common, about: kept.about, decisions: kept.decisions, arrays: kept.arrays });
     this.record = common.record ?? 1;
     const [x, y, radius] = kept.about.zone;
@@ -48,6 +49,7 @@ class Battle {
       this.egoColumns[name] = { first, width, low, high };
       first += width;
     }
+    this.observations = new Observations(this, described);
     this.walked = this.measureSteps();
   }
 

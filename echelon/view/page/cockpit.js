@@ -19,7 +19,13 @@ class Cockpit {
     this.part = Object.fromEntries([...root.querySelectorAll("[data-part]")].map((part) => [part.dataset.part, part]));
     this.radar = new Radar(this.part.radar);
     this.history = new History(this.part);
+    this.observed = new ObservedPanel(this.part.observed, () => onSelect(this.shown));
     this.part.senses.addEventListener("toggle", () => onSelect(this.shown));
+  }
+
+  /** What its reader opened and chose. */
+  get choices() {
+    return [this.part.senses.open, this.observed.raw].join();
   }
 
   /** Show the cockpit of a mech at a moment, or that none is chosen; of the dead what came before their death. */
@@ -41,7 +47,7 @@ class Cockpit {
     this.radar.draw(battle, n, m);
     this.showGauges(battle, n, m);
     this.showContacts(battle, n, m);
-    this.showObserved(battle, n, m);
+    if (this.part.senses.open) this.observed.show(battle, n, m);
   }
 
   /** Who killed it and when, in place of its instruments. */
@@ -88,14 +94,6 @@ class Cockpit {
     const timer = make("div", left > 0.02 ? "timer" : "timer is-ready", make("span", "label", name), make("span", "bar thin", fill));
     timer.title = left > 0.02 ? `${name} cools down` : `${name} ready`;
     return timer;
-  }
-
-  /** The whole ego stream by name, where somebody has opened it. */
-  showObserved(battle, n, m) {
-    if (!this.part.senses.open) return;
-    const told = (x) => (Number.isInteger(Number(x.toFixed(2))) ? x.toFixed(0) : x.toFixed(2));
-    this.part.observed.replaceChildren(...battle.common.ego.map(([name]) => (
-      make("tr", "", make("td", "", name.replaceAll("_", " ")), make("td", "", battle.ego(n, m, name).map(told).join(" "))))));
   }
 
   showContacts(battle, n, m) {

@@ -10,7 +10,7 @@ const CURVE_HIGH = 30;
 
 /** Draw the curves of a mech with a line at time `t`. */
 function drawHistory(canvas, battle, n, t) {
-  const dense = window.devicePixelRatio || 1, wide = canvas.clientWidth, high = CURVES.length * CURVE_HIGH;
+  const dense = densityOf(canvas), wide = canvas.clientWidth, high = CURVES.length * CURVE_HIGH;
   if (!wide) return;
   Object.assign(canvas, { width: Math.round(wide * dense), height: Math.round(high * dense) });
   const pen = canvas.getContext("2d"), style = getComputedStyle(canvas), colour = (name) => style.getPropertyValue(name).trim();
@@ -29,11 +29,10 @@ function drawHistory(canvas, battle, n, t) {
     pen.strokeStyle = colour(tint);
     pen.lineWidth = 1.5;
     pen.stroke();
-    const text = name === "heat" ? "heat, dashes: shutdown" : label;
     pen.fillStyle = colour("--well");
-    pen.fillRect(0, floor - tall - 2, pen.measureText(text).width + 6, 11);
+    pen.fillRect(0, floor - tall - 2, pen.measureText(label).width + 6, 11);
     pen.fillStyle = colour("--dim");
-    pen.fillText(text, 3, floor - tall + 7);
+    pen.fillText(label, 3, floor - tall + 7);
   });
   pen.fillStyle = colour("--text");
   pen.fillRect(xOf(t) - 0.5, 0, 1, high);

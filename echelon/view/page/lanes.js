@@ -55,15 +55,15 @@ function drawLanes(pen, timeline, top, bottom) {
     if (!signed) pen.fillRect(EDGE, floor, timeline.wide - 2 * EDGE, 1);
     const draw = name === "zone" ? drawShares : signed ? drawSigned : drawCourse;
     draw(pen, timeline, course[name], y + 1, floor, name === "zone" ? 1 : most);
-    pen.font = "10px system-ui, sans-serif";
+    pen.font = timeline.font;
     pen.textAlign = "left";
     const text = name === "damage" ? `${label}, up to ${most.toFixed(0)}` : label, wide = pen.measureText(text).width;
     pen.fillStyle = colours.panel;
-    pen.globalAlpha = 0.8;
-    pen.fillRect(EDGE, y, wide + 6, 12);
+    pen.globalAlpha = 0.5;
+    pen.fillRect(EDGE, y, wide + 6, timeline.textHigh + 2);
     pen.globalAlpha = 1;
     pen.fillStyle = colours.dim;
-    pen.fillText(text, EDGE + 3, y + 10);
+    pen.fillText(text, EDGE + 3, y + timeline.textHigh);
   });
   for (const { what, side, t } of leadsOf(battle)) if (what === "hit points" && t > 0) drawTurn(pen, timeline, top, side, t);
 }

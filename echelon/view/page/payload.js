@@ -31,7 +31,17 @@ function readArray(bytes, begin, kind, shape) {
   const data = new Kind(raw.buffer);
   const length = shape[0];
   for (let i = 0; i < count; i++) if (i % length) data[i] += data[i - 1];
-  return { data, shape, bytes: count * wide };
+  return { data, shape };
+}
+
+/** Put an array among others: it is read when it is first asked for, so that no page waits for what nobody looks at. */
+function readWhenAsked(arrays, name, bytes, begin, kind, shape) {
+  const get = () => {
+    const value = readArray(bytes, begin, kind, shape);
+    Object.defineProperty(arrays, name, { value, enumerable: true });
+    return value;
+  };
+  Object.defineProperty(arrays, name, { get, enumerable: true, configurable: true });
 }
 
 /** The whole replay: `{about, battles: [{about, decisions, arrays}]}`. */
@@ -43,8 +53,8 @@ async function readReplay(base64) {
   for (const battle of header.battles) {
     const arrays = {};
     for (const [name, kind, shape] of battle.arrays) {
-      arrays[name] = readArray(bytes, begin, kind, shape);
-      begin += arrays[name].bytes;
+      readWhenAsked(arrays, name, bytes, begin, kind, shape);
+      begin += shape.reduce((a, b) => a * b, 1) * ARRAY_KINDS[kind].BYTES_PER_ELEMENT;
     }
     battle.arrays = arrays;
   }

@@ -12,7 +12,7 @@ class Radar {
 
   /** Draw the perception of mech `n` at moment `m`. */
   draw(battle, n, m) {
-    const dense = window.devicePixelRatio || 1, side = this.canvas.clientWidth, { pen } = this;
+    const dense = densityOf(this.canvas), side = this.canvas.clientWidth, { pen } = this;
     if (!side) return;
     if (this.canvas.width !== Math.round(side * dense)) this.canvas.width = this.canvas.height = Math.round(side * dense);
     const style = getComputedStyle(this.canvas), colour = (name) => style.getPropertyValue(name).trim();
@@ -73,7 +73,7 @@ class Radar {
     pen.lineTo(middle + rim, middle);
     pen.stroke();
     pen.fillStyle = this.colours.dim;
-    pen.font = "9px system-ui, sans-serif";
+    pen.font = "10px system-ui, sans-serif";
     for (const share of [0.25, 0.5, 1]) {
       pen.fillText(`${this.reach * share}${share === 1 ? " vox" : ""}`, middle + 3, middle + this.radiusOf(this.reach * share) - 4);
     }

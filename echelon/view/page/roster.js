@@ -14,6 +14,12 @@ function make(tag, className, ...children) {
   return element;
 }
 
+/** Pixels of the screen for each of an element, larger text included. */
+function densityOf(element) {
+  const zoom = element.clientWidth ? element.getBoundingClientRect().width / element.clientWidth : 1;
+  return (window.devicePixelRatio || 1) * zoom;
+}
+
 class Roster {
   constructor(root, onSelect) {
     this.root = root;

@@ -114,6 +114,15 @@ class Timeline {
     if (this.hasLanes) drawLanes(pen, this, this.chartHigh + 2, this.high - 2);
   }
 
+  /** Height of its text, px. */
+  get textHigh() {
+    return document.documentElement.hasAttribute("data-large") ? 12 : 10;
+  }
+
+  get font() {
+    return `${this.textHigh}px system-ui, sans-serif`;
+  }
+
   /** Whether there is room below the scores. */
   get hasLanes() {
     return this.high > CHART_HIGH + 40;
@@ -129,7 +138,7 @@ class Timeline {
 
   drawSeconds(pen) {
     const every = this.wide / this.battle.lengthS > 9 ? 5 : this.wide / this.battle.lengthS > 3.5 ? 10 : 20;
-    pen.font = "10px system-ui, sans-serif";
+    pen.font = this.font;
     pen.textAlign = "center";
     for (let s = 0; s <= this.battle.lengthS; s += every) {
       pen.fillStyle = this.colours.line;

@@ -63,7 +63,7 @@ class Viewer {
   }
 
   battleOf(index) {
-    return (this.battles[index] ??= new Battle(this.replay.about, this.replay.battles[index]));
+    return (this.battles[index] ??= new Battle(this.replay.about, this.replay.battles[index], this.replay.observed));
   }
 
   listBattles() {
@@ -197,6 +197,7 @@ class Viewer {
     if (name === "theme") Object.assign(state, { theme: state.theme === "dark" ? "light" : "dark", themeChosen: true });
     else state[name] = !state[name];
     if (name === "theme") this.showTheme();
+    if (name === "large") this.timeline.stale = true;
     if (name === "top" && this.scene.flat) state.top = true;
     if (name === "top") this.camera.fit(state.top);
     if (name === "follow" && state.follow) this.closeIn();
@@ -211,7 +212,10 @@ class Viewer {
 
   help() {
     if ($("help").open) $("help").close();
-    else $("help").showModal();
+    else {
+      $("help").showModal();
+      $("help").scrollTop = 0;
+    }
   }
 
   // Camera
@@ -302,7 +306,7 @@ class Viewer {
     this.statistics.accounts.mark(state.selected);
     this.roster.show(m, t, state.selected);
     this.feed.show(t);
-    const shown = [state.battle, m, t, this.cockpit.part.senses.open, state.selected, state.tab, state.theme, innerWidth].join();
+    const shown = [state.battle, m, t, this.cockpit.choices, state.selected, state.tab, state.theme, state.large, innerWidth].join();
     if (state.tab === "cockpit" && shown !== this.cockpitShown) this.cockpit.show(battle, state.selected, m, t);
     this.cockpitShown = shown;
     this.clip?.draw();
@@ -355,15 +359,6 @@ class Viewer {
     if (Math.abs(this.camera.goal.reach - was) > 0.01) return;
     this.camera.fit(this.state.top);
     this.camera.jump();
-  }
-
-  hover(x, y) {
-    const n = x < 0 ? -1 : this.overlay.pick(this.scene, this.camera, x, y);
-    if (n === this.state.hovered) return;
-    this.state.hovered = n;
-    $("overlay").style.cursor = n >= 0 ? "pointer" : "grab";
-    this.view.hovered = n;
-    this.overlay.draw(this.scene, this.view);
   }
 
   /** A small interface for tests and for the curious. */

@@ -26,6 +26,7 @@ function wire(viewer) {
   click("home", () => viewer.resetCamera());
   click("open-battles", () => viewer.listBattles());
   click("close-battles", () => $("battles").close());
+  click("end-present", () => viewer.flip("present"));
   click("end-compare", () => viewer.compareWith(-1));
   click("picture", () => savePicture(viewer));
   click("clip", () => toggleClip(viewer));
