@@ -59,6 +59,7 @@ def test_a_report_is_there_from_the_first_second_and_follows_the_run(tmp_path, m
     assert {"return", "stage", "losses", "KL divergence", "entropy", "speed, agent steps/s"} <= titles
     settings = {row[0]: row for row in report["config"]["settings"]}
     assert settings["num_envs"][1:] == ["4", "128"] and settings["seed"][1:] == ["0", None]
+    assert "run_dir" not in settings and str(tmp_path) not in json.dumps(report), "no folder of this machine"
     weapons = [row[0] for row in report["behaviour"]["weapons"]["rows"]]
     assert weapons[:3] == ["laser", "flamer", "missile"] and "time in the zone, mech-s" in dict(
         (row[0], row) for row in report["behaviour"]["deeds"]["rows"]
