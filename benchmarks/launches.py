@@ -31,8 +31,11 @@ from torchrl.data import Composite
 
 from echelon import EchelonEnv
 from echelon.env import decision
+from echelon.env.group_policy import memory_spec
 from echelon.env.observation import layout
-from echelon.env.restart import begin_by_mask
+from echelon.env.restart import Remembered, begin_in_places
+from echelon.env.static_battles import StaticBattles
+from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.lstm import LSTMConfig
 from echelon.learn.models.registry import PolicySpecs
 from echelon.learn.models.value_normalizer import ValueNorm
@@ -89,15 +92,21 @@ def functions(env: EchelonEnv) -> dict[str, tuple[int, Callable[..., Any], tuple
     config, game, state = env.config, env.game, env.state
     action = torch.zeros(env.num_envs, config.num_mechs, layout.action_width(config.comm_dim), device=CUDA)
     orders = actions.decode(action, state.focus_slots, game.roster, config.features)
-    there = env._empty()
-    shown = {key: there.get(key) for key in env._renewed}
-    which = torch.zeros(env.num_envs, dtype=torch.bool, device=CUDA)
-    begun = (which, env.next_seed, state, shown, *env._maps_drawn)
+    static = StaticBattles(env, env._empty())
+    places, which = static.places, torch.zeros(env.num_envs, dtype=torch.bool, device=CUDA)
+    played, shown = state.clone(), {key: leaf.clone() for key, leaf in places.shown.items()}
+    half = env.num_envs // 2
+    # One team a battle, as the learner commands.
+    remembered = [
+        Remembered(key, start, leaf[start : start + half].clone())
+        for key, leaf in places.memories.items()
+        for start in [0 if key[0] == "blue" else half]
+    ]
     return {
         "decode": (1, actions.decode, (action, state.focus_slots, game.roster, config.features)),
         "play": (config.rules.decision_repeat, step.play, (state, orders, game)),
-        "conclude": (1, decision.conclude, (state, state, orders, game)),
-        "restart": (1, begin_by_mask, begun),
+        "conclude": (1, decision.conclude, (state, state, orders, game, {}, static.streams)),
+        "restart": (1, begin_in_places, (which, played, shown, remembered, places, *env._maps_drawn)),
     }
 
 
@@ -128,9 +137,14 @@ class Calls:
         return self.called(*args)
 
 
+def learner(config: EnvConfig) -> ActorCritic:
+    """The policy that acts."""
+    return LSTMConfig(hidden=128).build(PolicySpecs(config.comm_dim))
+
+
 def rollout(config: EnvConfig, num_envs: int, mode: FakeTensorMode) -> tuple[Count, list[Graph]]:
     """A decision of the collector without the functions of the environment: acting for one team, values, writing."""
-    launches, policy = Launches(), LSTMConfig(hidden=128).build(PolicySpecs(config.comm_dim))
+    launches, policy = Launches(), learner(config)
     policy.network.compute = torch.bfloat16
     absent = Absent(launches, layout.action_width(config.comm_dim))
     assignment = PolicyAssignment(policy, [OpponentGroup("absent", absent, PLAYED)])
@@ -142,18 +156,17 @@ def rollout(config: EnvConfig, num_envs: int, mode: FakeTensorMode) -> tuple[Cou
         with eager:
             collector = TeamCollector(env, assignment, 4, 2, ValueNorm(), cuda_graph=True)
             Fakes(mode)(collector)
-            for name in ("_decode", "_play", "_conclude", "_begin_by_mask"):
+            for name in ("_decode", "_play", "_conclude", "_begin_in_places"):
                 setattr(env, name, launches.uncounted(getattr(env, name)))
             policy.act = acting = Calls(policy.network.forward, launches)
             collector._write_step = writing = Calls(collector._write_step, launches)
-            collector._write_where = keeping = Calls(collector._write_where, launches)
             with mode, torch.no_grad():
                 collector._begin_rollout()
                 collector._decide()
                 with launches:
                     collector._decide()
         with mode:
-            called = [acting, writing, keeping]
+            called = [acting, writing]
             graphs = [generate(each.function, enlarged(each.given, num_envs)) for each in called]
     moved = launches.moved.total() * num_envs / PLAYED / 1e9
     counted = Count(launches.launches.total(), moved, moved)
@@ -177,7 +190,7 @@ def counts(args: Args) -> Iterator[tuple[str, int, Count, list[Graph]]]:
     """Every function: its name, how often it is called, what it launches, and its graphs."""
     config = ENV_PRESETS[args.preset]()
     mode = FakeTensorMode()
-    env = EchelonEnv(config, PLAYED, device="cpu", seed=1, compiled=False)
+    env = EchelonEnv(config, PLAYED, device="cpu", seed=1, compiled=False, memory=memory_spec(learner=learner(config)))
     know(Bounds.of(env.game))
     with without_a_driver(), mode:
         # First what is not of the battles, however long its axes are.

@@ -10,7 +10,7 @@ from unittest.mock import Mock
 
 import pytest
 import torch
-from graphs import dense_forms, faults, recorded, simulate
+from graphs import dense_forms, faults, simulate
 from tiny_runs import TINY, everything, short_battles, tiny_run
 
 from echelon.learn.config import CurriculumConfig, PPOConfig
@@ -19,7 +19,7 @@ from echelon.learn.ppo.collector import TeamCollector
 from echelon.learn.trainer import Trainer
 from echelon.rules.config import RulesConfig
 from echelon.runtime import cuda_graphs
-from echelon.runtime.cuda_graphs import GraphedFunction, copy_in_place
+from echelon.runtime.cuda_graphs import GraphedFunction
 from echelon.runtime.state_dict import StateDict
 
 CPU = torch.device("cpu")
@@ -283,12 +283,3 @@ def test_a_graph_has_the_numbers_and_the_memory_of_its_capture(monkeypatch):
     place["total"] = torch.zeros(())
     graphed("key")
     assert first == 5 and place["total"] == 0
-
-
-def test_copies_do_not_overwrite_what_is_yet_to_be_read():
-    kept = [torch.tensor([1.0]), torch.tensor([2.0]), torch.tensor([3.0]), torch.tensor([4.0])]
-    found = [kept[1], kept[0], kept[2], torch.tensor([5.0])]
-    copy_in_place(kept, found)
-    assert [tensor.item() for tensor in kept] == [2.0, 1.0, 3.0, 5.0]
-    before = recorded(lambda: copy_in_place(kept, kept))
-    assert before.entries == []

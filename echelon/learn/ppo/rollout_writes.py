@@ -17,13 +17,6 @@ def write_step(at: Tensor, leaves: Sequence[Tensor], buffers: Sequence[Tensor]) 
         buffer.index_copy_(0, at, leaf.to(buffer.dtype)[None])
 
 
-def write_where(rows: Tensor, parts: Sequence[Sequence[Tensor]], kept: Sequence[Tensor]) -> None:
-    """Write what `parts` make together `[G, ...]` to `kept [G, ...]` for the `rows [G]` bool, in place."""
-    for pieces, target in zip(parts, kept, strict=True):
-        fresh = (pieces[0] if len(pieces) == 1 else torch.cat(list(pieces))).to(target.dtype)
-        target.copy_(torch.where(rows.view(-1, *[1] * (target.dim() - 1)), fresh, target))
-
-
 def on_device(function: Callable[..., None], device: torch.device) -> Callable[..., Any]:
     """`function` as a graph on a GPU; on a CPU itself."""
     return fused(function, device) if device.type == "cuda" else function
