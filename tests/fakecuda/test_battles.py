@@ -149,6 +149,15 @@ def test_a_kernel_of_tensors_compiles_for_a_gpu(kernel):
     assert done.stdout == "compiled\n", done.stderr
 
 
+def test_what_is_counted_is_what_kernels_move():
+    script = Path(__file__).with_name("counted_bytes.py")
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    told = dict(line.split(" ", 1) for line in done.stdout.splitlines())
+    assert set(told) == {"written", "merged", "read_before", "read_after", "row_written"}
+    assert all(found.endswith(" right") for found in told.values()), done.stdout
+
+
 def test_a_restart_moves_little_where_no_battle_is_done():
     """By the code that Inductor writes for it; beside it run the kernels of the ground and of first observations, which
     leave at once."""
