@@ -21,29 +21,24 @@ RESERVES = ("aten::empty", "aten::empty_like", "aten::new_empty", "aten::empty_s
 """Operations that reserve memory and write nothing."""
 
 
-ENDED = 100
-"""Of so many battles one is taken to end in a decision: kernels whose programs leave at once where a battle goes on
-move nothing for all others but the mask. This is no bound; a battle of `standard` that takes its time lasts for 240
-decisions."""
-
-
-def restored(which: Tensor, map_id: Tensor, *ground: Tensor) -> int:
-    """Bytes of `restore_ground`: the map is read and the ground written."""
+def restored(which: Tensor, map_id: Tensor, *ground: Tensor) -> tuple[int, int]:
+    """Bytes of `restore_ground` that all battles cost, and those that each costs which ends: the map is read, the
+    ground written."""
     changed, maps = ground[:4], ground[4:]
     read = sum(map(bytes_of, changed[: len(maps)]))
-    return bytes_of(which) + bytes_of(map_id) + (read + sum(map(bytes_of, changed))) // ENDED
+    return bytes_of(which) + bytes_of(map_id), read + sum(map(bytes_of, changed))
 
 
-def replaced(which: Tensor, rows: Tensor, targets: Sequence[Tensor], sources: Sequence[Tensor]) -> int:
-    """Bytes of `replace_rows`: rows are read and written."""
+def replaced(which: Tensor, rows: Tensor, targets: Sequence[Tensor], sources: Sequence[Tensor]) -> tuple[int, int]:
+    """The same of `replace_rows`: rows are read and written."""
     each = [
         target.numel() * (target.element_size() + source.element_size())
         for target, source in zip(targets, sources, strict=True)
     ]
-    return bytes_of(which) + bytes_of(rows) + sum(each) // ENDED
+    return bytes_of(which) + bytes_of(rows), sum(each)
 
 
-WHERE_BATTLES_END: dict[str, Callable[..., int]] = {
+WHERE_BATTLES_END: dict[str, Callable[..., tuple[int, int]]] = {
     "echelon::restore_ground": restored,
     "echelon::replace_rows": replaced,
 }
@@ -77,11 +72,12 @@ class Launches(TorchDispatchMode):
     """Counts the operations that launch a kernel, and the bytes of what they are given and make.
 
     Views and reservations launch nothing; one operation on a list of tensors (`_foreach_*`) is one launch. What is
-    written where battles end counts for one battle in a hundred (`ENDED`).
+    written where battles end counts for one battle in `ended`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, ended: int) -> None:
         super().__init__()
+        self.ended = ended
         self.launches: Counter[str] = Counter()
         """By place."""
         self.moved: Counter[str] = Counter()
@@ -122,7 +118,8 @@ class Launches(TorchDispatchMode):
             where = place()
             self.launches[where] += 1
             if schema.name in WHERE_BATTLES_END:
-                self.moved[where] += WHERE_BATTLES_END[schema.name](*args)
+                always, where_ended = WHERE_BATTLES_END[schema.name](*args)
+                self.moved[where] += always + where_ended // self.ended
                 return found
             fresh = [tensor for tensor in made if tensor.untyped_storage()._cdata not in storages]
             written = given[:1] if schema.is_mutable and not schema.name.startswith("aten::_foreach") else []

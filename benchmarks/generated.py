@@ -289,6 +289,8 @@ def looked_up(operation: str, arguments: dict[str, Any]) -> dict[str, int]:
         return {"solid": (last - first) * side * sectors_along(side)}
     if operation == "pull":
         return {"opaque": sizes["first"][0] * 3 * (int(arguments["line_vox"]) + 1)}
+    if operation == "lines":
+        return {"opaque": sizes["first"][0] * 3 * (int(arguments["range_vox"]) + 1)}
     if operation == "travel":
         # A hull stands on other columns only after it moved along x, and along y, or was put back: three places.
         return {"solid": sum(3 * side * sectors_along(side) for side in bounds().hull_cells)}

@@ -6,7 +6,8 @@ Needs a torch that is built with CUDA, and no GPU (CONTRIBUTING.md tells how to 
 function of a decision is traced on fake CUDA tensors and compiled for an H100 or H200 (sm_90) as far as its Triton
 code, which is counted and never run; what runs operation by operation beside them is counted as it is called. `GB` is
 what the kernels read and write, each buffer at most once a kernel; of what a kernel looks up by index, at most a sector
-of 32 bytes a cell. `whole_GB` takes such buffers whole, as Inductor does. One JSON line for each function, and one for
+of 32 bytes a cell; of what is written where battles end, a share (`--ended`). `whole_GB` takes buffers whole of which
+cells are looked up, as Inductor does. One JSON line for each function, and one for
 the decision: what `TeamCollector` captures, acting for one team and writing included. Of the opponent nothing counts.
 """
 
@@ -63,6 +64,9 @@ class Args:
     num_envs: int = 16384
     functions: tuple[Name, ...] = ("decode", "play", "conclude", "restart", "rollout")
     """Functions of a decision; the decision as a whole is told where all are counted."""
+    ended: int = 100
+    """Of so many battles one ends in a decision: the kernels that a restart and final views launch leave at once where
+    a battle goes on. 1 tells the most that a decision can move."""
     kernels: int = 0
     """How many kernels of each function to list, those that move most first."""
 
@@ -142,9 +146,9 @@ def learner(config: EnvConfig) -> ActorCritic:
     return LSTMConfig(hidden=128).build(PolicySpecs(config.comm_dim))
 
 
-def rollout(config: EnvConfig, num_envs: int, mode: FakeTensorMode) -> tuple[Count, list[Graph]]:
+def rollout(config: EnvConfig, num_envs: int, ended: int, mode: FakeTensorMode) -> tuple[Count, list[Graph]]:
     """A decision of the collector without the functions of the environment: acting for one team, values, writing."""
-    launches, policy = Launches(), learner(config)
+    launches, policy = Launches(ended), learner(config)
     policy.network.compute = torch.bfloat16
     absent = Absent(launches, layout.action_width(config.comm_dim))
     assignment = PolicyAssignment(policy, [OpponentGroup("absent", absent, PLAYED)])
@@ -160,13 +164,14 @@ def rollout(config: EnvConfig, num_envs: int, mode: FakeTensorMode) -> tuple[Cou
                 setattr(env, name, launches.uncounted(getattr(env, name)))
             policy.act = acting = Calls(policy.network.forward, launches)
             collector._write_step = writing = Calls(collector._write_step, launches)
+            collector._lay_out = laying = Calls(collector._lay_out, launches)
             with mode, torch.no_grad():
                 collector._begin_rollout()
                 collector._decide()
                 with launches:
                     collector._decide()
         with mode:
-            called = [acting, writing]
+            called = [laying, acting, writing]
             graphs = [generate(each.function, enlarged(each.given, num_envs)) for each in called]
     moved = launches.moved.total() * num_envs / PLAYED / 1e9
     counted = Count(launches.launches.total(), moved, moved)
@@ -203,7 +208,7 @@ def counts(args: Args) -> Iterator[tuple[str, int, Count, list[Graph]]]:
                 graph = generate(function, arguments)
                 yield name, times, Count.of(graph), [graph]
     if "rollout" in args.functions:
-        yield "rollout", 1, *rollout(config, args.num_envs, FakeTensorMode())
+        yield "rollout", 1, *rollout(config, args.num_envs, args.ended, FakeTensorMode())
 
 
 def main(args: Args) -> None:

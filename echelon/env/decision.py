@@ -44,18 +44,9 @@ def conclude(
     extra: Mapping[str, RewardTerm] = NO_EXTRA_TERMS,
     out: Observation | None = None,
 ) -> Played:
-    """Score the zone, show, judge and pay, once the substeps are played; `out` is where the streams are written."""
-    state, streams = observe(zone.score(after, game), orders, game)
-    if out is not None:
-        streams = written(streams, out)
+    """Score the zone, show, judge and pay, once the substeps are played; `out` as in `observe`."""
+    state, streams = observe(zone.score(after, game), orders, game, out)
     return judge_and_reward(before, state, streams, game, extra)
-
-
-def written(streams: Observation, out: Observation) -> Observation:
-    """`out`, with the streams of the same names written to it."""
-    for name, kept in out.items():
-        kept.copy_(streams[name])
-    return out
 
 
 def judge_and_reward(

@@ -23,7 +23,7 @@ from echelon.env.kernels.restore_ground import restore_ground
 from echelon.env.loops.play import Loops
 from echelon.env.map_pool import MapPool
 from echelon.env.observation import layout
-from echelon.env.observation.build import Observation
+from echelon.env.observation.build import Observation, written
 from echelon.env.observation.layout import STREAMS
 from echelon.env.observer import StepObserver
 from echelon.env.outcome import Winner
@@ -343,7 +343,7 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
             with part("play"):
                 after, streams = loops.play(before, action)
             if self.out is not None:
-                streams = decision.written(streams, self.out)
+                streams = written(streams, self.out)
             with part("judge"):
                 return decision.judge_and_reward(
                     before, after, streams, self.game, self.extra_rewards, loops.statistics

@@ -124,7 +124,9 @@ def test_the_way_back_through_functions_of_our_own(mode, dtype):
     assert {gradient.device for gradient in found if gradient is not None} == {CUDA}
 
 
-@pytest.mark.parametrize("kernel", ["restore_ground", "replace_rows", "battle_kernels", "set_encoder"])
+@pytest.mark.parametrize(
+    "kernel", ["restore_ground", "replace_rows", "battle_kernels", "observation_kernels", "set_encoder"]
+)
 def test_a_kernel_of_triton_does_what_the_dense_form_does(kernel):
     pytest.importorskip("triton")
     script = Path(__file__).with_name(f"{kernel}.py")
@@ -132,12 +134,17 @@ def test_a_kernel_of_triton_does_what_the_dense_form_does(kernel):
     assert done.stdout == "equal\n", done.stderr
 
 
-def test_the_kernels_of_a_substep_compile_for_a_gpu():
+SUBSTEP = ["_fly", "_strike", "_chip", "_pull", "_strike", "_launch", "_lay", "_travel"]
+
+
+@pytest.mark.parametrize(
+    ("script", "names"), [("compiled_kernels", SUBSTEP), ("observation_kernels", ["_lines", "_contact_rows"])]
+)
+def test_the_kernels_of_a_battle_compile_for_a_gpu(script, names):
     pytest.importorskip("triton")
-    script = Path(__file__).with_name("compiled_kernels.py")
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
+    command = [sys.executable, str(Path(__file__).with_name(f"{script}.py")), "compile"]
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    names = ["_fly", "_strike", "_chip", "_pull", "_strike", "_launch", "_lay", "_travel"]
     assert done.stdout.split() == names
 
 

@@ -32,6 +32,7 @@ RUNS = {
     "itself": {"opponent": "self"},
     "every opponent": {"self_share": 1 / 3, "past_share": 1 / 3, "past_blocks": 2, "past_every": 1},
     "an expert": {"opponent": "heuristic:expert"},
+    "reduced precision": {"precision": "bf16"},
     "gru": {"opponent": "self", "model": model_with("gru", TINY)},
     "mlp": {"opponent": "self", "model": model_with("mlp", TINY)},
     "unequal teams, central critic": {
@@ -152,7 +153,7 @@ def iterated(made: Trainer, times: int) -> tuple[list[dict], dict[str, torch.Ten
     return [{k: v for k, v in row.items() if k not in timed} for row in rows], everything(made)
 
 
-@pytest.mark.parametrize("name", ["every opponent", "unequal teams, central critic", "early stop"])
+@pytest.mark.parametrize("name", ["every opponent", "reduced precision", "unequal teams, central critic", "early stop"])
 def test_graphs_train_as_the_functions_do(trainer, monkeypatch, name):
     changes = RUNS[name]
     rows, tensors = iterated(trainer("called", **changes), 4)

@@ -1,7 +1,7 @@
 """Replaces what belongs to some battles by rows of other tensors, in place.
 
 On a GPU one kernel of Triton for all tensors, whose programs leave at once where nothing is replaced: it costs by what
-it replaces, where a mask reads and writes everything. Without Triton, and in tests on a CPU, masks choose.
+it replaces, where a mask reads and writes everything. Without Triton, and on a CPU, masks choose.
 """
 
 from __future__ import annotations

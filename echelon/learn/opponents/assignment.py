@@ -121,16 +121,24 @@ class PolicyAssignment:
             [pad_team(memory_of(tensordict, group, name)[battles], mechs) for group, battles in teams], 0
         )
 
-    def decide(self, tensordict: TensorDictBase, remembered: list[Remembered] | None = None) -> TensorDictBase:
+    def decide(
+        self,
+        tensordict: TensorDictBase,
+        remembered: list[Remembered] | None = None,
+        view: TensorDictBase | None = None,
+    ) -> TensorDictBase:
         """Write action and next memory of every team; returns the learner's output, batch `[G, A]`.
 
         Args:
             tensordict: the environment's.
             remembered: where next memories are put, in place of `tensordict`: a piece for each team of a policy, and
                 nothing for the teams that it does not command.
+            view: `view` of the learner, where that is there already.
         """
+        given = {} if view is None else {LEARNER: [view]}
         decided = {
-            name: [policy(view) for view in self.views(tensordict, name)] for name, policy in self.policies.items()
+            name: [policy(seen) for seen in given.get(name) or self.views(tensordict, name)]
+            for name, policy in self.policies.items()
         }
         parts = {name: self._split(name, decisions) for name, decisions in decided.items()}
         for group, owners in self.owners.items():

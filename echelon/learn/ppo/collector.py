@@ -26,7 +26,7 @@ from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.learn.opponents.assignment import LEARNER, PolicyAssignment
 from echelon.learn.padding import EXISTS, team_mean, without_padding
 from echelon.learn.ppo.episode_stats import EpisodeStats, split_terms
-from echelon.learn.ppo.rollout_writes import on_device, write_step
+from echelon.learn.ppo.rollout_writes import lay_out, on_device, reduced_view, write_step
 from echelon.runtime import noise
 from echelon.runtime.cuda_graphs import GraphedFunction
 from echelon.runtime.errors import require
@@ -124,6 +124,7 @@ class TeamCollector(BaseCollector):
         self.at = torch.zeros(1, dtype=torch.int64, device=env.device)
         """`[1]` decisions of this rollout so far, where a CUDA graph reads it."""
         self._write_step = on_device(write_step, env.device)
+        self._lay_out = on_device(lay_out, env.device)
         self.static: StaticBattles | None = None
         """The battles where `cuda_graph` keeps them."""
 
@@ -201,7 +202,7 @@ class TeamCollector(BaseCollector):
         # Where battles stay in their places, next memories are written there once.
         remembered: list[Remembered] | None = None if self.static is None else []
         with part("act"):
-            decided = self.assignment.decide(now, remembered)
+            decided = self.assignment.decide(now, remembered, self._reduced_view(now) if self._is_reduced else None)
             enemy = self._enemy(now)
             values = self._values(decided, enemy)
         # A graph casts as it writes. What is shown now, a step may overwrite.
@@ -222,6 +223,18 @@ class TeamCollector(BaseCollector):
             self.now = following
         else:
             self.static.restart(after, remembered)
+
+    @property
+    def _is_reduced(self) -> bool:
+        """Whether the learner's view is put together in the dtype of the forward pass: for an encoder that makes the
+        same of it, where nobody else reads it."""
+        is_same = getattr(self.policy.network.encoder, "takes_reduced", False) and not self.value_head.is_central
+        return is_same and self.static is not None and self.exists is None
+
+    def _reduced_view(self, now: TensorDictBase) -> TensorDict:
+        """The learner's view, batch `[G, A]`, in the dtype of the forward pass."""
+        teams = [self.assignment.part(now, LEARNER, *team) for team in self.assignment.teams[LEARNER]]
+        return reduced_view(teams, self.policy.keys.memory, self.policy.network.compute, self._lay_out)
 
     def _lap(self, name: str) -> None:
         """The time since the last lap was spent on `name`: within a graph nobody knows."""
