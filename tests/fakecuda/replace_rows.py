@@ -27,7 +27,7 @@ def compare() -> None:
     assert which.any() and not which.all() and not which.is_contiguous()
     rows = torch.randint(0, 4, (BATTLES,), generator=generator)
     long = BLOCK * PROGRAMS + 5
-    sources = [drawn(4, 3, 5), drawn(4, 8, 2)[:, 2:7], drawn(4, long), drawn(4, 7) > 0, drawn(4, 2).long()]
+    sources = [drawn(4, 3, 5), drawn(4, 8, 2)[:, 2:7], drawn(4, long), (drawn(7, 4) > 0).T, drawn(4, 2).long()]
     made = [drawn(BATTLES, 6, 5), drawn(BATTLES, 5, 2).bfloat16(), drawn(BATTLES, long), drawn(BATTLES, 7) > 0]
     made.append(drawn(BATTLES, 2).long())
     found = []

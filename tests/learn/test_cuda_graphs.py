@@ -98,6 +98,20 @@ def test_two_commanders_can_be_captured(trainer, tier):
     assert faults(decide(made)) == []
 
 
+def test_only_an_encoder_that_says_so_reads_a_view_in_reduced_precision(trainer):
+    made = trainer(cuda_graphs="on", opponent="self", precision="bf16")
+    collector, seen = made.collector, []
+    act = made.policy.act
+    made.policy.act = lambda streams, *rest: (seen.append(streams[0].dtype), act(streams, *rest))[1]
+    collector.collect()
+    encoder = made.policy.network.encoder
+    encoder.__class__ = type("Own", (type(encoder),), {})
+    first = seen[:6]  # of a rollout, behind which final views are evaluated
+    seen.clear()
+    collector.collect()
+    assert first == [torch.bfloat16] * 6 and seen[:6] == [torch.float32] * 6
+
+
 def test_a_rebound_buffer_is_found(trainer):
     """Each of these would leave the graph with memory that nobody reads, or with last decision's number."""
     made = trainer(cuda_graphs="on", opponent="self")

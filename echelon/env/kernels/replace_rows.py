@@ -59,7 +59,7 @@ def replace_rows(which: Tensor, rows: Tensor, targets: Sequence[Tensor], sources
         which: `[B]` bool.
         rows: `[B]` int64.
         targets: `[B, ...]` each, changed in place. Every row must be contiguous; rows may lie anywhere.
-        sources: `[R, ...]` each, of other memory than the targets; as those otherwise.
+        sources: `[R, ...]` each, of other memory than the targets.
     """
     form = replace_rows_triton if HAS_TRITON and which.is_cuda else replace_rows_dense
     form(which, rows, list(targets), list(sources))
@@ -73,9 +73,9 @@ def replace_rows_dense(which: Tensor, rows: Tensor, targets: Sequence[Tensor], s
 
 def launch(which: Tensor, rows: Tensor, targets: Sequence[Tensor], sources: Sequence[Tensor]) -> None:
     """`replace_rows` by programs for each battle."""
-    pairs = list(zip(targets, sources, strict=True))
-    assert all(target[0].is_contiguous() and source[0].is_contiguous() for target, source in pairs)
-    assert all(target[0].shape == source[0].shape for target, source in pairs)
+    sources = [source if source[0].is_contiguous() else source.contiguous() for source in sources]
+    assert all(target[0].is_contiguous() for target in targets)
+    assert all(target[0].shape == source[0].shape for target, source in zip(targets, sources, strict=True))
     kernel: Any = _replace[len(which), PROGRAMS]
     # Triton runs on the current GPU, which that of the battles may not be.
     with torch.cuda.device(which.device) if which.is_cuda else contextlib.nullcontext():

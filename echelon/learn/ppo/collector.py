@@ -228,8 +228,11 @@ class TeamCollector(BaseCollector):
     def _is_reduced(self) -> bool:
         """Whether the learner's view is put together in the dtype of the forward pass: for an encoder that makes the
         same of it, where nobody else reads it."""
-        is_same = getattr(self.policy.network.encoder, "takes_reduced", False) and not self.value_head.is_central
-        return is_same and self.static is not None and self.exists is None
+        # Of its own class: one that is derived from it may read more.
+        is_same = (
+            vars(type(self.policy.network.encoder)).get("takes_reduced", False) and type(self.policy) is ActorCritic
+        )
+        return is_same and not self.value_head.is_central and self.static is not None and self.exists is None
 
     def _reduced_view(self, now: TensorDictBase) -> TensorDict:
         """The learner's view, batch `[G, A]`, in the dtype of the forward pass."""
