@@ -7,7 +7,7 @@ import functools
 import sys
 import types
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,30 @@ from torch.utils._pytree import tree_leaves
 PACKAGE = str(Path(__file__).parents[1] / "echelon") + "/"
 RESERVES = ("aten::empty", "aten::empty_like", "aten::new_empty", "aten::empty_strided", "aten::new_empty_strided")
 """Operations that reserve memory and write nothing."""
+
+
+def restored(which: Tensor, map_id: Tensor, *ground: Tensor) -> tuple[int, int]:
+    """Bytes of `restore_ground` that all battles cost, and those that each costs which ends: the map is read, the
+    ground written."""
+    changed, maps = ground[:4], ground[4:]
+    read = sum(map(bytes_of, changed[: len(maps)]))
+    return bytes_of(which) + bytes_of(map_id), read + sum(map(bytes_of, changed))
+
+
+def replaced(which: Tensor, rows: Tensor, targets: Sequence[Tensor], sources: Sequence[Tensor]) -> tuple[int, int]:
+    """The same of `replace_rows`: rows are read and written."""
+    each = [
+        target.numel() * (target.element_size() + source.element_size())
+        for target, source in zip(targets, sources, strict=True)
+    ]
+    return bytes_of(which) + bytes_of(rows), sum(each)
+
+
+WHERE_BATTLES_END: dict[str, Callable[..., tuple[int, int]]] = {
+    "echelon::restore_ground": restored,
+    "echelon::replace_rows": replaced,
+}
+"""Bytes of kernels that leave at once where a battle goes on."""
 
 
 # Before the package is imported: inference mode hides what is copied from lists.
@@ -47,12 +71,13 @@ def bytes_of(tensor: Tensor) -> int:
 class Launches(TorchDispatchMode):
     """Counts the operations that launch a kernel, and the bytes of what they are given and make.
 
-    Views and reservations launch nothing; one operation on a list of tensors (`_foreach_*`) is one launch. The ground
-    that a restart restores counts for one battle in a hundred.
+    Views and reservations launch nothing; one operation on a list of tensors (`_foreach_*`) is one launch. What is
+    written where battles end counts for one battle in `ended`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, ended: int) -> None:
         super().__init__()
+        self.ended = ended
         self.launches: Counter[str] = Counter()
         """By place."""
         self.moved: Counter[str] = Counter()
@@ -92,9 +117,9 @@ class Launches(TorchDispatchMode):
         if not is_view and schema.name.startswith(("aten::", "echelon::")) and schema.name not in RESERVES:
             where = place()
             self.launches[where] += 1
-            if schema.name == "echelon::restore_ground":
-                # Nearly all of its programs leave at once.
-                self.moved[where] += sum(map(bytes_of, given[:4])) // 100
+            if schema.name in WHERE_BATTLES_END:
+                always, where_ended = WHERE_BATTLES_END[schema.name](*args)
+                self.moved[where] += always + where_ended // self.ended
                 return found
             fresh = [tensor for tensor in made if tensor.untyped_storage()._cdata not in storages]
             written = given[:1] if schema.is_mutable and not schema.name.startswith("aten::_foreach") else []

@@ -228,6 +228,8 @@ def accesses(node: Any, steps: Any) -> dict[str, int]:
         return accesses_of_operation(node)
     found: dict[str, int] = {}
     for name, whole in node.get_read_write_buffer_accesses(include_reads=True, include_writes=True).items():
+        if is_named_for_order(name, steps):
+            continue
         looked_up = sum(lookups(step, name) for step in steps)
         used = [
             dep for step in steps for dep in (*step.read_writes.reads, *step.read_writes.writes) if dep.name == name
@@ -287,6 +289,8 @@ def looked_up(operation: str, arguments: dict[str, Any]) -> dict[str, int]:
         return {"solid": (last - first) * side * sectors_along(side)}
     if operation == "pull":
         return {"opaque": sizes["first"][0] * 3 * (int(arguments["line_vox"]) + 1)}
+    if operation == "lines":
+        return {"opaque": sizes["first"][0] * 3 * (int(arguments["range_vox"]) + 1)}
     if operation == "travel":
         # A hull stands on other columns only after it moved along x, and along y, or was put back: three places.
         return {"solid": sum(3 * side * sectors_along(side) for side in bounds().hull_cells)}
@@ -380,11 +384,30 @@ def is_looked_up(dep: Any) -> bool:
     return bool(dep.is_indirect()) if isinstance(dep, MemoryDep) else False
 
 
+def is_named_for_order(name: str, steps: Any) -> bool:
+    """Whether a kernel neither reads nor writes a buffer under this name, which its dependencies tell for the order of
+    kernels alone.
+
+    What is written to `x` in place is an output of its own there, which counts; the kernel then also depends on `x`
+    (`StarDep`), and on what has read `x` before (`WeakDep`). The code that is written loads neither, unless a
+    `MemoryDep` says so.
+    """
+    from torch._inductor.dependencies import StarDep, WeakDep
+
+    changed = {target for step in steps for output in step.get_outputs() for target in output.get_mutations()}
+    writes = {dep.name for step in steps for dep in step.read_writes.writes}
+    reads = [dep for step in steps for dep in step.read_writes.reads if dep.name == name]
+    only_order = all(isinstance(dep, WeakDep) or (isinstance(dep, StarDep) and name in changed) for dep in reads)
+    return bool(reads) and only_order and name not in writes
+
+
 def lookups(step: Any, name: str) -> int:
     """Cells of a buffer that one operation looks up."""
+    from torch._inductor.dependencies import MemoryDep
     from torch._inductor.virtualized import V
 
     deps = [dep for dep in (*step.read_writes.reads, *step.read_writes.writes) if dep.name == name]
+    deps = [dep for dep in deps if isinstance(dep, MemoryDep)]
     if not deps or not hasattr(step, "get_ranges"):
         return 0
     count = 1

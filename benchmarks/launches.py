@@ -6,7 +6,8 @@ Needs a torch that is built with CUDA, and no GPU (CONTRIBUTING.md tells how to 
 function of a decision is traced on fake CUDA tensors and compiled for an H100 or H200 (sm_90) as far as its Triton
 code, which is counted and never run; what runs operation by operation beside them is counted as it is called. `GB` is
 what the kernels read and write, each buffer at most once a kernel; of what a kernel looks up by index, at most a sector
-of 32 bytes a cell. `whole_GB` takes such buffers whole, as Inductor does. One JSON line for each function, and one for
+of 32 bytes a cell; of what is written where battles end, a share (`--ended`). `whole_GB` takes buffers whole of which
+cells are looked up, as Inductor does. One JSON line for each function, and one for
 the decision: what `TeamCollector` captures, acting for one team and writing included. Of the opponent nothing counts.
 """
 
@@ -31,8 +32,11 @@ from torchrl.data import Composite
 
 from echelon import EchelonEnv
 from echelon.env import decision
+from echelon.env.group_policy import memory_spec
 from echelon.env.observation import layout
-from echelon.env.restart import begin_by_mask
+from echelon.env.restart import Remembered, begin_in_places
+from echelon.env.static_battles import StaticBattles
+from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.lstm import LSTMConfig
 from echelon.learn.models.registry import PolicySpecs
 from echelon.learn.models.value_normalizer import ValueNorm
@@ -60,6 +64,9 @@ class Args:
     num_envs: int = 16384
     functions: tuple[Name, ...] = ("decode", "play", "conclude", "restart", "rollout")
     """Functions of a decision; the decision as a whole is told where all are counted."""
+    ended: int = 100
+    """Of so many battles one ends in a decision: the kernels that a restart and final views launch leave at once where
+    a battle goes on. 1 tells the most that a decision can move."""
     kernels: int = 0
     """How many kernels of each function to list, those that move most first."""
 
@@ -89,15 +96,21 @@ def functions(env: EchelonEnv) -> dict[str, tuple[int, Callable[..., Any], tuple
     config, game, state = env.config, env.game, env.state
     action = torch.zeros(env.num_envs, config.num_mechs, layout.action_width(config.comm_dim), device=CUDA)
     orders = actions.decode(action, state.focus_slots, game.roster, config.features)
-    there = env._empty()
-    shown = {key: there.get(key) for key in env._renewed}
-    which = torch.zeros(env.num_envs, dtype=torch.bool, device=CUDA)
-    begun = (which, env.next_seed, state, shown, *env._maps_drawn)
+    static = StaticBattles(env, env._empty())
+    places, which = static.places, torch.zeros(env.num_envs, dtype=torch.bool, device=CUDA)
+    played, shown = state.clone(), {key: leaf.clone() for key, leaf in places.shown.items()}
+    half = env.num_envs // 2
+    # One team a battle, as the learner commands.
+    remembered = [
+        Remembered(key, start, leaf[start : start + half].clone())
+        for key, leaf in places.memories.items()
+        for start in [0 if key[0] == "blue" else half]
+    ]
     return {
         "decode": (1, actions.decode, (action, state.focus_slots, game.roster, config.features)),
         "play": (config.rules.decision_repeat, step.play, (state, orders, game)),
-        "conclude": (1, decision.conclude, (state, state, orders, game)),
-        "restart": (1, begin_by_mask, begun),
+        "conclude": (1, decision.conclude, (state, state, orders, game, {}, static.streams)),
+        "restart": (1, begin_in_places, (which, played, shown, remembered, places, *env._maps_drawn)),
     }
 
 
@@ -128,9 +141,14 @@ class Calls:
         return self.called(*args)
 
 
-def rollout(config: EnvConfig, num_envs: int, mode: FakeTensorMode) -> tuple[Count, list[Graph]]:
+def learner(config: EnvConfig) -> ActorCritic:
+    """The policy that acts."""
+    return LSTMConfig(hidden=128).build(PolicySpecs(config.comm_dim))
+
+
+def rollout(config: EnvConfig, num_envs: int, ended: int, mode: FakeTensorMode) -> tuple[Count, list[Graph]]:
     """A decision of the collector without the functions of the environment: acting for one team, values, writing."""
-    launches, policy = Launches(), LSTMConfig(hidden=128).build(PolicySpecs(config.comm_dim))
+    launches, policy = Launches(ended), learner(config)
     policy.network.compute = torch.bfloat16
     absent = Absent(launches, layout.action_width(config.comm_dim))
     assignment = PolicyAssignment(policy, [OpponentGroup("absent", absent, PLAYED)])
@@ -142,18 +160,18 @@ def rollout(config: EnvConfig, num_envs: int, mode: FakeTensorMode) -> tuple[Cou
         with eager:
             collector = TeamCollector(env, assignment, 4, 2, ValueNorm(), cuda_graph=True)
             Fakes(mode)(collector)
-            for name in ("_decode", "_play", "_conclude", "_begin_by_mask"):
+            for name in ("_decode", "_play", "_conclude", "_begin_in_places"):
                 setattr(env, name, launches.uncounted(getattr(env, name)))
             policy.act = acting = Calls(policy.network.forward, launches)
             collector._write_step = writing = Calls(collector._write_step, launches)
-            collector._write_where = keeping = Calls(collector._write_where, launches)
+            collector._lay_out = laying = Calls(collector._lay_out, launches)
             with mode, torch.no_grad():
                 collector._begin_rollout()
                 collector._decide()
                 with launches:
                     collector._decide()
         with mode:
-            called = [acting, writing, keeping]
+            called = [laying, acting, writing]
             graphs = [generate(each.function, enlarged(each.given, num_envs)) for each in called]
     moved = launches.moved.total() * num_envs / PLAYED / 1e9
     counted = Count(launches.launches.total(), moved, moved)
@@ -177,7 +195,7 @@ def counts(args: Args) -> Iterator[tuple[str, int, Count, list[Graph]]]:
     """Every function: its name, how often it is called, what it launches, and its graphs."""
     config = ENV_PRESETS[args.preset]()
     mode = FakeTensorMode()
-    env = EchelonEnv(config, PLAYED, device="cpu", seed=1, compiled=False)
+    env = EchelonEnv(config, PLAYED, device="cpu", seed=1, compiled=False, memory=memory_spec(learner=learner(config)))
     know(Bounds.of(env.game))
     with without_a_driver(), mode:
         # First what is not of the battles, however long its axes are.
@@ -190,7 +208,7 @@ def counts(args: Args) -> Iterator[tuple[str, int, Count, list[Graph]]]:
                 graph = generate(function, arguments)
                 yield name, times, Count.of(graph), [graph]
     if "rollout" in args.functions:
-        yield "rollout", 1, *rollout(config, args.num_envs, FakeTensorMode())
+        yield "rollout", 1, *rollout(config, args.num_envs, args.ended, FakeTensorMode())
 
 
 def main(args: Args) -> None:

@@ -42,9 +42,10 @@ def conclude(
     orders: Orders,
     game: SimModel,
     extra: Mapping[str, RewardTerm] = NO_EXTRA_TERMS,
+    out: Observation | None = None,
 ) -> Played:
-    """Score the zone, show, judge and pay, once the substeps are played."""
-    state, streams = observe(zone.score(after, game), orders, game)
+    """Score the zone, show, judge and pay, once the substeps are played; `out` as in `observe`."""
+    state, streams = observe(zone.score(after, game), orders, game, out)
     return judge_and_reward(before, state, streams, game, extra)
 
 

@@ -23,11 +23,11 @@ from echelon.env.kernels.restore_ground import restore_ground
 from echelon.env.loops.play import Loops
 from echelon.env.map_pool import MapPool
 from echelon.env.observation import layout
-from echelon.env.observation.build import Observation
+from echelon.env.observation.build import Observation, written
 from echelon.env.observation.layout import STREAMS
 from echelon.env.observer import StepObserver
 from echelon.env.outcome import Winner
-from echelon.env.restart import Begun, ByRow, begin, begin_by_mask, open_on_map
+from echelon.env.restart import Begun, ByRow, begin, begin_by_mask, begin_in_places, open_on_map
 from echelon.env.reward import NO_EXTRA_TERMS, RewardTerm, check_extra_terms
 from echelon.env.select import cleared
 from echelon.env.specs import DONE_KEYS, Specs
@@ -141,6 +141,8 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
         self.map_pool = MapPool(self.game, self._loops)
         self._observed: TensorDictBase | None = None
         """What was last observed of every battle: a reset of some battles shows it again of the others."""
+        self.out: Observation | None = None
+        """`[B, N, ...]` where a step writes the streams, while somebody lends that."""
         self._compile()
         self._make_specs()
 
@@ -154,6 +156,7 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
         self._play: step.Play = prepared(step.play)
         self._logged_substep = prepared(step.logged_substep)
         self._begin_by_mask: Callable[..., Begun] = prepared(begin_by_mask)
+        self._begin_in_places: Callable[..., None] = prepared(begin_in_places)
 
     def _make_specs(self) -> None:
         sizes = {group: len(names) for group, names in self.group_map.items()}
@@ -214,7 +217,7 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
     def __getstate__(self) -> dict[str, Any]:
         """For copies and other processes. Compiled functions cannot be copied: each process compiles its own."""
         kept = self.__dict__.copy()
-        for name in ("_decode", "_conclude", "_play", "_logged_substep", "_begin_by_mask"):
+        for name in ("_decode", "_conclude", "_play", "_logged_substep", "_begin_by_mask", "_begin_in_places"):
             del kept[name]
         return kept
 
@@ -325,7 +328,7 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         before, action, loops = self.state, self._action(tensordict), self._loops_now
         if loops is None:
-            played = self.blocks.play(lambda battles: self._decide(before[battles], action[battles]))
+            played = self.blocks.play(lambda battles: self._decide(before[battles], action[battles], battles))
             out = decision.concat_blocks(played, before.terrain)
         else:
             out = self._decide_in_loops(loops, before, action)
@@ -339,20 +342,23 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
         with ordinary_tensors():
             with part("play"):
                 after, streams = loops.play(before, action)
+            if self.out is not None:
+                streams = written(streams, self.out)
             with part("judge"):
                 return decision.judge_and_reward(
                     before, after, streams, self.game, self.extra_rewards, loops.statistics
                 )
 
-    def _decide(self, before: State, action: Tensor) -> Played:
+    def _decide(self, before: State, action: Tensor, battles: slice) -> Played:
         """A decision of some of the battles."""
         game = self.game
+        out = None if self.out is None else {name: kept[battles] for name, kept in self.out.items()}
         with part("orders"):
             orders: Orders = self._decode(action, before.focus_slots, game.roster, self.config.features)
         with part("substeps"):
             after = step.decide(before, orders, game, self._play if self.observer is None else self._watched)
         with part("conclude"):
-            played: Played = self._conclude(before, after, orders, game, self.extra_rewards)
+            played: Played = self._conclude(before, after, orders, game, self.extra_rewards, out)
         if self.observer is not None:
             reward = exact.sum(played.paid, -1)
             verdict = TensorDict({**played.outcome, "reward": reward}, self.batch_size, device=self.device)

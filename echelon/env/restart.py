@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
@@ -12,11 +13,11 @@ from echelon.env.loops.rows import rows_where
 from echelon.env.map_pool import draw_map
 from echelon.env.observation.layout import STREAMS
 from echelon.env.outcome import Winner
-from echelon.env.select import select
+from echelon.env.select import cleared, select
 from echelon.runtime import noise
 from echelon.runtime.noise import Stream
 from echelon.sim.model import SimModel
-from echelon.state import State, Terrain, open_battle
+from echelon.state import State, Terrain, leaves_of, open_battle
 
 Leaves = dict[tuple[str, ...], Tensor]
 """Entries of a tensordict, `[B, ...]` each, by key."""
@@ -112,7 +113,7 @@ def begin(
     following = chosen.replaced(next_seed, following_seed(seeds))
     names = [name for name in State.__dataclass_fields__ if name != "terrain"]
     state = state.replace(**{name: chosen.replaced(getattr(state, name), getattr(fresh, name)) for name in names})
-    first = first_shown(fresh, game, openings)
+    first = first_shown(fresh, game, openings, shown.keys())
 
     def renewed(key: tuple[str, ...], old: Tensor) -> Tensor:
         if key in first:
@@ -128,11 +129,72 @@ def begin_by_mask(which: Tensor, *arguments: Any) -> Begun:
     return begin(ByMask(which), *arguments)
 
 
-def first_shown(fresh: State, game: SimModel, openings: Mapping[str, Tensor]) -> Leaves:
-    """Observations, masks and telemetry of battles at their first moment."""
+@dataclass(frozen=True)
+class Places:
+    """Tensors that stay where they are, for battles that a CUDA graph plays on."""
+
+    next_seed: Tensor
+    """`[B]` int64, as in `Begun`."""
+    state: State
+    """The ground is that of the battles themselves, which is changed in place anyway."""
+    shown: Leaves
+    """Entries of a tensordict, without observation streams, flags and memories."""
+    is_init: Tensor
+    """`[B, 1]` bool."""
+    memories: Leaves
+    """What policies remember, `[B, A, ...]` each."""
+
+
+class Remembered(NamedTuple):
+    """What the mechs of one group remember next, in consecutive battles."""
+
+    key: tuple[str, ...]
+    """Entry of a tensordict."""
+    start: int
+    """The first of the battles."""
+    value: Tensor
+    """`[S, A, ...]`"""
+
+
+def begin_in_places(
+    which: Tensor,
+    state: State,
+    shown: Leaves,
+    remembered: Sequence[Remembered],
+    places: Places,
+    game: SimModel,
+    drawn: Tensor,
+    openings: Mapping[str, Tensor],
+) -> None:
+    """`begin_by_mask` into `places`, flags and memories included: what goes on is written there too.
+
+    Observation streams and the ground are left to `replace_rows` and `restore_ground`.
+
+    Args:
+        which: `[B]` bool, the battles that begin anew.
+        state, shown: what the last decision left behind.
+        remembered: what policies remember next. What is not among it stays as it is: nobody has written to it since
+            the battles were reset.
+    """
+    begun = begin_by_mask(which, places.next_seed, state, shown, game, drawn, openings)
+    places.next_seed.copy_(begun.next_seed)
+    new = leaves_of(begun.state)
+    for name, kept in leaves_of(places.state).items():
+        kept.copy_(new[name])
+    for key, kept in places.shown.items():
+        kept.copy_(begun.shown[key])
+    places.is_init.copy_(which[:, None])
+    for key, start, value in remembered:
+        battles = slice(start, start + len(value))
+        places.memories[key][battles].copy_(cleared(value, which[battles]))
+
+
+def first_shown(fresh: State, game: SimModel, openings: Mapping[str, Tensor], wanted: Collection[object]) -> Leaves:
+    """Observations, masks and telemetry of battles at their first moment, those with a key in `wanted`."""
     shown: Leaves = {TELEMETRY: game.maps.telemetry[fresh.map_id]}
     for group, span in game.roster.teams.items():
-        shown |= {(group, "observation", name): openings[name][fresh.map_id][:, span] for name in STREAMS}
+        keys = {(group, "observation", name): name for name in STREAMS}
+        shown |= {key: openings[name][fresh.map_id][:, span] for key, name in keys.items() if key in wanted}
         shown[group, "mask"] = fresh.mechs.alive[:, span]
     return shown
 

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
+import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
 from echelon.env.blocks import ordinary_tensors
 from echelon.env.env import EchelonEnv
-from echelon.runtime.cuda_graphs import copy_in_place
-from echelon.state import leaves_of, with_leaves
+from echelon.env.kernels.replace_rows import replace_rows
+from echelon.env.kernels.restore_ground import restore_ground
+from echelon.env.observation.layout import STREAMS
+from echelon.env.restart import Places, Remembered
+from echelon.env.specs import DONE_KEYS
+from echelon.runtime.cuda_graphs import is_same
+from echelon.state import State, leaves_of, with_leaves
 
 
 class StaticBattles:
     """State, next seeds and last observation of an environment, in tensors of their own that are written in place.
 
-    `EchelonEnv.step` returns tensors that nobody overwrites. Here they are copied, once a decision, to where the
-    next decision reads them; the terrain, which a step changes in place, stays where it is.
+    `EchelonEnv.step` returns tensors that nobody overwrites, and a restart others. Here observations are written once,
+    to where the next decision reads them; those of battles that begin anew are replaced there. The terrain, which a
+    step changes in place, stays where it is.
 
     Args:
         env: the environment, which from now on refers to these tensors.
@@ -23,16 +32,32 @@ class StaticBattles:
     """
 
     def __init__(self, env: EchelonEnv, shown: TensorDictBase) -> None:
-        self.env = env
+        self.env, self.groups = env, list(env.teams)
         with ordinary_tensors():
             leaves = {name: leaf.clone() for name, leaf in leaves_of(env.state).items()}
             self.state = with_leaves(env.state, leaves)
             self.next_seed = env.next_seed.clone()
             self.shown = shown.clone()
-        self.keys = list(self.shown.keys(include_nested=True, leaves_only=True))
-        """Entries of what is shown."""
-        self.kept = [*leaves.values(), self.next_seed, *(self.shown.get(key) for key in self.keys)]
+            self.streams = {name: self._joined(name) for name in STREAMS}
+        """Streams of all mechs, `[B, N, ...]` each, of which those of the groups are parts."""
+        keys = [key if isinstance(key, tuple) else (key,) for key in self.shown.keys(True, True)]
+        rest = [key for key in keys if "observation" not in key and key[0] not in (*DONE_KEYS, "is_init")]
+        self.places = Places(
+            next_seed=self.next_seed,
+            state=self.state,
+            shown={key: self.shown.get(key) for key in rest if "memory" not in key},
+            is_init=self.shown.get("is_init"),
+            memories={key: self.shown.get(key) for key in rest if "memory" in key},
+        )
         self._return()
+
+    def _joined(self, name: str) -> Tensor:
+        """`[B, N, ...]` a stream of all mechs; what is shown to the groups become parts of it."""
+        keys = [(group, "observation", name) for group in self.groups]
+        stream = torch.cat([self.shown.get(key) for key in keys], 1)
+        for key, span in zip(keys, self.env.teams.values(), strict=True):
+            self.shown.set(key, stream[:, span])
+        return stream
 
     def _return(self) -> None:
         """Let the environment refer to the tensors again."""
@@ -44,8 +69,42 @@ class StaticBattles:
         """Whether the environment still refers to these tensors: who restored or reset battles put others there."""
         return self.env.state is self.state and self.env.next_seed is self.next_seed
 
-    def take(self, shown: TensorDictBase) -> None:
-        """Copy what a decision left behind into the tensors; `shown` is what the next one is made from."""
-        found: list[Tensor] = [*leaves_of(self.env.state).values(), self.env.next_seed]
-        copy_in_place(self.kept, [*found, *(shown.get(key) for key in self.keys)])
+    def step(self, decided: TensorDictBase) -> TensorDictBase:
+        """`env.step`, whose observations overwrite those that are shown; returns what is under `next`.
+
+        Until `restart` nothing else that is shown has changed.
+        """
+        self.env.out = self.streams
+        try:
+            after: TensorDictBase = self.env.step(decided).get("next")
+        finally:
+            self.env.out = None
+        return after
+
+    def restart(self, after: TensorDictBase, remembered: Sequence[Remembered] | None = None) -> None:
+        """Let battles begin anew where they ended, and all others go on from what `step` returned.
+
+        Args:
+            after: what `step` returned.
+            remembered: what policies remember next, by default what `after` has; battles that begin forget it.
+        """
+        env, which = self.env, after.get("done")[:, 0]
+        if remembered is None:
+            remembered = [Remembered(key, 0, after.get(key)) for key in self.places.memories]
+        shown = {key: after.get(key) for key in self.places.shown}
+        with ordinary_tensors():
+            env._begin_in_places(which, self._played(), shown, remembered, self.places, *env._maps_drawn)
+            self._show_openings(which, env.map_pool.openings)
+            restore_ground(self.state.terrain, which, self.state.map_id, env.game.maps)
         self._return()
+
+    def _played(self) -> State:
+        """The state that the step left behind; where that has not changed, the same tensors."""
+        kept, state = leaves_of(self.state), self.env.state
+        found = {name: kept[name] if is_same(kept[name], new) else new for name, new in leaves_of(state).items()}
+        return with_leaves(state, found)
+
+    def _show_openings(self, which: Tensor, openings: Mapping[str, Tensor]) -> None:
+        """Show the first observations of battles that began."""
+        first = [openings[name] for name in STREAMS]
+        replace_rows(which, self.state.map_id, list(self.streams.values()), first)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import torch
@@ -98,20 +98,6 @@ class GraphedFunction:
 def has_graphs(device: torch.device) -> bool:
     """Whether a device replays graphs."""
     return device.type == "cuda"
-
-
-def copy_in_place(kept: Sequence[Tensor], found: Sequence[Tensor]) -> None:
-    """Copy each tensor of `found` into the one of `kept` in its place; what is there already stays."""
-    own = {storage_of(tensor) for tensor in kept}
-    targets, sources = [], []
-    for target, source in zip(kept, found, strict=True):
-        if is_same(target, source):
-            continue
-        targets.append(target)
-        # It may lie where another one is written first.
-        sources.append(source.clone() if storage_of(source) in own else source)
-    if targets:
-        torch._foreach_copy_(targets, sources)
 
 
 def is_same(one: Tensor, other: Tensor) -> bool:

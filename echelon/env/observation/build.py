@@ -18,11 +18,12 @@ Observation = dict[str, Tensor]
 """Streams of all mechs, `[B, N, ...]` each."""
 
 
-def observe(state: State, orders: Orders, game: SimModel) -> tuple[State, Observation]:
+def observe(state: State, orders: Orders, game: SimModel, out: Observation | None = None) -> tuple[State, Observation]:
     """The observation of every mech, and the state with the contact slots it showed.
 
     Args:
         orders: the last decision's, for the chosen order of the contacts, the emitters and the focus targets.
+        out: streams by name that are overwritten, and returned in place of new ones.
 
     Returns:
         The streams `contacts [B, N, C, F]`, `contacts_mask [B, N, C]`, `squad [B, N, S, F]`, `squad_mask [B, N, S]`,
@@ -34,7 +35,7 @@ def observe(state: State, orders: Orders, game: SimModel) -> tuple[State, Observ
     slots, filled = contact_slots(senses, state, orders, game)
     comrades, held = squad(state, orders, game)
     streams = {
-        "contacts": contacts(slots, filled, senses, state, game),
+        "contacts": contacts(slots, filled, senses, state, game, None if out is None else out["contacts"]),
         "contacts_mask": filled,
         "squad": comrades,
         "squad_mask": held,
@@ -44,4 +45,13 @@ def observe(state: State, orders: Orders, game: SimModel) -> tuple[State, Observ
         "contact_mechs": torch.where(filled, slots, NO_MECH),
         "clear_lines": senses.line,
     }
+    streams = streams if out is None else written(streams, out)
     return state.replace(focus_slots=hostile_slots(slots, filled, game)), streams
+
+
+def written(streams: Observation, out: Observation) -> Observation:
+    """`out`, with the streams of the same names written to it."""
+    for name, kept in out.items():
+        if kept is not streams[name]:
+            kept.copy_(streams[name])
+    return out

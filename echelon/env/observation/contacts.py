@@ -15,6 +15,7 @@ from echelon.rules.catalog import Hull
 from echelon.runtime import exact
 from echelon.runtime.compile import materialize
 from echelon.runtime.geometry import TINY, dot, heading, in_body_frame, length, to_body
+from echelon.sim.gpu.launch import runs_on
 from echelon.sim.model import SimModel
 from echelon.sim.shots import slug_drop
 from echelon.state import State
@@ -72,10 +73,38 @@ def lead_pitch(offset: Tensor, distance: Tensor, game: SimModel) -> Tensor:
     return exact.atan2(rise, length(offset[..., :2])) / (math.pi / 4)
 
 
-def contacts(slots: Tensor, filled: Tensor, senses: Senses, state: State, game: SimModel) -> Tensor:
-    """`[B, N, C, F]` one row of `layout.CONTACT` for each filled slot, zero elsewhere."""
+def contacts(
+    slots: Tensor, filled: Tensor, senses: Senses, state: State, game: SimModel, out: Tensor | None = None
+) -> Tensor:
+    """`[B, N, C, F]` one row of `layout.CONTACT` for each filled slot, zero elsewhere; a GPU writes them to `out`."""
+    if runs_on(slots.device):
+        rows = state.mechs.pos.new_empty((*slots.shape, layout.width(layout.CONTACT))) if out is None else out
+        write_rows(slots, filled, known(senses, game), state, game, rows)
+        return rows
     values = {**others(slots, senses, state, game), **motion(slots, state, game)}
     return layout.pack(layout.CONTACT, values, filled)
+
+
+def write_rows(slots: Tensor, filled: Tensor, facts: Tensor, state: State, game: SimModel, out: Tensor) -> None:
+    """`others` and `motion` as one kernel, packed into `out [B, N, C, F]`; `facts [B, N, N]` as `known` tells them."""
+    from echelon.env.gpu.contact_rows import contact_rows
+
+    mechs, roster, rules = state.mechs, game.roster, game.rules
+    told = (
+        *(mechs.pos, mechs.vel, heading(mechs.yaw), mechs.hp / roster.hp, mechs.heat / roster.heat_cap),
+        *(mechs.stability / rules.stability_cap, mechs.fallen > 0, mechs.legged),
+        *(roster.is_red, roster.hull_one_hot, roster.slug_speed.squeeze(-1)),
+    )
+    limits = game.config.world.longest_side, 0.5 * rules.gravity_vox_per_s2, SPEED_SCALE
+    contact_rows(slots, filled, facts.to(torch.uint8), told, limits, out)
+
+
+def known(senses: Senses, game: SimModel) -> Tensor:
+    """`[B, N, N]` int32, what a mech knows of another as bits: 1 seen in detail, 2 reported, 4 painted by its pack."""
+    in_detail = senses.line & (
+        senses.distance <= (game.config.sight_range_vox * game.roster.cockpits.fidelity)[:, None]
+    )
+    return in_detail + 2 * senses.intel.int() + 4 * senses.painted.int()
 
 
 def looked_up(columns: Tensor, slots: Tensor) -> Tensor:
@@ -86,7 +115,7 @@ def looked_up(columns: Tensor, slots: Tensor) -> Tensor:
 
 def others(slots: Tensor, senses: Senses, state: State, game: SimModel) -> dict[str, Tensor]:
     """Columns of `layout.CONTACT`, `[B, N, C]` or `[B, N, C, width]` each: who they are, how they fare."""
-    config, mechs, roster = game.config, state.mechs, game.roster
+    mechs, roster = state.mechs, game.roster
     batch, count = mechs.yaw.shape
     parts = (
         mechs.hp / roster.hp,
@@ -100,9 +129,8 @@ def others(slots: Tensor, senses: Senses, state: State, game: SimModel) -> dict[
     body, hull = looked_up(table, slots).split((len(parts), len(Hull)), -1)
     hp, heat, stability, fallen, legged, is_red = body.unbind(-1)
     hostile = is_red != roster.is_red[:, None].to(is_red.dtype)
-    in_detail = senses.line & (senses.distance <= (config.sight_range_vox * roster.cockpits.fidelity)[:, None])
     # Three facts in one number: what costs is to look each up.
-    facts = materialize(in_detail + 2 * senses.intel.int() + 4 * senses.painted.int()).gather(-1, slots)
+    facts = materialize(known(senses, game)).gather(-1, slots)
     detail, intel, painted = ((facts >> bit) & 1 == 1 for bit in range(3))
     return {
         "hp": hp * detail,

@@ -13,6 +13,7 @@ from echelon.runtime import exact
 from echelon.runtime.geometry import heading, in_body_frame, length, pairwise_offset
 from echelon.sim import ewar
 from echelon.sim.ewar import Sensors
+from echelon.sim.gpu.launch import runs_on
 from echelon.sim.heat import is_running
 from echelon.sim.model import SimModel
 from echelon.sim.sight import open_ground, smoke_between
@@ -52,10 +53,7 @@ def perceive(state: State, orders: Orders, game: SimModel) -> Senses:
     config, mechs, roster = game.config, state.mechs, game.roster
     offset = pairwise_offset(mechs.pos)
     distance = length(offset)
-    pairs = roster.everyone
-    across = math.sqrt(config.world.size_x**2 + config.world.size_y**2 + config.world.size_z**2)
-    open_ = pairs.matrix(open_ground(state, pairs, across))
-    smoky = pairs.matrix(smoke_between(state, pairs, pairs.both(mechs.alive), game))
+    open_, smoky = lines(state, game)
     line = open_ & ~smoky & (distance <= config.sight_range_vox)
 
     sensors = ewar.sense(state, orders, distance, game)
@@ -72,6 +70,18 @@ def perceive(state: State, orders: Orders, game: SimModel) -> Senses:
         blooms = glows[:, None] & roster.hostile & ~smoky
         sees = present & (marked | (distance <= radar_vox[..., None]) | blooms | line)
     return Senses(offset, distance, open_, line, sees, tipped_off(sees, painted, present, game), painted, sensors)
+
+
+def lines(state: State, game: SimModel) -> tuple[Tensor, Tensor]:
+    """`[B, N, N]` bool each, of two living mechs however far apart: open ground between them, and smoke."""
+    world, pairs = game.config.world, game.roster.everyone
+    across = math.sqrt(world.size_x**2 + world.size_y**2 + world.size_z**2)
+    if runs_on(state.map_id.device):
+        from echelon.sim.gpu.lines import lines as by_kernel
+
+        return by_kernel(state, across, game)
+    open_ = pairs.matrix(open_ground(state, pairs, across))
+    return open_, pairs.matrix(smoke_between(state, pairs, pairs.both(state.mechs.alive), game))
 
 
 def tipped_off(sees: Tensor, painted: Tensor, present: Tensor, game: SimModel) -> Tensor:

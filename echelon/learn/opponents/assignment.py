@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -13,6 +13,7 @@ from torch import Tensor
 from echelon.env.group_policy import TeamPolicy, for_each_mech, graph_key_of, memory_of, memory_spec
 from echelon.env.observation.layout import GROUPS
 from echelon.env.outcome import Winner
+from echelon.env.restart import Remembered
 from echelon.learn.padding import pad_mechs, pad_team
 
 LEARNER = "learner"
@@ -120,10 +121,24 @@ class PolicyAssignment:
             [pad_team(memory_of(tensordict, group, name)[battles], mechs) for group, battles in teams], 0
         )
 
-    def decide(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Write action and next memory of every team; returns the learner's output, batch `[G, A]`."""
+    def decide(
+        self,
+        tensordict: TensorDictBase,
+        remembered: list[Remembered] | None = None,
+        view: TensorDictBase | None = None,
+    ) -> TensorDictBase:
+        """Write action and next memory of every team; returns the learner's output, batch `[G, A]`.
+
+        Args:
+            tensordict: the environment's.
+            remembered: where next memories are put, in place of `tensordict`: a piece for each team of a policy, and
+                nothing for the teams that it does not command.
+            view: `view` of the learner, where that is there already.
+        """
+        given = {} if view is None else {LEARNER: [view]}
         decided = {
-            name: [policy(view) for view in self.views(tensordict, name)] for name, policy in self.policies.items()
+            name: [policy(seen) for seen in given.get(name) or self.views(tensordict, name)]
+            for name, policy in self.policies.items()
         }
         parts = {name: self._split(name, decisions) for name, decisions in decided.items()}
         for group, owners in self.owners.items():
@@ -133,13 +148,24 @@ class PolicyAssignment:
             for name in self.memory.keys():
                 own = [(battles, parts[name][part]) for battles, owner, part in owners if owner == name]
                 new = [(battles, decision.get(("next", "memory"))) for battles, decision in own]
-                self._write_memory(tensordict, group, str(name), new)
+                if remembered is None:
+                    self._write_memory(tensordict, group, str(name), new)
+                else:
+                    remembered += self._pieces(group, str(name), new, mechs)
         return decided[LEARNER][0]
 
     def _split(self, name: str, decisions: Sequence[TensorDictBase]) -> list[TensorDictBase]:
         """Actions and next memories of a policy, by `TeamSlice`."""
         found = [decision.select("action", ("next", "memory"), strict=False) for decision in decisions]
         return list(found[0].split([size(battles) for _, battles in self.teams[name]])) if len(found) == 1 else found
+
+    def _pieces(
+        self, group: str, name: str, new: Sequence[tuple[slice, TensorDictBase]], mechs: int
+    ) -> Iterator[Remembered]:
+        """A policy's next memory, by entry and battles; behind the mechs of the group is padding."""
+        for battles, memory in new:
+            for key, value in memory.items():
+                yield Remembered((group, "memory", name, str(key)), battles.start, value[:, :mechs])
 
     def _write_memory(
         self, tensordict: TensorDictBase, group: str, name: str, new: list[tuple[slice, TensorDictBase]]

@@ -14,17 +14,19 @@ from torchrl.collectors import BaseCollector
 
 from echelon.env.arguments import whole_within
 from echelon.env.env import EchelonEnv
+from echelon.env.kernels.replace_rows import replace_rows
 from echelon.env.observation.layout import GROUPS, STREAMS
 from echelon.env.outcome import stat_names
+from echelon.env.restart import Remembered
 from echelon.env.static_battles import StaticBattles
 from echelon.learn.limits import DECISIONS
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.operators import Operator
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.learn.opponents.assignment import LEARNER, PolicyAssignment
-from echelon.learn.padding import EXISTS, team_mean
+from echelon.learn.padding import EXISTS, team_mean, without_padding
 from echelon.learn.ppo.episode_stats import EpisodeStats, split_terms
-from echelon.learn.ppo.rollout_writes import on_device, write_step, write_where
+from echelon.learn.ppo.rollout_writes import lay_out, on_device, reduced_view, write_step
 from echelon.runtime import noise
 from echelon.runtime.cuda_graphs import GraphedFunction
 from echelon.runtime.errors import require
@@ -122,7 +124,7 @@ class TeamCollector(BaseCollector):
         self.at = torch.zeros(1, dtype=torch.int64, device=env.device)
         """`[1]` decisions of this rollout so far, where a CUDA graph reads it."""
         self._write_step = on_device(write_step, env.device)
-        self._write_where = on_device(write_where, env.device)
+        self._lay_out = on_device(lay_out, env.device)
         self.static: StaticBattles | None = None
         """The battles where `cuda_graph` keeps them."""
 
@@ -197,34 +199,56 @@ class TeamCollector(BaseCollector):
     def _decide(self, t: int | None = None) -> None:
         """One decision of all battles, written into the rollout as step `t`, or by default as step `at`."""
         now = self.now.copy()
+        # Where battles stay in their places, next memories are written there once.
+        remembered: list[Remembered] | None = None if self.static is None else []
         with part("act"):
-            decided = self.assignment.decide(now)
-            values = self._values(decided, now)
+            decided = self.assignment.decide(now, remembered, self._reduced_view(now) if self._is_reduced else None)
+            enemy = self._enemy(now)
+            values = self._values(decided, enemy)
+        # A graph casts as it writes. What is shown now, a step may overwrite.
+        view = self._view_of(decided, enemy, casts=t is not None or self.buffer is None)
         self._lap("act")
-        played, following = self.env.step_and_maybe_reset(now)
+        if self.static is None:
+            played, following = self.env.step_and_maybe_reset(now)
+            after = played.get("next")
+        else:
+            after = self.static.step(now)
         self._lap("env")
-        after = played.get("next")
         reward_terms = self._reward_terms(after)
-        self._write(t, now, decided, values, self._reward(reward_terms), after)
-        self._store_final_views(after)
+        self._write(t, view, now, decided, values, self._reward(reward_terms), after)
+        self._store_final_views(after, decided)
         self._count(now, after, reward_terms)
         self.at += 1
         if self.static is None:
             self.now = following
         else:
-            self.static.take(following)
+            self.static.restart(after, remembered)
+
+    @property
+    def _is_reduced(self) -> bool:
+        """Whether the learner's view is put together in the dtype of the forward pass: for an encoder that makes the
+        same of it, where nobody else reads it."""
+        # Of its own class: one that is derived from it may read more.
+        is_same = (
+            vars(type(self.policy.network.encoder)).get("takes_reduced", False) and type(self.policy) is ActorCritic
+        )
+        return is_same and not self.value_head.is_central and self.static is not None and self.exists is None
+
+    def _reduced_view(self, now: TensorDictBase) -> TensorDict:
+        """The learner's view, batch `[G, A]`, in the dtype of the forward pass."""
+        teams = [self.assignment.part(now, LEARNER, *team) for team in self.assignment.teams[LEARNER]]
+        return reduced_view(teams, self.policy.keys.memory, self.policy.network.compute, self._lay_out)
 
     def _lap(self, name: str) -> None:
         """The time since the last lap was spent on `name`: within a graph nobody knows."""
         if self.static is None:
             self.watch.lap(name)
 
-    def _values(self, team: TensorDictBase, whole: TensorDictBase) -> TensorDict:
+    def _values(self, team: TensorDictBase, enemy: Tensor | None) -> TensorDict:
         """`state_value` and `state_value_normalized` `[G, A, 1]` of the current decision."""
         keys = self.value_head.keys
         data = TensorDict({keys.embed: team.get(keys.embed)}, team.shape[:1])
         data.set(keys.ego, team.get(keys.ego))
-        enemy = self._enemy(whole)
         if enemy is not None:
             data.set(keys.enemy, enemy)
         return self.value_head(data).select(*self.value_head.out_keys)
@@ -251,14 +275,14 @@ class TeamCollector(BaseCollector):
     def _write(
         self,
         t: int | None,
+        step: TensorDict,
         now: TensorDictBase,
         decided: TensorDictBase,
         values: TensorDict,
         reward: Tensor,
         after: TensorDictBase,
     ) -> None:
-        # A graph casts as it writes.
-        step = self._view_of(decided, now, casts=t is not None or self.buffer is None)
+        """Write a decision: to `step`, the view that it was made from, what else there is, and all to the rollout."""
         flags = {name: self.assignment.each_team(after.get(name)) for name in FLAGS}
         next_value = torch.zeros_like(values.get("state_value"))
         step.update(
@@ -287,7 +311,7 @@ class TeamCollector(BaseCollector):
         leaves = {name: memory.get(name) for name in self.policy.keys.memory}
         return TensorDict(leaves, memory.shape[:1], device=self.env.device)
 
-    def _view_of(self, team: TensorDictBase, whole: TensorDictBase, casts: bool = True) -> TensorDict:
+    def _view_of(self, team: TensorDictBase, enemy: Tensor | None, casts: bool = True) -> TensorDict:
         """Network inputs of the learner's teams, batch `[G]`; `casts`: in the dtype of the forward pass."""
         dtype = self.policy.network.compute
 
@@ -300,32 +324,41 @@ class TeamCollector(BaseCollector):
             team.shape[:1],
             device=self.env.device,
         )
-        enemy = self._enemy(whole)
         return view if enemy is None else view.set("enemy", cast(enemy))
 
-    def _store_final_views(self, after: TensorDictBase) -> None:
+    def _store_final_views(self, after: TensorDictBase, decided: TensorDictBase) -> None:
         """Store the final observations of truncated battles, which the environment has already reset."""
         if self.last_views == 0:
             return
         truncated = self.assignment.each_team(after.get("truncated"))[:, 0]
-        parts = self._parts_of_view(after)
+        pieces = self._pieces_of_view(after, decided)
         for number, stored in enumerate(self.last.unbind(0)):
-            here = truncated & (self.views_taken == number)
-            self._write_where(here, list(parts.values()), [stored.get(key) for key in parts])
+            here, start = truncated & (self.views_taken == number), 0
+            for piece in pieces:
+                own = slice(start, start + len(piece))
+                rows = torch.arange(len(piece), device=here.device)
+                targets = [stored.get(key)[own] for key in piece.keys(True, True)]
+                replace_rows(here[own], rows, targets, list(piece.values(True, True)))
+                start = own.stop
         self.views_taken += truncated
 
-    def _parts_of_view(self, whole: TensorDictBase) -> dict[tuple[str, ...], list[Tensor]]:
-        """Network inputs and memory of the learner's teams by key: pieces that make up `[G, ...]` one after the other,
-        not put together yet where that is all there is to do."""
-        enemy, teams = self._enemy(whole), self.assignment.teams[LEARNER]
-        seen = [self.assignment.view(whole, LEARNER)] if self.exists is not None else None
-        if seen is None:
-            seen = [self.assignment.part(whole, LEARNER, *team) for team in teams]
-        parts: dict[tuple[str, ...], list[Tensor]] = {}
-        parts |= {("observation", name): [part.get(("observation", name)) for part in seen] for name in STREAMS}
-        parts["telemetry",] = [part.get("telemetry")[:, 0] for part in seen]
-        parts |= {("memory", name): [part.get(("memory", name)) for part in seen] for name in self.policy.keys.memory}
-        return parts if enemy is None else {**parts, ("enemy",): [enemy]}
+    def _pieces_of_view(self, after: TensorDictBase, decided: TensorDictBase) -> list[TensorDict]:
+        """Network inputs and next memory of the learner's teams: pieces that make up a view, batch `[G]`, one after the
+        other, not put together where that is all there is to do."""
+        enemy, teams = self._enemy(after), self.assignment.teams[LEARNER]
+        if self.exists is not None:
+            seen = [self.assignment.view(after, LEARNER)]
+        else:
+            seen = [self.assignment.part(after, LEARNER, *team) for team in teams]
+        memory = {name: decided.get(key) for name, key in self.policy.keys.next_memory.items()}
+        memory = {name: without_padding(leaf, self.exists) for name, leaf in memory.items()}
+        pieces, start = [], 0
+        for team in seen:
+            own = slice(start, start + len(team))
+            start = own.stop
+            piece = self._view_of(team, None if enemy is None else enemy[own], casts=False)
+            pieces.append(piece.set("memory", {name: leaf[own] for name, leaf in memory.items()}))
+        return pieces
 
     def _bootstrap_values(self) -> None:
         """Write `next.state_value`: the value of the following decision, or of a stored final view."""
@@ -333,7 +366,7 @@ class TeamCollector(BaseCollector):
         following, value = self.buffer.get(("next", "state_value")), self.buffer.get("state_value")
         following[:-1] = value[1:]
         seen = self.assignment.view(self.now, LEARNER)
-        view = self._view_of(seen, self.now).set("memory", self._memory_of(seen.get("memory")))
+        view = self._view_of(seen, self._enemy(self.now)).set("memory", self._memory_of(seen.get("memory")))
         following[-1] = self._value_of(view)
         if self.last_views == 0:
             return

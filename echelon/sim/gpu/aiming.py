@@ -107,7 +107,7 @@ def _(*facts: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 @triton.jit
-def _smoke_between(  # type: ignore[no-untyped-def]
+def smoke_between(  # type: ignore[no-untyped-def]
     cloud_pos, cloud_ttl, battle, ax, ay, az, bx, by, bz, radius_sq, far_squared: tl.constexpr, clouds: tl.constexpr
 ):
     """`kernels.crosses_smoke` of pairs of points; `radius_sq` of the clouds."""
@@ -201,7 +201,7 @@ def _pull(  # type: ignore[no-untyped-def]
     hit = first_hit(columns, ax, ay, az, bx, by, bz, near, planes, False, size_x, size_y, top_z, tiny)
     clear = near & (hit == float("inf"))
     if clouds > 0:
-        clear = clear & ~_smoke_between(
+        clear = clear & ~smoke_between(
             cloud_pos, cloud_ttl, battle, ax, ay, az, bx, by, bz, radius_sq, far_squared, clouds
         )
     tl.store(matrix + a * mechs + b, clear, listed)

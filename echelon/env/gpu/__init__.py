@@ -1,0 +1,1 @@
+"""Parts of an observation that a GPU makes as one kernel, written in Triton. Each names its dense form."""

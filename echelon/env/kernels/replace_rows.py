@@ -1,0 +1,100 @@
+"""Replaces what belongs to some battles by rows of other tensors, in place.
+
+On a GPU one kernel of Triton for all tensors, whose programs leave at once where nothing is replaced: it costs by what
+it replaces, where a mask reads and writes everything. Without Triton, and on a CPU, masks choose.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from echelon.env.select import select
+from echelon.sim.kernels.dispatch import HAS_TRITON
+
+PROGRAMS = 4
+"""Programs a battle."""
+BLOCK = 1024
+"""Numbers that a program writes at a time."""
+
+if HAS_TRITON:
+    import triton
+    import triton.language as tl
+
+    @triton.jit
+    def _replace(  # type: ignore[no-untyped-def]
+        which,
+        rows,
+        targets,
+        sources,
+        sizes: tl.constexpr,
+        to_next: tl.constexpr,
+        from_next: tl.constexpr,
+        programs: tl.constexpr,
+        block: tl.constexpr,
+    ):
+        """The program of a part of a battle; the tuples have an entry for each tensor."""
+        battle, part = tl.program_id(0).to(tl.int64), tl.program_id(1)
+        if tl.load(which + battle) == 0:
+            return
+        row = tl.load(rows + battle)
+        for number in tl.static_range(len(targets)):
+            target = targets[number] + battle * to_next[number]
+            source = sources[number] + row * from_next[number]
+            for begin in range(part * block, sizes[number], programs * block):
+                at = begin + tl.arange(0, block)
+                inside = at < sizes[number]
+                value = tl.load(source + at, inside).to(targets[number].dtype.element_ty)
+                tl.store(target + at, value, inside)
+
+
+def replace_rows(which: Tensor, rows: Tensor, targets: Sequence[Tensor], sources: Sequence[Tensor]) -> None:
+    """Write row `rows[b]` of each source to row b of the target in its place, in its dtype, for the battles `which`.
+
+    Args:
+        which: `[B]` bool.
+        rows: `[B]` int64.
+        targets: `[B, ...]` each, changed in place. Every row must be contiguous; rows may lie anywhere.
+        sources: `[R, ...]` each, of other memory than the targets.
+    """
+    form = replace_rows_triton if HAS_TRITON and which.is_cuda else replace_rows_dense
+    form(which, rows, list(targets), list(sources))
+
+
+def replace_rows_dense(which: Tensor, rows: Tensor, targets: Sequence[Tensor], sources: Sequence[Tensor]) -> None:
+    """`replace_rows` by masks."""
+    for target, source in zip(targets, sources, strict=True):
+        target.copy_(select(which, source[rows].to(target.dtype), target))
+
+
+def launch(which: Tensor, rows: Tensor, targets: Sequence[Tensor], sources: Sequence[Tensor]) -> None:
+    """`replace_rows` by programs for each battle."""
+    sources = [source if source[0].is_contiguous() else source.contiguous() for source in sources]
+    assert all(target[0].is_contiguous() for target in targets)
+    assert all(target[0].shape == source[0].shape for target, source in zip(targets, sources, strict=True))
+    kernel: Any = _replace[len(which), PROGRAMS]
+    # Triton runs on the current GPU, which that of the battles may not be.
+    with torch.cuda.device(which.device) if which.is_cuda else contextlib.nullcontext():
+        kernel(
+            # A mask may be a column of somebody's table.
+            *(which.contiguous(), rows.contiguous()),
+            *(tuple(map(as_numbers, tensors)) for tensors in (targets, sources)),
+            tuple(target[0].numel() for target in targets),
+            *(tuple(tensor.stride(0) for tensor in tensors) for tensors in (targets, sources)),
+            *(PROGRAMS, BLOCK),
+        )
+
+
+def as_numbers(values: Tensor) -> Tensor:
+    """The same memory, of bytes in place of truth values."""
+    return values.view(torch.uint8) if values.dtype == torch.bool else values
+
+
+@torch.library.custom_op("echelon::replace_rows", mutates_args=("targets",), device_types="cuda")
+def replace_rows_triton(which: Tensor, rows: Tensor, targets: list[Tensor], sources: list[Tensor]) -> None:
+    """`launch` as an operation of torch's, which graphs and fake tensors know."""
+    launch(which, rows, targets, sources)

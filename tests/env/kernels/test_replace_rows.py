@@ -1,0 +1,27 @@
+"""`replace_rows`: rows of other tensors in the places of some battles."""
+
+import torch
+
+from echelon.env.kernels.replace_rows import replace_rows
+
+
+def test_rows_of_the_chosen_battles_are_replaced_and_no_other():
+    which, rows = torch.tensor([True, False, True]), torch.tensor([1, 0, 1])
+    table = torch.zeros(3, 4)
+    flags = torch.tensor([False, True, False])[:, None].expand(3, 2).clone()
+    replace_rows(
+        which,
+        rows,
+        [table[:, 1:3], flags],
+        [torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([[False] * 2, [True, False]])],
+    )
+    assert table.tolist() == [[0.0, 3.0, 4.0, 0.0], [0.0] * 4, [0.0, 3.0, 4.0, 0.0]]
+    assert flags.tolist() == [[True, False], [True, True], [True, False]]
+
+
+def test_rows_take_the_dtype_of_their_place_and_may_be_none():
+    target, source = torch.zeros(2, 1, dtype=torch.bfloat16), torch.full((2, 1), 1.001953125)
+    replace_rows(torch.zeros(2, dtype=torch.bool), torch.arange(2), [target], [source])
+    assert not target.any()
+    replace_rows(torch.ones(2, dtype=torch.bool), torch.arange(2), [target], [source])
+    assert torch.equal(target, source.bfloat16())
