@@ -1,6 +1,6 @@
 """One row of the table of baselines: train, evaluate by the task's protocol, append a JSON line.
 
-python benchmarks/baselines/run.py --task small-5v5-v1 --baseline mappo-lstm --seed 0 --agent-steps 600000
+python benchmarks/baselines/run.py --task small-5v5-v1 --baseline mappo-lstm --seed 0 --agent-steps 1000000
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Args:
     baseline: str
     """One of `recipes.RECIPES`."""
     seed: int = 0
-    agent_steps: int = 600_000
+    agent_steps: int = 1_000_000
     """Budget: decisions of mechs. The same command gives the same policy on the same kind of processor."""
     num_envs: int = 128
     battles: int = 0
