@@ -52,23 +52,29 @@ if HAS_TRITON:
                 tl.store(target + at, value, inside)
 
 
-def replace_rows(which: Tensor, rows: Tensor, targets: Sequence[Tensor], sources: Sequence[Tensor]) -> None:
+def replace_rows(which: Tensor, rows: Tensor | None, targets: Sequence[Tensor], sources: Sequence[Tensor]) -> None:
     """Write row `rows[b]` of each source to row b of the target in its place, in its dtype, for the battles `which`.
 
     Args:
         which: `[B]` bool.
-        rows: `[B]` int64.
+        rows: `[B]` int64; None for row b of b.
         targets: `[B, ...]` each, changed in place. Every row must be contiguous; rows may lie anywhere.
         sources: `[R, ...]` each, of other memory than the targets.
     """
-    form = replace_rows_triton if HAS_TRITON and which.is_cuda else replace_rows_dense
-    form(which, rows, list(targets), list(sources))
+    if HAS_TRITON and which.is_cuda:
+        rows = torch.arange(len(which), device=which.device) if rows is None else rows
+        replace_rows_triton(which, rows, list(targets), list(sources))
+    else:
+        replace_rows_dense(which, rows, targets, sources)
 
 
-def replace_rows_dense(which: Tensor, rows: Tensor, targets: Sequence[Tensor], sources: Sequence[Tensor]) -> None:
+def replace_rows_dense(
+    which: Tensor, rows: Tensor | None, targets: Sequence[Tensor], sources: Sequence[Tensor]
+) -> None:
     """`replace_rows` by masks."""
     for target, source in zip(targets, sources, strict=True):
-        target.copy_(select(which, source[rows].to(target.dtype), target))
+        fresh = source if rows is None else source[rows]
+        target.copy_(select(which, fresh.to(target.dtype), target))
 
 
 def launch(which: Tensor, rows: Tensor, targets: Sequence[Tensor], sources: Sequence[Tensor]) -> None:

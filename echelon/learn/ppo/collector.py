@@ -336,9 +336,8 @@ class TeamCollector(BaseCollector):
             here, start = truncated & (self.views_taken == number), 0
             for piece in pieces:
                 own = slice(start, start + len(piece))
-                rows = torch.arange(len(piece), device=here.device)
                 targets = [stored.get(key)[own] for key in piece.keys(True, True)]
-                replace_rows(here[own], rows, targets, list(piece.values(True, True)))
+                replace_rows(here[own], None, targets, list(piece.values(True, True)))
                 start = own.stop
         self.views_taken += truncated
 

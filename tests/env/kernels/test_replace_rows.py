@@ -23,5 +23,5 @@ def test_rows_take_the_dtype_of_their_place_and_may_be_none():
     target, source = torch.zeros(2, 1, dtype=torch.bfloat16), torch.full((2, 1), 1.001953125)
     replace_rows(torch.zeros(2, dtype=torch.bool), torch.arange(2), [target], [source])
     assert not target.any()
-    replace_rows(torch.ones(2, dtype=torch.bool), torch.arange(2), [target], [source])
+    replace_rows(torch.ones(2, dtype=torch.bool), None, [target], [source])
     assert torch.equal(target, source.bfloat16())
