@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -81,8 +83,16 @@ def resolve_config(
     return config
 
 
+def interpreter() -> str:
+    """This Python as a word of a command line: `python` where that means it, else its path."""
+    own, known = Path(sys.executable), shutil.which("python")
+    if known is not None and Path(known).absolute() == own.absolute():
+        return "python"
+    return str(own.relative_to(Path.cwd())) if own.is_relative_to(Path.cwd()) else str(own)
+
+
 def resume_command(words: Sequence[str], folder: Path, ranks: Ranks) -> str:
     """Command line that resumes the run in `folder` that was started with the command `words`."""
     _, kept = pop_flag(pop_flag(words[1:], "--resume")[1], "--run-dir")
-    program = ["python"] if ranks.is_alone else ["torchrun", "--nproc-per-node", os.environ["LOCAL_WORLD_SIZE"]]
+    program = [interpreter()] if ranks.is_alone else ["torchrun", "--nproc-per-node", os.environ["LOCAL_WORLD_SIZE"]]
     return shlex.join([*program, words[0], *kept, "--run-dir", str(folder), "--resume", "latest"])

@@ -63,6 +63,11 @@ class EvalCallback(Callback):
         if trainer.ended or trainer.requests.stop:
             # The final evaluation follows.
             return
+        if now == 0:
+            panel = ", ".join(self.evaluator.opponents)
+            trainer.log(
+                f"evaluating before training: {trainer.config.evaluation.battles} battles against each of {panel}"
+            )
         scores = self._play(trainer, self.evaluator)
         if scores and self.evaluator.update_best(scores, now) and now > 0:
             trainer.best = now

@@ -15,6 +15,7 @@ import torch
 from echelon.agents.heuristic import is_scripted, scripted
 from echelon.arena.user_policy import Factory, build_policy
 from echelon.env.group_policy import TeamPolicy
+from echelon.learn.checkpoint.files import checkpoints_in, find_checkpoint
 from echelon.learn.checkpoint.format import POLICY, Checkpoint, open_checkpoint, tell_rules
 from echelon.learn.config import TrainConfig
 from echelon.learn.curriculum import opponents_named
@@ -74,6 +75,8 @@ class Commander:
         return self.checkpoint.policy(device)
 
 
+SHOWN = 5
+"""Checkpoints that are told where the named one is not there."""
 Resolver = Callable[[str], Commander]
 """Finds the commander of a whole name, prefix included; raises `FileError` or `ConfigError` in one line."""
 _RESOLVERS: dict[str, tuple[str, Resolver]] = {}
@@ -99,7 +102,7 @@ def register_resolver(prefix: str, form: str, resolver: Resolver) -> None:
 def forms() -> str:
     """The forms that a name may have, as a part of a sentence."""
     registered = [form for form, _ in _RESOLVERS.values()]
-    return ", ".join(["heuristic[:tier]", "a checkpoint folder", *registered, "or package.module:Commander"])
+    return ", ".join(["heuristic[:tier]", "a checkpoint or run folder", *registered, "or package.module:Commander"])
 
 
 def resolve(name: str) -> Commander:
@@ -119,11 +122,18 @@ def resolve(name: str) -> Commander:
     if colon and prefix in _RESOLVERS:
         return _RESOLVERS[prefix][1](name)
     if name and Path(name).exists():
-        return Commander(name, open_checkpoint(name))
+        return Commander(name, open_checkpoint(find_checkpoint(name)))
     if OBJECT_NAME.fullmatch(name):
         return Commander(name, factory=import_object(name))
     told = name if name.isprintable() and name else repr(name)
-    raise UnknownNameError(f"{told}: expected {forms()}, found none")
+    raise UnknownNameError(f"{told}: expected {forms()}, found none{checkpoints_beside(name)}")
+
+
+def checkpoints_beside(name: str) -> str:
+    """The checkpoints in the folder where `name` is not, as an ending of a sentence."""
+    folder = Path(name).parent
+    found = [path.name for path in checkpoints_in(folder)] if "/" in name and name.isprintable() else []
+    return f"; {folder} has {', '.join(found[-SHOWN:])}" if found else ""
 
 
 def policy_of(name: str, env: EnvConfig, device: torch.device) -> TeamPolicy:

@@ -21,6 +21,7 @@ from echelon.league.roles import Role
 from echelon.league.schedule import period_seeds, round_robin
 from echelon.league.store import Store
 from echelon.learn.callbacks.base import Callback
+from echelon.learn.checkpoint.files import find_checkpoint
 from echelon.learn.checkpoint.format import open_checkpoint
 from echelon.learn.config import TrainConfig
 from echelon.replay.file import save
@@ -171,7 +172,7 @@ def evolve(
         default, value = getattr(TrainConfig.quick(), name), getattr(train, name)
         require(value == default, f"--train.{name.replace('_', '-')}", "left alone: the league decides it", value)
     train = dataclasses.replace(train, device=device).compiled_if_possible()
-    initial = open_checkpoint(start) if start else None
+    initial = open_checkpoint(find_checkpoint(start)) if start else None
     # Only one process may train in the folders of the roles.
     with held(store.folder / ".evolve.lock"):
         evolution = Evolution(arena, train, initial, seeds, turns, iterations, callbacks)

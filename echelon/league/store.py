@@ -33,6 +33,7 @@ from echelon.league.records import (
     scripted_entry,
 )
 from echelon.league.weight_store import WeightStore
+from echelon.learn.checkpoint.files import find_checkpoint
 from echelon.learn.checkpoint.format import open_checkpoint, tell_rules
 from echelon.rules.config import EnvConfig, as_json, battle_difference, from_json
 from echelon.rules.upgrade import env_under_current_rules
@@ -261,7 +262,7 @@ class Store:
         Raises:
             ConfigError: if it was trained in another battle.
         """
-        found = open_checkpoint(checkpoint)
+        found = open_checkpoint(find_checkpoint(checkpoint))
         difference = battle_difference(self.env.signature(), found.env.signature())
         if difference:
             raise ConfigError(f"{checkpoint}: trained in another battle than this league's: {difference}")

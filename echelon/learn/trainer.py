@@ -117,6 +117,8 @@ class Trainer:
         """Runs work that may be repeated later and that a signal may abort; a callback may replace it."""
         self.best: int | None = None
         """Iteration of the best checkpoint, which is never pruned."""
+        self.start = start.path if start is not None else None
+        """Checkpoint that the run goes on from."""
         self.resume_note = ""
         """One line about what differs from the checkpoint; empty for an exact resume."""
         usual = (MetricsLogger(), Checkpoints())

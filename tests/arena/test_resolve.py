@@ -2,12 +2,14 @@
 
 import dataclasses
 import json
+import shutil
 import sys
 import textwrap
 from pathlib import Path
 
 import pytest
 import torch
+from leagues import checkpoint_of
 
 import echelon
 from echelon.arena import resolve as resolve_module
@@ -58,13 +60,29 @@ def test_it_fights_in_the_arena(in_examples, capsys, monkeypatch):
         ("nobody.home:Charger", FileError, "nobody.home:Charger: no module nobody.home in .* or on Python's path"),
         ("charger:Runner", ConfigError, "charger must have a class or function Runner, got None"),
         ("charger:PATH", ConfigError, "charger must have a class or function PATH, got slice"),
-        ("no/folder", FileError, r"expected heuristic\[:tier\], a checkpoint folder, .*or package.module:Commander"),
+        (
+            "no/folder",
+            FileError,
+            r"expected heuristic\[:tier\], a checkpoint or run folder, .*or package.module:Commander",
+        ),
     ],
 )
 def test_what_a_name_lacks_is_one_line(in_examples, name, error, message):
     with pytest.raises(error, match=message) as caught:
         resolve(name).policy(BRIEF, CPU)
     assert "\n" not in str(caught.value)
+
+
+def test_checkpoints_are_told_where_the_named_one_is_not(tmp_path):
+    kept = tmp_path / "run" / "checkpoints"
+    kept.mkdir(parents=True)
+    one = checkpoint_of(tmp_path, 1)
+    for number in range(50, 400, 50):
+        shutil.copytree(one, kept / f"iteration_{number:06d}")
+    told = "; .*run/checkpoints has iteration_000150, iteration_000200, .*, iteration_000350$"
+    with pytest.raises(FileError, match=f"iteration_000010: expected heuristic.*, found none{told}"):
+        resolve(str(kept / "iteration_000010"))
+    assert resolve(str(tmp_path / "run")).id == resolve(str(one)).id
 
 
 FAULTY = textwrap.dedent(
@@ -186,7 +204,9 @@ def test_a_prefix_is_registered_and_named_among_the_forms(monkeypatch):
     monkeypatch.setattr(resolve_module, "_RESOLVERS", {})
     register_resolver("twin", "twin:TIER", lambda name: Commander(f"heuristic:{name.partition(':')[2]}"))
     assert resolve("twin:hard").id == "heuristic:hard"
-    with pytest.raises(FileError, match=r"a checkpoint folder, twin:TIER, or package.module:Commander, found none"):
+    with pytest.raises(
+        FileError, match=r"a checkpoint or run folder, twin:TIER, or package.module:Commander, found none"
+    ):
         resolve("nobody")
     with pytest.raises(ConfigError, match=r"a resolver's prefix must be a word other than .*, got 'heuristic'"):
         register_resolver("heuristic", "heuristic:TIER", resolve)

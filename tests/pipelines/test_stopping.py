@@ -16,6 +16,7 @@ from echelon.learn.checkpoint.files import newest_checkpoint
 from echelon.learn.checkpoint.format import open_checkpoint
 from echelon.learn.checkpoint.inspect import inspect_checkpoint
 from echelon.learn.metrics import read_table
+from echelon.pipelines.train_flags import interpreter
 
 HERE = Path(__file__).parent
 
@@ -63,20 +64,21 @@ def test_a_signal_saves_and_tells_the_command_that_goes_on(tmp_path):
     train = [sys.executable, "pipelines/train.py", *TINY, "--total-agent-steps", "100000000"]
     process = start(*train, "--run-dir", str(folder))
     wait_for_rows(folder, 2, process)
-    process.send_signal(signal.SIGTERM)
+    process.send_signal(signal.SIGINT)
     said, errors = process.communicate(timeout=STUCK_S)
-    assert process.returncode == 128 + signal.SIGTERM, errors
-    assert "SIGTERM: stopped after iteration" in said
+    assert process.returncode == 128 + signal.SIGINT, errors
+    assert errors == "SIGINT: stopping and saving; once more ends at once\n"
+    assert "SIGINT: stopped after iteration" in said
     assert '"state":"stopped"' in (folder / "report.html").read_text() and (folder / "metrics.pdf").exists()
     done = len(read_table(folder / "metrics.csv"))
     saved = newest_checkpoint(folder / "checkpoints")
     assert open_checkpoint(saved).counters.iterations == done and inspect_checkpoint(saved).is_valid
     words = shlex.split(said.splitlines()[-1])
-    assert words[:2] == ["python", "pipelines/train.py"] and words[-2:] == ["--resume", "latest"]
+    assert words[:2] == [interpreter(), "pipelines/train.py"] and words[-2:] == ["--resume", "latest"]
     words[words.index("100000000")] = str(160 * (done + 2))
     again = start(sys.executable, *words[1:])
     said, errors = again.communicate(timeout=STUCK_S)
-    assert again.returncode == 0, errors
+    assert again.returncode == 0 and f"goes on from {saved}" in said, errors
     assert [float(row["iteration"]) for row in read_table(folder / "metrics.csv")] == list(range(1, done + 3))
 
 

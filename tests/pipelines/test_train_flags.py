@@ -1,16 +1,31 @@
 """What `train.py` makes of its flags and of the device."""
 
 import io
+import shutil
+import sys
 
 import torch
 
 from echelon.learn import config as train_config
 from echelon.learn import device_defaults
 from echelon.pipelines.console import terminal
-from echelon.pipelines.train_flags import read_config, resolve_config
+from echelon.pipelines.train_flags import interpreter, read_config, resolve_config
 from echelon.runtime.distributed import ALONE
 
 GPU = torch.device("cuda:0")
+
+
+def test_a_command_that_is_told_names_this_python(tmp_path, monkeypatch):
+    own = tmp_path / ".venv/bin/python"
+    monkeypatch.setattr(sys, "executable", str(own))
+    found = {"nothing": None, "another": "/usr/bin/python", "this": str(own)}
+    for name, expected in (("nothing", ".venv/bin/python"), ("another", ".venv/bin/python"), ("this", "python")):
+        monkeypatch.setattr(shutil, "which", lambda word, name=name: found[name])
+        monkeypatch.chdir(tmp_path)
+        assert interpreter() == expected
+    monkeypatch.setattr(shutil, "which", lambda word: None)
+    monkeypatch.chdir("/")
+    assert interpreter() in (str(own), str(own)[1:])
 
 
 def test_one_line_says_what_a_gpu_was_given(monkeypatch):

@@ -56,6 +56,8 @@ class ProgressBar(Callback):
         self.logger.addHandler(self.handler)
         self.logger.setLevel(logging.INFO)
         self.console.print(describe_run(trainer), highlight=False)
+        if trainer.start is not None:
+            self.console.print(f"goes on from {one_line(str(trainer.start))}", highlight=False)
         if trainer.resume_note:
             self.console.print(one_line(trainer.resume_note), highlight=False)
 
@@ -64,7 +66,7 @@ class ProgressBar(Callback):
         self.logger.addHandler(self.handler)
         self.console.print(f"{trainer.curriculum.stage}", highlight=False)
         if not trainer.ended:
-            self.task = self.bar.add_task("first iteration", total=1.0)
+            self.task = self.bar.add_task("starting", total=1.0)
             self.bar.update(self.task, completed=trainer.progress)
             self.bar.start()
 

@@ -30,6 +30,7 @@ class Stop(Callback):
         self.signal = 0
         """Number of the received signal; 0 if there was none."""
         self._interruptible = False
+        self._is_first = True
         self._previous_handlers: list[object] = []
 
     def setup(self, trainer: Trainer) -> None:
@@ -37,6 +38,7 @@ class Stop(Callback):
         if not self._previous_handlers:
             self._is_entered_by_run = True
             self.__enter__()
+        self._is_first = trainer.ranks.is_first
         trainer.pending_signal = lambda: self.signal
         trainer.run_interruptible = self.run_interruptible
 
@@ -62,6 +64,9 @@ class Stop(Callback):
             # No clean-up on the second signal; saved files are complete at any time.
             os._exit(EXIT_BASE + number)
         self.signal = number
+        if self._is_first and number == signal.SIGINT:
+            # For who pressed Ctrl-C. Not through a stream, which may be in the middle of a write.
+            os.write(2, b"SIGINT: stopping and saving; once more ends at once\n")
         if self._interruptible:
             raise Interrupted(number)
 

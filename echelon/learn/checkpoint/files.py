@@ -117,6 +117,17 @@ def checkpoints_in(folder: Path) -> list[Path]:
     return sorted(entry.parent for entry in folder.glob(f"[!.]*/{CLAIMS}"))
 
 
+def find_checkpoint(path: str | Path) -> Path:
+    """The checkpoint that a path means: itself, or the newest one of a run folder.
+
+    Raises:
+        FileError: it is a run folder without a valid checkpoint.
+    """
+    path = Path(path)
+    is_run = (path / "checkpoints").is_dir() and not (path / CLAIMS).exists()
+    return newest_checkpoint(path / "checkpoints") if is_run else path
+
+
 def newest_checkpoint(folder: Path) -> Path:
     """Checkpoint in `folder` with the most iterations.
 
@@ -125,5 +136,5 @@ def newest_checkpoint(folder: Path) -> Path:
     """
     found = [open_checkpoint(entry) for entry in checkpoints_in(folder)]
     if not found:
-        raise FileError(f"{folder}: expected a checkpoint to resume from, found none")
+        raise FileError(f"{folder}: expected a checkpoint, found none")
     return max(found, key=lambda checkpoint: checkpoint.counters.iterations).path

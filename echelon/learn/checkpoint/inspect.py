@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from echelon.learn.checkpoint.files import find_checkpoint
 from echelon.learn.checkpoint.format import CLAIMS, Checkpoint, open_checkpoint
 from echelon.runtime.files import FileError
 from echelon.runtime.tensor_files import check_finite, read_tensors
@@ -42,8 +43,10 @@ class CheckpointReport:
 
 
 def inspect_checkpoint(path: Path) -> CheckpointReport:
-    """Read every file of a checkpoint and verify hashes, headers and that all numbers are finite."""
+    """Read every file of a checkpoint, or of the newest one of a run folder, and verify hashes, headers and that all
+    numbers are finite."""
     try:
+        path = find_checkpoint(path)
         found = open_checkpoint(path)
     except FileError as error:
         return CheckpointReport(str(path), files=[FileReport(CLAIMS, problem=str(error))])

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import struct
 from pathlib import Path
 
@@ -11,8 +12,9 @@ import torch
 from tiny_runs import TINY
 
 from echelon.env.env import EchelonEnv
-from echelon.learn.checkpoint.files import newest_checkpoint, save_checkpoint
+from echelon.learn.checkpoint.files import find_checkpoint, newest_checkpoint, save_checkpoint
 from echelon.learn.checkpoint.format import CLAIMS, LEARNER, POLICY, Counters, RunState, open_checkpoint
+from echelon.learn.checkpoint.inspect import inspect_checkpoint
 from echelon.learn.models.registry import PolicySpecs
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.rules.config import EnvConfig
@@ -228,5 +230,16 @@ def test_a_bad_checkpoint_is_refused_in_one_line(saved, case):
 def test_a_folder_without_a_checkpoint_is_refused(tmp_path):
     with pytest.raises(FileError, match="expected a checkpoint folder"):
         open_checkpoint(tmp_path / "nothing")
-    with pytest.raises(FileError, match="expected a checkpoint to resume from, found none"):
+    with pytest.raises(FileError, match="expected a checkpoint, found none"):
         newest_checkpoint(tmp_path)
+
+
+def test_a_run_folder_means_its_newest_checkpoint(saved, tmp_path):
+    run = tmp_path / "run"
+    (run / "checkpoints").mkdir(parents=True)
+    with pytest.raises(FileError, match=r"run/checkpoints: expected a checkpoint, found none"):
+        find_checkpoint(run)
+    shutil.copytree(saved, run / "checkpoints" / "iteration_000007")
+    assert find_checkpoint(run) == run / "checkpoints" / "iteration_000007"
+    assert find_checkpoint(saved) == saved and find_checkpoint("nothing") == Path("nothing")
+    assert inspect_checkpoint(run).is_valid
