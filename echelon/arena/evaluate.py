@@ -110,7 +110,7 @@ def evaluate(
     it tells all of its arguments.
 
     Args:
-        policy: a name (a commander, a checkpoint folder, `league:FOLDER/NAME`, `package.module:Commander`), a TorchRL
+        policy: a name (a commander, a checkpoint or run folder, `league:FOLDER/NAME`, `package.module:Commander`), a TorchRL
             module, or any callable on TensorDicts: those of the view `env` or, where neither `env` nor its keys name
             one, those of a team (`echelon.env.group_policy`). A module is in evaluation mode meanwhile.
         task: a name of `echelon.tasks()`, or a `Task`.

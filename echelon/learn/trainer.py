@@ -117,8 +117,6 @@ class Trainer:
         """Runs work that may be repeated later and that a signal may abort; a callback may replace it."""
         self.best: int | None = None
         """Iteration of the best checkpoint, which is never pruned."""
-        self.start = start.path if start is not None else None
-        """Checkpoint that the run goes on from."""
         self.resume_note = ""
         """One line about what differs from the checkpoint; empty for an exact resume."""
         usual = (MetricsLogger(), Checkpoints())
@@ -132,6 +130,8 @@ class Trainer:
 
     def _make_learner(self, start: Checkpoint | None) -> None:
         """Make policy, normaliser, optimiser, counters and curriculum, anew or as a checkpoint has them."""
+        self.start = start.path if start is not None else None
+        """Checkpoint that the run goes on from."""
         config = self.config
         self.counters = Counters()
         self.curriculum = Curriculum(config)
