@@ -110,9 +110,9 @@ def evaluate(
     it tells all of its arguments.
 
     Args:
-        policy: a name (a commander, a checkpoint or run folder, `league:FOLDER/NAME`, `package.module:Commander`), a TorchRL
-            module, or any callable on TensorDicts: those of the view `env` or, where neither `env` nor its keys name
-            one, those of a team (`echelon.env.group_policy`). A module is in evaluation mode meanwhile.
+        policy: a name (a commander, a checkpoint or run folder, `league:FOLDER/NAME`, `package.module:Commander`), a
+            TorchRL module, or any callable on TensorDicts: those of the view `env` or, where neither `env` nor its keys
+            name one, those of a team (`echelon.env.group_policy`). A module is in evaluation mode meanwhile.
         task: a name of `echelon.tasks()`, or a `Task`.
         opponents: names, or policies of a team by name; the task's by default.
         battles: against each opponent, an even number; the task's by default.
