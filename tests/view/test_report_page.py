@@ -54,6 +54,9 @@ def full_report() -> dict:
     )
 
 
+SIZES_OF_TABLES = "[...document.querySelectorAll('.scroll')].map(e => [e.scrollWidth, e.clientWidth])"
+
+
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
     path = tmp_path_factory.mktemp("report") / "report.html"
@@ -96,6 +99,20 @@ def test_it_shows_curves_evaluations_behaviour_and_config(browser):
     assert texts(browser, "#distances td")[0] == "laser"
     assert texts(browser, "#config .scroll tbody")[0] == "num_envs4128"
     assert browser.run("document.querySelector('#bar div').getBoundingClientRect().width") > 300
+
+
+def test_on_a_desk_no_table_is_cut_and_no_name_is_broken(browser, tmp_path):
+    report = full_report()
+    report["evaluations"]["rows"][0]["rival"] = "heuristic:normal"
+    columns = ["weapon", "shots", "hits", "hit rate", "dealt, hp", "kills", "taken, hp"]
+    row = ["autocannon", 30.5, 9.03, "100 %", 74.5, 0.105, 263.4]
+    report["behaviour"]["weapons"] = {"columns": columns, "rows": [row]}
+    report["behaviour"]["deeds"]["columns"] = ["", "this policy", "heuristic:normal"]
+    write_report(report, tmp_path / "report.html", "")
+    show(browser, tmp_path / "report.html")
+    shown = [each for each in browser.run(SIZES_OF_TABLES) if each[1] > 0]
+    assert len(shown) >= 4 and all(wide <= room for wide, room in shown), shown
+    assert browser.run("document.querySelector('#evaluations tbody td').getClientRects()[0].height") < 32
 
 
 def test_names_are_text(browser):
