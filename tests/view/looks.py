@@ -23,8 +23,9 @@ SIZES = ((1600, 900), (1280, 720), (390, 844))
 THEMES = ("light", "dark")
 NO_WEBGL = "(own => function (kind, ...more) { return kind === 'webgl2' ? null : own.call(this, kind, ...more); })"
 OPEN_SENSES = (
-    "document.querySelector('[data-part=senses]').open = true; new Promise(done => setTimeout(() => {"
-    " document.querySelector('[data-part=senses]').scrollIntoView(); done(); }, 300))"
+    "document.querySelector('[data-part=senses]').open = true; new Promise(done => { const look = () => {"
+    " if (!document.querySelector('.grounds')) { setTimeout(look, 50); return; }"
+    " document.querySelector('[data-part=senses]').scrollIntoView(); done(); }; look(); })"
 )
 
 
