@@ -1,4 +1,4 @@
-// What test_layout.py measures of a page: each function returns what is wrong by name.
+// What test_page_layout.py measures of a page: each function returns what is wrong by name.
 const named = (e) => e.id || e.className || e.tagName;
 const visible = (e) => e.checkVisibility({ opacityProperty: true, visibilityProperty: true }) && e.getBoundingClientRect().width > 0;
 const all = (selector, root = document) => [...root.querySelectorAll(selector)].filter(visible);
