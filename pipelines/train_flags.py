@@ -83,16 +83,25 @@ def resolve_config(
     return config
 
 
-def interpreter() -> str:
-    """This Python as a word of a command line: `python` where that means it, else its path."""
-    own, known = Path(sys.executable), shutil.which("python")
-    if known is not None and Path(known).absolute() == own.absolute():
-        return "python"
-    return str(own.relative_to(Path.cwd())) if own.is_relative_to(Path.cwd()) else str(own)
+def program_words(script: str) -> list[str]:
+    """How a program is started again: by this Python, or as the console script that it is."""
+    return [as_typed(sys.executable), script] if script.endswith(".py") else [as_typed(script)]
+
+
+def as_typed(path: str) -> str:
+    """A program as a word of a command line: its name where that means it, else its path."""
+    own = Path(path).absolute()
+    for name in (own.name, "python"):
+        known = shutil.which(name)
+        if known is not None and Path(known).absolute() == own:
+            return name
+    return str(own.relative_to(Path.cwd())) if own.is_relative_to(Path.cwd()) else path
 
 
 def resume_command(words: Sequence[str], folder: Path, ranks: Ranks) -> str:
     """Command line that resumes the run in `folder` that was started with the command `words`."""
     _, kept = pop_flag(pop_flag(words[1:], "--resume")[1], "--run-dir")
-    program = [interpreter()] if ranks.is_alone else ["torchrun", "--nproc-per-node", os.environ["LOCAL_WORLD_SIZE"]]
-    return shlex.join([*program, words[0], *kept, "--run-dir", str(folder), "--resume", "latest"])
+    many = ["torchrun", "--nproc-per-node", os.environ.get("LOCAL_WORLD_SIZE", "1"), words[0]]
+    return shlex.join(
+        [*(program_words(words[0]) if ranks.is_alone else many), *kept, "--run-dir", str(folder), "--resume", "latest"]
+    )

@@ -119,7 +119,7 @@ def test_two_hundred_standard_battles_are_the_same_to_the_end(monkeypatch):
     def both(env, loops, before, action):
         kept = before.clone()
         played = in_loops(env, loops, before, action)
-        dense = env._decide(kept, action)
+        dense = env._decide(kept, action, slice(None))
         one, other = leaves(dense.state), leaves(played.state)
         for name, values in one.items():
             assert values.numpy().tobytes() == other[name].numpy().tobytes(), name

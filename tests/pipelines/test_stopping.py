@@ -16,7 +16,7 @@ from echelon.learn.checkpoint.files import newest_checkpoint
 from echelon.learn.checkpoint.format import open_checkpoint
 from echelon.learn.checkpoint.inspect import inspect_checkpoint
 from echelon.learn.metrics import read_table
-from echelon.pipelines.train_flags import interpreter
+from echelon.pipelines.train_flags import program_words
 
 HERE = Path(__file__).parent
 
@@ -74,7 +74,7 @@ def test_a_signal_saves_and_tells_the_command_that_goes_on(tmp_path):
     saved = newest_checkpoint(folder / "checkpoints")
     assert open_checkpoint(saved).counters.iterations == done and inspect_checkpoint(saved).is_valid
     words = shlex.split(said.splitlines()[-1])
-    assert words[:2] == [interpreter(), "pipelines/train.py"] and words[-2:] == ["--resume", "latest"]
+    assert words[:2] == program_words("pipelines/train.py") and words[-2:] == ["--resume", "latest"]
     words[words.index("100000000")] = str(160 * (done + 2))
     again = start(sys.executable, *words[1:])
     said, errors = again.communicate(timeout=STUCK_S)

@@ -4,28 +4,37 @@ import io
 import shutil
 import sys
 
+import pytest
 import torch
 
 from echelon.learn import config as train_config
 from echelon.learn import device_defaults
 from echelon.pipelines.console import terminal
-from echelon.pipelines.train_flags import interpreter, read_config, resolve_config
+from echelon.pipelines.train_flags import program_words, read_config, resolve_config
 from echelon.runtime.distributed import ALONE
 
 GPU = torch.device("cuda:0")
 
 
-def test_a_command_that_is_told_names_this_python(tmp_path, monkeypatch):
-    own = tmp_path / ".venv/bin/python"
-    monkeypatch.setattr(sys, "executable", str(own))
-    found = {"nothing": None, "another": "/usr/bin/python", "this": str(own)}
-    for name, expected in (("nothing", ".venv/bin/python"), ("another", ".venv/bin/python"), ("this", "python")):
-        monkeypatch.setattr(shutil, "which", lambda word, name=name: found[name])
-        monkeypatch.chdir(tmp_path)
-        assert interpreter() == expected
-    monkeypatch.setattr(shutil, "which", lambda word: None)
+@pytest.mark.parametrize(
+    ("found", "python", "script"),
+    [
+        (None, ".venv/bin/python3", ".venv/bin/echelon-train"),
+        ("/usr/bin", ".venv/bin/python3", ".venv/bin/echelon-train"),
+        ("{tmp}/.venv/bin", "python3", "echelon-train"),
+    ],
+)
+def test_a_command_that_is_told_names_this_program(tmp_path, monkeypatch, found, python, script):
+    """Whatever else has its name on the search path."""
+    own = tmp_path / ".venv/bin"
+    monkeypatch.setattr(sys, "executable", str(own / "python3"))
+    monkeypatch.setattr(shutil, "which", lambda name: None if found is None else f"{found.format(tmp=tmp_path)}/{name}")
+    monkeypatch.chdir(tmp_path)
+    assert program_words("pipelines/train.py") == [python, "pipelines/train.py"]
+    assert program_words(str(own / "echelon-train")) == [script]
+    monkeypatch.setattr(shutil, "which", lambda name: None)
     monkeypatch.chdir("/")
-    assert interpreter() in (str(own), str(own)[1:])
+    assert program_words("pipelines/train.py")[0].endswith(f"{own}/python3"[1:])
 
 
 def test_one_line_says_what_a_gpu_was_given(monkeypatch):
