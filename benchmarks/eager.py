@@ -21,28 +21,16 @@ RESERVES = ("aten::empty", "aten::empty_like", "aten::new_empty", "aten::empty_s
 """Operations that reserve memory and write nothing."""
 
 
-def restored(which: Tensor, map_id: Tensor, *ground: Tensor) -> tuple[int, int]:
-    """Bytes of `restore_ground` that all battles cost, and those that each costs which ends: the map is read, the
-    ground written."""
-    changed, maps = ground[:4], ground[4:]
-    read = sum(map(bytes_of, changed[: len(maps)]))
-    return bytes_of(which) + bytes_of(map_id), read + sum(map(bytes_of, changed))
-
-
-def replaced(which: Tensor, rows: Tensor, targets: Sequence[Tensor], sources: Sequence[Tensor]) -> tuple[int, int]:
-    """The same of `replace_rows`: rows are read and written."""
+def replaced(
+    which: Tensor, rows: Tensor, targets: Sequence[Tensor], sources: Sequence[Tensor | None]
+) -> tuple[int, int]:
+    """Bytes of `replace_rows` that all battles cost, and those where a battle ends: rows are read, unless they are of
+    zeros, and written."""
     each = [
-        target.numel() * (target.element_size() + source.element_size())
+        target.numel() * (target.element_size() + (0 if source is None else source.element_size()))
         for target, source in zip(targets, sources, strict=True)
     ]
     return bytes_of(which) + bytes_of(rows), sum(each)
-
-
-WHERE_BATTLES_END: dict[str, Callable[..., tuple[int, int]]] = {
-    "echelon::restore_ground": restored,
-    "echelon::replace_rows": replaced,
-}
-"""Bytes of kernels that leave at once where a battle goes on."""
 
 
 # Before the package is imported: inference mode hides what is copied from lists.
@@ -117,8 +105,8 @@ class Launches(TorchDispatchMode):
         if not is_view and schema.name.startswith(("aten::", "echelon::")) and schema.name not in RESERVES:
             where = place()
             self.launches[where] += 1
-            if schema.name in WHERE_BATTLES_END:
-                always, where_ended = WHERE_BATTLES_END[schema.name](*args)
+            if schema.name == "echelon::replace_rows":
+                always, where_ended = replaced(*args)
                 self.moved[where] += always + where_ended // self.ended
                 return found
             fresh = [tensor for tensor in made if tensor.untyped_storage()._cdata not in storages]

@@ -19,7 +19,6 @@ from echelon.env.decision import Played
 from echelon.env.env_info import EnvInfo
 from echelon.env.footprint import require_memory
 from echelon.env.form import Kernels, form_of
-from echelon.env.kernels.restore_ground import restore_ground
 from echelon.env.loops.play import Loops
 from echelon.env.map_pool import MapPool
 from echelon.env.observation import layout
@@ -27,7 +26,7 @@ from echelon.env.observation.build import Observation, written
 from echelon.env.observation.layout import STREAMS
 from echelon.env.observer import StepObserver
 from echelon.env.outcome import Winner
-from echelon.env.restart import Begun, ByRow, begin, begin_by_mask, begin_in_places, open_on_map
+from echelon.env.restart import Begun, ByRow, begin, begin_by_mask, begin_in_places, open_on_map, restore_ground
 from echelon.env.reward import NO_EXTRA_TERMS, RewardTerm, check_extra_terms
 from echelon.env.select import cleared
 from echelon.env.specs import DONE_KEYS, Specs

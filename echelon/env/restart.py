@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from echelon.env.kernels.replace_rows import replace_rows
 from echelon.env.loops.rows import rows_where
 from echelon.env.map_pool import draw_map
 from echelon.env.observation.layout import STREAMS
@@ -17,7 +18,7 @@ from echelon.env.select import cleared, select
 from echelon.runtime import noise
 from echelon.runtime.noise import Stream
 from echelon.sim.model import SimModel
-from echelon.state import State, Terrain, leaves_of, open_battle
+from echelon.state import Maps, State, Terrain, leaves_of, open_battle
 
 Leaves = dict[tuple[str, ...], Tensor]
 """Entries of a tensordict, `[B, ...]` each, by key."""
@@ -127,6 +128,19 @@ def begin(
 def begin_by_mask(which: Tensor, *arguments: Any) -> Begun:
     """`begin` the battles `which [B]` bool, without a host read: a function of tensors, for torch.compile."""
     return begin(ByMask(which), *arguments)
+
+
+def restore_ground(terrain: Terrain, which: Tensor, map_id: Tensor, maps: Maps) -> None:
+    """Set the ground of some battles, in place, to that of their maps.
+
+    Args:
+        terrain: of B battles.
+        which: `[B]` bool, the battles that begin anew.
+        map_id: `[B]` int64 the map of each.
+        maps: the maps.
+    """
+    ground = [terrain.solid, terrain.opaque, terrain.rubble, terrain.damage]
+    replace_rows(which, map_id, ground, [maps.solid, maps.opaque, None, None])
 
 
 @dataclass(frozen=True)

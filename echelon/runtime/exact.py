@@ -29,6 +29,12 @@ HALF_PI, PI, LN_2, SQRT_HALF = math.pi / 2, math.pi, 0.6931471805599453, 0.70710
 PER_PI = 0.3183098861837907
 PI_HIGH, PI_LOW = 3.1415926534682512, 1.2154201013012384e-10
 """Pi as a sum (Cody & Waite 1980). Whole multiples of the first part are exact up to 2^21."""
+ARC_TANGENT = (
+    *(-0.0009362994719496015, 0.00620725453378005, -0.019261081322765883, 0.038327445983064846, -0.05760716083128117),
+    *(0.0741749696430051, -0.09036742342070782, 0.1110470678864422, -0.14285317963907304, 0.19999990275947271),
+    -0.33333333293301176,
+)
+"""Coefficients of (atan(t) / t - 1) / t^2 in powers of t^2, the highest first."""
 TO_WHOLE = 1.5 * 2.0**52
 """Added and subtracted again, it leaves a float64 rounded to a whole number."""
 TO_GRID = 1.5 * 2.0**28
@@ -62,16 +68,9 @@ def atan2_64(y: Float64, x: Float64) -> Float64:
     longer = steep * abs(y) + (1 - steep) * abs(x)
     t = (steep * abs(x) + (1 - steep) * abs(y)) / (longer + (longer == 0))
     s = t * t
-    p = 0.00620725453378005 - 0.0009362994719496015 * s
-    p = p * s - 0.019261081322765883
-    p = p * s + 0.038327445983064846
-    p = p * s - 0.05760716083128117
-    p = p * s + 0.0741749696430051
-    p = p * s - 0.09036742342070782
-    p = p * s + 0.1110470678864422
-    p = p * s - 0.14285317963907304
-    p = p * s + 0.19999990275947271
-    p = p * s - 0.33333333293301176
+    p = ARC_TANGENT[0] * s + ARC_TANGENT[1]
+    for coefficient in ARC_TANGENT[2:]:
+        p = p * s + coefficient
     angle = t + t * s * p
     angle = steep * (HALF_PI - angle) + (1 - steep) * angle
     angle = left * (PI - angle) + (1 - left) * angle

@@ -8,8 +8,7 @@ from kernel_cases import BATTLES, standard_maps
 from torchrl.data import Composite, Unbounded
 
 from echelon.env.env import EchelonEnv
-from echelon.env.kernels.restore_ground import restore_ground
-from echelon.env.restart import ByMask, ByRow
+from echelon.env.restart import ByMask, ByRow, restore_ground
 from echelon.rules.config import EnvConfig, RulesConfig
 from echelon.state import untouched
 

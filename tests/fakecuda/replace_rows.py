@@ -3,15 +3,21 @@
 
 import os
 import sys
+from pathlib import Path
+from unittest import mock
 
 if "compile" not in sys.argv:
     os.environ["TRITON_INTERPRET"] = "1"
 
 import torch
 
-from echelon.env.kernels.replace_rows import BLOCK, PROGRAMS, launch, replace_rows_dense
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from kernel_cases import BATTLES, standard_maps
 
-BATTLES = 6
+from echelon.env.kernels import replace_rows
+from echelon.env.kernels.replace_rows import BLOCK, PROGRAMS, replace_rows_dense, replace_rows_triton
+from echelon.env.restart import restore_ground
+from echelon.state import untouched
 
 
 def compare() -> None:
@@ -31,13 +37,32 @@ def compare() -> None:
     made = [drawn(BATTLES, 6, 5), drawn(BATTLES, 5, 2).bfloat16(), drawn(BATTLES, long), drawn(BATTLES, 7) > 0]
     made.append(drawn(BATTLES, 2).long())
     found = []
-    for form in (launch, replace_rows_dense):
+    for form in (replace_rows_triton, replace_rows_dense):
         mine = [tensor.clone() for tensor in made]
         form(which, rows, [mine[0][:, 3:], *mine[1:]], sources)
         found.append(mine)
     for ours, theirs, before in zip(*found, made, strict=True):
         assert torch.equal(ours, theirs) and not torch.equal(ours, before)
-    print("equal")
+
+
+def compare_ground() -> None:
+    """Ground that was fought on, of which about half is restored: of maps, and of zeros."""
+    maps, generator = standard_maps(), torch.Generator().manual_seed(1)
+    map_id = torch.arange(BATTLES).flip(0)
+    which = (torch.rand(BATTLES, 3, generator=generator) < 0.5)[:, 1]
+    assert which.any() and not which.all() and not which.is_contiguous()
+    fought = untouched(map_id, maps)
+    fought = fought.replace(
+        solid=fought.solid ^ 5, opaque=fought.opaque ^ 9, rubble=fought.rubble + 3, damage=fought.damage + 7
+    )
+    found = []
+    for is_gpu in (True, False):
+        with mock.patch.object(replace_rows, "runs_on", lambda device, is_gpu=is_gpu: is_gpu):
+            found.append(fought.clone())
+            restore_ground(found[-1], which, map_id, maps)
+    for name in ("solid", "opaque", "rubble", "damage"):
+        ours, theirs, before = (getattr(ground, name) for ground in (*found, fought))
+        assert torch.equal(ours, theirs) and not torch.equal(ours, before), name
 
 
 def compile_it() -> None:
@@ -48,18 +73,23 @@ def compile_it() -> None:
 
     from echelon.env.kernels.replace_rows import _replace
 
-    constants = [(285, 200, 7), (570, 200, 7), (285, 400, 7)]
+    constants = [(True, True, False), (285, 200, 7), (570, 200, 7), (285, 400, 7)]
     signature = {
         **{"which": "*i1", "rows": "*i64"},
         **{"targets": ("*fp32", "*bf16", "*u8"), "sources": ("*fp32", "*fp32", "*u8")},
-        **dict.fromkeys(("sizes", "to_next", "from_next"), ("constexpr",) * 3),
-        **dict.fromkeys(("programs", "block"), "constexpr"),
+        **dict.fromkeys(("is_given", "sizes", "to_next", "from_next"), ("constexpr",) * 3),
+        **dict.fromkeys(("share", "block"), "constexpr"),
     }
     known = {(4 + at, each): value for at, row in enumerate(constants) for each, value in enumerate(row)}
-    source = ASTSource(_replace, signature=signature, constexprs={**known, (7,): PROGRAMS, (8,): BLOCK})
+    source = ASTSource(_replace, signature=signature, constexprs={**known, (8,): PROGRAMS, (9,): BLOCK})
     assert triton.compile(source, target=GPUTarget("cuda", 90, 32)).asm["cubin"]
     print("compiled")
 
 
 if __name__ == "__main__":
-    compile_it() if "compile" in sys.argv else compare()
+    if "compile" in sys.argv:
+        compile_it()
+    else:
+        compare()
+        compare_ground()
+        print("equal")

@@ -124,9 +124,7 @@ def test_the_way_back_through_functions_of_our_own(mode, dtype):
     assert {gradient.device for gradient in found if gradient is not None} == {CUDA}
 
 
-@pytest.mark.parametrize(
-    "kernel", ["restore_ground", "replace_rows", "battle_kernels", "observation_kernels", "set_encoder"]
-)
+@pytest.mark.parametrize("kernel", ["replace_rows", "battle_kernels", "observation_kernels", "set_encoder"])
 def test_a_kernel_of_triton_does_what_the_dense_form_does(kernel):
     pytest.importorskip("triton")
     script = Path(__file__).with_name(f"{kernel}.py")

@@ -9,12 +9,14 @@ import triton.language as tl
 from torch import Tensor
 
 from echelon.env.observation.layout import CONTACT, columns, width
+from echelon.runtime import exact
 from echelon.runtime.geometry import TINY
 from echelon.sim.gpu.ground import length_2, length_3
 from echelon.sim.gpu.launch import launch, operator
 
 COLUMNS = {f"at_{feature.name}": columns(CONTACT, feature.name).start for feature in CONTACT}
 """Where each feature begins in a row."""
+COEFFICIENTS, TERMS = tl.constexpr(exact.ARC_TANGENT), tl.constexpr(len(exact.ARC_TANGENT))
 DETAIL, INTEL, PAINTED = 1, 2, 4
 """What a mech knows of another, as the bits of `contacts.known`."""
 
@@ -90,16 +92,10 @@ def angle_of(y, x):  # type: ignore[no-untyped-def]
     longer = tl.where(steep, tall, wide)
     t = tl.where(steep, wide, tall) / tl.where(longer == 0, 1.0, longer)
     s = t * t
-    p = 0.00620725453378005 - 0.0009362994719496015 * s
-    p = p * s - 0.019261081322765883
-    p = p * s + 0.038327445983064846
-    p = p * s - 0.05760716083128117
-    p = p * s + 0.0741749696430051
-    p = p * s - 0.09036742342070782
-    p = p * s + 0.1110470678864422
-    p = p * s - 0.14285317963907304
-    p = p * s + 0.19999990275947271
-    p = p * s - 0.33333333293301176
+    # A coefficient by itself would be a float32.
+    p = COEFFICIENTS[0] * s + COEFFICIENTS[1]
+    for number in tl.static_range(2, TERMS):
+        p = p * s + COEFFICIENTS[number]
     angle = t + t * s * p
     angle = tl.where(steep, 1.5707963267948966 - angle, angle)
     angle = tl.where(x < 0, 3.141592653589793 - angle, angle)

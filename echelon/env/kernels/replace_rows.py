@@ -6,14 +6,13 @@ it replaces, where a mask reads and writes everything. Without Triton, and on a 
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from echelon.env.select import select
+from echelon.sim.gpu.launch import launch, operator, runs_on
 from echelon.sim.kernels.dispatch import HAS_TRITON
 
 PROGRAMS = 4
@@ -31,13 +30,14 @@ if HAS_TRITON:
         rows,
         targets,
         sources,
+        is_given: tl.constexpr,
         sizes: tl.constexpr,
         to_next: tl.constexpr,
         from_next: tl.constexpr,
-        programs: tl.constexpr,
+        share: tl.constexpr,
         block: tl.constexpr,
     ):
-        """The program of a part of a battle; the tuples have an entry for each tensor."""
+        """The program of a part of a battle, of `share` parts; the tuples have an entry for each tensor."""
         battle, part = tl.program_id(0).to(tl.int64), tl.program_id(1)
         if tl.load(which + battle) == 0:
             return
@@ -45,23 +45,25 @@ if HAS_TRITON:
         for number in tl.static_range(len(targets)):
             target = targets[number] + battle * to_next[number]
             source = sources[number] + row * from_next[number]
-            for begin in range(part * block, sizes[number], programs * block):
+            for begin in range(part * block, sizes[number], share * block):
                 at = begin + tl.arange(0, block)
                 inside = at < sizes[number]
-                value = tl.load(source + at, inside).to(targets[number].dtype.element_ty)
+                value = tl.load(source + at, inside & is_given[number], 0).to(targets[number].dtype.element_ty)
                 tl.store(target + at, value, inside)
 
 
-def replace_rows(which: Tensor, rows: Tensor | None, targets: Sequence[Tensor], sources: Sequence[Tensor]) -> None:
+def replace_rows(
+    which: Tensor, rows: Tensor | None, targets: Sequence[Tensor], sources: Sequence[Tensor | None]
+) -> None:
     """Write row `rows[b]` of each source to row b of the target in its place, in its dtype, for the battles `which`.
 
     Args:
         which: `[B]` bool.
         rows: `[B]` int64; None for row b of b.
         targets: `[B, ...]` each, changed in place. Every row must be contiguous; rows may lie anywhere.
-        sources: `[R, ...]` each, of other memory than the targets.
+        sources: `[R, ...]` each, of other memory than the targets; None for zeros.
     """
-    if HAS_TRITON and which.is_cuda:
+    if runs_on(which.device):
         rows = torch.arange(len(which), device=which.device) if rows is None else rows
         replace_rows_triton(which, rows, list(targets), list(sources))
     else:
@@ -69,38 +71,42 @@ def replace_rows(which: Tensor, rows: Tensor | None, targets: Sequence[Tensor], 
 
 
 def replace_rows_dense(
-    which: Tensor, rows: Tensor | None, targets: Sequence[Tensor], sources: Sequence[Tensor]
+    which: Tensor, rows: Tensor | None, targets: Sequence[Tensor], sources: Sequence[Tensor | None]
 ) -> None:
     """`replace_rows` by masks."""
     for target, source in zip(targets, sources, strict=True):
-        fresh = source if rows is None else source[rows]
-        target.copy_(select(which, fresh.to(target.dtype), target))
+        if source is None:
+            target.mul_(~which.view(-1, *[1] * (target.dim() - 1)))
+        else:
+            fresh = source if rows is None else source[rows]
+            target.copy_(select(which, fresh.to(target.dtype), target))
 
 
-def launch(which: Tensor, rows: Tensor, targets: Sequence[Tensor], sources: Sequence[Tensor]) -> None:
+@operator("replace_rows", ("targets",))
+def replace_rows_triton(which: Tensor, rows: Tensor, targets: list[Tensor], sources: list[Tensor | None]) -> None:
     """`replace_rows` by programs for each battle."""
-    sources = [source if source[0].is_contiguous() else source.contiguous() for source in sources]
+    # What is not given is not read.
+    read = [target if source is None else source for target, source in zip(targets, sources, strict=True)]
+    read = [source if source[0].is_contiguous() else source.contiguous() for source in read]
     assert all(target[0].is_contiguous() for target in targets)
-    assert all(target[0].shape == source[0].shape for target, source in zip(targets, sources, strict=True))
-    kernel: Any = _replace[len(which), PROGRAMS]
-    # Triton runs on the current GPU, which that of the battles may not be.
-    with torch.cuda.device(which.device) if which.is_cuda else contextlib.nullcontext():
-        kernel(
-            # A mask may be a column of somebody's table.
-            *(which.contiguous(), rows.contiguous()),
-            *(tuple(map(as_numbers, tensors)) for tensors in (targets, sources)),
-            tuple(target[0].numel() for target in targets),
-            *(tuple(tensor.stride(0) for tensor in tensors) for tensors in (targets, sources)),
-            *(PROGRAMS, BLOCK),
-        )
+    assert all(target[0].shape == source[0].shape for target, source in zip(targets, read, strict=True))
+    launch(
+        _replace,
+        (len(which), PROGRAMS),
+        which.device,
+        # A mask may be a column of somebody's table.
+        *(which.contiguous(), rows.contiguous()),
+        *(tuple(map(as_bytes, tensors)) for tensors in (targets, read)),
+        is_given=tuple(source is not None for source in sources),
+        sizes=tuple(target[0].numel() for target in targets),
+        to_next=tuple(target.stride(0) for target in targets),
+        from_next=tuple(source.stride(0) for source in read),
+        share=PROGRAMS,
+        block=BLOCK,
+        warps=4,
+    )
 
 
-def as_numbers(values: Tensor) -> Tensor:
+def as_bytes(values: Tensor) -> Tensor:
     """The same memory, of bytes in place of truth values."""
     return values.view(torch.uint8) if values.dtype == torch.bool else values
-
-
-@torch.library.custom_op("echelon::replace_rows", mutates_args=("targets",), device_types="cuda")
-def replace_rows_triton(which: Tensor, rows: Tensor, targets: list[Tensor], sources: list[Tensor]) -> None:
-    """`launch` as an operation of torch's, which graphs and fake tensors know."""
-    launch(which, rows, targets, sources)

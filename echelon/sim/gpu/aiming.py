@@ -10,13 +10,11 @@ import triton.language as tl
 from torch import Tensor
 
 from echelon.rules.actions import Orders
-from echelon.runtime.geometry import TINY, heading
+from echelon.runtime.geometry import heading
 from echelon.sim import ewar
-from echelon.sim.gpu.ground import first_hit
 from echelon.sim.gpu.launch import launch, operator
+from echelon.sim.gpu.lines import line_sizes, pair_lines, smoke_between
 from echelon.sim.heat import is_running, is_shut_down
-from echelon.sim.kernels.crosses_smoke import FAR_SQUARED
-from echelon.sim.kernels.segments import TOP_Z
 from echelon.sim.model import SimModel
 from echelon.state import State
 
@@ -81,9 +79,13 @@ def _pull_op(
     """Launch the kernel. Long because each tensor is told."""
     battles, mechs = alive.shape
     fires, aimed, target, line = _room(ready, mechs)
-    numbers = {"jam_loss": ewar.JAM_LOSS, "eccm_gain": ewar.ECCM_GAIN, "blind_quality": ewar.BLIND_QUALITY}
-    size = {"size_x": opaque.shape[2], "size_y": opaque.shape[1], "top_z": float(TOP_Z), "tiny": TINY}
-    counts = {"mechs": mechs, "weapons": ready.shape[1], "packs": paint.shape[2], "pairs": first.shape[0]}
+    numbers: dict[str, Any] = {
+        "jam_loss": ewar.JAM_LOSS,
+        "eccm_gain": ewar.ECCM_GAIN,
+        "blind_quality": ewar.BLIND_QUALITY,
+        "best_quality": ewar.BEST_QUALITY,
+        "any_lock": any_lock,
+    }
     launch(
         _pull,
         battles,
@@ -92,11 +94,8 @@ def _pull_op(
         *(first, second, hostile, pack, reach_vox, arc_cos, focus_arc_cos),
         *(needs_target, needs_line, needs_lock, focus_only, fires, aimed, target, line),
         *(line_vox, cloud_vox * cloud_vox, ewar_vox, lock_quality, sight_lock_vox, int(line_vox) + 1),
-        **{**numbers, "best_quality": ewar.BEST_QUALITY, "far_squared": FAR_SQUARED, "any_lock": any_lock},
-        **{**size, **counts, "clouds": cloud_ttl.shape[1] if cloud_vox > 0 else 0},
-        lanes=triton.next_power_of_2(mechs),
-        pair_lanes=triton.next_power_of_2(first.shape[0]),
-        warps=4,
+        **{**numbers, "weapons": ready.shape[1], "packs": paint.shape[2]},
+        **line_sizes(opaque, alive, cloud_ttl, first, cloud_vox),
     )
     return fires, aimed, target, line
 
@@ -104,26 +103,6 @@ def _pull_op(
 @_pull_op.register_fake
 def _(*facts: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return _room(facts[9], facts[3].shape[1])
-
-
-@triton.jit
-def smoke_between(  # type: ignore[no-untyped-def]
-    cloud_pos, cloud_ttl, battle, ax, ay, az, bx, by, bz, radius_sq, far_squared: tl.constexpr, clouds: tl.constexpr
-):
-    """`kernels.crosses_smoke` of pairs of points; `radius_sq` of the clouds."""
-    dx, dy, dz = bx - ax, by - ay, bz - az
-    apart = dx * dx + dy * dy + dz * dz
-    crosses = apart < 0.0
-    for cloud in range(clouds):
-        at = cloud_pos + (battle * clouds + cloud) * 3
-        if tl.load(cloud_ttl + battle * clouds + cloud) > 0:
-            x, y, z = tl.load(at), tl.load(at + 1), tl.load(at + 2)
-            px, py, pz, qx, qy, qz = x - ax, y - ay, z - az, x - bx, y - by, z - bz
-            from_a, from_b = px * px + py * py + pz * pz, qx * qx + qy * qy + qz * qz
-            along = 0.5 * (from_a + apart - from_b)
-            beside = (along > 0.0) & (along < apart) & ((from_a - radius_sq) * apart < along * along)
-            crosses = crosses | beside | (from_a < radius_sq) | (from_b < radius_sq)
-    return crosses
 
 
 @triton.jit
@@ -189,17 +168,10 @@ def _pull(  # type: ignore[no-untyped-def]
     tl.store(matrix + i * mechs + j, both & (i < 0), both)
     tl.debug_barrier()
 
-    pair = tl.arange(0, pair_lanes)
-    listed = pair < pairs
-    a, b = tl.load(first + pair, listed, 0), tl.load(second + pair, listed, 0)
-    ax, ay, az = tl.load(pos + (own + a) * 3), tl.load(pos + (own + a) * 3 + 1), tl.load(pos + (own + a) * 3 + 2)
-    bx, by, bz = tl.load(pos + (own + b) * 3), tl.load(pos + (own + b) * 3 + 1), tl.load(pos + (own + b) * 3 + 2)
-    dx, dy, dz = bx - ax, by - ay, bz - az
-    near = listed & (tl.load(alive + own + a) != 0) & (tl.load(alive + own + b) != 0)
-    near = near & (tl.sqrt_rn(dx * dx + dy * dy + dz * dz) <= line_vox)
-    columns = opaque + battle * (size_x * size_y)
-    hit = first_hit(columns, ax, ay, az, bx, by, bz, near, planes, False, size_x, size_y, top_z, tiny)
-    clear = near & (hit == float("inf"))
+    a, b, listed, _, clear, ax, ay, az, bx, by, bz = pair_lines(
+        *(opaque, pos, alive, first, second, battle, line_vox, planes),
+        *(size_x, size_y, top_z, tiny, mechs, pairs, pair_lanes),
+    )
     if clouds > 0:
         clear = clear & ~smoke_between(
             cloud_pos, cloud_ttl, battle, ax, ay, az, bx, by, bz, radius_sq, far_squared, clouds

@@ -20,13 +20,21 @@ def runs_on(device: torch.device) -> bool:
     return HAS_TRITON and device.type == "cuda"
 
 
-def launch(kernel: Any, battles: int, device: torch.device, *arguments: Any, warps: int = STEPS, **sizes: Any) -> None:
-    """Run a program of a kernel for each battle; tensors must be contiguous."""
+def launch(
+    kernel: Any,
+    battles: int | tuple[int, int],
+    device: torch.device,
+    *arguments: Any,
+    warps: int = STEPS,
+    **sizes: Any,
+) -> None:
+    """Run a program of a kernel for each battle, or for each of so many parts of a battle. Tensors must be contiguous,
+    but for those of a tuple."""
     for argument in arguments:
         assert not isinstance(argument, Tensor) or argument.is_contiguous()
     # Triton runs on the current GPU, which that of the battles may not be.
     with torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext():
-        kernel[battles,](*arguments, **sizes, num_warps=warps)
+        kernel[battles if isinstance(battles, tuple) else (battles,)](*arguments, **sizes, num_warps=warps)
 
 
 def operator(name: str, mutates: tuple[str, ...] = ()) -> Callable[[Callable[..., Any]], Any]:
