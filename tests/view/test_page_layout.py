@@ -15,8 +15,6 @@ from echelon.view.page import write_page
 
 pytestmark = [
     pytest.mark.browser,
-    # By hand: beside four other programs on two cores it failed once, with a cause not found yet.
-    *(pytest.mark.slow, pytest.mark.very_slow),
     pytest.mark.skipif(CHROMIUM is None, reason="no chromium in PATH"),
 ]
 AT = {"t": 2, "mech": HEAVY, "dead": LIGHT}
