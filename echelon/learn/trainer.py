@@ -130,7 +130,7 @@ class Trainer:
 
     def _make_learner(self, start: Checkpoint | None) -> None:
         """Make policy, normaliser, optimiser, counters and curriculum, anew or as a checkpoint has them."""
-        self.start = start.path if start is not None else None
+        self.resumed_from = start.path if start is not None else None
         """Checkpoint that the run goes on from."""
         config = self.config
         self.counters = Counters()

@@ -68,16 +68,16 @@ def describe_observed(replay: Replay) -> dict[str, list[dict[str, Any]]]:
 
     The ego stream is that which the replay names, which may be older than this version.
     """
-    config = config_of(replay)
-    named = {**layout.streams(messages_wide(replay)), "ego": ego_features(replay)}
+    config, features = config_of(replay), features_of(replay)
     return {
-        stream: [feature_json(one, config) for one in named[stream]] for stream in (*ROWS, "local_map", "telemetry")
+        stream: [feature_json(one, config) for one in features[stream]] for stream in (*ROWS, "local_map", "telemetry")
     }
 
 
-def messages_wide(replay: Replay) -> int:
-    """Numbers in a message."""
-    return int(replay.battles[0].messages.shape[-1])
+def features_of(replay: Replay) -> dict[str, tuple[Feature, ...]]:
+    """The features of every stream of a replay."""
+    comm_dim = int(replay.battles[0].messages.shape[-1])
+    return {**layout.streams(comm_dim), "ego": ego_features(replay)}
 
 
 def ego_features(replay: Replay) -> tuple[Feature, ...]:
@@ -108,8 +108,7 @@ def observed_arrays(replay: Replay, battle: Battle, ground: np.ndarray) -> dict[
     kept = battle.observations
     if not kept:
         return {}
-    features = {**layout.streams(messages_wide(replay)), "ego": ego_features(replay)}
-    found = {}
+    features, found = features_of(replay), {}
     for stream, rows in ROWS.items():
         if stream in kept and fits(kept[stream], layout.width(features[stream]), rows):
             low, high = (bound.numpy() for bound in layout.bounds(features[stream]))

@@ -56,8 +56,8 @@ class ProgressBar(Callback):
         self.logger.addHandler(self.handler)
         self.logger.setLevel(logging.INFO)
         self.console.print(describe_run(trainer), highlight=False)
-        if trainer.start is not None:
-            self.console.print(f"goes on from {one_line(str(trainer.start))}", highlight=False)
+        if trainer.resumed_from is not None:
+            self.console.print(f"goes on from {one_line(str(trainer.resumed_from))}", highlight=False)
         if trainer.resume_note:
             self.console.print(one_line(trainer.resume_note), highlight=False)
 

@@ -14,7 +14,6 @@ from torchrl.collectors import BaseCollector
 
 from echelon.env.arguments import whole_within
 from echelon.env.env import EchelonEnv
-from echelon.env.kernels.replace_rows import replace_rows
 from echelon.env.observation.layout import GROUPS, STREAMS
 from echelon.env.outcome import stat_names
 from echelon.env.restart import Remembered
@@ -26,6 +25,7 @@ from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.learn.opponents.assignment import LEARNER, PolicyAssignment
 from echelon.learn.padding import EXISTS, team_mean, without_padding
 from echelon.learn.ppo.episode_stats import EpisodeStats, split_terms
+from echelon.learn.ppo.final_views import FinalViews
 from echelon.learn.ppo.rollout_writes import lay_out, on_device, reduced_view, write_step
 from echelon.runtime import noise
 from echelon.runtime.cuda_graphs import GraphedFunction
@@ -116,6 +116,8 @@ class TeamCollector(BaseCollector):
         self.earned = torch.zeros(teams, len(env.reward_terms), device=env.device)
         # Upper bound on truncations per environment in one rollout.
         self.last_views = 0 if rules.time_up_terminates else (self.decisions - 1) // rules.max_decisions + 1
+        self.final_views: FinalViews | None = None
+        """None where no battle is truncated, and before the first decision."""
         self.buffer: TensorDict | None = None
         """`[T, G]` the rollout, time first."""
         self.memory = TensorDict({}, [teams, self.decisions // self.chunk])
@@ -187,10 +189,8 @@ class TeamCollector(BaseCollector):
         """Clear what one rollout counts; see that the battles lie where a CUDA graph finds them."""
         self.ended.clear()
         self.at.zero_()
-        if self.buffer is not None and self.last_views > 0:
-            # Views of earlier rollouts, which no checkpoint has, would change how many rows a matrix product takes.
-            self.last.zero_()
-            self.views_taken.zero_()
+        if self.final_views is not None:
+            self.final_views.clear()
         if self.cuda_graph and (self.static is None or not self.static.are_in_place):
             self.static = StaticBattles(self.env, self.now)
             self.now = self.static.shown
@@ -216,7 +216,9 @@ class TeamCollector(BaseCollector):
         self._lap("env")
         reward_terms = self._reward_terms(after)
         self._write(t, view, now, decided, values, self._reward(reward_terms), after)
-        self._store_final_views(after, decided)
+        if self.final_views is not None:
+            truncated = self.assignment.each_team(after.get("truncated"))[:, 0]
+            self.final_views.store(truncated, self._pieces_of_view(after, decided))
         self._count(now, after, reward_terms)
         self.at += 1
         if self.static is None:
@@ -326,21 +328,6 @@ class TeamCollector(BaseCollector):
         )
         return view if enemy is None else view.set("enemy", cast(enemy))
 
-    def _store_final_views(self, after: TensorDictBase, decided: TensorDictBase) -> None:
-        """Store the final observations of truncated battles, which the environment has already reset."""
-        if self.last_views == 0:
-            return
-        truncated = self.assignment.each_team(after.get("truncated"))[:, 0]
-        pieces = self._pieces_of_view(after, decided)
-        for number, stored in enumerate(self.last.unbind(0)):
-            here, start = truncated & (self.views_taken == number), 0
-            for piece in pieces:
-                own = slice(start, start + len(piece))
-                targets = [stored.get(key)[own] for key in piece.keys(True, True)]
-                replace_rows(here[own], None, targets, list(piece.values(True, True)))
-                start = own.stop
-        self.views_taken += truncated
-
     def _pieces_of_view(self, after: TensorDictBase, decided: TensorDictBase) -> list[TensorDict]:
         """Network inputs and next memory of the learner's teams: pieces that make up a view, batch `[G]`, one after the
         other, not put together where that is all there is to do."""
@@ -367,11 +354,11 @@ class TeamCollector(BaseCollector):
         seen = self.assignment.view(self.now, LEARNER)
         view = self._view_of(seen, self._enemy(self.now)).set("memory", self._memory_of(seen.get("memory")))
         following[-1] = self._value_of(view)
-        if self.last_views == 0:
+        if self.final_views is None:
             return
         truncated = self.buffer.get(("next", "truncated"))
         number = truncated.cumsum(0) - 1
-        for which, stored in enumerate(self.last.unbind(0)):
+        for which, stored in enumerate(self.final_views.views.unbind(0)):
             there = truncated & (number == which)
             following.copy_(torch.where(there[..., None], self._value_of(stored), following))
 
@@ -405,9 +392,9 @@ class TeamCollector(BaseCollector):
             memory = self._memory_of(decided.get("memory"))
             self._memory_buffer = empty(self.decisions // self.chunk, memory)
             self.memory = self._memory_buffer.transpose(0, 1)
-            view = step.select("observation", "telemetry", "enemy", strict=False)
-            self.last = empty(self.last_views, view.set("memory", memory))
-            self.views_taken = torch.zeros(step.shape[0], dtype=torch.int64, device=self.env.device)
+            if self.last_views > 0:
+                view = step.select("observation", "telemetry", "enemy", strict=False).set("memory", memory)
+                self.final_views = FinalViews(empty(self.last_views, view))
 
 
 def stagger_episode_starts(env: EchelonEnv) -> None:

@@ -83,7 +83,11 @@ def test_next_values_are_those_of_the_true_next_states():
 def test_buffers_are_made_once(rollout):
     def places() -> list[int]:
         batch = rollout.collect()
-        leaves = [*batch.values(True, True), *rollout.memory.values(True, True), *rollout.last.values(True, True)]
+        leaves = [
+            *batch.values(True, True),
+            *rollout.memory.values(True, True),
+            *rollout.final_views.views.values(True, True),
+        ]
         return [leaf.data_ptr() for leaf in leaves]
 
     assert places() == places()
