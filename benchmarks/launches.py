@@ -34,7 +34,7 @@ from echelon import EchelonEnv
 from echelon.env import decision
 from echelon.env.group_policy import memory_spec
 from echelon.env.observation import layout
-from echelon.env.restart import Remembered, begin_in_places
+from echelon.env.restart import NextMemory, begin_into_buffers
 from echelon.env.static_battles import StaticBattles
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.lstm import LSTMConfig
@@ -97,20 +97,20 @@ def functions(env: EchelonEnv) -> dict[str, tuple[int, Callable[..., Any], tuple
     action = torch.zeros(env.num_envs, config.num_mechs, layout.action_width(config.comm_dim), device=CUDA)
     orders = actions.decode(action, state.focus_slots, game.roster, config.features)
     static = StaticBattles(env, env._empty())
-    places, which = static.places, torch.zeros(env.num_envs, dtype=torch.bool, device=CUDA)
-    played, shown = state.clone(), {key: leaf.clone() for key, leaf in places.shown.items()}
+    buffers, which = static.buffers, torch.zeros(env.num_envs, dtype=torch.bool, device=CUDA)
+    played, shown = state.clone(), {key: leaf.clone() for key, leaf in buffers.shown.items()}
     half = env.num_envs // 2
     # One team a battle, as the learner commands.
     remembered = [
-        Remembered(key, start, leaf[start : start + half].clone())
-        for key, leaf in places.memories.items()
+        NextMemory(key, start, leaf[start : start + half].clone())
+        for key, leaf in buffers.memories.items()
         for start in [0 if key[0] == "blue" else half]
     ]
     return {
         "decode": (1, actions.decode, (action, state.focus_slots, game.roster, config.features)),
         "play": (config.rules.decision_repeat, step.play, (state, orders, game)),
         "conclude": (1, decision.conclude, (state, state, orders, game, {}, static.streams)),
-        "restart": (1, begin_in_places, (which, played, shown, remembered, places, *env._maps_drawn)),
+        "restart": (1, begin_into_buffers, (which, played, shown, remembered, buffers, *env._maps_drawn)),
     }
 
 
@@ -160,11 +160,11 @@ def rollout(config: EnvConfig, num_envs: int, ended: int, mode: FakeTensorMode) 
         with eager:
             collector = TeamCollector(env, assignment, 4, 2, ValueNorm(), cuda_graph=True)
             Fakes(mode)(collector)
-            for name in ("_decode", "_play", "_conclude", "_begin_in_places"):
+            for name in ("_decode", "_play", "_conclude", "_begin_into_buffers"):
                 setattr(env, name, launches.uncounted(getattr(env, name)))
             policy.act = acting = Calls(policy.network.forward, launches)
             collector._write_step = writing = Calls(collector._write_step, launches)
-            collector._lay_out = laying = Calls(collector._lay_out, launches)
+            collector._concat_pieces = laying = Calls(collector._concat_pieces, launches)
             with mode, torch.no_grad():
                 collector._begin_rollout()
                 collector._decide()

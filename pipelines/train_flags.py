@@ -85,10 +85,10 @@ def resolve_config(
 
 def program_words(script: str) -> list[str]:
     """How a program is started again: by this Python, or as the console script that it is."""
-    return [as_typed(sys.executable), script] if script.endswith(".py") else [as_typed(script)]
+    return [command_word(sys.executable), script] if script.endswith(".py") else [command_word(script)]
 
 
-def as_typed(path: str) -> str:
+def command_word(path: str) -> str:
     """A program as a word of a command line: its name where that means it, else its path."""
     own = Path(path).absolute()
     for name in (own.name, "python"):

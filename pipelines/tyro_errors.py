@@ -29,7 +29,7 @@ def error_line(text: str) -> str:
     if unknown:
         return unknown_to_subcommand([word for word, _ in unknown], unknown[0][1].split()[-1], meant)
     others = [" ".join(part) for part in hints if part[0].startswith(COMMANDS)]
-    return "; ".join([" ".join(wrong), *others, *guess(meant)])
+    return "; ".join([" ".join(wrong), *others, *did_you_mean(meant)])
 
 
 def options_of(hint: list[str]) -> dict[str, list[str]]:
@@ -45,12 +45,12 @@ def unknown_to_subcommand(words: list[str], command: str, meant: dict[str, list[
     """The line for words that a subcommand does not know: its own options like them, else whose they are."""
     options = [word for word in words if word[0] == "-"]
     owners = dict.fromkeys(owner for option in options for owner in meant.get(option, ()))
-    hints = guess({name: owners for name, owners in meant.items() if command in owners})
+    hints = did_you_mean({name: owners for name, owners in meant.items() if command in owners})
     if owners and not hints:
         hints = [f"that belongs to {' and '.join(owners)}"]
     return "; ".join([f"{command} does not take {' '.join(options or words)}", *hints])
 
 
-def guess(meant: dict[str, list[str]]) -> list[str]:
+def did_you_mean(meant: dict[str, list[str]]) -> list[str]:
     """What was probably meant, if anything."""
     return [f"did you mean {' or '.join(meant)}?"] if meant else []

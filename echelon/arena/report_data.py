@@ -25,7 +25,7 @@ from echelon.runtime.version import VERSION
 Rows = Sequence[Mapping[str, str]]
 POINTS = 300
 """Most points of a curve; rows of `metrics.csv` between two of them are averaged."""
-PLACES = ("run_dir", "resume", "profile")
+FOLDERS = ("run_dir", "resume", "profile")
 """Settings that are folders of one machine: a report that is handed on does not tell them."""
 LONGEST = 400
 """Letters of a setting that are shown."""
@@ -253,7 +253,7 @@ def config_of(config: TrainConfig) -> dict[str, Any]:
 
     The preset is the one that differs in fewest settings.
     """
-    ours = {key: value for key, value in flat(as_json(config)).items() if key not in PLACES}
+    ours = {key: value for key, value in flat(as_json(config)).items() if key not in FOLDERS}
     presets = {name: flat(as_json(make())) for name, make in TRAIN_PRESETS.items()}
     differ = {name: [key for key in ours if ours[key] != preset.get(key)] for name, preset in presets.items()}
     nearest = min(differ, key=lambda name: len(differ[name]))

@@ -126,10 +126,10 @@ def resolve(name: str) -> Commander:
     if OBJECT_NAME.fullmatch(name):
         return Commander(name, factory=import_object(name))
     told = name if name.isprintable() and name else repr(name)
-    raise UnknownNameError(f"{told}: expected {forms()}, found none{checkpoints_beside(name)}")
+    raise UnknownNameError(f"{told}: expected {forms()}, found none{available_checkpoints(name)}")
 
 
-def checkpoints_beside(name: str) -> str:
+def available_checkpoints(name: str) -> str:
     """The checkpoints in the folder where `name` is not, as an ending of a sentence."""
     folder = Path(name).parent
     found = [path.name for path in checkpoints_in(folder)] if "/" in name and name.isprintable() else []

@@ -22,11 +22,11 @@ from echelon.env.form import Kernels, form_of
 from echelon.env.loops.play import Loops
 from echelon.env.map_pool import MapPool
 from echelon.env.observation import layout
-from echelon.env.observation.build import Observation, written
+from echelon.env.observation.build import Observation, write_streams
 from echelon.env.observation.layout import STREAMS
 from echelon.env.observer import StepObserver
 from echelon.env.outcome import Winner
-from echelon.env.restart import Begun, ByRow, begin, begin_by_mask, begin_in_places, open_on_map, restore_ground
+from echelon.env.restart import Begun, ByRow, begin, begin_by_mask, begin_into_buffers, open_on_map, restore_ground
 from echelon.env.reward import NO_EXTRA_TERMS, RewardTerm, check_extra_terms
 from echelon.env.select import cleared
 from echelon.env.specs import DONE_KEYS, Specs
@@ -140,7 +140,7 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
         self.map_pool = MapPool(self.game, self._loops)
         self._observed: TensorDictBase | None = None
         """What was last observed of every battle: a reset of some battles shows it again of the others."""
-        self.out: Observation | None = None
+        self.stream_buffers: Observation | None = None
         """`[B, N, ...]` where a step writes the streams, while somebody lends that."""
         self._compile()
         self._make_specs()
@@ -155,7 +155,7 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
         self._play: step.Play = prepared(step.play)
         self._logged_substep = prepared(step.logged_substep)
         self._begin_by_mask: Callable[..., Begun] = prepared(begin_by_mask)
-        self._begin_in_places: Callable[..., None] = prepared(begin_in_places)
+        self._begin_into_buffers: Callable[..., None] = prepared(begin_into_buffers)
 
     def _make_specs(self) -> None:
         sizes = {group: len(names) for group, names in self.group_map.items()}
@@ -216,7 +216,7 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
     def __getstate__(self) -> dict[str, Any]:
         """For copies and other processes. Compiled functions cannot be copied: each process compiles its own."""
         kept = self.__dict__.copy()
-        for name in ("_decode", "_conclude", "_play", "_logged_substep", "_begin_by_mask", "_begin_in_places"):
+        for name in ("_decode", "_conclude", "_play", "_logged_substep", "_begin_by_mask", "_begin_into_buffers"):
             del kept[name]
         return kept
 
@@ -341,8 +341,8 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
         with ordinary_tensors():
             with part("play"):
                 after, streams = loops.play(before, action)
-            if self.out is not None:
-                streams = written(streams, self.out)
+            if self.stream_buffers is not None:
+                streams = write_streams(streams, self.stream_buffers)
             with part("judge"):
                 return decision.judge_and_reward(
                     before, after, streams, self.game, self.extra_rewards, loops.statistics
@@ -351,7 +351,8 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
     def _decide(self, before: State, action: Tensor, battles: slice) -> Played:
         """A decision of some of the battles."""
         game = self.game
-        out = None if self.out is None else {name: kept[battles] for name, kept in self.out.items()}
+        buffers = self.stream_buffers
+        out = None if buffers is None else {name: kept[battles] for name, kept in buffers.items()}
         with part("orders"):
             orders: Orders = self._decode(action, before.focus_slots, game.roster, self.config.features)
         with part("substeps"):

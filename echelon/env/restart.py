@@ -144,7 +144,7 @@ def restore_ground(terrain: Terrain, which: Tensor, map_id: Tensor, maps: Maps) 
 
 
 @dataclass(frozen=True)
-class Places:
+class StaticBuffers:
     """Tensors that stay where they are, for battles that a CUDA graph plays on."""
 
     next_seed: Tensor
@@ -159,7 +159,7 @@ class Places:
     """What policies remember, `[B, A, ...]` each."""
 
 
-class Remembered(NamedTuple):
+class NextMemory(NamedTuple):
     """What the mechs of one group remember next, in consecutive battles."""
 
     key: tuple[str, ...]
@@ -170,17 +170,17 @@ class Remembered(NamedTuple):
     """`[S, A, ...]`"""
 
 
-def begin_in_places(
+def begin_into_buffers(
     which: Tensor,
     state: State,
     shown: Leaves,
-    remembered: Sequence[Remembered],
-    places: Places,
+    remembered: Sequence[NextMemory],
+    buffers: StaticBuffers,
     game: SimModel,
     drawn: Tensor,
     openings: Mapping[str, Tensor],
 ) -> None:
-    """`begin_by_mask` into `places`, flags and memories included: what goes on is written there too.
+    """`begin_by_mask` into `buffers`, flags and memories included: what goes on is written there too.
 
     Observation streams and the ground are left to `replace_rows` and `restore_ground`.
 
@@ -190,17 +190,17 @@ def begin_in_places(
         remembered: what policies remember next. What is not among it stays as it is: nobody has written to it since
             the battles were reset.
     """
-    begun = begin_by_mask(which, places.next_seed, state, shown, game, drawn, openings)
-    places.next_seed.copy_(begun.next_seed)
+    begun = begin_by_mask(which, buffers.next_seed, state, shown, game, drawn, openings)
+    buffers.next_seed.copy_(begun.next_seed)
     new = leaves_of(begun.state)
-    for name, kept in leaves_of(places.state).items():
+    for name, kept in leaves_of(buffers.state).items():
         kept.copy_(new[name])
-    for key, kept in places.shown.items():
+    for key, kept in buffers.shown.items():
         kept.copy_(begun.shown[key])
-    places.is_init.copy_(which[:, None])
+    buffers.is_init.copy_(which[:, None])
     for key, start, value in remembered:
         battles = slice(start, start + len(value))
-        places.memories[key][battles].copy_(cleared(value, which[battles]))
+        buffers.memories[key][battles].copy_(cleared(value, which[battles]))
 
 
 def first_shown(fresh: State, game: SimModel, openings: Mapping[str, Tensor], wanted: Collection[object]) -> Leaves:

@@ -12,7 +12,7 @@ from echelon.env.blocks import ordinary_tensors
 from echelon.env.env import EchelonEnv
 from echelon.env.kernels.replace_rows import replace_rows
 from echelon.env.observation.layout import STREAMS
-from echelon.env.restart import Places, Remembered, restore_ground
+from echelon.env.restart import NextMemory, StaticBuffers, restore_ground
 from echelon.env.specs import DONE_KEYS
 from echelon.runtime.cuda_graphs import is_same
 from echelon.state import State, leaves_of, with_leaves
@@ -41,7 +41,7 @@ class StaticBattles:
         """Streams of all mechs, `[B, N, ...]` each, of which those of the groups are parts."""
         keys = [key if isinstance(key, tuple) else (key,) for key in self.shown.keys(True, True)]
         rest = [key for key in keys if "observation" not in key and key[0] not in (*DONE_KEYS, "is_init")]
-        self.places = Places(
+        self.buffers = StaticBuffers(
             next_seed=self.next_seed,
             state=self.state,
             shown={key: self.shown.get(key) for key in rest if "memory" not in key},
@@ -73,14 +73,14 @@ class StaticBattles:
 
         Until `restart` nothing else that is shown has changed.
         """
-        self.env.out = self.streams
+        self.env.stream_buffers = self.streams
         try:
             after: TensorDictBase = self.env.step(decided).get("next")
         finally:
-            self.env.out = None
+            self.env.stream_buffers = None
         return after
 
-    def restart(self, after: TensorDictBase, remembered: Sequence[Remembered] | None = None) -> None:
+    def restart(self, after: TensorDictBase, remembered: Sequence[NextMemory] | None = None) -> None:
         """Let battles begin anew where they ended, and all others go on from what `step` returned.
 
         Args:
@@ -89,10 +89,10 @@ class StaticBattles:
         """
         env, which = self.env, after.get("done")[:, 0]
         if remembered is None:
-            remembered = [Remembered(key, 0, after.get(key)) for key in self.places.memories]
-        shown = {key: after.get(key) for key in self.places.shown}
+            remembered = [NextMemory(key, 0, after.get(key)) for key in self.buffers.memories]
+        shown = {key: after.get(key) for key in self.buffers.shown}
         with ordinary_tensors():
-            env._begin_in_places(which, self._played(), shown, remembered, self.places, *env._maps_drawn)
+            env._begin_into_buffers(which, self._played(), shown, remembered, self.buffers, *env._maps_drawn)
             self._show_openings(which, env.map_pool.openings)
             restore_ground(self.state.terrain, which, self.state.map_id, env.game.maps)
         self._return()

@@ -110,9 +110,9 @@ def observed_arrays(replay: Replay, battle: Battle, ground: np.ndarray) -> dict[
         return {}
     features, found = features_of(replay), {}
     for stream, rows in ROWS.items():
-        if stream in kept and fits(kept[stream], layout.width(features[stream]), rows):
+        if stream in kept and has_columns(kept[stream], layout.width(features[stream]), rows):
             low, high = (bound.numpy() for bound in layout.bounds(features[stream]))
-            found[PREFIX + stream] = in_levels(kept[stream], low, high)
+            found[PREFIX + stream] = quantize(kept[stream], low, high)
     side = layout.LOCAL_MAP_CELLS
     if "local_map" in kept and kept["local_map"].shape[2:] == (side, side):
         found[f"{PREFIX}local_map"] = (kept["local_map"] > 0.5).astype(np.uint8)
@@ -122,15 +122,15 @@ def observed_arrays(replay: Replay, battle: Battle, ground: np.ndarray) -> dict[
             found[PREFIX + mask] = (kept[mask] > 0).astype(np.uint8)
         else:
             found.pop(stream, None)
-    return {**found, f"{PREFIX}telemetry": in_levels(telemetry(ground, config_of(replay)), 0.0, 1.0)}
+    return {**found, f"{PREFIX}telemetry": quantize(telemetry(ground, config_of(replay)), 0.0, 1.0)}
 
 
-def fits(stream: np.ndarray, columns: int, rows: int) -> bool:
+def has_columns(stream: np.ndarray, columns: int, rows: int) -> bool:
     """Whether a stream has so many columns, and so many axes of rows."""
     return stream.ndim == 3 + rows and stream.shape[-1] == columns
 
 
-def in_levels(values: np.ndarray, low: Any, high: Any) -> np.ndarray:
+def quantize(values: np.ndarray, low: Any, high: Any) -> np.ndarray:
     """Numbers as whole ones over their range."""
     share = (values.astype(np.float64) - low) / (high - low)
     return np.rint(share.clip(0, 1) * LEVELS).astype(np.uint16)

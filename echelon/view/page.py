@@ -74,10 +74,10 @@ def write_page(replay: Replay, grounds: list[np.ndarray], path: Path) -> None:
         "/* scripts */": "\n".join(read(name) for name in SCRIPTS),
         "<!-- data -->": data,
     }
-    write_whole(path, filled(ASSETS, "viewer.html", parts).encode())
+    write_whole(path, fill_template(ASSETS, "viewer.html", parts).encode())
 
 
-def filled(folder: Traversable, name: str, parts: Mapping[str, str]) -> str:
+def fill_template(folder: Traversable, name: str, parts: Mapping[str, str]) -> str:
     """The text of an asset of a folder with the first of each place, a key of `parts`, replaced in their order.
 
     Raises:

@@ -15,7 +15,7 @@ import numpy as np
 from echelon.replay.battle import POS_PER_VOX, TABLES, Battle, Met, Replay
 from echelon.runtime.errors import one_line
 from echelon.runtime.files import write_whole
-from echelon.view.page import filled, read, write_page
+from echelon.view.page import fill_template, read, write_page
 
 ASSETS = files("echelon.view") / "report_page"
 FEWEST_HITS = 3
@@ -37,7 +37,7 @@ def write_report(report: Mapping[str, Any], path: Path, page: str = "") -> None:
         "<!-- page -->": as_script(page),
         "/* script */": read("report.js", ASSETS),
     }
-    write_whole(path, filled(ASSETS, "report.html", parts).encode())
+    write_whole(path, fill_template(ASSETS, "report.html", parts).encode())
 
 
 def as_script(value: Any) -> str:

@@ -18,7 +18,7 @@ COLUMNS = {f"at_{feature.name}": columns(CONTACT, feature.name).start for featur
 """Where each feature begins in a row."""
 COEFFICIENTS, TERMS = tl.constexpr(exact.ARC_TANGENT), tl.constexpr(len(exact.ARC_TANGENT))
 DETAIL, INTEL, PAINTED = 1, 2, 4
-"""What a mech knows of another, as the bits of `contacts.known`."""
+"""What a mech knows of another, as the bits of `contacts.known_bits`."""
 
 
 def contact_rows(
@@ -33,7 +33,7 @@ def contact_rows(
 
     Args:
         slots, filled: `[B, N, C]` int64 and bool.
-        facts: `[B, N, N]` uint8, bits of `contacts.known`.
+        facts: `[B, N, N]` uint8, bits of `contacts.known_bits`.
         mechs: `[B, N, *]` positions, velocities and headings; `[B, N]` hit points, heat and stability as shares, and
             whether each is fallen, and legged; `[N]` whether it is red, `[N, H]` its hull and `[N]` how fast its
             falling shot flies.
@@ -84,7 +84,7 @@ def _(*facts: Tensor | float) -> None:
 
 
 @triton.jit
-def angle_of(y, x):  # type: ignore[no-untyped-def]
+def atan2(y, x):  # type: ignore[no-untyped-def]
     """`exact.atan2_64`, rounded to float32."""
     y, x = y.to(tl.float64), x.to(tl.float64)
     wide, tall = tl.abs(x), tl.abs(y)
@@ -193,7 +193,7 @@ def _contact_rows(  # type: ignore[no-untyped-def]
     _put(out, row, at_crossing, tl.maximum(crossing, 0.0), features, is_shown, there)
     _put(out, row, at_closing, tl.minimum(tl.maximum(-along / speed_scale, -1.0), 1.0), features, is_shown, there)
     flight_s = distance / tl.load(slug_speed + viewer, there, 1.0)
-    pitch = angle_of(z + half_gravity * (flight_s * flight_s), length_2(x, y))
+    pitch = atan2(z + half_gravity * (flight_s * flight_s), length_2(x, y))
     _put(out, row, at_lead_pitch, pitch / 0.7853981633974483, features, is_shown, there)
 
     fact = tl.load(facts + one * mechs + other, there, 0).to(tl.int32)

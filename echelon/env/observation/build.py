@@ -45,11 +45,11 @@ def observe(state: State, orders: Orders, game: SimModel, out: Observation | Non
         "contact_mechs": torch.where(filled, slots, NO_MECH),
         "clear_lines": senses.line,
     }
-    streams = streams if out is None else written(streams, out)
+    streams = streams if out is None else write_streams(streams, out)
     return state.replace(focus_slots=hostile_slots(slots, filled, game)), streams
 
 
-def written(streams: Observation, out: Observation) -> Observation:
+def write_streams(streams: Observation, out: Observation) -> Observation:
     """`out`, with the streams of the same names written to it."""
     for name, kept in out.items():
         if kept is not streams[name]:

@@ -79,14 +79,14 @@ def contacts(
     """`[B, N, C, F]` one row of `layout.CONTACT` for each filled slot, zero elsewhere; a GPU writes them to `out`."""
     if runs_on(slots.device):
         rows = state.mechs.pos.new_empty((*slots.shape, layout.width(layout.CONTACT))) if out is None else out
-        write_rows(slots, filled, known(senses, game), state, game, rows)
+        write_rows(slots, filled, known_bits(senses, game), state, game, rows)
         return rows
     values = {**others(slots, senses, state, game), **motion(slots, state, game)}
     return layout.pack(layout.CONTACT, values, filled)
 
 
 def write_rows(slots: Tensor, filled: Tensor, facts: Tensor, state: State, game: SimModel, out: Tensor) -> None:
-    """`others` and `motion` as one kernel, packed into `out [B, N, C, F]`; `facts [B, N, N]` as `known` tells them."""
+    """`others` and `motion` as one kernel, packed into `out [B, N, C, F]`; `facts [B, N, N]` are `known_bits`."""
     from echelon.env.gpu.contact_rows import contact_rows
 
     mechs, roster, rules = state.mechs, game.roster, game.rules
@@ -99,7 +99,7 @@ def write_rows(slots: Tensor, filled: Tensor, facts: Tensor, state: State, game:
     contact_rows(slots, filled, facts.to(torch.uint8), told, limits, out)
 
 
-def known(senses: Senses, game: SimModel) -> Tensor:
+def known_bits(senses: Senses, game: SimModel) -> Tensor:
     """`[B, N, N]` int32, what a mech knows of another as bits: 1 seen in detail, 2 reported, 4 painted by its pack."""
     in_detail = senses.line & (
         senses.distance <= (game.config.sight_range_vox * game.roster.cockpits.fidelity)[:, None]
@@ -130,7 +130,7 @@ def others(slots: Tensor, senses: Senses, state: State, game: SimModel) -> dict[
     hp, heat, stability, fallen, legged, is_red = body.unbind(-1)
     hostile = is_red != roster.is_red[:, None].to(is_red.dtype)
     # Three facts in one number: what costs is to look each up.
-    facts = materialize(known(senses, game)).gather(-1, slots)
+    facts = materialize(known_bits(senses, game)).gather(-1, slots)
     detail, intel, painted = ((facts >> bit) & 1 == 1 for bit in range(3))
     return {
         "hp": hp * detail,

@@ -145,7 +145,7 @@ class Encoder(nn.Module):
     The telemetry map is the same for all mechs of a battle, so it is encoded once and its features are shared.
     """
 
-    takes_reduced = True
+    accepts_reduced_precision = True
     """Whether its features are the same from streams in the dtype of the matrix products: all that it does to one
     before a layer is to multiply it by 0 or 1, and to ask messages for zeros."""
     ego_mask: Tensor

@@ -13,7 +13,7 @@ from torch import Tensor
 from echelon.env.group_policy import TeamPolicy, for_each_mech, graph_key_of, memory_of, memory_spec
 from echelon.env.observation.layout import GROUPS
 from echelon.env.outcome import Winner
-from echelon.env.restart import Remembered
+from echelon.env.restart import NextMemory
 from echelon.learn.padding import pad_mechs, pad_team
 
 LEARNER = "learner"
@@ -124,7 +124,7 @@ class PolicyAssignment:
     def decide(
         self,
         tensordict: TensorDictBase,
-        remembered: list[Remembered] | None = None,
+        remembered: list[NextMemory] | None = None,
         view: TensorDictBase | None = None,
     ) -> TensorDictBase:
         """Write action and next memory of every team; returns the learner's output, batch `[G, A]`.
@@ -161,11 +161,11 @@ class PolicyAssignment:
 
     def _pieces(
         self, group: str, name: str, new: Sequence[tuple[slice, TensorDictBase]], mechs: int
-    ) -> Iterator[Remembered]:
+    ) -> Iterator[NextMemory]:
         """A policy's next memory, by entry and battles; behind the mechs of the group is padding."""
         for battles, memory in new:
             for key, value in memory.items():
-                yield Remembered((group, "memory", name, str(key)), battles.start, value[:, :mechs])
+                yield NextMemory((group, "memory", name, str(key)), battles.start, value[:, :mechs])
 
     def _write_memory(
         self, tensordict: TensorDictBase, group: str, name: str, new: list[tuple[slice, TensorDictBase]]

@@ -16,7 +16,7 @@ from echelon.env.arguments import whole_within
 from echelon.env.env import EchelonEnv
 from echelon.env.observation.layout import GROUPS, STREAMS
 from echelon.env.outcome import stat_names
-from echelon.env.restart import Remembered
+from echelon.env.restart import NextMemory
 from echelon.env.static_battles import StaticBattles
 from echelon.learn.limits import DECISIONS
 from echelon.learn.models.actor_critic import ActorCritic
@@ -26,7 +26,7 @@ from echelon.learn.opponents.assignment import LEARNER, PolicyAssignment
 from echelon.learn.padding import EXISTS, team_mean, without_padding
 from echelon.learn.ppo.episode_stats import EpisodeStats, split_terms
 from echelon.learn.ppo.final_views import FinalViews
-from echelon.learn.ppo.rollout_writes import lay_out, on_device, reduced_view, write_step
+from echelon.learn.ppo.rollout_writes import concat_pieces, on_device, reduced_view, write_step
 from echelon.runtime import noise
 from echelon.runtime.cuda_graphs import GraphedFunction
 from echelon.runtime.errors import require
@@ -126,7 +126,7 @@ class TeamCollector(BaseCollector):
         self.at = torch.zeros(1, dtype=torch.int64, device=env.device)
         """`[1]` decisions of this rollout so far, where a CUDA graph reads it."""
         self._write_step = on_device(write_step, env.device)
-        self._lay_out = on_device(lay_out, env.device)
+        self._concat_pieces = on_device(concat_pieces, env.device)
         self.static: StaticBattles | None = None
         """The battles where `cuda_graph` keeps them."""
 
@@ -200,9 +200,11 @@ class TeamCollector(BaseCollector):
         """One decision of all battles, written into the rollout as step `t`, or by default as step `at`."""
         now = self.now.copy()
         # Where battles stay in their places, next memories are written there once.
-        remembered: list[Remembered] | None = None if self.static is None else []
+        remembered: list[NextMemory] | None = None if self.static is None else []
         with part("act"):
-            decided = self.assignment.decide(now, remembered, self._reduced_view(now) if self._is_reduced else None)
+            decided = self.assignment.decide(
+                now, remembered, self._reduced_view(now) if self._has_reduced_view else None
+            )
             enemy = self._enemy(now)
             values = self._values(decided, enemy)
         # A graph casts as it writes. What is shown now, a step may overwrite.
@@ -227,19 +229,20 @@ class TeamCollector(BaseCollector):
             self.static.restart(after, remembered)
 
     @property
-    def _is_reduced(self) -> bool:
+    def _has_reduced_view(self) -> bool:
         """Whether the learner's view is put together in the dtype of the forward pass: for an encoder that makes the
         same of it, where nobody else reads it."""
         # Of its own class: one that is derived from it may read more.
         is_same = (
-            vars(type(self.policy.network.encoder)).get("takes_reduced", False) and type(self.policy) is ActorCritic
+            vars(type(self.policy.network.encoder)).get("accepts_reduced_precision", False)
+            and type(self.policy) is ActorCritic
         )
         return is_same and not self.value_head.is_central and self.static is not None and self.exists is None
 
     def _reduced_view(self, now: TensorDictBase) -> TensorDict:
         """The learner's view, batch `[G, A]`, in the dtype of the forward pass."""
         teams = [self.assignment.part(now, LEARNER, *team) for team in self.assignment.teams[LEARNER]]
-        return reduced_view(teams, self.policy.keys.memory, self.policy.network.compute, self._lay_out)
+        return reduced_view(teams, self.policy.keys.memory, self.policy.network.compute, self._concat_pieces)
 
     def _lap(self, name: str) -> None:
         """The time since the last lap was spent on `name`: within a graph nobody knows."""

@@ -19,20 +19,23 @@ def write_step(at: Tensor, leaves: Sequence[Tensor], buffers: Sequence[Tensor]) 
         buffer.index_copy_(0, at, leaf.to(buffer.dtype)[None])
 
 
-def lay_out(pieces: Sequence[Sequence[Tensor]], dtypes: Sequence[torch.dtype]) -> list[Tensor]:
+def concat_pieces(pieces: Sequence[Sequence[Tensor]], dtypes: Sequence[torch.dtype]) -> list[Tensor]:
     """Put pieces together `[G, ...]`, each whole in its dtype."""
     return [torch.cat([piece.to(dtype) for piece in parts]) for parts, dtype in zip(pieces, dtypes, strict=True)]
 
 
 def reduced_view(
-    teams: Sequence[TensorDictBase], memory: Iterable[str], dtype: torch.dtype, lay_out: Callable[..., list[Tensor]]
+    teams: Sequence[TensorDictBase],
+    memory: Iterable[str],
+    dtype: torch.dtype,
+    concat_pieces: Callable[..., list[Tensor]],
 ) -> TensorDict:
     """Views of teams as one, batch `[G, A]`, with streams and telemetry in `dtype`.
 
     Args:
         teams: as `PolicyAssignment.part` shows them, of A mechs each.
         memory: names of what the policy remembers, which stays in its own dtype.
-        lay_out: the function of this name, or a graph of it.
+        concat_pieces: the function of this name, or a graph of it.
     """
     shown: list[tuple[str, ...]] = [("observation", name) for name in STREAMS]
     rest: list[tuple[str, ...]] = [("mask",), *(("memory", name) for name in memory)]
@@ -40,7 +43,7 @@ def reduced_view(
     pieces["telemetry",] = [team.get("telemetry")[:, 0] for team in teams]
     own = {key: parts[0].dtype for key, parts in pieces.items()}
     dtypes = [kind if key in rest or kind == torch.bool else dtype for key, kind in own.items()]
-    found = dict(zip(pieces, lay_out(list(pieces.values()), dtypes), strict=True))
+    found = dict(zip(pieces, concat_pieces(list(pieces.values()), dtypes), strict=True))
     shape, telemetry = found["mask",].shape, found.pop(("telemetry",))
     view = TensorDict({"memory": TensorDict({}, shape)}, shape, device=telemetry.device)
     for key, leaf in found.items():
