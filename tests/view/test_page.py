@@ -263,24 +263,24 @@ def test_light_and_dark(browser, page):
     assert state(browser)["theme"] == "dark" and pixels(browser, "body").mean() < dark + 10
 
 
-def settle(browser):
+def wait_until_still(browser):
     """Wait until the camera has come to rest, however long a busy machine takes for a frame."""
     browser.materialize()
     browser.wait("echelon.state().still")
 
 
 def test_the_view_turns_and_fits_again(browser):
-    settle(browser)
+    wait_until_still(browser)
     before = browser.run("echelon.screenOf(0)")
     browser.mouse("mousePressed", 600, 400, 1)
     for x in (620, 660, 700):
         browser.mouse("mouseMoved", x, 400, 1)
     browser.mouse("mouseReleased", 700, 400)
-    settle(browser)
+    wait_until_still(browser)
     assert np.abs(np.subtract(browser.run("echelon.screenOf(0)"), before)).max() > 5
     assert state(browser)["selected"] == NOBODY
     browser.click_on("#home")
-    settle(browser)
+    wait_until_still(browser)
     assert browser.run("echelon.screenOf(0)") == pytest.approx(before, abs=2)
 
 
@@ -393,11 +393,11 @@ def test_other_screens_leave_room_for_the_field(browser, page, size):
 def test_one_may_zoom_out_while_following(browser):
     go(browser, 4, HEAVY)
     browser.press("f")
-    settle(browser)
+    wait_until_still(browser)
     near = browser.run("echelon.screenOf(1)")
     for _ in range(4):
         browser.press("-")
-    settle(browser)
+    wait_until_still(browser)
     here, far = browser.run("echelon.screenOf(0)"), browser.run("echelon.screenOf(1)")
     assert np.hypot(*np.subtract(far, here)) < 0.8 * np.hypot(*np.subtract(near, here))
 
