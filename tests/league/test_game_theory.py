@@ -54,6 +54,7 @@ def test_a_mixture_of_many_cannot_be_exploited():
         payoff = advantage(won + (games - won).T, games + games.T)
         mixture = nash(payoff)
         assert (mixture >= 0).all() and abs(mixture.sum() - 1) < 1e-12 and torch.equal(mixture, nash(payoff))
+        assert not mixture.signbit().any()  # a share of -0.0 would be printed with its sign
         assert abs(exploitability(payoff, mixture)) < 1e-7
 
 

@@ -45,7 +45,7 @@ def nash(payoff: Tensor) -> Tensor:
     total = np.append(one, 0.0)[None]
     found = linprog(np.eye(count + 1)[-1], below, np.zeros(2 * count), total, [1.0], method="highs")
     assert found.status == 0, found.message
-    mixture = torch.as_tensor(found.x[:count]).clamp_min(0)
+    mixture = torch.as_tensor(found.x[:count]).clamp_min(0) + 0.0  # `+ 0.0` takes the sign off -0.0
     return mixture / mixture.sum()
 
 
