@@ -41,12 +41,17 @@ class ArenaArgs:
         return LeagueArena(store, device, self.batch, self.precision, self.compiled, ranks)
 
     @contextlib.contextmanager
-    def shared(self, store: Store) -> Iterator[LeagueArena | None]:
+    def shared(self, store: Store, hint: str) -> Iterator[LeagueArena | None]:
         """The arena of a league on the first of the processes that `torchrun` started; None on the others, once they
         have played what the first one handed out.
 
+        Args:
+            store: the league.
+            hint: what a user can do after a failure or an interrupt.
+
         Raises:
-            ConfigError: another process ended.
+            ConfigError: another process ended; with `hint`.
+            KeyboardInterrupt: an interrupt, with `hint` unless it has a message: it may come between two batches.
         """
         ranks = init_ranks()
         if not ranks.is_alone:
@@ -61,7 +66,9 @@ class ArenaArgs:
                 arena.serve()
                 yield None
         except RuntimeError as error:
-            raise ranks.explain_failure(error, "the same command goes on") or error from None
+            raise ranks.explain_failure(error, hint) or error from None
+        except KeyboardInterrupt as interrupt:
+            raise KeyboardInterrupt(str(interrupt) or hint) from None
         destroy_ranks(ranks)
 
 

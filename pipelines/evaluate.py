@@ -63,7 +63,7 @@ class Evaluate:
         if self.league is None:
             self._print(self._at_task(progress))
             return
-        with self.arena.shared(Store(self.league)) as arena:
+        with self.arena.shared(Store(self.league), "the same command starts again") as arena:
             if arena is not None:
                 self._print(commands.evaluate(arena, self.policy, self.seeds or LEAGUE_SEEDS, progress, self.opponents))
 

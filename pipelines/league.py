@@ -42,7 +42,7 @@ class Tournament:
     def run(self) -> None:
         """Play, rate and print the standings."""
         store = Store(self.league)
-        with self.arena.shared(store) as arena:
+        with self.arena.shared(store, "the same command goes on") as arena:
             if arena is not None:
                 progress = partial(with_progress, quiet=self.json)
                 period = commands.tournament(arena, self.seeds, progress, self.replay, self.replay_battles)

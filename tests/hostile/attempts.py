@@ -24,6 +24,7 @@ from leagues import BRIEF, checkpoint_of
 from patience import STUCK_S
 
 from echelon.league import store as store_module
+from echelon.league.claims import Claims
 from echelon.league.import_export import write_league
 from echelon.league.league_arena import LeagueArena
 from echelon.league.schedule import round_robin
@@ -137,6 +138,7 @@ CASES: dict[str, tuple[str, Change, tuple[str, ...]]] = {
         for what, change in (("full disk", output_full), ("closed pipe", output_closed))
     },
     "interrupted before the first batch": ("tournament", interrupted(LeagueArena, "_play_batch", False), SMALL),
+    "interrupted between two batches": ("tournament", interrupted(Claims, "claim", False, 2), SMALL),
     "interrupted in the second batch": ("tournament", interrupted(LeagueArena, "_play_batch", False, 2), SMALL),
     "interrupted before it records": ("tournament", interrupted(Store, "record", False), SMALL),
     "interrupted as it has recorded": ("tournament", interrupted(Store, "record", True, 2), SMALL),
