@@ -1,8 +1,8 @@
 """How long a page takes until a person can use it; no test, since its outcome is a time.
 
 `PYTHONPATH=.:tests:tests/view python tests/view/load_time.py battles.echelon [loads]`
-prints, for each load in a fresh tab, the milliseconds from the start of navigation to the first frame that its viewer
-drew, and to the frame that shows the answer to a key pressed then; and the medians.
+prints, for each load, the milliseconds from the start of navigation to the first frame that its viewer drew (looked for
+every `browser.LOOK_S`), and to the frame that shows the answer to a key pressed then; and the medians.
 """
 
 from __future__ import annotations
@@ -15,42 +15,38 @@ import tempfile
 from pathlib import Path
 
 from browser import Browser
+from pages import write_replay_page
 
 from echelon.replay.file import read
-from echelon.replay.ground import rebuild
-from echelon.view.page import write_page
 
 LOADS = 9
-FIRST_FRAME = (
-    "new Promise(done => { const look = () => window.echelon && window.echelon.state().frames > 0"
-    " ? done(performance.now()) : setTimeout(look, 5); look(); })"
-)
-"""Counted from the start of navigation: the origin of `performance.now`."""
-NEXT_FRAME = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(performance.now()))))"
+NOW_MS = "performance.now()"
+"""Counted from the start of navigation."""
 
 
 def measure(browser: Browser, page: Path) -> tuple[float, float]:
     """Milliseconds to the first frame, and to the frame after a key was pressed."""
-    browser.call("Page.navigate", url="about:blank")
-    browser.call("Page.navigate", url=f"file://{page}")
-    first = browser.run(FIRST_FRAME)
+    browser.open(page)
+    first = browser.run(NOW_MS)
     browser.press("1")
-    return first, browser.run(NEXT_FRAME)
+    return first, browser.run(NOW_MS)
 
 
 def main(source: Path, loads: int) -> None:
     """Measure the page of a replay at the size of a desk."""
     with tempfile.TemporaryDirectory() as folder, Browser() as browser:
         page = Path(folder) / "battles.html"
-        replay = read(source)
-        write_page(replay, [rebuild(replay, battle) for battle in replay.battles], page)
+        write_replay_page(read(source), page)
         browser.resize(1600, 900)
         times = [measure(browser, page) for _ in range(loads)]
-        first, answered = ([round(series) for series in column] for column in zip(*times, strict=True))
+        first, answered = ([round(ms) for ms in column] for column in zip(*times, strict=True))
         result = {
-            **{"bytes": page.stat().st_size, "load_average": round(os.getloadavg()[0], 1)},
-            **{"first_frame_ms": first, "median_first_frame_ms": statistics.median(first)},
-            **{"answered_ms": answered, "median_answered_ms": statistics.median(answered)},
+            "bytes": page.stat().st_size,
+            "load_average": round(os.getloadavg()[0], 1),
+            "first_frame_ms": first,
+            "median_first_frame_ms": statistics.median(first),
+            "answered_ms": answered,
+            "median_answered_ms": statistics.median(answered),
         }
         print(json.dumps(result))
 

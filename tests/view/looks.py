@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from browser import Browser
+from pages import write_replay_page
 from test_page import without_contexts
 
 from echelon.replay.file import read
-from echelon.replay.ground import rebuild
-from echelon.view.page import write_page
 
 SIZES = ((1600, 900), (1280, 720), (390, 844))
 THEMES = ("light", "dark")
@@ -99,7 +98,7 @@ def main(replay_file: str, folder: str, report: str = "", *only: str) -> None:
     into.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as place, Browser() as browser:
         page, blind = Path(place) / "page.html", Path(place) / "blind.html"
-        write_page(replay, [rebuild(replay, battle) for battle in replay.battles], page)
+        write_replay_page(replay, page)
         without_contexts(page, blind, f"{NO_WEBGL}(HTMLCanvasElement.prototype.getContext)")
         for wide, high in SIZES:
             for theme in THEMES:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from browser import CHROMIUM, Browser
+from pages import write_replay_page
 from scenes import EGO, PACK, small_replay
 
 from echelon.env.env import EchelonEnv
@@ -47,7 +48,7 @@ def replay(tmp_path_factory) -> Replay:
 @pytest.fixture(scope="module")
 def page(replay, tmp_path_factory):
     path = tmp_path_factory.mktemp("observed") / "battle.html"
-    write_page(replay, [rebuild(replay, battle) for battle in replay.battles], path)
+    write_replay_page(replay, path)
     return path
 
 
@@ -208,7 +209,7 @@ class TestThePanel:
     @pytest.mark.parametrize("file", sorted(FIXTURES.glob("*/battles.echelon")), ids=lambda file: file.parent.name)
     def test_files_of_earlier_versions_show_what_they_kept(self, browser, tmp_path, file):
         kept = read(file)
-        write_page(kept, [rebuild(kept, battle) for battle in kept.battles], tmp_path / "page.html")
+        write_replay_page(kept, tmp_path / "page.html")
         open_senses(browser, tmp_path / "page.html")
         rows = cells(browser, ".observed .itself tr")
         assert len(rows) == len(kept.about["ego"]) and all(text for _, text in rows)

@@ -5,17 +5,16 @@ import dataclasses
 import pytest
 from browser import CHROMIUM, Browser
 from own_catalog import CATALOG
+from pages import write_replay_page
 
 from echelon.agents.heuristic import Heuristic
 from echelon.env.env import EchelonEnv
 from echelon.env.group_policy import GroupPolicy, memory_spec
 from echelon.replay.battle import FLIGHTS, Replay
 from echelon.replay.file import read, save
-from echelon.replay.ground import rebuild
 from echelon.replay.recorder import Recorder
 from echelon.replay.setting import completed
 from echelon.rules.config import EnvConfig
-from echelon.view.page import write_page
 
 CONFIG = dataclasses.replace(
     EnvConfig.small(), catalog=CATALOG, blue=("scout",) * 3, red=("heavy", "medium"), map_pool=1
@@ -66,7 +65,7 @@ def test_a_replay_of_an_older_version_is_completed(fought):
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium in PATH")
 def test_the_page_shows_it(fought, tmp_path):
     page = tmp_path / "page.html"
-    write_page(fought, [rebuild(fought, battle) for battle in fought.battles], page)
+    write_replay_page(fought, page)
     first = shots_of(fought)[0]
     with Browser() as browser:
         browser.resize(1280, 720)

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import torch
 from browser import CHROMIUM, Browser
+from pages import write_replay_page
 from PIL import Image
 from scenes import DECISIONS, HEAVY, LIGHT, MEDIUM, PACK, SCOUT, noisy_replay, small_replay
 
 from echelon.env.env import EchelonEnv
 from echelon.replay.battle import NOBODY, Fact, Replay
-from echelon.replay.ground import rebuild
 from echelon.replay.recorder import Recorder
 from echelon.rules.config import EnvConfig, RulesConfig, WorldConfig
 from echelon.view.page import write_page
@@ -356,7 +356,7 @@ def test_a_recorded_battle_is_shown(browser, tmp_path):
     with torch.inference_mode():
         arena.rollout(env.rules.max_decisions, auto_cast_to_device=False)
     recorded = recorder.finish(blue=["chance"], red=["chance"])
-    write_page(recorded, [rebuild(recorded, battle) for battle in recorded.battles], tmp_path / "page.html")
+    write_replay_page(recorded, tmp_path / "page.html")
     browser.open(tmp_path / "page.html", "#t=1.5&select=0")
     assert browser.run("echelon.shownMechs().length") == 10 and state(browser)["moment"] == 6
     contacts = [other for other in recorded.battles[0].contacts[6, 0].tolist() if other != NOBODY]

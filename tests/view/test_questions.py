@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from browser import CHROMIUM, Browser
+from pages import write_replay_page
 from PIL import Image
 from scenes import DECISIONS, HEAVY, LIGHT, MEDIUM, SCOUT
 
 from echelon.replay.battle import Replay
 from echelon.replay.file import read
-from echelon.replay.ground import name_map, rebuild
-from echelon.view.page import write_page
+from echelon.replay.ground import name_map
 
 pytestmark = [
     pytest.mark.browser,
@@ -212,7 +212,7 @@ def test_on_which_map_a_battle_was(browser, tmp_path):
     kept = read(RECORDED)
     later = dataclasses.replace(kept.battles[0], about={**kept.battles[0].about, "seed": 9})
     replay = Replay(kept.about, [kept.battles[0], later])
-    write_page(replay, [rebuild(replay, battle) for battle in replay.battles], tmp_path / "page.html")
+    write_replay_page(replay, tmp_path / "page.html")
     browser.open(tmp_path / "page.html")
     named = name_map(kept, kept.battles[0])
     told = f"{named.number} ({', '.join(name.replace('_', ' ') for name in named.biomes)})"
