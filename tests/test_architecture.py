@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -316,6 +317,17 @@ PROGRAMS = {"train.py": 100, "arena.py": 100, "league.py": 100, "torchrl_ppo.py"
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs_are_short(name):
     assert len((ROOT / "pipelines" / name).read_text().splitlines()) <= PROGRAMS[name]
+
+
+def test_helpers_of_tests_have_names_of_their_own():
+    """Folders of tests without `__init__.py` share one space of names: of two `pages.py`, the first one is imported."""
+    modules = [
+        path
+        for path in (ROOT / "tests").rglob("*.py")
+        if path.name != "conftest.py" and not (path.parent / "__init__.py").exists()
+    ]
+    names = Counter(path.name for path in modules)
+    assert not [str(path.relative_to(ROOT)) for path in modules if names[path.name] > 1]
 
 
 def test_old_imports_still_work():

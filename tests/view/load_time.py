@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 from browser import Browser
-from pages import write_replay_page
+from replay_page import write_replay_page
 
 from echelon.replay.file import read
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from browser import Browser
-from pages import write_replay_page
+from replay_page import write_replay_page
 from test_page import without_contexts
 
 from echelon.replay.file import read

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from browser import CHROMIUM, Browser
-from pages import write_replay_page
+from replay_page import write_replay_page
 from scenes import EGO, PACK, small_replay
 
 from echelon.env.env import EchelonEnv

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 from browser import CHROMIUM, Browser
 from own_catalog import CATALOG
-from pages import write_replay_page
+from replay_page import write_replay_page
 
 from echelon.agents.heuristic import Heuristic
 from echelon.env.env import EchelonEnv

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 from browser import CHROMIUM, Browser
-from pages import write_replay_page
 from PIL import Image
+from replay_page import write_replay_page
 from scenes import DECISIONS, HEAVY, LIGHT, MEDIUM, PACK, SCOUT, noisy_replay, small_replay
 
 from echelon.env.env import EchelonEnv

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from browser import CHROMIUM, Browser
-from pages import write_replay_page
 from PIL import Image
+from replay_page import write_replay_page
 from scenes import DECISIONS, HEAVY, LIGHT, MEDIUM, SCOUT
 
 from echelon.replay.battle import Replay
