@@ -6,6 +6,7 @@ from typing import Literal
 
 import torch
 
+from echelon.runtime.device import can_compile
 from echelon.sim.kernels.dispatch import is_cached, loops_on
 
 Form = Literal["loops", "graph", "eager"]
@@ -19,7 +20,8 @@ def form_of(device: torch.device, compiled: bool | None, kernels: Kernels | None
     if kernels == "loops" or (kernels is None and compiled is not False and loops_on(device)):
         return "loops"
     # Without numba, battles on a CPU stay what they are with it, which a graph's would not be.
-    return "graph" if compiled or (compiled is None and device.type != "cpu") else "eager"
+    is_graph = compiled or (compiled is None and device.type != "cpu")
+    return "graph" if is_graph and can_compile(device) else "eager"
 
 
 def needs_compilation(device: torch.device, compiled: bool | None) -> bool:

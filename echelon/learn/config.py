@@ -7,14 +7,12 @@ from typing import Annotated, Literal
 
 import tyro
 
-from echelon.env.form import form_of
 from echelon.learn import limits
 from echelon.learn.extra_rewards import parse_extra_rewards
 from echelon.learn.models.lstm import LSTMConfig
 from echelon.learn.models.registry import ModelConfig
 from echelon.learn.schedules import Schedule
 from echelon.rules.config import EnvConfig, setting
-from echelon.runtime.device import can_compile, resolve_device
 from echelon.runtime.errors import require
 from echelon.runtime.limits import check_settings
 
@@ -272,15 +270,6 @@ class TrainConfig:
     def scripted_battles(self) -> int:
         """Number of battles against named commanders, such as the scripted ones."""
         return self.num_envs - self.self_battles - self.past_battles
-
-    def compiled_if_possible(self) -> TrainConfig:
-        """This config itself, or without torch.compile if that lacks a C++ compiler or Python's headers."""
-        if can_compile():
-            return self
-        needs_graph = form_of(resolve_device(self.device), self.compiled) == "graph"
-        if self.compile_policy == "off" and not needs_graph:
-            return self
-        return replace(self, compiled=self.compiled and not needs_graph, compile_policy="off")
 
     @classmethod
     def quick(cls) -> TrainConfig:

@@ -15,7 +15,7 @@ from echelon.learn.config import CPU_BATTLES, TrainConfig
 from echelon.learn.footprint import training_bytes
 from echelon.learn.models.precision import resolve_precision
 from echelon.learn.models.registry import BUILT_IN, kind_of
-from echelon.runtime.device import free_memory, total_memory
+from echelon.runtime.device import can_compile, free_memory, total_memory
 from echelon.runtime.distributed import ALONE, Ranks
 from echelon.runtime.errors import ConfigError
 
@@ -111,8 +111,10 @@ def fitting_battles(config: TrainConfig, free: int, need: Callable[[TrainConfig]
 def describe_settings(config: TrainConfig, device: torch.device) -> str:
     """Battles, memory, precision and compilation of a run with resolved settings on a GPU, as one line."""
     need, have = (size / GIB for size in (training_bytes(config, device), total_memory(device)))
+    compiles = can_compile(device)
     graphs = {"off": "networks not compiled", "act": "acting compiled", "all": "acting and learning compiled"}
-    simulation = "simulation compiled" if config.compiled else "simulation not compiled"
+    networks = graphs[config.compile_policy if compiles else "off"]
+    simulation = "simulation compiled" if config.compiled and compiles else "simulation not compiled"
     sizes = f"{config.num_envs:,} battles ({need:.1f} of {have:.1f} GiB)"
     captured = ", CUDA graphs" if config.cuda_graphs == "on" else ""
-    return f"{device}: {sizes}, {config.precision}, {simulation}, {graphs[config.compile_policy]}{captured}"
+    return f"{device}: {sizes}, {config.precision}, {simulation}, {networks}{captured}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import resource
 import shutil
@@ -11,6 +12,7 @@ from pathlib import Path
 import torch
 
 from echelon.runtime.errors import require
+from echelon.runtime.fallback import fall_back
 
 CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 """Files that limit the memory of a container: of cgroups 2 and 1."""
@@ -67,8 +69,21 @@ def use_device(device: torch.device) -> torch.device:
     return own
 
 
-def can_compile() -> bool:
-    """Whether torch.compile finds what it needs here: a C++ compiler and Python's headers."""
-    compilers = (os.environ.get("CXX", ""), "g++", "clang++")
-    headers = Path(sysconfig.get_paths()["include"]) / "Python.h"
-    return headers.exists() and any(name and shutil.which(name) for name in compilers)
+def can_compile(device: torch.device) -> bool:
+    """Whether torch.compile finds here what it needs for a device; one line tells what is missing."""
+    missing = compiling_lacks(device)
+    if missing:
+        fall_back(f"{device.type} runs without torch.compile, which needs {' and '.join(missing)}")
+    return not missing
+
+
+def compiling_lacks(device: torch.device) -> list[str]:
+    """What torch.compile needs for a device and does not find: a compiler, Python's headers, and Triton for a GPU."""
+    kind, names = ("C++", ("CXX", "g++", "clang++")) if device.type == "cpu" else ("C", ("CC", "gcc", "clang"))
+    compilers = (os.environ.get(names[0], ""), *names[1:])
+    needs = {
+        f"a {kind} compiler": any(name and shutil.which(name) for name in compilers),
+        "Python's headers": (Path(sysconfig.get_paths()["include"]) / "Python.h").exists(),
+        "Triton": device.type == "cpu" or importlib.util.find_spec("triton") is not None,
+    }
+    return [name for name, exists in needs.items() if not exists]
