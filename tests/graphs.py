@@ -304,3 +304,25 @@ def dense_forms(monkeypatch: Any) -> None:
     """Let a CPU run what a GPU does: no loops, and no packing of rows."""
     for module, name in ((exact, "HAS_NUMBA"), (dispatch, "HAS_LOOPS"), (encoder, "HAS_LOOPS")):
         monkeypatch.setattr(module, name, False)
+
+
+def trace_only(monkeypatch: Any) -> set[str]:
+    """Let `torch.compile` trace whole graphs and run them operation by operation; returns the names of all functions
+    that were traced and ran, which grows as they are called."""
+    names: set[str] = set()
+    compile_function = torch.compile
+
+    def compiled(function: Callable[..., Any], *, fullgraph: bool, dynamic: bool, **_: Any) -> Callable[..., Any]:
+        assert fullgraph and dynamic is False
+        graph = compile_function(function, fullgraph=True, dynamic=False, backend="eager")
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            result = graph(*args, **kwargs)
+            names.add(function.__qualname__)
+            return result
+
+        return call
+
+    monkeypatch.setattr(torch, "compile", compiled)
+    torch._dynamo.reset()
+    return names
