@@ -161,7 +161,7 @@ class Trainer:
             device=self.device,
             seed=self._battle_seeds(),
             memory=self.assignment.memory,
-            compiled=config.compiled,
+            backend=config.backend,
             extra_rewards=self.extra_rewards,
         )
         lengths = config.ppo.rollout_decisions, config.ppo.chunk_decisions

@@ -3,7 +3,6 @@
 import dataclasses
 
 from echelon.learn.config import TrainConfig
-from echelon.sim.kernels import dispatch
 
 
 def test_nothing_is_compiled_where_there_is_no_compiler(monkeypatch):
@@ -13,5 +12,5 @@ def test_nothing_is_compiled_where_there_is_no_compiler(monkeypatch):
     assert config.compiled_if_possible() == dataclasses.replace(config, compile_policy="off")
     loops = dataclasses.replace(config, compile_policy="off")
     assert loops.compiled_if_possible() is loops
-    monkeypatch.setattr(dispatch, "HAS_LOOPS", False)
-    assert loops.compiled_if_possible() == dataclasses.replace(loops, compiled=False)
+    graph = dataclasses.replace(loops, backend="graph")
+    assert graph.compiled_if_possible() == dataclasses.replace(loops, backend="eager")
