@@ -31,6 +31,7 @@ from echelon.arena.stacked_policies import (
 )
 from echelon.arena.until_done import run_until_done
 from echelon.arena.value_estimates import ValueEstimates
+from echelon.env import rehearsal
 from echelon.env.arguments import number_of_battles, one_seed
 from echelon.env.discrete import ActionMasks
 from echelon.env.env import EchelonEnv
@@ -210,6 +211,8 @@ class BatchArena:
         with torch.inference_mode(False):
             backend: Backend = "auto" if self.compiled or loops_on(self.device) else "eager"
             env = EchelonEnv(self.config, size, self.device, seed=0, maps=self.maps, backend=backend, observer=recorder)
+            if rehearsal.is_due(env):
+                rehearsal.rehearse(env)
         if recorder is None:
             self._env = env
         return env

@@ -121,8 +121,22 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
         self._owns_maps = maps is None
         self._build(maps)
         self.set_seed(seed if seed is not None else random.getrandbits(31))
+        self.open_battles(self.next_seed)
+
+    def open_battles(self, next_seed: Tensor) -> None:
+        """Be as a new environment: with battles that nobody has played, and that the first reset begins.
+
+        Args:
+            next_seed: `[B]` int64 seeds of the battles that it begins.
+        """
+        self.next_seed, self._observed = next_seed, None
         with ordinary_tensors():
-            self.state = open_on_map(self.next_seed, *self._maps_drawn)
+            self.state = open_on_map(next_seed, *self._maps_drawn)
+
+    def run_eagerly(self) -> None:
+        """Play on operation by operation: for a backend that fails here."""
+        self.backend = self.form = "eager"
+        self._compile()
 
     def _build(self, maps: Maps | None) -> None:
         """Everything on the device but the battles: roster, maps, specs and compiled functions."""
