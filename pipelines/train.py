@@ -59,7 +59,7 @@ def train(config: TrainConfig, ranks: Ranks, stop: Stop) -> None:
         config = resolve_config(config, device, start, ranks, console)
         opponent_pool = league.sampler if league is not None else None
         with console.status("making maps and the simulation"):
-            if needs_compilation(device, config.compiled):
+            if needs_compilation(device, config.backend):
                 console.print("compiling the simulation for this processor, once: about half a minute")
             trainer = Trainer(config, folder, start, opponent_pool, ranks, policy_of, callbacks)
         try:

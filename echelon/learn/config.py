@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 import tyro
 
+from echelon.env.form import Backend
 from echelon.learn import limits
 from echelon.learn.extra_rewards import parse_extra_rewards
 from echelon.learn.models.lstm import LSTMConfig
@@ -190,15 +191,16 @@ class TrainConfig:
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """Dtype of the matrix products; auto selects bf16 if the device has native support. Weights, distributions,
     advantages and losses are fp32."""
-    compiled: bool = True
-    """Run the simulation in the fastest form of the device: as loops on a CPU, through torch.compile on a GPU. Else
-    operation by operation."""
+    backend: Backend = "auto"
+    """How the simulation runs: loops on a CPU, graph (through torch.compile), or eager (operation by operation). auto:
+    what the environment variable ECHELON_BACKEND names, else loops on a CPU with numba and graph on a GPU."""
     compile_policy: Literal["auto", "off", "act", "all"] = "auto"
     """What torch.compile makes one graph of: act, the network of a decision, and on a GPU the commanders; all, that and
     the loss of a minibatch. auto: all on a GPU, for a model of Echelon's; else off."""
     cuda_graphs: Literal["auto", "off", "on"] = "auto"
     """Capture a decision, and a step of learning, as a CUDA graph and replay it. auto: on a GPU, for a model of
-    Echelon's and without reward terms of your own; on: with these too, which must then be functions of tensors."""
+    Echelon's and without reward terms of your own; on: with these too, which must then be functions of tensors. The
+    environment variable ECHELON_CUDA_GRAPHS=off means off, whatever is said here."""
     deterministic: bool = False
     """Use deterministic algorithms, for identical runs on the same machine; slower on a GPU."""
     logger: Literal["csv", "tensorboard", "wandb"] = "csv"

@@ -13,11 +13,14 @@ import torch
 from torch import Tensor
 
 from echelon.runtime.fallback import cause_of, fall_back
+from echelon.runtime.variables import variable
 
 WARM_UPS = 2
 """Calls that run before a capture: they compile, allocate, and let libraries set themselves up."""
 MOST_GRAPHS = 8
 """Graphs kept of one function; the one replayed longest ago is dropped first."""
+VARIABLE = "ECHELON_CUDA_GRAPHS"
+"""Environment variable: `off` for none, whatever settings say."""
 ABANDONED: list[Any] = []
 """Graphs whose capture failed: torch's allocator of pinned memory may go on asking them whether they capture."""
 logger = logging.getLogger(__name__)
@@ -132,8 +135,17 @@ class GraphedFunction:
 
 
 def has_graphs(device: torch.device) -> bool:
-    """Whether a device replays graphs."""
-    return device.type == "cuda"
+    """Whether a device replays graphs: a GPU does, unless `are_off`."""
+    return device.type == "cuda" and not are_off()
+
+
+def are_off() -> bool:
+    """Whether the environment variable `ECHELON_CUDA_GRAPHS` turns all graphs off.
+
+    Raises:
+        ConfigError: it is neither `on` nor `off`.
+    """
+    return variable(VARIABLE, ("on", "off")) == "off"
 
 
 def is_same(one: Tensor, other: Tensor) -> bool:

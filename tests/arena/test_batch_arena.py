@@ -249,7 +249,7 @@ def test_a_subclass_of_ours_decides_by_itself_and_policies_stay_ordinary():
 
 def test_a_match_reads_the_host_once_in_sixteen_decisions(monkeypatch):
     """In the form that a GPU runs: on a CPU hashes and restarts pick the battles that ended."""
-    monkeypatch.setattr(batch_arena, "EchelonEnv", functools.partial(EchelonEnv, kernels="dense"))
+    monkeypatch.setattr(EchelonEnv, "restarts_by_row", False)
     monkeypatch.setattr(batch_arena, "loops_on", lambda device: False)
     env = dataclasses.replace(BRIEF, rules=RulesConfig(max_episode_s=8.0))
     policies = {"a": policy_of(0), "b": policy_of(1), "c": Heuristic(env, "easy")}

@@ -41,7 +41,7 @@ def silent(watch: Watch, *, reads: tuple[str, ...] = (), transfers: tuple[str, .
 
 
 def fake_env(mode, config: EnvConfig, num_envs: int = 6, **settings) -> EchelonEnv:
-    env = EchelonEnv(config, num_envs, device="cpu", seed=1, compiled=False, **settings)
+    env = EchelonEnv(config, num_envs, device="cpu", seed=1, backend="eager", **settings)
     env.reset()
     Fakes(mode)(env)
     return env

@@ -61,13 +61,13 @@ def trainer(tmp_path, monkeypatch):
         settings = {
             "env": BATTLES,
             "num_envs": 12,
-            "compiled": False,
+            "backend": "eager",
             "ppo": SHORT,
             "total_agent_steps": 10**6,
             **changes,
         }
         made = Trainer(tiny_run(**settings), tmp_path / name)
-        made.env.kernels = "dense"
+        made.env.restarts_by_row = False
         return made
 
     return make
