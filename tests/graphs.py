@@ -216,23 +216,30 @@ def capture(graph: SimulatedGraph, pool: object = None) -> Iterator[None]:
 class Stream:
     """In place of `torch.cuda.Stream`."""
 
+    made = 0
+
     def __init__(self, device: object = None) -> None:
-        pass
+        type(self).made += 1
 
     def wait_stream(self, other: object) -> None:
         """Everything is done in order."""
 
 
+CURRENT = Stream()
+
+
 def simulate(monkeypatch: Any) -> type[SimulatedGraph]:
     """Let a CPU capture and replay graphs; returns the class that counts them."""
     SimulatedGraph.captures = SimulatedGraph.replays = 0
+    Stream.made = 0
     monkeypatch.setattr(cuda_graphs, "has_graphs", lambda device: True)
+    monkeypatch.setattr(cuda_graphs, "side_streams", {})
     for name, new in {
         "CUDAGraph": SimulatedGraph,
         "graph": capture,
         "graph_pool_handle": lambda: (0, 1),
         "Stream": Stream,
-        "current_stream": Stream,
+        "current_stream": lambda device: CURRENT,
         "stream": lambda stream: contextlib.nullcontext(),
     }.items():
         monkeypatch.setattr(torch.cuda, name, new)

@@ -14,6 +14,8 @@ WARM_UPS = 2
 """Calls that run before a capture: they compile, allocate, and let libraries set themselves up."""
 MOST_GRAPHS = 8
 """Graphs kept of one function; the one replayed longest ago is dropped first."""
+side_streams: dict[torch.device, torch.cuda.Stream] = {}
+"""Of each device the stream on which everything is warmed up: freed memory is used again by its own stream alone."""
 logger = logging.getLogger(__name__)
 
 
@@ -71,8 +73,10 @@ class GraphedFunction:
         self.calls.clear()
 
     def _warm_up(self) -> None:
-        """Call the function on a stream of its own, as `torch.cuda.graph` will."""
-        here, side = torch.cuda.current_stream(self.device), torch.cuda.Stream(self.device)
+        """Call the function on another stream, as `torch.cuda.graph` will."""
+        if self.device not in side_streams:
+            side_streams[self.device] = torch.cuda.Stream(self.device)
+        here, side = torch.cuda.current_stream(self.device), side_streams[self.device]
         side.wait_stream(here)
         with torch.cuda.stream(side):
             self.function()

@@ -10,7 +10,7 @@ from unittest.mock import Mock
 
 import pytest
 import torch
-from graphs import dense_forms, faults, simulate
+from graphs import Stream, dense_forms, faults, simulate
 from tiny_runs import TINY, everything, short_battles, tiny_run
 
 from echelon.learn.config import CurriculumConfig, PPOConfig
@@ -261,6 +261,18 @@ def test_a_function_is_called_twice_then_captured_then_replayed(monkeypatch):
     assert len(graphed.graphs) == cuda_graphs.MOST_GRAPHS and "key" not in graphed.graphs
     graphed.forget()
     assert not graphed.graphs
+
+
+def test_everything_is_warmed_up_on_one_stream(monkeypatch):
+    """Memory that was freed on one stream is not used again on another."""
+    total, _ = counter()
+    simulate(monkeypatch)
+    for name in ("one", "other"):
+        graphed = GraphedFunction(lambda: total.add_(1), CPU, name)
+        for key in range(3):
+            for _ in range(3):
+                graphed(key)
+    assert Stream.made == 1 and total == 18
 
 
 def test_what_cannot_be_captured_is_called_and_said_once(monkeypatch, caplog):
