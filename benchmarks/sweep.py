@@ -116,11 +116,7 @@ def finished_runs(table: Table, rows: Sequence[Row]) -> dict[tuple[str, int], Ro
     """Results of a table as it is now, by row and seed: those that the same flags gave."""
     commands = {(name, seed): table.flags_of(name, seed) for name in table.rows for seed in table.seeds}
     by_run = {(row["row"], row["seed"]): row for row in rows if row["table"] == table.name}
-    return {
-        key: row
-        for key, row in by_run.items()
-        if key in commands and row["command"].split()[2:] == commands[key]
-    }
+    return {key: row for key, row in by_run.items() if key in commands and row["command"].split()[2:] == commands[key]}
 
 
 def tables(rows: Sequence[Row]) -> list[str]:

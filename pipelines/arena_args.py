@@ -9,9 +9,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from echelon.arena.batch_arena import Precision
+import torch
+
+from echelon.arena.batch_arena import Precision, compute_of
 from echelon.league.league_arena import LeagueArena
 from echelon.league.store import Store
+from echelon.learn.config import SWITCH, Switch
 from echelon.rules.catalog_json import read_catalog
 from echelon.rules.config import EnvConfig
 from echelon.rules.limits import MOST_BATTLES
@@ -27,10 +30,13 @@ class ArenaArgs:
     device: str = "auto"
     batch: int = 256
     """Maximum number of battles in parallel, which determines the memory use."""
-    precision: Precision = "fp32"
-    """Dtype of the networks' matrix products."""
-    compiled: bool = False
-    """Compile simulation and networks; worthwhile for thousands of battles in batches of one size."""
+    precision: Precision = "auto"
+    """Dtype of the networks' matrix products. auto: bf16 on a GPU that multiplies it, else fp32."""
+    compiled: Switch = "auto"
+    """Compile networks, and on a GPU simulation and scripted commanders. auto: on a GPU, for a --batch of 1,024 or
+    more."""
+    cuda_graphs: Switch = "auto"
+    """Capture a decision of all battles as a CUDA graph and replay it. auto: on a GPU."""
 
     def __post_init__(self) -> None:
         check_settings(self, {"batch": Limits(1, MOST_BATTLES, "battles")})
@@ -38,7 +44,12 @@ class ArenaArgs:
     def build(self, store: Store, ranks: Ranks = ALONE) -> LeagueArena:
         """Build the arena of a league."""
         device = ranks.place(resolve_device(self.device))
-        return LeagueArena(store, device, self.batch, self.precision, self.compiled, ranks)
+        how = (SWITCH[self.compiled], SWITCH[self.cuda_graphs])
+        return LeagueArena(store, device, self.batch, self.precision, *how, ranks=ranks)
+
+    def execution(self, device: torch.device) -> tuple[torch.dtype, bool | None, bool | None]:
+        """`compute`, `compiled` and `cuda_graph` of a `BatchArena`."""
+        return compute_of(self.precision, device), SWITCH[self.compiled], SWITCH[self.cuda_graphs]
 
     @contextlib.contextmanager
     def shared(self, store: Store, hint: str) -> Iterator[LeagueArena | None]:

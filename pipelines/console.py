@@ -15,6 +15,7 @@ from rich.console import Console
 
 from echelon.learn.models.registry import allow_module
 from echelon.pipelines.tyro_errors import error_line
+from echelon.runtime.device import is_out_of_memory
 from echelon.runtime.errors import ConfigError, one_line, require
 from echelon.runtime.files import FileError
 from echelon.runtime.imports import import_module
@@ -131,6 +132,11 @@ def run(main: Callable[[], None]) -> None:
     except KeyboardInterrupt as interrupt:
         print(f"interrupted: {interrupt}" if str(interrupt) else "interrupted", file=sys.stderr)
         sys.exit(EXIT_CODE)
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        told = str(error).partition("\n")[0] or "out of memory"
+        sys.exit(f"error: {told}; play or train fewer battles at once (--batch, --num-envs)")
     except OSError as error:
         write_no_more()
         sys.exit(f"error: {error.filename or 'output'}: {error.strerror or error}")

@@ -11,7 +11,7 @@ import torch
 import tyro
 from rich.progress import track
 
-from echelon.arena.batch_arena import COMPUTE, BatchArena, Battle
+from echelon.arena.batch_arena import BatchArena, Battle
 from echelon.arena.dataset_writer import DatasetWriter
 from echelon.arena.match import MOST_PLAYED
 from echelon.arena.resolve import common_env, resolve
@@ -56,7 +56,7 @@ class WriteDataset:
         env = self.changes.apply(env)
         policies = {name: commander.policy(env, device) for name, commander in commanders.items()}
         battles = self.schedule()
-        how = (min(self.arena.batch, len(battles)), COMPUTE[self.arena.precision], self.arena.compiled)
+        how = (min(self.arena.batch, len(battles)), *self.arena.execution(device))
         with DatasetWriter(self.out, env, self.commanders) as writer:
             arena = BatchArena(env, policies.__getitem__, device, *how)
             starts = range(0, len(battles), arena.batch)

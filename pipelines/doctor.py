@@ -25,7 +25,7 @@ from echelon.rules.config import EnvConfig
 from echelon.runtime import cuda_graphs, fallback
 from echelon.runtime.compile import fused
 from echelon.runtime.cuda_graphs import WARM_UPS, GraphedFunction
-from echelon.runtime.device import can_compile, free_memory, resolve_device, total_memory, use_device
+from echelon.runtime.device import compiling_lacks, free_memory, resolve_device, total_memory, use_device
 from echelon.runtime.errors import one_line
 from echelon.runtime.version import VERSION
 from echelon.sim.kernels.dispatch import CACHE, HAS_LOOPS, is_cached
@@ -121,7 +121,7 @@ def compiler() -> str:
 
 def compiles(device: torch.device) -> str:
     """Compile a small function, and compare what it returns."""
-    if not can_compile():
+    if compiling_lacks(device):
         return "off: it lacks a compiler or Python's headers"
 
     def function(values: Tensor) -> Tensor:

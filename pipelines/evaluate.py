@@ -16,6 +16,7 @@ from echelon.env.tasks import BATTLES
 from echelon.league import commands
 from echelon.league.schedule import MOST_RATED
 from echelon.league.store import Store
+from echelon.learn.config import SWITCH
 from echelon.pipelines.arena_args import ArenaArgs
 from echelon.pipelines.console import terminal
 from echelon.pipelines.progress_bar import with_progress
@@ -76,7 +77,8 @@ class Evaluate:
             device=use_device(resolve_device(self.arena.device)),
             batch=self.arena.batch,
             precision=self.arena.precision,
-            compiled=self.arena.compiled,
+            compiled=SWITCH[self.arena.compiled],
+            cuda_graph=SWITCH[self.arena.cuda_graphs],
             watch=progress,
         )
 

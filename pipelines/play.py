@@ -9,7 +9,6 @@ from typing import Literal
 
 import tyro
 
-from echelon.arena.batch_arena import COMPUTE
 from echelon.arena.match import MOST_PLAYED, named_match, replay_of
 from echelon.arena.resolve import common_env, resolve
 from echelon.league.entry_policy import qualified_name
@@ -64,8 +63,8 @@ class Play:
         x, y = (name if league is None else qualified_name(name, league) for name in (self.blue, self.red))
         env = common_env([resolve(x), resolve(y)]) if self.env == "auto" else ENV_PRESETS[self.env]()
         env = self.changes.apply(env)
-        how = (self.arena.batch, COMPUTE[self.arena.precision], self.arena.compiled)
-        match = named_match(x, y, env, self.battles, device, *how)
+        how = self.arena.execution(device)
+        match = named_match(x, y, env, self.battles, device, self.arena.batch, *how)
         recorder = self.recorder()
         with profiled_between(self.profile) as mark, bar(self.battles, "battles", quiet=self.json) as shown:
 

@@ -23,6 +23,7 @@ from echelon.learn.callbacks.warning_signs import WarningSigns
 from echelon.learn.checkpoint.run_folder import opened_run
 from echelon.learn.config import TrainConfig
 from echelon.learn.extra_rewards import load_extra_rewards
+from echelon.learn.footprint import memory_explained
 from echelon.learn.trainer import Trainer
 from echelon.pipelines.console import arguments, run, terminal
 from echelon.pipelines.train_flags import read_config, resolve_config, resume_command
@@ -59,12 +60,13 @@ def train(config: TrainConfig, ranks: Ranks, stop: Stop) -> None:
     with opened_run(config, ranks) as (folder, start):
         config = resolve_config(config, device, start, ranks, console)
         opponent_pool = league.sampler if league is not None else None
-        with console.status("making maps and the simulation"):
+        with memory_explained(config, device), console.status("making maps and the simulation"):
             if needs_compilation(device, config.backend):
                 console.print("compiling the simulation for this processor, once: about half a minute")
             trainer = Trainer(config, folder, start, opponent_pool, ranks, policy_of, callbacks)
         try:
-            trainer.train()
+            with memory_explained(config, device):
+                trainer.train()
         except Interrupted as interrupt:
             name = signal.Signals(interrupt.number).name
             iterations, path = trainer.counters.iterations, trainer.save()

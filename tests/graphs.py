@@ -229,9 +229,10 @@ class Stream:
     """In place of `torch.cuda.Stream`."""
 
     device = torch.device("cuda", 0)
+    made = 0
 
     def __init__(self, device: object = None) -> None:
-        pass
+        type(self).made += 1
 
     def wait_stream(self, other: object) -> None:
         """Everything is done in order."""
@@ -282,7 +283,9 @@ def simulate(monkeypatch: Any) -> type[SimulatedGraph]:
     """Let a CPU capture and replay graphs; returns the class that counts them."""
     SimulatedGraph.captures = SimulatedGraph.replays = 0
     CARD.__init__()  # type: ignore[misc]
+    Stream.made = 0
     monkeypatch.setattr(cuda_graphs, "has_graphs", lambda device: True)
+    monkeypatch.setattr(cuda_graphs, "side_streams", {})
     for name, new in {
         "CUDAGraph": SimulatedGraph,
         "graph": capture,

@@ -9,7 +9,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 class HostReads(TorchDispatchMode):
     """Counts operations that would make the host wait for a device: scalar reads, nonzero, boolean indexing."""
 
-    SYNCS = ("aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero", "aten::masked_select", "aten::equal")
+    # In inference mode `Tensor.item` is an operation of its own.
+    READS = ("aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", "aten::equal")
+    SYNCS = (*READS, "aten::nonzero", "aten::masked_select")
 
     def __init__(self):
         super().__init__()

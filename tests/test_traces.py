@@ -49,7 +49,7 @@ def test_training(traced, monkeypatch, tmp_path):
 @pytest.mark.slow
 def test_steps_and_resets_that_are_recorded(traced):
     """What the public interface compiles beside that."""
-    env = EchelonEnv(CONFIG, 2, "cpu", seed=1, compiled=True, kernels="dense", observer=Recorder([0]))
+    env = EchelonEnv(CONFIG, 2, "cpu", seed=1, backend="graph", observer=Recorder([0]))
     env.rollout(2)
     assert traced == {"decode", "logged_substep", "conclude", "begin_by_mask"}
 
@@ -61,13 +61,13 @@ def test_stacked_networks(traced):
     pool.add("iteration 0", policy)
     seats = PolicyAssignment(policy, [OpponentGroup("past", FrozenOpponents(policy, 2, 2, pool, compiled=True), 4)])
     with torch.inference_mode():
-        seats.decide(EchelonEnv(CONFIG, 4, "cpu", seed=3, memory=seats.memory, compiled=False).reset())
+        seats.decide(EchelonEnv(CONFIG, 4, "cpu", seed=3, memory=seats.memory, backend="eager").reset())
     assert traced == {"batched_forward"}
 
 
 @pytest.mark.parametrize("tier", TIERS)
 def test_scripted_commanders(traced, tier):
-    env = EchelonEnv(CONFIG, 2, "cpu", seed=1, compiled=False)
+    env = EchelonEnv(CONFIG, 2, "cpu", seed=1, backend="eager")
     commander = Heuristic(CONFIG, tier)
     team = env.reset()["blue"].select("observation").set("memory", commander.memory_spec().zero().expand(2, 5))
     expected = commander(team.copy())["action"]

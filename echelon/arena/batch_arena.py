@@ -8,10 +8,11 @@ samples from torch's global generator shares one random stream with the whole ba
 
 from __future__ import annotations
 
+import copy
 import time
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
@@ -42,19 +43,24 @@ from echelon.env.observation import layout
 from echelon.env.observation.layout import GROUPS, STREAMS
 from echelon.env.outcome import Reason, Winner
 from echelon.learn.models.actor_critic import ActorCritic
+from echelon.learn.models.precision import resolve_precision
 from echelon.learn.models.registry import ModelConfig
+from echelon.learn.opponents.compiled import compiled_heuristic
 from echelon.learn.padding import pad_mechs
 from echelon.replay.recorder import Recorder
 from echelon.rules.config import EnvConfig
 from echelon.rules.roster import build_roster
-from echelon.runtime.device import resolve_device
+from echelon.runtime.device import can_compile, resolve_device
 from echelon.runtime.errors import ConfigError, require
 from echelon.sim.kernels.dispatch import loops_on
 from echelon.world.pool import make_pool
 
-Precision = Literal["fp32", "bf16", "fp16"]
+Precision = Literal["auto", "fp32", "bf16", "fp16"]
 COMPUTE = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 """Dtype of the matrix products of networks."""
+COMPILED_FROM = 1024
+"""Battles at once from which a GPU compiles by default. Compiling takes minutes; fewer battles replay captured
+operations in little more time than compiled ones, and have the bits of a CPU's where nobody multiplies matrices."""
 Policies = Callable[[str], TeamPolicy]
 """Maps a name to a policy in evaluation mode."""
 
@@ -124,10 +130,12 @@ class BatchArena:
         policies: maps a name to its policy; called once per name and batch.
         device: where simulation and policies run.
         batch: maximum number of battles in parallel.
-        compute: dtype of the matrix products of networks.
-        compiled: whether to compile the networks, and on a GPU the simulation, which is worthwhile for thousands of
-            battles. Batches are then padded to a power of two that never decreases, and networks run in chunks of a
-            fixed size, which keeps the number of compiled graphs small.
+        compute: dtype of the matrix products of networks; by default that of `compute_of("auto")`.
+        compiled: whether to compile the networks, and on a GPU simulation and scripted commanders; by default on a GPU
+            where `batch` is `COMPILED_FROM` or more. Batches are then padded to a power of two that never decreases,
+            and networks run in chunks of a fixed size, which keeps the number of compiled graphs small.
+        cuda_graph: whether to capture a decision of each batch as a CUDA graph and replay it; by default on a GPU. A
+            batch that is recorded or kept is called, and so is one with a policy without `graph_key`.
 
     Raises:
         ConfigError: if `batch` is below 1.
@@ -139,16 +147,20 @@ class BatchArena:
         policies: Policies,
         device: torch.device,
         batch: int = 256,
-        compute: torch.dtype = torch.float32,
-        compiled: bool = False,
+        compute: torch.dtype | None = None,
+        compiled: bool | None = None,
+        cuda_graph: bool | None = None,
     ) -> None:
         batch, device = number_of_battles(batch, "batch"), resolve_device(device)
+        compute = compute_of("auto", device) if compute is None else compute
         require(compute in COMPUTE.values(), "compute", f"one of {tuple(COMPUTE.values())}", compute)
         require_memory(env, 1, device)
         self.config, self.policies, self.device = env, policies, device
         self.batch = self.parallel = batch
         """Maximum number of battles a batch, and in parallel in this process."""
-        self.compute, self.compiled = compute, compiled
+        self.compute = compute
+        self.compiled = is_worth_compiling(device, batch) if compiled is None else compiled
+        self.cuda_graph = device.type == "cuda" if cuda_graph is None else cuda_graph
         self.maps = make_pool(env, build_roster(env, device), device)
         self.on_progress: Callable[[float], None] | None = None
         """Called now and then while a batch is played, with the number of battles that were done since the last call: a
@@ -157,6 +169,7 @@ class BatchArena:
         """Battles for which each of this process stands in `on_progress`, where processes share a batch."""
         self._env: EchelonEnv | None = None
         self._forwards: dict[ModelConfig, StackedForward] = {}
+        self._scripted: dict[str, Callable[[TensorDictBase], TensorDictBase]] = {}
 
     def play_all(self, battles: Sequence[Battle], recorder: Recorder | None = None) -> Iterator[BatchResult]:
         """Play any number of battles and yield one result per batch.
@@ -225,6 +238,41 @@ class BatchArena:
                 self._forwards[policy.model] = StackedForward(policy, self.device, self.compute, self.compiled)
         return self._forwards[policy.model]
 
+    def call_of(self, name: str, policy: TeamPolicy) -> Callable[[TensorDictBase], TensorDictBase]:
+        """What decides as the policy of a name does: on a GPU a graph of a scripted commander, cached."""
+        if not self.compiled or self.device.type != "cuda" or type(policy) is not Heuristic:
+            return policy
+        if name not in self._scripted:
+            twin = copy.deepcopy(policy)
+            # A number that the host knows would be copied to the device at each call.
+            weapon_use = torch.full((), float(policy.weapon_use), device=self.device)
+            graph = compiled_heuristic(twin, self.device)
+
+            def call(team: TensorDictBase) -> TensorDictBase:
+                twin.weapon_use = weapon_use
+                return graph(team)
+
+            self._scripted[name] = call
+        return self._scripted[name]
+
+
+def compute_of(precision: Precision, device: torch.device) -> torch.dtype:
+    """Dtype of matrix products for a `Precision`; `auto` is bf16 on a GPU that has instructions for it, else fp32: on
+    a CPU a match has the same bits whatever the processor offers."""
+    if precision != "auto":
+        return COMPUTE[precision]
+    return resolve_precision(precision, device) if device.type == "cuda" else torch.float32
+
+
+def precision_of(compute: torch.dtype) -> str:
+    """The `Precision` that means a dtype."""
+    return next(name for name, dtype in COMPUTE.items() if dtype == compute)
+
+
+def is_worth_compiling(device: torch.device, batch: int) -> bool:
+    """Whether battles are compiled by default."""
+    return device.type == "cuda" and batch >= COMPILED_FROM and can_compile(device)
+
 
 def slot_index(battle: Battle, side: int) -> int:
     """Slot of a team within its block, 0 .. `SLOTS` - 1: a hash of battle and side, so that blocks fill evenly."""
@@ -235,7 +283,7 @@ class MatchBatch:
     """A batch of battles in progress: the environment and the policies of all teams."""
 
     def __init__(self, arena: BatchArena, battles: Sequence[Battle], recorder: Recorder | None = None) -> None:
-        self.battles = battles
+        self.battles, self.arena = battles, arena
         self.env = arena.env_of(len(battles), recorder)
         self.sizes = (len(arena.config.blue), len(arena.config.red))
         self.mechs = max(self.sizes)
@@ -258,7 +306,7 @@ class MatchBatch:
             if type(policy) is ActorCritic:
                 stackable[policy.model].append((policy, own))
             else:
-                self.deciders += self._unstacked(policy, own, device)
+                self.deciders += self._unstacked(name, policy, own)
                 if reads_action_mask(policy):
                     self.action_masks = ActionMasks(self.env.game)
         stacked: list[tuple[StackedPolicies, list[ActorCritic]]] = []
@@ -271,12 +319,23 @@ class MatchBatch:
         if recorder is not None and stacked:
             self.estimates = ValueEstimates(stacked, recorder.battles, self.sizes, count)
 
-    def _unstacked(self, policy: TeamPolicy, slots: Sequence[BatchSlot], device: torch.device) -> list[PolicySlots]:
+    def _unstacked(self, name: str, policy: TeamPolicy, slots: Sequence[BatchSlot]) -> list[PolicySlots]:
         """The teams of one policy, those of different size apart: such a policy is shown no padding."""
         by_size: dict[int, list[BatchSlot]] = defaultdict(list)
         for slot in slots:
             by_size[self.sizes[slot.row // self.env.num_envs]].append(slot)
-        return [PolicySlots(policy, own, mechs, device) for mechs, own in by_size.items()]
+        call = self.arena.call_of(name, policy)
+        # A graph decides for one team of every battle, or for both.
+        least = 0 if call is policy else self.env.num_envs
+        return [
+            PolicySlots(policy, own, mechs, self.arena.device, call, least * -(-len(own) // self.env.num_envs))
+            for mechs, own in by_size.items()
+        ]
+
+    def graph_key(self) -> Hashable | None:
+        """What decisions depend on beside tensors that stay where they are; None where a policy does not tell."""
+        keys = [decider.graph_key() for decider in self.deciders]
+        return None if None in keys else tuple(keys)
 
     def play(
         self, sink: StepSink | None = None, on_progress: Callable[[float], object] | None = None
@@ -284,13 +343,15 @@ class MatchBatch:
         """Play all battles to their end. Returns what `run_until_done` returns, `[len(battles)]`."""
         self.env.set_seed(self.seeds)
         if sink is None:
-            return run_until_done(self.env, self._decide, len(self.battles), on_progress=on_progress)
+            can_capture = self.arena.cuda_graph and self.recorder is None and self.graph_key() is not None
+            key = self.graph_key if can_capture else None
+            return run_until_done(self.env, self._decide, len(self.battles), on_progress=on_progress, graph_key=key)
         sink.begin(self.battles)
         outcome = run_until_done(self.env, self._decide, len(self.battles), sink.step, on_progress)
         sink.end(outcome)
         return outcome
 
-    def _decide(self, now: TensorDictBase, decision: int) -> None:
+    def _decide(self, now: TensorDictBase, decision: Tensor | int) -> None:
         """Write the actions of all teams into `now`."""
         count, width = self.env.num_envs, layout.action_width(self.env.config.comm_dim)
         normals = action_noise(self.seeds, decision, sum(self.sizes), width)

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torchrl.envs import EnvBase
 
-from echelon.arena.batch_arena import COMPUTE, BatchArena, BatchResult, Precision
+from echelon.arena.batch_arena import BatchArena, BatchResult, Precision, compute_of, precision_of
 from echelon.arena.match import Result, battle_seeds, play_match
 from echelon.arena.resolve import resolve
 from echelon.arena.user_policy import check_decision
@@ -52,7 +52,8 @@ class Evaluation:
     by_side: bool
     """Whether the teams differ, so that either role is told apart."""
     versions: Mapping[str, Any]
-    """Versions of Echelon, of rules and map maker, of torch, and the processor or GPU."""
+    """Versions of Echelon, of rules and map maker, of torch, the processor or GPU, the precision of matrix products,
+    and whether networks were compiled."""
 
     @property
     def win_rate(self) -> float:
@@ -97,8 +98,9 @@ def evaluate(
     env: EnvBase | None = None,
     device: torch.device | str | None = None,
     batch: int = 256,
-    precision: Precision = "fp32",
-    compiled: bool = False,
+    precision: Precision = "auto",
+    compiled: bool | None = None,
+    cuda_graph: bool | None = None,
     arena: BatchArena | None = None,
     recorder: Recorder | None = None,
     watch: Watch | None = None,
@@ -121,9 +123,10 @@ def evaluate(
             transformed or not. Transforms are not applied.
         device: where simulation and policies run; by default where the policy is, else a GPU where there is one.
         batch: maximum number of battles in parallel.
-        precision, compiled: as in `BatchArena`.
+        precision: of the networks' matrix products, see `compute_of`.
+        compiled, cuda_graph: as in `BatchArena`.
         arena: plays the battles in place of a new one, by its own config; `policy` and `opponents` are then names
-            that it knows, and `env`, `device`, `batch`, `precision` and `compiled` are not used.
+            that it knows, and `env`, `device`, `batch`, `precision`, `compiled` and `cuda_graph` are not used.
         recorder: records battles at indices given by `echelon.arena.match.places`.
         watch: passes on the batches as they end.
 
@@ -143,7 +146,7 @@ def evaluate(
             others = dict(opponents) if isinstance(opponents, Mapping) else dict.fromkeys(names)
             known, ids = commanders_of((name, policy), others, task, env, where)
             most = min(number_of_battles(batch, "batch"), 2 * len(chosen) * len(names))
-            how = (where, most, COMPUTE[precision], compiled)
+            how = (where, most, compute_of(precision, where), compiled, cuda_graph)
             arena = BatchArena(task.evaluation_config, known.__getitem__, *how)
         else:
             require(isinstance(policy, str), "policy", "a name that the arena knows", type(policy).__name__)
@@ -157,7 +160,11 @@ def evaluate(
         seeds=tuple(chosen),
         by_protocol=tuple(names) == task.protocol.opponents and chosen == seeds_of(task, None, None),
         by_side=arena.config.is_unequal,
-        versions=versions_of(arena.device),
+        versions={
+            **versions_of(arena.device),
+            "precision": precision_of(arena.compute),
+            "compiled": arena.compiled,
+        },
     )
 
 

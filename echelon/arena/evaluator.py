@@ -14,8 +14,9 @@ from echelon.agents.heuristic import full_name, scripted
 from echelon.arena.batch_arena import BatchArena
 from echelon.arena.evaluate import evaluate, evaluation_mode
 from echelon.arena.match import Result, replay_of
+from echelon.env.form import form_of
 from echelon.env.tasks import EVAL_SEED, Protocol, Task, held_out
-from echelon.learn.config import TrainConfig
+from echelon.learn.config import SWITCH, TrainConfig
 from echelon.learn.metrics import CsvTable
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.opponents.assignment import LEARNER
@@ -123,10 +124,21 @@ class Evaluator:
         self.table = CsvTable(self.path, COLUMNS, last)
         self.behaviour = CsvTable(self.path.with_name(BEHAVIOUR), BEHAVIOUR_COLUMNS, last)
 
-    def _arena(self, battles: int) -> BatchArena:
-        """Plays so many battles against each of the panel at once, and keeps its environment for the next time."""
-        how = (battles * len(self.opponents), self.policy.network.compute, self.config.evaluation.compiled)
-        return BatchArena(self.env, {**self.opponents, LEARNER: self.policy}.__getitem__, self.device, *how)
+    def _arena(self, battles: int, is_recorded: bool = False) -> BatchArena:
+        """Plays so many battles against each of the panel at once, in the precision of the run, and keeps its
+        environment for the next time. What is recorded is not worth compiling."""
+        run = self.config
+        is_compiled = form_of(self.device, run.backend) != "eager" and run.compile_policy != "off"
+        compiled = SWITCH[run.evaluation.compiled] if is_compiled or run.evaluation.compiled == "on" else False
+        return BatchArena(
+            self.env,
+            {**self.opponents, LEARNER: self.policy}.__getitem__,
+            self.device,
+            battles * len(self.opponents),
+            self.policy.network.compute,
+            False if is_recorded else compiled,
+            False if run.cuda_graphs == "off" else None,
+        )
 
     def evaluate(self) -> list[Score]:
         """Play against every opponent of the panel. Leaves the best policy unchanged, see `update_best`."""
@@ -164,9 +176,10 @@ class Evaluator:
         self.best_iteration = state_dict.whole("best_iteration", 0, MAX_ITERATION)
 
     def evaluate_final(self) -> list[Score]:
-        """Play `EvalConfig.final_battles` battles against every opponent of the panel."""
+        """Play `EvalConfig.final_battles` battles against every opponent of the panel; in batches of one size where
+        another would be compiled."""
         battles = self.config.evaluation.final_battles
-        return self._play(self._arena(battles), battles)
+        return self._play(self.arena if self.arena.compiled else self._arena(battles), battles)
 
     def record_battles(self, count: int, name: str = LEARNER) -> Replay:
         """Record the first battles of an evaluation against the last named commander, which are played once more: what
@@ -178,7 +191,7 @@ class Evaluator:
         """
         last = full_name(self.config.evaluation.tiers[-1])
         recorder = Recorder(list(range(count)))
-        self._play(self._arena(count), count + count % 2, [last], recorder)
+        self._play(self._arena(count, is_recorded=True), count + count % 2, [last], recorder)
         return replay_of(recorder, name, last)
 
     def _play(

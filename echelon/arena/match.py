@@ -150,7 +150,7 @@ class Match:
         battles: number of battles against each opponent; even.
         device: where simulation and policies run.
         batch: maximum number of battles in parallel; all by default.
-        compute, compiled: as in `BatchArena`.
+        compute, compiled, cuda_graph: as in `BatchArena`.
 
     Raises:
         ConfigError: if `battles` is odd or below 2.
@@ -164,8 +164,9 @@ class Match:
         battles: int,
         device: torch.device,
         batch: int | None = None,
-        compute: torch.dtype = torch.float32,
-        compiled: bool = False,
+        compute: torch.dtype | None = None,
+        compiled: bool | None = None,
+        cuda_graph: bool | None = None,
     ) -> None:
         battles = whole_within("battles", battles, Limits(2, MOST_PLAYED, "battles, each seed on both sides"))
         require(battles % 2 == 0, "battles", "even and >= 2 (each seed is played on both sides)", battles)
@@ -180,7 +181,7 @@ class Match:
         for name, each in policies.items():
             require(callable(each), f"policy {name!r}", "a TeamPolicy", each)
         size = total if batch is None else min(batch, total)
-        self.arena = BatchArena(env, policies.__getitem__, device, size, compute, compiled)
+        self.arena = BatchArena(env, policies.__getitem__, device, size, compute, compiled, cuda_graph)
 
     def play(self, seed: int, recorder: Recorder | None = None) -> dict[str, Result]:
         """Play the match.
@@ -254,7 +255,7 @@ def play(
     battles: int,
     seed: int,
     device: torch.device,
-    compiled: bool = False,
+    compiled: bool | None = None,
 ) -> Result:
     """Play a match between X and Y; for arguments and errors see `Match`."""
     return Match(("x", x), {"y": y}, env, battles, device, compiled=compiled).play(seed)["y"]
@@ -267,14 +268,15 @@ def named_match(
     battles: int,
     device: torch.device,
     batch: int | None = None,
-    compute: torch.dtype = torch.float32,
-    compiled: bool = False,
+    compute: torch.dtype | None = None,
+    compiled: bool | None = None,
+    cuda_graph: bool | None = None,
 ) -> Match:
     """The match between the commanders named `x` and `y`, as `resolve` takes names.
 
     Args:
         env: config of the battles; None means `common_env` of both.
-        battles, device, batch, compute, compiled: as in `Match`.
+        battles, device, batch, compute, compiled, cuda_graph: as in `Match`.
 
     Raises:
         FileError: if a name means no commander, or its checkpoint does not fit the battle.
@@ -287,7 +289,7 @@ def named_match(
     if x_id == y_id and getattr(x_policy, "model", None) != getattr(y_policy, "model", None):
         # Equal weights, but model settings that differ without changing any weight.
         x_id, y_id = (commander.name for commander in commanders)
-    return Match((x_id, x_policy), {y_id: y_policy}, env, battles, device, batch, compute, compiled)
+    return Match((x_id, x_policy), {y_id: y_policy}, env, battles, device, batch, compute, compiled, cuda_graph)
 
 
 def replay_of(recorder: Recorder, x: str, y: str) -> Replay:

@@ -9,14 +9,21 @@ whatever the number of blocks, so a battle has the same result alone and among h
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import NamedTuple
 
 import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
-from echelon.env.group_policy import TeamPolicy, draws_actions, memory_spec_of, reads_action_mask, team_input
+from echelon.env.group_policy import (
+    TeamPolicy,
+    draws_actions,
+    graph_key_of,
+    memory_spec_of,
+    reads_action_mask,
+    team_input,
+)
 from echelon.env.observation.layout import STREAMS
 from echelon.learn.models.actor_critic import ActorCritic, ActorNetwork, PolicyOutput, batched_forward
 from echelon.learn.models.memory import MemoryState
@@ -145,13 +152,18 @@ class StackedPolicies:
             streams = tuple(observation.streams[name][index] for name in STREAMS)
             telemetry = observation.telemetry[index]
             output = self.forward.call(self.forward.base, weights, streams, telemetry, self.memory[number])
-            self.memory[number] = output.memory
+            for name, leaf in self.memory[number].items():
+                leaf.copy_(output.memory[name])
             locs.append(output.loc.flatten(0, 1))
             scales.append(output.scale.flatten(0, 1))
             embeds.append(output.embed)
         if self.keeps_embed:
             self.embed = torch.cat([embed.flatten(0, 1) for embed in embeds])[self.used]
         return torch.cat(locs)[self.used], torch.cat(scales)[self.used]
+
+    def graph_key(self) -> Hashable:
+        """Nothing: weights, memory and noise lie where they are."""
+        return ()
 
     def decide(self, observation: BatchObservation) -> Tensor:
         """`[G, A, D]` sampled actions in (-1, 1) for the rows `rows`."""
@@ -160,26 +172,54 @@ class StackedPolicies:
 
 
 class PolicySlots:
-    """Teams of A mechs of a policy that cannot be stacked: a scripted commander, or any other `TeamPolicy`."""
+    """Teams of A mechs of a policy that cannot be stacked: a scripted commander, or any other `TeamPolicy`.
 
-    def __init__(self, policy: TeamPolicy, slots: Sequence[BatchSlot], mechs: int, device: torch.device) -> None:
-        self.policy, self.mechs = policy, mechs
+    Args:
+        policy: the policy.
+        slots: the teams that it commands, G of them.
+        mechs: number of mechs in a team, A.
+        device: where it runs.
+        call: what decides as the policy does, such as a graph of it; the policy itself by default.
+        least: teams to decide for at least: a graph has a shape. The first row of the batch fills them up.
+    """
+
+    def __init__(
+        self,
+        policy: TeamPolicy,
+        slots: Sequence[BatchSlot],
+        mechs: int,
+        device: torch.device,
+        call: Callable[[TensorDictBase], TensorDictBase] | None = None,
+        least: int = 0,
+    ) -> None:
+        self.policy, self.mechs, self.call = policy, mechs, call or policy
         self.rows = torch.tensor([slot.row for slot in slots], device=device)
-        self.memory: TensorDict = memory_spec_of(policy).expand(len(slots), mechs).to(device).zero()
+        rows = [slot.row for slot in slots] + [0] * (least - len(slots))
+        self.decided = torch.tensor(rows, device=device)
+        """`[max(G, least)]` int64, the rows for which it decides."""
+        self.memory: TensorDict = memory_spec_of(policy).expand(len(rows), mechs).to(device).zero()
+
+    def graph_key(self) -> Hashable | None:
+        """What decisions depend on beside tensors that stay where they are; None where the policy does not tell."""
+        return graph_key_of(self.policy)
 
     def decide(self, observation: BatchObservation) -> Tensor:
         """`[G, A, D]` actions for the rows `rows`."""
-        rows, mechs = self.rows, self.mechs
+        rows, mechs = self.decided, self.mechs
         streams = {name: leaf[rows, :mechs] for name, leaf in observation.streams.items()}
         normals = observation.noise[rows, :mechs] if draws_actions(self.policy) else None
         team = team_input(streams, observation.mask[rows, :mechs], observation.telemetry[rows], self.memory, normals)
         if observation.action_mask is not None and reads_action_mask(self.policy):
             team.set("action_mask", observation.action_mask[rows, :mechs])
-        output = self.policy(team)
+        output = self.call(team)
         action = output.get("action") if isinstance(output, TensorDictBase) else None
         shape = (len(rows), mechs, observation.noise.shape[-1])
         if not isinstance(action, Tensor) or action.shape != shape:
             found = tuple(action.shape) if isinstance(action, Tensor) else "none"
             raise ConfigError(f"the action of {type(self.policy).__name__} must be of shape {shape}, got {found}")
-        self.memory = output.get(("next", "memory"), self.memory)
-        return action
+        remembered = output.get(("next", "memory"), self.memory)
+        if self.graph_key() is None:
+            self.memory = remembered
+        else:
+            self.memory.update_(remembered)
+        return action[: len(self.rows)]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Hashable, Iterator
 
 import torch
 from tensordict import TensorDictBase
@@ -10,6 +11,8 @@ from torch import Tensor
 
 from echelon.arena.fingerprint import state_hash
 from echelon.env.env import EchelonEnv
+from echelon.env.static_battles import StaticBattles
+from echelon.runtime.cuda_graphs import GraphedFunction
 from echelon.state import State
 
 DONE_CHECK_EVERY = 16
@@ -18,10 +21,11 @@ DONE_CHECK_EVERY = 16
 
 def run_until_done(
     env: EchelonEnv,
-    decide: Callable[[TensorDictBase, int], object],
+    decide: Callable[[TensorDictBase, Tensor | int], object],
     count: int,
     played: Callable[[TensorDictBase, Tensor], object] = lambda stepped, running: None,
     on_progress: Callable[[float], object] | None = None,
+    graph_key: Callable[[], Hashable | None] | None = None,
 ) -> TensorDictBase:
     """Step the environment until each of the first `count` battles has ended once.
 
@@ -29,35 +33,101 @@ def run_until_done(
 
     Args:
         env: the environment, already seeded.
-        decide: called with the current tensordict and the number of the decision; writes the actions of all teams.
+        decide: called with the current tensordict and the number of the decision, which is a tensor `[1]` where
+            decisions are captured; writes the actions of all teams.
         count: number of battles that matter; the rest is padding.
-        played: called with each step's tensordict and `[B]` bool which of these battles it belongs to.
+        played: called with each step's tensordict and `[B]` bool which of these battles it belongs to; not where
+            decisions are captured.
         on_progress: called every `DONE_CHECK_EVERY` decisions and at the end, see `BatchArena.on_progress`.
+        graph_key: what `decide` depends on beside tensors that stay where they are, see `GraphedFunction`: each
+            decision is then captured as a CUDA graph and replayed. None for calls.
 
     Returns:
         The `outcome` entry of the environment, `[count]`, with `state_hash [count, 1]` int64 of the final states.
     """
     now = env.reset()
-    running = torch.arange(env.num_envs, device=env.device) < count
-    hashes = torch.zeros((env.num_envs, 1), dtype=torch.int64, device=env.device)
-    outcome: TensorDictBase | None = None
+    endings = Endings(now, count)
     progress = BattlesDone(count, env.config.rules.max_decisions, on_progress)
-    for decision in range(env.config.rules.max_decisions):
+    if graph_key is None:
+        decisions = called(env, now, decide, endings, played)
+    else:
+        decisions = captured(env, now, decide, endings, graph_key)
+    for number, _ in zip(range(1, env.config.rules.max_decisions + 1), decisions, strict=False):
+        if number % DONE_CHECK_EVERY == 0:
+            if not bool(endings.running.any()):
+                break
+            progress.tell(endings.running, number)
+    progress.tell_all()
+    return endings.outcome.set("state_hash", endings.hashes)[:count]
+
+
+class Endings:
+    """What is kept of battles that end, in tensors that are written in place.
+
+    Args:
+        now: what `EchelonEnv.reset` returned, `[B]`.
+        count: number of battles that matter.
+    """
+
+    def __init__(self, now: TensorDictBase, count: int) -> None:
+        (battles,), device = now.batch_size, now.device
+        self.running = torch.arange(battles, device=device) < count
+        """`[B]` bool, which battles have not ended yet."""
+        self.hashes = torch.zeros((battles, 1), dtype=torch.int64, device=device)
+        self.outcome: TensorDictBase = now.get("outcome").clone()
+
+    def note(self, after: TensorDictBase, hashes: Callable[[Tensor], Tensor]) -> None:
+        """Keep outcome and state hash of the battles that a decision ended.
+
+        Args:
+            after: what a step has under `next`.
+            hashes: called with `[B]` bool which end; returns `[B, 1]` int64 the hashes of their states.
+        """
+        ends = after.get("done")[:, 0] & self.running
+        self.hashes.copy_(torch.where(ends[:, None], hashes(ends), self.hashes))
+        self.outcome.update_(after.get("outcome").where(ends, self.outcome))
+        self.running.logical_and_(~ends)
+
+
+def called(
+    env: EchelonEnv,
+    now: TensorDictBase,
+    decide: Callable[[TensorDictBase, int], object],
+    endings: Endings,
+    played: Callable[[TensorDictBase, Tensor], object],
+) -> Iterator[None]:
+    """Decisions one after the other, without end; arguments as in `run_until_done`."""
+    for decision in itertools.count():
         decide(now, decision)
         stepped = env.step(now)
-        played(stepped, running)
-        latest, ends = stepped.get(("next", "outcome")), stepped.get(("next", "done"))[:, 0] & running
-        hashes = torch.where(ends[:, None], state_hashes(env.state, ends), hashes)
-        outcome = latest.clone() if outcome is None else latest.where(ends, outcome)
-        running = running & ~ends
-        if decision % DONE_CHECK_EVERY == DONE_CHECK_EVERY - 1:
-            if not bool(running.any()):
-                break
-            progress.tell(running, decision + 1)
+        played(stepped, endings.running.clone())
+        endings.note(stepped.get("next"), lambda ends: state_hashes(env.state, ends))
+        yield
         now = env.maybe_reset(env.step_mdp(stepped))
-    progress.tell_all()
-    assert outcome is not None
-    return outcome.set("state_hash", hashes)[:count]
+
+
+def captured(
+    env: EchelonEnv,
+    now: TensorDictBase,
+    decide: Callable[[TensorDictBase, Tensor], object],
+    endings: Endings,
+    graph_key: Callable[[], Hashable | None],
+) -> Iterator[None]:
+    """`called` as a CUDA graph, without an observer."""
+    battles, at = StaticBattles(env, now), torch.zeros(1, dtype=torch.int64, device=env.device)
+
+    def decide_and_step() -> None:
+        shown = battles.shown.copy()
+        decide(shown, at)
+        after = battles.step(shown)
+        endings.note(after, lambda ends: state_hash(env.state)[:, None])
+        battles.restart(after)
+        at.add_(1)
+
+    graphed = GraphedFunction(decide_and_step, env.device, "a match")
+    while True:
+        graphed(graph_key())
+        yield
 
 
 class BattlesDone:

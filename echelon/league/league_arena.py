@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 
 from echelon.agents.heuristic import scripted
-from echelon.arena.batch_arena import COMPUTE, BatchArena, Battle, BattleResult, Precision
+from echelon.arena.batch_arena import BatchArena, Battle, BattleResult, Precision, compute_of, precision_of
 from echelon.arena.evaluate import Evaluation, Watch, evaluate
 from echelon.arena.shared_arena import SharedArena
 from echelon.env.group_policy import TeamPolicy
@@ -52,8 +52,8 @@ class LeagueArena:
         store: the league.
         device: where simulation and policies run.
         batch: maximum number of battles in parallel.
-        precision: dtype of the matrix products of networks.
-        compiled: whether to compile simulation and networks, which is worthwhile for thousands of battles.
+        precision: dtype of the matrix products of networks, see `compute_of`.
+        compiled, cuda_graph: as in `BatchArena`.
         ranks: processes that share the battles out. The first one plays and records them, see `SharedArena`; the others
             call `serve`.
     """
@@ -63,14 +63,16 @@ class LeagueArena:
         store: Store,
         device: torch.device,
         batch: int = 256,
-        precision: Precision = "fp32",
-        compiled: bool = False,
+        precision: Precision = "auto",
+        compiled: bool | None = None,
+        cuda_graph: bool | None = None,
         ranks: Ranks = ALONE,
     ) -> None:
         self.store, self.device = store, device
-        self.recipe = match_recipe(MAP_SEED, precision)
+        compute = compute_of(precision, device)
+        self.recipe = match_recipe(MAP_SEED, precision_of(compute))
         self.scripts = {entry.id: entry.name for entry in store.entries() if entry.is_scripted}
-        how = (league_env(store.env), self.policy, device, batch, COMPUTE[precision], compiled)
+        how = (league_env(store.env), self.policy, device, batch, compute, compiled, cuda_graph)
         self.arena = BatchArena(*how) if ranks.is_alone else SharedArena(*how, ranks=ranks)
 
     def serve(self) -> None:

@@ -13,7 +13,7 @@ from echelon.league.rating_period import rate_entry
 from echelon.league.records import Entry
 from echelon.league.store import FILE, Store
 from echelon.learn.callbacks.base import ELSEWHERE, Callback, Metrics
-from echelon.learn.config import TrainConfig
+from echelon.learn.config import SWITCH, TrainConfig
 from echelon.learn.trainer import Trainer
 from echelon.rules.config import battle_difference
 from echelon.runtime.distributed import Ranks
@@ -135,6 +135,7 @@ def join_league(config: TrainConfig, device: torch.device, ranks: Ranks) -> Leag
     store = Store(folder)
     difference = battle_difference(config.env.signature(), store.env.signature())
     require(difference is None, "--opponent", f"a league of the same battle ({difference})", config.league)
-    arena = LeagueArena(store, ranks.place(device), compiled=config.evaluation.compiled)
+    compiled, captured = SWITCH[config.evaluation.compiled], False if config.cuda_graphs == "off" else None
+    arena = LeagueArena(store, ranks.place(device), compiled=compiled, cuda_graph=captured)
     sampler = OpponentSampler(store, config.model)
     return LeagueCallback(arena, sampler, config.league_seeds)

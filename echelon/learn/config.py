@@ -19,6 +19,9 @@ from echelon.runtime.limits import check_settings
 
 SELF, PAST, CURRICULUM = "self", "past", "curriculum"
 """Values of `TrainConfig.opponent` other than the name of a commander and a league."""
+Switch = Literal["auto", "off", "on"]
+SWITCH = {"auto": None, "off": False, "on": True}
+"""What a `Switch` is where it is no text."""
 CPU_BATTLES = 4096
 """Battles on a CPU where `TrainConfig.num_envs` is 0."""
 LEAGUE = "league:"
@@ -125,8 +128,10 @@ class EvalConfig:
     tiers: tuple[str, ...] = ("easy", "normal", "hard")
     """Commanders of the panel: tiers of the scripted one, checkpoint folders, league:FOLDER/NAME, or
     package.module:Commander. The best policy so far is added to them."""
-    compiled: bool = False
-    """Compile the simulation for evaluation too; worthwhile for hundreds of battles."""
+    compiled: Switch = "auto"
+    """Compile networks for evaluation too, and on a GPU simulation and scripted commanders. auto: on a GPU, where the
+    run is compiled and 1,024 battles or more are fought at once; fewer repeat captured operations, if `cuda_graphs`
+    captures those of the run."""
 
     def __post_init__(self) -> None:
         check_settings(self, limits.EVALUATION)
@@ -197,7 +202,7 @@ class TrainConfig:
     compile_policy: Literal["auto", "off", "act", "all"] = "auto"
     """What torch.compile makes one graph of: act, the network of a decision, and on a GPU the commanders; all, that and
     the loss of a minibatch. auto: all on a GPU, for a model of Echelon's; else off."""
-    cuda_graphs: Literal["auto", "off", "on"] = "auto"
+    cuda_graphs: Switch = "auto"
     """Capture a decision, and a step of learning, as a CUDA graph and replay it. auto: on a GPU, for a model of
     Echelon's and without reward terms of your own; on: with these too, which must then be functions of tensors. The
     environment variable ECHELON_CUDA_GRAPHS=off means off, whatever is said here."""

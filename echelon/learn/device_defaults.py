@@ -24,7 +24,7 @@ from echelon.runtime.errors import ConfigError
 AUTO = "auto"
 GPU_BATTLES = 8192
 """Battles on a GPU at the most where `TrainConfig.num_envs` is 0; fewer leave a large one idle between launches."""
-SPARE = 0.1
+SPARE = 0.15
 """Share of the free memory left to what the estimate does not count: CUDA's context, compilation, fragments."""
 OF_DEVICE = ("precision", "compile_policy", "cuda_graphs")
 """Settings that a run which resumes takes over from a GPU to a GPU only: on a CPU they never outlive the flags."""

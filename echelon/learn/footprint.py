@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,7 +21,7 @@ from echelon.learn.models.precision import resolve_precision
 from echelon.learn.models.registry import ModelConfig, PolicySpecs
 from echelon.learn.ppo.objective import RecurrentPPOLoss
 from echelon.rules.config import EnvConfig
-from echelon.runtime.device import total_memory
+from echelon.runtime.device import is_out_of_memory, total_memory
 from echelon.runtime.errors import ConfigError
 
 COPIES_OF_WEIGHTS = 4
@@ -132,7 +134,8 @@ def kept_bytes(config: TrainConfig, device: torch.device) -> int:
 def training_bytes(config: TrainConfig, device: torch.device) -> int:
     """Memory of a run at the most; on CPUs small runs took half to seven tenths of it.
 
-    That is `kept_bytes` and the larger of two: a minibatch with its backward pass, and a decision of all teams. CUDA's
+    That is `kept_bytes`, the battles of an evaluation, a minibatch with its backward pass, and a decision of all teams:
+    the larger of these two, and their sum with CUDA graphs, each of which keeps its memory in a pool of its own. CUDA's
     context and what torch.compile takes while it compiles are left out.
 
     Args:
@@ -142,7 +145,9 @@ def training_bytes(config: TrainConfig, device: torch.device) -> int:
     minibatch = teams * ppo.rollout_decisions / ppo.minibatches
     learning = minibatch * (each.row + BACKWARD * each.kept / max(ppo.accumulate, 1))
     acting = (teams + config.past_slots * config.past_battles) * (each.row + each.kept)
-    return kept_bytes(config, device) + int(max(learning, acting))
+    at_once = learning + acting if config.cuda_graphs == "on" else max(learning, acting)
+    judged = config.evaluation.battles * (len(config.evaluation.tiers) + 1)
+    return kept_bytes(config, device) + needed_bytes(config.env, judged, device) + int(at_once)
 
 
 def require_training_memory(config: TrainConfig, env: EnvConfig, device: torch.device) -> None:
@@ -165,6 +170,34 @@ def require_training_memory(config: TrainConfig, env: EnvConfig, device: torch.d
     what = f"{config.num_envs:,} battles of {env.title} and rollouts of {config.ppo.rollout_decisions:,} decisions"
     if need > have:
         raise ConfigError(f"{what} need about {amount(need)}, {device} has {amount(have)}: fewer num_envs")
+
+
+@contextlib.contextmanager
+def memory_explained(config: TrainConfig, device: torch.device) -> Iterator[None]:
+    """Inside, running out of memory is a `ConfigError` of one line.
+
+    Args:
+        config: the run, with resolved precision and number of battles.
+        device: where it runs.
+
+    Raises:
+        ConfigError: telling what was needed and taken, and which settings to change.
+    """
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        asked = str(error).partition("\n")[0].partition(" GPU ")[0].rstrip(".")
+        taken = f", torch had {amount(torch.cuda.memory_reserved(device))}" if device.type == "cuda" else ""
+        what = f"{asked or 'out of memory'} ({amount(training_bytes(config, device))} estimated{taken})"
+        ppo = config.ppo
+        lower = f"lower --num-envs ({config.num_envs})"
+        lower += f" or --past-slots ({config.past_slots})" if config.past_battles > 0 else ""
+        raise ConfigError(
+            f"{device}: {what}: {lower}, or raise --ppo.minibatches ({ppo.minibatches}) or --ppo.accumulate"
+            f" ({max(ppo.accumulate, 1)})"
+        ) from error
 
 
 def _teams(config: TrainConfig) -> int:

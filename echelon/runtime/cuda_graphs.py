@@ -23,6 +23,8 @@ VARIABLE = "ECHELON_CUDA_GRAPHS"
 """Environment variable: `off` for none, whatever settings say."""
 ABANDONED: list[Any] = []
 """Graphs whose capture failed: torch's allocator of pinned memory may go on asking them whether they capture."""
+side_streams: dict[torch.device, torch.cuda.Stream] = {}
+"""Of each device the stream on which everything is warmed up: freed memory is used again by its own stream alone."""
 logger = logging.getLogger(__name__)
 
 
@@ -83,8 +85,10 @@ class GraphedFunction:
         self.calls.clear()
 
     def _warm_up(self) -> None:
-        """Call the function on a stream of its own, as `torch.cuda.graph` will."""
-        here, side = torch.cuda.current_stream(self.device), torch.cuda.Stream(self.device)
+        """Call the function on another stream, as `torch.cuda.graph` will."""
+        if self.device not in side_streams:
+            side_streams[self.device] = torch.cuda.Stream(self.device)
+        here, side = torch.cuda.current_stream(self.device), side_streams[self.device]
         side.wait_stream(here)
         with torch.cuda.stream(side):
             self.function()

@@ -80,6 +80,13 @@ def free_memory(device: torch.device) -> int:
     return int(torch.cuda.mem_get_info(device)[0]) if device.type == "cuda" else total_memory(device)
 
 
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error says that a device has no memory left: torch's own class on a GPU, its text on a CPU."""
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or (
+        isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
+    )
+
+
 def use_device(device: torch.device) -> torch.device:
     """Make a GPU the current one of this process: kernels and graphs that name none use the current one.
 

@@ -1,6 +1,7 @@
 """Battles on fake CUDA: environment, restart, new maps, arena, recorder, and gradients of our own functions."""
 
 import dataclasses
+import functools
 import json
 import os
 import subprocess
@@ -13,8 +14,8 @@ import torch
 from builders import flat_maps
 from tiny_runs import TINY, short_battles
 
-from echelon.agents.heuristic import scripted
-from echelon.arena import until_done
+from echelon.agents.heuristic import Heuristic, scripted
+from echelon.arena import batch_arena, until_done
 from echelon.arena.batch_arena import BatchArena, Battle, MatchBatch
 from echelon.env.env import EchelonEnv
 from echelon.learn.models.distribution import ExpectedSlope
@@ -23,6 +24,7 @@ from echelon.learn.models.lstm import LSTMUnroll
 from echelon.learn.models.registry import PolicySpecs
 from echelon.replay.recorder import Recorder
 from echelon.rules.config import EnvConfig
+from echelon.runtime import cuda_graphs
 from fakecuda.fakes import CUDA, Fakes, left_on_the_host
 from fakecuda.watch import Watch
 
@@ -93,6 +95,24 @@ def test_a_match_of_policies_and_commanders_that_is_recorded(mode, monkeypatch):
     assert watch.reads[allowed[0]] == 1, "whether all have ended, which is said to be so in the second decision"
     assert watch.reads[TORCHRL_CHECKS_A_RESET] <= 3, "as the batch begins"
     assert outcome["winner"].device == CUDA and left_on_the_host(batch, mode) == []
+
+
+def test_a_match_whose_decisions_are_captured(mode, monkeypatch):
+    monkeypatch.setattr(until_done, "DONE_CHECK_EVERY", 2)
+    monkeypatch.setattr(cuda_graphs, "has_graphs", lambda device: False)
+    monkeypatch.setattr(batch_arena, "loops_on", lambda device: False)
+    monkeypatch.setattr(batch_arena, "EchelonEnv", functools.partial(EchelonEnv, kernels="dense"))
+    config = short_battles()
+    every = {"policy": TINY.build(PolicySpecs(config.comm_dim)).eval(), "script": Heuristic(config, "expert")}
+    arena = BatchArena(config, every.__getitem__, torch.device("cpu"), compute=torch.bfloat16, cuda_graph=True)
+    arena.maps = flat_maps(config)
+    batch = MatchBatch(arena, [Battle("policy", "script", 1), Battle("script", "policy", 2)])
+    Fakes(mode)(batch)
+    with mode, torch.no_grad(), Watch() as watch:
+        batch.play()
+    allowed = ("arena/until_done.py:run_until_done", TORCHRL_CHECKS_A_RESET)
+    silent(watch, reads=allowed, transfers=("to device: arena/fingerprint.py:multipliers",))
+    assert left_on_the_host(batch, mode) == []
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)

@@ -10,7 +10,7 @@ from unittest.mock import Mock
 
 import pytest
 import torch
-from graphs import CARD, dense_forms, faults, simulate
+from graphs import CARD, Stream, dense_forms, faults, simulate
 from tiny_runs import TINY, everything, short_battles, tiny_run
 
 from echelon.learn.config import CurriculumConfig, PPOConfig
@@ -296,6 +296,19 @@ def test_a_failed_capture_leaves_nothing_behind_and_its_cause_is_logged_once(mon
     # What was captured before draws from another state than the generator has now.
     beside("key")
     assert counted.captures == 2
+
+
+def test_everything_is_warmed_up_on_one_stream(monkeypatch):
+    """Memory that was freed on one stream is not used again on another."""
+    total, _ = counter()
+    simulate(monkeypatch)
+    Stream.made = 0
+    for name in ("one", "other"):
+        graphed = GraphedFunction(lambda: total.add_(1), CPU, name)
+        for key in range(3):
+            for _ in range(3):
+                graphed(key)
+    assert Stream.made == 1 and total == 18
 
 
 def test_an_interrupt_ends_a_capture_and_is_raised(monkeypatch):

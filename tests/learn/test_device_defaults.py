@@ -13,7 +13,13 @@ from echelon.learn.checkpoint.files import newest_checkpoint
 from echelon.learn.checkpoint.format import open_checkpoint
 from echelon.learn.config import CPU_BATTLES, PPOConfig, TrainConfig
 from echelon.learn.device_defaults import describe_settings, fitting_battles, kept_settings, resolve_settings
-from echelon.learn.footprint import footprint_of_learning, kept_bytes, require_training_memory, training_bytes
+from echelon.learn.footprint import (
+    footprint_of_learning,
+    kept_bytes,
+    memory_explained,
+    require_training_memory,
+    training_bytes,
+)
 from echelon.learn.models.lstm import LSTMConfig
 from echelon.learn.trainer import Trainer
 from echelon.runtime.cuda_graphs import GraphedFunction
@@ -127,6 +133,43 @@ def test_what_a_gpu_of_any_size_is_given_fits_it_and_starts(monkeypatch):
     huge = dataclasses.replace(STANDARD, num_envs=2**17)
     with pytest.raises(ConfigError, match=r"rollouts of 32 decisions need about .* GB, cuda:0 has 85.9 GB: fewer"):
         require_training_memory(huge, huge.env, GPU)
+
+
+def test_captured_graphs_keep_their_memory_side_by_side():
+    captured, called = (dataclasses.replace(STANDARD, num_envs=8192, cuda_graphs=each) for each in ("on", "off"))
+    each = footprint_of_learning(captured)
+    acting = 8192 * (each.row + each.kept)
+    assert training_bytes(captured, GPU) - training_bytes(called, GPU) == pytest.approx(acting, abs=1)
+    card = int(23.6 * GIB)  # what is free on one of 24 GB
+    assert fitting_battles(STANDARD, card, lambda one: training_bytes(one, GPU)).num_envs == 4096
+
+
+OUT_OF_MEMORY = (
+    "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.25 GiB of which 1.2 GiB is free."
+)
+
+
+def test_out_of_memory_is_one_line_that_names_what_to_lower(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 77 * 10**9)
+    config = dataclasses.replace(STANDARD, num_envs=8192, past_share=0.5)
+    with pytest.raises(ConfigError) as told, memory_explained(config, GPU):
+        raise torch.OutOfMemoryError(OUT_OF_MEMORY)
+    said = str(told.value)
+    assert said.startswith("cuda:0: CUDA out of memory. Tried to allocate 2.00 GiB (") and "torch had 77 GB): " in said
+    assert said.endswith(
+        "lower --num-envs (8192) or --past-slots (2), or raise --ppo.minibatches (8) or --ppo.accumulate (1)"
+    )
+    assert "\n" not in said
+
+
+def test_a_cpu_without_memory_says_so_too():
+    with (
+        pytest.raises(ConfigError, match=r"^cpu: .*lower --num-envs \(4\), or raise"),
+        memory_explained(tiny_run(), CPU),
+    ):
+        torch.empty(2**60, dtype=torch.uint8)
+    with pytest.raises(RuntimeError, match="another"), memory_explained(tiny_run(), CPU):
+        raise RuntimeError("another")
 
 
 def test_a_resumed_run_keeps_what_its_flags_leave_open(tmp_path):

@@ -97,6 +97,18 @@ def test_the_decisions_of_a_match_never_wait_for_the_host(monkeypatch):
         assert (outcome["winner"] >= 0).all()
 
 
+def test_a_captured_match_is_the_match():
+    device = use_device(torch.device("cuda"))
+    network = TINY.build(PolicySpecs(CONFIG.comm_dim)).to(device).eval()
+    known = {"network": network, "heuristic": Heuristic(CONFIG).to(device)}
+    battles = [Battle(*pair, seed) for seed in (1, 2) for pair in (("network", "heuristic"), ("heuristic", "network"))]
+    called, captured = (
+        BatchArena(CONFIG, known.__getitem__, device, compute=torch.float32, cuda_graph=graph).play(battles).results
+        for graph in (False, True)
+    )
+    assert called == captured
+
+
 def test_a_gpu_is_given_what_it_holds(tmp_path):
     device = use_device(torch.device("cuda"))
     config = resolve_settings(TrainConfig.standard(), device)

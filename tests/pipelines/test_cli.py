@@ -6,6 +6,7 @@ import json
 import sys
 
 import pytest
+import torch
 from leagues import checkpoint_of
 from rich.console import Console
 from runs import TINY, run, without_clock
@@ -240,3 +241,16 @@ def test_help_reads_well():
     assert "--preset NAME, one of quick, standard, large" in run("train.py", "--help").stdout
     said = " ".join(run("arena.py", "play", "--help").stdout.replace("│", "").split())
     assert "heuristic[:tier], a checkpoint or run folder, league:FOLDER/NAME, or package.module:Commander" in said
+
+
+def test_out_of_memory_is_one_line(monkeypatch):
+    def plays() -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9.00 GiB.\nAnd more")
+
+    monkeypatch.setattr("echelon.pipelines.console.handle_as_usual", lambda: None)
+    with pytest.raises(SystemExit) as told:
+        run_program(plays)
+    assert str(told.value) == (
+        "error: CUDA out of memory. Tried to allocate 9.00 GiB.; play or train fewer battles at once"
+        " (--batch, --num-envs)"
+    )

@@ -1,0 +1,139 @@
+"""Decisions of a match as CUDA graphs, seen on a CPU: `tests/graphs.py` stands in for torch's own."""
+
+import dataclasses
+
+import pytest
+import torch
+from graphs import dense_forms, simulate
+from leagues import BRIEF, policy_of
+from test_batch_arena import WIDER, seen_by
+from tiny_runs import tiny_run
+
+from echelon.agents.heuristic import Heuristic
+from echelon.arena import batch_arena, evaluator
+from echelon.arena.batch_arena import COMPILED_FROM, BatchArena, Battle, MatchBatch, compute_of, is_worth_compiling
+from echelon.arena.evaluator import Evaluator
+from echelon.arena.stacked_policies import BatchSlot, PolicySlots
+from echelon.learn.config import EvalConfig
+from echelon.replay.recorder import Recorder
+from echelon.rules.config import RulesConfig
+
+CPU, GPU = torch.device("cpu"), torch.device("cuda:0")
+SHORT = dataclasses.replace(BRIEF, rules=RulesConfig(max_episode_s=0.3, decision_repeat=1))
+"""Battles of six decisions."""
+POLICIES = {"one": policy_of(1), "two": policy_of(2), "wide": policy_of(3, WIDER), "script": Heuristic(SHORT, "expert")}
+BATTLES = [Battle(*pair, 7) for pair in (("one", "two"), ("wide", "script"), ("script", "one"), ("two", "script"))]
+
+
+@pytest.fixture
+def decided(monkeypatch):
+    """What the host decides: a list of the decisions. Everything runs in the form of a GPU."""
+    dense_forms(monkeypatch)
+    monkeypatch.setattr(batch_arena, "loops_on", lambda device: False)
+    decide, calls = MatchBatch._decide, []
+
+    def counted(self, now, decision):
+        calls.append(decision)
+        decide(self, now, decision)
+
+    monkeypatch.setattr(MatchBatch, "_decide", counted)
+    return calls
+
+
+def test_a_captured_match_is_the_match(decided, monkeypatch):
+    called = BatchArena(SHORT, POLICIES.__getitem__, CPU, batch=4).play(BATTLES).results
+    assert len(decided) == 6
+    counted, arena = simulate(monkeypatch), BatchArena(SHORT, POLICIES.__getitem__, CPU, batch=4, cuda_graph=True)
+    for battles in (BATTLES, BATTLES[2:] + BATTLES[:2]):
+        decided.clear()
+        results = {battle: result for battle, result in zip(battles, arena.play(battles).results, strict=True)}
+        assert [results[battle] for battle in BATTLES] == called
+        assert len(decided) == 3, "two calls and a capture, which a GPU repeats without the host"
+    assert (counted.captures, counted.replays) == (2, 2 * 4)
+
+
+def test_in_place_and_called_on_a_device_without_graphs(decided):
+    called, in_place = (
+        BatchArena(SHORT, POLICIES.__getitem__, CPU, cuda_graph=graph).play(BATTLES).results for graph in (False, True)
+    )
+    assert called == in_place
+
+
+def test_what_is_recorded_or_does_not_tell_what_it_depends_on_is_called(decided, monkeypatch):
+    counted = simulate(monkeypatch)
+    heuristic = POLICIES["script"]
+    known = {**POLICIES, "script": lambda team: heuristic(team)}
+    known["script"].memory_spec = heuristic.memory_spec
+    arena = BatchArena(SHORT, known.__getitem__, CPU, cuda_graph=True)
+    own = arena.play(BATTLES).results
+    assert len(decided) == 6
+    arena = BatchArena(SHORT, POLICIES.__getitem__, CPU, cuda_graph=True)
+    assert arena.play(BATTLES, Recorder([0])).results == own
+    assert len(decided) == 12 and counted.captures == 0
+
+
+def test_a_cpu_plays_as_ever_by_default():
+    arena = BatchArena(SHORT, POLICIES.__getitem__, CPU, batch=COMPILED_FROM)
+    assert (arena.compute, arena.compiled, arena.cuda_graph) == (torch.float32, False, False)
+
+
+def test_a_gpu_reduces_precision_and_compiles_where_that_pays(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: True)
+    assert compute_of("auto", GPU) == torch.bfloat16 and compute_of("fp32", GPU) == torch.float32
+    assert compute_of("auto", CPU) == torch.float32
+    monkeypatch.setattr(batch_arena, "can_compile", lambda: True)
+    assert is_worth_compiling(GPU, COMPILED_FROM) and not is_worth_compiling(GPU, COMPILED_FROM - 1)
+    monkeypatch.setattr(batch_arena, "can_compile", lambda: False)
+    assert not is_worth_compiling(GPU, COMPILED_FROM)
+
+
+@pytest.mark.parametrize(
+    ("changes", "own"),
+    [
+        ({}, (None, None)),
+        ({"compile_policy": "off"}, (False, None)),
+        ({"compiled": False}, (False, None)),
+        ({"cuda_graphs": "off"}, (None, False)),
+        ({"evaluation": EvalConfig(compiled="on"), "compile_policy": "off"}, (True, None)),
+        ({"evaluation": EvalConfig(compiled="off")}, (False, None)),
+    ],
+)
+def test_evaluations_of_a_run_are_played_as_the_run_is(tmp_path, monkeypatch, changes, own):
+    made = []
+    monkeypatch.setattr(evaluator, "BatchArena", lambda *args: made.append(args))
+    config = tiny_run(**{"compile_policy": "all", "cuda_graphs": "on", "compiled": True, **changes})
+    policy = policy_of(1)
+    policy.network.compute = torch.bfloat16
+    made_by = Evaluator(policy, config, tmp_path)
+    assert made[0][4:] == (torch.bfloat16, *own)
+    made_by._arena(2, is_recorded=True)
+    assert made[1][5] is False
+
+
+def test_a_graph_of_a_commander_decides_for_more_teams_than_it_commands():
+    policy, slots = POLICIES["script"], [BatchSlot(row, row) for row in (4, 1, 2)]
+    plain, padded = PolicySlots(policy, slots, 5, CPU), PolicySlots(policy, slots, 5, CPU, policy, least=6)
+    for seed in range(3):
+        seen = seen_by(6, seed)
+        with torch.inference_mode():
+            assert torch.equal(plain.decide(seen), padded.decide(seen))
+    assert len(padded.decided) == 6 and len(padded.rows) == 3 == len(plain.decided)
+
+
+def test_a_compiled_commander_is_made_once_a_name(monkeypatch):
+    made = []
+
+    def compiled_heuristic(commander, device):
+        made.append(commander)
+        return lambda team: (commander.weapon_use, team)
+
+    monkeypatch.setattr(batch_arena, "compiled_heuristic", compiled_heuristic)
+    arena = BatchArena(SHORT, POLICIES.__getitem__, CPU, compiled=True)
+    assert arena.call_of("script", POLICIES["script"]) is POLICIES["script"], "a CPU plays loops"
+    arena.device = GPU
+    monkeypatch.setattr(torch, "full", lambda shape, value, device: torch.tensor(value))
+    call = arena.call_of("script", Heuristic(SHORT, "expert", weapon_use=0.5))
+    assert arena.call_of("script", Heuristic(SHORT, "expert", weapon_use=0.5)) is call and len(made) == 1
+    made[0].weapon_use = torch.ones(3, 5, 1)  # as tracing leaves it
+    assert call(None) == (torch.tensor(0.5), None)
+    assert arena.call_of("one", POLICIES["one"]) is POLICIES["one"]
