@@ -82,7 +82,7 @@ class CurriculumConfig:
     battle on.
     """
 
-    opponents: tuple[str, ...] = ("trivial", "easy", "normal", "hard")
+    opponents: tuple[str, ...] = ("easy", "normal", "hard", "expert")
     """Commanders for `--opponent curriculum`: tiers of the scripted one, checkpoint folders, league:FOLDER/NAME, or
     package.module:Commander."""
     weapon_use: tuple[float, ...] = (1.0,)
@@ -93,7 +93,7 @@ class CurriculumConfig:
     """Number of mechs of either team, taken from the start of its roster."""
     enemies: tuple[int, ...] = ()
     """Number of mechs of the opponent only, for a learner that plays one side."""
-    step_up: float = 0.7
+    step_up: float = 0.5
     """Win rate that ends a stage."""
     window: int = 200
     """Battles of a stage before its win rate is compared; older ones are discounted."""
@@ -291,6 +291,7 @@ class TrainConfig:
                 map_width=16,
                 telemetry_width=8,
                 body_width=64,
+                critic="central",
             ),
             ppo=PPOConfig(learning_rate=Schedule(2e-3, 1e-4)),
             num_envs=128,
@@ -300,12 +301,12 @@ class TrainConfig:
     @classmethod
     def standard(cls) -> TrainConfig:
         """10v10, LSTM 128, for one GPU."""
-        return cls()
+        return cls(model=LSTMConfig(critic="central"))
 
     @classmethod
     def large(cls) -> TrainConfig:
         """10v10 on the large map, for one GPU."""
-        return cls(env=EnvConfig.large())
+        return replace(cls.standard(), env=EnvConfig.large())
 
 
 TRAIN_PRESETS = {"quick": TrainConfig.quick, "standard": TrainConfig.standard, "large": TrainConfig.large}

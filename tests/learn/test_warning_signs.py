@@ -28,7 +28,7 @@ def rows_with(first=None, **changes):
         ("random actions", {"entropy_fire": 0.592}, "fire 0.59, at first 0.60"),
         ("poor values", {"explained_variance": 0.05}, "explained variance 0.05"),
         ("KL at its limit", {"epochs": 1.5, "kl": 0.031}, "1.5 of 4 epochs, KL 0.031, limit 0.03"),
-        ("first stage", {"stage": 1.0, "stage_win_rate": 0.43}, "43% of its battles won, 70% asked"),
+        ("first stage", {"stage": 1.0, "stage_win_rate": 0.43}, "43% of its battles won, 50% asked"),
     ],
 )
 def test_a_sign_is_told_with_its_figures_and_nothing_else_is(name, changes, words):

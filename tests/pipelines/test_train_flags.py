@@ -40,7 +40,7 @@ def test_one_line_says_what_a_gpu_was_given(monkeypatch):
     for name in ("free_memory", "total_memory"):
         monkeypatch.setattr(device_defaults, name, lambda device: 16 * 2**30)
     monkeypatch.setattr(device_defaults, "resolve_precision", lambda name, device: torch.bfloat16)
-    monkeypatch.setattr(device_defaults, "can_compile", lambda device: True)
+    monkeypatch.setattr("echelon.runtime.device.compiling_lacks", lambda device: [])
     said = io.StringIO()
     config = resolve_config(read_config(["--preset", "standard"]), GPU, None, ALONE, terminal(file=said))
     assert config.num_envs == 4096
