@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Literal
 
 import torch
 
+from echelon.runtime.compile_progress import logger
 from echelon.runtime.device import can_compile
 from echelon.sim.kernels.dispatch import is_cached, loops_on
 
@@ -24,6 +26,8 @@ def form_of(device: torch.device, compiled: bool | None, kernels: Kernels | None
     return "graph" if is_graph and can_compile(device) else "eager"
 
 
-def needs_compilation(device: torch.device, compiled: bool | None) -> bool:
-    """Whether the first environment of this machine will compile the loops of a decision, for about half a minute."""
-    return form_of(device, compiled) == "loops" and not is_cached("decision_loop")
+@functools.cache
+def tell_compilation(form: Form) -> None:
+    """Log, once a process, that the first environment of this machine compiles the loops of a decision."""
+    if form == "loops" and not is_cached("decision_loop"):
+        logger.info("compiling the simulation for this processor, once: about half a minute")
