@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import logging
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +16,7 @@ from rich.console import Console
 
 from echelon.learn.models.registry import allow_module
 from echelon.pipelines.tyro_errors import error_line
+from echelon.runtime import compile_progress
 from echelon.runtime.device import is_out_of_memory
 from echelon.runtime.errors import ConfigError, one_line, require
 from echelon.runtime.files import FileError
@@ -117,6 +119,7 @@ def run(main: Callable[[], None]) -> None:
     """Run a program. Invalid input ends it with a one-line error and exit code 1, an interrupt with one line and exit
     code 130, a reader that has read enough (`| head`) with code 1 alone."""
     torch.set_float32_matmul_precision("high")
+    show_compilations()
     try:
         handle_as_usual()
         try:
@@ -140,6 +143,24 @@ def run(main: Callable[[], None]) -> None:
     except OSError as error:
         write_no_more()
         sys.exit(f"error: {error.filename or 'output'}: {error.strerror or error}")
+
+
+class ErrorOutput(logging.Handler):
+    """Prints messages to the standard error output, as a progress bar may have replaced it."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print a line."""
+        print(one_line(record.getMessage()), file=sys.stderr, flush=True)
+
+
+def show_compilations() -> None:
+    """Print what is being compiled, on the first of several processes: a first start takes minutes."""
+    logger = compile_progress.logger
+    if os.environ.get("RANK", "0") == "0" and not logger.handlers:
+        logger.addHandler(ErrorOutput())
+        logger.setLevel(logging.INFO)
+        # A run's progress bar prints all other messages.
+        logger.propagate = False
 
 
 def write_no_more() -> None:

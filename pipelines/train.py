@@ -12,7 +12,6 @@ from pathlib import Path
 from echelon.arena.eval_callback import EvalCallback, Summary
 from echelon.arena.report_callback import BattleStrips, Curves, Report
 from echelon.arena.resolve import check_opponents, policy_of
-from echelon.env.form import needs_compilation
 from echelon.league.league_callback import join_league
 from echelon.learn.callbacks.base import Callback, Interrupted
 from echelon.learn.callbacks.named import load_callbacks
@@ -61,8 +60,6 @@ def train(config: TrainConfig, ranks: Ranks, stop: Stop) -> None:
         config = resolve_config(config, device, start, ranks, console)
         opponent_pool = league.sampler if league is not None else None
         with memory_explained(config, device), console.status("making maps and the simulation"):
-            if needs_compilation(device, config.backend):
-                console.print("compiling the simulation for this processor, once: about half a minute")
             trainer = Trainer(config, folder, start, opponent_pool, ranks, policy_of, callbacks)
         try:
             with memory_explained(config, device):

@@ -19,7 +19,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from echelon.learn.models import encoder
-from echelon.runtime import cuda_graphs, exact, fallback
+from echelon.runtime import cuda_graphs, device, exact, fallback
+from echelon.runtime.compile_progress import PROGRESS
 from echelon.sim.kernels import dispatch
 
 
@@ -309,23 +310,12 @@ def dense_forms(monkeypatch: Any) -> None:
         monkeypatch.setattr(module, name, False)
 
 
-def trace_only(monkeypatch: Any) -> set[str]:
+def trace_only(monkeypatch: Any) -> list[str]:
     """Let `torch.compile` trace whole graphs and run them operation by operation; returns the names of all functions
-    that were traced and ran, which grows as they are called."""
-    names: set[str] = set()
-    compile_function = torch.compile
-
-    def compiled(function: Callable[..., Any], *, fullgraph: bool, dynamic: bool, **_: Any) -> Callable[..., Any]:
-        assert fullgraph and dynamic is False
-        graph = compile_function(function, fullgraph=True, dynamic=False, backend="eager")
-
-        def call(*args: Any, **kwargs: Any) -> Any:
-            result = graph(*args, **kwargs)
-            names.add(function.__qualname__)
-            return result
-
-        return call
-
-    monkeypatch.setattr(torch, "compile", compiled)
+    that are compiled from now on, once for every graph."""
+    monkeypatch.setattr("torch._inductor.compile_fx.compile_fx", lambda graph, inputs, **_: graph.forward)
+    monkeypatch.setattr(device, "compiling_lacks", lambda device: [])
+    monkeypatch.setattr(PROGRESS, "expected", [])
+    monkeypatch.setattr(PROGRESS, "compiled", [])
     torch._dynamo.reset()
-    return names
+    return PROGRESS.compiled

@@ -18,7 +18,7 @@ from echelon.env.blocks import Blocks, ordinary_tensors
 from echelon.env.decision import Played
 from echelon.env.env_info import EnvInfo
 from echelon.env.footprint import require_memory
-from echelon.env.form import Backend, form_of
+from echelon.env.form import Backend, form_of, tell_compilation
 from echelon.env.loops.play import Loops
 from echelon.env.map_pool import MapPool
 from echelon.env.observation import layout
@@ -147,6 +147,7 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
         self.teams = roster.teams
         self.group_map = {g: [f"{g}_{i}" for i in range(s.stop - s.start)] for g, s in self.teams.items()}
         self.form = form_of(self.device, self.backend, self.observer is not None)
+        tell_compilation(self.form)
         most = self.num_envs if self.form == "loops" else None
         # An observer sees every substep of all battles at once.
         self.blocks = Blocks(self.num_envs, self.device, most, whole=self.observer is not None)

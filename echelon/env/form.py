@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Literal, get_args
 
 import torch
 
+from echelon.runtime.compile_progress import logger
 from echelon.runtime.device import can_compile
 from echelon.runtime.errors import require
 from echelon.runtime.variables import variable
@@ -41,6 +43,8 @@ def form_of(device: torch.device, backend: Backend = "auto", watched: bool = Fal
     return "graph" if choice == "graph" and can_compile(device) else "eager"
 
 
-def needs_compilation(device: torch.device, backend: Backend) -> bool:
-    """Whether the first environment of this machine will compile the loops of a decision, for about half a minute."""
-    return form_of(device, backend) == "loops" and not is_cached("decision_loop")
+@functools.cache
+def tell_compilation(form: Form) -> None:
+    """Log, once a process, that the first environment of this machine compiles the loops of a decision."""
+    if form == "loops" and not is_cached("decision_loop"):
+        logger.info("compiling the simulation for this processor, once: about half a minute")

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from echelon.runtime.compile_progress import PROGRESS
 from echelon.runtime.device import can_compile
 
 ON_CPU: dict[str, Any] = {"cpp_wrapper": True, "cpp.threads": 1}
@@ -18,28 +23,60 @@ ON_GPU: dict[str, Any] = {"reorder_for_locality": False, "combo_kernels": True}
 as it was would cost a copy of all of it."""
 RECOMPILE_LIMIT = 64
 """Graphs torch keeps of one function, by default 8: stages, evaluations and matches have shapes of their own."""
+CACHE = "TORCHINDUCTOR_CACHE_DIR"
+"""The environment variable that names the folder where torch keeps compiled code between programs."""
 
 
 def keep_graphs() -> None:
-    """Let torch keep as many graphs of a function as there are shapes, in this process."""
+    """Let torch keep as many graphs of a function as there are shapes, in this process, and their code on disk.
+
+    torch's own folder lies in /tmp, which does not outlive a restart of the machine. The code is kept in the user's
+    cache instead, unless `TORCHINDUCTOR_CACHE_DIR` names another folder or that one cannot be written.
+    """
     torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, RECOMPILE_LIMIT)
+    if CACHE in os.environ:
+        return
+    with contextlib.suppress(OSError, RuntimeError):  # no home, or one that is read-only
+        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "echelon" / "torchinductor"
+        folder.mkdir(parents=True, exist_ok=True)
+        if os.access(folder, os.W_OK):
+            os.environ[CACHE] = str(folder)
 
 
 def fused(
-    function: Callable[..., Any], device: torch.device, on_cpu: dict[str, Any] | None = ON_CPU
+    function: Callable[..., Any],
+    device: torch.device,
+    on_cpu: dict[str, Any] | None = ON_CPU,
+    name: str | None = None,
 ) -> Callable[..., Any]:
     """`function` as one graph of fixed shapes, compiled when it is first called; itself where nothing can be compiled.
+
+    torch keeps graphs by the code of a function: another call of `fused`, as by the environment of the next stage of a
+    curriculum, compiles nothing again where shapes and Python's numbers are the same.
 
     Args:
         function: what reads and returns tensors.
         device: where they are.
         on_cpu: options of Inductor on a CPU; None for torch's own.
+        name: what the log calls it, by default what Python does.
     """
     if not can_compile(device):
         return function
     keep_graphs()
     options = on_cpu if device.type == "cpu" else ON_GPU
-    return torch.compile(function, fullgraph=True, dynamic=False, options=options)
+    graph = torch.compile(function, fullgraph=True, dynamic=False, options=options)
+    shown = name or function.__qualname__
+    PROGRESS.expect(shown)
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        # Who traces the environment as a whole has its own graph.
+        if torch.compiler.is_compiling():
+            return function(*args, **kwargs)
+        with PROGRESS.calling(shown):
+            return graph(*args, **kwargs)
+
+    return call
 
 
 def materialize(values: Tensor) -> Tensor:

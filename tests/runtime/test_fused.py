@@ -1,17 +1,25 @@
 """What is compiled, and what takes its place where nothing can be."""
 
+import itertools
+import logging
+import os
 import sysconfig
+from pathlib import Path
 
+import graphs
 import pytest
 import torch
 from tiny_runs import TINY, tiny_run
 
+from echelon.env import form
 from echelon.env.form import form_of
 from echelon.learn.models.precision import configure_policy
 from echelon.learn.models.registry import PolicySpecs
 from echelon.learn.ppo.update import PPO
-from echelon.runtime import device, fallback
-from echelon.runtime.compile import fused
+from echelon.pipelines import console
+from echelon.runtime import compile_progress, device, fallback
+from echelon.runtime.compile import CACHE, fused, keep_graphs
+from echelon.runtime.compile_progress import PROGRESS
 from echelon.sim.kernels import dispatch
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
@@ -64,3 +72,68 @@ def test_kernels_of_triton_run_where_they_are_asked_for_alone(monkeypatch):
     assert not dispatch.wants_triton()
     monkeypatch.setenv("ECHELON_TRITON", "1")
     assert dispatch.wants_triton()
+
+
+def test_lines_tell_what_is_compiled_and_how_many_of_how_many(monkeypatch, caplog):
+    """Another graph of the same function is told as such, and one that is there already not at all."""
+    graphs.trace_only(monkeypatch)
+    monkeypatch.setattr(PROGRESS, "seconds", 0.0)
+    monkeypatch.setattr(compile_progress.time, "monotonic", itertools.count(100, 7).__next__)
+
+    def double(x):
+        return x + x
+
+    def square(x):
+        return x * x
+
+    with caplog.at_level("INFO", compile_progress.__name__):
+        other, again = fused(square, CPU, name="the square"), fused(double, CPU)
+        for function, size in ((fused(double, CPU), 2), (again, 2), (again, 3), (other, 2)):
+            function(torch.ones(size))
+        torch.compile(lambda x: x - 1, fullgraph=True)(torch.ones(2))
+    double = double.__qualname__
+    assert [record.getMessage() for record in caplog.records] == [
+        f"compiling {double} (1 of at most 2), 0 s so far",
+        f"compiled {double} in 7 s",
+        f"compiling {double} again, 7 s so far",
+        f"compiled {double} in 7 s",
+        "compiling the square (2 of at most 2), 14 s so far",
+        "compiled the square in 7 s",
+    ]
+
+
+def test_compiled_code_is_kept_in_the_users_cache(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv(CACHE, "mine")
+    keep_graphs()
+    assert os.environ[CACHE] == "mine"
+    monkeypatch.delenv(CACHE)
+    keep_graphs()
+    assert os.environ[CACHE] == str(tmp_path / "echelon" / "torchinductor") and Path(os.environ[CACHE]).is_dir()
+    monkeypatch.delenv(CACHE)
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    keep_graphs()
+    assert CACHE not in os.environ, "torch's own"
+
+
+def test_the_loops_of_a_decision_are_told_once(monkeypatch, caplog):
+    monkeypatch.setattr(form, "is_cached", lambda loop: False)
+    form.tell_compilation.cache_clear()
+    with caplog.at_level("INFO", compile_progress.__name__):
+        for each in ("eager", "loops", "loops"):
+            form.tell_compilation(each)
+    assert [record.getMessage() for record in caplog.records] == [
+        "compiling the simulation for this processor, once: about half a minute"
+    ]
+    form.tell_compilation.cache_clear()
+
+
+def test_programs_print_it(monkeypatch, capsys):
+    monkeypatch.setattr(compile_progress, "logger", logging.Logger("of this test"))
+    console.show_compilations()
+    compile_progress.logger.info("compiling")
+    compile_progress.logger.debug("no")
+    console.show_compilations()
+    assert capsys.readouterr().err == "compiling\n"
+    assert len(compile_progress.logger.handlers) == 1

@@ -9,6 +9,7 @@ from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
 from echelon.agents.heuristic import Heuristic
+from echelon.agents.tiers import TIERS
 from echelon.env.group_policy import TeamPolicy
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.runtime.compile import fused
@@ -38,7 +39,8 @@ def compiled_heuristic(commander: Heuristic, device: torch.device) -> Callable[[
         decided = commander(team)
         return tuple(decided.get(name) for name in commander.out_keys)
 
-    graph = fused(decide, device)
+    tier = next((name for name, each in TIERS.items() if each is commander.tier), "of your own")
+    graph = fused(decide, device, name=f"heuristic:{tier}")
 
     def call(team: TensorDictBase) -> TensorDictBase:
         # A number would be a constant of the graph, and another one would compile it again; so would other strides.

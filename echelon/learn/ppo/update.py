@@ -17,6 +17,7 @@ from echelon.learn.config import PPOConfig
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.padding import EXISTS
 from echelon.learn.ppo.objective import DECISIONS, DIAGNOSTICS, LIVING, LOSSES, RecurrentPPOLoss, count_decisions
+from echelon.runtime.compile_progress import PROGRESS
 from echelon.runtime.cuda_graphs import GraphedFunction, storage_of
 from echelon.runtime.device import can_compile
 from echelon.runtime.distributed import ALONE, Ranks
@@ -32,6 +33,8 @@ ESTIMATES = ("advantage", "value_target", "value_target_normalized")
 """Those of `TRAINING_KEYS` that are made anew of every rollout."""
 CPU_PART = 24_576
 """Decisions of mechs in a part of a minibatch at most, on a CPU: larger ones leave its caches."""
+LOSS = "the loss"
+"""What the log calls it where it is compiled."""
 PATIENCE = 3
 """Number of consecutive non-finite steps after which a run stops."""
 
@@ -75,6 +78,7 @@ class PPO:
         require(is_whole or LIVING in self.objective.in_keys, "loss", limit, type(self.objective).__name__)
         device = next(policy.parameters()).device
         if compiled and can_compile(device):
+            PROGRESS.expect(LOSS)
             self.objective.compile(fullgraph=True, dynamic=False)
         self.loss: nn.Module = self.objective
         """The objective, wrapped where there are several processes."""
@@ -209,7 +213,7 @@ class PPO:
         report: dict[str, Tensor] = {}
         parts = minibatch.chunk(self._count_parts(minibatch), 0)
         for number, part in enumerate(parts):
-            with self._gradient_sync(is_last=number + 1 == len(parts)):
+            with self._gradient_sync(is_last=number + 1 == len(parts)), PROGRESS.calling(LOSS):
                 found = dict(self.loss(part).items())
                 # DistributedDataParallel averages over processes, but the losses are already divided by global counts.
                 (total(found) * size).backward()

@@ -24,7 +24,7 @@ CONFIG = dataclasses.replace(short_battles(), map_pool=2)
 def traced(monkeypatch):
     """Graphs that are traced whole, as on a GPU, and then run operation by operation."""
 
-    def fused(function, device):
+    def fused(function, device, **_):
         return torch.compile(function, fullgraph=True, dynamic=False, backend="aot_eager")
 
     monkeypatch.setattr(compiled, "fused", fused)
