@@ -22,10 +22,11 @@ from echelon.env.restart import begin_by_mask
 from echelon.env.static_battles import StaticBattles
 from echelon.rules import actions
 from echelon.rules.actions import TRIGGER_COLUMNS, Act
-from echelon.runtime import exact
+from echelon.runtime import exact, noise
 from echelon.runtime.cuda_graphs import GraphedFunction
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.fallback import cause_of, fall_back
+from echelon.runtime.noise import Stream
 from echelon.sim import step
 from echelon.state import State
 
@@ -135,7 +136,7 @@ class Comparison:
             for (leaf, value), (_, other) in zip(leaves(result), leaves(expected), strict=True)
         }
         rows = torch.stack(list(apart.values()))
-        now, *each = torch.cat([rows.any(0)[None], rows]).sum(1).tolist()
+        now, *each = torch.cat([rows.any(0)[None], rows]).count_nonzero(1).tolist()
         parted, compared = self.counts.get(name, (0, 0))
         self.counts[name] = parted, compared = parted + now, compared + rows.shape[1]
         if parted > MOST_PARTED * max(compared, BATTLES * DECISIONS):
@@ -179,10 +180,11 @@ def differs(value: Tensor, other: Tensor) -> Tensor:
 
 
 def _actions(env: EchelonEnv) -> Tensor:
-    """`[decisions, B, N, D]` -1..1 at random, but that all keep their heading and fire; torch's own generators rest."""
-    shape = DECISIONS, env.num_envs, env.config.num_mechs, layout.action_width(env.config.comm_dim)
-    generator = torch.Generator(env.device).manual_seed(0)
-    told = 2 * torch.rand(shape, generator=generator, device=env.device) - 1
+    """`[decisions, B, N, D]` -1..1 at random, but that all keep their heading and fire."""
+    shape = env.num_envs, env.config.num_mechs, layout.action_width(env.config.comm_dim)
+    count = shape[1] * shape[2]
+    drawn = [noise.uniform(env.next_seed, at, Stream.ACTION, count).view(shape) for at in range(DECISIONS)]
+    told = 2 * torch.stack(drawn) - 1
     told[..., Act.YAW_RATE] *= 0.1
     told[..., list(TRIGGER_COLUMNS.values())] += 0.8
     told[..., Act.SPECIAL] -= 1.6
@@ -193,9 +195,9 @@ def _crowded(env: EchelonEnv) -> TensorDictBase:
     """Begin battles of teams that stand close and face each other, some of which end: what is shown first."""
     shown = env.reset()
     mechs, rules = env.state.mechs, env.config.rules
-    centre = mechs.pos.mean(1, keepdim=True)
+    centre = exact.mean(mechs.pos, 1)[:, None]
     mechs.pos[..., :2] = (centre + CROWDED * (mechs.pos - centre))[..., :2]
-    blue, red = (mechs.pos[:, span].mean(1) for span in env.teams.values())
+    blue, red = (exact.mean(mechs.pos[:, span], 1) for span in env.teams.values())
     for span, way in zip(env.teams.values(), (red - blue, blue - red), strict=True):
         mechs.yaw[:, span] = exact.atan2(way[:, 1], way[:, 0])[:, None]
     mechs.hp[:, ::3] *= 0.02

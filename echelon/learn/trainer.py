@@ -83,6 +83,9 @@ class Trainer:
             commander, or one of a callback is taken.
     """
 
+    rehearsal_note = ""
+    """One line about what a rehearsal on a GPU found; empty elsewhere."""
+
     def __init__(
         self,
         config: TrainConfig,
@@ -120,8 +123,6 @@ class Trainer:
         """Iteration of the best checkpoint, which is never pruned."""
         self.resume_note = ""
         """One line about what differs from the checkpoint; empty for an exact resume."""
-        self.rehearsal_note = ""
-        """One line about what a rehearsal on a GPU found; empty elsewhere."""
         usual = (MetricsLogger(), Checkpoints())
         added = [each for each in usual if not any(isinstance(own, type(each)) for own in callbacks)]
         self.callbacks = CallbackList([*callbacks, *added], COMPONENTS)
