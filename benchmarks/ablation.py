@@ -16,6 +16,7 @@ import tyro
 from measure import report
 
 from echelon.arena.evaluator import Evaluator
+from echelon.env.form import Backend
 from echelon.learn.config import EvalConfig, TrainConfig
 from echelon.learn.models.registry import model_with
 from echelon.learn.trainer import Trainer
@@ -63,7 +64,7 @@ class Args:
     battles: int = 64
     """Battles against each commander after a run."""
     tiers: tuple[str, ...] = ("easy", "normal", "hard")
-    compiled: bool = False
+    backend: Backend = "eager"
     device: str = "auto"
 
 
@@ -75,7 +76,7 @@ def run(case: str, seed: int, args: Args) -> None:
         seed=seed,
         total_agent_steps=10**12,
         max_minutes=args.minutes,
-        compiled=args.compiled,
+        backend=args.backend,
         device=args.device,
         checkpoint_every=10**9,
         evaluation=EvalConfig(battles=2, final_battles=args.battles, tiers=args.tiers),

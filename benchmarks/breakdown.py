@@ -22,7 +22,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from echelon import EchelonEnv
 from echelon.env import outcome, reward, zone
-from echelon.env.form import Kernels
+from echelon.env.form import Backend
 from echelon.env.observation import contacts, ego, local_map, sensing, squad
 from echelon.env.observation.build import observe
 from echelon.rules import actions
@@ -137,8 +137,8 @@ def rates(device: torch.device, repeats: int) -> tuple[float, float]:
 def main(args: Args) -> None:
     """Measure each system."""
     device = use_device(resolve_device(args.device))
-    kernels: Kernels | None = "loops" if args.mode == "loops" else None
-    env = EchelonEnv(ENV_PRESETS[args.preset](), args.num_envs, device=device, seed=0, kernels=kernels)
+    backend: Backend = "loops" if args.mode == "loops" else "auto"
+    env = EchelonEnv(ENV_PRESETS[args.preset](), args.num_envs, device=device, seed=0, backend=backend)
     env.rollout(3, break_when_any_done=False)
     mode = args.mode if args.mode != "auto" else "loops" if env.form == "loops" else "compiled"
     if mode == "loops":

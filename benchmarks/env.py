@@ -62,7 +62,9 @@ def main(args: Args) -> None:
     maps = EchelonEnv(config, 1, device=device, seed=0).game.maps
     pool_s = time.perf_counter() - began
     for mode in args.modes:
-        env = EchelonEnv(config, args.num_envs, device=device, seed=0, maps=maps, compiled=mode == "compiled")
+        env = EchelonEnv(
+            config, args.num_envs, device=device, seed=0, maps=maps, backend="auto" if mode == "compiled" else "eager"
+        )
         player = Player(env)
         first_s, step_s = player.measure(args.decisions)
         report(

@@ -153,7 +153,7 @@ def rollout(config: EnvConfig, num_envs: int, ended: int, mode: FakeTensorMode) 
     absent = Absent(launches, layout.action_width(config.comm_dim))
     assignment = PolicyAssignment(policy, [OpponentGroup("absent", absent, PLAYED)])
     env = EchelonEnv(
-        dataclasses.replace(config, map_pool=8), PLAYED, "cpu", seed=1, compiled=False, memory=assignment.memory
+        dataclasses.replace(config, map_pool=8), PLAYED, "cpu", seed=1, backend="eager", memory=assignment.memory
     )
     eager = mock.patch.object(torch.compiler, "is_compiling", lambda: False)
     with mock.patch.object(cuda_graphs, "has_graphs", lambda device: False), without_a_driver():
@@ -195,7 +195,7 @@ def counts(args: Args) -> Iterator[tuple[str, int, Count, list[Graph]]]:
     """Every function: its name, how often it is called, what it launches, and its graphs."""
     config = ENV_PRESETS[args.preset]()
     mode = FakeTensorMode()
-    env = EchelonEnv(config, PLAYED, device="cpu", seed=1, compiled=False, memory=memory_spec(learner=learner(config)))
+    env = EchelonEnv(config, PLAYED, device="cpu", seed=1, backend="eager", memory=memory_spec(learner=learner(config)))
     know(Bounds.of(env.game))
     with without_a_driver(), mode:
         # First what is not of the battles, however long its axes are.

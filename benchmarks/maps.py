@@ -13,6 +13,7 @@ import tyro
 from measure import in_turn, report, seconds
 
 from echelon import EchelonEnv
+from echelon.env.form import Backend
 from echelon.rules.config import ENV_PRESETS, EnvConfig
 from echelon.rules.roster import build_roster
 from echelon.runtime.device import resolve_device, use_device
@@ -29,13 +30,13 @@ class Args:
     num_envs: int = 1024
     """Battles in which restarts are measured; 0 leaves that out."""
     decisions: int = 12
-    compiled: bool = False
+    backend: Backend = "eager"
     device: str = "auto"
 
 
 def restarts(args: Args, config: EnvConfig, device: torch.device) -> None:
     """A step with the masked restart of finished battles against the same step without, in turn."""
-    env = EchelonEnv(config, args.num_envs, device=device, seed=0, compiled=args.compiled)
+    env = EchelonEnv(config, args.num_envs, device=device, seed=0, backend=args.backend)
     now = env.reset().update(env.action_spec.rand())
 
     def step_and_restart() -> None:
@@ -52,7 +53,7 @@ def restarts(args: Args, config: EnvConfig, device: torch.device) -> None:
         device,
         preset=args.preset,
         num_envs=args.num_envs,
-        compiled=args.compiled,
+        backend=args.backend,
         step_ms=round(without * 1e3, 2),
         step_and_restart_ms=round(with_ * 1e3, 2),
         median_ratio=round(ratio, 4),

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import tyro
 from measure import in_turn, report
 
+from echelon.env.form import Backend
 from echelon.learn.config import TrainConfig
 from echelon.learn.trainer import Trainer
 from echelon.pipelines.torchrl_ppo import Args as PlainArgs
@@ -36,7 +37,7 @@ class Args:
     opponent: str = "heuristic:easy"
     rounds: int = 8
     """Each round is one iteration of both, battles and updates; medians count."""
-    compiled: bool = True
+    backend: Backend = "auto"
     compile_policy: Literal["off", "act", "all"] = "off"
     """Of the trainer; the plain route has no such thing."""
     device: str = "auto"
@@ -53,7 +54,7 @@ def trainer_config(args: Args) -> TrainConfig:
         num_envs=args.battles,
         opponent=args.opponent,
         ppo=ppo,
-        compiled=args.compiled,
+        backend=args.backend,
         compile_policy=args.compile_policy,
         device=args.device,
         checkpoint_every=10**9,
@@ -62,7 +63,7 @@ def trainer_config(args: Args) -> TrainConfig:
 
 def shared(args: Args) -> dict[str, Any]:
     """What both routes have in common."""
-    return {name: getattr(args, name) for name in ("battles", "steps", "epochs", "minibatches", "opponent", "compiled")}
+    return {name: getattr(args, name) for name in ("battles", "steps", "epochs", "minibatches", "opponent", "backend")}
 
 
 def main(args: Args) -> None:

@@ -15,6 +15,7 @@ from env import Player
 from measure import in_turn, report
 
 from echelon import EchelonEnv
+from echelon.env.form import Backend
 from echelon.replay.recorder import Recorder
 from echelon.rules.config import ENV_PRESETS
 from echelon.runtime.device import resolve_device, use_device
@@ -36,11 +37,12 @@ class Args:
 def main(args: Args) -> None:
     """Play both in turn and compare."""
     device = use_device(resolve_device(args.device))
-    config, compiled = ENV_PRESETS[args.preset](), args.mode == "compiled"
+    config = ENV_PRESETS[args.preset]()
+    backend: Backend = "auto" if args.mode == "compiled" else "eager"
     recorder = Recorder(range(args.battles))
-    plain = EchelonEnv(config, args.num_envs, device=device, seed=0, compiled=compiled)
+    plain = EchelonEnv(config, args.num_envs, device=device, seed=0, backend=backend)
     watched = EchelonEnv(
-        config, args.num_envs, device=device, seed=0, maps=plain.game.maps, compiled=compiled, observer=recorder
+        config, args.num_envs, device=device, seed=0, maps=plain.game.maps, backend=backend, observer=recorder
     )
     with torch.inference_mode():
         players = Player(plain), Player(watched)

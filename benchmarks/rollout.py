@@ -13,6 +13,7 @@ import tyro
 from measure import report, seconds
 
 from echelon.env.env import EchelonEnv
+from echelon.env.form import Backend
 from echelon.env.group_policy import GroupPolicy, memory_spec
 from echelon.env.observation.layout import GROUPS
 from echelon.learn.models.lstm import LSTMConfig
@@ -28,7 +29,7 @@ class Args:
     preset: Literal["small", "standard", "large"] = "standard"
     num_envs: int = 1024
     hidden: int = 128
-    compiled: bool = True
+    backend: Backend = "auto"
     decisions: int = 8
     """Timed decisions; the median counts."""
     device: str = "auto"
@@ -41,7 +42,7 @@ def main(args: Args) -> None:
     policy = LSTMConfig(hidden=args.hidden).build(PolicySpecs(config.comm_dim)).to(device).eval()
     seats = [GroupPolicy(policy, group, "mine") for group in GROUPS]
     memory = memory_spec(mine=policy)
-    env = EchelonEnv(config, args.num_envs, device=device, seed=0, memory=memory, compiled=args.compiled)
+    env = EchelonEnv(config, args.num_envs, device=device, seed=0, memory=memory, backend=args.backend)
     now = [env.reset()]
 
     def decide() -> None:
@@ -55,7 +56,7 @@ def main(args: Args) -> None:
         step_s = seconds(decide, device, args.decisions)
     sizes = {"preset": args.preset, "num_envs": args.num_envs, "agents": config.num_mechs, "hidden": args.hidden}
     speed = round(args.num_envs * config.num_mechs / step_s)
-    report("rollout", device, **sizes, compiled=args.compiled, agent_steps_per_s=speed)
+    report("rollout", device, **sizes, backend=args.backend, agent_steps_per_s=speed)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 from measure import report
 
 from echelon import EchelonEnv, EnvConfig
+from echelon.env.form import Backend
 from echelon.rules.config import ENV_PRESETS, PACK
 from echelon.runtime.device import resolve_device, use_device
 
@@ -31,7 +32,7 @@ class Args:
     """Packs a team, at the first number of battles: 1 is 5v5, 8 is 40v40."""
     presets: tuple[Literal["small", "standard", "large"], ...] = ()
     """Maps, at the first number of battles."""
-    compiled: bool = True
+    backend: Backend = "auto"
     decisions: int = 12
     """Timed decisions; the median counts."""
     out: Path | None = None
@@ -50,11 +51,11 @@ def battle_bytes(env: EchelonEnv, player: Player) -> int:
 def measure(config: EnvConfig, num_envs: int, args: Args, **names: object) -> tuple[float, int]:
     """One line: agent-steps a second, and bytes a battle."""
     device = use_device(resolve_device(args.device))
-    env = EchelonEnv(config, num_envs, device=device, seed=0, compiled=args.compiled)
+    env = EchelonEnv(config, num_envs, device=device, seed=0, backend=args.backend)
     player = Player(env)
     first_s, step_s = player.measure(args.decisions)
     speed, size = num_envs * config.num_mechs / step_s, battle_bytes(env, player)
-    sizes = {"num_envs": num_envs, "agents": config.num_mechs, "compiled": args.compiled, **names}
+    sizes = {"num_envs": num_envs, "agents": config.num_mechs, "backend": args.backend, **names}
     speeds = {"agent_steps_per_s": round(speed), "ms_per_decision": round(step_s * 1e3, 2)}
     report("scaling", device, **sizes, **speeds, first_decision_s=round(first_s, 1), bytes_per_battle=size)
     return speed, size

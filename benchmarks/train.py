@@ -15,6 +15,7 @@ from typing import Literal
 import tyro
 from measure import report
 
+from echelon.env.form import Backend
 from echelon.learn.config import TRAIN_PRESETS
 from echelon.learn.trainer import Trainer
 from echelon.runtime.device import resolve_device
@@ -32,7 +33,7 @@ class Args:
     minibatches: int = 8
     iterations: int = 5
     """Measured ones; two more come before them."""
-    compiled: bool = True
+    backend: Backend = "auto"
     compile_policy: Literal["auto", "off", "act", "all"] = "act"
     cuda_graphs: Literal["auto", "off", "on"] = "auto"
     precision: Literal["auto", "fp32", "bf16"] = "auto"
@@ -48,7 +49,7 @@ def main(args: Args) -> None:
         opponent=args.opponent,
         # No epoch is left out, however far the policy moves.
         ppo=dataclasses.replace(preset.ppo, epochs=args.epochs, minibatches=args.minibatches, target_kl=0.0),
-        compiled=args.compiled,
+        backend=args.backend,
         compile_policy=args.compile_policy,
         cuda_graphs=args.cuda_graphs,
         precision=args.precision,
@@ -69,7 +70,7 @@ def main(args: Args) -> None:
         preset=args.preset,
         num_envs=trainer.config.num_envs,
         opponent=args.opponent,
-        compiled=args.compiled,
+        backend=args.backend,
         compile_policy=trainer.config.compile_policy,
         cuda_graphs=trainer.config.cuda_graphs,
         precision=str(trainer.policy.network.compute).removeprefix("torch."),

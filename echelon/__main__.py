@@ -1,6 +1,6 @@
 """`python -m echelon describe`: what every column means; `… checkpoint PATH`: metadata of a checkpoint;
 `… fingerprint`: a hash that is the same on every machine; `… convert PATH`: rewrites a file of an older version;
-`… plot RUN …`: draws training runs over each other."""
+`… plot RUN …`: draws training runs over each other; `… doctor`: what this machine offers, and what fails there."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from echelon.env.description_text import markdown, print_tables
 from echelon.env.observation import layout
 from echelon.learn.checkpoint.inspect import CheckpointReport, inspect_checkpoint
 from echelon.pipelines.console import parse_command, run
+from echelon.pipelines.doctor import Doctor
 from echelon.pipelines.plot_runs import Plot
 from echelon.pipelines.progress_bar import reading
 from echelon.rules.config import ENV_PRESETS, EnvConfig
@@ -153,6 +154,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "fingerprint": Fingerprint,
     "convert": Convert,
     "plot": Plot,
+    "doctor": Doctor,
 }
 """What each command does, in the order of the help."""
 

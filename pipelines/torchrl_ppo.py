@@ -38,13 +38,13 @@ class Args:
     learning_rate: float = 5e-4
     seed: int = 0
     device: str = ""  # by default a GPU where there is one
-    compiled: bool = True  # several times the speed; on a GPU after minutes at the start
+    backend: str = "auto"  # eager is several times slower, but on a GPU starts without minutes of compiling
     save: str = ""  # file for the weights of the actor
 
 
 def make_env(args: Args) -> EnvBase:
     """Battles against the opponent, batch `[battles, 5]`: every mech is a row, as if it were alone."""
-    env = echelon.mechs(BATTLE, args.opponent, args.battles, args.device, args.seed, compiled=args.compiled)
+    env = echelon.mechs(BATTLE, args.opponent, args.battles, args.device, args.seed, backend=args.backend)
     return TransformedEnv(env, RewardSum())
 
 

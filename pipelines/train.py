@@ -19,6 +19,7 @@ from echelon.learn.callbacks.named import load_callbacks
 from echelon.learn.callbacks.profiling import Profiler
 from echelon.learn.callbacks.progress import ProgressBar
 from echelon.learn.callbacks.signals import EXIT_BASE, Stop
+from echelon.learn.callbacks.warning_signs import WarningSigns
 from echelon.learn.checkpoint.run_folder import opened_run
 from echelon.learn.config import TrainConfig
 from echelon.learn.extra_rewards import load_extra_rewards
@@ -53,14 +54,14 @@ def train(config: TrainConfig, ranks: Ranks, stop: Stop) -> None:
     league = join_league(config, device, ranks)
     evaluation = EvalCallback(policy_of)
     callbacks: list[Callback] = [Profiler(Path(config.profile))] if config.profile else []
-    callbacks += [ProgressBar(console), stop, *own, evaluation, BattleStrips(), Curves(), Report()]
+    callbacks += [ProgressBar(console), WarningSigns(), stop, *own, evaluation, BattleStrips(), Curves(), Report()]
     callbacks += [league] if league is not None else []
     callbacks.append(Summary(evaluation))
     with opened_run(config, ranks) as (folder, start):
         config = resolve_config(config, device, start, ranks, console)
         opponent_pool = league.sampler if league is not None else None
         with memory_explained(config, device), console.status("making maps and the simulation"):
-            if needs_compilation(device, config.compiled):
+            if needs_compilation(device, config.backend):
                 console.print("compiling the simulation for this processor, once: about half a minute")
             trainer = Trainer(config, folder, start, opponent_pool, ranks, policy_of, callbacks)
         try:

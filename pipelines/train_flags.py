@@ -69,15 +69,12 @@ def with_stored_catalog(config: TrainConfig) -> TrainConfig:
 def resolve_config(
     wanted: TrainConfig, device: torch.device, start: Checkpoint | None, ranks: Ranks, console: Console
 ) -> TrainConfig:
-    """The config with all settings resolved for the device; says what was chosen on a GPU, and what cannot be had.
+    """The config with all settings resolved for the device; says what was chosen on a GPU.
 
     Raises:
         ConfigError: as `resolve_settings`.
     """
-    resolved = resolve_settings(wanted, device, start, ranks)
-    config = resolved.compiled_if_possible()
-    if config is not resolved:
-        console.print("no C++ compiler or Python headers here: going on without torch.compile")
+    config = resolve_settings(wanted, device, start, ranks)
     if device.type == "cuda":
         console.print(describe_settings(config, device))
     return config

@@ -19,7 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from echelon.learn.models import encoder
-from echelon.runtime import cuda_graphs, exact
+from echelon.runtime import cuda_graphs, exact, fallback
 from echelon.sim.kernels import dispatch
 
 
@@ -191,23 +191,35 @@ class SimulatedGraph:
         type(self).replays += 1
         self.tape.replay()
 
+    def reset(self) -> None:
+        """Drop what was captured."""
+
 
 @contextlib.contextmanager
 def capture(graph: SimulatedGraph, pool: object = None) -> Iterator[None]:
     """In place of `torch.cuda.graph`: notes what happens, and undoes it.
 
+    As torch's, it leaves everything as it is where the capture fails.
+
     Raises:
-        RuntimeError: something waits for the device, as a GPU would say.
+        RuntimeError: something waits for the device, as a GPU would say, or anything was raised.
     """
+    CARD.stream, before = Stream(), CARD.stream
+    CARD.open_pools.add(pool)
+    CARD.generator.captures = True
     random, tape = torch.get_rng_state(), Tape(undo=True)
     try:
         with tape:
             yield
+    except BaseException:
+        raise RuntimeError("operation failed due to a previous error during capture") from None
     finally:
         tape.undo()
         torch.set_rng_state(random)
     if tape.reads:
         raise RuntimeError(f"operation not permitted when stream is capturing: {tape.reads[0]}\nand more")
+    CARD.stream, CARD.generator.captures = before, False
+    CARD.open_pools.remove(pool)
     assert tape.survivors() == []
     graph.tape = tape
     SimulatedGraph.captures += 1
@@ -216,6 +228,7 @@ def capture(graph: SimulatedGraph, pool: object = None) -> Iterator[None]:
 class Stream:
     """In place of `torch.cuda.Stream`."""
 
+    device = torch.device("cuda", 0)
     made = 0
 
     def __init__(self, device: object = None) -> None:
@@ -225,12 +238,51 @@ class Stream:
         """Everything is done in order."""
 
 
-CURRENT = Stream()
+class Generator:
+    """In place of a generator of torch 2.11, which a failed capture leaves capturing."""
+
+    def __init__(self) -> None:
+        self.captures = False
+
+    def clone_state(self) -> Generator:
+        """One with the same seed and offset, which does not capture."""
+        return Generator()
+
+    def graphsafe_set_state(self, other: Generator) -> None:
+        """Draw from now on as the other does."""
+        self.captures = other.captures
+
+
+class Card:
+    """What torch knows of a GPU."""
+
+    def __init__(self) -> None:
+        self.stream, self.generator = Stream(), Generator()
+        self.open_pools: set[object] = set()
+
+    def set_stream(self, stream: Stream) -> None:
+        """Make a stream the current one."""
+        self.stream = stream
+
+    def close_pool(self, device: int, pool: object) -> None:
+        """Allocate there no more."""
+        if pool not in self.open_pools:
+            raise RuntimeError("endAllocatePool: not currently recording to mempool_id")
+        self.open_pools.remove(pool)
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether no capture has left anything behind."""
+        return not self.open_pools and not self.generator.captures
+
+
+CARD = Card()
 
 
 def simulate(monkeypatch: Any) -> type[SimulatedGraph]:
     """Let a CPU capture and replay graphs; returns the class that counts them."""
     SimulatedGraph.captures = SimulatedGraph.replays = 0
+    CARD.__init__()  # type: ignore[misc]
     Stream.made = 0
     monkeypatch.setattr(cuda_graphs, "has_graphs", lambda device: True)
     monkeypatch.setattr(cuda_graphs, "side_streams", {})
@@ -239,10 +291,15 @@ def simulate(monkeypatch: Any) -> type[SimulatedGraph]:
         "graph": capture,
         "graph_pool_handle": lambda: (0, 1),
         "Stream": Stream,
-        "current_stream": lambda device: CURRENT,
+        "current_stream": lambda device=None: CARD.stream,
+        "set_stream": CARD.set_stream,
+        "default_generators": [CARD.generator],
         "stream": lambda stream: contextlib.nullcontext(),
     }.items():
         monkeypatch.setattr(torch.cuda, name, new)
+    monkeypatch.setattr(torch._C, "_cuda_endAllocateToPool", CARD.close_pool, raising=False)
+    monkeypatch.setattr(torch._C, "_cuda_releasePool", lambda device, pool: None, raising=False)
+    monkeypatch.setattr(fallback, "REASONS", [])
     return SimulatedGraph
 
 
@@ -250,3 +307,25 @@ def dense_forms(monkeypatch: Any) -> None:
     """Let a CPU run what a GPU does: no loops, and no packing of rows."""
     for module, name in ((exact, "HAS_NUMBA"), (dispatch, "HAS_LOOPS"), (encoder, "HAS_LOOPS")):
         monkeypatch.setattr(module, name, False)
+
+
+def trace_only(monkeypatch: Any) -> set[str]:
+    """Let `torch.compile` trace whole graphs and run them operation by operation; returns the names of all functions
+    that were traced and ran, which grows as they are called."""
+    names: set[str] = set()
+    compile_function = torch.compile
+
+    def compiled(function: Callable[..., Any], *, fullgraph: bool, dynamic: bool, **_: Any) -> Callable[..., Any]:
+        assert fullgraph and dynamic is False
+        graph = compile_function(function, fullgraph=True, dynamic=False, backend="eager")
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            result = graph(*args, **kwargs)
+            names.add(function.__qualname__)
+            return result
+
+        return call
+
+    monkeypatch.setattr(torch, "compile", compiled)
+    torch._dynamo.reset()
+    return names

@@ -35,7 +35,7 @@ def shots_through_a_jungle() -> tuple[EchelonEnv, tuple]:
     which fly `[4, S]`. Some stand still, some fly up to the border, some along an axis; in the last battle none flies.
     """
     config = dataclasses.replace(EnvConfig.standard(), map_pool=2, world=WorldConfig(biomes=("dense_jungle",)))
-    env, generator = EchelonEnv(config, 4, "cpu", seed=2, compiled=False), torch.Generator().manual_seed(6)
+    env, generator = EchelonEnv(config, 4, "cpu", seed=2, backend="eager"), torch.Generator().manual_seed(6)
     shape = (4, env.game.roster.shots.count, 3)
     start = torch.rand(shape, generator=generator) * torch.tensor([63.9, 63.9, 8.0])
     end = start + (torch.rand(shape, generator=generator) - 0.5) * 2.5

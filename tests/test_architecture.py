@@ -42,7 +42,7 @@ LAZY = {"env/views.py": {"arena"}}
 LEVEL = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
 NO_HOST_READS = ("sim", "env", "agents", "state.py")
 OUTSIDE_PLAY = (
-    *("sim/model.py", "env/map_pool.py", "env/render.py", "env/battle_states.py"),
+    *("sim/model.py", "env/map_pool.py", "env/render.py", "env/battle_states.py", "env/rehearsal.py"),
     *("sim/kernels/dispatch.py", "sim/loops", "env/loops"),
 )
 """Run before any battle, between rollouts, when a picture or a state is asked for, or on a CPU alone, where the host is

@@ -57,7 +57,7 @@ def test_bounds_follow_the_environment(generated):
     from echelon import EchelonEnv
     from echelon.rules.config import EnvConfig
 
-    game = EchelonEnv(EnvConfig.small(), 2, device="cpu", seed=1, compiled=False).game
+    game = EchelonEnv(EnvConfig.small(), 2, device="cpu", seed=1, backend="eager").game
     bounds = generated.Bounds.of(game)
     assert len(bounds.shot_reach) == len(bounds.leaf_reach) == game.leaf_reach.shape[0]
     assert all(leaf <= reach <= leaf + 1 for leaf, reach in zip(bounds.leaf_reach, bounds.shot_reach, strict=True))

@@ -7,6 +7,7 @@ from builders import flat_maps
 
 from echelon.agents.heuristic import Heuristic
 from echelon.env.env import EchelonEnv
+from echelon.env.form import Backend
 from echelon.learn.config import PPOConfig, TrainConfig
 from echelon.learn.models.lstm import LSTMConfig
 from echelon.learn.models.registry import ModelConfig, PolicySpecs
@@ -26,15 +27,14 @@ def short_battles() -> EnvConfig:
 
 
 def make_rollout(
-    model: ModelConfig = TINY, battles: int = 6, decisions: int = 16, chunk: int = 8, compiled: bool | None = None
+    model: ModelConfig = TINY, battles: int = 6, decisions: int = 16, chunk: int = 8, backend: Backend = "auto"
 ) -> TeamCollector:
     """Short battles of a fresh policy against the heuristic."""
     torch.manual_seed(0)
     config = short_battles()
     policy = model.build(PolicySpecs(config.comm_dim))
     seats = PolicyAssignment(policy, [OpponentGroup("heuristic", Heuristic(config), battles)])
-    kernels = "dense" if compiled is False else None
-    settings = {"memory": seats.memory, "maps": flat_maps(config), "compiled": compiled, "kernels": kernels}
+    settings = {"memory": seats.memory, "maps": flat_maps(config), "backend": backend}
     env = EchelonEnv(config, battles, device="cpu", seed=1, **settings)
     return TeamCollector(env, seats, decisions, chunk)
 

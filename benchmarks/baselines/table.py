@@ -40,13 +40,21 @@ class Args:
 def main(args: Args) -> None:
     """Replace what stands between the marks of the page."""
     lines = [json.loads(line) for line in args.rows.read_text().splitlines()] if args.rows.exists() else []
-    page = args.page.read_text()
-    require(page.count(BEGIN) == page.count(END) == 1, str(args.page), f"{BEGIN} and {END}, once each", "others")
-    before, rest = page.split(BEGIN)
-    text = f"{before}{BEGIN}\n\n{tables(lines)}\n{END}{rest.split(END)[1]}"
-    write_whole(args.page, text.encode())
+    replace_between(args.page, BEGIN, END, tables(lines))
     if args.plot:
         draw_curves(usable(lines), Path(args.plot))
+
+
+def replace_between(page: Path, begin: str, end: str, text: str) -> None:
+    """Replace what stands between two marks of a page.
+
+    Raises:
+        ConfigError: the page does not have both, once each.
+    """
+    content = page.read_text()
+    require(content.count(begin) == content.count(end) == 1, str(page), f"{begin} and {end}, once each", "others")
+    before, rest = content.split(begin)
+    write_whole(page, f"{before}{begin}\n\n{text}\n{end}{rest.split(end)[1]}".encode())
 
 
 def usable(lines: Sequence[Row]) -> list[Row]:

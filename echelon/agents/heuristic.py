@@ -21,7 +21,6 @@ from echelon.agents.wayfinding import Wayfinder
 from echelon.env.observation import layout
 from echelon.rules import versions
 from echelon.rules.actions import CONTROLS, PREFERENCES, TRIGGER_COLUMNS, Act
-from echelon.rules.catalog import Trigger
 from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import require
 from echelon.runtime.geometry import length, unit
@@ -137,11 +136,11 @@ class Heuristic(TensorDictModuleBase):
         # Behind, the sine alone would let a mech dither; it turns at full rate.
         turn = torch.where(ahead < 0, torch.where(left < 0, -1.0, 1.0), (TURN_GAIN * left).clamp(-1, 1))
         action = torch.zeros((*ahead.shape, layout.action_width(self.comm_dim)), device=ahead.device)
-        action[..., Act.FORWARD : Act.STRAFE + 1] = direction.clamp(-1, 1)
+        action[..., Act.FORWARD : Act.VERTICAL] = direction.clamp(-1, 1)
         action[..., Act.VERTICAL] = jets.float()
         action[..., Act.YAW_RATE] = turn
         slots = torch.arange(PREFERENCES, device=ahead.device)
-        action[..., Act.PREFER_0 : Act.PREFER_4 + 1] = (target.slot[..., None] == slots).float()
+        action[..., Act.PREFER_0 : Act.SORT_CLOSEST] = (target.slot[..., None] == slots).float()
         action[..., Act.SORT_CLOSEST].fill_(1.0)
         return action
 
@@ -149,10 +148,10 @@ class Heuristic(TensorDictModuleBase):
         """Write the triggers and the vent into `action [B, A, D]`."""
         held = [*zip(self.gunner.triggers, fire.guns.unbind(-1), strict=True)]
         held += zip(self.spotter.triggers, smokes.unbind(-1), strict=True)
-        for trigger in Trigger:
+        for trigger, column in TRIGGER_COLUMNS.items():
             fires = [sign(holds & may_fire) for one, holds in held if one == trigger]
             if fires:
-                action[..., TRIGGER_COLUMNS[trigger]] = torch.stack(fires).amax(0)
+                action[..., column] = torch.stack(fires).amax(0)
         action[..., Act.VENT] = sign(fire.vents)
 
     def signal(self, action: Tensor, view: View, target: Target, target_at: Tensor, jammed_s: Tensor) -> None:

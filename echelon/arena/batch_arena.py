@@ -32,10 +32,12 @@ from echelon.arena.stacked_policies import (
 )
 from echelon.arena.until_done import run_until_done
 from echelon.arena.value_estimates import ValueEstimates
+from echelon.env import rehearsal
 from echelon.env.arguments import number_of_battles, one_seed
 from echelon.env.discrete import ActionMasks
 from echelon.env.env import EchelonEnv
 from echelon.env.footprint import require_memory
+from echelon.env.form import Backend
 from echelon.env.group_policy import TeamPolicy, action_noise, reads_action_mask
 from echelon.env.observation import layout
 from echelon.env.observation.layout import GROUPS, STREAMS
@@ -220,8 +222,10 @@ class BatchArena:
             return kept
         self._env = None
         with torch.inference_mode(False):
-            fast = self.compiled or loops_on(self.device)
-            env = EchelonEnv(self.config, size, self.device, seed=0, maps=self.maps, compiled=fast, observer=recorder)
+            backend: Backend = "auto" if self.compiled or loops_on(self.device) else "eager"
+            env = EchelonEnv(self.config, size, self.device, seed=0, maps=self.maps, backend=backend, observer=recorder)
+            if rehearsal.is_due(env):
+                rehearsal.rehearse(env)
         if recorder is None:
             self._env = env
         return env
@@ -267,7 +271,7 @@ def precision_of(compute: torch.dtype) -> str:
 
 def is_worth_compiling(device: torch.device, batch: int) -> bool:
     """Whether battles are compiled by default."""
-    return device.type == "cuda" and batch >= COMPILED_FROM and can_compile()
+    return device.type == "cuda" and batch >= COMPILED_FROM and can_compile(device)
 
 
 def slot_index(battle: Battle, side: int) -> int:

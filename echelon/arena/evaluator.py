@@ -14,6 +14,7 @@ from echelon.agents.heuristic import full_name, scripted
 from echelon.arena.batch_arena import BatchArena
 from echelon.arena.evaluate import evaluate, evaluation_mode
 from echelon.arena.match import Result, replay_of
+from echelon.env.form import form_of
 from echelon.env.tasks import EVAL_SEED, Protocol, Task, held_out
 from echelon.learn.config import SWITCH, TrainConfig
 from echelon.learn.metrics import CsvTable
@@ -127,7 +128,7 @@ class Evaluator:
         """Plays so many battles against each of the panel at once, in the precision of the run, and keeps its
         environment for the next time. What is recorded is not worth compiling."""
         run = self.config
-        is_compiled = run.compiled and run.compile_policy != "off"
+        is_compiled = form_of(self.device, run.backend) != "eager" and run.compile_policy != "off"
         compiled = SWITCH[run.evaluation.compiled] if is_compiled or run.evaluation.compiled == "on" else False
         return BatchArena(
             self.env,

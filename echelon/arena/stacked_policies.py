@@ -83,7 +83,8 @@ class StackedForward:
     """
 
     def __init__(self, template: ActorCritic, device: torch.device, compute: torch.dtype, compiled: bool) -> None:
-        self.base: ActorNetwork = template.model.build(template.specs).to(device).requires_grad_(False).network
+        frozen = template.model.build(template.specs).to(device).requires_grad_(False).eval()
+        self.base: ActorNetwork = frozen.network
         self.base.compute = compute
         self.chunk = CHUNK if compiled or device.type != "cpu" else None
         """Blocks per call; None for all at once."""

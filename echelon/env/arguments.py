@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torchrl.data import Composite
 
+from echelon.env.form import BACKENDS
 from echelon.rules.config import EnvConfig
 from echelon.rules.limits import MOST_BATTLES
 from echelon.runtime.errors import ConfigError, require
@@ -16,15 +17,12 @@ from echelon.runtime.limits import SEED, Limits, check_number, whole
 from echelon.state import Maps
 
 
-def check_options(
-    config: Any, memory: Any, maps: Any, compiled: Any, kernels: Any, info: Any, extra_rewards: Any
-) -> None:
+def check_options(config: Any, memory: Any, maps: Any, backend: Any, info: Any, extra_rewards: Any) -> None:
     """Refuse arguments of `EchelonEnv` of another type than they are declared."""
     require(isinstance(config, EnvConfig), "config", "an EnvConfig, such as EnvConfig.small()", config)
     require(memory is None or isinstance(memory, Composite), "memory", "a Composite of float leaves", memory)
     require(maps is None or isinstance(maps, Maps), "maps", "the Maps of another environment", maps)
-    require(compiled is None or isinstance(compiled, bool), "compiled", "None, True or False", compiled)
-    require(kernels in (None, "loops", "dense"), "kernels", "None, loops or dense", kernels)
+    require(backend in BACKENDS, "backend", f"one of {', '.join(BACKENDS)}", backend)
     require(isinstance(info, bool), "info", "True or False", info)
     require(isinstance(extra_rewards, Mapping), "extra_rewards", "reward terms by name", extra_rewards)
 

@@ -18,7 +18,7 @@ from echelon.env.blocks import Blocks, ordinary_tensors
 from echelon.env.decision import Played
 from echelon.env.env_info import EnvInfo
 from echelon.env.footprint import require_memory
-from echelon.env.form import Kernels, form_of
+from echelon.env.form import Backend, form_of
 from echelon.env.loops.play import Loops
 from echelon.env.map_pool import MapPool
 from echelon.env.observation import layout
@@ -74,12 +74,11 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
         memory: what policies remember from one decision to the next, as float leaves for one mech, such as
             `Composite(h=Unbounded((64,)))`. It travels under `(group, "memory", ...)`, zero when a battle begins.
         maps: a pool made earlier for the same config, to share it between environments.
-        compiled: how a decision runs, with the same results. By default, and if True, in the fastest form of the
-            device: loops compiled by numba on a CPU, graphs of torch.compile elsewhere. False: operation by operation,
-            which is the default on a CPU without numba.
+        backend: how a decision runs. `loops`: compiled by numba, on a CPU. `graph`: graphs of torch.compile, which
+            round otherwise. `eager`: operation by operation, to the bit as loops. `auto`: what the environment
+            variable `ECHELON_BACKEND` names, else loops on a CPU with numba, graph on a GPU and eager elsewhere.
         observer: watches every substep and decision, an `echelon.env.observer.StepObserver`; it changes nothing.
         info: whether `outcome` and `reward_terms` are there.
-        kernels: "loops" or "dense" in place of what `compiled` would choose, for tests.
         extra_rewards: reward terms of the user's by name, mixed within the team as those of `RewardConfig` are.
 
     Raises:
@@ -90,6 +89,8 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
     batch_locked = True
     next_seed: Tensor
     """`[B]` int64 seeds of the battles that begin next."""
+    restarts_by_row = True
+    """Whether a restart on a CPU works on the battles that begin anew alone; False for tests of a GPU's form."""
 
     def __init__(
         self,
@@ -99,13 +100,12 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
         seed: int | Tensor | None = None,
         memory: Composite | None = None,
         maps: Maps | None = None,
-        compiled: bool | None = None,
+        backend: Backend = "auto",
         observer: StepObserver | None = None,
         info: bool = True,
-        kernels: Kernels | None = None,
         extra_rewards: Mapping[str, RewardTerm] = NO_EXTRA_TERMS,
     ) -> None:
-        check_options(config, memory, maps, compiled, kernels, info, extra_rewards)
+        check_options(config, memory, maps, backend, info, extra_rewards)
         num_envs = number_of_battles(num_envs)
         device = resolve_device("auto" if device is None or device == "" else device)
         require_memory(config, num_envs, device, makes_maps=maps is None)
@@ -113,7 +113,7 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
         self.config = config
         self.num_envs = num_envs
         self.memory = Composite() if memory is None else memory
-        self.compiled, self.kernels = compiled, kernels
+        self.backend = backend
         self.observer = observer
         self.info = info
         check_extra_terms(extra_rewards)
@@ -121,8 +121,22 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
         self._owns_maps = maps is None
         self._build(maps)
         self.set_seed(seed if seed is not None else random.getrandbits(31))
+        self.open_battles(self.next_seed)
+
+    def open_battles(self, next_seed: Tensor) -> None:
+        """Be as a new environment: with battles that nobody has played, and that the first reset begins.
+
+        Args:
+            next_seed: `[B]` int64 seeds of the battles that it begins.
+        """
+        self.next_seed, self._observed = next_seed, None
         with ordinary_tensors():
-            self.state = open_on_map(self.next_seed, *self._maps_drawn)
+            self.state = open_on_map(next_seed, *self._maps_drawn)
+
+    def run_eagerly(self) -> None:
+        """Play on operation by operation: for a backend that fails here."""
+        self.backend = self.form = "eager"
+        self._compile()
 
     def _build(self, maps: Maps | None) -> None:
         """Everything on the device but the battles: roster, maps, specs and compiled functions."""
@@ -132,7 +146,7 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
         )
         self.teams = roster.teams
         self.group_map = {g: [f"{g}_{i}" for i in range(s.stop - s.start)] for g, s in self.teams.items()}
-        self.form = form_of(self.device, self.compiled, self.kernels, self.observer is not None)
+        self.form = form_of(self.device, self.backend, self.observer is not None)
         most = self.num_envs if self.form == "loops" else None
         # An observer sees every substep of all battles at once.
         self.blocks = Blocks(self.num_envs, self.device, most, whole=self.observer is not None)
@@ -186,9 +200,8 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
             seed=0,
             memory=self.memory.clone(),
             maps=self.game.maps,
-            compiled=self.compiled,
+            backend=self.backend,
             info=self.info,
-            kernels=self.kernels,
             extra_rewards=self.extra_rewards,
         )
         # Maps may have been renewed.
@@ -294,9 +307,9 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
     def _restart(self, restarts: Tensor, td: TensorDictBase) -> TensorDictBase:
         """Begin anew where `restarts [B, 1]`: state, first observation, memory and flags."""
         which, ground = restarts[:, 0], self.state.terrain
-        # On a CPU the host may ask which: not while somebody traces the environment, nor in tests of a GPU's form.
-        by_row = self.device.type == "cpu" and self.kernels != "dense" and not torch.compiler.is_compiling()
-        chosen = ByRow.where(which) if by_row else None
+        # On a CPU the host may ask which: not while somebody traces the environment, nor in a GPU's form.
+        may_ask = self.device.type == "cpu" and self.form != "graph" and not torch.compiler.is_compiling()
+        chosen = ByRow.where(which) if may_ask and self.restarts_by_row else None
         if chosen is not None and not len(chosen.rows):
             return self._flagged(td, restarts)
         there = (self.next_seed, self.state, {key: td.get(key) for key in self._renewed}, *self._maps_drawn)

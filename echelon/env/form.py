@@ -2,26 +2,45 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 
+from echelon.runtime.device import can_compile
+from echelon.runtime.errors import require
+from echelon.runtime.variables import variable
 from echelon.sim.kernels.dispatch import is_cached, loops_on
 
+Backend = Literal["auto", "loops", "graph", "eager"]
 Form = Literal["loops", "graph", "eager"]
-Kernels = Literal["dense", "loops"]
+BACKENDS: tuple[Backend, ...] = get_args(Backend)
+VARIABLE = "ECHELON_BACKEND"
+"""Environment variable: what `auto` means."""
 
 
-def form_of(device: torch.device, compiled: bool | None, kernels: Kernels | None = None, watched: bool = False) -> Form:
-    """The form of an environment on a device; arguments as in `EchelonEnv`. `watched`: somebody sees each substep."""
-    if watched and loops_on(device):
-        return "eager"
-    if kernels == "loops" or (kernels is None and compiled is not False and loops_on(device)):
-        return "loops"
-    # Without numba, battles on a CPU stay what they are with it, which a graph's would not be.
-    return "graph" if compiled or (compiled is None and device.type != "cpu") else "eager"
+def form_of(device: torch.device, backend: Backend = "auto", watched: bool = False) -> Form:
+    """The form of an environment on a device.
+
+    Args:
+        device: of the environment.
+        backend: as in `EchelonEnv`.
+        watched: whether somebody sees each substep, which loops do not show.
+
+    Raises:
+        ConfigError: there are no loops on this device, or the environment variable has another value.
+    """
+    name, choice = "backend", backend
+    if choice == "auto":
+        name, choice = VARIABLE, variable(VARIABLE, BACKENDS)  # type: ignore[assignment]
+    if choice == "auto":
+        # Without numba, battles on a CPU stay what they are with it, which a graph's would not be.
+        choice = "loops" if loops_on(device) else "eager" if device.type == "cpu" else "graph"
+    if choice == "loops":
+        require(loops_on(device), name, f"auto, graph or eager on {device.type} (loops need a CPU and numba)", choice)
+        return "eager" if watched else "loops"
+    return "graph" if choice == "graph" and can_compile(device) else "eager"
 
 
-def needs_compilation(device: torch.device, compiled: bool | None) -> bool:
+def needs_compilation(device: torch.device, backend: Backend) -> bool:
     """Whether the first environment of this machine will compile the loops of a decision, for about half a minute."""
-    return form_of(device, compiled) == "loops" and not is_cached("decision_loop")
+    return form_of(device, backend) == "loops" and not is_cached("decision_loop")

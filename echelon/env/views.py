@@ -60,7 +60,7 @@ def versus(
             of each mech (`agent_0`); or a `MarlGroupMapType`.
         group_map: `groups`, as TorchRL calls it.
         observation, action, state, memory, dtype: see `View`.
-        settings: further arguments of `EchelonEnv`: `compiled`, `maps`, `info`, `observer`, `extra_rewards`.
+        settings: further arguments of `EchelonEnv`: `backend`, `maps`, `info`, `observer`, `extra_rewards`.
 
     Raises:
         ConfigError: a setting is out of range, a mech is not in exactly one group, or `side` is `both` and the teams

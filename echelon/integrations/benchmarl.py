@@ -38,7 +38,7 @@ class BattleTask(TaskClass):
     Args:
         name: `VERSUS` or `TEAMS`.
         config: keyword arguments of `echelon.versus` or `echelon.teams`: `config` (an `EnvConfig`), `opponent`, `side`,
-            `groups`, `group_map`, `compiled`, `extra_rewards` and so on. How many battles, where, from which seed,
+            `groups`, `group_map`, `backend`, `extra_rewards` and so on. How many battles, where, from which seed,
             and whether actions are discrete, is BenchMARL's to say; `state` is there unless `False`.
 
     Raises:

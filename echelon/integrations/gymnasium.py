@@ -57,7 +57,7 @@ def make_vec(
         seed: of the first battles, where `reset` is given none.
         side, observation, action: as in `echelon.mechs`; `structured` observations are a `Dict` space.
         render_mode: `rgb_array`, or None.
-        settings: further arguments of `echelon.mechs`: `compiled`, `maps`, `extra_rewards`.
+        settings: further arguments of `echelon.mechs`: `backend`, `maps`, `extra_rewards`.
 
     Raises:
         ConfigError: a setting is out of its limits.
@@ -182,7 +182,7 @@ class TeamEnv(Rendered, gymnasium.Env):
         seed: of the first battle, where `reset` is given none.
         device: where the battle is simulated; one battle is fastest on a CPU.
         render_mode: `rgb_array`, `human` (a window) or None.
-        settings: further arguments of `echelon.versus`: `compiled`, `maps`, `extra_rewards`.
+        settings: further arguments of `echelon.versus`: `backend`, `maps`, `extra_rewards`.
 
     Raises:
         ConfigError: a setting is out of its limits.

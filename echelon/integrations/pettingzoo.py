@@ -66,7 +66,7 @@ def parallel_env(
         seed: of the first battle, where `reset` is given none; by default another one each time.
         device: where the battle is simulated; one battle is fastest on a CPU.
         render_mode: `rgb_array`, `human` (a window) or None.
-        settings: further arguments of `echelon.mechs`: `compiled`, `maps`, `extra_rewards`.
+        settings: further arguments of `echelon.mechs`: `backend`, `maps`, `extra_rewards`.
 
     Raises:
         ConfigError: a setting is out of its limits.

@@ -171,7 +171,7 @@ def evolve(
     for name in SET_BY_LEAGUE:
         default, value = getattr(TrainConfig.quick(), name), getattr(train, name)
         require(value == default, f"--train.{name.replace('_', '-')}", "left alone: the league decides it", value)
-    train = dataclasses.replace(train, device=device).compiled_if_possible()
+    train = dataclasses.replace(train, device=device)
     initial = open_checkpoint(find_checkpoint(start)) if start else None
     # Only one process may train in the folders of the roles.
     with held(store.folder / ".evolve.lock"):

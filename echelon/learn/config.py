@@ -7,14 +7,13 @@ from typing import Annotated, Literal
 
 import tyro
 
-from echelon.env.form import form_of
+from echelon.env.form import Backend
 from echelon.learn import limits
 from echelon.learn.extra_rewards import parse_extra_rewards
 from echelon.learn.models.lstm import LSTMConfig
 from echelon.learn.models.registry import ModelConfig
 from echelon.learn.schedules import Schedule
 from echelon.rules.config import EnvConfig, setting
-from echelon.runtime.device import can_compile, resolve_device
 from echelon.runtime.errors import require
 from echelon.runtime.limits import check_settings
 
@@ -197,15 +196,16 @@ class TrainConfig:
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """Dtype of the matrix products; auto selects bf16 if the device has native support. Weights, distributions,
     advantages and losses are fp32."""
-    compiled: bool = True
-    """Run the simulation in the fastest form of the device: as loops on a CPU, through torch.compile on a GPU. Else
-    operation by operation."""
+    backend: Backend = "auto"
+    """How the simulation runs: loops on a CPU, graph (through torch.compile), or eager (operation by operation). auto:
+    what the environment variable ECHELON_BACKEND names, else loops on a CPU with numba and graph on a GPU."""
     compile_policy: Literal["auto", "off", "act", "all"] = "auto"
     """What torch.compile makes one graph of: act, the network of a decision, and on a GPU the commanders; all, that and
     the loss of a minibatch. auto: all on a GPU, for a model of Echelon's; else off."""
     cuda_graphs: Switch = "auto"
     """Capture a decision, and a step of learning, as a CUDA graph and replay it. auto: on a GPU, for a model of
-    Echelon's and without reward terms of your own; on: with these too, which must then be functions of tensors."""
+    Echelon's and without reward terms of your own; on: with these too, which must then be functions of tensors. The
+    environment variable ECHELON_CUDA_GRAPHS=off means off, whatever is said here."""
     deterministic: bool = False
     """Use deterministic algorithms, for identical runs on the same machine; slower on a GPU."""
     logger: Literal["csv", "tensorboard", "wandb"] = "csv"
@@ -277,15 +277,6 @@ class TrainConfig:
     def scripted_battles(self) -> int:
         """Number of battles against named commanders, such as the scripted ones."""
         return self.num_envs - self.self_battles - self.past_battles
-
-    def compiled_if_possible(self) -> TrainConfig:
-        """This config itself, or without torch.compile if that lacks a C++ compiler or Python's headers."""
-        if can_compile():
-            return self
-        needs_graph = form_of(resolve_device(self.device), self.compiled) == "graph"
-        if self.compile_policy == "off" and not needs_graph:
-            return self
-        return replace(self, compiled=self.compiled and not needs_graph, compile_policy="off")
 
     @classmethod
     def quick(cls) -> TrainConfig:

@@ -10,12 +10,14 @@ from typing import Any
 import torch
 
 from echelon.env.footprint import amount
+from echelon.env.form import form_of
 from echelon.learn.checkpoint.format import Checkpoint
 from echelon.learn.config import CPU_BATTLES, TrainConfig
 from echelon.learn.footprint import training_bytes
 from echelon.learn.models.precision import resolve_precision
 from echelon.learn.models.registry import BUILT_IN, kind_of
-from echelon.runtime.device import free_memory, total_memory
+from echelon.runtime import cuda_graphs
+from echelon.runtime.device import can_compile, free_memory, total_memory
 from echelon.runtime.distributed import ALONE, Ranks
 from echelon.runtime.errors import ConfigError
 
@@ -57,7 +59,9 @@ def resolve_settings(
     can_be_graph = device.type == "cuda" and kind_of(config.model) in BUILT_IN
     if config.compile_policy == AUTO:
         changes["compile_policy"] = "all" if can_be_graph else "off"
-    if config.cuda_graphs == AUTO:
+    if cuda_graphs.are_off() and config.cuda_graphs != "off":
+        changes["cuda_graphs"] = "off"
+    elif config.cuda_graphs == AUTO:
         changes["cuda_graphs"] = "on" if can_be_graph and not config.extra_rewards else "off"
     config = replace(config, **changes) if changes else config
     if config.num_envs > 0:
@@ -111,8 +115,10 @@ def fitting_battles(config: TrainConfig, free: int, need: Callable[[TrainConfig]
 def describe_settings(config: TrainConfig, device: torch.device) -> str:
     """Battles, memory, precision and compilation of a run with resolved settings on a GPU, as one line."""
     need, have = (size / GIB for size in (training_bytes(config, device), total_memory(device)))
+    compiles = can_compile(device)
     graphs = {"off": "networks not compiled", "act": "acting compiled", "all": "acting and learning compiled"}
-    simulation = "simulation compiled" if config.compiled else "simulation not compiled"
+    networks = graphs[config.compile_policy if compiles else "off"]
+    simulation = "simulation compiled" if form_of(device, config.backend) == "graph" else "simulation not compiled"
     sizes = f"{config.num_envs:,} battles ({need:.1f} of {have:.1f} GiB)"
     captured = ", CUDA graphs" if config.cuda_graphs == "on" else ""
-    return f"{device}: {sizes}, {config.precision}, {simulation}, {graphs[config.compile_policy]}{captured}"
+    return f"{device}: {sizes}, {config.precision}, {simulation}, {networks}{captured}"

@@ -16,7 +16,11 @@ MECHS = Limits(1, 20, "mechs")
 
 SCHEDULE = {"first": ANY, "last": ANY}
 WIDTHS = ("hidden", "contact_width", "squad_width", "comm_width", "map_width", "telemetry_width", "body_width")
-MODEL = {**dict.fromkeys(WIDTHS, Limits(1, 8192)), "initial_std": Limits(1e-6, 1e3)}
+MODEL = {
+    **dict.fromkeys(WIDTHS, Limits(1, 8192)),
+    "initial_std": Limits(1e-6, 1e3),
+    "eval_std_scale": Limits(1e-6, 1e3),
+}
 PPO = {
     "rollout_decisions": DECISIONS,
     "chunk_decisions": DECISIONS,

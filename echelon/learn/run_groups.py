@@ -18,7 +18,8 @@ from echelon.runtime.files import FileError
 Statistic = Literal["mean", "iqm"]
 SAME = (
     *("seed", "run_dir", "resume", "device", "logger", "callbacks", "profile", "replay_battles", "checkpoint_every"),
-    *("keep_checkpoints", "compiled", "compile_policy", "cuda_graphs", "deterministic", "evaluation", "max_minutes"),
+    *("keep_checkpoints", "backend", "compiled", "compile_policy", "cuda_graphs", "deterministic", "evaluation"),
+    "max_minutes",
 )
 """Settings in which runs of one group may differ: they are not what is compared."""
 BINS = 60

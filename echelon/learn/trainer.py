@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from echelon.agents.heuristic import scripted
+from echelon.env import rehearsal
 from echelon.env.env import EchelonEnv
 from echelon.env.outcome import stat_names
 from echelon.learn.callbacks.base import Callback, CallbackList, Metrics, Requests
@@ -119,6 +120,8 @@ class Trainer:
         """Iteration of the best checkpoint, which is never pruned."""
         self.resume_note = ""
         """One line about what differs from the checkpoint; empty for an exact resume."""
+        self.rehearsal_note = ""
+        """One line about what a rehearsal on a GPU found; empty elsewhere."""
         usual = (MetricsLogger(), Checkpoints())
         added = [each for each in usual if not any(isinstance(own, type(each)) for own in callbacks)]
         self.callbacks = CallbackList([*callbacks, *added], COMPONENTS)
@@ -161,11 +164,11 @@ class Trainer:
             device=self.device,
             seed=self._battle_seeds(),
             memory=self.assignment.memory,
-            compiled=config.compiled,
+            backend=config.backend,
             extra_rewards=self.extra_rewards,
         )
         lengths = config.ppo.rollout_decisions, config.ppo.chunk_decisions
-        captured = config.cuda_graphs == "on"
+        captured = self._rehearse() if rehearsal.is_due(self.env) else config.cuda_graphs == "on"
         self.collector = TeamCollector(self.env, self.assignment, *lengths, self.norm, cuda_graph=captured)
         roster = self.env.game.roster
         hulls = {group: roster.hull[span].expand(config.num_envs, -1) for group, span in roster.teams.items()}
@@ -176,6 +179,13 @@ class Trainer:
             hull=self.assignment.mech_rows(hulls) if config.ppo.advantages_by_class else None,
             ranks=self.ranks,
         )
+
+    def _rehearse(self) -> bool:
+        """See that the environment plays on this device as it should; returns whether a rollout can be captured."""
+        rehearsed = rehearsal.rehearse(self.env, self.config.cuda_graphs == "on")
+        self.rehearsal_note = rehearsed.line
+        self.log_plain(rehearsed.line)
+        return rehearsed.captures
 
     def _assign_opponents(self, env: EnvConfig) -> PolicyAssignment:
         """Create the opponents of battles of a config, and share the battles out to them."""

@@ -49,6 +49,7 @@ TRIGGER_COLUMNS = {
     Trigger.TERTIARY: Act.TERTIARY,
     Trigger.SPECIAL: Act.SPECIAL,
 }
+"""Column of every trigger, in their order: graphs of older torch iterate no enum and add nothing to its members."""
 NO_MECH = -1
 """An index that names no mech."""
 
@@ -104,14 +105,14 @@ def decode(action: Tensor, focus_slots: Tensor, roster: Roster, features: Featur
     finite = action.isfinite()
     act = torch.where(finite, action, 0.0).clamp(-1.0, 1.0)
 
-    throttle = act[..., Act.FORWARD : Act.STRAFE + 1]
+    throttle = act[..., Act.FORWARD : Act.VERTICAL]
     throttle = throttle / length(throttle).clamp_min(1.0)[..., None]
 
     secondary = act[..., Act.SECONDARY]
     emits = roster.has_ewar & (secondary > 0) & features.ewar
     eccm = emits & (secondary > ECCM_TRIGGER)
 
-    look = act[..., Act.SORT_CLOSEST : Act.HOSTILE_ONLY + 1] * features.observation_control
+    look = act[..., Act.SORT_CLOSEST : CONTROLS] * features.observation_control
 
     return Orders(
         throttle=throttle,
@@ -131,8 +132,7 @@ def decode(action: Tensor, focus_slots: Tensor, roster: Roster, features: Featur
 
 def weapons_fired(act: Tensor, roster: Roster, features: FeaturesConfig) -> Tensor:
     """`[B, W, N]` bool: the trigger of weapon w of mech n is held; `act [B, N, D]` are finite numbers in -1..1."""
-    columns = [TRIGGER_COLUMNS[t] for t in Trigger]
-    held = torch.stack([act[..., c] > 0 for c in columns], -1)  # [B, N, 4]
+    held = torch.stack([act[..., column] > 0 for column in TRIGGER_COLUMNS.values()], -1)  # [B, N, 4]
     # A gather along a static table: weapon w of mech n reads the trigger it hangs on.
     which = roster.trigger.clamp_min(0).expand(act.shape[0], -1, -1)  # [B, W, N]
     fire = held.transpose(1, 2).gather(1, which) & (roster.trigger >= 0)
@@ -149,7 +149,7 @@ def focus_target(act: Tensor, focus_slots: Tensor, features: FeaturesConfig) -> 
         focus_slots: `[B, N, PREFERENCES]` as in `decode`.
         features: which systems are switched on.
     """
-    wish = act[..., Act.PREFER_0 : Act.PREFER_4 + 1] * features.target_preference
+    wish = act[..., Act.PREFER_0 : Act.SORT_CLOSEST] * features.target_preference
     wish = torch.where(focus_slots == NO_MECH, -torch.inf, wish)
     best, slot = wish.max(-1, keepdim=True)
     return torch.where(best > 0, focus_slots.gather(-1, slot), NO_MECH).squeeze(-1)

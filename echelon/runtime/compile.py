@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from echelon.runtime.device import can_compile
+
 ON_CPU: dict[str, Any] = {"cpp_wrapper": True, "cpp.threads": 1}
 """One thread runs a graph from its first kernel to its last without holding Python's lock, so threads can share the
 battles out: that scales, where sharing each loop of a kernel out costs more than it gives."""
@@ -23,10 +25,20 @@ def keep_graphs() -> None:
     torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, RECOMPILE_LIMIT)
 
 
-def fused(function: Callable[..., Any], device: torch.device) -> Callable[..., Any]:
-    """`function` as one graph of fixed shapes, compiled when it is first called."""
+def fused(
+    function: Callable[..., Any], device: torch.device, on_cpu: dict[str, Any] | None = ON_CPU
+) -> Callable[..., Any]:
+    """`function` as one graph of fixed shapes, compiled when it is first called; itself where nothing can be compiled.
+
+    Args:
+        function: what reads and returns tensors.
+        device: where they are.
+        on_cpu: options of Inductor on a CPU; None for torch's own.
+    """
+    if not can_compile(device):
+        return function
     keep_graphs()
-    options = ON_CPU if device.type == "cpu" else ON_GPU
+    options = on_cpu if device.type == "cpu" else ON_GPU
     return torch.compile(function, fullgraph=True, dynamic=False, options=options)
 
 

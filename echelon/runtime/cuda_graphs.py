@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
+
+from echelon.runtime.fallback import cause_of, fall_back
+from echelon.runtime.variables import variable
 
 WARM_UPS = 2
 """Calls that run before a capture: they compile, allocate, and let libraries set themselves up."""
 MOST_GRAPHS = 8
 """Graphs kept of one function; the one replayed longest ago is dropped first."""
+VARIABLE = "ECHELON_CUDA_GRAPHS"
+"""Environment variable: `off` for none, whatever settings say."""
+ABANDONED: list[Any] = []
+"""Graphs whose capture failed: torch's allocator of pinned memory may go on asking them whether they capture."""
 side_streams: dict[torch.device, torch.cuda.Stream] = {}
 """Of each device the stream on which everything is warmed up: freed memory is used again by its own stream alone."""
 logger = logging.getLogger(__name__)
@@ -25,13 +34,15 @@ class GraphedFunction:
     A replay repeats the kernels of the captured call, on the same addresses and with the same Python numbers. So the
     function takes and returns nothing: it reads and writes tensors that stay where they are, and whatever else it
     depends on is in the key that it is called with; None where nobody knows. The first `WARM_UPS` calls of a key run
-    it, the next one captures it. Where that fails, the function is called from then on, and a line is logged once.
+    it, the next one captures it. Where that fails, the function is called from then on, and a line tells why.
 
     Args:
         function: the work. It must not read the host.
         device: where it runs.
         name: of the work, for the log.
     """
+
+    instances: ClassVar[weakref.WeakSet[GraphedFunction]] = weakref.WeakSet()
 
     def __init__(self, function: Callable[[], None], device: torch.device, name: str) -> None:
         self.function, self.device, self.name = function, device, name
@@ -42,6 +53,7 @@ class GraphedFunction:
         self.has_said = False
         self.pool: Any = None
         """Memory that all graphs of this function share: they never run side by side, and leave nothing there."""
+        self.instances.add(self)
 
     def __call__(self, key: Hashable) -> None:
         """Do the work."""
@@ -84,24 +96,60 @@ class GraphedFunction:
 
     def _capture(self, key: Hashable) -> bool:
         """Capture the function, which runs nothing yet; returns whether that succeeded."""
-        graph = torch.cuda.CUDAGraph()
+        graph, here = torch.cuda.CUDAGraph(), torch.cuda.current_stream(self.device)
         self.pool = self.pool or torch.cuda.graph_pool_handle()
+        cause: BaseException | None = None
         try:
             with torch.cuda.graph(graph, pool=self.pool):
-                self.function()
-        except RuntimeError as problem:
-            self.is_graphed = False
-            self._say(f"it cannot be captured ({str(problem).strip().partition(chr(10))[0][:200]})")
+                try:
+                    self.function()
+                except BaseException as error:
+                    # The end of the capture will only say that there was an error.
+                    cause = error
+                    raise
+        except BaseException as error:
+            cause = cause or error
+            self._abandon(graph, here)
+            if not isinstance(cause, Exception):
+                raise cause from None
+            fall_back(f"{self.name} runs without a CUDA graph: it cannot be captured ({cause_of(cause)})")
             return False
         self.graphs[key] = graph
         while len(self.graphs) > MOST_GRAPHS:
             self.graphs.popitem(last=False)
         return True
 
+    def _abandon(self, graph: Any, here: Any) -> None:
+        """Leave nothing of a failed capture behind, where `torch.cuda.graph` does: the stream that it made the current
+        one, the pool that it left open, and the generator that it left capturing, so that no draw succeeds."""
+        torch.cuda.set_stream(here)
+        graph.reset()
+        ABANDONED.append(graph)
+        device = here.device.index
+        # Refused where torch has closed it.
+        with contextlib.suppress(RuntimeError):
+            torch._C._cuda_endAllocateToPool(device, self.pool)
+            torch._C._cuda_releasePool(device, self.pool)
+        generator = torch.cuda.default_generators[device]
+        generator.graphsafe_set_state(generator.clone_state())
+        # Graphs that draw do so from the state they were captured with, which is not the generator's any more.
+        for each in self.instances:
+            each.forget()
+        self.is_graphed, self.pool = False, None
+
 
 def has_graphs(device: torch.device) -> bool:
-    """Whether a device replays graphs."""
-    return device.type == "cuda"
+    """Whether a device replays graphs: a GPU does, unless `are_off`."""
+    return device.type == "cuda" and not are_off()
+
+
+def are_off() -> bool:
+    """Whether the environment variable `ECHELON_CUDA_GRAPHS` turns all graphs off.
+
+    Raises:
+        ConfigError: it is neither `on` nor `off`.
+    """
+    return variable(VARIABLE, ("on", "off")) == "off"
 
 
 def is_same(one: Tensor, other: Tensor) -> bool:

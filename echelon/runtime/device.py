@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import resource
 import shutil
@@ -11,7 +12,10 @@ from pathlib import Path
 import torch
 
 from echelon.runtime.errors import require
+from echelon.runtime.fallback import cause_of, fall_back
 
+DRIVER = (Path("/dev/nvidiactl"), Path("/proc/driver/nvidia/version"))
+"""Files by which a driver of NVIDIA shows; under WSL only its program does."""
 CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 """Files that limit the memory of a container: of cgroups 2 and 1."""
 
@@ -19,10 +23,15 @@ CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/
 def resolve_device(name: torch.device | str | int) -> torch.device:
     """`auto` is a GPU where there is one; else `cpu`, `cuda` or `cuda:N`, a device of torch's, or the number of a GPU.
 
+    Where `auto` means the CPU though a GPU was to be expected, a line says why, see `unusable_gpu`.
+
     Raises:
         ConfigError: it is none, or not of this machine.
     """
     if name == "auto":
+        why = unusable_gpu()
+        if why:
+            fall_back(f"the CPU in place of a GPU: {why}")
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     text = f"cuda:{name}" if type(name) is int else str(name)
     kind, colon, index = text.partition(":")
@@ -34,6 +43,23 @@ def resolve_device(name: torch.device | str | int) -> torch.device:
     if kind == "cuda":
         require(int(index or 0) < gpus, "device", f"one of this machine's {gpus} CUDA GPUs", text)
     return torch.device(text)
+
+
+def unusable_gpu() -> str:
+    """Why torch can use no GPU, and what to do; empty where it can, or where none is to be expected: torch is built
+    without CUDA and no driver is here, or `CUDA_VISIBLE_DEVICES` hides all."""
+    if torch.cuda.is_available() or os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
+        return ""
+    if torch.version.cuda is None:
+        has_driver = any(path.exists() for path in DRIVER) or shutil.which("nvidia-smi") is not None
+        todo = "install the build of torch for CUDA, or choose the device cpu"
+        return f"a driver is here, but torch {torch.__version__} is built without CUDA; {todo}" if has_driver else ""
+    try:
+        torch.cuda.init()
+        why = "torch sees none"
+    except (RuntimeError, AssertionError) as problem:
+        why = cause_of(problem).partition(". ")[0]
+    return f"{why} (torch {torch.__version__}); see that nvidia-smi lists it, or choose the device cpu"
 
 
 def total_memory(device: torch.device) -> int:
@@ -74,8 +100,21 @@ def use_device(device: torch.device) -> torch.device:
     return own
 
 
-def can_compile() -> bool:
-    """Whether torch.compile finds what it needs here: a C++ compiler and Python's headers."""
-    compilers = (os.environ.get("CXX", ""), "g++", "clang++")
-    headers = Path(sysconfig.get_paths()["include"]) / "Python.h"
-    return headers.exists() and any(name and shutil.which(name) for name in compilers)
+def can_compile(device: torch.device) -> bool:
+    """Whether torch.compile finds here what it needs for a device; one line tells what is missing."""
+    missing = compiling_lacks(device)
+    if missing:
+        fall_back(f"{device.type} runs without torch.compile, which needs {' and '.join(missing)}")
+    return not missing
+
+
+def compiling_lacks(device: torch.device) -> list[str]:
+    """What torch.compile needs for a device and does not find: a compiler, Python's headers, and Triton for a GPU."""
+    kind, names = ("C++", ("CXX", "g++", "clang++")) if device.type == "cpu" else ("C", ("CC", "gcc", "clang"))
+    compilers = (os.environ.get(names[0], ""), *names[1:])
+    needs = {
+        f"a {kind} compiler": any(name and shutil.which(name) for name in compilers),
+        "Python's headers": (Path(sysconfig.get_paths()["include"]) / "Python.h").exists(),
+        "Triton": device.type == "cpu" or importlib.util.find_spec("triton") is not None,
+    }
+    return [name for name, exists in needs.items() if not exists]

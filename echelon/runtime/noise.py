@@ -61,7 +61,7 @@ def bits(seed: Tensor, tick: Tensor | int, stream: int, count: int) -> Tensor:
         `[B, count]` int64 in 0 .. 2**32 - 1.
     """
     index = torch.arange(count, device=seed.device)
-    key = mix(mix_seed(seed) + tick * PER_TICK + stream * PER_STREAM)
+    key = mix(mix_seed(seed) + tick * PER_TICK + int(stream) * PER_STREAM)
     return mix(key[:, None] + mix(index + PER_INDEX))
 
 

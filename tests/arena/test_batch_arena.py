@@ -75,14 +75,16 @@ def test_each_slot_is_decided_by_its_own_policy():
     seen = seen_by(6, 0)
     stack = stacked(policies, slots)
     with torch.inference_mode():
-        loc, _ = stack.distribution(seen)
+        loc, scale = stack.distribution(seen)
         for policy, own in zip(policies, slots, strict=True):
             rows = [slot.row for slot in own]
             streams = tuple(seen.streams[name][rows] for name in STREAMS)
             nothing = torch.zeros(len(rows), 5, TINY.hidden)
-            expected = policy.network(streams, seen.telemetry[rows], {"h": nothing, "c": nothing}).loc
+            assert not policy.training
+            expected = policy.network(streams, seen.telemetry[rows], {"h": nothing, "c": nothing})
             places = [stack.rows.tolist().index(row) for row in rows]
-            torch.testing.assert_close(loc[places], expected, atol=1e-5, rtol=1e-4)
+            torch.testing.assert_close(loc[places], expected.loc, atol=1e-5, rtol=1e-4)
+            torch.testing.assert_close(scale[places], expected.scale, atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize("compute", [torch.bfloat16, torch.float16])
@@ -249,7 +251,7 @@ def test_a_subclass_of_ours_decides_by_itself_and_policies_stay_ordinary():
 
 def test_a_match_reads_the_host_once_in_sixteen_decisions(monkeypatch):
     """In the form that a GPU runs: on a CPU hashes and restarts pick the battles that ended."""
-    monkeypatch.setattr(batch_arena, "EchelonEnv", functools.partial(EchelonEnv, kernels="dense"))
+    monkeypatch.setattr(EchelonEnv, "restarts_by_row", False)
     monkeypatch.setattr(batch_arena, "loops_on", lambda device: False)
     env = dataclasses.replace(BRIEF, rules=RulesConfig(max_episode_s=8.0))
     policies = {"a": policy_of(0), "b": policy_of(1), "c": Heuristic(env, "easy")}

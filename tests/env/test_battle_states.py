@@ -14,13 +14,18 @@ from echelon.rules.config import EnvConfig, RulesConfig
 from echelon.runtime.errors import ConfigError
 
 CONFIG = dataclasses.replace(EnvConfig.small(), map_pool=3, rules=RulesConfig(max_episode_s=5.0))
-KERNELS = pytest.mark.parametrize("kernels", [None, "dense"])
 
 
-def fought(battles: int, decisions: int, kernels=None, **settings) -> tuple[EchelonEnv, TensorDict]:
+@pytest.fixture(params=[True, False], ids=["by row", "by mask"])
+def restarts(request, monkeypatch):
+    """As a CPU restarts battles, and as a GPU does."""
+    monkeypatch.setattr(EchelonEnv, "restarts_by_row", request.param)
+
+
+def fought(battles: int, decisions: int, **settings) -> tuple[EchelonEnv, TensorDict]:
     """An environment in which mechs have fought for a while, and what it shows."""
     memory = Composite(h=Unbounded((3,)))
-    env = EchelonEnv(CONFIG, battles, "cpu", seed=1, memory=memory, kernels=kernels, compiled=False, **settings)
+    env = EchelonEnv(CONFIG, battles, "cpu", seed=1, memory=memory, backend="eager", **settings)
     now, generator = env.reset(), torch.Generator().manual_seed(1)
     for _ in range(decisions):
         now = brawl(now, generator)
@@ -48,11 +53,11 @@ def some_actions(env: EchelonEnv, count: int) -> list[TensorDict]:
     return [env.action_spec.rand()[:1] for _ in range(count)]
 
 
-@KERNELS
-def test_a_battle_goes_on_in_another_place_of_another_batch(kernels):
-    env, now = fought(3, 7, kernels)
+@pytest.mark.usefixtures("restarts")
+def test_a_battle_goes_on_in_another_place_of_another_batch():
+    env, now = fought(3, 7)
     saved = env.get_state([2])
-    other = EchelonEnv(CONFIG, 5, "cpu", 9, env.memory, env.game.maps, compiled=False, kernels=kernels)
+    other = EchelonEnv(CONFIG, 5, "cpu", 9, env.memory, env.game.maps, backend="eager")
     other.reset()
     there = other.set_state(saved, [1])
     assert (there[1] == now[2].select(*there.keys(True, True))).all(), "what is shown, memories among it"
@@ -64,9 +69,9 @@ def test_a_battle_goes_on_in_another_place_of_another_batch(kernels):
         assert (one == same).all()
 
 
-@KERNELS
-def test_forks_are_the_battle_going_on(kernels):
-    env, now = fought(2, 6, kernels)
+@pytest.mark.usefixtures("restarts")
+def test_forks_are_the_battle_going_on():
+    env, now = fought(2, 6)
     before = env.state.terrain.clone()
     forked = env.fork(1, 3)
     actions = some_actions(env, 5)
@@ -97,7 +102,7 @@ def test_only_the_places_named_are_set():
 def test_state_dicts_as_torch_and_torchrl_use_them(tmp_path):
     env, now = fought(2, 4)
     torch.save(env.state_dict(), tmp_path / "battles.pt")
-    other = EchelonEnv(CONFIG, 2, "cpu", 5, env.memory, env.game.maps, compiled=False)
+    other = EchelonEnv(CONFIG, 2, "cpu", 5, env.memory, env.game.maps, backend="eager")
     other.load_state_dict(torch.load(tmp_path / "battles.pt", weights_only=False))
     actions = some_actions(env, 3)
     for one, same in zip(follow(env, now, actions, [0]), follow(other, other.observed(), actions, [0]), strict=True):

@@ -27,8 +27,8 @@ def test_compiled_equals_eager(monkeypatch):
     """240 decisions, restarts among them, each from the state that eager play came to: 1e-3, for fused kernels round
     sums and products otherwise. Two blocks on two threads, in and out of inference mode, compiled once."""
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
-    eager = EchelonEnv(CONFIG, 4, "cpu", seed=1, compiled=False)
-    compiled = EchelonEnv(CONFIG, 4, "cpu", seed=1, maps=eager.game.maps, compiled=True, kernels="dense")
+    eager = EchelonEnv(CONFIG, 4, "cpu", seed=1, backend="eager")
+    compiled = EchelonEnv(CONFIG, 4, "cpu", seed=1, maps=eager.game.maps, backend="graph")
     assert compiled.blocks.threads == 2 and len(compiled.blocks.spans) == 2
     generator = torch.Generator().manual_seed(0)
     one, other = eager.reset(), compiled.reset()
@@ -76,16 +76,16 @@ def test_blocks_are_equal_and_keep_all_threads_busy_where_they_can(battles, thre
     assert blocks.block_size(battles, threads, 128) == size
 
 
-@pytest.mark.parametrize("kernels", ["dense", "loops"])
-def test_battles_shared_out_to_threads_are_the_same_battles(monkeypatch, kernels):
+@pytest.mark.parametrize("backend", ["eager", "loops"])
+def test_battles_shared_out_to_threads_are_the_same_battles(monkeypatch, backend):
     """Bit for bit: blocks change where a battle is played, nothing else. An error in a block reaches the caller."""
     finals = []
-    many = 4 if kernels == "dense" else 2
+    many = 4 if backend == "eager" else 2
     for threads in (1, 2):
         monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
         monkeypatch.setattr(blocks, "BLOCK", 2 if threads == 2 else 128)
         env, generator = (
-            EchelonEnv(CONFIG, 8, "cpu", 3, compiled=False, kernels=kernels),
+            EchelonEnv(CONFIG, 8, "cpu", 3, backend=backend),
             torch.Generator().manual_seed(1),
         )
         assert len(env.blocks.spans) == (many if threads == 2 else 1)

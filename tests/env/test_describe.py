@@ -64,7 +64,7 @@ FORMS = st.fixed_dictionaries(
 
 
 def environment(kind, config, forms):
-    common = {"num_envs": 2, "device": "cpu", "seed": 3, "compiled": False}
+    common = {"num_envs": 2, "device": "cpu", "seed": 3, "backend": "eager"}
     if kind == "plain":
         return EchelonEnv(config, memory=forms["memory"], info=forms["info"], **common)
     if kind == "teams":

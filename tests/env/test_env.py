@@ -130,11 +130,11 @@ def test_telemetry_is_the_map_from_above_once_a_battle():
     assert torch.equal(following, td["telemetry"]) and following.any()
 
 
-@pytest.mark.parametrize("kernels", ["dense", "loops"])
-def test_what_is_static_of_a_map_is_made_with_it(kernels, monkeypatch):
+@pytest.mark.parametrize("backend", ["eager", "loops"])
+def test_what_is_static_of_a_map_is_made_with_it(backend, monkeypatch):
     """Materials, distances to the zone and the view from above: battles end and begin anew, and no map is made."""
     config = dataclasses.replace(TINY, rules=RulesConfig(max_episode_s=1.0))
-    env = env_of(config, 3, kernels=kernels, compiled=False)
+    env = env_of(config, 3, backend=backend)
     made = {name: leaf.data_ptr() for name, leaf in env.game.maps.items(True, True)}
     monkeypatch.setattr(pool, "make_block", lambda *_: pytest.fail("a map is made"))
     td, began = env.reset(), set()
@@ -148,7 +148,7 @@ def test_what_is_static_of_a_map_is_made_with_it(kernels, monkeypatch):
 def test_one_observation_is_built_a_decision(monkeypatch):
     """Resets build none: the first observation of each map is made once, with the environment."""
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)  # one block
-    env, built = env_of(num_envs=2, kernels="dense", compiled=False), []
+    env, built = env_of(num_envs=2, backend="eager"), []
     monkeypatch.setattr(decision, "observe", lambda *scene: built.append(1) or observe(*scene))
     td = env.reset()
     for _ in range(3):
@@ -480,10 +480,10 @@ def test_memory_is_zeroed_for_finished_battles_only():
 
 def test_a_copy_of_a_compiled_environment_compiles_again():
     """Compiled functions cannot be pickled; the battles, the maps and the settings are."""
-    env = env_of(compiled=True, kernels="dense")
+    env = env_of(backend="graph")
     pickled = pickle.loads(pickle.dumps(env))  # noqa: S301
     for copied in (copy.deepcopy(env), pickled):
-        assert copied.compiled and copied._play is not step.play and callable(copied._conclude)
+        assert copied.form == "graph" and copied._play is not step.play and callable(copied._conclude)
         assert torch.equal(copied.state.mechs.pos, env.state.mechs.pos)
 
 
@@ -523,7 +523,8 @@ def test_names_and_numbers_that_scripts_ask_for():
 @pytest.mark.parametrize("config", [SHORT, SMALL, dataclasses.replace(TINY, observation_mode="full")])
 def test_a_step_reads_nothing_on_the_host(config):
     """In the form that a GPU runs."""
-    env = env_of(config, 3, kernels="dense", compiled=False)
+    env = env_of(config, 3, backend="eager")
+    env.restarts_by_row = False
     td = env.reset()
     _, td = env.step_and_maybe_reset(told(env, td))
     tds = [told(env, td.clone(), (0, Act.TERTIARY, 1.0)) for _ in range(2)]

@@ -31,8 +31,8 @@ from echelon.env.env import EchelonEnv
 from echelon.env.footprint import needed_bytes
 from echelon.rules.config import ENV_PRESETS
 
-def play(config, battles, kernels):
-    env = EchelonEnv(config, battles, "cpu", 0, compiled=False, kernels=kernels)
+def play(config, battles, backend):
+    env = EchelonEnv(config, battles, "cpu", 0, backend=backend)
     seen = env.reset()
     for _ in range(3):
         for group in env.group_map:
@@ -40,16 +40,16 @@ def play(config, battles, kernels):
         _, seen = env.step_and_maybe_reset(seen)
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
-for preset, battles, maps, kernels in eval(sys.argv[1]):
+for preset, battles, maps, backend in eval(sys.argv[1]):
     one = dataclasses.replace(ENV_PRESETS[preset](), map_pool=1)
     if os.fork() == 0:  # the memory at the most is that of a process
-        before, many = play(one, 2, kernels), dataclasses.replace(one, map_pool=maps)
-        print(preset, (play(many, battles, kernels) - before) / needed_bytes(many, battles, torch.device("cpu")))
+        before, many = play(one, 2, backend), dataclasses.replace(one, map_pool=maps)
+        print(preset, (play(many, battles, backend) - before) / needed_bytes(many, battles, torch.device("cpu")))
         sys.stdout.flush()
         os._exit(0)
     os.wait()
 """
-PLAYED = [("small", 800, 1, "loops"), ("small", 500, 1, "dense"), ("small", 2, 384, "loops")]
+PLAYED = [("small", 800, 1, "loops"), ("small", 500, 1, "eager"), ("small", 2, 384, "loops")]
 
 
 def test_what_is_told_is_what_a_process_takes():

@@ -16,6 +16,7 @@ from echelon.env.form import form_of
 from echelon.rules.catalog_json import read_catalog
 from echelon.rules.config import EnvConfig, FeaturesConfig, RulesConfig
 from echelon.runtime import noise
+from echelon.runtime.errors import ConfigError
 from echelon.sim.kernels import dispatch
 
 pytestmark = pytest.mark.skipif(not dispatch.HAS_LOOPS, reason="numba is not here")
@@ -36,8 +37,9 @@ def same(one, other):
 
 def play_both(config, battles, decisions, seed=3):
     """Play in both forms and compare after every decision. Returns the restarts seen."""
-    dense = EchelonEnv(config, battles, "cpu", seed, compiled=False, kernels="dense")
-    loops = EchelonEnv(config, battles, "cpu", seed, maps=dense.game.maps, kernels="loops")
+    dense = EchelonEnv(config, battles, "cpu", seed, backend="eager")
+    dense.restarts_by_row = False
+    loops = EchelonEnv(config, battles, "cpu", seed, maps=dense.game.maps, backend="loops")
     generator, restarts = torch.Generator().manual_seed(3), 0
     one, other = dense.reset(), loops.reset()
     assert same(one, other)
@@ -79,14 +81,32 @@ def test_other_battles_are_the_same_in_loops(changes):
     play_both(dataclasses.replace(SMALL, **changes), 3, 30)
 
 
-def test_what_runs_as_loops(monkeypatch):
-    """By default loops on a CPU with numba, and graphs elsewhere."""
-    gpu = torch.device("cuda")
-    assert [form_of(CPU, compiled) for compiled in (None, True, False)] == ["loops", "loops", "eager"]
-    assert [form_of(gpu, compiled) for compiled in (None, True, False)] == ["graph", "graph", "eager"]
-    assert form_of(CPU, True, "dense") == "graph" and form_of(CPU, False, "loops") == "loops"
+def test_the_form_of_a_device(monkeypatch):
+    """By default loops on a CPU with numba, and graphs elsewhere; what is named otherwise is taken at its word."""
+    gpu, names = torch.device("cuda"), ("auto", "graph", "eager")
+    assert [form_of(CPU, name) for name in (*names, "loops")] == ["loops", "graph", "eager", "loops"]
+    assert [form_of(gpu, name) for name in names] == ["graph", "graph", "eager"]
+    assert form_of(CPU, watched=True) == "eager" and form_of(gpu, watched=True) == "graph"
+    with pytest.raises(ConfigError, match=r"^backend must be auto, graph or eager on cuda .*, got 'loops'$"):
+        form_of(gpu, "loops")
     monkeypatch.setattr(dispatch, "HAS_LOOPS", False)
-    assert [form_of(CPU, compiled) for compiled in (None, True, False)] == ["eager", "graph", "eager"]
+    assert [form_of(CPU, name) for name in names] == ["eager", "graph", "eager"]
+    with pytest.raises(ConfigError, match="loops need a CPU and numba"):
+        form_of(CPU, "loops")
+
+
+def test_an_environment_variable_says_what_auto_means(monkeypatch):
+    gpu = torch.device("cuda")
+    for value, cpu_form, gpu_form in (("eager", "eager", "eager"), ("graph", "graph", "graph"), ("", "loops", "graph")):
+        monkeypatch.setenv("ECHELON_BACKEND", value)
+        assert (form_of(CPU), form_of(gpu)) == (cpu_form, gpu_form)
+        assert form_of(gpu, "eager") == "eager" and form_of(gpu, "graph") == "graph"
+    monkeypatch.setenv("ECHELON_BACKEND", "loops")
+    with pytest.raises(ConfigError, match=r"^ECHELON_BACKEND must be auto, graph or eager on cuda"):
+        form_of(gpu)
+    monkeypatch.setenv("ECHELON_BACKEND", "fast")
+    with pytest.raises(ConfigError, match=r"^ECHELON_BACKEND must be one of auto, loops, graph, eager, got 'fast'$"):
+        EchelonEnv(SMALL, 1, "cpu")
 
 
 def test_an_observer_sees_the_substeps_of_the_same_battles():

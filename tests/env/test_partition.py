@@ -11,6 +11,7 @@ from torchrl.envs import MarlGroupMapType, check_env_specs
 
 import echelon
 from echelon.env.discrete import ACTIONS, action_table
+from echelon.env.env import EchelonEnv
 from echelon.env.observation import layout
 from echelon.env.observation.layout import STREAMS
 from echelon.env.partition import groups_of, team_members
@@ -196,8 +197,9 @@ def test_each_groups_memory_is_carried_on_and_zero_again():
     assert seen == [(0, 0), (1, -1), (2, -2), (3, -3), (0, 0), (5, -5)]
 
 
-def test_a_step_reads_nothing_on_the_host():
-    view = versus("class", action="discrete", state=True, memory=MEMORY, kernels="dense", compiled=False)
+def test_a_step_reads_nothing_on_the_host(monkeypatch):
+    view = versus("class", action="discrete", state=True, memory=MEMORY, backend="eager")
+    monkeypatch.setattr(EchelonEnv, "restarts_by_row", False)
     td = view.reset()
     for _ in range(2):
         _, td = view.step_and_maybe_reset(view.rand_action(td))

@@ -47,8 +47,8 @@ def test_both_restore_the_ground_of_the_chosen_battles_only():
 
 def test_gradients_go_on_through_the_memories_of_battles_that_do():
     env = EchelonEnv(EnvConfig.small(), 2, "cpu", 2, memory=Composite(h=Unbounded((3,))), maps=None)
-    for kernels in (None, "dense"):
-        env.kernels = kernels
+    for by_row in (True, False):
+        env.restarts_by_row = by_row
         td = env.reset()
         remembered = torch.ones(2, 5, 3, requires_grad=True)
         td["blue", "memory", "h"] = remembered * 2
@@ -60,8 +60,9 @@ def test_gradients_go_on_through_the_memories_of_battles_that_do():
 
 def test_an_environment_restarts_alike_by_row_and_by_mask():
     short = dataclasses.replace(EnvConfig.small(), map_pool=4, rules=RulesConfig(max_episode_s=1.0))
-    by_row = EchelonEnv(short, 3, "cpu", 2, compiled=False)
-    by_mask = EchelonEnv(short, 3, "cpu", 2, maps=by_row.game.maps, compiled=False, kernels="dense")
+    by_row = EchelonEnv(short, 3, "cpu", 2, backend="eager")
+    by_mask = EchelonEnv(short, 3, "cpu", 2, maps=by_row.game.maps, backend="eager")
+    by_mask.restarts_by_row = False
     one, other, restarts = by_row.reset(), by_mask.reset(), 0
     for _ in range(6):
         action = by_row.action_spec.rand()
@@ -78,9 +79,9 @@ def test_an_environment_restarts_alike_by_row_and_by_mask():
 def test_a_restart_is_one_graph():
     """What a GPU runs, compiled for the CPU: twice the same as operation by operation."""
     config = dataclasses.replace(EnvConfig.small(), map_pool=3)
-    settings = {"seed": 1, "memory": Composite(h=Unbounded((3,))), "kernels": "dense"}
-    graph = EchelonEnv(config, 4, "cpu", compiled=True, **settings)
-    eager = EchelonEnv(config, 4, "cpu", compiled=False, maps=graph.game.maps, **settings)
+    settings = {"seed": 1, "memory": Composite(h=Unbounded((3,)))}
+    graph = EchelonEnv(config, 4, "cpu", backend="graph", **settings)
+    eager = EchelonEnv(config, 4, "cpu", backend="eager", maps=graph.game.maps, **settings)
     assert (graph.form, eager.form) == ("graph", "eager")
     one, other = graph.reset(), eager.reset()
     assert (one == other).all()

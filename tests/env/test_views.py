@@ -406,8 +406,9 @@ def test_a_repr_tells_what_it_is():
 
 @pytest.mark.parametrize("action", ["continuous", "discrete"])
 @pytest.mark.parametrize("kind", VIEWS)
-def test_a_step_reads_nothing_on_the_host(kind, action):
-    view = view_of(kind, action=action, state=True, kernels="dense", compiled=False)
+def test_a_step_reads_nothing_on_the_host(kind, action, monkeypatch):
+    view = view_of(kind, action=action, state=True, backend="eager")
+    monkeypatch.setattr(EchelonEnv, "restarts_by_row", False)
     td = view.reset()
     for _ in range(2):
         _, td = view.step_and_maybe_reset(view.rand_action(td))

@@ -31,7 +31,7 @@ def by_kernels() -> Iterator[None]:
 def crowded(battles: int) -> EchelonEnv:
     """Battles in a jungle whose teams stand close together, or on each other, some of them weak, one dead."""
     config = dataclasses.replace(EnvConfig.standard(), map_pool=2, world=WorldConfig(biomes=("dense_jungle",)))
-    env = EchelonEnv(config, battles, "cpu", seed=3, compiled=False, kernels="dense")
+    env = EchelonEnv(config, battles, "cpu", seed=3, backend="eager")
     mechs = env.state.mechs
     centre, share = mechs.pos.mean(1, keepdim=True), torch.tensor([0.15, 0.4, 0.7])[torch.arange(battles) % 3]
     mechs.pos[..., :2] = (centre + share[:, None, None] * (mechs.pos - centre))[..., :2]

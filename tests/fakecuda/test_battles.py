@@ -30,6 +30,8 @@ from fakecuda.watch import Watch
 
 pytestmark = pytest.mark.fakecuda
 
+WITH_TRITON = {**os.environ, "ECHELON_TRITON": "1"}
+"""The environment of a program that tests these kernels, which are off by default."""
 TORCHRL_CHECKS_A_RESET = "env/partial_reset.py:_reset_proc_data"
 """Where somebody calls `reset`, TorchRL looks at the flags of what comes back; not in a restart after a step."""
 
@@ -41,7 +43,7 @@ def silent(watch: Watch, *, reads: tuple[str, ...] = (), transfers: tuple[str, .
 
 
 def fake_env(mode, config: EnvConfig, num_envs: int = 6, **settings) -> EchelonEnv:
-    env = EchelonEnv(config, num_envs, device="cpu", seed=1, compiled=False, **settings)
+    env = EchelonEnv(config, num_envs, device="cpu", seed=1, backend="eager", **settings)
     env.reset()
     Fakes(mode)(env)
     return env
@@ -148,7 +150,7 @@ def test_the_way_back_through_functions_of_our_own(mode, dtype):
 def test_a_kernel_of_triton_does_what_the_dense_form_does(kernel):
     pytest.importorskip("triton")
     script = Path(__file__).with_name(f"{kernel}.py")
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, env=WITH_TRITON)
     assert done.stdout == "equal\n", done.stderr
 
 
@@ -161,7 +163,7 @@ SUBSTEP = ["_fly", "_strike", "_chip", "_pull", "_strike", "_launch", "_lay", "_
 def test_the_kernels_of_a_battle_compile_for_a_gpu(script, names):
     pytest.importorskip("triton")
     command = [sys.executable, str(Path(__file__).with_name(f"{script}.py")), "compile"]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = subprocess.run(command, capture_output=True, text=True, env=WITH_TRITON)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == names
 
@@ -170,7 +172,7 @@ def test_the_kernels_of_a_battle_compile_for_a_gpu(script, names):
 def test_a_kernel_of_tensors_compiles_for_a_gpu(kernel):
     pytest.importorskip("triton")
     script = Path(__file__).with_name(f"{kernel}.py")
-    done = subprocess.run([sys.executable, str(script), "compile"], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, str(script), "compile"], capture_output=True, text=True, env=WITH_TRITON)
     assert done.stdout == "compiled\n", done.stderr
 
 
@@ -188,7 +190,7 @@ def test_a_restart_moves_little_where_no_battle_is_done():
     leave at once."""
     root = Path(__file__).parents[2]
     command = [sys.executable, str(root / "benchmarks" / "launches.py"), "--functions", "restart"]
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(root)})
+    done = subprocess.run(command, capture_output=True, text=True, env={**WITH_TRITON, "PYTHONPATH": str(root)})
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     assert told["num_envs"] == 16384 and told["preset"] == "standard"

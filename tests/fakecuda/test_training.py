@@ -28,7 +28,7 @@ SHORT = PPOConfig(rollout_decisions=2, chunk_decisions=1, epochs=2, minibatches=
 def tiny_trainer(folder, **changes) -> Trainer:
     """On the CPU, operation by operation."""
     return Trainer(
-        tiny_run(**{"num_envs": 12, "compiled": False, "precision": "bf16", "ppo": SHORT, **changes}), folder
+        tiny_run(**{"num_envs": 12, "backend": "eager", "precision": "bf16", "ppo": SHORT, **changes}), folder
     )
 
 

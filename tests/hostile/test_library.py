@@ -118,10 +118,10 @@ def test_a_gpu_that_is_not_here(device, maps):
         {"observation": 1},
         {"state": "yes"},
         {"memory": 5},
-        {"compiled": "yes"},
+        {"backend": "fast"},
+        {"backend": True},
         {"maps": 5},
         {"info": 2},
-        {"kernels": "fast"},
         {"extra_rewards": 5},
     ],
     ids=repr,
@@ -211,7 +211,7 @@ def test_set_seed_refuses_the_same(make, seed, maps):
 @pytest.fixture(scope="module")
 def envs(maps):
     settings = {"num_envs": 2, "device": "cpu", "seed": 0, "maps": maps}
-    made = {name: EchelonEnv(CONFIG, **settings, kernels=name, compiled=False) for name in ("loops", "dense")}
+    made = {name: EchelonEnv(CONFIG, **settings, backend=name) for name in ("loops", "eager")}
     made["versus"] = echelon.versus(CONFIG, EASY, **settings)
     made["discrete"] = echelon.versus(CONFIG, EASY, **settings, action="discrete")
     return made
@@ -228,7 +228,7 @@ REAL = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64
 
 
 def test_actions_of_any_real_numbers_are_those_of_float32(envs):
-    for name in ("loops", "dense", "versus"):
+    for name in ("loops", "eager", "versus"):
         env, paid = envs[name], []
         for dtype in (
             torch.float32,
@@ -263,7 +263,7 @@ DISCRETE = {
 
 
 @pytest.mark.parametrize("action", CONTINUOUS.values(), ids=CONTINUOUS)
-@pytest.mark.parametrize("name", ["loops", "dense", "versus"])
+@pytest.mark.parametrize("name", ["loops", "eager", "versus"])
 def test_an_action_is_of_real_numbers(name, action, envs):
     refusal(lambda: step(envs[name], action), "'action') must ")
 

@@ -23,7 +23,7 @@ SHORT = TrainConfig(
     past_blocks=2,
     device="cpu",
     precision="fp32",
-    compiled=False,
+    backend="eager",
 )
 
 
@@ -120,7 +120,7 @@ def test_an_exploiter_beats_a_frozen_weak_main(tmp_path):
     main = store.add(checkpoint_of(tmp_path, 0, TrainConfig.quick().model, store.env), "main")
     store.set_setting("role main", {"entry": main.id})
     quick = TrainConfig.quick()
-    config = dataclasses.replace(quick, num_envs=64, past_blocks=2, compiled=False, device="cpu")
+    config = dataclasses.replace(quick, num_envs=64, past_blocks=2, backend="eager", device="cpu")
     evolution = Evolution(LeagueArena(store, CPU), config, None, seeds=8, planned_turns=2, iterations=20)
     verdicts = [evolution.turn(Role.MAIN_EXPLOITER)]
     while not verdicts[-1].joins:

@@ -10,7 +10,7 @@ from unittest.mock import Mock
 
 import pytest
 import torch
-from graphs import Stream, dense_forms, faults, simulate
+from graphs import CARD, Stream, dense_forms, faults, simulate
 from tiny_runs import TINY, everything, short_battles, tiny_run
 
 from echelon.learn.config import CurriculumConfig, PPOConfig
@@ -20,6 +20,7 @@ from echelon.learn.trainer import Trainer
 from echelon.rules.config import RulesConfig
 from echelon.runtime import cuda_graphs
 from echelon.runtime.cuda_graphs import GraphedFunction
+from echelon.runtime.fallback import PREFIX
 from echelon.runtime.state_dict import StateDict
 
 CPU = torch.device("cpu")
@@ -60,13 +61,13 @@ def trainer(tmp_path, monkeypatch):
         settings = {
             "env": BATTLES,
             "num_envs": 12,
-            "compiled": False,
+            "backend": "eager",
             "ppo": SHORT,
             "total_agent_steps": 10**6,
             **changes,
         }
         made = Trainer(tiny_run(**settings), tmp_path / name)
-        made.env.kernels = "dense"
+        made.env.restarts_by_row = False
         return made
 
     return make
@@ -263,10 +264,45 @@ def test_a_function_is_called_twice_then_captured_then_replayed(monkeypatch):
     assert not graphed.graphs
 
 
+def reading(total: torch.Tensor) -> None:
+    total.add_(1)
+    total.item()
+
+
+def raising(total: torch.Tensor) -> None:
+    if CARD.generator.captures:
+        raise ValueError("no kernel for this\nand where")
+    total.add_(1)
+
+
+@pytest.mark.parametrize(
+    ("work", "cause"),
+    [(reading, "operation not permitted when stream is capturing: aten::_local"), (raising, "no kernel for this)")],
+)
+def test_a_failed_capture_leaves_nothing_behind_and_its_cause_is_logged_once(monkeypatch, caplog, work, cause):
+    counted, total, other = simulate(monkeypatch), torch.zeros(()), torch.zeros(())
+    before = CARD.stream
+    beside = GraphedFunction(lambda: other.add_(1), CPU, "adding")
+    graphed = GraphedFunction(lambda: work(total), CPU, "working")
+    for number in range(1, 6):
+        beside("key")
+        with caplog.at_level(logging.WARNING):
+            graphed("key")
+        assert (total, other) == (number, number)
+        assert CARD.stream is before and CARD.is_clean
+    (record,) = caplog.records
+    assert record.getMessage().startswith(f"{PREFIX}working runs without a CUDA graph: it cannot be captured ({cause}")
+    assert graphed.pool is None
+    # What was captured before draws from another state than the generator has now.
+    beside("key")
+    assert counted.captures == 2
+
+
 def test_everything_is_warmed_up_on_one_stream(monkeypatch):
     """Memory that was freed on one stream is not used again on another."""
     total, _ = counter()
     simulate(monkeypatch)
+    Stream.made = 0
     for name in ("one", "other"):
         graphed = GraphedFunction(lambda: total.add_(1), CPU, name)
         for key in range(3):
@@ -275,22 +311,19 @@ def test_everything_is_warmed_up_on_one_stream(monkeypatch):
     assert Stream.made == 1 and total == 18
 
 
-def test_what_cannot_be_captured_is_called_and_said_once(monkeypatch, caplog):
-    total, calls = counter()
+def test_an_interrupt_ends_a_capture_and_is_raised(monkeypatch):
     simulate(monkeypatch)
 
-    def read() -> None:
-        calls.append("called")
-        total.add_(1)
-        total.item()
+    def interrupted() -> None:
+        if CARD.generator.captures:
+            raise KeyboardInterrupt
 
-    graphed = GraphedFunction(read, CPU, "reading")
-    with caplog.at_level(logging.WARNING):
-        for number in range(1, 6):
-            graphed("key")
-            assert total == number
-    said = "reading runs without a CUDA graph: it cannot be captured (operation not permitted when stream is capturing"
-    assert len(caplog.records) == 1 and caplog.records[0].getMessage().startswith(said)
+    graphed, before = GraphedFunction(interrupted, CPU, "working"), CARD.stream
+    graphed("key")
+    graphed("key")
+    with pytest.raises(KeyboardInterrupt):
+        graphed("key")
+    assert CARD.stream is before and CARD.is_clean
 
 
 def test_a_graph_has_the_numbers_and_the_memory_of_its_capture(monkeypatch):

@@ -22,6 +22,7 @@ from echelon.learn.footprint import (
 )
 from echelon.learn.models.lstm import LSTMConfig
 from echelon.learn.trainer import Trainer
+from echelon.runtime.cuda_graphs import GraphedFunction
 from echelon.runtime.distributed import Ranks
 from echelon.runtime.errors import ConfigError
 
@@ -38,6 +39,7 @@ def gpu(monkeypatch):
     monkeypatch.setattr(device_defaults, "free_memory", lambda device: 78 * GIB)
     monkeypatch.setattr(device_defaults, "total_memory", lambda device: 78 * GIB)
     monkeypatch.setattr(device_defaults, "resolve_precision", lambda name, device: torch.bfloat16)
+    monkeypatch.setattr(device_defaults, "can_compile", lambda device: True)
 
 
 def test_on_a_cpu_the_defaults_are_what_they_were():
@@ -67,6 +69,17 @@ def test_a_model_of_ones_own_is_compiled_when_told_so(gpu):
     assert resolve_settings(own, GPU).compile_policy == resolve_settings(own, GPU).cuda_graphs == "off"
     assert resolve_settings(dataclasses.replace(own, cuda_graphs="on"), GPU).cuda_graphs == "on"
     assert resolve_settings(dataclasses.replace(own, compile_policy="all"), GPU).compile_policy == "all"
+
+
+def test_an_environment_variable_turns_graphs_off(gpu, monkeypatch):
+    monkeypatch.setenv("ECHELON_CUDA_GRAPHS", "off")
+    for wanted in ("auto", "on", "off"):
+        config = dataclasses.replace(TrainConfig.standard(), cuda_graphs=wanted)
+        assert resolve_settings(config, GPU).cuda_graphs == "off"
+    assert not GraphedFunction(lambda: None, GPU, "nothing").is_graphed
+    monkeypatch.setenv("ECHELON_CUDA_GRAPHS", "no")
+    with pytest.raises(ConfigError, match=r"^ECHELON_CUDA_GRAPHS must be one of on, off, got 'no'$"):
+        resolve_settings(TrainConfig.standard(), GPU)
 
 
 def test_what_the_user_sets_wins(gpu):

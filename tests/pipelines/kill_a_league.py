@@ -38,7 +38,7 @@ EVOLVE = (
         "8",
         "--train.past-blocks",
         "2",
-        "--train.no-compiled",
+        *("--train.backend", "eager"),
     ),
     *("--train.ppo.rollout-decisions", "8", "--train.ppo.chunk-decisions", "4"),
 )

@@ -163,7 +163,7 @@ def test_training_enters_a_league(tmp_path):
         *(
             "--preset",
             "quick",
-            "--no-compiled",
+            *("--backend", "eager"),
             "--device",
             "cpu",
             "--num-envs",
@@ -216,7 +216,7 @@ def test_a_league_evolves(tmp_path):
             "--train.ppo.chunk-decisions",
             "4",
         ),
-        *("--train.no-compiled", "--device", "cpu"),
+        *("--train.backend", "eager", "--device", "cpu"),
     )
     assert "turn 1, main exploiter: " in said and "joins and begins anew" in said
     assert len(store.entries("main")) == 1 and len(store.entries("exploiter")) == 2

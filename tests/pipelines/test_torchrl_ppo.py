@@ -14,7 +14,7 @@ from echelon.pipelines import torchrl_ppo
 from echelon.pipelines.torchrl_ppo import Args
 
 PROGRAM = ROOT / "pipelines" / "torchrl_ppo.py"
-TINY = Args(battles=2, steps=8, iterations=2, epochs=2, minibatches=2, device="cpu", compiled=False)
+TINY = Args(battles=2, steps=8, iterations=2, epochs=2, minibatches=2, device="cpu", backend="eager")
 
 
 def victory(outcome):

@@ -7,7 +7,6 @@ import sys
 import pytest
 import torch
 
-from echelon.learn import config as train_config
 from echelon.learn import device_defaults
 from echelon.pipelines.console import terminal
 from echelon.pipelines.train_flags import program_words, read_config, resolve_config
@@ -41,7 +40,7 @@ def test_one_line_says_what_a_gpu_was_given(monkeypatch):
     for name in ("free_memory", "total_memory"):
         monkeypatch.setattr(device_defaults, name, lambda device: 16 * 2**30)
     monkeypatch.setattr(device_defaults, "resolve_precision", lambda name, device: torch.bfloat16)
-    monkeypatch.setattr(train_config, "can_compile", lambda: True)
+    monkeypatch.setattr(device_defaults, "can_compile", lambda device: True)
     said = io.StringIO()
     config = resolve_config(read_config(["--preset", "standard"]), GPU, None, ALONE, terminal(file=said))
     assert config.num_envs == 4096
@@ -56,7 +55,6 @@ def test_one_line_says_what_a_gpu_was_given(monkeypatch):
 
 
 def test_on_a_cpu_nothing_more_is_said(monkeypatch):
-    monkeypatch.setattr(train_config, "can_compile", lambda: True)
     said = io.StringIO()
     config = resolve_config(read_config(["--preset", "large"]), torch.device("cpu"), None, ALONE, terminal(file=said))
     assert (config.num_envs, config.compile_policy, said.getvalue()) == (4096, "off", "")

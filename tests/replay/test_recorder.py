@@ -307,7 +307,8 @@ def test_recording_changes_nothing():
 
 
 def test_recording_reads_nothing_on_the_host():
-    env = EchelonEnv(BUSY, 2, "cpu", seed=8, observer=Recorder([0, 1]), compiled=False, kernels="dense")
+    env = EchelonEnv(BUSY, 2, "cpu", seed=8, observer=Recorder([0, 1]), backend="eager")
+    env.restarts_by_row = False
     generator, td = torch.Generator().manual_seed(2), env.reset()
     _, td = env.step_and_maybe_reset(brawl(td, generator))
     with HostReads() as host:

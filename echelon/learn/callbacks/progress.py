@@ -58,6 +58,8 @@ class ProgressBar(Callback):
         self.console.print(describe_run(trainer), highlight=False)
         if trainer.resumed_from is not None:
             self.console.print(f"goes on from {one_line(str(trainer.resumed_from))}", highlight=False)
+        if trainer.rehearsal_note:
+            self.console.print(trainer.rehearsal_note, highlight=False)
         if trainer.resume_note:
             self.console.print(one_line(trainer.resume_note), highlight=False)
 

@@ -15,7 +15,7 @@ from torch.utils.checkpoint import checkpoint
 from torchrl.data import Composite
 from torchrl.envs.utils import ExplorationType, exploration_type
 
-from echelon.learn.models.distribution import SquashedNormal
+from echelon.learn.models.distribution import ActionDistribution
 from echelon.learn.models.encoder import Encoder
 from echelon.learn.models.heads import ActorHead, Critic
 from echelon.learn.models.keys import TeamKeys
@@ -166,7 +166,7 @@ class ActorCritic(TensorDictModuleBase):
         """`forward` with keys of one's own, for one mech axis behind the batch or none."""
         layout = keys.layout(team, is_sequence=False)
         output = self.act(*keys.inputs(team, layout))
-        distribution = SquashedNormal(layout.outward(output.loc), layout.outward(output.scale))
+        distribution = ActionDistribution(layout.outward(output.loc), layout.outward(output.scale))
         pre_tanh = sample(distribution, team.get("noise", None))
         team.set(keys.pre_tanh, pre_tanh).set(keys.action, pre_tanh.tanh())
         team.set(keys.embed, layout.outward(output.embed))
@@ -206,7 +206,7 @@ class ActorCritic(TensorDictModuleBase):
         return sum(p.numel() for p in self.parameters())
 
 
-def sample(distribution: SquashedNormal, noise: Tensor | None) -> Tensor:
+def sample(distribution: ActionDistribution, noise: Tensor | None) -> Tensor:
     """`[..., D]` pre-tanh actions, drawn with the standard normal `noise` where there is one."""
     if noise is not None:
         return (distribution.base_dist.loc + distribution.base_dist.scale * noise).detach()

@@ -11,6 +11,16 @@ from torch import Tensor
 from torch.distributions import Independent, Normal
 from torch.nn import functional as F
 
+from echelon.rules.actions import Act
+from echelon.rules.catalog import ECCM_TRIGGER
+
+TRIGGERS = slice(int(Act.PRIMARY), int(Act.SPECIAL) + 1)
+"""Columns of an action that the game reads as on above 0, else off: the triggers and the vent."""
+EMITTER = int(Act.SECONDARY) - int(Act.PRIMARY)
+"""The one of `TRIGGERS` that has a third reading, for hulls with emitters: above `ECCM_TRIGGER`."""
+EMITTER_EDGE = math.atanh(ECCM_TRIGGER)
+SMALLEST = 1e-30
+"""Least probability whose logarithm is taken."""
 _NODES, _RAW_WEIGHTS = np.polynomial.hermite_e.hermegauss(8)
 _QUADRATURE = list(zip(_NODES.tolist(), (_RAW_WEIGHTS / math.sqrt(2 * math.pi)).tolist(), strict=True))
 """Gauss-Hermite nodes and weights of the standard normal distribution."""
@@ -36,9 +46,18 @@ class SquashedNormal(Independent):
         """`[..., D]` the mean of u."""
         return self.base_dist.loc
 
+    def log_probs(self, value: Tensor) -> Tensor:
+        """`[..., D]` log density of u for each dimension."""
+        log_density: Tensor = self.base_dist.log_prob(value)
+        return log_density
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """`[...]` sum of `log_probs`."""
+        return self.log_probs(value).sum(-1)
+
     def squashed_log_prob(self, value: Tensor) -> Tensor:
         """`[...]` log density of the action tanh(value): log N(u) - sum log(1 - tanh²u)."""
-        return self.log_prob(value) - log_slope(value).sum(-1)
+        return self.base_dist.log_prob(value).sum(-1) - log_slope(value).sum(-1)
 
     def entropies(self) -> Tensor:
         """`[..., D]` entropy of tanh(u) for each dimension.
@@ -52,6 +71,44 @@ class SquashedNormal(Independent):
     def entropy(self) -> Tensor:
         """`[...]` mean of `entropies`, so that the weight of the entropy term does not depend on D."""
         return self.entropies().mean(-1)
+
+
+class ActionDistribution(SquashedNormal):
+    """The distribution of a mech's action, `D` columns as in `echelon.rules.actions.Act`.
+
+    Of a trigger the game reads no more than whether it is held, so its `log_probs` are those of what is read: of
+    u <= 0 or u > 0, and of the column of emitters of u beyond `EMITTER_EDGE` too. How far beyond a border u was
+    decides nothing; with its density in the ratio it would be noise in every policy gradient, of the same mean
+    (Eisenach et al. 2019, "Marginal Policy Gradients"; Fujita & Maeda 2018, "Clipped Action Policy Gradient").
+    Entropies of triggers are those of held or not, at most log 2. All other columns are those of `SquashedNormal`.
+    """
+
+    def log_probs(self, value: Tensor) -> Tensor:
+        """`[..., D]` log density of u, of triggers the log-probability of what the game reads of u."""
+        density = self.base_dist.log_prob(value)
+        triggers = self._trigger_log_probs(value[..., TRIGGERS])
+        return torch.cat((density[..., : TRIGGERS.start], triggers, density[..., TRIGGERS.stop :]), -1)
+
+    def _trigger_log_probs(self, value: Tensor) -> Tensor:
+        """`[..., 5]` log-probabilities of what the game reads of the columns `TRIGGERS`."""
+        loc, scale = self.base_dist.loc[..., TRIGGERS], self.base_dist.scale[..., TRIGGERS]
+        is_held = value > 0
+        log_prob = torch.special.log_ndtr(torch.where(is_held, loc, -loc) / scale)
+        held, edge = log_prob[..., EMITTER], (loc[..., EMITTER] - EMITTER_EDGE) / scale[..., EMITTER]
+        # P(0 < u <= edge) = P(u > 0) - P(u > edge).
+        between = (held.exp() - torch.special.ndtr(edge)).clamp_min(SMALLEST).log()
+        above = torch.where(value[..., EMITTER] > EMITTER_EDGE, torch.special.log_ndtr(edge), between)
+        emitter = torch.where(is_held[..., EMITTER], above, held)
+        parts = log_prob[..., :EMITTER], emitter[..., None], log_prob[..., EMITTER + 1 :]
+        return torch.cat(parts, -1)
+
+    def entropies(self) -> Tensor:
+        """`[..., D]` entropy of tanh(u) for each column, of triggers that of held or not."""
+        squashed = super().entropies()
+        odds = self.base_dist.loc[..., TRIGGERS] / self.base_dist.scale[..., TRIGGERS]
+        held, released = torch.special.log_ndtr(odds), torch.special.log_ndtr(-odds)
+        triggers = -(held.exp() * held + released.exp() * released)
+        return torch.cat((squashed[..., : TRIGGERS.start], triggers, squashed[..., TRIGGERS.stop :]), -1)
 
 
 class ExpectedSlope(torch.autograd.Function):

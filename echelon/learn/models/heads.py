@@ -29,7 +29,7 @@ class FixedStd(nn.Module):
 
 
 class ActorHead(nn.Module):
-    """Mean and standard deviation of the pre-tanh actions."""
+    """Mean and standard deviation of the pre-tanh actions; in evaluation mode the latter is scaled."""
 
     def __init__(self, model: ModelConfig, width: int) -> None:
         super().__init__()
@@ -40,10 +40,12 @@ class ActorHead(nn.Module):
             nn.init.constant_(self.log_std.bias, math.log(model.initial_std))
         else:
             self.log_std = FixedStd(width, model.initial_std)
+        self.eval_std_scale = model.eval_std_scale
 
     def forward(self, embed: Tensor) -> tuple[Tensor, Tensor]:
         """`loc` and `scale` `[..., D]` from `embed [..., hidden]`."""
-        return self.loc(embed), self.log_std(embed).clamp(*LOG_STD_RANGE).exp()
+        scale = self.log_std(embed).clamp(*LOG_STD_RANGE).exp()
+        return self.loc(embed), scale if self.training else scale * self.eval_std_scale
 
 
 class Critic(nn.Module):

@@ -19,7 +19,7 @@ from tensordict.nn import TensorDictModuleBase
 from torch import Tensor
 from torchrl.modules import recurrent_mode
 
-from echelon.learn.models.distribution import SquashedNormal
+from echelon.learn.models.distribution import ActionDistribution
 from echelon.learn.models.keys import IS_INIT, Layout, TeamKeys
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.runtime.errors import require
@@ -70,14 +70,14 @@ class PolicyHead(Operator):
         tensordict.set(self.keys.loc, distribution.base_dist.loc)
         return tensordict.set(self.keys.scale, distribution.base_dist.scale)
 
-    def get_dist(self, tensordict: TensorDictBase) -> SquashedNormal:
+    def get_dist(self, tensordict: TensorDictBase) -> ActionDistribution:
         """Distribution of the pre-tanh actions."""
         layout = self.layout(tensordict)
         return self._distribution(layout.inward(tensordict.get(self.keys.embed)), layout)
 
-    def _distribution(self, embed: Tensor, layout: Layout) -> SquashedNormal:
+    def _distribution(self, embed: Tensor, layout: Layout) -> ActionDistribution:
         loc, scale = self.policy.network.head(embed)
-        return SquashedNormal(layout.outward(loc), layout.outward(scale))
+        return ActionDistribution(layout.outward(loc), layout.outward(scale))
 
 
 class PolicyOperator(PolicyHead):
@@ -99,7 +99,7 @@ class PolicyOperator(PolicyHead):
         """Decide; in recurrent mode only embeddings and the parameters of the distributions are written."""
         return super().forward(tensordict) if recurrent_mode() else self.policy.decide(tensordict, self.keys)
 
-    def get_dist(self, tensordict: TensorDictBase) -> SquashedNormal:
+    def get_dist(self, tensordict: TensorDictBase) -> ActionDistribution:
         """Distribution of the pre-tanh actions; `embed` is written."""
         layout = self.layout(tensordict)
         embed = self.embed(tensordict, layout)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from echelon.runtime.compile import ON_GPU
+from echelon.runtime.compile import fused
 
 if TYPE_CHECKING:
     from echelon.learn.models.actor_critic import ActorCritic
@@ -49,8 +49,7 @@ def configure_policy(policy: ActorCritic, precision: str, compiled: str, device:
     network = policy.network
     network.compute = resolve_precision(precision, device)
     if compiled != "off":
-        options = ON_GPU if device.type == "cuda" else None
-        policy.act = torch.compile(network.forward, fullgraph=True, dynamic=False, options=options)
+        policy.act = fused(network.forward, device, on_cpu=None)
 
 
 def configure_backends(deterministic: bool) -> None:

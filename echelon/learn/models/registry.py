@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from echelon.env.observation import layout
 from echelon.learn.limits import MODEL
-from echelon.rules.config import as_json, from_json
+from echelon.rules.config import as_json, from_json, setting
 from echelon.runtime.errors import ConfigError, require
 from echelon.runtime.imports import OBJECT_NAME, import_object
 from echelon.runtime.limits import check_settings
@@ -60,6 +60,9 @@ class ModelConfig:
     """Standard deviation of the actions: dependent on the observation, or one learnt parameter for each column."""
     initial_std: float = 0.6
     """Standard deviation of the pre-tanh actions before training."""
+    eval_std_scale: float = setting(0.3, absent=1.0)
+    """Factor on the standard deviation in evaluation mode, where a policy plays and does not learn: in evaluations,
+    matches and leagues, and as a frozen opponent. Exploring takes more noise than winning."""
     critic: Literal["local", "central"] = "local"
     """Input of the critic: only the mech's own observation, or also the state of every mech of both teams."""
     path_observed: bool = True

@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_map
 from torchrl.data import Composite, Unbounded
 
 from echelon.learn.models.actor_critic import ActorCritic, ActorNetwork, PolicyOutput, batched_forward
-from echelon.learn.models.distribution import SquashedNormal
+from echelon.learn.models.distribution import ActionDistribution
 from echelon.learn.opponents.slots import SLOT, count_readers, current_slot
 from echelon.learn.opponents.snapshot_pool import ROUNDING, OpponentPool
 from echelon.runtime.compile import fused
@@ -46,7 +46,8 @@ class FrozenOpponents:
     ) -> None:
         self.blocks, self.num_slots, self.pool, self.seed = blocks, slots, pool, seed
         device = next(like.parameters()).device
-        self.base: ActorNetwork = like.model.build(like.specs).to(device).requires_grad_(False).network
+        frozen = like.model.build(like.specs).to(device).requires_grad_(False).eval()
+        self.base: ActorNetwork = frozen.network
         self.base.compute = like.network.compute
         self.forward: Callable[..., PolicyOutput] = fused(batched_forward, device) if compiled else batched_forward
         self.keys = like.keys
@@ -194,7 +195,7 @@ class FrozenOpponents:
 
         inputs = self.keys.inputs(team, self.keys.layout(team, is_sequence=False))
         output = self.forward(self.base, self.weights, *tree_map(blocked, tuple(inputs)))
-        distribution = SquashedNormal(chosen(output.loc), chosen(output.scale))
+        distribution = ActionDistribution(chosen(output.loc), chosen(output.scale))
         team.set("action", distribution.rsample().tanh())
         for name, leaf in output.memory.items():
             team.set(("next", "memory", name), chosen(leaf))

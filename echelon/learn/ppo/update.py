@@ -18,6 +18,7 @@ from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.padding import EXISTS
 from echelon.learn.ppo.objective import DECISIONS, DIAGNOSTICS, LIVING, LOSSES, RecurrentPPOLoss, count_decisions
 from echelon.runtime.cuda_graphs import GraphedFunction, storage_of
+from echelon.runtime.device import can_compile
 from echelon.runtime.distributed import ALONE, Ranks
 from echelon.runtime.errors import require
 from echelon.runtime.state_dict import StateDict
@@ -72,7 +73,8 @@ class PPO:
         is_whole = config.accumulate <= 1 and ranks.is_alone
         limit = f"one that reads {LIVING} and {DECISIONS}, or accumulate 1 and one process"
         require(is_whole or LIVING in self.objective.in_keys, "loss", limit, type(self.objective).__name__)
-        if compiled:
+        device = next(policy.parameters()).device
+        if compiled and can_compile(device):
             self.objective.compile(fullgraph=True, dynamic=False)
         self.loss: nn.Module = self.objective
         """The objective, wrapped where there are several processes."""
@@ -81,7 +83,6 @@ class PPO:
                 # torch 2.13 renames the argument, which 2.11 has under this name only. No buffer ever changes.
                 warnings.simplefilter("ignore", FutureWarning)
                 self.loss = DistributedDataParallel(self.loss, broadcast_buffers=False)
-        device = next(policy.parameters()).device
         self.cuda_graph = cuda_graph and ranks.is_alone
         rate: float | Tensor = config.learning_rate.first
         on_gpu = device.type == "cuda"

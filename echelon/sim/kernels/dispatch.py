@@ -20,8 +20,16 @@ from torch import Tensor
 
 from echelon.runtime.exact import HAS_NUMBA
 
-HAS_TRITON = importlib.util.find_spec("triton") is not None
-"""Whether Triton is there, which comes with a torch that is built with CUDA."""
+
+def wants_triton() -> bool:
+    """Whether kernels of Triton run on a GPU in place of the dense forms: where `ECHELON_TRITON=1` asks for them.
+
+    They contract products and sums, so that battles are not those of the dense forms to the bit.
+    """
+    return os.environ.get("ECHELON_TRITON") == "1" and importlib.util.find_spec("triton") is not None
+
+
+HAS_TRITON = wants_triton()
 HAS_LOOPS = HAS_NUMBA
 """Whether the loop implementations exist."""
 ZERO, HALF, ONE, INFINITY = np.float32(0.0), np.float32(0.5), np.float32(1.0), np.float32(np.inf)

@@ -57,6 +57,16 @@ def test_deviation_depends_on_what_is_seen_or_does_not():
         torch.testing.assert_close(scale.mean(), torch.tensor(TINY.initial_std), atol=0.05, rtol=0)
 
 
+def test_a_policy_that_plays_is_less_random_than_one_that_learns():
+    policy = dataclasses.replace(TINY, eval_std_scale=0.25).build(PolicySpecs(8))
+    embed = torch.randn(4, 16)
+    loc, scale = policy.network.head(embed)
+    played_loc, played_scale = policy.eval().network.head(embed)
+    assert torch.equal(played_loc, loc) and torch.equal(played_scale, 0.25 * scale)
+    with pytest.raises(ConfigError, match="eval_std_scale must be"):
+        dataclasses.replace(TINY, eval_std_scale=0.0)
+
+
 def test_without_an_lstm_a_mech_remembers_nothing():
     rollout = make_rollout(model_with("mlp", TINY))
     batch = rollout.collect()

@@ -5,7 +5,8 @@ import math
 import torch
 from torchrl.envs.utils import ExplorationType, set_exploration_type
 
-from echelon.learn.models.distribution import SquashedNormal, log_slope
+from echelon.learn.models.distribution import EMITTER_EDGE, TRIGGERS, ActionDistribution, SquashedNormal, log_slope
+from echelon.rules.actions import CONTROLS, Act
 
 
 def distribution(*shape: int) -> SquashedNormal:
@@ -65,3 +66,77 @@ def test_gradients_of_the_entropy_are_those_of_finite_differences():
     assert torch.autograd.gradcheck(
         lambda loc, scale: SquashedNormal(loc, scale).entropies(), (loc, scale), check_undefined_grad=False
     )
+
+
+def action_distribution(*shape: int, dtype=torch.float64) -> ActionDistribution:
+    g = torch.Generator().manual_seed(1)
+    loc, scale = (torch.randn(*shape, CONTROLS + 8, generator=g, dtype=dtype) for _ in range(2))
+    return ActionDistribution(loc, scale.abs() + 0.3)
+
+
+def test_a_trigger_has_the_probability_of_what_the_game_reads():
+    """Against frequencies of 400,000 draws; the column of emitters has three readings, the others two."""
+    some = action_distribution(2)
+    u = some.base_dist.loc + some.base_dist.scale * torch.randn(
+        400_000, 2, CONTROLS + 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64
+    )
+    probability = some.log_probs(u).exp()
+    action = u.tanh()
+    for column in range(TRIGGERS.start, TRIGGERS.stop):
+        readings = [(action[..., column] <= 0), (action[..., column] > 0)]
+        if column == Act.SECONDARY:
+            readings[1:] = [readings[1] & (action[..., column] <= 0.5), action[..., column] > 0.5]
+        for mech in range(2):
+            for reading in readings:
+                of_reading = probability[:, mech, column][reading[:, mech]]
+                assert of_reading.min() == of_reading.max(), "how far beyond a border u was changes nothing"
+                assert abs(of_reading[0] - reading[:, mech].double().mean()) < 3e-3
+
+
+def test_all_other_columns_have_the_density_of_u():
+    some, u = action_distribution(3), torch.randn(3, CONTROLS + 8, dtype=torch.float64)
+    others = [n for n in range(CONTROLS + 8) if not TRIGGERS.start <= n < TRIGGERS.stop]
+    assert torch.equal(some.log_probs(u)[:, others], some.base_dist.log_prob(u)[:, others])
+    torch.testing.assert_close(some.log_prob(u), some.log_probs(u).sum(-1))
+
+
+def test_the_entropy_of_a_trigger_is_that_of_held_or_released():
+    some = action_distribution(4)
+    held = torch.special.ndtr(some.base_dist.loc / some.base_dist.scale)[:, TRIGGERS]
+    expected = -(held * held.log() + (1 - held) * (1 - held).log())
+    torch.testing.assert_close(some.entropies()[:, TRIGGERS], expected)
+    squashed = SquashedNormal(some.base_dist.loc, some.base_dist.scale).entropies()
+    torch.testing.assert_close(some.entropies()[:, TRIGGERS.stop :], squashed[:, TRIGGERS.stop :])
+
+
+def test_gradients_of_an_action_are_those_of_finite_differences():
+    some, u = action_distribution(3), torch.randn(3, CONTROLS + 8, dtype=torch.float64)
+    u[:, Act.SECONDARY] = torch.tensor([-0.2, 0.3, EMITTER_EDGE + 0.1])
+    loc, scale = some.base_dist.loc.requires_grad_(), some.base_dist.scale.requires_grad_()
+    assert torch.autograd.gradcheck(lambda loc, scale: ActionDistribution(loc, scale).log_probs(u), (loc, scale))
+
+
+def test_the_policy_gradient_of_triggers_has_the_same_mean_and_less_noise():
+    """Score functions, weighted by a reward of the trigger alone, over 100,000 draws of one mech."""
+    loc = torch.full((1, CONTROLS + 8), 0.2, dtype=torch.float64, requires_grad=True)
+    scale = torch.full_like(loc, 0.6)
+    u = loc.detach() + scale * torch.randn(
+        100_000, CONTROLS + 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64
+    )
+    reward = (u[:, Act.VENT] > 0).double()
+
+    def score(law):
+        rows = loc.expand_as(u)
+        (gradient,) = torch.autograd.grad(law(rows, scale.expand_as(u)).log_prob(u).sum(), rows)
+        return gradient[:, Act.VENT] * reward
+
+    density, reading = score(SquashedNormal), score(ActionDistribution)
+    assert abs(density.mean() - reading.mean()) < 0.02
+    assert reading.var() < 0.8 * density.var()
+
+
+def test_log_probabilities_stay_finite_far_from_the_border():
+    far = ActionDistribution(torch.full((1, CONTROLS), 40.0), torch.full((1, CONTROLS), 0.05))
+    u = torch.full((3, CONTROLS), -40.0)
+    u[1:, Act.SECONDARY] = torch.tensor([0.3, 1.0])
+    assert far.log_probs(u).isfinite().all()

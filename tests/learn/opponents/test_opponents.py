@@ -68,6 +68,7 @@ def test_blocks_and_slots_play_as_each_policy_alone():
     known = policies(6)
     rivals = FrozenOpponents(known[0], 2, 3, Pool(known))
     assert sorted(flat(rivals.names)) == list("012345"), "as many opponents as slots"
+    assert not rivals.base.training, "they play and do not learn"
     team = teams(8, rivals)
     first = rivals(team.copy())
     second = carried(first, team)

@@ -95,7 +95,7 @@ def test_buffers_are_made_once(rollout):
 
 def test_a_rollout_reads_nothing_on_the_host():
     """In the form that a GPU runs."""
-    rollout = make_rollout(compiled=False)
+    rollout = make_rollout(backend="eager")
     rollout.collect()
     with HostReads() as mode:
         rollout.collect()

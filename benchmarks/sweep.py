@@ -1,0 +1,154 @@
+"""Trains every row of a table of settings from several seeds, and writes what each won into `docs/SWEEP.md`.
+
+python benchmarks/sweep.py --table screen --minutes 60 --folder runs/sweep
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tyro
+from sweep_tables import TABLES, Table
+
+sys.path.insert(0, str(Path(__file__).parent / "baselines"))
+from interquartile import bootstrap
+from recipes import Budget, train_ours
+from run import append, commit_of, finite
+from table import markdown, replace_between
+
+import echelon
+from echelon.env.tasks import find_task
+from echelon.pipelines.train_flags import read_config
+from echelon.runtime.errors import require
+
+ROOT = Path(__file__).parents[1]
+BEGIN, END = "<!-- tables: written by benchmarks/sweep.py -->", "<!-- end of tables -->"
+UNFINISHED = 3
+"""Exit status where the minutes ended before the table did: the same command goes on."""
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Args:
+    """What to run. Rows that stand in the results are not run again."""
+
+    table: str = "screen"
+    """A name of `sweep_tables.TABLES`."""
+    minutes: float = 0.0
+    """Ends after so many, within a run too; 0 for no limit. The same command goes on, bit for bit with --folder."""
+    folder: str = ""
+    """Where unfinished runs are kept; a folder of temporary files by default."""
+    device: str = "cpu"
+    results: Path = ROOT / "benchmarks" / "results" / "sweep.jsonl"
+    page: Path = ROOT / "docs" / "SWEEP.md"
+    """Its tables are written anew from the results."""
+
+
+def main(args: Args) -> int:
+    """Run what is missing, then write the tables; the exit status."""
+    require(args.table in TABLES, "--table", f"one of {', '.join(TABLES)}", args.table)
+    table, ends = TABLES[args.table], time.monotonic() + 60 * (args.minutes or 1e9)
+    is_complete = True
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(args.folder or scratch)
+        for seed in table.seeds:
+            for name in table.rows:
+                if is_complete and (name, seed) not in finished_runs(table, read_rows(args.results)):
+                    row = run(table, name, seed, args.device, folder, ends - time.monotonic())
+                    is_complete = row is not None
+                    if row is not None:
+                        append(args.results, row)
+                        print(f"{name}, seed {seed}: {describe(row)}", flush=True)
+    replace_between(args.page, BEGIN, END, "\n".join(tables(read_rows(args.results))))
+    return 0 if is_complete else UNFINISHED
+
+
+def run(table: Table, name: str, seed: int, device: str, folder: Path, seconds: float) -> Row | None:
+    """Train and judge one row; None where the seconds ended before."""
+    if seconds <= 0:
+        return None
+    flags = table.flags_of(name, seed)
+    config = read_config([*flags, "--device", device, "--checkpoint-every", "1000000000"])
+    place = folder / f"{table.name}-{list(table.rows).index(name)}-{seed}"
+    budget = Budget(table.agent_steps, config.num_envs, seed, device, place, seconds)
+    began = time.process_time()
+    trained = train_ours(config, budget)
+    if trained is None:
+        return None
+    judged = echelon.evaluate(trained.policy, find_task(table.task), battles=table.battles, device=device)
+    commit, is_clean = commit_of()
+    return {
+        "table": table.name,
+        "row": name,
+        "seed": seed,
+        "command": " ".join(["python pipelines/train.py", *flags]),
+        "commit": commit,
+        "clean": is_clean,
+        "agent_steps": trained.agent_steps,
+        "train_s": round(trained.seconds, 1),
+        "processor_s": round(time.process_time() - began, 1),
+        "versions": dict(judged.versions),
+        "opponents": {opponent: result.row(False) for opponent, result in judged.results.items()},
+        "curve": [finite(point) for point in trained.curve],
+    }
+
+
+def describe(row: Row) -> str:
+    """Win rates, on a line."""
+    rates = {name.removeprefix("heuristic:"): each["win_rate"] for name, each in row["opponents"].items()}
+    return ", ".join(f"{name} {rate:.0%}" for name, rate in rates.items())
+
+
+def read_rows(path: Path) -> list[Row]:
+    """The rows of a file of results; none where there is no file."""
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def finished_runs(table: Table, rows: Sequence[Row]) -> dict[tuple[str, int], Row]:
+    """Results of a table as it is now, by row and seed: those that the same flags gave."""
+    commands = {(name, seed): table.flags_of(name, seed) for name in table.rows for seed in table.seeds}
+    by_run = {(row["row"], row["seed"]): row for row in rows if row["table"] == table.name}
+    return {key: row for key, row in by_run.items() if key in commands and row["command"].split()[2:] == commands[key]}
+
+
+def tables(rows: Sequence[Row]) -> list[str]:
+    """Lines of the tables that have results."""
+    lines: list[str] = []
+    for table in TABLES.values():
+        runs = finished_runs(table, rows)
+        names = [name for name in table.rows if any((name, seed) in runs for seed in table.seeds)]
+        if not names:
+            continue
+        opponents = list(next(iter(runs.values()))["opponents"])
+        heads = ["row", "flags", "seeds", *(each.removeprefix("heuristic:") for each in opponents), "IQM (95 %)"]
+        body = [
+            table_row(name, table, [runs[name, seed] for seed in table.seeds if (name, seed) in runs], opponents)
+            for name in names
+        ]
+        commits = ", ".join(dict.fromkeys(row["commit"] + ("" if row["clean"] else "+") for row in runs.values()))
+        shared = " ".join(["python pipelines/train.py", *table.flags, "--total-agent-steps", str(table.agent_steps)])
+        lines += ["", f"### {table.name}: {table.about}", "", f"`{shared} --seed SEED`, judged by `{table.task}`,"]
+        lines += [f"{table.battles} battles against each; commits {commits} (+: with changes).", ""]
+        lines += [*markdown(heads, body), ""]
+    return lines
+
+
+def table_row(name: str, table: Table, runs: Sequence[Row], opponents: Sequence[str]) -> list[str]:
+    """Cells of one row: mean win rates over seeds, with the lowest and the highest."""
+    rates = np.array([[row["opponents"][opponent]["win_rate"] for opponent in opponents] for row in runs])
+    cells = [f"{each.mean():.0%} ({each.min():.0%} to {each.max():.0%})" for each in rates.T]
+    middle, low, high = bootstrap(rates)
+    flags = f"`{' '.join(table.rows[name])}`" if table.rows[name] else ""
+    return [name, flags, str(len(runs)), *cells, f"{middle:.1%} ({low:.1%} to {high:.1%})"]
+
+
+if __name__ == "__main__":
+    sys.exit(main(tyro.cli(Args, description=__doc__)))

@@ -1,0 +1,265 @@
+"""A rehearsal before battles on a GPU: each compiled function beside what it stands for, and a capture.
+
+What differs or fails there is replaced by the next simpler form: graphs by operations one by one, a captured decision
+by a called one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+from tensordict import TensorDictBase, is_tensor_collection
+from torch import Tensor
+
+from echelon.env import decision
+from echelon.env.env import EchelonEnv
+from echelon.env.observation import layout
+from echelon.env.restart import begin_by_mask
+from echelon.env.static_battles import StaticBattles
+from echelon.rules import actions
+from echelon.rules.actions import TRIGGER_COLUMNS, Act
+from echelon.runtime import exact
+from echelon.runtime.cuda_graphs import GraphedFunction
+from echelon.runtime.errors import ConfigError
+from echelon.runtime.fallback import cause_of, fall_back
+from echelon.sim import step
+from echelon.state import State
+
+BATTLES = 64
+"""Battles that are compared, the first of the environment."""
+DECISIONS = 8
+ABSOLUTE, RELATIVE = 1e-3, 1e-4
+"""What fused multiply-add and another order of sums may change in one call, from the same arguments."""
+MOST_PARTED = 0.005
+"""Share of the battles of a call that may differ by more: a last bit may decide whether a shot hits."""
+CROWDED = 0.3
+"""What is left of the distances between mechs."""
+COMPARED: dict[str, tuple[Callable[..., Any], int]] = {
+    "_decode": (actions.decode, 2),
+    "_play": (step.play, 2),
+    "_conclude": (decision.conclude, 3),
+    "_begin_by_mask": (begin_by_mask, 4),
+}
+"""Functions of a decision, by the attribute of `EchelonEnv` that holds the compiled one: what each stands for, and how
+many of its first arguments have a row a battle."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Rehearsed:
+    """What a rehearsal found."""
+
+    captures: bool
+    """Whether a decision can be captured and its replays are right; False where that was not asked for."""
+    line: str
+    """What runs now, in one line."""
+
+
+def is_due(env: EchelonEnv) -> bool:
+    """Whether an environment is to be rehearsed before it is used: on a GPU, unless an observer would be told of it."""
+    return env.device.type == "cuda" and env.observer is None
+
+
+def rehearse(env: EchelonEnv, captures: bool = False) -> Rehearsed:
+    """Play some decisions of crowded battles, compare, and fall back where something differs or fails.
+
+    The environment is left as a new one, with the seeds that it had. It compiles here what it would at its first step.
+
+    Args:
+        env: before its first reset.
+        captures: whether decisions will be captured as CUDA graphs.
+
+    Raises:
+        ConfigError: the device fails altogether.
+        torch.OutOfMemoryError: so many battles do not fit.
+    """
+    began, next_seed, wanted = time.perf_counter(), env.next_seed, env.form
+    told = _actions(env)
+    played: State | None = None
+    if env.form == "graph":
+        try:
+            played = _play_compared(env, told)
+        except torch.OutOfMemoryError:
+            raise
+        except Exception as error:
+            # Whatever compilers raise, and it is no reason not to fight.
+            _require_alive(env.device, error)
+            env.run_eagerly()
+            fall_back(f"the simulation runs eager instead of {wanted}: {cause_of(error)}")
+    if captures:
+        env.open_battles(next_seed)
+        captures = _captures(env, told, next_seed, played if env.form == wanted else None)
+    env.open_battles(next_seed)
+    seconds = time.perf_counter() - began
+    ways = [env.form] + ["captured decisions"] * captures
+    return Rehearsed(captures, f"rehearsed {DECISIONS} decisions in {seconds:.1f} s: {', '.join(ways)}")
+
+
+class Parted(Exception):
+    """A function and what it stands for differ too often."""
+
+
+class Comparison:
+    """Counts the battles in which a function and what it stands for differ. Reads the host at each call."""
+
+    def __init__(self) -> None:
+        self.counts: dict[str, tuple[int, int]] = {}
+        """Battles that differed and that were compared, calls times battles, by function."""
+
+    def beside(
+        self, name: str, function: Callable[..., Any], dense: Callable[..., Any], batched: int
+    ) -> Callable[..., Any]:
+        """`function`, which is compared with `dense` whenever it is called; `batched` as in `COMPARED`."""
+
+        def call(*arguments: Any) -> Any:
+            # Before, for the ground is changed in place.
+            rows = [first_rows(each) for each in arguments[:batched]]
+            result = function(*arguments)
+            self.compare(name, result, dense(*rows, *arguments[batched:]))
+            return result
+
+        return call
+
+    def compare(self, name: str, result: Any, expected: Any) -> None:
+        """Compare the first battles of a result with what is expected of them.
+
+        Raises:
+            Parted: too many differed by now, at once and not at the end, for what is wrong may lead to an index that
+                ends the process.
+        """
+        apart = {
+            leaf: differs(value[: len(other)], other)[..., None].flatten(1).any(1)
+            for (leaf, value), (_, other) in zip(leaves(result), leaves(expected), strict=True)
+        }
+        rows = torch.stack(list(apart.values()))
+        now, *each = torch.cat([rows.any(0)[None], rows]).sum(1).tolist()
+        parted, compared = self.counts.get(name, (0, 0))
+        self.counts[name] = parted, compared = parted + now, compared + rows.shape[1]
+        if parted > MOST_PARTED * max(compared, BATTLES * DECISIONS):
+            worst = max(zip(each, apart, strict=True))
+            raise Parted(f"{name} differs in {parted} of {compared} battles, in {worst[1]} of {worst[0]} at last")
+
+
+def first_rows(value: Any) -> Any:
+    """Copies of the first battles of a tensor, or of what holds tensors `[B, ...]`."""
+    if isinstance(value, Tensor) or is_tensor_collection(value):
+        return value[:BATTLES].clone()
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.replace(value, **{name: first_rows(leaf) for name, leaf in vars(value).items()})
+    return {key: first_rows(leaf) for key, leaf in value.items()}
+
+
+def leaves(value: Any, name: str = "") -> Iterator[tuple[str, Tensor]]:
+    """The tensors of a result, each with its dotted name."""
+    if isinstance(value, Tensor):
+        yield name, value
+        return
+    if isinstance(value, State):
+        value = value.to_tensordict()
+    if is_tensor_collection(value):
+        parts: Mapping[Any, Any] = dict(value.items(True, True))
+    elif isinstance(value, Mapping):
+        parts = value
+    else:
+        parts = value._asdict() if hasattr(value, "_asdict") else vars(value)
+    for key, part in parts.items():
+        own = ".".join(key) if isinstance(key, tuple) else key
+        yield from leaves(part, f"{name}.{own}" if name else own)
+
+
+def differs(value: Tensor, other: Tensor) -> Tensor:
+    """Where two tensors differ by more than compilation explains."""
+    if not value.is_floating_point():
+        return value != other
+    is_near = (value - other).abs() <= ABSOLUTE + RELATIVE * other.abs()
+    return (value != other) & ~is_near
+
+
+def _actions(env: EchelonEnv) -> Tensor:
+    """`[decisions, B, N, D]` -1..1 at random, but that all keep their heading and fire; torch's own generators rest."""
+    shape = DECISIONS, env.num_envs, env.config.num_mechs, layout.action_width(env.config.comm_dim)
+    generator = torch.Generator(env.device).manual_seed(0)
+    told = 2 * torch.rand(shape, generator=generator, device=env.device) - 1
+    told[..., Act.YAW_RATE] *= 0.1
+    told[..., list(TRIGGER_COLUMNS.values())] += 0.8
+    told[..., Act.SPECIAL] -= 1.6
+    return told.clamp(-1, 1)
+
+
+def _crowded(env: EchelonEnv) -> TensorDictBase:
+    """Begin battles of teams that stand close and face each other, some of which end: what is shown first."""
+    shown = env.reset()
+    mechs, rules = env.state.mechs, env.config.rules
+    centre = mechs.pos.mean(1, keepdim=True)
+    mechs.pos[..., :2] = (centre + CROWDED * (mechs.pos - centre))[..., :2]
+    blue, red = (mechs.pos[:, span].mean(1) for span in env.teams.values())
+    for span, way in zip(env.teams.values(), (red - blue, blue - red), strict=True):
+        mechs.yaw[:, span] = exact.atan2(way[:, 1], way[:, 0])[:, None]
+    mechs.hp[:, ::3] *= 0.02
+    env.state.tick[::4] = max(0, rules.max_decisions - DECISIONS // 2) * rules.decision_repeat
+    return shown
+
+
+def _write(shown: TensorDictBase, env: EchelonEnv, told: Tensor) -> TensorDictBase:
+    """What is shown, with the actions `[B, N, D]` of both teams."""
+    for group, span in env.teams.items():
+        shown.set((group, "action"), told[:, span])
+    return shown
+
+
+def _play_compared(env: EchelonEnv, told: Tensor) -> State:
+    """Play decisions by the environment's own functions, each compared; returns the state that they lead to."""
+    comparison, own = Comparison(), {name: getattr(env, name) for name in COMPARED}
+    try:
+        for name, (dense, batched) in COMPARED.items():
+            setattr(env, name, comparison.beside(name.removeprefix("_"), own[name], dense, batched))
+        shown = _crowded(env)
+        for each in told:
+            shown = env.step_and_maybe_reset(_write(shown, env, each))[1]
+    finally:
+        for name, function in own.items():
+            setattr(env, name, function)
+    return env.state
+
+
+def _captures(env: EchelonEnv, told: Tensor, next_seed: Tensor, played: State | None) -> bool:
+    """Whether replays of a captured decision lead to the same state as calls; the graph is thrown away."""
+    if played is None:
+        shown = _crowded(env)
+        for each in told:
+            shown = env.step_and_maybe_reset(_write(shown, env, each))[1]
+        played = env.state
+        env.open_battles(next_seed)
+    try:
+        static, now = StaticBattles(env, _crowded(env)), torch.empty_like(told[0])
+
+        def decide() -> None:
+            static.restart(static.step(_write(static.shown.copy(), env, now)))
+
+        graphed = GraphedFunction(decide, env.device, "a rehearsed decision")
+        for each in told:
+            now.copy_(each)
+            graphed("rehearsal")
+        if graphed.is_graphed:
+            Comparison().compare("a replay", env.state, first_rows(played))
+        return graphed.is_graphed
+    except torch.OutOfMemoryError:
+        raise
+    except Exception as error:
+        _require_alive(env.device, error)
+        fall_back(f"decisions run without CUDA graphs: {cause_of(error)}")
+        return False
+
+
+def _require_alive(device: torch.device, problem: Exception) -> None:
+    """Refuse to go on where an error has taken the device with it."""
+    if device.type != "cuda":
+        return
+    try:
+        torch.cuda.synchronize(device)
+    except RuntimeError:
+        what = f"{device} cannot be used any more by this process: {cause_of(problem)}"
+        raise ConfigError(f"{what}; start again with ECHELON_BACKEND=eager") from problem

@@ -1,0 +1,162 @@
+"""What a machine offers to Echelon: each answer is tried, and what fails says why."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import shutil
+import subprocess
+import sysconfig
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from torch._inductor.runtime.cache_dir_utils import cache_dir
+
+from echelon.env.env import EchelonEnv
+from echelon.env.footprint import amount
+from echelon.env.form import form_of
+from echelon.env.rehearsal import BATTLES, rehearse
+from echelon.rules.config import EnvConfig
+from echelon.runtime import cuda_graphs, fallback
+from echelon.runtime.compile import fused
+from echelon.runtime.cuda_graphs import WARM_UPS, GraphedFunction
+from echelon.runtime.device import compiling_lacks, free_memory, resolve_device, total_memory, use_device
+from echelon.runtime.errors import one_line
+from echelon.runtime.version import VERSION
+from echelon.sim.kernels.dispatch import CACHE, HAS_LOOPS, is_cached
+
+PACKAGES = ("torchrl", "tensordict", "numpy", "numba", "triton")
+WIDTH = 15
+
+
+@dataclass(frozen=True)
+class Doctor:
+    """Tell what this machine offers: device, driver, versions, what compiles, what runs in a simpler form and why."""
+
+    device: str = "auto"
+    """auto (a GPU if there is one), cpu, cuda or cuda:N."""
+    rehearse: bool = False
+    """Also compile on a CPU, and play battles in their form beside the plain one; minutes at the first time."""
+
+    def run(self) -> None:
+        """Print a line an answer, each as soon as it is known."""
+        device = use_device(resolve_device(self.device))
+        for name, ask in questions(device, self.rehearse):
+            print(one_line(f"{name:<{WIDTH}}{answer(ask)}"), flush=True)
+        for line in fallback.REASONS:
+            print(one_line(f"{'fell back':<{WIDTH}}{line}"))
+
+
+def answer(ask: Callable[[], str]) -> str:
+    """An answer, or why there is none: whatever is broken here, the other answers are of use."""
+    try:
+        return ask()
+    except Exception as problem:
+        return f"fails: {fallback.cause_of(problem)}"
+
+
+def questions(device: torch.device, has_rehearsal: bool) -> Iterator[tuple[str, Callable[[], str]]]:
+    """What is asked of a machine, by name."""
+    yield "echelon", lambda: f"{VERSION}, Python {platform.python_version()} on {platform.platform()}"
+    yield "torch", lambda: f"{torch.__version__}, CUDA {torch.version.cuda or 'not in this build'}"
+    yield "packages", lambda: ", ".join(f"{name} {version_of(name)}" for name in PACKAGES)
+    yield "device", lambda: device_name(device)
+    if device.type == "cuda":
+        yield "driver", driver
+    yield "memory", lambda: f"{amount(free_memory(device))} free of {amount(total_memory(device))}"
+    yield "processors", lambda: f"{len(os.sched_getaffinity(0))}, torch uses {torch.get_num_threads()} threads"
+    yield "battles run as", lambda: form_of(device)
+    yield "numba", loops
+    yield "compiler", compiler
+    if device.type == "cuda" or has_rehearsal:
+        yield "torch.compile", lambda: compiles(device)
+    if device.type == "cuda":
+        yield "CUDA graphs", lambda: captures(device)
+    yield "caches", lambda: ", ".join(f"{folder} ({writable(folder)})" for folder in (CACHE, Path(cache_dir())))
+    yield "variables", variables
+    if has_rehearsal:
+        yield "rehearsal", lambda: rehearse(EchelonEnv(EnvConfig.small(), BATTLES, device, 0), True).line
+
+
+def version_of(package: str) -> str:
+    """The version of an installed package."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "is not here"
+
+
+def device_name(device: torch.device) -> str:
+    """A device with its name and, of a GPU, its generation."""
+    if device.type == "cpu":
+        return f"cpu, {platform.machine()}"
+    return f"{device}, {torch.cuda.get_device_name(device)}, sm_{''.join(map(str, torch.cuda.get_device_capability()))}"
+
+
+def driver() -> str:
+    """The driver's version, by its own program."""
+    words = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    return subprocess.run(words, capture_output=True, text=True, timeout=20, check=True).stdout.splitlines()[0]
+
+
+def loops() -> str:
+    """Whether loops run on a CPU here, and whether they are compiled."""
+    if not HAS_LOOPS:
+        return "not here: battles on a CPU run operation by operation, many times slower; pip install numba"
+    return "loops are compiled" if is_cached("decision_loop") else "loops will be compiled once, in half a minute"
+
+
+def compiler() -> str:
+    """The C++ compiler and Python's headers, which torch.compile needs on any device."""
+    found = next((path for path in map(shutil.which, (os.environ.get("CXX", ""), "g++", "clang++")) if path), None)
+    header = Path(sysconfig.get_paths()["include"]) / "Python.h"
+    missing = [*(["no C++ compiler"] if found is None else []), *([] if header.exists() else [f"no {header}"])]
+    return "; ".join(missing) + ": torch.compile is off" if missing else f"{found}, {header}"
+
+
+def compiles(device: torch.device) -> str:
+    """Compile a small function, and compare what it returns."""
+    if compiling_lacks(device):
+        return "off: it lacks a compiler or Python's headers"
+
+    def function(values: Tensor) -> Tensor:
+        return (values * 2 + 1).sum(-1)
+
+    began, values = time.perf_counter(), torch.arange(12.0, device=device).view(3, 4)
+    same = torch.allclose(fused(function, device)(values), function(values))
+    return f"works ({time.perf_counter() - began:.1f} s)" if same else "fails: another result than without"
+
+
+def captures(device: torch.device) -> str:
+    """Capture a small function, and compare what its replays do."""
+    if cuda_graphs.are_off():
+        return f"off: {cuda_graphs.VARIABLE}=off"
+    total = torch.zeros((), device=device)
+
+    def add() -> None:
+        total.add_(1)
+
+    graphed = GraphedFunction(add, device, "a small function")
+    calls = WARM_UPS + 3
+    for _ in range(calls):
+        graphed("doctor")
+    if int(total) != calls:
+        return "fails: a replay does something else than a call"
+    return "work" if graphed.is_graphed else "fail: see below"
+
+
+def writable(folder: Path) -> str:
+    """Whether a folder can be written to, or made."""
+    first = next(path for path in (folder, *folder.parents) if path.exists())
+    return "can be written" if os.access(first, os.W_OK) else "cannot be written"
+
+
+def variables() -> str:
+    """The environment variables that choose how Echelon runs."""
+    own = {name: value for name, value in os.environ.items() if name.startswith(("ECHELON_", "CUDA_VISIBLE"))}
+    return ", ".join(f"{name}={value}" for name, value in sorted(own.items())) or "none"

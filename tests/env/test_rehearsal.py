@@ -1,0 +1,222 @@
+"""A rehearsal before battles on a GPU, in the form that a CPU can run: what is compiled is what it stands for, or a
+fault planted in it."""
+
+import dataclasses
+import logging
+from types import SimpleNamespace
+
+import pytest
+import torch
+from graphs import CARD, dense_forms, simulate
+from tiny_runs import tiny_run
+
+from echelon.agents.heuristic import Heuristic
+from echelon.arena.batch_arena import BatchArena, Battle
+from echelon.env import env as env_module
+from echelon.env import rehearsal
+from echelon.env.env import EchelonEnv
+from echelon.env.rehearsal import rehearse
+from echelon.env.restart import begin_by_mask
+from echelon.learn.trainer import Trainer
+from echelon.rules.config import EnvConfig, RulesConfig
+from echelon.runtime import fallback
+from echelon.runtime.errors import ConfigError
+from echelon.runtime.fallback import PREFIX
+from echelon.sim import step
+
+CONFIG = dataclasses.replace(
+    EnvConfig.small(),
+    map_pool=2,
+    blue=("medium", "light"),
+    red=("medium", "scout"),
+    rules=RulesConfig(decision_repeat=2),
+)
+WRONG = {
+    "a step": (step.play, lambda state: state.replace(mechs=state.mechs.replace(heat=state.mechs.heat + 0.01))),
+    "a restart": (begin_by_mask, lambda begun: begun._replace(next_seed=begun.next_seed + 1)),
+    "not a number": (step.play, lambda state: state.replace(mechs=state.mechs.replace(yaw=state.mechs.yaw / 0.0))),
+}
+
+
+@pytest.fixture(autouse=True)
+def as_on_a_gpu(monkeypatch):
+    """No loops, nothing compiled, and fewer decisions."""
+    dense_forms(monkeypatch)
+    monkeypatch.setattr(rehearsal, "DECISIONS", 4)
+    monkeypatch.setattr(fallback, "REASONS", [])
+    monkeypatch.setattr(env_module, "fused", lambda function, device: function)
+
+
+def plant(monkeypatch, function, fault):
+    """Let what is compiled of a function be another one."""
+    monkeypatch.setattr(env_module, "fused", lambda own, device: fault if own is function else own)
+
+
+def no_kernel(*arguments):
+    raise RuntimeError("no kernel image")
+
+
+def lines(caplog) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.getMessage().startswith(PREFIX)]
+
+
+def env_of() -> EchelonEnv:
+    return EchelonEnv(CONFIG, 6, "cpu", seed=1, backend="graph")
+
+
+def test_what_is_right_stays_and_leaves_a_new_environment(caplog):
+    env, other = env_of(), env_of()
+    rehearsed = rehearse(env)
+    assert env.form == "graph" and not rehearsed.captures and not lines(caplog)
+    assert rehearsed.line.startswith("rehearsed 4 decisions in ") and rehearsed.line.endswith(" s: graph")
+    assert env._play is step.play
+    for _ in range(2):
+        one, same = env.reset(), other.reset()
+        assert (one == same).all() and (env.state == other.state).all() and torch.equal(env.next_seed, other.next_seed)
+
+
+def test_battles_are_fought_and_end_in_a_rehearsal(monkeypatch):
+    """Else a wrong form of what strikes, or of a restart, would not be seen."""
+    monkeypatch.setattr(rehearsal, "DECISIONS", 8)
+    config = dataclasses.replace(EnvConfig.small(), map_pool=2)
+    fought, env = [], EchelonEnv(config, 6, "cpu", seed=1, backend="graph")
+    play_compared = rehearsal._play_compared
+    monkeypatch.setattr(
+        rehearsal, "_play_compared", lambda *arguments: fought.append(play_compared(*arguments)) or fought[-1]
+    )
+    before = env.state.seed.clone()
+    rehearse(env)
+    (state,) = fought
+    assert (state.seed != before).any() and state.tally.damage.sum() > 0 and not state.mechs.alive.all()
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_wrong_graph_is_replaced_and_named(monkeypatch, caplog, wrong):
+    function, fault = WRONG[wrong]
+    plant(monkeypatch, function, lambda *arguments: fault(function(*arguments)))
+    env = env_of()
+    assert rehearse(env).line.endswith(" s: eager")
+    assert env.form == env.backend == "eager" and env._play is step.play
+    (line,) = lines(caplog)
+    assert line.startswith(f"{PREFIX}the simulation runs eager instead of graph: ")
+    where = {"a step": "play differs in ", "a restart": "in next_seed of 6", "not a number": "in mechs.yaw of 6"}[wrong]
+    assert where in line
+
+
+def test_a_last_bit_is_no_difference(monkeypatch, caplog):
+    def nearly(state, orders, game):
+        state = step.play(state, orders, game)
+        return state.replace(mechs=state.mechs.replace(heat=state.mechs.heat * (1 + 1e-7)))
+
+    plant(monkeypatch, step.play, nearly)
+    env = env_of()
+    rehearse(env)
+    assert env.form == "graph" and not lines(caplog)
+
+
+def test_what_does_not_compile_is_replaced_with_the_cause(monkeypatch, caplog):
+    def no_compiler(*arguments):
+        raise RuntimeError("Failed to find C compiler. Please specify via CC environment variable.\nmore")
+
+    plant(monkeypatch, step.play, no_compiler)
+    env = env_of()
+    rehearse(env)
+    assert env.form == "eager" and lines(caplog) == [
+        f"{PREFIX}the simulation runs eager instead of graph: Failed to find C compiler. Please specify via CC "
+        "environment variable."
+    ]
+    env.rand_step(env.reset())
+
+
+def test_a_device_that_is_gone_is_an_error(monkeypatch):
+    def gone(*arguments):
+        raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+    monkeypatch.setattr(torch.cuda, "synchronize", gone)
+    with pytest.raises(ConfigError, match=r"illegal memory access.*; start again with ECHELON_BACKEND=eager"):
+        rehearsal._require_alive(torch.device("cuda", 0), RuntimeError("CUDA error: an illegal memory access"))
+    plant(monkeypatch, step.play, lambda *arguments: (_ for _ in ()).throw(torch.OutOfMemoryError("no memory")))
+    with pytest.raises(torch.OutOfMemoryError):
+        rehearse(env_of())
+
+
+def test_a_capture_is_rehearsed_and_thrown_away(monkeypatch, caplog):
+    counted = simulate(monkeypatch)
+    env, other = env_of(), env_of()
+    rehearsed = rehearse(env, captures=True)
+    assert rehearsed.captures and rehearsed.line.endswith("graph, captured decisions") and not lines(caplog)
+    assert counted.captures == 1 and counted.replays == rehearsal.DECISIONS - 2
+    assert (env.reset() == other.reset()).all() and (env.state == other.state).all()
+
+
+@pytest.mark.parametrize("backend", ["graph", "eager"])
+def test_a_failing_capture_means_called_decisions(monkeypatch, caplog, backend):
+    simulate(monkeypatch)
+
+    def reads(which, *arguments):
+        which.any().item()
+        return begin_into_buffers(which, *arguments)
+
+    begin_into_buffers = env_module.begin_into_buffers
+    monkeypatch.setattr(env_module, "begin_into_buffers", reads)
+    env = EchelonEnv(CONFIG, 6, "cpu", seed=1, backend=backend)
+    env.restarts_by_row = False
+    rehearsed = rehearse(env, captures=True)
+    assert not rehearsed.captures and env.form == backend and CARD.is_clean
+    (line,) = lines(caplog)
+    assert line.startswith(f"{PREFIX}a rehearsed decision runs without a CUDA graph: it cannot be captured (operation")
+
+
+def test_what_a_capture_alone_needs_may_fail_by_itself(monkeypatch, caplog):
+    simulate(monkeypatch)
+    plant(monkeypatch, env_module.begin_into_buffers, no_kernel)
+    env = env_of()
+    assert not rehearse(env, captures=True).captures and env.form == "graph"
+    assert lines(caplog) == [f"{PREFIX}decisions run without CUDA graphs: no kernel image"]
+
+
+def test_a_wrong_replay_means_called_decisions(monkeypatch, caplog):
+    counted = simulate(monkeypatch)
+    env = env_of()
+    replay = counted.replay
+
+    def wrong(self) -> None:
+        replay(self)
+        env.state.mechs.heat.add_(1.0)
+
+    monkeypatch.setattr(counted, "replay", wrong)
+    assert not rehearse(env, captures=True).captures
+    (line,) = lines(caplog)
+    assert line.startswith(f"{PREFIX}decisions run without CUDA graphs: a replay differs in 6 of 6 battles")
+
+
+def test_a_run_goes_on_after_a_fault(monkeypatch, caplog, tmp_path):
+    """On a GPU a trainer rehearses, and trains on what is left."""
+    simulate(monkeypatch)
+    monkeypatch.setattr(rehearsal, "is_due", lambda env: True)
+    plant(monkeypatch, step.play, no_kernel)
+    brief = dataclasses.replace(CONFIG, rules=RulesConfig(max_episode_s=0.25, decision_repeat=1))
+    config = tiny_run(env=brief, cuda_graphs="on", backend="graph", opponent="self")
+    with caplog.at_level(logging.INFO):
+        trainer = Trainer(config, tmp_path / "run")
+        trainer.iterate()
+    assert trainer.env.form == "eager" and trainer.collector.cuda_graph
+    assert lines(caplog) == [f"{PREFIX}the simulation runs eager instead of graph: no kernel image"]
+    assert trainer.rehearsal_note.endswith(": eager, captured decisions")
+
+
+def test_who_is_rehearsed():
+    env = env_of()
+    assert not rehearsal.is_due(env)
+    gpu = SimpleNamespace(device=torch.device("cuda", 0), observer=None)
+    assert rehearsal.is_due(gpu) and not rehearsal.is_due(SimpleNamespace(device=gpu.device, observer=object()))
+
+
+def test_an_arena_goes_on_after_a_fault(monkeypatch, caplog):
+    monkeypatch.setattr(rehearsal, "is_due", lambda env: True)
+    plant(monkeypatch, step.play, no_kernel)
+    brief = dataclasses.replace(CONFIG, rules=RulesConfig(max_episode_s=0.25, decision_repeat=1))
+    arena = BatchArena(brief, lambda name: Heuristic(brief, name), torch.device("cpu"), compiled=True)
+    monkeypatch.setenv("ECHELON_BACKEND", "graph")
+    assert len(arena.play([Battle("easy", "normal", 1)]).results) == 1
+    assert lines(caplog) == [f"{PREFIX}the simulation runs eager instead of graph: no kernel image"]

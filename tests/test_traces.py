@@ -1,0 +1,76 @@
+"""Every function that a GPU compiles is one graph: Dynamo traces it whole, on this torch.
+
+Traced on CPU tensors in the dense form, which is what a GPU compiles, and run operation by operation.
+`tests/torch_matrix.sh` runs this file on every torch.
+"""
+
+import dataclasses
+
+import graphs
+import pytest
+import torch
+from tiny_runs import TINY, short_battles, tiny_run
+
+from echelon.agents.heuristic import Heuristic
+from echelon.agents.tiers import TIERS
+from echelon.env.env import EchelonEnv
+from echelon.learn.models.registry import PolicySpecs
+from echelon.learn.opponents.assignment import OpponentGroup, PolicyAssignment
+from echelon.learn.opponents.compiled import compiled_commander
+from echelon.learn.opponents.frozen import FrozenOpponents
+from echelon.learn.opponents.snapshot_pool import SnapshotPool
+from echelon.learn.ppo import collector
+from echelon.learn.trainer import Trainer
+from echelon.replay.recorder import Recorder
+from echelon.runtime.compile import fused
+
+CPU = torch.device("cpu")
+CONFIG = dataclasses.replace(short_battles(), map_pool=2)
+
+
+@pytest.fixture
+def traced(monkeypatch):
+    """Names of the functions that were traced."""
+    graphs.dense_forms(monkeypatch)
+    return graphs.trace_only(monkeypatch)
+
+
+@pytest.mark.slow
+def test_training(traced, monkeypatch, tmp_path):
+    """Environment, acting, writing, values, set encoders and the loss, in the code that is captured on a GPU."""
+    monkeypatch.setattr(collector, "on_device", fused)
+    config = tiny_run(compile_policy="all", cuda_graphs="on")
+    trainer = Trainer(config, tmp_path)
+    trainer.iterate()
+    environment = {"decode", "play", "conclude", "begin_into_buffers"}
+    assert traced == environment | {"write_step", "concat_pieces", "ActorNetwork.forward", "Module._call_impl"}
+
+
+@pytest.mark.slow
+def test_steps_and_resets_that_are_recorded(traced):
+    """What the public interface compiles beside that."""
+    env = EchelonEnv(CONFIG, 2, "cpu", seed=1, backend="graph", observer=Recorder([0]))
+    env.rollout(2)
+    assert traced == {"decode", "logged_substep", "conclude", "begin_by_mask"}
+
+
+def test_stacked_networks(traced):
+    """Those of frozen opponents and of matches, by `torch.vmap`."""
+    policy = TINY.build(PolicySpecs(CONFIG.comm_dim)).eval()
+    pool = SnapshotPool(1)
+    pool.add("iteration 0", policy)
+    seats = PolicyAssignment(policy, [OpponentGroup("past", FrozenOpponents(policy, 2, 2, pool, compiled=True), 4)])
+    with torch.inference_mode():
+        seats.decide(EchelonEnv(CONFIG, 4, "cpu", seed=3, memory=seats.memory, backend="eager").reset())
+    assert traced == {"batched_forward"}
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_scripted_commanders(traced, tier):
+    env = EchelonEnv(CONFIG, 2, "cpu", seed=1, backend="eager")
+    commander = Heuristic(CONFIG, tier)
+    team = env.reset()["blue"].select("observation").set("memory", commander.memory_spec().zero().expand(2, 5))
+    expected = commander(team.copy())["action"]
+    compiled = compiled_commander(commander, CPU)(team.copy())["action"]
+    assert torch.allclose(compiled, expected, atol=1e-4)
+    assert traced == {"compiled_heuristic.<locals>.decide"}
