@@ -152,7 +152,7 @@ def describe(device: Any) -> Values:
     return facts
 
 
-class Battles:
+class Compared:
     """The same battles on a CPU, operation by operation, and on the device.
 
     Args:
@@ -171,11 +171,11 @@ class Battles:
 
         config = dataclasses.replace(EnvConfig.small(), map_pool=4)
         commanders = {group: scripted("heuristic:expert", config, torch.device("cpu")) for group in ("blue", "red")}
-        settings: Values = {"seed": 1, "kernels": "dense", "memory": memory_spec(**commanders)}
+        settings: Values = {"seed": 1, "memory": memory_spec(**commanders)}
         self.device, self.repeat = device, config.rules.decision_repeat
         self.policies = [GroupPolicy(policy, group, group) for group, policy in commanders.items()]
-        self.cpu = EchelonEnv(config, count, "cpu", compiled=False, **settings)
-        self.gpu = EchelonEnv(config, count, device, compiled=compiled, **settings)
+        self.cpu = EchelonEnv(config, count, "cpu", backend="eager", **settings)
+        self.gpu = EchelonEnv(config, count, device, backend="graph" if compiled else "eager", **settings)
         self.now = self.cpu.reset()
         self.gpu.reset()
         for _ in range(before):
@@ -227,7 +227,7 @@ def equal(device: Any, count: int, before: int, decisions: int, compiled: bool =
 
     from echelon.arena.fingerprint import leaves, state_hash
 
-    battles = Battles(device, count, before, compiled)
+    battles = Compared(device, count, before, compiled)
     if wrong := battles.maps_differ():
         raise RuntimeError(f"maps made on {device} differ from the CPU's in {', '.join(wrong)}")
     worst, where, unequal, hashes = 0.0, "", 0, []
@@ -268,7 +268,7 @@ class Player:
         from echelon.runtime.cuda_graphs import GraphedFunction
 
         config = dataclasses.replace(ENV_PRESETS[preset](), map_pool=16)
-        self.env = EchelonEnv(config, count, device, seed=1, maps=maps, compiled=False, kernels="dense")
+        self.env = EchelonEnv(config, count, device, seed=1, maps=maps, backend="eager")
         self.device, self.mechs = device, config.num_mechs
         self.battles, self.actions = StaticBattles(self.env, self.env.reset()), self.env.action_spec.rand()
         self.graphed = GraphedFunction(self.decide, device, "decisions")
@@ -344,7 +344,7 @@ def training(device: Any, is_tiny: bool, count: int) -> Values:
     from echelon.learn.trainer import Trainer
 
     config = TrainConfig.quick() if is_tiny else TrainConfig.standard()
-    changes: Values = {"num_envs": count, "device": str(device), "compiled": False, "compile_policy": "off"}
+    changes: Values = {"num_envs": count, "device": str(device), "backend": "eager", "compile_policy": "off"}
     changes |= {"env": dataclasses.replace(config.env, map_pool=4), "total_agent_steps": 10**9, "cuda_graphs": "on"}
     if is_tiny:
         changes["ppo"] = PPOConfig(rollout_decisions=4, chunk_decisions=4, epochs=1, minibatches=2)

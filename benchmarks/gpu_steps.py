@@ -113,7 +113,7 @@ def steps_of(device: str, tiny: bool, minutes: Minutes) -> list[Step]:
     quick = ("-k", "not environment and not rollout and not update and not checkpoint")
     # Compiling all of a run took 230 s and more on a CPU of two cores.
     if minutes == 3:
-        plain = ("--iterations", "2", "--compile-policy", "off", "--no-compiled", "--num-envs", "1024")
+        plain = ("--iterations", "2", "--compile-policy", "off", "--backend", "eager", "--num-envs", "1024")
         return [first, Step("train uncompiled", program("train", *run, *plain), limit_s=65)]
     if minutes == 10:
         return [

@@ -48,14 +48,14 @@ def report_of(first, capsys, work, seconds=60.0):
 def test_battles_of_a_right_device_are_equal_and_of_a_wrong_one_are_told(first, brief, monkeypatch):
     found = first.equal(CPU, 2, 1, 2)
     assert found["unequal_tensors"] == 0 and found["same_bits"].startswith("2 of 2 battles")
-    moved = first.Battles.moved
+    moved = first.Compared.moved
 
     def wrong(self):
         shown = moved(self)
         self.gpu.state.mechs.pos[0, 0, 0] += 0.5
         return shown
 
-    monkeypatch.setattr(first.Battles, "moved", wrong)
+    monkeypatch.setattr(first.Compared, "moved", wrong)
     with pytest.raises(RuntimeError, match="a decision on cpu differs from the CPU's by"):
         first.equal(CPU, 2, 1, 1)
 

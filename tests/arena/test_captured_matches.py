@@ -81,9 +81,9 @@ def test_a_gpu_reduces_precision_and_compiles_where_that_pays(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: True)
     assert compute_of("auto", GPU) == torch.bfloat16 and compute_of("fp32", GPU) == torch.float32
     assert compute_of("auto", CPU) == torch.float32
-    monkeypatch.setattr(batch_arena, "can_compile", lambda: True)
+    monkeypatch.setattr(batch_arena, "can_compile", lambda device: True)
     assert is_worth_compiling(GPU, COMPILED_FROM) and not is_worth_compiling(GPU, COMPILED_FROM - 1)
-    monkeypatch.setattr(batch_arena, "can_compile", lambda: False)
+    monkeypatch.setattr(batch_arena, "can_compile", lambda device: False)
     assert not is_worth_compiling(GPU, COMPILED_FROM)
 
 
@@ -92,7 +92,7 @@ def test_a_gpu_reduces_precision_and_compiles_where_that_pays(monkeypatch):
     [
         ({}, (None, None)),
         ({"compile_policy": "off"}, (False, None)),
-        ({"compiled": False}, (False, None)),
+        ({"backend": "eager"}, (False, None)),
         ({"cuda_graphs": "off"}, (None, False)),
         ({"evaluation": EvalConfig(compiled="on"), "compile_policy": "off"}, (True, None)),
         ({"evaluation": EvalConfig(compiled="off")}, (False, None)),
@@ -101,7 +101,7 @@ def test_a_gpu_reduces_precision_and_compiles_where_that_pays(monkeypatch):
 def test_evaluations_of_a_run_are_played_as_the_run_is(tmp_path, monkeypatch, changes, own):
     made = []
     monkeypatch.setattr(evaluator, "BatchArena", lambda *args: made.append(args))
-    config = tiny_run(**{"compile_policy": "all", "cuda_graphs": "on", "compiled": True, **changes})
+    config = tiny_run(**{"compile_policy": "all", "cuda_graphs": "on", **changes})
     policy = policy_of(1)
     policy.network.compute = torch.bfloat16
     made_by = Evaluator(policy, config, tmp_path)
