@@ -1,10 +1,11 @@
 """Runs the tests that need a GPU, and every benchmark on it: a table, and a JSON file with the command of each figure.
 
-benchmarks/gpu.sh                         # on a machine with a GPU, under 15 minutes
+benchmarks/gpu.sh                         # on a machine with a GPU, ten minutes; --minutes 3 or 30 for less or more
 benchmarks/gpu.sh --device cpu --tiny     # every step at a tiny size, to see that they run
 
 A step that fails is recorded with its last lines and stops no other; one that takes longer than its time is stopped,
-and one whose battles do not fit into memory says so. The status is 1 if a step has failed.
+and one whose battles do not fit into memory says so. The file is written anew after each step. The status is 1 unless
+every step has run to its end and nothing fell back to a simpler form.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from typing import Any
 
 import torch
 import tyro
-from gpu_steps import FIGURES, Step, steps_of
+from gpu_steps import FIGURES, Minutes, Step, steps_of
 from measure import GIB
 from rich.console import Console
 from rich.table import Table
@@ -43,12 +44,14 @@ from echelon.runtime.version import VERSION
 
 ROOT = Path(__file__).parents[1]
 LAST_LINES = 15
-SHORTEST_S = 20
-"""A step is not begun with less time than this left."""
+FALLBACK = "fallback:"
+"""What a line has that tells of a simpler form in place of one that failed or differed."""
+PYTEST_STEPS = {"tests": "tests that need a GPU", "cases": "cases of pytest-benchmark"}
+"""Steps of pytest, and what their tests are."""
 NO_MEMORY = ("OutOfMemoryError", "out of memory", "fewer num_envs")
 """What torch and Echelon say of what does not fit into memory."""
 NO_GPU = "not measured: no GPU"
-OK, FAILED, SKIPPED, TOO_LARGE = "ok", "failed", "skipped", "does not fit into memory"
+OK, FAILED, LATE, FELL_BACK, TOO_LARGE = "ok", "failed", "timed out", "fell back", "does not fit into memory"
 
 
 @dataclass(frozen=True)
@@ -58,8 +61,9 @@ class Args:
     device: str = "cuda"
     tiny: bool = False
     """Tiny sizes, for a CPU."""
-    minutes: float = 14.0
-    """No step is begun, and none goes on, after this."""
+    minutes: Minutes = 10
+    """For all steps together: 3 for whether it works and how fast it is uncompiled, 10 with training as it is by
+    default, 30 for everything."""
     out: Path | None = None
     """The JSON file; by default benchmarks/results/DEVICE.json."""
 
@@ -71,7 +75,7 @@ class Outcome:
     name: str
     command: str
     status: str
-    """`ok`, `failed`, `skipped` or `does not fit into memory`."""
+    """`ok`, `failed`, `timed out`, `fell back` or `does not fit into memory`."""
     seconds: float = 0.0
     reason: str = ""
     """Why it is not `ok`."""
@@ -81,16 +85,9 @@ class Outcome:
     """The JSON lines that it printed."""
 
 
-def run_step(step: Step, left_s: float) -> Outcome:
-    """Run a step to its end, or for as long as it may.
-
-    Args:
-        left_s: seconds left for all steps.
-    """
-    command = shlex.join(["python", *step.words])
-    if left_s < SHORTEST_S:
-        return Outcome(step.name, command, SKIPPED, reason="no time was left for it")
-    limit_s, began = min(step.limit_s, left_s), time.perf_counter()
+def run_step(step: Step, limit_s: float) -> Outcome:
+    """Run a step to its end, or for so many seconds."""
+    command, began = shlex.join(["python", *step.words]), time.perf_counter()
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
     # A file, not a pipe: that would stay open while a compiler that the step has started still runs.
     with tempfile.TemporaryFile("w+") as printed:
@@ -116,26 +113,24 @@ def run_step(step: Step, left_s: float) -> Outcome:
         output = printed.read()
     found = Outcome(step.name, command, OK, round(spent_s, 1), lines=json_lines(output))
     if spent_s >= limit_s:
-        return dataclasses.replace(found, status=SKIPPED, reason=f"stopped after {limit_s:.0f} s")
+        last = tuple(line for line in output.splitlines() if line.strip())[-LAST_LINES:]
+        return dataclasses.replace(found, status=LATE, reason=f"stopped after {limit_s:.0f} s", last_lines=last)
     return judged(found, process.returncode, output)
 
 
 def judged(found: Outcome, code: int, output: str) -> Outcome:
     """A step that has ended by itself, from the status and the output of its process."""
     last = tuple(line for line in output.splitlines() if line.strip())[-LAST_LINES:]
-    if "No module named pytest" in output:
-        return dataclasses.replace(found, status=SKIPPED, reason="pytest is not installed")
-    if found.name == "tests":
+    if found.name in PYTEST_STEPS:
+        found = dataclasses.replace(found, lines=({"benchmark": found.name, **count_tests(output)},))
         # 5 is pytest's status where no test was collected.
-        return dataclasses.replace(
-            found,
-            status=OK if code in (0, 5) else FAILED,
-            reason="" if code in (0, 5) else "tests failed",
-            lines=({"benchmark": "tests", **count_tests(output)},),
-            last_lines=() if code in (0, 5) else last,
-        )
+        code = 0 if code == 5 and found.name == "tests" else code
     if code == 0:
-        return found
+        simpler = tuple(line for line in output.splitlines() if FALLBACK in line)
+        reason = simpler[0].strip() if simpler else ""
+        return dataclasses.replace(found, status=FELL_BACK, reason=reason, last_lines=simpler) if simpler else found
+    if found.name in PYTEST_STEPS:
+        return dataclasses.replace(found, status=FAILED, reason="tests failed", last_lines=last)
     if any(text in line for text in NO_MEMORY for line in last):
         return dataclasses.replace(found, status=TOO_LARGE, reason=last[-1])
     return dataclasses.replace(found, status=FAILED, reason=last[-1] if last else f"status {code}", last_lines=last)
@@ -160,10 +155,13 @@ def figures_of(outcome: Outcome) -> list[dict[str, Any]]:
     """The figures of a step, each with its command; what has none has a reason."""
     found: list[dict[str, Any]] = []
     for line in outcome.lines:
-        if line["benchmark"] == "tests":
+        if line["benchmark"] in PYTEST_STEPS:
             counts = ", ".join(f"{count} {kind}" for kind, count in line.items() if kind != "benchmark")
-            found.append({"figure": "tests that need a GPU", "value": counts, "unit": "", "reason": ""})
+            what = PYTEST_STEPS[line["benchmark"]]
+            found.append({"figure": what, "value": counts or "none", "unit": "", "reason": ""})
         for figure in FIGURES.get(line["benchmark"], ()):
+            if figure.name not in line and not figure.needs_gpu:
+                continue
             value = line.get(figure.name)
             reason = NO_GPU if value is None and figure.needs_gpu else ""
             label = figure.label.format(**line)
@@ -220,25 +218,33 @@ def show(console: Console, machine: Mapping[str, Any], figures: Sequence[Mapping
 
 
 def main(args: Args) -> int:
-    """Run all steps; 1 if one has failed."""
+    """Run all steps; 1 unless each ran to its end as it should."""
     device, console = use_device(resolve_device(args.device)), Console()
     machine, began = describe_machine(device), time.perf_counter()
-    outcomes: list[Outcome] = []
-    for step in steps_of(args.device, args.tiny):
+    out = args.out or ROOT / "benchmarks" / "results" / f"{slug(machine['device'])}.json"
+    steps, outcomes = steps_of(args.device, args.tiny, args.minutes), list[Outcome]()
+    for number, step in enumerate(steps):
         console.print(f"{step.name} …", highlight=False)
-        outcomes.append(run_step(step, 60 * args.minutes - (time.perf_counter() - began)))
+        # What earlier steps left is added; those that follow keep theirs.
+        kept_s = sum(later.limit_s for later in steps[number + 1 :])
+        left_s = 60 * args.minutes - (time.perf_counter() - began) - kept_s
+        outcomes.append(run_step(step, left_s if not args.tiny else step.limit_s))
         done = outcomes[-1]
         console.print(f"  {done.status}, {done.seconds} s", done.reason[:200], highlight=False, markup=False)
         for line in done.last_lines:
             console.print(f"  | {line[:300]}", highlight=False, markup=False)
-    figures = [figure for outcome in outcomes for figure in figures_of(outcome)]
-    show(console, machine, figures)
-    steps = [{k: v for k, v in dataclasses.asdict(one).items() if k != "lines"} for one in outcomes]
-    out = args.out or ROOT / "benchmarks" / "results" / f"{slug(machine['device'])}.json"
-    told = {**machine, "seconds": round(time.perf_counter() - began, 1), "figures": figures, "steps": steps}
-    write_whole(out, (json.dumps(told, indent=1) + "\n").encode())
+        write_results(out, machine, outcomes, time.perf_counter() - began)
+    show(console, machine, [figure for outcome in outcomes for figure in figures_of(outcome)])
     console.print(f"written to {out}", highlight=False, markup=False)
-    return int(any(outcome.status == FAILED for outcome in outcomes))
+    return int(any(outcome.status != OK for outcome in outcomes))
+
+
+def write_results(out: Path, machine: Mapping[str, Any], outcomes: Sequence[Outcome], seconds: float) -> None:
+    """Write the file with all steps so far."""
+    figures = [figure for outcome in outcomes for figure in figures_of(outcome)]
+    steps = [{k: v for k, v in dataclasses.asdict(one).items() if k != "lines"} for one in outcomes]
+    told = {**machine, "seconds": round(seconds, 1), "figures": figures, "steps": steps}
+    write_whole(out, (json.dumps(told, indent=1) + "\n").encode())
 
 
 if __name__ == "__main__":

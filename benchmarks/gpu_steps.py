@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
-MANY = (8192, 1024, 32768, 16384, 4096)
-"""Battles of the environment, those that matter most first, for time may run out."""
+Minutes = Literal[3, 10, 30]
+RESERVE_S = 15
+"""Of all steps together, for what starts and stops them."""
+TINY_S = 900
+"""Of each step at a tiny size: a CPU with other work takes its time."""
 
 
 @dataclass(frozen=True)
@@ -30,9 +34,14 @@ class Step:
     words: Sequence[str]
     """Arguments of Python."""
     limit_s: float
+    """Seconds that it may take, more if earlier ones left some."""
 
 
 FIGURES = {
+    "gpu_first": (
+        Figure("first contact, {step}", "status", ""),
+        Figure("first contact, {step}, captured", "agent_steps_per_s", "agent-steps/s"),
+    ),
     "env": (
         Figure("environment, {num_envs:,} battles", "agent_steps_per_s", "agent-steps/s"),
         Figure("environment, {num_envs:,} battles, first decision", "first_decision_s", "s"),
@@ -66,44 +75,60 @@ FIGURES = {
 """By the `benchmark` of a line."""
 
 
-def steps_of(device: str, tiny: bool) -> list[Step]:
-    """All steps in the order in which they run.
+def steps_of(device: str, tiny: bool, minutes: Minutes) -> list[Step]:
+    """All steps, the most valuable first; their limits add up to the time there is.
 
     Args:
         device: of every step.
-        tiny: whether sizes are those that a CPU runs through in a minute.
+        tiny: whether sizes are those that a CPU runs through in a minute, of every step there is.
+        minutes: for all of them.
     """
     where, small = ("--device", device), ("--preset", "small", "--num-envs", "4")
 
     def program(name: str, *words: str) -> tuple[str, ...]:
         return (f"benchmarks/{name}.py", *words, *where)
 
-    def env(battles: int) -> Step:
-        sizes = ("--preset", "standard", "--num-envs", str(battles))
-        # A size of its own is a graph of its own to compile.
-        return Step(f"env {battles}", program("env", *sizes, "--modes", "compiled"), limit_s=150)
+    def cases(*words: str) -> tuple[str, ...]:
+        return ("-m", "pytest", "benchmarks", "--benchmark-only", "-q", *where, *words)
 
     if tiny:
         run: tuple[str, ...] = ("--preset", "quick", "--num-envs", "4", "--minibatches", "2", "--epochs", "1")
         few = ("--battles", "2", "--policies", "2", "--rows", "2", "--parts", "stack", "match")
+        brief = ("--benchmark-max-time", "0.01", "--benchmark-min-rounds", "1", "-k", "heat")
         return [
-            Step("tests", ("-m", "pytest", "-m", "gpu", "tests/learn/test_gpu.py"), limit_s=120),
-            Step("env 4", program("env", *small, "--modes", "compiled", "--decisions", "2"), limit_s=120),
-            Step("train", program("train", *run, "--iterations", "1", "--compile-policy", "auto"), limit_s=120),
-            Step("launches", program("gpu_launches", *run), limit_s=120),
-            Step("rollout", program("rollout", *small, "--hidden", "16", "--decisions", "1"), limit_s=120),
-            Step("arena", program("arena", *few), limit_s=240),
+            Step("first contact", program("gpu_first", "--seconds", str(TINY_S - 20)), TINY_S),
+            Step("train", program("train", *run, "--iterations", "1", "--compile-policy", "auto"), TINY_S),
+            Step("env 4", program("env", *small, "--modes", "compiled", "--decisions", "2"), TINY_S),
+            Step("tests", ("-m", "pytest", "-m", "gpu", "tests/learn/test_gpu.py"), TINY_S),
+            Step("arena", program("arena", *few), TINY_S),
+            Step("launches", program("gpu_launches", *run), TINY_S),
+            Step("rollout", program("rollout", *small, "--hidden", "16", "--decisions", "1"), TINY_S),
+            Step("cases", cases(*brief), TINY_S),
         ]
-    first, *rest = map(env, MANY)
-    run, sizes = ("--preset", "standard"), ("--preset", "standard", "--num-envs", "8192")
-    fast = ("--iterations", "3", "--compile-policy", "auto")
-    match = ("--battles", "1024", "--parts", "stack", "match", "--warm-up", "--compiled")
+    run, fast = ("--preset", "standard"), ("--iterations", "3", "--compile-policy", "auto")
+    sizes = ("--preset", "standard", "--num-envs", "8192")
+    match = ("--battles", "1024", "--parts", "stack", "match", "--warm-up")
+    first = Step("first contact", program("gpu_first", "--seconds", "90"), limit_s=100)
+    # These compile nothing.
+    quick = ("-k", "not environment and not rollout and not update and not checkpoint")
+    # Compiling all of a run took 230 s and more on a CPU of two cores.
+    if minutes == 3:
+        plain = ("--iterations", "2", "--compile-policy", "off", "--backend", "eager", "--num-envs", "1024")
+        return [first, Step("train uncompiled", program("train", *run, *plain), limit_s=65)]
+    if minutes == 10:
+        return [
+            first,
+            Step("train", program("train", *run, *fast), limit_s=365),
+            Step("cases", cases(*quick), limit_s=120),
+        ]
+    # Behind training, whose graphs torch keeps on disk, the same ones take less.
     return [
-        Step("tests", ("-m", "pytest", "-m", "gpu", "tests"), limit_s=300),
         first,
-        Step("train", program("train", *run, *fast), limit_s=240),
+        Step("train", program("train", *run, *fast), limit_s=420),
+        Step("env 8192", program("env", *sizes, "--modes", "compiled"), limit_s=260),
+        Step("tests", ("-m", "pytest", "-m", "gpu", "tests"), limit_s=200),
+        Step("arena", program("arena", *match), limit_s=140),
         Step("launches", program("gpu_launches", *run), limit_s=200),
-        Step("rollout", program("rollout", *sizes), limit_s=120),
-        Step("arena", program("arena", *match), limit_s=150),
-        *rest,
+        Step("rollout", program("rollout", *sizes), limit_s=145),
+        Step("cases", cases(), limit_s=320),
     ]

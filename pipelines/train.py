@@ -41,8 +41,7 @@ def train(config: TrainConfig, ranks: Ranks, stop: Stop) -> None:
         stop: set by signals.
 
     Raises:
-        ConfigError: if the config is invalid.
-        FileError: if a file cannot be read or written.
+        ConfigError, FileError: if the config is invalid, or a file cannot be read or written.
     """
     console = terminal(quiet=not ranks.is_first)
     device = ranks.place(resolve_device(config.device))
@@ -54,8 +53,7 @@ def train(config: TrainConfig, ranks: Ranks, stop: Stop) -> None:
     evaluation = EvalCallback(policy_of)
     callbacks: list[Callback] = [Profiler(Path(config.profile))] if config.profile else []
     callbacks += [ProgressBar(console), WarningSigns(), stop, *own, evaluation, BattleStrips(), Curves(), Report()]
-    callbacks += [league] if league is not None else []
-    callbacks.append(Summary(evaluation))
+    callbacks += [*([league] if league is not None else []), Summary(evaluation)]
     with opened_run(config, ranks) as (folder, start):
         config = resolve_config(config, device, start, ranks, console)
         opponent_pool = league.sampler if league is not None else None
@@ -65,9 +63,8 @@ def train(config: TrainConfig, ranks: Ranks, stop: Stop) -> None:
             with memory_explained(config, device):
                 trainer.train()
         except Interrupted as interrupt:
-            name = signal.Signals(interrupt.number).name
-            iterations, path = trainer.counters.iterations, trainer.save()
-            console.print(f"{name}: stopped after iteration {iterations}, saved as {path}; go on with")
+            name, path = signal.Signals(interrupt.number).name, trainer.save()
+            console.print(f"{name}: stopped after iteration {trainer.counters.iterations}, saved as {path}; go on with")
             console.print(resume_command(sys.argv, folder, ranks), markup=False, highlight=False)
             sys.exit(EXIT_BASE + interrupt.number)
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import tyro
@@ -35,7 +36,7 @@ def test_every_step_runs_on_a_cpu(tmp_path):
     told = json.loads(out.read_text())
     named = {"device", "driver", "torch", "torchrl", "tensordict", "python", "echelon", "commit", "date", "seconds"}
     assert named <= set(told) and told["device"].startswith("cpu")
-    assert [step["status"] for step in told["steps"]] == ["ok"] * 6
+    assert [step["status"] for step in told["steps"]] == ["ok"] * 8
     figures = {figure["figure"]: figure for figure in told["figures"]}
     assert all(figure["command"].startswith("python ") for figure in figures.values())
     unmeasured = {name for name, figure in figures.items() if figure["value"] is None}
@@ -45,6 +46,8 @@ def test_every_step_runs_on_a_cpu(tmp_path):
     assert all(figures[name]["value"] > 0 for name in measured)
     assert any(name.startswith("training, 4 battles") for name in set(figures) - unmeasured)
     assert "skipped" in figures["tests that need a GPU"]["value"]
+    assert "passed" in figures["cases of pytest-benchmark"]["value"]
+    assert figures["first contact, equal"]["value"] == "ok"
     assert "environment, 4 battles" in done.stdout and "not measured: no GPU" in done.stdout
 
 
@@ -54,9 +57,9 @@ def test_a_gpu_that_is_not_here_is_told_in_one_line():
     assert done.returncode == 1 and done.stderr.startswith("error: device must be") and done.stderr.count("\n") == 1
 
 
-def outcome_of(programs, code, limit_s=60.0, left_s=1e3):
+def outcome_of(programs, code, limit_s=60.0):
     gpu, steps, _ = programs
-    return gpu.run_step(steps.Step("made up", ("-c", code), limit_s), left_s)
+    return gpu.run_step(steps.Step("made up", ("-c", code), limit_s), limit_s)
 
 
 def test_a_step_that_fails_tells_its_last_lines(programs):
@@ -70,9 +73,68 @@ def test_a_step_that_fails_tells_its_last_lines(programs):
 def test_a_step_that_takes_too_long_is_stopped_with_all_it_has_started(programs):
     child = "import time; time.sleep(3600)"
     code = f"import subprocess, sys; print('x', flush=True); subprocess.run([sys.executable, '-c', '{child}'])"
-    found = outcome_of(programs, code, limit_s=1.0)
-    assert (found.status, found.reason) == ("skipped", "stopped after 1 s")
-    assert outcome_of(programs, "print()", left_s=1.0).reason == "no time was left for it"
+    found = outcome_of(programs, code, limit_s=3.0)
+    assert (found.status, found.reason) == ("timed out", "stopped after 3 s")
+
+
+def test_a_step_that_fell_back_to_a_simpler_form_says_so(programs):
+    code = "import sys; print('fine'); print('fallback: graph: eager, for it differs', file=sys.stderr)"
+    found = outcome_of(programs, code)
+    assert (found.status, found.reason) == ("fell back", "fallback: graph: eager, for it differs")
+
+
+def run_all(programs, monkeypatch, tmp_path, *codes):
+    """The status of the program with steps of Python code, and the file after each."""
+    gpu, steps, _ = programs
+    made = [steps.Step(f"step {n}", ("-c", code), 20) for n, code in enumerate(codes)]
+    monkeypatch.setattr(gpu, "steps_of", lambda *args: made)
+    out, written = tmp_path / "out.json", []
+    write = gpu.write_whole
+
+    def watched(path, content):
+        write(path, content)
+        written.append(json.loads(out.read_text()))
+
+    monkeypatch.setattr(gpu, "write_whole", watched)
+    return gpu.main(gpu.Args(device="cpu", minutes=3, out=out)), written
+
+
+def test_results_are_written_after_every_step(programs, monkeypatch, tmp_path):
+    status, written = run_all(programs, monkeypatch, tmp_path, "print()", "print()")
+    assert status == 0 and [len(each["steps"]) for each in written] == [1, 2]
+
+
+@pytest.mark.parametrize("code", ["1 / 0", "print('fallback: eager')", "raise SystemExit('out of memory')"])
+def test_the_status_tells_that_a_step_did_not_run_as_it_should(programs, monkeypatch, tmp_path, code):
+    status, written = run_all(programs, monkeypatch, tmp_path, code, "print()")
+    assert status == 1 and [step["status"] == "ok" for step in written[-1]["steps"]] == [False, True]
+
+
+def test_what_a_step_leaves_is_given_to_the_next(programs, monkeypatch, tmp_path):
+    limits = []
+    gpu = programs[0]
+
+    def run_step(step, limit_s):
+        limits.append(limit_s)
+        return gpu.Outcome(step.name, "", "ok")
+
+    monkeypatch.setattr(gpu, "run_step", run_step)
+    monkeypatch.setattr(gpu, "time", SimpleNamespace(perf_counter=lambda: 0.0))
+    run_all(programs, monkeypatch, tmp_path, "", "")
+    assert limits == [160, 180], "each step is given 20 s, and all of them three minutes"
+
+
+def test_a_package_that_is_missing_is_told_in_one_line(tmp_path):
+    (tmp_path / "tyro.py").write_text("raise ModuleNotFoundError('no tyro here')\n")
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "benchmarks" / "gpu_imports.py"), "--help"],
+        capture_output=True,
+        text=True,
+        timeout=STUCK_S,
+        env={"PYTHONPATH": f"{tmp_path}:{ROOT}"},
+    )
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
+    assert "cannot import tyro (no tyro here)" in done.stderr and "gpu_first.py" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -120,12 +182,16 @@ def arguments_of(path):
     return module.Args
 
 
-@pytest.mark.parametrize("tiny", [False, True])
-def test_every_step_is_a_command_that_its_program_takes(programs, tiny):
-    tests, *steps = programs[1].steps_of("cuda:1", tiny)
-    assert tests.words[:4] == ("-m", "pytest", "-m", "gpu")
+@pytest.mark.parametrize(("tiny", "minutes"), [(False, 3), (False, 10), (False, 30), (True, 10)])
+def test_every_step_is_a_command_that_its_program_takes(programs, tiny, minutes):
+    first, *steps = programs[1].steps_of("cuda:1", tiny, minutes)
+    assert first.words[0] == "benchmarks/gpu_first.py" and first.words[-2:] == ("--device", "cuda:1")
     for step in steps:
         program, *words = step.words
-        assert tyro.cli(arguments_of(ROOT / program), args=words).device == "cuda:1"
+        if program != "-m":
+            assert tyro.cli(arguments_of(ROOT / program), args=words).device == "cuda:1"
     if not tiny:
-        assert {f"env {battles}" for battles in programs[1].MANY} <= {step.name for step in steps}
+        spent = sum(step.limit_s for step in (first, *steps))
+        assert 0 <= 60 * minutes - spent - programs[1].RESERVE_S < 20
+    if minutes == 30 or tiny:
+        assert {"train", "tests", "arena", "launches", "rollout", "cases"} <= {step.name for step in steps}

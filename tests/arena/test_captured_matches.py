@@ -101,7 +101,7 @@ def test_a_gpu_reduces_precision_and_compiles_where_that_pays(monkeypatch):
 def test_evaluations_of_a_run_are_played_as_the_run_is(tmp_path, monkeypatch, changes, own):
     made = []
     monkeypatch.setattr(evaluator, "BatchArena", lambda *args: made.append(args))
-    config = tiny_run(**{"compile_policy": "all", "cuda_graphs": "on", "backend": "auto", **changes})
+    config = tiny_run(**{"compile_policy": "all", "cuda_graphs": "on", **changes})
     policy = policy_of(1)
     policy.network.compute = torch.bfloat16
     made_by = Evaluator(policy, config, tmp_path)

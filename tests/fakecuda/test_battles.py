@@ -1,7 +1,6 @@
 """Battles on fake CUDA: environment, restart, new maps, arena, recorder, and gradients of our own functions."""
 
 import dataclasses
-import functools
 import json
 import os
 import subprocess
@@ -101,7 +100,6 @@ def test_a_match_whose_decisions_are_captured(mode, monkeypatch):
     monkeypatch.setattr(until_done, "DONE_CHECK_EVERY", 2)
     monkeypatch.setattr(cuda_graphs, "has_graphs", lambda device: False)
     monkeypatch.setattr(batch_arena, "loops_on", lambda device: False)
-    monkeypatch.setattr(batch_arena, "EchelonEnv", functools.partial(EchelonEnv, kernels="dense"))
     config = short_battles()
     every = {"policy": TINY.build(PolicySpecs(config.comm_dim)).eval(), "script": Heuristic(config, "expert")}
     arena = BatchArena(config, every.__getitem__, torch.device("cpu"), compute=torch.bfloat16, cuda_graph=True)

@@ -1,0 +1,425 @@
+"""Tells within 90 s whether Echelon runs on a GPU, whether its battles are the CPU's there, and how fast it is.
+
+python benchmarks/gpu_first.py                  # from a clone; tyro and rich need not be installed
+python benchmarks/gpu_first.py --device cpu     # the same at tiny sizes, without graphs
+
+Nothing is compiled: operations run one by one, and captured as CUDA graphs; with --compiled --seconds 600 the graphs of
+torch.compile are compared too, which takes minutes. Prints a line of JSON after each step and,
+with --out FILE, adds it to a file. The status is 1 if a step has failed or time ran out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import functools
+import gc
+import importlib.util
+import json
+import platform
+import signal
+import statistics
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from unittest.mock import MagicMock
+
+ROOT = Path(__file__).parents[1]
+COMMAND_LINES = {"tyro": ("tyro",), "rich": ("rich", "rich.console", "rich.table", "rich.text", "rich.progress")}
+"""Packages that only Echelon's command lines use, with the modules of each that it imports."""
+TOLERANCE = 1e-3
+"""Difference that a substep from one state may make."""
+OK, FAILED, SKIPPED, TOO_LARGE, LATE = "ok", "failed", "skipped", "does not fit into memory", "timed out"
+Values = dict[str, Any]
+
+
+class Skipped(Exception):
+    """A step has nothing to measure here; its text says why."""
+
+
+class OutOfTime(BaseException):
+    """The time of the whole program is over; no `Exception`, which a step might handle."""
+
+
+class Journal:
+    """Runs steps, each reported as soon as it has ended.
+
+    Args:
+        out: file to which lines are added; None for standard output alone.
+        deadline: `time.perf_counter` at which no step goes on.
+    """
+
+    def __init__(self, out: Path | None, deadline: float) -> None:
+        self.out, self.deadline = out, deadline
+        self.statuses: list[str] = []
+
+    def step(self, name: str, work: Callable[[], Values]) -> None:
+        """Run a step and report what it returns, or how it failed."""
+        began, values = time.perf_counter(), Values()
+        try:
+            if began >= self.deadline:
+                raise OutOfTime
+            with alarm(self.deadline - began):
+                values, status = work(), OK
+        except Skipped as reason:
+            status, values = SKIPPED, {"reason": str(reason)}
+        except OutOfTime:
+            status, values = LATE, {"reason": "the time of all steps is over: --seconds"}
+        except Exception as error:
+            is_memory = "out of memory" in str(error)
+            status, values = TOO_LARGE if is_memory else FAILED, explained(error)
+        free_memory()
+        self.statuses.append(status)
+        spent = round(time.perf_counter() - began, 2)
+        line = json.dumps({"benchmark": "gpu_first", "step": name, "status": status, "seconds": spent, **values})
+        print(line, flush=True)
+        if self.out is not None:
+            with self.out.open("a") as file:
+                file.write(line + "\n")
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a step failed or ran out of time."""
+        return not {FAILED, LATE}.isdisjoint(self.statuses)
+
+
+@contextlib.contextmanager
+def alarm(seconds: float) -> Iterator[None]:
+    """Inside, `OutOfTime` is raised after so many seconds."""
+
+    def ring(number: int, frame: object) -> None:
+        raise OutOfTime
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def free_memory() -> None:
+    """Give a GPU's memory back that a step took: a graph and its function hold each other."""
+    gc.collect()
+    if "torch" in sys.modules and (cuda := sys.modules["torch"].cuda).is_initialized():
+        cuda.empty_cache()
+
+
+def explained(error: Exception) -> Values:
+    """An error as one line, its causes, and the last places that it came through."""
+    causes, each = [], error.__cause__ or error.__context__
+    while each is not None:
+        causes.append(one_line(each))
+        each = each.__cause__ or each.__context__
+    places = [f"{Path(at.filename).name}:{at.lineno} {at.name}" for at in traceback.extract_tb(error.__traceback__)]
+    return {"reason": one_line(error), "causes": causes[:4], "where": places[-6:]}
+
+
+def one_line(error: BaseException) -> str:
+    """Class and first line of an error."""
+    return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:300]}"
+
+
+def prepare_imports() -> Values:
+    """Let Echelon be imported from this clone, without the packages of its command lines where they are missing."""
+    sys.path.insert(0, str(ROOT))
+    missing = [name for name in COMMAND_LINES if name not in sys.modules and importlib.util.find_spec(name) is None]
+    for name in missing:
+        sys.modules.update(dict.fromkeys(COMMAND_LINES[name], MagicMock()))
+    import echelon  # noqa: F401
+
+    return {"done_without": missing}
+
+
+def describe(device: Any) -> Values:
+    """GPU, driver's CUDA, versions."""
+    import torch
+    import torchrl
+
+    facts: Values = {"python": platform.python_version(), "torch": torch.__version__, "torchrl": torchrl.__version__}
+    facts |= {"cuda": torch.version.cuda, "triton": importlib.util.find_spec("triton") is not None}
+    if device.type == "cuda":
+        about = torch.cuda.get_device_properties(device)
+        facts |= {"device": about.name, "capability": f"{about.major}.{about.minor}"}
+        facts |= {"memory_gib": round(about.total_memory / 2**30, 1), "bf16": torch.cuda.is_bf16_supported()}
+    return facts
+
+
+class Compared:
+    """The same battles on a CPU, operation by operation, and on the device.
+
+    Args:
+        device: the device.
+        count: battles.
+        before: decisions of scripted commanders on the CPU before anything is compared, so that teams meet.
+        compiled: whether the device runs graphs of torch.compile.
+    """
+
+    def __init__(self, device: Any, count: int, before: int, compiled: bool = False) -> None:
+        import torch
+
+        from echelon import EchelonEnv, EnvConfig
+        from echelon.agents.heuristic import scripted
+        from echelon.env.group_policy import GroupPolicy, memory_spec
+
+        config = dataclasses.replace(EnvConfig.small(), map_pool=4)
+        commanders = {group: scripted("heuristic:expert", config, torch.device("cpu")) for group in ("blue", "red")}
+        settings: Values = {"seed": 1, "memory": memory_spec(**commanders)}
+        self.device, self.repeat = device, config.rules.decision_repeat
+        self.policies = [GroupPolicy(policy, group, group) for group, policy in commanders.items()]
+        self.cpu = EchelonEnv(config, count, "cpu", backend="eager", **settings)
+        self.gpu = EchelonEnv(config, count, device, backend="graph" if compiled else "eager", **settings)
+        self.now = self.cpu.reset()
+        self.gpu.reset()
+        for _ in range(before):
+            self.decide()
+            self.now = self.cpu.step_and_maybe_reset(self.now)[1]
+
+    def decide(self) -> None:
+        """Let commanders on the CPU write the actions of both teams."""
+        for policy in self.policies:
+            self.now = policy(self.now)
+
+    def moved(self) -> Any:
+        """State and input of the CPU's next decision, for the device."""
+        self.gpu.state = self.cpu.state.clone().to(self.device)
+        return self.now.clone().to(self.device)
+
+    def maps_differ(self) -> list[str]:
+        """Fields of the maps, made on either, that are not the same bits."""
+        import torch
+
+        from echelon.arena.fingerprint import leaves
+
+        other = leaves(self.gpu.game.maps)
+        return [name for name, own in leaves(self.cpu.game.maps).items() if not torch.equal(own, other[name].cpu())]
+
+
+def difference(one: dict[str, Any], other: dict[str, Any]) -> tuple[float, str, int]:
+    """Largest difference between tensors of the same names, where, and how many tensors differ in any bit.
+
+    What is no float differs by infinity if it differs, and so does NaN.
+    """
+    import torch
+
+    worst, where, unequal = 0.0, "", 0
+    for name, own in one.items():
+        theirs = other[name].to(own.device)
+        if torch.equal(own, theirs):
+            continue
+        unequal += 1
+        # What is no number is larger than all others.
+        apart = float((own - theirs).abs().nan_to_num(nan=torch.inf).max()) if own.is_floating_point() else torch.inf
+        worst, where = max((worst, where), (apart, name))
+    return worst, where, unequal
+
+
+def equal(device: Any, count: int, before: int, decisions: int, compiled: bool = False) -> Values:
+    """Compare decisions of the device with those of the CPU: each from one state, then all in a row."""
+    import torch
+
+    from echelon.arena.fingerprint import leaves, state_hash
+
+    battles = Compared(device, count, before, compiled)
+    if wrong := battles.maps_differ():
+        raise RuntimeError(f"maps made on {device} differ from the CPU's in {', '.join(wrong)}")
+    worst, where, unequal, hashes = 0.0, "", 0, []
+    start, script = battles.cpu.state.clone().to(device), []
+    for _ in range(decisions):
+        battles.decide()
+        script.append(there := battles.moved())
+        played, battles.now = battles.cpu.step_and_maybe_reset(battles.now)
+        found = battles.gpu.step(there.clone())
+        apart = difference(leaves(played.get("next")), leaves(found.get("next")))
+        unequal += apart[2]
+        worst, where = max((worst, where), apart[:2])
+        hashes.append(state_hash(battles.cpu.state))
+    values = {"battles": count, "worst_difference": worst, "worst_at": where, "unequal_tensors": unequal}
+    if not worst <= TOLERANCE * battles.repeat:
+        raise RuntimeError(f"a decision on {device} differs from the CPU's by {worst} at {where}: {values}")
+    battles.gpu.state = start
+    for there in script:
+        battles.gpu.step_and_maybe_reset(there)
+    same = int((state_hash(battles.gpu.state).cpu() == hashes[-1]).sum())
+    return {**values, "same_bits": f"{same} of {count} battles after {decisions} decisions", "torch": torch.__version__}
+
+
+class Player:
+    """Battles whose decisions stay in place, with actions drawn once: called, or captured and replayed.
+
+    Args:
+        device: where.
+        preset: `small` or `standard`.
+        count: battles.
+        maps: a pool made earlier.
+    """
+
+    def __init__(self, device: Any, preset: str, count: int, maps: Any = None) -> None:
+        from echelon import EchelonEnv
+        from echelon.env.static_battles import StaticBattles
+        from echelon.rules.config import ENV_PRESETS
+        from echelon.runtime.cuda_graphs import GraphedFunction
+
+        config = dataclasses.replace(ENV_PRESETS[preset](), map_pool=16)
+        self.env = EchelonEnv(config, count, device, seed=1, maps=maps, backend="eager")
+        self.device, self.mechs = device, config.num_mechs
+        self.battles, self.actions = StaticBattles(self.env, self.env.reset()), self.env.action_spec.rand()
+        self.graphed = GraphedFunction(self.decide, device, "decisions")
+
+    def decide(self) -> None:
+        """One decision, restarts included."""
+        self.battles.restart(self.battles.step(self.battles.shown.copy().update(self.actions)))
+
+    def seconds(self, run: Callable[[], object], times: int) -> float:
+        """Median wall time of one of several calls."""
+        return statistics.median(timed(run, self.device) for _ in range(times))
+
+
+def timed(run: Callable[[], object], device: Any) -> float:
+    """Wall time of a call, the device synchronised after it."""
+    import torch
+
+    began = time.perf_counter()
+    run()
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter() - began
+
+
+def captured(device: Any, count: int, decisions: int) -> Values:
+    """Compare decisions that a graph replays with those that are called."""
+    import torch
+
+    from echelon.arena.fingerprint import leaves, state_hash
+    from echelon.runtime.cuda_graphs import has_graphs
+
+    if not has_graphs(device):
+        raise Skipped("this device has no CUDA graphs")
+    called, replayed = (Player(device, "small", count) for _ in range(2))
+    replayed.actions = called.actions
+    with torch.inference_mode():
+        for _ in range(decisions):
+            called.decide()
+            replayed.graphed("one")
+    if not replayed.graphed.graphs:
+        raise RuntimeError("fallback: decisions were called, for they cannot be captured")
+    same = int((state_hash(called.env.state) == state_hash(replayed.env.state)).sum())
+    worst, where, _ = difference(leaves(called.env.state), leaves(replayed.env.state))
+    if not worst <= TOLERANCE * called.env.config.rules.decision_repeat * decisions:
+        raise RuntimeError(f"captured decisions differ from called ones by {worst} at {where}")
+    return {"same_bits": f"{same} of {count} battles after {decisions} decisions"}
+
+
+def speed(device: Any, preset: str, count: int, maps: list[Any]) -> Values:
+    """Agent-steps a second of the environment, operation by operation and captured; `maps` keeps the pool."""
+    import torch
+
+    player = Player(device, preset, count, maps[0] if maps else None)
+    maps[:] = [player.env.game.maps]
+    with torch.inference_mode():
+        called = player.seconds(player.decide, 3)
+        for _ in range(3):
+            player.graphed("one")
+        replayed = player.seconds(lambda: player.graphed("one"), 5)
+    agents = count * player.mechs
+    peak = torch.cuda.max_memory_allocated(device) / 2**30 if device.type == "cuda" else None
+    return {
+        "num_envs": count,
+        "agent_steps_per_s": round(agents / replayed),
+        "called_agent_steps_per_s": round(agents / called),
+        "peak_memory_gib": None if peak is None else round(peak, 2),
+    }
+
+
+def training(device: Any, is_tiny: bool, count: int) -> Values:
+    """Agent-steps a second of rollouts with a policy and of updates, and how often they wait for the host."""
+    from echelon.learn.config import PPOConfig, TrainConfig
+    from echelon.learn.trainer import Trainer
+
+    config = TrainConfig.quick() if is_tiny else TrainConfig.standard()
+    changes: Values = {"num_envs": count, "device": str(device), "backend": "eager", "compile_policy": "off"}
+    changes |= {"env": dataclasses.replace(config.env, map_pool=4), "total_agent_steps": 10**9, "cuda_graphs": "on"}
+    if is_tiny:
+        changes["ppo"] = PPOConfig(rollout_decisions=4, chunk_decisions=4, epochs=1, minibatches=2)
+    with tempfile.TemporaryDirectory() as folder:
+        trainer = Trainer(dataclasses.replace(config, opponent="self", **changes), Path(folder))
+        first_s = timed(trainer.iterate, device)
+        row = trainer.iterate()
+        waits = waits_of(trainer.collector.collect) if device.type == "cuda" else None
+    return {
+        "num_envs": count,
+        "precision": trainer.config.precision,
+        "first_iteration_s": round(first_s, 2),
+        "agent_steps_per_s": row["agent_steps_per_s"],
+        "learn_s": row["learn_s"],
+        "seconds_of_iteration": round(trainer.counters.seconds, 2),
+        "waits_of_a_rollout": waits,
+    }
+
+
+def waits_of(run: Callable[[], object]) -> int:
+    """How often what runs waits for the device."""
+    import torch
+
+    torch.cuda.set_sync_debug_mode("warn")
+    try:
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            run()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    return sum("called a synchronizing CUDA operation" in str(one.message) for one in told)
+
+
+def main(words: list[str] | None = None) -> int:
+    """Run all steps; 1 if one has failed or time ran out."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--seconds", type=float, default=90.0, help="no step goes on after so many")
+    parser.add_argument("--out", type=Path, help="a file to which the lines are added")
+    parser.add_argument("--compiled", action="store_true", help="compare what torch.compile makes, too")
+    given = parser.parse_args(words)
+    journal = Journal(given.out, time.perf_counter() + given.seconds)
+    journal.step("imports", prepare_imports)
+    if journal.has_failed:
+        return 1
+    run_steps(journal, given.device, given.compiled)
+    return int(journal.has_failed)
+
+
+def run_steps(journal: Journal, name: str, compiled: bool = False) -> None:
+    """All steps behind the imports."""
+    from echelon.runtime.device import resolve_device, use_device
+
+    chosen: list[Any] = []
+
+    def choose() -> Values:
+        chosen.append(use_device(resolve_device(name)))
+        return describe(chosen[0])
+
+    journal.step("device", choose)
+    if not chosen:
+        return
+    device = chosen[0]
+    maps: list[Any] = []
+    is_tiny = device.type == "cpu"
+    battles = (2, 2, 2) if is_tiny else (16, 24, 8)
+    journal.step("equal", lambda: equal(device, *battles))
+    journal.step("captured", lambda: captured(device, *((2, 4) if is_tiny else (16, 8))))
+    preset = "small" if is_tiny else "standard"
+    for count in (4,) if is_tiny else (1024, 256, 4096, 8192):
+        journal.step(f"environment {count}", functools.partial(speed, device, preset, count, maps))
+    journal.step("training", lambda: training(device, is_tiny, 4 if is_tiny else 1024))
+    if compiled:
+        journal.step("equal compiled", lambda: equal(device, *battles, compiled=True))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,31 @@
+"""Checks that all packages can be imported which the steps of `gpu.py` need, and runs it; `gpu.sh` calls this."""
+
+from __future__ import annotations
+
+import importlib
+import runpy
+import sys
+from pathlib import Path
+
+NEEDED = ("torch", "torchrl", "tensordict", "numpy", "numba", "tyro", "rich", "pytest", "pytest_benchmark", "echelon")
+
+
+def broken_imports() -> dict[str, str]:
+    """The packages that cannot be imported, with why; one may be there and fit no other."""
+    found = {}
+    for name in NEEDED:
+        try:
+            importlib.import_module(name)
+        except Exception as error:
+            found[name] = str(error).partition("\n")[0]
+    return found
+
+
+if __name__ == "__main__":
+    if broken := broken_imports():
+        told = ", ".join(f"{name} ({why})" for name, why in broken.items())
+        sys.exit(
+            f"error: {sys.executable} cannot import {told}; install `.[test]` as the README says, or run"
+            " benchmarks/gpu_first.py, which needs neither tyro nor rich"
+        )
+    runpy.run_path(str(Path(__file__).with_name("gpu.py")), run_name="__main__")
