@@ -28,6 +28,7 @@ from echelon.replay.file import save
 from echelon.replay.recorder import Recorder
 from echelon.runtime.errors import require
 from echelon.runtime.files import check_writable, held
+from echelon.runtime.numbers import rounded
 
 Rows = list[dict[str, Any]]
 B = TypeVar("B", BatchResult, PlayedBatch)
@@ -217,14 +218,14 @@ def standing_row(standing: Standing, refit: float, share: float, conservatism: f
     return {
         "name": standing.name,
         "kind": standing.kind,
-        "rating": round(standing.rating, 1),
+        "rating": rounded(standing.rating, 1),
         "RD": round(standing.deviation, 1),
         "volatility": round(standing.volatility, 4),
-        "conservative": round(standing.conservative(conservatism), 1),
+        "conservative": rounded(standing.conservative(conservatism), 1),
         "games": standing.games,
         "points": round(standing.score / standing.games if standing.games else 0.0, 3),
-        "refit": round(refit, 1),
-        "nash": round(share, 3),
+        "refit": rounded(refit, 1),
+        "nash": rounded(share, 3),
     }
 
 
