@@ -15,7 +15,7 @@ from echelon.pipelines.console import terminal
 from echelon.pipelines.pictures import require_picture
 from echelon.runtime.errors import require
 from echelon.runtime.files import check_writable
-from echelon.view.plots import SHARES, Curve, Panel, draw_curves, title_of
+from echelon.view.plots import SHARES, Curve, Subplot, draw_curves, title_of
 
 SHOWN = ("return", "win_rate", "entropy")
 """Columns of `metrics.csv` that are drawn by default, behind the evaluations."""
@@ -47,13 +47,13 @@ class Plot:
         groups = (
             {str(folder): [run] for folder, run in zip(self.runs, runs, strict=True)} if self.each else grouped(runs)
         )
-        panels: dict[str, Panel] = {}
+        panels: dict[str, Subplot] = {}
         for name in self.names(runs):
             found = {label: middle(members, name, self.statistic) for label, members in groups.items()}
             is_rival = any(name in run.rivals for run in runs)
             curves = {label: Curve(m.steps, m.value, m.low, m.high) for label, m in found.items() if m is not None}
             title = f"win rate against {name}" if is_rival else title_of(name)
-            panels[title] = Panel(curves, is_evaluation=is_rival, is_share=is_rival or name in SHARES)
+            panels[title] = Subplot(curves, is_evaluation=is_rival, is_share=is_rival or name in SHARES)
         draw_curves(panels, self.out, self.note([len(members) for members in groups.values()], panels))
         for label, members in groups.items():
             terminal().print(f"{label}: {', '.join(run.name for run in members)}")
@@ -75,7 +75,7 @@ class Plot:
         require(bool(self.curves or usual), "plot", "given runs with metrics", [run.name for run in runs])
         return chosen or usual
 
-    def note(self, sizes: Sequence[int], panels: Mapping[str, Panel]) -> str:
+    def note(self, sizes: Sequence[int], panels: Mapping[str, Subplot]) -> str:
         """What lines, bands and bars are, for groups of so many runs."""
         middle_name = "interquartile mean" if self.statistic == "iqm" else "mean"
         parts = [f"{middle_name} over runs, 95 % bootstrap interval"] if max(sizes) > 1 else []

@@ -154,7 +154,7 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class Panel:
+class Subplot:
     """Curves of one quantity by the name of their group."""
 
     curves: Mapping[str, Curve]
@@ -234,7 +234,7 @@ def ratings_figure(histories: Mapping[str, Sequence[tuple[int, float, float]]]) 
     return figure
 
 
-def draw_curves(panels: Mapping[str, Panel], path: Path, note: str = "") -> None:
+def draw_curves(panels: Mapping[str, Subplot], path: Path, note: str = "") -> None:
     """Draw groups of runs over each other into a PDF, SVG or PNG.
 
     Args:
@@ -245,7 +245,7 @@ def draw_curves(panels: Mapping[str, Panel], path: Path, note: str = "") -> None
         save(curves_figure(panels, note), path)
 
 
-def curves_figure(panels: Mapping[str, Panel], note: str = "") -> Figure:
+def curves_figure(panels: Mapping[str, Subplot], note: str = "") -> Figure:
     """The figure that `draw_curves` saves."""
     columns = min(len(panels), 2 if len(panels) in (2, 4) else COLUMNS)
     rows = -(-len(panels) // columns)

@@ -11,7 +11,7 @@ from scenes import DECISIONS, MATERIALS, SIZE, small_replay
 from echelon.view.battle_plan import BattlePlan
 from echelon.view.contact_sheet import Tile, draw_contact_sheet
 from echelon.view.paper import SMALL_PT, counted, paper_style, pixels, shortened
-from echelon.view.plots import Curve, Panel, draw_curves, draw_metrics, draw_payoff, draw_ratings, metrics_figure
+from echelon.view.plots import Curve, Subplot, draw_curves, draw_metrics, draw_payoff, draw_ratings, metrics_figure
 from echelon.view.strip import draw_strip, strip_figure, strip_pixels, telling_times
 
 PT_PER_IN = 72
@@ -56,9 +56,9 @@ def strip(path):
 
 def curves(path):
     x = np.arange(1, 5) * 1e6
-    panels = {name: Panel({ODD: Curve(x, x, x * 0.9, x * 1.1)}) for name in ("return", "kl")}
+    panels = {name: Subplot({ODD: Curve(x, x, x * 0.9, x * 1.1)}) for name in ("return", "kl")}
     rates = np.array([0.0, 0.4, 0.5, 1.0])
-    panels["win rate"] = Panel({ODD: Curve(x, rates, rates / 2, rates)}, is_evaluation=True, is_share=True)
+    panels["win rate"] = Subplot({ODD: Curve(x, rates, rates / 2, rates)}, is_evaluation=True, is_share=True)
     draw_curves(panels, path, "mean over runs")
 
 
