@@ -39,7 +39,7 @@ class Evaluate:
     """
 
     policy: tyro.conf.Positional[str]
-    """A checkpoint folder; at a task also [heuristic:]tier, league:FOLDER/NAME or package.module:Commander."""
+    """A checkpoint folder; at a task also a tier, heuristic[:tier], league:FOLDER/NAME or package.module:Commander."""
     task: str = ""
     """Name of a task."""
     league: Path | None = None

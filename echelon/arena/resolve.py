@@ -102,7 +102,8 @@ def register_resolver(prefix: str, form: str, resolver: Resolver) -> None:
 def forms() -> str:
     """The forms that a name may have, as a part of a sentence."""
     registered = [form for form, _ in _RESOLVERS.values()]
-    return ", ".join(["[heuristic:]tier", "a checkpoint or run folder", *registered, "or package.module:Commander"])
+    tiers = ("a tier", "heuristic[:tier]")
+    return ", ".join([*tiers, "a checkpoint or run folder", *registered, "or package.module:Commander"])
 
 
 def resolve(name: str) -> Commander:
