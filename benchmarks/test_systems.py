@@ -1,18 +1,14 @@
-"""Every system by itself under pytest-benchmark, eager: `pytest benchmarks --benchmark-enable`."""
+"""Every system by itself under pytest-benchmark, eager: `pytest benchmarks --benchmark-only [--device cuda]`."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-
-sys.path.insert(0, str(Path(__file__).parent))
-
 from breakdown import systems
+from measure import once
 
 from echelon import EchelonEnv, EnvConfig
 
@@ -21,8 +17,8 @@ Parts = dict[str, tuple[int, Callable[..., Any], tuple[Any, ...]]]
 
 
 @pytest.fixture(scope="module")
-def parts() -> Parts:
-    env = EchelonEnv(EnvConfig.standard(), BATTLES, device="cpu", seed=0)
+def parts(device: torch.device) -> Parts:
+    env = EchelonEnv(EnvConfig.standard(), BATTLES, device=device, seed=0)
     env.rollout(3, break_when_any_done=False)
     return systems(env)
 
@@ -35,7 +31,7 @@ def parts() -> Parts:
         *("observation", "zone", "reward"),
     ],
 )
-def test_system(parts: Parts, benchmark: Any, name: str) -> None:
+def test_system(parts: Parts, device: torch.device, benchmark: Any, name: str) -> None:
     _, run, arguments = parts[name]
     with torch.no_grad():
-        benchmark(run, *arguments)
+        benchmark(once, lambda: run(*arguments), device)

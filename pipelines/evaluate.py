@@ -24,6 +24,7 @@ from echelon.pipelines.result_tables import show
 from echelon.runtime.device import resolve_device, use_device
 from echelon.runtime.errors import require
 from echelon.runtime.limits import Limits, check_settings
+from echelon.runtime.numbers import rounded
 
 LEAGUE_SEEDS = 4
 """Seeds of a league's evaluation by default."""
@@ -39,7 +40,7 @@ class Evaluate:
     """
 
     policy: tyro.conf.Positional[str]
-    """A checkpoint folder; at a task also heuristic[:tier], league:FOLDER/NAME or package.module:Commander."""
+    """A checkpoint folder; at a task also a tier, heuristic[:tier], league:FOLDER/NAME or package.module:Commander."""
     task: str = ""
     """Name of a task."""
     league: Path | None = None
@@ -104,4 +105,4 @@ def table_rows(found: Evaluation) -> Sequence[dict[str, Any]]:
 
 def short(value: float) -> float:
     """A number with three digits behind the point."""
-    return round(value, 3)
+    return rounded(value, 3)

@@ -31,8 +31,9 @@ class Play:
     """Play a match between two commanders, every seed once per side."""
 
     blue: str
-    """Commander X: heuristic[:tier], a checkpoint or run folder, league:FOLDER/NAME, or package.module:Commander, a
-    class of your own that is built with the battle's config. It is blue in half of the battles."""
+    """Commander X: a tier, heuristic[:tier], a checkpoint or run folder, league:FOLDER/NAME, or
+    package.module:Commander, a class of your own that is built with the battle's config. It is blue in half of the
+    battles."""
     red: str
     """Commander Y, the same."""
     league: Path | None = None

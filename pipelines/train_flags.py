@@ -6,7 +6,7 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -96,9 +96,21 @@ def command_word(path: str) -> str:
 
 
 def resume_command(words: Sequence[str], folder: Path, ranks: Ranks) -> str:
-    """Command line that resumes the run in `folder` that was started with the command `words`."""
+    """Command line that resumes the run in `folder` that was started with the command `words`; that of every node, if
+    there are several."""
     _, kept = pop_flag(pop_flag(words[1:], "--resume")[1], "--run-dir")
-    many = ["torchrun", "--nproc-per-node", os.environ.get("LOCAL_WORLD_SIZE", "1"), words[0]]
-    return shlex.join(
-        [*(program_words(words[0]) if ranks.is_alone else many), *kept, "--run-dir", str(folder), "--resume", "latest"]
-    )
+    program = program_words(words[0]) if ranks.is_alone else [*launcher_words(os.environ), words[0]]
+    return shlex.join([*program, *kept, "--run-dir", str(folder), "--resume", "latest"])
+
+
+def launcher_words(variables: Mapping[str, str]) -> list[str]:
+    """`torchrun` with the nodes, processes and rendezvous that it told this process by environment variables.
+
+    It does not tell the port of a rendezvous, whose default stands without one.
+    """
+    nodes, processes = variables.get("GROUP_WORLD_SIZE", "1"), variables.get("LOCAL_WORLD_SIZE", "1")
+    if nodes == "1":
+        return ["torchrun", "--nproc-per-node", processes]
+    meeting = ["--rdzv-backend", "c10d", "--rdzv-endpoint", variables.get("MASTER_ADDR", "localhost")]
+    job = ["--rdzv-id", variables.get("TORCHELASTIC_RUN_ID", "echelon")]
+    return ["torchrun", "--nnodes", nodes, "--nproc-per-node", processes, *meeting, *job]

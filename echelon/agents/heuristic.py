@@ -174,7 +174,7 @@ def sign(fact: Tensor) -> Tensor:
 
 
 def is_scripted(name: str) -> bool:
-    """Whether a commander's name means a heuristic."""
+    """Whether a commander's full name means a heuristic."""
     return name.partition(":")[0] == "heuristic"
 
 
@@ -188,13 +188,14 @@ def full_name(name: str) -> str:
 
 
 def scripted(name: str, config: EnvConfig, device: torch.device) -> Heuristic:
-    """The scripted commander called `heuristic`, `heuristic:TIER` or, as leagues call it, `heuristic:TIER@RULES`.
+    """The scripted commander of a name that `full_name` knows.
 
     Raises:
         ConfigError: there is no such tier, or it is that of other rules.
     """
-    tier, _, rules = full_name(name).partition(":")[2].partition("@")
-    require(is_scripted(name) and tier in TIERS, "a scripted commander", f"heuristic:{'|'.join(TIERS)}", name)
+    full = full_name(name)
+    tier, _, rules = full.partition(":")[2].partition("@")
+    require(is_scripted(full) and tier in TIERS, "a scripted commander", f"heuristic:{'|'.join(TIERS)}", name)
     limit = f"of rules {versions.RULES_VERSION}, those of this Echelon, heuristic:{tier}"
     require(not rules, "a scripted commander", limit, name)
     return Heuristic(config, tier).to(device)

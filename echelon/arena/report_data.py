@@ -9,8 +9,10 @@ from datetime import timedelta
 from typing import Any
 
 import numpy as np
+import torch
 
 from echelon.arena.evaluator import BEST, RIVAL
+from echelon.arena.report_origin import origin_of
 from echelon.env.reward import TERMS
 from echelon.learn.config import TRAIN_PRESETS, TrainConfig
 from echelon.learn.opponents.assignment import LEARNER
@@ -18,13 +20,18 @@ from echelon.learn.run_groups import flat, plain
 from echelon.learn.trainer import Trainer
 from echelon.rules.catalog import Hull
 from echelon.rules.config import as_json
-from echelon.rules.versions import RULES_VERSION
+from echelon.runtime.device import total_memory
 from echelon.runtime.errors import one_line
-from echelon.runtime.version import VERSION
+from echelon.view.plots import stage_changes
 
 Rows = Sequence[Mapping[str, str]]
+GIB = 2**30
 POINTS = 300
 """Most points of a curve; rows of `metrics.csv` between two of them are averaged."""
+BEST_TOLD = (
+    f"{BEST}: this run's own policy, frozen at the evaluation with the highest mean win rate against the named "
+    "commanders so far; the untrained one at first."
+)
 FOLDERS = ("run_dir", "resume", "profile")
 """Settings that are folders of one machine: a report that is handed on does not tell them."""
 LONGEST = 400
@@ -93,14 +100,16 @@ def report_of(
     """
     axes: dict[str, list[float | None]] = {}
     charts = [evaluation_chart(evaluations, axes), *metric_charts(metrics, axes)]
-    made = f"Echelon {VERSION}, rules {RULES_VERSION}; written {time.strftime('%Y-%m-%d %H:%M:%S')}"
     return {
         "name": one_line(trainer.folder.resolve().name),
         "state": state,
         "told": told(trainer),
         "progress": trainer.progress,
-        "made": made,
-        "tiles": tiles(evaluations, metrics),
+        "made": f"written {time.strftime('%Y-%m-%d %H:%M:%S')}",
+        "origin": [[name, one_line(value)] for name, value in origin_of(trainer.device).items()],
+        "stages": stage_changes(metrics),
+        "best": BEST_TOLD,
+        "tiles": [*tiles(evaluations), *speed_and_stage(trainer, metrics)],
         "charts": charts,
         "evaluations": {"columns": SCORED, "rows": [scored(row) for row in evaluations]},
         "behaviour": {**deeds_of(behaviour, trainer, axes), "distances": list(distances)},
@@ -126,19 +135,39 @@ def duration(seconds: float) -> str:
     return str(timedelta(seconds=round(seconds)))
 
 
-def tiles(evaluations: Rows, metrics: Sequence[Mapping[str, float | None]]) -> list[dict[str, str]]:
-    """The last win rate against each of the panel, and the newest speed."""
+def tiles(evaluations: Rows) -> list[dict[str, str]]:
+    """The last win rate against each of the panel."""
     latest = [row for row in evaluations if row["iteration"] == evaluations[-1]["iteration"]]
     found = []
     for row in latest:
         rate, low, high = (float(row[name]) for name in ("win_rate", "low", "high"))
         detail = f"{percent(low)} to {percent(high)}, {row['battles']} battles"
         found.append({"what": f"wins against {one_line(row['rival'])}", "value": percent(rate), "detail": detail})
-    if metrics:
-        speed, stage = metrics[-1].get("agent_steps_per_s"), metrics[-1].get("stage")
-        found.append({"what": "speed", "value": f"{speed or 0:,.0f}", "detail": "agent steps/s"})
-        found.append({"what": "stage of the curriculum", "value": f"{stage or 0:.0f}", "detail": ""})
     return found
+
+
+def speed_and_stage(trainer: Trainer, metrics: Sequence[Mapping[str, float | None]]) -> list[dict[str, str]]:
+    """Steps by time over the whole run, beside those of the last iteration, and the stage of the curriculum."""
+    counters = trainer.counters
+    if not metrics or counters.seconds <= 0:
+        return []
+    latest, stage = metrics[-1].get("agent_steps_per_s") or 0.0, metrics[-1].get("stage") or 0.0
+    detail = f"agent steps/s of collecting and learning, the whole run; {latest:,.0f} in the last iteration"
+    mean = f"{counters.agent_steps / counters.seconds:,.0f}"
+    return [
+        {"what": "speed", "value": mean, "detail": detail},
+        {"what": "stage of the curriculum", "value": f"{stage:.0f}", "detail": ""},
+        *memory_tiles(trainer.device),
+    ]
+
+
+def memory_tiles(device: torch.device) -> list[dict[str, str]]:
+    """The most that tensors of this process have taken of a GPU's memory; nothing on a CPU."""
+    if device.type != "cuda":
+        return []
+    taken, whole = torch.cuda.max_memory_allocated(device), total_memory(device)
+    detail = f"GiB of {whole / GIB:.1f}: the most that tensors took at once"
+    return [{"what": "memory of the GPU", "value": f"{taken / GIB:.1f}", "detail": detail}]
 
 
 def percent(share: float) -> str:
@@ -157,7 +186,7 @@ def evaluation_chart(evaluations: Rows, axes: dict[str, list[float | None]]) -> 
             for key, name in (("y", "win_rate"), ("low", "low"), ("high", "high"))
         }
         lines.append({"name": one_line(rival), "axis": f"evaluations {rival}", **values})
-    return {"title": "win rate, held-out maps", "lines": lines, "percent": True, "range": [0, 1]}
+    return {"title": "win rate, held-out maps", "lines": lines, "percent": True, "range": [0, 1], "points": True}
 
 
 def metric_charts(
@@ -190,7 +219,8 @@ def means(rows: Sequence[Mapping[str, float | None]], name: str, places: np.ndar
     has = np.isfinite(values)
     count = np.bincount(places, weights=has)
     total = np.bincount(places, weights=np.where(has, values, 0.0))
-    return [float(f"{t / c:.5g}") if c else None for t, c in zip(total, count, strict=True)]
+    # Adding zero takes the sign of a negative one.
+    return [float(f"{t / c:.5g}") + 0.0 if c else None for t, c in zip(total, count, strict=True)]
 
 
 def scored(row: Mapping[str, str]) -> dict[str, Any]:
@@ -233,7 +263,7 @@ def chart_of(title: str, lines: Sequence[tuple[str, str]], rows: Rows) -> dict[s
     """Curves of statistics over evaluations; a statistic that is always 0 is left out."""
     curves = {label: [number(row, name) for row in rows] for name, label in lines}
     made = [{"name": label, "axis": "behaviour", "y": y} for label, y in curves.items() if len(lines) == 1 or any(y)]
-    return {"title": title, "lines": made}
+    return {"title": title, "lines": made, "points": True}
 
 
 def weapon_row(weapon: str, own: Mapping[str, str], theirs: Mapping[str, str]) -> list[Any]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from echelon.agents.heuristic import is_scripted, scripted
+from echelon.agents.heuristic import full_name, is_scripted, scripted
 from echelon.arena.user_policy import Factory, build_policy
 from echelon.env.group_policy import TeamPolicy
 from echelon.learn.checkpoint.files import checkpoints_in, find_checkpoint
@@ -102,22 +102,23 @@ def register_resolver(prefix: str, form: str, resolver: Resolver) -> None:
 def forms() -> str:
     """The forms that a name may have, as a part of a sentence."""
     registered = [form for form, _ in _RESOLVERS.values()]
-    return ", ".join(["heuristic[:tier]", "a checkpoint or run folder", *registered, "or package.module:Commander"])
+    tiers = ("a tier", "heuristic[:tier]")
+    return ", ".join([*tiers, "a checkpoint or run folder", *registered, "or package.module:Commander"])
 
 
 def resolve(name: str) -> Commander:
     """Find the commander for a name of one of the `forms`.
 
     `package.module:Commander` imports the module, from the current folder too, and runs its code: names come from the
-    user's command line or program, never from a file.
+    user's command line or program, never from a file. A tier's name means the tier, `./hard` a folder of that name.
 
     Raises:
         FileError: if there is no such folder or module, or the folder does not hold a valid checkpoint.
         ConfigError: if the module has no such class or function.
     """
     check_text("a commander's name", name)
-    if is_scripted(name):
-        return Commander(name)
+    if is_scripted(full := full_name(name)):
+        return Commander(full)
     prefix, colon, _ = name.partition(":")
     if colon and prefix in _RESOLVERS:
         return _RESOLVERS[prefix][1](name)

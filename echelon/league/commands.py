@@ -14,7 +14,7 @@ from echelon.league import log
 from echelon.league.evolution import Evolution
 from echelon.league.league_arena import LeagueArena, PlayedBatch, matches_of
 from echelon.league.lineage import longest_line, spearman
-from echelon.league.rating_period import close_period, payoff_matrix
+from echelon.league.rating_period import close_period, payoff_matrix, rounds
 from echelon.league.ratings.game_theory import advantage, bradley_terry, exploitability, nash
 from echelon.league.records import MatchRecord, Standing
 from echelon.league.roles import Role
@@ -28,6 +28,7 @@ from echelon.replay.file import save
 from echelon.replay.recorder import Recorder
 from echelon.runtime.errors import require
 from echelon.runtime.files import check_writable, held
+from echelon.runtime.numbers import rounded
 
 Rows = list[dict[str, Any]]
 B = TypeVar("B", BatchResult, PlayedBatch)
@@ -46,11 +47,10 @@ SET_BY_LEAGUE = (
 """Fields of `TrainConfig` that `evolve` sets itself or does not use."""
 
 
-def logged(arena: LeagueArena, batches: Iterable[B], rated: bool) -> Iterator[B]:
-    """Yield the batches unchanged and append an event per batch to the log of the league."""
+def logged(store: Store, batches: Iterable[B]) -> Iterator[B]:
+    """Yield batches that are not recorded unchanged, with an event each in the log of the league."""
     for played in batches:
-        values = {"matches": len(played), "matches_per_s": round(len(played) / played.seconds, 2), "kept": rated}
-        log.write_event(arena.store, "fought", **values, cache_hit_rate=round(arena.store.weights.hit_rate, 3))
+        log.write_event(store, **log.batch_event(store, len(played), played.seconds, kept=False))
         yield played
 
 
@@ -77,7 +77,7 @@ def evaluate(
         digest,
         list(names),
         period_seeds(0, seeds),
-        lambda batches, total, own: progress(logged(arena, batches, rated=False), total, own),
+        lambda batches, total, own: progress(logged(store, batches), total, own),
     )
     results = {names[who]: result for who, result in found.results.items()}
     return dataclasses.replace(found, policy=checkpoint, results=results)
@@ -100,7 +100,8 @@ def tournament(
 ) -> int:
     """Play a round robin of all active entries and close the rating period.
 
-    An interrupted tournament continues where it stopped when called again.
+    Entries with few games meet others of similar rating first, see `rating_period.rounds`. An interrupted tournament
+    continues where it stopped when called again.
 
     Args:
         arena: arena of the league.
@@ -120,19 +121,20 @@ def tournament(
     require(len(ids) > 1, "--league", "one of at least two entries", str(store.folder))
     require(replay_battles >= 1, "--replay-battles", ">= 1", replay_battles)
     period = store.period
-    battles = arena.unplayed(round_robin(ids, period_seeds(period, seeds)))
-    recorder = None
-    # A tournament that was interrupted just before its end has no battles left to record.
-    if replay is not None and battles:
-        check_writable(replay)
-        recorder = Recorder(list(range(min(replay_battles, arena.arena.parallel, len(battles)))))
-    # Closed at once, so that an interrupt releases what is claimed.
-    with closing(arena.play(battles, recorder)) as batches:
-        matches = matches_of(progress(logged(arena, batches, rated=True), len(battles), arena.arena))
+    recorder, recorded = None, list[MatchRecord]()
+    for battles in rounds(arena, round_robin(ids, period_seeds(period, seeds))):
+        first = None
+        if replay is not None and recorder is None:
+            check_writable(replay)
+            first = recorder = Recorder(list(range(min(replay_battles, arena.arena.parallel, len(battles)))))
+        # Closed at once, so that an interrupt releases what is claimed.
+        with closing(arena.play(battles, first)) as batches:
+            matches = matches_of(progress(batches, len(battles), arena.arena))
+        recorded = matches if first is not None else recorded
     # Empty if other processes played all battles.
-    if replay is not None and recorder is not None and matches:
+    if replay is not None and recorder is not None and recorded:
         names = {entry.id: entry.name for entry in store.entries()}
-        shown = [matches[place] for place in recorder.battles]
+        shown = [recorded[place] for place in recorder.battles]
         save(recorder.finish([names[b.blue] for b in shown], [names[b.red] for b in shown]), replay)
     close_period(store, period)
     log.write_event(store, "period closed", number=period)
@@ -216,14 +218,14 @@ def standing_row(standing: Standing, refit: float, share: float, conservatism: f
     return {
         "name": standing.name,
         "kind": standing.kind,
-        "rating": round(standing.rating, 1),
+        "rating": rounded(standing.rating, 1),
         "RD": round(standing.deviation, 1),
         "volatility": round(standing.volatility, 4),
-        "conservative": round(standing.conservative(conservatism), 1),
+        "conservative": rounded(standing.conservative(conservatism), 1),
         "games": standing.games,
         "points": round(standing.score / standing.games if standing.games else 0.0, 3),
-        "refit": round(refit, 1),
-        "nash": round(share, 3),
+        "refit": rounded(refit, 1),
+        "nash": rounded(share, 3),
     }
 
 

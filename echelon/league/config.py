@@ -63,9 +63,9 @@ class LeagueConfig:
     exploiter_hopeless: float = 0.1
     """Win rate against the main agent up to which its exploiter plays past main agents instead (AlphaStar: 10 %)."""
     exploiter_turns: int = 4
-    """Turns after which an exploiter is added even if it did not win (AlphaStar: 2e9 to 4e9 steps)."""
+    """Turns after which an exploiter that did not win begins anew (AlphaStar adds it too, after 2e9 to 4e9 steps)."""
     league_exploiter_reset: float = 0.25
-    """Probability that a league exploiter is reset when it is added (AlphaStar: 25 %)."""
+    """Probability that a league exploiter is reset when it is added or out of turns (AlphaStar: 25 %)."""
 
     def __post_init__(self) -> None:
         check_settings(self, NUMBERS)

@@ -134,7 +134,7 @@ class Evolution:
             last = entry.id if entry is not None else now.entry
             after = Progress(
                 generation=now.generation + verdict.resets,
-                turns=0 if verdict.joins else now.turns + 1,
+                turns=0 if verdict.joins or verdict.resets else now.turns + 1,
                 # After a reset the next entry has no parent.
                 entry="" if verdict.resets else last,
                 judged={} if verdict.resets else points,

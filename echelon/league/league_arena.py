@@ -17,6 +17,7 @@ from echelon.arena.shared_arena import SharedArena
 from echelon.env.group_policy import TeamPolicy
 from echelon.env.outcome import stat_names
 from echelon.env.tasks import Task
+from echelon.league import log
 from echelon.league.claims import claiming
 from echelon.league.records import MatchRecord, match_recipe
 from echelon.league.store import MAP_SEED, Store
@@ -97,7 +98,7 @@ class LeagueArena:
         return [battle for battle in battles if battle not in known]
 
     def play(self, battles: Sequence[Battle], recorder: Recorder | None = None) -> Generator[PlayedBatch, None, None]:
-        """Play rated battles batch by batch. A batch is yielded after its matches were recorded.
+        """Play rated battles batch by batch. A batch is yielded after its matches were recorded and logged.
 
         Several processes may be given the same battles; each battle is played once. Battles claimed by another process
         are waited for at the end, and are played here if that process dies.
@@ -147,6 +148,7 @@ class LeagueArena:
             except FileError:
                 kept = self._save(played)
             raise KeyboardInterrupt(kept) from None
+        log.write_batch(self.store, played.matches, played.seconds)
         return played
 
     def _save(self, played: PlayedBatch) -> str:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
+from typing import Any
 
+from echelon.env.outcome import Winner
+from echelon.league.records import MatchRecord
 from echelon.league.store import Store
 from echelon.runtime.files import append_whole
 
@@ -19,5 +23,34 @@ def write_event(store: Store, event: str, **values: object) -> None:
     Raises:
         FileError: it cannot be appended to; then it is as it was.
     """
-    line = json.dumps({"time": round(time.time(), 3), "event": event, "period": store.period, **values}) + "\n"
-    append_whole(store.folder / FILE, line.encode(), durable=False)
+    _append(store, [{"event": event, **values}])
+
+
+def write_batch(store: Store, matches: Sequence[MatchRecord], seconds: float) -> None:
+    """Append a `match` event for each match of a recorded batch, then one `fought` for the batch, with its speed.
+
+    Raises:
+        FileError: as `write_event`; either all lines are appended or none.
+    """
+    rows = [
+        {
+            "event": "match",
+            **{name: getattr(match, name) for name in ("blue", "red", "seed")},
+            "winner": Winner(match.winner).name.lower(),
+            **{name: getattr(match, name) for name in ("reason", "decisions", "duration_s", "state_hash")},
+        }
+        for match in matches
+    ]
+    _append(store, [*rows, batch_event(store, len(matches), seconds, kept=True)])
+
+
+def batch_event(store: Store, matches: int, seconds: float, kept: bool) -> dict[str, Any]:
+    """The `fought` event of a batch; `kept` says whether its matches are recorded."""
+    speed, hits = round(matches / seconds, 2), round(store.weights.hit_rate, 3)
+    return {"event": "fought", "matches": matches, "matches_per_s": speed, "kept": kept, "cache_hit_rate": hits}
+
+
+def _append(store: Store, rows: Sequence[dict[str, Any]]) -> None:
+    when = {"time": round(time.time(), 3), "period": store.period}
+    lines = "".join(json.dumps({**when, **row}) + "\n" for row in rows)
+    append_whole(store.folder / FILE, lines.encode(), durable=False)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from echelon.league.config import LeagueConfig, Weighting
+from echelon.league.records import Standing
 
 BELL_WIDTH = 200.0
 """Standard deviation of the `bell` weighting, in rating points."""
@@ -68,6 +69,22 @@ def within_reach(pool: Sequence[Opponent], rating: float, games: int, config: Le
         return list(pool)
     near = [other for other in pool if abs(other.rating - rating) <= config.cold_gap]
     return near or [min(pool, key=lambda other: abs(other.rating - rating))]
+
+
+def rated_pairs(stands: Sequence[Standing], config: LeagueConfig) -> set[frozenset[str]]:
+    """Pairs of ids that may play rated matches: each is `within_reach` of the other.
+
+    Who is within reach of nobody that is within its own, as among three newcomers 200 points apart, plays its nearest.
+    """
+    rivals = {one.id: [Opponent(o.id, o.rating, 0, 0.0) for o in stands if o.id != one.id] for one in stands}
+    reach = {
+        one.id: {other.id for other in within_reach(rivals[one.id], one.rating, one.games, config)}
+        for one in stands
+        if rivals[one.id]
+    }
+    pairs = {frozenset((x, y)) for x, near in reach.items() for y in near if x in reach[y]}
+    alone = reach.keys() - frozenset().union(*pairs)
+    return pairs | {frozenset((x, y)) for x in alone for y in reach[x]}
 
 
 def chances(pool: Sequence[Opponent], rating: float, games: int, config: LeagueConfig) -> dict[str, float]:

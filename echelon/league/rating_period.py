@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from echelon.arena.batch_arena import Battle
 from echelon.league.config import LeagueConfig
 from echelon.league.league_arena import LeagueArena
+from echelon.league.matchmaking import rated_pairs
 from echelon.league.ratings.glicko2 import Games, Ratings, rate
 from echelon.league.records import Entry, MatchRecord, Standing
 from echelon.league.schedule import one_against, period_seeds
@@ -57,8 +59,29 @@ def close_period(store: Store, period: int | None = None) -> int:
     return period
 
 
+def rounds(arena: LeagueArena, battles: Sequence[Battle]) -> Iterator[list[Battle]]:
+    """Yield the unplayed battles of a schedule that may be rated, to be played before the next round is drawn.
+
+    Entries with under `cold_games` games meet those of similar rating first (`matchmaking.rated_pairs`), and all others
+    once they have played enough. Battles that stay out of reach are left out.
+
+    Args:
+        arena: arena of the league.
+        battles: battles of active entries.
+    """
+    store, active = arena.store, {entry.id for entry in arena.store.active()}
+    while True:
+        stands = [standing for standing in store.standings() if standing.id in active]
+        pairs = rated_pairs(stands, store.rules)
+        battles = arena.unplayed(battles)
+        now = [battle for battle in battles if frozenset((battle.blue, battle.red)) in pairs]
+        if not now:
+            return
+        yield now
+
+
 def rate_entry(arena: LeagueArena, entry: Entry, seeds: int) -> int:
-    """Play an entry against all active entries, close the period and return its number.
+    """Play an entry against the active entries, see `rounds`, close the period and return its number.
 
     Args:
         arena: arena of the league.
@@ -67,8 +90,9 @@ def rate_entry(arena: LeagueArena, entry: Entry, seeds: int) -> int:
     """
     store = arena.store
     period, others = store.period, [other.id for other in store.active()]
-    for _ in arena.play(arena.unplayed(one_against(entry.id, others, period_seeds(period, seeds)))):
-        pass
+    for battles in rounds(arena, one_against(entry.id, others, period_seeds(period, seeds))):
+        for _ in arena.play(battles):
+            pass
     return close_period(store, period)
 
 

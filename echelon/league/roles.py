@@ -2,7 +2,8 @@
 
 The main agent trains against the whole league. The main exploiter trains to beat the current main agent, the league
 exploiter to beat all entries. An exploiter that succeeds is added to the league and is reset. This module defines the
-opponents of each role and the decision after each turn.
+opponents of each role and the decision after each turn. AlphaStar also adds an exploiter that ran out of time; here it
+begins anew without joining, so that every exploiter of a league has beaten somebody.
 """
 
 from __future__ import annotations
@@ -103,8 +104,6 @@ def judge(role: Role, win_rates: dict[str, float], turns: int, config: LeagueCon
     wins, is_late = worst >= config.exploiter_wins, turns >= config.exploiter_turns
     if not wins and not is_late:
         return Verdict(False, False, f"learns on: {said} of {config.exploiter_turns}")
-    why = f"won: {said}" if wins else f"out of turns: {said}"
-    if role is Role.MAIN_EXPLOITER:
-        return Verdict(True, True, f"{why}; joins and begins anew")
-    resets = rng.random() < config.league_exploiter_reset
-    return Verdict(True, resets, f"{why}; joins and {'begins anew' if resets else 'learns on'}")
+    resets = role is Role.MAIN_EXPLOITER or rng.random() < config.league_exploiter_reset
+    why = f"won: {said}; joins and" if wins else f"out of turns: {said};"
+    return Verdict(wins, resets, f"{why} {'begins anew' if resets else 'learns on'}")

@@ -15,7 +15,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from echelon.agents.heuristic import is_scripted
+from echelon.agents.heuristic import full_name, is_scripted
 from echelon.agents.tiers import TIERS
 from echelon.arena.batch_arena import Battle
 from echelon.league.columns import LONGEST_REASON, RULES, check_identity, check_row, check_values, json_object
@@ -286,14 +286,16 @@ class Store:
         return [entry for entry in self.entries() if entry.kind != "retired"]
 
     def find(self, name: str) -> Entry:
-        """The entry with this name, or with an id that starts with it (at least 6 characters). `heuristic:TIER` is the
-        scripted one of these rules.
+        """The entry with this name, or with an id that starts with it (at least 6 characters). `heuristic:TIER`, or
+        TIER where no entry has that name, is the scripted one of these rules.
 
         Raises:
             ConfigError: if there is not exactly one.
         """
-        names = (name, f"{name}@{current_versions().rules}") if is_scripted(name) else (name,)
-        found = [e for e in self.entries() if e.name in names or (len(name) >= 6 and e.id.startswith(name))]
+        known, full = self.entries(), full_name(name)
+        is_tier = is_scripted(full) and all(entry.name != name for entry in known)
+        own = f"{full}@{current_versions().rules}" if is_tier else name
+        found = [e for e in known if e.name == own or (len(name) >= 6 and e.id.startswith(name))]
         if len(found) != 1:
             raise ConfigError(f"an entry must be a name or the beginning of an id in this league, got {name!r}")
         return found[0]

@@ -22,6 +22,8 @@ SAME = (
     "max_minutes",
 )
 """Settings in which runs of one group may differ: they are not what is compared."""
+NUMBERS = ("agent_steps", "win_rate", "low", "high")
+"""Columns of `evaluations.csv` that are drawn."""
 BINS = 60
 """Points of a curve; rows of `metrics.csv` between two of them are averaged."""
 RESAMPLES = 2000
@@ -61,10 +63,16 @@ class Run:
         points = np.array(rows, float).reshape(-1, 2)
         return points[:, 0], points[:, 1]
 
+    def intervals(self, rival: str) -> dict[float, tuple[float, float]]:
+        """By agent steps, the 95 % interval of the win rate against a rival over its battles."""
+        own = [row for row in self.evaluations if row["rival"] == rival]
+        return {float(row["agent_steps"]): (float(row["low"]), float(row["high"])) for row in own}
+
 
 @dataclass(frozen=True)
 class Middle:
-    """The middle of a group over agent steps and its interval, `[K]` each; of one run without an interval."""
+    """The middle of a group over agent steps and its interval, `[K]` each. Of one run it is the interval over battles
+    of an evaluation, and none of anything else."""
 
     steps: np.ndarray
     value: np.ndarray
@@ -87,7 +95,7 @@ def read_run(folder: Path) -> Run:
         settings = {**claims["settings"], "env": claims["env"], "model": claims["model"]}
     metrics, evaluations = read_metrics(path), read_table(folder / "evaluations.csv")
     try:
-        [(float(row["agent_steps"]), float(row["win_rate"]), row["rival"]) for row in evaluations]
+        [(row["rival"], *(float(row[name]) for name in NUMBERS)) for row in evaluations]
     except (ValueError, KeyError) as error:
         raise FileError(f"{folder}: expected tables of a run, got {error}") from None
     different = {name: value for name, value in settings.items() if name not in SAME}
@@ -135,7 +143,7 @@ def middle(runs: Sequence[Run], name: str, statistic: Statistic) -> Middle | Non
     series = [run.series(name) for run in runs if len(run.series(name)[0]) > 0]
     if not series:
         return None
-    steps = common_steps([x for x, _ in series], is_sparse=name in runs[0].rivals)
+    steps = common_steps([x for x, _ in series], is_sparse=any(name in run.rivals for run in runs))
     if len(steps) == 0:
         return None
     table = np.stack([resampled(x, y, steps) for x, y in series])
@@ -144,7 +152,10 @@ def middle(runs: Sequence[Run], name: str, statistic: Statistic) -> Middle | Non
     )
     value = of(table, axis=0)
     if len(table) == 1:
-        return Middle(steps, value, value, value)
+        intervals = next((run.intervals(name) for run in runs if name in run.rivals), None)
+        if intervals is None:
+            return Middle(steps, value, value, value)
+        return Middle(steps, value, *np.array([intervals[x] for x in steps]).T)
     how: dict[str, Any] = {"method": "percentile", "confidence_level": CONFIDENCE, "n_resamples": RESAMPLES}
     found = stats.bootstrap((table,), of, axis=0, rng=np.random.default_rng(0), **how).confidence_interval
     return Middle(steps, value, found.low, found.high)

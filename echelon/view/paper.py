@@ -114,4 +114,5 @@ def counted(value: float) -> str:
     for unit, name in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
         if abs(value) >= max(unit, 1e4):
             return f"{value / unit:.6g}{name}"
-    return f"{value:g}"
+    # Adding zero takes the sign of a negative one.
+    return f"{value + 0.0:g}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -32,6 +33,10 @@ TITLES = {
     "agent_steps_per_s": "speed, agent steps/s",
 }
 """What a column is called; others by their names. Time in the zone adds up over the mechs of a team."""
+SHARES = ("win_rate", "past_win_rate", "stage_win_rate", "clip_fraction", "dead_share")
+"""Columns whose axis is from 0 to 1."""
+MARKERS = "os^Dv"
+"""Of evaluations, which are points: nothing is known between two of them."""
 COLUMNS, PANEL_IN = 3, 1.35
 MOST_LABELLED = 16
 """Entries of a payoff matrix whose cells are wide enough for text of `SMALL_PT`."""
@@ -64,11 +69,29 @@ def metrics_figure(rows: Rows, evaluations: Sequence[Mapping[str, str]]) -> Figu
         points = [(row["agent_steps"], row[name]) for row in rows if name in row]
         axis.plot([x for x, _ in points], [y for _, y in points], color=LINES[0])
         finish(axis, title_of(name))
-        if name.endswith("win_rate"):
+        if name in SHARES:
             axis.set_ylim(0, 1)
+    drawn = list(grid.flat)[: 1 + len(PANELS)]
+    for axis in drawn:
+        mark_stages(axis, stage_changes(rows))
     for axis in grid[-1]:
         axis.set_xlabel("agent steps")
     return figure
+
+
+def stage_changes(rows: Sequence[Mapping[str, float | None]]) -> list[tuple[float, int]]:
+    """Agent steps after which the curriculum went to another stage, and its number, from rows of `metrics.csv`."""
+    known = [(row["agent_steps"] or 0.0, round(row["stage"] or 0.0)) for row in rows if row.get("stage") is not None]
+    return [(steps, after) for (steps, stage), (_, after) in itertools.pairwise(known) if stage != after]
+
+
+def mark_stages(axis: Any, changes: Sequence[tuple[float, int]]) -> None:
+    """A line where a stage of the curriculum begins, with its number."""
+    for steps, stage in changes:
+        axis.axvline(steps, color=GREY, linewidth=0.5, linestyle=":", zorder=0)
+        place = {"xy": (steps, 1), "xycoords": ("data", "axes fraction"), "xytext": (1, -1)}
+        how = {"textcoords": "offset points", "va": "top", "fontsize": SMALL_PT, "color": GREY}
+        axis.annotate(f"{stage}", **place, **how)
 
 
 def title_of(name: str) -> str:
@@ -88,16 +111,31 @@ def finish(axis: Any, title: str) -> None:
 
 def draw_evaluations(axis: Any, evaluations: Sequence[Mapping[str, str]]) -> None:
     """Win rate against each of the panel, with its 95 % interval."""
-    for colour, rival in zip(cycle(), dict.fromkeys(row["rival"] for row in evaluations), strict=False):
+    rivals = list(dict.fromkeys(row["rival"] for row in evaluations))
+    for number, (colour, rival) in enumerate(zip(cycle(), rivals, strict=False)):
         own = [row for row in evaluations if row["rival"] == rival]
         names = ("agent_steps", "win_rate", "low", "high")
-        steps, rate, low, high = ([float(row[name]) for row in own] for name in names)
-        axis.plot(steps, rate, label=shortened(one_line(rival), 18), marker=".", markersize=3, color=colour)
-        axis.fill_between(steps, low, high, alpha=0.13, linewidth=0, color=colour)
+        curve = Curve(*(np.array([float(row[name]) for row in own]) for name in names))
+        place = number - (len(rivals) - 1) / 2
+        draw_points(axis, curve, colour, shortened(one_line(rival), 18), MARKERS[number % len(MARKERS)], place)
     finish(axis, "win rate, held-out maps")
     axis.set_ylim(0, 1)
     if evaluations:
         axis.legend(loc="best")
+
+
+def draw_points(axis: Any, curve: Curve, colour: str, label: str, marker: str, place: float = 0.0) -> None:
+    """Points with their intervals, beside each other at `place`, and a faint line that leads from one to the next."""
+    from matplotlib.transforms import offset_copy
+
+    aside = offset_copy(axis.transData, axis.figure, x=2 * place, units="points")
+    # Limits follow from data coordinates alone.
+    axis.update_datalim(np.column_stack((curve.x, curve.y)))
+    axis.autoscale_view()
+    reach = np.abs(np.stack((curve.y - curve.low, curve.high - curve.y)))
+    look: dict[str, Any] = {"color": colour, "transform": aside, "zorder": 3}
+    axis.plot(curve.x, curve.y, linestyle=":", linewidth=0.5, alpha=0.6, **look)
+    axis.errorbar(curve.x, curve.y, reach, fmt=marker, markersize=2.5, elinewidth=0.7, label=label, **look)
 
 
 def cycle() -> list[str]:
@@ -107,12 +145,23 @@ def cycle() -> list[str]:
 
 @dataclass(frozen=True)
 class Curve:
-    """The middle of a group of runs over agent steps, and its interval, `[K]` each."""
+    """The middle of a group of runs over agent steps, or a run's evaluations, and its interval, `[K]` each."""
 
     x: np.ndarray
     y: np.ndarray
     low: np.ndarray
     high: np.ndarray
+
+
+@dataclass(frozen=True)
+class Subplot:
+    """Curves of one quantity by the name of their group."""
+
+    curves: Mapping[str, Curve]
+    is_evaluation: bool = False
+    """Whether they are points, of evaluations."""
+    is_share: bool = False
+    """Whether its axis is from 0 to 1."""
 
 
 def draw_payoff(names: Sequence[str], win_rates: Any, path: Path, games: Any = None) -> None:
@@ -185,30 +234,37 @@ def ratings_figure(histories: Mapping[str, Sequence[tuple[int, float, float]]]) 
     return figure
 
 
-def draw_curves(panels: Mapping[str, Mapping[str, Curve]], path: Path, note: str = "") -> None:
+def draw_curves(panels: Mapping[str, Subplot], path: Path, note: str = "") -> None:
     """Draw groups of runs over each other into a PDF, SVG or PNG.
 
     Args:
-        panels: by title, then by the name of a group; groups have one colour in all panels.
-        note: what the lines and bands are.
+        panels: by title; groups have one colour in all panels.
+        note: what the lines, bands and bars are.
     """
     with paper_style():
         save(curves_figure(panels, note), path)
 
 
-def curves_figure(panels: Mapping[str, Mapping[str, Curve]], note: str = "") -> Figure:
+def curves_figure(panels: Mapping[str, Subplot], note: str = "") -> Figure:
     """The figure that `draw_curves` saves."""
     columns = min(len(panels), 2 if len(panels) in (2, 4) else COLUMNS)
     rows = -(-len(panels) // columns)
-    groups = list(dict.fromkeys(name for curves in panels.values() for name in curves))
+    groups = list(dict.fromkeys(name for panel in panels.values() for name in panel.curves))
     figure = blank(WIDTH_IN, rows * (1.7 if columns < COLUMNS else 1.45) + 0.3 + 0.14 * len(groups))
     grid = figure.subplots(rows, columns, squeeze=False)
-    for axis, (title, curves) in zip(grid.flat, panels.items(), strict=False):
-        for name, curve in curves.items():
-            colour = LINES[groups.index(name) % len(LINES)]
-            axis.plot(curve.x, curve.y, color=colour, label=name)
-            axis.fill_between(curve.x, curve.low, curve.high, color=colour, alpha=0.15, linewidth=0)
+    for axis, (title, panel) in zip(grid.flat, panels.items(), strict=False):
+        for name, curve in panel.curves.items():
+            number = groups.index(name)
+            colour = LINES[number % len(LINES)]
+            if panel.is_evaluation:
+                place = number - (len(groups) - 1) / 2
+                draw_points(axis, curve, colour, name, MARKERS[number % len(MARKERS)], place)
+            else:
+                axis.plot(curve.x, curve.y, color=colour, label=name)
+                axis.fill_between(curve.x, curve.low, curve.high, color=colour, alpha=0.15, linewidth=0)
         finish(axis, shortened(one_line(title), 34))
+        if panel.is_share:
+            axis.set_ylim(0, 1)
     for axis in list(grid.flat)[len(panels) :]:
         axis.set_axis_off()
     for axis in grid[-1]:

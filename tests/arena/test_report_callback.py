@@ -1,15 +1,19 @@
 """Pictures of a run while it goes on: the report, curves, strips for a logger."""
 
 import json
+import platform
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from tiny_runs import tiny_run
 
-from echelon.arena import report_callback
+from echelon.arena import report_callback, report_data
 from echelon.arena.eval_callback import EvalCallback
 from echelon.arena.report_callback import BattleStrips, Curves, Report
+from echelon.arena.report_origin import command_of, commit_of
 from echelon.learn.callbacks.base import Callback, Interrupted
 from echelon.learn.callbacks.loggers import MetricsLogger
 from echelon.learn.config import EvalConfig
@@ -65,7 +69,36 @@ def test_a_report_is_there_from_the_first_second_and_follows_the_run(tmp_path, m
         (row[0], row) for row in report["behaviour"]["deeds"]["rows"]
     )
     assert "--replay-battles 1" in report["battle"] and embedded(tmp_path) == ""
+    assert report["best"].startswith("best: this run's own policy")
+    (speed,) = (tile for tile in report["tiles"] if tile["what"] == "speed")
+    rows = read_metrics(tmp_path / "metrics.csv")
+    assert speed["value"] == f"{rows[-1]['agent_steps'] / rows[-1]['seconds']:,.0f}", "steps by time"
+    assert f"{rows[-1]['agent_steps_per_s']:,.0f} in the last iteration" in speed["detail"]
+    origin = dict(report["origin"])
+    assert platform.node() in origin["host"] and f"torch {torch.__version__}" in origin["versions"]
+    assert origin["command"] and ("commit" in origin) == (Path(__file__).parents[2] / ".git").exists()
     assert (tmp_path / "metrics.png").exists() and (tmp_path / "metrics.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_a_command_is_told_without_the_folders_of_a_machine(tmp_path):
+    words = ["/home/somebody/echelon/pipelines/train.py", "--run-dir=/home/somebody/runs/one two", "--seed", "3"]
+    assert command_of(words) == "train.py '--run-dir=one two' --seed 3"
+    assert command_of(["pipelines/train.py", "--run-dir", "runs/mine"]) == "pipelines/train.py --run-dir runs/mine"
+    assert commit_of(tmp_path) == "", "no clone"
+
+
+def test_a_gpus_memory_is_told(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda device: 3 * 2**29)
+    monkeypatch.setattr(report_data, "total_memory", lambda device: 80 * 2**30)
+    (tile,) = report_data.memory_tiles(torch.device("cuda:0"))
+    assert tile["value"] == "1.5" and tile["detail"].startswith("GiB of 80.0")
+    assert report_data.memory_tiles(torch.device("cpu")) == []
+
+
+def test_what_rounds_to_zero_has_no_sign_in_a_report():
+    rows = [{"agent_steps": 1.0, "kl": -0.0}, {"agent_steps": 2.0, "kl": -0.0}]
+    shown = report_data.means(rows, "kl", np.array([0, 1]))
+    assert [str(value) for value in shown] == ["0.0", "0.0"]
 
 
 def test_between_evaluations_it_is_written_now_and_then_only(tmp_path, monkeypatch):

@@ -9,13 +9,15 @@ from pathlib import Path
 
 import pytest
 import torch
-from leagues import checkpoint_of
+from leagues import checkpoint_of, fresh
 
 import echelon
 from echelon.arena import resolve as resolve_module
 from echelon.arena.resolve import Commander, register_resolver, resolve
+from echelon.env.tasks import Protocol, Task
 from echelon.pipelines import play
 from echelon.rules.config import EnvConfig, RulesConfig
+from echelon.rules.versions import current_versions
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
 
@@ -45,6 +47,19 @@ def test_a_class_in_a_module_of_the_current_folder_is_a_commander(in_examples):
     walked = (view.env.state.mechs.pos - before)[..., :2].norm(dim=-1)
     assert (walked[0, 5:] > 1).all() and (walked[1, :5] > 1).all()  # the other team: red, then blue
     assert (walked[0, :5] < 1).all() and (walked[1, 5:] < 1).all()
+
+
+def test_a_tier_needs_no_prefix(tmp_path, monkeypatch):
+    """Where commanders are named, also where a folder has that name."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "hard").mkdir()
+    assert resolve("hard") == resolve("heuristic:hard") and resolve("heuristic").id == "heuristic:normal"
+    task = Task("tests/brief-v1", "a few decisions", BRIEF, *current_versions(), protocol=Protocol(battles=2, seed=9))
+    assert list(echelon.evaluate("hard", task, ["easy"], device="cpu").results) == ["easy"]
+    store = fresh(tmp_path)
+    assert store.find("hard") == store.find("heuristic:hard") and store.find("hard").is_scripted
+    store.execute("UPDATE entries SET name = 'easy' WHERE id = ?", store.add(checkpoint_of(tmp_path, 1)).id)
+    assert not store.find("easy").is_scripted, "an entry of that name goes before the tier"
 
 
 def test_it_fights_in_the_arena(in_examples, capsys, monkeypatch):

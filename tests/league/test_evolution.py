@@ -32,7 +32,7 @@ def evolution_of(store: Store) -> Evolution:
 
 
 def test_roles_learn_in_turn_and_every_verdict_is_written_down(tmp_path):
-    rules = LeagueConfig(exploiter_turns=2, league_exploiter_reset=0.0, exploiter_wins=1.0)
+    rules = LeagueConfig(exploiter_turns=2, league_exploiter_reset=0.0, exploiter_wins=1.0, cold_games=0)
     store = Store.create(tmp_path / "league", BRIEF, rules)
     evolution = evolution_of(store)
     assert evolution.turn(Role.MAIN).joins
@@ -45,14 +45,19 @@ def test_roles_learn_in_turn_and_every_verdict_is_written_down(tmp_path):
     again = evolution_of(Store(store.folder))
     second = again.turn(Role.MAIN_EXPLOITER)
     assert again.trainers == {}, "it begins anew"
-    assert second.joins and second.resets and second.reason.startswith("out of turns")
+    assert not second.joins and second.resets and second.reason.startswith("out of turns")
+    assert again.store.entries("exploiter") == [] and again.progress(Role.MAIN_EXPLOITER) == Progress(generation=1)
+    # The same rules but for the wins that are wanted.
+    store.set_config(BRIEF, dataclasses.replace(rules, exploiter_wins=0.0))
+    again = evolution_of(Store(store.folder))
+    third = again.turn(Role.MAIN_EXPLOITER)
+    assert third.joins and third.resets and third.reason.startswith("won: ")
     exploiter = again.store.entries("exploiter")[0]
     found = [(change.change, change.name) for change in again.store.changes()]
     assert found[-3:] == [("added", exploiter.name), ("judged", exploiter.name), ("reset", "")]
-    assert again.progress(Role.MAIN_EXPLOITER).generation == 1
+    assert again.progress(Role.MAIN_EXPLOITER) == Progress(generation=2)
     assert {s.name: s.games for s in again.store.standings()}[exploiter.name] == 2 * 6
-    assert again._trainer(Role.MAIN_EXPLOITER, 1).counters.iterations == 0
-    assert again.progress(Role.MAIN_EXPLOITER).entry == "", "whoever comes next descends from nobody"
+    assert again._trainer(Role.MAIN_EXPLOITER, 2).counters.iterations == 0
     again.turn(Role.MAIN)
     assert [entry.parent for entry in again.store.entries("main")] == [None, main.id]
 
@@ -78,7 +83,7 @@ def test_begun_again_a_role_has_all_of_its_schedules_before_it(tmp_path):
 
 
 def test_who_is_let_in_is_rated_by_other_battles_than_it_was_judged_by(tmp_path, monkeypatch):
-    evolution = evolution_of(Store.create(tmp_path / "league", BRIEF, LeagueConfig(exploiter_turns=1)))
+    evolution = evolution_of(Store.create(tmp_path / "league", BRIEF, LeagueConfig(exploiter_wins=0.0)))
     seeds = {}
 
     def listen(name, played, seeds_of):

@@ -6,10 +6,12 @@ import torch
 from leagues import BRIEF, TINY, checkpoint_of, fought, fresh, policy_of
 
 from echelon.env.env import EchelonEnv
+from echelon.league.config import LeagueConfig
 from echelon.league.league_arena import LeagueArena
 from echelon.league.league_callback import LeagueCallback
 from echelon.league.opponent_sampler import OpponentSampler
 from echelon.league.rating_period import close_period
+from echelon.league.store import Store
 from echelon.learn.config import PPOConfig, TrainConfig
 from echelon.learn.opponents.assignment import OpponentGroup, PolicyAssignment
 from echelon.learn.opponents.frozen import FrozenOpponents
@@ -92,7 +94,7 @@ def test_a_refreshed_pool_is_met_at_the_next_boundary_with_an_empty_memory(tmp_p
 
 
 def test_a_run_enters_its_league_is_rated_and_meets_who_is_there(tmp_path):
-    store = fresh(tmp_path)
+    store = Store.create(tmp_path / "league", BRIEF, LeagueConfig(cold_games=0))
     arena = LeagueArena(store, CPU)
     sampler = OpponentSampler(store, TINY)
     config = TrainConfig(
@@ -122,7 +124,9 @@ def test_a_run_enters_its_league_is_rated_and_meets_who_is_there(tmp_path):
         trainer.iterate()
     assert set(trainer.frozen.names[0]) & {first.id, second.id}
     lines = (store.folder / "log.jsonl").read_text().splitlines()
-    assert len(lines) == 2 and second.name in lines[1]
+    submitted = [line for line in lines if '"submitted"' in line]
+    assert len(submitted) == 2 and second.name in submitted[1]
+    assert sum('"match"' in line for line in lines) == len(store.matches()), "the matches of a learner are logged too"
 
 
 def test_a_share_of_the_battles_may_be_the_leagues():

@@ -5,7 +5,8 @@ import math
 import pytest
 
 from echelon.league.config import LeagueConfig
-from echelon.league.matchmaking import Opponent, chances, preference
+from echelon.league.matchmaking import Opponent, chances, preference, rated_pairs
+from echelon.league.records import Standing
 
 RATES, GAPS = [0.0, 0.25, 0.5, 0.9], [0.0, 100.0, -200.0, 400.0]
 FORMS = {
@@ -42,6 +43,22 @@ def test_a_newcomer_meets_the_near_or_the_nearest_only():
     assert chances(pool(1400, 1500, 1710), 1500, 19, config) == pytest.approx({"0": 0.5, "1": 0.5})
     assert chances(pool(900, 1800, 2000), 1500, 0, config) == {"1": 1.0}
     assert len(chances(pool(900, 1800, 2000), 1500, 20, config)) == 3
+
+
+def paired(*stands: tuple[float, int]) -> set[tuple[int, ...]]:
+    """Places that may meet, of entries with these ratings and numbers of games."""
+    rows = [
+        Standing(str(n), str(n), "main", rating, 50.0, 0.06, games, 0.0) for n, (rating, games) in enumerate(stands)
+    ]
+    return {tuple(sorted(map(int, pair))) for pair in rated_pairs(rows, LeagueConfig())}
+
+
+def test_rated_matches_of_a_newcomer_are_near_its_rating():
+    assert paired((1100, 50), (1400, 50), (1900, 50), (1500, 19)) == {(0, 1), (0, 2), (1, 2), (1, 3)}
+    assert paired((1100, 50), (1900, 50), (1500, 20)) == {(0, 1), (0, 2), (1, 2)}
+    assert paired((900, 50), (1800, 50), (1500, 0)) == {(0, 1), (1, 2)}, "the nearest if nobody is near"
+    assert paired((1000, 0), (1250, 0), (1350, 0)) == {(0, 1), (1, 2)}, "whom nobody would choose plays its nearest"
+    assert paired((1500, 0)) == set()
 
 
 def test_what_is_unknown_is_even():

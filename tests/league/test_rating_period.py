@@ -5,7 +5,8 @@ import torch
 from leagues import BRIEF, checkpoint_of, fought, fresh, unrated
 
 from echelon.league.config import LeagueConfig
-from echelon.league.rating_period import close_period, moves, payoff_matrix
+from echelon.league.league_arena import LeagueArena
+from echelon.league.rating_period import close_period, moves, payoff_matrix, rate_entry
 from echelon.league.ratings.glicko2 import Games, rate
 from echelon.league.records import Standing
 from echelon.league.store import Store
@@ -104,3 +105,17 @@ def test_moves_are_written_down_in_the_period_that_led_to_them(tmp_path):
     store.record([fought(entry.id, store.entries()[0].id, 0)])
     close_period(store)
     assert [(change.period, change.change) for change in store.changes()] == [(1, "added"), (1, "promoted")]
+
+
+@pytest.mark.parametrize(("seeds", "opponents"), [(4, {1400, 1650}), (5, {1000, 1400, 1650, 1900, 2300})])
+def test_a_newcomer_meets_everybody_once_it_has_played_enough(tmp_path, seeds, opponents):
+    store = fresh(tmp_path)
+    ratings = dict(zip([entry.id for entry in store.entries()], (1000, 1400, 1650, 1900, 2300), strict=True))
+    store.record([fought(a, b, n) for a in ratings for b in ratings for n in range(10) if a < b])
+    store.close_period({who: (rating, 50.0, 0.06) for who, rating in ratings.items()})
+    entry = store.add(checkpoint_of(tmp_path, 1))
+    assert rate_entry(LeagueArena(store, torch.device("cpu")), entry, seeds) == 2
+    met = [{match.blue, match.red} - {entry.id} for match in store.matches(2)]
+    assert {ratings[who] for (who,) in met} == opponents
+    assert len(met) == 2 * seeds * len(opponents), "each seed on both sides, once"
+    assert {ratings[who] for (who,) in met[: 4 * seeds]} == {1400, 1650}, "the near ones first"

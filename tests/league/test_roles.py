@@ -57,7 +57,7 @@ def test_an_exploiter_that_wins_joins_and_begins_anew():
     waits = judge(Role.MAIN_EXPLOITER, {"main": 0.69}, 3, CONFIG, CHANCE)
     assert not waits.joins and not waits.resets and "learns on: 69%" in waits.reason
     late = judge(Role.MAIN_EXPLOITER, {"main": 0.1}, 4, CONFIG, CHANCE)
-    assert late.joins and late.resets and late.reason.startswith("out of turns: 10%")
+    assert not late.joins and late.resets and late.reason.startswith("out of turns: 10%")
 
 
 def test_a_league_exploiter_must_beat_everybody_and_begins_anew_by_chance():
@@ -66,3 +66,6 @@ def test_a_league_exploiter_must_beat_everybody_and_begins_anew_by_chance():
     verdicts = [judge(Role.LEAGUE_EXPLOITER, {"a": 0.8, "b": 0.75}, 1, CONFIG, CHANCE) for _ in range(2000)]
     assert all(verdict.joins for verdict in verdicts)
     assert 400 < sum(verdict.resets for verdict in verdicts) < 600
+    late = [judge(Role.LEAGUE_EXPLOITER, {"a": 0.8, "b": 0.6}, 4, CONFIG, CHANCE) for _ in range(2000)]
+    assert not any(verdict.joins for verdict in late), "nobody joins without a win"
+    assert 400 < sum(verdict.resets for verdict in late) < 600

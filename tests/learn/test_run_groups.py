@@ -6,7 +6,7 @@ from scipy import stats
 from tiny_runs import tiny_run
 
 from echelon.learn.config import PPOConfig
-from echelon.learn.run_groups import BINS, Run, flat, grouped, middle, read_run
+from echelon.learn.run_groups import BINS, NUMBERS, Run, flat, grouped, middle, read_run
 from echelon.learn.trainer import Trainer
 from echelon.runtime.files import FileError
 
@@ -77,6 +77,8 @@ def test_long_runs_are_averaged_between_points_and_cut_to_what_all_have():
 
 
 def test_an_evaluation_is_a_curve_by_the_name_of_the_rival():
-    rows = [{"agent_steps": str(steps), "win_rate": str(rate), "rival": "easy"} for steps, rate in ((0, 0.1), (9, 0.4))]
+    cells = ((0, 0.1, 0.0, 0.3), (9, 0.4, 0.2, 0.6))
+    rows = [dict(zip(NUMBERS, map(str, row), strict=True)) | {"rival": "easy"} for row in cells]
     found = middle([Run("a", {}, [], rows)], "easy", "mean")
     assert found.steps.tolist() == [0, 9] and found.value.tolist() == [0.1, 0.4]
+    assert found.low.tolist() == [0.0, 0.2] and found.high.tolist() == [0.3, 0.6], "over its battles"

@@ -104,7 +104,7 @@ def main(home: Path, kills: int) -> None:
     made, league, log, chance = home / "made", home / "league", home / "log.txt", random.Random(0)
     fresh, copy, out, sent = home / "fresh", home / "copy", home / "out", home / "sent" / "league.json"
     with_new = [checkpoint_of(home, seed) for seed in (1, 2, 3)]
-    store = Store.create(made, BRIEF, LeagueConfig(exploiter_turns=1))
+    store = Store.create(made, BRIEF, LeagueConfig(exploiter_wins=0.0))
     name, _ = (store.add(path).name for path in with_new[:2])
     store.close()
     assert status_of(attempt(log, "tournament", "--league", str(made), "--seeds", "1", "--json")) == 0

@@ -105,13 +105,13 @@ BAD = {
     "taken": (["--run-dir", "{tmp}"], "error: --run-dir must be a folder without a run, or go on with --resume latest"),
     "opponent": (
         ["--opponent", "nobody"],
-        "error: nobody: expected heuristic[:tier], a checkpoint or run folder, league:FOLDER/NAME, or "
+        "error: nobody: expected a tier, heuristic[:tier], a checkpoint or run folder, league:FOLDER/NAME, or "
         "package.module:Commander, found none; --opponent also takes curriculum, self, past and league:FOLDER",
     ),
     "tier": (["--opponent", "heuristic:godlike"], "error: a scripted commander must be heuristic:trivial|easy|normal"),
     "stage": (
         ["--curriculum.opponents", "easy", "godlike"],
-        "error: godlike: expected heuristic[:tier], a checkpoint or run folder, ",
+        "error: godlike: expected a tier, heuristic[:tier], a checkpoint or run folder, ",
     ),
     "panel": (
         ["--evaluation.tiers", "easy", "nobody.home:Commander"],
@@ -240,7 +240,9 @@ def test_a_script_that_registers_a_biome_trains_in_it(tmp_path):
 def test_help_reads_well():
     assert "--preset NAME, one of quick, standard, large" in run("train.py", "--help").stdout
     said = " ".join(run("arena.py", "play", "--help").stdout.replace("│", "").split())
-    assert "heuristic[:tier], a checkpoint or run folder, league:FOLDER/NAME, or package.module:Commander" in said
+    assert (
+        "a tier, heuristic[:tier], a checkpoint or run folder, league:FOLDER/NAME, or package.module:Commander" in said
+    )
 
 
 def test_out_of_memory_is_one_line(monkeypatch):

@@ -87,15 +87,20 @@ def test_a_league_from_beginning_to_end(tmp_path, ask):
         ask("standings", "--league", path, "--json")
     )
     lines = [json.loads(line) for line in (place / "log.jsonl").read_text().splitlines()]
-    assert [line["event"] for line in lines] == ["fought", "period closed", "fought"]
-    assert lines[0]["matches"] == 42 and lines[0]["matches_per_s"] > 0 and lines[0]["kept"] and not lines[2]["kept"]
+    assert [line["event"] for line in lines] == [*["match"] * 42, "fought", "period closed", "fought"]
+    assert lines[42]["matches"] == 42 and lines[42]["matches_per_s"] > 0
+    assert lines[42]["kept"] and not lines[44]["kept"]
+    names = ("blue", "red", "seed", "reason", "decisions", "duration_s", "state_hash")
+    for line, match in zip(lines[:42], store.matches(), strict=True):
+        assert line["period"] == 1 and {name: line[name] for name in names} == {n: getattr(match, n) for n in names}
+        assert line["winner"] == ("draw", "blue", "red")[match.winner]
     with pytest.raises(FileError, match=r"found none: make one with `arena\.py init`"):
         ask("list", "--league", str(tmp_path / "none"))
 
 
 def told(log: Path) -> int:
-    """Lines of a log that may not be there yet."""
-    return log.read_text().count("\n") if log.exists() else 0
+    """Batches in a log that may not be there yet."""
+    return log.read_text().count('"fought"') if log.exists() else 0
 
 
 def test_a_killed_tournament_loses_nothing_it_reported_and_goes_on(tmp_path):
@@ -203,7 +208,7 @@ def test_evolve_refuses_what_the_league_decides(tmp_path, ask):
 
 
 def test_a_league_evolves(tmp_path):
-    store = Store.create(tmp_path, BRIEF, LeagueConfig(exploiter_turns=1))
+    store = Store.create(tmp_path, BRIEF, LeagueConfig(exploiter_wins=0.0))
     said = run(
         *("evolve", "--league", str(tmp_path), "--turns", "1", "--iterations", "1", "--seeds", "1"),
         *(

@@ -11,7 +11,7 @@ from rich.console import Console
 from runs import ROOT
 from view.scenes import small_replay
 
-from echelon.pipelines import progress_bar
+from echelon.pipelines import plot_runs, progress_bar
 from echelon.pipelines.draw_maps import DrawMaps, named_parts
 from echelon.pipelines.pictures import Watch
 from echelon.pipelines.plot_runs import Plot
@@ -147,7 +147,7 @@ def write_run(folder, values):
     return folder
 
 
-def test_runs_are_drawn_over_each_other(tmp_path, capsys):
+def test_runs_are_drawn_over_each_other(tmp_path, capsys, monkeypatch):
     runs = tuple(write_run(tmp_path / name, values) for name, values in (("a", [1, 2, 3]), ("b", [2, 3, 4])))
     out = tmp_path / "runs.svg"
     Plot(runs, out).run()
@@ -157,6 +157,16 @@ def test_runs_are_drawn_over_each_other(tmp_path, capsys):
     assert "1 curves of 2 runs" in capsys.readouterr().out
     with pytest.raises(ConfigError, match=r"--curves must be a column of metrics\.csv .* or one of easy, got 'reward'"):
         Plot(runs, out, curves=("reward",)).run()
+    table = runs[0] / "evaluations.csv"
+    table.write_text(table.read_text().replace("easy", "heuristic:easy"))
+    panels = {}
+    monkeypatch.setattr(plot_runs, "draw_curves", lambda drawn, out, note: panels.update(drawn))
+    Plot(runs[:1], out, curves=("easy", "return")).run()
+    assert list(panels) == ["win rate against heuristic:easy", "return"], "a tier by its short name"
+    shown = panels["win rate against heuristic:easy"]
+    assert shown.is_evaluation and shown.is_share and not panels["return"].is_evaluation
+    (curve,) = shown.curves.values()
+    assert (curve.y.tolist(), curve.low.tolist(), curve.high.tolist()) == ([0.5] * 3, [0.2] * 3, [0.8] * 3)
     with pytest.raises(ConfigError, match="plot must be given one run folder at least"):
         Plot(()).run()
 

@@ -3,14 +3,15 @@
 import io
 import shutil
 import sys
+from pathlib import Path
 
 import pytest
 import torch
 
 from echelon.learn import device_defaults
 from echelon.pipelines.console import terminal
-from echelon.pipelines.train_flags import program_words, read_config, resolve_config
-from echelon.runtime.distributed import ALONE
+from echelon.pipelines.train_flags import program_words, read_config, resolve_config, resume_command
+from echelon.runtime.distributed import ALONE, Ranks
 
 GPU = torch.device("cuda:0")
 
@@ -58,3 +59,16 @@ def test_on_a_cpu_nothing_more_is_said(monkeypatch):
     said = io.StringIO()
     config = resolve_config(read_config(["--preset", "large"]), torch.device("cpu"), None, ALONE, terminal(file=said))
     assert (config.num_envs, config.compile_policy, said.getvalue()) == (4096, "off", "")
+
+
+def test_a_run_of_many_processes_is_resumed_as_it_was_started(monkeypatch):
+    words = ["pipelines/train.py", "--resume", "latest", "--run-dir", "runs/old", "--seed", "3"]
+    rest = " pipelines/train.py --seed 3 --run-dir runs/new --resume latest"
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "8")
+    monkeypatch.setenv("GROUP_WORLD_SIZE", "1")
+    assert resume_command(words, Path("runs/new"), Ranks(0, 8)) == f"torchrun --nproc-per-node 8{rest}"
+    for name, value in {"GROUP_WORLD_SIZE": "2", "MASTER_ADDR": "first", "TORCHELASTIC_RUN_ID": "job 7"}.items():
+        monkeypatch.setenv(name, value)
+    meeting = "--rdzv-backend c10d --rdzv-endpoint first --rdzv-id 'job 7'"
+    expected = f"torchrun --nnodes 2 --nproc-per-node 8 {meeting}{rest}"
+    assert resume_command(words, Path("runs/new"), Ranks(0, 16)) == expected

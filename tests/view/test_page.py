@@ -304,6 +304,36 @@ def test_help_lists_the_keys(browser):
     assert not browser.run("document.querySelector('#help').open")
 
 
+def chosen(browser: Browser) -> dict:
+    """What is chosen, whatever has been drawn of it."""
+    return {name: value for name, value in state(browser).items() if name not in ("frames", "still")}
+
+
+@pytest.mark.parametrize("dialog", ["help", "battles"])
+def test_keys_reach_nothing_behind_a_dialog(browser, dialog):
+    browser.run("echelon.select(0)")
+    browser.run(f"document.querySelector('#{dialog}').showModal()")
+    before = chosen(browser)
+    for key in ("t", "l", "n", "ArrowRight", "]", "?", "Escape"):
+        browser.press(key)
+    assert chosen(browser) == before
+    assert not browser.run(f"document.querySelector('#{dialog}').open"), "it is closed, and its mech stays selected"
+
+
+def test_on_paper_every_panel_stands_dark_on_white(browser):
+    dark = [{"name": "prefers-color-scheme", "value": "dark"}]
+    browser.call("Emulation.setEmulatedMedia", media="print", features=dark)
+    try:
+        style = "(s, name) => getComputedStyle(document.querySelector(s))[name]"
+        shown = browser.run(f"['#teams', '#statistics', '#events-panel', '.tools'].map(s => ({style})(s, 'display'))")
+        assert shown == ["block", "block", "block", "none"]
+        assert browser.run(f"({style})('body', 'backgroundColor')") == "rgb(255, 255, 255)"
+        assert browser.run(f"({style})('#events', 'overflowY')") == "visible"
+    finally:
+        browser.call("Emulation.setEmulatedMedia", media="")
+        browser.prefer("light")
+
+
 def test_everything_that_is_pressed_has_a_name(browser):
     every = "[...document.querySelectorAll('button, select, canvas')]"
     nameless = f"{every}.filter(e => !(e.ariaLabel || e.textContent.trim() || e.ariaHidden))"

@@ -111,3 +111,12 @@ def test_larger_text_is_as_sharp(browser, page):
             f"(c => [c.width, c.getBoundingClientRect().width])(document.querySelector('{canvas}'))"
         )
         assert drawn == pytest.approx(shown, abs=1.5)
+
+
+def test_lanes_grow_with_the_screen(browser, plain):
+    heights = []
+    for size in ((1280, 720), (1600, 900), (2560, 1440), (3840, 2160)):
+        browser.resize(*size)
+        browser.open(plain, "#course=1")
+        heights.append(browser.run("document.querySelector('#timeline').clientHeight"))
+    assert heights[0] == 182 and heights[1:] == sorted(heights[1:]) and heights[-1] > 2 * heights[0], heights

@@ -10,8 +10,8 @@ from scenes import DECISIONS, MATERIALS, SIZE, small_replay
 
 from echelon.view.battle_plan import BattlePlan
 from echelon.view.contact_sheet import Tile, draw_contact_sheet
-from echelon.view.paper import SMALL_PT, counted, pixels, shortened
-from echelon.view.plots import Curve, draw_curves, draw_metrics, draw_payoff, draw_ratings
+from echelon.view.paper import SMALL_PT, counted, paper_style, pixels, shortened
+from echelon.view.plots import Curve, Subplot, draw_curves, draw_metrics, draw_payoff, draw_ratings, metrics_figure
 from echelon.view.strip import draw_strip, strip_figure, strip_pixels, telling_times
 
 PT_PER_IN = 72
@@ -56,7 +56,10 @@ def strip(path):
 
 def curves(path):
     x = np.arange(1, 5) * 1e6
-    draw_curves({name: {ODD: Curve(x, x, x * 0.9, x * 1.1)} for name in ("return", "kl")}, path, "mean over runs")
+    panels = {name: Subplot({ODD: Curve(x, x, x * 0.9, x * 1.1)}) for name in ("return", "kl")}
+    rates = np.array([0.0, 0.4, 0.5, 1.0])
+    panels["win rate"] = Subplot({ODD: Curve(x, rates, rates / 2, rates)}, is_evaluation=True, is_share=True)
+    draw_curves(panels, path, "mean over runs")
 
 
 def maps(path):
@@ -82,6 +85,20 @@ def test_no_text_is_smaller_than_seven_points_on_a_page_of_six_and_a_half_inches
     sizes = text_sizes(path)
     assert width_in(path) == pytest.approx(6.5)
     assert len(sizes) >= 5 and min(sizes) >= SMALL_PT == 7.0
+
+
+def test_evaluations_are_points_and_stages_are_marked_everywhere():
+    rows = [{**row, "win_rate": 0.5, "stage": 1.0 + (n > 3) + (n > 5)} for n, row in enumerate(metrics())]
+    with paper_style():
+        figure = metrics_figure(rows, evaluations())
+    panels = {axis.get_title("left"): axis for axis in figure.axes}
+    shown = panels["win rate, held-out maps"]
+    assert shown.get_ylim() == panels["win rate in training"].get_ylim() == (0, 1)
+    assert len(shown.containers) == 2 and all(bars.has_yerr for bars in shown.containers)
+    steps = [x for n, x in enumerate(row["agent_steps"] for row in rows) if n in (3, 5)]
+    for axis in panels.values():
+        marks = [(text.get_text(), text.xy[0]) for text in axis.texts]
+        assert marks == [("2", steps[0]), ("3", steps[1])], axis.get_title("left")
 
 
 def test_the_measure_sees_small_text(tmp_path):
@@ -150,5 +167,6 @@ def test_a_figure_as_pixels_has_its_size():
 
 
 def test_numbers_and_names_in_short():
-    assert [counted(x) for x in (0.25, 1500, 25000, 2.5e6, -3e9)] == ["0.25", "1500", "25 k", "2.5 M", "-3 G"]
+    told = {0.25: "0.25", -0.0: "0", 1500: "1500", 25000: "25 k", 2.5e6: "2.5 M", -3e9: "-3 G"}
+    assert [counted(x) for x in told] == list(told.values())
     assert shortened("abcdef", 6) == "abcdef" and shortened("runs/a/iteration_1", 12) == "…iteration_1"

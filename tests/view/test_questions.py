@@ -13,11 +13,12 @@ import pytest
 from browser import CHROMIUM, Browser
 from PIL import Image
 from replay_page import write_replay_page
-from scenes import DECISIONS, HEAVY, LIGHT, MEDIUM, SCOUT
+from scenes import DECISIONS, HEAVY, LIGHT, MEDIUM, SCOUT, small_replay
 
 from echelon.replay.battle import Replay
 from echelon.replay.file import read
 from echelon.replay.ground import name_map
+from echelon.view.page import write_page
 
 pytestmark = [
     pytest.mark.browser,
@@ -94,7 +95,34 @@ def test_when_did_it_turn(browser):
     assert "mechs 2 : 2" in readout and "zone 100 : 25 %" in readout
     assert readout.endswith("reward 0.100 : 0.000, so far 0.80 : 0.00 · value -0.30 : none")
     browser.click_on("#tab-statistics")
-    assert texts(browser, ".lead") == ["blue ahead in hit points from 0:01.5 on", "blue ahead in score from 0:00.2 on"]
+    assert texts(browser, ".lead") == [
+        "Time was up: the higher score wins, at equal scores the team with more hit points.",
+        "blue ahead in hit points from 0:01.5 on",
+        "blue ahead in score from 0:00.2 on",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("winner", "reason", "why"),
+    [
+        ("red", "elimination", "The last mech of blue died; scores and hit points do not count then."),
+        ("red", "zone", "The first team with 30 s of zone control wins, whatever is left of either."),
+        ("draw", "elimination", "Both teams lost their last mechs in one decision."),
+    ],
+)
+def test_why_did_who_was_ahead_not_win(browser, tmp_path, winner, reason, why):
+    replay, grounds = small_replay(1)
+    (battle,) = replay.battles
+    outcome = {**battle.about["outcome"], "winner": winner, "reason": reason}
+    changed = dataclasses.replace(battle, about={**battle.about, "outcome": outcome})
+    write_page(Replay(replay.about, [changed]), grounds, tmp_path / "page.html")
+    browser.open(tmp_path / "page.html", "#tab=statistics")
+    note = ", which did not decide" if winner == "red" else ""
+    assert texts(browser, ".lead") == [
+        why,
+        f"blue ahead in hit points from 0:01.5 on{note}",
+        f"blue ahead in score from 0:00.2 on{note}",
+    ]
 
 
 def test_when_did_the_policy_know(browser):

@@ -42,7 +42,7 @@ def full_report() -> dict:
         tiles=[{"what": f"wins against {HOSTILE}", "value": "75 %", "detail": "8 battles"}],
         axes={"metrics": STEPS, "evaluations": STEPS},
         charts=[
-            {"title": "win rate, held-out maps", "lines": [rates], "percent": True, "range": [0, 1]},
+            {"title": "win rate, held-out maps", "lines": [rates], "percent": True, "range": [0, 1], "points": True},
             {"title": "return", "lines": [{"name": "return", "axis": "metrics", "y": [-4.0, None, 2.5]}]},
             {"title": "stage", "lines": [{"name": "stage", "axis": "metrics", "y": [1.0, 1.0, 1.0]}]},
             {"title": "none", "lines": []},
@@ -50,6 +50,9 @@ def full_report() -> dict:
         evaluations={"columns": [["damage", "damage, hp"]], "rows": [{"rival": HOSTILE, **score, "damage": 512.0}]},
         behaviour=behaviour,
         battle="somebody against somebody",
+        stages=[[5e5, 2], [9e5, 3]],
+        best="best: the best so far",
+        origin=[["command", HOSTILE], ["commit", "abc"]],
         config={"told": "1 setting", "settings": [["num_envs", "4", "128"], ["opponent", HOSTILE, None]]},
     )
 
@@ -89,10 +92,14 @@ def texts(browser: Browser, selector: str) -> list[str]:
 def test_it_shows_curves_evaluations_behaviour_and_config(browser):
     assert texts(browser, "nav a") == ["Results", "Curves", "Evaluations", "What the team does", "A battle", "Config"]
     assert texts(browser, "#curves figcaption") == ["win rate, held-out maps", "return", "stage"]
-    widths = "[...svg.querySelectorAll('.line')].map(line => line.getBBox().width)"
+    widths = "[...svg.querySelectorAll('.line, .between')].map(line => line.getBBox().width)"
     drawn = browser.run(f"[...document.querySelectorAll('#curves svg')].map(svg => {widths})")
     assert all(width > 200 for lines in drawn for width in lines) and [len(lines) for lines in drawn] == [1, 1, 1]
-    assert len(texts(browser, "#curves .band")) == 1, "the interval"
+    assert len(texts(browser, "#curves .whisker")) == 3, "an interval at each evaluation"
+    assert len(texts(browser, "#curves figure:first-child .line")) == 0, "no curve between evaluations"
+    assert texts(browser, ".stage-number") == ["2", "3"] * 4, "the stages, in every panel"
+    assert "best so far" in texts(browser, "#evaluations .note")[0]
+    assert texts(browser, "#origin td") == ["command", HOSTILE, "commit", "abc"]
     cells = texts(browser, "#evaluations .scroll tbody tr:first-child td")
     assert cells[:3] == [HOSTILE, "6 of 8", "75 %"] and cells[4:6] == ["40 % to 93 %", "512"]
     assert texts(browser, "#behaviour .columns tbody td")[:2] == ["laser", "12.5"]
@@ -183,3 +190,16 @@ def contrast(one: str, other: str) -> float:
 
     high, low = sorted((light(one), light(other)), reverse=True)
     return (high + 0.05) / (low + 0.05)
+
+
+def test_on_paper_it_is_dark_on_white_without_what_one_presses(browser):
+    dark = [{"name": "prefers-color-scheme", "value": "dark"}]
+    browser.call("Emulation.setEmulatedMedia", media="print", features=dark)
+    try:
+        hidden = "['nav', '#reload', '#play'].map(s => getComputedStyle(document.querySelector(s)).display)"
+        assert browser.run(hidden) == ["none"] * 3
+        assert browser.run("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+        assert browser.run("getComputedStyle(document.querySelector('#evaluations .scroll')).overflowX") == "visible"
+    finally:
+        browser.call("Emulation.setEmulatedMedia", media="")
+        browser.prefer("light")

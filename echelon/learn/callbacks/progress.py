@@ -11,6 +11,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 
 from echelon.learn.callbacks.base import Callback, Metrics
 from echelon.runtime.errors import one_line
+from echelon.runtime.numbers import rounded
 
 if TYPE_CHECKING:
     from echelon.learn.trainer import Trainer
@@ -122,5 +123,5 @@ def describe_iteration(metrics: Mapping[str, float | None]) -> str:
     """Speed, wins, entropy and KL of an iteration, as one line."""
     text = f"{metrics['agent_steps_per_s']:,.0f} agent-steps/s"
     if metrics["win_rate"] is not None:
-        text += f", wins {metrics['win_rate']:.0%}, return {metrics['return']:.2f}"
-    return text + f", entropy {metrics['entropy']:.2f}, KL {metrics['kl']:.3f}"
+        text += f", wins {metrics['win_rate']:.0%}, return {rounded(metrics['return'] or 0.0, 2):.2f}"
+    return text + f", entropy {metrics['entropy']:.2f}, KL {rounded(metrics['kl'] or 0.0, 3):.3f}"

@@ -103,7 +103,7 @@ function ordersText(battle, n, m) {
 /** What a mech said to its pack in the decision before a moment: its numbers, if any is not zero. */
 function messageText(battle, n, m) {
   const wide = battle.arrays.messages.shape[2], numbers = Array.from({ length: wide }, (_, i) => battle.at("messages", n * wide + i, m) / 127);
-  return numbers.some((x) => Math.abs(x) > 0.05) ? `said ${numbers.map((x) => x.toFixed(1)).join(" ")}` : "";
+  return numbers.some((x) => Math.abs(x) > 0.05) ? `said ${numbers.map((x) => fixed(x, 1)).join(" ")}` : "";
 }
 
 const SWITCH_WORDS = { VENT: "vent", ECM: "ECM", ECCM: "ECCM", HOSTILE_ONLY: "hostiles only", SORT_BIGGEST: "biggest first", SORT_MOST_DAMAGED: "most damaged first" };

@@ -16,7 +16,7 @@ const KEYS = [
   ["n", "n p", "select the next mech, the previous one", (v) => v.selectNext(1)],
   ["p", "", "", (v) => v.selectNext(-1)],
   ...[1, 2, 3, 4, 5, 6, 7, 8, 9].map((k) => [`${k}`, k === 1 ? "1 … 9" : "", "select a mech by its place and go there; again: of the other team", (v) => v.selectPlace(k)]),
-  ["Escape", "esc", "select nobody, close this", (v) => v.dismiss()],
+  ["Escape", "esc", "select nobody; close a list", (v) => v.dismiss()],
   ["t", "t", "view from above", (v) => v.flip("top")],
   ["f", "f", "follow the selected mech", (v) => v.flip("follow")],
   ["v", "v", "see as the selected mech", (v) => v.flip("seeAs")],
@@ -43,8 +43,14 @@ const KEYS = [
 /** Listen to the keyboard for a viewer. */
 function listenToKeys(viewer) {
   window.addEventListener("keydown", (event) => {
-    const chooses = event.target.closest?.("select"), reads = $("help").open;
-    if (event.ctrlKey || event.metaKey || event.altKey || ((chooses || reads) && event.key !== "Escape")) return;
+    const chooses = event.target.closest?.("select"), dialog = document.querySelector("dialog[open]");
+    if (event.ctrlKey || event.metaKey || event.altKey || ((chooses || dialog) && event.key !== "Escape")) return;
+    // Behind an open dialog nothing moves.
+    if (dialog) {
+      event.preventDefault();
+      dialog.close();
+      return;
+    }
     const presses = event.key === " " && event.target.closest?.("button");
     const known = KEYS.find(([key]) => key === event.key || key === event.key.toLowerCase());
     if (!known || presses) return;

@@ -125,7 +125,7 @@ function drawTurn(pen, timeline, top, side, t) {
 
 /** What the lanes say at a time, in words. */
 function readoutOf(battle, course, t) {
-  const m = battle.momentAt(t), pair = (name, digits, factor = 1) => [0, 1].map((side) => (course[name][side][m] * factor).toFixed(digits)).join(" : ");
+  const m = battle.momentAt(t), pair = (name, digits, factor = 1) => [0, 1].map((side) => fixed(course[name][side][m] * factor, digits)).join(" : ");
   return `${clockText(t)} · score ${[0, 1].map((side) => battle.score(side, m).toFixed(1)).join(" : ")} · hit points ${pair("hp", 0, 100)} %`
     + ` · mechs ${pair("alive", 0)} · damage ${pair("damage", 0)} /s · zone ${pair("zone", 0, 100)} %`
     + courseOfPolicies(battle, course, m);
@@ -135,7 +135,7 @@ function readoutOf(battle, course, t) {
 function courseOfPolicies(battle, course, m) {
   if (!battle.arrays.rewards) return " · rewards: not in this replay";
   const both = (tell) => [0, 1].map(tell).join(" : ");
-  const value = (side) => (Number.isNaN(course.value[side][m]) ? "none" : course.value[side][m].toFixed(2));
+  const value = (side) => (Number.isNaN(course.value[side][m]) ? "none" : fixed(course.value[side][m], 2));
   const values = sidesWithValues(course).length ? ` · value ${both(value)}` : "";
-  return ` · reward ${both((side) => battle.reward(side, m).toFixed(3))}, so far ${both((side) => course.reward[side][m].toFixed(2))}${values}`;
+  return ` · reward ${both((side) => fixed(battle.reward(side, m), 3))}, so far ${both((side) => fixed(course.reward[side][m], 2))}${values}`;
 }

@@ -10,6 +10,8 @@ const unit = (a) => scale(a, 1 / (norm(a) || 1));
 const mix = (a, b, k) => a + (b - a) * k;
 const mix3 = (a, b, k) => [mix(a[0], b[0], k), mix(a[1], b[1], k), mix(a[2], b[2], k)];
 const clamp = (x, low, high) => Math.min(Math.max(x, low), high);
+/** A number with so many digits behind the point; none that rounds to zero has a sign. */
+const fixed = (x, digits) => x.toFixed(digits).replace(/^-(?=[0.]*$)/, "");
 
 /** The angle between a and b, `k` of the way by the short way. */
 function mixAngle(a, b, k) {

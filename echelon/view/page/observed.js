@@ -52,7 +52,7 @@ class Observations {
   }
 }
 
-const tidy = (x, digits) => { const text = x.toFixed(digits); return Number(text) === 0 ? "0" : text.includes(".") ? text.replace(/\.?0+$/, "") : text; };
+const tidy = (x, digits) => { const text = fixed(x, digits); return text.includes(".") ? text.replace(/\.?0+$/, "") : text; };
 
 const signed = (text) => text.replace("-", "−");
 
@@ -195,7 +195,7 @@ class ObservedPanel {
     if (feature.off) return [make("p", "summary", "messages are switched off in these battles")];
     return [make("table", "heard", make("tbody", "", ...rows.map(([mech, values]) => {
       const silent = values.every((x) => Math.abs(x) < 1e-3);
-      const line = make("tr", "", make("td", "", make("b", mech.team, mech.tag)), make("td", silent ? "none" : "", silent ? "silent" : values.map((x) => x.toFixed(1)).join(" ")));
+      const line = make("tr", "", make("td", "", make("b", mech.team, mech.tag)), make("td", silent ? "none" : "", silent ? "silent" : values.map((x) => fixed(x, 1)).join(" ")));
       line.title = tooltip(feature, values);
       return line;
     })))];

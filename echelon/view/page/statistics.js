@@ -23,12 +23,12 @@ class Statistics {
       return this.makeTable(stats, rows, columns, title);
     });
     const plain = Object.keys(stats).filter((name) => !grouped.has(name) && name !== "bad_actions");
-    const heading = make("h2", "", verdict(battle));
+    const heading = make("h2", "", verdict(battle)), why = grounds(battle), whys = why ? [make("p", "lead", why)] : [];
     // A replay that names no version was recorded under the first.
     const rules = make("p", "summary", `rules version ${battle.common.env?.rules_version ?? 1}`);
-    const leads = leadsOf(battle).filter(({ t }) => t > 0).map(({ what, side, t }) => make("p", "lead", make("b", TEAMS[side], TEAMS[side]), ` ahead in ${what} from ${clockText(t)} on`));
+    const leads = leadsOf(battle).filter(({ t }) => t > 0).map(({ what, side, t }) => make("p", "lead", make("b", TEAMS[side], TEAMS[side]), ` ahead in ${what} from ${clockText(t)} on${unrewarded(battle, side)}`));
     const lack = lackOf(battle.common, battle.arrays), lacks = lack ? [make("p", "lack", lack)] : [];
-    this.root.replaceChildren(heading, ...leads, ...lacks, this.accounts.open(battle), make("h3", "", "Both teams"), ...plain.map((name) => this.makeRow(name, stats[name])), ...tables.filter(Boolean), rules);
+    this.root.replaceChildren(heading, ...whys, ...leads, ...lacks, this.accounts.open(battle), make("h3", "", "Both teams"), ...plain.map((name) => this.makeRow(name, stats[name])), ...tables.filter(Boolean), rules);
   }
 
   /** One number of both teams, with bars that grow from the middle. */
@@ -60,5 +60,5 @@ class Statistics {
 
 /** A number with a digit behind the point where it is not whole. */
 function figure(value) {
-  return Number.isInteger(value) || value >= 100 ? value.toFixed(0) : value.toFixed(1);
+  return Number.isInteger(value) || value >= 100 ? fixed(value, 0) : fixed(value, 1);
 }

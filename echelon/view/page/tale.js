@@ -104,6 +104,22 @@ function verdict(battle) {
   return winner === "draw" ? `draw, ${reason.replaceAll("_", " ")}` : `${winner} wins by ${reason.replaceAll("_", " ")}`;
 }
 
+/** What decided, in words; empty where nothing has. */
+function grounds(battle) {
+  const { winner, reason } = battle.about.outcome, loser = TEAMS.find((team) => team !== winner), drawn = winner === "draw";
+  if (reason === "elimination") return drawn ? "Both teams lost their last mechs in one decision." : `The last mech of ${loser} died; scores and hit points do not count then.`;
+  const score = `${battle.common.zone_score_to_win_s} s of zone control`;
+  if (reason === "zone") return drawn ? `Both teams reached ${score} with equal scores.` : `The first team with ${score} wins, whatever is left of either.`;
+  if (reason === "time_up") return `Time was up: the higher score wins, at equal scores the team with more hit points${drawn ? "; both were equal" : ""}.`;
+  return "";
+}
+
+/** An ending for a lead that did not win the battle. */
+function unrewarded(battle, side) {
+  const { winner } = battle.about.outcome;
+  return TEAMS.includes(winner) && winner !== TEAMS[side] ? ", which did not decide" : "";
+}
+
 function tellEnd(battle) {
   const side = TEAMS.indexOf(battle.about.outcome.winner);
   return { t: battle.lengthS, kind: "end", side, who: [], parts: [verdict(battle)] };

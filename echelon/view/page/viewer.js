@@ -187,8 +187,7 @@ class Viewer {
   }
 
   dismiss() {
-    if ($("help").open) $("help").close();
-    else this.select(-1);
+    this.select(-1);
   }
 
   /** Switch one of the options. */
@@ -211,11 +210,8 @@ class Viewer {
   }
 
   help() {
-    if ($("help").open) $("help").close();
-    else {
-      $("help").showModal();
-      $("help").scrollTop = 0;
-    }
+    $("help").showModal();
+    $("help").scrollTop = 0;
   }
 
   // Camera

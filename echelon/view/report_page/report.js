@@ -62,7 +62,9 @@
     });
     const xs = lines.flatMap((line) => line.x), [low, high] = range(spec);
     const first = Math.min(...xs), last = Math.max(first + 1, ...xs);
-    const px = (x) => LEFT + ((x - first) / (last - first)) * (WIDE - LEFT - RIGHT);
+    // Points stand beside each other, also at either end.
+    const inset = spec.points ? 10 : 0, room = WIDE - LEFT - RIGHT - 2 * inset;
+    const px = (x) => LEFT + inset + ((x - first) / (last - first)) * room;
     const py = (y) => HIGH - BOTTOM - ((y - low) / (high - low)) * (HIGH - TOP - BOTTOM);
     const svg = draw(figure, "svg", { viewBox: `0 0 ${WIDE} ${HIGH}`, role: "img", "aria-label": spec.title });
     for (const y of ticks(low, high, 4)) {
@@ -71,11 +73,13 @@
     }
     for (const x of ticks(first, last, 4))
       draw(svg, "text", { x: px(x), y: HIGH - 5, "text-anchor": "middle" }).textContent = short(x);
-    for (const line of lines) curve(svg, line, px, py);
+    for (const [x, stage] of report.stages) if (x > first && x < last) stageMark(svg, px(x), stage);
+    const aside = (i) => 4 * (i - (lines.length - 1) / 2);
+    lines.forEach((line, i) => (spec.points ? points(svg, line, (x) => px(x) + aside(i), py) : curve(svg, line, px, py)));
     const here = draw(svg, "line", { class: "here", y1: TOP, y2: HIGH - BOTTOM, visibility: "hidden" });
     svg.addEventListener("pointermove", (event) => {
       const box = svg.getBoundingClientRect();
-      const x = first + (((event.clientX - box.left) / box.width) * WIDE - LEFT) / (WIDE - LEFT - RIGHT) * (last - first);
+      const x = first + (((event.clientX - box.left) / box.width) * WIDE - LEFT - inset) / room * (last - first);
       const spot = Math.min(Math.max(x, first), last);
       here.setAttribute("x1", px(spot)); here.setAttribute("x2", px(spot)); here.setAttribute("visibility", "visible");
       lines.forEach((line, i) => { readouts[i].textContent = `${lines.length > 1 ? line.name : ""} ${told(line, spot, spec)}`; });
@@ -97,16 +101,28 @@
     return `${show(line.y[best])}${band} at ${short(line.x[best])}`;
   }
 
-  function curve(svg, line, px, py) {
-    const points = line.x.map((x, i) => [x, line.y[i], i]).filter(([, y]) => y !== null);
+  /** Where a stage of the curriculum begins. */
+  function stageMark(svg, x, stage) {
+    draw(svg, "line", { class: "stage", x1: x, x2: x, y1: TOP, y2: HIGH - BOTTOM });
+    draw(svg, "text", { class: "stage-number", x: x + 3, y: TOP + 9 }).textContent = stage;
+  }
+
+  const known = (line) => line.x.map((x, i) => [x, line.y[i], i]).filter(([, y]) => y !== null);
+
+  function curve(svg, line, px, py, kind = "line") {
+    const style = `--line: ${line.colour}`, spots = known(line);
+    draw(svg, "polyline", { class: kind, style, points: spots.map(([x, y]) => `${px(x)},${py(y)}`).join(" ") });
+    if (kind === "line" && spots.length <= 40) for (const [x, y] of spots) draw(svg, "circle", { class: "dot", style, cx: px(x), cy: py(y), r: 2 });
+  }
+
+  /** Evaluations: points with their intervals, and dots that lead from one to the next. */
+  function points(svg, line, px, py) {
     const style = `--line: ${line.colour}`;
-    if (line.low) {
-      const there = points.map(([x, , i]) => `${px(x)},${py(line.high[i])}`);
-      const back = points.map(([x, , i]) => `${px(x)},${py(line.low[i])}`).reverse();
-      draw(svg, "polygon", { class: "band", style, points: [...there, ...back].join(" ") });
+    curve(svg, line, px, py, "between");
+    for (const [x, y, i] of known(line)) {
+      if (line.low) draw(svg, "line", { class: "whisker", style, x1: px(x), x2: px(x), y1: py(line.low[i]), y2: py(line.high[i]) });
+      draw(svg, "circle", { class: "dot", style, cx: px(x), cy: py(y), r: 3 });
     }
-    draw(svg, "polyline", { class: "line", style, points: points.map(([x, y]) => `${px(x)},${py(y)}`).join(" ") });
-    if (points.length <= 40) for (const [x, y] of points) draw(svg, "circle", { class: "dot", style, cx: px(x), cy: py(y), r: 2 });
   }
 
   function table(parent, columns, rows, texts = [0]) {
@@ -140,6 +156,13 @@
     at("#bar div").style.width = `${done}%`;
     at("#bar").setAttribute("aria-valuenow", done);
     at("#made").textContent = report.made;
+    at("#stages").hidden = report.stages.length === 0;
+    at("#best").textContent = ` ${report.best}`;
+    for (const [name, value] of report.origin) {
+      const row = add(at("#origin"), "tr");
+      add(row, "td", name);
+      add(row, "td", value, "text");
+    }
     at("#reload").hidden = report.state !== "running";
     const box = at("#reload input"), key = "echelon-report";
     box.checked = location.hash === "#live";
