@@ -6,7 +6,8 @@ from typing import Literal
 
 import torch
 
-from echelon.sim.kernels.dispatch import is_cached, loops_on
+from echelon.runtime.loop_cache import is_cached
+from echelon.sim.kernels.dispatch import loops_on
 
 Form = Literal["loops", "graph", "eager"]
 Kernels = Literal["dense", "loops"]
