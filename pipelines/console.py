@@ -86,8 +86,8 @@ def arguments() -> list[str]:
     return rest
 
 
-def parse(read: Callable[[], T]) -> T:
-    """Call tyro through `read`. Help is printed as usual.
+def parse(read: Callable[[], T], command: str = "") -> T:
+    """Call tyro through `read`, for a subcommand if there is one. Help is printed as usual.
 
     Raises:
         ConfigError: if the command line is invalid; the message is one line.
@@ -100,7 +100,7 @@ def parse(read: Callable[[], T]) -> T:
     except SystemExit as stop:
         if not stop.code:
             raise
-        raise ConfigError(error_line(output.getvalue())) from None
+        raise ConfigError(error_line(output.getvalue(), command)) from None
 
 
 def parse_command(commands: Mapping[str, Callable[..., Any]], words: Sequence[str], description: str) -> Any:
@@ -109,7 +109,9 @@ def parse_command(commands: Mapping[str, Callable[..., Any]], words: Sequence[st
     Raises:
         ConfigError: if the words are invalid; the message is one line.
     """
-    return parse(lambda: tyro.extras.subcommand_cli_from_dict(dict(commands), args=words, description=description))
+    command = words[0] if words and words[0] in commands else ""
+    cli = tyro.extras.subcommand_cli_from_dict
+    return parse(lambda: cli(dict(commands), args=words, description=description), command)
 
 
 def run(main: Callable[[], None]) -> None:
