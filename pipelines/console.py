@@ -14,6 +14,7 @@ import tyro
 from rich.console import Console
 
 from echelon.learn.models.registry import allow_module
+from echelon.pipelines.output import open_missing_streams
 from echelon.pipelines.tyro_errors import error_line
 from echelon.runtime.errors import ConfigError, one_line, require
 from echelon.runtime.files import FileError
@@ -118,6 +119,7 @@ def run(main: Callable[[], None]) -> None:
     """Run a program. Invalid input ends it with a one-line error and exit code 1, an interrupt with one line and exit
     code 130, a reader that has read enough (`| head`) with code 1 alone."""
     torch.set_float32_matmul_precision("high")
+    open_missing_streams()
     try:
         handle_as_usual()
         try:
