@@ -15,6 +15,7 @@ import tyro
 from rich.console import Console
 
 from echelon.learn.models.registry import allow_module
+from echelon.pipelines.output import open_missing_streams
 from echelon.pipelines.tyro_errors import error_line
 from echelon.runtime import compile_progress
 from echelon.runtime.device import is_out_of_memory
@@ -89,8 +90,8 @@ def arguments() -> list[str]:
     return rest
 
 
-def parse(read: Callable[[], T]) -> T:
-    """Call tyro through `read`. Help is printed as usual.
+def parse(read: Callable[[], T], command: str = "") -> T:
+    """Call tyro through `read`, for a subcommand if there is one. Help is printed as usual.
 
     Raises:
         ConfigError: if the command line is invalid; the message is one line.
@@ -103,7 +104,7 @@ def parse(read: Callable[[], T]) -> T:
     except SystemExit as stop:
         if not stop.code:
             raise
-        raise ConfigError(error_line(output.getvalue())) from None
+        raise ConfigError(error_line(output.getvalue(), command)) from None
 
 
 def parse_command(commands: Mapping[str, Callable[..., Any]], words: Sequence[str], description: str) -> Any:
@@ -112,13 +113,16 @@ def parse_command(commands: Mapping[str, Callable[..., Any]], words: Sequence[st
     Raises:
         ConfigError: if the words are invalid; the message is one line.
     """
-    return parse(lambda: tyro.extras.subcommand_cli_from_dict(dict(commands), args=words, description=description))
+    command = words[0] if words and words[0] in commands else ""
+    cli = tyro.extras.subcommand_cli_from_dict
+    return parse(lambda: cli(dict(commands), args=words, description=description), command)
 
 
 def run(main: Callable[[], None]) -> None:
     """Run a program. Invalid input ends it with a one-line error and exit code 1, an interrupt with one line and exit
     code 130, a reader that has read enough (`| head`) with code 1 alone."""
     torch.set_float32_matmul_precision("high")
+    open_missing_streams()
     show_compilations()
     try:
         handle_as_usual()

@@ -27,8 +27,9 @@ from echelon.runtime.compile import fused
 from echelon.runtime.cuda_graphs import WARM_UPS, GraphedFunction
 from echelon.runtime.device import compiling_lacks, free_memory, resolve_device, total_memory, use_device
 from echelon.runtime.errors import one_line
+from echelon.runtime.loop_cache import cache_folder, is_cached
 from echelon.runtime.version import VERSION
-from echelon.sim.kernels.dispatch import CACHE, HAS_LOOPS, is_cached
+from echelon.sim.kernels.dispatch import HAS_LOOPS
 
 PACKAGES = ("torchrl", "tensordict", "numpy", "numba", "triton")
 WIDTH = 15
@@ -77,7 +78,7 @@ def questions(device: torch.device, has_rehearsal: bool) -> Iterator[tuple[str, 
         yield "torch.compile", lambda: compiles(device)
     if device.type == "cuda":
         yield "CUDA graphs", lambda: captures(device)
-    yield "caches", lambda: ", ".join(f"{folder} ({writable(folder)})" for folder in (CACHE, Path(cache_dir())))
+    yield "caches", lambda: ", ".join(map(writable, (cache_folder(), Path(cache_dir()))))
     yield "variables", variables
     if has_rehearsal:
         yield "rehearsal", lambda: rehearse(EchelonEnv(EnvConfig.small(), BATTLES, device, 0), True).line
@@ -150,10 +151,12 @@ def captures(device: torch.device) -> str:
     return "work" if graphed.is_graphed else "fail: see below"
 
 
-def writable(folder: Path) -> str:
-    """Whether a folder can be written to, or made."""
+def writable(folder: Path | None) -> str:
+    """A folder, and whether it can be written to, or made."""
+    if folder is None:
+        return "none for loops, which are compiled at every start"
     first = next(path for path in (folder, *folder.parents) if path.exists())
-    return "can be written" if os.access(first, os.W_OK) else "cannot be written"
+    return f"{folder} ({'can be written' if os.access(first, os.W_OK) else 'cannot be written'})"
 
 
 def variables() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -35,7 +36,7 @@ class Watch:
     file: tyro.conf.Positional[Path]
     """Replay, as written by `play --replay`."""
     out: Path | None = None
-    """The page; by default FILE.html next to the replay."""
+    """The page; by default FILE.html next to the replay, or here if nothing can be written there."""
     strip: Path | None = None
     """Also draw a row of moments of one battle, for a paper, into this PDF, SVG or PNG."""
     gif: Path | None = None
@@ -60,7 +61,7 @@ class Watch:
 
     def run(self) -> None:
         """Read the replay and draw it."""
-        page = self.out or self.file.with_suffix(".html")
+        page = self.out or beside(self.file, self.file.with_suffix(".html").name)
         pictures = [path for path in (self.strip, self.gif) if path is not None]
         require(page != self.file, "--out", "another file than the replay", str(page))
         require_picture("--strip", self.strip)
@@ -103,6 +104,11 @@ class Watch:
         for time in self.times:
             require(0 <= time <= length, "--times", f"0..{length:g} s, the length of battle {self.battle}", time)
         return self.begin, end
+
+
+def beside(file: Path, name: str) -> Path:
+    """Where a file about another one goes by default: next to it, or into the working folder if that is read-only."""
+    return file.with_name(name) if os.access(file.parent, os.W_OK) else Path(name)
 
 
 def require_picture(flag: str, path: Path | None, suffixes: tuple[str, ...] = FORMATS) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 import tyro
 
 from echelon.league.commands import compute_payoff, entry_rows
-from echelon.league.store import Store
+from echelon.league.store import FILE, Store
 from echelon.pipelines.console import terminal
-from echelon.pipelines.pictures import require_picture
+from echelon.pipelines.pictures import beside, require_picture
 from echelon.pipelines.result_tables import show, show_standings
 from echelon.runtime.errors import require
 from echelon.runtime.files import check_writable
@@ -52,12 +52,13 @@ class Payoff:
 
     league: Path
     out: Path | None = None
-    """The picture, a PDF, SVG or PNG; by default payoff.png in the folder of the league."""
+    """The picture, a PDF, SVG or PNG; by default payoff.png in the folder of the league, or here if nothing can be
+    written there."""
     json: bool = False
 
     def run(self) -> None:
         """Draw the matrix and print the mixture."""
-        path = self.out or self.league / "payoff.png"
+        path = self.out or beside(self.league / FILE, "payoff.png")
         require_picture("--out", path)
         store = Store(self.league)
         check_writable(path)
@@ -77,11 +78,12 @@ class Ratings:
 
     league: Path
     out: Path | None = None
-    """The picture, a PDF, SVG or PNG; by default ratings.png in the folder of the league."""
+    """The picture, a PDF, SVG or PNG; by default ratings.png in the folder of the league, or here if nothing can be
+    written there."""
 
     def run(self) -> None:
         """Draw them."""
-        path = self.out or self.league / "ratings.png"
+        path = self.out or beside(self.league / FILE, "ratings.png")
         require_picture("--out", path)
         store = Store(self.league)
         check_writable(path)

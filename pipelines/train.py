@@ -25,6 +25,7 @@ from echelon.learn.extra_rewards import load_extra_rewards
 from echelon.learn.footprint import memory_explained
 from echelon.learn.trainer import Trainer
 from echelon.pipelines.console import arguments, run, terminal
+from echelon.pipelines.output import lasting_output
 from echelon.pipelines.train_flags import read_config, resolve_config, resume_command
 from echelon.runtime.device import resolve_device
 from echelon.runtime.distributed import Ranks, destroy_ranks, init_ranks
@@ -73,7 +74,7 @@ def main() -> None:
     """Join the other processes, if there are any, and train until finished or interrupted."""
     config = read_config(arguments())
     ranks = init_ranks()
-    with Stop() as stop:
+    with lasting_output(), Stop() as stop:
         try:
             train(config, ranks, stop)
         except (ConfigError, FileError) as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-MEANT, COMMANDS = "Perhaps you meant", "Available subcommands"
+MEANT, COMMANDS, UNKNOWN = "Perhaps you meant", "Available subcommands", "Unrecognized options: "
 """How parts of the boxes begin."""
 APPLIED = re.compile(r"(\S+) \(applied to ([^)]+)\)")
 """A word that a subcommand does not know, and the program with that subcommand."""
@@ -12,8 +12,13 @@ KNOWN_TO = re.compile(r"\bin \S+ (\S+) --help")
 """A subcommand that has an option."""
 
 
-def error_line(text: str) -> str:
-    """One line of the first box that tyro printed: what is wrong, and what was probably meant."""
+def error_line(text: str, command: str = "") -> str:
+    """One line of the first box that tyro printed: what is wrong, and what was probably meant.
+
+    Args:
+        text: the box.
+        command: the subcommand that was given; empty for a program that has none.
+    """
     lines = [line.strip(" │|") for line in text.splitlines()]
     parts: list[list[str]] = []
     for line in lines:
@@ -28,6 +33,8 @@ def error_line(text: str) -> str:
     unknown = APPLIED.findall(" ".join(wrong))
     if unknown:
         return unknown_to_subcommand([word for word, _ in unknown], unknown[0][1].split()[-1], meant)
+    if command and wrong[0].startswith(UNKNOWN):
+        return unknown_to_subcommand(" ".join(wrong).removeprefix(UNKNOWN).split(", "), command, meant)
     others = [" ".join(part) for part in hints if part[0].startswith(COMMANDS)]
     return "; ".join([" ".join(wrong), *others, *did_you_mean(meant)])
 

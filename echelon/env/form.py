@@ -10,8 +10,9 @@ import torch
 from echelon.runtime.compile_progress import logger
 from echelon.runtime.device import can_compile
 from echelon.runtime.errors import require
+from echelon.runtime.loop_cache import is_cached
 from echelon.runtime.variables import variable
-from echelon.sim.kernels.dispatch import is_cached, loops_on
+from echelon.sim.kernels.dispatch import loops_on
 
 Backend = Literal["auto", "loops", "graph", "eager"]
 Form = Literal["loops", "graph", "eager"]

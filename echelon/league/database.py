@@ -58,15 +58,15 @@ class Database:
 
     Args:
         path: the file, which must exist.
-        mode: whether it may be written to.
+        mode: whether it may be written to; `immutable` takes it that nobody writes to it meanwhile.
 
     Raises:
         FileError: it cannot be opened.
     """
 
-    def __init__(self, path: Path, mode: Literal["ro", "rw"]) -> None:
+    def __init__(self, path: Path, mode: Literal["ro", "rw", "immutable"]) -> None:
         self.path, self.steps, self.patience_s = path, 0, PATIENCE_S
-        where = f"file:{quote(os.fsencode(path.absolute()))}?mode={mode}"
+        where = f"file:{quote(os.fsencode(path.absolute()))}?mode={'ro&immutable=1' if mode == 'immutable' else mode}"
         self.connection = self._told(lambda: sqlite3.connect(where, ATTEMPT_S, isolation_level=None, uri=True))
         self.connection.set_progress_handler(self._is_endless, STEPS)
         if sys.version_info >= (3, 11):
@@ -172,25 +172,41 @@ def make_database(path: Path) -> None:
 
 
 def open_database(path: Path) -> Database:
-    """Open the database of a league, migrate it to the current version, and make its views.
+    """Open the database of a league, migrate it to the current version, and make its views. Where it cannot be written,
+    it is opened for reading.
 
     Raises:
-        FileError: it is not the file of a league, or of a newer version; then nothing was written to it.
+        FileError: it is not the file of a league, or of a newer version, or of an older one and cannot be written; then
+            nothing was written to it.
     """
+    is_writable = os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
     # A database opened for writing may be changed by that alone: a journal that was left there is played back.
-    with closing(Database(path, "ro")) as reader:
-        check_schema(reader)
-        check_pages(reader)
-        database = Database(path, "rw")
+    database = Database(path, "immutable" if not is_writable and is_closed(path) else "ro")
     try:
-        database.execute("PRAGMA journal_mode = WAL")
-        migrate(database)
+        check_schema(database)
+        check_pages(database)
+        if is_writable:
+            with closing(database):
+                database = Database(path, "rw")
+            database.execute("PRAGMA journal_mode = WAL")
+            migrate(database)
+        version = value_of(database, "user_version")
+        if version < len(MIGRATIONS):
+            limit = f"version must be {len(MIGRATIONS)} where the file cannot be written"
+            raise FileError(f"{path}: {limit}, got {version}: copy its folder to where it can")
         for view in VIEWS:
             database.execute(view)
     except BaseException:
         database.close()
         raise
     return database
+
+
+def is_closed(path: Path) -> bool:
+    """Whether no process has the database open, nor left something in its write-ahead log when it was killed. To read
+    it together with a log, SQLite writes to a file beside it."""
+    log = path.with_name(f"{path.name}-wal")
+    return not log.exists() or log.stat().st_size == 0
 
 
 def migrate(database: Database) -> None:

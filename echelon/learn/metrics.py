@@ -114,13 +114,14 @@ class MetricsLog:
     Args:
         folder: the run folder.
         after_iteration: iteration that the run resumes after.
+        after_steps: agent steps of that iteration; TensorBoard hides what an earlier process told of later ones.
         logger: csv, tensorboard or wandb; the latter two are imported only if selected.
 
     Raises:
         ConfigError: the logger is not installed.
     """
 
-    def __init__(self, folder: Path, after_iteration: int = 0, logger: str = "csv") -> None:
+    def __init__(self, folder: Path, after_iteration: int = 0, after_steps: int = 0, logger: str = "csv") -> None:
         self.table = CsvTable(folder / "metrics.csv", COLUMNS, after_iteration)
         self.board: Any = None
         if logger != "csv":
@@ -131,6 +132,10 @@ class MetricsLog:
             self.board = get_logger(
                 logger, str(folder), logger, **({"project": "echelon"} if logger == "wandb" else {})
             )
+            if logger == "tensorboard":
+                # The file that is open begins without this mark; the next value opens another one, which bears it.
+                self.board.experiment.close()
+                self.board.experiment.purge_step = after_steps + 1
 
     @property
     def path(self) -> Path:

@@ -22,6 +22,7 @@ from echelon.learn.checkpoint.files import save_checkpoint
 from echelon.learn.checkpoint.format import LEARNER, Checkpoint, Counters, RunState
 from echelon.learn.checkpoint.resume import check_start, optimizer_tensors, restore_optimizer
 from echelon.learn.checkpoint.retention import checkpoint_path, prune_checkpoints
+from echelon.learn.checkpoint.run_folder import check_folder
 from echelon.learn.config import TrainConfig
 from echelon.learn.curriculum import SCRIPTED, Curriculum
 from echelon.learn.device_defaults import resolve_settings
@@ -79,7 +80,7 @@ class Trainer:
             instance of a subclass of one of these replaces it.
 
     Raises:
-        ConfigError: `start` has another env or network, the folder holds a run and there is no `start`, a name means no
+        ConfigError: `start` has another env or network, the folder holds a run that does not end there, a name means no
             commander, or one of a callback is taken.
     """
 
@@ -98,8 +99,7 @@ class Trainer:
     ) -> None:
         require(isinstance(config, TrainConfig), "config", "a TrainConfig", config)
         self.folder, self.ranks = folder, ranks
-        has_run = start is None and any((folder / "checkpoints").glob("[!.]*"))
-        require(not has_run, "folder", "one without a run (or resume it, by `start`)", str(folder))
+        check_folder("folder", folder, start)
         self.device = ranks.place(resolve_device(config.device))
         self.config = config = resolve_settings(config, self.device, start, ranks)
         precision.configure_backends(config.deterministic)

@@ -93,29 +93,35 @@ def log_64(mantissa: Float64, exponent: Float64) -> Float64:
 
 
 if HAS_NUMBA:
+    from functools import partial
+
     import numba
     import numpy as np
 
+    from echelon.runtime.loop_cache import compile_and_keep
+
+    _compiled: Any = partial(compile_and_keep, nogil=True)
+    _compiled_numpy: Any = partial(compile_and_keep, nogil=True, error_model="numpy")
     _sine: Any = numba.njit(inline="always", error_model="numpy")(sine_64)
     _atan2: Any = numba.njit(inline="always", error_model="numpy")(atan2_64)
 
-    @numba.njit(cache=True, nogil=True)
+    @_compiled
     def _sqrt_each(values: Any, into: Any) -> None:
         for i in range(values.shape[0]):
             into[i] = math.sqrt(values[i])
 
-    @numba.njit(cache=True, nogil=True, error_model="numpy")
+    @_compiled_numpy
     def _cos_sin_each(angle: Any, into: Any) -> None:
         for i in range(angle.shape[0]):
             into[2 * i] = _sine(float(angle[i]), 0.5)
             into[2 * i + 1] = _sine(float(angle[i]), 0.0)
 
-    @numba.njit(cache=True, nogil=True, error_model="numpy")
+    @_compiled_numpy
     def _atan2_each(y: Any, x: Any, into: Any) -> None:
         for i in range(y.shape[0]):
             into[i] = _atan2(float(y[i]), float(x[i]))
 
-    @numba.njit(cache=True, nogil=True)
+    @_compiled
     def _sum_rows(values: Any, total: Any, into: Any) -> None:
         """Sums over the middle axis of three; `total` is room for a row of float64."""
         for row in range(values.shape[0]):
@@ -127,7 +133,7 @@ if HAS_NUMBA:
             for i in range(values.shape[2]):
                 into[row, i] = total[i]
 
-    @numba.njit(cache=True, nogil=True)
+    @_compiled
     def _sum_items(values: Any, into: Any) -> None:
         """Sums over the last axis of two. Two sums at a time, because an addition waits for the one before it."""
         for row in range(values.shape[0]):

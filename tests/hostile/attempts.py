@@ -96,6 +96,12 @@ def output_closed(home: Path) -> None:
     os.dup2(mouth, 1)
 
 
+def output_missing(home: Path) -> None:
+    """No output at all, as `>&-` starts a program."""
+    os.close(1)
+    sys.stdout = None
+
+
 def interrupted(owner: object, name: str, after: bool, times: int = 1) -> Change:
     """An interrupt just before, or just after, a function has been called so many times."""
 
@@ -128,6 +134,7 @@ def log_is(kind: str) -> Change:
 
 
 SMALL = ("--batch", "8")
+OUTPUTS = {"full disk": output_full, "closed pipe": output_closed, "stream that is missing": output_missing}
 CASES: dict[str, tuple[str, Change, tuple[str, ...]]] = {
     **{f"{name}, a disk of 0 bytes": (name, full(0), ()) for name in COMMANDS},
     **{f"{name}, a disk of 34000 bytes": (name, full(34000), ()) for name in (*[*COMMANDS][:7], "dataset")},
@@ -135,7 +142,7 @@ CASES: dict[str, tuple[str, Change, tuple[str, ...]]] = {
     **{
         f"{name}, output to a {what}": (name, change, ())
         for name in ("retire", "export", "payoff")
-        for what, change in (("full disk", output_full), ("closed pipe", output_closed))
+        for what, change in OUTPUTS.items()
     },
     "interrupted before the first batch": ("tournament", interrupted(LeagueArena, "_play_batch", False), SMALL),
     "interrupted between two batches": ("tournament", interrupted(Claims, "claim", False, 2), SMALL),

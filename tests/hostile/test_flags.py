@@ -68,6 +68,11 @@ BAD = {
         ("evaluate", "heuristic:easy", "--seed", "4"),
         "evaluate does not take --seed; did you mean --seeds?",
     ),
+    "a flag of training misspelt": (
+        "arena",
+        ("evolve", *LEAGUE, "--env.map-pool", "2"),
+        "evolve does not take --env.map-pool; did you mean --train.env.map-pool?",
+    ),
     "no value": ("arena", ("standings", "--league"), "--league"),
     "a folder that is none": ("arena", ("standings", "--league", "{file}"), "league"),
     "no league": ("arena", ("standings", "--league", "{tmp}/none"), "arena.py init"),
@@ -244,6 +249,11 @@ def test_one_line_says_which_flag(program, words, says, places, monkeypatch, cap
     message = refused(program, [word.format(**places) if "{" in word else word for word in words], monkeypatch, capsys)
     assert says in message
     assert files_under(places["tmp"]) == before
+
+
+def test_a_flag_of_another_command_is_not_recommended(places, monkeypatch, capsys):
+    words = ["init", "--league", places["tmp"] + "/new", "--env.map-pool", "2"]
+    assert refused("arena", words, monkeypatch, capsys) == "error: init does not take --env.map-pool"
 
 
 WRONG = {int: ("x", "1.5", DIGITS, "-" + DIGITS), float: ("x", "nan", "inf", "1e300", DIGITS)}

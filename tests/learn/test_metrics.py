@@ -69,3 +69,21 @@ def test_what_is_no_number_is_refused_before_it_reaches_the_file(tmp_path):
         with pytest.raises(ConfigError, match=r"metrics\['mine'\] must be a number or None"):
             log.write({"iteration": 1.0, "agent_steps": 10.0, "mine": wrong})
     assert read_table(log.path) == []
+
+
+def test_tensorboard_shows_no_points_of_a_process_that_was_killed(tmp_path):
+    """A curve that a resumed run draws again is that of the resumed run."""
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    empty = dict.fromkeys(COLUMNS)
+    for value, (done, last) in ((1.0, (0, 3)), (2.0, (1, 4))):
+        log = MetricsLog(tmp_path, done, 160 * done, "tensorboard")
+        for iteration in range(done + 1, last + 1):
+            log.write({**empty, "iteration": iteration, "agent_steps": 160 * iteration, "kl": value})
+        log.close()
+    events = EventAccumulator(str(tmp_path / "tensorboard"))
+    events.Reload()
+    points = [(event.step, event.value) for event in events.Scalars("kl")]
+    assert points == [(160, 1.0), (320, 2.0), (480, 2.0), (640, 2.0)]
+    assert [float(row["agent_steps"]) for row in read_table(tmp_path / "metrics.csv")] == [160, 320, 480, 640]

@@ -184,18 +184,18 @@ class CallbackList:
             raise error
 
     @staticmethod
-    def _attempt(callbacks: Sequence[Callback], call: Callable[[Callback], None]) -> Exception | None:
+    def _attempt(callbacks: Sequence[Callback], call: Callable[[Callback], None]) -> Exception | SystemExit | None:
         """Call every callback, whatever becomes of the others; returns the first error."""
-        first: Exception | None = None
+        first: Exception | SystemExit | None = None
         for callback in callbacks:
             try:
                 call(callback)
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 first = first or error
         return first
 
     @staticmethod
-    def _agree(trainer: Trainer, error: Exception | None) -> None:
+    def _agree(trainer: Trainer, error: Exception | SystemExit | None) -> None:
         """Share errors and requests between all processes, in one all-reduce; an error or a signal ends the run, saved.
 
         Raises:

@@ -23,7 +23,8 @@ class MetricsLogger(Callback):
     def setup(self, trainer: Trainer) -> None:
         """Open the table on the first process."""
         if trainer.ranks.is_first:
-            self.log = MetricsLog(trainer.folder, trainer.counters.iterations, trainer.config.logger)
+            done = trainer.counters
+            self.log = MetricsLog(trainer.folder, done.iterations, done.agent_steps, trainer.config.logger)
 
     def on_iteration_end(self, trainer: Trainer, metrics: Metrics) -> None:
         """Append a row."""

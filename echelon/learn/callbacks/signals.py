@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from collections.abc import Callable
@@ -13,13 +14,20 @@ from echelon.learn.callbacks.base import Callback, Interrupted
 if TYPE_CHECKING:
     from echelon.learn.trainer import Trainer
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+ASKING = (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT)
+"""Signals of which the second one ends the process at once."""
+WARNING = (signal.SIGHUP, signal.SIGXCPU, signal.SIGUSR1, signal.SIGUSR2)
+"""Signals of a closed terminal, of a limit of processor time and of batch systems, which may come many times over: the
+shell passes a hang-up on that the terminal sent already, and the system repeats SIGXCPU every second."""
 EXIT_BASE = 128
 """Exit code of a process ended by a signal, minus the signal number."""
 
 
 class Stop(Callback):
-    """Handles SIGINT and SIGTERM: a run that has this callback ends after the iteration, saved, with `Interrupted`.
+    """Handles `ASKING` and `WARNING`: a run that has this callback ends after the iteration, saved, with `Interrupted`.
+
+    SIGINT and SIGTERM are always handled, the others where they would end the process: not SIGHUP under `nohup`, nor
+    what has a handler already.
 
     As a context manager it handles them from its beginning to its end; else from the construction of the trainer to the
     end of `Trainer.train`.
@@ -31,7 +39,8 @@ class Stop(Callback):
         """Number of the received signal; 0 if there was none."""
         self._interruptible = False
         self._is_first = True
-        self._previous_handlers: list[object] = []
+        self._is_asked = False
+        self._previous_handlers: dict[signal.Signals, object] = {}
 
     def setup(self, trainer: Trainer) -> None:
         """Tell the run of signals."""
@@ -49,25 +58,30 @@ class Stop(Callback):
             self.__exit__(None, None, None)
 
     def __enter__(self) -> Stop:
-        self._previous_handlers = [signal.signal(number, self._handle) for number in SIGNALS]
+        for number in (*ASKING, *WARNING):
+            if number in (signal.SIGINT, signal.SIGTERM) or signal.getsignal(number) is signal.SIG_DFL:
+                self._previous_handlers[number] = signal.signal(number, self._handle)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for number, handler in zip(SIGNALS, self._previous_handlers, strict=True):
+        for number, handler in self._previous_handlers.items():
             signal.signal(number, handler)  # type: ignore[arg-type]
-        self._previous_handlers = []
+        self._previous_handlers = {}
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        if self.signal:
+        if number in ASKING and self._is_asked:
             # No clean-up on the second signal; saved files are complete at any time.
             os._exit(EXIT_BASE + number)
-        self.signal = number
-        if self._is_first and number == signal.SIGINT:
-            # For who pressed Ctrl-C. Not through a stream, which may be in the middle of a write.
-            os.write(2, b"SIGINT: stopping and saving; once more ends at once\n")
+        self._is_asked |= number in ASKING
+        self.signal = self.signal or number
+        if self._is_first and number in (signal.SIGINT, signal.SIGQUIT):
+            # For who pressed Ctrl-C or Ctrl-\. Not through a stream, which may be in the middle of a write.
+            with contextlib.suppress(OSError):
+                os.write(2, f"{signal.Signals(number).name}: stopping and saving; once more ends at once\n".encode())
         if self._interruptible:
+            self._interruptible = False
             raise Interrupted(number)
 
     def run_interruptible(self, work: Callable[[], None]) -> None:

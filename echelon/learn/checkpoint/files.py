@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from echelon.learn.checkpoint.format import (
     CLAIMS,
     LEARNER,
     POLICY,
+    SAVED_AT,
     SCHEMA,
     VERSION,
     Counters,
@@ -75,6 +77,7 @@ def save_checkpoint(
                 "battles": {} if run is None else dict(run.battles),
                 "processes": 0 if run is None else ranks.size,
                 "files": hashes,
+                SAVED_AT: round(time.time(), 3),
             }
             write_through(draft / CLAIMS, json_bytes(claims))
     ranks.barrier()

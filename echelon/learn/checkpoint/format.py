@@ -39,6 +39,8 @@ from echelon.runtime.tensor_files import check_tensors, read_tensors
 
 SCHEMA, VERSION = "echelon-checkpoint", 3
 CLAIMS, POLICY, LEARNER = "checkpoint.json", "policy.safetensors", "learner.safetensors"
+SAVED_AT = "saved_at"
+"""Entry of `checkpoint.json` with the time it was written, s of Unix; files of other programs may lack it."""
 MAX_PROCESSES = 1024
 MOST_VALUE = 1e30
 """Largest number of a value normaliser, whose buffers are float32."""

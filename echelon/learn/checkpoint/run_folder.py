@@ -7,12 +7,12 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from echelon.learn.checkpoint.files import newest_checkpoint
-from echelon.learn.checkpoint.format import Checkpoint, open_checkpoint
+from echelon.learn.checkpoint.files import checkpoints_in, newest_checkpoint
+from echelon.learn.checkpoint.format import CLAIMS, SAVED_AT, Checkpoint, open_checkpoint
 from echelon.learn.config import TrainConfig
 from echelon.runtime.distributed import Ranks
 from echelon.runtime.errors import ConfigError, require
-from echelon.runtime.files import FileError, held
+from echelon.runtime.files import MAX_HEADER_BYTES, FileError, held, parse_json, read_file
 
 LOCK = ".lock"
 """Lock file of a run folder, held while a process trains there."""
@@ -32,8 +32,42 @@ def choose_folder(config: TrainConfig) -> Path:
         runs = [found.parent for found in parent.glob("*/checkpoints")]
         if not runs:
             raise FileError(f"{parent}: expected a run to resume, found none")
-        return max(runs, key=lambda folder: folder.stat().st_mtime)
+        return max(runs, key=lambda folder: (last_saved_at(folder), folder.name))
     return Path(config.run_dir.replace("{time}", time.strftime("%Y%m%d-%H%M%S")))
+
+
+def last_saved_at(folder: Path) -> float:
+    """When a run wrote its last checkpoint, s of Unix, as the checkpoint says: files that were copied are younger, and
+    so is a folder into which a note was written."""
+    times = [0.0]
+    for path in checkpoints_in(folder / "checkpoints"):
+        # Whether the checkpoint can be resumed from is asked when one is chosen.
+        with contextlib.suppress(FileError, OSError):
+            claims = parse_json(CLAIMS, read_file(path / CLAIMS, MAX_HEADER_BYTES))
+            saved_at = claims.get(SAVED_AT) if isinstance(claims, dict) else None
+            times.append(saved_at if isinstance(saved_at, int | float) else (path / CLAIMS).stat().st_mtime)
+    return max(times)
+
+
+def has_run(folder: Path) -> bool:
+    """Whether a folder holds checkpoints of a run."""
+    return any((folder / "checkpoints").glob("[!.]*"))
+
+
+def check_folder(name: str, folder: Path, start: Checkpoint | None) -> None:
+    """Refuse a folder with a run that does not end at `start`: what is to be saved would find checkpoints of its name.
+
+    Raises:
+        ConfigError: naming `name` and what is there.
+    """
+    if not has_run(folder):
+        return
+    require(start is not None, name, "one without a run (or resume it, by `start`)", str(folder))
+    if start is not None:
+        last, done = open_checkpoint(newest_checkpoint(folder / "checkpoints")), start.counters.iterations
+        is_end = last.counters.iterations < done or last.claims["files"] == start.claims["files"]
+        limit = f"a folder without later checkpoints than that of iteration {done} which is resumed from"
+        require(is_end, name, limit, str(last.path))
 
 
 @contextlib.contextmanager
@@ -52,9 +86,8 @@ def lock_run_folder(folder: Path, resumes: bool) -> Iterator[None]:
     except OSError as error:
         raise ConfigError(f"--run-dir must be a writable folder, got {str(folder)!r}: {error.strerror}") from None
     with held(folder / LOCK):
-        has_run = any((folder / "checkpoints").glob("[!.]*"))
         limit = "a folder without a run, or go on with --resume latest"
-        require(resumes or not has_run, "--run-dir", limit, str(folder))
+        require(resumes or not has_run(folder), "--run-dir", limit, str(folder))
         yield
 
 
@@ -88,9 +121,5 @@ def find_start(config: TrainConfig, folder: Path) -> Checkpoint | None:
     if config.resume == "latest":
         return open_checkpoint(newest_checkpoint(folder / "checkpoints"))
     start = open_checkpoint(config.resume)
-    if any((folder / "checkpoints").glob("[!.]*")):
-        furthest = newest_checkpoint(folder / "checkpoints")
-        last = open_checkpoint(furthest).counters.iterations
-        limit = f"a folder without later checkpoints than iteration {start.counters.iterations}"
-        require(last <= start.counters.iterations, "--run-dir", limit, str(furthest))
+    check_folder("--run-dir", folder, start)
     return start

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 import torch
 from torch import Tensor
 
+from echelon.runtime.loop_cache import compile_and_keep
+
 ZERO = np.float32(0.0)
 
 
-@numba.njit(cache=True)
+@compile_and_keep
 def list_valid_rows(mask: Any, ends: Any, index: Any) -> None:
     """Write flat indices of the True entries of `mask [R, C]` to the front of `index [R * C]`, and the end of each set
     among them to `ends [R]`."""
@@ -29,7 +30,7 @@ def list_valid_rows(mask: Any, ends: Any, index: Any) -> None:
         ends[row] = count
 
 
-@numba.njit(cache=True)
+@compile_and_keep
 def pool_all(x: Any, ends: Any, out: Any, largest: Any) -> None:
     """Write mean and maximum of ReLU(x) over each set to `out [R, 2 * W]`.
 
@@ -52,7 +53,7 @@ def pool_all(x: Any, ends: Any, out: Any, largest: Any) -> None:
         begin = ends[row]
 
 
-@numba.njit(cache=True)
+@compile_and_keep
 def unpool_all(grad: Any, x: Any, ends: Any, largest: Any, out: Any) -> None:
     """Backward pass of `pool_all`, from `grad [R, 2 * W]` into `out [F, W]`."""
     width = x.shape[1]

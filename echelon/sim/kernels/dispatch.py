@@ -7,11 +7,7 @@ and stops early. Both implementations return bit-identical results. Without numb
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
-import os
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +15,7 @@ import torch
 from torch import Tensor
 
 from echelon.runtime.exact import HAS_NUMBA
+from echelon.runtime.loop_cache import compile_and_keep
 
 
 def wants_triton() -> bool:
@@ -39,20 +36,6 @@ if HAS_LOOPS:
     import numba
 
 
-def hash_of(files: Sequence[Path]) -> str:
-    """16 hexadecimal digits of the contents of some files."""
-    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
-
-
-PACKAGE = Path(__file__).parents[2]
-SHARED = [PACKAGE / "runtime" / name for name in ("exact.py", "geometry.py", "noise.py")]
-SOURCES = sorted([*PACKAGE.glob("*/kernels/*.py"), *PACKAGE.glob("*/loops/*.py"), *SHARED])
-"""Every file that compiled code may come from."""
-CACHE = Path(os.environ.get("NUMBA_CACHE_DIR", Path(__file__).parent / "__pycache__")) / f"loops_{hash_of(SOURCES)}"
-"""Where compiled loops are kept. numba looks for changes in a loop's own file alone, and would go on with what it once
-inlined from another one; another hash is another folder."""
-
-
 OPTIONS: dict[str, Any] = {"error_model": "numpy", "_nrt": False, "no_cfunc_wrapper": True}
 """How all loops are compiled. Without numba's runtime (`_nrt`) nothing in them counts references to arrays, which took
 40 % of a decision. Nor can they allocate memory: their callers pass scratch memory, and numba refuses what would. No
@@ -61,21 +44,7 @@ wrapper for callers in C is made."""
 
 def compiled(loop: Any) -> Any:
     """Decorator that compiles a loop called from Python. Without numba it returns the loop, which is never called."""
-    if not HAS_LOOPS:
-        return loop
-    settings: Any = numba.config
-    before = settings.CACHE_DIR
-    # Read as a function is decorated; where the folder cannot be written numba chooses another one.
-    settings.CACHE_DIR = str(CACHE)
-    try:
-        return numba.njit(cache=True, nogil=True, **OPTIONS)(loop)
-    finally:
-        settings.CACHE_DIR = before
-
-
-def is_cached(loop: str) -> bool:
-    """Whether a compiled loop of this name is on disk. Another kind of processor may have left it there."""
-    return any(CACHE.glob(f"**/*{loop}*.nbc"))
+    return compile_and_keep(loop, nogil=True, **OPTIONS) if HAS_LOOPS else loop
 
 
 def called(function: Any) -> Any:

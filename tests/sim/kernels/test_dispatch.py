@@ -15,6 +15,7 @@ from patience import STUCK_S
 
 from echelon.env.env import EchelonEnv
 from echelon.rules.config import EnvConfig
+from echelon.runtime import loop_cache
 from echelon.sim.kernels import dispatch, first_hit
 
 
@@ -53,13 +54,13 @@ MATHEMATICS = {
     *("ZERO", "HALF", "ONE", "INFINITY", "SMALL", "TOP_Z", "TWO_PI", "HALF_PI", "PI", "PER_PI", "PI_HIGH", "PI_LOW"),
     *("LN_2", "SQRT_HALF", "TO_GRID", "TO_WHOLE", "PER_BIT", "PER_TICK", "PER_STREAM", "PER_INDEX", "_MASK"),
 }
-"""Numbers by name that stand in files of `dispatch.SOURCES`; they belong to no rule and to no catalog."""
+"""Numbers by name that stand in files of `loop_cache.SOURCES`; they belong to no rule and to no catalog."""
 
 
 def loop_functions():
     """Each function that numba compiles, by its place."""
-    for file in dispatch.SOURCES:
-        name = ".".join(("echelon", *file.relative_to(dispatch.PACKAGE).with_suffix("").parts))
+    for file in loop_cache.SOURCES:
+        name = ".".join(("echelon", *file.relative_to(loop_cache.PACKAGE).with_suffix("").parts))
         for key, value in vars(importlib.import_module(name)).items():
             function = getattr(value, "py_func", None)
             if function is not None:
@@ -83,22 +84,22 @@ def test_the_cache_of_loops_follows_every_file_that_is_inlined(tmp_path):
     files = [tmp_path / name for name in ("loop.py", "inlined.py")]
     for file in files:
         file.write_text("x = 16.0\n")
-    before = dispatch.hash_of(files)
-    assert dispatch.hash_of(files) == before
+    before = loop_cache.hash_of(files)
+    assert loop_cache.hash_of(files) == before
     files[1].write_text("x = 2020.0\n")
-    assert dispatch.hash_of(files) != before
-    names = {str(path.relative_to(dispatch.PACKAGE)) for path in dispatch.SOURCES}
+    assert loop_cache.hash_of(files) != before
+    names = {str(path.relative_to(loop_cache.PACKAGE)) for path in loop_cache.SOURCES}
     assert {"sim/kernels/segments.py", "env/kernels/lexsort.py", "runtime/exact.py"} <= names
 
 
 @pytest.mark.skipif(not dispatch.HAS_LOOPS, reason="numba is not here")
 def test_compiled_loops_lie_in_their_own_folder():
-    assert Path(first_hit._first_hit_loop.stats.cache_path).is_relative_to(dispatch.CACHE)
+    assert Path(first_hit._first_hit_loop.stats.cache_path).is_relative_to(loop_cache.cache_folder())
 
 
 def test_what_is_kept_is_found_by_its_name(tmp_path, monkeypatch):
-    monkeypatch.setattr(dispatch, "CACHE", tmp_path / "loops")
-    assert not dispatch.is_cached("decision_loop")
+    monkeypatch.setattr(loop_cache, "cache_folder", lambda: tmp_path / "loops")
+    assert not loop_cache.is_cached("decision_loop")
     (tmp_path / "loops" / "loops_1").mkdir(parents=True)
     (tmp_path / "loops" / "loops_1" / "decision.decision_loop-99.py311.1.nbc").touch()
-    assert dispatch.is_cached("decision_loop")
+    assert loop_cache.is_cached("decision_loop")

@@ -1,0 +1,177 @@
+"""A league, a replay, a checkpoint and a run that one may only read are read, and nothing is made beside them."""
+
+import ctypes
+import os
+import shutil
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from leagues import checkpoint_of, fought, fresh
+
+from echelon.league import database
+from echelon.league.import_export import write_league
+from echelon.league.schema import MIGRATIONS
+from echelon.league.store import FILE, Store
+from echelon.learn.checkpoint.format import open_checkpoint
+from echelon.pipelines import arena
+from echelon.pipelines.console import run
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def read_only(tmp_path, monkeypatch):
+    """Folder of things to read, and a working folder that can be written; `closed` makes the first read-only."""
+    things, work = tmp_path / "things", tmp_path / "work"
+    things.mkdir()
+    work.mkdir()
+    monkeypatch.chdir(work)
+    yield things
+    for path in (things, *things.rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+
+
+def closed(folder: Path) -> None:
+    for path in (*folder.rglob("*"), folder):
+        path.chmod(0o555 if path.is_dir() else 0o444)
+
+
+def without_privileges(work) -> str:
+    """What some work says in a process that root's privileges were taken from: its result, or its error."""
+    ear, mouth = os.pipe()
+    child = os.fork()
+    if child == 0:
+        header, data = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
+        try:
+            assert ctypes.CDLL(None).capset(header, data) == 0
+            said = str(work())
+        except SystemExit as stop:
+            said = str(stop.code)
+        except BaseException as error:
+            said = f"{type(error).__name__}: {error}"
+        os.write(mouth, said.encode())
+        os._exit(0)
+    os.close(mouth)
+    with open(ear) as file:
+        said = file.read()
+    os.waitpid(child, 0)
+    return said
+
+
+def command(*words: object) -> str:
+    """What a command of `arena.py` ends with there; empty if it did what it should."""
+
+    def work() -> str:
+        sys.argv = ["pipelines/arena.py", *map(str, words)]
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        run(arena.main)
+        return ""
+
+    return without_privileges(work)
+
+
+def league_in(folder: Path) -> Path:
+    """A league with a match, a policy and a closed period."""
+    store = fresh(folder)
+    store.add(checkpoint_of(folder, 1))
+    first, second = store.active()[:2]
+    store.record([fought(first.id, second.id, 7)])
+    store.close_period({first.id: (1600.0, 100.0, 0.06)})
+    store.close()
+    return folder / "league"
+
+
+def names_in(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+
+
+def test_every_command_that_reads_a_league_reads_one_that_cannot_be_written(read_only):
+    league = league_in(read_only)
+    (entry, *_) = (store := Store(league)).entries()
+    store.close()
+    closed(read_only)
+    before = names_in(read_only)
+    for words in ("standings", "list", "payoff", "ratings", ("history", entry.name), ("export", "--out", "all.json")):
+        assert command(*([words] if isinstance(words, str) else words), "--league", league) == "", words
+    assert names_in(read_only) == before
+    # Pictures that would lie beside what they show lie here.
+    assert names_in(Path.cwd()) >= ["all.json", "payoff.png", "ratings.png"]
+
+
+def test_what_writes_to_a_league_is_refused_in_one_line(read_only):
+    league = league_in(read_only)
+    checkpoint_of(read_only, 2)
+    closed(read_only)
+    commands = (
+        ("retire", "heuristic:easy@3"),
+        ("add", read_only / "policy_2"),
+        ("tournament", "--seeds", "1", "--device", "cpu"),
+        ("evaluate", read_only / "policy_2", "--seeds", "1", "--device", "cpu"),
+    )
+    for words in commands:
+        said = command(*words, "--league", league)
+        assert said.startswith(f"error: {league}") and "cannot be" in said and "\n" not in said, said
+
+
+def test_what_a_killed_process_left_in_the_log_is_read(read_only):
+    league = league_in(read_only)
+    store = Store(league)
+    store.execute("PRAGMA wal_autocheckpoint = 0")
+    store.record([fought(store.active()[0].id, store.active()[2].id, 8)])
+    shutil.copytree(league, read_only / "copy")
+    shutil.copytree(league, read_only / "without index")
+    (read_only / "without index" / f"{FILE}-shm").unlink()
+    store.close()
+    closed(read_only)
+    copy = read_only / "copy"
+    assert (copy / f"{FILE}-wal").stat().st_size > 0
+    assert without_privileges(lambda: len(Store(copy).matches())) == "2"
+    said = without_privileges(lambda: Store(read_only / "without index"))
+    assert said.startswith("FileError: ") and "unable to open database file" in said and "\n" not in said
+
+
+def test_a_colleague_who_may_write_is_not_shut_out_by_a_reader(read_only):
+    """The folder may be written and the file may not: SQLite would leave files there that the colleague cannot open."""
+    league = league_in(read_only)
+    (league / FILE).chmod(0o444)
+    before = names_in(league)
+    assert without_privileges(lambda: len(Store(league).matches())) == "1"
+    assert names_in(league) == before
+
+
+def test_a_read_only_file_of_an_earlier_version_says_where_it_can_be_read(read_only, monkeypatch):
+    league = league_in(read_only)
+    with closing(database.Database(league / FILE, "rw")) as opened:
+        opened.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+    monkeypatch.setattr(database, "MIGRATIONS", (*MIGRATIONS, ("CREATE TABLE more (x)",)))
+    closed(read_only)
+    said = without_privileges(lambda: Store(league))
+    assert said.startswith(f"FileError: {league / FILE}: version must be {len(MIGRATIONS) + 1}") and "copy" in said
+
+
+def test_an_export_is_that_of_the_league_that_can_be_written(read_only):
+    league = league_in(read_only)
+    with closing(Store(league)) as store:
+        write_league(store, Path("ours.json"))
+    closed(read_only)
+    assert command("export", "--league", league, "--out", "theirs.json") == ""
+    assert Path("ours.json").read_bytes() == Path("theirs.json").read_bytes()
+
+
+def test_a_replay_is_watched_and_the_page_lies_here(read_only):
+    shutil.copy(ROOT / "tests" / "fixtures" / "0.2.0-rules-3" / "battles.echelon", read_only)
+    closed(read_only)
+    assert command("watch", read_only / "battles.echelon") == ""
+    assert names_in(Path.cwd()) == ["battles.html"] and names_in(read_only) == ["battles.echelon"]
+
+
+def test_a_checkpoint_is_read_and_added_to_a_league_elsewhere(read_only):
+    path = checkpoint_of(read_only, 3)
+    fresh(Path.cwd()).close()
+    closed(read_only)
+    assert without_privileges(lambda: open_checkpoint(path).policy().num_parameters() > 0) == "True"
+    assert command("add", path, "--league", "league") == ""
+    with closing(Store("league")) as store:
+        assert [entry.kind for entry in store.active()].count("candidate") == 1

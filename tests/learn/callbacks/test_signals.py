@@ -1,0 +1,91 @@
+"""Signals that end a run: which are handled, which count twice, and that what was learnt is saved."""
+
+import os
+import signal
+
+import pytest
+from tiny_runs import tiny_run
+
+from echelon.learn.callbacks import signals
+from echelon.learn.callbacks.base import Callback, Interrupted
+from echelon.learn.callbacks.signals import Stop
+from echelon.learn.checkpoint.files import newest_checkpoint
+from echelon.learn.trainer import Trainer
+
+
+class Sends(Callback):
+    """Sends signals to its own process after the first iteration."""
+
+    def __init__(self, *numbers: int) -> None:
+        self.numbers = numbers
+
+    def on_iteration_end(self, trainer, metrics):
+        for number in self.numbers:
+            os.kill(os.getpid(), number)
+
+
+@pytest.fixture
+def exits(monkeypatch):
+    """Exit codes of a process that is not ended."""
+    codes: list[int] = []
+    monkeypatch.setattr(signals.os, "_exit", codes.append)
+    return codes
+
+
+@pytest.mark.parametrize("number", [*signals.ASKING, *signals.WARNING], ids=lambda number: number.name)
+def test_a_signal_ends_a_run_which_is_saved(tmp_path, number):
+    before = signal.getsignal(number)
+    with pytest.raises(Interrupted) as ended:
+        Trainer(tiny_run(checkpoint_every=10), tmp_path, callbacks=[Stop(), Sends(number)]).train()
+    assert ended.value.number == number and newest_checkpoint(tmp_path / "checkpoints").name == "iteration_000001"
+    assert signal.getsignal(number) is before
+
+
+def test_a_closed_terminal_may_tell_it_many_times(exits):
+    with Stop() as stop:
+        # The terminal, then the shell; the limit of processor time, every second; the session's manager.
+        for number in (signal.SIGHUP, signal.SIGHUP, signal.SIGXCPU, signal.SIGXCPU, signal.SIGTERM, signal.SIGHUP):
+            os.kill(os.getpid(), number)
+        assert stop.signal == signal.SIGHUP and exits == []
+        os.kill(os.getpid(), signal.SIGINT)
+        assert exits == [128 + signal.SIGINT]
+
+
+def test_what_is_ignored_or_handled_stays_so():
+    def mine(number, frame):
+        """A handler of the user's."""
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGHUP, signal.SIGUSR1)}
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
+    signal.signal(signal.SIGUSR1, mine)
+    try:
+        with Stop() as stop:
+            for number in (signal.SIGHUP, signal.SIGUSR1):
+                os.kill(os.getpid(), number)
+            assert stop.signal == 0 and signal.getsignal(signal.SIGUSR1) is mine
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def test_a_terminal_that_is_gone_cannot_be_told(monkeypatch):
+    def gone(number, data):
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(signals.os, "write", gone)
+    with Stop() as stop:
+        os.kill(os.getpid(), signal.SIGINT)
+        assert stop.signal == signal.SIGINT
+
+
+class Exits(Callback):
+    def on_iteration_end(self, trainer, metrics):
+        raise SystemExit(1)
+
+
+def test_a_callback_that_ends_the_program_loses_nothing(tmp_path):
+    """As rich does where its output is a closed pipe."""
+    with pytest.raises(SystemExit):
+        Trainer(tiny_run(checkpoint_every=10), tmp_path, callbacks=[Exits()]).train()
+    assert newest_checkpoint(tmp_path / "checkpoints").name == "iteration_000001"

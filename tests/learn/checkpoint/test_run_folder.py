@@ -1,0 +1,76 @@
+"""Which run is the latest, and in which folder a run goes on."""
+
+import json
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tiny_runs import tiny_run
+
+from echelon.learn.checkpoint.files import newest_checkpoint
+from echelon.learn.checkpoint.format import CLAIMS, SAVED_AT, open_checkpoint
+from echelon.learn.checkpoint.retention import checkpoint_path
+from echelon.learn.checkpoint.run_folder import choose_folder
+from echelon.learn.metrics import read_table
+from echelon.learn.trainer import Trainer
+from echelon.runtime.errors import ConfigError
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> Path:
+    """A run of two iterations, each of which has a checkpoint."""
+    folder = tmp_path_factory.mktemp("runs") / "run"
+    Trainer(tiny_run(checkpoint_every=1), folder).train(2)
+    return folder
+
+
+def test_the_latest_run_is_the_one_that_saved_last(run, tmp_path):
+    """Not the one into which a note was written, nor the copy of an old one."""
+    config = replace(tiny_run(), run_dir=str(tmp_path / "{time}"), resume="latest")
+    names = ("20260101-120000", "20260102-120000", "20260103-120000")
+    for name, saved_at in zip(names, (200.0, 300.0, 100.0), strict=True):
+        copy = tmp_path / name
+        shutil.copytree(run, copy)
+        for path in (copy / "checkpoints").iterdir():
+            claims = json.loads((path / CLAIMS).read_text())
+            assert abs(claims[SAVED_AT] - (run / "checkpoints" / path.name / CLAIMS).stat().st_mtime) < 60
+            (path / CLAIMS).write_text(json.dumps({**claims, SAVED_AT: saved_at}))
+    (tmp_path / names[0] / "note.txt").write_text("the best one so far")
+    os.utime(tmp_path / names[2])
+    (tmp_path / "20260104-120000" / "checkpoints").mkdir(parents=True)
+    assert choose_folder(config) == tmp_path / names[1]
+    # What an earlier version wrote says no time, and what is spoiled none either.
+    for name in names[1:]:
+        for path in (tmp_path / name / "checkpoints").iterdir():
+            claims = json.loads((path / CLAIMS).read_text())
+            claims.pop(SAVED_AT)
+            (path / CLAIMS).write_text(json.dumps(claims) if name == names[1] else "{")
+            os.utime(path / CLAIMS, (250.0, 250.0))
+    assert choose_folder(config) == tmp_path / names[1]
+
+
+def test_a_folder_with_later_checkpoints_is_refused(run, tmp_path):
+    """A run that went on there from an earlier one would find its checkpoints written, with other weights."""
+    folder = tmp_path / "run"
+    shutil.copytree(run, folder)
+    start = open_checkpoint(checkpoint_path(folder, 1))
+    before = (folder / "metrics.csv").read_bytes()
+    limit = "folder must be a folder without later checkpoints than that of iteration 1 which is resumed from, got "
+    with pytest.raises(ConfigError, match=limit + ".*iteration_000002"):
+        Trainer(tiny_run(), folder, start)
+    assert (folder / "metrics.csv").read_bytes() == before
+    Trainer(tiny_run(), tmp_path / "elsewhere", start).train(1)
+    assert newest_checkpoint(tmp_path / "elsewhere" / "checkpoints").name == "iteration_000002"
+
+
+def test_a_folder_with_another_run_of_as_many_iterations_is_refused(run, tmp_path):
+    start = open_checkpoint(newest_checkpoint(run / "checkpoints"))
+    Trainer(tiny_run(seed=7, checkpoint_every=1), tmp_path).train(2)
+    with pytest.raises(ConfigError, match="without later checkpoints"):
+        Trainer(tiny_run(), tmp_path, start)
+    own = tmp_path / "own"
+    shutil.copytree(run, own)
+    Trainer(tiny_run(), own, start).train(1)
+    assert len(read_table(own / "metrics.csv")) == 3, "the same checkpoint, wherever it lies"
