@@ -28,7 +28,7 @@ from fakecuda.watch import Watch
 
 pytestmark = pytest.mark.fakecuda
 
-TORCHRL_CHECKS_A_RESET = "env/partial_reset.py:_reset_proc_data"
+TORCHRL_CHECKS_A_RESET = "env/partial.py:_reset_proc_data"
 """Where somebody calls `reset`, TorchRL looks at the flags of what comes back; not in a restart after a step."""
 
 
