@@ -15,7 +15,7 @@ from torch import Tensor
 from echelon.env.arguments import whole_within
 from echelon.env.blocks import ordinary_tensors
 from echelon.env.map_pool import MapPool
-from echelon.env.partial_reset import PartialResetEnv
+from echelon.env.partial import PartialEnv
 from echelon.env.restart import ByRow
 from echelon.rules.actions import NO_MECH
 from echelon.rules.config import EnvConfig
@@ -29,7 +29,7 @@ BATTLES = "battles"
 MAX_TICK = 2**40
 
 
-class BattleStatesEnv(PartialResetEnv):
+class BattleStatesEnv(PartialEnv):
     """An environment whose battles can be saved, restored and forked.
 
     A saved state has everything that a battle goes on from: where every mech, shot and voxel is, the seeds, what its

@@ -26,6 +26,7 @@ from echelon.env.observation.build import Observation, write_streams
 from echelon.env.observation.layout import STREAMS
 from echelon.env.observer import StepObserver
 from echelon.env.outcome import Winner
+from echelon.env.partial import STEP, held_state, hold, mask_of, reset_mask
 from echelon.env.restart import Begun, ByRow, begin, begin_by_mask, begin_into_buffers, open_on_map, restore_ground
 from echelon.env.reward import NO_EXTRA_TERMS, RewardTerm, check_extra_terms
 from echelon.env.select import cleared
@@ -86,7 +87,6 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
             battles do not fit into its memory. `step` raises it where an action is missing or of another shape.
     """
 
-    batch_locked = True
     next_seed: Tensor
     """`[B]` int64 seeds of the battles that begin next."""
     restarts_by_row = True
@@ -292,8 +292,9 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
     # TorchRL's interface
 
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
-        if tensordict is not None and "_reset" in tensordict.keys():
-            return self._restart(tensordict.get("_reset").view(*self.batch_size, 1), self.observed())
+        restarts = reset_mask(tensordict, self.batch_size)
+        if restarts is not None:
+            return self._restart(restarts, self.observed())
         everyone = torch.ones((*self.batch_size, 1), dtype=torch.bool, device=self.device)
         begun = self._restart(everyone, self._empty())
         if self.observer is not None:
@@ -332,13 +333,38 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
 
     def _flagged(self, td: TensorDictBase, restarts: Tensor) -> TensorDictBase:
         """`td` with the flags of battles that go on or began anew, kept as what was last observed."""
-        td.set("is_init", restarts.clone())
+        begun = td.get("is_init", None)
+        td.set("is_init", restarts.clone() if begun is None else begun | restarts)
         for flag in DONE_KEYS:
             td.set(flag, torch.zeros_like(restarts))
         self.show(td)
         return td
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
+        moves = mask_of(tensordict, STEP, self.batch_size)
+        return self._decided(tensordict) if moves is None else self._partial_step(tensordict, moves)
+
+    def _partial_step(self, tensordict: TensorDictBase, moves: Tensor) -> TensorDictBase:
+        """A step of the battles `moves [B, 1]`; the others are played too, and put back."""
+        shown, before = self.observed(), self.state
+        if self.observer is not None:
+            are_over = bool((moves | shown.get("done")).all())
+            require(are_over, STEP, "True for battles that go on, while they are recorded", moves.flatten().tolist())
+        for group in self.group_map:
+            for leaf in self._memory_keys(group):
+                shown.set(leaf, self._remembered(tensordict, leaf))
+        with ordinary_tensors():
+            before = before.replace(terrain=before.terrain.clone())
+        played = self._decided(tensordict)
+        with ordinary_tensors():
+            self.state = held_state(moves, before, self.state)
+        paid = [(group, name) for group in self.group_map for name in ("reward", "reward_terms")]
+        hold(moves, played, shown, [key for key in paid if self.info or key[1] == "reward"])
+        self.show(played)
+        return played
+
+    def _decided(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """A step of all battles."""
         before, action, loops = self.state, self._action(tensordict), self._loops_now
         if loops is None:
             played = self.blocks.play(lambda battles: self._decide(before[battles], action[battles], battles))
@@ -402,7 +428,8 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
                 team.set("reward_terms", paid[:, span])
             out.set(group, team)
             for leaf in self._memory_keys(group):
-                out.set(leaf, tensordict.get(("next", *leaf), tensordict.get(leaf)))
+                written = tensordict.get(("next", *leaf), None)
+                out.set(leaf, self._remembered(tensordict, leaf) if written is None else written)
         out.set("telemetry", self.game.maps.telemetry[state.map_id])
         out.set("is_init", torch.zeros_like(played.flags["done"]))
         if self.info:
@@ -441,6 +468,11 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
     def _memory_keys(self, group: str) -> list[tuple[str, ...]]:
         leaves = self.memory.keys(include_nested=True, leaves_only=True)
         return [(group, "memory", *((key,) if isinstance(key, str) else key)) for key in leaves]
+
+    def _remembered(self, tensordict: TensorDictBase, leaf: tuple[str, ...]) -> Tensor:
+        """A memory that the caller passed, or else as it was last observed."""
+        passed: Tensor | None = tensordict.get(leaf, None)
+        return self.observed().get(leaf) if passed is None else passed
 
     def show(self, observed: TensorDictBase) -> None:
         """Keep what is observed of all battles, for whoever asks `observed`."""

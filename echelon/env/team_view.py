@@ -20,7 +20,8 @@ from echelon.env.group_form import ActionForm, ObservationForm, PerGroup, check_
 from echelon.env.group_policy import TeamPolicy, action_noise, draws_actions, memory_spec_of, team_input
 from echelon.env.observation.layout import GROUPS, STREAMS, action_width
 from echelon.env.outcome import Winner
-from echelon.env.partial_reset import PartialResetEnv
+from echelon.env.partial import RESET, STEP, PartialEnv, mask_of, require_whole_battles, reset_mask
+from echelon.env.restart import ByMask
 from echelon.env.reward import term_weights
 from echelon.env.select import cleared
 from echelon.env.specs import DONE_KEYS
@@ -30,7 +31,7 @@ from echelon.runtime.device import resolve_device
 from echelon.runtime.errors import ConfigError, require
 
 
-class View(PartialResetEnv):
+class View(PartialEnv):
     """Some mechs of an `EchelonEnv` in groups of the user's choice; use `versus` or `teams` to create one.
 
     The batch is `[B]`. Each group has, for its k mechs:
@@ -59,8 +60,6 @@ class View(PartialResetEnv):
     Raises:
         ConfigError: an argument is none of those above; in `step`, an action is missing or of another shape.
     """
-
-    batch_locked = True
 
     def __init__(
         self,
@@ -204,10 +203,11 @@ class View(PartialResetEnv):
         return self.env.set_seed(seed, static_seed)
 
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
-        if tensordict is None or "_reset" not in tensordict.keys():
+        mask = reset_mask(tensordict, self.batch_size)
+        if mask is None:
             return self._begin(self.env._reset(), None)
-        restarts = self._per_battle(tensordict.get("_reset"))
-        which = TensorDict({"_reset": restarts}, [self.num_envs], device=self.device)
+        restarts = self._whole_battles(RESET, mask)
+        which = TensorDict({RESET: restarts}, [self.num_envs], device=self.device)
         return self._begin(self.env._reset(which), restarts)
 
     def maybe_reset(self, tensordict: TensorDictBase) -> TensorDictBase:
@@ -226,10 +226,16 @@ class View(PartialResetEnv):
         return self._show(seen)
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
+        mask, opponent_memory = mask_of(tensordict, STEP, self.batch_size), self._opponent_memory
         own = self._own_actions(tensordict)
         blue, red = self.commanded.split(own, None if self.opponent is None else self._opponent_actions())
         actions = TensorDict({"blue": {"action": blue}, "red": {"action": red}}, [self.num_envs], device=self.device)
-        self._remember(tensordict)
+        moves = None
+        if mask is not None:
+            actions.set(STEP, self._whole_battles(STEP, mask))
+            moves = ByMask(actions.get(STEP)[:, 0])
+            self._opponent_memory = moves.replaced(opponent_memory, self._opponent_memory)
+        self._remember(tensordict, moves)
         played = self.env._step(actions)
         shown = self._show(played)
         reward = self.commanded.gather(*(played.get((group, "reward")) for group in GROUPS))
@@ -237,13 +243,14 @@ class View(PartialResetEnv):
             shown.set(self._key(group, "reward"), reward[:, index])
         return shown
 
-    def _remember(self, tensordict: TensorDictBase) -> None:
-        """Keep what the user's policies wrote as their next memory, or else what they had."""
+    def _remember(self, tensordict: TensorDictBase, moves: ByMask | None) -> None:
+        """Keep what the user's policies wrote as their next memory, or else what they had, as do battles that wait."""
         for group, form in self.forms.items():
             if form.has_memory:
                 key = self._key(group, "memory")
-                written = tensordict.get(("next", *key), None)
-                self._remembered[group] = tensordict.get(key, self._memory_of(group)) if written is None else written
+                had, written = tensordict.get(key, self._memory_of(group)), tensordict.get(("next", *key), None)
+                new = had if written is None else written
+                self._remembered[group] = new if moves is None else moves.replaced(had, new)
 
     # Both teams as the commanded mechs, and back
 
@@ -359,6 +366,10 @@ class View(PartialResetEnv):
         """`[B, 1]` bool."""
         return flag.view(self.num_envs, 1)
 
+    def _whole_battles(self, name: str, mask: Tensor) -> Tensor:
+        """`[B, 1]` bool, of a caller's mask."""
+        return self._per_battle(mask)
+
 
 class MechView(View):
     """Every commanded mech as a row of the batch `[B, n]`; use `mechs` to create one.
@@ -394,6 +405,10 @@ class MechView(View):
 
     def _per_battle(self, flag: Tensor) -> Tensor:
         return flag.view(*self.batch_size, 1)[:, 0]
+
+    def _whole_battles(self, name: str, mask: Tensor) -> Tensor:
+        require_whole_battles(name, mask)
+        return self._per_battle(mask)
 
 
 def index_of(rows: Sequence[int], device: torch.device) -> slice | Tensor:

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.fakecuda
 
 WITH_TRITON = {**os.environ, "ECHELON_TRITON": "1"}
 """The environment of a program that tests these kernels, which are off by default."""
-TORCHRL_CHECKS_A_RESET = "env/partial_reset.py:_reset_proc_data"
+TORCHRL_CHECKS_A_RESET = "env/partial.py:_reset_proc_data"
 """Where somebody calls `reset`, TorchRL looks at the flags of what comes back; not in a restart after a step."""
 
 

@@ -8,6 +8,7 @@ and stops early. Both implementations return bit-identical results. Without numb
 from __future__ import annotations
 
 import importlib.util
+import os
 from typing import Any
 
 import numpy as np

@@ -1,0 +1,102 @@
+"""Resets and steps of some battles, by TorchRL's masks `_reset` and `_step`: the others are left as they are."""
+
+from __future__ import annotations
+
+import torch
+from tensordict import TensorDictBase
+from torch import Tensor
+from torchrl.envs import EnvBase
+
+from echelon.env.restart import ByMask
+from echelon.env.select import cleared, select
+from echelon.runtime.errors import ConfigError
+from echelon.state import State
+
+RESET, STEP = "_reset", "_step"
+
+
+class PartialEnv(EnvBase):
+    """An environment whose `reset` and `step` of some battles show the others as they were.
+
+    TorchRL shows zeros of them where the caller passed a mask without what was last observed; `_reset` and `_step` of a
+    subclass return it.
+    """
+
+    def _reset_proc_data(self, tensordict: TensorDictBase | None, tensordict_reset: TensorDictBase) -> TensorDictBase:
+        if tensordict is not None:
+            fill_missing(tensordict, tensordict_reset)
+        merged: TensorDictBase = super()._reset_proc_data(tensordict, tensordict_reset)
+        return merged
+
+    def _skip_tensordict(self, tensordict: TensorDictBase) -> TensorDictBase:
+        nobody = torch.zeros((*self.batch_size, 1), dtype=torch.bool, device=self.device)
+        return self._step(tensordict.copy().set(STEP, nobody))
+
+
+def fill_missing(tensordict: TensorDictBase, source: TensorDictBase) -> None:
+    """Add the entries of `source` that `tensordict` lacks."""
+    for name, value in source.items():
+        own = tensordict.get(name, None)
+        if own is None:
+            tensordict.set(name, value.clone(recurse=False) if isinstance(value, TensorDictBase) else value)
+        elif isinstance(own, TensorDictBase):
+            fill_missing(own, value)
+
+
+def mask_of(tensordict: TensorDictBase | None, name: str, batch_size: torch.Size) -> Tensor | None:
+    """`[*batch_size, 1]` bool: the mask `_reset` or `_step` of a caller, or None where there is none.
+
+    Raises:
+        ConfigError: it is no bool tensor of that shape, with or without the last axis.
+    """
+    mask = None if tensordict is None else tensordict.get(name, None)
+    if mask is None:
+        return None
+    expected = (*batch_size, 1)
+    if mask.dtype != torch.bool or tuple(mask.shape) not in (expected, expected[:-1]):
+        raise ConfigError(f"{name!r} must be bool of shape {expected}, got {mask.dtype} of shape {tuple(mask.shape)}")
+    return mask.reshape(expected)
+
+
+def reset_mask(tensordict: TensorDictBase | None, batch_size: torch.Size) -> Tensor | None:
+    """`mask_of` for `_reset`.
+
+    Raises:
+        ConfigError: also where a group has one of its own, since the mechs of a battle begin together.
+    """
+    keys = () if tensordict is None else tensordict.keys(include_nested=True, leaves_only=True)
+    for key in keys:
+        if isinstance(key, tuple) and key[-1] == RESET:
+            raise ConfigError(f"{key} must be {RESET!r} at the root, {(*batch_size, 1)}: a battle begins whole")
+    return mask_of(tensordict, RESET, batch_size)
+
+
+def require_whole_battles(name: str, mask: Tensor) -> None:
+    """Raise `ConfigError` where a mask `[B, n, 1]` differs within a battle. Reads the host, if not traced."""
+    if torch.compiler.is_compiling():
+        return
+    rows = mask.flatten(1)
+    mixed = (rows != rows[:, :1]).any(1).nonzero()[:, 0].tolist()
+    if mixed:
+        raise ConfigError(
+            f"{name!r} must be the same for all rows of a battle, whose mechs begin and move together, "
+            f"got {rows[mixed[0]].tolist()} in battle {mixed[0]}"
+        )
+
+
+def held_state(moves: Tensor, before: State, after: State) -> State:
+    """`after`, and `before` for battles that do not move, `moves [B, 1]`. The ground of `after` is changed in place."""
+    chosen = ByMask(moves[:, 0])
+    for name, ground in after.terrain.items():
+        ground.copy_(chosen.replaced(before.terrain.get(name), ground))
+    names = [name for name in State.__dataclass_fields__ if name != "terrain"]
+    return after.replace(**{name: chosen.replaced(getattr(before, name), getattr(after, name)) for name in names})
+
+
+def hold(moves: Tensor, played: TensorDictBase, shown: TensorDictBase, paid: list[tuple[str, ...]]) -> None:
+    """Write into `played` what battles that do not move, `moves [B, 1]`, show: what was `shown`, and nothing `paid`."""
+    which = moves[:, 0]
+    for key in shown.keys(include_nested=True, leaves_only=True):
+        played.set(key, select(which, played.get(key), shown.get(key)))
+    for key in paid:
+        played.set(key, cleared(played.get(key), ~which))

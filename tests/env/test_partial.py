@@ -1,0 +1,221 @@
+"""TorchRL's masks `_step` and `_reset`: battles that wait do not change, and what cannot be is refused."""
+
+import dataclasses
+
+import pytest
+import torch
+from builders import brawl, short_battles
+from host_reads import HostReads
+from tensordict import TensorDict
+from torchrl.data import Composite, Unbounded
+from torchrl.envs import ConditionalSkip, SerialEnv, StepCounter, TransformedEnv
+
+import echelon
+from echelon import EchelonEnv, EnvConfig
+from echelon.env.partial import RESET, STEP
+from echelon.replay.recorder import Recorder
+from echelon.runtime.errors import ConfigError
+
+SHORT = short_battles(4)
+MEMORY = Composite(h=Unbounded((3,)))
+KINDS = ("plain", "versus", "teams", "mechs", "both_teams", "partition")
+KERNELS = pytest.mark.parametrize("kernels", [None, "dense"])
+
+
+def make(kind, **settings):
+    """Three battles of four decisions; `both_teams` is `mechs` without an opponent, `partition` a group a mech."""
+    settings = {"num_envs": 3, "device": "cpu", "seed": 1, "compiled": False, "memory": MEMORY, **settings}
+    if kind in ("plain", "teams"):
+        return {"plain": EchelonEnv, "teams": echelon.teams}[kind](SHORT, **settings)
+    if kind == "partition":
+        forms = {"action": {"agent_0": "discrete", "agent_1": "continuous"}, "groups": "mech"}
+        return echelon.versus(SHORT, "heuristic:hard", **(forms | settings | {"memory": None}))
+    if kind == "both_teams":
+        return echelon.mechs(SHORT, None, **settings)
+    return getattr(echelon, kind)(SHORT, "heuristic:hard", **settings)
+
+
+def battles_of(env):
+    return env if isinstance(env, EchelonEnv) else env.env
+
+
+def decided(env, count):
+    """So many decisions of random policies, which count them in their memories."""
+    torch.manual_seed(0)
+    return [env.full_action_spec.rand() for _ in range(count)]
+
+
+def remembering(env, td):
+    """The policies' next memories: one more than before."""
+    for key in list(td.keys(True, True)):
+        if isinstance(key, tuple) and key[-1] == "h" and key[0] != "next":
+            td[("next", *key)] = td[key] + 1
+    return td
+
+
+def is_paid(key):
+    return "reward" in key or "reward_terms" in key
+
+
+@KERNELS
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_battle_that_waits_is_later_what_it_would_have_been(kind, kernels):
+    """Battle 0 moves in each of eight steps; the others now and then, on the decisions that they have come to."""
+    plain, env = make(kind, kernels=kernels), make(kind, kernels=kernels)
+    actions, td, expected = decided(env, 8), plain.reset(), []
+    for action in actions:
+        step, td = plain.step_and_maybe_reset(remembering(plain, td.update(action.clone())))
+        expected.append(step)
+    td, moved = env.reset(), [0, 0, 0]
+    for t in range(8):
+        moves = [True, t % 2 == 0, t not in (0, 3, 4)]
+        for battle in range(3):
+            for key, value in actions[min(moved[battle], 7)].items(True, True):
+                td.set(key, td.get(key, value.clone()))
+                td.get(key)[battle] = value[battle]
+        mask = torch.tensor(moves).view(3, *[1] * len(env.batch_size)).expand(*env.batch_size, 1).clone()
+        before = td.clone()
+        step, td = env.step_and_maybe_reset(remembering(env, td).set(STEP, mask))
+        for battle in range(3):
+            new = step["next"][battle]
+            if moves[battle]:
+                assert (new == expected[moved[battle]]["next"][battle]).all()
+                moved[battle] += 1
+                continue
+            for key, value in new.items(True, True):
+                was = torch.zeros_like(value) if is_paid(key) else before[battle][key]
+                assert torch.equal(value, was), key
+    assert moved == [8, 4, 5]
+
+
+@KERNELS
+def test_a_battle_that_waits_keeps_its_ground_its_shots_and_its_wrecks(kernels):
+    config = dataclasses.replace(EnvConfig.small(), map_pool=2)
+    env, generator = EchelonEnv(config, 3, "cpu", 1, compiled=False, kernels=kernels), torch.Generator().manual_seed(1)
+    td = env.reset()
+    for _ in range(36):
+        td = env.step_and_maybe_reset(brawl(td, generator))[1]
+    twin = EchelonEnv(config, 3, "cpu", 1, maps=env.game.maps, compiled=False, kernels=kernels)
+    twin.set_state(env.get_state())
+    kept, mask = env.get_state(), torch.tensor([[True], [False], [True]])
+    for _ in range(16):
+        td = brawl(td, generator)
+        twin.step(td.clone())
+        td = env.step(td.set(STEP, mask))["next"]
+    now, other = env.get_state(), twin.get_state()
+    assert (now[[0, 2]] == other[[0, 2]]).all()
+    for key in kept.keys(True, True):
+        assert is_paid(key) or torch.equal(now[key][1], kept[key][1]), key
+    ground = ("state", "terrain", "solid")
+    assert not torch.equal(other[ground][1], kept[ground][1]), "it would have changed"
+    assert env.state.tick.tolist() == [260, 180, 260]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_where_no_battle_moves_all_show_what_they_did(kind):
+    """TorchRL would show zeros of what the caller left out."""
+    env = make(kind)
+    td = env.rollout(3)[..., -1]["next"]
+    nobody = torch.zeros(*env.batch_size, dtype=torch.bool)
+    step = env.step(TensorDict({STEP: nobody}, env.batch_size).update(env.full_action_spec.rand()))["next"]
+    for key, value in step.items(True, True):
+        assert torch.equal(value, torch.zeros_like(value) if is_paid(key) else td[key]), key
+    assert battles_of(env).state.tick.tolist() == [3, 3, 3]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_rollout_goes_on_until_all_battles_are_done(kind):
+    env = make(kind)
+
+    def policy(td):
+        if battles_of(env).state.tick[0] == 1:
+            battles_of(env).state.mechs.hp[1, 2:] = 0
+        return env.rand_action(td)
+
+    td = env.rollout(20, policy, break_when_any_done=False, break_when_all_done=True)
+    assert td.shape[-1] == 4 and battles_of(env).state.tick.tolist() == [4, 2, 4]
+    assert td["next", "done"].flatten(0, -3)[-1].flatten().tolist() == [False] * 3 + [True]
+    ended = td["next", "done"].view(3, -1, 4)[1]
+    assert (ended == torch.tensor([False, True, True, True])).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_torchrl_skips_steps_on_a_condition(kind):
+    """Each of two environments behind a `SerialEnv` skips what follows its second step."""
+
+    def skipping():
+        env = TransformedEnv(make(kind), StepCounter())
+        return env.append_transform(ConditionalSkip(lambda td: td["step_count"] % 3 == 2))
+
+    env = SerialEnv(2, skipping)
+    td = env.rollout(5, break_when_any_done=False)
+    assert (td["next", "step_count"].movedim(-2, 0).flatten(1) == torch.tensor([1, 2, 2, 2, 2])[:, None]).all()
+    assert td["next", "telemetry"].any()
+    env.close()
+
+
+@pytest.mark.parametrize("kind", ["plain", "versus", "teams"])
+def test_a_partial_step_reads_nothing_on_the_host(kind):
+    env = make(kind, kernels="dense")
+    td = env.step_and_maybe_reset(env.rand_action(env.reset()))[1]
+    td = env.rand_action(td).set(STEP, torch.tensor([True, False, True]))
+    with HostReads() as counter:
+        env._step(td)
+    assert not counter.reads
+
+
+def test_a_battle_that_is_recorded_waits_once_it_is_over():
+    env = EchelonEnv(SHORT, 2, "cpu", 1, observer=Recorder([0, 1]))
+    td = env.rand_action(env.reset())
+    with pytest.raises(ConfigError, match=r"^_step must be True for battles that go on, while they are recorded"):
+        env.step(td.clone().set(STEP, torch.tensor([True, False])))
+    env.state.mechs.hp[1, 2:] = 0
+    env.rollout(9, auto_reset=False, tensordict=td, break_when_any_done=False, break_when_all_done=True)
+    battles = env.observer.finish(["one"] * 2, ["other"] * 2).battles
+    assert [battle.about["outcome"]["reason"] for battle in battles] == ["time_up", "elimination"]
+
+
+# What cannot be
+
+
+@pytest.mark.parametrize("kind", ["mechs", "both_teams"])
+def test_rows_of_a_battle_move_and_begin_together(kind):
+    env = make(kind)
+    td = env.rand_action(env.reset())
+    before, mask = battles_of(env).get_state(), torch.zeros(*env.batch_size, 1, dtype=torch.bool)
+    mask[1, 1] = True
+    for name, call in ((STEP, env.step), (RESET, env.reset)):
+        with pytest.raises(ConfigError, match=f"^'{name}' must be the same for all rows .* in battle 1$"):
+            call(td.clone().set(name, mask))
+    assert (battles_of(env).get_state() == before).all()
+    mask[1] = True
+    begun = env.reset(env.step(td)["next"].set(RESET, mask))
+    assert battles_of(env).state.tick.tolist() == [1, 0, 1] and begun["is_init"][1].all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_masks_of_another_form_are_refused(kind):
+    env = make(kind)
+    td, size = env.rand_action(env.reset()), env.batch_size
+    group = next(iter(battles_of(env).group_map)) if kind == "plain" else next(iter(env.group_map))
+    for mask in (torch.ones(*size, 1), torch.ones(*size, 2, dtype=torch.bool)):
+        for name, call in ((STEP, env.step), (RESET, env.reset)):
+            with pytest.raises(ConfigError, match=f"^'{name}' must be bool of shape \\(3"):
+                call(td.clone().set(name, mask))
+    if kind not in ("mechs", "both_teams"):
+        of_mechs = torch.ones(td[group].shape, dtype=torch.bool)
+        with pytest.raises(ConfigError, match="must be '_reset' at the root"):
+            env.reset(td.clone().set((group, RESET), of_mechs))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_battle_has_just_begun_until_its_first_step(kind):
+    """`maybe_reset` and the reset of another battle do not change that; a rollout that goes on begins with it."""
+    env = make(kind)
+    td = env.reset()
+    assert env.maybe_reset(td.clone())["is_init"].all()
+    which = torch.zeros(*env.batch_size, 1, dtype=torch.bool)
+    which[1] = True
+    assert env.reset(td.clone().set(RESET, which))["is_init"].all()
+    again = env.rollout(5, auto_reset=False, tensordict=td, break_when_any_done=False)
+    assert again["is_init"].flatten(0, -3)[-1].flatten().tolist() == [True, False, False, False, True]
