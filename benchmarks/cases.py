@@ -13,6 +13,7 @@ import torch
 from echelon import EchelonEnv, EnvConfig
 from echelon.arena.batch_arena import BatchArena, Battle
 from echelon.arena.resolve import policy_of
+from echelon.env.form import Backend
 from echelon.league.league_arena import LeagueArena
 from echelon.league.schedule import round_robin
 from echelon.league.store import Store
@@ -55,9 +56,9 @@ def brief() -> EnvConfig:
     return small(rules=RulesConfig(max_episode_s=10.0))
 
 
-def environment(device: torch.device, folder: Path, compiled: bool = True) -> Case:
+def environment(device: torch.device, folder: Path, backend: Backend = "auto") -> Case:
     """A decision of every battle with random actions, restarts included."""
-    env = EchelonEnv(small(), BATTLES, device=device, seed=0, compiled=compiled)
+    env = EchelonEnv(small(), BATTLES, device=device, seed=0, backend=backend)
 
     def step(parts: list[Any]) -> None:
         env, actions, now = parts
@@ -67,7 +68,7 @@ def environment(device: torch.device, folder: Path, compiled: bool = True) -> Ca
     return Case(step, [env, env.action_spec.rand(), env.reset()])
 
 
-def trainer_of(device: torch.device, folder: Path, compiled: bool = True) -> Trainer:
+def trainer_of(device: torch.device, folder: Path, backend: Backend = "auto") -> Trainer:
     """A run of the quick preset with few battles and short rollouts; no epoch is left out."""
     quick = TrainConfig.quick()
     ppo = dataclasses.replace(quick.ppo, rollout_decisions=DECISIONS, chunk_decisions=DECISIONS, target_kl=0.0)
@@ -76,19 +77,19 @@ def trainer_of(device: torch.device, folder: Path, compiled: bool = True) -> Tra
         "num_envs": BATTLES,
         "opponent": "heuristic:normal",
         "ppo": ppo,
-        "compiled": compiled,
+        "backend": backend,
     }
     return Trainer(dataclasses.replace(quick, **changes, device=str(device)), folder / "run")
 
 
-def rollout(device: torch.device, folder: Path, compiled: bool = True) -> Case:
+def rollout(device: torch.device, folder: Path, backend: Backend = "auto") -> Case:
     """Decisions of the learner against `normal`, acting and writing included."""
-    return Case(lambda parts: parts[0].collector.collect(), [trainer_of(device, folder, compiled)])
+    return Case(lambda parts: parts[0].collector.collect(), [trainer_of(device, folder, backend)])
 
 
-def update(device: torch.device, folder: Path, compiled: bool = True) -> Case:
+def update(device: torch.device, folder: Path, backend: Backend = "auto") -> Case:
     """All epochs of PPO over one rollout."""
-    trainer = trainer_of(device, folder, compiled)
+    trainer = trainer_of(device, folder, backend)
     batch, memory = trainer.collector.collect(), trainer.collector.memory
     trainer.advantage(batch)
     return Case(lambda parts: parts[0].ppo.update(parts[1], parts[2]), [trainer, batch, memory])
@@ -164,4 +165,4 @@ CASES: dict[str, Callable[..., Case]] = {
     )
 }
 """Makers of cases by name; each makes everything on a device, and files in a folder. Those of environment and training
-take `compiled=False` too, for a decision operation by operation."""
+take `backend="eager"` too, for a decision operation by operation."""

@@ -34,7 +34,7 @@ def parameters_of(part) -> list[nn.Parameter]:
 @pytest.mark.parametrize("name", ["environment", "rollout", "update", "chunk_in_one_call", "chunk_by_steps"])
 def test_a_case_has_everything_on_the_device(mode, gradients, tmp_path, benchmarks, name):
     cases, _ = benchmarks
-    eager = {"compiled": False} if name in ("environment", "rollout", "update") else {}
+    eager = {"backend": "eager"} if name in ("environment", "rollout", "update") else {}
     case = cases.CASES[name](CPU, tmp_path, **eager)
     Fakes(mode)(case.parts)
     gradients(parameters_of(case.parts[0]))
@@ -46,7 +46,7 @@ def test_a_case_has_everything_on_the_device(mode, gradients, tmp_path, benchmar
 
 def test_systems_have_everything_on_the_device(mode, benchmarks):
     cases, breakdown = benchmarks
-    env = cases.environment(CPU, Path(), compiled=False).parts[0]
+    env = cases.environment(CPU, Path(), backend="eager").parts[0]
     parts, fakes = breakdown.systems(env), Fakes(mode)
     moved = [(run, fakes(arguments)) for _, run, arguments in parts.values()]
     with mode, torch.no_grad(), Watch() as watch:
