@@ -14,6 +14,8 @@ from torch import Tensor
 
 from echelon.env.arguments import whole_within
 from echelon.env.blocks import ordinary_tensors
+from echelon.env.edited_states import check_edited, fingerprint, look
+from echelon.env.loops.rows import rows_where
 from echelon.env.map_pool import MapPool
 from echelon.env.partial import PartialEnv
 from echelon.env.restart import ByRow
@@ -24,7 +26,7 @@ from echelon.runtime.limits import Limits
 from echelon.sim.model import SimModel
 from echelon.state import State
 
-STATE, NEXT_SEED, SHOWN, MAP_SEED = "state", "next_seed", "shown", "map_seed"
+STATE, NEXT_SEED, SHOWN, MAP_SEED, FINGERPRINT = "state", "next_seed", "shown", "map_seed", "fingerprint"
 BATTLES = "battles"
 MAX_TICK = 2**40
 
@@ -46,6 +48,11 @@ class BattleStatesEnv(PartialEnv):
     next_seed: Tensor
     _observed: TensorDictBase | None
 
+    @property
+    @abstractmethod
+    def agent_names(self) -> list[str]:
+        """Names of all mechs."""
+
     @abstractmethod
     def observed(self) -> TensorDictBase:
         """What was last observed of all battles."""
@@ -62,15 +69,15 @@ class BattleStatesEnv(PartialEnv):
 
         Returns:
             A TensorDict of batch `[R]`, which may be indexed, expanded, moved to another device and saved: `state`,
-            `next_seed`, `shown` (observations, flags and memories), and `map_seed`, by which `set_state` finds the
-            maps.
+            `next_seed`, `shown` (observations, flags and memories), `map_seed`, by which `set_state` finds the maps,
+            and `fingerprint`, by which it knows what was edited.
 
         Raises:
             ConfigError: no such place, or one twice.
         """
         index = self._places(rows)
         with ordinary_tensors():
-            return TensorDict(
+            saved = TensorDict(
                 {
                     STATE: self.state[index].to_tensordict(),
                     NEXT_SEED: self.next_seed[index],
@@ -80,9 +87,12 @@ class BattleStatesEnv(PartialEnv):
                 [len(index)],
                 device=self.device,
             )
+            return saved.set(FINGERPRINT, fingerprint(saved))
 
     def set_state(self, saved: TensorDictBase, rows: Sequence[int] | Tensor | None = None) -> TensorDictBase:
         """Put saved battles into places of this environment, in place of those that are there.
+
+        A battle that was not edited goes on bit for bit. One whose `state` was is checked, observed and judged anew.
 
         For between decisions: it reads the host, to check what was saved and to find the maps.
 
@@ -94,8 +104,9 @@ class BattleStatesEnv(PartialEnv):
             What is now observed of all battles, to go on from, as from `reset`.
 
         Raises:
-            ConfigError: another number of battles, other entries, an index out of its range, what is no number, or a
-                map that is not in this environment's pool.
+            ConfigError: another number of battles, other entries, an index out of its range, what is no number, a map
+                that is not in this environment's pool, or an edited state that cannot stand: hulls that overlap or are
+                in terrain, timers, hit points, heat or a clock beyond their limits, a wreck with hit points.
         """
         index = self._places(rows)
         require(isinstance(saved, TensorDictBase), "saved", "a TensorDict of get_state", saved)
@@ -107,12 +118,20 @@ class BattleStatesEnv(PartialEnv):
         with ordinary_tensors():
             chosen, new = ByRow(index), saved.get(STATE).copy().set("map_id", self._find_maps(saved.get(MAP_SEED)))
             parts = {name: part_of(getattr(self.state, name), new.get(name)) for name in new.keys()}
+            seen = saved.get(SHOWN)
+            edited = rows_where(fingerprint(saved) != saved.get(FINGERPRINT))
+            if len(edited):
+                state = State(**parts, batch_size=saved.shape)[edited]
+                check_edited(state, edited.tolist(), self.agent_names, self.game)
+                state, anew = look(state, seen[edited], self.game)
+                parts["focus_slots"] = parts["focus_slots"].index_copy(0, edited, state.focus_slots)
+                seen = seen.apply(lambda old, new: old.index_copy(0, edited, new), anew)
             chosen.restore(self.state.terrain, parts.pop("terrain"))
             self.state = self.state.replace(
                 **{name: chosen.replaced(getattr(self.state, name), part) for name, part in parts.items()}
             )
             self.next_seed = chosen.replaced(self.next_seed, saved.get(NEXT_SEED))
-            self._observed = self.observed().apply(chosen.replaced, saved.get(SHOWN))
+            self._observed = self.observed().apply(chosen.replaced, seen)
         return self.observed()
 
     def fork(self, row: int, times: int) -> BattleStatesEnv:
@@ -211,3 +230,16 @@ def check_finite(state: TensorDictBase) -> None:
     names = [".".join((key,) if isinstance(key, str) else key) for key in leaves]
     bad = [name for name, is_finite in zip(names, are_finite, strict=True) if not is_finite]
     require(not bad, "saved: the state", "of finite numbers", f"others in {', '.join(bad)}")
+
+
+def require_whole_battles(name: str, mask: Tensor) -> None:
+    """Raise `ConfigError` where a mask `[B, n, 1]` differs within a battle. Reads the host, if not traced."""
+    if torch.compiler.is_compiling():
+        return
+    rows = mask.flatten(1)
+    mixed = (rows != rows[:, :1]).any(1).nonzero()[:, 0].tolist()
+    if mixed:
+        raise ConfigError(
+            f"{name!r} must be the same for all rows of a battle, whose mechs begin and move together, "
+            f"got {rows[mixed[0]].tolist()} in battle {mixed[0]}"
+        )

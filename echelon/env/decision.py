@@ -10,7 +10,7 @@ from torch import Tensor
 
 from echelon.env import outcome, reward, zone
 from echelon.env.observation.build import Observation, observe
-from echelon.env.outcome import Winner
+from echelon.env.outcome import Ending, Winner
 from echelon.env.reward import NO_EXTRA_TERMS, RewardTerm
 from echelon.rules.actions import Orders
 from echelon.sim.model import SimModel
@@ -63,10 +63,18 @@ def judge_and_reward(
     named = reward.terms(before, after, ending, game) | reward.extra_terms(before, after, ending, game, extra)
     paid = reward.weighted(named, game.config.reward, game, extra)
 
+    flags, told = verdict(after, ending, game, final_statistics)
+    return Played(after, streams, paid, flags, told)
+
+
+def verdict(
+    after: State, ending: Ending, game: SimModel, final_statistics: Statistics = outcome.final_statistics
+) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """`Played.flags` and `Played.outcome` of battles that were judged."""
     done = ending.done[:, None]
     winner = torch.where(done, ending.winner[:, None], int(Winner.RUNNING)).to(torch.int8)
     decisions = after.tick[:, None] // game.rules.decision_repeat
-    verdict = {
+    told = {
         "winner": winner,
         "reason": ending.reason[:, None],
         "score": after.score * done,
@@ -75,7 +83,7 @@ def judge_and_reward(
         "stats": final_statistics(after, ending.done, game),
     }
     flags = {"done": done, "terminated": ending.terminated[:, None], "truncated": ending.truncated[:, None]}
-    return Played(after, streams, paid, flags, verdict)
+    return flags, told
 
 
 def concat_blocks(parts: list[Played], terrain: Terrain) -> Played:

@@ -349,7 +349,7 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
         shown, before = self.observed(), self.state
         if self.observer is not None:
             are_over = bool((moves | shown.get("done")).all())
-            require(are_over, STEP, "True for battles that go on, while they are recorded", moves.flatten().tolist())
+            require(are_over, STEP, "True for battles that go on, while they are recorded", moves)
         for group in self.group_map:
             for leaf in self._memory_keys(group):
                 shown.set(leaf, self._remembered(tensordict, leaf))

@@ -71,19 +71,6 @@ def reset_mask(tensordict: TensorDictBase | None, batch_size: torch.Size) -> Ten
     return mask_of(tensordict, RESET, batch_size)
 
 
-def require_whole_battles(name: str, mask: Tensor) -> None:
-    """Raise `ConfigError` where a mask `[B, n, 1]` differs within a battle. Reads the host, if not traced."""
-    if torch.compiler.is_compiling():
-        return
-    rows = mask.flatten(1)
-    mixed = (rows != rows[:, :1]).any(1).nonzero()[:, 0].tolist()
-    if mixed:
-        raise ConfigError(
-            f"{name!r} must be the same for all rows of a battle, whose mechs begin and move together, "
-            f"got {rows[mixed[0]].tolist()} in battle {mixed[0]}"
-        )
-
-
 def held_state(moves: Tensor, before: State, after: State) -> State:
     """`after`, and `before` for battles that do not move, `moves [B, 1]`. The ground of `after` is changed in place."""
     chosen = ByMask(moves[:, 0])

@@ -11,6 +11,7 @@ from torch import Tensor
 from torchrl.data import Composite
 
 from echelon.env.arguments import looked_up, real_action
+from echelon.env.battle_states import require_whole_battles
 from echelon.env.commanded import AllMechs, OneTeam
 from echelon.env.describe import describe_env
 from echelon.env.description import Description
@@ -20,7 +21,7 @@ from echelon.env.group_form import ActionForm, ObservationForm, PerGroup, check_
 from echelon.env.group_policy import TeamPolicy, action_noise, draws_actions, memory_spec_of, team_input
 from echelon.env.observation.layout import GROUPS, STREAMS, action_width
 from echelon.env.outcome import Winner
-from echelon.env.partial import RESET, STEP, PartialEnv, mask_of, require_whole_battles, reset_mask
+from echelon.env.partial import RESET, STEP, PartialEnv, mask_of, reset_mask
 from echelon.env.restart import ByMask
 from echelon.env.reward import term_weights
 from echelon.env.select import cleared

@@ -1,0 +1,162 @@
+"""States that somebody edited: whether they can stand, and what is observed of them."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from tensordict import TensorDictBase
+from torch import Tensor
+
+from echelon.env import outcome
+from echelon.env.decision import verdict
+from echelon.env.observation import layout
+from echelon.env.observation.build import observe
+from echelon.rules import actions
+from echelon.rules.actions import SORT_MODES, Act
+from echelon.runtime import noise
+from echelon.runtime.errors import ConfigError, shown
+from echelon.sim.kernels.hits_hull import overlap
+from echelon.sim.kernels.hits_terrain import hits_terrain
+from echelon.sim.model import SimModel
+from echelon.state import State, Tally, leaves_of
+
+ROUNDING = 1e-5
+
+
+def fingerprint(saved: TensorDictBase) -> Tensor:
+    """`[R]` int64 of what is observed and of what it is observed from; memories and seeds may be changed freely."""
+    left_out = ("map_id", "memory", "next_seed", "is_init", "fingerprint")
+    total = torch.zeros(saved.shape, dtype=torch.int64, device=saved.device)
+    keys = [key if isinstance(key, tuple) else (key,) for key in saved.keys(True, True)]
+    for number, key in enumerate(sorted(key for key in keys if not set(key) & set(left_out))):
+        words = as_words(saved.get(key))
+        seed = torch.tensor([number], device=words.device)
+        # Odd weights: no single change is lost, whatever it is; sums of integers wrap alike on every device.
+        total += (words * (noise.bits(seed, 0, 0, words.shape[1]) * 2 + 1)).cumsum(1)[:, -1]
+    return total
+
+
+def as_words(leaf: Tensor) -> Tensor:
+    """`[R, W]` int64: the bytes of `leaf [R, ...]`, eight a word."""
+    if leaf.is_floating_point():
+        leaf = leaf + 0.0  # `clone` of a TensorDict makes 0.0 of -0.0
+    flat = leaf.reshape(leaf.shape[0], -1).contiguous().view(torch.uint8)
+    return torch.nn.functional.pad(flat, (0, -flat.shape[1] % 8)).view(torch.int64)
+
+
+def look(state: State, seen: TensorDictBase, game: SimModel) -> tuple[State, TensorDictBase]:
+    """What is observed of battles, in place of what was `seen` of them, and the state with its contact slots.
+
+    Mechs keep what they have set, their emitters and the order of contacts, and nobody has told of a focus target.
+    """
+    seen = seen.clone()
+    teams = game.roster.teams
+    ego = torch.cat([seen.get((group, "observation", "ego")) for group in teams], 1)
+    orders = actions.decode(settings(ego, game), state.focus_slots, game.roster, game.config.features)
+    state, streams = observe(state, orders, game)
+    for group, span in teams.items():
+        for name in layout.STREAMS:
+            seen.set((group, "observation", name), streams[name][:, span])
+        seen.set((group, "mask"), state.mechs.alive[:, span])
+        if "reward_terms" in seen.get(group).keys():
+            seen.get((group, "reward_terms")).zero_()
+    flags, told = verdict(state, outcome.judge(state, game), game)
+    seen.set("telemetry", game.maps.telemetry[state.map_id]).update(flags)
+    if "outcome" in seen.keys():
+        seen.get("outcome").update(told)
+    return state, seen
+
+
+def settings(ego: Tensor, game: SimModel) -> Tensor:
+    """`[R, N, D]` the action that sets what `ego [R, N, F]` shows of a mech's own settings, and orders nothing else."""
+    action = ego.new_zeros(*ego.shape[:2], layout.action_width(game.config.comm_dim))
+
+    def column(name: str) -> Tensor:
+        return ego[..., layout.columns(layout.EGO, name)]
+
+    action[..., Act.SORT_CLOSEST : Act.SORT_CLOSEST + SORT_MODES] = column("sort_mode")
+    action[..., Act.HOSTILE_ONLY] = column("hostile_only")[..., 0]
+    action[..., Act.SECONDARY] = column("eccm")[..., 0] + column("ecm")[..., 0] * actions.ECCM_TRIGGER / 2
+    return action
+
+
+def limits(game: SimModel) -> dict[str, tuple[Tensor | float, Tensor | float]]:
+    """Least and greatest value of leaves of a state by dotted name, one for all or as the leaf behind its batch."""
+    rules, roster, weapons = game.rules, game.roster, game.roster.weapons
+    suppressed = max(rules.substeps(spec.suppress_s) for spec in weapons)
+    return {
+        "mechs.pos": (roster.half_size, game.size - roster.half_size),
+        "mechs.yaw": (-math.pi - ROUNDING, math.pi + ROUNDING),
+        "mechs.hp": (0, roster.hp),
+        "mechs.leg_hp": (0, roster.leg_hp),
+        "mechs.heat": (0, roster.heat_cap * rules.heat_ceiling),
+        "mechs.stability": (0, rules.stability_cap),
+        "mechs.fallen": (0, rules.substeps(rules.fall_s)),
+        "mechs.suppressed": (0, suppressed),
+        "mechs.cooldown": (0, roster.longest_cooldown),
+        "mechs.paint": (0, rules.substeps(game.catalog.paint_s)),
+        "mechs.under_fire": (0, rules.substeps(rules.under_fire_s)),
+        "mechs.hit_from": (-1 - ROUNDING, 1 + ROUNDING),
+        "shots.ttl": (0, (roster.shot_flight_s / rules.dt_s).ceil() + 1),
+        "clouds.ttl": (0, rules.substeps(game.catalog.cloud_s)),
+        **{f"tally.{name}": (0, math.inf) for name in Tally.__dataclass_fields__},
+        "tick": (0, rules.max_decisions * rules.decision_repeat),
+        "last_event": (0, rules.max_decisions * rules.decision_repeat),
+        "score": (0, math.inf),
+        "control": (0, 1),
+        "messages": (-1, 1),
+    }
+
+
+def check_edited(state: State, places: list[int], names: list[str], game: SimModel) -> None:
+    """Raise `ConfigError` where battles cannot stand: it names what, whose, in which battle, the limit and the value.
+
+    Long because it lists every rule.
+
+    Args:
+        state: the edited battles, E.
+        places: of each among those that were saved.
+        names: of the mechs.
+        game: constants of the battles.
+    """
+    leaves = leaves_of(state)
+
+    def refuse(name: str, bad: Tensor, limit: str) -> None:
+        """Raise for the first value that is `bad [E, ...]`. `limit` may have fields of its battle and its mech."""
+        if not bad.any():
+            return
+        at = bad.nonzero()[0].tolist()
+        whose = (
+            f" of {names[at[1]]}" if bad.dim() > 1 and bad.shape[1] == len(names) else f" {at[1:]}" if at[1:] else ""
+        )
+        got = leaves[name][tuple(at)].tolist() if name in leaves else True
+        raise ConfigError(f"saved: state.{name}{whose} in battle {places[at[0]]} must be {limit}, got {shown(got)}")
+
+    for name, (low, high) in limits(game).items():
+        leaf = leaves[name]
+        bad = (leaf < low) | (leaf > high)
+        if bad.any():
+            at = tuple(bad.nonzero()[0].tolist())
+            edges = [torch.as_tensor(edge).expand(leaf.shape[1:])[at[1:]].item() for edge in (low, high)]
+            refuse(name, bad, f"{edges[0]:g}..{edges[1]:g}")
+    mechs, terrain = state.mechs, state.terrain
+    refuse("tick", state.tick % game.rules.decision_repeat != 0, f"a multiple of {game.rules.decision_repeat}")
+    refuse("last_event", state.last_event > state.tick, "no later than tick")
+    refuse("mechs.wrecked", mechs.wrecked & mechs.alive, "False for a mech that has hp")
+    packs = torch.arange(game.roster.num_packs, device=mechs.hp.device)
+    stranger = (mechs.paint > 0) & (game.roster.pack[mechs.painter] != packs)
+    refuse("mechs.painter", stranger, "a mech of the pack whose paint it is")
+    living = mechs.alive[:, :, None] & mechs.alive[:, None] & ~torch.eye(len(names), dtype=torch.bool).to(packs.device)
+    meets = overlap(mechs.pos, mechs.pos, game.roster.half_size) & living
+    other = names[int(meets.nonzero()[0, 2])] if meets.any() else ""
+    refuse("mechs.pos", meets.any(-1), f"clear of the hull of {other}")
+    inside = hits_terrain(terrain.solid, mechs.pos, game.roster.half_size, mechs.alive)
+    refuse("mechs.pos", inside, "clear of solid terrain")
+    for name in ("solid", "opaque"):
+        extra = terrain.get(name) & ~(getattr(game.maps, name)[state.map_id] | terrain.rubble)
+        refuse(f"terrain.{name}", extra != 0, "set only where the map or rubble has a voxel")
+    z = torch.arange(terrain.damage.shape[1], device=packs.device)[:, None, None]
+    refuse(
+        "terrain.damage", (terrain.damage > 0) & ((terrain.solid[:, None] >> z) & 1 == 0), "0 where nothing is solid"
+    )
