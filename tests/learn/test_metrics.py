@@ -5,6 +5,7 @@ import torch
 
 from echelon.learn.metrics import COLUMNS, CsvTable, MetricsLog, read_columns, read_metrics, read_table
 from echelon.runtime.errors import ConfigError
+from echelon.runtime.files import FileError
 
 
 def lines(path):
@@ -69,3 +70,13 @@ def test_what_is_no_number_is_refused_before_it_reaches_the_file(tmp_path):
         with pytest.raises(ConfigError, match=r"metrics\['mine'\] must be a number or None"):
             log.write({"iteration": 1.0, "agent_steps": 10.0, "mine": wrong})
     assert read_table(log.path) == []
+
+
+def test_a_table_that_a_spreadsheet_program_saved(tmp_path):
+    """Its mark of UTF-8 is read over; other separators are told of as such."""
+    path = tmp_path / "metrics.csv"
+    path.write_bytes(b"\xef\xbb\xbfiteration,kl\r\n1,0.5\r\n")
+    assert read_metrics(path) == [{"iteration": 1.0, "kl": 0.5}] and read_columns(path) == ["iteration", "kl"]
+    path.write_bytes(b"\xef\xbb\xbfiteration;kl\r\n1;0,5\r\n")
+    with pytest.raises(FileError, match="expected commas between the columns, got ';', as a spreadsheet program"):
+        read_metrics(path)
