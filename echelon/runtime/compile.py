@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -18,16 +19,21 @@ RECOMPILE_LIMIT = 64
 """Graphs torch keeps of one function, by default 8: stages, evaluations and matches have shapes of their own."""
 
 
-def keep_graphs() -> None:
-    """Let torch keep as many graphs of a function as there are shapes, in this process."""
+def keep_graphs() -> dict[str, Any]:
+    """Arguments of `torch.compile` by which it keeps as many graphs of a function as there are shapes.
+
+    A torch without such an argument (before 2.13) keeps them of all functions of this process from now on.
+    """
+    if "recompile_limit" in inspect.signature(torch.compile).parameters:
+        return {"recompile_limit": RECOMPILE_LIMIT}
     torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, RECOMPILE_LIMIT)
+    return {}
 
 
 def fused(function: Callable[..., Any], device: torch.device) -> Callable[..., Any]:
     """`function` as one graph of fixed shapes, compiled when it is first called."""
-    keep_graphs()
     options = ON_CPU if device.type == "cpu" else ON_GPU
-    return torch.compile(function, fullgraph=True, dynamic=False, options=options)
+    return torch.compile(function, fullgraph=True, dynamic=False, options=options, **keep_graphs())
 
 
 def materialize(values: Tensor) -> Tensor:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib
 import re
 import sys
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,6 +17,7 @@ from echelon.runtime.files import FileError
 
 OBJECT_NAME = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 """The form `package.module:name`."""
+PACKAGE = Path(__file__).parents[1]
 
 
 def import_module(module_name: str, name: str) -> ModuleType:
@@ -54,3 +57,29 @@ def import_object(name: str) -> Callable[..., Any]:
         raise ConfigError(f"{name}: {module_name} must have a class or function {attribute}, got {found!r}")
     imported: Callable[..., Any] = found
     return imported
+
+
+def is_redefined(old: Any, new: Any) -> bool:
+    """Whether two functions or classes are one definition that was run twice; a lambda's text must be the same."""
+    if old is new:
+        return True
+    places = [(getattr(each, "__module__", None), getattr(each, "__qualname__", None)) for each in (old, new)]
+    is_named = None not in places[0] and "<lambda>" not in str(places[0][1])
+    return places[0] == places[1] and (is_named or getattr(old, "__code__", 0) == getattr(new, "__code__", 1))
+
+
+@contextmanager
+def in_one_line(expected: str) -> Iterator[None]:
+    """Turn an error of the user's own code into one line that begins with `expected` and tells where it arose."""
+    try:
+        yield
+    except Exception as error:
+        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if is_users(frame.filename)]
+        place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+        why = " ".join(str(error).split())
+        raise ConfigError(f"{expected}, got {type(error).__name__}: {why:.300}{place}") from error
+
+
+def is_users(filename: str) -> bool:
+    """Whether a frame of a traceback lies in the user's own file: not in this package, nor in an installed one."""
+    return PACKAGE not in Path(filename).parents and "site-packages" not in filename
