@@ -7,7 +7,7 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -29,15 +29,18 @@ def import_module(module_name: str, name: str) -> ModuleType:
     Raises:
         FileError: there is no such module.
     """
-    if str(Path.cwd()) not in sys.path:
-        sys.path.append(str(Path.cwd()))
+    folder = ""
+    with suppress(FileNotFoundError):  # where the current folder has been removed
+        folder = str(Path.cwd())
+    if folder and folder not in sys.path:
+        sys.path.append(folder)
     try:
         return importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is None or not (module_name == error.name or module_name.startswith(f"{error.name}.")):
             # The module is there, but what it imports is not.
             raise
-        raise FileError(f"{name}: no module {module_name} in {Path.cwd()} or on Python's path") from None
+        raise FileError(f"{name}: no module {module_name} in {folder} or on Python's path") from None
 
 
 def import_object(name: str) -> Callable[..., Any]:
