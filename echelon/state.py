@@ -203,9 +203,9 @@ def open_battle(
         tick=torch.zeros_like(seed),
         map_id=map_id,
         last_event=torch.zeros_like(seed),
-        score=torch.zeros((batch, 2), device=device),
-        control=torch.zeros((batch, 2), device=device),
-        messages=torch.zeros((batch, mechs, config.comm_dim), device=device),
+        score=torch.zeros((batch, 2), dtype=torch.float32, device=device),
+        control=torch.zeros((batch, 2), dtype=torch.float32, device=device),
+        messages=torch.zeros((batch, mechs, config.comm_dim), dtype=torch.float32, device=device),
         focus_slots=torch.full((batch, mechs, PREFERENCES), NO_MECH, device=device),
         batch_size=[batch],
     )
@@ -244,8 +244,8 @@ def whole_mechs(map_id: Tensor, maps: Maps, roster: Roster, config: EnvConfig) -
 def no_shots(batch: int, slots: int, device: torch.device) -> Shots:
     """Empty shot slots."""
     return Shots(
-        pos=torch.zeros((batch, slots, 3), device=device),
-        vel=torch.zeros((batch, slots, 3), device=device),
+        pos=torch.zeros((batch, slots, 3), dtype=torch.float32, device=device),
+        vel=torch.zeros((batch, slots, 3), dtype=torch.float32, device=device),
         ttl=torch.zeros((batch, slots), dtype=torch.int32, device=device),
         target=torch.full((batch, slots), NO_MECH, device=device),
         batch_size=[batch],
@@ -255,7 +255,7 @@ def no_shots(batch: int, slots: int, device: torch.device) -> Shots:
 def no_clouds(batch: int, places: int, device: torch.device) -> Clouds:
     """Empty places for smoke."""
     return Clouds(
-        pos=torch.zeros((batch, places, 3), device=device),
+        pos=torch.zeros((batch, places, 3), dtype=torch.float32, device=device),
         ttl=torch.zeros((batch, places), dtype=torch.int32, device=device),
         batch_size=[batch],
     )
@@ -267,7 +267,7 @@ def empty_tally(batch: int, mechs: int, weapons: int, device: torch.device) -> T
         name: (batch, mechs, weapons) if name in PER_WEAPON else (batch, mechs) for name in Tally.__dataclass_fields__
     }
     return Tally(
-        **{name: torch.zeros(shape, device=device) for name, shape in shapes.items()},
+        **{name: torch.zeros(shape, dtype=torch.float32, device=device) for name, shape in shapes.items()},
         batch_size=[batch],
     )
 

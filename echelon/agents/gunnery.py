@@ -103,9 +103,9 @@ class Gunner(nn.Module):
             ),
             "radius": hull_table({h: max(one.hull.size) / 2 for h, one in loadouts.items()}),
             "streams": hull_table({h: float(is_stream(one.guns.get(Trigger.PRIMARY))) for h, one in loadouts.items()}),
-            "is_used": torch.tensor([trigger in tier.triggers for trigger in used]),
-            "is_secondary": torch.tensor([trigger == Trigger.SECONDARY for trigger in used]),
-            "is_tertiary": torch.tensor([trigger == Trigger.TERTIARY for trigger in used]),
+            "is_used": torch.tensor([trigger in tier.triggers for trigger in used], device="cpu"),
+            "is_secondary": torch.tensor([trigger == Trigger.SECONDARY for trigger in used], device="cpu"),
+            "is_tertiary": torch.tensor([trigger == Trigger.TERTIARY for trigger in used], device="cpu"),
         }
         for name, table in tables.items():
             self.register_buffer(name, table, persistent=False)

@@ -16,7 +16,7 @@ from echelon.agents.loadout import loadouts
 from echelon.agents.steering import Helm
 from echelon.agents.teamwork import Radio, Spotter
 from echelon.agents.tiers import TIERS
-from echelon.agents.view import Target, View, aim_at, hull_table, look
+from echelon.agents.view import Target, View, aim_at, hull_table, look, sign
 from echelon.agents.wayfinding import Wayfinder
 from echelon.env.observation import layout
 from echelon.rules import versions
@@ -61,7 +61,7 @@ class Heuristic(TensorDictModuleBase):
         self.in_keys = [("observation", name) for name in ("ego", "contacts", "squad", "comms", "local_map")]
         self.in_keys += [("memory", name) for name in MEMORY]
         self.out_keys = ["action", *(("next", "memory", name) for name in MEMORY)]
-        size = torch.tensor([config.world.size_x, config.world.size_y], dtype=torch.float32)
+        size = torch.tensor([config.world.size_x, config.world.size_y], dtype=torch.float32, device="cpu")
         self.register_buffer("size", size, persistent=False)
         armed = loadouts(config)
         top_speed = hull_table({kind: one.hull.max_speed_vox_per_s for kind, one in armed.items()})
@@ -77,7 +77,9 @@ class Heuristic(TensorDictModuleBase):
     def memory_spec(self) -> Composite:
         """Seconds that a mech has made no headway, where its last target stood, seconds that it still takes itself for
         jammed, and the shots it has saved up."""
-        return Composite({name: Unbounded((width,)) for name, width in MEMORY.items()})
+        return Composite(
+            {name: Unbounded((width,), device="cpu", dtype=torch.float32) for name, width in MEMORY.items()}
+        )
 
     def graph_key(self) -> Hashable:
         """The handicap; one that is a tensor is read where it lies."""
@@ -134,8 +136,8 @@ class Heuristic(TensorDictModuleBase):
         face = torch.where(faces_target[..., None], target.offset[..., :2], view.path)
         ahead, left = unit(face).unbind(-1)
         # Behind, the sine alone would let a mech dither; it turns at full rate.
-        turn = torch.where(ahead < 0, torch.where(left < 0, -1.0, 1.0), (TURN_GAIN * left).clamp(-1, 1))
-        action = torch.zeros((*ahead.shape, layout.action_width(self.comm_dim)), device=ahead.device)
+        turn = torch.where(ahead < 0, sign(left >= 0), (TURN_GAIN * left).clamp(-1, 1))
+        action = ahead.new_zeros((*ahead.shape, layout.action_width(self.comm_dim)))
         action[..., Act.FORWARD : Act.VERTICAL] = direction.clamp(-1, 1)
         action[..., Act.VERTICAL] = jets.float()
         action[..., Act.YAW_RATE] = turn
@@ -166,11 +168,6 @@ class Heuristic(TensorDictModuleBase):
 def to_the_left(direction: Tensor) -> Tensor:
     """`[..., 2]` a quarter turn on."""
     return torch.stack((-direction[..., 1], direction[..., 0]), -1)
-
-
-def sign(fact: Tensor) -> Tensor:
-    """1 where true, -1 where false: a trigger held or released."""
-    return torch.where(fact, 1.0, -1.0)
 
 
 def is_scripted(name: str) -> bool:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from echelon.agents.tiers import Tier
-from echelon.agents.view import Target, View, hull_table
+from echelon.agents.view import Target, View, float_table, hull_table, sign
 from echelon.env.observation.layout import LOCAL_MAP_CELLS
 from echelon.rules.catalog import Hull
 from echelon.runtime import exact
@@ -62,10 +62,10 @@ class Helm(nn.Module):
         super().__init__()
         self.tier = tier
         ranges = BATTLE_RANGE_VOX if tier.seeks_battle else CLOSE_RANGE_VOX
-        places = torch.tensor([(x * vox, y * vox) for vox in COVER_VOX for x, y in COVER_WAYS])
+        places = float_table([(x * vox, y * vox) for vox in COVER_VOX for x, y in COVER_WAYS])
         self.register_buffer("range_vox", hull_table(ranges), persistent=False)
         self.register_buffer("places", places, persistent=False)
-        self.register_buffer("depths", torch.tensor(COVER_DEPTH_VOX).float(), persistent=False)
+        self.register_buffer("depths", float_table(COVER_DEPTH_VOX), persistent=False)
 
     def forward(self, view: View, target: Target) -> Tensor:
         """Choose for `[B, A]` mechs."""
@@ -144,5 +144,5 @@ def circle(view: View, target: Target) -> Tensor:
     across = torch.stack((-along[..., 1], along[..., 0]), -1)
     inwards = dot(across.unbind(-1), view.to_zone.unbind(-1)) / view.zone_radius.clamp_min(1.0)
     onwards = dot(across.unbind(-1), unit(view.velocity).unbind(-1))
-    side = torch.where(inwards + CIRCLE_ON * onwards < 0, -1.0, 1.0)
+    side = sign(inwards + CIRCLE_ON * onwards >= 0)
     return across * (side * target.clear)[..., None]

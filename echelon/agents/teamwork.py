@@ -11,7 +11,7 @@ from torch.nn.functional import pad
 
 from echelon.agents.loadout import Loadout
 from echelon.agents.tiers import Tier
-from echelon.agents.view import Contacts, Target, View, hull_table
+from echelon.agents.view import Contacts, Target, View, hull_table, sign
 from echelon.rules.catalog import Hull, Trigger
 from echelon.rules.config import EnvConfig
 from echelon.rules.specs import WeaponSpec
@@ -74,9 +74,9 @@ class Radio(nn.Module):
     def say(self, target: Target, target_at: Tensor) -> Tensor:
         """`[B, A, width]` the message of mechs whose targets stand at `target_at [B, A, 2]`."""
         place = target_at / self.size * 2 - 1
-        words = torch.cat((torch.where(target.exists, 1.0, -1.0)[..., None], place), -1).clamp(-1, 1)
+        words = torch.cat((sign(target.exists)[..., None], place), -1).clamp(-1, 1)
         if self.width < self.WORDS:
-            return torch.zeros((*words.shape[:-1], self.width), device=words.device)
+            return words.new_zeros((*words.shape[:-1], self.width))
         return pad(words, (0, self.width - self.WORDS))
 
 
@@ -118,12 +118,13 @@ class Spotter(nn.Module):
             return torch.zeros_like(view.heat, dtype=torch.int64)
         in_reach = contacts.clear & (contacts.distance < view.of_hull(self.reach)[..., None])
         ahead = contacts.offset[..., 0] / length(contacts.offset[..., :2]).clamp_min(TINY)
-        worth = IN_SIGHT * contacts.clear + IN_REACH * in_reach + HURT * (1 - contacts.hp) * contacts.clear
-        worth = worth + PAINTED * contacts.painted + AHEAD * ahead - contacts.distance / WORTH_VOX
+        clear = contacts.clear.float()
+        worth = IN_SIGHT * clear + IN_REACH * in_reach.float() + HURT * (1 - contacts.hp) * clear
+        worth = worth + PAINTED * contacts.painted.float() + AHEAD * ahead - contacts.distance / WORTH_VOX
         if self.tier.talks:
             places = on_map(view, contacts.offset[..., :2])
-            worth = worth + CALLED * count_calls(places, calls)
-            worth = worth + KEPT * (length(places - kept[..., None, :]) < SAME_VOX)
+            worth = worth + CALLED * count_calls(places, calls).float()
+            worth = worth + KEPT * (length(places - kept[..., None, :]) < SAME_VOX).float()
         worth = torch.where(contacts.hostile, worth, NOBODY)
         slots = torch.arange(worth.shape[-1], device=worth.device)
         return torch.where(worth == worth.amax(-1, keepdim=True), slots, worth.shape[-1]).amin(-1)
@@ -165,4 +166,4 @@ def jammed_for(view: View, jammed_s: Tensor, decision_s: float) -> Tensor:
 def emit(contacts: Contacts, jammed_s: Tensor) -> Tensor:
     """`[B, A]` the secondary trigger of a mech with ECM: clear while jammed, jam where hostiles are near."""
     is_near = (contacts.hostile & (contacts.distance < JAM_VOX)).any(-1)
-    return torch.where(jammed_s > 0, ECCM, torch.where(is_near, ECM, SILENT))
+    return torch.where(jammed_s > 0, ECCM, torch.where(is_near, ECM, torch.full_like(jammed_s, SILENT)))

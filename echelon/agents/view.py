@@ -15,7 +15,7 @@ from echelon.env.observation.contacts import SPEED_SCALE
 from echelon.rules.actions import PREFERENCES
 from echelon.rules.catalog import Hull
 from echelon.runtime import exact
-from echelon.runtime.geometry import length
+from echelon.runtime.geometry import either, length
 
 
 @dataclass(frozen=True)
@@ -207,4 +207,14 @@ def by_hull(hull: Tensor, table: Tensor) -> Tensor:
 
 def hull_table(values: Mapping[Hull, Any]) -> Tensor:
     """`[len(Hull), ...]` a number of each class, or several."""
-    return torch.tensor([values[hull] for hull in Hull])
+    return float_table([values[hull] for hull in Hull])
+
+
+def float_table(values: Any) -> Tensor:
+    """Numbers as a float32 tensor on the CPU, whatever torch's defaults are."""
+    return torch.tensor(values, dtype=torch.float32, device="cpu")
+
+
+def sign(fact: Tensor) -> Tensor:
+    """1 where true, -1 where false: a trigger held or released, a way to the left or to the right."""
+    return either(fact, 1.0, -1.0)

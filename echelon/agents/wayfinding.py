@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from echelon.agents.loadout import Loadout
-from echelon.agents.view import View, by_hull, hull_table
+from echelon.agents.view import View, by_hull, float_table, hull_table
 from echelon.env.observation.layout import LOCAL_MAP_CELLS
 from echelon.rules.catalog import Hull
 from echelon.runtime import exact
@@ -60,12 +60,12 @@ class Wayfinder(nn.Module):
 
     def __init__(self, loadouts: Mapping[Hull, Loadout]) -> None:
         super().__init__()
-        side = torch.arange(LOCAL_MAP_CELLS, dtype=torch.float32) - REACH
+        side = float_table(range(-REACH, LOCAL_MAP_CELLS - REACH))
         cells = torch.stack(torch.meshgrid(side, side, indexing="ij"), -1)
-        ring = torch.tensor(RING, dtype=torch.float32)
+        ring = float_table(RING)
 
         def places(offsets: list[tuple[int, int]]) -> Tensor:
-            return torch.tensor([(REACH + dx) * LOCAL_MAP_CELLS + REACH + dy for dx, dy in offsets])
+            return torch.tensor([(REACH + dx) * LOCAL_MAP_CELLS + REACH + dy for dx, dy in offsets], device="cpu")
 
         tables = {
             "cells": cells,  # [11, 11, 2] vox
@@ -118,7 +118,7 @@ class Wayfinder(nn.Module):
         half = by_hull(torch.cat((view.comrade_hull, view.contacts.hull), -2), self.half_vox)
         clearance = torch.where(half > 0, half + own_half[..., None] + ELBOW_VOX, 0.0)
         taken = self.taken(view.heading, others, clearance)
-        return WALL_COST * view.local_map + GRAZE_COST * grazes + MECH_COST * taken
+        return WALL_COST * view.local_map + GRAZE_COST * grazes + MECH_COST * taken.float()
 
     def taken(self, heading: Tensor, others: Tensor, clearance: Tensor) -> Tensor:
         """`[B, A, 11, 11]` bool: its hull would meet one of `others [B, A, K, 2]` there, nearer than `clearance`."""

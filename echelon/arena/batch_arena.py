@@ -391,7 +391,9 @@ def check_policy(name: str, policy: TeamPolicy, env: EchelonEnv) -> None:
     if type(policy) is ActorCritic:
         comm_dim = env.config.comm_dim
         require(policy.comm_dim == comm_dim, f"{name}: comm_dim", f"{comm_dim} for this battle", policy.comm_dim)
-    where = torch.empty(0, device=env.device).device  # with the index of a GPU, which that of an env may lack
+    where = torch.empty(
+        0, dtype=torch.float32, device=env.device
+    ).device  # with the index of a GPU, which that of an env may lack
     for leaf in (*policy.parameters(), *policy.buffers()):
         fits = fits_device(leaf.device, where, is_copied=type(policy) is ActorCritic)
         require(fits, f"{name}: device", f"{where}, the device of the battles", str(leaf.device))

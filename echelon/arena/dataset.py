@@ -116,7 +116,7 @@ class Dataset:
         for start in range(0, len(self), size):
             stop = min(start + size, len(self))
             part = self.rows[start:stop].clone()
-            after = torch.arange(start + 1, stop + 1).clamp(max=len(self) - 1)
+            after = torch.arange(start + 1, stop + 1, device="cpu").clamp(max=len(self) - 1)
             battle, done = part["battle"], part["next", "done"][:, 0]
             part["telemetry"] = self.battles["telemetry"][battle]
             for side, group in enumerate(GROUPS):
@@ -225,9 +225,9 @@ def check_battles(name: str, tensors: dict[str, Tensor], commanders: int) -> Non
     decisions, told = tensors["battles/decisions"], tensors["rows/battle"]
     if bool((decisions < 1).any()) or int(decisions.double().sum()) != len(told):
         raise FileError(f"{name}: decisions must be positive and {len(told)} in all, the rows")
-    if not torch.equal(told, torch.repeat_interleave(torch.arange(len(decisions)), decisions)):
+    if not torch.equal(told, torch.repeat_interleave(torch.arange(len(decisions), device="cpu"), decisions)):
         raise FileError(f"{name}: rows must be those of battle 0, 1, ... {len(decisions) - 1} in order")
-    ends = torch.zeros(len(told), dtype=torch.bool)
+    ends = torch.zeros(len(told), dtype=torch.bool, device="cpu")
     ends[decisions.cumsum(0) - 1] = True
     if not torch.equal(tensors["rows/next/done"][:, 0], ends):
         raise FileError(f"{name}: done must be true in the last row of a battle, and in no other")

@@ -111,7 +111,7 @@ class DatasetWriter:
             **told,
             "telemetry": self._telemetry,
             "score": outcome["score"],
-            "seed": torch.tensor([battle.seed for battle in self._battles]),
+            "seed": torch.tensor([battle.seed for battle in self._battles], device="cpu"),
             "commander": torch.tensor([[index[battle.blue], index[battle.red]] for battle in self._battles]),
         }
 

@@ -49,7 +49,7 @@ def play(config: EnvConfig, seeds: Sequence[int], decisions: int, commanders: tu
     """
     device, names = torch.device("cpu"), dict(zip(("blue", "red"), commanders, strict=True))
     policies = {group: scripted(name, config, device) for group, name in names.items() if name != RANDOM}
-    numbers = torch.tensor(seeds)
+    numbers = torch.tensor(seeds, device="cpu")
     env = EchelonEnv(config, len(seeds), device, seed=numbers, memory=memory_spec(**policies))
     group_policies = [GroupPolicy(policy, group, group) for group, policy in policies.items()]
     map_digest = digest_of(leaves(env.game.maps))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from echelon.arena.evaluator import BEHAVIOUR
 from echelon.arena.report_data import report_of
 from echelon.learn.callbacks.base import Callback, Metrics
 from echelon.learn.callbacks.loggers import MetricsLogger
-from echelon.learn.metrics import read_metrics, read_table
+from echelon.learn.metrics import MetricsLog, read_metrics, read_table
 from echelon.learn.trainer import Trainer
 from echelon.replay.battle import Replay
 from echelon.replay.file import read
@@ -27,8 +28,18 @@ EVERY_S, MOST_SHARE = 60.0, 0.01
 """Least time between two reports that no evaluation asks for, and the share of the time that they may take."""
 
 
+def attempt(trainer: Trainer, work: Callable[[Trainer], None]) -> None:
+    """Do some work that a run can do without, and log why it failed."""
+    try:
+        work(trainer)
+    except FileError as error:
+        trainer.log_plain(str(error))
+    except Exception as error:
+        trainer.log_plain(one_line(f"no picture of this moment, the run goes on: {type(error).__name__}: {error}"))
+
+
 class Pictures(Callback):
-    """Base of callbacks that draw, on the first process. What cannot be written is told and ends no run."""
+    """Base of callbacks that draw, on the first process. What fails is logged and ends no run."""
 
     def __init__(self) -> None:
         self.trainer: Trainer | None = None
@@ -60,12 +71,9 @@ class Pictures(Callback):
         raise NotImplementedError
 
     def attempt(self, trainer: Trainer, work: Callable[[Trainer], None]) -> None:
-        """Do some work, and log what the system refuses."""
+        """Do some work, and log why it failed."""
         self.is_due = False
-        try:
-            work(trainer)
-        except FileError as error:
-            trainer.log_plain(str(error))
+        attempt(trainer, work)
 
 
 class Curves(Pictures):
@@ -157,5 +165,10 @@ class BattleStrips(Callback):
         """Draw and send it."""
         for callback in trainer.callbacks.all:
             if isinstance(callback, MetricsLogger) and callback.log is not None and callback.log.board is not None:
-                picture = strip_pixels(replay, 0, rebuild(replay, replay.battles[0]))
-                callback.log.write_image("evaluation/battle", picture, trainer.counters.agent_steps)
+                attempt(trainer, partial(send_strip, callback.log, replay))
+
+
+def send_strip(log: MetricsLog, replay: Replay, trainer: Trainer) -> None:
+    """Draw the first battle of a replay and send it to a logger."""
+    picture = strip_pixels(replay, 0, rebuild(replay, replay.battles[0]))
+    log.write_image("evaluation/battle", picture, trainer.counters.agent_steps)

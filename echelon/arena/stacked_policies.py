@@ -128,7 +128,10 @@ class StackedPolicies:
         """Rows of the batch per chunk, `[n, SLOTS]` int64; 0 for an empty slot, whose action is dropped."""
         spec = forward.base.memory.spec()
         self.memory: list[MemoryState] = [
-            {name: torch.zeros(*own.shape, mechs, *leaf.shape, device=device) for name, leaf in spec.items()}
+            {
+                name: torch.zeros(*own.shape, mechs, *leaf.shape, dtype=torch.float32, device=device)
+                for name, leaf in spec.items()
+            }
             for own in self.index
         ]
         """What the mechs remember per chunk, `[n, SLOTS, A, *shape]` by name."""

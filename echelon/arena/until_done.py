@@ -163,7 +163,7 @@ def state_hashes(state: State, which: Tensor) -> Tensor:
     if which.device.type != "cpu":
         return state_hash(state)[:, None]
     rows = which.nonzero()[:, 0]
-    hashes = torch.zeros(len(which), dtype=torch.int64)
+    hashes = torch.zeros(len(which), dtype=torch.int64, device="cpu")
     if len(rows) > 0:
         hashes[rows] = state_hash(state[rows])
     return hashes[:, None]

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable
 
 import torch
 from tensordict import TensorDictBase
@@ -18,6 +15,7 @@ from echelon.env.observation.layout import action_width
 from echelon.env.specs import Specs
 from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import ConfigError
+from echelon.runtime.imports import in_one_line
 
 Factory = Callable[[EnvConfig], TeamPolicy]
 """Builds a policy for the battles of a config; a class such as `echelon.agents.heuristic.Heuristic` is one."""
@@ -97,7 +95,7 @@ def blank_team(
     """What a policy is shown of `BATTLES` battles in which all mechs live and see nothing, batch `[BATTLES, mechs]`."""
     seen = Specs(env, {"blue": mechs}, Composite(), BATTLES, device, info=False).observation().zero()
     mask = torch.ones_like(seen["blue", "mask"])
-    normals = torch.zeros((*mask.shape, action_width(env.comm_dim)), device=device)
+    normals = torch.zeros((*mask.shape, action_width(env.comm_dim)), dtype=torch.float32, device=device)
     streams = dict(seen["blue", "observation"].items())
     team = team_input(streams, mask, seen["telemetry"], memory, normals if draws_actions(policy) else None)
     if reads_action_mask(policy):
@@ -111,20 +109,3 @@ def require_leaf(what: str, leaf: Tensor | None, dtype: torch.dtype, shape: torc
     expected = f"{dtype} of shape {tuple(shape)}"
     if got != expected:
         raise ConfigError(f"{what} must be {expected}, got {got}")
-
-
-@contextmanager
-def in_one_line(expected: str) -> Iterator[None]:
-    """Turn an error of the user's own code into one line that begins with `expected` and tells where it arose."""
-    try:
-        yield
-    except Exception as error:
-        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if is_users(frame.filename)]
-        place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
-        why = " ".join(str(error).split())
-        raise ConfigError(f"{expected}, got {type(error).__name__}: {why:.300}{place}") from error
-
-
-def is_users(filename: str) -> bool:
-    """Whether a frame of a traceback lies in the user's own file: not in this one, nor in an installed package."""
-    return filename != __file__ and "site-packages" not in filename

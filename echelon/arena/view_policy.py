@@ -144,7 +144,7 @@ class ViewPolicy:
 
     def memory_spec(self) -> Composite:
         """What the policy remembers of one mech, and whether its battle has begun."""
-        spec = Composite({BEGUN: Unbounded((1,))})
+        spec = Composite({BEGUN: Unbounded((1,), device="cpu", dtype=torch.float32)})
         remembered = {group: form.memory.clone() for group, form in self.form.groups.items() if form.has_memory}
         if remembered:
             spec[VIEW] = Composite(remembered)
@@ -161,7 +161,7 @@ class ViewPolicy:
         memory = team.get("memory")
         decided = self.policy(self._groups(team, memory) if self.form.is_grouped else self._mechs(team, memory))
         require(isinstance(decided, TensorDictBase), "what the policy returned", "a TensorDict", type(decided).__name__)
-        action = torch.zeros((*team.batch_size, self.table.shape[1]), device=team.device)
+        action = torch.zeros((*team.batch_size, self.table.shape[1]), dtype=torch.float32, device=team.device)
         for group in self.form.groups:
             action[:, self.form.rows(group)] = self._real(decided, self.form.key(group, "action"))
         team.set("action", action)

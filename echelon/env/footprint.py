@@ -55,7 +55,7 @@ class Footprint:
 def footprint_of(config: EnvConfig) -> Footprint:
     """The bytes of one battle and one map of `config`, counted on empty ones."""
     cpu, roster = torch.device("cpu"), build_roster(config, torch.device("cpu"))
-    maps, zero = empty_map(config), torch.zeros(1, dtype=torch.int64)
+    maps, zero = empty_map(config), torch.zeros(1, dtype=torch.int64, device="cpu")
     state = open_battle(zero, zero, maps, roster, config)
     sizes = {"blue": len(config.blue), "red": len(config.red)}
     specs = Specs(config, sizes, Composite(), 1, cpu)
@@ -76,7 +76,7 @@ def empty_map(config: EnvConfig) -> Maps:
     plane = (1, world.size_y, world.size_x)
 
     def zeros(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
-        return torch.zeros(shape, dtype=dtype)
+        return torch.zeros(shape, dtype=dtype, device="cpu")
 
     return Maps(
         seed=zeros(1, dtype=torch.int64),

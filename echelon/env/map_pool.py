@@ -67,7 +67,7 @@ class MapPool:
             self.spares[self.spares.index(spare)] = drawn[self.oldest]
             drawn[self.oldest] = spare
             self.oldest = (self.oldest + 1) % len(drawn)
-        self.drawn.copy_(torch.tensor(drawn))
+        self.drawn.copy_(torch.tensor(drawn, device="cpu"))
         return len(free)
 
     def _generate(self, index: Tensor, seeds: Tensor) -> None:
@@ -87,7 +87,7 @@ class MapPool:
         other = (seeds.to(self.drawn.device) != self.game.maps.seed).nonzero()[:, 0]
         if len(other) > 0:
             self._generate(other, seeds.to(self.drawn.device)[other])
-        self.drawn.copy_(torch.tensor(drawn))
+        self.drawn.copy_(torch.tensor(drawn, device="cpu"))
         self.spares, self.renewals, self.oldest = list(spares), renewals, oldest
 
 

@@ -124,7 +124,7 @@ def note_events(before: State, after: State) -> State:
 
 def idle_s(state: State, game: SimModel) -> Tensor:
     """`[B]` seconds since a team last did damage or scored in the zone; 15 s or more at the end is a standstill."""
-    return (state.tick - state.last_event) * game.rules.dt_s
+    return (state.tick - state.last_event).float() * game.rules.dt_s
 
 
 def statistics(state: State, game: SimModel) -> Tensor:

@@ -13,6 +13,7 @@ from echelon.env.outcome import Ending, Winner
 from echelon.env.zone import is_inside, path_length
 from echelon.rules.config import RewardConfig
 from echelon.runtime.errors import require
+from echelon.runtime.geometry import either
 from echelon.runtime.limits import ANY, LONGEST_NAME, check_function, check_number, typed
 from echelon.sim.model import SimModel
 from echelon.state import State
@@ -68,7 +69,7 @@ def terms(before: State, after: State, ending: Ending, game: SimModel) -> dict[s
     alive = after.mechs.alive
     # Judged as the decision began: the fight that empties the zone was still a contest.
     contested = (before.control > 0).all(1, keepdim=True) & is_inside(before, game)
-    offence = torch.where(contested, cfg.contested_offence, 1.0)
+    offence = either(contested, cfg.contested_offence, 1.0)
     died = before.mechs.alive & ~alive
 
     side = torch.where(roster.is_red, int(Winner.RED), int(Winner.BLUE))
@@ -81,7 +82,7 @@ def terms(before: State, after: State, ending: Ending, game: SimModel) -> dict[s
         "damage": offence * (after.tally.damage - before.tally.damage),
         "kill": offence * (after.tally.kills - before.tally.kills),
         "assist": offence * (after.tally.assists - before.tally.assists),
-        "death": died * torch.where(contested, cfg.contested_death, 1.0),
+        "death": died * either(contested, cfg.contested_death, 1.0),
         "terminal": paid * (won.float() - lost.float()),
     }
 

@@ -109,11 +109,11 @@ class Specs:
         return Categorical(2, shape=(self.num_envs, *shape), dtype=torch.bool, device=self.device)
 
     def _unbounded(self, *shape: int) -> Unbounded:
-        return Unbounded((self.num_envs, *shape), device=self.device)
+        return Unbounded((self.num_envs, *shape), device=self.device, dtype=torch.float32)
 
     def bounded(
         self, low: Tensor | float, high: Tensor | float, *shape: int, dtype: torch.dtype = torch.float32
     ) -> Bounded:
         whole = (self.num_envs, *shape)
-        low, high = (torch.as_tensor(x, dtype=torch.float32).expand(whole) for x in (low, high))
+        low, high = (torch.as_tensor(x, dtype=torch.float32, device=self.device).expand(whole) for x in (low, high))
         return Bounded(low, high, whole, device=self.device, dtype=dtype)

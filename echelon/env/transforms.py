@@ -79,4 +79,4 @@ def limit(spec: TensorSpec, end: str) -> Tensor:
     """The `low` or `high` end of a stream's values; flags are 0 or 1."""
     if isinstance(spec, Bounded):
         return getattr(spec.space, end).to(torch.float32)
-    return torch.full(spec.shape, float(end == "high"), device=spec.device)
+    return torch.full(spec.shape, float(end == "high"), dtype=torch.float32, device=spec.device)

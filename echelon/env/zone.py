@@ -48,5 +48,5 @@ def score(state: State, game: SimModel) -> State:
     return state.replace(
         score=state.score + tick * seconds,
         control=tick,
-        tally=state.tally.replace(zone_s=state.tally.zone_s + inside * seconds),
+        tally=state.tally.replace(zone_s=state.tally.zone_s + inside.float() * seconds),
     )

@@ -99,15 +99,17 @@ def rate_entry(arena: LeagueArena, entry: Entry, seeds: int) -> int:
 def ratings_of(stands: Sequence[Standing]) -> Ratings:
     """Ratings of standings as tensors, `[E]` float64 each."""
     columns = ("rating", "deviation", "volatility")
-    return Ratings(*(torch.tensor([getattr(s, name) for s in stands], dtype=torch.float64) for name in columns))
+    return Ratings(
+        *(torch.tensor([getattr(s, name) for s in stands], dtype=torch.float64, device="cpu") for name in columns)
+    )
 
 
 def games_of(matches: Sequence[MatchRecord], ids: Sequence[str]) -> Games:
     """Matches as games between indices into `ids`."""
     place = {who: number for number, who in enumerate(ids)}
-    blue = torch.tensor([place[match.blue] for match in matches], dtype=torch.int64)
-    red = torch.tensor([place[match.red] for match in matches], dtype=torch.int64)
-    score = torch.tensor([match.points(match.blue) for match in matches], dtype=torch.float64)
+    blue = torch.tensor([place[match.blue] for match in matches], dtype=torch.int64, device="cpu")
+    red = torch.tensor([place[match.red] for match in matches], dtype=torch.int64, device="cpu")
+    score = torch.tensor([match.points(match.blue) for match in matches], dtype=torch.float64, device="cpu")
     return Games(blue, red, score)
 
 
@@ -144,7 +146,7 @@ def moves(stands: Sequence[Standing], config: LeagueConfig) -> list[Move]:
 
 def payoff_matrix(store: Store, ids: Sequence[str]) -> tuple[Tensor, Tensor]:
     """`[E, E]` float64 points of the row entry against the column entry, and numbers of games."""
-    score, games = (torch.zeros(len(ids), len(ids), dtype=torch.float64) for _ in range(2))
+    score, games = (torch.zeros(len(ids), len(ids), dtype=torch.float64, device="cpu") for _ in range(2))
     place = {who: number for number, who in enumerate(ids)}
     for (x, y), (count, points) in store.payoff().items():
         if x in place and y in place:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
+import torch
+
+from echelon.env.env import EchelonEnv
 from echelon.env.reward import RewardTerm, check_extra_terms
 from echelon.learn.schedules import Schedule
+from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import require
-from echelon.runtime.imports import OBJECT_NAME, import_object
+from echelon.runtime.imports import OBJECT_NAME, import_object, in_one_line
 
 FORM = "package.module:function=WEIGHT, or =FIRST..LAST for a weight that changes linearly over the run"
 DOTS = ".."
@@ -98,3 +102,18 @@ def load_extra_rewards(texts: Sequence[str]) -> dict[str, RewardTerm]:
     terms = {reward.name: reward.load() for reward in rewards}
     check_extra_terms(terms)
     return terms
+
+
+def check_extra_rewards(terms: Mapping[str, RewardTerm], config: EnvConfig, device: torch.device) -> None:
+    """Let each term judge the first decision of a battle, so that one that fails is refused before anything is written.
+
+    Raises:
+        ConfigError: in one line, if a term fails or returns another shape.
+    """
+    config = replace(config, map_pool=1, map_spares=0)
+    maps = None
+    for name, term in terms.items():
+        with in_one_line(f"reward term {name}: expected a number for each mech"), torch.random.fork_rng(devices=[]):
+            env = EchelonEnv(config, 1, device, 0, maps=maps, backend="eager", extra_rewards={name: term})
+            env.rand_step(env.reset())
+        maps = env.game.maps

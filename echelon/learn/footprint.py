@@ -78,15 +78,15 @@ def minibatch_of(policy: ActorCritic, env: EnvConfig, length: int, mechs: int) -
         return cast[:, None].repeat(1, length, *[1] * (leaf.dim() - 1))
 
     def numbers(*shape: int) -> Tensor:
-        return torch.zeros(1, length, mechs, *shape)
+        return torch.zeros(1, length, mechs, *shape, dtype=torch.float32, device="cpu")
 
     team, scalars = blank.get("team"), ("state_value", "state_value_normalized", "value_target")
     data: dict[str, Any] = {
         "observation": {name: each(leaf) for name, leaf in team.get("observation").items()},
         "telemetry": each(blank.get("telemetry")),
         "memory": {name: each(leaf).float() for name, leaf in team.get("memory", TensorDict()).items()},
-        "mask": torch.ones(1, length, mechs, dtype=torch.bool),
-        "is_init": torch.zeros(1, length, 1, dtype=torch.bool),
+        "mask": torch.ones(1, length, mechs, dtype=torch.bool, device="cpu"),
+        "is_init": torch.zeros(1, length, 1, dtype=torch.bool, device="cpu"),
         "pre_tanh": numbers(action_width(env.comm_dim)),
         "pre_tanh_log_prob": numbers(),
         **{name: numbers(1) for name in (*scalars, "value_target_normalized", "advantage")},

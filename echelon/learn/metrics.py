@@ -192,10 +192,15 @@ def read_table(path: Path) -> list[dict[str, str]]:
     if not path.exists():
         return []
     try:
-        whole = read_file(path, LONGEST_TABLE).decode().rpartition("\n")[0]
+        # A spreadsheet program marks its UTF-8 at the beginning.
+        whole = read_file(path, LONGEST_TABLE).decode("utf-8-sig").rpartition("\n")[0]
         rows = list(csv.DictReader(io.StringIO(whole)))
     except (csv.Error, UnicodeDecodeError) as error:
         raise FileError(f"{path}: expected a table, got what is none: {error}") from None
+    head = whole.partition("\n")[0]
+    if "," not in head and (found := [mark for mark in (";", "\t") if mark in head]):
+        saved = f"{found[0]!r}, as a spreadsheet program saves it: save it with commas and points, or move it away"
+        raise FileError(f"{path}: expected commas between the columns, got {saved}")
     for number, row in enumerate(rows, 1):
         if None in row:
             raise FileError(f"{path}: row {number} must have a cell a column at most, got {len(row[None])} more")
@@ -222,7 +227,7 @@ def encoded(text: io.StringIO) -> bytes:
 
 def read_columns(path: Path) -> list[str]:
     """The names in the first line of a CSV file."""
-    return next(csv.reader(io.StringIO(read_file(path, LONGEST_TABLE).decode())), [])
+    return next(csv.reader(io.StringIO(read_file(path, LONGEST_TABLE).decode("utf-8-sig"))), [])
 
 
 def read_metrics(path: Path) -> list[dict[str, float]]:

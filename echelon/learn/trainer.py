@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from echelon.learn.checkpoint.run_folder import check_folder
 from echelon.learn.config import TrainConfig
 from echelon.learn.curriculum import SCRIPTED, Curriculum
 from echelon.learn.device_defaults import resolve_settings
-from echelon.learn.extra_rewards import load_extra_rewards
+from echelon.learn.extra_rewards import check_extra_rewards, load_extra_rewards
 from echelon.learn.footprint import require_training_memory
 from echelon.learn.models import precision
 from echelon.learn.models.registry import PolicySpecs
@@ -44,7 +45,6 @@ from echelon.learn.report import all_reduce_sums, read, summarise
 from echelon.rules.config import EnvConfig, as_json, first_difference
 from echelon.rules.versions import MAP_MAKER, MAP_MAKER_VERSION
 from echelon.runtime import noise
-from echelon.runtime.compile import keep_graphs
 from echelon.runtime.device import resolve_device
 from echelon.runtime.distributed import ALONE, Ranks
 from echelon.runtime.errors import require
@@ -102,9 +102,22 @@ class Trainer:
         check_folder("folder", folder, start)
         self.device = ranks.place(resolve_device(config.device))
         self.config = config = resolve_settings(config, self.device, start, ranks)
-        precision.configure_backends(config.deterministic)
-        keep_graphs()
+        self._is_computing = False
+        """Whether the process is set up as a training needs it, see `_process`."""
         self.extra_rewards = load_extra_rewards(config.extra_rewards)  # may draw random numbers, so before seeding
+        check_extra_rewards(self.extra_rewards, config.env, self.device)
+        with self._process():
+            self._set_up(start, opponent_pool, opponent_of, callbacks)
+
+    def _set_up(
+        self,
+        start: Checkpoint | None,
+        opponent_pool: OpponentPool | None,
+        opponent_of: OpponentOf,
+        callbacks: Sequence[Callback],
+    ) -> None:
+        """Make all that the run consists of; arguments as of the class."""
+        config = self.config
         torch.manual_seed(config.seed)
         self._make_learner(start)
         self.past = SnapshotPool(config.past_kept)
@@ -219,6 +232,10 @@ class Trainer:
             Interrupted: a signal ended the run, see `echelon.learn.callbacks.signals`. A checkpoint is saved.
             NotFinite: losses or gradients are not finite.
         """
+        with self._process():
+            self._train(iterations)
+
+    def _train(self, iterations: int | None) -> None:
         self.last = None if iterations is None else self.counters.iterations + iterations
         self.requests, self.stopped = Requests(), False
         try:
@@ -240,6 +257,23 @@ class Trainer:
         Returns a row of `metrics.COLUMNS`, which `train` writes; raises `NotFinite` after `PATIENCE` consecutive
         non-finite steps. Every iteration has its own seed, so that a resumed run draws the same random numbers.
         """
+        with self._process():
+            return self._iterate()
+
+    @contextlib.contextmanager
+    def _process(self) -> Iterator[None]:
+        """Context manager with `training_process`, entered once however deep methods call each other."""
+        if self._is_computing:
+            yield
+            return
+        with precision.training_process(self.config.deterministic, self.device):
+            self._is_computing = True
+            try:
+                yield
+            finally:
+                self._is_computing = False
+
+    def _iterate(self) -> Metrics:
         torch.manual_seed(self.config.seed * 1_000_003 + self.counters.iterations + self.ranks.rank * RANK_SEEDS)
         scheduled = self._anneal()
         watch = self.collector.watch
@@ -379,7 +413,8 @@ class Trainer:
     def _anneal(self) -> dict[str, float | None]:
         """Apply schedules and curriculum to this iteration; returns their values."""
         progress, stage = self.progress, self.curriculum.stage
-        self.collector.scale.copy_(torch.tensor(self.curriculum.reward_scale(progress, self.env.reward_terms)))
+        scale = self.curriculum.reward_scale(progress, self.env.reward_terms)
+        self.collector.scale.copy_(torch.tensor(scale, dtype=torch.float32, device="cpu"))
         mix = self.config.curriculum.team_mix.at(progress)
         self.collector.mix.fill_(mix)
         applied = {"team_mix": mix * self.config.env.reward.team_mix_alpha, "stage": stage.number + 1.0}

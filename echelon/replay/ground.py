@@ -52,7 +52,7 @@ def name_map(replay: Replay, battle: Battle) -> MapName:
     except ConfigError as error:
         raise FileError(f"replay: {error}") from None
     names, pool = config.world.biomes, pool_seeds(config, torch.device("cpu")).tolist()
-    columns = quadrants(torch.tensor([seed]), config.world).flatten().bincount(minlength=len(names))
+    columns = quadrants(torch.tensor([seed], device="cpu"), config.world).flatten().bincount(minlength=len(names))
     largest_first = columns.argsort(descending=True, stable=True).tolist()
     found = [names[index] for index in largest_first if columns[index] > 0]
     return MapName(pool.index(seed) if seed in pool else None, found)

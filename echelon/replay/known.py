@@ -68,7 +68,7 @@ def by_bloom(now: Arrays, game: SimModel) -> np.ndarray:
         return seen
     first, second = pairs.first.cpu(), pairs.second.cpu()
     pos, clouds, ttl = (torch.from_numpy(now[name]) for name in ("pos", "cloud_pos", "cloud_ttl"))
-    asked = torch.ones((len(pos), len(first)), dtype=torch.bool)
+    asked = torch.ones((len(pos), len(first)), dtype=torch.bool, device="cpu")
     smoky = crosses_smoke_dense(pos, clouds, ttl > 0, first, second, game.catalog.cloud_vox, asked).numpy()
     clear = np.ones(seen.shape, bool)
     one, other = first.numpy(), second.numpy()

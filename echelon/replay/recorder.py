@@ -67,9 +67,9 @@ class Recorder:
         self._columns = torch.tensor(columns, device=state.seed.device)
         self._opening = {name: getattr(state, name)[self._which] for name in ("seed", "map_id")}
         running = torch.full_like(state.seed[:, None], int(Winner.RUNNING))
-        unpaid = torch.zeros(state.mechs.alive.shape, device=state.seed.device)
+        unpaid = torch.zeros(state.mechs.alive.shape, dtype=torch.float32, device=state.seed.device)
         verdict = {"reward": unpaid, "winner": running, "reason": torch.zeros_like(running), "score": state.score}
-        stats = {"stats": torch.zeros((*state.shape, 2, len(stat_names(game.catalog))), device=state.seed.device)}
+        stats = {"stats": unpaid.new_zeros((*state.shape, 2, len(stat_names(game.catalog))))}
         orders = idle(state.shape[0], game.roster, game.config)
         self._ticks, self._values = [], []
         self._moments = [self._keep(state, orders, shown, {**verdict, **stats})]

@@ -159,6 +159,6 @@ def idle(batch: int, roster: Roster, config: EnvConfig) -> Orders:
     """The orders of mechs that were told nothing: what the first observation of a battle is built with."""
     shape = (batch, roster.num_mechs)
     device = roster.hull.device
-    nothing = torch.zeros((*shape, CONTROLS + config.comm_dim), device=device)
+    nothing = torch.zeros((*shape, CONTROLS + config.comm_dim), dtype=torch.float32, device=device)
     no_focus = torch.full((*shape, PREFERENCES), NO_MECH, dtype=torch.int64, device=device)
     return decode(nothing, no_focus, roster, config.features)

@@ -51,6 +51,7 @@ def require_biome(name: str) -> None:
     """Refuse the name of a biome that nobody can paint. It may stand in a stranger's file, so it imports nothing."""
     known = (*BIOME_NAMES, *REGISTERED_BIOMES)
     hint = "; one of your own is registered first, by echelon.register_biome(name, paint) in a module of --allow-module"
+    hint += " or at the top of your script's module, and so in every process that plays on its maps"
     require(name in known, "WorldConfig.biomes", f"chosen from {known}{hint}", name)
 
 

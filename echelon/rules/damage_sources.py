@@ -94,7 +94,7 @@ def build_damage_sources(
         return torch.tensor(values, dtype=dtype, device=device)
 
     return DamageSources(
-        weapon=torch.tensor([[float(w == v) for v in runs] for w, _ in sources], device=device).view(-1, len(weapons)),
+        weapon=column([float(w == v) for w, _ in sources for v in runs]).view(-1, len(weapons)),
         span=tuple(slice(run[0], run[-1] + 1) for run in runs.values()),
         shooter=column([n for _, n in sources], torch.int64),
         rows_of=torch.tensor([padded(own, widest, len(sources)) for own in rows], device=device),
@@ -111,13 +111,13 @@ def build_aim_table(config: EnvConfig, owners: list[list[int]], hostile: Tensor)
     """How the weapons are aimed of the mechs that carry them, `owners` by weapon; `hostile [N, N]` bool."""
     device, specs = hostile.device, tuple(config.catalog.weapons.values())
     carried = torch.tensor([[n in own for n in range(len(hostile))] for own in owners], device=device)
-    reach_vox = torch.tensor([spec.range_vox for spec in specs], device=device)[:, None, None]
+    reach_vox = torch.tensor([spec.range_vox for spec in specs], dtype=torch.float32, device=device)[:, None, None]
 
-    def each(fact: Callable[[WeaponSpec], float]) -> Tensor:
-        return torch.tensor([fact(spec) for spec in specs], device=device)[:, None, None]
+    def each(fact: Callable[[WeaponSpec], float], dtype: torch.dtype = torch.float32) -> Tensor:
+        return torch.tensor([fact(spec) for spec in specs], dtype=dtype, device=device)[:, None, None]
 
     def need(what: str) -> Tensor:
-        return each(lambda spec: what in spec.needs)
+        return each(lambda spec: what in spec.needs, torch.bool)
 
     def arc(bearing_rad: float) -> Tensor:
         return each(lambda spec: spec.arc_cos if spec.needs else exact.sine_64(bearing_rad, 0.5))

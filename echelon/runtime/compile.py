@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -27,13 +28,24 @@ CACHE = "TORCHINDUCTOR_CACHE_DIR"
 """The environment variable that names the folder where torch keeps compiled code between programs."""
 
 
-def keep_graphs() -> None:
-    """Let torch keep as many graphs of a function as there are shapes, in this process, and their code on disk.
+def keep_graphs() -> dict[str, Any]:
+    """Arguments of `torch.compile` by which it keeps as many graphs of a function as there are shapes.
 
-    torch's own folder lies in /tmp, which does not outlive a restart of the machine. The code is kept in the user's
-    cache instead, unless `TORCHINDUCTOR_CACHE_DIR` names another folder or that one cannot be written.
+    A torch without such an argument (before 2.13) keeps them of all functions of this process from now on.
     """
+    keep_code()
+    if "recompile_limit" in inspect.signature(torch.compile).parameters:
+        return {"recompile_limit": RECOMPILE_LIMIT}
     torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, RECOMPILE_LIMIT)
+    return {}
+
+
+def keep_code() -> None:
+    """Let torch keep compiled code in the user's cache, between programs.
+
+    torch's own folder lies in /tmp, which does not outlive a restart of the machine. It stays where
+    `TORCHINDUCTOR_CACHE_DIR` names another one, or the cache cannot be written.
+    """
     if CACHE in os.environ:
         return
     with contextlib.suppress(OSError, RuntimeError):  # no home, or one that is read-only
@@ -62,9 +74,8 @@ def fused(
     """
     if not can_compile(device):
         return function
-    keep_graphs()
     options = on_cpu if device.type == "cpu" else ON_GPU
-    graph = torch.compile(function, fullgraph=True, dynamic=False, options=options)
+    graph = torch.compile(function, fullgraph=True, dynamic=False, options=options, **keep_graphs())
     shown = name or function.__qualname__
     PROGRESS.expect(shown)
 

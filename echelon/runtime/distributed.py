@@ -69,13 +69,13 @@ class Ranks:
         """Maximum over all processes. Syncs with the device."""
         if self.is_alone:
             return value
-        return self._all_reduce(torch.tensor(value, dtype=torch.float64), dist.ReduceOp.MAX).item()
+        return self._all_reduce(torch.tensor(value, dtype=torch.float64, device="cpu"), dist.ReduceOp.MAX).item()
 
     def maxima(self, values: Sequence[float]) -> list[float]:
         """Maximum of each value over all processes, in one all-reduce. Syncs with the device."""
         if self.is_alone:
             return [float(value) for value in values]
-        wanted = torch.tensor([float(value) for value in values], dtype=torch.float64)
+        wanted = torch.tensor([float(value) for value in values], dtype=torch.float64, device="cpu")
         found: list[float] = self._all_reduce(wanted, dist.ReduceOp.MAX).tolist()
         return found
 
@@ -102,8 +102,8 @@ class Ranks:
         """Strings of all processes, by rank."""
         # A path need not be UTF-8: Python tells its other bytes as surrogates.
         encoded = text.encode(errors="surrogatepass")
-        lengths = [int(length) for length in self.gather(torch.tensor(len(encoded)))]
-        padded = torch.zeros(max(lengths), dtype=torch.uint8)
+        lengths = [int(length) for length in self.gather(torch.tensor(len(encoded), device="cpu"))]
+        padded = torch.zeros(max(lengths), dtype=torch.uint8, device="cpu")
         padded[: len(encoded)] = torch.frombuffer(bytearray(encoded), dtype=torch.uint8) if encoded else 0
         found = zip(self.gather(padded), lengths, strict=True)
         return [value[:length].numpy().tobytes().decode(errors="surrogatepass") for value, length in found]
@@ -174,7 +174,7 @@ def init_ranks() -> Ranks:
         reason = str(error).partition("\n")[0]
         raise ConfigError(ranks.with_rank(f"cannot join the other processes of torchrun: {reason}")) from None
     machine = int.from_bytes(hashlib.sha256(socket.gethostname().encode()).digest()[:7], "little")
-    everyone = [each.tolist() for each in ranks.gather(torch.tensor([os.getpid(), machine]))]
+    everyone = [each.tolist() for each in ranks.gather(torch.tensor([os.getpid(), machine], device="cpu"))]
     ranks.pids = [pid if where == machine else 0 for pid, where in everyone]
     return ranks
 

@@ -14,14 +14,36 @@ rounding, but for about one result in ten thousand that becomes a neighbouring f
 
 from __future__ import annotations
 
-import importlib.util
+import logging
 import math
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
-HAS_NUMBA = importlib.util.find_spec("numba") is not None
+from echelon.runtime.errors import one_line
+
+
+def compiles() -> bool:
+    """Whether numba is there and compiles. Where it is installed and does not, one line says why."""
+    try:
+        import numba
+    except ModuleNotFoundError as error:
+        reason = "" if error.name == "numba" else str(error)
+    except Exception as error:  # of a numba that does not fit this NumPy, or whose libraries are missing
+        reason = f"{type(error).__name__}: {error}"
+    else:
+        settings: Any = numba.config
+        if not settings.DISABLE_JIT:
+            return True
+        reason = "NUMBA_DISABLE_JIT is set"
+    if reason:
+        logging.getLogger(__name__).warning("numba compiles nothing, battles run slower: %s", one_line(reason))
+    return False
+
+
+HAS_NUMBA = compiles()
+"""Whether numba's loops run; else the dense form does, with the same results."""
 """Whether numba is installed."""
 Float64 = TypeVar("Float64", Tensor, float)
 

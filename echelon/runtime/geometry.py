@@ -75,3 +75,8 @@ def length(vector: Tensor) -> Tensor:
 def unit(vector: Tensor) -> Tensor:
     """Vectors of length one over the last axis; a zero vector stays zero."""
     return vector / length(vector).clamp_min(TINY)[..., None]
+
+
+def either(holds: Tensor, yes: float, no: float) -> Tensor:
+    """float32 `yes` where `holds`, else `no`. `torch.where` of two numbers is of torch's default dtype, a user's."""
+    return torch.where(holds, yes, torch.full((), no, dtype=torch.float32, device=holds.device))

@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib
 import re
 import sys
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,6 +17,7 @@ from echelon.runtime.files import FileError
 
 OBJECT_NAME = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 """The form `package.module:name`."""
+PACKAGE = Path(__file__).parents[1]
 
 
 def import_module(module_name: str, name: str) -> ModuleType:
@@ -26,15 +29,18 @@ def import_module(module_name: str, name: str) -> ModuleType:
     Raises:
         FileError: there is no such module.
     """
-    if str(Path.cwd()) not in sys.path:
-        sys.path.append(str(Path.cwd()))
+    folder = ""
+    with suppress(FileNotFoundError):  # where the current folder has been removed
+        folder = str(Path.cwd())
+    if folder and folder not in sys.path:
+        sys.path.append(folder)
     try:
         return importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is None or not (module_name == error.name or module_name.startswith(f"{error.name}.")):
             # The module is there, but what it imports is not.
             raise
-        raise FileError(f"{name}: no module {module_name} in {Path.cwd()} or on Python's path") from None
+        raise FileError(f"{name}: no module {module_name} in {folder} or on Python's path") from None
 
 
 def import_object(name: str) -> Callable[..., Any]:
@@ -54,3 +60,29 @@ def import_object(name: str) -> Callable[..., Any]:
         raise ConfigError(f"{name}: {module_name} must have a class or function {attribute}, got {found!r}")
     imported: Callable[..., Any] = found
     return imported
+
+
+def is_redefined(old: Any, new: Any) -> bool:
+    """Whether two functions or classes are one definition that was run twice; a lambda's text must be the same."""
+    if old is new:
+        return True
+    places = [(getattr(each, "__module__", None), getattr(each, "__qualname__", None)) for each in (old, new)]
+    is_named = None not in places[0] and "<lambda>" not in str(places[0][1])
+    return places[0] == places[1] and (is_named or getattr(old, "__code__", 0) == getattr(new, "__code__", 1))
+
+
+@contextmanager
+def in_one_line(expected: str) -> Iterator[None]:
+    """Turn an error of the user's own code into one line that begins with `expected` and tells where it arose."""
+    try:
+        yield
+    except Exception as error:
+        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if is_users(frame.filename)]
+        place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+        why = " ".join(str(error).split())
+        raise ConfigError(f"{expected}, got {type(error).__name__}: {why:.300}{place}") from error
+
+
+def is_users(filename: str) -> bool:
+    """Whether a frame of a traceback lies in the user's own file: not in this package, nor in an installed one."""
+    return PACKAGE not in Path(filename).parents and "site-packages" not in filename

@@ -6,11 +6,13 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
-PROGRAMS = ("arena.py", "train.py", "echelon", "echelon-arena", "echelon-train", "-m")
-"""First word of the commands of this package; that of `python -m` while it imports the package it was given."""
+SCRIPTS = ("echelon", "echelon-arena", "echelon-train")
+PIPELINES = Path(__file__).parents[2] / "pipelines"
+"""Programs of this package: installed scripts, and the files of a clone."""
 EXIT_CODE = 128 + signal.SIGINT
 """Of a program that was interrupted."""
 
@@ -23,9 +25,18 @@ def end(number: int, frame: FrameType | None) -> None:
 
 def end_while_importing() -> None:
     """Let `end` handle interrupts of this package's programs until `handle_as_usual`; those of others stay theirs."""
-    is_ours = Path(sys.argv[0]).name in PROGRAMS and threading.current_thread() is threading.main_thread()
+    is_ours = is_program(sys.orig_argv) and threading.current_thread() is threading.main_thread()
     if is_ours and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, end)
+
+
+def is_program(words: Sequence[str]) -> bool:
+    """Whether a command line, that of the interpreter, runs a program of this package: no `train.py` of a user's."""
+    place = next((at for at, word in enumerate(words) if at and not word.startswith("-")), 0)
+    program = words[place]
+    if words[place - 1] == "-m":
+        return program.partition(".")[0] == "echelon"
+    return place > 0 and (Path(program).name in SCRIPTS or Path(program).absolute().parent == PIPELINES)
 
 
 def handle_as_usual() -> None:

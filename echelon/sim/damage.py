@@ -10,7 +10,7 @@ from torch import Tensor
 from echelon.rules.actions import NO_MECH
 from echelon.rules.damage_sources import DamageSources
 from echelon.runtime import exact
-from echelon.runtime.geometry import dot, heading, unit
+from echelon.runtime.geometry import dot, either, heading, unit
 from echelon.sim.heat import bounded
 from echelon.sim.model import SimModel
 from echelon.sim.targeting import of_own_pack, painted_by_pack
@@ -122,7 +122,7 @@ def marked_factor(state: State, game: SimModel) -> Tensor:
     everyone = torch.arange(game.roster.num_mechs, device=state.mechs.painter.device)
     painter = of_own_pack(state.mechs.painter, game)  # [B, shooter, target]
     by_packmate = painted_by_pack(state, game) & (painter != everyone[:, None])
-    return 1 + game.catalog.paint_bonus * by_packmate
+    return 1 + game.catalog.paint_bonus * by_packmate.float()
 
 
 def harm(sources: DamageSources, strikes: Strikes, marked: Tensor, state: State, game: SimModel) -> Hits:
@@ -140,7 +140,7 @@ def harm(sources: DamageSources, strikes: Strikes, marked: Tensor, state: State,
     rules, mechs = game.rules, state.mechs
     facing = of_target(heading(mechs.yaw), strikes.target)  # [B, R, 2]
     from_behind = dot(strikes.direction[..., :2].unbind(-1), facing.unbind(-1)) > rules.rear_arc_cos
-    factor = torch.where(from_behind, rules.rear_factor, 1.0)
+    factor = either(from_behind, rules.rear_factor, 1.0)
 
     half_height = game.roster.half_size[:, 2]
     knee = mechs.pos[..., 2] - half_height * (1 - 2 * rules.leg_height)

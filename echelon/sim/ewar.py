@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from echelon.rules.actions import Orders
+from echelon.runtime.geometry import either
 from echelon.sim.heat import is_running, is_shut_down
 from echelon.sim.model import SimModel
 from echelon.state import State
@@ -32,7 +33,7 @@ class Sensors:
 def heat_per_s(state: State, orders: Orders, game: SimModel) -> Tensor:
     """`[B, N]` heat points per second of active emitters."""
     emits, catalog = is_running(state.mechs, game), game.catalog
-    return emits * (catalog.ecm_heat_per_s * orders.ecm + catalog.eccm_heat_per_s * orders.eccm)
+    return emits * (catalog.ecm_heat_per_s * orders.ecm.float() + catalog.eccm_heat_per_s * orders.eccm.float())
 
 
 def sense(state: State, orders: Orders, distance: Tensor, game: SimModel) -> Sensors:
@@ -45,7 +46,7 @@ def sense(state: State, orders: Orders, distance: Tensor, game: SimModel) -> Sen
     blind = ~mechs.alive | is_shut_down(mechs, game)
     if roster.ewar.shape[0] == 0:
         jam = torch.zeros_like(mechs.hp)
-        return Sensors(torch.where(blind, BLIND_QUALITY, 1.0), jam)
+        return Sensors(either(blind, BLIND_QUALITY, 1.0), jam)
     emits = is_running(mechs, game)[:, roster.ewar]
     falloff = (1 - distance[..., roster.ewar] / game.catalog.ewar_vox).clamp_min(0)  # [B, N, E]
     hostile = roster.hostile[:, roster.ewar]

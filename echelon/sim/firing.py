@@ -158,7 +158,7 @@ def missiles(weapon: int, pulls: Pulls, state: State, game: SimModel) -> Volley:
     """Homing shots start above the hull, loft, and turn to their target."""
     spec, shooter, mechs = game.roster.weapons[weapon], game.roster.guns.carriers[weapon], state.mechs
     own = mechs.pos[:, shooter]
-    upward = up(own.device)
+    upward = up(own.device).float()
     course = unit(unit(of_target(mechs.pos, pulls.target) - own) + MISSILE_LOFT * upward)
     rack = (game.roster.half_size[shooter, 2] + MISSILE_RACK_VOX)[:, None] * upward
     return Volley(
@@ -219,7 +219,7 @@ def pay(state: State, fired: Tensor, game: SimModel) -> State:
     spent, cooldown = torch.zeros_like(mechs.heat), list(mechs.cooldown.unbind(-1))
     for weapon, (spec, timer) in enumerate(zip(game.roster.weapons, game.roster.timers, strict=True)):
         shot = fired[:, weapon]
-        spent = spent + shot * spec.self_heat
+        spent = spent + shot.float() * spec.self_heat
         wait = torch.where(shot, rules.substeps(spec.cooldown_s), 0)
         # Weapons that share a timer and fire together set it to the longer cooldown.
         cooldown[timer] = cooldown[timer].maximum(wait.to(torch.int32))

@@ -21,8 +21,8 @@ def stand(state: State, game: SimModel) -> State:
     Regeneration per second is `stability_regen_per_s` times max(0.1, 1 - penalties).
     """
     rules, mechs = game.rules, state.mechs
-    legged = mechs.legged
-    cap = rules.stability_cap * torch.where(legged, 0.5, 1.0)
+    legged = mechs.legged.float()
+    cap = rules.stability_cap * (1.0 - 0.5 * legged)
 
     was_down = mechs.fallen > 0
     fallen = (mechs.fallen - 1).clamp_min(0)
@@ -30,7 +30,8 @@ def stand(state: State, game: SimModel) -> State:
     falls = mechs.alive & ~was_down & (mechs.stability <= 0)
 
     walks = length(mechs.vel) > WALKING_VOX_PER_S
-    penalty = LEGGED_PENALTY * legged + WALKING_PENALTY * walks + SUPPRESSED_PENALTY * (mechs.suppressed > 0)
+    suppressed = (mechs.suppressed > 0).float()
+    penalty = LEGGED_PENALTY * legged + WALKING_PENALTY * walks.float() + SUPPRESSED_PENALTY * suppressed
     gain = rules.stability_regen_per_s * (1 - penalty).clamp_min(LEAST_REGENERATION) * rules.dt_s
     steadies = mechs.alive & ~was_down & ~falls
     stability = torch.where(steadies, (mechs.stability + gain).minimum(cap), mechs.stability)

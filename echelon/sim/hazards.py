@@ -15,9 +15,9 @@ def burn(state: State, orders: Orders, game: SimModel) -> State:
     """Apply the heat of ECM and ECCM, and heat and damage of lava, debris and water under each mech."""
     rules, mechs = game.rules, state.mechs
     ground = standing_on(state, game)
-    lava = is_material(ground, Material.LAVA)
-    debris = is_material(ground, Material.DEBRIS_FIELD)
-    water = is_material(ground, Material.WATER)
+    lava = is_material(ground, Material.LAVA).float()
+    debris = is_material(ground, Material.DEBRIS_FIELD).float()
+    water = is_material(ground, Material.WATER).float()
 
     heat_per_s = rules.lava_heat_per_s * (lava + DEBRIS_HEAT * debris) + rules.water_heat_per_s * water
     damage_per_s = rules.lava_damage_per_s * (lava + DEBRIS_DAMAGE * debris)

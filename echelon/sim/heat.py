@@ -36,9 +36,9 @@ def cool(state: State, vents: Tensor, game: SimModel) -> State:
     The time that they vent is counted.
     """
     rules = game.rules
-    sink_per_s = game.roster.heat_sink_per_s * (1 + rules.vent_factor * vents)  # [B, N]
+    sink_per_s = game.roster.heat_sink_per_s * (1 + rules.vent_factor * vents.float())  # [B, N]
     heat = bounded(state.mechs.heat - sink_per_s * rules.dt_s, game)
-    tally = state.tally.replace(vent_s=state.tally.vent_s + vents * rules.dt_s)
+    tally = state.tally.replace(vent_s=state.tally.vent_s + vents.float() * rules.dt_s)
     return state.replace(mechs=state.mechs.replace(heat=heat), tally=tally)
 
 

@@ -58,7 +58,7 @@ def build_model(config: EnvConfig, roster: Roster, maps: Maps) -> SimModel:
         roster=roster,
         maps=maps,
         size=torch.tensor((world.size_x, world.size_y, world.size_z), device=device),
-        material_hp=torch.tensor([config.catalog.material(m).hp for m in Material], device=device),
+        material_hp=torch.tensor([config.catalog.material(m).hp for m in Material], dtype=torch.float32, device=device),
         reach_vox=reach_vox,
         leaf_rounds=tuple(slots),
         leaf_reach=flown_vox.ceil().long(),

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from echelon.rules.actions import Orders
 from echelon.rules.catalog import Material
-from echelon.runtime.geometry import heading, to_world, wrap_angle
+from echelon.runtime.geometry import either, heading, to_world, wrap_angle
 from echelon.sim.gpu.launch import runs_on
 from echelon.sim.heat import bounded, is_running, is_shut_down
 from echelon.sim.kernels.dispatch import HAS_TRITON
@@ -53,14 +53,14 @@ def steer(state: State, orders: Orders, game: SimModel) -> State:
     wades = is_material(standing_on(state, game), Material.WATER)
 
     yaw = torch.where(runs, wrap_angle(mechs.yaw + orders.turn * roster.yaw_rate * rules.dt_s), mechs.yaw)
-    pace = roster.max_speed * torch.where(legged, rules.legged_speed, 1.0) * torch.where(wades, rules.water_speed, 1.0)
+    pace = roster.max_speed * either(legged, rules.legged_speed, 1.0) * either(wades, rules.water_speed, 1.0)
     wanted = to_world(orders.throttle, heading(yaw)) * pace[..., None]
     coasting = mechs.vel[..., :2] * rules.shutdown_damping
     drifts = is_shut_down(mechs, game) & (mechs.fallen == 0)
     planar = torch.where(runs[..., None], wanted, torch.where(drifts[..., None], coasting, 0.0))
 
     thrust = torch.where(runs, orders.thrust, 0.0)
-    lift = thrust * roster.jet * torch.where(legged, rules.legged_jet, 1.0)
+    lift = thrust * roster.jet * either(legged, rules.legged_jet, 1.0)
     vertical = mechs.vel[..., 2:] + ((lift - rules.gravity_vox_per_s2) * rules.dt_s)[..., None]
     vel = torch.cat((planar, vertical), -1) * rules.velocity_damping
     heat = bounded(mechs.heat + thrust * rules.jet_heat_per_s * rules.dt_s, game)

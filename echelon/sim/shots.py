@@ -108,7 +108,7 @@ def guide(state: State, game: SimModel) -> Tensor:
     speed = roster.shot_speed[:, None]
     wanted = unit(of_target(mechs.pos, target) - shots.pos) * speed
     homed = unit((1 - turn) * shots.vel + turn * wanted) * speed
-    upward = up(shots.vel.device)
+    upward = up(shots.vel.device).float()
     fallen = shots.vel - rules.gravity_vox_per_s2 * rules.dt_s * upward
     vel = torch.where(roster.ballistic[:, None], fallen, shots.vel)
     return torch.where(tracks[..., None], homed, vel)

@@ -113,7 +113,7 @@ def height_bits(pos: Tensor, half_size: Tensor) -> Tensor:
 
 def stepped_up(pos: Tensor, game: SimModel) -> Tensor:
     """Positions `[..., 3]` vox, as high as a mech can step."""
-    return pos + game.rules.step_up_vox * up(pos.device)
+    return pos + game.rules.step_up_vox * up(pos.device).float()
 
 
 def hull_cells(pos: Tensor, half_size: Tensor) -> tuple[Tensor, Tensor, Tensor]:

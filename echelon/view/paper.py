@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -59,12 +61,32 @@ STYLE: dict[Any, Any] = {
 
 @contextlib.contextmanager
 def paper_style() -> Iterator[None]:
-    """Context manager in which figures are made in this style."""
-    # Takes a tenth of the time that a program needs to start, and most draw nothing.
-    import matplotlib
-
-    with matplotlib.rc_context(STYLE):
+    """Context manager in which figures are made and drawn in this style, whatever the user has set in matplotlib or
+    NumPy; those settings hold again behind it."""
+    matplotlib = import_matplotlib()
+    with matplotlib.rc_context(), np.errstate(all="ignore"):
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(STYLE)
         yield
+
+
+def import_matplotlib() -> Any:
+    """matplotlib, whatever backend `MPLBACKEND` names.
+
+    Its import fails where that backend is not installed, as in a program that a notebook starts in another environment.
+    Figures here need none: they are drawn by the canvas of their file's format.
+    """
+    named = None if "matplotlib" in sys.modules else os.environ.pop("MPLBACKEND", None)
+    try:
+        # Takes a tenth of the time that a program needs to start, and most draw nothing.
+        import matplotlib
+    finally:
+        if named is not None:
+            os.environ["MPLBACKEND"] = named
+    if named:
+        with contextlib.suppress(ValueError):
+            matplotlib.rcParams["backend"] = named
+    return matplotlib
 
 
 def blank(width: float, height: float, layout: str | None = "constrained") -> Figure:
@@ -91,7 +113,7 @@ def pixels(figure: Figure, dpi: int) -> np.ndarray:
 
     figure.set_dpi(dpi)
     canvas = FigureCanvasAgg(figure)
-    with no_complaints():
+    with no_complaints(), paper_style():
         canvas.draw()
     return np.asarray(canvas.buffer_rgba())[..., :3].copy()
 

@@ -10,6 +10,7 @@ from torch import Tensor
 from echelon.rules.catalog import Material
 from echelon.rules.config import BIOME_NAMES, REGISTERED_BIOMES, WorldConfig, require_biome
 from echelon.runtime.errors import require
+from echelon.runtime.imports import is_redefined
 from echelon.runtime.limits import LONGEST_NAME, check_function
 from echelon.runtime.noise import Stream, bits
 from echelon.world.draws import STAMPS_A_BIOME, Draw
@@ -180,19 +181,20 @@ def register_biome(name: str, paint: Paint) -> None:
     Configs, checkpoints and replays store the name only, so a program that reads them registers the biome first.
 
     Args:
-        name: an identifier that no other biome has. To register the same function again changes nothing.
+        name: an identifier that no other biome has. A function that is defined again, as by a notebook's cell that is
+            run again, takes the place of the one before.
         paint: `paint(material, where, seeds, world)` writes materials into M maps in place: `material [M, Z, Y, X]`
             uint8, `where [M, Y, X]` bool its columns, `seeds [M]` int64; see `echelon.world.biomes.Paint`.
 
     Raises:
         ConfigError: the name is no identifier or is taken, or `paint` is not callable.
     """
-    is_free = isinstance(name, str) and name not in BIOME_NAMES and PAINTERS.get(name, paint) is paint
+    is_free = isinstance(name, str) and name not in BIOME_NAMES and is_redefined(PAINTERS.get(name, paint), paint)
     is_name = is_free and name.isidentifier() and len(name) <= LONGEST_NAME
     require(is_name, "the name of a biome", "an identifier that no other biome has", name)
     check_function(f"the paint of biome {name!r}", paint, "material, where, seeds, world")
-    if name not in PAINTERS:
-        PAINTERS[name] = paint
+    PAINTERS[name] = paint
+    if name not in REGISTERED_BIOMES:
         REGISTERED_BIOMES.append(name)
 
 

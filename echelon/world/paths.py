@@ -43,7 +43,7 @@ class PathField(NamedTuple):
     def direction(self) -> Tensor:
         """[M, Y, X, 2] float32 unit vectors, 0 inside the zone."""
         units = [(dx / math.sqrt(dx * dx + dy * dy), dy / math.sqrt(dx * dx + dy * dy)) for dx, dy in STEPS]
-        return torch.tensor([*units, (0.0, 0.0)], device=self.choice.device)[self.choice]
+        return torch.tensor([*units, (0.0, 0.0)], dtype=torch.float32, device=self.choice.device)[self.choice]
 
 
 def octile_cost(offset: Tensor) -> Tensor:

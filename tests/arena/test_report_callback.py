@@ -4,6 +4,7 @@ import json
 import platform
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -130,6 +131,25 @@ def test_a_disk_that_is_full_ends_no_run(tmp_path, monkeypatch, caplog):
     with caplog.at_level("INFO", "echelon"):
         Trainer(tiny_run(), tmp_path, callbacks=[Curves(), Report(0.0)]).train()
     assert len(read_metrics(tmp_path / "metrics.csv")) == 3 and "No space left on device" in caplog.text
+
+
+def test_a_picture_that_fails_ends_no_run(tmp_path, monkeypatch, caplog):
+    """Whatever the error is: of a font, of LaTeX, of a logger."""
+
+    def fails(*_):
+        raise RuntimeError("latex could not be found\nsee the log")
+
+    monkeypatch.setattr(report_callback, "write_report", fails)
+    monkeypatch.setattr(report_callback, "draw_metrics", fails)
+    monkeypatch.setattr(report_callback, "strip_pixels", fails)
+    monkeypatch.setattr(report_callback, "rebuild", lambda *_: None)
+    with caplog.at_level("INFO", "echelon"):
+        trainer = Trainer(tiny_run(), tmp_path, callbacks=[Curves(), Report(0.0), BattleStrips(), Boarded()])
+        trainer.train()
+        BattleStrips().on_replay(trainer, SimpleNamespace(battles=[None]))
+    assert len(read_metrics(tmp_path / "metrics.csv")) == 3
+    lines = [record.getMessage() for record in caplog.records if "RuntimeError: latex" in record.getMessage()]
+    assert len(lines) >= 3 and all(line.isprintable() for line in lines)
 
 
 class Board:

@@ -19,12 +19,17 @@ from echelon.runtime.errors import ConfigError
 SHORT = short_battles(4)
 MEMORY = Composite(h=Unbounded((3,)))
 KINDS = ("plain", "versus", "teams", "mechs", "both_teams", "partition")
-KERNELS = pytest.mark.parametrize("kernels", [None, "dense"])
+
+
+@pytest.fixture(params=[True, False], ids=["by row", "by mask"])
+def restarts(request, monkeypatch):
+    """Whether battles that begin anew are restarted alone, or as a GPU does."""
+    monkeypatch.setattr(EchelonEnv, "restarts_by_row", request.param)
 
 
 def make(kind, **settings):
     """Three battles of four decisions; `both_teams` is `mechs` without an opponent, `partition` a group a mech."""
-    settings = {"num_envs": 3, "device": "cpu", "seed": 1, "compiled": False, "memory": MEMORY, **settings}
+    settings = {"num_envs": 3, "device": "cpu", "seed": 1, "backend": "eager", "memory": MEMORY, **settings}
     if kind in ("plain", "teams"):
         return {"plain": EchelonEnv, "teams": echelon.teams}[kind](SHORT, **settings)
     if kind == "partition":
@@ -57,11 +62,11 @@ def is_paid(key):
     return "reward" in key or "reward_terms" in key
 
 
-@KERNELS
+@pytest.mark.usefixtures("restarts")
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_battle_that_waits_is_later_what_it_would_have_been(kind, kernels):
+def test_a_battle_that_waits_is_later_what_it_would_have_been(kind):
     """Battle 0 moves in each of eight steps; the others now and then, on the decisions that they have come to."""
-    plain, env = make(kind, kernels=kernels), make(kind, kernels=kernels)
+    plain, env = make(kind), make(kind)
     actions, td, expected = decided(env, 8), plain.reset(), []
     for action in actions:
         step, td = plain.step_and_maybe_reset(remembering(plain, td.update(action.clone())))
@@ -88,14 +93,14 @@ def test_a_battle_that_waits_is_later_what_it_would_have_been(kind, kernels):
     assert moved == [8, 4, 5]
 
 
-@KERNELS
-def test_a_battle_that_waits_keeps_its_ground_its_shots_and_its_wrecks(kernels):
+@pytest.mark.usefixtures("restarts")
+def test_a_battle_that_waits_keeps_its_ground_its_shots_and_its_wrecks():
     config = dataclasses.replace(EnvConfig.small(), map_pool=2)
-    env, generator = EchelonEnv(config, 3, "cpu", 1, compiled=False, kernels=kernels), torch.Generator().manual_seed(1)
+    env, generator = EchelonEnv(config, 3, "cpu", 1, backend="eager"), torch.Generator().manual_seed(1)
     td = env.reset()
     for _ in range(36):
         td = env.step_and_maybe_reset(brawl(td, generator))[1]
-    twin = EchelonEnv(config, 3, "cpu", 1, maps=env.game.maps, compiled=False, kernels=kernels)
+    twin = EchelonEnv(config, 3, "cpu", 1, maps=env.game.maps, backend="eager")
     twin.set_state(env.get_state())
     kept, mask = env.get_state(), torch.tensor([[True], [False], [True]])
     for _ in range(16):
@@ -155,8 +160,9 @@ def test_torchrl_skips_steps_on_a_condition(kind):
 
 
 @pytest.mark.parametrize("kind", ["plain", "versus", "teams"])
-def test_a_partial_step_reads_nothing_on_the_host(kind):
-    env = make(kind, kernels="dense")
+def test_a_partial_step_reads_nothing_on_the_host(kind, monkeypatch):
+    monkeypatch.setattr(EchelonEnv, "restarts_by_row", False)
+    env = make(kind)
     td = env.step_and_maybe_reset(env.rand_action(env.reset()))[1]
     td = env.rand_action(td).set(STEP, torch.tensor([True, False, True]))
     with HostReads() as counter:

@@ -35,7 +35,7 @@ from echelon.pipelines.entries import Import
 from echelon.replay.file import save
 from echelon.rules.catalog import Material
 from echelon.runtime.files import FileError, append_whole, new_folder, replacing, write_whole
-from echelon.runtime.interrupts import EXIT_CODE, end_while_importing, handle_as_usual
+from echelon.runtime.interrupts import EXIT_CODE, PIPELINES, end_while_importing, handle_as_usual, is_program
 from echelon.runtime.profiling import profiled
 from echelon.view.contact_sheet import Tile, draw_contact_sheet
 from echelon.view.page import write_page
@@ -421,7 +421,7 @@ import echelon
 
 def test_a_program_that_has_begun_is_interrupted_as_usual(monkeypatch):
     usual = signal.getsignal(signal.SIGINT)
-    monkeypatch.setattr(sys, "argv", ["pipelines/arena.py"])
+    monkeypatch.setattr(sys, "orig_argv", [sys.executable, "-u", str(PIPELINES / "arena.py")])
     elsewhere = threading.Thread(target=end_while_importing)
     elsewhere.start()
     elsewhere.join()
@@ -430,6 +430,23 @@ def test_a_program_that_has_begun_is_interrupted_as_usual(monkeypatch):
     assert signal.getsignal(signal.SIGINT) is not usual
     handle_as_usual()
     assert signal.getsignal(signal.SIGINT) is usual
+
+
+@pytest.mark.parametrize(
+    ("words", "is_ours"),
+    [
+        (["-m", "echelon", "watch"], True),
+        (["-u", "-m", "echelon.pipelines.train"], True),
+        (["/usr/bin/echelon-train"], True),
+        (["train.py"], False),
+        (["-m", "mine"], False),
+        (["mine.py", "-m", "echelon"], False),
+        ([], False),
+    ],
+)
+def test_interrupts_of_a_users_program_stay_its_own(words, is_ours):
+    """Also of one that is named `train.py`, and of a package run by `-m` that imports this one."""
+    assert is_program(["python", *words]) == is_ours
 
 
 def test_an_event_is_told_of_where_it_cannot_be_noted(tmp_path):

@@ -187,3 +187,10 @@ def test_the_battles_themselves_are_the_same(tmp_path):
         states.append(trainer.env.state)
     assert torch.equal(states[0].mechs.pos, states[1].mechs.pos)
     assert torch.equal(states[0].mechs.heat, states[1].mechs.heat)
+
+
+def test_a_term_that_fails_is_refused_before_anything_is_written(tmp_path):
+    (tmp_path / "path" / "mine.py").write_text("def bad(before, after, ending, game):\n    return game.nothing\n")
+    with pytest.raises(ConfigError, match=r"^reward term bad: expected a number for each mech, got .*\(mine.py:2\)$"):
+        Trainer(tiny_run(extra_rewards=("mine:bad=0.1",)), tmp_path / "run")
+    assert not (tmp_path / "run").exists()

@@ -5,6 +5,7 @@ import torch
 
 from echelon.learn.metrics import COLUMNS, CsvTable, MetricsLog, read_columns, read_metrics, read_table
 from echelon.runtime.errors import ConfigError
+from echelon.runtime.files import FileError
 
 
 def lines(path):
@@ -87,3 +88,13 @@ def test_tensorboard_shows_no_points_of_a_process_that_was_killed(tmp_path):
     points = [(event.step, event.value) for event in events.Scalars("kl")]
     assert points == [(160, 1.0), (320, 2.0), (480, 2.0), (640, 2.0)]
     assert [float(row["agent_steps"]) for row in read_table(tmp_path / "metrics.csv")] == [160, 320, 480, 640]
+
+
+def test_a_table_that_a_spreadsheet_program_saved(tmp_path):
+    """Its mark of UTF-8 is read over; other separators are told of as such."""
+    path = tmp_path / "metrics.csv"
+    path.write_bytes(b"\xef\xbb\xbfiteration,kl\r\n1,0.5\r\n")
+    assert read_metrics(path) == [{"iteration": 1.0, "kl": 0.5}] and read_columns(path) == ["iteration", "kl"]
+    path.write_bytes(b"\xef\xbb\xbfiteration;kl\r\n1;0,5\r\n")
+    with pytest.raises(FileError, match="expected commas between the columns, got ';', as a spreadsheet program"):
+        read_metrics(path)

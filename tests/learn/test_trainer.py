@@ -13,6 +13,7 @@ import torch
 from tiny_runs import TINY, run_to_the_end, short_battles, tiny_run
 
 from echelon.agents.heuristic import scripted
+from echelon.learn.callbacks.base import Callback
 from echelon.learn.checkpoint.files import newest_checkpoint
 from echelon.learn.checkpoint.format import LEARNER, open_checkpoint
 from echelon.learn.checkpoint.resume import restore_optimizer
@@ -199,11 +200,17 @@ def test_a_run_may_end_by_the_clock(tmp_path):
     assert trainer.finished and trainer.progress == 1.0
 
 
-def test_deterministic_or_fastest(tmp_path):
+def test_deterministic_or_fastest_while_it_runs(tmp_path):
+    class Notes(Callback):
+        def on_iteration_end(self, trainer, metrics):
+            seen.append((torch.are_deterministic_algorithms_enabled(), torch.backends.cudnn.benchmark))
+
+    before = torch.backends.cudnn.benchmark
     for deterministic in (True, False):
-        Trainer(tiny_run(deterministic=deterministic), tmp_path / str(deterministic))
-        assert torch.are_deterministic_algorithms_enabled() == deterministic
-        assert torch.backends.cudnn.benchmark != deterministic
+        seen = []
+        Trainer(tiny_run(deterministic=deterministic), tmp_path / str(deterministic), callbacks=[Notes()]).train(1)
+        assert seen == [(deterministic, not deterministic)]
+        assert not torch.are_deterministic_algorithms_enabled() and torch.backends.cudnn.benchmark == before
 
 
 def test_tensorboard_is_told_when_asked(tmp_path):

@@ -1,8 +1,12 @@
 """Figures for a paper: text that can be read at the width of a page, measured in the files themselves."""
 
+import os
 import re
+import subprocess
+import sys
 import zlib
 
+import matplotlib
 import numpy as np
 import pytest
 from PIL import Image
@@ -170,3 +174,48 @@ def test_numbers_and_names_in_short():
     told = {0.25: "0.25", -0.0: "0", 1500: "1500", 25000: "25 k", 2.5e6: "2.5 M", -3e9: "-3 G"}
     assert [counted(x) for x in told] == list(told.values())
     assert shortened("abcdef", 6) == "abcdef" and shortened("runs/a/iteration_1", 12) == "…iteration_1"
+
+
+TILE = Tile("a", np.zeros((2, 8, 8), np.uint8))
+USER_SETTINGS = {
+    "text.usetex": True,
+    "font.family": ["no such font"],
+    "font.size": 30.0,
+    "figure.facecolor": "black",
+    "figure.dpi": 20.0,
+    "lines.linestyle": ":",
+    "axes.xmargin": 0.4,
+    "axes.formatter.use_locale": True,
+    "axes.prop_cycle": matplotlib.cycler(color=["red"]),
+    "savefig.bbox": "tight",
+    "savefig.transparent": True,
+    "path.sketch": (5.0, 50.0, 10.0),
+    "xtick.top": True,
+}
+
+
+@pytest.mark.parametrize("name", ["metrics", "strip", "maps"])
+def test_a_users_settings_of_matplotlib_and_numpy_change_no_figure(tmp_path, name):
+    first, second = tmp_path / "first.png", tmp_path / "second.png"
+    draw = {**FIGURES, "maps": lambda path: draw_contact_sheet([TILE], list(MATERIALS), path)}
+    draw[name](first)
+    with matplotlib.rc_context(USER_SETTINGS), np.errstate(all="raise"):
+        draw[name](second)
+        assert {key: matplotlib.rcParams[key] for key in USER_SETTINGS} == USER_SETTINGS, "they are the user's still"
+    assert first.read_bytes() == second.read_bytes()
+
+
+@pytest.mark.parametrize("backend", ["module://not_installed.backend_inline", "svg"])
+def test_no_backend_of_the_environment_is_needed(tmp_path, backend):
+    """A notebook names its own to the programs that it starts, and another environment may lack it."""
+    script = (
+        "import os, sys; from pathlib import Path; from echelon.view.plots import draw_metrics\n"
+        "draw_metrics([{'agent_steps': 1.0, 'kl': 0.1}], [], Path(sys.argv[1]))\n"
+        "import matplotlib; print(os.environ['MPLBACKEND'], matplotlib.rcParams._get('backend'))"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path / "metrics.png")]
+    ran = subprocess.run(command, env={**os.environ, "MPLBACKEND": backend}, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    named, used = ran.stdout.split(maxsplit=1)
+    assert named == backend and (backend != "svg" or used.strip() == "svg")
+    assert (tmp_path / "metrics.png").read_bytes().startswith(b"\x89PNG")

@@ -23,6 +23,7 @@ from echelon.rules.config import EnvConfig, RulesConfig, WorldConfig, env_from_j
 from echelon.rules.roster import build_roster
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
+from echelon.runtime.imports import is_redefined
 from echelon.state import Maps
 from echelon.world import biomes
 from echelon.world.pool import make_maps
@@ -132,6 +133,17 @@ def test_a_name_is_registered_once():
         echelon.register_biome("pillars", lambda *_: None)
 
 
+def test_a_cell_of_a_notebook_may_be_run_again():
+    """It makes another function of the same name, perhaps with another body: the newest paints."""
+    for body in ("pass", "material[:, 1] = 3"):
+        cell = {"__name__": "__main__"}
+        exec(f"def crater(material, where, seeds, world):\n    {body}", cell)
+        echelon.register_biome("crater", cell["crater"])
+    assert rules_config.REGISTERED_BIOMES == ["crater"] and biomes.PAINTERS["crater"] is cell["crater"]
+    one, other = (eval("lambda *_: None") for _ in range(2))
+    assert is_redefined(one, other) and not is_redefined(one, eval("lambda *_: 1"))
+
+
 def test_paint_that_is_no_material_is_refused():
     echelon.register_biome("strange", lambda material, *_: material.fill_(200))
     with pytest.raises(ConfigError, match=r"voxels of biome 'strange' must be of a Material, 0\.\.9, got 200"):
@@ -140,7 +152,8 @@ def test_paint_that_is_no_material_is_refused():
 
 UNKNOWN = (
     r"WorldConfig.biomes must be chosen from \('urban_residential', .*\); one of your own is registered first, "
-    r"by echelon.register_biome\(name, paint\) in a module of --allow-module, got 'craters'"
+    r"by echelon.register_biome\(name, paint\) in a module of --allow-module "
+    r"or at the top of your script's module, and so in every process that plays on its maps, got 'craters'"
 )
 
 

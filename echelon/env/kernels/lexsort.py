@@ -33,7 +33,7 @@ def lexsort_dense(key: Tensor, tie_key: Tensor) -> Tensor:
 @torch.library.custom_op("echelon::lexsort", mutates_args=(), device_types="cpu")
 def lexsort_loops(key: Tensor, tie_key: Tensor) -> Tensor:
     """`lexsort` row by row."""
-    order = torch.empty(key.shape, dtype=torch.int64)
+    order = torch.empty(key.shape, dtype=torch.int64, device="cpu")
     rank = np.empty(key.shape[-1], np.int32)
     _lexsort_loop(array(key.flatten(0, -2)), array(tie_key.flatten(0, -2)), rank, array(order.flatten(0, -2)))
     return order

@@ -101,7 +101,7 @@ class Loops:
 
     def statistics(self, state: State, done: Tensor, game: SimModel) -> Tensor:
         """`outcome.final_statistics`, worked out for the battles that are done only."""
-        found = torch.zeros((done.shape[0], 2, len(stat_names(game.catalog))))
+        found = torch.zeros((done.shape[0], 2, len(stat_names(game.catalog))), dtype=torch.float32, device="cpu")
         rows = rows_where(done)
         if len(rows):
             found[rows] = statistics(state[rows], game)

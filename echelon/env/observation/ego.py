@@ -59,7 +59,7 @@ def body(state: State, game: SimModel) -> dict[str, Tensor]:
 def cooldowns(state: State, game: SimModel) -> Tensor:
     """`[B, N, 5]` what the weapon on each trigger, and the AMS, wait for: shares of the longest; 0 where nothing is."""
     roster = game.roster
-    shares = torch.nn.functional.pad(state.mechs.cooldown / roster.longest_cooldown.clamp_min(1), (0, 1))
+    shares = torch.nn.functional.pad(state.mechs.cooldown.float() / roster.longest_cooldown.clamp_min(1), (0, 1))
     return shares.gather(-1, roster.shown_timer.expand(shares.shape[0], -1, -1))
 
 
@@ -98,7 +98,7 @@ def zone_and_clock(state: State, game: SimModel) -> dict[str, Tensor]:
         "own_score": roster.of_own_team(score).clamp_max(1.0),
         "enemy_score": roster.of_enemy_team(score).clamp_max(1.0),
         "control": roster.of_own_team(state.control) - roster.of_enemy_team(state.control),
-        "time": (state.tick / (rules.max_decisions * rules.decision_repeat))[:, None].expand_as(mechs.yaw),
+        "time": (state.tick.float() / (rules.max_decisions * rules.decision_repeat))[:, None].expand_as(mechs.yaw),
     }
 
 

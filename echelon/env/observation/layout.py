@@ -176,8 +176,8 @@ def width(features: tuple[Feature, ...]) -> int:
 
 def bounds(features: tuple[Feature, ...]) -> tuple[Tensor, Tensor]:
     """`[F]` lowest and `[F]` highest value of each column."""
-    low = torch.tensor([f.low for f in features for _ in range(f.width)])
-    high = torch.tensor([f.high for f in features for _ in range(f.width)])
+    ends = [(f.low, f.high) for f in features for _ in range(f.width)]
+    low, high = torch.tensor(ends, dtype=torch.float32, device="cpu").T
     return low, high
 
 

@@ -19,7 +19,7 @@ def readiness(state: State, game: SimModel) -> Tensor:
     mechs = state.mechs
     carries = game.roster.trigger >= 0  # [W, N]
     idle = torch.stack([mechs.cooldown[..., timer] == 0 for timer in game.roster.timers], 1)  # [B, W, N]
-    return is_running(mechs, game) * exact.sum(idle & carries, 1) / exact.sum(carries, 0).clamp_min(1)
+    return is_running(mechs, game) * exact.sum(idle & carries, 1).float() / exact.sum(carries, 0).clamp_min(1)
 
 
 def squad(state: State, orders: Orders, game: SimModel) -> tuple[Tensor, Tensor]:

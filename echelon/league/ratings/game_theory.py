@@ -45,7 +45,7 @@ def nash(payoff: Tensor) -> Tensor:
     total = np.append(one, 0.0)[None]
     found = linprog(np.eye(count + 1)[-1], below, np.zeros(2 * count), total, [1.0], method="highs")
     assert found.status == 0, found.message
-    mixture = torch.as_tensor(found.x[:count]).clamp_min(0) + 0.0  # `+ 0.0` takes the sign off -0.0
+    mixture = torch.from_numpy(found.x[:count]).clamp_min(0) + 0.0  # `+ 0.0` takes the sign off -0.0
     return mixture / mixture.sum()
 
 
@@ -63,8 +63,8 @@ def bradley_terry(score: Tensor) -> Tensor:
     Args:
         score: `[E, E]` points of the row against the column; those of a pair add up to its games, a draw is half a win.
     """
-    points = score.double() + PRIOR_GAMES / 2 * (1 - torch.eye(len(score), dtype=torch.float64))
-    strength = torch.zeros(len(score), dtype=torch.float64)
+    points = score.double() + PRIOR_GAMES / 2 * (1 - torch.eye(len(score), dtype=torch.float64, device="cpu"))
+    strength = torch.zeros(len(score), dtype=torch.float64, device="cpu")
     for _ in range(MOST_STEPS):
         step = newton_step(strength, points)
         if bool((step.abs() <= TOLERANCE).all()):

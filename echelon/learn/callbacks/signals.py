@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import threading
 from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING
 
 from echelon.learn.callbacks.base import Callback, Interrupted
+from echelon.runtime.errors import require
 
 if TYPE_CHECKING:
     from echelon.learn.trainer import Trainer
@@ -45,8 +47,8 @@ class Stop(Callback):
     def setup(self, trainer: Trainer) -> None:
         """Tell the run of signals."""
         if not self._previous_handlers:
-            self._is_entered_by_run = True
             self.__enter__()
+            self._is_entered_by_run = True
         self._is_first = trainer.ranks.is_first
         trainer.pending_signal = lambda: self.signal
         trainer.run_interruptible = self.run_interruptible
@@ -58,6 +60,9 @@ class Stop(Callback):
             self.__exit__(None, None, None)
 
     def __enter__(self) -> Stop:
+        is_main = threading.current_thread() is threading.main_thread()
+        limit = "entered in the main thread, where alone Python handles signals; elsewhere train without it"
+        require(is_main, "Stop", limit, threading.current_thread().name)
         for number in (*ASKING, *WARNING):
             if number in (signal.SIGINT, signal.SIGTERM) or signal.getsignal(number) is signal.SIG_DFL:
                 self._previous_handlers[number] = signal.signal(number, self._handle)

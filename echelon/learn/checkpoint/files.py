@@ -86,7 +86,7 @@ def save_checkpoint(
 def write_run_files(folder: Path, run: RunState, ranks: Ranks) -> dict[str, str]:
     """Write this process's resume state; returns the sha256 of every process's file by name."""
     own = write_hashed(folder / run_file(ranks.rank), pack(run.parts))
-    everyone = ranks.gather(torch.tensor(list(bytes.fromhex(own)), dtype=torch.uint8))
+    everyone = ranks.gather(torch.tensor(list(bytes.fromhex(own)), dtype=torch.uint8, device="cpu"))
     return {run_file(rank): bytes(digest.tolist()).hex() for rank, digest in enumerate(everyone)}
 
 

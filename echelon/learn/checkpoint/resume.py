@@ -63,7 +63,7 @@ def restore_optimizer(policy: ActorCritic, optimizer: torch.optim.Optimizer, ten
     for name, parameter in policy.named_parameters():
         like = parameter.detach().cpu()
         expected |= {f"optimizer.{name}.{entry}": like for entry in ("exp_avg", "exp_avg_sq")}
-        expected[f"optimizer.{name}.step"] = torch.zeros(())
+        expected[f"optimizer.{name}.step"] = torch.zeros((), dtype=torch.float32, device="cpu")
     check_tensors(LEARNER, tensors, expected)
     for name, parameter in policy.named_parameters():
         prefix = f"optimizer.{name}."

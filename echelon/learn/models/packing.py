@@ -71,8 +71,8 @@ def unpool_all(grad: Any, x: Any, ends: Any, largest: Any, out: Any) -> None:
 
 def valid_rows(mask: Tensor) -> tuple[Tensor, Tensor]:
     """`[F]` int64 flat indices of the True entries of `mask [R, C]`, and `[R]` int64 end of each set among them."""
-    ends = torch.empty(mask.shape[0], dtype=torch.int64)
-    index = torch.empty(mask.numel(), dtype=torch.int64)
+    ends = torch.empty(mask.shape[0], dtype=torch.int64, device="cpu")
+    index = torch.empty(mask.numel(), dtype=torch.int64, device="cpu")
     list_valid_rows(mask.numpy(), ends.numpy(), index.numpy())
     return index[: int(ends.numpy()[-1])], ends
 
@@ -84,7 +84,7 @@ class PackedPool(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, ends: Tensor) -> Tensor:
         """`[R, 2 * W]` from `x [F, W]` float32 and `ends [R]`."""
         out = x.new_empty((len(ends), 2 * x.shape[1]))
-        largest = torch.empty((len(ends), x.shape[1]), dtype=torch.int32)
+        largest = torch.empty((len(ends), x.shape[1]), dtype=torch.int32, device="cpu")
         pool_all(x.detach().numpy(), ends.numpy(), out.numpy(), largest.numpy())
         ctx.save_for_backward(x, ends, largest)
         return out

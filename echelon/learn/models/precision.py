@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from echelon.learn.models.actor_critic import ActorCritic
 
 CPU_FACTS = Path("/proc/cpuinfo")
+CUBLAS_WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"
+"""Environment variable by which products of matrices repeat on a GPU."""
 
 
 def has_native_bf16(device: torch.device) -> bool:
@@ -52,9 +55,32 @@ def configure_policy(policy: ActorCritic, precision: str, compiled: str, device:
         policy.act = fused(network.forward, device, on_cpu=None)
 
 
-def configure_backends(deterministic: bool) -> None:
-    """Select deterministic or fastest algorithms for the whole process."""
-    if deterministic:
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    torch.use_deterministic_algorithms(deterministic)
-    torch.backends.cudnn.benchmark = not deterministic
+@contextmanager
+def training_process(deterministic: bool, device: torch.device) -> Iterator[None]:
+    """Context manager in which a training computes: gradients on, no autocast but its own, deterministic or fastest
+    algorithms, and torch's generator to be seeded. Behind it all of that is what it was.
+
+    Args:
+        deterministic: as in `TrainConfig`; algorithms that the caller has made deterministic stay so.
+        device: where it trains.
+    """
+    were_deterministic = torch.are_deterministic_algorithms_enabled()
+    warns_only = torch.is_deterministic_algorithms_warn_only_enabled()
+    benchmark, workspace = torch.backends.cudnn.benchmark, os.environ.get(CUBLAS_WORKSPACE)
+    with (
+        torch.inference_mode(False),
+        torch.enable_grad(),
+        torch.autocast(device.type, enabled=False),
+        torch.random.fork_rng([device] if device.type == "cuda" else []),
+    ):
+        try:
+            if deterministic:
+                os.environ.setdefault(CUBLAS_WORKSPACE, ":4096:8")
+                torch.use_deterministic_algorithms(True)
+            torch.backends.cudnn.benchmark = not (deterministic or were_deterministic)
+            yield
+        finally:
+            torch.use_deterministic_algorithms(were_deterministic, warn_only=warns_only)
+            torch.backends.cudnn.benchmark = benchmark
+            if deterministic and workspace is None:
+                os.environ.pop(CUBLAS_WORKSPACE, None)

@@ -10,7 +10,7 @@ from echelon.env.observation import layout
 from echelon.learn.limits import MODEL
 from echelon.rules.config import as_json, from_json, setting
 from echelon.runtime.errors import ConfigError, require
-from echelon.runtime.imports import OBJECT_NAME, import_object
+from echelon.runtime.imports import OBJECT_NAME, import_object, is_redefined
 from echelon.runtime.limits import check_settings
 
 if TYPE_CHECKING:
@@ -86,14 +86,17 @@ _registered: dict[str, type[ModelConfig]] = {}
 
 
 def register_model(name: str, config: type[ModelConfig]) -> None:
-    """Name a model of one's own, so that `--model NAME` and files that name it find it.
+    """Name a model of one's own, so that `--model NAME` and files that name it find it. A class that is defined again,
+    as by a notebook's cell that is run again, takes the place of the one before.
 
     Raises:
         ConfigError: the name is another model's, or `config` is no subclass of `ModelConfig`.
     """
     require(name.isidentifier() and name not in BUILT_IN, "name", f"an identifier not in {sorted(BUILT_IN)}", name)
     check_class(name, config)
-    require(_registered.setdefault(name, config) is config, "name", "not registered for another model", name)
+    is_free = is_redefined(_registered.get(name, config), config)
+    require(is_free, "name", "not registered for another model", name)
+    _registered[name] = config
 
 
 def check_class(name: str, config: object) -> None:

@@ -27,7 +27,7 @@ class ValueNorm(nn.Module):
         super().__init__()
         self.decay = decay
         for name in ("mean", "square", "weight"):
-            self.register_buffer(name, torch.zeros((), dtype=torch.float64))
+            self.register_buffer(name, torch.zeros((), dtype=torch.float64, device="cpu"))
 
     def moments(self) -> tuple[Tensor, Tensor]:
         """Mean and standard deviation `[]`, float64; 0 and 1 before the first update."""

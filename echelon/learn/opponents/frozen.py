@@ -64,7 +64,7 @@ class FrozenOpponents:
         """`[K]` slot that no battle draws any more."""
         self.draws = 0
         self.shares: dict[str, float] = dict(pool.shares)
-        self.edges = torch.zeros(blocks, slots - 1, device=device)
+        self.edges = torch.zeros(blocks, slots - 1, dtype=torch.float32, device=device)
         """`[K, S - 1]` cumulative probabilities of the slots of a block, without the last, which is 1."""
         for slot in range(slots):
             for block in range(blocks):
@@ -73,7 +73,9 @@ class FrozenOpponents:
 
     def memory_spec(self) -> Composite:
         """Memory of the policies, and the slot of the battle."""
-        return Composite(**dict(self.base.memory.spec().items()), **{SLOT: Unbounded((1,))})
+        return Composite(
+            **dict(self.base.memory.spec().items()), **{SLOT: Unbounded((1,), device="cpu", dtype=torch.float32)}
+        )
 
     def graph_key(self) -> Hashable:
         """Nothing but their number: weights and probabilities are changed in place."""
@@ -135,7 +137,7 @@ class FrozenOpponents:
             # Where all have left the pool, they are met until one of them can be replaced.
             parts = parts if sum(parts) > 0 else [float(name != "") for name in own]
             rows.append([sum(parts[: number + 1]) / sum(parts) for number in range(self.num_slots - 1)])
-        self.edges.copy_(torch.tensor(rows))
+        self.edges.copy_(torch.tensor(rows, dtype=torch.float32, device="cpu"))
 
     def state_dict(self) -> StateDict:
         """Weights and names in all slots, which were filled last and which retire, and the shares."""
@@ -180,7 +182,7 @@ class FrozenOpponents:
         battle = torch.arange(battles, device=self.edges.device)
         size = battles // self.blocks
         block, place = battle // size, battle % size
-        draw = torch.rand(battles, 1, device=self.edges.device)
+        draw = torch.rand(battles, 1, dtype=torch.float32, device=self.edges.device)
         drawn = (draw >= self.edges[block]).sum(1)
         slot = current_slot(team.get(("memory", SLOT)), drawn[:, None, None].float())
         used = slot[:, 0, 0].long() - 1

@@ -66,7 +66,7 @@ class NamedOpponents:
         self.num_slots = NUM_SLOTS
         self.slots = [name, name]
         """Name of the commander in each slot."""
-        self._share = torch.zeros((), device=device)
+        self._share = torch.zeros((), dtype=torch.float32, device=device)
         self.weapon_use = weapon_use
         self.newest = 0
         self.old_is_read = False
@@ -95,7 +95,9 @@ class NamedOpponents:
         tier = next((own for own in self.names if is_scripted(own)), None)
         shared = {} if tier is None else dict(memory_spec_of(self.commanders[tier]).items())
         own = {self._entry(name): spec for name, spec in self.specs.items()}
-        return Composite(**{SLOT: Unbounded((1,)), WEAPON_USE: Unbounded((1,))}, **shared, **own)
+        return Composite(
+            **dict.fromkeys((SLOT, WEAPON_USE), Unbounded((1,), device="cpu", dtype=torch.float32)), **shared, **own
+        )
 
     def _entry(self, name: str) -> str:
         return f"commander_{self.names.index(name)}"

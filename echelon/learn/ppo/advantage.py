@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
 import torch
 from tensordict import TensorDictBase
 from torch import Tensor
@@ -45,7 +48,8 @@ class NormalizedGAE(MultiAgentGAE):
         hull: Tensor | None = None,
         ranks: Ranks = ALONE,
     ) -> None:
-        super().__init__(gamma=gamma, lmbda=lmbda, value_network=None)
+        with float32_by_default():
+            super().__init__(gamma=gamma, lmbda=lmbda, value_network=None, device="cpu")
         self.discount, self.decay = gamma, lmbda
         self.normalizer, self.hull, self.ranks = normalizer, hull, ranks
         self.diagnostics: dict[str, Tensor] = {}
@@ -85,8 +89,23 @@ class NormalizedGAE(MultiAgentGAE):
         signals = (after.get(key) for key in (self.tensor_keys.reward, self.tensor_keys.done, "terminated"))
         reward, done, terminated = self._prepare_signals(*signals, value)
         parts = (value, after.get(self.tensor_keys.value), reward, done, terminated)
-        advantage, target = generalized_advantage_estimate(self.discount, self.decay, *parts, time_dim=1)
+        with float32_by_default():
+            advantage, target = generalized_advantage_estimate(self.discount, self.decay, *parts, time_dim=1)
         return advantage, target
+
+
+@contextlib.contextmanager
+def float32_by_default() -> Iterator[None]:
+    """Context manager for functions of TorchRL that multiply whole numbers by a fraction without naming a dtype."""
+    before = torch.get_default_dtype()
+    if before == torch.float32:
+        yield
+        return
+    torch.set_default_dtype(torch.float32)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
 
 
 def standardise_by_class(advantage: Tensor, alive: Tensor, hull: Tensor | None, ranks: Ranks) -> Tensor:

@@ -91,9 +91,9 @@ class TeamCollector(BaseCollector):
         assert isinstance(learner, ActorCritic)
         self.policy = learner
         self.value_head = learner.get_value_head(normalizer=normalizer)
-        self.scale = torch.ones(len(env.reward_terms), device=env.device)
+        self.scale = torch.ones(len(env.reward_terms), dtype=torch.float32, device=env.device)
         """`[K]` factor on each reward term, set by schedules."""
-        self.mix = torch.ones((), device=env.device)
+        self.mix = torch.ones((), dtype=torch.float32, device=env.device)
         """`[]` factor on `RewardConfig.team_mix_alpha`, set by a schedule."""
         self.watch = Stopwatch(env.device)
         self.now = env.reset()
@@ -113,7 +113,7 @@ class TeamCollector(BaseCollector):
     def _make_counts(self, teams: int) -> None:
         """Make what a rollout of `teams` teams of the learner is written to; the buffers follow its first decision."""
         env, rules = self.env, self.env.config.rules
-        self.earned = torch.zeros(teams, len(env.reward_terms), device=env.device)
+        self.earned = torch.zeros(teams, len(env.reward_terms), dtype=torch.float32, device=env.device)
         # Upper bound on truncations per environment in one rollout.
         self.last_views = 0 if rules.time_up_terminates else (self.decisions - 1) // rules.max_decisions + 1
         self.final_views: FinalViews | None = None

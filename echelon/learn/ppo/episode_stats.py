@@ -44,12 +44,12 @@ class EpisodeStats:
         self.assignment = assignment
         self.sides = tuple(GROUPS) if by_side else ()
         self.num_extra = num_extra
-        zero = torch.zeros((), device=device)
+        zero = torch.zeros((), dtype=torch.float32, device=device)
         self.sums = {name: zero.clone() for name in SUMS}
         self.sums |= {f"{name}_{opponent}": zero.clone() for opponent in assignment.battles for name in OPPONENT_SUMS}
         self.sums |= {f"{name}_as_{side}": zero.clone() for side in self.sides for name in OPPONENT_SUMS}
-        self.sums["stats"] = torch.zeros(num_stats, device=device)
-        self.sums["returns"] = torch.zeros(num_terms, device=device)
+        self.sums["stats"] = zero.new_zeros(num_stats)
+        self.sums["returns"] = zero.new_zeros(num_terms)
 
     def clear(self) -> None:
         """Begin anew, in place."""
@@ -81,7 +81,7 @@ class EpisodeStats:
         """`[]` or `[G']` 1 for teams that fought the opponent's newest version, else 0."""
         policy = self.assignment.policies.get(opponent)
         if not isinstance(policy, NamedOpponents):
-            return torch.ones((), device=now.device)
+            return torch.ones((), dtype=torch.float32, device=now.device)
         parts = [
             now.get((group, "memory", opponent, SLOT))[battles, 0, 0]
             for group, battles in self.assignment.teams[opponent]

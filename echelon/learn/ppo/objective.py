@@ -90,7 +90,7 @@ class RecurrentPPOLoss(LossModule):
         self.critic_network = critic_network
         self.clip_epsilon, self.critic_coeff, self.clip_value = clip_epsilon, critic_coeff, clip_value
         device = next(actor_network.parameters()).device
-        self.register_buffer("entropy_coeff", torch.tensor(entropy_coeff, device=device))
+        self.register_buffer("entropy_coeff", torch.tensor(entropy_coeff, dtype=torch.float32, device=device))
         self._set_in_keys()
         self.out_keys = [*LOSSES, *DIAGNOSTICS]
 

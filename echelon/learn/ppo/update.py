@@ -17,6 +17,7 @@ from echelon.learn.config import PPOConfig
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.padding import EXISTS
 from echelon.learn.ppo.objective import DECISIONS, DIAGNOSTICS, LIVING, LOSSES, RecurrentPPOLoss, count_decisions
+from echelon.runtime.compile import keep_graphs
 from echelon.runtime.compile_progress import PROGRESS
 from echelon.runtime.cuda_graphs import GraphedFunction, storage_of
 from echelon.runtime.device import can_compile
@@ -79,7 +80,7 @@ class PPO:
         device = next(policy.parameters()).device
         if compiled and can_compile(device):
             PROGRESS.expect(LOSS)
-            self.objective.compile(fullgraph=True, dynamic=False)
+            self.objective.compile(fullgraph=True, dynamic=False, **keep_graphs())
         self.loss: nn.Module = self.objective
         """The objective, wrapped where there are several processes."""
         if not ranks.is_alone:
@@ -95,7 +96,7 @@ class PPO:
             rate = torch.tensor(rate, dtype=torch.float32 if on_gpu else torch.float64, device=device)
         capturable = self.cuda_graph and on_gpu
         self.optimizer = torch.optim.Adam(policy.parameters(), lr=rate, eps=1e-5, fused=True, capturable=capturable)
-        self.found_inf = torch.zeros((), device=device)
+        self.found_inf = torch.zeros((), dtype=torch.float32, device=device)
         """`[]` 1 where the optimiser skips the step; Adam knows it under this name, for gradient scalers."""
         setattr(self.optimizer, "found_inf", self.found_inf)  # noqa: B010
         self.graphed = GraphedFunction(self._learn_next, device, "learning")
@@ -113,11 +114,11 @@ class PPO:
         """Whether the host may look at a result: it would wait for a GPU."""
         self.goes_on = torch.ones((), dtype=torch.bool, device=device)
         """`[]` bool, whether steps are taken: until an epoch's KL is above `target_kl`."""
-        self.skipped = torch.zeros((), device=device)
+        self.skipped = torch.zeros((), dtype=torch.float32, device=device)
         """`[]` skipped steps since the start of the run."""
-        self.in_a_row = torch.zeros((), device=device)
+        self.in_a_row = torch.zeros((), dtype=torch.float32, device=device)
         """`[]` current number of consecutive skipped steps."""
-        self.longest = torch.zeros((), device=device)
+        self.longest = torch.zeros((), dtype=torch.float32, device=device)
         """`[]` maximum of `in_a_row` in the last update."""
 
     def anneal(self, progress: float) -> dict[str, float]:
@@ -170,7 +171,7 @@ class PPO:
         counted, found = torch.stack(counts), self.rows[: len(counts)].T.contiguous()
         values = dict(zip(self.reported, found, strict=True))
         means = {name: torch.where(counted, each, 0.0).sum() / counted.sum() for name, each in values.items()}
-        return {**means, "epochs": counted.sum() / self.config.minibatches, "skipped": self.skipped.clone()}
+        return {**means, "epochs": counted.sum().float() / self.config.minibatches, "skipped": self.skipped.clone()}
 
     def _in_place(self, sequences: Sequences) -> Sequences:
         """The sequences, what was estimated of them copied to where a CUDA graph has read it before."""

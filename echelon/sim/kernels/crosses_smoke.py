@@ -55,7 +55,7 @@ def crosses_smoke_loops(
     pos: Tensor, clouds: Tensor, hangs: Tensor, first: Tensor, second: Tensor, radius: float, asked: Tensor
 ) -> Tensor:
     """`crosses_smoke` pair by pair, stopping at the first cloud between them."""
-    crosses = torch.empty(asked.shape, dtype=torch.bool)
+    crosses = torch.empty_like(asked, dtype=torch.bool)
     pairs = array(first), array(second)
     hanging = array(clouds), array(hangs)
     to_cloud = np.empty((pos.shape[1], clouds.shape[1]), np.float32)

@@ -84,7 +84,10 @@ def designate_loops(
 ) -> tuple[Tensor, Tensor]:
     """`designate` weapon by weapon, skipping mechs without the weapon; takes the fields of `Aim` and `AimTable`."""
     shape = (distance.shape[0], *reach_vox.shape[:2])
-    aimed, target = torch.zeros(shape, dtype=torch.bool), torch.zeros(shape, dtype=torch.int64)
+    aimed, target = (
+        torch.zeros(shape, dtype=torch.bool, device="cpu"),
+        torch.zeros(shape, dtype=torch.int64, device="cpu"),
+    )
     pairs = array(distance), array(bearing_cos), array(ground), array(line), array(lock)
     arcs, needs = (array(arc_cos), array(focus_arc_cos)), (array(needs_line), array(needs_lock), array(focus_only))
     _designate_loop(*pairs, array(focus), array(alive), array(reach_vox), arcs, needs, array(aimed), array(target))

@@ -99,7 +99,7 @@ def first_hit_loops(
     columns: Tensor, start: Tensor, end: Tensor, asked: Tensor, planes: list[int], past_end: bool, any_hit: bool
 ) -> Tensor:
     """`first_hit` segment by segment, for `start`, `end` `[B, R, 3]`, `asked [B, R]` and `planes` along x, y and z."""
-    hit = torch.empty(start.shape[:2])
+    hit = start.new_empty(start.shape[:2])
     ends = array(start), array(end)
     _first_hit_loop(array(columns), *ends, array(asked), max(planes), past_end, any_hit, array(hit))
     return hit

@@ -46,7 +46,7 @@ def overlap(pos_a: Tensor, pos_b: Tensor, half_size: Tensor) -> Tensor:
 @torch.library.custom_op("echelon::hits_hull", mutates_args=(), device_types="cpu")
 def hits_hull_loops(old: Tensor, chosen: Tensor, priority: Tensor, alive: Tensor, half_size: Tensor) -> Tensor:
     """`hits_hull` mech by mech, stopping at the first overlap."""
-    hits = torch.zeros(alive.shape, dtype=torch.bool)
+    hits = torch.zeros_like(alive, dtype=torch.bool)
     _hits_hull_loop(array(old), array(chosen), array(priority), array(alive), array(half_size), array(hits))
     return hits
 

@@ -33,7 +33,7 @@ def hits_terrain_dense(columns: Tensor, pos: Tensor, half_size: Tensor, asked: T
 @torch.library.custom_op("echelon::hits_terrain", mutates_args=(), device_types="cpu")
 def hits_terrain_loops(columns: Tensor, pos: Tensor, half_size: Tensor, asked: Tensor) -> Tensor:
     """`hits_terrain` hull by hull, each over its own columns."""
-    hits = torch.zeros(asked.shape, dtype=torch.bool)
+    hits = torch.zeros_like(asked, dtype=torch.bool)
     _hits_terrain_loop(array(columns), array(pos), array(half_size), array(asked), array(hits))
     return hits
 

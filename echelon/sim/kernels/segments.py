@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from echelon.runtime.geometry import TINY
+from echelon.runtime.geometry import TINY, either
 from echelon.sim.kernels.dispatch import ONE, ZERO, called
 
 SIZE_Z = 31
@@ -74,7 +74,7 @@ def segments(start: Sequence[Tensor], end: Sequence[Tensor], size: Size) -> Segm
         begin.append(torch.where(descends, first + 1 - at, at - first))
         length.append((to - at).abs())
         cell.append(first)
-        sign.append(torch.where(descends, -1.0, 1.0))
+        sign.append(either(descends, -1.0, 1.0))
         steps.append((to.floor().clamp(0, cells - 1) - first).abs())
     return Segments(begin, length, cell, sign, steps, steps[0] + steps[1] + steps[2])
 

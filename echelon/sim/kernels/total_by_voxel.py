@@ -37,7 +37,7 @@ def total_by_voxel_dense(voxel: Tensor, counts: Tensor, weight: Tensor) -> tuple
 @torch.library.custom_op("echelon::total_by_voxel", mutates_args=(), device_types="cpu")
 def total_by_voxel_loops(voxel: Tensor, counts: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
     """`total_by_voxel` by comparing every row with the counted rows."""
-    total, first = torch.zeros(voxel.shape), torch.zeros(voxel.shape, dtype=torch.bool)
+    total, first = weight.new_zeros(voxel.shape), counts.new_zeros(voxel.shape)
     rows = np.empty(voxel.shape[1], np.int64)
     _total_by_voxel_loop(array(voxel), array(counts), array(weight), rows, array(total), array(first))
     return total, first

@@ -132,7 +132,7 @@ def rules_record(game: SimModel) -> Any:
 def hull_records(game: SimModel) -> Any:
     """`HULL` of each mech."""
     roster = game.roster
-    has_ams = torch.zeros(roster.num_mechs, dtype=torch.bool)
+    has_ams = torch.zeros(roster.num_mechs, dtype=torch.bool, device="cpu")
     has_ams[roster.ams] = True
     own = {name: getattr(roster, name) for name in HULL.names or () if hasattr(roster, name)}
     return filled(
@@ -166,7 +166,9 @@ def weapon_records(game: SimModel) -> Any:
     shots = [
         0 if spec.is_beam else roster.shots.span[w].stop - roster.shots.span[w].start for w, spec in enumerate(specs)
     ]
-    damage = torch.tensor([spec.damage for spec in specs])
+    damage, scale = (
+        np.array([getattr(spec, name) for spec in specs], np.float32) for name in ("damage", "splash_scale")
+    )
 
     def each(name: str) -> list[Any]:
         return [getattr(spec, name) for spec in specs]
@@ -177,7 +179,7 @@ def weapon_records(game: SimModel) -> Any:
         timer=roster.timers,
         cooldown=[rules.substeps(spec.cooldown_s) for spec in specs],
         damage=damage,
-        splash_damage=damage * torch.tensor(each("splash_scale")),
+        splash_damage=damage * scale,
         suppress=[rules.substeps(spec.suppress_s) for spec in specs],
         **{name: each(name) for name in ("self_heat", "stability", "target_heat", "splash_vox", "range_vox")},
         arc_cos=guns.arc_cos.flatten(),

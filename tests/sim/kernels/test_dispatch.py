@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib
+import os
 import subprocess
 import sys
 from numbers import Number
@@ -103,3 +104,15 @@ def test_what_is_kept_is_found_by_its_name(tmp_path, monkeypatch):
     (tmp_path / "loops" / "loops_1").mkdir(parents=True)
     (tmp_path / "loops" / "loops_1" / "decision.decision_loop-99.py311.1.nbc").touch()
     assert loop_cache.is_cached("decision_loop")
+
+
+def test_where_numba_compiles_nothing_the_dense_form_runs():
+    """`NUMBA_DISABLE_JIT`, which a debugger sets; one line says so."""
+    script = (
+        "import echelon; env = echelon.EchelonEnv(echelon.EnvConfig.small(), 1, 'cpu', 0); env.rollout(1);"
+        "assert env.form == 'eager', env.form"
+    )
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    ran = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    assert "numba compiles nothing, battles run slower: NUMBA_DISABLE_JIT is set" in ran.stderr

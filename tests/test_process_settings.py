@@ -1,0 +1,253 @@
+"""Settings of the process are its user's: whatever they are, the same bits come out, and they are as they were."""
+
+import contextlib
+import decimal
+import gc
+import hashlib
+import locale
+import os
+import random
+import sys
+import threading
+import warnings
+from collections.abc import Callable
+from contextlib import contextmanager
+
+import matplotlib
+import numpy as np
+import pytest
+import torch
+from tensordict import TensorDictBase
+from tiny_runs import short_battles, tiny_run
+from torch.overrides import TorchFunctionMode
+
+import echelon
+from echelon.learn.callbacks.base import Callback
+from echelon.learn.callbacks.signals import Stop
+from echelon.learn.trainer import Trainer
+from echelon.runtime.errors import ConfigError
+
+
+@contextmanager
+def assigned(read: Callable, write: Callable, value):
+    """A setting that is written and read by functions."""
+    before = read()
+    write(value)
+    try:
+        yield
+    finally:
+        write(before)
+
+
+@contextmanager
+def working_folder_removed():
+    before = os.getcwd()
+    gone = f"/tmp/echelon-gone-{os.getpid()}"
+    os.mkdir(gone)
+    os.chdir(gone)
+    os.rmdir(gone)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+@contextmanager
+def warnings_as_errors():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+
+
+@contextmanager
+def no_garbage_collection():
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+@contextmanager
+def environment(name, value):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(name, value)
+        yield
+
+
+class Passing(TorchFunctionMode):
+    """A mode that changes nothing, as profilers install."""
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        return function(*args, **(kwargs or {}))
+
+
+def deterministic(value):
+    return torch.use_deterministic_algorithms(value)
+
+
+def default_dtype(dtype):
+    return lambda: assigned(torch.get_default_dtype, torch.set_default_dtype, dtype)
+
+
+def of_dynamo(name, value):
+    config = torch._dynamo.config
+    return lambda: assigned(lambda: getattr(config, name), lambda new: setattr(config, name, new), value)
+
+
+SETTINGS = {
+    "float64 by default": default_dtype(torch.float64),
+    "float16 by default": default_dtype(torch.float16),
+    "bfloat16 by default": default_dtype(torch.bfloat16),
+    "another device by default": lambda: torch.device("meta"),
+    "no gradients": torch.no_grad,
+    "inference mode": torch.inference_mode,
+    "deterministic algorithms": lambda: assigned(torch.are_deterministic_algorithms_enabled, deterministic, True),
+    "cudnn benchmark": lambda: assigned(
+        lambda: torch.backends.cudnn.benchmark, lambda new: setattr(torch.backends.cudnn, "benchmark", new), True
+    ),
+    "two threads": lambda: assigned(torch.get_num_threads, torch.set_num_threads, 2),
+    "denormals flushed": lambda: assigned(lambda: False, torch.set_flush_denormal, True),
+    "matmul precision": lambda: assigned(
+        torch.get_float32_matmul_precision, torch.set_float32_matmul_precision, "high"
+    ),
+    "anomaly mode": lambda: torch.autograd.set_detect_anomaly(True, check_nan=False),
+    "autocast": lambda: torch.autocast("cpu", torch.bfloat16),
+    "a function mode": Passing,
+    "torch's seed": lambda: contextlib.nullcontext(torch.manual_seed(12345)),
+    "NumPy's seed": lambda: contextlib.nullcontext(np.random.seed(7)),
+    "Python's seed": lambda: contextlib.nullcontext(random.seed(7)),
+    "NumPy raises": lambda: np.errstate(all="raise"),
+    "NumPy prints": lambda: np.printoptions(precision=1, threshold=2),
+    "torch prints": lambda: assigned(
+        lambda: torch._tensor_str.PRINT_OPTS.precision, lambda new: torch.set_printoptions(precision=new), 1
+    ),
+    "warnings are errors": warnings_as_errors,
+    "decimal context": lambda: decimal.localcontext(decimal.Context(prec=2, rounding=decimal.ROUND_UP)),
+    "no garbage collection": no_garbage_collection,
+    "recursion limit": lambda: assigned(sys.getrecursionlimit, sys.setrecursionlimit, 700),
+    "switch interval": lambda: assigned(sys.getswitchinterval, sys.setswitchinterval, 1e-4),
+    "C locale": lambda: assigned(
+        lambda: locale.setlocale(locale.LC_ALL), lambda new: locale.setlocale(locale.LC_ALL, new), "C"
+    ),
+    "removed folder": working_folder_removed,
+    "matplotlib": lambda: matplotlib.rc_context({"text.usetex": True, "font.size": 30}),
+    "NUMBA_DISABLE_JIT later": lambda: environment("NUMBA_DISABLE_JIT", "1"),
+    "OMP_NUM_THREADS": lambda: environment("OMP_NUM_THREADS", "3"),
+    "dynamo's limit": of_dynamo("recompile_limit", 1),
+    "dynamo's errors": of_dynamo("suppress_errors", True),
+}
+
+
+def settings_now():
+    """What must be afterwards what it was."""
+    with contextlib.suppress(FileNotFoundError):
+        os.getcwd()
+    return {
+        "dtype": torch.get_default_dtype(),
+        "device": torch.get_default_device(),
+        "gradients": (torch.is_grad_enabled(), torch.is_inference_mode_enabled(), torch.is_anomaly_enabled()),
+        "autocast": torch.is_autocast_enabled("cpu"),
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
+        "cudnn": (torch.backends.cudnn.benchmark, torch.backends.cudnn.deterministic),
+        "threads": torch.get_num_threads(),
+        "precision": torch.get_float32_matmul_precision(),
+        "generators": (random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()),
+        "errors": (np.geterr(), warnings.filters[:]),
+        "prints": (np.get_printoptions()["precision"], torch._tensor_str.PRINT_OPTS.precision),
+        "python": (sys.getrecursionlimit(), gc.isenabled(), locale.setlocale(locale.LC_ALL), str(decimal.getcontext())),
+        "dynamo": (torch._dynamo.config.recompile_limit, torch._dynamo.config.suppress_errors),
+        "environment": dict(os.environ),
+        "matplotlib": dict(matplotlib.rcParams),
+    }
+
+
+def digest(leaves) -> str:
+    """A hash of tensors by name, of their dtypes too."""
+    found = hashlib.sha256()
+    for name, value in sorted((str(name), value) for name, value in leaves):
+        found.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
+        found.update(value.detach().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+    return found.hexdigest()
+
+
+def of_rollout(env) -> str:
+    """Five decisions with equal actions."""
+    rolled: TensorDictBase = env.reset()
+    for number in range(5):
+        for key in env.action_keys:
+            spec = env.full_action_spec[key]
+            rolled.set(key, torch.full(spec.shape, 0.3 - 0.1 * number, dtype=torch.float32, device="cpu"))
+        rolled = env.step_and_maybe_reset(rolled)[1]
+    return digest(rolled.items(include_nested=True, leaves_only=True))
+
+
+def environments(folder) -> str:
+    """The loops of an environment, and its dense form."""
+    arguments = (short_battles(), 2, "cpu", 3)
+    return of_rollout(echelon.EchelonEnv(*arguments)) + of_rollout(echelon.EchelonEnv(*arguments, backend="eager"))
+
+
+def views(folder) -> str:
+    """One team against a scripted one, and each mech as a row."""
+    battles = {"num_envs": 2, "device": "cpu", "seed": 3}
+    one = echelon.versus(short_battles(), "heuristic:expert", **battles)
+    return of_rollout(one) + of_rollout(echelon.mechs(short_battles(), "heuristic:normal", **battles))
+
+
+def training(folder) -> str:
+    """An iteration."""
+    trainer = Trainer(tiny_run(total_agent_steps=160), folder)
+    trainer.train()
+    return digest(trainer.policy.state_dict().items())
+
+
+WORK = (environments, views, training)
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory):
+    """What comes out under torch's own settings."""
+    return {work: work(tmp_path_factory.mktemp("plain") / "run") for work in WORK}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_the_same_bits_come_out_and_settings_are_as_they_were(expected, tmp_path, name):
+    with SETTINGS[name]():
+        for number, work in enumerate(WORK):
+            before = settings_now()
+            found = work(tmp_path / str(number))
+            after = settings_now()
+            assert [key for key in before if before[key] != after[key]] == [], work.__name__
+            assert found == expected[work], work.__name__
+
+
+def test_in_a_thread_a_training_runs_and_stop_says_that_it_cannot(tmp_path, expected):
+    told = {}
+
+    def work():
+        told["bits"] = training(tmp_path / "run")
+        try:
+            Trainer(tiny_run(), tmp_path / "other", callbacks=[Stop()])
+        except ConfigError as error:
+            told["error"] = str(error)
+
+    thread = threading.Thread(target=work, name="worker")
+    thread.start()
+    thread.join()
+    assert told["bits"] == expected[training]
+    assert told["error"].startswith("Stop must be entered in the main thread") and "worker" in told["error"]
+
+
+def test_a_callback_sees_the_generator_of_the_run(tmp_path):
+    """It is seeded for each iteration, whatever the user's is."""
+    drawn = []
+
+    class Draws(Callback):
+        def on_iteration_end(self, trainer, metrics):
+            drawn.append(torch.rand(1).item())
+
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        Trainer(tiny_run(total_agent_steps=160), tmp_path / str(seed), callbacks=[Draws()]).train()
+    assert drawn[0] == drawn[1]
