@@ -93,9 +93,9 @@ class View(PartialEnv):
 
     def _prepare(self) -> None:
         """What lives on the device besides the battles."""
-        order = torch.tensor([row for form in self.forms.values() for row in form.rows], device="cpu")
-        is_ordered = order.tolist() == list(range(len(order)))
-        self._place = None if is_ordered else order.argsort().to(self.device)
+        order = [row for form in self.forms.values() for row in form.rows]
+        is_ordered = order == list(range(len(order)))
+        self._place = None if is_ordered else torch.tensor(order, device="cpu").argsort().to(self.device)
         """`[n]` int64: where each commanded mech stands among the mechs of all groups; None if at its own place."""
         self._index = {group: index_of(form.rows, self.device) for group, form in self.forms.items()}
         any_discrete = any(form.is_discrete for form in self.forms.values())
