@@ -46,7 +46,6 @@ class Args:
     """Ends after so many, within a run too; 0 for no limit. The same command goes on, bit for bit with --folder."""
     folder: str = ""
     """Where unfinished runs are kept; a folder of temporary files by default."""
-    device: str = "cpu"
     results: Path = ROOT / "benchmarks" / "results" / "sweep.jsonl"
     page: Path = ROOT / "docs" / "SWEEP.md"
     """Its tables are written anew from the results."""
@@ -62,7 +61,7 @@ def main(args: Args) -> int:
         for seed in table.seeds:
             for name in table.rows:
                 if is_complete and (name, seed) not in finished_runs(table, read_rows(args.results)):
-                    row = run(table, name, seed, args.device, folder, ends - time.monotonic())
+                    row = run(table, name, seed, folder, ends - time.monotonic())
                     is_complete = row is not None
                     if row is not None:
                         append(args.results, row)
@@ -71,19 +70,19 @@ def main(args: Args) -> int:
     return 0 if is_complete else UNFINISHED
 
 
-def run(table: Table, name: str, seed: int, device: str, folder: Path, seconds: float) -> Row | None:
+def run(table: Table, name: str, seed: int, folder: Path, seconds: float) -> Row | None:
     """Train and judge one row; None where the seconds ended before."""
     if seconds <= 0:
         return None
     flags = table.flags_of(name, seed)
-    config = read_config([*flags, "--device", device, "--checkpoint-every", "1000000000"])
+    config = read_config([*flags, "--checkpoint-every", "1000000000"])
     place = folder / f"{table.name}-{list(table.rows).index(name)}-{seed}"
-    budget = Budget(table.agent_steps, config.num_envs, seed, device, place, seconds)
+    budget = Budget(table.agent_steps, config.num_envs, seed, config.device, place, seconds)
     began = time.process_time()
     trained = train_ours(config, budget)
     if trained is None:
         return None
-    judged = echelon.evaluate(trained.policy, find_task(table.task), battles=table.battles, device=device)
+    judged = echelon.evaluate(trained.policy, find_task(table.task), battles=table.battles, device=config.device)
     commit, is_clean = commit_of()
     return {
         "table": table.name,

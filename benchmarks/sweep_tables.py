@@ -28,4 +28,45 @@ class Table:
         return [*self.flags, *self.rows[row], "--total-agent-steps", str(self.agent_steps), "--seed", str(seed)]
 
 
-TABLES: dict[str, Table] = {}
+SMALL, STANDARD = "small-5v5-v1", "standard-10v10-v1"
+QUICK = ("--preset", "quick", "--device", "cpu")
+AS_IT_IS = {"as it is": ()}
+
+TABLES = {
+    table.name: table
+    for table in (
+        Table("quick", "what the preset quick reaches", SMALL, 2_000_000, (0, 1, 2, 3, 4), 256, QUICK, AS_IT_IS),
+        Table(
+            "screen",
+            "what each default of the preset quick is worth",
+            SMALL,
+            1_000_000,
+            (0, 1),
+            128,
+            QUICK,
+            {
+                **AS_IT_IS,
+                "critic of its own view": ("--model.critic", "local"),
+                "plays as randomly as it learns": ("--model.eval-std-scale", "1.0"),
+                "begins at trivial": ("--curriculum.opponents", "trivial", "easy", "normal", "hard"),
+                "asks 70 % of a stage": ("--curriculum.step-up", "0.7"),
+                "easy alone": ("--opponent", "heuristic:easy"),
+                "hard alone": ("--opponent", "heuristic:hard"),
+                "initial deviation 0.3": ("--model.initial-std", "0.3"),
+                "initial deviation 1": ("--model.initial-std", "1.0"),
+                "64 battles": ("--num-envs", "64"),
+                "clip 0.4": ("--ppo.clip", "0.4", "--ppo.target-kl", "0"),
+            },
+        ),
+        Table(
+            "standard",
+            "what the preset standard reaches with 256 battles",
+            STANDARD,
+            10_000_000,
+            (0, 1, 2),
+            256,
+            ("--preset", "standard", "--device", "cpu", "--num-envs", "256"),
+            AS_IT_IS,
+        ),
+    )
+}
