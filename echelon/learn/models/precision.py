@@ -67,10 +67,11 @@ def training_process(deterministic: bool, device: torch.device) -> Iterator[None
     were_deterministic = torch.are_deterministic_algorithms_enabled()
     warns_only = torch.is_deterministic_algorithms_warn_only_enabled()
     benchmark, workspace = torch.backends.cudnn.benchmark, os.environ.get(CUBLAS_WORKSPACE)
+    # autocast keeps what it casts until its outermost context ends: weights would be read as they were at first.
     with (
         torch.inference_mode(False),
         torch.enable_grad(),
-        torch.autocast(device.type, enabled=False),
+        torch.autocast(device.type, enabled=False, cache_enabled=False),
         torch.random.fork_rng([device] if device.type == "cuda" else []),
     ):
         try:

@@ -12,7 +12,7 @@ from echelon.env.observation import layout
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.heads import LOG_STD_RANGE, ActorHead
 from echelon.learn.models.lstm import LSTMConfig
-from echelon.learn.models.precision import has_native_bf16, resolve_precision
+from echelon.learn.models.precision import autocast, has_native_bf16, resolve_precision, training_process
 from echelon.learn.models.registry import PolicySpecs, model_with
 from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import ConfigError
@@ -125,3 +125,17 @@ def test_the_deviation_is_bounded(std):
         head.log_std.bias.data.fill_(bias)
         _, scale = head(torch.zeros(2, TINY.hidden))
         torch.testing.assert_close(scale, torch.full((2, 3), bound).exp())
+
+
+@pytest.mark.parametrize("is_on", [False, True])
+def test_a_training_reads_weights_as_they_are_whatever_autocast_it_is_called_in(is_on):
+    """autocast keeps casts of weights until its outermost context ends."""
+    layer, x = torch.nn.Linear(4, 4), torch.ones(2, 4)
+    with torch.autocast("cpu", torch.bfloat16, enabled=is_on), training_process(False, CPU):
+        outputs = []
+        for _ in range(2):
+            with autocast(torch.bfloat16, CPU):
+                outputs.append(layer(x).detach())
+            with torch.no_grad():
+                layer.weight.add_(1.0)
+    torch.testing.assert_close(outputs[1], outputs[0] + 4, atol=0.1, rtol=0)
