@@ -243,4 +243,4 @@ def test_what_absence_means_never_changes():
 
 def test_a_model_of_version_0_1_was_an_lstm_unless_it_said_otherwise():
     assert type(model_from_json({"hidden": 16})) is type(model_from_json({"recurrent": True})) is lstm.LSTMConfig
-    assert model_from_json({"recurrent": False, "hidden": 16}) == MLPConfig(hidden=16)
+    assert model_from_json({"recurrent": False, "hidden": 16}) == MLPConfig(hidden=16, eval_std_scale=1.0)

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 import torch
 from builders import brawl
-from test_battle_states import KERNELS, fought
+from test_battle_states import fought, restarts  # noqa: F401
 
 from echelon.env.edited_states import check_edited, look
 from echelon.env.env import EchelonEnv
@@ -45,9 +45,9 @@ def test_every_state_of_a_battle_can_stand_and_shows_what_it_showed():
         td = env.maybe_reset(td)
 
 
-@KERNELS
-def test_an_edited_state_is_observed_and_the_next_decision_is_made_on_it(kernels):
-    env, now = fought(3, 7, kernels)
+@pytest.mark.usefixtures("restarts")
+def test_an_edited_state_is_observed_and_the_next_decision_is_made_on_it():
+    env, now = fought(3, 7)
     saved = env.get_state()
     hurt = env.game.roster.hp[0] / 2
     shown = env.set_state(edit(saved, "mechs.hp", (1, 0), hurt))

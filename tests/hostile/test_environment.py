@@ -407,13 +407,14 @@ class Finder:
         if name == "echelon.env.env":
             os.kill(os.getpid(), signal.SIGINT)
 sys.meta_path.insert(0, Finder())
-sys.argv = ["pipelines/arena.py"]
+sys.orig_argv = [sys.executable, f"{sys.argv[1]}"]
 import echelon
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=STUCK_S)
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(PIPELINES / "arena.py")], capture_output=True, text=True, timeout=STUCK_S
+    )
     assert done.returncode == EXIT_CODE and done.stderr == "interrupted\n"
-    other = program.replace("pipelines/arena.py", "my_script.py")
-    done = subprocess.run([sys.executable, "-c", other], capture_output=True, text=True, timeout=STUCK_S)
+    done = subprocess.run([sys.executable, "-c", program, "train.py"], capture_output=True, text=True, timeout=STUCK_S)
     assert done.stderr.endswith("KeyboardInterrupt\n") and "Traceback" in done.stderr, (
         "a script of one's own is one's own"
     )

@@ -25,6 +25,7 @@ from echelon.env.observation import layout
 from echelon.learn.checkpoint.limits import most_learner_bytes, most_run_bytes
 from echelon.learn.curriculum import CurriculumState
 from echelon.learn.models.actor_critic import ActorCritic
+from echelon.learn.models.encoder import without_numbers
 from echelon.learn.models.registry import ModelConfig, PolicySpecs, is_available, model_from_json
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.rules.config import EXTRA, EnvConfig, as_json, env_from_json, from_json
@@ -184,7 +185,7 @@ class Checkpoint:
 
     def shell(self) -> ActorCritic:
         """The policy without numbers: untrusted input must fit its shapes before what it asks for is allocated."""
-        with torch.device("meta"):
+        with without_numbers():
             return self.model.build(PolicySpecs(self.claims["comm_dim"]))
 
     def most_bytes(self, name: str) -> int:

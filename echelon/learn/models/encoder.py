@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import torch
@@ -23,8 +26,24 @@ STEEP = 1e30
 """Slope of 1 - STEEP * (largest - x), which clamped to >= 0 is 1 at the largest entry of a set and 0 elsewhere."""
 
 
-LAYER: dict[str, Any] = {"dtype": torch.float32, "device": "cpu"}
-"""How the tensors of a network are made, whatever torch's defaults are; its owner moves it to a device."""
+_new_on: ContextVar[str] = ContextVar("device of new layers", default="cpu")
+
+
+def new_layer() -> dict[str, Any]:
+    """How the tensors of a network are made, whatever torch's defaults are: float32, on the CPU, from where its owner
+    moves it to a device; within `without_numbers` on the device `meta`."""
+    return {"dtype": torch.float32, "device": _new_on.get()}
+
+
+@contextmanager
+def without_numbers() -> Iterator[None]:
+    """Context manager in which networks are made that have shapes only, and take no memory."""
+    before = _new_on.set("meta")
+    try:
+        with torch.device("meta"):
+            yield
+    finally:
+        _new_on.reset(before)
 
 
 def orthogonal(layer: nn.Linear, gain: float = math.sqrt(2)) -> nn.Linear:
@@ -89,9 +108,9 @@ class SetEncoder(nn.Module):
     def __init__(self, width_in: int, width: int) -> None:
         super().__init__()
         self.each = nn.Sequential(
-            orthogonal(nn.Linear(width_in, width, **LAYER)),
+            orthogonal(nn.Linear(width_in, width, **new_layer())),
             nn.ReLU(),
-            orthogonal(nn.Linear(width, width, **LAYER)),
+            orthogonal(nn.Linear(width, width, **new_layer())),
         )
         self.is_one_kernel = 16 <= width <= 128 and width & (width - 1) == 0
         """Whether a GPU encodes sets with one kernel where no gradients are asked for."""
@@ -125,17 +144,17 @@ class GridEncoder(nn.Module):
 
     def __init__(self, cells: int, width: int, channels: int = 8) -> None:
         super().__init__()
-        self.kernel = nn.Parameter(nn.init.orthogonal_(torch.empty(channels, 9, **LAYER), math.sqrt(2)))
-        self.bias = nn.Parameter(torch.zeros(channels, 1, **LAYER))
+        self.kernel = nn.Parameter(nn.init.orthogonal_(torch.empty(channels, 9, **new_layer()), math.sqrt(2)))
+        self.bias = nn.Parameter(torch.zeros(channels, 1, **new_layer()))
         corners = range(0, cells - 2, 2)
-        places = torch.zeros(9, len(corners), len(corners), cells, cells, **LAYER)
+        places = torch.zeros(9, len(corners), len(corners), cells, cells, **new_layer())
         for number in range(9):
             for row, y in enumerate(corners):
                 for column, x in enumerate(corners):
                     places[number, row, column, y + number // 3, x + number % 3] = 1.0
         self.register_buffer("places", places.flatten(1), persistent=False)
         self.cells = cells
-        self.project = orthogonal(nn.Linear(channels * len(corners) ** 2, width, **LAYER))
+        self.project = orthogonal(nn.Linear(channels * len(corners) ** 2, width, **new_layer()))
 
     def forward(self, grid: Tensor) -> Tensor:
         """`[R, width]` from `[R, cells, cells]`."""
@@ -164,12 +183,14 @@ class Encoder(nn.Module):
         self.message = SetEncoder(comm_dim, model.comm_width) if comm_dim > 0 else None
         self.ground = GridEncoder(layout.LOCAL_MAP_CELLS, model.map_width)
         self.telemetry = GridEncoder(layout.TELEMETRY_CELLS, model.telemetry_width)
-        self.body = nn.Sequential(orthogonal(nn.Linear(layout.width(layout.EGO), model.body_width, **LAYER)), nn.ReLU())
+        self.body = nn.Sequential(
+            orthogonal(nn.Linear(layout.width(layout.EGO), model.body_width, **new_layer())), nn.ReLU()
+        )
         sets = model.contact_width + model.squad_width + (model.comm_width if comm_dim > 0 else 0)
         rest = model.map_width + model.telemetry_width + model.body_width
-        self.fuse = orthogonal(nn.Linear(2 * sets + rest, model.hidden, **LAYER))
-        self.norm = nn.LayerNorm(model.hidden, **LAYER)
-        ego_mask = torch.ones(layout.width(layout.EGO), **LAYER)
+        self.fuse = orthogonal(nn.Linear(2 * sets + rest, model.hidden, **new_layer()))
+        self.norm = nn.LayerNorm(model.hidden, **new_layer())
+        ego_mask = torch.ones(layout.width(layout.EGO), **new_layer())
         if not model.path_observed:
             for name in ("path_direction", "path_length"):
                 ego_mask[layout.columns(layout.EGO, name)] = 0.0

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from torchrl.data import Composite, Unbounded
 
 from echelon.learn.models.actor_critic import ActorCritic
-from echelon.learn.models.encoder import LAYER, Encoder, orthogonal
+from echelon.learn.models.encoder import Encoder, new_layer, orthogonal
 from echelon.learn.models.memory import Memory, MemoryState, kept
 from echelon.learn.models.registry import ModelConfig, PolicySpecs
 
@@ -24,15 +24,15 @@ class GRU(Memory):
 
     def __init__(self, width_in: int, hidden: int) -> None:
         super().__init__(hidden)
-        self.from_input = orthogonal(nn.Linear(width_in, 3 * hidden, **LAYER), gain=1.0)
-        self.from_hidden = nn.Linear(hidden, 3 * hidden, **LAYER)
+        self.from_input = orthogonal(nn.Linear(width_in, 3 * hidden, **new_layer()), gain=1.0)
+        self.from_hidden = nn.Linear(hidden, 3 * hidden, **new_layer())
         nn.init.zeros_(self.from_hidden.bias)
         for gate in self.from_hidden.weight.data.split(hidden):
             nn.init.orthogonal_(gate)
 
     def spec(self) -> Composite:
         """`h [hidden]`."""
-        return Composite(h=Unbounded((self.hidden,), **LAYER))
+        return Composite(h=Unbounded((self.hidden,), **new_layer()))
 
     def step(self, features: Tensor, state: MemoryState) -> tuple[Tensor, MemoryState]:
         """One step: the embedding is the new `h`."""

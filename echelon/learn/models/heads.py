@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from echelon.learn.models.encoder import LAYER, BattlePooling, orthogonal
+from echelon.learn.models.encoder import BattlePooling, new_layer, orthogonal
 from echelon.learn.models.registry import ModelConfig
 
 LOG_STD_RANGE = (-3.0, 0.5)
@@ -21,7 +21,7 @@ class FixedStd(nn.Module):
 
     def __init__(self, width: int, initial_std: float) -> None:
         super().__init__()
-        self.bias = nn.Parameter(torch.full((width,), math.log(initial_std), **LAYER))
+        self.bias = nn.Parameter(torch.full((width,), math.log(initial_std), **new_layer()))
 
     def forward(self, embed: Tensor) -> Tensor:
         """`[..., D]` log standard deviation for `embed [..., hidden]`."""
@@ -33,10 +33,10 @@ class ActorHead(nn.Module):
 
     def __init__(self, model: ModelConfig, width: int) -> None:
         super().__init__()
-        self.loc = orthogonal(nn.Linear(model.hidden, width, **LAYER), ACTION_GAIN)
+        self.loc = orthogonal(nn.Linear(model.hidden, width, **new_layer()), ACTION_GAIN)
         self.log_std: nn.Module
         if model.std == "state":
-            self.log_std = orthogonal(nn.Linear(model.hidden, width, **LAYER), ACTION_GAIN)
+            self.log_std = orthogonal(nn.Linear(model.hidden, width, **new_layer()), ACTION_GAIN)
             nn.init.constant_(self.log_std.bias, math.log(model.initial_std))
         else:
             self.log_std = FixedStd(width, model.initial_std)
@@ -55,8 +55,8 @@ class Critic(nn.Module):
         super().__init__()
         self.gathering = BattlePooling(model.body_width) if model.critic == "central" else None
         if self.gathering is not None:
-            self.mix = orthogonal(nn.Linear(model.hidden + 4 * model.body_width, model.hidden, **LAYER))
-        self.value = orthogonal(nn.Linear(model.hidden, 1, **LAYER), gain=1.0)
+            self.mix = orthogonal(nn.Linear(model.hidden + 4 * model.body_width, model.hidden, **new_layer()))
+        self.value = orthogonal(nn.Linear(model.hidden, 1, **new_layer()), gain=1.0)
 
     def forward(self, embed: Tensor, own: Tensor, enemy: Tensor | None) -> Tensor:
         """`[..., A]` values.

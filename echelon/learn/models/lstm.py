@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from torchrl.data import Composite, Unbounded
 
 from echelon.learn.models.actor_critic import ActorCritic
-from echelon.learn.models.encoder import LAYER, Encoder, orthogonal
+from echelon.learn.models.encoder import Encoder, new_layer, orthogonal
 from echelon.learn.models.memory import Memory, MemoryState
 from echelon.learn.models.registry import ModelConfig, PolicySpecs
 
@@ -101,15 +101,15 @@ class LSTM(Memory):
 
     def __init__(self, width_in: int, hidden: int) -> None:
         super().__init__(hidden)
-        self.from_input = orthogonal(nn.Linear(width_in, 4 * hidden, **LAYER), gain=1.0)
-        self.from_hidden = nn.Linear(hidden, 4 * hidden, bias=False, **LAYER)
+        self.from_input = orthogonal(nn.Linear(width_in, 4 * hidden, **new_layer()), gain=1.0)
+        self.from_hidden = nn.Linear(hidden, 4 * hidden, bias=False, **new_layer())
         for gate in self.from_hidden.weight.data.split(hidden):
             nn.init.orthogonal_(gate)
         self.from_input.bias.data[hidden : 2 * hidden] = FORGET_BIAS
 
     def spec(self) -> Composite:
         """`h` and `c`, `[hidden]` each."""
-        return Composite(h=Unbounded((self.hidden,), **LAYER), c=Unbounded((self.hidden,), **LAYER))
+        return Composite(h=Unbounded((self.hidden,), **new_layer()), c=Unbounded((self.hidden,), **new_layer()))
 
     def step(self, features: Tensor, state: MemoryState) -> tuple[Tensor, MemoryState]:
         """One step: the embedding is the new `h`."""

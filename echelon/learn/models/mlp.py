@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from torchrl.data import Composite
 
 from echelon.learn.models.actor_critic import ActorCritic
-from echelon.learn.models.encoder import LAYER, Encoder, orthogonal
+from echelon.learn.models.encoder import Encoder, new_layer, orthogonal
 from echelon.learn.models.memory import Memory, MemoryState
 from echelon.learn.models.registry import ModelConfig, PolicySpecs
 
@@ -19,7 +19,7 @@ class Feedforward(Memory):
 
     def __init__(self, width_in: int, hidden: int) -> None:
         super().__init__(hidden)
-        self.layer = orthogonal(nn.Linear(width_in, hidden, **LAYER))
+        self.layer = orthogonal(nn.Linear(width_in, hidden, **new_layer()))
 
     def spec(self) -> Composite:
         """Empty."""
