@@ -23,7 +23,7 @@ from echelon.learn.checkpoint.files import save_checkpoint
 from echelon.learn.checkpoint.format import LEARNER, Checkpoint, Counters, RunState
 from echelon.learn.checkpoint.resume import check_start, optimizer_tensors, restore_optimizer
 from echelon.learn.checkpoint.retention import checkpoint_path, prune_checkpoints
-from echelon.learn.checkpoint.run_folder import check_folder
+from echelon.learn.checkpoint.run_folder import check_folder, clear_unlearnt, locked
 from echelon.learn.config import TrainConfig
 from echelon.learn.curriculum import SCRIPTED, Curriculum
 from echelon.learn.device_defaults import resolve_settings
@@ -69,7 +69,7 @@ class Trainer:
 
     Args:
         config: config of the run; what it leaves open is resolved for the device, see `resolve_settings`.
-        folder: where checkpoints and metrics go.
+        folder: where checkpoints and metrics go; a run there in which nothing was learnt is replaced.
         start: checkpoint to resume from exactly. If the battles differ (their number, maps or opponents), new ones
             are started, and `resume_note` says so.
         opponent_pool: opponents for battles against frozen policies; by default snapshots of the learner.
@@ -99,6 +99,9 @@ class Trainer:
     ) -> None:
         require(isinstance(config, TrainConfig), "config", "a TrainConfig", config)
         self.folder, self.ranks = folder, ranks
+        if start is None and ranks.is_first:
+            clear_unlearnt(folder)
+        ranks.barrier()
         check_folder("folder", folder, start)
         self.device = ranks.place(resolve_device(config.device))
         self.config = config = resolve_settings(config, self.device, start, ranks)
@@ -229,10 +232,11 @@ class Trainer:
             iterations: end after so many, with a checkpoint, if the run has not ended before.
 
         Raises:
+            FileError: another process trains in the folder.
             Interrupted: a signal ended the run, see `echelon.learn.callbacks.signals`. A checkpoint is saved.
             NotFinite: losses or gradients are not finite.
         """
-        with self._process():
+        with locked(self.folder) if self.ranks.is_first else contextlib.nullcontext(), self._process():
             self._train(iterations)
 
     def _train(self, iterations: int | None) -> None:
