@@ -27,7 +27,8 @@ from echelon.learn.checkpoint.run_folder import check_folder, clear_unlearnt, lo
 from echelon.learn.config import TrainConfig
 from echelon.learn.curriculum import SCRIPTED, Curriculum
 from echelon.learn.device_defaults import resolve_settings
-from echelon.learn.extra_rewards import check_extra_rewards, load_extra_rewards
+from echelon.learn.extra_rewards import load_extra_rewards
+from echelon.learn.first_battle import check_run
 from echelon.learn.footprint import require_training_memory
 from echelon.learn.models import precision
 from echelon.learn.models.registry import PolicySpecs
@@ -108,7 +109,7 @@ class Trainer:
         self._is_computing = False
         """Whether the process is set up as a training needs it, see `_process`."""
         self.extra_rewards = load_extra_rewards(config.extra_rewards)  # may draw random numbers, so before seeding
-        check_extra_rewards(self.extra_rewards, config.env, self.device)
+        check_run(config, self.extra_rewards, self.device, opponent_of)
         with self._process():
             self._set_up(start, opponent_pool, opponent_of, callbacks)
 

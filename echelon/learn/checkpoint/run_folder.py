@@ -123,12 +123,13 @@ def locked(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def lock_run_folder(folder: Path, resumes: bool) -> Iterator[None]:
-    """Create and lock the run folder.
+    """Create and lock the run folder; it is removed where it was made in vain, and nothing was written into it.
 
     Raises:
         ConfigError: if it is not writable, or holds a run already and `resumes` is false.
         FileError: if another process has locked it.
     """
+    is_new = not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         probe = folder / ".writable"
@@ -136,12 +137,17 @@ def lock_run_folder(folder: Path, resumes: bool) -> Iterator[None]:
         probe.unlink()
     except OSError as error:
         raise ConfigError(f"--run-dir must be a writable folder, got {str(folder)!r}: {error.strerror}") from None
-    if not resumes:
-        clear_unlearnt(folder)
-    with locked(folder):
-        limit = "a folder without a run, or go on with --resume latest"
-        require(resumes or not has_run(folder), "--run-dir", limit, str(folder))
-        yield
+    try:
+        if not resumes:
+            clear_unlearnt(folder)
+        with locked(folder):
+            limit = "a folder without a run, or go on with --resume latest"
+            require(resumes or not has_run(folder), "--run-dir", limit, str(folder))
+            yield
+    finally:
+        if is_new:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
 
 
 @contextlib.contextmanager
