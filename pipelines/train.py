@@ -21,7 +21,8 @@ from echelon.learn.callbacks.signals import EXIT_BASE, Stop
 from echelon.learn.callbacks.warning_signs import WarningSigns
 from echelon.learn.checkpoint.run_folder import opened_run
 from echelon.learn.config import TrainConfig
-from echelon.learn.extra_rewards import check_extra_rewards, load_extra_rewards
+from echelon.learn.extra_rewards import load_extra_rewards
+from echelon.learn.first_battle import check_run
 from echelon.learn.footprint import memory_explained
 from echelon.learn.trainer import Trainer
 from echelon.pipelines.console import arguments, run, terminal
@@ -48,7 +49,7 @@ def train(config: TrainConfig, ranks: Ranks, stop: Stop) -> None:
     device = ranks.place(resolve_device(config.device))
     # What is named is built before the folder is created.
     check_opponents(config, device)
-    check_extra_rewards(load_extra_rewards(config.extra_rewards), config.env, device)
+    check_run(config, load_extra_rewards(config.extra_rewards), device, policy_of)
     own = load_callbacks(config.callbacks)
     league = join_league(config, device, ranks)
     evaluation = EvalCallback(policy_of)

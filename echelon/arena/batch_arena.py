@@ -202,8 +202,14 @@ class BatchArena:
             recorder.battles = [place for place in recorder.battles if place < len(battles)]
             require(len(recorder.battles) > 0, "battles to record", f"below {len(battles)}, those of the batch", "none")
         gpus = [self.device] if self.device.type == "cuda" else []
-        # A custom policy may sample from torch's global generator. The state of the caller's generator is preserved.
-        with torch.random.fork_rng(gpus), torch.inference_mode(), set_exploration_type(ExplorationType.RANDOM):
+        # A custom policy may sample from torch's global generator. The state of the caller's generator is preserved,
+        # and the caller's autocast does not reach networks, whose precision is `compute`.
+        with (
+            torch.random.fork_rng(gpus),
+            torch.inference_mode(),
+            torch.autocast(self.device.type, enabled=False),
+            set_exploration_type(ExplorationType.RANDOM),
+        ):
             batch = MatchBatch(self, battles, recorder)
             torch.manual_seed(battles[0].seed)
             outcome = batch.play(sink, None if self.on_progress is None else self._tell_progress)

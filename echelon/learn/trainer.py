@@ -23,11 +23,12 @@ from echelon.learn.checkpoint.files import save_checkpoint
 from echelon.learn.checkpoint.format import LEARNER, Checkpoint, Counters, RunState
 from echelon.learn.checkpoint.resume import check_start, optimizer_tensors, restore_optimizer
 from echelon.learn.checkpoint.retention import checkpoint_path, prune_checkpoints
-from echelon.learn.checkpoint.run_folder import check_folder
+from echelon.learn.checkpoint.run_folder import check_folder, clear_unlearnt, locked
 from echelon.learn.config import TrainConfig
 from echelon.learn.curriculum import SCRIPTED, Curriculum
 from echelon.learn.device_defaults import resolve_settings
-from echelon.learn.extra_rewards import check_extra_rewards, load_extra_rewards
+from echelon.learn.extra_rewards import load_extra_rewards
+from echelon.learn.first_battle import check_run
 from echelon.learn.footprint import require_training_memory
 from echelon.learn.models import precision
 from echelon.learn.models.registry import PolicySpecs
@@ -69,7 +70,7 @@ class Trainer:
 
     Args:
         config: config of the run; what it leaves open is resolved for the device, see `resolve_settings`.
-        folder: where checkpoints and metrics go.
+        folder: where checkpoints and metrics go; a run there in which nothing was learnt is replaced.
         start: checkpoint to resume from exactly. If the battles differ (their number, maps or opponents), new ones
             are started, and `resume_note` says so.
         opponent_pool: opponents for battles against frozen policies; by default snapshots of the learner.
@@ -99,13 +100,16 @@ class Trainer:
     ) -> None:
         require(isinstance(config, TrainConfig), "config", "a TrainConfig", config)
         self.folder, self.ranks = folder, ranks
+        if start is None and ranks.is_first:
+            clear_unlearnt(folder)
+        ranks.barrier()
         check_folder("folder", folder, start)
         self.device = ranks.place(resolve_device(config.device))
         self.config = config = resolve_settings(config, self.device, start, ranks)
         self._is_computing = False
         """Whether the process is set up as a training needs it, see `_process`."""
         self.extra_rewards = load_extra_rewards(config.extra_rewards)  # may draw random numbers, so before seeding
-        check_extra_rewards(self.extra_rewards, config.env, self.device)
+        check_run(config, self.extra_rewards, self.device, opponent_of)
         with self._process():
             self._set_up(start, opponent_pool, opponent_of, callbacks)
 
@@ -229,10 +233,11 @@ class Trainer:
             iterations: end after so many, with a checkpoint, if the run has not ended before.
 
         Raises:
+            FileError: another process trains in the folder.
             Interrupted: a signal ended the run, see `echelon.learn.callbacks.signals`. A checkpoint is saved.
             NotFinite: losses or gradients are not finite.
         """
-        with self._process():
+        with locked(self.folder) if self.ranks.is_first else contextlib.nullcontext(), self._process():
             self._train(iterations)
 
     def _train(self, iterations: int | None) -> None:

@@ -72,10 +72,13 @@ def is_redefined(old: Any, new: Any) -> bool:
 
 
 @contextmanager
-def in_one_line(expected: str) -> Iterator[None]:
-    """Turn an error of the user's own code into one line that begins with `expected` and tells where it arose."""
+def in_one_line(expected: str, passed: tuple[type[Exception], ...] = ()) -> Iterator[None]:
+    """Turn an error of the user's own code into one line that begins with `expected` and tells where it arose; errors
+    of the types `passed` stay what they are."""
     try:
         yield
+    except passed:
+        raise
     except Exception as error:
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if is_users(frame.filename)]
         place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from echelon.replay.battle import Replay
 from echelon.runtime.errors import ConfigError, require
+from echelon.runtime.files import FileError
+from echelon.runtime.imports import in_one_line
 from echelon.runtime.state_dict import StateDict
 
 if TYPE_CHECKING:
@@ -107,10 +109,12 @@ class CallbackList:
         taken: names of other states in a checkpoint.
 
     Raises:
-        ConfigError: two callbacks have one name, or one has a name that is taken or no identifier.
+        ConfigError: one is no `Callback`, two have one name, or a name is taken or no identifier.
     """
 
     def __init__(self, callbacks: Sequence[Callback], taken: Sequence[str] = ()) -> None:
+        for callback in callbacks:
+            require(isinstance(callback, Callback), "callbacks", "instances of subclasses of Callback", callback)
         self.all = sorted(callbacks, key=lambda callback: callback.order)
         names = [callback.name for callback in self.all]
         require(len(set(names)) == len(names), "callbacks", "of different names (see Callback.name)", names)
@@ -118,14 +122,26 @@ class CallbackList:
             require(name.isidentifier() and name not in taken, "Callback.name", f"an identifier not in {taken}", name)
 
     def setup(self, trainer: Trainer, states: Mapping[str, StateDict]) -> None:
-        """Set each callback up and restore its state, if there is one by its name; an error closes all."""
+        """Set each callback up and restore its state, if there is one by its name; the first error closes all.
+
+        Raises:
+            ConfigError: in one line, if `setup` of a callback of the user's own fails.
+        """
 
         def begin(callback: Callback) -> None:
-            callback.setup(trainer)
+            is_own = type(callback).__module__.partition(".")[0] != "echelon"
+            line = in_one_line(
+                f"callback {callback.name}: expected setup(trainer) to succeed", (ConfigError, FileError)
+            )
+            with line if is_own else contextlib.nullcontext():
+                callback.setup(trainer)
             if callback.name in states:
                 callback.load_state_dict(states[callback.name])
 
-        error = self._attempt(self.all, begin)
+        error = None
+        for callback in self.all:
+            # Behind the first error none is set up, which might write into the folder.
+            error = error or self._attempt([callback], begin)
         if trainer.ranks.max(float(error is not None)) > 0:
             self.close()
             raise error or ConfigError(ELSEWHERE)

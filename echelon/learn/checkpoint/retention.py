@@ -24,7 +24,7 @@ def prune_checkpoints(folder: Path, last: int, best: int | None) -> None:
     root = folder / "checkpoints"
     kept = set() if best is None else {checkpoint_path(folder, best)}
     numbered = [path for path in checkpoints_in(root) if re.fullmatch(r"iteration_\d+", path.name)]
-    for path in sorted(numbered, key=lambda path: int(path.name[len("iteration_") :]))[:-last]:
+    for path in sorted(numbered, key=lambda path: int(path.name[len("iteration_") :]))[: max(0, len(numbered) - last)]:
         if path not in kept:
             with writing_to(path):
                 path.rename(path.parent / f".{path.name}.gone")

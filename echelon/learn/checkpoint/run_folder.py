@@ -9,13 +9,17 @@ from pathlib import Path
 
 from echelon.learn.checkpoint.files import checkpoints_in, newest_checkpoint
 from echelon.learn.checkpoint.format import CLAIMS, SAVED_AT, Checkpoint, open_checkpoint
+from echelon.learn.checkpoint.retention import checkpoint_path, prune_checkpoints
 from echelon.learn.config import TrainConfig
+from echelon.learn.metrics import read_table
 from echelon.runtime.distributed import Ranks
 from echelon.runtime.errors import ConfigError, require
-from echelon.runtime.files import MAX_HEADER_BYTES, FileError, held, parse_json, read_file
+from echelon.runtime.files import MAX_HEADER_BYTES, FileError, held, parse_json, read_file, writing_to
 
 LOCK = ".lock"
 """Lock file of a run folder, held while a process trains there."""
+_locked: set[Path] = set()
+"""The lock files that this process holds."""
 
 
 def choose_folder(config: TrainConfig) -> Path:
@@ -54,6 +58,32 @@ def has_run(folder: Path) -> bool:
     return any((folder / "checkpoints").glob("[!.]*"))
 
 
+def is_unlearnt(folder: Path) -> bool:
+    """Whether all that a run left is the checkpoint before its first iteration, as one does that fails at once."""
+    names, first = [path.name for path in (folder / "checkpoints").glob("[!.]*")], checkpoint_path(folder, 0)
+    if names != [first.name]:
+        return False
+    try:
+        saved = open_checkpoint(first)
+    except FileError:
+        return False
+    # A policy that somebody wrote there belongs to no run of processes.
+    return saved.counters.iterations == 0 and saved.claims["processes"] > 0 and not read_table(folder / "metrics.csv")
+
+
+def clear_unlearnt(folder: Path) -> None:
+    """Delete the checkpoint of a run in which nothing was learnt, so that a new run may begin in its folder.
+
+    Raises:
+        FileError: a process trains there, this one or another.
+    """
+    if is_unlearnt(folder):
+        with held(folder / LOCK):
+            # By now another process may have learnt something.
+            if is_unlearnt(folder):
+                prune_checkpoints(folder, 0, best=None)
+
+
 def check_folder(name: str, folder: Path, start: Checkpoint | None) -> None:
     """Refuse a folder with a run that does not end at `start`: what is to be saved would find checkpoints of its name.
 
@@ -71,13 +101,35 @@ def check_folder(name: str, folder: Path, start: Checkpoint | None) -> None:
 
 
 @contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Context manager that holds the lock of a run folder, unless this process does already.
+
+    Raises:
+        FileError: another process has locked it.
+    """
+    path = (folder / LOCK).absolute()
+    if path in _locked:
+        yield
+        return
+    with writing_to(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    with held(path):
+        _locked.add(path)
+        try:
+            yield
+        finally:
+            _locked.remove(path)
+
+
+@contextlib.contextmanager
 def lock_run_folder(folder: Path, resumes: bool) -> Iterator[None]:
-    """Create and lock the run folder.
+    """Create and lock the run folder; it is removed where it was made in vain, and nothing was written into it.
 
     Raises:
         ConfigError: if it is not writable, or holds a run already and `resumes` is false.
         FileError: if another process has locked it.
     """
+    is_new = not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         probe = folder / ".writable"
@@ -85,10 +137,17 @@ def lock_run_folder(folder: Path, resumes: bool) -> Iterator[None]:
         probe.unlink()
     except OSError as error:
         raise ConfigError(f"--run-dir must be a writable folder, got {str(folder)!r}: {error.strerror}") from None
-    with held(folder / LOCK):
-        limit = "a folder without a run, or go on with --resume latest"
-        require(resumes or not has_run(folder), "--run-dir", limit, str(folder))
-        yield
+    try:
+        if not resumes:
+            clear_unlearnt(folder)
+        with locked(folder):
+            limit = "a folder without a run, or go on with --resume latest"
+            require(resumes or not has_run(folder), "--run-dir", limit, str(folder))
+            yield
+    finally:
+        if is_new:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
 
 
 @contextlib.contextmanager

@@ -7,15 +7,19 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tiny_runs import tiny_run
+from tiny_runs import TINY, tiny_run
 
-from echelon.learn.checkpoint.files import newest_checkpoint
-from echelon.learn.checkpoint.format import CLAIMS, SAVED_AT, open_checkpoint
+from echelon.learn.callbacks.base import Callback
+from echelon.learn.checkpoint.files import newest_checkpoint, save_checkpoint
+from echelon.learn.checkpoint.format import CLAIMS, SAVED_AT, Counters, open_checkpoint
 from echelon.learn.checkpoint.retention import checkpoint_path
-from echelon.learn.checkpoint.run_folder import choose_folder
+from echelon.learn.checkpoint.run_folder import LOCK, choose_folder, lock_run_folder
 from echelon.learn.metrics import read_table
+from echelon.learn.models.registry import PolicySpecs
+from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.learn.trainer import Trainer
 from echelon.runtime.errors import ConfigError
+from echelon.runtime.files import FileError, held
 
 
 @pytest.fixture(scope="module")
@@ -74,3 +78,84 @@ def test_a_folder_with_another_run_of_as_many_iterations_is_refused(run, tmp_pat
     shutil.copytree(run, own)
     Trainer(tiny_run(), own, start).train(1)
     assert len(read_table(own / "metrics.csv")) == 3, "the same checkpoint, wherever it lies"
+
+
+class Fails(Callback):
+    """Ends a run before its first iteration."""
+
+    def on_run_start(self, trainer):
+        raise ConfigError("not today")
+
+
+@pytest.fixture
+def unlearnt(tmp_path) -> Path:
+    """What a run left that failed before it learnt anything."""
+    folder = tmp_path / "unlearnt"
+    with pytest.raises(ConfigError, match="not today"):
+        Trainer(tiny_run(), folder, callbacks=[Fails()]).train(1)
+    return folder
+
+
+def names_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in (folder / "checkpoints").iterdir())
+
+
+def test_a_folder_in_which_nothing_was_learnt_takes_a_new_run(unlearnt, tmp_path):
+    assert names_in(unlearnt) == ["iteration_000000"] and not (unlearnt / LOCK).exists()
+    Trainer(tiny_run(seed=7), unlearnt).train(1)
+    Trainer(tiny_run(seed=7), tmp_path / "fresh").train(1)
+    same = [open_checkpoint(checkpoint_path(folder, 1)).claims["files"] for folder in (unlearnt, tmp_path / "fresh")]
+    assert same[0] == same[1] and names_in(unlearnt) == ["iteration_000000", "iteration_000001"]
+
+
+def test_the_program_takes_such_a_folder_too(unlearnt):
+    with lock_run_folder(unlearnt, resumes=True):
+        assert names_in(unlearnt) == ["iteration_000000"]
+    with lock_run_folder(unlearnt, resumes=False):
+        assert names_in(unlearnt) == [] and (unlearnt / LOCK).exists()
+        Trainer(tiny_run(), unlearnt).train(1)
+
+
+@pytest.mark.parametrize("kept", ["a row", "a later one", "a policy's own", "a damaged one"])
+def test_nothing_else_is_replaced(unlearnt, run, kept):
+    first = checkpoint_path(unlearnt, 0)
+    if kept == "a row":
+        shutil.copy(run / "metrics.csv", unlearnt)
+    elif kept == "a later one":
+        shutil.copytree(checkpoint_path(run, 1), checkpoint_path(unlearnt, 1))
+    elif kept == "a damaged one":
+        (first / CLAIMS).write_text("{")
+    else:
+        shutil.rmtree(first)
+        save_checkpoint(first, TINY.build(PolicySpecs(8)), ValueNorm(), tiny_run().env, Counters(), {})
+    before = names_in(unlearnt)
+    with pytest.raises(ConfigError, match="folder must be one without a run"):
+        Trainer(tiny_run(), unlearnt)
+    with (
+        pytest.raises(ConfigError, match="--run-dir must be a folder without a run"),
+        lock_run_folder(unlearnt, resumes=False),
+    ):
+        pass
+    assert names_in(unlearnt) == before
+
+
+def test_a_run_that_has_just_begun_is_not_replaced(tmp_path):
+    """It holds the folder's lock from its first checkpoint on."""
+    refused = []
+
+    class Second(Callback):
+        def on_run_start(self, trainer):
+            for begin in (lambda: Trainer(tiny_run(), trainer.folder), lock_run_folder(tmp_path, False).__enter__):
+                with pytest.raises(FileError, match="process") as error:
+                    begin()
+                refused.append(str(error.value))
+
+    Trainer(tiny_run(), tmp_path, callbacks=[Second()]).train(1)
+    assert len(refused) == 2 and names_in(tmp_path) == ["iteration_000000", "iteration_000001"]
+
+
+def test_a_folder_that_another_process_holds_is_not_trained_in(tmp_path):
+    trainer = Trainer(tiny_run(), tmp_path)
+    with held(tmp_path / LOCK), pytest.raises(FileError, match="process"):
+        trainer.train(1)
+    assert not (tmp_path / "checkpoints").exists()

@@ -1,0 +1,76 @@
+"""A tiny battle before a run: what the user brings is called once, so that a fault is told before a folder is made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import torch
+
+from echelon.agents.heuristic import is_scripted, scripted
+from echelon.env.env import EchelonEnv
+from echelon.env.group_policy import TeamPolicy
+from echelon.env.reward import RewardTerm
+from echelon.learn.config import TrainConfig
+from echelon.learn.curriculum import stages_of
+from echelon.learn.extra_rewards import check_extra_rewards
+from echelon.learn.models.actor_critic import ActorCritic
+from echelon.learn.models.precision import training_process
+from echelon.learn.models.registry import BUILT_IN, PolicySpecs, kind_of
+from echelon.learn.models.value_normalizer import ValueNorm
+from echelon.learn.opponents.assignment import OpponentGroup, PolicyAssignment
+from echelon.learn.opponents.named import OpponentOf
+from echelon.learn.ppo.advantage import NormalizedGAE
+from echelon.learn.ppo.collector import TeamCollector
+from echelon.learn.ppo.update import PPO
+from echelon.rules.config import EnvConfig
+from echelon.runtime.errors import require
+from echelon.runtime.imports import in_one_line
+
+BATTLES, DECISIONS = 2, 2
+"""Size of the rollout that a model or a commander plays."""
+
+
+def check_run(
+    config: TrainConfig, terms: Mapping[str, RewardTerm], device: torch.device, opponent_of: OpponentOf = scripted
+) -> None:
+    """Let reward terms, a model and commanders that are not Echelon's own play two decisions, and the model learn from
+    them, with each size of team that the curriculum has. Torch's generator is afterwards what it was.
+
+    Args:
+        terms: the run's own reward terms.
+        opponent_of: builds the commanders that the config names.
+
+    Raises:
+        ConfigError: in one line, if one of them fails or returns another shape.
+    """
+    stages = stages_of(config)
+    by_size = {(env.blue, env.red): env for env in (stage.env(config.env, config.side) for stage in stages)}
+    kind = kind_of(config.model)
+    names = {stage.opponent for stage in stages if config.scripted_battles > 0 and not is_scripted(stage.opponent)}
+    with training_process(config.deterministic, device):
+        check_extra_rewards(terms, config.env, device)
+        for env in by_size.values():
+            if kind not in BUILT_IN:
+                with in_one_line(f"model {kind}: expected a policy that plays and learns"):
+                    play(config, env, device, None)
+            for name in sorted(names):
+                opponent = opponent_of(name, env, device)
+                with in_one_line(f"{name}: expected a decision for each team"):
+                    play(config, env, device, opponent)
+
+
+def play(config: TrainConfig, env: EnvConfig, device: torch.device, opponent: TeamPolicy | None) -> None:
+    """Collect a rollout of a new policy against an opponent; against itself, for None, it also learns from that."""
+    policy = config.model.build(PolicySpecs(env.comm_dim))
+    require(isinstance(policy, ActorCritic), "what its config builds", "an ActorCritic", policy)
+    seats = PolicyAssignment(policy.to(device), [OpponentGroup("opponent", opponent, BATTLES)], config.side)
+    tiny = replace(env, map_pool=1, map_spares=0)
+    battles = EchelonEnv(tiny, BATTLES, device=device, seed=0, memory=seats.memory, backend="eager")
+    norm = ValueNorm().to(device)
+    collector = TeamCollector(battles, seats, DECISIONS, DECISIONS, norm)
+    batch = collector.collect()
+    if opponent is None:
+        NormalizedGAE(gamma=env.reward.gamma, lmbda=config.ppo.gae_lambda, normalizer=norm)(batch)
+        settings = replace(config.ppo, rollout_decisions=DECISIONS, chunk_decisions=DECISIONS, epochs=1, minibatches=1)
+        PPO(policy, settings).update(batch, collector.memory)
