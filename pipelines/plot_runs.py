@@ -41,6 +41,8 @@ class Plot:
     def run(self) -> None:
         """Read the runs and draw them."""
         require(len(self.runs) > 0, "plot", "given one run folder at least", self.runs)
+        folders = [folder.resolve() for folder in self.runs]
+        require(len(set(folders)) == len(folders), "plot", "given each run folder once", list(map(str, self.runs)))
         require_picture("--out", self.out)
         check_writable(self.out)
         runs = [read_run(folder) for folder in self.runs]

@@ -19,9 +19,11 @@ import numpy as np
 import pytest
 import torch
 from leagues import policy_of
-from tensordict import TensorDictBase
+from tensordict import TensorDictBase, lazy_legacy, set_lazy_legacy
 from tiny_runs import short_battles, tiny_run
 from torch.overrides import TorchFunctionMode
+from torchrl.envs.utils import ExplorationType, exploration_type, set_exploration_type
+from torchrl.modules import recurrent_mode, set_recurrent_mode
 
 import echelon
 from echelon.env.tasks import Protocol, Task
@@ -139,6 +141,9 @@ SETTINGS = {
     "OMP_NUM_THREADS": lambda: environment("OMP_NUM_THREADS", "3"),
     "dynamo's limit": of_dynamo("recompile_limit", 1),
     "dynamo's errors": of_dynamo("suppress_errors", True),
+    "no exploration": lambda: set_exploration_type(ExplorationType.DETERMINISTIC),
+    "recurrent mode": lambda: set_recurrent_mode(True),
+    "lazy stacks": lambda: set_lazy_legacy(True),
 }
 
 
@@ -153,6 +158,7 @@ def settings_now():
         "autocast": torch.is_autocast_enabled("cpu"),
         "deterministic": torch.are_deterministic_algorithms_enabled(),
         "cudnn": (torch.backends.cudnn.benchmark, torch.backends.cudnn.deterministic),
+        "torchrl": (exploration_type(), recurrent_mode(), lazy_legacy()),
         "threads": torch.get_num_threads(),
         "precision": torch.get_float32_matmul_precision(),
         "generators": (random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()),

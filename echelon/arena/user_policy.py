@@ -10,7 +10,14 @@ from torch import Tensor, nn
 from torchrl.data import Composite
 
 from echelon.env.discrete import ACTIONS
-from echelon.env.group_policy import TeamPolicy, draws_actions, memory_spec_of, reads_action_mask, team_input
+from echelon.env.group_policy import (
+    TeamPolicy,
+    check_decided,
+    draws_actions,
+    memory_spec_of,
+    reads_action_mask,
+    team_input,
+)
 from echelon.env.observation.layout import action_width
 from echelon.env.specs import Specs
 from echelon.rules.config import EnvConfig
@@ -75,10 +82,7 @@ def check_decision_of(name: str, policy: TeamPolicy, mechs: int, env: EnvConfig,
     team = blank_team(policy, memory, mechs, env, device)
     with in_one_line(f"{name}: expected a decision for a team of {mechs} mechs"):
         decided = policy(team)
-    if not isinstance(decided, TensorDictBase):
-        raise ConfigError(
-            f'{name} must return the team it was given: return team.set("action", action), got {decided!r:.80}'
-        )
+    check_decided(name, decided)
     width = action_width(env.comm_dim)
     action = f"{name}: the action of {BATTLES} battles, {mechs} mechs, {width} columns (python -m echelon describe)"
     require_leaf(action, decided.get("action", None), torch.float32, torch.Size((BATTLES, mechs, width)))

@@ -25,6 +25,7 @@ from torch import Tensor
 from torchrl.data import Composite
 
 from echelon.runtime import noise
+from echelon.runtime.errors import ConfigError
 
 
 class TeamPolicy(Protocol):
@@ -87,6 +88,14 @@ def draws_actions(policy: TeamPolicy) -> bool:
 def reads_action_mask(policy: TeamPolicy) -> bool:
     """Whether a policy is to be told which discrete actions each mech can carry out."""
     return bool(getattr(policy, "reads_action_mask", False))
+
+
+def check_decided(name: str, decided: object) -> None:
+    """Raise `ConfigError` unless a policy returned a TensorDict."""
+    if not isinstance(decided, TensorDictBase):
+        raise ConfigError(
+            f'{name} must return the team it was given: return team.set("action", action), got {decided!r:.80}'
+        )
 
 
 def action_noise(seed: Tensor, decision: Tensor | int, mechs: int, width: int) -> Tensor:

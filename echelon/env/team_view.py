@@ -18,7 +18,7 @@ from echelon.env.description import Description
 from echelon.env.discrete import ActionMasks, action_table
 from echelon.env.env import EchelonEnv
 from echelon.env.group_form import ActionForm, ObservationForm, PerGroup, check_dtype, common_form, group_forms
-from echelon.env.group_policy import TeamPolicy, action_noise, draws_actions, memory_spec_of, team_input
+from echelon.env.group_policy import TeamPolicy, action_noise, check_decided, draws_actions, memory_spec_of, team_input
 from echelon.env.observation.layout import GROUPS, STREAMS, action_width
 from echelon.env.outcome import Winner
 from echelon.env.partial import RESET, STEP, PartialEnv, mask_of, reset_mask
@@ -284,8 +284,11 @@ class View(PartialEnv):
         normals = other(*self._action_noise()) if draws_actions(self.opponent) else None
         team = team_input(streams, mask, seen.get("telemetry"), self._opponent_memory.copy(), normals)
         decided = self.opponent(team)
+        check_decided("opponent", decided)
+        action = real_action("action of the opponent", decided.get("action", None))
+        shape = (*mask.shape, action_width(self.config.comm_dim))
+        require(action.shape == shape, "action of the opponent", f"of shape {shape}", tuple(action.shape))
         self._opponent_memory = decided.get(("next", "memory"), self._opponent_memory)
-        action: Tensor = decided.get("action")
         return action
 
     def _action_noise(self) -> list[Tensor]:

@@ -308,6 +308,21 @@ def test_an_opponent_may_be_any_function_of_a_team():
 
 
 @pytest.mark.parametrize(
+    ("decide", "message"),
+    [
+        (lambda team: None, "opponent must return the team it was given"),
+        (lambda team: team, "action of the opponent must be a float32 tensor, got NoneType"),
+        (lambda team: team.set("action", torch.zeros(*team.shape, 3)), "action of the opponent must be of shape"),
+        (lambda team: team.set("action", torch.zeros(*team.shape, 1)), "action of the opponent must be of shape"),
+    ],
+)
+def test_what_an_opponent_returns_is_its_team_with_actions(decide, message):
+    view = echelon.versus(SHORT, decide, 2, "cpu", 0)
+    with pytest.raises(ConfigError, match=message):
+        view.rollout(1)
+
+
+@pytest.mark.parametrize(
     ("make", "message"),
     [
         (lambda: echelon.versus(SHORT, side="green"), "side must be both, blue or red, got 'green'"),

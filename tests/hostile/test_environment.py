@@ -407,14 +407,17 @@ class Finder:
         if name == "echelon.env.env":
             os.kill(os.getpid(), signal.SIGINT)
 sys.meta_path.insert(0, Finder())
-sys.orig_argv = [sys.executable, f"{sys.argv[1]}"]
+sys.orig_argv = [sys.executable, sys.argv[1]]
 import echelon
 """
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(PIPELINES / "arena.py")], capture_output=True, text=True, timeout=STUCK_S
-    )
+
+    def run(path):
+        words = [sys.executable, "-c", program, str(path)]
+        return subprocess.run(words, capture_output=True, text=True, timeout=STUCK_S)
+
+    done = run(PIPELINES / "arena.py")
     assert done.returncode == EXIT_CODE and done.stderr == "interrupted\n"
-    done = subprocess.run([sys.executable, "-c", program, "train.py"], capture_output=True, text=True, timeout=STUCK_S)
+    done = run(tmp_path / "train.py")
     assert done.stderr.endswith("KeyboardInterrupt\n") and "Traceback" in done.stderr, (
         "a script of one's own is one's own"
     )

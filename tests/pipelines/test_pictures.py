@@ -169,6 +169,8 @@ def test_runs_are_drawn_over_each_other(tmp_path, capsys, monkeypatch):
     assert (curve.y.tolist(), curve.low.tolist(), curve.high.tolist()) == ([0.5] * 3, [0.2] * 3, [0.8] * 3)
     with pytest.raises(ConfigError, match="plot must be given one run folder at least"):
         Plot(()).run()
+    with pytest.raises(ConfigError, match="plot must be given each run folder once"):
+        Plot((runs[0], runs[0].parent / "b" / ".." / "a"), out).run()
 
 
 @pytest.mark.parametrize("command", [["pipelines/train.py", "--help"], ["-m", "echelon", "layout"]])

@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
+from tensordict import set_lazy_legacy
+from torchrl.envs.utils import ExplorationType, set_exploration_type
+from torchrl.modules import set_recurrent_mode
 
 from echelon.runtime.compile import fused
 
@@ -57,8 +60,11 @@ def configure_policy(policy: ActorCritic, precision: str, compiled: str, device:
 
 @contextmanager
 def training_process(deterministic: bool, device: torch.device) -> Iterator[None]:
-    """Context manager in which a training computes: gradients on, no autocast but its own, deterministic or fastest
-    algorithms, and torch's generator to be seeded. Behind it all of that is what it was.
+    """Context manager in which a training computes: gradients on, no autocast but its own, actions drawn, one decision
+    at a time, dense stacks, deterministic or fastest algorithms, and torch's generator to be seeded. Behind it all of
+    that is what it was.
+
+    A compiled loss of TorchRL may leave the process in deterministic exploration and in recurrent mode.
 
     Args:
         deterministic: as in `TrainConfig`; algorithms that the caller has made deterministic stay so.
@@ -72,6 +78,9 @@ def training_process(deterministic: bool, device: torch.device) -> Iterator[None
         torch.inference_mode(False),
         torch.enable_grad(),
         torch.autocast(device.type, enabled=False, cache_enabled=False),
+        set_exploration_type(ExplorationType.RANDOM),
+        set_recurrent_mode(False),
+        set_lazy_legacy(False),
         torch.random.fork_rng([device] if device.type == "cuda" else []),
     ):
         try:
