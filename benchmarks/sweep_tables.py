@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 
@@ -20,7 +21,7 @@ class Table:
     """Against each opponent."""
     flags: tuple[str, ...]
     """Flags that all rows share."""
-    rows: dict[str, tuple[str, ...]]
+    rows: Mapping[str, tuple[str, ...]]
     """The flags that each row has in addition, by its name."""
 
     def flags_of(self, row: str, seed: int) -> list[str]:
@@ -30,7 +31,7 @@ class Table:
 
 SMALL, STANDARD = "small-5v5-v1", "standard-10v10-v1"
 QUICK = ("--preset", "quick", "--device", "cpu")
-AS_IT_IS = {"as it is": ()}
+AS_IT_IS: Mapping[str, tuple[str, ...]] = {"as it is": ()}
 
 TABLES = {
     table.name: table
