@@ -60,3 +60,10 @@ def open_missing_streams() -> None:
             os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "r" if number == 0 else "w"))  # noqa: SIM115
+
+
+def replace_unknown_letters() -> None:
+    """Let a program write `?` for letters that the encoding of its output lacks, as under `LC_ALL=C`."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")

@@ -36,7 +36,7 @@ class RewardTerm:
     function: RewardFunction
     """`function(before, after, ending, game)` returns `[B, N]` float: what each mech earned in a decision. It gets the
     `echelon.state.State` before and after it, the `echelon.env.outcome.Ending` of the battles and the constants, and
-    must not read tensors on the host."""
+    must neither read tensors on the host nor write into them."""
     weight: float = 1.0
     """What it is multiplied with."""
 

@@ -5,15 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
+from torch import Tensor
 
 from echelon.env.env import EchelonEnv
-from echelon.env.reward import RewardTerm, check_extra_terms
+from echelon.env.outcome import Ending
+from echelon.env.reward import RewardFunction, RewardTerm, check_extra_terms
 from echelon.learn.schedules import Schedule
 from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import require
 from echelon.runtime.imports import OBJECT_NAME, import_object, in_one_line
+from echelon.sim.model import SimModel
+from echelon.state import State
 
 FORM = "package.module:function=WEIGHT, or =FIRST..LAST for a weight that changes linearly over the run"
 DOTS = ".."
@@ -108,12 +113,28 @@ def check_extra_rewards(terms: Mapping[str, RewardTerm], config: EnvConfig, devi
     """Let each term judge the first decision of a battle, so that one that fails is refused before anything is written.
 
     Raises:
-        ConfigError: in one line, if a term fails or returns another shape.
+        ConfigError: in one line, if a term fails, returns another shape or changes the battle.
     """
     config = replace(config, map_pool=1, map_spares=0)
     maps = None
     for name, term in terms.items():
         with in_one_line(f"reward term {name}: expected a number for each mech"), torch.random.fork_rng(devices=[]):
-            env = EchelonEnv(config, 1, device, 0, maps=maps, backend="eager", extra_rewards={name: term})
+            checked = RewardTerm(partial(call_checked, name, term.function), term.weight)
+            env = EchelonEnv(config, 1, device, 0, maps=maps, backend="eager", extra_rewards={name: checked})
             env.rand_step(env.reset())
         maps = env.game.maps
+
+
+def call_checked(
+    name: str, function: RewardFunction, before: State, after: State, ending: Ending, game: SimModel
+) -> Tensor:
+    """What a reward term returns.
+
+    Raises:
+        ConfigError: it writes into the state that it is given, and so changes the battle.
+    """
+    kept = before.clone(), after.clone()
+    value = function(before, after, ending, game)
+    is_same = all(bool((old == new).all()) for old, new in zip(kept, (before, after), strict=True))
+    require(is_same, f"reward term {name}", "a function that writes into neither state", "one that changed a tensor")
+    return value

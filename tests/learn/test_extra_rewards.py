@@ -9,13 +9,15 @@ from tiny_runs import run_to_the_end, tiny_run
 
 from echelon.arena.resolve import resolve
 from echelon.convert import convert
+from echelon.env.reward import RewardTerm
 from echelon.learn.checkpoint.files import newest_checkpoint
 from echelon.learn.checkpoint.format import open_checkpoint
 from echelon.learn.config import CurriculumConfig
-from echelon.learn.extra_rewards import load_extra_rewards, parse_extra_reward
+from echelon.learn.extra_rewards import check_extra_rewards, load_extra_rewards, parse_extra_reward
 from echelon.learn.metrics import COLUMNS, MEASURED, read_columns, read_table
 from echelon.learn.schedules import Schedule
 from echelon.learn.trainer import Trainer
+from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
 
@@ -194,3 +196,13 @@ def test_a_term_that_fails_is_refused_before_anything_is_written(tmp_path):
     with pytest.raises(ConfigError, match=r"^reward term bad: expected a number for each mech, got .*\(mine.py:2\)$"):
         Trainer(tiny_run(extra_rewards=("mine:bad=0.1",)), tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_a_term_that_changes_the_battle_is_refused():
+    def cooling(before, after, ending, game):
+        after.mechs.heat.zero_()
+        after.mechs.hp.mul_(0.5)
+        return after.mechs.heat
+
+    with pytest.raises(ConfigError, match="reward term cooling must be a function that writes into neither state"):
+        check_extra_rewards({"cooling": RewardTerm(cooling)}, EnvConfig.small(), torch.device("cpu"))

@@ -17,7 +17,7 @@ from echelon.learn.checkpoint.files import newest_checkpoint
 from echelon.learn.checkpoint.format import open_checkpoint
 from echelon.learn.metrics import read_table
 from echelon.pipelines.console import terminal
-from echelon.pipelines.output import LastingOutput, lasting_output
+from echelon.pipelines.output import LastingOutput, lasting_output, replace_unknown_letters
 
 TRAIN = [sys.executable, "pipelines/train.py", *TINY]
 
@@ -119,3 +119,11 @@ def test_a_run_whose_terminal_is_closed_is_saved(tmp_path):
     _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 128 + signal.SIGHUP
     assert saved(folder) >= 2
+
+
+def test_letters_that_an_encoding_lacks_are_replaced(monkeypatch):
+    buffer = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(buffer, "ascii"))
+    replace_unknown_letters()
+    print("90 % … saved", flush=True)
+    assert buffer.getvalue() == b"90 % ? saved\n"
