@@ -205,7 +205,7 @@ def capture(graph: SimulatedGraph, pool: object = None) -> Iterator[None]:
     Raises:
         RuntimeError: something waits for the device, as a GPU would say, or anything was raised.
     """
-    CARD.stream, before = Stream(), CARD.stream
+    CARD.stream, before = Stream.__new__(Stream), CARD.stream  # torch's own, not one that is made for a warm-up
     CARD.open_pools.add(pool)
     CARD.generator.captures = True
     random, tape = torch.get_rng_state(), Tape(undo=True)

@@ -120,7 +120,7 @@ def test_commanders_come_from_names(tmp_path):
     assert isinstance(resolve("heuristic").policy(BRIEF, CPU), Heuristic)
     with pytest.raises(ConfigError, match="a scripted commander must be heuristic:trivial"):
         resolve("heuristic:godlike").policy(BRIEF, CPU)
-    with pytest.raises(FileError, match="expected heuristic"):
+    with pytest.raises(FileError, match="expected a tier, heuristic"):
         resolve(str(tmp_path / "nobody"))
     policies = []
     for width in (8, 12):

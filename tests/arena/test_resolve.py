@@ -78,7 +78,7 @@ def test_it_fights_in_the_arena(in_examples, capsys, monkeypatch):
         (
             "no/folder",
             FileError,
-            r"expected heuristic\[:tier\], a checkpoint or run folder, .*or package.module:Commander",
+            r"expected a tier, heuristic\[:tier\], a checkpoint or run folder, .*or package.module:Commander",
         ),
     ],
 )
@@ -95,7 +95,7 @@ def test_checkpoints_are_told_where_the_named_one_is_not(tmp_path):
     for number in range(50, 400, 50):
         shutil.copytree(one, kept / f"iteration_{number:06d}")
     told = "; .*run/checkpoints has iteration_000150, iteration_000200, .*, iteration_000350$"
-    with pytest.raises(FileError, match=f"iteration_000010: expected heuristic.*, found none{told}"):
+    with pytest.raises(FileError, match=f"iteration_000010: expected a tier, heuristic.*, found none{told}"):
         resolve(str(kept / "iteration_000010"))
     assert resolve(str(tmp_path / "run")).id == resolve(str(one)).id
 

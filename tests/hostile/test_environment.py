@@ -78,7 +78,9 @@ def test_a_command_that_fails_says_so_in_one_line_and_leaves_nothing_behind(told
         assert line.startswith("interrupted" if "interrupted" in case else "error: ") and len(line) < 500
     assert now["victim"] == "a file of the user's"
     new = [name for name in after["files"] if name not in before["files"]]
-    assert set(before["files"]) - set(after["files"]) == set()
+    # The case itself puts a folder in the place of this file.
+    replaced = {"league/log.jsonl"} if case == "a folder as log" else set()
+    assert set(before["files"]) - set(after["files"]) - replaced == set()
     assert not [name for name in new if "/." in name], "no drafts"
     is_made = MADE.get(command) in new
     assert is_made or code != 0 or command not in MADE

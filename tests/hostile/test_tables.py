@@ -18,7 +18,7 @@ SPOILED = {
     "an iteration of text": b"iteration,kl\nx,1\n",
     "an iteration of escape codes": b"iteration,kl\n\x1b[2J,1\n",
     "an iteration that is missing": b"iteration,kl\n,1\n",
-    "a mark before the names": b"\xef\xbb\xbfiteration,kl\n1,2\n",
+    "a mark before the names, and semicolons": b"\xef\xbb\xbfiteration;kl\n1;2\n",
     "more cells than columns": b"iteration,kl\n1,2,3,4\n",
     "a cell of 200,000 letters": b"iteration,kl\n1," + b"9" * 200_000 + b"\n",
     "NULs": b"\0" * 5000 + b"\n1\n",

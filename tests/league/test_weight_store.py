@@ -47,5 +47,6 @@ def test_memory_stays_flat_over_many_matches(tmp_path):
         arena.arena.play([Battle(*own) for x, y, seed in pairs for own in ((x, y, seed), (y, x, seed))])
         if start in (12, 108):
             gc.collect()
-            counts.append(sum(isinstance(found, torch.Tensor) for found in gc.get_objects()))
+            # By type: of a weak reference that another test left behind `isinstance` asks the object.
+            counts.append(sum(issubclass(type(one), torch.Tensor) for one in gc.get_objects()))
     assert len(store.weights.cache) == 4 and counts[1] <= counts[0]

@@ -176,7 +176,7 @@ def test_a_checkpoint_names_its_terms_and_imports_none(tmp_path):
 
 
 def test_a_function_of_the_wrong_shape_is_told(tmp_path):
-    with pytest.raises(ConfigError, match=r"extra_rewards\['flat'\] must be of shape \(4, 10\), got \(4,\)"):
+    with pytest.raises(ConfigError, match=r"extra_rewards\['flat'\] must be of shape \(1, 10\), got \(1,\)"):
         trained(tmp_path, extra_rewards=("mine:flat=1",))
 
 

@@ -24,6 +24,17 @@ class Sends(Callback):
             os.kill(os.getpid(), number)
 
 
+@pytest.fixture(autouse=True)
+def usual_signals():
+    """Signals do what they do by default, also where the tests run under `nohup` or in a shell's background."""
+    before = {number: signal.getsignal(number) for number in (*signals.ASKING, *signals.WARNING)}
+    for number in before:
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
 @pytest.fixture
 def exits(monkeypatch):
     """Exit codes of a process that is not ended."""

@@ -9,6 +9,7 @@ from tensordict import TensorDict, TensorDictBase
 from tiny_runs import TINY, make_rollout, short_battles
 from torchrl.modules import set_recurrent_mode
 
+from echelon.env.env import EchelonEnv
 from echelon.env.reward import TERMS
 from echelon.learn.opponents.assignment import LEARNER
 from echelon.learn.ppo import collector
@@ -93,8 +94,9 @@ def test_buffers_are_made_once(rollout):
     assert places() == places()
 
 
-def test_a_rollout_reads_nothing_on_the_host():
+def test_a_rollout_reads_nothing_on_the_host(monkeypatch):
     """In the form that a GPU runs."""
+    monkeypatch.setattr(EchelonEnv, "restarts_by_row", False)
     rollout = make_rollout(backend="eager")
     rollout.collect()
     with HostReads() as mode:
