@@ -12,7 +12,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import tyro
@@ -21,19 +20,15 @@ from sweep_tables import TABLES, Table
 sys.path.insert(0, str(Path(__file__).parent / "baselines"))
 from interquartile import bootstrap
 from recipes import Budget, train_ours
-from run import append, commit_of, finite
-from table import markdown, replace_between
+from run import UNFINISHED, append, commit_of, finite
+from table import ROOT, Row, markdown, replace_between
 
 import echelon
 from echelon.env.tasks import find_task
 from echelon.pipelines.train_flags import read_config
 from echelon.runtime.errors import require
 
-ROOT = Path(__file__).parents[1]
 BEGIN, END = "<!-- tables: written by benchmarks/sweep.py -->", "<!-- end of tables -->"
-UNFINISHED = 3
-"""Exit status where the minutes ended before the table did: the same command goes on."""
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
