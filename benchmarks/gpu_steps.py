@@ -89,7 +89,7 @@ def steps_of(device: str, tiny: bool, minutes: Minutes) -> list[Step]:
         return (f"benchmarks/{name}.py", *words, *where)
 
     def cases(*words: str) -> tuple[str, ...]:
-        return ("-m", "pytest", "benchmarks", "--benchmark-only", "-q", *where, *words)
+        return ("-m", "pytest", "benchmarks", "--benchmark-only", *where, *words)
 
     if tiny:
         run: tuple[str, ...] = ("--preset", "quick", "--num-envs", "4", "--minibatches", "2", "--epochs", "1")

@@ -109,7 +109,10 @@ def main(home: Path, kills: int) -> None:
     store.close()
     assert status_of(attempt(log, "tournament", "--league", str(made), "--seeds", "1", "--json")) == 0
     assert status_of(attempt(log, "export", "--league", str(made), "--out", str(sent))) == 0
-    fought, new = len(check(made).matches()), str(with_new[2])
+    again = home / "again"
+    shutil.copytree(made, again)
+    assert status_of(attempt(log, "tournament", "--league", str(again), "--seeds", "1", "--batch", "8")) == 0
+    fought, after_both, new = len(check(made).matches()), len(check(again).matches()), str(with_new[2])
 
     def holds(wanted: Callable[[Store], bool]) -> Callable[[], bool]:
         return lambda: wanted(check(league))
@@ -129,7 +132,7 @@ def main(home: Path, kills: int) -> None:
         "evaluate": ((*there, "--seeds", "1", new), holds(lambda now: len(now.matches()) == fought)),
         "tournament": (
             (*there, "--seeds", "1", "--batch", "8"),
-            holds(lambda now: now.period == 3 and len(now.matches()) == 2 * fought),
+            holds(lambda now: now.period == 3 and len(now.matches()) == after_both),
         ),
         "evolve": ((*there, *EVOLVE), holds(lambda now: len(now.entries("main", "exploiter")) >= 3)),
     }
