@@ -18,10 +18,14 @@ def mode() -> Iterator[FakeTensorMode]:
     if isinstance(torch.inference_mode, type):
         pytest.skip("run them alone: pytest -m fakecuda")
     # Imports the package, which must find inference mode replaced.
+    from echelon.arena.fingerprint import multipliers
     from fakecuda.fakes import without_a_driver
 
+    # Kept for each device: tensors of another test's mode cannot be mixed with those of this one.
+    multipliers.cache_clear()
     with without_a_driver():
         yield FakeTensorMode()
+    multipliers.cache_clear()
 
 
 @pytest.fixture

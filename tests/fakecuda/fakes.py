@@ -137,7 +137,8 @@ class Event:
 
 @contextlib.contextmanager
 def without_a_driver() -> Iterator[None]:
-    """Replaces what asks for a driver: events, `synchronize`, what autocast finds out, and autograd's backward pass.
+    """Replaces what asks for a driver: events, `synchronize`, states of generators, what autocast finds out, and
+    autograd's backward pass.
 
     The engine of autograd asks the driver for a context. Gradients of the right shape are put in place instead; the
     backward passes of our own functions have a test of their own.
@@ -146,6 +147,8 @@ def without_a_driver() -> Iterator[None]:
         (torch.cuda, "Event", Event),
         (torch.cuda, "synchronize", lambda *args: None),
         (torch.cuda, "is_bf16_supported", lambda *args, **kwargs: True),
+        (torch.cuda, "get_rng_state", lambda device: torch.zeros(16, dtype=torch.uint8, device="cpu")),
+        (torch.cuda, "set_rng_state", lambda state, device: None),
         (torch.cuda.amp.common, "amp_definitely_not_available", lambda: False),
     )
     before = [(owner, name, getattr(owner, name)) for owner, name, _ in patches]
