@@ -45,7 +45,10 @@ def reduced_view(
     dtypes = [kind if key in rest or kind == torch.bool else dtype for key, kind in own.items()]
     found = dict(zip(pieces, concat_pieces(list(pieces.values()), dtypes), strict=True))
     shape, telemetry = found["mask",].shape, found.pop(("telemetry",))
-    view = TensorDict({"memory": TensorDict({}, shape)}, shape, device=telemetry.device)
+    device = telemetry.device
+    # Without a device the inner one would be moved: tensordict then enters `torch.device` into a table whose length
+    # Dynamo guards, and all that was compiled before is compiled again.
+    view = TensorDict({"memory": TensorDict({}, shape, device=device)}, shape, device=device)
     for key, leaf in found.items():
         view.set(key, leaf)
     return view.set("telemetry", telemetry[:, None].expand(*shape, -1, -1))
