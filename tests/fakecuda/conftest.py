@@ -21,10 +21,9 @@ def mode() -> Iterator[FakeTensorMode]:
     from echelon.arena.fingerprint import multipliers
     from fakecuda.fakes import without_a_driver
 
-    # Kept for each device: tensors of another test's mode cannot be mixed with those of this one.
-    multipliers.cache_clear()
     with without_a_driver():
         yield FakeTensorMode()
+    # Kept for each device: the next test's mode cannot be mixed with tensors of this one.
     multipliers.cache_clear()
 
 

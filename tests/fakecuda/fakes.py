@@ -147,8 +147,8 @@ def without_a_driver() -> Iterator[None]:
         (torch.cuda, "Event", Event),
         (torch.cuda, "synchronize", lambda *args: None),
         (torch.cuda, "is_bf16_supported", lambda *args, **kwargs: True),
-        (torch.cuda, "get_rng_state", lambda device: torch.zeros(16, dtype=torch.uint8, device="cpu")),
-        (torch.cuda, "set_rng_state", lambda state, device: None),
+        (torch.cuda, "get_rng_state", lambda *args: torch.zeros(16, dtype=torch.uint8, device="cpu")),
+        (torch.cuda, "set_rng_state", lambda *args: None),
         (torch.cuda.amp.common, "amp_definitely_not_available", lambda: False),
     )
     before = [(owner, name, getattr(owner, name)) for owner, name, _ in patches]
