@@ -16,7 +16,7 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from echelon.runtime.compile import ON_GPU
+from echelon.runtime.compile import EXACT_ON_GPU, ON_GPU
 
 SECTOR = 32
 """Bytes that a GPU fetches at least for one cell that is looked up."""
@@ -187,7 +187,7 @@ def generate(function: Callable[..., Any], arguments: tuple[Any, ...], keep: Pat
         traced = make_fx(flat)(*given)
         fake: Any = given[0].fake_mode  # type: ignore[attr-defined]
         stopped = mock.patch.object(GraphLowering, "compile_to_module", written)
-        with stopped, tracing(TracingContext(fake)), config.patch(ON_GPU):
+        with stopped, tracing(TracingContext(fake)), config.patch({**ON_GPU, **EXACT_ON_GPU}):
             try:
                 compile_fx(traced, given)
             except Exception:

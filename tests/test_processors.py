@@ -5,6 +5,7 @@ processor or by what the environment says.
 """
 
 import json
+import math
 import os
 import re
 import subprocess
@@ -38,7 +39,8 @@ abs add amax amin ceil clamp clamp_max clamp_min cumsum div floor frexp maximum 
 """,
     )
 )
-"""Operations of torch on floats that IEEE 754 defines: their results are exact or rounded once."""
+"""Operations of torch on floats that IEEE 754 defines: their results are exact or rounded once. On a GPU a division by
+a number of Python's is not, and a scaled sum may be rounded once or twice."""
 MOVES_OR_COMPARES = frozenset(
     re.findall(
         r"\w+",
@@ -54,6 +56,12 @@ _local_scalar_dense repeat_interleave movedim
 )
 
 
+def is_tensor_or_power_of_two(divisor):
+    if isinstance(divisor, torch.Tensor) and divisor.dim() > 0:
+        return True
+    return abs(math.frexp(float(divisor))[0]) == 0.5
+
+
 class Operations(TorchDispatchMode):
     """Notes each operation on floats that neither moves, nor compares, nor is rounded once."""
 
@@ -65,11 +73,16 @@ class Operations(TorchDispatchMode):
         result = func(*args, **(kwargs or {}))
         name = func._schema.name
         floats = [t for t in tree_leaves((args, result)) if isinstance(t, torch.Tensor) and t.is_floating_point()]
-        if floats and not name.startswith("echelon::") and not self.allows(name.removeprefix("aten::"), args, floats):
+        scale = (kwargs or {}).get("alpha", 1)
+        if name.startswith("echelon::") or not floats:
+            return result
+        if not self.allows(name.removeprefix("aten::"), args, floats) or scale not in (1, -1):
             self.found.add(f"{name} of {[str(t.dtype) for t in floats]}")
         return result
 
     def allows(self, name, args, floats):
+        if name in ("div", "div_"):
+            return args[0].dtype == torch.float64 or is_tensor_or_power_of_two(args[1])
         if name in ROUNDED_ONCE or name.removesuffix("_") in ROUNDED_ONCE or name in MOVES_OR_COMPARES:
             return True
         if name == "pow":

@@ -88,7 +88,7 @@ class Helm(nn.Module):
     def seek_battle(self, view: View, target: Target) -> Tensor:
         """To the zone; near it to where the target can be fought, the zone pulling."""
         away = length(view.to_zone)
-        depth = ((away - ZONE_DEPTH * view.zone_radius) / RIM_VOX).clamp(0, 1)
+        depth = exact.divide(away - ZONE_DEPTH * view.zone_radius, RIM_VOX).clamp(0, 1)
         pull = depth[..., None] * unit(view.to_zone)
         walk = torch.where(view.in_zone[..., None], pull, view.path)
         fight = self.engage(view, target) + PULL * pull

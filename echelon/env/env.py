@@ -170,7 +170,7 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
         """The functions of a decision, each compiled at its first call: of the two substeps only the one in use."""
 
         def prepared(function: Callable[..., Any]) -> Callable[..., Any]:
-            return fused(function, self.device) if self.form == "graph" else function
+            return fused(function, self.device, exact=True) if self.form == "graph" else function
 
         self._decode, self._conclude = prepared(actions.decode), prepared(decision.conclude)
         self._play: step.Play = prepared(step.play)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from echelon.runtime import exact
 from echelon.runtime.geometry import length
 from echelon.sim.model import SimModel
 from echelon.sim.terrain import at_cells
@@ -27,7 +28,7 @@ def path_length(state: State, game: SimModel) -> Tensor:
     """`[B, N]` walking distance to the zone's edge, in lengths of the map's longest side."""
     cell = state.mechs.pos.floor().long()
     vox = at_cells(game.maps.path_length, state.map_id, cell[..., 0], cell[..., 1])
-    return vox / game.config.world.longest_side
+    return exact.divide(vox, game.config.world.longest_side)
 
 
 def control(inside: Tensor, game: SimModel) -> Tensor:

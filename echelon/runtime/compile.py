@@ -22,6 +22,16 @@ battles out: that scales, where sharing each loop of a kernel out costs more tha
 ON_GPU: dict[str, Any] = {"reorder_for_locality": False, "combo_kernels": True}
 """Operations stay in their order: moved behind a kernel that changes the terrain in place, one that reads the terrain
 as it was would cost a copy of all of it."""
+EXACT: dict[str, Any] = {"pattern_matcher": False}
+"""What is added for functions that shall give the bits that operations one by one give. Before torch 2.13 Inductor's
+patterns drop a rounding to float32 between two operations in float64."""
+EXACT_ON_GPU: dict[str, Any] = {
+    **EXACT,
+    "emulate_precision_casts": True,
+    "eager_numerics.division_rounding": True,
+}
+"""The same on a GPU: no multiplication is fused with an addition, which the second of these options turns off too, and
+no division is approximate."""
 RECOMPILE_LIMIT = 64
 """Graphs torch keeps of one function, by default 8: stages, evaluations and matches have shapes of their own."""
 CACHE = "TORCHINDUCTOR_CACHE_DIR"
@@ -60,6 +70,7 @@ def fused(
     device: torch.device,
     on_cpu: dict[str, Any] | None = ON_CPU,
     name: str | None = None,
+    exact: bool = False,
 ) -> Callable[..., Any]:
     """`function` as one graph of fixed shapes, compiled when it is first called; itself where nothing can be compiled.
 
@@ -71,10 +82,13 @@ def fused(
         device: where they are.
         on_cpu: options of Inductor on a CPU; None for torch's own.
         name: what the log calls it, by default what Python does.
+        exact: whether it gives the same bits on a GPU as operations one by one, see `echelon.runtime.exact`. On a CPU
+            it does but for sums.
     """
     if not can_compile(device):
         return function
-    options = on_cpu if device.type == "cpu" else ON_GPU
+    on_device, added = (on_cpu or {}, EXACT) if device.type == "cpu" else (ON_GPU, EXACT_ON_GPU)
+    options = {**on_device, **(added if exact else {})}
     graph = torch.compile(function, fullgraph=True, dynamic=False, options=options, **keep_graphs())
     shown = name or function.__qualname__
     PROGRESS.expect(shown)

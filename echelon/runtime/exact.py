@@ -8,8 +8,9 @@ what IEEE 754 defines to the last bit: + - * / and the square root, comparisons,
 The functions whose names end in `_64` take and return float64: Python's floats, tensors, and the scalars of a loop that
 numba compiles alike. So they neither branch nor call another function. The others take float32 tensors of any shape and
 return float32: on a CPU by a loop over those, elsewhere and in a compiled graph by operations of torch, with the same
-bits, but for the sums of a compiled graph. They work in float64, and what little they are off by is lost in the
-rounding, but for about one result in ten thousand that becomes a neighbouring float32. Nothing here is differentiable.
+bits, but for the sums of a graph that is compiled for a CPU. They work in float64, and what little they are off by is
+lost in the rounding, but for about one result in ten thousand that becomes a neighbouring float32. Nothing here is
+differentiable.
 """
 
 from __future__ import annotations
@@ -246,10 +247,11 @@ def sum(values: Tensor, dim: int, keepdim: bool = False) -> Tensor:
     Floats are first rounded to multiples of 2^-24, 6e-8. Float64 adds up such numbers without any rounding, as long as
     the sum stays below 2^28, 2.7e8. Whole numbers and flags are counted in int64.
 
-    A compiled graph adds float32 up in an order of its own: in float64 the harm of shots took half as long again. This
-    is what parts its battles from others.
+    A graph compiled for a CPU adds float32 up in an order of its own: in float64 the harm of shots took half as long
+    again. This is what parts its battles from others.
     """
-    if not values.is_floating_point() or torch.compiler.is_compiling():
+    is_graph_of_cpu = torch.compiler.is_compiling() and values.device.type == "cpu"
+    if not values.is_floating_point() or is_graph_of_cpu:
         return values.sum(dim, keepdim)
     if _has_loops(values):
         total = _sum_in_loops(values, dim)
@@ -257,6 +259,19 @@ def sum(values: Tensor, dim: int, keepdim: bool = False) -> Tensor:
     return ((values.double() + TO_GRID) - TO_GRID).sum(dim, keepdim).float()
 
 
+def divide(values: Tensor, number: float | Tensor) -> Tensor:
+    """float32 `values / number`, correctly rounded, also where the number is one of Python's.
+
+    By such a number torch on a GPU, and Inductor for one, multiply by `1 / number` instead, which is off by a last bit.
+    In float64 that does not matter: a quotient of two float32 stays 2^-50 of itself away from the middle of two
+    neighbours.
+    """
+    if isinstance(number, Tensor):
+        return values / number
+    scaled = number * (2.0**29 + 1)  # Veltkamp 1968: leaves the upper 24 bits
+    return (values.double() / (scaled - (scaled - number))).float()
+
+
 def mean(values: Tensor, dim: int) -> Tensor:
     """The mean of floats along `dim`, from `sum`."""
-    return sum(values, dim) / values.shape[dim]
+    return divide(sum(values, dim), values.shape[dim])

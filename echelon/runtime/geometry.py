@@ -17,7 +17,7 @@ TINY = 1e-6
 
 def wrap_angle(angle_rad: Tensor) -> Tensor:
     """The same angle within [-pi, pi]."""
-    return angle_rad - 2 * math.pi * torch.round(angle_rad / (2 * math.pi))
+    return angle_rad - 2 * math.pi * torch.round(exact.divide(angle_rad, 2 * math.pi))
 
 
 def heading(yaw_rad: Tensor) -> Tensor:

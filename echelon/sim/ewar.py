@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from echelon.rules.actions import Orders
+from echelon.runtime import exact
 from echelon.runtime.geometry import either
 from echelon.sim.heat import is_running, is_shut_down
 from echelon.sim.model import SimModel
@@ -48,7 +49,7 @@ def sense(state: State, orders: Orders, distance: Tensor, game: SimModel) -> Sen
         jam = torch.zeros_like(mechs.hp)
         return Sensors(either(blind, BLIND_QUALITY, 1.0), jam)
     emits = is_running(mechs, game)[:, roster.ewar]
-    falloff = (1 - distance[..., roster.ewar] / game.catalog.ewar_vox).clamp_min(0)  # [B, N, E]
+    falloff = (1 - exact.divide(distance[..., roster.ewar], game.catalog.ewar_vox)).clamp_min(0)  # [B, N, E]
     hostile = roster.hostile[:, roster.ewar]
     others = torch.arange(roster.num_mechs, device=distance.device)[:, None] != roster.ewar
     jam = (falloff * (emits & orders.ecm[:, roster.ewar])[:, None] * hostile).amax(-1)

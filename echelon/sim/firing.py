@@ -10,6 +10,7 @@ from torch import Tensor
 from echelon.rules.actions import NO_MECH, Orders
 from echelon.rules.catalog import BEAM_SPREAD, MISSILE_LOFT, MISSILE_RACK_VOX
 from echelon.rules.damage_sources import AimTable
+from echelon.runtime import exact
 from echelon.runtime.compile import materialize
 from echelon.runtime.geometry import heading, length, unit, up
 from echelon.sim import ewar
@@ -198,12 +199,12 @@ def smoke(weapon: int, pulls: Pulls, state: State, game: SimModel) -> Volley:
     upward = up(pos.device)
     to_focus = (of_target(mechs.pos, pulls.target) - pos)[..., :2]
     course = torch.where(pulls.aimed[..., None], unit(to_focus), heading(mechs.yaw[:, shooter]))
-    flight_s = torch.where(pulls.aimed, length(to_focus) / spec.speed_vox_per_s, spec.lifetime_s)
+    flight_s = torch.where(pulls.aimed, exact.divide(length(to_focus), spec.speed_vox_per_s), spec.lifetime_s)
     return Volley(
         fires=pulls.fires,
         pos=pos + game.roster.half_size[shooter] * upward,
         vel=level(course) * spec.speed_vox_per_s,
-        ttl=(flight_s / game.rules.dt_s).round().clamp_min(1).to(torch.int32),
+        ttl=exact.divide(flight_s, game.rules.dt_s).round().clamp_min(1).to(torch.int32),
         target=torch.full_like(pulls.target, NO_MECH),
     )
 

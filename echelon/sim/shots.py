@@ -95,7 +95,7 @@ def launch(state: State, volleys: dict[int, Volley], game: SimModel) -> State:
 
 def slug_drop(distance: Tensor, speed: float | Tensor, game: SimModel) -> Tensor:
     """Drop of a ballistic shot over `distance` vox, in vox: g t^2 / 2 with t = distance / `speed`, vox/s."""
-    flight_s = distance / speed
+    flight_s = exact.divide(distance, speed)
     return 0.5 * game.rules.gravity_vox_per_s2 * flight_s.square()
 
 

@@ -11,6 +11,7 @@ from torch import Tensor
 from echelon.rules.catalog import HAZARDS, Material
 from echelon.rules.config import EnvConfig, WorldConfig
 from echelon.rules.roster import Roster
+from echelon.runtime import exact
 from echelon.runtime.noise import Stream, bits
 from echelon.state import TELEMETRY_CELLS, Maps
 from echelon.world import biomes, corridors, layout, paths, spawns, zones
@@ -110,7 +111,7 @@ def seen_from_above(blocked: Tensor, size_z: int) -> Tensor:
     (top, bottom), (left, right) = (block_edges(side, height.device) for side in height.shape[1:])
     upper, lower = total[:, top], total[:, bottom]
     sums = lower[..., right] - lower[..., left] - upper[..., right] + upper[..., left]
-    return sums.float() / (bottom - top)[:, None] / (right - left) / size_z
+    return exact.divide(sums.float() / (bottom - top)[:, None] / (right - left), size_z)
 
 
 def block_edges(side: int, device: torch.device) -> tuple[Tensor, Tensor]:

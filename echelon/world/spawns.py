@@ -117,6 +117,6 @@ def stand(
     height = roster.half_size[:, 2].expand(len(seeds), mechs)
 
     ahead = zone_center[:, None] - ground
-    stray = pick(fractions(seeds, Draw.SPAWN_YAW, mechs), -YAW_STEPS, YAW_STEPS).float() / 1000
+    stray = exact.divide(pick(fractions(seeds, Draw.SPAWN_YAW, mechs), -YAW_STEPS, YAW_STEPS).float(), 1000)
     yaw = exact.atan2(ahead[..., 1], ahead[..., 0]) + stray
     return torch.cat((ground, height[..., None]), -1), yaw

@@ -21,6 +21,7 @@ FORMS = {
     "sum of rows": lambda x: exact.sum(x.view(-1, 50, 8), 1),
     "sum of items": lambda x: exact.sum(x.view(-1, 25), -1, keepdim=True),
     "mean": lambda x: exact.mean(x.view(40, -1), 0),
+    "divide": lambda x: exact.divide(x, 0.05),
 }
 
 
@@ -45,6 +46,17 @@ def test_a_root_is_the_nearest_float32(numbers):
     hard = torch.tensor([0.0, 1e-45, 1e-38, 9.0, 49.0, 3e38, 4 - 2.0**-22])
     for values in (x, hard):
         assert off_by(exact.sqrt(values), np.sqrt(values.double().numpy()))[0] == 0
+
+
+@pytest.mark.parametrize("number", [3, 7, 1000, 0.05, 0.3, 2 * math.pi, math.pi / 4, 1e-3, 16_777_213])
+def test_a_quotient_is_the_nearest_float32(numbers, number):
+    """As a CPU divides; a GPU multiplies by the reciprocal, of float64 as of float32."""
+    rounded = np.float32(number)
+    assert torch.equal(exact.divide(numbers, number), numbers / number)
+    assert off_by(exact.divide(numbers, number), numbers.double().numpy() / np.float64(rounded))[0] == 0
+    by_reciprocal = (numbers.double() * (1.0 / np.float64(rounded))).float()
+    assert torch.equal(by_reciprocal, numbers / number)
+    assert torch.equal(exact.divide(numbers, torch.tensor(number)), numbers / number)
 
 
 def test_angles_and_logarithms_are_as_near_as_told(numbers):

@@ -17,7 +17,7 @@ from echelon.learn.models.precision import configure_policy
 from echelon.learn.models.registry import PolicySpecs
 from echelon.learn.ppo.update import PPO
 from echelon.pipelines import console
-from echelon.runtime import compile_progress, device, fallback
+from echelon.runtime import compile_progress, device, exact, fallback
 from echelon.runtime.compile import CACHE, fused, keep_graphs
 from echelon.runtime.compile_progress import PROGRESS
 from echelon.sim.kernels import dispatch
@@ -137,3 +137,13 @@ def test_programs_print_it(monkeypatch, capsys):
     console.show_compilations()
     assert capsys.readouterr().err == "compiling\n"
     assert len(compile_progress.logger.handlers) == 1
+
+
+def test_an_exact_graph_rounds_wherever_its_operations_do():
+    """Between two functions in float64 lies a float32."""
+    y, x = torch.randn(2, 100_000, generator=torch.Generator().manual_seed(0))
+
+    def pitch(y: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        return exact.divide(exact.atan2(y, x), torch.pi / 4)
+
+    assert torch.equal(fused(pitch, CPU, exact=True)(y, x), pitch(y, x))

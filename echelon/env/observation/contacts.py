@@ -37,7 +37,7 @@ def contact_slots(senses: Senses, state: State, orders: Orders, game: SimModel) 
         `[B, N, C]` int64 mech indices and `[B, N, C]` bool, whether the slot is filled.
     """
     mechs, roster, distance = state.mechs, game.roster, senses.distance
-    biggest = (1 - roster.tonnage / 100).expand_as(distance)
+    biggest = (1 - exact.divide(roster.tonnage, 100)).expand_as(distance)
     most_damaged = (mechs.hp / roster.hp)[:, None].expand_as(distance)
     by_mode = torch.stack((torch.zeros_like(distance), biggest, most_damaged), -1)  # [B, N, N, SORT_MODES]
     chosen = by_mode.gather(-1, orders.sort_mode[..., None, None].expand(*distance.shape, 1)).squeeze(-1)
@@ -70,7 +70,7 @@ def hostile_slots(slots: Tensor, filled: Tensor, game: SimModel) -> Tensor:
 def lead_pitch(offset: Tensor, distance: Tensor, game: SimModel) -> Tensor:
     """Elevation, over pi / 4, at which a falling shot meets what is `offset [B, N, C, 3]` away."""
     rise = offset[..., 2] + slug_drop(distance, game.roster.slug_speed, game)
-    return exact.atan2(rise, length(offset[..., :2])) / (math.pi / 4)
+    return exact.divide(exact.atan2(rise, length(offset[..., :2])), math.pi / 4)
 
 
 def contacts(
@@ -120,7 +120,7 @@ def others(slots: Tensor, senses: Senses, state: State, game: SimModel) -> dict[
     parts = (
         mechs.hp / roster.hp,
         mechs.heat / roster.heat_cap,
-        mechs.stability / game.rules.stability_cap,
+        exact.divide(mechs.stability, game.rules.stability_cap),
         (mechs.fallen > 0).to(mechs.hp.dtype),
         mechs.legged.to(mechs.hp.dtype),
         roster.is_red.to(mechs.hp.dtype).expand(batch, count),
@@ -160,10 +160,10 @@ def motion(slots: Tensor, state: State, game: SimModel) -> dict[str, Tensor]:
     crossing = torch.where(moves, 1 - along.abs() / speed.clamp_min(TINY), 0.0).clamp_min(0.0)
     ahead = to_body(other_facing, facing[:, :, None].expand_as(other_facing))
     return {
-        "rel_pos": in_body_frame(offset, facing) / game.config.world.longest_side,
-        "rel_vel": in_body_frame(relative_vel, facing) / SPEED_SCALE,
+        "rel_pos": exact.divide(in_body_frame(offset, facing), game.config.world.longest_side),
+        "rel_vel": exact.divide(in_body_frame(relative_vel, facing), SPEED_SCALE),
         "rel_yaw_sin_cos": ahead.flip(-1).clamp(-1, 1),
         "lead_pitch": lead_pitch(offset, distance, game),
-        "closing": (-along / SPEED_SCALE).clamp(-1, 1),
+        "closing": exact.divide(-along, SPEED_SCALE).clamp(-1, 1),
         "crossing": crossing,
     }

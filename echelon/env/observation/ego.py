@@ -11,6 +11,7 @@ from echelon.env.observation.sensing import Senses, hear
 from echelon.env.zone import is_inside, path_length
 from echelon.rules.actions import NO_MECH, SORT_MODES, Orders
 from echelon.rules.catalog import Hull
+from echelon.runtime import exact
 from echelon.runtime.geometry import heading, to_body, unit
 from echelon.sim.ewar import BEST_QUALITY
 from echelon.sim.heat import is_running, is_shut_down
@@ -38,7 +39,8 @@ def body(state: State, game: SimModel) -> dict[str, Tensor]:
     mechs, roster = state.mechs, game.roster
     facing, heat = heading(mechs.yaw), mechs.heat / roster.heat_cap
     shut_down = is_shut_down(mechs, game)
-    velocity = torch.cat((to_body(mechs.vel[..., :2], facing), mechs.vel[..., 2:]), -1) / SPEED_SCALE
+    velocity = torch.cat((to_body(mechs.vel[..., :2], facing), mechs.vel[..., 2:]), -1)
+    velocity = exact.divide(velocity, SPEED_SCALE)
     return {
         "hull": roster.hull_one_hot.expand(*heat.shape, len(Hull)),
         "alive": mechs.alive,
@@ -50,7 +52,7 @@ def body(state: State, game: SimModel) -> dict[str, Tensor]:
         "headroom": 1 - heat,
         "critical_heat": heat > CRITICAL_HEAT,
         "shut_down": shut_down,
-        "stability_risk": 1 - mechs.stability / game.rules.stability_cap,
+        "stability_risk": 1 - exact.divide(mechs.stability, game.rules.stability_cap),
         "velocity": torch.where(shut_down[..., None], 0.0, velocity),
         "cooldown": cooldowns(state, game),
     }
@@ -88,17 +90,18 @@ def zone_and_clock(state: State, game: SimModel) -> dict[str, Tensor]:
     # A cell on the zone's edge is the end of every path, but a mech there may still be outside.
     at_edge = ~inside & (path == 0).all(-1)
     path = torch.where(at_edge[..., None], unit(to_zone), path)
-    score = state.score / rules.zone_score_to_win_s
+    score = exact.divide(state.score, rules.zone_score_to_win_s)
+    last_tick = rules.max_decisions * rules.decision_repeat
     return {
         "in_zone": inside,
-        "zone_vector": to_body(to_zone, facing) / longest,
-        "zone_radius": (maps.zone_radius[state.map_id] / longest)[:, None].expand_as(mechs.yaw),
+        "zone_vector": exact.divide(to_body(to_zone, facing), longest),
+        "zone_radius": exact.divide(maps.zone_radius[state.map_id], longest)[:, None].expand_as(mechs.yaw),
         "path_direction": to_body(path, facing).clamp(-1, 1),
         "path_length": path_length(state, game).clamp_max(4.0),
         "own_score": roster.of_own_team(score).clamp_max(1.0),
         "enemy_score": roster.of_enemy_team(score).clamp_max(1.0),
         "control": roster.of_own_team(state.control) - roster.of_enemy_team(state.control),
-        "time": (state.tick.float() / (rules.max_decisions * rules.decision_repeat))[:, None].expand_as(mechs.yaw),
+        "time": exact.divide(state.tick.float(), last_tick)[:, None].expand_as(mechs.yaw),
     }
 
 
@@ -108,7 +111,7 @@ def settings(senses: Senses, state: State, orders: Orders, game: SimModel) -> di
     return {
         "ecm": orders.ecm & runs,
         "eccm": orders.eccm & runs,
-        "sensor_quality": senses.sensors.quality / BEST_QUALITY,
+        "sensor_quality": exact.divide(senses.sensors.quality, BEST_QUALITY),
         "jam": senses.sensors.jam,
         "sort_mode": orders.sort_mode[..., None] == torch.arange(SORT_MODES, device=runs.device),
         "hostile_only": orders.hostile_only,

@@ -111,4 +111,4 @@ def hear(senses: Senses, state: State, game: SimModel) -> Tensor:
         ~lengthwise & (left <= 0),
     )
     heard = torch.stack([exact.sum(loudness * (within & others), -1) for within in quadrants], -1)
-    return exact.log1p(heard) / NOISE_SCALE
+    return exact.divide(exact.log1p(heard), NOISE_SCALE)

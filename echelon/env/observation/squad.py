@@ -40,7 +40,7 @@ def squad(state: State, orders: Orders, game: SimModel) -> tuple[Tensor, Tensor]
         return per_mech[:, mate] * (alive & (roster.cockpits.squad_detail >= detail)[:, None])
 
     def relative(pos: Tensor) -> Tensor:
-        return in_body_frame(pos - mechs.pos[:, :, None], facing) / game.config.world.longest_side
+        return exact.divide(in_body_frame(pos - mechs.pos[:, :, None], facing), game.config.world.longest_side)
 
     target = orders.focus[:, mate]  # [B, N, S]
     wanted = target.clamp_min(0)
@@ -53,7 +53,7 @@ def squad(state: State, orders: Orders, game: SimModel) -> tuple[Tensor, Tensor]
         "alive": alive,
         "hp": shown(mechs.hp / roster.hp, 1),
         "heat": shown(mechs.heat / roster.heat_cap, 1),
-        "stability": shown(mechs.stability / game.rules.stability_cap, 2),
+        "stability": shown(exact.divide(mechs.stability, game.rules.stability_cap), 2),
         "readiness": shown(readiness(state, game), 2),
         "target_rel_pos": torch.where(engages[..., None], relative(target_pos), 0.0),
     }

@@ -40,7 +40,7 @@ def compiled_heuristic(commander: Heuristic, device: torch.device) -> Callable[[
         return tuple(decided.get(name) for name in commander.out_keys)
 
     tier = next((name for name, each in TIERS.items() if each is commander.tier), "of your own")
-    graph = fused(decide, device, name=f"heuristic:{tier}")
+    graph = fused(decide, device, name=f"heuristic:{tier}", exact=True)
 
     def call(team: TensorDictBase) -> TensorDictBase:
         # A number would be a constant of the graph, and another one would compile it again; so would other strides.
