@@ -13,6 +13,7 @@ from tiny_runs import TINY, short_battles, tiny_run
 
 from echelon.agents.heuristic import Heuristic
 from echelon.agents.tiers import TIERS
+from echelon.env import rehearsal
 from echelon.env.env import EchelonEnv
 from echelon.learn.config import CurriculumConfig
 from echelon.learn.curriculum import CurriculumState
@@ -25,7 +26,7 @@ from echelon.learn.ppo import collector
 from echelon.learn.ppo.update import LOSS
 from echelon.learn.trainer import Trainer
 from echelon.replay.recorder import Recorder
-from echelon.runtime.compile import ON_GPU, fused
+from echelon.runtime.compile import EXACT_ON_GPU, ON_GPU, fused
 
 CPU = torch.device("cpu")
 CONFIG = dataclasses.replace(short_battles(), map_pool=2)
@@ -60,6 +61,14 @@ def test_training(traced, monkeypatch, tmp_path):
 
 
 @pytest.mark.slow
+def test_a_rehearsal(traced):
+    """Everything once, however often it is called there and then."""
+    env = EchelonEnv(CONFIG, 2, "cpu", seed=1, backend="graph")
+    rehearsal.rehearse(env, captures=True)
+    assert sorted(traced) == ["begin_by_mask", "begin_into_buffers", "conclude", "decode", "play"]
+
+
+@pytest.mark.slow
 def test_steps_and_resets_that_are_recorded(traced):
     """What the public interface compiles beside that."""
     env = EchelonEnv(CONFIG, 2, "cpu", seed=1, backend="graph", observer=Recorder([0]))
@@ -90,4 +99,4 @@ def test_scripted_commanders(traced, tier):
 
 
 def test_options_for_a_gpu_are_known():
-    assert torch.compile(len, options=ON_GPU)
+    assert torch.compile(len, options={**ON_GPU, **EXACT_ON_GPU})

@@ -137,7 +137,8 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
         """
         self.next_seed, self._observed = next_seed, None
         with ordinary_tensors():
-            self.state = open_on_map(next_seed, *self._maps_drawn)
+            # A copy, for a graph that is compiled for one tensor in two places does not fit two tensors.
+            self.state = open_on_map(next_seed.clone(), *self._maps_drawn)
 
     def run_eagerly(self) -> None:
         """Play on operation by operation: for a backend that fails here."""
@@ -497,4 +498,9 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
         if self.info:
             winner = empty.get(("outcome", "winner"))
             empty.set(("outcome", "winner"), torch.full_like(winner, int(Winner.RUNNING)))
+        # Parts of tensors of all mechs, as a step shows them: of other strides another graph would be compiled.
+        for name in {key[1:] for key in self._renewed if key[0] in self.teams}:
+            whole = torch.cat([empty.get((group, *name)) for group in self.teams], 1)
+            for group, span in self.teams.items():
+                empty.set((group, *name), whole[:, span])
         return empty

@@ -21,13 +21,14 @@ from echelon.env.observation import layout
 from echelon.env.restart import begin_by_mask
 from echelon.env.static_battles import StaticBattles
 from echelon.rules import actions
-from echelon.rules.actions import TRIGGER_COLUMNS, Act
+from echelon.rules.actions import TRIGGER_COLUMNS, Act, Orders
 from echelon.runtime import exact, noise
 from echelon.runtime.cuda_graphs import GraphedFunction
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.fallback import cause_of, fall_back
 from echelon.runtime.noise import Stream
 from echelon.sim import step
+from echelon.sim.model import SimModel
 from echelon.state import State
 
 BATTLES = 64
@@ -39,10 +40,17 @@ MOST_PARTED = 0.005
 """Share of the battles of a call that may differ by more: a last bit may decide whether a shot hits."""
 CROWDED = 0.3
 """What is left of the distances between mechs."""
+
+
+def _conclude(before: State, after: State, orders: Orders, game: SimModel, extra: Any, out: Any) -> decision.Played:
+    """`conclude` into tensors of its own, whatever it is lent: else it would write over what it is compared with."""
+    return decision.conclude(before, after, orders, game, extra)
+
+
 COMPARED: dict[str, tuple[Callable[..., Any], int]] = {
     "_decode": (actions.decode, 2),
     "_play": (step.play, 2),
-    "_conclude": (decision.conclude, 3),
+    "_conclude": (_conclude, 3),
     "_begin_by_mask": (begin_by_mask, 4),
 }
 """Functions of a decision, by the attribute of `EchelonEnv` that holds the compiled one: what each stands for, and how
@@ -82,7 +90,7 @@ def rehearse(env: EchelonEnv, captures: bool = False) -> Rehearsed:
     played: State | None = None
     if env.form == "graph":
         try:
-            played = _play_compared(env, told)
+            played = _play_compared(env, told, captures)
         except torch.OutOfMemoryError:
             raise
         except Exception as error:
@@ -131,9 +139,10 @@ class Comparison:
             Parted: too many differed by now, at once and not at the end, for what is wrong may lead to an index that
                 ends the process.
         """
+        others = dict(leaves(expected))
         apart = {
-            leaf: differs(value[: len(other)], other)[..., None].flatten(1).any(1)
-            for (leaf, value), (_, other) in zip(leaves(result), leaves(expected), strict=True)
+            leaf: differs(value[: len(others[leaf])], others[leaf])[..., None].flatten(1).any(1)
+            for leaf, value in leaves(result)
         }
         rows = torch.stack(list(apart.values()))
         now, *each = torch.cat([rows.any(0)[None], rows]).count_nonzero(1).tolist()
@@ -212,16 +221,29 @@ def _write(shown: TensorDictBase, env: EchelonEnv, told: Tensor) -> TensorDictBa
     return shown
 
 
-def _play_compared(env: EchelonEnv, told: Tensor) -> State:
-    """Play decisions by the environment's own functions, each compared; returns the state that they lead to."""
+def _play_compared(env: EchelonEnv, told: Tensor, into_buffers: bool) -> State:
+    """Play decisions by the environment's own functions, each compared; returns the state that they lead to.
+
+    Args:
+        env: the environment.
+        told: `[T, B, N, D]` actions.
+        into_buffers: whether streams are written to tensors that stay where they are, as captured decisions do: another
+            graph, which takes as long to compile.
+    """
     comparison, own = Comparison(), {name: getattr(env, name) for name in COMPARED}
     try:
         for name, (dense, batched) in COMPARED.items():
             setattr(env, name, comparison.beside(name.removeprefix("_"), own[name], dense, batched))
         shown = _crowded(env)
+        if into_buffers:
+            env.stream_buffers = {
+                name: torch.cat([shown.get((group, "observation", name)) for group in env.teams], 1)
+                for name in layout.STREAMS
+            }
         for each in told:
             shown = env.step_and_maybe_reset(_write(shown, env, each))[1]
     finally:
+        env.stream_buffers = None
         for name, function in own.items():
             setattr(env, name, function)
     return env.state

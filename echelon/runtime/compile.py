@@ -6,7 +6,7 @@ import contextlib
 import functools
 import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +65,15 @@ def keep_code() -> None:
             os.environ[CACHE] = str(folder)
 
 
+def needed_guards(guards: Sequence[Any]) -> list[bool]:
+    """Which guards a graph needs: not those of tensordict's notes on which classes are tensorclasses.
+
+    Whoever asks about a class for the first time makes these longer, wherever that is, and with a guard of their length
+    everything would be compiled again, which takes minutes.
+    """
+    return ["_TENSORCLASS_MEMO" not in guard.name for guard in guards]
+
+
 def fused(
     function: Callable[..., Any],
     device: torch.device,
@@ -88,7 +97,7 @@ def fused(
     if not can_compile(device):
         return function
     on_device, added = (on_cpu or {}, EXACT) if device.type == "cpu" else (ON_GPU, EXACT_ON_GPU)
-    options = {**on_device, **(added if exact else {})}
+    options = {**on_device, **(added if exact else {}), "guard_filter_fn": needed_guards}
     graph = torch.compile(function, fullgraph=True, dynamic=False, options=options, **keep_graphs())
     shown = name or function.__qualname__
     PROGRESS.expect(shown)

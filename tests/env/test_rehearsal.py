@@ -44,12 +44,12 @@ def as_on_a_gpu(monkeypatch):
     dense_forms(monkeypatch)
     monkeypatch.setattr(rehearsal, "DECISIONS", 4)
     monkeypatch.setattr(fallback, "REASONS", [])
-    monkeypatch.setattr(env_module, "fused", lambda function, device: function)
+    monkeypatch.setattr(env_module, "fused", lambda function, device, **_: function)
 
 
 def plant(monkeypatch, function, fault):
     """Let what is compiled of a function be another one."""
-    monkeypatch.setattr(env_module, "fused", lambda own, device: fault if own is function else own)
+    monkeypatch.setattr(env_module, "fused", lambda own, device, **_: fault if own is function else own)
 
 
 def no_kernel(*arguments):

@@ -9,6 +9,7 @@ from pathlib import Path
 import graphs
 import pytest
 import torch
+from tensordict import TensorDict, is_tensorclass
 from tiny_runs import TINY, tiny_run
 
 from echelon.env import form
@@ -147,3 +148,21 @@ def test_an_exact_graph_rounds_wherever_its_operations_do():
         return exact.divide(exact.atan2(y, x), torch.pi / 4)
 
     assert torch.equal(fused(pitch, CPU, exact=True)(y, x), pitch(y, x))
+
+
+def test_classes_that_tensordict_learns_of_compile_nothing_again(monkeypatch):
+    """Whoever asks whether some class is a tensorclass adds it to what tensordict remembers."""
+
+    class Asked:
+        pass
+
+    def total(battles: TensorDict) -> torch.Tensor:
+        return battles.exclude("heat").set("sum", battles.get("hp") + battles.get("heat")).apply(torch.neg).get("sum")
+
+    battles = TensorDict({"hp": torch.ones(3), "heat": torch.ones(3)}, 3)
+    traced = graphs.trace_only(monkeypatch)
+    sums = fused(total, CPU, name="sums")
+    sums(battles)
+    assert is_tensorclass(Asked) is False
+    sums(battles)
+    assert traced == ["sums"]
