@@ -175,7 +175,8 @@ class Compared:
         self.device, self.repeat = device, config.rules.decision_repeat
         self.policies = [GroupPolicy(policy, group, group) for group, policy in commanders.items()]
         self.cpu = EchelonEnv(config, count, "cpu", backend="eager", **settings)
-        self.gpu = EchelonEnv(config, count, device, backend="graph" if compiled else "eager", **settings)
+        maps, backend = self.cpu.game.maps.to(device), "graph" if compiled else "eager"
+        self.gpu = EchelonEnv(config, count, device, backend=backend, maps=maps, **settings)
         self.now = self.cpu.reset()
         self.gpu.reset()
         for _ in range(before):
@@ -190,16 +191,8 @@ class Compared:
     def moved(self) -> Any:
         """State and input of the CPU's next decision, for the device."""
         self.gpu.state = self.cpu.state.clone().to(self.device)
-        return self.now.clone().to(self.device)
-
-    def maps_differ(self) -> list[str]:
-        """Fields of the maps, made on either, that are not the same bits."""
-        import torch
-
-        from echelon.arena.fingerprint import leaves
-
-        other = leaves(self.gpu.game.maps)
-        return [name for name, own in leaves(self.cpu.game.maps).items() if not torch.equal(own, other[name].cpu())]
+        # Leaf by leaf: `TensorDict.clone` makes 0 of -0.
+        return self.now.apply(lambda leaf: leaf.to(self.device, copy=True), device=self.device)
 
 
 def difference(one: dict[str, Any], other: dict[str, Any]) -> tuple[float, str, int]:
@@ -221,6 +214,22 @@ def difference(one: dict[str, Any], other: dict[str, Any]) -> tuple[float, str, 
     return worst, where, unequal
 
 
+def equal_maps(device: Any, count: int) -> Values:
+    """Compare maps made on the device with those made on the CPU."""
+    import torch
+
+    from echelon import EnvConfig
+    from echelon.arena.fingerprint import leaves
+    from echelon.rules.roster import build_roster
+    from echelon.world.pool import make_pool
+
+    config = dataclasses.replace(EnvConfig.standard(), map_pool=count)
+    one, other = (leaves(make_pool(config, build_roster(config, at), at)) for at in (torch.device("cpu"), device))
+    if wrong := [name for name, own in one.items() if not torch.equal(own, other[name].cpu())]:
+        raise RuntimeError(f"maps made on {device} differ from the CPU's in {', '.join(wrong)}")
+    return {"maps": count}
+
+
 def equal(device: Any, count: int, before: int, decisions: int, compiled: bool = False) -> Values:
     """Compare decisions of the device with those of the CPU: each from one state, then all in a row."""
     import torch
@@ -228,8 +237,6 @@ def equal(device: Any, count: int, before: int, decisions: int, compiled: bool =
     from echelon.arena.fingerprint import leaves, state_hash
 
     battles = Compared(device, count, before, compiled)
-    if wrong := battles.maps_differ():
-        raise RuntimeError(f"maps made on {device} differ from the CPU's in {', '.join(wrong)}")
     worst, where, unequal, hashes = 0.0, "", 0, []
     start, script = battles.cpu.state.clone().to(device), []
     for _ in range(decisions):
@@ -396,12 +403,17 @@ def main(words: list[str] | None = None) -> int:
 
 def run_steps(journal: Journal, name: str, compiled: bool = False) -> None:
     """All steps behind the imports."""
+    import torch
+
     from echelon.runtime.device import resolve_device, use_device
 
     chosen: list[Any] = []
 
     def choose() -> Values:
         chosen.append(use_device(resolve_device(name)))
+        if chosen[0].type == "cuda":
+            # Of what the CPU does here every operation is small, and other processes may want its cores.
+            torch.set_num_threads(1)
         return describe(chosen[0])
 
     journal.step("device", choose)
@@ -411,6 +423,7 @@ def run_steps(journal: Journal, name: str, compiled: bool = False) -> None:
     maps: list[Any] = []
     is_tiny = device.type == "cpu"
     battles = (2, 2, 2) if is_tiny else (16, 24, 8)
+    journal.step("equal maps", lambda: equal_maps(device, 2 if is_tiny else 16))
     journal.step("equal", lambda: equal(device, *battles))
     journal.step("captured", lambda: captured(device, *((2, 4) if is_tiny else (16, 8))))
     preset = "small" if is_tiny else "standard"

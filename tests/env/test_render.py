@@ -244,6 +244,7 @@ def test_torchrl_records_a_video(tmp_path, view):
 
 
 @pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_a_gpu_shows_what_a_cpu_shows(env):
     there = arena(DUEL, num_envs=2).to("cuda")
     there.state = env.state.to("cuda")

@@ -49,7 +49,7 @@ def make_collector(*opponents: str) -> TeamCollector:
     pool.add("iteration 0", policy)
     known = {"heuristic": Heuristic(CONFIG).to(device), "past": FrozenOpponents(policy, 2, 2, pool), "itself": None}
     seats = PolicyAssignment(policy, [OpponentGroup(name, known[name], battles) for name in opponents])
-    env = EchelonEnv(CONFIG, seats.num_envs, device=device, seed=1, memory=seats.memory)
+    env = EchelonEnv(CONFIG, seats.num_envs, device=device, seed=1, memory=seats.memory, backend="eager")
     return TeamCollector(env, seats, 16, 8)
 
 
@@ -128,6 +128,7 @@ def test_a_captured_run_is_the_called_one(tmp_path, compile_policy):
     runs = {}
     for name in ("off", "on"):
         settings = {"device": "cuda", "precision": "fp32", "compile_policy": compile_policy, "cuda_graphs": name}
+        settings["backend"] = "eager"  # compiling a simulation takes minutes
         run = Trainer(tiny_run(**settings, **OPPONENTS, total_agent_steps=10**6), tmp_path / name)
         rows = [run.iterate() for _ in range(5)]
         runs[name] = [row["return"] for row in rows], everything(run)
@@ -140,9 +141,9 @@ def test_a_captured_run_is_the_called_one(tmp_path, compile_policy):
 
 @pytest.mark.parametrize(("wrote", "reads"), [("cuda", "cpu"), ("cpu", "cuda")])
 def test_a_run_goes_on_on_another_device(tmp_path, wrote, reads):
-    run_to_the_end(Trainer(tiny_run(device=wrote, precision="fp32"), tmp_path))
+    run_to_the_end(Trainer(tiny_run(device=wrote, precision="fp32", backend="eager"), tmp_path))
     start = open_checkpoint(newest_checkpoint(tmp_path / "checkpoints"))
-    second = Trainer(tiny_run(device=reads, precision="fp32", total_agent_steps=640), tmp_path, start)
+    second = Trainer(tiny_run(device=reads, precision="fp32", backend="eager", total_agent_steps=640), tmp_path, start)
     assert second.resume_note == "" and second.env.state.tick.device.type == reads
     for parameter, state in second.ppo.optimizer.state.items():
         assert parameter.device.type == reads
