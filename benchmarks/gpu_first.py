@@ -175,8 +175,8 @@ class Compared:
         self.device, self.repeat = device, config.rules.decision_repeat
         self.policies = [GroupPolicy(policy, group, group) for group, policy in commanders.items()]
         self.cpu = EchelonEnv(config, count, "cpu", backend="eager", **settings)
-        maps, backend = self.cpu.game.maps.to(device), "graph" if compiled else "eager"
-        self.gpu = EchelonEnv(config, count, device, backend=backend, maps=maps, **settings)
+        settings["backend"] = "graph" if compiled else "eager"
+        self.gpu = EchelonEnv(config, count, device, maps=self.cpu.game.maps.to(device), **settings)
         self.now = self.cpu.reset()
         self.gpu.reset()
         for _ in range(before):

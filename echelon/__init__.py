@@ -9,28 +9,19 @@ batch), and `EchelonEnv`, which they are views of. Settings: `EnvConfig` with `W
 `register_biome`, `read_catalog`. Bad arguments raise `echelon.runtime.errors.ConfigError`, in one line.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from echelon.runtime.interrupts import end_while_importing
+from echelon.runtime.version import VERSION as __version__
 
-end_while_importing()  # The imports below take seconds.
-
-from echelon.env.env import EchelonEnv  # noqa: E402
-from echelon.env.make import make, register_view  # noqa: E402
-from echelon.env.reward import RewardTerm  # noqa: E402
-from echelon.env.tasks import Protocol, Task, register_task, tasks  # noqa: E402
-from echelon.env.views import mechs, teams, versus  # noqa: E402
-from echelon.rules.catalog import Catalog  # noqa: E402
-from echelon.rules.catalog_json import read_catalog  # noqa: E402
-from echelon.rules.config import EnvConfig, FeaturesConfig, RewardConfig, RulesConfig, WorldConfig  # noqa: E402
-from echelon.rules.specs import HullSpec, WeaponSpec  # noqa: E402
-from echelon.runtime.version import VERSION as __version__  # noqa: E402
-from echelon.world.biomes import register_biome  # noqa: E402
+end_while_importing()  # What a program imports next takes seconds.
 
 if TYPE_CHECKING:
     from echelon.arena.evaluate import Evaluation, evaluate
+    from echelon.public import *  # noqa: F403
 
-__all__ = [
+__all__ = [  # noqa: F405
     "Catalog",
     "EchelonEnv",
     "EnvConfig",
@@ -59,10 +50,25 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """`evaluate` and `Evaluation`, imported when they are asked for: networks and leagues stand behind them."""
-    if name not in ("evaluate", "Evaluation"):
-        raise AttributeError(f"module 'echelon' has no attribute {name!r}")
-    import echelon.league  # noqa: F401  (names `league:FOLDER/NAME`)
-    from echelon.arena import evaluate as room
+    """A public name, imported when it is asked for: torch and TorchRL take seconds, which `echelon --help` need not.
 
-    return getattr(room, name)
+    Networks and leagues stand behind `evaluate` and `Evaluation`; they come with these alone.
+    """
+    if name.startswith("__"):
+        raise AttributeError(f"module 'echelon' has no attribute {name!r}")
+    if name in ("evaluate", "Evaluation"):
+        import_module("echelon.league")  # names `league:FOLDER/NAME`
+        module = import_module("echelon.arena.evaluate")
+    else:
+        module = import_module("echelon.public")
+    # Importing it has made its packages attributes too.
+    if name not in globals():
+        if not hasattr(module, name):
+            raise AttributeError(f"module 'echelon' has no attribute {name!r}")
+        globals()[name] = getattr(module, name)
+    return globals()[name]
+
+
+def __dir__() -> list[str]:
+    """Public names, whether or not they were asked for."""
+    return sorted({*globals(), *__all__})

@@ -1,172 +1,37 @@
-"""`python -m echelon describe`: what every column means; `… checkpoint PATH`: metadata of a checkpoint;
-`… fingerprint`: a hash that is the same on every machine; `… convert PATH`: rewrites a file of an older version;
-`… plot RUN …`: draws training runs over each other; `… doctor`: what this machine offers, and what fails there."""
+"""`python -m echelon` and the script `echelon`; what the commands do stands in `echelon.pipelines.commands`."""
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
-from typing import Annotated, Any, Literal
 
-import tyro
-from rich.console import Console
-
-from echelon.arena.fingerprint import fingerprint
-from echelon.convert import convert
-from echelon.env.describe import describe_battle
-from echelon.env.description import Description
-from echelon.env.description_text import markdown, print_tables
-from echelon.env.observation import layout
-from echelon.learn.checkpoint.inspect import CheckpointReport, inspect_checkpoint
-from echelon.pipelines.console import parse_command, run
-from echelon.pipelines.doctor import Doctor
-from echelon.pipelines.plot_runs import Plot
-from echelon.pipelines.progress_bar import reading
-from echelon.rules.config import ENV_PRESETS, EnvConfig
-from echelon.rules.limits import ENV
-from echelon.rules.versions import MAP_MAKER, RULES
-from echelon.runtime.errors import one_line, require
-from echelon.runtime.limits import check_settings
-
-PIPED_WIDTH = 200
-"""Letters of a line of tables that are not shown on a terminal."""
-PAGE = """# What a column means
-
-Made by `python -m echelon describe --env {env} --markdown > docs/COLUMNS.md`; a test holds it against the code.
-`env.describe()` tells the same of any environment and view, flat observations included, as dataclasses (`to_json()`
-gives JSON).
-
-Shapes are those of the preset `{env}`. *needs* names fields of `FeaturesConfig`: with any of them off, an observation
-or a statistic is always 0, and an action is not heard. Rewards, ends and outcomes of a decision stand below
-`("next", ...)`. The rows of contacts and comrades that nobody fills are 0, as is what a dead mech observes, but where
-it says otherwise. What policies remember is their user's own and not listed.
-"""
-
-
-@dataclass(frozen=True)
-class Describe:
-    """Print every column of actions, observations, rewards and outcomes: name, range, unit, which feature it needs."""
-
-    env: Literal["small", "standard", "large"] = "standard"
-    """Which battle."""
-    comm_dim: int = EnvConfig().comm_dim
-    """Length of a message vector."""
-    json: bool = False
-    """Print JSON, with the layout that checkpoints store and its hash."""
-    markdown: bool = False
-    """Print the page docs/COLUMNS.md, which is made of this."""
-
-    def __post_init__(self) -> None:
-        check_settings(self, {"comm_dim": ENV["comm_dim"]})
-        require(not (self.json and self.markdown), "--json", "left out beside --markdown", self.json)
-
-    def run(self) -> None:
-        """Print the result."""
-        description = describe_battle(replace(ENV_PRESETS[self.env](), comm_dim=self.comm_dim))
-        if self.json:
-            stored = {"layout": layout.describe(self.comm_dim), "sha256": layout.layout_hash(self.comm_dim)}
-            print(json.dumps({**description.to_json(), **stored}))
-        elif self.markdown:
-            print(columns_page(self.env, description), end="")
-        else:
-            console = Console()
-            # Where nobody tells how wide it is, a column's row is one line.
-            print_tables(description, console if console.is_terminal else Console(width=PIPED_WIDTH))
-
-
-def columns_page(env: str, description: Description) -> str:
-    """The page of columns of a preset."""
-    return "\n".join((PAGE.format(env=env), *markdown(description)))
-
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """Print the metadata of a checkpoint and validate its files, without building a model. Exit code 1 if invalid."""
-
-    path: Annotated[Path, tyro.conf.Positional]
-    """Its folder."""
-    json: bool = False
-    """Print JSON with the complete metadata."""
-
-    def run(self) -> None:
-        """Print the result."""
-        found = inspect_checkpoint(self.path)
-        if self.json:
-            print(json.dumps({**asdict(found), "holds": found.is_valid}))
-        else:
-            for line in format_report(found):
-                print(one_line(line))
-        sys.exit(0 if found.is_valid else 1)
-
-
-@dataclass(frozen=True)
-class Fingerprint:
-    """Play a short battle and print its sha256, which must equal the one in the README on every machine."""
-
-    def run(self) -> None:
-        """Print the result."""
-        print(fingerprint())
-
-
-@dataclass(frozen=True)
-class Convert:
-    """Rewrite a file of an older version in place: a checkpoint, a run folder, a league, its export or a replay."""
-
-    path: Annotated[Path, tyro.conf.Positional]
-    """The file or folder."""
-
-    def run(self) -> None:
-        """Convert, and print what was rewritten."""
-        with reading(self.path) as watched:
-            lines = convert(self.path, watched)
-        for line in lines:
-            print(one_line(line))
-
-
-def format_report(found: CheckpointReport) -> list[str]:
-    """Format a report as lines of text."""
-    lines = [f"checkpoint  {found.path}"]
-    if found.claims:
-        claims, env, counters = found.claims, found.claims["env"], found.claims["counters"]
-        sizes, model, processes = claims["group_sizes"], claims["model"], claims["processes"]
-        lines += [
-            f"schema      {claims['schema']} version {claims['version']}",
-            f"trained     {', '.join(f'{value} {name}' for name, value in counters.items())}",
-            f"rules       version {found.versions[RULES]}, map maker {found.versions[MAP_MAKER]}",
-            f"battle      {sizes.get('blue')} against {sizes.get('red')}, world {env.get('world')}",
-            f"model       {', '.join(f'{name} {value}' for name, value in model.items())}",
-            f"layout      {claims['layout_hash']}",
-            f"goes on     {f'with its battles, processes: {processes}' if processes else 'without its battles'}",
-        ]
-    for file in found.files:
-        size = f"{file.bytes} bytes, {file.tensors} tensors, {file.numbers} numbers"
-        lines.append(f"file        {file.problem or f'{file.name}: {size}, sha256 and values hold'}")
-    return [*lines, "it holds" if found.is_valid else "it does not hold"]
-
-
-COMMANDS: dict[str, Callable[..., Any]] = {
-    "describe": Describe,
-    "layout": Describe,
-    "checkpoint": Checkpoint,
-    "fingerprint": Fingerprint,
-    "convert": Convert,
-    "plot": Plot,
-    "doctor": Doctor,
+SUMMARIES = {
+    "describe": "what every column of actions, observations, rewards and outcomes means",
+    "checkpoint": "metadata of a checkpoint, and whether its files are valid",
+    "fingerprint": "a hash that is the same on every machine",
+    "convert": "rewrites a file of an older version",
+    "plot": "draws training runs over each other",
+    "doctor": "what this machine offers: device, versions, what compiles, what fell back and why",
 }
-"""What each command does, in the order of the help."""
-
-
-def main() -> None:
-    """Parse the command line and run the command."""
-    parse_command(COMMANDS, sys.argv[1:], __doc__ or "").run()
+"""One line for each command."""
+HELP = "\n".join(
+    (
+        "Tools for files, runs and this machine. `echelon COMMAND --help` tells the options of a command.",
+        "`echelon-train` trains, `echelon-arena` plays matches and leagues.",
+        "",
+        *(f"  {name:<12} {summary}" for name, summary in SUMMARIES.items()),
+    )
+)
 
 
 def program() -> None:
-    """The console script `echelon`."""
-    run(main)
+    """The console script `echelon`. Help is printed at once: what runs a command takes seconds to import."""
+    if sys.argv[1:] in (["-h"], ["--help"]):
+        print(f"usage: echelon COMMAND [OPTIONS]\n\n{HELP}")
+        return
+    from echelon.pipelines.commands import main
+    from echelon.pipelines.console import run
+
+    run(lambda: main(HELP))
 
 
 if __name__ == "__main__":

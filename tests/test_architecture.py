@@ -30,6 +30,7 @@ FLOORS = (
     ("league",),
     ("convert",),
     ("pipelines",),
+    ("public",),
     ("__main__",),
 )
 """Lowest first. A room imports from lower floors and from itself.

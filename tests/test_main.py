@@ -10,7 +10,8 @@ import pytest
 from patience import STUCK_S
 
 import echelon
-from echelon.__main__ import columns_page
+from echelon import public
+from echelon.__main__ import SUMMARIES
 from echelon.env.describe import describe_battle
 from echelon.env.observation import layout
 from echelon.learn.checkpoint.files import save_checkpoint
@@ -18,6 +19,7 @@ from echelon.learn.checkpoint.format import Counters
 from echelon.learn.models.lstm import LSTMConfig
 from echelon.learn.models.registry import PolicySpecs
 from echelon.learn.models.value_normalizer import ValueNorm
+from echelon.pipelines.commands import COMMANDS, columns_page
 from echelon.rules.config import EnvConfig
 from echelon.rules.versions import MAP_MAKER_VERSION, RULES_VERSION
 from echelon.runtime.version import VERSION
@@ -54,6 +56,27 @@ def test_columns_are_told_as_the_page_of_a_preset():
     assert asked.stdout == columns_page("small", describe_battle(EnvConfig.small()))
     asked = ask("describe", "--json", "--markdown")
     assert asked.returncode == 1 and "--json must be left out beside --markdown" in asked.stderr
+
+
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+def test_help_imports_neither_torch_nor_what_runs_a_command(flag):
+    """Both take seconds. The commands are those that there are, `layout` the old name of one."""
+    code = f"import runpy, sys; sys.argv = ['echelon', {flag!r}]; runpy.run_module('echelon', run_name='__main__'); "
+    code += "print('loaded', *{'torch', 'numpy', 'tyro', 'echelon.pipelines'} & {*sys.modules})"
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=STUCK_S).stdout
+    *lines, loaded = printed.rpartition("\n\n")[2].splitlines()
+    assert loaded == "loaded" and [line.split()[0] for line in lines] == [*SUMMARIES]
+    assert SUMMARIES.keys() == COMMANDS.keys() - {"layout"}
+
+
+def test_public_names_are_imported_when_they_are_asked_for():
+    code = "import sys, echelon; print('torch' in sys.modules, 'versus' in dir(echelon)); "
+    code += "from echelon import *; print(versus.__module__, evaluate.__module__, echelon.env.__name__)"
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=STUCK_S).stdout
+    assert printed.split() == ["False", "True", "echelon.env.views", "echelon.arena.evaluate", "echelon.env"]
+    assert {*public.__all__} | {"evaluate", "Evaluation", "__version__"} == {*echelon.__all__}
+    with pytest.raises(AttributeError, match="module 'echelon' has no attribute 'verses'"):
+        _ = echelon.verses
 
 
 def test_an_unknown_command_is_named():

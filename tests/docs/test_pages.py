@@ -12,7 +12,6 @@ from pages import PAGES, ROOT, UNRUN, anchors, blocks, commands, links, program
 from tiny_runs import TINY, tiny_run
 
 import echelon
-from echelon import __main__ as echelon_program
 from echelon.env import tasks
 from echelon.league import export_rows, schema
 from echelon.learn.checkpoint import format as checkpoint_format
@@ -22,6 +21,7 @@ from echelon.learn.config import EvalConfig, TrainConfig
 from echelon.learn.models.registry import PolicySpecs
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.pipelines import arena, train_flags
+from echelon.pipelines import commands as echelon_program
 from echelon.pipelines.console import ALLOW_MODULE, arguments, parse_command
 from echelon.replay import claims
 from echelon.rules import config as rules_config

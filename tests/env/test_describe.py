@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from torchrl.data import Bounded, Composite, Unbounded
 
 import echelon
-from echelon.__main__ import columns_page
 from echelon.env.describe import describe_battle
 from echelon.env.env import EchelonEnv
 from echelon.env.observation import layout
@@ -20,6 +19,7 @@ from echelon.env.outcome import statistics
 from echelon.env.outcome_columns import REWARD_MEANINGS
 from echelon.env.reward import TERMS, RewardTerm
 from echelon.env.transforms import FlatObservation
+from echelon.pipelines.commands import columns_page
 from echelon.rules import actions
 from echelon.rules.actions import Act
 from echelon.rules.catalog import Catalog

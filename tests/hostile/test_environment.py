@@ -410,7 +410,7 @@ class Finder:
             os.kill(os.getpid(), signal.SIGINT)
 sys.meta_path.insert(0, Finder())
 sys.orig_argv = [sys.executable, sys.argv[1]]
-import echelon
+from echelon import EchelonEnv
 """
 
     def run(path):
@@ -425,8 +425,15 @@ import echelon
     )
 
 
-def test_a_program_that_has_begun_is_interrupted_as_usual(monkeypatch):
-    usual = signal.getsignal(signal.SIGINT)
+@pytest.fixture
+def usual():
+    """Python's handler of interrupts, whatever a library that another test imported has put in its place."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield signal.default_int_handler
+    signal.signal(signal.SIGINT, before)
+
+
+def test_a_program_that_has_begun_is_interrupted_as_usual(monkeypatch, usual):
     monkeypatch.setattr(sys, "orig_argv", [sys.executable, "-u", str(PIPELINES / "arena.py")])
     elsewhere = threading.Thread(target=end_while_importing)
     elsewhere.start()
