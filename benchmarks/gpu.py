@@ -122,9 +122,10 @@ def judged(found: Outcome, code: int, output: str) -> Outcome:
     """A step that has ended by itself, from the status and the output of its process."""
     last = tuple(line for line in output.splitlines() if line.strip())[-LAST_LINES:]
     if found.name in PYTEST_STEPS:
-        found = dataclasses.replace(found, lines=({"benchmark": found.name, **count_tests(output)},))
-        # 5 is pytest's status where no test was collected.
-        code = 0 if code == 5 and found.name == "tests" else code
+        counts = count_tests(output)
+        found = dataclasses.replace(found, lines=({"benchmark": found.name, **counts},))
+        if not counts:
+            return dataclasses.replace(found, status=FAILED, reason="pytest told of no test", last_lines=last)
     if code == 0:
         simpler = tuple(line for line in output.splitlines() if FALLBACK in line)
         reason = simpler[0].strip() if simpler else ""

@@ -83,6 +83,13 @@ def test_a_step_that_fell_back_to_a_simpler_form_says_so(programs):
     assert (found.status, found.reason) == ("fell back", "fallback: graph: eager, for it differs")
 
 
+@pytest.mark.parametrize(("printed", "status"), [("1 passed in 0.1s", "ok"), ("2 skipped", "ok"), ("", "failed")])
+def test_a_step_of_pytest_that_tells_of_no_test_fails(programs, printed, status):
+    gpu, steps, _ = programs
+    found = gpu.run_step(steps.Step("tests", ("-c", f"print({printed!r})"), 60.0), 60.0)
+    assert found.status == status and (status == "ok" or found.reason == "pytest told of no test")
+
+
 def run_all(programs, monkeypatch, tmp_path, *codes):
     """The status of the program with steps of Python code, and the file after each."""
     gpu, steps, _ = programs
