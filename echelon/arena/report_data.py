@@ -18,6 +18,7 @@ from echelon.learn.config import TRAIN_PRESETS, TrainConfig
 from echelon.learn.opponents.assignment import LEARNER
 from echelon.learn.run_groups import flat, plain
 from echelon.learn.trainer import Trainer
+from echelon.learn.warning_signs import RECENT, warning_signs
 from echelon.rules.catalog import Hull
 from echelon.rules.config import as_json
 from echelon.runtime.device import total_memory
@@ -107,6 +108,7 @@ def report_of(
         "progress": trainer.progress,
         "made": f"written {time.strftime('%Y-%m-%d %H:%M:%S')}",
         "origin": [[name, one_line(value)] for name, value in origin_of(trainer.device).items()],
+        "signs": signs_of(trainer, metrics),
         "stages": stage_changes(metrics),
         "best": BEST_TOLD,
         "tiles": [*tiles(evaluations), *speed_and_stage(trainer, metrics)],
@@ -117,6 +119,12 @@ def report_of(
         "config": config_of(trainer.config),
         "axes": axes,
     }
+
+
+def signs_of(trainer: Trainer, metrics: Sequence[Mapping[str, float | None]]) -> list[str]:
+    """What in the last iterations looks as if the run did not learn, see `echelon.learn.warning_signs`."""
+    rows = [*metrics[:1], *metrics[-RECENT:]]
+    return list(warning_signs(rows, trainer.config, trainer.progress).values()) if rows else []
 
 
 def told(trainer: Trainer) -> str:

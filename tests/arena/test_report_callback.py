@@ -17,7 +17,7 @@ from echelon.arena.report_callback import BattleStrips, Curves, Report
 from echelon.arena.report_origin import command_of, commit_of
 from echelon.learn.callbacks.base import Callback, Interrupted
 from echelon.learn.callbacks.loggers import MetricsLogger
-from echelon.learn.config import EvalConfig
+from echelon.learn.config import EvalConfig, TrainConfig
 from echelon.learn.metrics import read_columns, read_metrics, read_table
 from echelon.learn.trainer import Trainer
 from echelon.runtime.files import FileError
@@ -81,6 +81,14 @@ def test_a_report_is_there_from_the_first_second_and_follows_the_run(tmp_path, m
     assert platform.node() in origin["host"] and f"torch {torch.__version__}" in origin["versions"]
     assert origin["command"] and ("commit" in origin) == (Path(__file__).parents[2] / ".git").exists()
     assert (tmp_path / "metrics.png").exists() and (tmp_path / "metrics.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_a_run_that_does_not_learn_says_so():
+    row = {"entropy_move": 0.69, "explained_variance": 0.8, "epochs": 1.0, "kl": 0.05, "skipped": 0.0}
+    trainer = SimpleNamespace(config=TrainConfig.quick(), progress=0.5)
+    assert report_data.signs_of(trainer, []) == []
+    limited, random = report_data.signs_of(trainer, [row] * 21)
+    assert limited.startswith("updates end early") and random.startswith("actions are as random")
 
 
 def test_a_command_is_told_without_the_folders_of_a_machine(tmp_path):

@@ -13,6 +13,7 @@ def empty_report(**changes) -> dict:
         "progress": 0.0,
         "made": "Echelon",
         "origin": [],
+        "signs": [],
         "stages": [],
         "best": "",
         "tiles": [],

@@ -38,6 +38,7 @@ def full_report() -> dict:
     }
     return empty_report(
         name=HOSTILE,
+        signs=[HOSTILE, "actions are as random as before training"],
         progress=0.5,
         tiles=[{"what": f"wins against {HOSTILE}", "value": "75 %", "detail": "8 battles"}],
         axes={"metrics": STEPS, "evaluations": STEPS},
@@ -125,6 +126,10 @@ def test_on_a_desk_no_table_is_cut_and_no_name_is_broken(browser, tmp_path):
 def test_names_are_text(browser):
     assert texts(browser, "h1") == [HOSTILE] and browser.run("document.images.length") == 0
     assert browser.run("document.title") == HOSTILE
+
+
+def test_warnings_are_listed_as_text(browser):
+    assert texts(browser, "#signs li") == [HOSTILE, "actions are as random as before training"]
 
 
 def test_a_pointer_reads_a_curve(browser):

@@ -152,6 +152,8 @@
     at("#name").textContent = report.name;
     add(at("#state"), "b", report.state);
     at("#state").append(` · ${report.told}`);
+    at("#signs").hidden = report.signs.length === 0;
+    for (const sign of report.signs) add(at("#signs"), "li", sign);
     const done = Math.round(1000 * report.progress) / 10;
     at("#bar div").style.width = `${done}%`;
     at("#bar").setAttribute("aria-valuenow", done);
