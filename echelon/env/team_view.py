@@ -19,7 +19,15 @@ from echelon.env.description import Description
 from echelon.env.discrete import ActionMasks, action_table
 from echelon.env.env import EchelonEnv
 from echelon.env.group_form import ActionForm, ObservationForm, PerGroup, check_dtype, common_form, group_forms
-from echelon.env.group_policy import TeamPolicy, action_noise, check_decided, draws_actions, memory_spec_of, team_input
+from echelon.env.group_policy import (
+    TeamPolicy,
+    action_noise,
+    check_decided,
+    draws_actions,
+    is_policy,
+    memory_spec_of,
+    team_input,
+)
 from echelon.env.observation.layout import GROUPS, STREAMS, action_width
 from echelon.env.outcome import Winner
 from echelon.env.partial import RESET, STEP, PartialEnv, mask_of, reset_mask
@@ -80,7 +88,8 @@ class View(PartialEnv):
         forms = group_forms(group_map, commanded.names, observation, action, memory)
         check_dtype(dtype, forms)
         require(isinstance(state, bool), "state", "True or False", state)
-        require(opponent is None or callable(opponent), "opponent", "a name or the policy of a team", opponent)
+        is_one = is_policy(opponent) if isinstance(commanded, OneTeam) else opponent is None
+        require(is_one, "opponent", "the policy of a team, None where both teams are commanded", opponent)
         require(len(env.memory.keys()) == 0, "env", "without memory, which is an argument of the view", env)
         super().__init__(device=env.device, batch_size=self._batch(env.num_envs, commanded.count))
         self.env = env
