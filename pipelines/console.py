@@ -15,7 +15,7 @@ import tyro
 from rich.console import Console
 
 from echelon.learn.models.registry import allow_module
-from echelon.pipelines.output import open_missing_streams, replace_unknown_letters
+from echelon.pipelines.output import open_missing_streams, replace_unknown_letters, widen_narrow_terminal
 from echelon.pipelines.tyro_errors import error_line
 from echelon.runtime import compile_progress
 from echelon.runtime.device import is_out_of_memory
@@ -124,6 +124,7 @@ def run(main: Callable[[], None]) -> None:
     torch.set_float32_matmul_precision("high")
     open_missing_streams()
     replace_unknown_letters()
+    widen_narrow_terminal()
     show_compilations()
     try:
         handle_as_usual()

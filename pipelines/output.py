@@ -6,9 +6,13 @@ import contextlib
 import io
 import os
 import select
+import shutil
 import sys
 from collections.abc import Iterator
 from typing import Any
+
+LEAST_WIDTH = 40
+"""Letters of a line of text, however narrow a terminal is, or says it is."""
 
 
 class LastingOutput(io.FileIO):
@@ -67,3 +71,9 @@ def replace_unknown_letters() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
+
+
+def widen_narrow_terminal() -> None:
+    """Let a program write at least `LEAST_WIDTH` letters a line: tyro does not return from a help of three columns."""
+    if shutil.get_terminal_size().columns < LEAST_WIDTH:
+        os.environ["COLUMNS"] = str(LEAST_WIDTH)

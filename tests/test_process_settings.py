@@ -8,6 +8,7 @@ import hashlib
 import locale
 import os
 import random
+import subprocess
 import sys
 import threading
 import warnings
@@ -19,6 +20,7 @@ import numpy as np
 import pytest
 import torch
 from leagues import policy_of
+from patience import STUCK_S
 from tensordict import TensorDictBase, lazy_legacy, set_lazy_legacy
 from tiny_runs import short_battles, tiny_run
 from torch.overrides import TorchFunctionMode
@@ -252,6 +254,14 @@ def test_the_same_bits_come_out_and_settings_are_as_they_were(expected, tmp_path
             after = settings_now()
             assert [key for key in before if before[key] != after[key]] == [], work.__name__
             assert found == expected[work] or work in BY_THREADS.get(name, ()), work.__name__
+
+
+def test_programs_are_imported_where_warnings_are_errors():
+    """In a process of its own, for TorchRL warns where it is imported first."""
+    rest = "import echelon.pipelines.train, echelon.pipelines.arena, echelon.__main__"
+    program = f"import torch, torchrl.envs, warnings; warnings.simplefilter('error'); {rest}"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=STUCK_S)
+    assert done.returncode == 0, done.stderr
 
 
 def test_in_a_thread_a_training_runs_and_stop_says_that_it_cannot(tmp_path, expected):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from echelon.replay.recorder import Recorder
 from echelon.rules.versions import current_versions
 from echelon.runtime.device import resolve_device
 from echelon.runtime.errors import require
+from echelon.runtime.limits import path_text
 from echelon.runtime.version import VERSION
 
 POLICY = "policy"
@@ -91,7 +93,7 @@ class Evaluation:
 def evaluate(
     policy: Any,
     task: str | Task,
-    opponents: Sequence[str] | Mapping[str, TeamPolicy] | None = None,
+    opponents: Sequence[str | os.PathLike[str]] | Mapping[str, TeamPolicy] | None = None,
     battles: int | None = None,
     seeds: Sequence[int] | None = None,
     *,
@@ -113,10 +115,11 @@ def evaluate(
 
     Args:
         policy: a name (a commander, a checkpoint or run folder, `league:FOLDER/NAME`, `package.module:Commander`), a
-            TorchRL module, or any callable on TensorDicts: those of the view `env` or, where neither `env` nor its keys
-            name one, those of a team (`echelon.env.group_policy`). A module is in evaluation mode meanwhile.
+            `pathlib.Path`, a TorchRL module, or any callable on TensorDicts: those of the view `env` or, where neither
+            `env` nor its keys name one, those of a team (`echelon.env.group_policy`). A module is in evaluation mode
+            meanwhile.
         task: a name of `echelon.tasks()`, or a `Task`.
-        opponents: names, or policies of a team by name; the task's by default.
+        opponents: names or paths, or policies of a team by name; the task's by default.
         battles: against each opponent, an even number; the task's by default.
         seeds: seeds of the battles, `battles / 2` of them; by default those of the task's seed.
         env: the view that the policy was made for, where its keys do not tell: `echelon.mechs` or `echelon.versus`,
@@ -137,7 +140,8 @@ def evaluate(
     """
     task = find_task(task)
     chosen = seeds_of(task, battles, seeds)
-    names = list(dict.fromkeys(task.protocol.opponents if opponents is None else opponents))
+    policy = path_text(policy)
+    names = list(dict.fromkeys(map(path_text, task.protocol.opponents if opponents is None else opponents)))
     require(len(names) > 0 and not isinstance(opponents, str), "opponents", "a list of at least one name", opponents)
     name = policy if isinstance(policy, str) else POLICY
     with evaluation_mode(policy):

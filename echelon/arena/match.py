@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,7 @@ from echelon.arena.batch_arena import BatchArena, BatchResult, Battle, BattleRes
 from echelon.arena.intervals import win_rate_interval
 from echelon.arena.resolve import common_env, resolve
 from echelon.env.arguments import number_of_battles, one_seed, whole_within
-from echelon.env.group_policy import TeamPolicy
+from echelon.env.group_policy import TeamPolicy, is_policy
 from echelon.env.outcome import STATS, Winner, stat_names
 from echelon.replay.battle import Replay
 from echelon.replay.recorder import Recorder
@@ -179,7 +180,7 @@ class Match:
         total = battles * len(others)
         policies = {**others, self.x: policy}
         for name, each in policies.items():
-            require(callable(each), f"policy {name!r}", "a TeamPolicy", each)
+            require(is_policy(each), f"policy {name!r}", "a TeamPolicy, no class nor name", each)
         size = total if batch is None else min(batch, total)
         self.arena = BatchArena(env, policies.__getitem__, device, size, compute, compiled, cuda_graph)
 
@@ -262,8 +263,8 @@ def play(
 
 
 def named_match(
-    x: str,
-    y: str,
+    x: str | os.PathLike[str],
+    y: str | os.PathLike[str],
     env: EnvConfig | None,
     battles: int,
     device: torch.device,

@@ -6,6 +6,7 @@ Training, evaluations, matches and views resolve what a user names here, and not
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +24,7 @@ from echelon.rules.config import EnvConfig, battle_difference
 from echelon.runtime.errors import ConfigError, require
 from echelon.runtime.files import FileError
 from echelon.runtime.imports import OBJECT_NAME, import_object
-from echelon.runtime.limits import check_text
+from echelon.runtime.limits import check_text, path_text
 
 
 class UnknownNameError(FileError):
@@ -106,28 +107,30 @@ def forms() -> str:
     return ", ".join([*tiers, "a checkpoint or run folder", *registered, "or package.module:Commander"])
 
 
-def resolve(name: str) -> Commander:
-    """Find the commander for a name of one of the `forms`.
+def resolve(name: str | os.PathLike[str]) -> Commander:
+    """Find the commander for a name of one of the `forms`, or the path of a checkpoint or run folder.
 
     `package.module:Commander` imports the module, from the current folder too, and runs its code: names come from the
     user's command line or program, never from a file. A tier's name means the tier, `./hard` a folder of that name.
 
     Raises:
         FileError: if there is no such folder or module, or the folder does not hold a valid checkpoint.
-        ConfigError: if the module has no such class or function.
+        ConfigError: if the module has no such class or function, or the name is neither a text nor a path.
     """
-    check_text("a commander's name", name)
-    if is_scripted(full := full_name(name)):
+    text = path_text(name)
+    require(isinstance(text, str), "a commander", "a name or the path of a folder", name)
+    check_text("a commander's name", text)
+    if is_scripted(full := full_name(text)):
         return Commander(full)
-    prefix, colon, _ = name.partition(":")
+    prefix, colon, _ = text.partition(":")
     if colon and prefix in _RESOLVERS:
-        return _RESOLVERS[prefix][1](name)
-    if name and Path(name).exists():
-        return Commander(name, open_checkpoint(find_checkpoint(name)))
-    if OBJECT_NAME.fullmatch(name):
-        return Commander(name, factory=import_object(name))
-    told = name if name.isprintable() and name else repr(name)
-    raise UnknownNameError(f"{told}: expected {forms()}, found none{available_checkpoints(name)}")
+        return _RESOLVERS[prefix][1](text)
+    if text and Path(text).exists():
+        return Commander(text, open_checkpoint(find_checkpoint(text)))
+    if OBJECT_NAME.fullmatch(text):
+        return Commander(text, factory=import_object(text))
+    told = text if text.isprintable() and text else repr(text)
+    raise UnknownNameError(f"{told}: expected {forms()}, found none{available_checkpoints(text)}")
 
 
 def available_checkpoints(name: str) -> str:

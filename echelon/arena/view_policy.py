@@ -15,7 +15,7 @@ from torchrl.envs.transforms import TensorDictPrimer
 
 from echelon.env.discrete import action_table
 from echelon.env.group_form import GroupForm
-from echelon.env.group_policy import TeamPolicy, memory_spec_of
+from echelon.env.group_policy import TeamPolicy, is_policy, memory_spec_of
 from echelon.env.observation.layout import STREAMS
 from echelon.env.team_view import MechView, View
 from echelon.env.transforms import FlatObservation
@@ -238,8 +238,9 @@ def team_policy_of(policy: Any, env: EnvBase | None, config: EnvConfig, device: 
     Raises:
         ConfigError: it is not callable, acts for several groups without `env`, or `env` is no view of one team.
     """
-    if not callable(policy):
-        raise ConfigError(f"policy must be a name, a module or a callable on TensorDicts, got {type(policy).__name__}")
+    if not is_policy(policy):
+        what = f"the class {policy.__name__}" if isinstance(policy, type) else type(policy).__name__
+        raise ConfigError(f"policy must be a name, a path, a module or a callable on TensorDicts, got {what}")
     form = form_of_keys(policy) if env is None else form_of_view(env)
     team: TeamPolicy = policy if form is None else ViewPolicy(policy, form, config, device)
     return team

@@ -111,6 +111,8 @@ class BattleStatesEnv(PartialEnv):
         index = self._places(rows)
         require(isinstance(saved, TensorDictBase), "saved", "a TensorDict of get_state", saved)
         require(saved.shape == index.shape, "saved", f"{len(index)} battles, as many as rows", tuple(saved.shape))
+        is_empty = any(getattr(leaf, "is_meta", False) for leaf in saved.values(True, True))
+        require(not is_empty, "saved", "of tensors with values", "tensors on the device meta, which hold none")
         saved = saved.to(self.device)
         check_entries(saved, self.get_state(index[:1]))
         check_indices(saved, self.config.num_mechs)

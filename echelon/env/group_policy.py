@@ -40,6 +40,11 @@ class TeamPolicy(Protocol):
         ...
 
 
+def is_policy(policy: object) -> bool:
+    """Whether it may be the policy of a team: something to call, but no class, which is a policy once it is called."""
+    return callable(policy) and not isinstance(policy, type)
+
+
 def memory_spec_of(policy: TeamPolicy) -> Composite:
     """Spec of what one mech of a policy remembers; empty for a function without `memory_spec`."""
     declared = getattr(policy, "memory_spec", None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from tensordict import TensorDictBase
 from torch import Tensor
@@ -9,7 +11,7 @@ from torchrl.envs import EnvBase
 
 from echelon.env.restart import ByMask
 from echelon.env.select import cleared, select
-from echelon.runtime.errors import ConfigError
+from echelon.runtime.errors import ConfigError, require
 from echelon.state import State
 
 RESET, STEP = "_reset", "_step"
@@ -21,6 +23,13 @@ class PartialEnv(EnvBase):
     TorchRL shows zeros of them where the caller passed a mask without what was last observed; `_reset` and `_step` of a
     subclass return it.
     """
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> PartialEnv:
+        """What all of `to`, `half`, `double`, `type` ... of torch come down to."""
+        dtype = fn(torch.empty(0, dtype=torch.float32, device="cpu")).dtype
+        require(dtype == torch.float32, "dtype of an environment and its opponent", "torch.float32", dtype)
+        applied: PartialEnv = super()._apply(fn, recurse)
+        return applied
 
     def _reset_proc_data(self, tensordict: TensorDictBase | None, tensordict_reset: TensorDictBase) -> TensorDictBase:
         if tensordict is not None:

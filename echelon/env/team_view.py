@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,14 +12,22 @@ from torch import Tensor
 from torchrl.data import Composite
 
 from echelon.env.arguments import looked_up, real_action
-from echelon.env.battle_states import require_whole_battles
+from echelon.env.battle_states import BATTLES, check_entries, require_whole_battles
 from echelon.env.commanded import AllMechs, OneTeam
 from echelon.env.describe import describe_env
 from echelon.env.description import Description
 from echelon.env.discrete import ActionMasks, action_table
 from echelon.env.env import EchelonEnv
 from echelon.env.group_form import ActionForm, ObservationForm, PerGroup, check_dtype, common_form, group_forms
-from echelon.env.group_policy import TeamPolicy, action_noise, check_decided, draws_actions, memory_spec_of, team_input
+from echelon.env.group_policy import (
+    TeamPolicy,
+    action_noise,
+    check_decided,
+    draws_actions,
+    is_policy,
+    memory_spec_of,
+    team_input,
+)
 from echelon.env.observation.layout import GROUPS, STREAMS, action_width
 from echelon.env.outcome import Winner
 from echelon.env.partial import RESET, STEP, PartialEnv, mask_of, reset_mask
@@ -30,6 +39,8 @@ from echelon.env.transforms import FlatObservation
 from echelon.env.view_specs import ViewSpecs
 from echelon.runtime.device import resolve_device
 from echelon.runtime.errors import ConfigError, require
+
+MEMORIES = "memories"
 
 
 class View(PartialEnv):
@@ -77,7 +88,8 @@ class View(PartialEnv):
         forms = group_forms(group_map, commanded.names, observation, action, memory)
         check_dtype(dtype, forms)
         require(isinstance(state, bool), "state", "True or False", state)
-        require(opponent is None or callable(opponent), "opponent", "a name or the policy of a team", opponent)
+        is_one = is_policy(opponent) if isinstance(commanded, OneTeam) else opponent is None
+        require(is_one, "opponent", "the policy of a team, None where both teams are commanded", opponent)
         require(len(env.memory.keys()) == 0, "env", "without memory, which is an argument of the view", env)
         super().__init__(device=env.device, batch_size=self._batch(env.num_envs, commanded.count))
         self.env = env
@@ -183,6 +195,44 @@ class View(PartialEnv):
         self._opponent_memory = memory.to(device)
         self._remembered = {group: value.to(device) for group, value in remembered.items()}
         return self
+
+    # Saved battles
+
+    def observed(self) -> TensorDict:
+        """What was last observed of all battles, to go on from."""
+        return self._show(self.env.observed())
+
+    def _memories(self) -> TensorDict:
+        """What the opponent and the user's policies remember of the battles, batch `[B]`."""
+        groups = {group: self._memory_of(group) for group, form in self.forms.items() if form.has_memory}
+        return TensorDict({"opponent": self._opponent_memory, "groups": groups}, [self.num_envs], device=self.device)
+
+    def state_dict(self, *args: Any, **kwargs: Any) -> OrderedDict[str, Any]:
+        """All battles, `battles`; what the opponent and the user's policies remember of them, `memories`; and the
+        weights of an opponent that is a module."""
+        weights = super().state_dict(*args, **kwargs)
+        return OrderedDict({**weights, BATTLES: self.env.get_state(), MEMORIES: self._memories().clone()})
+
+    def load_state_dict(  # type: ignore[override]
+        self, state_dict: Mapping[str, Any], *args: Any, **kwargs: Any
+    ) -> None:
+        """Restore what `state_dict` returned; `observed` then shows it. An empty one changes nothing.
+
+        Raises:
+            ConfigError: battles or memories are not of such a view; see `EchelonEnv.set_state`.
+        """
+        require(isinstance(state_dict, Mapping), "state_dict", "what state_dict returned", state_dict)
+        weights = {key: value for key, value in state_dict.items() if key not in (BATTLES, MEMORIES)}
+        if BATTLES in state_dict:
+            memories: Any = state_dict.get(MEMORIES)
+            is_whole = isinstance(memories, TensorDictBase) and memories.shape == (self.num_envs,)
+            require(is_whole, f"state_dict: {MEMORIES}", f"a TensorDict of {self.num_envs} battles", memories)
+            check_entries(memories, self._memories())
+            self.env.load_state_dict(state_dict)
+            restored = self._memories().clone(recurse=False).update(memories.to(self.device).clone())
+            self._opponent_memory, self._remembered = restored.get("opponent"), dict(restored.get("groups").items())
+        if weights:
+            super().load_state_dict(weights, *args, **kwargs)
 
     # Specs
 

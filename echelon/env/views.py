@@ -6,6 +6,7 @@ device. A view renames and reshapes; it adds no rule. Battles that end restart i
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any, TypeAlias, cast
 
@@ -17,14 +18,14 @@ from torchrl.envs import MarlGroupMapType
 from echelon.env.commanded import AllMechs, OneTeam, Side
 from echelon.env.env import EchelonEnv
 from echelon.env.group_form import ActionForm, ObservationForm, PerGroup
-from echelon.env.group_policy import TeamPolicy
+from echelon.env.group_policy import TeamPolicy, is_policy
 from echelon.env.observation.layout import GROUPS
 from echelon.env.partition import Member, Partition, by_team, groups_of, require_group_name, team_members
 from echelon.env.team_view import MechView, View
 from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import require
 
-Opponent: TypeAlias = str | TeamPolicy
+Opponent: TypeAlias = "str | os.PathLike[str] | TeamPolicy"
 
 
 def versus(
@@ -188,7 +189,8 @@ def mechs(
 
 def team_policy(opponent: Opponent, config: EnvConfig, device: torch.device) -> TeamPolicy:
     """The policy itself, or the one that a name means."""
-    if not isinstance(opponent, str):
+    if not isinstance(opponent, str | os.PathLike):
+        require(is_policy(opponent), "opponent", "a name, a path or the policy of a team, no class", opponent)
         return opponent
     # A lazy import: names mean scripted commanders and checkpoints, which live above the environment.
     from echelon.arena.resolve import resolve

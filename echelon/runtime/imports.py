@@ -41,6 +41,10 @@ def import_module(module_name: str, name: str) -> ModuleType:
             # The module is there, but what it imports is not.
             raise
         raise FileError(f"{name}: no module {module_name} in {folder} or on Python's path") from None
+    except SystemExit as stop:
+        raise ConfigError(
+            f"{name}: module {module_name} must not end the program at its import, got {stop!r}"
+        ) from stop
 
 
 def import_object(name: str) -> Callable[..., Any]:
@@ -79,7 +83,7 @@ def in_one_line(expected: str, passed: tuple[type[Exception], ...] = ()) -> Iter
         yield
     except passed:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if is_users(frame.filename)]
         place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
         why = " ".join(str(error).split())

@@ -90,10 +90,20 @@ def typed(hint: Any, value: Any, where: str) -> Any:
         require(is_number, where, "a number", value)
         return value if type(value) in (int, float) else float(value)
     elif isinstance(hint, type):
+        if hint is str:
+            value = path_text(value)
         require(isinstance(value, hint), where, f"a {hint.__name__}", value)
         if hint is str:
             check_text(where, value)
     return value
+
+
+def path_text(value: Any) -> Any:
+    """A `pathlib.Path` as the text that means its file wherever names are taken too; anything else as it is."""
+    if not isinstance(value, os.PathLike):
+        return value
+    text = os.fsdecode(value)
+    return text if os.sep in text else os.path.join(os.curdir, text)
 
 
 def check_text(where: str, text: str) -> None:

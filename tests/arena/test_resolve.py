@@ -13,8 +13,10 @@ from leagues import checkpoint_of, fresh
 
 import echelon
 from echelon.arena import resolve as resolve_module
+from echelon.arena.match import Match, named_match
 from echelon.arena.resolve import Commander, register_resolver, resolve
 from echelon.env.tasks import Protocol, Task
+from echelon.learn.config import TrainConfig
 from echelon.pipelines import play
 from echelon.rules.config import EnvConfig, RulesConfig
 from echelon.rules.versions import current_versions
@@ -86,6 +88,46 @@ def test_what_a_name_lacks_is_one_line(in_examples, name, error, message):
     with pytest.raises(error, match=message) as caught:
         resolve(name).policy(BRIEF, CPU)
     assert "\n" not in str(caught.value)
+
+
+def test_a_path_is_taken_wherever_a_name_is(tmp_path, monkeypatch):
+    """Also one that reads as the name of a tier."""
+    monkeypatch.chdir(tmp_path)
+    path = checkpoint_of(tmp_path, 1, env=BRIEF).rename("hard")
+    name, protocol = "./hard", Protocol(battles=2, seed=9)
+    task = Task("tests/brief-v1", "brief", BRIEF, *current_versions(), protocol=protocol)
+    assert resolve(path).id == resolve(name).id
+    assert "ActorCritic" in repr(echelon.versus(BRIEF, path, 2, "cpu", 0))
+    assert TrainConfig(opponent=path) == TrainConfig(opponent=name)
+    results = [echelon.evaluate(each, task, [each], device="cpu").results for each in (path, name)]
+    assert [list(one) for one in results] == [[name], [name]]
+    assert named_match(path, "heuristic:easy", None, 2, CPU).x == resolve(name).id
+
+
+class Unbuilt:
+    """A commander's class, which somebody passes in place of a commander."""
+
+
+@pytest.mark.parametrize("given", [Unbuilt, None, 3])
+@pytest.mark.parametrize(
+    ("use", "message"),
+    [
+        (resolve, "a commander must be a name or the path of a folder, got "),
+        (lambda given: echelon.versus(BRIEF, given, 2, "cpu", 0), "opponent must be a name, a path or the policy of a"),
+        (lambda given: TrainConfig(opponent=given), r"TrainConfig\.opponent must be a str, got "),
+        (lambda given: echelon.evaluate("heuristic", "small-5v5-v1", [given], 2), "a commander must be a name or the"),
+        (lambda given: Match(("x", given), {}, BRIEF, 2, CPU), "policy 'x' must be a TeamPolicy, no class nor name"),
+    ],
+)
+def test_what_is_neither_a_name_nor_a_policy_is_one_line(given, use, message):
+    with pytest.raises(ConfigError, match=message) as error:
+        use(given)
+    assert "\n" not in str(error.value)
+
+
+def test_a_class_is_no_policy_to_evaluate():
+    with pytest.raises(ConfigError, match="got the class Unbuilt"):
+        echelon.evaluate(Unbuilt, "small-5v5-v1", battles=2)
 
 
 def test_checkpoints_are_told_where_the_named_one_is_not(tmp_path):

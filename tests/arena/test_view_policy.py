@@ -185,7 +185,7 @@ def test_a_policy_of_a_team_stays_as_it_is():
 def test_what_has_no_form_is_told(what):
     env = {"both teams": echelon.teams(CONFIG, 1, "cpu"), "no view": echelon.EchelonEnv(CONFIG, 1, "cpu")}.get(what)
     policy = 3 if what == "not callable" else (lambda td: td)
-    message = "policy must be a name, a module or a callable" if what == "not callable" else "env must be a view of one"
+    message = "policy must be a name, a path, a module" if what == "not callable" else "env must be a view of one"
     with pytest.raises(ConfigError, match=message):
         team_policy_of(policy, env, CONFIG, CPU)
 

@@ -123,6 +123,7 @@ def test_state_dicts_as_torch_and_torchrl_use_them(tmp_path):
         (lambda saved: saved.set(("state", "shots", "target"), saved["state", "shots", "target"] + 99), "target"),
         (lambda saved: saved.set(("state", "mechs", "pos"), saved["state", "mechs", "pos"] / 0), "others in mechs.pos"),
         (lambda saved: None, "saved must be a TensorDict of get_state"),
+        (lambda saved: saved.to("meta"), "saved must be of tensors with values, got .*tensors on the device meta"),
         (lambda saved: saved.to_dict(), "saved must be a TensorDict of get_state"),
     ],
 )

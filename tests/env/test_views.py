@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import io
 import pickle
 
 import pytest
@@ -384,15 +385,71 @@ def test_a_copy_goes_on_with_the_same_battles(kind, copied):
     view = view_of(kind)
     td = view.reset()
     _, td = view.step_and_maybe_reset(view.rand_action(td))
-    other = copied(view)
+    goes_on_alike(view, copied(view), td.clone(), td.clone())
+
+
+def goes_on_alike(view, other, mine, theirs):
     generator = torch.Generator().manual_seed(0)
-    mine, theirs = td.clone(), td.clone()
     for _ in range(5):
         for key in view.action_keys:
             mine[key] = theirs[key] = torch.rand(mine[key].shape, generator=generator) * 2 - 1
         (_, mine), (_, theirs) = view.step_and_maybe_reset(mine), other.step_and_maybe_reset(theirs)
     for key in mine.keys(True, True):
         assert torch.equal(mine[key], theirs[key]), key
+
+
+@pytest.mark.parametrize("kind", VIEWS)
+def test_a_state_dict_goes_on_with_the_same_battles(kind):
+    view = view_of(kind, memory=MEMORY)
+    td = view.rand_action(view.reset())
+    key = next(key for key in td.keys(True, True) if "h" in key)
+    td["next"] = TensorDict({key: torch.ones_like(td[key])}, td.shape)
+    _, td = view.step_and_maybe_reset(td)
+    file = io.BytesIO()
+    torch.save(view.state_dict(), file)
+    file.seek(0)
+    other = view_of(kind, memory=MEMORY, maps=view.env.game.maps)
+    other.rollout(2)
+    other.load_state_dict(torch.load(file, weights_only=False))
+    seen = other.observed()
+    assert (seen[key] == 1).all()
+    goes_on_alike(view, other, td.clone(), seen)
+
+
+def test_a_state_dict_holds_the_memory_and_the_weights_of_the_opponent():
+    opponents = [LSTMConfig(hidden=16).build(PolicySpecs(SHORT.comm_dim)).eval() for _ in range(2)]
+    view, other = (echelon.versus(TINY, opponent, 2, "cpu", 1) for opponent in opponents)
+    td = view.rand_action(view.rollout(3)[:, -1]["next"])
+    other.load_state_dict(view.state_dict())
+    assert all(torch.equal(*pair) for pair in zip(*(each.parameters() for each in opponents), strict=True))
+    goes_on_alike(view, other, td.clone(), other.observed())
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda saved: saved.pop("memories"), "state_dict: memories must be a TensorDict of 3 battles, got None"),
+        (lambda saved: saved.update(memories=saved["memories"][:2]), "state_dict: memories must be a TensorDict of 3"),
+        (lambda saved: saved["memories"].pop(("opponent", "stuck_s")), r"saved: \('opponent', 'stuck_s'\) must hold"),
+    ],
+)
+def test_a_state_dict_of_another_view_is_refused_and_changes_nothing(spoil, message):
+    view = view_of("versus")
+    saved, before = view.state_dict(), view.state_dict()["battles"]
+    view.rollout(2)
+    spoil(saved)
+    with pytest.raises(ConfigError, match=message):
+        view.load_state_dict(saved)
+    assert not (view.state_dict()["battles"] == before).all()
+
+
+@pytest.mark.parametrize("make", [lambda: view_of("versus"), lambda: view_of("mechs"), lambda: view_of("versus").env])
+def test_another_dtype_is_refused_before_a_step(make):
+    env = make()
+    for cast in (env.half, env.double, env.bfloat16, lambda: env.type(torch.float16)):
+        with pytest.raises(ConfigError, match="dtype of an environment and its opponent must be"):
+            cast()
+    assert env.float() is env
 
 
 @pytest.mark.parametrize("kind", VIEWS)

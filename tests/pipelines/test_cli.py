@@ -3,6 +3,7 @@
 import importlib
 import io
 import json
+import shutil
 import sys
 
 import pytest
@@ -18,6 +19,7 @@ from echelon.learn.checkpoint.format import open_checkpoint
 from echelon.learn.trainer import Trainer
 from echelon.pipelines import train_flags
 from echelon.pipelines.console import run as run_program
+from echelon.pipelines.output import LEAST_WIDTH, widen_narrow_terminal
 from echelon.replay.file import read
 
 
@@ -243,6 +245,21 @@ def test_help_reads_well():
     assert (
         "a tier, heuristic[:tier], a checkpoint or run folder, league:FOLDER/NAME, or package.module:Commander" in said
     )
+
+
+@pytest.mark.parametrize("program", ["train.py", "arena.py"])
+def test_help_ends_on_a_terminal_of_one_column(program):
+    done = run(program, "--help", COLUMNS="1")
+    assert done.returncode == 0, done.stderr
+    boxes = [line for line in done.stdout.splitlines() if line.startswith(("│", "╭"))]
+    assert boxes and {len(line) for line in boxes} == {LEAST_WIDTH}
+
+
+@pytest.mark.parametrize(("columns", "width"), [("1", 40), ("39", 40), ("40", 40), ("120", 120)])
+def test_a_narrow_terminal_counts_as_one_of_the_least_width(monkeypatch, columns, width):
+    monkeypatch.setenv("COLUMNS", columns)
+    widen_narrow_terminal()
+    assert shutil.get_terminal_size().columns == width
 
 
 def test_out_of_memory_is_one_line(monkeypatch):

@@ -4,9 +4,10 @@ import sys
 
 import pytest
 
+from echelon.learn.callbacks.named import load_callbacks
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
-from echelon.runtime.imports import import_object
+from echelon.runtime.imports import import_object, in_one_line
 
 
 @pytest.fixture
@@ -14,10 +15,11 @@ def module(monkeypatch, tmp_path):
     """The current folder holds `of_my_own.py`."""
     (tmp_path / "of_my_own.py").write_text("LIMIT = 3\ndef double(x):\n    return 2 * x\n")
     (tmp_path / "needs_more.py").write_text("import not_installed_anywhere\n")
+    (tmp_path / "ends_here.py").write_text("raise SystemExit(3)\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     yield
-    for name in ("of_my_own", "needs_more"):
+    for name in ("of_my_own", "needs_more", "ends_here"):
         sys.modules.pop(name, None)
 
 
@@ -33,6 +35,7 @@ def test_a_function_of_the_current_folder_is_imported(module):
         ("../of_my_own:double", ConfigError, "must be of the form package.module:name"),
         ("nobody.home:double", FileError, "nobody.home:double: no module nobody.home in .* or on Python's path"),
         ("of_my_own:halve", ConfigError, "of_my_own must have a class or function halve, got None"),
+        ("ends_here:f", ConfigError, r"module ends_here must not end the program at its import, got SystemExit\(3\)"),
         ("of_my_own:LIMIT", ConfigError, "of_my_own must have a class or function LIMIT, got 3"),
     ],
 )
@@ -45,3 +48,14 @@ def test_what_a_name_lacks_is_one_line(module, name, error, message):
 def test_a_module_that_lacks_another_one_says_which(module):
     with pytest.raises(ModuleNotFoundError, match="not_installed_anywhere"):
         import_object("needs_more:anything")
+
+
+def test_a_call_that_ends_the_program_is_one_line():
+    line = in_one_line("mine: expected a number")
+    with pytest.raises(ConfigError, match="mine: expected a number, got SystemExit: 3"), line:
+        sys.exit(3)
+
+
+def test_a_callback_that_ends_the_program_is_one_line(module):
+    with pytest.raises(ConfigError, match="--callbacks sys:exit must be callable without arguments, got SystemExit"):
+        load_callbacks(["sys:exit"])

@@ -23,7 +23,7 @@ def build(name: str) -> Callback:
     kind = import_object(name)
     try:
         callback = kind()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         why = f"{type(error).__name__}: {error}"
         raise ConfigError(f"--callbacks {name} must be callable without arguments, got {why:.300}") from error
     limit = "a subclass of echelon.learn.callbacks.base.Callback"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import warnings
 from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Any
@@ -10,7 +11,6 @@ from typing import Any
 import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor, nn
-from torchrl.collectors import BaseCollector
 
 from echelon.env.arguments import whole_within
 from echelon.env.env import EchelonEnv
@@ -33,6 +33,11 @@ from echelon.runtime.errors import require
 from echelon.runtime.limits import Limits
 from echelon.runtime.noise import Stream
 from echelon.runtime.profiling import Stopwatch, part
+
+with warnings.catch_warnings():
+    # TorchRL warns of classes of its own where it defines them: of nothing that this package uses.
+    warnings.filterwarnings("ignore", r"Creating \w+ which inherits from WeightUpdaterBase is", DeprecationWarning)
+    from torchrl.collectors import BaseCollector
 
 logger = logging.getLogger(__name__)
 FLAGS = ("done", "terminated", "truncated")
