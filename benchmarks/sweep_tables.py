@@ -36,7 +36,21 @@ AS_IT_IS: Mapping[str, tuple[str, ...]] = {"as it is": ()}
 TABLES = {
     table.name: table
     for table in (
-        Table("quick", "what the preset quick reaches", SMALL, 2_000_000, (0, 1, 2, 3, 4), 256, QUICK, AS_IT_IS),
+        Table(
+            "quick",
+            "what the preset quick reaches",
+            SMALL,
+            2_000_000,
+            (0, 1, 2, 3, 4),
+            256,
+            QUICK,
+            {
+                **AS_IT_IS,
+                "lambda 0.9": ("--ppo.gae-lambda", "0.9"),
+                "hard alone": ("--opponent", "heuristic:hard"),
+                "lambda 0.9, hard alone": ("--ppo.gae-lambda", "0.9", "--opponent", "heuristic:hard"),
+            },
+        ),
         Table(
             "screen",
             "what each default of the preset quick is worth",
