@@ -109,10 +109,7 @@ class BattleStatesEnv(PartialEnv):
                 in terrain, timers, hit points, heat or a clock beyond their limits, a wreck with hit points.
         """
         index = self._places(rows)
-        require(isinstance(saved, TensorDictBase), "saved", "a TensorDict of get_state", saved)
-        require(saved.shape == index.shape, "saved", f"{len(index)} battles, as many as rows", tuple(saved.shape))
-        is_empty = any(getattr(leaf, "is_meta", False) for leaf in saved.values(True, True))
-        require(not is_empty, "saved", "of tensors with values", "tensors on the device meta, which hold none")
+        check_battles(saved, index.shape)
         saved = saved.to(self.device)
         check_entries(saved, self.get_state(index[:1]))
         check_indices(saved, self.config.num_mechs)
@@ -191,6 +188,14 @@ class BattleStatesEnv(PartialEnv):
 def part_of(like: Any, value: Any) -> Any:
     """A part of a state, of the class of another, from a TensorDict; tensors as they are."""
     return value if isinstance(like, Tensor) else type(like)._from_tensordict(value, safe=False)
+
+
+def check_battles(saved: TensorDictBase, shape: torch.Size) -> None:
+    """Raise `ConfigError` unless this is a TensorDict of tensors with values, of the batch shape expected."""
+    require(isinstance(saved, TensorDictBase), "saved", "a TensorDict of get_state", saved)
+    require(saved.shape == shape, "saved", f"{shape.numel()} battles, as many as rows", tuple(saved.shape))
+    is_empty = any(getattr(leaf, "is_meta", False) for leaf in saved.values(True, True))
+    require(not is_empty, "saved", "of tensors with values", "tensors on the device meta, which hold none")
 
 
 def check_entries(saved: TensorDictBase, expected: TensorDictBase) -> None:

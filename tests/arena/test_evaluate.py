@@ -97,7 +97,7 @@ def test_a_module_of_torchrl_is_played_in_evaluation_mode_and_left_as_it_was():
     ("change", "error", "message"),
     [
         ({"policy": "nobody"}, FileError, "nobody: expected a tier, heuristic"),
-        ({"policy": 5}, ConfigError, "policy must be a name, a module or a callable on TensorDicts, got int"),
+        ({"policy": 5}, ConfigError, "policy must be a name, a path, a module or a callable on TensorDicts, got int"),
         ({"policy": lambda td: td}, ConfigError, "policy: the action of 2 battles, 2 mechs, 26 columns .* got none"),
         ({"task": "small"}, ConfigError, "task must be one of small-5v5-v1"),
         ({"opponents": []}, ConfigError, "opponents must be a list of at least one name"),

@@ -10,12 +10,12 @@ from typing import get_type_hints
 
 import pytest
 
-from echelon import __main__ as inspect
+from echelon.__main__ import HELP
 from echelon.league.config import LeagueConfig
 from echelon.league.store import Store
 from echelon.learn.config import TrainConfig
 from echelon.learn.models.lstm import LSTMConfig
-from echelon.pipelines import arena, train
+from echelon.pipelines import arena, commands, train
 from echelon.pipelines.console import run
 from echelon.rules.config import EnvConfig
 
@@ -32,7 +32,7 @@ def places(tmp_path_factory):
     return {"league": str(folder / "league"), "file": str(folder / "file"), "tmp": str(folder)}
 
 
-PROGRAMS = {"train": train.main, "arena": arena.main, "echelon": inspect.main}
+PROGRAMS = {"train": train.main, "arena": arena.main, "echelon": lambda: commands.main(HELP)}
 
 
 def refused(program, words, monkeypatch, capsys):

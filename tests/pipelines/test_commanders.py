@@ -23,6 +23,7 @@ from echelon.learn.trainer import Trainer
 from echelon.pipelines import train
 from echelon.pipelines.console import run as run_program
 from echelon.replay.file import read
+from echelon.runtime.errors import ConfigError
 
 CPU = torch.device("cpu")
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -186,5 +187,5 @@ def test_nothing_that_was_written_imports_what_it_names(tmp_path, own, monkeypat
     plain = tmp_path / "goes on"
     start(monkeypatch, "--total-agent-steps", "320", "--resume", path, "--run-dir", plain)
     assert len(read_table(plain / "metrics.csv")) == 1
-    with pytest.raises(SystemExit, match="imported"):
+    with pytest.raises(ConfigError, match="must not end the program at its import"):
         start(monkeypatch, *flags, "--resume", "latest")
