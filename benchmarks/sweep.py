@@ -37,6 +37,8 @@ class Args:
 
     table: str = "screen"
     """A name of `sweep_tables.TABLES`."""
+    rows: tuple[str, ...] = ()
+    """Which rows of it to run, in this order; all by default."""
     minutes: float = 0.0
     """Ends after so many, within a run too; 0 for no limit. The same command goes on, bit for bit with --folder."""
     folder: str = ""
@@ -50,11 +52,13 @@ def main(args: Args) -> int:
     """Run what is missing, then write the tables; the exit status."""
     require(args.table in TABLES, "--table", f"one of {', '.join(TABLES)}", args.table)
     table, ends = TABLES[args.table], time.monotonic() + 60 * (args.minutes or 1e9)
+    for row in args.rows:
+        require(row in table.rows, "--rows", f"of {', '.join(table.rows)}", row)
     is_complete = True
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(args.folder or scratch)
         for seed in table.seeds:
-            for name in table.rows:
+            for name in args.rows or table.rows:
                 if is_complete and (name, seed) not in finished_runs(table, read_rows(args.results)):
                     row = run(table, name, seed, folder, ends - time.monotonic())
                     is_complete = row is not None

@@ -49,6 +49,7 @@ TABLES = {
                 "lambda 0.9": ("--ppo.gae-lambda", "0.9"),
                 "hard alone": ("--opponent", "heuristic:hard"),
                 "lambda 0.9, hard alone": ("--ppo.gae-lambda", "0.9", "--opponent", "heuristic:hard"),
+                "lambda 0.8": ("--ppo.gae-lambda", "0.8"),
             },
         ),
         Table(
