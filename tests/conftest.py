@@ -2,7 +2,9 @@
 
 import contextlib
 import signal
+import zlib
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
@@ -18,6 +20,21 @@ def pytest_configure(config: pytest.Config) -> None:
     it is taken away before anything of the package is imported."""
     if config.option.markexpr == "fakecuda":
         torch.inference_mode = lambda mode=True: torch.no_grad() if mode else contextlib.nullcontext()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--shard 2/4` runs the second quarter of the files, for as many machines."""
+    parser.addoption("--shard", metavar="K/N", default="1/1", help="run only part K of N of the test files")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Files that another shard runs, and for `-m quick` those without such tests, are not even imported."""
+    if not (collection_path.name.startswith("test_") and collection_path.suffix == ".py"):
+        return None
+    part, parts = (int(number) for number in config.getoption("shard").split("/"))
+    is_of_another = zlib.crc32(collection_path.name.encode()) % parts != part - 1
+    is_quick = config.option.markexpr != "quick" or "mark.quick" in collection_path.read_text()
+    return True if is_of_another or not is_quick else None
 
 
 @pytest.fixture(autouse=True)

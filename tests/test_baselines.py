@@ -34,7 +34,7 @@ def args_of(run, path, baseline, **changes):
     return run.Args(**{**given, "baseline": baseline, **changes})
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("baseline", ["ippo-gru", "mappo-lstm", "mappo-mlp", "torchrl-ppo", "qmix", "bc-hard"])
 def test_every_baseline_makes_a_row(run, tmp_path, baseline):
     out = tmp_path / "rows.jsonl"
@@ -50,7 +50,7 @@ def test_every_baseline_makes_a_row(run, tmp_path, baseline):
     assert [path.name for path in (tmp_path / "policies").iterdir()] == [f"small-5v5-v1_{baseline}_1.safetensors"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_run_in_pieces_is_the_run_in_one(run, tmp_path):
     """Each piece is one iteration; it goes on exactly."""
     whole, parts = tmp_path / "whole.jsonl", tmp_path / "parts.jsonl"

@@ -116,7 +116,7 @@ def test_a_battle_alone_plays_out_as_in_the_batch(played):
     assert play((seed,), SHORT)[str(seed)] == played[str(seed)][: SHORT // EVERY]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_two_threads_play_the_same_battles(played):
     """Slow where cores are shared: threads wait for each other."""
     threads = torch.get_num_threads()

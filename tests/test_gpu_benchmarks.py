@@ -26,7 +26,7 @@ def programs():
         sys.path.remove(str(ROOT / "benchmarks"))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_every_step_runs_on_a_cpu(tmp_path):
     out = tmp_path / "cpu.json"
     command = [str(ROOT / "benchmarks" / "gpu.sh"), "--device", "cpu", "--tiny", "--out", str(out)]

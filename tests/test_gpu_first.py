@@ -171,7 +171,7 @@ def test_echelon_is_imported_without_the_packages_of_its_command_lines():
     assert done.stdout == "128\n", done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_every_step_runs_on_a_cpu_with_graphs_in_place_of_cudas(first, monkeypatch, capsys):
     dense_forms(monkeypatch)
     counted = simulate(monkeypatch)

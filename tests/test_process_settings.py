@@ -244,7 +244,7 @@ def expected(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in SETTINGS]
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.long) for name in SETTINGS]
 )
 def test_the_same_bits_come_out_and_settings_are_as_they_were(expected, tmp_path, name):
     with SETTINGS[name]():

@@ -136,8 +136,7 @@ def test_without_loops_a_battle_is_the_same(monkeypatch):
     assert fingerprint.play(config, [1, 2], 16, commanders) == looped
 
 
-@pytest.mark.slow
-@pytest.mark.very_slow
+@pytest.mark.long
 def test_whole_battles_are_the_same(tmp_path):
     """Small and standard, commanders and random actions, to the clock."""
     here = ask("whole")

@@ -394,7 +394,7 @@ def expect_same(one, other):
         assert one[name].dtype == other[name].dtype and torch.equal(one[name], other[name]), name
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_compiled_and_eager_play_the_same_random_moments():
     """One compilation of a 5v5 substep with everything in the air; fused kernels round otherwise: 1e-3."""
     config = dataclasses.replace(SMALL, map_pool=8)

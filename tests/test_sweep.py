@@ -76,7 +76,7 @@ def test_an_unknown_table_is_refused(sweep):
         sweep.main(sweep.Args(table="none"))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_what_is_missing_is_run_in_pieces_and_nothing_twice(sweep, tmp_path, monkeypatch):
     table = small_table(sweep)
     monkeypatch.setattr(sweep, "TABLES", {"mine": table})

@@ -39,7 +39,7 @@ def traced(monkeypatch):
     return graphs.trace_only(monkeypatch)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_training(traced, monkeypatch, tmp_path):
     """Environment, acting, writing, values, set encoders and the loss, in the code that is captured on a GPU; the next
     stage of a curriculum compiles nothing again."""
@@ -60,7 +60,7 @@ def test_training(traced, monkeypatch, tmp_path):
     assert traced == before
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_rehearsal(traced):
     """Everything once, however often it is called there and then."""
     env = EchelonEnv(CONFIG, 2, "cpu", seed=1, backend="graph")
@@ -68,7 +68,7 @@ def test_a_rehearsal(traced):
     assert sorted(traced) == ["begin_by_mask", "begin_into_buffers", "conclude", "decode", "play"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_steps_and_resets_that_are_recorded(traced):
     """What the public interface compiles beside that."""
     env = EchelonEnv(CONFIG, 2, "cpu", seed=1, backend="graph", observer=Recorder([0]))

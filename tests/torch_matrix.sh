@@ -30,7 +30,7 @@ for torch in "$@"; do
 print(f'| {torch.__version__} | {platform.python_version()} | {torchrl.__version__} |')")
         traced=$(result tests/test_traces.py)
         # shellcheck disable=SC2086
-        usual=$(result $tests -m 'not slow and not gpu and not fakecuda')
+        usual=$(result $tests -m 'not long and not gpu and not fakecuda')
         echo "$versions $traced | $usual |"
         [[ "$traced$usual" != *@(failed|error)* ]] || failed=1
     else

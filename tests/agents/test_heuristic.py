@@ -164,7 +164,7 @@ def test_names():
         Heuristic(SMALL, weapon_use=1.5)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_each_tier_beats_the_one_below():
     """All pairs in one environment."""
     config, seeds = EnvConfig.small(), noise.battle_seeds(7, 16, CPU).tolist()

@@ -101,7 +101,7 @@ def test_half_precision_stays_near_full_precision(compute):
     assert 0 < kl.mean() < KL_BOUND
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_compiled_networks_stay_near_eager_ones():
     policies, slots, seen = [policy_of(n) for n in range(2)], [[BatchSlot(0, 0)], [BatchSlot(1, 3)]], seen_by(2, 1)
     eager, compiled = stacked(policies, slots), stacked(policies, slots, compiled=True)
@@ -204,7 +204,7 @@ def test_what_cannot_fight_is_refused_by_name():
         BatchArena(SHORT, POLICIES.__getitem__, CPU, batch=0)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_fifty_compiled_policies_need_one_graph_for_each_architecture(monkeypatch):
     """However many battles a batch holds and however they are shared out: a ninth shape ended the run once."""
     monkeypatch.setattr("echelon.env.env.fused", lambda function, _: function)

@@ -116,7 +116,7 @@ def test_bad_input_is_one_line(change, error, message):
     assert "\n" not in str(told.value)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", echelon.tasks())
 def test_every_task_is_played(name):
     """Its evaluation's battles, to their end, from both sides."""

@@ -184,7 +184,7 @@ class Boarded(MetricsLogger):
         self.log.board = self.board = Board()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_with_recorded_battles_there_is_a_replay_inside_and_a_strip_on_the_board(tmp_path):
     """And the board has the columns of both tables."""
     logger = Boarded()

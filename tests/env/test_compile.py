@@ -21,8 +21,7 @@ CONFIG = dataclasses.replace(
 )
 
 
-@pytest.mark.slow
-@pytest.mark.very_slow
+@pytest.mark.long
 def test_compiled_equals_eager(monkeypatch):
     """240 decisions, restarts among them, each from the state that eager play came to: 1e-3, for fused kernels round
     sums and products otherwise. Two blocks on two threads, in and out of inference mode, compiled once."""
@@ -50,7 +49,7 @@ def test_compiled_equals_eager(monkeypatch):
     assert restarts >= 20
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_whole_decision_is_one_graph():
     """Orders, substeps, score, verdict, pay and observation are traced without a graph break; two substeps tell."""
     env = EchelonEnv(dataclasses.replace(CONFIG, rules=RulesConfig(decision_repeat=2)), 2, "cpu", seed=1)

@@ -131,7 +131,7 @@ def test_both_forms_mix_the_high_word_of_a_seed():
     play_both(SMALL, 4, 12, torch.tensor([7, 7 + 2**32, 7 - 2**32, 2**63 - 1]))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_two_hundred_standard_battles_are_the_same_to_the_end(monkeypatch):
     """`expert` against `hard`: every decision of every battle, checked as it is played in loops."""
     config = dataclasses.replace(EnvConfig.standard(), map_pool=32)

@@ -75,7 +75,7 @@ def test_an_environment_restarts_alike_by_row_and_by_mask():
     assert restarts >= 3
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_restart_is_one_graph():
     """What a GPU runs, compiled for the CPU: twice the same as operation by operation."""
     config = dataclasses.replace(EnvConfig.small(), map_pool=3)

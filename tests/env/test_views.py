@@ -490,11 +490,8 @@ def test_a_step_reads_nothing_on_the_host(kind, action, monkeypatch):
     assert not counter.reads
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "kind",
-    ["versus", pytest.param("mechs", marks=pytest.mark.very_slow), pytest.param("teams", marks=pytest.mark.very_slow)],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["versus", "mechs", "teams"])
 def test_a_step_is_one_graph(kind, monkeypatch):
     """Opponent, decision of one substep, a reward term of one's own, restart: traced without a graph break."""
     monkeypatch.setattr("test_views.SHORT", dataclasses.replace(TINY, rules=RulesConfig(0.25, 1, 0.25)))

@@ -118,7 +118,7 @@ def test_who_joined_when_a_run_was_cut_short_is_rated_by_the_next(tmp_path):
     assert {standing.id: standing.games for standing in store.standings()}[left.id] == 2 * 5 + 2
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_an_exploiter_beats_a_frozen_weak_main(tmp_path):
     """A main agent that never learnt loses its battles to whoever trains against it alone."""
     store = Store.create(tmp_path / "league", dataclasses.replace(EnvConfig.small(), map_pool=8))

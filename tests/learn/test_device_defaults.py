@@ -234,7 +234,7 @@ print((peak(many) - before) / training_bytes(many, torch.device("cpu")))
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("opponent", ["heuristic:easy", "self"])
 def test_what_is_told_is_what_a_run_takes(opponent):
     """Never more, and at least a third, of it the process held at the most: what else it had freed may serve again."""

@@ -233,7 +233,7 @@ assert not {{"wandb", "tensorboard"}} & set(sys.modules)
             MetricsLog(tmp_path, logger="wandb")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_learning_to_walk_to_the_zone(tmp_path):
     """Within some forty thousand agent steps, mechs that were paid for nearing the zone near it."""
     env = short_battles()

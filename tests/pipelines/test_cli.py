@@ -230,7 +230,7 @@ def test_a_reward_term_of_ones_own_is_trained_with_and_gone_on_with(tmp_path):
     assert "env.reward.extra is None here and {'stays_cool': 0.1} there" in refused.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_script_that_registers_a_biome_trains_in_it(tmp_path):
     more = ["--total-agent-steps", "160", "--env.world.biomes", "craters", "--run-dir", str(tmp_path / "run")]
     done = run("../tests/examples/crater_biome.py", *TINY, *more)

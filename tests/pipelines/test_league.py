@@ -140,7 +140,7 @@ def test_two_tournaments_share_the_battles(tmp_path):
     assert not list((tmp_path / "fighting").iterdir())
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_every_command_may_be_killed_at_any_moment(tmp_path):
     program = [sys.executable, str(Path(__file__).with_name("kill_a_league.py")), str(tmp_path), "2"]
     done = subprocess.run(program, capture_output=True, text=True, timeout=STUCK_S, cwd=ROOT)

@@ -21,8 +21,7 @@ from echelon.pipelines.train_flags import program_words
 HERE = Path(__file__).parent
 
 
-@pytest.mark.slow
-@pytest.mark.very_slow
+@pytest.mark.long
 @pytest.mark.parametrize(("kills", "iterations"), [(30, 3), (100, 24)])
 def test_killed_again_and_again_it_is_the_run_that_was_never_killed(tmp_path, kills, iterations):
     """At random moments, those before the first checkpoint and of the first evaluation included."""

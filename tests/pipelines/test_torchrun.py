@@ -56,7 +56,7 @@ def wait_for(folder: Path, count: int, process: subprocess.Popen[str]) -> None:
         time.sleep(0.02)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_rank_that_is_killed_ends_the_run_in_a_line_and_the_run_goes_on_exactly(tmp_path):
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     said, errors = (done := start(whole)).communicate(timeout=STUCK_S)
@@ -84,7 +84,7 @@ def test_a_rank_that_is_killed_ends_the_run_in_a_line_and_the_run_goes_on_exactl
     assert ours == claims["files"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_signal_to_one_rank_stops_both_and_an_error_on_one_is_told_by_both(tmp_path):
     process = start(tmp_path / "run")
     wait_for(tmp_path / "run", 2, process)
@@ -124,7 +124,7 @@ def matches(league: Path) -> list[tuple[object, ...]]:
         return connection.execute(f"SELECT {columns} FROM matches ORDER BY key").fetchall()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_processes_share_a_tournament_and_its_results_are_those_of_one(tmp_path):
     store = Store.create(tmp_path / "one", BRIEF)
     for seed in (1, 2):

@@ -111,7 +111,7 @@ def test_pythons_floats_give_the_bits_of_tensors(numbers):
         assert exact.log_64(*map(float, math.frexp(abs(a)))) == exact.log_64(mantissa, exponent.double()).item()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_compiled_graph_gives_the_same_bits(numbers):
     names = [name for name in FORMS if "sum" not in name and name != "mean"]
     compiled = torch.compile(lambda x: [FORMS[name](x) for name in names], fullgraph=True, dynamic=False)

@@ -38,7 +38,7 @@ def test_a_map_does_not_depend_on_its_batch():
     assert_same(maps_of(config, seeds.flip(0))[0], whole[7])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_map_does_not_depend_on_the_threads():
     """Seconds on idle cores; threads that wait for a busy core take longer."""
     config, seeds, threads = EnvConfig.small(), torch.arange(24), torch.get_num_threads()

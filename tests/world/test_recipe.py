@@ -48,7 +48,7 @@ def test_maps_are_what_they_were(name):
     assert hashes(name) == record["maps"][name], f"if the change is meant, raise MAP_MAKER_VERSION, then {REMAKE}"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_maps_are_the_same_compiled(monkeypatch):
     """The stamps of a biome, compiled without a graph break, paint what they paint eagerly."""
     name = "civic_government"  # boxes, discs, gates and yards

@@ -104,7 +104,7 @@ def test_precision_goes_by_what_the_chip_multiplies():
     assert resolve_precision("auto", CPU) == (torch.bfloat16 if has_native_bf16(CPU) else torch.float32)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_compiled_acting_is_eager_acting():
     torch.manual_seed(0)
     policy = TINY.build(PolicySpecs(8))

@@ -339,7 +339,7 @@ def test_what_is_not_finite_changes_no_weight_and_is_counted(rollout):
     assert any(not torch.equal(a, b) for a, b in zip(before, ppo.policy.parameters(), strict=True))
 
 
-@pytest.mark.parametrize("updates", [10, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("updates", [10, pytest.param(1000, marks=pytest.mark.long)])
 def test_memory_stays_flat(rollout, updates):
     ppo, batch, memory = prepared(rollout, epochs=1)
 
@@ -355,7 +355,7 @@ def test_memory_stays_flat(rollout, updates):
     assert abs(tensors() - before) <= 2 * len(report)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_an_update_has_no_graph_breaks(rollout):
     ppo, batch, memory = prepared(rollout)
     data = everything(batch, memory)
@@ -376,7 +376,7 @@ def test_an_update_reads_nothing_on_the_host(rollout):
     assert not mode.reads, "with a limit of the KL neither, where the host may not ask"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_compiled_loss_learns_the_same_and_leaves_modes_as_they_were():
     weights, reports = [], []
     for compiled in (False, True):
