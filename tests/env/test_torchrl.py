@@ -241,7 +241,7 @@ def no_orphans():
         process.kill()
 
 
-@pytest.mark.parametrize("kind", ["plain", "mechs"])
+@pytest.mark.parametrize("kind", ["plain", pytest.param("mechs", marks=pytest.mark.long)])
 def test_environments_in_other_processes(kind, no_orphans):
     makers = [functools.partial(make, kind, seed) for seed in (1, 2)]
     serial, parallel = SerialEnv(2, makers), ParallelEnv(2, makers)
@@ -263,6 +263,7 @@ class Idle(nn.Module):
         return torch.zeros(*seen.shape[:-1], layout.action_width(SHORT.comm_dim))
 
 
+@pytest.mark.long
 def test_a_collector_of_other_processes(no_orphans):
     """The batches of two workers, side by side, are the battles of each."""
     policy = TensorDictModule(Idle(), [SEEN], [("agents", "action")])

@@ -21,6 +21,8 @@ from echelon.runtime.distributed import init_ranks
 
 from .refusals import refusal
 
+pytestmark = pytest.mark.long
+
 CPU = torch.device("cpu")
 CONFIG = dataclasses.replace(EnvConfig.small(), map_pool=1)
 

@@ -20,6 +20,8 @@ from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
 from hostile.values import VALUES, at, places, put
 
+pytestmark = pytest.mark.long
+
 KEPT = Path(__file__).parent.parent / "fixtures" / "0.2.0-rules-3" / "run" / "checkpoints" / "iteration_000003"
 SAID = json.loads((KEPT / CLAIMS).read_text())
 RUN = run_file(0)

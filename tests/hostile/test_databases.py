@@ -28,6 +28,8 @@ from echelon.league.store import FILE, Store
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
 
+pytestmark = pytest.mark.long
+
 LONGEST_S = 2.0
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n"
 

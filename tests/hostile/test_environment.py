@@ -45,6 +45,8 @@ from echelon.view.run_report import write_report
 from echelon.view.strip import draw_strip
 from hostile.attempts import CASES, COMMANDS, MADE
 
+pytestmark = pytest.mark.long
+
 CPU = torch.device("cpu")
 
 

@@ -21,6 +21,8 @@ from echelon.runtime.files import FileError, json_bytes, parse_json
 from echelon.runtime.json_tables import LONGEST_ROW, read_tables, table_bytes
 from hostile.refusals import refusal
 
+pytestmark = pytest.mark.long
+
 MIB = 1 << 20
 LONG = 24 * MIB
 """Bytes of the files here, of 256 MiB that they may have."""

@@ -19,6 +19,8 @@ from echelon.pipelines import arena, commands, train
 from echelon.pipelines.console import run
 from echelon.rules.config import EnvConfig
 
+pytestmark = pytest.mark.long
+
 LONG = "x" * 5000
 DIGITS = "9" * 200
 

@@ -22,6 +22,8 @@ from echelon.runtime.device import resolve_device
 
 from .refusals import refusal
 
+pytestmark = pytest.mark.long
+
 CPU = torch.device("cpu")
 CONFIG = dataclasses.replace(EnvConfig.small(), map_pool=1)
 EASY = "heuristic:easy"

@@ -20,6 +20,8 @@ from echelon.runtime.state_dict import StateDict
 
 from .refusals import refusal, refused_or_taken
 
+pytestmark = pytest.mark.long
+
 LONG = 10**400
 HUGE = {
     "400 digits": LONG,

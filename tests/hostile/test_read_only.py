@@ -18,6 +18,8 @@ from echelon.learn.checkpoint.format import open_checkpoint
 from echelon.pipelines import arena
 from echelon.pipelines.console import run
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[2]
 
 

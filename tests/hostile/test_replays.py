@@ -27,6 +27,8 @@ from echelon.view.payload import pack
 from echelon.view.strip import telling_times
 from hostile.values import DROPPED, VALUES, at, places, put
 
+pytestmark = pytest.mark.long
+
 KEPT = Path(__file__).parent.parent / "replay" / "record-2.echelon"
 FIRST = Path(__file__).parent.parent / "fixtures" / "0.2.0-rules-3" / "battles.echelon"
 """A replay of record 1."""

@@ -32,6 +32,8 @@ from echelon.rules.config import (
 
 from .refusals import refusal
 
+pytestmark = pytest.mark.long
+
 CPU = torch.device("cpu")
 TABLES = {
     WorldConfig: limits.WORLD,

@@ -10,6 +10,8 @@ from echelon.runtime.files import FileError
 
 from .refusals import refusal, refused_or_taken
 
+pytestmark = pytest.mark.long
+
 NAME = "metrics.csv"
 SPOILED = {
     "bytes of chance": bytes(range(256)) * 20,

@@ -23,6 +23,8 @@ from echelon.runtime.errors import LONGEST_LINE, ConfigError, one_line, require,
 from echelon.runtime.files import FileError, parse_json
 from echelon.runtime.tensor_files import parse_tensors
 
+pytestmark = pytest.mark.long
+
 MANY = 1_000_000
 TEXTS = {
     "escape codes": "\x1b[2J\x1b[31mred\x1b]0;title\x07",

@@ -79,16 +79,27 @@ def decide(made: Trainer):
     return torch.inference_mode()(made.collector._decide)
 
 
-@pytest.mark.parametrize("changes", RUNS.values(), ids=RUNS)
-def test_a_decision_and_a_step_can_be_captured(trainer, changes):
-    made = trainer(cuda_graphs="on", **changes)
+USUAL = ("every opponent", "unequal teams, central critic")
+"""Those of `RUNS` that between them hold most of what the others do."""
+
+
+def runs(*names: str) -> list:
+    """Parameters by name, `long` but for `USUAL`."""
+    return [name if name in USUAL else pytest.param(name, marks=pytest.mark.long) for name in names]
+
+
+@pytest.mark.parametrize("name", runs(*RUNS))
+def test_a_decision_and_a_step_can_be_captured(trainer, name):
+    made = trainer(cuda_graphs="on", **RUNS[name])
     made.iterate()
     assert faults(decide(made)) == []
     made.ppo.at.zero_()
     assert faults(made.ppo._learn_next) == []
 
 
-@pytest.mark.parametrize("tier", ["trivial", "easy", "normal", "hard", "expert"])
+@pytest.mark.parametrize(
+    "tier", [*(pytest.param(tier, marks=pytest.mark.long) for tier in ("trivial", "easy", "normal", "hard")), "expert"]
+)
 def test_two_commanders_can_be_captured(trainer, tier):
     """While battles against the commander before last, both decide."""
     before = "easy" if tier != "easy" else "hard"
@@ -168,7 +179,9 @@ def iterated(made: Trainer, times: int) -> tuple[list[dict], dict[str, torch.Ten
     return [{k: v for k, v in row.items() if k not in timed} for row in rows], everything(made)
 
 
-@pytest.mark.parametrize("name", ["every opponent", "reduced precision", "unequal teams, central critic", "early stop"])
+@pytest.mark.parametrize(
+    "name", runs("every opponent", "reduced precision", "unequal teams, central critic", "early stop")
+)
 def test_graphs_train_as_the_functions_do(trainer, monkeypatch, name):
     changes = RUNS[name]
     rows, tensors = iterated(trainer("called", **changes), 3)

@@ -16,6 +16,7 @@ from echelon.view.page import write_page
 
 pytestmark = [
     pytest.mark.browser,
+    pytest.mark.long,
     pytest.mark.skipif(CHROMIUM is None, reason="no chromium in PATH"),
 ]
 LEAST_CONTRAST = 4.5

@@ -29,6 +29,7 @@ MOMENT, MECH = 6, 3
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 needs_browser = [
     pytest.mark.browser,
+    pytest.mark.long,
     pytest.mark.skipif(CHROMIUM is None, reason="no chromium in PATH"),
 ]
 

@@ -15,6 +15,7 @@ from echelon.view.page import write_page
 
 pytestmark = [
     pytest.mark.browser,
+    pytest.mark.long,
     pytest.mark.skipif(CHROMIUM is None, reason="no chromium in PATH"),
 ]
 AT = {"t": 2, "mech": HEAVY, "dead": LIGHT}

@@ -22,6 +22,7 @@ from echelon.view.page import write_page
 
 pytestmark = [
     pytest.mark.browser,
+    pytest.mark.long,
     pytest.mark.skipif(CHROMIUM is None, reason="no chromium in PATH"),
 ]
 MOST_CLICKS = 2
