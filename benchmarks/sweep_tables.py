@@ -82,7 +82,7 @@ TABLES = {
             (0, 1, 2),
             256,
             ("--preset", "standard", "--device", "cpu", "--num-envs", "256"),
-            AS_IT_IS,
+            {**AS_IT_IS, "lambda 0.9": ("--ppo.gae-lambda", "0.9")},
         ),
     )
 }
