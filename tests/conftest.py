@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
+QUICK = "quick"
 # A test makes many small operations: on shared cores, threads that wait for each other cost more than they save.
 torch.set_num_threads(1)
 # A shell ignores interrupts for what it starts in the background, and so would every program that a test starts.
@@ -17,9 +18,11 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 def pytest_configure(config: pytest.Config) -> None:
     """Tests on fake CUDA run alone, with `-m fakecuda`: inference mode hides copies between host and device, so that
-    it is taken away before anything of the package is imported."""
+    it is taken away before anything of the package is imported. A quick file may hold long tests."""
     if config.option.markexpr == "fakecuda":
         torch.inference_mode = lambda mode=True: torch.no_grad() if mode else contextlib.nullcontext()
+    if config.option.markexpr == QUICK:
+        config.option.markexpr = f"{QUICK} and not long"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -33,8 +36,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
         return None
     part, parts = (int(number) for number in config.getoption("shard").split("/"))
     is_of_another = zlib.crc32(collection_path.name.encode()) % parts != part - 1
-    is_quick = config.option.markexpr != "quick" or "mark.quick" in collection_path.read_text()
-    return True if is_of_another or not is_quick else None
+    is_left_out = config.option.markexpr.startswith(QUICK) and "mark.quick" not in collection_path.read_text()
+    return True if is_of_another or is_left_out else None
 
 
 @pytest.fixture(autouse=True)

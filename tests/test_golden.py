@@ -20,6 +20,8 @@ from echelon.rules.config import EnvConfig
 from echelon.rules.versions import RULES_VERSION
 from echelon.runtime import noise
 
+pytestmark = pytest.mark.quick
+
 RECORD = Path(__file__).parent / "golden" / "trajectories.json"
 REMAKE = f"PYTHONPATH=. python tests/{Path(__file__).name}"
 SEEDS = (11, 12, 13, 14, 15)

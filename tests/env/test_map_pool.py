@@ -11,6 +11,8 @@ from echelon.rules.config import EnvConfig, RulesConfig
 from echelon.runtime.errors import ConfigError
 from echelon.world.recipe import write_recipes
 
+pytestmark = pytest.mark.quick
+
 CONFIG = dataclasses.replace(EnvConfig.small(), map_pool=3, map_spares=2, rules=RulesConfig(max_episode_s=2.0))
 
 

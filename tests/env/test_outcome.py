@@ -14,6 +14,8 @@ from echelon.rules.actions import Act
 from echelon.rules.catalog import Hull
 from echelon.rules.config import RulesConfig
 
+pytestmark = pytest.mark.quick
+
 LAST = 240 * 5
 """Ticks of a full battle."""
 

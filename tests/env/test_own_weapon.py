@@ -1,5 +1,6 @@
 """A weapon of one's own, a row of a JSON file, is fired and counted like the others."""
 
+import pytest
 from builders import Scene
 from own_catalog import CATALOG, armed_duel
 
@@ -7,6 +8,8 @@ from echelon.env import outcome
 from echelon.env.outcome import STATS, stat_names
 from echelon.rules.actions import Act
 from echelon.rules.catalog import Catalog
+
+pytestmark = pytest.mark.quick
 
 
 def counted(s: Scene) -> dict[str, list[float]]:

@@ -12,6 +12,8 @@ from echelon.env.restart import ByMask, ByRow, restore_ground
 from echelon.rules.config import EnvConfig, RulesConfig
 from echelon.state import untouched
 
+pytestmark = pytest.mark.quick
+
 
 def test_both_put_new_values_in_the_places_of_the_chosen_battles_only():
     which = torch.tensor([True, False, True])

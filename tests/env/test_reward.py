@@ -18,6 +18,8 @@ from echelon.rules.catalog import Material
 from echelon.rules.config import RewardConfig, RulesConfig
 from echelon.runtime.errors import ConfigError
 
+pytestmark = pytest.mark.quick
+
 DUEL = dataclasses.replace(SMALL, blue=("medium",) * 2, red=("medium",) * 2)
 """On the builders' map, mechs 0 and 1 are blue, 2 and 3 red, and the zone is (20, 20), radius 7.5."""
 

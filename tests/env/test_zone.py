@@ -9,6 +9,8 @@ from builders import scene
 from echelon.env import zone
 from echelon.rules.config import EnvConfig
 
+pytestmark = pytest.mark.quick
+
 
 def field(blue, red):
     """Everybody far from the zone."""

@@ -13,6 +13,8 @@ from echelon.learn.schedules import Schedule
 from echelon.rules.config import as_json, from_json
 from echelon.runtime.errors import ConfigError
 
+pytestmark = pytest.mark.quick
+
 
 def run(opponent: str = "curriculum", side: str = "both", **changes: object) -> TrainConfig:
     return TrainConfig(

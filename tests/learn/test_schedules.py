@@ -5,6 +5,8 @@ import pytest
 from echelon.learn.schedules import Schedule
 from echelon.runtime.errors import ConfigError
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.mark.parametrize(
     ("shape", "middle"), [("constant", 4.0), ("linear", 3.0), ("cosine", 3.0)], ids=lambda x: str(x)

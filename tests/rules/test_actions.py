@@ -11,6 +11,8 @@ from echelon.rules.actions import CONTROLS, NO_MECH, Act
 from echelon.rules.config import FeaturesConfig
 from echelon.rules.roster import build_roster
 
+pytestmark = pytest.mark.quick
+
 CPU = torch.device("cpu")
 COMM_DIM = 2
 CONFIG = dataclasses.replace(SMALL, blue=("heavy", "medium", "light"), red=("scout",), comm_dim=COMM_DIM)

@@ -12,6 +12,8 @@ from echelon.rules.catalog_checks import clouds_hanging
 from echelon.rules.config import EnvConfig, RulesConfig
 from echelon.rules.roster import build_roster
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.mark.parametrize(
     ("hull", "row"),

@@ -13,6 +13,8 @@ from echelon.rules.config import EnvConfig, RulesConfig, battle_difference, env_
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
 
+pytestmark = pytest.mark.quick
+
 RAILGUN = Path(__file__).parents[1] / "examples" / "railgun.json"
 
 

@@ -20,6 +20,8 @@ from echelon.rules.config import (
 )
 from echelon.runtime.errors import ConfigError
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.mark.parametrize(
     ("build", "says"),

@@ -11,6 +11,8 @@ from echelon.rules.config import PACK, FeaturesConfig, RulesConfig
 from echelon.rules.roster import SUITE_DESCRIPTOR, build_roster
 from echelon.runtime.errors import ConfigError
 
+pytestmark = pytest.mark.quick
+
 CPU = torch.device("cpu")
 COMMAND = dataclasses.replace(STANDARD, command_suites=True)
 

@@ -11,6 +11,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from echelon.runtime import exact
 
+pytestmark = pytest.mark.quick
+
 COUNT = 200_000
 FORMS = {
     "sqrt": lambda x: exact.sqrt(x.abs()),

@@ -7,6 +7,8 @@ import torch
 
 from echelon.runtime.geometry import heading, length, pairwise_offset, to_body, to_world, unit, wrap_angle
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.mark.parametrize(
     ("angle", "wrapped"), [(0.0, 0.0), (3.5, 3.5 - 2 * math.pi), (-3.5, 2 * math.pi - 3.5), (7.0, 7 - 2 * math.pi)]

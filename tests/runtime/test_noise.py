@@ -5,6 +5,8 @@ import torch
 
 from echelon.runtime.noise import Stream, battle_seeds, bits, mix, normal, uniform
 
+pytestmark = pytest.mark.quick
+
 CPU = torch.device("cpu")
 SEEDS = battle_seeds(3, 512, CPU)
 

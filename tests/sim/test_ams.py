@@ -4,6 +4,8 @@ import pytest
 from builders import battle, duel
 from first_catalog import Timer, Weapon
 
+pytestmark = pytest.mark.quick
+
 HITS, MISSES = 0.59, 0.6
 """Draws just below the chance and on it."""
 STILL = (0.0, 12.0, 0.0)

@@ -11,6 +11,8 @@ from first_catalog import SMALL, Weapon
 from echelon.rules.actions import Act
 from echelon.sim import damage
 
+pytestmark = pytest.mark.quick
+
 LASER = (0, Act.PRIMARY, 1.0)
 
 

@@ -7,6 +7,8 @@ from echelon.rules.actions import Act
 from echelon.runtime.geometry import length, pairwise_offset
 from echelon.sim import ewar
 
+pytestmark = pytest.mark.quick
+
 ECM, ECCM = 0.3, 0.8
 VIEWER, FRIEND, FOE, OTHER_FOE = range(4)
 

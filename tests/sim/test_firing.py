@@ -12,6 +12,8 @@ from echelon.rules.actions import Act
 from echelon.rules.catalog import Material
 from echelon.runtime.geometry import unit
 
+pytestmark = pytest.mark.quick
+
 LASER = (0, Act.PRIMARY, 1.0)
 CANNON = (0, Act.TERTIARY, 1.0)
 BUMP = (13, 14, 20, 21)

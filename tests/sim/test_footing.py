@@ -6,6 +6,8 @@ from builders import duel
 
 from echelon.rules.actions import Act
 
+pytestmark = pytest.mark.quick
+
 
 def alone(**values):
     return duel(25, "medium", "scout").set(0, **values)

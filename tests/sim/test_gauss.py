@@ -9,6 +9,8 @@ from first_catalog import Timer, Weapon
 from echelon.rules.actions import Act
 from echelon.rules.catalog import Material
 
+pytestmark = pytest.mark.quick
+
 GAUSS = (0, Act.TERTIARY, 1.0)
 FALL = 9.81 * 0.05
 

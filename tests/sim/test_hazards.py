@@ -6,6 +6,8 @@ from builders import duel
 from echelon.rules.actions import Act
 from echelon.rules.catalog import Material
 
+pytestmark = pytest.mark.quick
+
 
 def standing_in(material, hull="medium", **values):
     """A mech at (10.5, 20.5) in a pool of `material`, nobody near."""

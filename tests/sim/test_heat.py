@@ -8,6 +8,8 @@ from builders import duel
 from echelon.rules.actions import Act
 from echelon.sim.heat import is_shut_down
 
+pytestmark = pytest.mark.quick
+
 
 def alone(hull="medium", other="scout"):
     """A mech at (10.5, 20.5) that nobody is near."""

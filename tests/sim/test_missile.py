@@ -11,6 +11,8 @@ from echelon.rules.actions import Act
 from echelon.rules.catalog import Material
 from echelon.rules.config import EnvConfig
 
+pytestmark = pytest.mark.quick
+
 MISSILE = (0, Act.SECONDARY, 1.0)
 ECM = 0.3
 """A scout's secondary that jams."""

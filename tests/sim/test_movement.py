@@ -12,6 +12,8 @@ from echelon.rules.actions import Act
 from echelon.rules.catalog import Hull, Material
 from echelon.sim import step
 
+pytestmark = pytest.mark.quick
+
 FORWARD = (0, Act.FORWARD, 1.0)
 DAMPING = 0.98
 FAR_RED = (38.0, 38.0)
@@ -209,10 +211,13 @@ def test_a_mech_falls_off_a_ledge():
     assert s.bottom(0) == pytest.approx(0)
 
 
-@pytest.mark.parametrize(("yaw", "axis", "edge"), [(0, 0, 38.75), (math.pi, 0, 1.25), (math.pi / 2, 1, 38.75)])
-def test_a_mech_stays_on_the_map(yaw, axis, edge):
-    s = duel(25, "medium", "scout").place(1, 5, 5).place(0, 30, 20, yaw=yaw)
-    s.run(s.orders(FORWARD), 140)
+@pytest.mark.parametrize(
+    ("x", "y", "yaw", "axis", "edge"),
+    [(35, 20, 0, 0, 38.75), (5, 20, math.pi, 0, 1.25), (30, 35, math.pi / 2, 1, 38.75)],
+)
+def test_a_mech_stays_on_the_map(x, y, yaw, axis, edge):
+    s = duel(25, "medium", "scout").place(1, 5, 5).place(0, x, y, yaw=yaw)
+    s.run(s.orders(FORWARD), 40)
     assert s.pos(0)[axis] == pytest.approx(edge)
     assert s.vel(0)[axis] == 0
 

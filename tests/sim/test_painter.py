@@ -9,6 +9,8 @@ from first_catalog import Timer, Weapon
 from echelon.rules.actions import Act
 from echelon.rules.catalog import Material
 
+pytestmark = pytest.mark.quick
+
 PAINT = Act.PRIMARY
 """A scout's painter; a light's and a medium's hang on TERTIARY."""
 LASER = Act.PRIMARY

@@ -11,6 +11,8 @@ from echelon.rules.actions import Act
 from echelon.rules.catalog import Material
 from echelon.sim.sight import enemy_lines
 
+pytestmark = pytest.mark.quick
+
 CELL = (14, 20, 1)
 SPEED = {Weapon.MISSILE: 12.0, Weapon.GAUSS: 40.0, Weapon.AUTOCANNON: 25.0, Weapon.SMOKE: 15.0}
 CARRIER = {Weapon.MISSILE: "heavy", Weapon.GAUSS: "heavy", Weapon.AUTOCANNON: "medium", Weapon.SMOKE: "medium"}

@@ -12,6 +12,8 @@ from echelon.rules.actions import Act
 from echelon.rules.catalog import Material
 from echelon.sim.shots import sphere_entry
 
+pytestmark = pytest.mark.quick
+
 CANNON = (0, Act.TERTIARY, 1.0)
 
 

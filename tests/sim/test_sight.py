@@ -14,6 +14,8 @@ from echelon.sim.sight import enemy_lines, open_ground, smoke_between
 from echelon.state import open_battle
 from echelon.world.pool import make_maps
 
+pytestmark = pytest.mark.quick
+
 WALL = (14, 15, 20, 21)
 
 

@@ -9,6 +9,8 @@ from first_catalog import Timer, Weapon
 from echelon.rules.actions import Act
 from echelon.rules.catalog import Material
 
+pytestmark = pytest.mark.quick
+
 SMOKE = (0, Act.SPECIAL, 1.0)
 
 

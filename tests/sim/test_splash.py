@@ -11,6 +11,8 @@ from first_catalog import Weapon
 
 from echelon.rules.catalog import Material
 
+pytestmark = pytest.mark.quick
+
 WALL = (20, 21, 18, 23, 0, 6, Material.REINFORCED)
 FAR = (5.5, 5.5)
 

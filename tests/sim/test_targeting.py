@@ -7,6 +7,8 @@ from builders import duel
 
 from echelon.sim.targeting import take_aim
 
+pytestmark = pytest.mark.quick
+
 
 def test_aim_measures_centre_to_centre():
     scene = duel(8, "medium", "scout").place(1, 13.5, 24.5, bottom=12.6)  # centres at z = 1.5 and 13.5

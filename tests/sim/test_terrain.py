@@ -1,10 +1,13 @@
 """Reading the maps."""
 
+import pytest
 import torch
 from builders import duel
 
 from echelon.rules.catalog import Material
 from echelon.sim.terrain import at_cells, present_materials, standing_on
+
+pytestmark = pytest.mark.quick
 
 
 def test_fields_read_by_map_and_cell():

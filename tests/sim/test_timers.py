@@ -1,9 +1,12 @@
 """Timers are whole substeps and stop at 0."""
 
+import pytest
 from builders import duel
 from first_catalog import Timer
 
 from echelon.sim.timers import count_down
+
+pytestmark = pytest.mark.quick
 
 
 def test_every_timer_counts_down_to_zero():

@@ -13,6 +13,8 @@ from echelon.rules.actions import Act
 from echelon.rules.catalog import Material
 from echelon.sim.sight import enemy_lines
 
+pytestmark = pytest.mark.quick
+
 SOLID, BURNING = Material.SOLID_DEBRIS, Material.DEBRIS_FIELD
 
 

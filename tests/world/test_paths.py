@@ -15,6 +15,8 @@ from echelon.state import Maps
 from echelon.world.paths import STEPS, octile_cost, standing_level, step_cost, walk_to
 from echelon.world.pool import make_maps
 
+pytestmark = pytest.mark.quick
+
 SOLID_KINDS = [int(kind) for kind in Material if MATERIALS[kind].solid]
 OFFSETS = [(0, -1), (-1, 0), (1, 0), (0, 1), (-1, -1), (1, -1), (-1, 1), (1, 1)]
 

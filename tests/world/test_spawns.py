@@ -17,6 +17,8 @@ from echelon.state import Maps
 from echelon.world.pool import make_maps
 from echelon.world.spawns import arrange, check_room
 
+pytestmark = pytest.mark.quick
+
 CPU = torch.device("cpu")
 SOLID_KINDS = [int(kind) for kind in Material if MATERIALS[kind].solid]
 CONFIGS = {

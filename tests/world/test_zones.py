@@ -10,6 +10,8 @@ from echelon.rules.roster import build_roster
 from echelon.world import corridors, paths, spawns, zones
 from echelon.world.pool import make_maps
 
+pytestmark = pytest.mark.quick
+
 CPU = torch.device("cpu")
 
 

@@ -14,6 +14,8 @@ from echelon.env.observation.layout import EGO, OF_THE_DEAD
 from echelon.rules.actions import CONTROLS, Act
 from echelon.rules.catalog import Material
 
+pytestmark = pytest.mark.quick
+
 FLAGS = (
     "targeted",
     "under_fire",

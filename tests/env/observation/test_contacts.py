@@ -14,6 +14,8 @@ from echelon.rules import actions
 from echelon.rules.actions import NO_MECH, Act
 from echelon.rules.catalog import Hull, Material
 
+pytestmark = pytest.mark.quick
+
 # Order
 
 

@@ -6,6 +6,8 @@ import torch
 from echelon.env.observation import layout
 from echelon.env.observation.layout import CONTACT, EGO, SQUAD, Feature, bounds, columns, pack, width
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.mark.parametrize("features", [CONTACT, SQUAD, EGO])
 def test_features_have_a_name_of_their_own_and_a_range(features):

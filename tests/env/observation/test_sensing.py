@@ -9,6 +9,8 @@ from reading import ECCM, ECM, WALL, column, contact, ego, emits, look, sensed, 
 
 from echelon.rules.catalog import Material
 
+pytestmark = pytest.mark.quick
+
 # Lines of sight
 
 

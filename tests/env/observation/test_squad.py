@@ -11,6 +11,8 @@ from reading import comrade, look, team
 from echelon.env.observation import layout
 from echelon.env.observation.layout import SQUAD
 
+pytestmark = pytest.mark.quick
+
 ROWS = [f.name for f in SQUAD]
 
 

@@ -17,6 +17,8 @@ from echelon.learn.models.registry import PolicySpecs, model_with
 from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import ConfigError
 
+pytestmark = pytest.mark.quick
+
 CPU = torch.device("cpu")
 
 

@@ -2,11 +2,14 @@
 
 import math
 
+import pytest
 import torch
 from torchrl.envs.utils import ExplorationType, set_exploration_type
 
 from echelon.learn.models.distribution import EMITTER_EDGE, TRIGGERS, ActionDistribution, SquashedNormal, log_slope
 from echelon.rules.actions import CONTROLS, Act
+
+pytestmark = pytest.mark.quick
 
 
 def distribution(*shape: int) -> SquashedNormal:

@@ -1,5 +1,6 @@
 """Sets and maps as features."""
 
+import pytest
 import torch
 from tiny_runs import TINY
 from torch.nn import functional as F
@@ -8,6 +9,8 @@ from echelon.env.observation import layout
 from echelon.learn.models import encoder as encoders
 from echelon.learn.models.encoder import BattlePooling, Encoder, GridEncoder, MaskedPool, SetEncoder
 from echelon.learn.models.lstm import LSTMConfig
+
+pytestmark = pytest.mark.quick
 
 
 def streams(*batch: int, mechs: int = 5, members: int = 4) -> dict[str, torch.Tensor]:

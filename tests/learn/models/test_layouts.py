@@ -14,6 +14,8 @@ from echelon.env.observation import layout
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.registry import PolicySpecs, model_with
 
+pytestmark = pytest.mark.quick
+
 KINDS = ("lstm", "gru", "mlp")
 COMM_DIM = 8
 MECHS = 3

@@ -1,9 +1,12 @@
 """Memory: one pass equals stepping, and its gradient is right."""
 
+import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from echelon.learn.models.lstm import FORGET_BIAS, LSTM, LSTMUnroll, gate_activations, tanh
+
+pytestmark = pytest.mark.quick
 
 
 def scene(length: int = 7, rows: int = 4, width: int = 6, hidden: int = 5, dtype: torch.dtype = torch.float32):

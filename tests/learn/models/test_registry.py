@@ -20,6 +20,8 @@ from echelon.learn.models.registry import (
 )
 from echelon.runtime.errors import ConfigError
 
+pytestmark = pytest.mark.quick
+
 
 @dataclass(frozen=True)
 class Deep(ModelConfig):

@@ -1,5 +1,6 @@
 """Moments of the value targets: coherent, debiased, exact, and read again from files."""
 
+import pytest
 import torch
 from tiny_runs import TINY
 
@@ -8,6 +9,8 @@ from echelon.learn.checkpoint.format import Counters, open_checkpoint
 from echelon.learn.models.registry import PolicySpecs
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.rules.config import EnvConfig
+
+pytestmark = pytest.mark.quick
 
 
 def test_value_norm_is_coherent():

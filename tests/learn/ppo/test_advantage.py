@@ -1,5 +1,6 @@
 """Advantages against a plain loop, TorchRL's own, and what must be zero."""
 
+import pytest
 import torch
 from tensordict import TensorDict
 from torchrl.objectives.value import MultiAgentGAE
@@ -7,6 +8,8 @@ from torchrl.objectives.value import MultiAgentGAE
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.learn.ppo.advantage import NormalizedGAE, standardise
 from echelon.rules.catalog import Hull
+
+pytestmark = pytest.mark.quick
 
 
 def batch_of(steps: int, teams: int, mechs: int = 2, seed: int = 0) -> TensorDict:

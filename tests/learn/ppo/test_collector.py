@@ -28,6 +28,7 @@ def replay(rollout: TeamCollector, batch: TensorDictBase) -> tuple[torch.Tensor,
     return distribution.log_prob(data["pre_tanh"]), value, data
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("critic", ["local", "central"])
 def test_sequences_replay_exactly_across_battle_ends_and_iterations(critic):
     rollout = make_rollout(dataclasses.replace(TINY, critic=critic))
@@ -48,6 +49,7 @@ def test_in_bf16_sequences_replay_nearly():
     torch.testing.assert_close(log_prob, data["pre_tanh_log_prob"], atol=0.02, rtol=0)
 
 
+@pytest.mark.quick
 def test_actions_are_sampled(rollout):
     batch = rollout.collect()
     # The actor starts with loc near 0 and a deviation of 0.6.
@@ -68,6 +70,7 @@ def next_values(rollout: TeamCollector) -> list[torch.Tensor]:
     return told
 
 
+@pytest.mark.quick
 def test_next_values_are_those_of_the_true_next_states():
     rollout = make_rollout(decisions=32)
     told = next_values(rollout)
@@ -104,6 +107,7 @@ def test_a_rollout_reads_nothing_on_the_host(monkeypatch):
     assert not mode.reads
 
 
+@pytest.mark.quick
 def test_rows_are_the_learners_mechs(rollout):
     batch, memory = rollout.collect(), rollout.memory
     # 16 decisions of 6 battles of one learner team of 5, in sequences of 8.
@@ -113,6 +117,7 @@ def test_rows_are_the_learners_mechs(rollout):
     assert set(TRAINING_KEYS) - estimated - {"enemy", "exists"} <= set(batch.keys()), "teams are of one size"
 
 
+@pytest.mark.quick
 def test_sums_count_every_battle_that_ended(rollout):
     batch = rollout.collect()
     ended = rollout.episode_stats
@@ -121,6 +126,7 @@ def test_sums_count_every_battle_that_ended(rollout):
     assert ended["won"] + ended["lost"] <= ended["battles"]
 
 
+@pytest.mark.quick
 def test_returns_are_what_each_term_paid_until_the_end(rollout):
     batch = rollout.collect()
     ended = rollout.episode_stats
@@ -137,6 +143,7 @@ def test_returns_are_what_each_term_paid_until_the_end(rollout):
     assert abs(ended["returns"].sum().item() - expected) < 1e-4
 
 
+@pytest.mark.quick
 def test_weights_and_mix_of_the_reward_are_data():
     plain, scaled, shared = (make_rollout() for _ in range(3))
     scaled.scale[TERMS.index("approach")] = 0.0
@@ -159,6 +166,7 @@ def test_without_truncation_no_last_views_are_kept():
     assert TeamCollector(rollout.env, rollout.assignment, 16, 8).last_views == 0
 
 
+@pytest.mark.quick
 def test_stagger_spreads_the_first_ends(rollout):
     ticks = rollout.env.state.tick
     assert ticks.unique().numel() > 1

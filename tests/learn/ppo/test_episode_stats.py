@@ -1,11 +1,14 @@
 """Sums over the battles that ended are those of the learner's teams."""
 
+import pytest
 import torch
 from tensordict import TensorDict
 from tiny_runs import make_rollout
 
 from echelon.env.outcome import Winner
 from echelon.learn.ppo.episode_stats import EpisodeStats
+
+pytestmark = pytest.mark.quick
 
 DRAW, BLUE, RED = (int(who) for who in (Winner.DRAW, Winner.BLUE, Winner.RED))
 

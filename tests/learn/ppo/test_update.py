@@ -26,6 +26,8 @@ from echelon.learn.ppo.update import PPO, REPORTED, Sequences, total
 from echelon.learn.schedules import Schedule
 from echelon.runtime.errors import ConfigError
 
+pytestmark = pytest.mark.quick
+
 SETTINGS = {"rollout_decisions": 16, "chunk_decisions": 8, "minibatches": 2, "target_kl": 0.0}
 
 

@@ -8,6 +8,8 @@ from kernel_cases import check_operator
 
 from echelon.sim.kernels.crosses_smoke import crosses_smoke_dense, crosses_smoke_loops
 
+pytestmark = pytest.mark.quick
+
 
 def test_the_loop_finds_the_pairs_of_the_dense_form():
     s = battle(("scout",) * 4, ("light",) * 4)

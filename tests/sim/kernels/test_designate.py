@@ -14,6 +14,8 @@ from echelon.sim.firing import pull
 from echelon.sim.kernels.designate import designate, designate_dense, focus_or_nearest
 from echelon.sim.targeting import take_aim
 
+pytestmark = pytest.mark.quick
+
 
 def pick(distance, candidate, focus=NO_MECH):
     is_focus = torch.arange(len(distance)) == focus

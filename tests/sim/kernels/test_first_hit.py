@@ -14,6 +14,8 @@ from echelon.rules.roster import build_roster
 from echelon.sim.kernels.first_hit import first_hit, first_hit_dense, is_blocked
 from echelon.world.pool import make_maps
 
+pytestmark = pytest.mark.quick
+
 CPU = torch.device("cpu")
 MAPS, RAYS = 16, 640  # 10,240 rays
 REACH = 60.0

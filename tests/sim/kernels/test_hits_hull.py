@@ -6,6 +6,8 @@ from kernel_cases import BATTLES, HALF_SIZE, check_operator, hull_places
 
 from echelon.sim.kernels.hits_hull import hits_hull_dense, hits_hull_loops
 
+pytestmark = pytest.mark.quick
+
 
 def test_the_loop_finds_the_hulls_of_the_dense_form():
     """Some of equal priority, some dead."""

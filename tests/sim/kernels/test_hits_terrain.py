@@ -6,6 +6,8 @@ from kernel_cases import BATTLES, HALF_SIZE, check_operator, hull_places, standa
 
 from echelon.sim.kernels.hits_terrain import hits_terrain_dense, hits_terrain_loops
 
+pytestmark = pytest.mark.quick
+
 
 def test_the_loop_finds_the_hulls_of_the_dense_form():
     generator, solid = torch.Generator().manual_seed(3), standard_maps().solid

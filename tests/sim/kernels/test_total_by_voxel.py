@@ -6,6 +6,8 @@ from kernel_cases import BATTLES, check_operator
 
 from echelon.sim.kernels.total_by_voxel import total_by_voxel_dense, total_by_voxel_loops
 
+pytestmark = pytest.mark.quick
+
 
 def test_the_loop_returns_the_bits_of_the_dense_form():
     generator = torch.Generator().manual_seed(4)
