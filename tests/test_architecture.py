@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from mutation import all_mutants, problems
 
 from echelon.env.group_policy import GroupPolicy, memory_spec
 from echelon.rules.catalog import Catalog
@@ -330,6 +331,11 @@ def test_helpers_of_tests_have_names_of_their_own():
     ]
     names = Counter(path.name for path in modules)
     assert not [str(path.relative_to(ROOT)) for path in modules if names[path.name] > 1]
+
+
+def test_each_rule_to_break_stands_in_the_code():
+    """What `mutation.py` replaces is in the file it names, once."""
+    assert not [why for _, mutant in all_mutants() for why in problems(mutant)]
 
 
 def test_old_imports_still_work():
