@@ -19,14 +19,14 @@ def run(name, values=(), **settings) -> Run:
 
 def test_runs_that_differ_by_their_seeds_are_one_group(tmp_path):
     configs = [tiny_run(seed=seed, total_agent_steps=160) for seed in (0, 1)]
-    configs.append(tiny_run(total_agent_steps=160, ppo=PPOConfig(8, 4, epochs=1, minibatches=2, gae_lambda=0.9)))
+    configs.append(tiny_run(total_agent_steps=160, ppo=PPOConfig(8, 4, epochs=1, minibatches=2, gae_lambda=0.97)))
     for number, config in enumerate(configs):
         Trainer(config, tmp_path / f"run_{number}").train()
     runs = [read_run(tmp_path / f"run_{number}") for number in range(3)]
     groups = grouped(runs)
     assert {label: [each.name for each in own] for label, own in groups.items()} == {
-        "ppo.gae_lambda 0.97 (2 runs)": ["run_0", "run_1"],
-        "ppo.gae_lambda 0.9 (run_2)": ["run_2"],
+        "ppo.gae_lambda 0.9 (2 runs)": ["run_0", "run_1"],
+        "ppo.gae_lambda 0.97 (run_2)": ["run_2"],
     }
     assert [len(each.metrics) for each in runs] == [1, 1, 1]
     assert list(grouped(runs[:2])) == ["2 runs"]
