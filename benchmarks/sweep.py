@@ -52,8 +52,8 @@ def main(args: Args) -> int:
     """Run what is missing, then write the tables; the exit status."""
     require(args.table in TABLES, "--table", f"one of {', '.join(TABLES)}", args.table)
     table, ends = TABLES[args.table], time.monotonic() + 60 * (args.minutes or 1e9)
-    for row in args.rows:
-        require(row in table.rows, "--rows", f"of {', '.join(table.rows)}", row)
+    for name in args.rows:
+        require(name in table.rows, "--rows", f"of {', '.join(table.rows)}", name)
     is_complete = True
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(args.folder or scratch)

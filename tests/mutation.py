@@ -32,6 +32,7 @@ import sys
 import tempfile
 import time
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -108,8 +109,13 @@ def copy_tree(to: Path) -> None:
             shutil.copy2(ROOT / name, to / name)
 
 
-def run_tests(tree: Path, mutant: Mutant, timeout_s: float, is_quick: bool = False) -> tuple[str, str]:
-    """`killed`, `timeout` or one of `RESULTS`, and what the tests printed: its own, or all that are `quick`.
+def its_tests(mutant: Mutant) -> list[str]:
+    """Paths of the tests that ought to notice."""
+    return [f"tests/{test}" for test in mutant.tests]
+
+
+def run_tests(tree: Path, mutant: Mutant, timeout_s: float, flags: Sequence[str]) -> tuple[str, str]:
+    """`killed`, `timeout` or one of `RESULTS`, and what the tests printed; `flags` of pytest say which.
 
     They run in a fork of this process, which has imported what takes long and never changes.
     """
@@ -118,7 +124,7 @@ def run_tests(tree: Path, mutant: Mutant, timeout_s: float, is_quick: bool = Fal
     if child == 0:
         code = BROKEN
         try:
-            code = in_child(tree, mutant, log, is_quick)
+            code = in_child(tree, mutant, log, flags)
         except BaseException:
             traceback.print_exc()
         finally:
@@ -134,7 +140,7 @@ def run_tests(tree: Path, mutant: Mutant, timeout_s: float, is_quick: bool = Fal
     return RESULTS.get(code, "killed"), log.read_text()
 
 
-def in_child(tree: Path, mutant: Mutant, log: Path, is_quick: bool) -> int:
+def in_child(tree: Path, mutant: Mutant, log: Path, flags: Sequence[str]) -> int:
     """Run the tests in a process of their own; returns pytest's exit status."""
     os.setsid()
     out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -146,9 +152,6 @@ def in_child(tree: Path, mutant: Mutant, log: Path, is_quick: bool) -> int:
     sys.dont_write_bytecode = True
     if mutant.is_dense:
         sys.modules["numba"] = None  # type: ignore[assignment]
-    places = [f"tests/{test}" for test in mutant.tests]
-    # Those that ought to notice come first, the rest of the tier after them.
-    flags = ["-m", "quick", *places, "tests"] if is_quick else places
     return int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", *flags]))
 
 
@@ -159,7 +162,11 @@ def try_mutant(tree: Path, mutant: Mutant, timeout_s: float, is_quick: bool) -> 
         path = tree / "echelon" / file
         path.write_text(path.read_text().replace(old, new))
     try:
-        return run_tests(tree, mutant, timeout_s, is_quick)
+        if not is_quick:
+            return run_tests(tree, mutant, timeout_s, its_tests(mutant))
+        # Those that ought to notice are asked first, because collecting the others takes long.
+        result, said = run_tests(tree, mutant, timeout_s, ["-m", "quick", *its_tests(mutant)])
+        return (result, said) if result == "killed" else run_tests(tree, mutant, timeout_s, ["-m", "quick", "tests"])
     finally:
         for file, text in originals.items():
             (tree / "echelon" / file).write_text(text)
@@ -169,7 +176,7 @@ def is_green(tree: Path, mutant: Mutant, timeout_s: float, known: dict[tuple[obj
     """Whether its tests pass while no rule is broken; what is `known` is not asked again."""
     key = (mutant.is_dense, *mutant.tests)
     if key not in known:
-        known[key] = run_tests(tree, mutant, timeout_s)[0] == "survived"
+        known[key] = run_tests(tree, mutant, timeout_s, its_tests(mutant))[0] == "survived"
     return known[key]
 
 
