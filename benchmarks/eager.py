@@ -7,7 +7,7 @@ import functools
 import sys
 import types
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +19,6 @@ from torch.utils._pytree import tree_leaves
 PACKAGE = str(Path(__file__).parents[1] / "echelon") + "/"
 RESERVES = ("aten::empty", "aten::empty_like", "aten::new_empty", "aten::empty_strided", "aten::new_empty_strided")
 """Operations that reserve memory and write nothing."""
-
-
-def replaced(
-    which: Tensor, rows: Tensor, targets: Sequence[Tensor], sources: Sequence[Tensor | None]
-) -> tuple[int, int]:
-    """Bytes of `replace_rows` that all battles cost, and those where a battle ends: rows are read, unless they are of
-    zeros, and written."""
-    each = [
-        target.numel() * (target.element_size() + (0 if source is None else source.element_size()))
-        for target, source in zip(targets, sources, strict=True)
-    ]
-    return bytes_of(which) + bytes_of(rows), sum(each)
 
 
 # Before the package is imported: inference mode hides what is copied from lists.
@@ -59,13 +47,11 @@ def bytes_of(tensor: Tensor) -> int:
 class Launches(TorchDispatchMode):
     """Counts the operations that launch a kernel, and the bytes of what they are given and make.
 
-    Views and reservations launch nothing; one operation on a list of tensors (`_foreach_*`) is one launch. What is
-    written where battles end counts for one battle in `ended`.
+    Views and reservations launch nothing; one operation on a list of tensors (`_foreach_*`) is one launch.
     """
 
-    def __init__(self, ended: int) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.ended = ended
         self.launches: Counter[str] = Counter()
         """By place."""
         self.moved: Counter[str] = Counter()
@@ -105,10 +91,6 @@ class Launches(TorchDispatchMode):
         if not is_view and schema.name.startswith(("aten::", "echelon::")) and schema.name not in RESERVES:
             where = place()
             self.launches[where] += 1
-            if schema.name == "echelon::replace_rows":
-                always, where_ended = replaced(*args)
-                self.moved[where] += always + where_ended // self.ended
-                return found
             fresh = [tensor for tensor in made if tensor.untyped_storage()._cdata not in storages]
             written = given[:1] if schema.is_mutable and not schema.name.startswith("aten::_foreach") else []
             self.moved[where] += sum(bytes_of(tensor) for tensor in (*given, *fresh, *written))

@@ -6,9 +6,9 @@ Needs a torch that is built with CUDA, and no GPU (CONTRIBUTING.md tells how to 
 function of a decision is traced on fake CUDA tensors and compiled for an H100 or H200 (sm_90) as far as its Triton
 code, which is counted and never run; what runs operation by operation beside them is counted as it is called. `GB` is
 what the kernels read and write, each buffer at most once a kernel; of what a kernel looks up by index, at most a sector
-of 32 bytes a cell; of what is written where battles end, a share (`--ended`). `whole_GB` takes buffers whole of which
-cells are looked up, as Inductor does. One JSON line for each function, and one for
-the decision: what `TeamCollector` captures, acting for one team and writing included. Of the opponent nothing counts.
+of 32 bytes a cell. `whole_GB` takes buffers whole of which cells are looked up, as Inductor does. One JSON line for
+each function, and one for the decision: what `TeamCollector` captures, acting for one team and writing included. Of the
+opponent nothing counts.
 """
 
 from __future__ import annotations
@@ -64,9 +64,6 @@ class Args:
     num_envs: int = 16384
     functions: tuple[Name, ...] = ("decode", "play", "conclude", "restart", "rollout")
     """Functions of a decision; the decision as a whole is told where all are counted."""
-    ended: int = 100
-    """Of so many battles one ends in a decision: the kernels that a restart and final views launch leave at once where
-    a battle goes on. 1 tells the most that a decision can move."""
     kernels: int = 0
     """How many kernels of each function to list, those that move most first."""
 
@@ -146,9 +143,9 @@ def learner(config: EnvConfig) -> ActorCritic:
     return LSTMConfig(hidden=128).build(PolicySpecs(config.comm_dim))
 
 
-def rollout(config: EnvConfig, num_envs: int, ended: int, mode: FakeTensorMode) -> tuple[Count, list[Graph]]:
+def rollout(config: EnvConfig, num_envs: int, mode: FakeTensorMode) -> tuple[Count, list[Graph]]:
     """A decision of the collector without the functions of the environment: acting for one team, values, writing."""
-    launches, policy = Launches(ended), learner(config)
+    launches, policy = Launches(), learner(config)
     policy.network.compute = torch.bfloat16
     absent = Absent(launches, layout.action_width(config.comm_dim))
     assignment = PolicyAssignment(policy, [OpponentGroup("absent", absent, PLAYED)])
@@ -208,7 +205,7 @@ def counts(args: Args) -> Iterator[tuple[str, int, Count, list[Graph]]]:
                 graph = generate(function, arguments)
                 yield name, times, Count.of(graph), [graph]
     if "rollout" in args.functions:
-        yield "rollout", 1, *rollout(config, args.num_envs, args.ended, FakeTensorMode())
+        yield "rollout", 1, *rollout(config, args.num_envs, FakeTensorMode())
 
 
 def main(args: Args) -> None:

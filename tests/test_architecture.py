@@ -71,9 +71,8 @@ VARY = frozenset(
     )
 )
 """What differs by processor, or by the order that a processor adds in, whatever it is a function or a method of."""
-SAFE = {"exact", "noise", "math.sqrt", "tl.sum"}
-"""From where, or as what, they may be taken: the square root of `math` is that of IEEE 754, and kernels for a GPU add
-whole numbers and multiples of 2^-24 up."""
+SAFE = {"exact", "noise", "math.sqrt"}
+"""From where, or as what, they may be taken: the square root of `math` is that of IEEE 754."""
 FLAGS_MULTIPLIED = {"env/observation/sensing.py": 1}
 """Matrix products of zeros and ones, which are exact, by file."""
 

@@ -9,12 +9,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from echelon.env.kernels.replace_rows import replace_rows
 from echelon.env.loops.rows import rows_where
 from echelon.env.map_pool import draw_map
 from echelon.env.observation.layout import STREAMS
 from echelon.env.outcome import Winner
-from echelon.env.select import cleared, select
+from echelon.env.select import cleared, replace_rows, select
 from echelon.runtime import noise
 from echelon.runtime.noise import Stream
 from echelon.sim.model import SimModel
@@ -182,7 +181,7 @@ def begin_into_buffers(
 ) -> None:
     """`begin_by_mask` into `buffers`, flags and memories included: what goes on is written there too.
 
-    Observation streams and the ground are left to `replace_rows` and `restore_ground`.
+    Observation streams and the ground are left to `replace_rows`.
 
     Args:
         which: `[B]` bool, the battles that begin anew.

@@ -15,20 +15,13 @@ from echelon.runtime.compile import materialize
 from echelon.runtime.geometry import heading, length, unit, up
 from echelon.sim import ewar
 from echelon.sim.damage import Hits, Strikes, harm, no_hits, of_target
-from echelon.sim.gpu.launch import runs_on
 from echelon.sim.heat import bounded, is_running
 from echelon.sim.kernels.designate import designate
-from echelon.sim.kernels.dispatch import HAS_TRITON
 from echelon.sim.model import SimModel
 from echelon.sim.shots import Volley, launch, slug_drop
 from echelon.sim.sight import enemy_lines
 from echelon.sim.targeting import Aim, shown_by_paint, take_aim
 from echelon.state import State
-
-if HAS_TRITON:
-    from echelon.sim.gpu import aiming as aiming_kernel
-    from echelon.sim.gpu import strikes as strike_kernel
-    from echelon.sim.gpu import volleys as volley_kernel
 
 Beams = dict[int, Tensor]
 """For each beam weapon `[B, N]` int64: index of the mech hit by each mech's beam, `NO_MECH` if it did not fire."""
@@ -71,17 +64,12 @@ def fire(
     roster, guns = game.roster, game.roster.guns
     pulls = pull(state, orders, vents, game)
     rays = {weapon: pulls.of(weapon, guns) for weapon in roster.rays if guns.exist(weapon)}
-    if runs_on(vents.device) and rays:
-        hits = Hits(*strike_kernel.beam_hits(state, pulls, beam_height, marked, game))
-    else:
-        hits = beam_hits(list(rays.values()), beam_height, marked, state, game)
+    hits = beam_hits(list(rays.values()), beam_height, marked, state, game)
     after = state
     for painter in roster.painters:
         after = paint(after, painter, rays[painter], game) if painter in rays else after
     struck = torch.where(pulls.fires, pulls.target, NO_MECH)
     beams = {ray: struck[:, ray] for ray in rays}
-    if runs_on(vents.device):
-        return pay(volley_kernel.launch_shots(after, pulls, game), pulls.fires, game), hits, beams
     volleys = {w: volley(w, pulls.of(w, guns), state, game) for w in roster.shells if guns.exist(w)}
     return pay(launch(after, volleys, game), pulls.fires, game), hits, beams
 
@@ -94,9 +82,6 @@ def pull(state: State, orders: Orders, vents: Tensor, game: SimModel) -> Pulls:
     mechs, guns = state.mechs, game.roster.guns
     able = is_running(mechs, game) & ~vents
     idle = torch.stack([mechs.cooldown[..., timer] == 0 for timer in game.roster.timers], 1)  # [B, W, N]
-    if runs_on(able.device):
-        return Pulls(*aiming_kernel.pull(state, orders, orders.fire & idle & able[:, None], game))
-
     aim = take_aim(state, game)
     line = enemy_lines(state, game, guns.line_vox)
     lock = materialize(locks(line, aim, state, orders, game)) if guns.any_lock else line

@@ -8,17 +8,12 @@ from torch import Tensor
 from echelon.rules.actions import Orders
 from echelon.rules.catalog import Material
 from echelon.runtime.geometry import either, heading, to_world, wrap_angle
-from echelon.sim.gpu.launch import runs_on
 from echelon.sim.heat import bounded, is_running, is_shut_down
-from echelon.sim.kernels.dispatch import HAS_TRITON
 from echelon.sim.kernels.hits_hull import hits_hull
 from echelon.sim.kernels.hits_terrain import hits_terrain
 from echelon.sim.model import SimModel
 from echelon.sim.terrain import is_material, standing_on, stepped_up
 from echelon.state import State
-
-if HAS_TRITON:
-    from echelon.sim.gpu import travel as travel_kernel
 
 
 def move(state: State, orders: Orders, priority: Tensor, game: SimModel) -> State:
@@ -38,8 +33,6 @@ def move(state: State, orders: Orders, priority: Tensor, game: SimModel) -> Stat
 def travel(state: State, priority: Tensor, game: SimModel) -> tuple[Tensor, Tensor]:
     """Positions and velocities `[B, N, 3]` after moving along x, y and z in turn."""
     pos, vel = state.mechs.pos, state.mechs.vel
-    if runs_on(pos.device):
-        return travel_kernel.travel(state, priority, game)
     for axis in range(3):
         pos, vel = go(axis, pos, vel, priority, state, game)
     return pos, vel

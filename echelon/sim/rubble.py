@@ -11,9 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from echelon.sim.gpu.launch import runs_on
 from echelon.sim.kernels.clear_leaves import clear_leaves
-from echelon.sim.kernels.dispatch import HAS_TRITON
 from echelon.sim.kernels.total_by_voxel import total_by_voxel
 from echelon.sim.model import SimModel
 from echelon.sim.shots import SKIN_VOX, Impacts
@@ -30,17 +28,10 @@ from echelon.sim.terrain import (
 )
 from echelon.state import Mechs, State
 
-if HAS_TRITON:
-    from echelon.sim.gpu import chip as chip_kernel
-    from echelon.sim.gpu import wrecks as wreck_kernel
-
 
 def chip(state: State, impacts: Impacts, game: SimModel) -> State:
     """Impacts damage the voxel they hit, which becomes air at 0 hp; foliage is removed along the path of a shot."""
     if not game.config.features.destruction:
-        return state
-    if runs_on(state.map_id.device):
-        chip_kernel.chip(state, impacts, SKIN_VOX, game)
         return state
     tear(state, impacts, game)
     terrain = state.terrain
@@ -96,9 +87,6 @@ def lay_wrecks(state: State, luck: Tensor, priority: Tensor, game: SimModel) -> 
     """
     if not game.config.features.destruction:
         return state
-    if runs_on(state.map_id.device):
-        wrecked = wreck_kernel.lay_wrecks(state, luck, priority, game)
-        return state.replace(mechs=state.mechs.replace(wrecked=wrecked))
     roster, terrain = game.roster, state.terrain
     lays, who = next_wreck(state.mechs, priority)
     boxes = HullBoxes(*hull_cells(state.mechs.pos, roster.half_size), height_bits(state.mechs.pos, roster.half_size))

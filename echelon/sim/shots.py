@@ -14,15 +14,9 @@ from echelon.runtime.compile import axes
 from echelon.runtime.geometry import TINY, dot, length, unit, up
 from echelon.sim import damage
 from echelon.sim.damage import Hits, Strikes, of_target
-from echelon.sim.gpu.launch import runs_on
-from echelon.sim.kernels.dispatch import HAS_TRITON
 from echelon.sim.kernels.first_hit import first_hit, is_blocked
 from echelon.sim.model import SimModel
 from echelon.state import Shots, State
-
-if HAS_TRITON:
-    from echelon.sim.gpu import flight as flight_kernel
-    from echelon.sim.gpu import strikes as strike_kernel
 
 SKIN_VOX = 1e-3
 """Distance from the face of a voxel at which explosions (outside) and damaged voxels (inside) are looked up."""
@@ -122,10 +116,6 @@ def fly(state: State, game: SimModel) -> tuple[State, Impacts]:
     """
     rules, mechs, roster = game.rules, state.mechs, game.roster
     flies = state.shots.ttl > 0  # [B, S]
-    if runs_on(flies.device):
-        pos, vel, left, at, course, over, *struck = flight_kernel.fly(state, game)
-        flown = Impacts(state.shots.pos, at, course, flies, over, *struck)
-        return state.replace(shots=state.shots.replace(pos=pos, vel=vel, ttl=left)), flown
     shots: Shots = state.shots.replace(vel=torch.where(flies[..., None], guide(state, game), state.shots.vel))
     delta = shots.vel * rules.dt_s
     end = shots.pos + delta
@@ -172,8 +162,6 @@ def strike(state: State, impacts: Impacts, marked: Tensor, game: SimModel) -> Hi
         marked: `damage.marked_factor` of the substep.
         game: constants of the battle.
     """
-    if runs_on(marked.device):
-        return Hits(*strike_kernel.strike(state, impacts, marked, SKIN_VOX, game))
     direct = Strikes(impacts.on_mech, impacts.target, impacts.direction, impacts.point[..., 2])
     hits = damage.harm(game.roster.shots, direct, marked, state, game)
     if game.roster.bursts.count == 0:

@@ -29,8 +29,6 @@ from fakecuda.watch import Watch
 
 pytestmark = pytest.mark.fakecuda
 
-WITH_TRITON = {**os.environ, "ECHELON_TRITON": "1"}
-"""The environment of a program that tests these kernels, which are off by default."""
 TORCHRL_CHECKS_A_RESET = "env/partial.py:_reset_proc_data"
 """Where somebody calls `reset`, TorchRL looks at the flags of what comes back; not in a restart after a step."""
 
@@ -144,36 +142,6 @@ def test_the_way_back_through_functions_of_our_own(mode, dtype):
     assert {gradient.device for gradient in found if gradient is not None} == {CUDA}
 
 
-@pytest.mark.parametrize("kernel", ["replace_rows", "battle_kernels", "observation_kernels", "set_encoder"])
-def test_a_kernel_of_triton_does_what_the_dense_form_does(kernel):
-    pytest.importorskip("triton")
-    script = Path(__file__).with_name(f"{kernel}.py")
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, env=WITH_TRITON)
-    assert done.stdout == "equal\n", done.stderr
-
-
-SUBSTEP = ["_fly", "_strike", "_chip", "_pull", "_strike", "_launch", "_lay", "_travel"]
-
-
-@pytest.mark.parametrize(
-    ("script", "names"), [("compiled_kernels", SUBSTEP), ("observation_kernels", ["_lines", "_contact_rows"])]
-)
-def test_the_kernels_of_a_battle_compile_for_a_gpu(script, names):
-    pytest.importorskip("triton")
-    command = [sys.executable, str(Path(__file__).with_name(f"{script}.py")), "compile"]
-    done = subprocess.run(command, capture_output=True, text=True, env=WITH_TRITON)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == names
-
-
-@pytest.mark.parametrize("kernel", ["set_encoder", "replace_rows"])
-def test_a_kernel_of_tensors_compiles_for_a_gpu(kernel):
-    pytest.importorskip("triton")
-    script = Path(__file__).with_name(f"{kernel}.py")
-    done = subprocess.run([sys.executable, str(script), "compile"], capture_output=True, text=True, env=WITH_TRITON)
-    assert done.stdout == "compiled\n", done.stderr
-
-
 def test_what_is_counted_is_what_kernels_move():
     script = Path(__file__).with_name("counted_bytes.py")
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
@@ -184,11 +152,10 @@ def test_what_is_counted_is_what_kernels_move():
 
 
 def test_a_restart_moves_little_where_no_battle_is_done():
-    """By the code that Inductor writes for it; beside it run the kernels of the ground and of first observations, which
-    leave at once."""
+    """By the code that Inductor writes for it."""
     root = Path(__file__).parents[2]
     command = [sys.executable, str(root / "benchmarks" / "launches.py"), "--functions", "restart"]
-    done = subprocess.run(command, capture_output=True, text=True, env={**WITH_TRITON, "PYTHONPATH": str(root)})
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(root)})
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     assert told["num_envs"] == 16384 and told["preset"] == "standard"

@@ -67,14 +67,6 @@ def test_headers_and_triton_are_asked_for_too(monkeypatch, tmp_path, reasons):
     assert device.compiling_lacks(CPU) == ["Python's headers"]
 
 
-def test_kernels_of_triton_run_where_they_are_asked_for_alone(monkeypatch):
-    monkeypatch.setattr(dispatch.importlib.util, "find_spec", lambda name: name)
-    monkeypatch.delenv("ECHELON_TRITON", raising=False)
-    assert not dispatch.wants_triton()
-    monkeypatch.setenv("ECHELON_TRITON", "1")
-    assert dispatch.wants_triton()
-
-
 def test_lines_tell_what_is_compiled_and_how_many_of_how_many(monkeypatch, caplog):
     """Another graph of the same function is told as such, and one that is there already not at all."""
     graphs.trace_only(monkeypatch)

@@ -35,7 +35,7 @@ def observe(state: State, orders: Orders, game: SimModel, out: Observation | Non
     slots, filled = contact_slots(senses, state, orders, game)
     comrades, held = squad(state, orders, game)
     streams = {
-        "contacts": contacts(slots, filled, senses, state, game, None if out is None else out["contacts"]),
+        "contacts": contacts(slots, filled, senses, state, game),
         "contacts_mask": filled,
         "squad": comrades,
         "squad_mask": held,
@@ -52,6 +52,5 @@ def observe(state: State, orders: Orders, game: SimModel, out: Observation | Non
 def write_streams(streams: Observation, out: Observation) -> Observation:
     """`out`, with the streams of the same names written to it."""
     for name, kept in out.items():
-        if kept is not streams[name]:
-            kept.copy_(streams[name])
+        kept.copy_(streams[name])
     return out

@@ -15,7 +15,6 @@ from echelon.rules.catalog import Hull
 from echelon.runtime import exact
 from echelon.runtime.compile import materialize
 from echelon.runtime.geometry import TINY, dot, heading, in_body_frame, length, to_body
-from echelon.sim.gpu.launch import runs_on
 from echelon.sim.model import SimModel
 from echelon.sim.shots import slug_drop
 from echelon.state import State
@@ -73,30 +72,10 @@ def lead_pitch(offset: Tensor, distance: Tensor, game: SimModel) -> Tensor:
     return exact.divide(exact.atan2(rise, length(offset[..., :2])), math.pi / 4)
 
 
-def contacts(
-    slots: Tensor, filled: Tensor, senses: Senses, state: State, game: SimModel, out: Tensor | None = None
-) -> Tensor:
-    """`[B, N, C, F]` one row of `layout.CONTACT` for each filled slot, zero elsewhere; a GPU writes them to `out`."""
-    if runs_on(slots.device):
-        rows = state.mechs.pos.new_empty((*slots.shape, layout.width(layout.CONTACT))) if out is None else out
-        write_rows(slots, filled, known_bits(senses, game), state, game, rows)
-        return rows
+def contacts(slots: Tensor, filled: Tensor, senses: Senses, state: State, game: SimModel) -> Tensor:
+    """`[B, N, C, F]` one row of `layout.CONTACT` for each filled slot, zero elsewhere."""
     values = {**others(slots, senses, state, game), **motion(slots, state, game)}
     return layout.pack(layout.CONTACT, values, filled)
-
-
-def write_rows(slots: Tensor, filled: Tensor, facts: Tensor, state: State, game: SimModel, out: Tensor) -> None:
-    """`others` and `motion` as one kernel, packed into `out [B, N, C, F]`; `facts [B, N, N]` are `known_bits`."""
-    from echelon.env.gpu.contact_rows import contact_rows
-
-    mechs, roster, rules = state.mechs, game.roster, game.rules
-    told = (
-        *(mechs.pos, mechs.vel, heading(mechs.yaw), mechs.hp / roster.hp, mechs.heat / roster.heat_cap),
-        *(mechs.stability / rules.stability_cap, mechs.fallen > 0, mechs.legged),
-        *(roster.is_red, roster.hull_one_hot, roster.slug_speed.squeeze(-1)),
-    )
-    limits = game.config.world.longest_side, 0.5 * rules.gravity_vox_per_s2, SPEED_SCALE
-    contact_rows(slots, filled, facts.to(torch.uint8), told, limits, out)
 
 
 def known_bits(senses: Senses, game: SimModel) -> Tensor:

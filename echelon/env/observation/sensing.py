@@ -13,7 +13,6 @@ from echelon.runtime import exact
 from echelon.runtime.geometry import either, heading, in_body_frame, length, pairwise_offset
 from echelon.sim import ewar
 from echelon.sim.ewar import Sensors
-from echelon.sim.gpu.launch import runs_on
 from echelon.sim.heat import is_running
 from echelon.sim.model import SimModel
 from echelon.sim.sight import open_ground, smoke_between
@@ -76,10 +75,6 @@ def lines(state: State, game: SimModel) -> tuple[Tensor, Tensor]:
     """`[B, N, N]` bool each, of two living mechs however far apart: open ground between them, and smoke."""
     world, pairs = game.config.world, game.roster.everyone
     across = math.sqrt(world.size_x**2 + world.size_y**2 + world.size_z**2)
-    if runs_on(state.map_id.device):
-        from echelon.sim.gpu.lines import lines as by_kernel
-
-        return by_kernel(state, across, game)
     open_ = pairs.matrix(open_ground(state, pairs, across))
     return open_, pairs.matrix(smoke_between(state, pairs, pairs.both(state.mechs.alive), game))
 

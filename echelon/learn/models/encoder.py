@@ -15,7 +15,6 @@ from torch.nn import functional as F
 from echelon.env.observation import layout
 from echelon.learn.models.registry import ModelConfig
 from echelon.runtime.exact import HAS_NUMBA
-from echelon.sim.gpu.launch import runs_on
 
 HAS_LOOPS = HAS_NUMBA
 """Whether the loops of `packing` exist."""
@@ -96,12 +95,6 @@ def uses_packing(members: Tensor) -> bool:
     return HAS_LOOPS and members.device.type == "cpu" and is_plain
 
 
-def computing(device: torch.device) -> torch.dtype:
-    """Dtype of matrix products here: that of autocast, or float32."""
-    kind = device.type
-    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else torch.float32
-
-
 class SetEncoder(nn.Module):
     """Permutation-invariant set encoder (Zaheer et al. 2017, "Deep Sets"): mean and maximum over encoded members."""
 
@@ -112,8 +105,6 @@ class SetEncoder(nn.Module):
             nn.ReLU(),
             orthogonal(nn.Linear(width, width, **new_layer())),
         )
-        self.is_one_kernel = 16 <= width <= 128 and width & (width - 1) == 0
-        """Whether a GPU encodes sets with one kernel where no gradients are asked for."""
 
     def forward(self, members: Tensor, mask: Tensor) -> Tensor:
         """`[R, 2 * width]` from `members [R, C, width_in]`; `mask [R, C]` bool is True for valid members."""
@@ -121,13 +112,6 @@ class SetEncoder(nn.Module):
             index, ends = valid_rows(mask)
             each = self.each(members.flatten(0, 1).index_select(0, index))
             return PackedPool.apply(each.float(), ends)
-        if self.is_one_kernel and runs_on(members.device) and not torch.is_grad_enabled():
-            from echelon.learn.models.set_kernel import encode_set
-
-            first, _, second = self.each
-            assert isinstance(first, nn.Linear) and isinstance(second, nn.Linear)
-            weights = first.weight, first.bias, second.weight, second.bias
-            return encode_set(members, mask, weights, computing(members.device))
         pool = MaskedPool.apply if torch.is_grad_enabled() else MaskedPool.forward
         return pool(self.each(members), mask)[0]
 

@@ -8,7 +8,7 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
-from echelon.env.kernels.replace_rows import replace_rows
+from echelon.env.select import replace_rows
 
 
 class FinalViews:

@@ -7,8 +7,6 @@ and stops early. Both implementations return bit-identical results. Without numb
 
 from __future__ import annotations
 
-import importlib.util
-import os
 from typing import Any
 
 import numpy as np
@@ -18,16 +16,6 @@ from torch import Tensor
 from echelon.runtime.exact import HAS_NUMBA
 from echelon.runtime.loop_cache import compile_and_keep
 
-
-def wants_triton() -> bool:
-    """Whether kernels of Triton run on a GPU in place of the dense forms: where `ECHELON_TRITON=1` asks for them.
-
-    They contract products and sums, so that battles are not those of the dense forms to the bit.
-    """
-    return os.environ.get("ECHELON_TRITON") == "1" and importlib.util.find_spec("triton") is not None
-
-
-HAS_TRITON = wants_triton()
 HAS_LOOPS = HAS_NUMBA
 """Whether the loop implementations exist."""
 ZERO, HALF, ONE, INFINITY = np.float32(0.0), np.float32(0.5), np.float32(1.0), np.float32(np.inf)
