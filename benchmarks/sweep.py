@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import tyro
 from sweep_tables import TABLES, Table
 
 sys.path.insert(0, str(Path(__file__).parent / "baselines"))
@@ -25,6 +24,7 @@ from table import ROOT, Row, markdown, replace_between
 
 import echelon
 from echelon.env.tasks import find_task
+from echelon.pipelines.console import settings
 from echelon.pipelines.train_flags import read_config
 from echelon.runtime.errors import require
 
@@ -52,8 +52,8 @@ def main(args: Args) -> int:
     """Run what is missing, then write the tables; the exit status."""
     require(args.table in TABLES, "--table", f"one of {', '.join(TABLES)}", args.table)
     table, ends = TABLES[args.table], time.monotonic() + 60 * (args.minutes or 1e9)
-    for row in args.rows:
-        require(row in table.rows, "--rows", f"of {', '.join(table.rows)}", row)
+    for name in args.rows:
+        require(name in table.rows, "--rows", f"of {', '.join(table.rows)}", name)
     is_complete = True
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(args.folder or scratch)
@@ -149,4 +149,4 @@ def table_row(name: str, table: Table, runs: Sequence[Row], opponents: Sequence[
 
 
 if __name__ == "__main__":
-    sys.exit(main(tyro.cli(Args, description=__doc__)))
+    sys.exit(main(settings(Args, __doc__)))
