@@ -281,6 +281,18 @@ def test_in_a_thread_a_training_runs_and_stop_says_that_it_cannot(tmp_path, expe
     assert told["error"].startswith("Stop must be entered in the main thread") and "worker" in told["error"]
 
 
+@pytest.mark.parametrize("words", [["-c", "import echelon"], ["-m", "echelon", "doctor"]])
+def test_a_process_that_begins_in_a_removed_folder_ends_in_one_line(tmp_path, words):
+    """torch cannot be imported there: its libraries end the process."""
+    shell = 'cd "$0" && rmdir "$0" && exec "$@"'
+    command = ["sh", "-c", shell, str(tmp_path / "gone"), sys.executable, *words]
+    (tmp_path / "gone").mkdir()
+    done = subprocess.run(command, capture_output=True, text=True, timeout=STUCK_S)
+    last = done.stderr.splitlines()[-1]
+    assert done.returncode == 1 and "the current folder has been removed" in last and "Errno" not in done.stderr
+    assert words[0] == "-c" or done.stderr.startswith("error: ")
+
+
 def test_a_callback_sees_the_generator_of_the_run(tmp_path):
     """It is seeded for each iteration, whatever the user's is."""
     drawn = []
