@@ -281,6 +281,58 @@ def test_in_a_thread_a_training_runs_and_stop_says_that_it_cannot(tmp_path, expe
     assert told["error"].startswith("Stop must be entered in the main thread") and "worker" in told["error"]
 
 
+class Beside(Callback):
+    """Trains and plays within an iteration's end, in the thread of the training or in another one."""
+
+    def __init__(self, folder, in_thread):
+        self.folder, self.in_thread, self.found = folder, in_thread, []
+
+    def on_iteration_end(self, trainer, metrics):
+        def work():
+            for each in (training, evaluation):
+                try:
+                    self.found.append(each(self.folder))
+                except ConfigError as error:
+                    self.found.append(str(error))
+
+        if self.in_thread:
+            thread = threading.Thread(target=work)
+            thread.start()
+            thread.join()
+        else:
+            work()
+
+
+@pytest.mark.parametrize("in_thread", [False, True])
+def test_what_begins_beside_a_training_has_its_bits_or_is_refused(expected, tmp_path, in_thread):
+    """A training in another thread would draw from the same generator, and set what the first one has set."""
+    beside, before = Beside(tmp_path / "beside", in_thread), settings_now()
+    trainer = Trainer(tiny_run(total_agent_steps=160), tmp_path / "run", callbacks=[beside])
+    trainer.train()
+    assert digest(trainer.policy.state_dict().items()) == expected[training] and settings_now() == before
+    if in_thread:
+        assert len(beside.found) == 2 and not (tmp_path / "beside").exists()
+        assert all(told.startswith("another thread of this process trains, 'MainThread'") for told in beside.found)
+    else:
+        assert beside.found == [expected[training], expected[evaluation]]
+
+
+def test_evaluations_in_two_threads_wait_for_each_other(expected):
+    found, before = [], settings_now()
+    together = threading.Barrier(2)
+
+    def work():
+        together.wait(STUCK_S)
+        found.append(evaluation(None))
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [expected[evaluation]] * 2 and settings_now() == before
+
+
 @pytest.mark.parametrize("words", [["-c", "import echelon"], ["-m", "echelon", "doctor"]])
 def test_a_process_that_begins_in_a_removed_folder_ends_in_one_line(tmp_path, words):
     """torch cannot be imported there: its libraries end the process."""

@@ -52,6 +52,7 @@ from echelon.rules.config import EnvConfig
 from echelon.rules.roster import build_roster
 from echelon.runtime.device import can_compile, resolve_device
 from echelon.runtime.errors import ConfigError, require
+from echelon.runtime.shared_modes import kept_generators
 from echelon.sim.kernels.dispatch import loops_on
 from echelon.world.pool import make_pool
 
@@ -195,7 +196,8 @@ class BatchArena:
             sink: is given every decision.
 
         Raises:
-            ConfigError: if a policy does not fit these battles, is in training mode, or is on another device.
+            ConfigError: if a policy does not fit these battles, is in training mode, or is on another device, or
+                another thread of the process trains.
         """
         require(1 <= len(battles) <= self.batch, "battles of a batch", f"1..{self.batch}", len(battles))
         battles = [battle._replace(seed=one_seed(battle.seed)) for battle in battles]
@@ -204,11 +206,10 @@ class BatchArena:
             require(isinstance(recorder, Recorder), "recorder", "a Recorder", recorder)
             recorder.battles = [place for place in recorder.battles if place < len(battles)]
             require(len(recorder.battles) > 0, "battles to record", f"below {len(battles)}, those of the batch", "none")
-        gpus = [self.device] if self.device.type == "cuda" else []
         # A custom policy may sample from torch's global generator. The state of the caller's generator is preserved,
         # and the caller's autocast does not reach networks, whose precision is `compute`.
         with (
-            torch.random.fork_rng(gpus),
+            kept_generators(self.device),
             torch.inference_mode(),
             torch.autocast(self.device.type, enabled=False),
             set_exploration_type(ExplorationType.RANDOM),

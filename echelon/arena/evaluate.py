@@ -27,6 +27,7 @@ from echelon.rules.versions import current_versions
 from echelon.runtime.device import resolve_device
 from echelon.runtime.errors import require
 from echelon.runtime.limits import path_text
+from echelon.runtime.shared_modes import kept_generators
 from echelon.runtime.version import VERSION
 
 POLICY = "policy"
@@ -245,7 +246,7 @@ def commanders_of(
         else:
             policy = team_policy_of(given, env if name == own[0] else None, config, device)
             if not isinstance(given, ActorCritic):
-                with evaluation_mode(given), torch.random.fork_rng([device] if device.type == "cuda" else []):
+                with evaluation_mode(given), kept_generators(device):
                     check_decision(name, policy, config, device)
             ids[name], policies[name] = name, policy
     return policies, ids
