@@ -52,7 +52,7 @@ from echelon.rules.config import EnvConfig
 from echelon.rules.roster import build_roster
 from echelon.runtime.device import can_compile, resolve_device
 from echelon.runtime.errors import ConfigError, require
-from echelon.runtime.shared_modes import kept_generators
+from echelon.runtime.shared_modes import full_products, kept_generators
 from echelon.sim.kernels.dispatch import loops_on
 from echelon.world.pool import make_pool
 
@@ -210,6 +210,7 @@ class BatchArena:
         # and the caller's autocast does not reach networks, whose precision is `compute`.
         with (
             kept_generators(self.device),
+            full_products(self.device),
             torch.inference_mode(),
             torch.autocast(self.device.type, enabled=False),
             set_exploration_type(ExplorationType.RANDOM),

@@ -298,7 +298,9 @@ class Trainer:
         if report["longest"][0] >= PATIENCE:
             stop_with_dump(self.folder, self.counters.iterations, self.policy, batch, memory, self.ranks.rank)
 
-        seconds, steps = self.ranks.max(sum(spent.values())), self.collector.frames_per_batch * self.ranks.size
+        # A coarse clock may not have moved.
+        seconds = max(self.ranks.max(sum(spent.values())), 1e-9)
+        steps = self.collector.frames_per_batch * self.ranks.size
         self.counters = Counters(
             iterations=self.counters.iterations + 1,
             agent_steps=self.counters.agent_steps + steps,

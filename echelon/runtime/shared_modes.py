@@ -65,3 +65,16 @@ def kept_generators(device: torch.device, trains: bool = False) -> Iterator[None
     """
     with TURNS.turn(trains), torch.random.fork_rng([device] if device.type == "cuda" else []):
         yield
+
+
+@contextmanager
+def full_products(device: torch.device) -> Iterator[None]:
+    """Context manager in which a CPU multiplies matrices of float32 as such, whatever `set_float32_matmul_precision`
+    the caller has; a GPU follows the caller."""
+    before = torch.get_float32_matmul_precision()
+    if device.type == "cpu":
+        torch.set_float32_matmul_precision("highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)

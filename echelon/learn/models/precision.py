@@ -14,7 +14,7 @@ from torchrl.envs.utils import ExplorationType, set_exploration_type
 from torchrl.modules import set_recurrent_mode
 
 from echelon.runtime.compile import fused
-from echelon.runtime.shared_modes import kept_generators
+from echelon.runtime.shared_modes import full_products, kept_generators
 
 if TYPE_CHECKING:
     from echelon.learn.models.actor_critic import ActorCritic
@@ -92,6 +92,7 @@ def _modes(deterministic: bool, device: torch.device) -> Iterator[None]:
         set_exploration_type(ExplorationType.RANDOM),
         set_recurrent_mode(False),
         set_lazy_legacy(False),
+        full_products(device),
     ):
         try:
             if deterministic:
