@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import tyro
 from measure import report
 
 from echelon.arena.evaluator import Evaluator
@@ -20,6 +19,7 @@ from echelon.env.form import Backend
 from echelon.learn.config import EvalConfig, TrainConfig
 from echelon.learn.models.registry import model_with
 from echelon.learn.trainer import Trainer
+from echelon.pipelines.console import settings
 
 
 def with_model(**changes: Any) -> Callable[[TrainConfig], TrainConfig]:
@@ -109,4 +109,4 @@ def main(args: Args) -> None:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Args, description=__doc__))
+    main(settings(Args, __doc__))

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Literal
 
 import torch
-import tyro
 from measure import report, seconds
 
 from echelon.arena.batch_arena import Battle
@@ -27,6 +26,7 @@ from echelon.league.schedule import one_against
 from echelon.league.store import Store
 from echelon.learn.config import TrainConfig
 from echelon.learn.models.registry import PolicySpecs
+from echelon.pipelines.console import settings
 from echelon.rules.config import ENV_PRESETS, EnvConfig
 from echelon.runtime.device import resolve_device, use_device
 
@@ -121,4 +121,4 @@ def main(args: Args) -> None:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Args, description=__doc__))
+    main(settings(Args, __doc__))

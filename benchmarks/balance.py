@@ -26,6 +26,7 @@ from echelon.arena.intervals import win_rate_interval
 from echelon.arena.resolve import resolve
 from echelon.env.outcome import BY_HULL, Reason, Winner, stat_names
 from echelon.pipelines.arena_args import BattleArgs
+from echelon.pipelines.console import settings
 from echelon.rules.catalog import Hull
 from echelon.rules.config import ENV_PRESETS, EnvConfig
 from echelon.rules.versions import RULES_VERSION
@@ -166,4 +167,4 @@ def main(args: Args) -> None:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Args, description=__doc__))
+    main(settings(Args, __doc__))

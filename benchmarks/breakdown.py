@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
-import tyro
 from measure import report, seconds
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -25,6 +24,7 @@ from echelon.env import outcome, reward, zone
 from echelon.env.form import Backend
 from echelon.env.observation import contacts, ego, local_map, sensing, squad
 from echelon.env.observation.build import observe
+from echelon.pipelines.console import settings
 from echelon.rules import actions
 from echelon.rules.config import ENV_PRESETS
 from echelon.runtime.compile import fused
@@ -185,4 +185,4 @@ def tell_operations(env: EchelonEnv, args: Args, mode: str) -> None:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Args, description=__doc__))
+    main(settings(Args, __doc__))

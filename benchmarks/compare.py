@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
-import tyro
 from env import Player
 from measure import in_turn, report
 
 from echelon import EchelonEnv, EnvConfig
+from echelon.pipelines.console import settings
 from echelon.runtime.device import resolve_device, use_device
 
 SIDES: dict[str, dict[str, object]] = {
@@ -94,4 +94,4 @@ def main(args: Args) -> None:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Args, description=__doc__))
+    main(settings(Args, __doc__))

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Literal
 
 import torch
-import tyro
 from measure import once, report, seconds
 from tensordict import TensorDictBase
 
 from echelon import EchelonEnv
+from echelon.pipelines.console import settings
 from echelon.rules.config import ENV_PRESETS
 from echelon.runtime.device import resolve_device, use_device
 from echelon.runtime.profiling import profiled
@@ -86,4 +86,4 @@ def main(args: Args) -> None:
 
 if __name__ == "__main__":
     torch.set_float32_matmul_precision("high")
-    main(tyro.cli(Args, description=__doc__))
+    main(settings(Args, __doc__))

@@ -31,12 +31,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import tyro
 from gpu_steps import FIGURES, Minutes, Step, steps_of
 from measure import GIB
 from rich.console import Console
 from rich.table import Table
 
+from echelon.pipelines.console import settings
 from echelon.runtime.device import resolve_device, total_memory, use_device
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import write_whole
@@ -250,6 +250,6 @@ def write_results(out: Path, machine: Mapping[str, Any], outcomes: Sequence[Outc
 
 if __name__ == "__main__":
     try:
-        sys.exit(main(tyro.cli(Args, description=__doc__)))
+        sys.exit(main(settings(Args, __doc__)))
     except ConfigError as error:
         sys.exit(f"error: {error}")

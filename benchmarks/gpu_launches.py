@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-import tyro
 from measure import GIB, report
 from torch.profiler import ProfilerActivity, profile
 
 from echelon.learn.config import TRAIN_PRESETS, TrainConfig
 from echelon.learn.footprint import training_bytes
 from echelon.learn.trainer import Trainer
+from echelon.pipelines.console import settings
 from echelon.runtime.profiling import write_trace
 
 WAITED = "called a synchronizing CUDA operation"
@@ -153,4 +153,4 @@ def main(args: Args) -> None:
 
 if __name__ == "__main__":
     torch.set_float32_matmul_precision("high")
-    main(tyro.cli(Args, description=__doc__))
+    main(settings(Args, __doc__))

@@ -10,10 +10,9 @@ import json
 from dataclasses import dataclass
 from typing import Literal
 
-import tyro
-
 from echelon.agents.heuristic import TIERS, scripted
 from echelon.arena.match import play
+from echelon.pipelines.console import settings
 from echelon.rules.config import ENV_PRESETS
 from echelon.runtime.device import resolve_device, use_device
 
@@ -52,4 +51,4 @@ def main(args: Args) -> None:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Args, description=__doc__))
+    main(settings(Args, __doc__))

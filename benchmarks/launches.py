@@ -22,7 +22,6 @@ from typing import Any, Literal
 from unittest import mock
 
 import torch
-import tyro
 from eager import Launches
 from generated import Bounds, Graph, generate, know, leaves, pretend_a_gpu, with_leaves
 from measure import report
@@ -42,6 +41,7 @@ from echelon.learn.models.registry import PolicySpecs
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.learn.opponents.assignment import OpponentGroup, PolicyAssignment
 from echelon.learn.ppo.collector import TeamCollector
+from echelon.pipelines.console import settings
 from echelon.rules import actions
 from echelon.rules.config import ENV_PRESETS, EnvConfig
 from echelon.runtime import cuda_graphs
@@ -232,4 +232,4 @@ def tell(name: str, times: int, counted: Count, sizes: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Args, description=__doc__))
+    main(settings(Args, __doc__))

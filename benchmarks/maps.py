@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-import tyro
 from measure import in_turn, report, seconds
 
 from echelon import EchelonEnv
 from echelon.env.form import Backend
+from echelon.pipelines.console import settings
 from echelon.rules.config import ENV_PRESETS, EnvConfig
 from echelon.rules.roster import build_roster
 from echelon.runtime.device import resolve_device, use_device
@@ -82,4 +82,4 @@ def main(args: Args) -> None:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Args, description=__doc__))
+    main(settings(Args, __doc__))

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import tyro
 from measure import in_turn, report
 
 from echelon.env.form import Backend
 from echelon.learn.config import TrainConfig
 from echelon.learn.trainer import Trainer
+from echelon.pipelines.console import settings
 from echelon.pipelines.torchrl_ppo import Args as PlainArgs
 from echelon.pipelines.torchrl_ppo import make_env, make_networks, train
 from echelon.runtime.device import resolve_device, use_device
@@ -85,4 +85,4 @@ def main(args: Args) -> None:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Args, description=__doc__))
+    main(settings(Args, __doc__))

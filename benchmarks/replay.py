@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-import tyro
 from env import Player
 from measure import in_turn, report
 
 from echelon import EchelonEnv
 from echelon.env.form import Backend
+from echelon.pipelines.console import settings
 from echelon.replay.recorder import Recorder
 from echelon.rules.config import ENV_PRESETS
 from echelon.runtime.device import resolve_device, use_device
@@ -66,4 +66,4 @@ def main(args: Args) -> None:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Args, description=__doc__))
+    main(settings(Args, __doc__))

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-import tyro
 from measure import report, seconds
 
 from echelon.env.env import EchelonEnv
@@ -18,6 +17,7 @@ from echelon.env.group_policy import GroupPolicy, memory_spec
 from echelon.env.observation.layout import GROUPS
 from echelon.learn.models.lstm import LSTMConfig
 from echelon.learn.models.registry import PolicySpecs
+from echelon.pipelines.console import settings
 from echelon.rules.config import ENV_PRESETS
 from echelon.runtime.device import resolve_device, use_device
 
@@ -61,4 +61,4 @@ def main(args: Args) -> None:
 
 if __name__ == "__main__":
     torch.set_float32_matmul_precision("high")
-    main(tyro.cli(Args, description=__doc__))
+    main(settings(Args, __doc__))

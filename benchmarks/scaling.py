@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-import tyro
 from breakdown import bytes_of
 from env import Player
 from matplotlib.figure import Figure
@@ -18,6 +17,7 @@ from measure import report
 
 from echelon import EchelonEnv, EnvConfig
 from echelon.env.form import Backend
+from echelon.pipelines.console import settings
 from echelon.rules.config import ENV_PRESETS, PACK
 from echelon.runtime.device import resolve_device, use_device
 
@@ -85,4 +85,4 @@ def main(args: Args) -> None:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Args, description=__doc__))
+    main(settings(Args, __doc__))

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import tyro
 from sweep_tables import TABLES, Table
 
 sys.path.insert(0, str(Path(__file__).parent / "baselines"))
@@ -25,6 +24,7 @@ from table import ROOT, Row, markdown, replace_between
 
 import echelon
 from echelon.env.tasks import find_task
+from echelon.pipelines.console import settings
 from echelon.pipelines.train_flags import read_config
 from echelon.runtime.errors import require
 
@@ -149,4 +149,4 @@ def table_row(name: str, table: Table, runs: Sequence[Row], opponents: Sequence[
 
 
 if __name__ == "__main__":
-    sys.exit(main(tyro.cli(Args, description=__doc__)))
+    sys.exit(main(settings(Args, __doc__)))

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-import tyro
 from measure import report
 
 from echelon.env.form import Backend
 from echelon.learn.config import TRAIN_PRESETS
 from echelon.learn.trainer import Trainer
+from echelon.pipelines.console import settings
 from echelon.runtime.device import resolve_device
 
 
@@ -88,4 +88,4 @@ def main(args: Args) -> None:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Args, description=__doc__))
+    main(settings(Args, __doc__))

@@ -12,9 +12,10 @@ batch), and `EchelonEnv`, which they are views of. Settings: `EnvConfig` with `W
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from echelon.runtime.interrupts import end_while_importing
+from echelon.runtime.interrupts import check_current_folder, end_while_importing
 from echelon.runtime.version import VERSION as __version__
 
+check_current_folder()
 end_while_importing()  # What a program imports next takes seconds.
 
 if TYPE_CHECKING:

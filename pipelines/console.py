@@ -107,6 +107,12 @@ def parse(read: Callable[[], T], command: str = "") -> T:
         raise ConfigError(error_line(output.getvalue(), command)) from None
 
 
+def settings(kind: type[T], description: str | None) -> T:
+    """The settings of a program without commands, read by tyro alone."""
+    widen_narrow_terminal()
+    return tyro.cli(kind, description=description)
+
+
 def parse_command(commands: Mapping[str, Callable[..., Any]], words: Sequence[str], description: str) -> Any:
     """The command that the words name, with its settings.
 

@@ -1,12 +1,13 @@
 """PPO on Echelon with nothing but TorchRL's parts: a team learns to beat a scripted one.
 
-It is a page to begin one's own program from; `pipelines/train.py` is the trainer with memory, curriculum, checkpoints
-and several GPUs.
+It is a page to begin one's own program from; `pipelines/train.py` has memory, curriculum, checkpoints, several GPUs.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import os
+import shutil
 import time
 from collections.abc import Iterator
 
@@ -53,8 +54,7 @@ def make_networks(env: EnvBase) -> tuple[ProbabilisticActor, TensorDictModule]:
     inputs, outputs = env.observation_spec["observation"].shape[-1], env.action_spec.shape[-1]
     loc, value = (MLP(inputs, width, num_cells=[128, 128]) for width in (outputs, 1))
     normal = nn.Sequential(loc, AddStateIndependentNormalScale(outputs, init_value=-0.5))
-    # The environment clips actions to [-1, 1]. `TanhNormal` would have to invert its tanh to tell how likely a past
-    # action is now: where the tanh saturates that fails, and PPO's ratio with it.
+    # The environment clips to [-1, 1]. `TanhNormal` cannot tell how likely a past action is where its tanh saturates.
     module = TensorDictModule(normal, ["observation"], ["loc", "scale"])
     actor = ProbabilisticActor(module, ["loc", "scale"], distribution_class=IndependentNormal, return_log_prob=True)
     return actor.to(env.device), TensorDictModule(value, ["observation"], ["state_value"]).to(env.device)
@@ -88,14 +88,13 @@ def train(env: EnvBase, actor: ProbabilisticActor, critic: TensorDictModule, arg
         began = time.perf_counter()
 
 
-@torch.no_grad()
 def evaluate(actor: ProbabilisticActor, args: Args) -> int:
     """How many of `args.battles` the actor wins on maps that it never saw; its actions are sampled."""
     held_out = dataclasses.replace(BATTLE, map_seed=BATTLE.map_seed + 1)
     env = echelon.mechs(held_out, args.opponent, args.battles, args.device, args.seed + 1_000_000)
     seen, wins = env.reset(), 0
     is_first = torch.ones_like(seen["done"])  # a battle that ends begins anew: only the first of each counts
-    with set_exploration_type(ExplorationType.RANDOM):
+    with torch.no_grad(), set_exploration_type(ExplorationType.RANDOM):
         for _ in range(env.max_steps):
             played, seen = env.step_and_maybe_reset(actor(seen))
             ended = played["next", "done"] & is_first
@@ -117,4 +116,5 @@ def main(args: Args) -> None:
 
 
 if __name__ == "__main__":
+    os.environ["COLUMNS"] = str(max(40, shutil.get_terminal_size().columns))  # tyro hangs where there are three
     main(tyro.cli(Args, description=__doc__))

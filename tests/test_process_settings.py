@@ -11,6 +11,7 @@ import random
 import subprocess
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Callable
 from contextlib import contextmanager
@@ -116,7 +117,7 @@ SETTINGS = {
     "two threads": lambda: assigned(torch.get_num_threads, torch.set_num_threads, 2),
     "denormals flushed": lambda: assigned(lambda: False, torch.set_flush_denormal, True),
     "matmul precision": lambda: assigned(
-        torch.get_float32_matmul_precision, torch.set_float32_matmul_precision, "high"
+        torch.get_float32_matmul_precision, torch.set_float32_matmul_precision, "medium"
     ),
     "anomaly mode": lambda: torch.autograd.set_detect_anomaly(True, check_nan=False),
     "autocast": lambda: torch.autocast("cpu", torch.bfloat16),
@@ -133,6 +134,9 @@ SETTINGS = {
     "decimal context": lambda: decimal.localcontext(decimal.Context(prec=2, rounding=decimal.ROUND_UP)),
     "no garbage collection": no_garbage_collection,
     "recursion limit": lambda: assigned(sys.getrecursionlimit, sys.setrecursionlimit, 700),
+    "a clock that stands still": lambda: assigned(
+        lambda: time.perf_counter, lambda new: setattr(time, "perf_counter", new), lambda: 1.0
+    ),
     "switch interval": lambda: assigned(sys.getswitchinterval, sys.setswitchinterval, 1e-4),
     "C locale": lambda: assigned(
         lambda: locale.setlocale(locale.LC_ALL), lambda new: locale.setlocale(locale.LC_ALL, new), "C"
@@ -205,10 +209,11 @@ def environments(folder) -> str:
 
 
 def views(folder) -> str:
-    """One team against a scripted one, and each mech as a row."""
+    """One team against a scripted one, each mech as a row, and one team against a network."""
     battles = {"num_envs": 2, "device": "cpu", "seed": 3}
     one = echelon.versus(short_battles(), "heuristic:expert", **battles)
-    return of_rollout(one) + of_rollout(echelon.mechs(short_battles(), "heuristic:normal", **battles))
+    rows = echelon.mechs(short_battles(), "heuristic:normal", **battles)
+    return " ".join(map(of_rollout, (one, rows, echelon.versus(short_battles(), policy(), **battles))))
 
 
 def evaluation(folder) -> str:
@@ -231,9 +236,13 @@ def training(folder) -> str:
 
 
 WORK = (environments, views, evaluation, training)
-BY_THREADS = {"two threads": (evaluation, training)}
-"""What a network computes differs by the number of threads in its last bits."""
-QUICK = ("float64 by default", "another device by default", "inference mode", "warnings are errors", "removed folder")
+BY_SETTING = {"two threads": (views, evaluation, training), "matmul precision": (views,)}
+"""What a network computes differs by the number of threads in its last bits; in a view it follows the caller's
+precision of matrix products."""
+QUICK = (
+    *("float64 by default", "another device by default", "inference mode", "warnings are errors", "removed folder"),
+    *("autocast", "matmul precision", "a clock that stands still"),
+)
 """Settings of each kind that broke something once; the others take minutes together."""
 
 
@@ -253,7 +262,7 @@ def test_the_same_bits_come_out_and_settings_are_as_they_were(expected, tmp_path
             found = work(tmp_path / str(number))
             after = settings_now()
             assert [key for key in before if before[key] != after[key]] == [], work.__name__
-            assert found == expected[work] or work in BY_THREADS.get(name, ()), work.__name__
+            assert found == expected[work] or work in BY_SETTING.get(name, ()), work.__name__
 
 
 def test_programs_are_imported_where_warnings_are_errors():
@@ -279,6 +288,70 @@ def test_in_a_thread_a_training_runs_and_stop_says_that_it_cannot(tmp_path, expe
     thread.join()
     assert told["bits"] == expected[training]
     assert told["error"].startswith("Stop must be entered in the main thread") and "worker" in told["error"]
+
+
+class Beside(Callback):
+    """Trains and plays within an iteration's end, in the thread of the training or in another one."""
+
+    def __init__(self, folder, in_thread):
+        self.folder, self.in_thread, self.found = folder, in_thread, []
+
+    def on_iteration_end(self, trainer, metrics):
+        def work():
+            for each in (training, evaluation):
+                try:
+                    self.found.append(each(self.folder))
+                except ConfigError as error:
+                    self.found.append(str(error))
+
+        if self.in_thread:
+            thread = threading.Thread(target=work)
+            thread.start()
+            thread.join()
+        else:
+            work()
+
+
+@pytest.mark.parametrize("in_thread", [False, True])
+def test_what_begins_beside_a_training_has_its_bits_or_is_refused(expected, tmp_path, in_thread):
+    """A training in another thread would draw from the same generator, and set what the first one has set."""
+    beside, before = Beside(tmp_path / "beside", in_thread), settings_now()
+    trainer = Trainer(tiny_run(total_agent_steps=160), tmp_path / "run", callbacks=[beside])
+    trainer.train()
+    assert digest(trainer.policy.state_dict().items()) == expected[training] and settings_now() == before
+    if in_thread:
+        assert len(beside.found) == 2 and not (tmp_path / "beside").exists()
+        assert all(told.startswith("another thread of this process trains, 'MainThread'") for told in beside.found)
+    else:
+        assert beside.found == [expected[training], expected[evaluation]]
+
+
+def test_evaluations_in_two_threads_wait_for_each_other(expected):
+    found, before = [], settings_now()
+    together = threading.Barrier(2)
+
+    def work():
+        together.wait(STUCK_S)
+        found.append(evaluation(None))
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [expected[evaluation]] * 2 and settings_now() == before
+
+
+@pytest.mark.parametrize("words", [["-c", "import echelon"], ["-m", "echelon", "doctor"]])
+def test_a_process_that_begins_in_a_removed_folder_ends_in_one_line(tmp_path, words):
+    """torch cannot be imported there: its libraries end the process."""
+    shell = 'cd "$0" && rmdir "$0" && exec "$@"'
+    command = ["sh", "-c", shell, str(tmp_path / "gone"), sys.executable, *words]
+    (tmp_path / "gone").mkdir()
+    done = subprocess.run(command, capture_output=True, text=True, timeout=STUCK_S)
+    last = done.stderr.splitlines()[-1]
+    assert done.returncode == 1 and "the current folder has been removed" in last and "Errno" not in done.stderr
+    assert words[0] == "-c" or done.stderr.startswith("error: ")
 
 
 def test_a_callback_sees_the_generator_of_the_run(tmp_path):

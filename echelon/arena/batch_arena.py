@@ -14,7 +14,7 @@ import zlib
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, get_args
 
 import torch
 from tensordict import TensorDictBase
@@ -52,6 +52,7 @@ from echelon.rules.config import EnvConfig
 from echelon.rules.roster import build_roster
 from echelon.runtime.device import can_compile, resolve_device
 from echelon.runtime.errors import ConfigError, require
+from echelon.runtime.shared_modes import full_products, kept_generators
 from echelon.sim.kernels.dispatch import loops_on
 from echelon.world.pool import make_pool
 
@@ -138,7 +139,7 @@ class BatchArena:
             batch that is recorded or kept is called, and so is one with a policy without `graph_key`.
 
     Raises:
-        ConfigError: if `batch` is below 1.
+        ConfigError: if `batch` is below 1, or an argument is of another type.
     """
 
     def __init__(
@@ -159,6 +160,8 @@ class BatchArena:
         self.batch = self.parallel = batch
         """Maximum number of battles a batch, and in parallel in this process."""
         self.compute = compute
+        for name, switch in (("compiled", compiled), ("cuda_graph", cuda_graph)):
+            require(switch is None or isinstance(switch, bool), name, "True, False or None", switch)
         self.compiled = is_worth_compiling(device, batch) if compiled is None else compiled
         self.cuda_graph = device.type == "cuda" if cuda_graph is None else cuda_graph
         self.maps = make_pool(env, build_roster(env, device), device)
@@ -193,19 +196,21 @@ class BatchArena:
             sink: is given every decision.
 
         Raises:
-            ConfigError: if a policy does not fit these battles, is in training mode, or is on another device.
+            ConfigError: if a policy does not fit these battles, is in training mode, or is on another device, or
+                another thread of the process trains.
         """
         require(1 <= len(battles) <= self.batch, "battles of a batch", f"1..{self.batch}", len(battles))
         battles = [battle._replace(seed=one_seed(battle.seed)) for battle in battles]
         began = time.perf_counter()
         if recorder is not None:
+            require(isinstance(recorder, Recorder), "recorder", "a Recorder", recorder)
             recorder.battles = [place for place in recorder.battles if place < len(battles)]
             require(len(recorder.battles) > 0, "battles to record", f"below {len(battles)}, those of the batch", "none")
-        gpus = [self.device] if self.device.type == "cuda" else []
         # A custom policy may sample from torch's global generator. The state of the caller's generator is preserved,
         # and the caller's autocast does not reach networks, whose precision is `compute`.
         with (
-            torch.random.fork_rng(gpus),
+            kept_generators(self.device),
+            full_products(self.device),
             torch.inference_mode(),
             torch.autocast(self.device.type, enabled=False),
             set_exploration_type(ExplorationType.RANDOM),
@@ -264,7 +269,12 @@ class BatchArena:
 
 def compute_of(precision: Precision, device: torch.device) -> torch.dtype:
     """Dtype of matrix products for a `Precision`; `auto` is bf16 on a GPU that has instructions for it, else fp32: on
-    a CPU a match has the same bits whatever the processor offers."""
+    a CPU a match has the same bits whatever the processor offers.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    require(precision in get_args(Precision), "precision", f"one of {', '.join(get_args(Precision))}", precision)
     if precision != "auto":
         return COMPUTE[precision]
     return resolve_precision(precision, device) if device.type == "cuda" else torch.float32

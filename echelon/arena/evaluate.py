@@ -17,9 +17,9 @@ from echelon.arena.batch_arena import BatchArena, BatchResult, Precision, comput
 from echelon.arena.match import Result, battle_seeds, play_match
 from echelon.arena.resolve import resolve
 from echelon.arena.user_policy import check_decision
-from echelon.arena.view_policy import team_policy_of
+from echelon.arena.view_policy import check_policy, team_policy_of
 from echelon.env.arguments import number_of_battles, one_seed, whole_within
-from echelon.env.group_policy import TeamPolicy
+from echelon.env.group_policy import TeamPolicy, is_policy
 from echelon.env.tasks import BATTLES, Task, find_task
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.replay.recorder import Recorder
@@ -27,6 +27,7 @@ from echelon.rules.versions import current_versions
 from echelon.runtime.device import resolve_device
 from echelon.runtime.errors import require
 from echelon.runtime.limits import path_text
+from echelon.runtime.shared_modes import kept_generators
 from echelon.runtime.version import VERSION
 
 POLICY = "policy"
@@ -141,8 +142,9 @@ def evaluate(
     task = find_task(task)
     chosen = seeds_of(task, battles, seeds)
     policy = path_text(policy)
-    names = list(dict.fromkeys(map(path_text, task.protocol.opponents if opponents is None else opponents)))
-    require(len(names) > 0 and not isinstance(opponents, str), "opponents", "a list of at least one name", opponents)
+    if not isinstance(policy, str):
+        check_policy(policy)
+    names = opponent_names(task.protocol.opponents if opponents is None else opponents)
     name = policy if isinstance(policy, str) else POLICY
     with evaluation_mode(policy):
         if arena is None:
@@ -154,6 +156,7 @@ def evaluate(
             arena = BatchArena(task.evaluation_config, known.__getitem__, *how)
         else:
             require(isinstance(policy, str), "policy", "a name that the arena knows", type(policy).__name__)
+            require(isinstance(arena, BatchArena), "arena", "a BatchArena", arena)
             ids = {each: each for each in (name, *names)}
         played = play_match(arena, ids[name], [ids[other] for other in names], chosen, recorder, watch)
     return Evaluation(
@@ -186,6 +189,22 @@ def seeds_of(task: Task, battles: int | None, seeds: Sequence[int] | None) -> li
         return [one_seed(seed) for seed in seeds]
     count = whole_within("battles", task.protocol.battles if battles is None else battles, BATTLES)
     return battle_seeds(task.protocol.seed, count)
+
+
+def opponent_names(opponents: Any) -> list[str]:
+    """The names of the opponents, each once.
+
+    Raises:
+        ConfigError: they are neither a list of names and paths nor policies by name, or none.
+    """
+    is_list = isinstance(opponents, Iterable) and not isinstance(opponents, str | bytes)
+    names = [path_text(each) for each in opponents] if is_list else []
+    limit = "a list of at least one name, or policies by name"
+    require(len(names) > 0 and all(isinstance(name, str) for name in names), "opponents", limit, opponents)
+    if isinstance(opponents, Mapping):
+        for name, given in opponents.items():
+            require(is_policy(given), f"opponents[{name!r}]", "a policy (names and paths: in a list)", given)
+    return list(dict.fromkeys(names))
 
 
 def place_of(policy: Any, device: torch.device | str | None) -> torch.device:
@@ -227,7 +246,7 @@ def commanders_of(
         else:
             policy = team_policy_of(given, env if name == own[0] else None, config, device)
             if not isinstance(given, ActorCritic):
-                with evaluation_mode(given), torch.random.fork_rng([device] if device.type == "cuda" else []):
+                with evaluation_mode(given), kept_generators(device):
                     check_decision(name, policy, config, device)
             ids[name], policies[name] = name, policy
     return policies, ids

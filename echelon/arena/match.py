@@ -235,7 +235,10 @@ def play_match(
     sides = [pair for other in others for pair in ((x, other), (other, x))]
     battles = [Battle(*pair, own) for own in seeds for pair in sides]
     played = arena.play_all(battles, recorder)
-    batches = list(played if watch is None else watch(played, len(battles), arena))
+    require(watch is None or callable(watch), "watch", "a function of (batches, battles, arena)", watch)
+    watched = played if watch is None else watch(played, len(battles), arena)
+    require(isinstance(watched, Iterable), "what watch returns", "the batches that it is given", watched)
+    batches = list(watched)
     outcomes = [outcome for batch in batches for outcome in batch.results]
     seconds = sum(batch.seconds for batch in batches) / len(others)
     own = {name: places(others, name, range(2 * len(seeds))) for name in others}

@@ -23,6 +23,7 @@ from echelon.env.specs import Specs
 from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.imports import in_one_line
+from echelon.runtime.shared_modes import kept_generators
 
 Factory = Callable[[EnvConfig], TeamPolicy]
 """Builds a policy for the battles of a config; a class such as `echelon.agents.heuristic.Heuristic` is one."""
@@ -44,7 +45,7 @@ def build_policy(name: str, factory: Factory, env: EnvConfig, device: torch.devi
     Raises:
         ConfigError: in one line, if it cannot be built, its decision fails, or what it writes has another shape.
     """
-    with torch.random.fork_rng([device] if device.type == "cuda" else []):
+    with kept_generators(device):
         check_decision(name, build(name, factory, env, device), env, device)
         return build(name, factory, env, device)
 

@@ -225,6 +225,17 @@ class ViewPolicy:
         return new
 
 
+def check_policy(policy: Any) -> None:
+    """Refuse what is no policy of a team or of a view.
+
+    Raises:
+        ConfigError: it is a class, or not callable.
+    """
+    if not is_policy(policy):
+        what = f"the class {policy.__name__}" if isinstance(policy, type) else type(policy).__name__
+        raise ConfigError(f"policy must be a name, a path, a module or a callable on TensorDicts, got {what}")
+
+
 def team_policy_of(policy: Any, env: EnvBase | None, config: EnvConfig, device: torch.device) -> TeamPolicy:
     """A policy as that of a team.
 
@@ -238,9 +249,7 @@ def team_policy_of(policy: Any, env: EnvBase | None, config: EnvConfig, device: 
     Raises:
         ConfigError: it is not callable, acts for several groups without `env`, or `env` is no view of one team.
     """
-    if not is_policy(policy):
-        what = f"the class {policy.__name__}" if isinstance(policy, type) else type(policy).__name__
-        raise ConfigError(f"policy must be a name, a path, a module or a callable on TensorDicts, got {what}")
+    check_policy(policy)
     form = form_of_keys(policy) if env is None else form_of_view(env)
     team: TeamPolicy = policy if form is None else ViewPolicy(policy, form, config, device)
     return team

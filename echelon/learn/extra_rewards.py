@@ -17,6 +17,7 @@ from echelon.learn.schedules import Schedule
 from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import require
 from echelon.runtime.imports import OBJECT_NAME, import_object, in_one_line
+from echelon.runtime.shared_modes import kept_generators
 from echelon.sim.model import SimModel
 from echelon.state import State
 
@@ -118,7 +119,7 @@ def check_extra_rewards(terms: Mapping[str, RewardTerm], config: EnvConfig, devi
     config = replace(config, map_pool=1, map_spares=0)
     maps = None
     for name, term in terms.items():
-        with in_one_line(f"reward term {name}: expected a number for each mech"), torch.random.fork_rng(devices=[]):
+        with in_one_line(f"reward term {name}: expected a number for each mech"), kept_generators(torch.device("cpu")):
             checked = RewardTerm(partial(call_checked, name, term.function), term.weight)
             env = EchelonEnv(config, 1, device, 0, maps=maps, backend="eager", extra_rewards={name: checked})
             env.rand_step(env.reset())

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -11,6 +14,7 @@ from echelon.agents.heuristic import is_scripted, scripted
 from echelon.env.env import EchelonEnv
 from echelon.env.group_policy import TeamPolicy
 from echelon.env.reward import RewardTerm
+from echelon.learn.checkpoint.format import Checkpoint
 from echelon.learn.config import TrainConfig
 from echelon.learn.curriculum import stages_of
 from echelon.learn.extra_rewards import check_extra_rewards
@@ -24,11 +28,32 @@ from echelon.learn.ppo.advantage import NormalizedGAE
 from echelon.learn.ppo.collector import TeamCollector
 from echelon.learn.ppo.update import PPO
 from echelon.rules.config import EnvConfig
+from echelon.runtime.distributed import Ranks
 from echelon.runtime.errors import require
 from echelon.runtime.imports import in_one_line
+from echelon.runtime.limits import check_function, check_text
 
 BATTLES, DECISIONS = 2, 2
 """Size of the rollout that a model or a commander plays."""
+
+
+def check_arguments(
+    folder: Any, start: Any, opponent_pool: Any, ranks: Any, opponent_of: Any, callbacks: Any
+) -> tuple[Path, list[Any]]:
+    """The run folder and the callbacks of a `Trainer`, whose other arguments are of their types.
+
+    Raises:
+        ConfigError: naming an argument of another type.
+    """
+    require(isinstance(folder, str | os.PathLike), "folder", "the path of a run folder", folder)
+    check_text("folder", os.fspath(folder))
+    require(start is None or isinstance(start, Checkpoint), "start", "what open_checkpoint returns, or None", start)
+    is_pool = opponent_pool is None or hasattr(opponent_pool, "weights_of")
+    require(is_pool, "opponent_pool", "an OpponentPool or None", opponent_pool)
+    require(isinstance(ranks, Ranks), "ranks", "the Ranks of init_ranks", ranks)
+    check_function("opponent_of", opponent_of, "name, env, device")
+    require(isinstance(callbacks, Iterable), "callbacks", "a list of Callback instances", callbacks)
+    return Path(folder), list(callbacks)
 
 
 def check_run(

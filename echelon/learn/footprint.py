@@ -23,6 +23,7 @@ from echelon.learn.ppo.objective import RecurrentPPOLoss
 from echelon.rules.config import EnvConfig
 from echelon.runtime.device import is_out_of_memory, total_memory
 from echelon.runtime.errors import ConfigError
+from echelon.runtime.shared_modes import kept_generators
 
 COPIES_OF_WEIGHTS = 4
 """The weights themselves, their gradient, and Adam's two moments."""
@@ -56,7 +57,7 @@ def footprint_of_learning(config: TrainConfig) -> LearningFootprint:
 def _footprint_of(env: EnvConfig, model: ModelConfig, precision: str, length: int, mechs: int) -> LearningFootprint:
     cpu = torch.device("cpu")
     # Nothing that is drawn here changes what the run draws.
-    with torch.random.fork_rng(devices=[]):
+    with kept_generators(cpu):
         policy = model.build(PolicySpecs(env.comm_dim))
     policy.network.compute = resolve_precision(precision, cpu)
     minibatch = minibatch_of(policy, env, length, mechs)

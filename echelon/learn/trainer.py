@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from echelon.learn.config import TrainConfig
 from echelon.learn.curriculum import SCRIPTED, Curriculum
 from echelon.learn.device_defaults import resolve_settings
 from echelon.learn.extra_rewards import load_extra_rewards
-from echelon.learn.first_battle import check_run
+from echelon.learn.first_battle import check_arguments, check_run
 from echelon.learn.footprint import require_training_memory
 from echelon.learn.models import precision
 from echelon.learn.models.registry import PolicySpecs
@@ -70,7 +71,7 @@ class Trainer:
 
     Args:
         config: config of the run; what it leaves open is resolved for the device, see `resolve_settings`.
-        folder: where checkpoints and metrics go; a run there in which nothing was learnt is replaced.
+        folder: path of where checkpoints and metrics go; a run there in which nothing was learnt is replaced.
         start: checkpoint to resume from exactly. If the battles differ (their number, maps or opponents), new ones
             are started, and `resume_note` says so.
         opponent_pool: opponents for battles against frozen policies; by default snapshots of the learner.
@@ -81,8 +82,8 @@ class Trainer:
             instance of a subclass of one of these replaces it.
 
     Raises:
-        ConfigError: `start` has another env or network, the folder holds a run that does not end there, a name means no
-            commander, or one of a callback is taken.
+        ConfigError: an argument is of another type, `start` has another env or network, the folder holds a run that
+            does not end there, a name means no commander, or one of a callback is taken.
     """
 
     rehearsal_note = ""
@@ -91,7 +92,7 @@ class Trainer:
     def __init__(
         self,
         config: TrainConfig,
-        folder: Path,
+        folder: str | os.PathLike[str],
         start: Checkpoint | None = None,
         opponent_pool: OpponentPool | None = None,
         ranks: Ranks = ALONE,
@@ -99,11 +100,12 @@ class Trainer:
         callbacks: Sequence[Callback] = (),
     ) -> None:
         require(isinstance(config, TrainConfig), "config", "a TrainConfig", config)
-        self.folder, self.ranks = folder, ranks
+        self.folder, callbacks = check_arguments(folder, start, opponent_pool, ranks, opponent_of, callbacks)
+        self.ranks = ranks
         if start is None and ranks.is_first:
-            clear_unlearnt(folder)
+            clear_unlearnt(self.folder)
         ranks.barrier()
-        check_folder("folder", folder, start)
+        check_folder("folder", self.folder, start)
         self.device = ranks.place(resolve_device(config.device))
         self.config = config = resolve_settings(config, self.device, start, ranks)
         self._is_computing = False
@@ -296,7 +298,9 @@ class Trainer:
         if report["longest"][0] >= PATIENCE:
             stop_with_dump(self.folder, self.counters.iterations, self.policy, batch, memory, self.ranks.rank)
 
-        seconds, steps = self.ranks.max(sum(spent.values())), self.collector.frames_per_batch * self.ranks.size
+        # A coarse clock may not have moved.
+        seconds = max(self.ranks.max(sum(spent.values())), 1e-9)
+        steps = self.collector.frames_per_batch * self.ranks.size
         self.counters = Counters(
             iterations=self.counters.iterations + 1,
             agent_steps=self.counters.agent_steps + steps,

@@ -1,4 +1,5 @@
-"""What an interrupt (SIGINT, Ctrl-C) does while a program is still reading its modules, which takes seconds."""
+"""What ends a program while it is still reading its modules, which takes seconds: an interrupt (SIGINT, Ctrl-C), or a
+current folder that has been removed."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
@@ -30,12 +32,30 @@ def end_while_importing() -> None:
         signal.signal(signal.SIGINT, end)
 
 
+def check_current_folder() -> None:
+    """Refuse a current folder that has been removed: there torch cannot be imported, nor the part that compiles.
+
+    Raises:
+        ImportError: neither was imported before. A program of this package ends in the same line.
+    """
+    with suppress(FileNotFoundError):
+        os.getcwd()
+        return
+    if "torch._dynamo.config" not in sys.modules:
+        line = "the current folder has been removed, and torch cannot be imported there; change to one that exists"
+        if is_program(sys.orig_argv):
+            sys.exit(f"error: {line}")
+        raise ImportError(line)
+
+
 def is_program(words: Sequence[str]) -> bool:
     """Whether a command line, that of the interpreter, runs a program of this package: no `train.py` of a user's."""
     place = next((at for at, word in enumerate(words) if at and not word.startswith("-")), 0)
     program = words[place]
     if words[place - 1] == "-m":
         return program.partition(".")[0] == "echelon"
+    if words[place - 1] in ("-c", "-"):
+        return False
     return place > 0 and (Path(program).name in SCRIPTS or Path(program).absolute().parent == PIPELINES)
 
 

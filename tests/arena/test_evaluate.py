@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from pathlib import Path
 
 import pytest
 import torch
@@ -107,6 +108,18 @@ def test_a_module_of_torchrl_is_played_in_evaluation_mode_and_left_as_it_was():
         ({"seeds": []}, ConfigError, "seeds must be a list of at least one seed"),
         ({"seeds": 3}, ConfigError, "seeds must be a list of at least one seed, got 3"),
         ({"policy": len, "arena": object()}, ConfigError, "policy must be a name that the arena knows"),
+        ({"policy": None}, ConfigError, "policy must be a name, a path, a module or a callable .* got NoneType"),
+        ({"opponents": {"a": "path"}}, ConfigError, r"opponents\['a'\] must be a policy .*: in a list.* got 'path'"),
+        ({"opponents": {"easy": None}}, ConfigError, r"opponents\['easy'\] must be a policy .* got None"),
+        ({"opponents": [{"name": "path"}]}, ConfigError, "opponents must be a list of at least one name, or policies"),
+        ({"opponents": len}, ConfigError, "opponents must be a list of at least one name, or policies by name"),
+        ({"opponents": Path("hard")}, ConfigError, "opponents must be a list of at least one name, or policies by"),
+        ({"precision": "fp8"}, ConfigError, "precision must be one of auto, fp32, bf16, fp16, got 'fp8'"),
+        ({"compiled": "no"}, ConfigError, "compiled must be True, False or None, got 'no'"),
+        ({"recorder": {}}, ConfigError, "recorder must be a Recorder, got {}"),
+        ({"watch": {}}, ConfigError, r"watch must be a function of \(batches, battles, arena\), got {}"),
+        ({"watch": lambda *_: None}, ConfigError, "what watch returns must be the batches that it is given, got None"),
+        ({"arena": {}}, ConfigError, "arena must be a BatchArena, got {}"),
         ({"batch": 0}, ConfigError, "batch must be"),
     ],
 )

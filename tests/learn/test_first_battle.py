@@ -109,6 +109,33 @@ def test_a_commander_that_fails(tmp_path, commander, message):
     assert "\n" not in str(error.value) and not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ({"folder": None}, "folder must be the path of a run folder, got None"),
+        ({"folder": "a\0b"}, "folder must be without NUL bytes"),
+        ({"start": "run"}, "start must be what open_checkpoint returns, or None, got 'run'"),
+        ({"callbacks": Callback()}, "callbacks must be a list of Callback instances, got <"),
+        ({"opponent_of": "easy"}, r"opponent_of must be a function of \(name, env, device\), got 'easy'"),
+        (
+            {"opponent_of": lambda *_: 3},
+            "what opponent_of builds of 'heuristic:normal' must be a policy of a team, got 3",
+        ),
+        ({"opponent_pool": "past"}, "opponent_pool must be an OpponentPool or None, got 'past'"),
+        ({"ranks": 2}, "ranks must be the Ranks of init_ranks, got 2"),
+    ],
+)
+def test_arguments_of_another_type(tmp_path, argument, message):
+    with pytest.raises(ConfigError, match=message):
+        Trainer(**{"config": tiny_run(), "folder": tmp_path / "run"} | argument)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_may_be_named_by_a_text(tmp_path):
+    Trainer(tiny_run(total_agent_steps=160), str(tmp_path / "run")).train()
+    assert (tmp_path / "run" / "checkpoints" / "iteration_000001").is_dir()
+
+
 class Failing(Callback):
     def setup(self, trainer):
         raise ValueError("no\nsuch server")

@@ -248,7 +248,7 @@ def test_help_reads_well():
     )
 
 
-@pytest.mark.parametrize("program", ["train.py", "arena.py"])
+@pytest.mark.parametrize("program", ["train.py", "arena.py", "torchrl_ppo.py", "../benchmarks/rollout.py"])
 def test_help_ends_on_a_terminal_of_one_column(program):
     done = run(program, "--help", COLUMNS="1")
     assert done.returncode == 0, done.stderr

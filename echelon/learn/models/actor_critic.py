@@ -165,7 +165,10 @@ class ActorCritic(TensorDictModuleBase):
     def decide(self, team: TensorDictBase, keys: TeamKeys) -> TensorDictBase:
         """`forward` with keys of one's own, for one mech axis behind the batch or none."""
         layout = keys.layout(team, is_sequence=False)
-        output = self.act(*keys.inputs(team, layout))
+        streams, telemetry, memory = keys.inputs(team, layout)
+        # The precision of matrix products is `ActorNetwork.compute`, whatever autocast the caller is in.
+        with torch.autocast(telemetry.device.type, enabled=False):
+            output = self.act(streams, telemetry, memory)
         distribution = ActionDistribution(layout.outward(output.loc), layout.outward(output.scale))
         pre_tanh = sample(distribution, team.get("noise", None))
         team.set(keys.pre_tanh, pre_tanh).set(keys.action, pre_tanh.tanh())

@@ -14,6 +14,7 @@ from torchrl.envs.utils import ExplorationType, set_exploration_type
 from torchrl.modules import set_recurrent_mode
 
 from echelon.runtime.compile import fused
+from echelon.runtime.shared_modes import full_products, kept_generators
 
 if TYPE_CHECKING:
     from echelon.learn.models.actor_critic import ActorCritic
@@ -69,7 +70,17 @@ def training_process(deterministic: bool, device: torch.device) -> Iterator[None
     Args:
         deterministic: as in `TrainConfig`; algorithms that the caller has made deterministic stay so.
         device: where it trains.
+
+    Raises:
+        ConfigError: another thread of the process trains.
     """
+    with kept_generators(device, trains=True), _modes(deterministic, device):
+        yield
+
+
+@contextmanager
+def _modes(deterministic: bool, device: torch.device) -> Iterator[None]:
+    """`training_process` but for torch's generators."""
     were_deterministic = torch.are_deterministic_algorithms_enabled()
     warns_only = torch.is_deterministic_algorithms_warn_only_enabled()
     benchmark, workspace = torch.backends.cudnn.benchmark, os.environ.get(CUBLAS_WORKSPACE)
@@ -81,7 +92,7 @@ def training_process(deterministic: bool, device: torch.device) -> Iterator[None
         set_exploration_type(ExplorationType.RANDOM),
         set_recurrent_mode(False),
         set_lazy_legacy(False),
-        torch.random.fork_rng([device] if device.type == "cuda" else []),
+        full_products(device),
     ):
         try:
             if deterministic:

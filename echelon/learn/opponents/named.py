@@ -13,10 +13,11 @@ from torchrl.data import Composite, Unbounded
 
 from echelon.agents.heuristic import Heuristic, full_name, is_scripted, scripted
 from echelon.agents.tiers import TIERS
-from echelon.env.group_policy import TeamPolicy, graph_key_of, memory_spec_of
+from echelon.env.group_policy import TeamPolicy, graph_key_of, is_policy, memory_spec_of
 from echelon.learn.opponents.compiled import compiled_commander
 from echelon.learn.opponents.slots import SLOT, count_readers, current_slot
 from echelon.rules.config import EnvConfig
+from echelon.runtime.errors import require
 from echelon.runtime.files import FileError
 from echelon.runtime.state_dict import StateDict
 
@@ -59,6 +60,8 @@ class NamedOpponents:
         self.env, self.device, self.opponent_of, self.compiled = env, device, opponent_of, compiled
         self.names = tuple(dict.fromkeys(names))
         self.commanders = {own: opponent_of(own, env, device) for own in self.names}
+        for own, commander in self.commanders.items():
+            require(is_policy(commander), f"what opponent_of builds of {own!r}", "a policy of a team", commander)
         specs = {own: memory_spec_of(commander) for own, commander in self.commanders.items() if not is_scripted(own)}
         self.specs = {own: spec for own, spec in specs.items() if len(spec.keys()) > 0}
         self.calls: dict[str, Callable[[TensorDictBase], TensorDictBase]] = {}
