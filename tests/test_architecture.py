@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from echelon.env.group_policy import GroupPolicy, memory_spec
 from echelon.rules.catalog import Catalog
 
 ROOT = Path(__file__).parents[1]
@@ -213,9 +212,7 @@ RENAMED = """
     ScriptedRivals FrozenRivals Ended Battles Hall Stack Seen Script Seat drawers Sparring Campaign Panel Vault Library
     Game Arms Guns settle Atlas Witness Fought Gathering Unroll Objective stagger hourglass Rollout load_commander
 """
-"""Names of version 0.1.0 that have others now."""
-ALIASES = ("echelon/agents/seat.py", "tests/test_architecture.py")
-"""Where they may stand: what keeps the names that users know, and this list."""
+"""Words that have plainer names now."""
 
 
 def identifiers(source: str) -> set[str]:
@@ -237,10 +234,7 @@ def identifiers(source: str) -> set[str]:
 
 def test_old_names_are_gone():
     """The table of names of the house holds everywhere: package, programs, tests, benchmarks."""
-    everywhere = [
-        path for house in ("echelon", "pipelines", "tests", "benchmarks") for path in (ROOT / house).rglob("*.py")
-    ]
-    checked = [path for path in everywhere if str(path.relative_to(ROOT)) not in ALIASES]
+    checked = [path for house in ("echelon", "pipelines", "tests", "benchmarks") for path in (ROOT / house).rglob("*.py")]
     old = {str(path.relative_to(ROOT)): identifiers(path.read_text()) & set(RENAMED.split()) for path in checked}
     assert {path: names for path, names in old.items() if names} == {}
 
@@ -330,15 +324,3 @@ def test_helpers_of_tests_have_names_of_their_own():
     ]
     names = Counter(path.name for path in modules)
     assert not [str(path.relative_to(ROOT)) for path in modules if names[path.name] > 1]
-
-
-def test_old_imports_still_work():
-    """`echelon.agents.seat`, which the README named, points at the new names."""
-    from echelon.agents import seat
-
-    with pytest.warns(DeprecationWarning, match=r"echelon\.env\.group_policy\.GroupPolicy"):
-        assert seat.Seat is GroupPolicy
-    with pytest.warns(DeprecationWarning):
-        assert seat.drawers is memory_spec
-    with pytest.raises(AttributeError):
-        _ = seat.Throne
