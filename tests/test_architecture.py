@@ -27,7 +27,6 @@ FLOORS = (
     ("learn",),
     ("arena",),
     ("league",),
-    ("convert",),
     ("pipelines",),
     ("public",),
     ("__main__",),
@@ -234,16 +233,16 @@ def identifiers(source: str) -> set[str]:
 
 def test_old_names_are_gone():
     """The table of names of the house holds everywhere: package, programs, tests, benchmarks."""
-    checked = [path for house in ("echelon", "pipelines", "tests", "benchmarks") for path in (ROOT / house).rglob("*.py")]
-    old = {str(path.relative_to(ROOT)): identifiers(path.read_text()) & set(RENAMED.split()) for path in checked}
+    everywhere = [
+        path for house in ("echelon", "pipelines", "tests", "benchmarks") for path in (ROOT / house).rglob("*.py")
+    ]
+    old = {str(path.relative_to(ROOT)): identifiers(path.read_text()) & set(RENAMED.split()) for path in everywhere}
     assert {path: names for path, names in old.items() if names} == {}
 
 
 WORDS = {"painter", "smoke"}
 """Weapons whose names are also those of a switch, a field of the state or a picture: looked for as text only."""
 CATALOG = ROOT / "echelon" / "rules" / "catalog.py"
-HISTORY = CATALOG.with_name("versions.py")
-"""What rows were in earlier versions; smoke waited for the timer of missiles."""
 SCRIPTS = sorted((ROOT / "echelon" / "view" / "page").glob("*.js"))
 
 
@@ -262,8 +261,7 @@ def weapons_named(path: Path) -> set[str]:
 @pytest.mark.parametrize("path", [*FILES, *SCRIPTS], ids=lambda p: str(p.relative_to(ROOT)))
 def test_weapons_are_named_in_the_catalog_only(path):
     """A weapon is one row: everything else takes it from the catalog of the config."""
-    expected = {CATALOG: set(Catalog().weapons), HISTORY: {"missile"}}
-    assert weapons_named(path) == expected.get(path, set())
+    assert weapons_named(path) == (set(Catalog().weapons) if path == CATALOG else set())
 
 
 LONGEST = 45
