@@ -8,7 +8,6 @@ SUMMARIES = {
     "describe": "what every column of actions, observations, rewards and outcomes means",
     "checkpoint": "metadata of a checkpoint, and whether its files are valid",
     "fingerprint": "a hash that is the same on every machine",
-    "convert": "rewrites a file of an older version",
     "plot": "draws training runs over each other",
     "doctor": "what this machine offers: device, versions, what compiles, what fell back and why",
 }

@@ -1,4 +1,4 @@
-"""The commands of `python -m echelon` and the script `echelon`: describe, inspect, convert, plot, doctor."""
+"""The commands of `python -m echelon` and the script `echelon`: describe, inspect, plot, doctor."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import tyro
 from rich.console import Console
 
 from echelon.arena.fingerprint import fingerprint
-from echelon.convert import convert
 from echelon.env.describe import describe_battle
 from echelon.env.description import Description
 from echelon.env.description_text import markdown, print_tables
@@ -22,7 +21,6 @@ from echelon.learn.checkpoint.inspect import CheckpointReport, inspect_checkpoin
 from echelon.pipelines.console import parse_command
 from echelon.pipelines.doctor import Doctor
 from echelon.pipelines.plot_runs import Plot
-from echelon.pipelines.progress_bar import reading
 from echelon.rules.config import ENV_PRESETS, EnvConfig
 from echelon.rules.limits import ENV
 from echelon.rules.versions import MAP_MAKER, RULES
@@ -109,21 +107,6 @@ class Fingerprint:
         print(fingerprint())
 
 
-@dataclass(frozen=True)
-class Convert:
-    """Rewrite a file of an older version in place: a checkpoint, a run folder, a league, its export or a replay."""
-
-    path: Annotated[Path, tyro.conf.Positional]
-    """The file or folder."""
-
-    def run(self) -> None:
-        """Convert, and print what was rewritten."""
-        with reading(self.path) as watched:
-            lines = convert(self.path, watched)
-        for line in lines:
-            print(one_line(line))
-
-
 def format_report(found: CheckpointReport) -> list[str]:
     """Format a report as lines of text."""
     lines = [f"checkpoint  {found.path}"]
@@ -150,7 +133,6 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "layout": Describe,
     "checkpoint": Checkpoint,
     "fingerprint": Fingerprint,
-    "convert": Convert,
     "plot": Plot,
     "doctor": Doctor,
 }

@@ -1,4 +1,4 @@
-"""The catalog of version 1 of the rules, whose numbers never change, for tests of what the simulation does with them.
+"""A catalog whose numbers never change, for tests of what the simulation does with them.
 
 By name: enums that index tensors, and its rows. Today's numbers are held by `test_rules.py` and the goldens.
 """
@@ -6,12 +6,27 @@ By name: enums that index tensors, and its rows. Today's numbers are held by `te
 import dataclasses
 from enum import IntEnum
 
-from echelon.rules.catalog import Hull, Material, Suite, Trigger
+from echelon.rules.catalog import Catalog, Hull, Material, Suite, Trigger
 from echelon.rules.catalog_checks import shots_in_flight
-from echelon.rules.catalog_json import catalog_under
+from echelon.rules.catalog_json import catalog_from_json
 from echelon.rules.config import EnvConfig, RulesConfig
 
-CATALOG = catalog_under(1)
+WEAPON_ROWS = {
+    "laser": {"range_vox": 8.0, "self_heat": 22.0},
+    "flamer": {"range_vox": 4.5, "damage": 5.0, "self_heat": 10.0, "arc_deg": 90.0},
+    "missile": {"damage": 40.0, "cooldown_s": 3.0},
+    "gauss": {"speed_vox_per_s": 40.0},
+    "autocannon": {"speed_vox_per_s": 25.0},
+    "painter": {
+        "mounts": {"scout": "primary", "light": "tertiary", "medium": "tertiary"},
+        "range_vox": 10.0,
+        "arc_deg": 60.0,
+    },
+    "smoke": {"timer": "missile", "cooldown_s": 5.0},
+}
+"""Fields in which weapons differ from the default catalog."""
+NUMBERS = {"paint_bonus": 0.1, "cloud_s": 10.0, "cloud_vox": 4.0}
+CATALOG = catalog_from_json({"weapons": WEAPON_ROWS, **NUMBERS}, over=Catalog())
 SMALL = dataclasses.replace(EnvConfig.small(), catalog=CATALOG)
 """The small preset with this catalog."""
 STANDARD = dataclasses.replace(EnvConfig.standard(), catalog=CATALOG)

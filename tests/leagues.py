@@ -40,7 +40,7 @@ def checkpoint_of(folder: Path, seed: int, model: ModelConfig = TINY, env: EnvCo
 
 def fought(blue: str, red: str, seed: int, winner: int = 1) -> MatchRecord:
     """A battle somebody won."""
-    return MatchRecord(blue, red, seed, RECIPE, winner, "zone", 20, 0.1, "{}")
+    return MatchRecord(blue, red, seed, RECIPE, winner, "zone", 20, 0.1, "{}", f"{seed % 2**64:016x}")
 
 
 def fresh(folder: Path) -> Store:

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from mutation import all_mutants, problems
 
-from echelon.env.group_policy import GroupPolicy, memory_spec
 from echelon.rules.catalog import Catalog
 
 ROOT = Path(__file__).parents[1]
@@ -29,7 +28,6 @@ FLOORS = (
     ("learn",),
     ("arena",),
     ("league",),
-    ("convert",),
     ("pipelines",),
     ("public",),
     ("__main__",),
@@ -213,9 +211,7 @@ RENAMED = """
     ScriptedRivals FrozenRivals Ended Battles Hall Stack Seen Script Seat drawers Sparring Campaign Panel Vault Library
     Game Arms Guns settle Atlas Witness Fought Gathering Unroll Objective stagger hourglass Rollout load_commander
 """
-"""Names of version 0.1.0 that have others now."""
-ALIASES = ("echelon/agents/seat.py", "tests/test_architecture.py")
-"""Where they may stand: what keeps the names that users know, and this list."""
+"""Words that have plainer names now."""
 
 
 def identifiers(source: str) -> set[str]:
@@ -240,16 +236,13 @@ def test_old_names_are_gone():
     everywhere = [
         path for house in ("echelon", "pipelines", "tests", "benchmarks") for path in (ROOT / house).rglob("*.py")
     ]
-    checked = [path for path in everywhere if str(path.relative_to(ROOT)) not in ALIASES]
-    old = {str(path.relative_to(ROOT)): identifiers(path.read_text()) & set(RENAMED.split()) for path in checked}
+    old = {str(path.relative_to(ROOT)): identifiers(path.read_text()) & set(RENAMED.split()) for path in everywhere}
     assert {path: names for path, names in old.items() if names} == {}
 
 
 WORDS = {"painter", "smoke"}
 """Weapons whose names are also those of a switch, a field of the state or a picture: looked for as text only."""
 CATALOG = ROOT / "echelon" / "rules" / "catalog.py"
-HISTORY = CATALOG.with_name("versions.py")
-"""What rows were in earlier versions; smoke waited for the timer of missiles."""
 SCRIPTS = sorted((ROOT / "echelon" / "view" / "page").glob("*.js"))
 
 
@@ -268,8 +261,7 @@ def weapons_named(path: Path) -> set[str]:
 @pytest.mark.parametrize("path", [*FILES, *SCRIPTS], ids=lambda p: str(p.relative_to(ROOT)))
 def test_weapons_are_named_in_the_catalog_only(path):
     """A weapon is one row: everything else takes it from the catalog of the config."""
-    expected = {CATALOG: set(Catalog().weapons), HISTORY: {"missile"}}
-    assert weapons_named(path) == expected.get(path, set())
+    assert weapons_named(path) == (set(Catalog().weapons) if path == CATALOG else set())
 
 
 LONGEST = 45
@@ -335,15 +327,3 @@ def test_helpers_of_tests_have_names_of_their_own():
 def test_each_rule_to_break_stands_in_the_code():
     """What `mutation.py` replaces is in the file it names, once."""
     assert not [why for _, mutant in all_mutants() for why in problems(mutant)]
-
-
-def test_old_imports_still_work():
-    """`echelon.agents.seat`, which the README named, points at the new names."""
-    from echelon.agents import seat
-
-    with pytest.warns(DeprecationWarning, match=r"echelon\.env\.group_policy\.GroupPolicy"):
-        assert seat.Seat is GroupPolicy
-    with pytest.warns(DeprecationWarning):
-        assert seat.drawers is memory_spec
-    with pytest.raises(AttributeError):
-        _ = seat.Throne

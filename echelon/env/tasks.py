@@ -8,13 +8,11 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import math
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from echelon.rules.config import EnvConfig
+from echelon.rules.config import EnvConfig, as_json
 from echelon.rules.versions import Versions, current_versions
 from echelon.runtime.errors import ConfigError, require
 from echelon.runtime.limits import SEED, Limits, check_settings
@@ -87,14 +85,13 @@ class Task:
         return self.versions == current_versions()
 
     def describe(self) -> dict[str, Any]:
-        """All that the name fixes, as JSON values. A setting that is newer than the task, and has the value that its
-        absence means, is left out, so that a new setting changes no task."""
+        """All that the name fixes, as JSON values."""
         return {
             "name": self.name,
             **self.versions.as_json(),
-            "config": fixed_settings(self.config),
-            "evaluation": fixed_settings(self.evaluation_config),
-            "protocol": {**fixed_settings(self.protocol), "actions": "sampled"},
+            "config": as_json(self.config),
+            "evaluation": as_json(self.evaluation_config),
+            "protocol": {**as_json(self.protocol), "actions": "sampled"},
         }
 
     @property
@@ -107,23 +104,6 @@ class Task:
 def held_out(config: EnvConfig) -> EnvConfig:
     """The same battles on maps that training does not use."""
     return dataclasses.replace(config, map_seed=config.map_seed + EVAL_SEED)
-
-
-def fixed_settings(value: Any) -> Any:
-    """A config dataclass as JSON values, without the settings that are as their absence means."""
-    if dataclasses.is_dataclass(value):
-        fields = dataclasses.fields(value)
-        told = {field.name: (getattr(value, field.name), field.metadata) for field in fields}
-        return {
-            name: fixed_settings(own)
-            for name, (own, metadata) in told.items()
-            if "absent" not in metadata or own != metadata["absent"]
-        }
-    if isinstance(value, Mapping):
-        return {str(name): fixed_settings(own) for name, own in value.items()}
-    if isinstance(value, float) and math.isinf(value):
-        return None
-    return [fixed_settings(own) for own in value] if isinstance(value, tuple | list) else value
 
 
 _TASKS: dict[str, Task] = {}

@@ -58,8 +58,8 @@ SHA256: tuple[str, Check] = ("a sha256", lambda value: isinstance(value, str) an
 
 
 STATE_HASH: tuple[str, Check] = (
-    "16 hexadecimal digits or nothing",
-    lambda value: isinstance(value, str) and re.fullmatch(r"([0-9a-f]{16})?", value) is not None,
+    "16 hexadecimal digits",
+    lambda value: isinstance(value, str) and re.fullmatch(r"[0-9a-f]{16}", value) is not None,
 )
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 from urllib.parse import quote
 
-from echelon.league.schema import APPLICATION_ID, MARKED, MIGRATIONS, VIEWS
+from echelon.league.schema import APPLICATION_ID, TABLES, VERSION, VIEWS
 from echelon.runtime.errors import one_line
 from echelon.runtime.files import FileError
 
@@ -167,17 +167,18 @@ def is_locked(error: Exception) -> bool:
 
 def make_database(path: Path) -> None:
     """Make the tables of a league in an empty file."""
-    with closing(Database(path, "rw")) as database:
-        migrate(database)
+    with closing(Database(path, "rw")) as database, database.transaction():
+        for statement in TABLES:
+            database.execute(statement)
+        database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        database.execute(f"PRAGMA user_version = {VERSION}")
 
 
 def open_database(path: Path) -> Database:
-    """Open the database of a league, migrate it to the current version, and make its views. Where it cannot be written,
-    it is opened for reading.
+    """Open the database of a league, and make its views. Where it cannot be written, it is opened for reading.
 
     Raises:
-        FileError: it is not the file of a league, or of a newer version, or of an older one and cannot be written; then
-            nothing was written to it.
+        FileError: it is not the file of a league, or of another version; then nothing was written to it.
     """
     is_writable = os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
     # A database opened for writing may be changed by that alone: a journal that was left there is played back.
@@ -189,11 +190,6 @@ def open_database(path: Path) -> Database:
             with closing(database):
                 database = Database(path, "rw")
             database.execute("PRAGMA journal_mode = WAL")
-            migrate(database)
-        version = value_of(database, "user_version")
-        if version < len(MIGRATIONS):
-            limit = f"version must be {len(MIGRATIONS)} where the file cannot be written"
-            raise FileError(f"{path}: {limit}, got {version}: copy its folder to where it can")
         for view in VIEWS:
             database.execute(view)
     except BaseException:
@@ -209,16 +205,6 @@ def is_closed(path: Path) -> bool:
     return not log.exists() or log.stat().st_size == 0
 
 
-def migrate(database: Database) -> None:
-    """Apply the steps that a file has not been through, in one transaction."""
-    if value_of(database, "user_version") == len(MIGRATIONS):
-        return
-    with database.transaction():
-        for statement in (statement for step in MIGRATIONS[value_of(database, "user_version") :] for statement in step):
-            database.execute(statement)
-        database.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
-
-
 def check_schema(database: Database) -> None:
     """Refuse a database that is none of a league, or has more or other tables, indices, views or triggers.
 
@@ -227,14 +213,16 @@ def check_schema(database: Database) -> None:
     """
     mark, version = value_of(database, "application_id"), value_of(database, "user_version")
     what = f"{database.path}: not the file of a league"
-    if mark not in (APPLICATION_ID, 0) or (mark == 0 and not 1 <= version < MARKED):
+    if mark == 0 and 1 <= version < VERSION and "matches" in schema_of(database.execute(OBJECTS)):
+        hint = "leagues from before the first release are not read, begin anew with `arena.py init`"
+        raise FileError(f"{database.path}: version must be {VERSION}, got {version}: {hint}")
+    if mark != APPLICATION_ID:
         raise FileError(f"{what}: application_id must be {APPLICATION_ID}, got {mark}")
-    if version > len(MIGRATIONS):
-        most = len(MIGRATIONS)
-        raise FileError(f"{database.path}: version must be at most {most}, got {version}: use a newer Echelon")
-    if version < 1 or (mark != 0) != (version >= MARKED):
-        raise FileError(f"{what}: version must be {MARKED}..{len(MIGRATIONS)}, got {version}")
-    found, expected = schema_of(database.execute(OBJECTS)), expected_schema(version)
+    if version > VERSION:
+        raise FileError(f"{database.path}: version must be at most {VERSION}, got {version}: use a newer Echelon")
+    if version != VERSION:
+        raise FileError(f"{what}: version must be {VERSION}, got {version}")
+    found, expected = schema_of(database.execute(OBJECTS)), expected_schema()
     for name in sorted(found.keys() | expected.keys()):
         if found.get(name) != expected.get(name):
             state = "missing" if name not in found else "another" if name in expected else "not known"
@@ -261,10 +249,10 @@ def schema_of(rows: Iterable[tuple[Any, ...]]) -> Schema:
 
 
 @functools.cache
-def expected_schema(version: int) -> Schema:
-    """The schema of a league of this version."""
+def expected_schema() -> Schema:
+    """The schema of a league."""
     with closing(sqlite3.connect(":memory:")) as database:
-        for statement in (statement for step in MIGRATIONS[:version] for statement in step):
+        for statement in TABLES:
             database.execute(statement)
         return schema_of(database.execute(OBJECTS))
 

@@ -14,9 +14,9 @@ from typing import Any, BinaryIO
 from echelon.arena.batch_arena import Battle
 from echelon.league.columns import RULES, check_identity, check_row, optional, text
 from echelon.league.records import match_key, recipe_versions, scripted_id
-from echelon.league.store import Store
+from echelon.league.store import Store, check_rules
 from echelon.league.weight_store import FOLDER
-from echelon.rules.versions import stored_versions
+from echelon.rules.versions import current_versions
 from echelon.runtime.errors import ConfigError, shown
 from echelon.runtime.files import FileError
 from echelon.runtime.json_tables import read_tables
@@ -34,8 +34,6 @@ COLUMNS = {
 }
 """Exported columns by table. Entries have one more field, the path of their weights relative to the file."""
 FIELDS = {**RULES, "entries": {**RULES["entries"], "weights": optional(text(100))}}
-ABSENT = {"matches": {"state_hash": ""}}
-"""Defaults for fields that files of older versions lack, by table."""
 UNIQUE = {
     "entries": (("id",), ("name",)),
     "periods": (("number",),),
@@ -77,7 +75,7 @@ def stored_rows(store: Store, table: str) -> Iterator[dict[str, Any]]:
 
 
 def stage(name: str, file: BinaryIO, limit: int, store: Store) -> dict[str, Any]:
-    """Insert the rows of an exported league, of any rules, into a database without any.
+    """Insert the rows of an exported league into a database without any.
 
     Args:
         name: what errors name first.
@@ -115,6 +113,8 @@ def check_setting(name: str, field: str, value: Any) -> None:
         raise FileError(f"{name}: {field} must be {expected!r}, got {shown(value)}")
     if field in ("env", "rules") and not isinstance(value, dict):
         raise FileError(f"{name}: {field} must be an object, got {shown(value)}")
+    if field == "env":
+        check_rules(name, value)
 
 
 class Staging:
@@ -135,8 +135,6 @@ class Staging:
         self.inserted = 0
         self.unresolved: list[str] = []
         """Tables that stand before one that they refer to."""
-        self.first_match: dict[int, tuple[int, str]] = {}
-        """Row and recipe of the first match of each version of the rules."""
         # Caches live no longer than the reading of a file.
         self.find = functools.lru_cache(CACHED)(self._find)
         self.versions = functools.lru_cache(CACHED)(recipe_versions)
@@ -165,13 +163,11 @@ class Staging:
             FileError: naming the row and the field that cannot be.
         """
         where = f"{self.name}: {table}[{number}]"
-        if isinstance(row, dict):
-            row = fill_in(table, row)
         check_fields(where, row, table)
         if table == "entries" and row["parent"] is not None and not self.find("entries", row["parent"]):
             raise FileError(f"{where}.parent must name an entry above it, got {row['parent']!r}")
         if table == "matches":
-            self._check_match(where, number, row)
+            self._check_match(where, row)
         if table not in self.unresolved:
             self._check_references(where, table, row)
         self.batch.append(VALUES[table](row))
@@ -204,12 +200,13 @@ class Staging:
             raise
         self.inserted += len(batch)
 
-    def _check_match(self, where: str, number: int, row: dict[str, Any]) -> None:
+    def _check_match(self, where: str, row: dict[str, Any]) -> None:
         try:
             rules = self.versions(row["recipe"]).rules
         except ConfigError as error:
             raise FileError(f"{where}.{error}") from None
-        self.first_match.setdefault(rules, (number, row["recipe"]))
+        if rules != current_versions().rules:
+            raise FileError(f"{where}.recipe must be of rules {current_versions().rules}, got {shown(row['recipe'])}")
         if row["blue"] == row["red"]:
             raise FileError(f"{where}.red must not be blue, got {row['red']!r}")
 
@@ -245,29 +242,6 @@ class Staging:
         if still_open != self.store.execute("SELECT max(number) FROM periods"):
             numbers = [number for (number,) in still_open]
             raise FileError(f"{self.name}: periods must end with one that is open, got open {numbers}")
-        self._check_rules()
-
-    def _check_rules(self) -> None:
-        """Validate that scripted tiers and matches are of the rules of the league."""
-        try:
-            rules = stored_versions(self.settings["env"], "env").rules
-        except ConfigError as error:
-            raise FileError(f"{self.name}: {error}") from None
-        others = [match for theirs, match in self.first_match.items() if theirs != rules]
-        if others:
-            number, recipe = min(others)
-            limit = f"of rules {rules}, the league's"
-            raise FileError(f"{self.name}: matches[{number}].recipe must be {limit}, got {shown(recipe)}")
-        query = "SELECT rowid - 1, name FROM entries WHERE name LIKE 'heuristic:%' AND name NOT LIKE ? LIMIT 1"
-        for number, name in self.store.execute(query, f"%@{rules}"):
-            raise FileError(f"{self.name}: entries[{number}].name must end with @{rules}, the league's, got {name!r}")
-
-
-def fill_in(table: str, row: dict[str, Any]) -> dict[str, Any]:
-    """A row with what files of older versions lack: fields of `ABSENT`, and the rules of a scripted tier, 1 then."""
-    name = row.get("name")
-    is_bare = table == "entries" and isinstance(name, str) and scripted_id(name) is not None and "@" not in name
-    return {**ABSENT.get(table, {}), **row, **({"name": f"{name}@1"} if is_bare else {})}
 
 
 def check_fields(where: str, row: Any, table: str) -> None:
@@ -281,4 +255,7 @@ def check_fields(where: str, row: Any, table: str) -> None:
         expected = None if scripted_id(row["name"]) is not None else f"{FOLDER}/{row['id']}"
         if row["weights"] != expected:
             raise FileError(f"{where}.weights must be {expected!r}, got {row['weights']!r}")
+        ours = f"@{current_versions().rules}"
+        if expected is None and not row["name"].endswith(ours):
+            raise FileError(f"{where}.name must end with {ours}, the league's, got {row['name']!r}")
         check_identity(where, row["id"], row["name"], row["kind"])

@@ -21,7 +21,6 @@ from echelon.league.records import scripted_id
 from echelon.league.store import FILE, Store
 from echelon.league.weight_store import FOLDER, WeightStore
 from echelon.rules.config import EnvConfig, as_json, battle_difference, env_from_json, from_json
-from echelon.rules.versions import current_versions, stored_versions
 from echelon.runtime import version
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError, open_file, replacing, writing_to
@@ -48,7 +47,7 @@ def write_league(store: Store, path: Path) -> None:
         with store.writing():
             write_rows(path, draft, settings, store)
         # Whoever reads it will do just this, so what the league holds is validated by it too.
-        with staged(draft, str(store.path)) as (_, copy):
+        with staged(draft, str(store.path)) as copy:
             for _, digest in networks(copy):
                 beside.add(store.weights.open(digest))
 
@@ -93,27 +92,21 @@ def networks(store: Store) -> Iterator[tuple[int, str]]:
 
 
 @contextlib.contextmanager
-def staged(path: Path, name: str, watched: Watched = lambda file: file) -> Iterator[tuple[dict[str, Any], Store]]:
-    """Context manager that yields the settings of an exported league of any rules, and a database, for as long, of its
-    rows, all of them validated. The database is made in a folder beside the file.
+def staged(path: Path, name: str) -> Iterator[Store]:
+    """Context manager that yields a database, for as long, of the rows of an exported league, all of them validated.
+    The database is made in a folder beside the file.
 
     Args:
         path: the file.
         name: what errors name first.
-        watched: as in `read_league`.
 
     Raises:
         FileError: if anything is invalid, or the database cannot be written.
     """
-    settings: dict[str, Any] = {}
-
-    def fill(store: Store) -> None:
-        settings.update(stage(name, watched(file), MAX_BYTES, store))
-
     with open_file(path, MAX_BYTES) as file, writing_to(path):  # noqa: SIM117
         with tempfile.TemporaryDirectory(prefix=".league.", dir=path.parent) as folder:
-            with closing(Store.build(folder, fill)) as store:
-                yield settings, store
+            with closing(Store.build(folder, lambda store: stage(name, file, MAX_BYTES, store))) as store:
+                yield store
 
 
 def read_league(path: Path, folder: str | Path, watched: Watched = lambda file: file) -> Store:
@@ -137,7 +130,7 @@ def read_league(path: Path, folder: str | Path, watched: Watched = lambda file: 
 
     def fill(store: Store) -> None:
         settings = stage(path.name, watched(file), MAX_BYTES, store)
-        env, config = current_config(path, settings)
+        env, config = config_of(path.name, settings)
         check_weights(path.name, store, env, theirs)
         for _, digest in networks(store):
             if not ours.path(digest).exists():
@@ -154,20 +147,16 @@ def read_league(path: Path, folder: str | Path, watched: Watched = lambda file: 
             raise
 
 
-def current_config(path: Path, settings: dict[str, Any]) -> tuple[EnvConfig, LeagueConfig]:
-    """Environment config and rules of an exported league of the rules of today.
+def config_of(name: str, settings: dict[str, Any]) -> tuple[EnvConfig, LeagueConfig]:
+    """Environment config and rules of an exported league.
 
     Raises:
-        FileError: it is of other rules, or a setting is invalid.
+        FileError: a setting is invalid.
     """
-    rules, current = stored_versions(settings["env"], "env").rules, current_versions().rules
-    if rules != current:
-        hint = f"`python -m echelon convert {path}` keeps its entries and drops matches and ratings"
-        raise FileError(f"{path.name}: env.rules_version must be {current}, got {rules}: {hint}")
     try:
         return env_from_json(settings["env"]), from_json(LeagueConfig, settings["rules"], "rules")
     except ConfigError as error:
-        raise FileError(f"{path.name}: {error}") from None
+        raise FileError(f"{name}: {error}") from None
 
 
 def check_weights(name: str, store: Store, env: EnvConfig, weights: WeightStore) -> None:

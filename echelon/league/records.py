@@ -50,8 +50,8 @@ class MatchRecord(NamedTuple):
     duration_s: float
     stats: str
     """JSON: per side (blue, red) the values of `echelon.env.outcome.stat_names`, and the score."""
-    state_hash: str = ""
-    """Hash of the final state, see `echelon.arena.fingerprint.state_hash`; empty in records of older versions."""
+    state_hash: str
+    """Hash of the final state, see `echelon.arena.fingerprint.state_hash`."""
 
     @property
     def key(self) -> str:
@@ -125,10 +125,8 @@ def scripted_name(tier: str) -> str:
 
 
 def scripted_id(name: str) -> str | None:
-    """Id of the entry `heuristic:TIER@RULES`: the sha256 of its name, without `@1` under rules 1; None for others."""
-    if not is_scripted(name):
-        return None
-    return hashlib.sha256(name.removesuffix("@1").encode()).hexdigest()
+    """Id of the entry `heuristic:TIER@RULES`, the sha256 of its name; None for others."""
+    return hashlib.sha256(name.encode()).hexdigest() if is_scripted(name) else None
 
 
 def scripted_entry(tier: str) -> Entry:

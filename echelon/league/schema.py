@@ -1,4 +1,4 @@
-"""SQL schema of a league, as migrations: one step per version of the file, and the views of an open one."""
+"""SQL schema of a league: the tables of its file, and the views of an open one."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ CHANGES = ("added", "promoted", "demoted", "retired", "judged", "reset")
 
 APPLICATION_ID = int.from_bytes(b"Echl", "big")
 """`PRAGMA application_id` of a league."""
+VERSION = 5
+"""`PRAGMA user_version` of a league."""
 
 
 def listed(names: tuple[str, ...]) -> str:
@@ -17,74 +19,52 @@ def listed(names: tuple[str, ...]) -> str:
     return ", ".join(f"'{name}'" for name in names)
 
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (
-    (
-        "CREATE TABLE league (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
-        f"""CREATE TABLE entries (
-            id TEXT PRIMARY KEY CHECK (length(id) = 64),
-            kind TEXT NOT NULL CHECK (kind IN ({listed(KINDS)})),
-            name TEXT NOT NULL UNIQUE,
-            parent TEXT REFERENCES entries (id),
-            env TEXT NOT NULL,
-            created REAL NOT NULL)""",
-        "CREATE TABLE periods (number INTEGER PRIMARY KEY, opened REAL NOT NULL, closed REAL)",
-        """CREATE TABLE matches (
-            key TEXT PRIMARY KEY,
-            period INTEGER NOT NULL REFERENCES periods (number),
-            blue TEXT NOT NULL REFERENCES entries (id),
-            red TEXT NOT NULL REFERENCES entries (id) CHECK (red <> blue),
-            seed INTEGER NOT NULL,
-            recipe TEXT NOT NULL,
-            winner INTEGER NOT NULL CHECK (winner IN (0, 1, 2)),
-            reason TEXT NOT NULL,
-            decisions INTEGER NOT NULL CHECK (decisions > 0),
-            duration_s REAL NOT NULL,
-            stats TEXT NOT NULL,
-            created REAL NOT NULL)""",
-        "CREATE INDEX matches_of_a_period ON matches (period)",
-        """CREATE TABLE ratings (
-            period INTEGER NOT NULL REFERENCES periods (number),
-            entry TEXT NOT NULL REFERENCES entries (id),
-            rating REAL NOT NULL,
-            deviation REAL NOT NULL CHECK (deviation > 0),
-            volatility REAL NOT NULL CHECK (volatility > 0),
-            PRIMARY KEY (entry, period))""",
-        f"""CREATE TABLE changes (
-            number INTEGER PRIMARY KEY,
-            period INTEGER NOT NULL REFERENCES periods (number),
-            entry TEXT REFERENCES entries (id),
-            change TEXT NOT NULL CHECK (change IN ({listed(CHANGES)})),
-            reason TEXT NOT NULL,
-            created REAL NOT NULL)""",
-        """CREATE VIEW payoff AS
-            SELECT x, y, count(*) AS games, sum(score) AS score FROM (
-                SELECT blue AS x, red AS y, CASE winner WHEN 1 THEN 1.0 WHEN 0 THEN 0.5 ELSE 0.0 END AS score
-                FROM matches
-                UNION ALL
-                SELECT red, blue, CASE winner WHEN 2 THEN 1.0 WHEN 0 THEN 0.5 ELSE 0.0 END FROM matches)
-            GROUP BY x, y""",
-        """CREATE VIEW standings AS
-            SELECT entries.id, entries.name, entries.kind, ratings.rating, ratings.deviation, ratings.volatility,
-                coalesce((SELECT sum(games) FROM payoff WHERE x = entries.id), 0) AS games,
-                coalesce((SELECT sum(score) FROM payoff WHERE x = entries.id), 0.0) AS score
-            FROM entries LEFT JOIN ratings ON ratings.entry = entries.id
-                AND ratings.period = (SELECT max(period) FROM ratings WHERE entry = entries.id)""",
-    ),
-    (
-        """CREATE TABLE claims (
-            blue TEXT NOT NULL,
-            red TEXT NOT NULL,
-            seed INTEGER NOT NULL,
-            owner TEXT NOT NULL,
-            PRIMARY KEY (blue, red, seed))""",
-    ),
-    ("ALTER TABLE matches ADD COLUMN state_hash TEXT NOT NULL DEFAULT ''",),
-    ("UPDATE entries SET name = name || '@1' WHERE name LIKE 'heuristic:%' AND name NOT LIKE '%@%'",),
-    ("DROP VIEW standings", "DROP VIEW payoff", f"PRAGMA application_id = {APPLICATION_ID}"),
+TABLES = (
+    "CREATE TABLE league (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
+    f"""CREATE TABLE entries (
+        id TEXT PRIMARY KEY CHECK (length(id) = 64),
+        kind TEXT NOT NULL CHECK (kind IN ({listed(KINDS)})),
+        name TEXT NOT NULL UNIQUE,
+        parent TEXT REFERENCES entries (id),
+        env TEXT NOT NULL,
+        created REAL NOT NULL)""",
+    "CREATE TABLE periods (number INTEGER PRIMARY KEY, opened REAL NOT NULL, closed REAL)",
+    """CREATE TABLE matches (
+        key TEXT PRIMARY KEY,
+        period INTEGER NOT NULL REFERENCES periods (number),
+        blue TEXT NOT NULL REFERENCES entries (id),
+        red TEXT NOT NULL REFERENCES entries (id) CHECK (red <> blue),
+        seed INTEGER NOT NULL,
+        recipe TEXT NOT NULL,
+        winner INTEGER NOT NULL CHECK (winner IN (0, 1, 2)),
+        reason TEXT NOT NULL,
+        decisions INTEGER NOT NULL CHECK (decisions > 0),
+        duration_s REAL NOT NULL,
+        stats TEXT NOT NULL,
+        created REAL NOT NULL, state_hash TEXT NOT NULL DEFAULT '')""",
+    "CREATE INDEX matches_of_a_period ON matches (period)",
+    """CREATE TABLE ratings (
+        period INTEGER NOT NULL REFERENCES periods (number),
+        entry TEXT NOT NULL REFERENCES entries (id),
+        rating REAL NOT NULL,
+        deviation REAL NOT NULL CHECK (deviation > 0),
+        volatility REAL NOT NULL CHECK (volatility > 0),
+        PRIMARY KEY (entry, period))""",
+    f"""CREATE TABLE changes (
+        number INTEGER PRIMARY KEY,
+        period INTEGER NOT NULL REFERENCES periods (number),
+        entry TEXT REFERENCES entries (id),
+        change TEXT NOT NULL CHECK (change IN ({listed(CHANGES)})),
+        reason TEXT NOT NULL,
+        created REAL NOT NULL)""",
+    """CREATE TABLE claims (
+        blue TEXT NOT NULL,
+        red TEXT NOT NULL,
+        seed INTEGER NOT NULL,
+        owner TEXT NOT NULL,
+        PRIMARY KEY (blue, red, seed))""",
 )
-"""`PRAGMA user_version` is the number of steps already applied to a file."""
-MARKED = 5
-"""Version since which files bear `APPLICATION_ID`."""
+"""Statements that make the file of a league."""
 
 VIEWS = (
     """CREATE TEMP VIEW payoff AS

@@ -35,8 +35,7 @@ from echelon.league.records import (
 from echelon.league.weight_store import WeightStore
 from echelon.learn.checkpoint.files import find_checkpoint
 from echelon.learn.checkpoint.format import open_checkpoint, tell_rules
-from echelon.rules.config import EnvConfig, as_json, battle_difference, from_json
-from echelon.rules.upgrade import env_under_current_rules
+from echelon.rules.config import EnvConfig, as_json, battle_difference, env_from_json, from_json
 from echelon.rules.versions import Versions, current_versions, stored_versions
 from echelon.runtime import version
 from echelon.runtime.errors import ConfigError
@@ -54,21 +53,22 @@ class Store:
     Args:
         folder: folder of the league.
         file: name of the database.
-        any_rules: also open, and let be written, a league of other rules, as a conversion does.
 
     Raises:
         FileError: if there is no league, its database cannot be read, or its matches and ratings are of other rules.
     """
 
-    def __init__(self, folder: str | Path, file: str = FILE, any_rules: bool = False) -> None:
-        self.folder, self.any_rules = Path(folder), any_rules
+    def __init__(self, folder: str | Path, file: str = FILE) -> None:
+        self.folder = Path(folder)
         self.weights = WeightStore(self.folder)
         path = self.folder / file
         if path.is_symlink() or not path.is_file():
             raise FileError(f"{path}: expected the file of a league, found none: make one with `arena.py init`")
         self.path, self.database = path, open_database(path)
         try:
-            self._check_rules()
+            env = self.get_setting("env")
+            if env is not None:  # One that is being made has none yet.
+                check_rules(str(path), env)
         except BaseException:
             self.close()
             raise
@@ -88,7 +88,7 @@ class Store:
         return Store.build(folder, fill)
 
     @staticmethod
-    def build(folder: str | Path, fill: Callable[[Store], None]) -> Store:
+    def build(folder: str | Path, fill: Callable[[Store], object]) -> Store:
         """Create a league. Its database appears atomically, when it is complete.
 
         Args:
@@ -124,33 +124,14 @@ class Store:
                     draft.with_name(draft.name + suffix).unlink()
         return Store(folder)
 
-    def _check_rules(self) -> None:
-        """Refuse a league of other rules; one that is being made has none yet."""
-        values = self.get_setting("env")
-        if values is None or self.any_rules:
-            return
-        path, ours = self.folder / FILE, current_versions().rules
-        with self._named():
-            theirs = stored_versions(values, "env").rules
-        if theirs != ours:
-            hint = f"`python -m echelon convert {self.folder}` keeps its entries and drops matches and ratings"
-            raise FileError(f"{path}: rules_version must be {ours}, got {theirs}: {hint}")
-
     def close(self) -> None:
         """Close the database."""
         self.database.close()
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
-        """Context manager for a transaction; nested ones join the outermost.
-
-        Raises:
-            FileError: if the league was converted to other rules since it was opened.
-        """
-        is_outermost = not self.database.connection.in_transaction
+        """Context manager for a transaction; nested ones join the outermost."""
         with self.database.transaction():
-            if is_outermost:
-                self._check_rules()
             yield
 
     def execute(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
@@ -202,9 +183,9 @@ class Store:
 
     @property
     def env(self) -> EnvConfig:
-        """Environment config of the battles of this league, under the rules of today."""
+        """Environment config of the battles of this league."""
         with self._named():
-            return env_under_current_rules(self._settings("env"))
+            return env_from_json(self._settings("env"))
 
     @property
     def rules(self) -> LeagueConfig:
@@ -408,6 +389,26 @@ class Store:
         columns = ("period", "rating", "deviation", "volatility")
         query = f"SELECT {', '.join(columns)} FROM ratings WHERE entry = ? ORDER BY period"
         return [(period, *values) for period, *values in self.read("ratings", columns, query, entry.id)]
+
+
+def check_rules(where: str, env: dict[str, Any]) -> None:
+    """Refuse a league of other rules: its matches and ratings say nothing about these.
+
+    Args:
+        where: what errors name first.
+        env: signature of its battles.
+
+    Raises:
+        FileError: it is of other rules, or names none.
+    """
+    ours = current_versions().rules
+    try:
+        theirs = stored_versions(env, "env").rules
+    except ConfigError as error:
+        raise FileError(f"{where}: {error}") from None
+    if theirs != ours:
+        hint = "matches and ratings hold under their rules alone; `arena.py add` takes its weights/* into a new league"
+        raise FileError(f"{where}: env.rules_version must be {ours}, got {theirs}: {hint}")
 
 
 def insert_defaults(store: Store) -> None:

@@ -13,7 +13,7 @@ from echelon.learn.extra_rewards import parse_extra_rewards
 from echelon.learn.models.lstm import LSTMConfig
 from echelon.learn.models.registry import ModelConfig
 from echelon.learn.schedules import Schedule
-from echelon.rules.config import EnvConfig, setting
+from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import require
 from echelon.runtime.limits import check_settings
 
@@ -38,7 +38,7 @@ class PPOConfig:
     """Length of a training sequence for truncated backpropagation through time, a divisor of T."""
     epochs: int = 4
     minibatches: int = 8
-    accumulate: int = setting(0, absent=1)
+    accumulate: int = 0
     """Gradient accumulation: number of parts a minibatch is computed in, for less memory. 0: one, and on a CPU as many
     as its caches ask for (`update.CPU_PART`)."""
     checkpoint_gradients: bool = False

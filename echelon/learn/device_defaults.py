@@ -79,7 +79,7 @@ def kept_settings(config: TrainConfig, device: torch.device, stored: Mapping[str
     Args:
         config: config of the run that resumes.
         device: where it runs.
-        stored: `TrainConfig` as JSON, of any version; it may lack settings.
+        stored: `TrainConfig` as JSON; a setting that it lacks stays open.
     """
     wrote = str(stored.get("device", AUTO)).partition(":")[0]
     stays = device.type == "cuda" and wrote in (AUTO, "cuda")

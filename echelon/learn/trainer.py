@@ -60,7 +60,6 @@ BATTLE_PARTS = (BATTLES, SCRIPTED, FROZEN)
 """Components whose state belongs to the running battles."""
 COMPONENTS = (*BATTLE_PARTS, PAST, "ppo")
 """All components with a state in a checkpoint; the other states there are those of callbacks."""
-PAST_SLOTS = "past_slots"
 RANK_SEEDS = 1 << 52
 """Offset between the seeds of two consecutive ranks."""
 logger = logging.getLogger(__name__)
@@ -376,7 +375,7 @@ class Trainer:
     def _resume(self, start: Checkpoint) -> None:
         """Restore the state of all components from a checkpoint."""
         loaded = start.parts(self.ranks.rank)
-        difference = first_difference(self._battles(), self._stored_battles(start), "battles")
+        difference = first_difference(self._battles(), start.claims["battles"], "battles")
         if difference:
             self.resume_note = f"battles begin anew: {difference}, in the checkpoint"
         for name, owner in self._parts().items():
@@ -405,13 +404,8 @@ class Trainer:
             "env": as_json(self.env.config),
             MAP_MAKER: MAP_MAKER_VERSION,
             **({} if self.scripted is None else self.scripted.description()),
-            **({} if self.frozen is None else {"past_blocks": self.frozen.blocks, PAST_SLOTS: self.frozen.num_slots}),
+            **({} if self.frozen is None else {"past_blocks": self.frozen.blocks, "past_slots": self.frozen.num_slots}),
         }
-
-    def _stored_battles(self, start: Checkpoint) -> dict[str, Any]:
-        """`_battles` of a checkpoint. Once all had two slots, and those without frozen opponents had blocks too."""
-        stored = {PAST_SLOTS: 2, **start.battles}
-        return stored if self.frozen is not None else {k: v for k, v in stored.items() if not k.startswith("past_")}
 
     def _battle_seeds(self) -> Tensor:
         """`[B]` int64 seeds of new battles: K processes of B battles split those of a single process with K * B."""

@@ -8,21 +8,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from echelon.env.observation.layout import MAX_CONTACTS, STREAMS
-from echelon.replay.battle import (
-    ADDED,
-    FIRST_COLUMNS,
-    FIRST_SHOWN,
-    NOBODY,
-    OPTIONAL,
-    RECORD,
-    TABLES,
-    Battle,
-    Condition,
-    Fact,
-    Met,
-    Shown,
-    Switch,
-)
+from echelon.replay.battle import NOBODY, OPTIONAL, TABLES, Battle, Condition, Fact, Met, Shown, Switch
 from echelon.rules.catalog import Material
 from echelon.rules.config import EnvConfig
 from echelon.rules.roster import build_formation
@@ -43,7 +29,7 @@ KINDS = {
     **dict.fromkeys(("heat", "facts", "triggers"), ("U16", "uint16")),
     **dict.fromkeys(("paint", "contact_facts", "lines", "ego", "control", "switches"), ("U8", "uint8")),
     **dict.fromkeys(("focus", "contacts", "messages", "moves"), ("I8", "int8")),
-    **dict.fromkeys(("score", *OPTIONAL, *TABLES), ("I32", "int32")),
+    **dict.fromkeys(("score", "rewards", *OPTIONAL, *TABLES), ("I32", "int32")),
 }
 """Type of every array, as safetensors calls it and as NumPy does."""
 SHOWN_AS = {"F16": "float16", "F32": "float32", "F64": "float64", "I64": "int64", "BOOL": "bool"}
@@ -60,8 +46,6 @@ class Sizes:
     ego: int
     """Columns of the ego stream."""
     waypoints: int
-    record: int = RECORD
-    """What is kept, `Replay.record`."""
 
     @property
     def ticks(self) -> int:
@@ -69,27 +53,18 @@ class Sizes:
         return (self.moments - 1) * self.config.rules.decision_repeat
 
 
-def names_of(record: int) -> tuple[str, ...]:
-    """Arrays that a battle of a record keeps."""
-    return tuple(name for name in NAMES if record > 1 or name not in ADDED)
-
-
-def check_shapes(
-    where: str, listed: Mapping[str, tuple[str, Shape]], config: EnvConfig, ego: int, record: int = RECORD
-) -> Sizes:
+def check_shapes(where: str, listed: Mapping[str, tuple[str, Shape]], config: EnvConfig, ego: int) -> Sizes:
     """Check the types and shapes of the arrays of one battle before any of them is read.
 
     Args:
         where: the file and the battle, for messages.
         listed: type, as safetensors calls it, and shape by name.
         ego: columns of the ego stream.
-        record: what the file says to keep.
 
     Raises:
         FileError: naming the array, what was expected and what came.
     """
-    # Optional arrays of record 2 count as those of this file where it has them.
-    known = {*names_of(record), *(key for key in OPTIONAL if key in listed and record > 1)}
+    known = {*NAMES, *(key for key in OPTIONAL if key in listed)}
     for key in listed.keys() - known - {f"{OBSERVATION}{stream}" for stream in STREAMS}:
         raise FileError(f"{where}: unexpected array {key}")
     for key, (kind, known_as) in ((key, KINDS[key]) for key in KINDS if key in known):
@@ -100,11 +75,8 @@ def check_shapes(
     longest = config.rules.max_decisions + 1
     if not 1 <= moments <= longest:
         raise FileError(f"{where}: yaw must be of 1..{longest} moments, as long as a battle may last, got {moments}")
-    sizes = Sizes(config, moments, ego, waypoints=(listed["waypoints"][1] or (0,))[0], record=record)
-    optional: dict[str, list[tuple[int | None, int]]] = {
-        key: [(moments, moments), (2, 2)] for key in OPTIONAL if key in known
-    }
-    for key, wanted in {**shapes_of(sizes), **optional}.items():
+    sizes = Sizes(config, moments, ego, waypoints=(listed["waypoints"][1] or (0,))[0])
+    for key, wanted in ((key, sides) for key, sides in shapes_of(sizes).items() if key in known):
         got_shape = listed[key][1]
         fits = len(got_shape) == len(wanted) and all(
             side <= most if least is None else side == least
@@ -154,18 +126,14 @@ def shapes_of(sizes: Sizes) -> dict[str, list[tuple[int | None, int]]]:
         **dict.fromkeys(("yaw", "hp", "leg_hp", "heat", "stability", "facts", "paint", "focus"), ()),
         **dict.fromkeys(("triggers", "switches"), ()),
     }
-    known = names_of(sizes.record)
-    exact = {key: (sizes.moments, count, *sides) for key, sides in each.items() if key in known}
-    exact |= {"score": (sizes.moments, 2), "control": (sizes.moments, 2)}
+    exact = {key: (sizes.moments, count, *sides) for key, sides in each.items()}
+    exact |= dict.fromkeys(("score", "control", "rewards", *OPTIONAL), (sizes.moments, 2))
     found: dict[str, list[tuple[int | None, int]]] = {
         key: [(side, side) for side in sides] for key, sides in exact.items()
     }
     contacts = [(sizes.moments, sizes.moments), (count, count), (None, MAX_CONTACTS)]
     found |= {"contacts": list(contacts), "contact_facts": list(contacts)}
-    widths = {key: len(columns) for key, columns in TABLES.items() if key in known}
-    if sizes.record == 1:
-        widths |= FIRST_COLUMNS
-    found |= {key: [(None, rows[key]), (width, width)] for key, width in widths.items()}
+    found |= {key: [(None, rows[key]), (len(columns), len(columns))] for key, columns in TABLES.items()}
     return {**found, "waypoints": [(None, shots * FEW), (3, 3)]}
 
 
@@ -177,17 +145,15 @@ def check_numbers(where: str, arrays: Arrays, sizes: Sizes) -> None:
     """
     config = sizes.config
     mechs, packs = config.num_mechs, max(build_formation(config).pack) + 1
-    shown_bits = sum(Shown) if sizes.record > 1 else int(FIRST_SHOWN)
-    bits = {"facts": sum(Fact), "contact_facts": shown_bits, "paint": 2**packs - 1}
+    bits = {"facts": sum(Fact), "contact_facts": sum(Shown), "paint": 2**packs - 1}
     bits |= {"triggers": 2 ** len(config.catalog.weapons) - 1, "switches": sum(Switch)}
     for key in ("focus", "contacts"):
         check_range(where, key, arrays[key], (NOBODY, mechs - 1))
-    known = names_of(sizes.record)
-    for key, all_set in ((key, bits[key]) for key in bits if key in known):
+    for key, all_set in bits.items():
         check_range(where, key, arrays[key], (0, all_set))
-    for key, columns in ((key, TABLES[key]) for key in TABLES if key in known):
+    for key, columns in TABLES.items():
         limits = columns_of(key, sizes)
-        for number, column in enumerate(columns[: arrays[key].shape[1]]):
+        for number, column in enumerate(columns):
             check_range(where, f"{key}.{column}", arrays[key][:, number], limits[column])
         if (np.diff(arrays[key][:, 0]) < 0).any():
             raise FileError(f"{where}: {key} must be ordered by {columns[0]}")

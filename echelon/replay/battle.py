@@ -28,8 +28,7 @@ NO_VALUE = -(2**31)
 NOBODY = -1
 """An index that names no mech, and no weapon."""
 RECORD = 2
-"""What is kept of a battle, `record` of `Replay.about`. Files of record 1, which have no such entry, lack `conditions`,
-`moves`, `triggers` and `switches`, the last column of `harms` and of `flights`, and how contacts are known."""
+"""What is kept of a battle, `record` of `Replay.about`."""
 
 
 class Fact(IntFlag):
@@ -64,10 +63,6 @@ class Shown(IntFlag):
     """Known by the paint of its own pack."""
     BLOOM = 128
     """Known by its heat, or by its jamming."""
-
-
-FIRST_SHOWN = Shown.HOSTILE | Shown.INTEL | Shown.DETAIL | Shown.PAINTED
-"""Bits of record 1."""
 
 
 class Condition(IntEnum):
@@ -138,12 +133,8 @@ TABLES = {
     "voxels": VOXELS,
 }
 """The event tables of a battle, int32 [rows, columns] each, ordered by their first column."""
-FIRST_COLUMNS = {"harms": len(HARMS) - 1, "flights": len(FLIGHTS) - 1}
-"""Columns of the tables of record 1 that had fewer; those that came later name a mech or a weapon."""
-ADDED = ("conditions", "moves", "triggers", "switches")
-"""Arrays that record 1 lacks."""
-OPTIONAL = ("rewards", "values")
-"""Arrays that a file of record 2 may lack: of earlier versions, and values where no policy has a value head."""
+OPTIONAL = ("values",)
+"""Arrays that a file may lack: values, where no policy has a value head."""
 
 
 @dataclass(frozen=True)
@@ -183,7 +174,7 @@ class Battle:
     """[T + 1, N, comm_dim] int8: what each mech said in the decision before the moment, 127 for 1."""
     moves: np.ndarray
     """[T + 1, N, 4] int8, 127 for 1: throttle ahead and to the left, jets, and turn to the left, as ordered in the
-    decision before the moment. Record 1 lacks it: zero."""
+    decision before the moment."""
     triggers: np.ndarray
     """[T + 1, N] uint16, bit w: the trigger of weapon w was held in the decision before the moment."""
     switches: np.ndarray
@@ -201,7 +192,7 @@ class Battle:
     conditions: np.ndarray
     clouds: np.ndarray
     voxels: np.ndarray
-    rewards: np.ndarray | None = None
+    rewards: np.ndarray
     """[T + 1, 2] int32, 1/65536: reward of the decision before the moment, mean over all mechs of blue and of red."""
     values: np.ndarray | None = None
     """[T + 1, 2] int32, 1/65536: value that the policies of blue and of red estimate at the moment, mean over the
@@ -220,7 +211,7 @@ class Replay:
     """The battles of one file and what they have in common."""
 
     about: dict[str, Any]
-    """`record`: what is kept, `RECORD`, absent in record 1; `env`: the settings of the battles; `dt_s`,
+    """`record`: what is kept, `RECORD`; `env`: the settings of the battles; `dt_s`,
     `decision_repeat`; `size` [3] vox; `teams` {name: [first, last + 1]};
     `mechs`: for each the names of its `hull`, `team`, `suite` (or `none`) and `weapons`, `pack`, `size` [3], `hp`,
     `leg_hp`, `heat_cap`, `squad` (the mechs in its squad slots), `squad_detail`, `sees_engaged`; `hulls`, `weapons`,
@@ -229,8 +220,3 @@ class Replay:
     `ego`: the columns of the ego stream, [name, width, low, high] each;
     `stability_cap`; `zone_score_to_win_s`; `sight_range_vox`; `cloud_vox`."""
     battles: list[Battle]
-
-    @property
-    def record(self) -> int:
-        """What is kept of the battles, 1 to `RECORD`."""
-        return int(self.about.get("record", 1))

@@ -12,11 +12,12 @@ from typing import Any
 
 from echelon.env.outcome import Reason, Winner
 from echelon.replay.battle import RECORD
-from echelon.rules.catalog import Hull, Material
+from echelon.rules.catalog import Hull, Material, Trigger
 from echelon.rules.catalog_checks import CLASSES, COLOUR, EFFECTS
 from echelon.rules.config import EnvConfig, env_from_json
 from echelon.rules.roster import build_formation
 from echelon.rules.specs import LOOKS
+from echelon.rules.versions import stored_versions
 from echelon.runtime.errors import ConfigError, shown
 from echelon.runtime.files import FileError
 from echelon.runtime.json_checks import (
@@ -38,10 +39,11 @@ from echelon.world import recipe
 SCHEMA, VERSION = "echelon-replay", 1
 HASH = "claims_sha256"
 """The claim that is the sha256 of all others."""
-TYPES: dict[str, type] = {"schema": str, "version": int, "sha256": str, "replay": dict, "battles": list}
-"""Claims that every replay makes."""
-LATER = {"written_by", HASH}
-"""Claims that replays of earlier versions lack."""
+TYPES: dict[str, type] = {
+    **{"schema": str, "version": int, "written_by": str, "sha256": str, HASH: str},
+    **{"replay": dict, "battles": list},
+}
+"""Every claim, and its type."""
 MOST_BATTLES = 1024
 LONGEST_COMMANDER = 4096
 """Letters of a commander's name, which may be the path of a checkpoint."""
@@ -58,10 +60,14 @@ def check_colour(where: str, value: Any) -> None:
     expect(holds, where, "#rrggbb in small letters", value)
 
 
-LOOK: dict[str, Check] = {"effect": one_of(EFFECTS), "look": one_of(LOOKS), "colour": check_colour}
-"""Of a weapon; replays lack it which kept cooldowns by timer."""
-HOT: dict[str, Check] = dict.fromkeys(("damage", "self_heat", "target_heat"), number(0, 1e6))
-"""Of a weapon, since record 2."""
+WEAPON = record(
+    {
+        **{"range_vox": number(0, 1e6), "arc_deg": number(0, 360)},
+        **{"effect": one_of(EFFECTS), "look": one_of(LOOKS), "colour": check_colour},
+        **dict.fromkeys(("damage", "self_heat", "target_heat"), number(0, 1e6)),
+    }
+)
+"""What is told of a weapon."""
 
 
 def signed(claims: dict[str, Any]) -> dict[str, Any]:
@@ -85,16 +91,13 @@ def check_claims(name: str, claims: Any) -> EnvConfig:
     for key, expected in (("schema", SCHEMA), ("version", VERSION)):
         if claims.get(key) != expected:
             raise FileError(f"{name}: {key} must be {expected!r}, got {shown(claims.get(key))}: is this a replay?")
-    if HASH in claims and claims[HASH] != digest(claims):
-        raise FileError(f"{name}: {HASH} mismatch: expected {shown(claims[HASH])}, got {digest(claims)}")
-    for key in claims.keys() - TYPES.keys() - LATER:
-        raise FileError(f"{name}: {key} must be absent: this version of Echelon knows no such claim")
-    for key, kind in TYPES.items():
-        expect(type(claims.get(key)) is kind, f"{name}: {key}", f"a {kind.__name__}", claims.get(key))
-    WORD(f"{name}: written_by", claims.get("written_by", ""))
-    env = claims["replay"].get("env")
+    replay = claims.get("replay")
+    expect(isinstance(replay, dict), f"{name}: replay", "an object", replay)
+    env = replay.get("env")
     expect(isinstance(env, dict), f"{name}: replay.env", "an object", env)
     try:
+        stored_versions(env, "env")  # First, as all that follows may be otherwise in another version's file.
+        check_types(name, claims)
         config = env_from_json(env)
         listed(battle_check(config), 1, MOST_BATTLES)(f"{name}: battles", claims["battles"])
     except ConfigError as error:
@@ -103,28 +106,33 @@ def check_claims(name: str, claims: Any) -> EnvConfig:
     return config
 
 
+def check_types(name: str, claims: dict[str, Any]) -> None:
+    """Check that all claims are there, each of its type, no others, and that they are as they were written."""
+    for key in claims.keys() - TYPES.keys():
+        raise FileError(f"{name}: {key} must be absent: this version of Echelon knows no such claim")
+    for key, kind in TYPES.items():
+        expect(type(claims.get(key)) is kind, f"{name}: {key}", f"a {kind.__name__}", claims.get(key))
+    if claims[HASH] != digest(claims):
+        raise FileError(f"{name}: {HASH} mismatch: expected {shown(claims[HASH])}, got {digest(claims)}")
+    WORD(f"{name}: written_by", claims["written_by"])
+
+
 def check_about(where: str, about: dict[str, Any], config: EnvConfig) -> None:
     """Check `Replay.about`."""
     rules, world, count = config.rules, config.world, len(config.blue)
-    mechs = about.get("mechs")
-    expect(isinstance(mechs, list) and len(mechs) == config.num_mechs, f"{where}.mechs", "a list of all", mechs)
-    is_old = isinstance(mechs, list) and not any(isinstance(mech, dict) and "cooldowns" in mech for mech in mechs)
-    look = {} if is_old else LOOK
-    first = "record" not in about
-    weapon = record({"range_vox": number(0, 1e6), "arc_deg": number(0, 360), **look, **({} if first else HOT)})
     record(
         {
-            **({} if first else {"record": exactly(RECORD)}),
+            "record": exactly(RECORD),
             "env": anything,
             "dt_s": exactly(rules.dt_s),
             "decision_repeat": exactly(rules.decision_repeat),
             "size": exactly([world.size_x, world.size_y, world.size_z]),
             "teams": exactly({"blue": [0, count], "red": [count, config.num_mechs]}),
-            "mechs": row(*(mech_check(n, config, is_old) for n in range(config.num_mechs))),
+            "mechs": row(*(mech_check(n, config) for n in range(config.num_mechs))),
             "hulls": exactly([hull.name.lower() for hull in Hull]),
             "weapons": exactly(list(config.catalog.weapons)),
             "materials": exactly([material.name.lower() for material in Material]),
-            "weapon_specs": record({name: weapon for name in config.catalog.weapons}),
+            "weapon_specs": record(dict.fromkeys(config.catalog.weapons, WEAPON)),
             "ego": listed(check_feature, 1, 256),
             "stability_cap": POINTS,
             "zone_score_to_win_s": POINTS,
@@ -134,18 +142,13 @@ def check_about(where: str, about: dict[str, Any], config: EnvConfig) -> None:
     )(where, about)
 
 
-def mech_check(n: int, config: EnvConfig, is_old: bool) -> Check:
-    """Of what is said of one mech.
-
-    Args:
-        is_old: the replay kept cooldowns by timer, and says neither their names nor classes.
-    """
+def mech_check(n: int, config: EnvConfig) -> Check:
+    """Of what is said of one mech."""
     formation, catalog = build_formation(config), config.catalog
-    timers = len(catalog.timer_names) + 1
-    newer: dict[str, Check] = {"class": one_of(CLASSES), "cooldowns": listed(WORD, 1, timers)}
     return record(
         {
             "hull": exactly(formation.hulls[n]),
+            "class": one_of(CLASSES),
             "team": exactly("red" if formation.is_red[n] else "blue"),
             "pack": exactly(formation.pack[n]),
             "size": listed(number(1e-3, 100), 3, 3),
@@ -157,7 +160,7 @@ def mech_check(n: int, config: EnvConfig, is_old: bool) -> Check:
             "squad_detail": integer(0, 100),
             "sees_engaged": flag,
             "weapons": listed(one_of(catalog.weapons), 0, len(catalog.weapons)),
-            **({} if is_old else newer),
+            "cooldowns": listed(WORD, 1, len(Trigger) + 1),
         }
     )
 

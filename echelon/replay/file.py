@@ -11,10 +11,9 @@ from typing import Any, TypeVar
 import numpy as np
 import safetensors.numpy
 
-from echelon.replay.arrays import OBSERVATION, Sizes, check_numbers, check_shapes, names_of
-from echelon.replay.battle import FIRST_COLUMNS, OPTIONAL, Battle, Replay
+from echelon.replay.arrays import NAMES, OBSERVATION, Sizes, check_numbers, check_shapes
+from echelon.replay.battle import OPTIONAL, Battle, Replay
 from echelon.replay.claims import SCHEMA, VERSION, check_claims, signed
-from echelon.replay.first_record import completed_arrays
 from echelon.runtime import version
 from echelon.runtime.errors import shown
 from echelon.runtime.files import FileError, parse_json, write_whole
@@ -34,7 +33,7 @@ def save(replay: Replay, path: Path) -> None:
     tensors = {
         f"{b}/{name}": np.ascontiguousarray(array)
         for b, battle in enumerate(replay.battles)
-        for name, array in arrays_of(battle, replay.record).items()
+        for name, array in arrays_of(battle).items()
     }
     claims = {
         "schema": SCHEMA,
@@ -48,11 +47,9 @@ def save(replay: Replay, path: Path) -> None:
     write_whole(path, safetensors.numpy.save(tensors, {CLAIMS: json.dumps(signed(claims))}))
 
 
-def arrays_of(battle: Battle, record: int) -> dict[str, np.ndarray]:
-    """Every array of a battle by name, as a file of a record keeps it."""
-    kept = {name: getattr(battle, name) for name in names_of(record)}
-    if record == 1:
-        kept |= {name: kept[name][:, :width] for name, width in FIRST_COLUMNS.items()}
+def arrays_of(battle: Battle) -> dict[str, np.ndarray]:
+    """Every array of a battle by name, as a file keeps it."""
+    kept = {name: getattr(battle, name) for name in NAMES}
     kept |= {name: array for name in OPTIONAL if (array := getattr(battle, name)) is not None}
     return {**kept, **{f"{OBSERVATION}{name}": array for name, array in battle.observations.items()}}
 
@@ -84,11 +81,8 @@ def read(path: Path) -> Replay:
         check_numbers(f"{name}: battle {number}", own, sizes)
         streams = {key.removeprefix(OBSERVATION): own[key] for key in own if key.startswith(OBSERVATION)}
         about = claims["battles"][number]
-        kept = {key: own[key] for key in names_of(sizes.record)}
-        if sizes.record == 1:
-            kept = completed_arrays(kept, sizes.config.rules.decision_repeat)
-        optional = {key: own[key] for key in OPTIONAL if key in own}
-        battles.append(Battle(about, **kept, **optional, observations=streams))
+        kept = {key: own[key] for key in (*NAMES, *OPTIONAL) if key in own}
+        battles.append(Battle(about, **kept, observations=streams))
     return Replay(claims["replay"], battles)
 
 
@@ -113,7 +107,7 @@ class Contents:
         for number in range(count):
             own = of_battle(number, header.tensors)
             where = f"{self.name}: battle {number}"
-            self.sizes.append(check_shapes(where, own, config, ego, self.claims["replay"].get("record", 1)))
+            self.sizes.append(check_shapes(where, own, config, ego))
 
 
 def of_battle(number: int, values: Mapping[str, T]) -> dict[str, T]:

@@ -66,7 +66,7 @@ def describe_observed(replay: Replay) -> dict[str, list[dict[str, Any]]]:
     """The features of every stream as JSON values: `name`, `parts`, `low`, `high`, `unit` and `meaning` as in
     `env.describe()`, `scale` and `shown` (factor and unit of the game), and `off`, whether a switch keeps it 0.
 
-    The ego stream is that which the replay names, which may be older than this version.
+    The ego stream is that which the replay names.
     """
     config, features = config_of(replay), features_of(replay)
     return {

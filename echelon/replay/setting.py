@@ -7,9 +7,6 @@ from typing import Any
 from echelon.env.observation import layout
 from echelon.replay.battle import RECORD
 from echelon.rules.catalog import Catalog, Hull, Material, Suite, Trigger
-from echelon.rules.config import env_from_json
-from echelon.runtime.errors import ConfigError
-from echelon.runtime.files import FileError
 from echelon.sim.model import SimModel
 
 
@@ -85,31 +82,3 @@ def trigger_labels(hull: str, catalog: Catalog) -> list[str]:
     for name in sorted(carried, key=lambda name: carried[name].effect != "paint"):
         labels[carried[name].mounts[hull]] = name
     return [*labels.values(), "AMS" if catalog.hulls[hull].ams else ""]
-
-
-def timer_labels(hull: str, catalog: Catalog) -> list[str]:
-    """The same in replays of earlier versions, which kept cooldowns by timer."""
-    used = {spec.timer for spec in catalog.carried(hull).values()}
-    labels = [name if name in used else "" for name in catalog.timer_names]
-    return [*labels, "AMS" if catalog.hulls[hull].ams else ""]
-
-
-def completed(about: dict[str, Any]) -> dict[str, Any]:
-    """`Replay.about` of this version or an older one, with what the catalog of its battles tells.
-
-    Raises:
-        FileError: the settings of the battles are damaged.
-    """
-    mechs, specs = about["mechs"], about["weapon_specs"]
-    if "cooldowns" in mechs[0] and all("self_heat" in spec for spec in specs.values()):
-        return about
-    try:
-        catalog = env_from_json(about.get("env", {})).catalog
-    except ConfigError as error:
-        raise FileError(f"replay: {error}") from None
-    if "cooldowns" not in mechs[0]:
-        mechs = [
-            {**mech, "class": catalog.hulls[mech["hull"]].hull_class, "cooldowns": timer_labels(mech["hull"], catalog)}
-            for mech in mechs
-        ]
-    return {**about, "weapon_specs": weapon_specs(catalog), "mechs": mechs}

@@ -10,7 +10,6 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from echelon.rules.catalog import Catalog
 from echelon.rules.specs import SPECS
-from echelon.rules.versions import earlier_defaults
 from echelon.runtime.errors import require
 from echelon.runtime.files import MAX_JSON_BYTES, parse_json, read_file
 
@@ -29,45 +28,36 @@ def read_catalog(path: Path) -> Catalog:
     return catalog_from_json(parse_json(path.name, read_file(path, MAX_JSON_BYTES)), path.name, Catalog())
 
 
-def catalog_under(rules_version: int) -> Catalog:
-    """The default catalog of a version of the rules: today's, with the numbers that changed since as they were."""
-    values: dict[str, Any] = {}
-    for path, value in earlier_defaults(rules_version).items():
-        table, *names = path.split(".")
-        if table == "catalog":
-            part = values
-            for name in names[:-1]:
-                part = part.setdefault(name, {})
-            part[names[-1]] = value
-    return catalog_from_json(values, "catalog", Catalog())
-
-
 def catalog_from_json(values: Any, where: str = "catalog", over: Catalog | None = None) -> Catalog:
     """A catalog from what `echelon.rules.config.as_json` made of it, or from what differs from another.
 
     Args:
         values: tables of rows by name, as JSON values; null is an infinite number.
         where: what messages call it.
-        over: the catalog that `values` adds to or changes; by default `values` tells every row.
+        over: the catalog that `values` adds to or changes; by default `values` tells every row and field.
 
     Raises:
         ConfigError: a table, row or field is unknown, of the wrong type or out of its limits.
     """
     require(isinstance(values, dict), where, "an object", values)
-    given = fields_from_json(Catalog, values, where, over, apart=SPECS)
+    is_whole = over is None
+    given = fields_from_json(Catalog, values, where, over, is_whole, apart=SPECS)
     for table, kind in SPECS.items():
         rows = values.get(table, {})
         require(isinstance(rows, dict), f"{where}.{table}", "an object of rows by name", rows)
         known = {} if over is None else dict(getattr(over, table))
         for name, row in rows.items():
             spot = f"{where}.{table}.{name}"
-            known[name] = kind(**fields_from_json(kind, row, spot, known.get(name)))
+            known[name] = kind(**fields_from_json(kind, row, spot, known.get(name), is_whole))
         given[table] = known
     return Catalog(**given)
 
 
-def fields_from_json(kind: Any, values: Any, where: str, over: Any, apart: Collection[str] = ()) -> dict[str, Any]:
-    """The fields of a `kind`, `apart` those that are read elsewhere; what `values` leaves out is that of `over`."""
+def fields_from_json(
+    kind: Any, values: Any, where: str, over: Any, is_whole: bool, apart: Collection[str] = ()
+) -> dict[str, Any]:
+    """The fields of a `kind`, `apart` those that are read elsewhere. Where they need not be whole, what `values` leaves
+    out is that of `over`, or the default."""
     require(isinstance(values, dict), where, "an object", values)
     fields, hints = {f.name: f for f in dataclasses.fields(kind)}, get_type_hints(kind)
     given = {} if over is None else {name: getattr(over, name) for name in fields}
@@ -75,8 +65,9 @@ def fields_from_json(kind: Any, values: Any, where: str, over: Any, apart: Colle
         require(name in fields, f"{where}.{name}", f"one of {', '.join(fields)}", name)
         if name not in apart:
             given[name] = typed(hints[name], value, f"{where}.{name}")
-    missing = [name for name, f in fields.items() if f.default is dataclasses.MISSING and name not in given]
-    require(not missing, where, f"whole: a new {kind.__name__} has no default for {', '.join(missing)}", values)
+    needed = [name for name, f in fields.items() if is_whole or f.default is dataclasses.MISSING]
+    missing = [name for name in needed if name not in (*given, *apart)]
+    require(not missing, where, f"whole: this {kind.__name__} lacks {', '.join(missing)}", values)
     return given
 
 

@@ -14,8 +14,8 @@ import tyro
 from echelon.rules import limits
 from echelon.rules.catalog import Catalog
 from echelon.rules.catalog_checks import check_flight
-from echelon.rules.catalog_json import catalog_from_json, catalog_under
-from echelon.rules.versions import ABSENT, RULES, current_versions, earlier_defaults, stored_versions
+from echelon.rules.catalog_json import catalog_from_json
+from echelon.rules.versions import MAP_MAKER, RULES, current_versions, stored_versions
 from echelon.runtime.errors import require
 from echelon.runtime.limits import check_settings
 from echelon.runtime.short_repr import short_repr
@@ -141,9 +141,7 @@ class RulesConfig:
     """Hits below this share of the hull height strike the legs."""
     under_fire_s: float = 1.0
     """How long a mech is told that it is under fire after a hit."""
-    zone_score_to_win_s: float = field(
-        default=20.0, metadata={"absent": earlier_defaults(ABSENT[RULES])["rules.zone_score_to_win_s"]}
-    )
+    zone_score_to_win_s: float = 20.0
     """Seconds of zone control; at 30 s one in five battles between trained teams went to the clock."""
     zone_ceiling_vox: float = 4.0
     """A mech holds the zone while the bottom of its hull is below this height."""
@@ -360,56 +358,36 @@ def env_from_json(values: dict[str, Any]) -> EnvConfig:
     it keeps nothing: their functions are in no file, and battles do not depend on them.
 
     Raises:
-        ConfigError: naming the field that is unknown or of the wrong type, or the version that is newer than this one.
+        ConfigError: naming the field that is missing, unknown or of the wrong type, or the version that is not read.
     """
     stored_versions(values, "env")
     parts = {"world": WorldConfig, "rules": RulesConfig, "reward": RewardConfig, "features": FeaturesConfig}
-    told = {name: values.get(name, {}) for name in parts}
-    if isinstance(told["reward"], dict):
-        told["reward"] = {name: value for name, value in told["reward"].items() if name != EXTRA}
-    nested = {name: from_json(kind, told[name], f"env.{name}") for name, kind in parts.items()}
-    flat = {name: value for name, value in values.items() if name not in (*parts, "catalog", *ABSENT)}
-    if "catalog" in values:
-        nested["catalog"] = catalog_from_json(values["catalog"], "env.catalog")
-    else:
-        nested["catalog"] = catalog_under(ABSENT[RULES])  # files without a catalog do not name their rules either
-    return from_json(EnvConfig, flat, "env", nested)
-
-
-def setting(default: Any, *, absent: Any = None, was: tuple[str, ...] = ()) -> Any:
-    """A field of a config dataclass that came, or got another default or name, after files were written without it.
-
-    Args:
-        absent: what a file means that does not name it; by default the default.
-        was: the names it had in older files.
-    """
-    meaning = {} if absent is None else {"absent": absent}
-    return field(default=default, metadata={**meaning, "was": was})
+    nested: dict[str, Any] = {}
+    for name, kind in parts.items():
+        told = values.get(name)
+        if name == "reward" and isinstance(told, dict):
+            told = {term: weight for term, weight in told.items() if term != EXTRA}
+        nested[name] = from_json(kind, told, f"env.{name}")
+    nested["catalog"] = catalog_from_json(values.get("catalog"), "env.catalog")
+    flat = {name: value for name, value in values.items() if name not in (*nested, RULES, MAP_MAKER)}
+    return from_json(EnvConfig, {"map_seed": EnvConfig.map_seed, **flat}, "env", nested)
 
 
 def from_json(kind: Any, values: Any, where: str, nested: dict[str, Any] | None = None) -> Any:
-    """A config dataclass from what `as_json` made of it, in this version of Echelon or in an older one.
-
-    A field that is missing means what its absence meant when the file was written, and one that was renamed since is
-    known by its old name; see `setting`.
+    """A config dataclass from what `as_json` made of it.
 
     Raises:
-        ConfigError: a field is unknown, or of the wrong type.
+        ConfigError: a field is missing, unknown, or of the wrong type.
     """
     nested = nested or {}
     require(isinstance(values, dict), where, "an object", values)
-    fields = {f.name: f for f in dataclasses.fields(kind) if f.name not in nested}
-    named = {old: f.name for f in fields.values() for old in (f.name, *f.metadata.get("was", ()))}
-    for name in values:
-        require(name in named, f"{where}.{name}", "absent: this version of Echelon has no such setting", values[name])
-    given: dict[str, Any] = {}
-    for name, value in values.items():
-        require(named[name] not in given, f"{where}.{name}", "told once, whatever its name", value)
-        given[named[name]] = value
     default = kind()
-    ready = {name: f.metadata["absent"] for name, f in fields.items() if "absent" in f.metadata}
-    for name, value in given.items():
-        wanted = type(getattr(default, name))
+    names = [f.name for f in dataclasses.fields(kind) if f.name not in nested]
+    for name in values:
+        require(name in names, f"{where}.{name}", "absent: this version of Echelon has no such setting", values[name])
+    ready: dict[str, Any] = {}
+    for name in names:
+        wanted, value = type(getattr(default, name)), values.get(name)
         if wanted is tuple and isinstance(value, list):
             value = tuple(value)
         if wanted is float and type(value) is int and abs(value) <= 2**53:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from echelon.rules.config import EnvConfig, as_json, env_from_json
-from echelon.rules.versions import earlier_defaults, stored_versions
+from echelon.rules.versions import current_versions, earlier_defaults, stored_versions
 
 
 def env_under_current_rules(signature: dict[str, Any]) -> EnvConfig:
@@ -19,7 +19,7 @@ def env_under_current_rules(signature: dict[str, Any]) -> EnvConfig:
         ConfigError: as `env_from_json`.
     """
     recorded = env_from_json(signature)
-    values, today = as_json(recorded), as_json(EnvConfig())
+    values, today = {**current_versions().as_json(), **as_json(recorded)}, as_json(EnvConfig())
     for path, default in earlier_defaults(stored_versions(signature, "env").rules).items():
         *parents, name = path.split(".")
         here, there = part_of(values, parents), part_of(today, parents)

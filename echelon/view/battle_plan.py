@@ -25,7 +25,6 @@ from echelon.plan.figures import (
 from echelon.plan.ground import shade
 from echelon.plan.palette import FIRE, SOOT, TEAM_LIGHT
 from echelon.replay.battle import POINTS, POS_PER_VOX, SCORE_PER_S, TABLES, YAW_PER_RAD, Fact, Met, Replay
-from echelon.replay.setting import completed
 
 BEAM_S, BURST_S, TRAIL_S, DEATH_S = 0.25, 0.5, 1.0, 1.6
 BURST_VOX = {"rocket": 2.0, "slug": 1.5, "tracer": 0.6}
@@ -36,7 +35,7 @@ class BattlePlan(Canvas):
     """Draws one battle from above, `vox_px` pixels a voxel."""
 
     def __init__(self, replay: Replay, battle: int, ground: np.ndarray, vox_px: int) -> None:
-        self.about, self.battle = completed(replay.about), replay.battles[battle]
+        self.about, self.battle = replay.about, replay.battles[battle]
         self.ground = ground
         super().__init__(self.about["size"][1], vox_px)
         self.decision_s = self.about["dt_s"] * self.about["decision_repeat"]

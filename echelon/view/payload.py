@@ -19,7 +19,6 @@ from echelon.replay.arrays import NAMES
 from echelon.replay.battle import OPTIONAL, Battle, Replay
 from echelon.replay.ground import name_map
 from echelon.replay.observed import describe_observed, observed_arrays
-from echelon.replay.setting import completed
 from echelon.view.names import told_name
 
 GROUND = "ground"
@@ -72,7 +71,7 @@ def pack(replay: Replay, grounds: list[np.ndarray]) -> bytes:
             }
         )
         bodies += [encode(array) for array in arrays.values()]
-    told = {"about": completed(replay.about), "battles": headers, "observed": describe_observed(replay)}
+    told = {"about": replay.about, "battles": headers, "observed": describe_observed(replay)}
     header = json.dumps(told, separators=(",", ":")).encode()
     length = len(header).to_bytes(HEADER_BYTES, "little")
     return zlib.compress(b"".join((length, header, *bodies)), 9)

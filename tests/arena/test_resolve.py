@@ -115,7 +115,10 @@ class Unbuilt:
         (resolve, "a commander must be a name or the path of a folder, got "),
         (lambda given: echelon.versus(BRIEF, given, 2, "cpu", 0), "opponent must be a name, a path or the policy of a"),
         (lambda given: TrainConfig(opponent=given), r"TrainConfig\.opponent must be a str, got "),
-        (lambda given: echelon.evaluate("heuristic", "small-5v5-v1", [given], 2), "opponents must be a list of at least one"),
+        (
+            lambda given: echelon.evaluate("heuristic", "small-5v5-v1", [given], 2),
+            "opponents must be a list of at least one",
+        ),
         (lambda given: Match(("x", given), {}, BRIEF, 2, CPU), "policy 'x' must be a TeamPolicy, no class nor name"),
     ],
 )

@@ -149,7 +149,7 @@ def test_the_table_of_files_is_true():
     rows = (
         f"`{checkpoint_format.SCHEMA}` {checkpoint_format.VERSION} |",
         f"`{claims.SCHEMA}` {claims.VERSION} |",
-        f"`PRAGMA user_version` {len(schema.MIGRATIONS)} |",
+        f"`PRAGMA user_version` {schema.VERSION} |",
         f"`{export_rows.SCHEMA}` {export_rows.VERSION} |",
         f"| rules of a battle | named in all of these | {RULES_VERSION} |",
         f"| map maker | named in all of these | {MAP_MAKER_VERSION} |",

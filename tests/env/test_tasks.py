@@ -8,7 +8,7 @@ import pytest
 
 import echelon
 from echelon.env import task_table, tasks
-from echelon.env.tasks import EVAL_SEED, Protocol, Task, find_task, fixed_settings, register_task
+from echelon.env.tasks import EVAL_SEED, Protocol, Task, find_task, register_task
 from echelon.rules.config import EnvConfig, RulesConfig, WorldConfig
 from echelon.rules.versions import MAP_MAKER_VERSION, RULES_VERSION
 from echelon.runtime.errors import ConfigError
@@ -65,13 +65,6 @@ def test_whatever_a_name_fixes_is_in_its_fingerprint(change):
     small = find_task("small-5v5-v1")
     assert dataclasses.replace(small, **change).fingerprint != small.fingerprint
     assert dataclasses.replace(small, about="other words").fingerprint == small.fingerprint
-
-
-def test_a_setting_that_came_later_changes_no_task():
-    """As long as it has the value that its absence means."""
-    absent = RulesConfig.__dataclass_fields__["zone_score_to_win_s"].metadata["absent"]
-    assert "zone_score_to_win_s" not in fixed_settings(RulesConfig(zone_score_to_win_s=absent))
-    assert fixed_settings(RulesConfig())["zone_score_to_win_s"] == 20.0
 
 
 def test_evaluation_is_on_other_maps_and_other_biomes():

@@ -22,7 +22,7 @@ from hostile.values import VALUES, at, places, put
 
 pytestmark = pytest.mark.long
 
-KEPT = Path(__file__).parent.parent / "fixtures" / "0.2.0-rules-3" / "run" / "checkpoints" / "iteration_000003"
+KEPT = Path(__file__).parent.parent / "fixtures" / "files" / "run" / "checkpoints" / "iteration_000002"
 SAID = json.loads((KEPT / CLAIMS).read_text())
 RUN = run_file(0)
 GIB = 1 << 30
@@ -43,7 +43,7 @@ def all_read(path):
         found.value_norm()
         found.tensors(LEARNER)
         found.parts(0)
-        _ = found.env, found.counters, found.curriculum, found.battles, found.extra_rewards, found.versions
+        _ = found.env, found.counters, found.curriculum, found.extra_rewards, found.versions
     except (FileError, ConfigError) as error:
         assert str(error).isprintable() and len(str(error)) <= 1000
         return str(error)

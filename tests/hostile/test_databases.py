@@ -15,16 +15,17 @@ from pathlib import Path
 import pytest
 from leagues import BRIEF, checkpoint_of, fought
 
-from echelon.convert import convert
 from echelon.league.claims import claiming
 from echelon.league.commands import entry_rows
+from echelon.league.config import LeagueConfig
 from echelon.league.database import FEWEST_STEPS, Database
 from echelon.league.import_export import write_league
 from echelon.league.rating_period import close_period
 from echelon.league.roles import Role
 from echelon.league.schedule import round_robin
-from echelon.league.schema import APPLICATION_ID, MIGRATIONS
+from echelon.league.schema import APPLICATION_ID
 from echelon.league.store import FILE, Store
+from echelon.rules.config import as_json
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
 
@@ -59,16 +60,12 @@ def use(folder: Path) -> list[str]:
         with claiming(store) as claims:
             claims.claim(battles, 2)
 
-    def convert_a_copy(store: Store) -> None:
-        copy = shutil.copytree(folder, folder.parent / "converted")
-        convert(copy)
-
     uses = (
         *(entry_rows, Store.standings, Store.payoff, Store.matches, Store.played, Store.changes, play),
         lambda store: [store.role(role.value) for role in Role],
         lambda store: [store.history(entry) for entry in store.entries()],
         lambda store: write_league(store, folder.parent / "out" / "league.json"),
-        *(convert_a_copy, close_period),
+        close_period,
     )
     said = []
     try:
@@ -117,21 +114,6 @@ def in_schema(before: str, after: str):
     )
 
 
-def of_version(version: int, *more: str):
-    """Spoils a database by making it one of an earlier version, with more SQL."""
-
-    def spoil(path: Path) -> None:
-        path.unlink()
-        with closing(sqlite3.connect(path, isolation_level=None)) as database:
-            for statement in (statement for step in MIGRATIONS[:version] for statement in step):
-                database.execute(statement)
-            database.execute(f"PRAGMA user_version = {version}")
-            for statement in more:
-                database.execute(statement)
-
-    return spoil
-
-
 def foreign(*statements: str):
     """Spoils a database by putting somebody else's in its place."""
 
@@ -152,11 +134,15 @@ SCHEMAS = {
     "our tables with another's mark": (sql("PRAGMA application_id = 252006673"), MARK + "252006673"),
     "a negative mark": (sql("PRAGMA application_id = -1"), MARK + "-1"),
     "our tables unmarked": (sql("PRAGMA application_id = 0"), MARK + "0"),
-    "another's log of version 3": (foreign("CREATE TABLE a (b)", "PRAGMA user_version = 3"), "schema must be"),
+    "our tables of a version before marks": (
+        sql("PRAGMA application_id = 0", "PRAGMA user_version = 4"),
+        "version must be 5, got 4: leagues from before the first release are not read",
+    ),
+    "another's log of version 3": (foreign("CREATE TABLE a (b)", "PRAGMA user_version = 3"), MARK + "0"),
     "another's in WAL": (foreign("PRAGMA journal_mode = WAL", "CREATE TABLE a (b)"), MARK + "0"),
-    "version 0": (sql("PRAGMA user_version = 0"), "version must be 5..5, got 0"),
-    "version -1": (sql("PRAGMA user_version = -1"), "version must be 5..5, got -1"),
-    "version 4 with a mark": (sql("PRAGMA user_version = 4"), "version must be 5..5, got 4"),
+    "version 0": (sql("PRAGMA user_version = 0"), "version must be 5, got 0"),
+    "version -1": (sql("PRAGMA user_version = -1"), "version must be 5, got -1"),
+    "version 4 with a mark": (sql("PRAGMA user_version = 4"), "version must be 5, got 4"),
     "a version to come": (sql("PRAGMA user_version = 6"), "version must be at most 5, got 6: use a newer Echelon"),
     "the last version": (sql("PRAGMA user_version = 2147483647"), "version must be at most 5"),
     "another table": (sql("CREATE TABLE extra (a)"), "got 'table' 'extra', not known"),
@@ -218,19 +204,6 @@ SCHEMAS = {
     "a name with escape codes": (sql('CREATE TABLE "\x1b[2J\x1b]0;x\x07" (a)'), r"got 'table' '\\x1b\[2J"),
     "a name of a million letters": (sql(f'CREATE TABLE "{"x" * 1_000_000}" (a)'), "got 'table' 'xxx"),
     "many tables": (sql(*(f"CREATE TABLE extra_{number} (a)" for number in range(150))), "not known|missing"),
-    "version 1 with a trigger": (
-        of_version(1, "CREATE TRIGGER extra AFTER INSERT ON matches BEGIN DELETE FROM ratings; END"),
-        "schema must be that of version 1, got 'trigger' 'extra', not known",
-    ),
-    "version 4 with another view": (
-        of_version(4, "DROP VIEW standings", f"CREATE VIEW standings AS {ENDLESS}"),
-        "schema must be that of version 4, got 'view' 'standings', another",
-    ),
-    "version 3 with the tables of 2": (
-        of_version(2, "PRAGMA user_version = 3"),
-        "schema must be that of version 3, got 'table' 'matches', another",
-    ),
-    "version 2 without a view": (of_version(2, "DROP VIEW payoff"), "got 'view' 'payoff', missing"),
 }
 
 
@@ -244,8 +217,6 @@ def test_another_schema_is_refused_and_not_written_to(league, tmp_path, case):
     began = time.process_time()
     with pytest.raises(FileError, match=message) as error:
         Store(folder)
-    with pytest.raises(FileError, match=message):
-        convert(folder)
     assert time.process_time() - began < LONGEST_S
     said = str(error.value)
     assert str(path) in said and said.isprintable() and len(said) < 1000
@@ -306,6 +277,7 @@ def env(**values: object) -> str:
     return json.dumps({**BRIEF.signature(), **values})
 
 
+CONFIG = as_json(LeagueConfig())
 ROLE = {"generation": 0, "turns": 1, "entry": "", "judged": {}}
 ROWS = {
     "env is no JSON": (setting("env", "{"), "env: not valid JSON"),
@@ -317,7 +289,8 @@ ROWS = {
     "env of later rules": (setting("env", env(rules_version=99)), "rules_version must be at most"),
     "env of rules 0": (setting("env", env(rules_version=0)), "rules_version"),
     "rules are a text": (setting("rules", '"x"'), "rules must be a JSON object"),
-    "rules that cannot be": (setting("rules", '{"tau": -1.0}'), "tau must be 0.001"),
+    "rules that cannot be": (setting("rules", json.dumps({**CONFIG, "tau": -1.0})), "tau must be 0.001"),
+    "rules that lack one": (setting("rules", "{}"), "rules.tau must be a float, got None"),
     "rules nobody knows": (setting("rules", '{"x": 1}'), "rules.x must be absent"),
     "no settings": (sql("DELETE FROM league"), "expected the rules of a league, found none"),
     "a role of text": (setting("role main", '{"generation": "../.."}'), "role main.generation must be an integer"),

@@ -379,7 +379,10 @@ SPOILED = {
     "no winner": (lambda d: d["matches"][1].update(winner=3), r"matches\[1\].winner must be an integer"),
     "a stranger": (lambda d: d["matches"][1].update(red="c" * 64), r"matches\[1\] must be of entries of the league"),
     "against itself": (lambda d: d["matches"][1].update(red=d["matches"][1]["blue"]), "must be of two entries"),
-    "other rules": (lambda d: d["matches"][1].update(recipe='{"rules_version": 1}'), "of the rules and maps of today"),
+    "other rules": (
+        lambda d: d["matches"][1].update(recipe='{"rules_version": 3, "map_maker": 1}'),
+        "of the rules and maps of today",
+    ),
     "no recipe": (lambda d: d["matches"][1].update(recipe="x"), "recipe must be a JSON object"),
     "another battle": (lambda d: d["env"].update(sight_range_vox=30.0), "env must be the battle of the league"),
     "no battle": (lambda d: d.update(env=[]), "env must be an object"),

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from leagues import checkpoint_of, fought, fresh
 
-from echelon.convert import convert
 from echelon.league.export_rows import COLUMNS
 from echelon.league.import_export import read_league, write_league
 from echelon.league.rating_period import close_period
@@ -69,7 +68,7 @@ def files_of(folder: Path) -> set[Path]:
 # Long files of ours
 
 
-def test_a_long_league_is_written_read_and_converted_in_little_memory(tmp_path):
+def test_a_long_league_is_written_and_read_in_little_memory(tmp_path):
     store = fresh(tmp_path)
     one, two, *_ = (entry.id for entry in store.entries())
     stats = json.dumps({"note": "x" * 60_000})
@@ -78,9 +77,7 @@ def test_a_long_league_is_written_read_and_converted_in_little_memory(tmp_path):
     assert peak(lambda: write_league(store, path)) < LITTLE
     assert path.stat().st_size > LONG
     assert peak(lambda: read_league(path, tmp_path / "other")) < LITTLE
-    before = path.read_bytes()
-    assert peak(lambda: convert(path)) < LITTLE
-    assert path.read_bytes() == before and Store(tmp_path / "other").matches() == store.matches()
+    assert Store(tmp_path / "other").matches() == store.matches()
 
 
 def test_many_small_rows_are_read_in_little_memory(tmp_path):
@@ -105,18 +102,16 @@ def test_a_file_is_written_as_if_at_once(path):
 
 @pytest.mark.parametrize("way", ["sorted", "reversed", "compact", "wide", "utf-16", "utf-8-sig"])
 def test_white_space_order_and_encoding_do_not_matter(path, tmp_path, way):
-    document = json.loads(path.read_bytes())
+    document, theirs = json.loads(path.read_bytes()), read_league(path, tmp_path / "as it was")
     if way in ("sorted", "reversed"):
         document = {key: document[key] for key in sorted(document, reverse=way == "reversed")}
     indent, separators = {"compact": (None, (",", ":")), "wide": ("\r\n\t  ", (" ,", " : "))}.get(way, (None, None))
     text = json.dumps(document, indent=indent, separators=separators)
     path.write_bytes(text.encode(way if way.startswith("utf") else "utf-8"))
     ours = read_league(path, tmp_path / "other")
-    assert convert(path)
-    again = read_league(path, tmp_path / "again")
-    assert ours.entries() == again.entries() and len(ours.entries()) == len(document["entries"])
-    assert ours.matches() == again.matches() and len(ours.matches()) == 2
-    assert ours.changes() == again.changes() and ours.standings() == again.standings()
+    assert ours.entries() == theirs.entries() and len(ours.entries()) == len(document["entries"])
+    assert ours.matches() == theirs.matches() and len(ours.matches()) == 2
+    assert ours.changes() == theirs.changes() and ours.standings() == theirs.standings()
 
 
 KINDS = b' {"a" : [ {"b": [1, -2.5e3, null]}, 3, "\\u00e9\\"]", {} ] ,"c":NaN, "d\xc3\xa9": {"e": true},\n"f": []} '
@@ -163,9 +158,8 @@ CASES: dict[str, tuple[bytes, bytes, str]] = {
 }
 
 
-@pytest.mark.parametrize("act", [read_league, convert], ids=["import", "convert"])
 @pytest.mark.parametrize("case", CASES)
-def test_a_strangers_file_is_refused_in_little_memory(tmp_path, case, act):
+def test_a_strangers_file_is_refused_in_little_memory(tmp_path, case):
     """As soon as something is wrong with it, whatever comes then."""
     start, more, says = CASES[case]
     path, other = tmp_path / "league.json", tmp_path / "a" / "b"
@@ -174,8 +168,7 @@ def test_a_strangers_file_is_refused_in_little_memory(tmp_path, case, act):
         for _ in range(LONG // MIB):
             file.write(more * (MIB // len(more)))
     before = files_of(tmp_path)
-    arguments = (path, other) if act is read_league else (path,)
-    assert peak(lambda: refusal(lambda: act(*arguments), f"league.json: {says}")) < SOME
+    assert peak(lambda: refusal(lambda: read_league(path, other), f"league.json: {says}")) < SOME
     assert files_of(tmp_path) == before, "nothing is made"
 
 

@@ -238,9 +238,6 @@ BAD = {
     "echelon: a checkpoint with NUL": ("echelon", ("checkpoint", "a\0b"), "without NUL"),
     "echelon: a checkpoint of 5,000 letters": ("echelon", ("checkpoint", LONG), "at most 4096 letters"),
     "echelon: no checkpoint": ("echelon", ("checkpoint",), "PATH"),
-    "echelon: convert nothing": ("echelon", ("convert", "{tmp}/none"), "none"),
-    "echelon: convert an empty name": ("echelon", ("convert", ""), "an argument must be a value"),
-    "echelon: convert a text": ("echelon", ("convert", "{file}"), "file"),
 }
 
 

@@ -10,9 +10,7 @@ from pathlib import Path
 import pytest
 from leagues import checkpoint_of, fought, fresh
 
-from echelon.league import database
 from echelon.league.import_export import write_league
-from echelon.league.schema import MIGRATIONS
 from echelon.league.store import FILE, Store
 from echelon.learn.checkpoint.format import open_checkpoint
 from echelon.pipelines import arena
@@ -143,16 +141,6 @@ def test_a_colleague_who_may_write_is_not_shut_out_by_a_reader(read_only):
     assert names_in(league) == before
 
 
-def test_a_read_only_file_of_an_earlier_version_says_where_it_can_be_read(read_only, monkeypatch):
-    league = league_in(read_only)
-    with closing(database.Database(league / FILE, "rw")) as opened:
-        opened.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
-    monkeypatch.setattr(database, "MIGRATIONS", (*MIGRATIONS, ("CREATE TABLE more (x)",)))
-    closed(read_only)
-    said = without_privileges(lambda: Store(league))
-    assert said.startswith(f"FileError: {league / FILE}: version must be {len(MIGRATIONS) + 1}") and "copy" in said
-
-
 def test_an_export_is_that_of_the_league_that_can_be_written(read_only):
     league = league_in(read_only)
     with closing(Store(league)) as store:
@@ -163,7 +151,7 @@ def test_an_export_is_that_of_the_league_that_can_be_written(read_only):
 
 
 def test_a_replay_is_watched_and_the_page_lies_here(read_only):
-    shutil.copy(ROOT / "tests" / "fixtures" / "0.2.0-rules-3" / "battles.echelon", read_only)
+    shutil.copy(ROOT / "tests" / "fixtures" / "files" / "battles.echelon", read_only)
     closed(read_only)
     assert command("watch", read_only / "battles.echelon") == ""
     assert names_in(Path.cwd()) == ["battles.html"] and names_in(read_only) == ["battles.echelon"]

@@ -16,7 +16,7 @@ from leagues import BRIEF, checkpoint_of, fought, fresh
 from echelon.agents.tiers import TIERS
 from echelon.league.config import LeagueConfig
 from echelon.league.database import make_database
-from echelon.league.schema import MIGRATIONS
+from echelon.league.schema import VERSION
 from echelon.league.store import FILE, Store
 from echelon.rules.config import EnvConfig
 from echelon.rules.versions import RULES_VERSION
@@ -205,11 +205,9 @@ def test_a_file_that_is_no_league_is_refused(tmp_path):
     path = store.folder / FILE
     store.close()
     database = sqlite3.connect(path)
-    database.execute(f"PRAGMA user_version = {len(MIGRATIONS) + 1}")
+    database.execute(f"PRAGMA user_version = {VERSION + 1}")
     database.close()
-    with pytest.raises(
-        FileError, match=f"version must be at most {len(MIGRATIONS)}, got {len(MIGRATIONS) + 1}: use a newer Echelon"
-    ):
+    with pytest.raises(FileError, match=f"version must be at most {VERSION}, got {VERSION + 1}: use a newer Echelon"):
         Store(store.folder)
     path.write_bytes(b"not a database, but as long as one would be" * 100)
     with pytest.raises(FileError, match="not the file of a league"):

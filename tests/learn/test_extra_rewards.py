@@ -8,7 +8,6 @@ import torch
 from tiny_runs import run_to_the_end, tiny_run
 
 from echelon.arena.resolve import resolve
-from echelon.convert import convert
 from echelon.env.reward import RewardTerm
 from echelon.learn.checkpoint.files import newest_checkpoint
 from echelon.learn.checkpoint.format import open_checkpoint
@@ -165,13 +164,11 @@ def test_a_checkpoint_names_its_terms_and_imports_none(tmp_path):
     path = newest_checkpoint(tmp_path / "run" / "checkpoints")
     del sys.modules["mine"]
     (tmp_path / "path" / "mine.py").write_text("raise SystemExit('imported')")
-    for _ in range(2):  # as it was written, and converted
-        found = open_checkpoint(path)
-        assert found.extra_rewards == found.claims["env"]["reward"]["extra"] == {"hot": 0.1}
-        assert found.claims["settings"]["extra_rewards"] == ["mine:hot=0.1"]
-        assert found.env == tiny_run().env, "the battle is that of a run without them"
-        assert resolve(str(path)).policy(found.env, torch.device("cpu")) is not None
-        convert(path)
+    found = open_checkpoint(path)
+    assert found.extra_rewards == found.claims["env"]["reward"]["extra"] == {"hot": 0.1}
+    assert found.claims["settings"]["extra_rewards"] == ["mine:hot=0.1"]
+    assert found.env == tiny_run().env, "the battle is that of a run without them"
+    assert resolve(str(path)).policy(found.env, torch.device("cpu")) is not None
     assert "mine" not in sys.modules
 
 

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +13,6 @@ from next_rules import NEXT, OURS, change_rules
 from echelon.env.env import EchelonEnv
 from echelon.replay import file
 from echelon.replay.arrays import NAMES
-from echelon.replay.battle import FLIGHTS, HARMS, NOBODY, Fact
 from echelon.replay.ground import name_map, rebuild
 from echelon.replay.recorder import Recorder
 from echelon.rules.actions import Act
@@ -59,14 +57,11 @@ def test_round_trip(replay, path):
             assert (one.observations[name] == other.observations[name]).all(), name
 
 
-def test_values_are_kept_and_a_file_without_rewards_is_read(replay, tmp_path):
-    rewards = replay.battles[0].rewards
-    for given in ({"values": rewards + 1}, {"rewards": None}):
-        changed = dataclasses.replace(replay, battles=[dataclasses.replace(replay.battles[0], **given)])
-        file.save(changed, tmp_path / "kept.echelon")
-        found = file.read(tmp_path / "kept.echelon").battles[0]
-        for name in ("rewards", "values"):
-            assert np.array_equal(getattr(found, name), getattr(changed.battles[0], name)), name
+def test_values_are_kept(replay, tmp_path):
+    values = replay.battles[0].rewards + 1
+    changed = dataclasses.replace(replay, battles=[dataclasses.replace(replay.battles[0], values=values)])
+    file.save(changed, tmp_path / "kept.echelon")
+    assert np.array_equal(file.read(tmp_path / "kept.echelon").battles[0].values, values)
 
 
 def test_the_same_battles_make_the_same_file(replay, path, tmp_path):
@@ -201,9 +196,10 @@ def test_what_is_said_is_hashed_too(path):
         path.write_bytes(forged(tensors, claims, json.dumps({**claims, "battles": battles})))
         with pytest.raises(FileError, match=r"claims_sha256 mismatch: expected '[0-9a-f]{64}', got [0-9a-f]{64}"):
             file.read(path)
-    without = {name: value for name, value in claims.items() if name not in ("claims_sha256", "written_by")}
+    without = {name: value for name, value in claims.items() if name != "claims_sha256"}
     path.write_bytes(forged(tensors, claims, json.dumps(without)))
-    assert file.read(path).about == claims["replay"]  # as those of earlier versions are
+    with pytest.raises(FileError, match="claims_sha256 must be a str, got None"):
+        file.read(path)
 
 
 def test_a_commanders_name_is_kept_printable(tmp_path):
@@ -226,18 +222,3 @@ def test_a_place_that_cannot_be_written_is_said_before_and_after(replay, tmp_pat
         check_writable(tmp_path / "plain" / "kept.echelon")
     with pytest.raises(FileError, match="expected the name of a file, got a folder"):
         check_writable(tmp_path)
-
-
-@pytest.mark.parametrize("version", ["0.1.0", "0.2.0-rules-3"])
-def test_a_replay_of_record_1_comes_back_as_it_was_and_in_the_form_of_today(version, path):
-    kept = Path(__file__).parent.parent / "fixtures" / version / "battles.echelon"
-    old = file.read(kept)
-    battle = old.battles[0]
-    assert old.record == 1 and battle.harms.shape[1] == len(HARMS) and battle.flights.shape[1] == len(FLIGHTS)
-    assert (battle.harms[:, -1] == NOBODY).all() and not battle.moves.any()
-    for tick, mech, condition in battle.conditions.tolist():
-        fact = {0: Fact.SHUT_DOWN, 2: Fact.FALLEN, 4: Fact.LEGGED}.get(condition)
-        assert fact is None or battle.facts[(tick + 1) // 5, mech] & fact
-    file.save(old, path)
-    ours, theirs = (safetensors.numpy.load(place.read_bytes()) for place in (path, kept))
-    assert ours.keys() == theirs.keys() and all((ours[key] == theirs[key]).all() for key in ours)

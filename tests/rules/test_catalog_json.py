@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from echelon.rules.catalog import Catalog
-from echelon.rules.catalog_json import catalog_from_json, catalog_under, read_catalog
+from echelon.rules.catalog_json import catalog_from_json, read_catalog
 from echelon.rules.config import EnvConfig, RulesConfig, battle_difference, env_from_json
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
@@ -30,10 +30,14 @@ def test_a_signature_holds_the_catalog_and_gives_it_back():
     assert hash(config) == hash(env_from_json(told)) and copy.deepcopy(config) == config
 
 
-def test_files_without_a_catalog_mean_the_first_one():
-    old = EnvConfig.small().signature()
-    del old["catalog"]
-    assert env_from_json(old).catalog == catalog_under(1)
+def test_a_file_tells_all_of_its_catalog():
+    told = EnvConfig.small().signature()
+    del told["catalog"]["weapons"]["laser"]["colour"], told["catalog"]["weapons"]["laser"]["cooldown_s"]
+    with pytest.raises(ConfigError, match=r"env.catalog.weapons.laser must be whole: .* lacks .*cooldown_s"):
+        env_from_json(told)
+    del told["catalog"]
+    with pytest.raises(ConfigError, match=r"env.catalog must be an object, got None"):
+        env_from_json(told)
 
 
 def test_a_difference_is_told_by_its_name():
@@ -91,7 +95,7 @@ REFUSED = {
     "a word": ({"weapons": {"laser": {"damage": "much"}}}, "catalog.weapons.laser.damage must be a float, got 'much'"),
     "no such field": ({"weapons": {"laser": {"power": 1}}}, "catalog.weapons.laser.power must be one of mounts"),
     "no such table": ({"guns": {}}, "catalog.guns must be one of hulls, weapons"),
-    "half a row": ({"weapons": {"gun": {"damage": 1}}}, "catalog.weapons.gun must be whole: a new WeaponSpec has no"),
+    "half a row": ({"weapons": {"gun": {"damage": 1}}}, "gun must be whole: this WeaponSpec lacks mounts"),
     "a name": ({"weapons": {"Big Gun": SHELL}}, "catalog.weapons must be named by small letters"),
     "a hull": ({"weapons": {"gun": {**SHELL, "mounts": {"tank": "primary"}}}}, "gun.mounts must be on hulls of"),
     "a trigger": ({"weapons": {"gun": {**SHELL, "mounts": {"scout": "fifth"}}}}, "gun.mounts.scout must be one of"),

@@ -10,10 +10,12 @@ from next_rules import NEXT, OURS, RADAR_VOX, STEP_UP_VOX, change_rules
 from echelon.rules import upgrade, versions
 from echelon.rules.config import EnvConfig, RulesConfig, env_from_json
 from echelon.rules.upgrade import env_under_current_rules
-from echelon.rules.versions import Change, Versions, current_versions, earlier_defaults, stored_versions
+from echelon.rules.versions import Change, current_versions, earlier_defaults, stored_versions
 from echelon.runtime.errors import ConfigError
 
 SMALL = EnvConfig.small()
+OF_FILE = current_versions().as_json()
+UNREAD = "files from before the first release are not read, make it anew with this Echelon"
 
 
 def as_file(config: EnvConfig) -> dict:
@@ -27,13 +29,6 @@ def test_a_signature_names_the_versions():
     assert SMALL.signature()["map_maker"] == versions.MAP_MAKER_VERSION
 
 
-def test_a_file_without_versions_is_of_the_first_rules():
-    """Settings are compared after parsing: what an old file lacks is no difference."""
-    old = {name: value for name, value in as_file(SMALL).items() if name not in versions.ABSENT}
-    assert stored_versions(old, "env") == stored_versions({}, "env") == Versions(1, 2)
-    assert env_from_json(old).signature() == SMALL.signature()
-
-
 @pytest.mark.parametrize(
     ("name", "value", "says"),
     [
@@ -41,7 +36,10 @@ def test_a_file_without_versions_is_of_the_first_rules():
         ("map_maker", 99, f"env.map_maker must be at most {versions.MAP_MAKER_VERSION}, got 99: use a newer Echelon"),
         ("rules_version", 0, "env.rules_version must be an integer >= 1, got 0"),
         ("rules_version", "1", "env.rules_version must be an integer >= 1, got '1'"),
+        ("rules_version", 2, f"env.rules_version must be 3 or later, got 2: {UNREAD}"),
+        ("rules_version", None, f"env.rules_version must be 3 or later, got none: {UNREAD}"),
         ("map_maker", True, "env.map_maker must be an integer >= 1, got True"),
+        ("map_maker", None, "env.map_maker must be an integer >= 1, got None"),
     ],
 )
 def test_what_is_no_version_of_ours_is_refused_by_name(name, value, says):
@@ -70,13 +68,13 @@ def test_what_is_new_in_a_table_is_added_and_what_a_file_took_out_stays_out(monk
     today = {"weapons": {"laser": {"heat": 5.0}, "flamer": {"heat": 3.0}, "railgun": {"heat": 9.0}}}
     before = {"weapons.laser.heat": 4.0, "weapons.flamer.heat": 2.0, "weapons.railgun": None, "gone.row": 1.0}
     monkeypatch.setitem(versions.CHANGES, NEXT, Change("hotter weapons", before))
-    monkeypatch.setattr(upgrade, "env_from_json", lambda values: values)
+    monkeypatch.setattr(upgrade, "env_from_json", lambda values: {n: v for n, v in values.items() if n not in OF_FILE})
     monkeypatch.setattr(upgrade, "as_json", copy.deepcopy)
     monkeypatch.setattr(upgrade, "EnvConfig", lambda: today)
-    assert env_under_current_rules({"weapons": rows}) == today
+    assert env_under_current_rules({**OF_FILE, "weapons": rows}) == today
     custom = {"weapons": {"laser": {"heat": 4.5}}}
     expected = {"weapons": {"laser": {"heat": 4.5}, "railgun": {"heat": 9.0}}}
-    assert env_under_current_rules(custom) == expected
+    assert env_under_current_rules({**OF_FILE, **custom}) == expected
 
 
 def test_a_default_that_changed_twice_is_known_by_that_of_its_rules(monkeypatch):
@@ -87,5 +85,5 @@ def test_a_default_that_changed_twice_is_known_by_that_of_its_rules(monkeypatch)
 
 
 def test_every_version_tells_what_it_changed():
-    assert sorted(versions.CHANGES) == list(range(1, versions.RULES_VERSION + 1))
+    assert sorted(versions.CHANGES) == list(range(versions.FIRST_RULES, versions.RULES_VERSION + 1))
     assert all(change.title for change in versions.CHANGES.values())

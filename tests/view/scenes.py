@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 import numpy as np
+from first_catalog import CATALOG, STANDARD
 
 from echelon.env.observation import layout
 from echelon.replay.battle import (
@@ -33,6 +34,7 @@ from echelon.replay.battle import (
     Shown,
     Switch,
 )
+from echelon.replay.setting import trigger_labels, weapon_specs
 
 HULLS = ("scout", "light", "medium", "heavy")
 WEAPONS = ("laser", "flamer", "missile", "gauss", "autocannon", "painter", "smoke")
@@ -81,6 +83,7 @@ def about(blue: tuple[str, ...], red: tuple[str, ...], size: tuple[int, int, int
         mechs.append(
             {
                 "hull": name,
+                "class": name,
                 "team": "red" if is_red else "blue",
                 "pack": pack,
                 "size": list(extent),
@@ -92,11 +95,12 @@ def about(blue: tuple[str, ...], red: tuple[str, ...], size: tuple[int, int, int
                 "squad_detail": 0,
                 "sees_engaged": False,
                 "weapons": [WEAPONS[w] for w in weapons],
+                "cooldowns": trigger_labels(name, CATALOG),
             }
         )
     return {
         "record": RECORD,
-        "env": {},
+        "env": STANDARD.signature(),
         "dt_s": DT_S,
         "decision_repeat": REPEAT,
         "size": list(size),
@@ -105,7 +109,7 @@ def about(blue: tuple[str, ...], red: tuple[str, ...], size: tuple[int, int, int
         "hulls": list(HULLS),
         "weapons": list(WEAPONS),
         "materials": list(MATERIALS),
-        "weapon_specs": {name: {"range_vox": 10.0, "arc_deg": 90.0} for name in WEAPONS},
+        "weapon_specs": weapon_specs(CATALOG),
         "ego": EGO,
         "stability_cap": 100.0,
         "zone_score_to_win_s": 30.0,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import json
 
@@ -11,7 +10,7 @@ import pytest
 from browser import CHROMIUM, Browser
 from scenes import HEAVY, LIGHT, MEDIUM, SCOUT, small_replay
 
-from echelon.replay.battle import Condition, Replay
+from echelon.replay.battle import Condition
 from echelon.view.page import write_page
 
 pytestmark = [
@@ -151,28 +150,3 @@ def test_the_title_is_a_name_and_no_path(browser, tmp_path):
     browser.open(tmp_path / "page.html")
     assert browser.run("document.title").startswith("first 00000512 against")
     assert "somebody" not in browser.run("document.body.innerText")
-
-
-def test_an_older_replay_says_what_it_lacks(browser, tmp_path):
-    replay, grounds = small_replay(1)
-    first = Replay({key: value for key, value in replay.about.items() if key != "record"}, replay.battles)
-    write_page(first, grounds, tmp_path / "page.html")
-    browser.open(tmp_path / "page.html", "#tab=statistics&select=0")
-    browser.run("document.querySelector('#tab-statistics').click()")
-    browser.materialize()
-    assert texts(browser, ".lack")[0].startswith("An older replay: it does not tell the weapon of each hit")
-    browser.run("document.querySelector('#tab-cockpit').click()")
-    browser.materialize()
-    assert texts(browser, '[data-part="orders"]') == ["orders: not in this replay"]
-
-
-def test_a_replay_without_rewards_says_so(browser, tmp_path):
-    replay, grounds = small_replay(1)
-    bare = dataclasses.replace(replay.battles[0], rewards=None, values=None)
-    write_page(Replay(replay.about, [bare]), grounds, tmp_path / "page.html")
-    browser.open(tmp_path / "page.html", "#tab=statistics")
-    browser.materialize()
-    assert texts(browser, ".lack") == ["An older replay: it does not tell rewards, nor what policies expected."]
-    assert len(browser.run("echelon.timeline.lanes")) == 4
-    told = browser.run("document.querySelector('#timeline').ariaValueText")
-    assert told.endswith("rewards: not in this replay")

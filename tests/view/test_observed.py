@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -26,7 +25,6 @@ from echelon.view.page import write_page
 
 BRIEF = EnvConfig(world=WorldConfig(40, 40, 16), rules=RulesConfig(max_episode_s=2.0), blue=PACK, red=PACK, map_pool=1)
 MOMENT, MECH = 6, 3
-FIXTURES = Path(__file__).parent.parent / "fixtures"
 needs_browser = [
     pytest.mark.browser,
     pytest.mark.long,
@@ -206,14 +204,6 @@ class TestThePanel:
             "play with --replay-observations keeps them."
         ]
         assert browser.run("document.querySelectorAll('.observed .itself tr').length") == len(EGO)
-
-    @pytest.mark.parametrize("file", sorted(FIXTURES.glob("*/battles.echelon")), ids=lambda file: file.parent.name)
-    def test_files_of_earlier_versions_show_what_they_kept(self, browser, tmp_path, file):
-        kept = read(file)
-        write_replay_page(kept, tmp_path / "page.html")
-        open_senses(browser, tmp_path / "page.html")
-        rows = cells(browser, ".observed .itself tr")
-        assert len(rows) == len(kept.about["ego"]) and all(text for _, text in rows)
 
     def test_the_panel_stays_within_its_width(self, browser, page):
         for wide, high in ((1280, 720), (1600, 900), (390, 844)):

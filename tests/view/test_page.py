@@ -18,6 +18,7 @@ from echelon.env.env import EchelonEnv
 from echelon.replay.battle import NOBODY, Fact, Replay
 from echelon.replay.recorder import Recorder
 from echelon.rules.config import EnvConfig, RulesConfig, WorldConfig
+from echelon.rules.versions import RULES_VERSION
 from echelon.view.page import write_page
 
 pytestmark = [
@@ -400,7 +401,7 @@ def test_the_result_tells_both_teams_apart(browser):
     assert texts(browser, "#statistics h2") == ["blue wins by time up"]
     assert texts(browser, "#statistics .duel") == ["1kills0"]
     assert "gauss1 : 0" in texts(browser, "#statistics tbody tr")
-    assert texts(browser, "#statistics .summary") == ["rules version 1"]
+    assert texts(browser, "#statistics .summary") == [f"rules version {RULES_VERSION}"]
 
 
 def test_a_dead_pilots_cockpit_tells_its_fate(browser):

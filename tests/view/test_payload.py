@@ -10,7 +10,6 @@ from scenes import noisy_replay, small_replay
 from echelon.arena.match import named_match, replay_of
 from echelon.replay.ground import rebuild
 from echelon.replay.recorder import Recorder
-from echelon.replay.setting import completed
 from echelon.rules.config import EnvConfig, RulesConfig
 from echelon.view.page import SCRIPTS, read, write_page
 from echelon.view.payload import arrays_of, decode, encode, pack, unpack
@@ -21,7 +20,7 @@ BRIEF_S = 5.0
 def test_a_replay_comes_back_as_it_was():
     replay, grounds = small_replay()
     payload = unpack(pack(replay, grounds))
-    assert payload.about == completed(replay.about)
+    assert payload.about == replay.about
     for battle, ground, about, arrays in zip(replay.battles, grounds, payload.battles, payload.arrays, strict=True):
         kept = arrays_of(replay, battle, ground)
         assert about["about"] == battle.about and about["decisions"] == battle.decisions

@@ -26,7 +26,7 @@ pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="no chromium in PATH"),
 ]
 MOST_CLICKS = 2
-RECORDED = Path(__file__).parent.parent / "replay" / "record-2.echelon"
+RECORDED = Path(__file__).parent.parent / "fixtures" / "files" / "battles.echelon"
 
 
 class Reader(Browser):

@@ -28,7 +28,7 @@ from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.encoder import without_numbers
 from echelon.learn.models.registry import ModelConfig, PolicySpecs, is_available, model_from_json
 from echelon.learn.models.value_normalizer import ValueNorm
-from echelon.rules.config import EXTRA, EnvConfig, as_json, env_from_json, from_json
+from echelon.rules.config import EXTRA, EnvConfig, from_json
 from echelon.rules.limits import MOST_COMMS
 from echelon.rules.upgrade import env_under_current_rules
 from echelon.rules.versions import Versions, current_versions, stored_versions
@@ -154,14 +154,6 @@ class Checkpoint:
             raise FileError(f"{CLAIMS}: {error}") from None
 
     @property
-    def battles(self) -> dict[str, Any]:
-        """`RunState.battles`, with defaults for env settings that the file lacks."""
-        found = dict(self.claims["battles"])
-        if isinstance(found.get("env"), dict):
-            found["env"] = as_json(env_from_json(found["env"]))
-        return found
-
-    @property
     def curriculum(self) -> CurriculumState:
         """State of its curriculum."""
         return claimed(CurriculumState, self.claims, "curriculum")
@@ -250,14 +242,14 @@ def open_checkpoint(path: str | Path) -> Checkpoint:
         if name in ONLY and claims[name] != ONLY[name]:
             hint = ": only checkpoints of this version are read" if name == "version" else ""
             raise FileError(f"{CLAIMS}: {name} must be {ONLY[name]!r}, got {claims[name]!r:.80}{hint}")
+    found = Checkpoint(path, claims)
+    _ = found.versions  # Refused first: what another version of Echelon wrote may differ in all that follows.
     require_comm_dim(claims["comm_dim"])
     require_files(claims["files"], claims["processes"])
     ours = layout.layout_hash(claims["comm_dim"])
     if claims["layout_hash"] != ours:
         hint = "it was made with another feature layout; use the Echelon it was trained with"
         raise FileError(f"{CLAIMS}: layout_hash must be {ours}, got {claims['layout_hash']}: {hint}")
-    found = Checkpoint(path, claims)
-    _ = found.versions  # refused here if newer
     return found
 
 

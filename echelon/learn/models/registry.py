@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from echelon.env.observation import layout
 from echelon.learn.limits import MODEL
-from echelon.rules.config import as_json, from_json, setting
+from echelon.rules.config import as_json, from_json
 from echelon.runtime.errors import ConfigError, require
 from echelon.runtime.imports import OBJECT_NAME, import_object, is_redefined
 from echelon.runtime.limits import check_settings
@@ -60,7 +60,7 @@ class ModelConfig:
     """Standard deviation of the actions: dependent on the observation, or one learnt parameter for each column."""
     initial_std: float = 0.6
     """Standard deviation of the pre-tanh actions before training."""
-    eval_std_scale: float = setting(0.3, absent=1.0)
+    eval_std_scale: float = 0.3
     """Factor on the standard deviation in evaluation mode, where a policy plays and does not learn: in evaluations,
     matches and leagues, and as a frozen opponent. Exploring takes more noise than winning."""
     critic: Literal["local", "central"] = "local"
@@ -154,22 +154,21 @@ def allow_module(module: str) -> None:
 
 def is_available(values: Mapping[str, Any]) -> bool:
     """Whether `model_from_json` may read the model, as far as its kind tells."""
-    kind = values.get(KIND, "lstm")
+    kind = values.get(KIND)
     module = kind.partition(":")[0] if isinstance(kind, str) else ""
     return OBJECT_NAME.fullmatch(str(kind)) is None or module in _allowed_modules or kind in _registered
 
 
 def model_from_json(values: Mapping[str, Any]) -> ModelConfig:
-    """The model that `model_to_json` wrote; of version 0.1 too, which had no kind but `recurrent`.
+    """The model that `model_to_json` wrote.
 
     Raises:
         ConfigError: it is none, or it is defined in a module that was not allowed by `allow_module`, which a file
             never imports.
     """
     rest = dict(values)
-    is_recurrent = rest.pop("recurrent", True)
-    kind = rest.pop(KIND, "lstm" if is_recurrent else "mlp")
-    require(type(kind) is str, "model.kind", "a str", kind)
+    kind = rest.pop(KIND, None)
+    require(isinstance(kind, str), "model.kind", "a str", kind)
     known = kind in BUILT_IN or kind in _registered
     if not known:
         module, colon, _ = kind.partition(":")
@@ -177,5 +176,8 @@ def model_from_json(values: Mapping[str, Any]) -> ModelConfig:
             raise ConfigError(f"model.kind must be one of {', '.join([*BUILT_IN, *_registered])}, got {kind!r:.80}")
         hint = f"--allow-module {module} (imports it and runs its code: only for files you trust)"
         require(module in _allowed_modules, "model.kind", f"a model of Echelon's, or read with {hint}", kind)
-    found: ModelConfig = from_json(model_class(kind), rest, "model")
+    config = model_class(kind)
+    if kind not in BUILT_IN:  # The class of a user may have got a field since.
+        rest = {**as_json(config()), **rest}
+    found: ModelConfig = from_json(config, rest, "model")
     return found

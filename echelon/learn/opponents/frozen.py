@@ -154,12 +154,8 @@ class FrozenOpponents:
         """
         state_dict.check(self.weights)
         names, newest = state_dict.row("names", str, self.num_slots * self.blocks), self._slots(state_dict, "newest", 0)
-        # Before a slot retired for some time only, the older of two was never drawn, and there were no shares.
-        if "retiring" in state_dict.facts:
-            retiring, shares = self._slots(state_dict, "retiring", NOBODY), state_dict.fact("shares", dict)
-            draws = state_dict.whole("draws", 0, 2**62)
-        else:
-            retiring, shares, draws = [1 - slot for slot in newest], self.shares, self.draws
+        retiring, shares = self._slots(state_dict, "retiring", NOBODY), state_dict.fact("shares", dict)
+        draws = state_dict.whole("draws", 0, 2**62)
         if not all(type(share) is float and 0 <= share <= 1 for share in shares.values()):
             raise FileError(f"{state_dict.name}.shares must be numbers 0..1, got {shares!r:.200}")
         for name, stack in self.weights.items():

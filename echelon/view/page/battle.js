@@ -32,7 +32,6 @@ class Battle {
   /** `common`: what all battles share; `kept`: what this one is; `described`: the streams that mechs observe. */
   constructor(common, kept, described) {
     Object.assign(this, { common, about: kept.about, decisions: kept.decisions, arrays: kept.arrays });
-    this.record = common.record ?? 1;
     const [x, y, radius] = kept.about.zone;
     this.zone = { center: [x, y], radius };
     this.moments = kept.decisions + 1;
@@ -179,9 +178,9 @@ class Battle {
     return this.at("control", side, m) / UNIT.control;
   }
 
-  /** Mean reward of a side's mechs in the decision before a moment; 0 in a replay that lacks it. */
+  /** Mean reward of a side's mechs in the decision before a moment. */
   reward(side, m) {
-    const kept = this.arrays.rewards ? this.at("rewards", side, m) : 0;
+    const kept = this.at("rewards", side, m);
     return kept === NO_VALUE ? 0 : kept / UNIT.reward;
   }
 

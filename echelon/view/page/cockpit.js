@@ -130,6 +130,6 @@ const WAYS = [
 /** A chip for each way in which a contact is known. */
 function waysOf(battle, facts) {
   const chips = WAYS.filter(([bit]) => facts & bit).map(([, text, title]) => chip(text, title, ""));
-  if (!chips.length) chips.push(chip("known", battle.record < 2 ? "how: not in this replay" : "the settings show everything", ""));
+  if (!chips.length) chips.push(chip("known", "the settings show everything", ""));
   return facts & SHOWN.PAINTED ? [...chips, chip("◎", "painted by its pack", "bad")] : chips;
 }

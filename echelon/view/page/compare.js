@@ -23,8 +23,7 @@ class Summary {
   show(replay, battleOf, current) {
     const rows = pairsOf(replay.battles).flatMap(({ seed, battles }) => battles.map((i, k) => this.makeRow(battleOf(i), i, k ? "" : `${seed}`, battles.length, current)));
     const head = make("tr", "", ...["#", "battle", "score", "seed", "map", ""].map((text) => make("th", "", text)));
-    const lack = lackOf(replay.about, replay.battles[current].arrays);
-    this.root.replaceChildren(make("table", "", make("thead", "", head), make("tbody", "", ...rows)), ...(lack ? [make("p", "lack", lack)] : []));
+    this.root.replaceChildren(make("table", "", make("thead", "", head), make("tbody", "", ...rows)));
   }
 
   makeRow(battle, i, seed, pair, current) {

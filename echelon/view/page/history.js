@@ -88,7 +88,6 @@ function heatText(battle, n, t) {
 
 /** What was ordered in the decision before a moment, in words. */
 function ordersText(battle, n, m) {
-  if (battle.record < 2) return "orders: not in this replay";
   const [ahead, left, jets, turn] = [0, 1, 2, 3].map((i) => Math.round(battle.at("moves", n * 4 + i, m) / 1.27));
   const word = (value, plus, minus) => (Math.abs(value) < 5 ? "" : `${value > 0 ? plus : minus} ${Math.abs(value)} %`);
   const held = battle.common.weapons.filter((_, w) => (battle.at("triggers", n, m) >> w) & 1);

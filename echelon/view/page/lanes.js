@@ -29,7 +29,7 @@ function courseOf(battle) {
   return course;
 }
 
-const LANE_NAMES = [["hp", "hit points"], ["alive", "mechs"], ["damage", "damage/s"], ["zone", "zone"]];
+const LANE_NAMES = [["hp", "hit points"], ["alive", "mechs"], ["damage", "damage/s"], ["zone", "zone"], ["reward", "reward so far, a mech"]];
 
 /** The sides whose policy tells values. */
 function sidesWithValues(course) {
@@ -39,10 +39,7 @@ function sidesWithValues(course) {
 /** The lanes of a battle, `[name, label]`; what a policy expects where one tells it. */
 function lanesOf(battle, course) {
   const sides = sidesWithValues(course), whose = sides.length === 1 ? ` of ${TEAMS[sides[0]]}, ${TEAMS[1 - sides[0]]} has none` : "";
-  return [
-    ...LANE_NAMES, ...(battle.arrays.rewards ? [["reward", "reward so far, a mech"]] : []),
-    ...(sides.length ? [["value", `value${whose}`]] : []),
-  ];
+  return [...LANE_NAMES, ...(sides.length ? [["value", `value${whose}`]] : [])];
 }
 
 /** Draw the lanes of a timeline between two heights. */
@@ -133,7 +130,6 @@ function readoutOf(battle, course, t) {
 
 /** Rewards and values at a moment, in words; that of the last decision, and since the battle began. */
 function courseOfPolicies(battle, course, m) {
-  if (!battle.arrays.rewards) return " · rewards: not in this replay";
   const both = (tell) => [0, 1].map(tell).join(" : ");
   const value = (side) => (Number.isNaN(course.value[side][m]) ? "none" : fixed(course.value[side][m], 2));
   const values = sidesWithValues(course).length ? ` · value ${both(value)}` : "";

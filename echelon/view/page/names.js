@@ -27,10 +27,3 @@ function pairsOf(battles) {
   battles.forEach(({ about }, i) => groups.set(about.seed, [...(groups.get(about.seed) ?? []), i]));
   return [...groups].map(([seed, list]) => ({ seed, battles: list }));
 }
-
-/** What the replay lacks that one of today would tell; empty for one of today. `arrays`: those of one of its battles. */
-function lackOf(common, arrays) {
-  if ((common.record ?? 1) >= 2) return arrays.rewards ? "" : "An older replay: it does not tell rewards, nor what policies expected.";
-  return "An older replay: it does not tell the weapon of each hit, whose AMS destroyed a shot, what was ordered, rewards, nor how a "
-    + "contact is known; falls, shutdowns and lost legs are seen once a decision, so that short ones are missing.";
-}

@@ -24,11 +24,9 @@ class Statistics {
     });
     const plain = Object.keys(stats).filter((name) => !grouped.has(name) && name !== "bad_actions");
     const heading = make("h2", "", verdict(battle)), why = grounds(battle), whys = why ? [make("p", "lead", why)] : [];
-    // A replay that names no version was recorded under the first.
-    const rules = make("p", "summary", `rules version ${battle.common.env?.rules_version ?? 1}`);
+    const rules = make("p", "summary", `rules version ${battle.common.env.rules_version}`);
     const leads = leadsOf(battle).filter(({ t }) => t > 0).map(({ what, side, t }) => make("p", "lead", make("b", TEAMS[side], TEAMS[side]), ` ahead in ${what} from ${clockText(t)} on${unrewarded(battle, side)}`));
-    const lack = lackOf(battle.common, battle.arrays), lacks = lack ? [make("p", "lack", lack)] : [];
-    this.root.replaceChildren(heading, ...whys, ...leads, ...lacks, this.accounts.open(battle), make("h3", "", "Both teams"), ...plain.map((name) => this.makeRow(name, stats[name])), ...tables.filter(Boolean), rules);
+    this.root.replaceChildren(heading, ...whys, ...leads, this.accounts.open(battle), make("h3", "", "Both teams"), ...plain.map((name) => this.makeRow(name, stats[name])), ...tables.filter(Boolean), rules);
   }
 
   /** One number of both teams, with bars that grow from the middle. */

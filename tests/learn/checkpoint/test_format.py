@@ -210,7 +210,7 @@ BAD = {
     "wrong type": (lambda p: edit(p, comm_dim="8"), "comm_dim must be a int, got str"),
     "missing field": (lambda p: edit(p, env=None), "env is missing, expected a dict"),
     "layout": (lambda p: edit(p, layout_hash="0" * 64), "layout_hash must be "),
-    "model field": (lambda p: edit(p, model={"hidden": 16, "depth": 2}), "model.depth must be absent: this version"),
+    "model field": (lambda p: edit(p, model={"kind": "lstm", "depth": 2}), "model.depth must be absent: this version"),
     "model type": (
         lambda p: edit(p, model={**json.loads((p / CLAIMS).read_text())["model"], "hidden": "16"}),
         "model.hidden must be a int, got '16'",

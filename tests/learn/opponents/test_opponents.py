@@ -196,12 +196,9 @@ def test_opponents_in_play_are_restored():
     assert all(torch.equal(stack, second.weights[name]) for name, stack in first.weights.items())
 
 
-def test_slots_of_earlier_checkpoints_are_read():
-    """There the older of two slots was never drawn."""
+def test_slots_of_a_checkpoint_that_cannot_be_are_refused():
     pool = Pool(policies(4))
     rivals = FrozenOpponents(pool.known[0], 2, 2, pool)
-    rivals.load_state_dict(StateDict(rivals.weights, {"names": ["0", "1", "2", "3"], "newest": [1, 0]}))
-    assert rivals.retiring == [0, 1] and rivals.edges.tolist() == [[0.0], [1.0]]
     for facts in ({"newest": [1, 2]}, {"newest": [0, 0], "retiring": [-2, 0]}, {"newest": [0, 0], "retiring": [0, 0]}):
         with pytest.raises(FileError, match=r"state\.(newest|retiring|shares) must"):
             rivals.load_state_dict(StateDict(rivals.weights, {"names": ["0", "1", "2", "3"], **facts}))

@@ -1,0 +1,221 @@
+"""Files are read, played, gone on with and watched; those from before the first release are refused."""
+
+import dataclasses
+import json
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+import torch
+from fixtures.write import RUN
+from forged import forged, taken_apart
+from next_rules import NEXT, OURS, STEP_UP_VOX, change_rules
+
+from echelon.arena import match
+from echelon.arena.batch_arena import Battle
+from echelon.arena.resolve import common_env, resolve
+from echelon.league.import_export import read_league
+from echelon.league.league_arena import LeagueArena
+from echelon.league.opponent_sampler import compatible_entries
+from echelon.league.store import FILE, Store
+from echelon.learn.checkpoint.files import checkpoints_in, newest_checkpoint
+from echelon.learn.checkpoint.format import CLAIMS, Checkpoint, open_checkpoint
+from echelon.learn.checkpoint.inspect import inspect_checkpoint
+from echelon.learn.config import TrainConfig
+from echelon.learn.trainer import Trainer
+from echelon.replay import file
+from echelon.replay.ground import rebuild
+from echelon.rules.config import RulesConfig, as_json, from_json
+from echelon.runtime.errors import ConfigError
+from echelon.runtime.files import FileError
+from echelon.view.page import write_page
+
+FILES = Path(__file__).parent / "fixtures" / "files"
+CPU = torch.device("cpu")
+UNREAD = "files from before the first release are not read, make it anew with this Echelon"
+
+
+@pytest.fixture
+def kept(tmp_path) -> Path:
+    """A copy of the files."""
+    return shutil.copytree(FILES, tmp_path / "kept")
+
+
+def run_of(start: Checkpoint) -> TrainConfig:
+    """The settings of the run that wrote the checkpoints, two iterations longer."""
+    return dataclasses.replace(RUN, env=start.env, model=start.model, total_agent_steps=4 * 128)
+
+
+def test_checkpoints_are_read_and_play(kept):
+    for path in checkpoints_in(kept / "run" / "checkpoints"):
+        assert inspect_checkpoint(path).is_valid
+    last = newest_checkpoint(kept / "run" / "checkpoints")
+    ours = [resolve(name) for name in (str(last), "heuristic:easy")]
+    env = common_env(ours)
+    policy, other = (commander.policy(env, CPU) for commander in ours)
+    assert match.play(policy, other, env, 2, 0, CPU).battles == 2
+
+
+@pytest.mark.parametrize("iteration", [0, 2])
+def test_a_run_goes_on(kept, iteration):
+    start = open_checkpoint(kept / "run" / "checkpoints" / f"iteration_{iteration:06}")
+    trainer = Trainer(run_of(start), kept / "further", start)
+    assert trainer.resume_note == "", "its battles are fought on"
+    trainer.train(1)
+    assert trainer.counters.iterations == iteration + 1
+
+
+def test_a_league_fights_on(kept):
+    league = Store(kept / "league")
+    assert len(league.entries()) == 7 and league.rated() == {entry.id for entry in league.entries()}
+    one, two = (entry.id for entry in league.entries() if not entry.is_scripted)
+    (fought,) = LeagueArena(league, CPU).play([Battle(one, two, 77)])
+    assert len(fought.matches) == 1 and Battle(one, two, 77) in league.played()
+    start = open_checkpoint(newest_checkpoint(kept / "run" / "checkpoints"))
+    assert len(compatible_entries(start.model, league)) == 2, "its policies are opponents to a learner"
+    assert league.add(start.path).id in {entry.id for entry in league.entries()}
+
+
+def test_an_export_is_imported(kept):
+    league = read_league(kept / "export" / "league.json", kept / "imported")
+    assert len(league.entries()) == 7 and len(league.matches()) == len(Store(kept / "league").matches())
+
+
+def test_a_replay_is_watched(kept):
+    replay = file.read(kept / "battles.echelon")
+    grounds = [rebuild(replay, battle) for battle in replay.battles]
+    write_page(replay, grounds, kept / "battles.html")
+    assert (kept / "battles.html").stat().st_size > 100_000
+
+
+def test_under_later_rules_policies_play_and_replays_are_watched(kept, monkeypatch, caplog):
+    """What is lost is resuming, matches and ratings."""
+    last, replay = newest_checkpoint(kept / "run" / "checkpoints"), file.read(kept / "battles.echelon")
+    grounds = [rebuild(replay, battle) for battle in replay.battles]
+    change_rules(monkeypatch)
+    start, env = open_checkpoint(last), common_env([resolve(str(last))])
+    assert env.rules.step_up_vox == STEP_UP_VOX and env.rules.max_episode_s == 5.0
+    policy, other = (resolve(name).policy(env, CPU) for name in (str(last), "heuristic:easy"))
+    assert match.play(policy, other, env, 2, 0, CPU).battles == 2
+    says = f"{last}: trained under rules {OURS}, plays under rules {NEXT}, which are new to it"
+    assert [record.getMessage() for record in caplog.records] == [says]
+    with pytest.raises(ConfigError, match=f"rules_version must be {NEXT} to go on with a run, got {OURS}"):
+        Trainer(run_of(start), kept / "further", start)
+    again = file.read(kept / "battles.echelon")
+    assert all((rebuild(again, battle) == ground).all() for battle, ground in zip(again.battles, grounds, strict=True))
+    assert inspect_checkpoint(last).versions["rules_version"] == OURS
+
+
+def test_policies_of_a_league_of_earlier_rules_join_a_new_one(kept, monkeypatch):
+    """As its refusal says."""
+    digests = [entry.id for entry in Store(kept / "league").entries() if not entry.is_scripted]
+    change_rules(monkeypatch)
+    with pytest.raises(FileError, match=r"`arena.py add` takes its weights/\* into a new league"):
+        Store(kept / "league")
+    weights = sorted((kept / "league" / "weights").iterdir())
+    store = Store.create(kept / "new", common_env([resolve(str(path)) for path in weights]))
+    assert sorted(store.add(path).id for path in weights) == sorted(digests)
+
+
+# From before the first release
+
+
+def with_rules(env: dict, rules: int | None) -> dict:
+    """The settings of a battle as earlier versions wrote them: the first ones named no rules."""
+    others = {name: value for name, value in env.items() if name != "rules_version"}
+    return others if rules is None else {**others, "rules_version": rules}
+
+
+def rewrite_json(path: Path, rules: int | None) -> None:
+    document = json.loads(path.read_text())
+    path.write_text(json.dumps({**document, "env": with_rules(document["env"], rules)}))
+
+
+def old_checkpoint(kept: Path, rules: int | None) -> str:
+    path = newest_checkpoint(kept / "run" / "checkpoints")
+    rewrite_json(path / CLAIMS, rules)
+    with pytest.raises(FileError) as error:
+        resolve(str(path))
+    return str(error.value)
+
+
+def old_league(kept: Path, rules: int | None) -> str:
+    with closing(sqlite3.connect(kept / "league" / FILE)) as database, database:
+        ((text,),) = database.execute("SELECT value FROM league WHERE name = 'env'")
+        env = json.dumps(with_rules(json.loads(text), rules))
+        database.execute("UPDATE league SET value = ? WHERE name = 'env'", (env,))
+    with pytest.raises(FileError) as error:
+        Store(kept / "league")
+    return str(error.value)
+
+
+def old_export(kept: Path, rules: int | None) -> str:
+    rewrite_json(kept / "export" / "league.json", rules)
+    with pytest.raises(FileError) as error:
+        read_league(kept / "export" / "league.json", kept / "imported")
+    assert not (kept / "imported").exists()
+    return str(error.value)
+
+
+def old_replay(kept: Path, rules: int | None) -> str:
+    path = kept / "battles.echelon"
+    tensors, claims = taken_apart(path.read_bytes())
+    claims["replay"]["env"] = with_rules(claims["replay"]["env"], rules)
+    del claims["claims_sha256"], claims["replay"]["record"]
+    path.write_bytes(forged(tensors, claims, json.dumps(claims)))
+    with pytest.raises(FileError) as error:
+        file.read(path)
+    return str(error.value)
+
+
+@pytest.mark.parametrize("rules", [None, 1, 2])
+@pytest.mark.parametrize(
+    ("refused", "name"),
+    [
+        (old_checkpoint, "checkpoint.json"),
+        (old_league, FILE),
+        (old_export, "league.json"),
+        (old_replay, "battles.echelon"),
+    ],
+)
+def test_a_file_of_earlier_rules_is_refused_in_one_line(kept, refused, name, rules):
+    says = refused(kept, rules)
+    assert says.endswith(f"{name}: env.rules_version must be 3 or later, got {rules or 'none'}: {UNREAD}")
+    assert "\n" not in says
+
+
+def test_a_league_of_an_earlier_form_is_refused_in_one_line(kept):
+    with closing(sqlite3.connect(kept / "league" / FILE)) as database:
+        database.execute("PRAGMA application_id = 0")
+        database.execute("PRAGMA user_version = 4")
+    with pytest.raises(FileError) as error:
+        Store(kept / "league")
+    hint = "leagues from before the first release are not read, begin anew with `arena.py init`"
+    assert str(error.value) == f"{kept / 'league' / FILE}: version must be 5, got 4: {hint}"
+
+
+# What a file of settings must say
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"ballast": 3}, "here.ballast must be absent: this version of Echelon has no such setting, got 3"),
+        ({"dt_s": None}, "here.dt_s must be a float, got None"),
+        ({"dt_s": "fast"}, "here.dt_s must be a float, got 'fast'"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused_by_name(change, says):
+    with pytest.raises(ConfigError) as error:
+        from_json(RulesConfig, {**as_json(RulesConfig()), **change}, "here")
+    assert str(error.value) == says
+
+
+@pytest.mark.parametrize("name", as_json(RulesConfig()))
+def test_a_file_that_lacks_a_setting_is_refused_by_its_name(name):
+    values = as_json(RulesConfig())
+    del values[name]
+    with pytest.raises(ConfigError, match=f"here.{name} must be a "):
+        from_json(RulesConfig, values, "here")
