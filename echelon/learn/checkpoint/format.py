@@ -228,7 +228,7 @@ def open_checkpoint(path: str | Path) -> Checkpoint:
     """
     check_text("a checkpoint", str(path))
     path = Path(path)
-    if not path.is_dir():
+    if not os.path.lexists(path / CLAIMS):
         raise FileError(f"{path}: expected a checkpoint folder holding {CLAIMS}, found none")
     claims = parse_json(CLAIMS, read_file(path / CLAIMS, MAX_HEADER_BYTES))
     if not isinstance(claims, dict):

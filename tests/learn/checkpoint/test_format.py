@@ -187,7 +187,7 @@ BAD = {
     "extra tensor": (extra_tensor, r"unexpected tensor canary of shape \(2,\)"),
     "symlink": (symlink, "policy.safetensors: cannot be read"),
     "no weights": (lambda p: (p / POLICY).unlink(), "policy.safetensors: cannot be read: No such file"),
-    "no claims": (lambda p: (p / CLAIMS).unlink(), "checkpoint.json: cannot be read"),
+    "no claims": (lambda p: (p / CLAIMS).unlink(), "expected a checkpoint folder holding checkpoint.json"),
     "not JSON": (lambda p: (p / CLAIMS).write_text("{"), "checkpoint.json: not valid JSON"),
     "a list": (lambda p: (p / CLAIMS).write_text("[]"), "checkpoint.json: expected an object, got list"),
     "nested": (lambda p: (p / CLAIMS).write_text("[" * 100_000), "checkpoint.json: not valid JSON"),
