@@ -82,7 +82,11 @@ TABLES = {
             (0, 1, 2),
             256,
             ("--preset", "standard", "--device", "cpu", "--num-envs", "256"),
-            {**AS_IT_IS, "lambda 0.9": ("--ppo.gae-lambda", "0.9")},
+            {
+                **AS_IT_IS,
+                "lambda 0.9": ("--ppo.gae-lambda", "0.9"),
+                "lambda 0.9, rate 2e-3": ("--ppo.gae-lambda", "0.9", "--ppo.learning-rate.first", "2e-3"),
+            },
         ),
     )
 }
