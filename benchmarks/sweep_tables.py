@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from echelon.env.tasks import latest
+
 
 @dataclass(frozen=True)
 class Table:
@@ -29,7 +31,7 @@ class Table:
         return [*self.flags, *self.rows[row], "--total-agent-steps", str(self.agent_steps), "--seed", str(seed)]
 
 
-SMALL, STANDARD = "small-5v5-v1", "standard-10v10-v1"
+SMALL, STANDARD = latest("small-5v5"), latest("standard-10v10")
 QUICK = ("--preset", "quick", "--device", "cpu")
 AS_IT_IS: Mapping[str, tuple[str, ...]] = {"as it is": ()}
 
@@ -94,7 +96,12 @@ TABLES = {
                 "no entropy bonus": ("--ppo.entropy-coef.first", "0", "--ppo.entropy-coef.last", "0"),
                 "a quarter self-play": ("--self-share", "0.25"),
                 "a quarter past selves": ("--past-share", "0.25"),
-                "reward of winning alone at the end": ("--curriculum.fight.last", "0", "--curriculum.approach.last", "0"),
+                "reward of winning alone at the end": (
+                    "--curriculum.fight.last",
+                    "0",
+                    "--curriculum.approach.last",
+                    "0",
+                ),
                 "critic of its own view": ("--model.critic", "local"),
                 "hard alone": ("--opponent", "heuristic:hard"),
             },

@@ -38,6 +38,7 @@ __all__ = [  # noqa: F405
     "WorldConfig",
     "__version__",
     "evaluate",
+    "latest",
     "make",
     "mechs",
     "read_catalog",

@@ -3,7 +3,7 @@
 from echelon.env.env import EchelonEnv
 from echelon.env.make import make, register_view
 from echelon.env.reward import RewardTerm
-from echelon.env.tasks import Protocol, Task, register_task, tasks
+from echelon.env.tasks import Protocol, Task, latest, register_task, tasks
 from echelon.env.views import mechs, teams, versus
 from echelon.rules.catalog import Catalog
 from echelon.rules.catalog_json import read_catalog
@@ -24,6 +24,7 @@ __all__ = [
     "Task",
     "WeaponSpec",
     "WorldConfig",
+    "latest",
     "make",
     "mechs",
     "read_catalog",

@@ -4,7 +4,7 @@ python pipelines/arena.py play --blue X --red Y --battles N --seed S --replay ba
 python pipelines/arena.py watch battles.echelon
 python pipelines/arena.py maps --out maps.png
 python pipelines/arena.py dataset --commanders X Y --battles N --out battles.safetensors
-python pipelines/arena.py evaluate CHECKPOINT --task small-5v5-v1 | --league DIR
+python pipelines/arena.py evaluate CHECKPOINT --task TASK | --league DIR
 python pipelines/arena.py init|add|tournament|standings|… --league DIR
 """
 

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from scipy.stats import trim_mean
 
-from echelon.env.tasks import tasks
+from echelon.env.tasks import latest, tasks
 
 ROOT = Path(__file__).parents[1]
+SMALL, STANDARD = latest("small-5v5"), latest("standard-10v10")
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +31,7 @@ def run(baselines):
 
 
 def args_of(run, path, baseline, **changes):
-    given = {"task": "small-5v5-v1", "num_envs": 4, "agent_steps": 700, "battles": 2, "out": path, "seed": 1}
+    given = {"task": SMALL, "num_envs": 4, "agent_steps": 700, "battles": 2, "out": path, "seed": 1}
     return run.Args(**{**given, "baseline": baseline, **changes})
 
 
@@ -42,12 +43,12 @@ def test_every_baseline_makes_a_row(run, tmp_path, baseline):
     assert run.main(args_of(run, out, baseline, save=str(tmp_path / "policies"))) == 0
     earlier, line = (json.loads(each) for each in out.read_text().splitlines())
     assert earlier == {"task": "earlier"}
-    assert (line["task"], line["baseline"], line["seed"]) == ("small-5v5-v1", baseline, 1)
+    assert (line["task"], line["baseline"], line["seed"]) == (SMALL, baseline, 1)
     assert line["agent_steps"] >= 700 and line["train_s"] > 0 and line["curve"] and not line["by_protocol"]
     for name, row in line["opponents"].items():
         assert name.startswith("heuristic:") and len(row["pairs"]) == 1 and int(row["pairs"]) == row["wins"]
     assert f"--baseline {baseline} --seed 1 --agent-steps 700 --num-envs 4 --battles 2" in line["command"]
-    assert [path.name for path in (tmp_path / "policies").iterdir()] == [f"small-5v5-v1_{baseline}_1.safetensors"]
+    assert [path.name for path in (tmp_path / "policies").iterdir()] == [f"{SMALL}_{baseline}_1.safetensors"]
 
 
 @pytest.mark.long
@@ -82,11 +83,11 @@ def line_of(**changes):
     """A row as `run.py` writes it, of two opponents."""
     rates = changes.pop("rates", (0.5, 0.25))
     line = {
-        "task": "small-5v5-v1",
-        "fingerprint": tasks()["small-5v5-v1"].fingerprint,
+        "task": SMALL,
+        "fingerprint": tasks()[SMALL].fingerprint,
         "baseline": "qmix",
         "seed": 0,
-        "command": "python benchmarks/baselines/run.py --task small-5v5-v1 --baseline qmix --seed 0 --agent-steps 1000",
+        "command": f"python benchmarks/baselines/run.py --task {SMALL} --baseline qmix --seed 0 --agent-steps 1000",
         "commit": "abc",
         "clean": True,
         "agent_steps": 1024,
@@ -119,7 +120,7 @@ def test_the_table_is_made_of_complete_rows_only(baselines, tmp_path):
     (row,) = [line for line in page.splitlines() if line.startswith("| `")]
     assert row.startswith("| `qmix` | 1,024 | 3 | 40.0% (30.0% to 50.0%) | 0.0% (0.0% to 0.0%) | ")
     assert "| 10 to 30 s | `def`, `abc` |" in row and "--seed SEED --agent-steps 1000" in page
-    assert "- `standard-10v10-v1`: all" in page and "`bc-hard`" in page and "`qmix`," not in page
+    assert f"- `{STANDARD}`: all" in page and "`bc-hard`" in page and "`qmix`," not in page
     table.main(args)
     assert args.page.read_text() == page, "written again, it is the same"
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")

@@ -33,6 +33,7 @@ from echelon.env.tasks import Protocol, Task
 from echelon.learn.callbacks.base import Callback
 from echelon.learn.callbacks.signals import Stop
 from echelon.learn.trainer import Trainer
+from echelon.rules.versions import current_versions
 from echelon.runtime.errors import ConfigError
 
 
@@ -177,9 +178,8 @@ def settings_now():
     }
 
 
-TASK = Task(
-    "tests/brief-v1", "a few decisions", short_battles(), 3, 2, protocol=Protocol(("heuristic:easy",), 2, seed=9)
-)
+PROTOCOL = Protocol(("heuristic:easy",), 2, seed=9)
+TASK = Task("tests/brief-v1", "a few decisions", short_battles(), *current_versions(), protocol=PROTOCOL)
 
 
 def digest(leaves) -> str:

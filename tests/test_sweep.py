@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from echelon.env.tasks import latest
 from echelon.pipelines.train_flags import read_config
 from echelon.runtime.errors import ConfigError
 
@@ -27,7 +28,7 @@ def small_table(sweep):
     return sweep.Table(
         name="mine",
         about="which is better",
-        task="small-5v5-v1",
+        task=latest("small-5v5"),
         agent_steps=700,
         seeds=(0, 1),
         battles=2,

@@ -1,6 +1,6 @@
 """One row of the table of baselines: train, evaluate by the task's protocol, append a JSON line.
 
-python benchmarks/baselines/run.py --task small-5v5-v1 --baseline mappo-lstm --seed 0 --agent-steps 1000000
+python benchmarks/baselines/run.py --task TASK --baseline mappo-lstm --seed 0 --agent-steps 1000000
 """
 
 from __future__ import annotations

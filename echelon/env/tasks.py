@@ -1,6 +1,9 @@
 """Named tasks: a name fixes battles, rules and evaluation, so that figures of two papers can be compared.
 
-A task is a row of data. Those of the package stand in `echelon.env.task_table`; `register_task` adds one's own.
+Those of the package are the lines of `tasks.jsonl`, each the whole of a task as JSON, which no preset and no default of
+a setting can change. A line is never edited: `python docs/tasks.py` appends a successor where the rules have changed.
+What a line means that lacks a setting of today is said in `echelon.rules.versions.ADDED`, and the fingerprints in
+`docs/TASKS.md` hold the lines. `register_task` adds a task of one's own.
 """
 
 from __future__ import annotations
@@ -10,13 +13,17 @@ import hashlib
 import json
 import re
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
 
-from echelon.rules.config import EnvConfig, as_json
-from echelon.rules.versions import Versions, current_versions
+from echelon.rules.config import EnvConfig, as_json, env_from_json, from_json
+from echelon.rules.upgrade import env_under_current_rules
+from echelon.rules.versions import Versions, current_versions, stored_versions
 from echelon.runtime.errors import ConfigError, require
 from echelon.runtime.limits import SEED, Limits, check_settings
 
+TABLE = Path(__file__).with_name("tasks.jsonl")
 EVAL_SEED = 1_000_003
 """Seed of evaluation battles, and offset of their map seed: training uses none of these maps."""
 TIERS = ("heuristic:easy", "heuristic:normal", "heuristic:hard", "heuristic:expert")
@@ -84,6 +91,22 @@ class Task:
         """Whether the rules and the map maker of this Echelon are those of the task."""
         return self.versions == current_versions()
 
+    def successor(self) -> Task:
+        """The next version of the task: its battles under the rules and the map maker of this Echelon, where a setting
+        that had the default of the task's rules takes today's. A task of one's own may be registered by it."""
+        name, _, number = self.name.rpartition("-v")
+        return dataclasses.replace(
+            self,
+            name=f"{name}-v{int(number) + 1}",
+            config=self._today(self.config),
+            rules_version=current_versions().rules,
+            map_maker=current_versions().map_maker,
+            evaluation=self.evaluation and self._today(self.evaluation),
+        )
+
+    def _today(self, config: EnvConfig) -> EnvConfig:
+        return env_under_current_rules({**self.versions.as_json(), **as_json(config)})
+
     def describe(self) -> dict[str, Any]:
         """All that the name fixes, as JSON values."""
         return {
@@ -106,7 +129,33 @@ def held_out(config: EnvConfig) -> EnvConfig:
     return dataclasses.replace(config, map_seed=config.map_seed + EVAL_SEED)
 
 
-_TASKS: dict[str, Task] = {}
+def task_from_json(row: dict[str, Any]) -> Task:
+    """The task of which a row holds `Task.describe` and `about`.
+
+    Raises:
+        ConfigError: naming the setting that is missing, unknown or of the wrong type, or the version that is not read.
+    """
+    versions = stored_versions(row, row["name"])
+    config, evaluation = (env_from_json({**versions.as_json(), **row[part]}) for part in ("config", "evaluation"))
+    protocol = {name: value for name, value in row["protocol"].items() if name != "actions"}
+    return Task(
+        row["name"],
+        row["about"],
+        config,
+        *versions,
+        evaluation=None if evaluation == held_out(config) else evaluation,
+        protocol=from_json(Protocol, protocol, "protocol"),
+    )
+
+
+@cache
+def _built_in() -> dict[str, Task]:
+    """Tasks of the package by name, read when they are first asked for."""
+    rows = map(json.loads, TABLE.read_text(encoding="utf-8").splitlines())
+    return {row["name"]: task_from_json(row) for row in rows}
+
+
+_REGISTERED: dict[str, Task] = {}
 
 
 def register_task(task: Task) -> Task:
@@ -124,16 +173,32 @@ def register_task(task: Task) -> Task:
     require(NAME.fullmatch(task.name) is not None, "Task.name", form, task.name)
     is_line = isinstance(task.about, str) and task.about != "" and "\n" not in task.about
     require(is_line, "Task.about", "one line", task.about)
-    if _TASKS.get(task.name, task) != task:
+    if tasks().get(task.name, task) != task:
         raise ConfigError(f"task {task.name} means something else already: give a changed task a new version")
-    _TASKS[task.name] = task
+    _REGISTERED[task.name] = task
     return task
 
 
 def tasks() -> dict[str, Task]:
     """All tasks by name, those of earlier rules too (`Task.is_playable`)."""
-    _load()
-    return dict(_TASKS)
+    return {**_built_in(), **_REGISTERED}
+
+
+def latest(name: str) -> str:
+    """The full name of the newest version of a task, as `make` and `evaluate` take it: of `small-5v5`, say.
+
+    Args:
+        name: without its version.
+
+    Raises:
+        ConfigError: there is no such task.
+    """
+    newest: dict[str, int] = {}
+    for task in tasks():
+        known, _, number = task.rpartition("-v")
+        newest[known] = max(newest.get(known, 0), int(number))
+    require(isinstance(name, str) and name in newest, "latest", f"one of {', '.join(newest)}", name)
+    return f"{name}-v{newest[name]}"
 
 
 def find_task(task: str | Task) -> Task:
@@ -162,8 +227,3 @@ def check_versions(task: Task) -> None:
         f"task {task.name} is of {theirs}, and this Echelon has {ours}, so that its figures could not be compared: "
         f"install the version of Echelon that docs/TASKS.md names for {theirs}, or take one of {others}"
     )
-
-
-def _load() -> None:
-    # The table builds configs, which an `import echelon` does not wait for.
-    import echelon.env.task_table  # noqa: F401

@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from echelon.rules.catalog import Catalog
 from echelon.rules.specs import SPECS
+from echelon.rules.versions import completed
 from echelon.runtime.errors import require
 from echelon.runtime.files import MAX_JSON_BYTES, parse_json, read_file
 
@@ -59,6 +60,7 @@ def fields_from_json(
     """The fields of a `kind`, `apart` those that are read elsewhere. Where they need not be whole, what `values` leaves
     out is that of `over`, or the default."""
     require(isinstance(values, dict), where, "an object", values)
+    values = completed(kind, values) if is_whole else values
     fields, hints = {f.name: f for f in dataclasses.fields(kind)}, get_type_hints(kind)
     given = {} if over is None else {name: getattr(over, name) for name in fields}
     for name, value in values.items():

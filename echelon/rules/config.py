@@ -15,7 +15,7 @@ from echelon.rules import limits
 from echelon.rules.catalog import Catalog
 from echelon.rules.catalog_checks import check_flight
 from echelon.rules.catalog_json import catalog_from_json
-from echelon.rules.versions import MAP_MAKER, RULES, current_versions, stored_versions
+from echelon.rules.versions import MAP_MAKER, RULES, completed, current_versions, stored_versions, without_added
 from echelon.runtime.errors import require
 from echelon.runtime.limits import check_settings
 from echelon.runtime.short_repr import short_repr
@@ -383,6 +383,7 @@ def from_json(kind: Any, values: Any, where: str, nested: dict[str, Any] | None 
     require(isinstance(values, dict), where, "an object", values)
     default = kind()
     names = [f.name for f in dataclasses.fields(kind) if f.name not in nested]
+    values = completed(kind, values)
     for name in values:
         require(name in names, f"{where}.{name}", "absent: this version of Echelon has no such setting", values[name])
     ready: dict[str, Any] = {}
@@ -413,12 +414,14 @@ def battle_difference(ours: dict[str, Any], theirs: dict[str, Any]) -> str | Non
     return first_difference({**ours, "reward": None}, {**theirs, "reward": None}, "env")
 
 
-def as_json(config: Any) -> dict[str, Any]:
-    """A config dataclass as nested dicts, lists and numbers, ready for `json.dump`."""
+def as_json(config: Any, whole: bool = False) -> dict[str, Any]:
+    """A config dataclass as nested dicts, lists and numbers, ready for `json.dump`; only if `whole` with settings that
+    `versions.ADDED` leaves out."""
 
     def plain(value: Any) -> Any:
         if dataclasses.is_dataclass(value):
-            return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+            values = {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+            return values if whole else without_added(type(value), values)
         if isinstance(value, Mapping):
             return {name: plain(one) for name, one in value.items()}
         if isinstance(value, float) and math.isinf(value):

@@ -19,7 +19,7 @@ def env_under_current_rules(signature: dict[str, Any]) -> EnvConfig:
         ConfigError: as `env_from_json`.
     """
     recorded = env_from_json(signature)
-    values, today = {**current_versions().as_json(), **as_json(recorded)}, as_json(EnvConfig())
+    values, today = {**current_versions().as_json(), **as_json(recorded, whole=True)}, as_json(EnvConfig(), whole=True)
     for path, default in earlier_defaults(stored_versions(signature, "env").rules).items():
         *parents, name = path.split(".")
         here, there = part_of(values, parents), part_of(today, parents)

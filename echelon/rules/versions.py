@@ -25,11 +25,33 @@ class Change:
     title: str
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """Each setting of `EnvConfig` whose default it changed, by its dotted name in a signature, and the JSON value that
-    was the default before, None for one that is new: `{"rules.step_up_vox": 1.1}`."""
+    was the default before: `{"rules.step_up_vox": 1.1}`. Of one that is new, the value in `ADDED`; of a new row of the
+    catalog, None."""
 
 
 CHANGES: dict[int, Change] = {FIRST_RULES: Change("the rules of the first release")}
 """By version of the rules."""
+
+
+ADDED: dict[str, dict[str, Any]] = {}
+"""Settings that came after the first release, by the name of their class, each with the JSON value under which
+everything was played before it came: `{"RulesConfig": {"wind_vox_per_s": 0.0}}`.
+
+Files and tasks that lack such a setting mean this value, whatever its default is today, and a setting that has the
+value is left out of them. So a setting that is added changes no meaning, no signature and no fingerprint of what was
+written before, and a setting that is not here is refused where it is missing.
+"""
+
+
+def completed(kind: type, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of a class as JSON values, with those of `ADDED` that they lack."""
+    return {**ADDED.get(kind.__name__, {}), **values}
+
+
+def without_added(kind: type, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of a class as JSON values, without those that `completed` would give the same value."""
+    added = ADDED.get(kind.__name__, {})
+    return {name: value for name, value in values.items() if name not in added or value != added[name]}
 
 
 class Versions(NamedTuple):

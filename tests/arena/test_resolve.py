@@ -116,7 +116,7 @@ class Unbuilt:
         (lambda given: echelon.versus(BRIEF, given, 2, "cpu", 0), "opponent must be a name, a path or the policy of a"),
         (lambda given: TrainConfig(opponent=given), r"TrainConfig\.opponent must be a str, got "),
         (
-            lambda given: echelon.evaluate("heuristic", "small-5v5-v1", [given], 2),
+            lambda given: echelon.evaluate("heuristic", echelon.latest("small-5v5"), [given], 2),
             "opponents must be a list of at least one",
         ),
         (lambda given: Match(("x", given), {}, BRIEF, 2, CPU), "policy 'x' must be a TeamPolicy, no class nor name"),
@@ -130,7 +130,7 @@ def test_what_is_neither_a_name_nor_a_policy_is_one_line(given, use, message):
 
 def test_a_class_is_no_policy_to_evaluate():
     with pytest.raises(ConfigError, match="got the class Unbuilt"):
-        echelon.evaluate(Unbuilt, "small-5v5-v1", battles=2)
+        echelon.evaluate(Unbuilt, echelon.latest("small-5v5"), battles=2)
 
 
 def test_checkpoints_are_told_where_the_named_one_is_not(tmp_path):

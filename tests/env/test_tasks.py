@@ -1,49 +1,145 @@
-"""Named tasks: what a name fixes, and what is refused."""
+"""Named tasks: what a name fixes, what is refused, and how a task gets a successor."""
 
 import dataclasses
-import re
+import importlib.util
+import json
 from pathlib import Path
 
 import pytest
+from next_rules import NEXT, OURS, RADAR_VOX, STEP_UP_VOX, change_rules
 
 import echelon
-from echelon.env import task_table, tasks
-from echelon.env.tasks import EVAL_SEED, Protocol, Task, find_task, register_task
-from echelon.rules.config import EnvConfig, RulesConfig, WorldConfig
-from echelon.rules.versions import MAP_MAKER_VERSION, RULES_VERSION
+from echelon.env import tasks
+from echelon.env.tasks import EVAL_SEED, TABLE, Protocol, Task, find_task, latest, register_task, task_from_json
+from echelon.rules import versions
+from echelon.rules.config import EnvConfig, FeaturesConfig, RulesConfig, WorldConfig, as_json, env_from_json
+from echelon.rules.versions import MAP_MAKER_VERSION, RULES_VERSION, Change, current_versions
 from echelon.runtime.errors import ConfigError
 
-FINGERPRINTS = {
-    "small-5v5-v1": "8a6c611167be3a9c",
-    "standard-10v10-v1": "8f5749e3d5e3e137",
-    "large-10v10-v1": "c75fbd2b63f0cde6",
-    "unequal-4v7-v1": "da61a6070bc45553",
-    "command-10v10-v1": "22626bd4ed91672a",
-    "full-5v5-v1": "c0b18c874d7d52ec",
-    "silent-10v10-v1": "5f30a06df71e8348",
-    "biomes-5v5-v1": "2de2d02a8bc6937e",
-}
-"""Published: a row never changes. What should be otherwise becomes a task of the next version, with a row here."""
-OWN = Task("lab/duel-v1", "one against one", EnvConfig(blue=("medium",), red=("medium",)), 3, 2)
+SMALL = latest("small-5v5")
+PAGE = Path(__file__).parents[2] / "docs" / "TASKS.md"
+"""Holds the fingerprint of every task of the table, as it was published."""
+OWN = Task("lab/duel-v1", "one against one", EnvConfig(blue=("medium",), red=("medium",)), *current_versions())
 
 
 @pytest.fixture
 def registry(monkeypatch):
-    echelon.tasks()
-    monkeypatch.setattr(tasks, "_TASKS", dict(tasks._TASKS))
+    monkeypatch.setattr(tasks, "_REGISTERED", {})
 
 
-def test_no_edit_changes_a_published_task():
-    known = {name: task for name, task in echelon.tasks().items() if task.is_playable}
-    assert {name: task.fingerprint for name, task in known.items()} == FINGERPRINTS
+@pytest.fixture(scope="module")
+def program():
+    """`docs/tasks.py`."""
+    source = importlib.util.spec_from_file_location("tasks_program", PAGE.with_name("tasks.py"))
+    module = importlib.util.module_from_spec(source)
+    source.loader.exec_module(module)
+    return module
 
 
-def test_the_page_tells_every_task_and_its_fingerprint():
-    page = (Path(__file__).parents[2] / "docs" / "TASKS.md").read_text()
-    told = dict(re.findall(r"^\| `([\w.-]+-v\d+)` \|.*\| `([0-9a-f]{16})` \|$", page, re.M))
-    assert told == FINGERPRINTS
-    for name, task in echelon.tasks().items():
-        assert f"| `{name}` | {task.about} |" in page, name
+def rows(table=TABLE) -> list[dict]:
+    return [json.loads(line) for line in table.read_text().splitlines()]
+
+
+def battles(row: dict) -> list[dict]:
+    return [row["config"], row["evaluation"]]
+
+
+def test_no_edit_changes_a_published_task(program, registry, monkeypatch):
+    """`python docs/tasks.py` makes the page true, and refuses a task that is another than the page tells."""
+    page = PAGE.read_text()
+    assert program.render(page) == page
+    for task in echelon.tasks().values():
+        assert f"\n| {task.rules_version} | {task.map_maker} | " in page, "the Echelon of its rules"
+    changed = dataclasses.replace(find_task(SMALL), protocol=Protocol(battles=2))
+    monkeypatch.setitem(tasks._REGISTERED, SMALL, changed)
+    with pytest.raises(ConfigError, match=f"fingerprint of {SMALL} must be .*, since a task never changes, got"):
+        program.render(page)
+
+
+def test_a_row_holds_all_that_its_name_fixes(registry):
+    """So that no default has a part in it; and names have the form that `register_task` asks for."""
+    for row in rows():
+        task = register_task(task_from_json(row))
+        assert row == {"name": task.name, "about": task.about, **task.describe()}
+        for part in battles(row):
+            missing = as_json(EnvConfig(), whole=True).keys() - part.keys()
+            assert missing <= versions.ADDED.get("EnvConfig", {}).keys(), row["name"]
+
+
+def test_another_preset_and_another_default_change_no_task(monkeypatch):
+    before = {name: task.fingerprint for name, task in echelon.tasks().items()}
+    for kind, name, value in ((RulesConfig, "jet_heat_per_s", 18.0), (EnvConfig, "comm_dim", 4), (Protocol, "seed", 5)):
+        names = [field.name for field in dataclasses.fields(kind)]
+        defaults = list(kind.__init__.__defaults__)
+        defaults[names.index(name) - len(names)] = value
+        monkeypatch.setattr(kind.__init__, "__defaults__", tuple(defaults))
+        monkeypatch.setattr(kind, name, value)
+        assert getattr(kind(), name) == value
+    for preset in ("small", "standard", "large"):
+        monkeypatch.setattr(EnvConfig, preset, lambda: EnvConfig(blue=("light",)))
+    again = [task_from_json(row) for row in rows()]
+    assert {task.name: task.fingerprint for task in again} == before
+    assert all(task.config.rules.jet_heat_per_s == 15.0 for task in again if task.rules_version == 3)
+
+
+def test_a_row_without_a_setting_that_came_later_means_what_was_played_before_it(monkeypatch):
+    """Whatever the default is; and neither signature nor fingerprint tells a setting that has the value of before."""
+    small, own = find_task(SMALL), EnvConfig(features=FeaturesConfig(smoke=False))
+    (row,) = (row for row in rows() if row["name"] == SMALL)
+    later = {"FeaturesConfig": {"smoke": True}, "HullSpec": {"hp": 60.0}, "Protocol": {"battles": 256}}
+    monkeypatch.setattr(versions, "ADDED", later)
+    for part in battles(row):
+        del part["features"]["smoke"], part["catalog"]["hulls"]["scout"]["hp"]
+    del row["protocol"]["battles"]
+    monkeypatch.setattr(FeaturesConfig.__init__, "__defaults__", (False,) * 7)
+    before, signature = task_from_json(row), small.config.signature()
+    assert before == small
+    assert row == {"name": small.name, "about": small.about, **before.describe()}, "its fingerprint is the hash of it"
+    assert "smoke" not in signature["features"] and env_from_json(signature) == small.config
+    assert own.signature()["features"]["smoke"] is False and env_from_json(own.signature()) == own
+    monkeypatch.setattr(versions, "ADDED", {})
+    with pytest.raises(ConfigError, match=r"HullSpec lacks hp|features.smoke must be a bool, got None"):
+        task_from_json(row)
+
+
+def test_new_rules_give_every_task_a_successor_and_leave_its_row_alone(program, registry, monkeypatch, tmp_path):
+    table, page = tmp_path / "tasks.jsonl", tmp_path / "TASKS.md"
+    table.write_bytes(TABLE.read_bytes())
+    page.write_text(PAGE.read_text())
+    program.main(table, page)
+    assert (table.read_bytes(), page.read_text()) == (TABLE.read_bytes(), PAGE.read_text()), "nothing to be done"
+    newest = {row["name"]: row for row in rows() if row["rules_version"] == OURS}
+    monkeypatch.setattr(versions, "RULES_VERSION", NEXT)
+    monkeypatch.setitem(versions.CHANGES, NEXT, Change("nothing that a setting tells"))
+    for _ in range(2):  # The second time there is nothing to be done.
+        program.main(table, page)
+        assert table.read_bytes().startswith(TABLE.read_bytes())
+        made = rows(table)[len(rows()) :]
+        for before, after in zip(newest.values(), made, strict=True):
+            name, _, number = before["name"].rpartition("-v")
+            assert after == {**before, "name": f"{name}-v{int(number) + 1}", "rules_version": NEXT}
+            assert f"| `{after['name']}` | {after['about']} | {NEXT}, {after['map_maker']} | " in page.read_text()
+            assert latest(name) == after["name"] and find_task(after["name"]).is_playable
+            with pytest.raises(ConfigError, match=rf"^task {before['name']} is of rules {OURS}.*{after['name']}"):
+                find_task(before["name"])
+
+
+def test_a_successor_takes_the_defaults_that_its_rules_changed(monkeypatch):
+    small = find_task(SMALL)
+    custom = dataclasses.replace(OWN, config=dataclasses.replace(OWN.config, radar_range_vox=9.0))
+    change_rules(monkeypatch)
+    for config in (small.successor().config, small.successor().evaluation_config, OWN.successor().config):
+        assert (config.rules.step_up_vox, config.radar_range_vox) == (STEP_UP_VOX, RADAR_VOX)
+    assert custom.successor().name == "lab/duel-v2" and custom.successor().config.radar_range_vox == 9.0
+
+
+def test_the_newest_version_is_the_highest_number(registry):
+    for number in (9, 10, 2):
+        register_task(dataclasses.replace(OWN, name=f"lab/duel-v{number}"))
+    assert echelon.latest("lab/duel") == "lab/duel-v10"
+    for name in ("small", SMALL, None):
+        with pytest.raises(ConfigError, match=r"latest must be one of small-5v5, standard-10v10, .*, got "):
+            latest(name)
 
 
 @pytest.mark.parametrize(
@@ -57,12 +153,12 @@ def test_the_page_tells_every_task_and_its_fingerprint():
         {"protocol": Protocol(battles=2)},
         {"protocol": Protocol(opponents=("heuristic:easy",))},
         {"protocol": Protocol(seed=4)},
-        {"name": "small-5v5-v2"},
+        {"name": "small-5v5-v99"},
     ],
     ids=lambda change: next(iter(change)),
 )
 def test_whatever_a_name_fixes_is_in_its_fingerprint(change):
-    small = find_task("small-5v5-v1")
+    small = find_task(SMALL)
     assert dataclasses.replace(small, **change).fingerprint != small.fingerprint
     assert dataclasses.replace(small, about="other words").fingerprint == small.fingerprint
 
@@ -70,9 +166,9 @@ def test_whatever_a_name_fixes_is_in_its_fingerprint(change):
 def test_evaluation_is_on_other_maps_and_other_biomes():
     for name, task in echelon.tasks().items():
         assert task.evaluation_config.map_seed == task.config.map_seed + EVAL_SEED, name
-    task = find_task("biomes-5v5-v1")
+    task = find_task(latest("biomes-5v5"))
     trained, judged = (set(each.world.biomes) for each in (task.config, task.evaluation_config))
-    assert not trained & judged and judged == set(task_table.HELD_OUT) and len(trained | judged) == 16
+    assert not trained & judged and len(judged) == 4 and len(trained | judged) == 16
     by_map = dataclasses.replace(task.evaluation_config, world=task.config.world, map_seed=task.config.map_seed)
     assert by_map == task.config, "nothing else differs"
 
@@ -82,7 +178,7 @@ def test_a_task_of_other_rules_is_refused_by_name_and_with_what_to_do(registry):
         task = register_task(dataclasses.replace(OWN, name=f"{field.replace('_', '-')}-v1", **{field: other}))
         assert not task.is_playable and task.name in echelon.tasks()
         for use in (lambda task=task: echelon.make(task.name), lambda task=task: echelon.evaluate("heuristic", task)):
-            with pytest.raises(ConfigError, match=rf"task {task.name} is of rules .*: install .* small-5v5-v1"):
+            with pytest.raises(ConfigError, match=rf"task {task.name} is of rules .*: install .* {SMALL}"):
                 use()
 
 
@@ -108,7 +204,7 @@ def test_a_stranger_registers_a_task(registry):
 def test_a_bad_name_is_one_line(registry, change, message):
     with pytest.raises(ConfigError, match=message):
         register_task(dataclasses.replace(OWN, **change))
-    with pytest.raises(ConfigError, match=r"task must be one of small-5v5-v1, .*, got 'small'"):
+    with pytest.raises(ConfigError, match=r"task must be one of small-5v5-v.*, got 'small'"):
         find_task("small")
     with pytest.raises(ConfigError, match=r"Protocol.battles must be even"):
         Protocol(battles=3)
@@ -117,4 +213,4 @@ def test_a_bad_name_is_one_line(registry, change, message):
             Protocol(opponents=opponents)
     assert Protocol(opponents=["heuristic:easy"]) == Protocol(opponents=("heuristic:easy",))
     with pytest.raises(ConfigError, match=r"Task.config must be EnvConfig"):
-        Task("x-v1", "x", WorldConfig(), 3, 2)
+        Task("x-v1", "x", WorldConfig(), *current_versions())

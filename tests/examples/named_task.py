@@ -10,7 +10,8 @@ from torchrl.objectives.value import GAE
 import echelon
 
 
-def main(task: str = "small-5v5-v1", num_envs: int = 64, steps: int = 32, iterations: int = 2, **protocol):
+def main(name: str = "small-5v5", num_envs: int = 64, steps: int = 32, iterations: int = 2, **protocol):
+    task = echelon.latest(name)
     env = echelon.make(task, view="mechs", num_envs=num_envs, seed=0, opponent="heuristic:easy")
     seen, done = env.observation_spec["observation"].shape[-1], env.action_spec.shape[-1]
     net = torch.nn.Sequential(MLP(seen, 2 * done, num_cells=[64]), NormalParamExtractor())

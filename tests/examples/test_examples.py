@@ -21,6 +21,7 @@ from echelon.agents.heuristic import scripted
 from echelon.arena.batch_arena import BatchArena, Battle
 from echelon.arena.dataset_writer import DatasetWriter
 from echelon.env.reward import TERMS
+from echelon.env.tasks import latest
 from echelon.rules.config import RewardConfig
 
 BATTLE = short_battles(4)
@@ -80,6 +81,6 @@ def test_a_named_task_from_beginning_to_end(capsys):
     rows = capsys.readouterr().out.splitlines()
     assert len(rows) == 2
     for row in rows:
-        assert re.fullmatch(r"\| small-5v5-v1 \| policy \| heuristic:easy \d+% \(\d+% to \d+%\) \|", row), row
+        assert re.fullmatch(rf"\| {latest('small-5v5')} \| policy \| heuristic:easy \d+% \(\d+% to \d+%\) \|", row), row
     moved = [not torch.equal(*pair) for pair in zip(before.parameters(), after.parameters(), strict=True)]
     assert moved and all(moved)

@@ -143,10 +143,10 @@ BAD = {
     "evaluate nowhere": ("arena", ("evaluate", "{tmp}"), "--task, --league must be one of them"),
     "evaluate twice": (
         "arena",
-        ("evaluate", "{tmp}", *LEAGUE, "--task", "small-5v5-v1"),
+        ("evaluate", "{tmp}", *LEAGUE, "--task", "small-5v5"),
         "--task, --league must be one",
     ),
-    "evaluate at nothing": ("arena", ("evaluate", "{tmp}", "--task", "small"), "task must be one of small-5v5-v1"),
+    "evaluate at nothing": ("arena", ("evaluate", "{tmp}", "--task", "small"), "task must be one of small-5v5-v"),
     "evaluate -1 seeds": ("arena", ("evaluate", "{tmp}", *LEAGUE, "--seeds", "-1"), "Evaluate.seeds must be 0"),
     "tournament of 0 seeds": ("arena", ("tournament", *LEAGUE, "--seeds", "0"), "seeds must be 1"),
     "tournament of -1 replays": (

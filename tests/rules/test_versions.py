@@ -69,7 +69,7 @@ def test_what_is_new_in_a_table_is_added_and_what_a_file_took_out_stays_out(monk
     before = {"weapons.laser.heat": 4.0, "weapons.flamer.heat": 2.0, "weapons.railgun": None, "gone.row": 1.0}
     monkeypatch.setitem(versions.CHANGES, NEXT, Change("hotter weapons", before))
     monkeypatch.setattr(upgrade, "env_from_json", lambda values: {n: v for n, v in values.items() if n not in OF_FILE})
-    monkeypatch.setattr(upgrade, "as_json", copy.deepcopy)
+    monkeypatch.setattr(upgrade, "as_json", lambda values, whole: copy.deepcopy(values))
     monkeypatch.setattr(upgrade, "EnvConfig", lambda: today)
     assert env_under_current_rules({**OF_FILE, "weapons": rows}) == today
     custom = {"weapons": {"laser": {"heat": 4.5}}}
