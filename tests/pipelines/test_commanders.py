@@ -76,7 +76,7 @@ def files_of(folder: Path) -> dict[str, str]:
     return open_checkpoint(newest_checkpoint(folder / "checkpoints")).claims["files"]
 
 
-@pytest.mark.parametrize("name", ["charger:Charger", "of_my_own:Pacer"])
+@pytest.mark.parametrize("name", [pytest.param("charger:Charger", marks=pytest.mark.long), "of_my_own:Pacer"])
 def test_a_run_against_a_commander_goes_on_bit_for_bit(tmp_path, own, monkeypatch, name):
     flags = ("--opponent", name, "--evaluation.tiers", name, "--total-agent-steps", "640")
     whole, second = tmp_path / "whole", tmp_path / "second"
