@@ -64,7 +64,8 @@ def whole_ground(env):
 def fought():
     """Three battles of a brawl, the last two recorded, with what the environment showed at every moment."""
     recorder = Recorder([1, 2], observations=True)
-    env = EchelonEnv(BUSY, 3, "cpu", seed=4, observer=recorder)
+    brief = dataclasses.replace(BUSY, rules=RulesConfig(max_episode_s=25.0))
+    env = EchelonEnv(brief, 3, "cpu", seed=4, observer=recorder)
     generator = torch.Generator().manual_seed(1)
     td = env.reset()
     moments, grounds, ends = [env.state], [whole_ground(env)], []
