@@ -62,7 +62,7 @@ def test_battles_and_restarts_are_the_same():
 
 @pytest.mark.parametrize("feature", FEATURES)
 def test_features_switched_off_are_so_in_loops(feature):
-    play_both(dataclasses.replace(SMALL, features=FeaturesConfig(**{feature: False})), 3, 20)
+    play_both(dataclasses.replace(SMALL, features=FeaturesConfig(**{feature: False})), 2, 16)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_features_switched_off_are_so_in_loops(feature):
     ids=lambda changes: next(iter(changes)),
 )
 def test_other_battles_are_the_same_in_loops(changes):
-    play_both(dataclasses.replace(SMALL, **changes), 3, 20)
+    play_both(dataclasses.replace(SMALL, **changes), 2, 16)
 
 
 def test_the_form_of_a_device(monkeypatch):

@@ -214,6 +214,7 @@ def test_a_change_of_opponents_is_captured_anew(trainer, monkeypatch):
     assert [name for name, value in everything(made).items() if not torch.equal(value, same[name])] == []
 
 
+@pytest.mark.long
 def test_battles_put_elsewhere_are_captured_anew(trainer, monkeypatch):
     """As a resume does, which restores battles into fresh tensors."""
     made = trainer("called", opponent="self")

@@ -103,6 +103,7 @@ def drive(trainer: Trainer, iterations: int) -> Trainer:
     return trainer
 
 
+@pytest.mark.long
 def test_a_curriculum_leads_from_a_tier_to_commanders_of_ones_own(tmp_path, own):
     """And by way of a frozen policy; broken off within different stages."""
     names = ("trivial", "charger:Charger", str(checkpoint_of(tmp_path, 1)), "of_my_own:Pacer")
