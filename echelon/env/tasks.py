@@ -12,7 +12,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from echelon.rules.config import EnvConfig, as_json
+from echelon.rules.config import EnvConfig
+from echelon.rules.config_json import as_json
 from echelon.rules.versions import Versions, current_versions
 from echelon.runtime.errors import ConfigError, require
 from echelon.runtime.limits import SEED, Limits, check_settings

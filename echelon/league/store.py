@@ -35,7 +35,8 @@ from echelon.league.records import (
 from echelon.league.weight_store import WeightStore
 from echelon.learn.checkpoint.files import find_checkpoint
 from echelon.learn.checkpoint.format import open_checkpoint, tell_rules
-from echelon.rules.config import EnvConfig, as_json, battle_difference, env_from_json, from_json
+from echelon.rules.config import EnvConfig, env_from_json
+from echelon.rules.config_json import as_json, battle_difference, from_json
 from echelon.rules.versions import Versions, current_versions, stored_versions
 from echelon.runtime import version
 from echelon.runtime.errors import ConfigError

@@ -44,7 +44,8 @@ from echelon.learn.ppo.collector import TeamCollector
 from echelon.learn.ppo.nonfinite_dump import stop_with_dump
 from echelon.learn.ppo.update import PATIENCE, PPO
 from echelon.learn.report import all_reduce_sums, read, summarise
-from echelon.rules.config import EnvConfig, as_json, first_difference
+from echelon.rules.config import EnvConfig
+from echelon.rules.config_json import as_json, first_difference
 from echelon.rules.versions import MAP_MAKER, MAP_MAKER_VERSION
 from echelon.runtime import noise
 from echelon.runtime.device import resolve_device
