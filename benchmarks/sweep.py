@@ -39,6 +39,8 @@ class Args:
     """A name of `sweep_tables.TABLES`."""
     rows: tuple[str, ...] = ()
     """Which rows of it to run, in this order; all by default."""
+    seeds: tuple[int, ...] = ()
+    """Which seeds; those of the table by default."""
     minutes: float = 0.0
     """Ends after so many, within a run too; 0 for no limit. The same command goes on, bit for bit with --folder."""
     folder: str = ""
@@ -57,7 +59,7 @@ def main(args: Args) -> int:
     is_complete = True
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(args.folder or scratch)
-        for seed in table.seeds:
+        for seed in args.seeds or table.seeds:
             for name in args.rows or table.rows:
                 if is_complete and (name, seed) not in finished_runs(table, read_rows(args.results)):
                     row = run(table, name, seed, folder, ends - time.monotonic())

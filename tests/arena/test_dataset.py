@@ -290,7 +290,7 @@ def claim(header, **changes):
         ("commanders must be different names", lambda header: claim(header, commanders="hard")),
         ("commander must be 0..0, got 0..1", lambda header: claim(header, commanders=[HARD])),
         ("env must be an object", lambda header: claim(header, env=[])),
-        ("env.blue", lambda header: claim(header, env={"blue": 7})),
+        ("env.blue", lambda header: claim(header, env={**UNEQUAL.signature(), "blue": 7})),
         ("tensor rows/blue/observation/contacts must be F32", lambda header: claim(header, env=UNEQUAL.signature())),
         ("tensors must fill", lambda header: header.pop("rows/battle")),
         (

@@ -62,7 +62,7 @@ SPOILED = {
     ),
     "no volatility": (put("ratings", 1, "volatility", 0), r"ratings\[1\].volatility must be a number 1e-06..10"),
     "duplicate id": (twice("entries", 5), r"entries\[7\].id must stand there once"),
-    "duplicate name": (put("entries", 6, "name", "heuristic:easy"), r"entries\[6\].weights must be None"),
+    "duplicate name": (put("entries", 6, "name", "heuristic:easy@3"), r"entries\[6\].weights must be None"),
     "duplicate match": (twice("matches", 0), r"matches\[2\].key must stand there once"),
     "unknown kind": (put("entries", 5, "kind", "emperor"), r"entries\[5\].kind must be one of .* got 'emperor'"),
     "a path": (put("entries", 5, "weights", "../../etc/shadow"), r"entries\[5\].weights must be 'weights/"),

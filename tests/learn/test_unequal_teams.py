@@ -66,6 +66,7 @@ def test_it_goes_on_where_it_stopped(tmp_path):
     assert [name for name, value in expected.items() if not torch.equal(found[name], value)] == []
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("changes", [{}, {"ppo": PPOConfig(8, 4, 2, 2, accumulate=2, advantages_by_class=True)}])
 def test_padding_counts_nowhere(tmp_path, monkeypatch, changes):
     """Metrics, normaliser, weights and moments are the same, to the last bit, whatever padded mechs see."""
@@ -90,6 +91,7 @@ ROSTERS = {
 }
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("rosters", ROSTERS.values(), ids=ROSTERS)
 def test_a_class_is_standardised_over_its_mechs_on_either_side(tmp_path, rosters):
     """By hand: the class of mech m of a row is that of place m in the roster of the group that the row belongs to."""
@@ -112,6 +114,7 @@ def test_a_class_is_standardised_over_its_mechs_on_either_side(tmp_path, rosters
         torch.testing.assert_close(written, (own - mean) / deviation, atol=1e-3, rtol=1e-3)
 
 
+@pytest.mark.quick
 def test_a_batch_says_the_same_with_and_without_padding(rollout):
     """Two more mechs in every team, of NaN: the same advantages, normaliser, losses and gradients."""
     plain, memory = rollout.collect().clone(), rollout.memory.clone()
@@ -148,6 +151,7 @@ def test_a_batch_says_the_same_with_and_without_padding(rollout):
         torch.testing.assert_close(found[1][name], value, msg=lambda text, name=name: f"{name}: {text}")
 
 
+@pytest.mark.quick
 def test_a_central_critic_sees_no_padding(tmp_path):
     config = unequal_run(model=model_with("lstm", dataclasses.replace(TINY, critic="central")))
     trainer = Trainer(config, tmp_path)
@@ -160,6 +164,7 @@ def test_a_central_critic_sees_no_padding(tmp_path):
     torch.testing.assert_close(whole, policy.critic(embed[:, :3], ego[:, :3], enemy))
 
 
+@pytest.mark.quick
 def test_opponents_see_their_own_team_only(tmp_path):
     trainer = Trainer(unequal_run(), tmp_path)
     now = trainer.env.reset()
@@ -168,6 +173,7 @@ def test_opponents_see_their_own_team_only(tmp_path):
         assert shapes == [(teams, 3), (teams, 6)], "as red, then as blue"
 
 
+@pytest.mark.quick
 def test_team_means_leave_padding_out():
     value = torch.tensor([[[1.0], [2.0], [torch.nan]], [[1.0], [2.0], [6.0]]])
     exists = torch.tensor([[True, True, False], [True, True, True]])

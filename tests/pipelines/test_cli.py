@@ -250,7 +250,7 @@ def test_help_reads_well():
 
 @pytest.mark.parametrize("program", ["train.py", "arena.py", "torchrl_ppo.py", "../benchmarks/rollout.py"])
 def test_help_ends_on_a_terminal_of_one_column(program):
-    done = run(program, "--help", COLUMNS="1")
+    done = run_alone(program, "--help", COLUMNS="1")
     assert done.returncode == 0, done.stderr
     boxes = [line for line in done.stdout.splitlines() if line.startswith(("│", "╭"))]
     assert boxes and {len(line) for line in boxes} == {LEAST_WIDTH}

@@ -111,6 +111,7 @@ def test_a_run_whose_terminal_is_closed_is_saved(tmp_path):
     folder = tmp_path / "run"
     child, master = pty.fork()
     if child == 0:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # which nohup ignores, and with it all that it starts
         os.chdir(ROOT)
         os.execv(sys.executable, [*TRAIN, "--total-agent-steps", "100000000", "--run-dir", str(folder)])
     with open(master, "rb", buffering=0) as shown:

@@ -43,6 +43,15 @@ def exits(monkeypatch):
     return codes
 
 
+@pytest.fixture(autouse=True)
+def usual_handlers():
+    """What `nohup` and a shell's background ignore is not ignored here."""
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in (signal.SIGHUP, signal.SIGQUIT)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
 @pytest.mark.parametrize("number", [*signals.ASKING, *signals.WARNING], ids=lambda number: number.name)
 def test_a_signal_ends_a_run_which_is_saved(tmp_path, number):
     before = signal.getsignal(number)
