@@ -94,7 +94,12 @@ TABLES = {
                 "no entropy bonus": ("--ppo.entropy-coef.first", "0", "--ppo.entropy-coef.last", "0"),
                 "a quarter self-play": ("--self-share", "0.25"),
                 "a quarter past selves": ("--past-share", "0.25"),
-                "reward of winning alone at the end": ("--curriculum.fight.last", "0", "--curriculum.approach.last", "0"),
+                "reward of winning alone at the end": (
+                    "--curriculum.fight.last",
+                    "0",
+                    "--curriculum.approach.last",
+                    "0",
+                ),
                 "critic of its own view": ("--model.critic", "local"),
                 "hard alone": ("--opponent", "heuristic:hard"),
             },
