@@ -92,7 +92,7 @@ class StaticBattles:
             remembered = [NextMemory(key, 0, after.get(key)) for key in self.buffers.memories]
         shown = {key: after.get(key) for key in self.buffers.shown}
         with ordinary_tensors():
-            env._begin_into_buffers(which, self._played(), shown, remembered, self.buffers, *env._maps_drawn)
+            env.engine.begin_into_buffers(which, self._played(), shown, remembered, self.buffers, *env._maps_drawn)
             self._show_openings(which, env.map_pool.openings)
             restore_ground(self.state.terrain, which, self.state.map_id, env.game.maps)
         self._return()
