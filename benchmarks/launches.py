@@ -161,7 +161,7 @@ def rollout(config: EnvConfig, num_envs: int, mode: FakeTensorMode) -> tuple[Cou
                 setattr(env.engine, name, launches.uncounted(getattr(env.engine, name)))
             policy.act = acting = Calls(policy.network.forward, launches)
             collector._write_step = writing = Calls(collector._write_step, launches)
-            collector._concat_pieces = laying = Calls(collector._concat_pieces, launches)
+            collector.views.concat_pieces = laying = Calls(collector.views.concat_pieces, launches)
             with mode, torch.no_grad():
                 collector._begin_rollout()
                 collector._decide()
