@@ -1,6 +1,7 @@
 """Settings of every test."""
 
 import contextlib
+import gc
 import signal
 import zlib
 from collections.abc import Iterator
@@ -23,6 +24,12 @@ def pytest_configure(config: pytest.Config) -> None:
         torch.inference_mode = lambda mode=True: torch.no_grad() if mode else contextlib.nullcontext()
     if config.option.markexpr == QUICK:
         config.option.markexpr = f"{QUICK} and not long"
+
+
+def pytest_collection_finish() -> None:
+    """What was imported lives to the end: garbage is not looked for in it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 import tyro
 from patience import STUCK_S
+from programs import run
 
 ROOT = Path(__file__).parents[1]
 
@@ -52,8 +53,7 @@ def test_every_step_runs_on_a_cpu(tmp_path):
 
 
 def test_a_gpu_that_is_not_here_is_told_in_one_line():
-    command = [sys.executable, str(ROOT / "benchmarks" / "gpu.py"), "--device", "cuda:99"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=STUCK_S, env={"PYTHONPATH": str(ROOT)})
+    done = run("benchmarks/gpu.py", "--device", "cuda:99")
     assert done.returncode == 1 and done.stderr.startswith("error: device must be") and done.stderr.count("\n") == 1
 
 

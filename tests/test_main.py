@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import programs
 import pytest
 from patience import STUCK_S
 
@@ -29,7 +30,7 @@ README = Path(__file__).parents[1] / "README.md"
 
 def ask(*words: str) -> subprocess.CompletedProcess:
     """Run the program."""
-    return subprocess.run([sys.executable, "-m", "echelon", *words], capture_output=True, text=True, timeout=STUCK_S)
+    return programs.run("-m", "echelon", *words)
 
 
 @pytest.mark.parametrize("command", ["describe", "layout"])

@@ -111,7 +111,9 @@ def brief():
     return processors.hashes(processors.BRIEF, 7)
 
 
-@pytest.mark.parametrize("name", PROCESSORS)
+@pytest.mark.parametrize(
+    "name", [name if name == "oldest" else pytest.param(name, marks=pytest.mark.long) for name in PROCESSORS]
+)
 def test_another_processor_plays_the_same_battles(tmp_path, brief, name):
     own = {"NUMBA_CACHE_DIR": str(tmp_path)} if "NUMBA_CPU_NAME" in PROCESSORS[name] else {}
     assert ask("brief", **PROCESSORS[name], **own) == brief

@@ -77,13 +77,31 @@ class Pictures(Callback):
 
 
 class Curves(Pictures):
-    """Draws `metrics.png` and `metrics.pdf` at evaluations and at the end, also of a run that is interrupted."""
+    """Draws `metrics.png` and `metrics.pdf` at evaluations a minute apart and at the end, also of a run that is
+    interrupted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.next_s = time.monotonic() + EVERY_S
+        """When they may be drawn again."""
+
+    def on_evaluation(self, trainer: Trainer, scores: Sequence[Any]) -> None:
+        """Draw where it is time."""
+        if time.monotonic() >= self.next_s:
+            super().on_evaluation(trainer, scores)
+        else:
+            self.is_due = True
+
+    def on_run_end(self, trainer: Trainer) -> None:
+        """Draw what was evaluated since."""
+        self.close()
 
     def draw(self, trainer: Trainer) -> None:
         """Read the tables and draw them."""
         folder = trainer.folder
         rows, evaluations = read_metrics(folder / "metrics.csv"), read_table(folder / "evaluations.csv")
         draw_metrics(rows, evaluations, *(folder / name for name in CURVES))
+        self.next_s = time.monotonic() + EVERY_S
 
 
 class Report(Pictures):

@@ -254,7 +254,7 @@ def test_a_match_reads_the_host_once_in_sixteen_decisions(monkeypatch):
     """In the form that a GPU runs: on a CPU hashes and restarts pick the battles that ended."""
     monkeypatch.setattr(EchelonEnv, "restarts_by_row", False)
     monkeypatch.setattr(batch_arena, "loops_on", lambda device: False)
-    env = dataclasses.replace(BRIEF, rules=RulesConfig(max_episode_s=8.0))
+    env = dataclasses.replace(BRIEF, rules=RulesConfig(max_episode_s=4.0))
     policies = {"a": policy_of(0), "b": policy_of(1), "c": Heuristic(env, "easy")}
     arena = BatchArena(env, policies.__getitem__, CPU, 6)
     battles = [Battle(x, y, seed) for x, y in ("ab", "bc", "ca") for seed in (1, 2)]

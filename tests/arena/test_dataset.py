@@ -199,6 +199,7 @@ def test_an_error_leaves_nothing(tmp_path):
     assert [*tmp_path.iterdir()] == []
 
 
+@pytest.mark.long
 def test_a_disk_that_fills_leaves_the_file_of_before(tmp_path):
     """At whatever column it does, also where the system takes a part of what it is given."""
     path = tmp_path / "battles.safetensors"
@@ -220,6 +221,7 @@ for limit in (100, 5000, 20001, 50000):
     assert path.read_bytes() == b"before" and [*tmp_path.iterdir()] == [path]
 
 
+@pytest.mark.long
 def test_a_kill_leaves_no_file_and_the_one_of_before(tmp_path):
     """At any moment: killed after what it has printed so far, again and again."""
     path = tmp_path / "battles.safetensors"

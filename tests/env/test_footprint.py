@@ -52,6 +52,7 @@ for preset, battles, maps, backend in eval(sys.argv[1]):
 PLAYED = [("small", 800, 1, "loops"), ("small", 500, 1, "eager"), ("small", 2, 384, "loops")]
 
 
+@pytest.mark.long
 def test_what_is_told_is_what_a_process_takes():
     """Within a factor of two, of the memory that the process held at the most; allocators round up a little."""
     done = subprocess.run([sys.executable, "-c", PEAK, repr(PLAYED)], capture_output=True, text=True, check=True)

@@ -56,13 +56,13 @@ def play_both(config, battles, decisions, seed=3):
 
 
 def test_battles_and_restarts_are_the_same():
-    short = dataclasses.replace(SMALL, rules=RulesConfig(max_episode_s=15.0))
-    assert play_both(short, 6, 120) >= 6
+    short = dataclasses.replace(SMALL, rules=RulesConfig(max_episode_s=10.0))
+    assert play_both(short, 4, 60) >= 4
 
 
 @pytest.mark.parametrize("feature", FEATURES)
 def test_features_switched_off_are_so_in_loops(feature):
-    play_both(dataclasses.replace(SMALL, features=FeaturesConfig(**{feature: False})), 3, 30)
+    play_both(dataclasses.replace(SMALL, features=FeaturesConfig(**{feature: False})), 2, 16)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_features_switched_off_are_so_in_loops(feature):
     ids=lambda changes: next(iter(changes)),
 )
 def test_other_battles_are_the_same_in_loops(changes):
-    play_both(dataclasses.replace(SMALL, **changes), 3, 30)
+    play_both(dataclasses.replace(SMALL, **changes), 2, 16)
 
 
 def test_the_form_of_a_device(monkeypatch):

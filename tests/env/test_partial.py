@@ -96,12 +96,13 @@ def test_a_battle_that_waits_is_later_what_it_would_have_been(kind):
 @pytest.mark.usefixtures("restarts")
 def test_a_battle_that_waits_keeps_its_ground_its_shots_and_its_wrecks():
     config = dataclasses.replace(EnvConfig.small(), map_pool=2)
-    env, generator = EchelonEnv(config, 3, "cpu", 1, backend="eager"), torch.Generator().manual_seed(1)
-    td = env.reset()
+    fast, generator = EchelonEnv(config, 3, "cpu", 1), torch.Generator().manual_seed(1)
+    td = fast.reset()
     for _ in range(36):
-        td = env.step_and_maybe_reset(brawl(td, generator))[1]
-    twin = EchelonEnv(config, 3, "cpu", 1, maps=env.game.maps, backend="eager")
-    twin.set_state(env.get_state())
+        td = fast.step_and_maybe_reset(brawl(td, generator))[1]
+    env, twin = (EchelonEnv(config, 3, "cpu", 1, maps=fast.game.maps, backend="eager") for _ in range(2))
+    for made in (env, twin):
+        made.set_state(fast.get_state())
     kept, mask = env.get_state(), torch.tensor([[True], [False], [True]])
     for _ in range(16):
         td = brawl(td, generator)

@@ -241,7 +241,8 @@ def no_orphans():
         process.kill()
 
 
-@pytest.mark.parametrize("kind", ["plain", pytest.param("mechs", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["plain", "mechs"])
 def test_environments_in_other_processes(kind, no_orphans):
     makers = [functools.partial(make, kind, seed) for seed in (1, 2)]
     serial, parallel = SerialEnv(2, makers), ParallelEnv(2, makers)

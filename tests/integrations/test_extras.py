@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 WITHOUT = """
 import importlib, sys
 for name in ("benchmarl", "gymnasium", "pettingzoo", "stable_baselines3"):
@@ -17,6 +19,7 @@ for name in ("benchmarl", "gymnasium", "pettingzoo", "sb3"):
 NEEDS = {"benchmarl": "benchmarl", "gymnasium": "gymnasium", "pettingzoo": "gymnasium", "sb3": "stable_baselines3"}
 
 
+@pytest.mark.long
 def test_the_extra_is_named():
     ran = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True)
     assert ran.stdout.splitlines() == [

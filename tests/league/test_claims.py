@@ -1,12 +1,9 @@
 """Battles that are fought at the moment: by one process each, and free again when it dies."""
 
-import subprocess
-import sys
-
+import programs
 import pytest
 import torch
 from leagues import fought, fresh
-from patience import STUCK_S
 
 from echelon.league.claims import FOLDER, claimed, claiming, owners
 from echelon.league.league_arena import LeagueArena
@@ -41,7 +38,7 @@ with claiming(Store({str(tmp_path / "league")!r})) as claims:
     claims.claim([Battle(*row) for row in {[tuple(battle) for battle in battles]!r}], 4)
     os.kill(os.getpid(), signal.SIGKILL)
 """
-    subprocess.run([sys.executable, "-c", program], timeout=STUCK_S)
+    programs.run("-c", program)
     store = Store(tmp_path / "league")
     assert claimed(store) == set(battles[:4])
     with claiming(store) as claims:

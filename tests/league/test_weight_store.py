@@ -12,9 +12,9 @@ from echelon.league.weight_store import WeightStore
 
 
 def test_the_cache_is_bounded_and_counts(tmp_path):
-    """A hundred opponents, four hundred requests: never more policies alive than it may keep."""
+    """Twenty-four opponents, a hundred requests: never more policies alive than it may keep."""
     store = fresh(tmp_path)
-    digests = [store.add_weights(checkpoint_of(tmp_path, seed)) for seed in range(100)]
+    digests = [store.add_weights(checkpoint_of(tmp_path, seed)) for seed in range(24)]
     weights = WeightStore(store.folder, capacity=8)
     alive = []
     for digest in [*digests, *digests]:
@@ -23,7 +23,7 @@ def test_the_cache_is_bounded_and_counts(tmp_path):
         assert len(weights.cache) <= 8
     gc.collect()
     assert sum(ref() is not None for ref in alive) == 8
-    assert (weights.hits, weights.misses) == (200, 200) and weights.hit_rate == 0.5
+    assert (weights.hits, weights.misses) == (48, 48) and weights.hit_rate == 0.5
 
 
 def test_the_least_recently_used_policy_goes_first(tmp_path):
@@ -37,15 +37,15 @@ def test_the_least_recently_used_policy_goes_first(tmp_path):
 
 
 def test_memory_stays_flat_over_many_matches(tmp_path):
-    """A hundred and twenty matches among forty policies: as many tensors after them as after the first twenty-four."""
+    """Forty-eight matches among sixteen policies: as many tensors after them as after the first twenty-four."""
     store = fresh(tmp_path)
-    ids = [store.add(checkpoint_of(tmp_path, seed)).id for seed in range(40)]
+    ids = [store.add(checkpoint_of(tmp_path, seed)).id for seed in range(16)]
     store.weights = WeightStore(store.folder, capacity=4)
     arena, counts = LeagueArena(store, torch.device("cpu"), batch=24), []
-    for start in range(0, 120, 12):
-        pairs = [(ids[number % 40], ids[(number * 7 + 1) % 40], number) for number in range(start, start + 12)]
+    for start in range(0, 48, 12):
+        pairs = [(ids[number % 16], ids[(number * 7 + 1) % 16], number) for number in range(start, start + 12)]
         arena.arena.play([Battle(*own) for x, y, seed in pairs for own in ((x, y, seed), (y, x, seed))])
-        if start in (12, 108):
+        if start in (12, 36):
             gc.collect()
             # By type: of a weak reference that another test left behind `isinstance` asks the object.
             counts.append(sum(issubclass(type(one), torch.Tensor) for one in gc.get_objects()))

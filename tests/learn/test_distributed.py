@@ -1,16 +1,13 @@
 """Several processes learn what one would learn from all of their battles."""
 
-import os
 import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import safetensors.torch
 import torch
 from half_a_batch import learn_from
-from patience import STUCK_S
+from programs import Program
 
 from echelon.runtime.distributed import ALONE
 
@@ -25,12 +22,10 @@ def free_port() -> int:
         return found.getsockname()[1]
 
 
-def start(rank: int, size: int, port: int, *command: str) -> subprocess.Popen[str]:
+def start(rank: int, size: int, port: int, *words: str) -> Program:
     """A process as `torchrun` would start it."""
     told = {"RANK": rank, "WORLD_SIZE": size, "LOCAL_RANK": rank, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-    path = os.pathsep.join([str(HERE), str(HERE.parent), os.environ.get("PYTHONPATH", "")])
-    variables = {**os.environ, **{name: str(value) for name, value in told.items()}, "PYTHONPATH": path}
-    return subprocess.Popen([sys.executable, *command], env=variables, stdout=-1, stderr=-1, text=True)
+    return Program(*words, PYTHONPATH=str(HERE.parent), **{name: str(value) for name, value in told.items()})
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +35,7 @@ def halves(tmp_path_factory) -> list[dict[str, torch.Tensor]]:
     files = [folder / f"{rank}.safetensors" for rank in range(2)]
     processes = [start(rank, 2, port, str(HERE / "half_a_batch.py"), str(files[rank])) for rank in range(2)]
     for process in processes:
-        _, said = process.communicate(timeout=STUCK_S)
+        _, said = process.communicate()
         assert process.returncode == 0, said
     return [safetensors.torch.load(file.read_bytes()) for file in files]
 

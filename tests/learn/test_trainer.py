@@ -2,12 +2,11 @@
 
 import dataclasses
 import json
-import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import ClassVar
 
+import programs
 import pytest
 import torch
 from tiny_runs import TINY, run_to_the_end, short_battles, tiny_run
@@ -227,7 +226,7 @@ from echelon.learn.metrics import MetricsLog
 MetricsLog(pathlib.Path({str(tmp_path)!r}))
 assert not {{"wandb", "tensorboard"}} & set(sys.modules)
 """
-    subprocess.run([sys.executable, "-c", program], check=True)
+    assert programs.run("-c", program).returncode == 0
     if find_spec("wandb") is None:
         with pytest.raises(ConfigError, match=r"--logger must be csv, or installed .*, got 'wandb'"):
             MetricsLog(tmp_path, logger="wandb")

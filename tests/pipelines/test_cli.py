@@ -10,7 +10,7 @@ import pytest
 import torch
 from leagues import checkpoint_of
 from rich.console import Console
-from runs import TINY, run, run_alone, without_clock
+from runs import TINY, run, without_clock
 
 from echelon.arena.eval_callback import EvalCallback, Summary
 from echelon.learn.callbacks.progress import ProgressBar
@@ -25,7 +25,7 @@ from echelon.replay.file import read
 
 def test_train_then_play_then_resume(tmp_path):
     folder = tmp_path / "run"
-    done = run_alone("train.py", *TINY, "--total-agent-steps", "320", "--run-dir", str(folder))
+    done = run("train.py", *TINY, "--total-agent-steps", "320", "--run-dir", str(folder))
     assert done.returncode == 0, done.stderr
     assert "before against heuristic:normal" in done.stdout and "after  against heuristic:easy" in done.stdout
     best = folder / "checkpoints" / "iteration_000002"
@@ -203,7 +203,7 @@ def test_a_match_that_could_not_be_recorded_is_not_fought(tmp_path, refusal, cas
 def test_without_a_compiler_it_trains_and_says_what_it_leaves_out(tmp_path):
     for number, (flags, said) in enumerate((((), False), (("--compile-policy", "act"), True))):
         folder = tmp_path / str(number)
-        done = run_alone(
+        done = run(
             "train.py", *TINY, "--total-agent-steps", "1", "--run-dir", str(folder), *flags, PATH="/nowhere", CXX=""
         )
         assert done.returncode == 0, done.stderr
@@ -234,7 +234,7 @@ def test_a_reward_term_of_ones_own_is_trained_with_and_gone_on_with(tmp_path):
 @pytest.mark.long
 def test_a_script_that_registers_a_biome_trains_in_it(tmp_path):
     more = ["--total-agent-steps", "160", "--env.world.biomes", "craters", "--run-dir", str(tmp_path / "run")]
-    done = run_alone("../tests/examples/crater_biome.py", *TINY, *more)
+    done = run("../tests/examples/crater_biome.py", *TINY, *more)
     assert done.returncode == 0, done.stderr
     claims = open_checkpoint(newest_checkpoint(tmp_path / "run" / "checkpoints")).claims
     assert claims["env"]["world"]["biomes"] == ["craters"]
@@ -250,7 +250,7 @@ def test_help_reads_well():
 
 @pytest.mark.parametrize("program", ["train.py", "arena.py", "torchrl_ppo.py", "../benchmarks/rollout.py"])
 def test_help_ends_on_a_terminal_of_one_column(program):
-    done = run_alone(program, "--help", COLUMNS="1")
+    done = run(program, "--help", COLUMNS="1")
     assert done.returncode == 0, done.stderr
     boxes = [line for line in done.stdout.splitlines() if line.startswith(("│", "╭"))]
     assert boxes and {len(line) for line in boxes} == {LEAST_WIDTH}

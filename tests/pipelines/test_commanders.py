@@ -76,7 +76,7 @@ def files_of(folder: Path) -> dict[str, str]:
     return open_checkpoint(newest_checkpoint(folder / "checkpoints")).claims["files"]
 
 
-@pytest.mark.parametrize("name", ["charger:Charger", "of_my_own:Pacer"])
+@pytest.mark.parametrize("name", [pytest.param("charger:Charger", marks=pytest.mark.long), "of_my_own:Pacer"])
 def test_a_run_against_a_commander_goes_on_bit_for_bit(tmp_path, own, monkeypatch, name):
     flags = ("--opponent", name, "--evaluation.tiers", name, "--total-agent-steps", "640")
     whole, second = tmp_path / "whole", tmp_path / "second"
@@ -103,6 +103,7 @@ def drive(trainer: Trainer, iterations: int) -> Trainer:
     return trainer
 
 
+@pytest.mark.long
 def test_a_curriculum_leads_from_a_tier_to_commanders_of_ones_own(tmp_path, own):
     """And by way of a frozen policy; broken off within different stages."""
     names = ("trivial", "charger:Charger", str(checkpoint_of(tmp_path, 1)), "of_my_own:Pacer")

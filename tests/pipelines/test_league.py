@@ -2,16 +2,16 @@
 
 import dataclasses
 import json
-import os
-import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import programs
 import pytest
 from leagues import BRIEF, checkpoint_of
 from patience import STUCK_S
+from programs import ROOT, Program
 
 from echelon.league.claims import claimed
 from echelon.league.config import LeagueConfig
@@ -20,15 +20,9 @@ from echelon.league.store import Store
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
 
-ROOT = Path(__file__).parents[2]
-
-
-def command(program: str, *arguments: str) -> list[str]:
-    return [sys.executable, str(ROOT / "pipelines" / program), *arguments]
-
 
 def run(*arguments: str, program: str = "arena.py") -> str:
-    done = subprocess.run(command(program, *arguments), capture_output=True, text=True, timeout=STUCK_S, cwd=ROOT)
+    done = programs.run(f"pipelines/{program}", *arguments)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -110,10 +104,10 @@ def test_a_killed_tournament_loses_nothing_it_reported_and_goes_on(tmp_path):
     arguments = ("tournament", "--league", str(tmp_path), "--seeds", "1", "--batch", "6", "--json")
     log = tmp_path / "log.jsonl"
     for life in range(2):
-        process = subprocess.Popen(command("arena.py", *arguments), cwd=ROOT, stdout=subprocess.DEVNULL)
+        process = Program("pipelines/arena.py", *arguments)
         while process.poll() is None and told(log) <= life:
             time.sleep(0.02)
-        os.kill(process.pid, signal.SIGKILL)
+        process.kill()
         process.wait()
         lines = [json.loads(line) for line in log.read_text().splitlines()]
         reported = sum(line["matches"] for line in lines if line["event"] == "fought")
@@ -130,8 +124,8 @@ def test_two_tournaments_share_the_battles(tmp_path):
     """Each is fought once, both end, and the period is closed once."""
     Store.create(tmp_path, BRIEF)
     arguments = ("tournament", "--league", str(tmp_path), "--seeds", "1", "--batch", "3", "--json")
-    both = [subprocess.Popen(command("arena.py", *arguments), cwd=ROOT, stdout=-1, text=True) for _ in range(2)]
-    said = [process.communicate(timeout=STUCK_S)[0] for process in both]
+    both = [Program("pipelines/arena.py", *arguments) for _ in range(2)]
+    said = [process.communicate()[0] for process in both]
     assert [process.returncode for process in both] == [0, 0] and json.loads(said[0]) == json.loads(said[1])
     store = Store(tmp_path)
     assert len(store.matches(1)) == 20 and store.period == 2 and not claimed(store)
@@ -195,7 +189,7 @@ def test_training_enters_a_league(tmp_path):
     assert [entry.parent for entry in third] == [entered[1].id], "it knows its last entry"
     assert store.period == 4, "what was rated before is not rated again"
     other = [*tiny, "--env.sight-range-vox", "30", *own]
-    done = subprocess.run(command("train.py", *other), capture_output=True, text=True, timeout=STUCK_S, cwd=ROOT)
+    done = programs.run("pipelines/train.py", *other)
     assert done.returncode == 1 and "--opponent must be a league of the same battle (env.sight_range_vox" in done.stderr
 
 

@@ -2,11 +2,10 @@
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
+import programs
 import pytest
-from patience import STUCK_S
 from runs import ROOT, TINY, without_clock
 
 from echelon.league.config import LeagueConfig
@@ -21,8 +20,7 @@ SMALL += ["--model.hidden=16", "--total-agent-steps", "480", "--checkpoint-every
 
 def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """A program started beside the user's own modules."""
-    command = [sys.executable, str(ROOT / "pipelines" / program), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=STUCK_S, cwd=EXAMPLES)
+    return programs.run(str(ROOT / "pipelines" / program), *arguments, cwd=EXAMPLES)
 
 
 def train(folder: Path, *arguments: str) -> str:

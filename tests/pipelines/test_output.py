@@ -107,6 +107,7 @@ def test_a_run_whose_reader_has_gone_ends_as_it_would_have(tmp_path):
     assert saved(tmp_path / "run") == 2
 
 
+@pytest.mark.long
 def test_a_run_whose_terminal_is_closed_is_saved(tmp_path):
     folder = tmp_path / "run"
     child, master = pty.fork()

@@ -8,8 +8,10 @@ import sys
 import time
 from pathlib import Path
 
+import programs
 import pytest
 from patience import STUCK_S
+from programs import Program
 from runs import ROOT, TINY, without_clock
 
 from echelon.learn.checkpoint.files import newest_checkpoint
@@ -47,11 +49,7 @@ def test_killed_again_and_again_it_is_the_run_that_was_never_killed(tmp_path, ki
         assert kept[0] == kept[1] and 2 <= len(kept[0]) <= 3
 
 
-def start(*command: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(command, stdout=-1, stderr=-1, text=True, cwd=ROOT)
-
-
-def wait_for_rows(folder: Path, count: int, process: subprocess.Popen[str]) -> None:
+def wait_for_rows(folder: Path, count: int, process: Program) -> None:
     """Until a run has done so many iterations."""
     while len(read_table(folder / "metrics.csv")) < count:
         assert process.poll() is None, process.communicate()
@@ -60,11 +58,11 @@ def wait_for_rows(folder: Path, count: int, process: subprocess.Popen[str]) -> N
 
 def test_a_signal_saves_and_tells_the_command_that_goes_on(tmp_path):
     folder = tmp_path / "run"
-    train = [sys.executable, "pipelines/train.py", *TINY, "--total-agent-steps", "100000000"]
-    process = start(*train, "--run-dir", str(folder))
+    train = ["pipelines/train.py", *TINY, "--total-agent-steps", "100000000"]
+    process = Program(*train, "--run-dir", str(folder))
     wait_for_rows(folder, 2, process)
     process.send_signal(signal.SIGINT)
-    said, errors = process.communicate(timeout=STUCK_S)
+    said, errors = process.communicate()
     assert process.returncode == 128 + signal.SIGINT, errors
     assert errors == "SIGINT: stopping and saving; once more ends at once\n"
     assert "SIGINT: stopped after iteration" in said
@@ -75,33 +73,27 @@ def test_a_signal_saves_and_tells_the_command_that_goes_on(tmp_path):
     words = shlex.split(said.splitlines()[-1])
     assert words[:2] == program_words("pipelines/train.py") and words[-2:] == ["--resume", "latest"]
     words[words.index("100000000")] = str(160 * (done + 2))
-    again = start(sys.executable, *words[1:])
-    said, errors = again.communicate(timeout=STUCK_S)
+    again = Program(*words[1:])
+    said, errors = again.communicate()
     assert again.returncode == 0 and f"goes on from {saved}" in said, errors
     assert [float(row["iteration"]) for row in read_table(folder / "metrics.csv")] == list(range(1, done + 3))
 
 
 def test_a_second_process_is_refused_by_the_name_of_the_first(tmp_path):
     folder = tmp_path / "run"
-    train = [sys.executable, "pipelines/train.py", *TINY, "--run-dir", str(folder)]
-    first = start(*train, "--total-agent-steps", "100000000")
+    train = ["pipelines/train.py", *TINY, "--run-dir", str(folder)]
+    first = Program(*train, "--total-agent-steps", "100000000")
     wait_for_rows(folder, 1, first)
     try:
         for more in ([], ["--resume", "latest"]):
-            second = subprocess.run([*train, *more], capture_output=True, text=True, timeout=STUCK_S, cwd=ROOT)
+            second = programs.run(*train, *more)
             assert second.returncode == 1
             assert f"{folder}: expected no other process at work there, got process {first.pid} on" in second.stderr
             assert len(second.stderr.strip().splitlines()) == 1
     finally:
         first.kill()
         first.communicate()
-    done = subprocess.run(
-        [*train, "--resume", "latest", "--total-agent-steps", "160"],
-        capture_output=True,
-        text=True,
-        timeout=STUCK_S,
-        cwd=ROOT,
-    )
+    done = programs.run(*train, "--resume", "latest", "--total-agent-steps", "160")
     assert done.returncode == 0, done.stderr
 
 
@@ -119,5 +111,5 @@ with Stop() as stop:
     finally:
         print("not at once")
 """
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=STUCK_S)
+    ended = programs.run("-c", program)
     assert ended.returncode == 128 + signal.SIGTERM and ended.stdout == "", ended.stderr

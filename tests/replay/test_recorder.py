@@ -43,7 +43,7 @@ from echelon.runtime.errors import ConfigError
 from echelon.sim.terrain import material_at
 
 BUSY = dataclasses.replace(SMALL, map_pool=4, map_seed=5)
-DECISIONS = 240
+DECISIONS = 120
 WAYS = (Shown.SIGHT, Shown.RADAR, Shown.PAINT, Shown.BLOOM)
 
 
@@ -64,7 +64,8 @@ def whole_ground(env):
 def fought():
     """Three battles of a brawl, the last two recorded, with what the environment showed at every moment."""
     recorder = Recorder([1, 2], observations=True)
-    env = EchelonEnv(BUSY, 3, "cpu", seed=4, observer=recorder)
+    brief = dataclasses.replace(BUSY, rules=RulesConfig(max_episode_s=25.0))
+    env = EchelonEnv(brief, 3, "cpu", seed=4, observer=recorder)
     generator = torch.Generator().manual_seed(1)
     td = env.reset()
     moments, grounds, ends = [env.state], [whole_ground(env)], []
@@ -279,12 +280,12 @@ def test_rewards_are_those_of_the_environment():
     recorder = Recorder([1])
     env = EchelonEnv(BUSY, 2, "cpu", seed=4, observer=recorder)
     generator, td, paid = torch.Generator().manual_seed(1), env.reset(), []
-    for _ in range(60):
+    for _ in range(30):
         played, td = env.step_and_maybe_reset(brawl(td, generator))
         paid.append([float(played["next", team, "reward"][1].mean()) for team in ("blue", "red")])
     battle = recorder.finish(["a"], ["b"]).battles[0]
-    assert battle.decisions == 60 and battle.values is None
-    assert battle.rewards.shape == (61, 2) and not battle.rewards[0].any()
+    assert battle.decisions == 30 and battle.values is None
+    assert battle.rewards.shape == (31, 2) and not battle.rewards[0].any()
     assert np.abs(battle.rewards[1:] / REWARD_UNITS - np.array(paid)).max() <= 1 / REWARD_UNITS
     assert (np.abs(paid) > 2 / REWARD_UNITS).any(0).all()
 
@@ -324,7 +325,7 @@ def test_the_place_in_the_batch_is_not_in_the_replay():
         recorder = Recorder([place])
         env = EchelonEnv(BUSY, len(own), "cpu", seed=own, observer=recorder)
         td = env.reset()
-        for _ in range(40):
+        for _ in range(20):
             td = told(env, td, *((n, Act.FORWARD, 1.0) for n in range(10)), *((n, Act.PRIMARY, 1.0) for n in range(10)))
             _, td = env.step_and_maybe_reset(td)
         kept.append(recorder.finish(["x"], ["y"]).battles[0])

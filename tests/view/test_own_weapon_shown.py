@@ -27,7 +27,7 @@ def fought() -> Replay:
     policy, recorder = Heuristic(CONFIG, "expert"), Recorder([0])
     env = EchelonEnv(CONFIG, 1, "cpu", 3, memory=memory_spec(a=policy), observer=recorder)
     td = env.reset()
-    for _ in range(100):
+    for _ in range(50):
         for group in ("blue", "red"):
             GroupPolicy(policy, group, "a")(td)
         _, td = env.step_and_maybe_reset(td)

@@ -433,6 +433,7 @@ def test_one_may_zoom_out_while_following(browser):
     assert np.hypot(*np.subtract(far, here)) < 0.8 * np.hypot(*np.subtract(near, here))
 
 
+@pytest.mark.long
 def test_a_minute_full_of_noise_is_drawn(browser, tmp_path):
     write_page(*noisy_replay(), tmp_path / "noise.html")
     browser.open(tmp_path / "noise.html", "#t=20&select=3&tab=cockpit&lines=1")

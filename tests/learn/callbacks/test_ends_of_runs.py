@@ -2,14 +2,11 @@
 
 import contextlib
 import logging
-import os
 import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from patience import STUCK_S
+from programs import Program
 from tiny_runs import tiny_run
 
 from echelon.arena.eval_callback import EvalCallback
@@ -187,13 +184,10 @@ def test_two_processes_agree_on_a_stop_and_on_a_league_that_fails(tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    path = os.pathsep.join([str(HERE.parents[1]), os.environ.get("PYTHONPATH", "")])
-    shared = {**os.environ, "PYTHONPATH": path, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2"}
-    command = [sys.executable, str(HERE / "two_processes.py"), str(tmp_path / "run")]
-    both = [
-        subprocess.Popen(command, stdout=-1, stderr=-1, text=True, env={**shared, "RANK": rank, "LOCAL_RANK": rank})
-        for rank in ("0", "1")
-    ]
-    said, told = zip(*(process.communicate(timeout=STUCK_S) for process in both), strict=True)
+    shared = {"PYTHONPATH": str(HERE.parents[1]), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    shared["WORLD_SIZE"] = "2"
+    words = (str(HERE / "two_processes.py"), str(tmp_path / "run"))
+    both = [Program(*words, RANK=rank, LOCAL_RANK=rank, **shared) for rank in ("0", "1")]
+    said, told = zip(*(process.communicate() for process in both), strict=True)
     assert [process.returncode for process in both] == [0, 0], "\n".join(told)
     assert [lines.split("\n") for lines in said] == [["2", "the league is full", ""], ["2", ELSEWHERE, ""]]
