@@ -21,6 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from echelon import EchelonEnv
 from echelon.env import outcome, reward, zone
+from echelon.env.arguments import joined_actions
 from echelon.env.form import Backend
 from echelon.env.observation import contacts, ego, local_map, sensing, squad
 from echelon.env.observation.build import observe
@@ -52,7 +53,7 @@ class Args:
 def systems(env: EchelonEnv) -> dict[str, tuple[int, Callable[..., Any], tuple[Any, ...]]]:
     """By name: how often a decision runs it, the function, and its arguments at a moment of battle."""
     game, state = env.game, env.state
-    action = env._action(env.action_spec.rand())
+    action = joined_actions(env.action_spec.rand(), env.group_map, env.batch_size, env.config.comm_dim)
     orders = actions.decode(action, state.focus_slots, game.roster, env.config.features)
     draws = step.draw(state, game)
     dealt = damage.nothing_dealt(state)

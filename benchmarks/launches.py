@@ -157,11 +157,11 @@ def rollout(config: EnvConfig, num_envs: int, mode: FakeTensorMode) -> tuple[Cou
         with eager:
             collector = TeamCollector(env, assignment, 4, 2, ValueNorm(), cuda_graph=True)
             Fakes(mode)(collector)
-            for name in ("_decode", "_play", "_conclude", "_begin_into_buffers"):
-                setattr(env, name, launches.uncounted(getattr(env, name)))
+            for name in ("decode", "play", "conclude", "begin_into_buffers"):
+                setattr(env.engine, name, launches.uncounted(getattr(env.engine, name)))
             policy.act = acting = Calls(policy.network.forward, launches)
             collector._write_step = writing = Calls(collector._write_step, launches)
-            collector._concat_pieces = laying = Calls(collector._concat_pieces, launches)
+            collector.views.concat_pieces = laying = Calls(collector.views.concat_pieces, launches)
             with mode, torch.no_grad():
                 collector._begin_rollout()
                 collector._decide()

@@ -16,6 +16,7 @@ import numba
 from measure import once, seconds
 
 from echelon import EchelonEnv
+from echelon.env.arguments import joined_actions
 from echelon.env.loops import observation, orders, perception, zone
 from echelon.env.loops.decision import BattleArrays, MapArrays, Streams, ZoneMap
 from echelon.sim.kernels.dispatch import OPTIONS, array
@@ -76,9 +77,9 @@ def compiled_alone(call: str) -> Callable[..., None]:
 
 def parts(env: EchelonEnv, repeats: int) -> dict[str, float]:
     """Milliseconds a decision of all battles on one thread, by part; `whole` and `rest` are the last."""
-    loops, state = env._loops, env.state
+    loops, state = env.engine.loops, env.state
     assert loops is not None
-    action = env._action(env.action_spec.rand())
+    action = joined_actions(env.action_spec.rand(), env.group_map, env.batch_size, env.config.comm_dim)
     fields, everyone = fields_of(state), slice(0, env.num_envs)
     maps = MapArrays(*(array(getattr(env.game.maps, name)) for name in MapArrays._fields))
 

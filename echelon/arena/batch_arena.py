@@ -8,7 +8,6 @@ samples from torch's global generator shares one random stream with the whole ba
 
 from __future__ import annotations
 
-import copy
 import time
 import zlib
 from collections import defaultdict
@@ -18,18 +17,11 @@ from typing import Literal, NamedTuple, Protocol, get_args
 
 import torch
 from tensordict import TensorDictBase
-from torch import Tensor, nn
+from torch import Tensor
 from torchrl.envs.utils import ExplorationType, set_exploration_type
 
-from echelon.agents.heuristic import Heuristic
-from echelon.arena.stacked_policies import (
-    SLOTS,
-    BatchObservation,
-    BatchSlot,
-    PolicySlots,
-    StackedForward,
-    StackedPolicies,
-)
+from echelon.arena.deciders import DeciderMaker, check_policy, is_stackable
+from echelon.arena.stacked_policies import SLOTS, BatchObservation, BatchSlot, PolicySlots, StackedPolicies
 from echelon.arena.until_done import run_until_done
 from echelon.arena.value_estimates import ValueEstimates
 from echelon.env import rehearsal
@@ -42,16 +34,13 @@ from echelon.env.group_policy import TeamPolicy, action_noise, reads_action_mask
 from echelon.env.observation import layout
 from echelon.env.observation.layout import GROUPS, STREAMS
 from echelon.env.outcome import Reason, Winner
-from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.precision import resolve_precision
-from echelon.learn.models.registry import ModelConfig
-from echelon.learn.opponents.compiled import compiled_heuristic
 from echelon.learn.padding import pad_mechs
 from echelon.replay.recorder import Recorder
 from echelon.rules.config import EnvConfig
 from echelon.rules.roster import build_roster
 from echelon.runtime.device import can_compile, resolve_device
-from echelon.runtime.errors import ConfigError, require
+from echelon.runtime.errors import require
 from echelon.runtime.shared_modes import full_products, kept_generators
 from echelon.sim.kernels.dispatch import loops_on
 from echelon.world.pool import make_pool
@@ -171,8 +160,7 @@ class BatchArena:
         self.represented = 1.0
         """Battles for which each of this process stands in `on_progress`, where processes share a batch."""
         self._env: EchelonEnv | None = None
-        self._forwards: dict[ModelConfig, StackedForward] = {}
-        self._scripted: dict[str, Callable[[TensorDictBase], TensorDictBase]] = {}
+        self.deciders = DeciderMaker(device, compute, self.compiled)
 
     def play_all(self, battles: Sequence[Battle], recorder: Recorder | None = None) -> Iterator[BatchResult]:
         """Play any number of battles and yield one result per batch.
@@ -241,31 +229,6 @@ class BatchArena:
             self._env = env
         return env
 
-    def forward_of(self, policy: ActorCritic) -> StackedForward:
-        """The stacked forward pass for the architecture of `policy`, cached."""
-        if policy.model not in self._forwards:
-            # Inference tensors would trigger a recompilation in later calls.
-            with torch.inference_mode(False), torch.no_grad():
-                self._forwards[policy.model] = StackedForward(policy, self.device, self.compute, self.compiled)
-        return self._forwards[policy.model]
-
-    def call_of(self, name: str, policy: TeamPolicy) -> Callable[[TensorDictBase], TensorDictBase]:
-        """What decides as the policy of a name does: on a GPU a graph of a scripted commander, cached."""
-        if not self.compiled or self.device.type != "cuda" or type(policy) is not Heuristic:
-            return policy
-        if name not in self._scripted:
-            twin = copy.deepcopy(policy)
-            # A number that the host knows would be copied to the device at each call.
-            weapon_use = torch.full((), float(policy.weapon_use), device=self.device)
-            graph = compiled_heuristic(twin, self.device)
-
-            def call(team: TensorDictBase) -> TensorDictBase:
-                twin.weapon_use = weapon_use
-                return graph(team)
-
-            self._scripted[name] = call
-        return self._scripted[name]
-
 
 def compute_of(precision: Precision, device: torch.device) -> torch.dtype:
     """Dtype of matrix products for a `Precision`; `auto` is bf16 on a GPU that has instructions for it, else fp32: on
@@ -311,42 +274,21 @@ class MatchBatch:
         for b, battle in enumerate(battles):
             for side, name in enumerate((battle.blue, battle.red)):
                 slots[name].append(BatchSlot(b + side * count, slot_index(battle, side)))
-        stackable: dict[ModelConfig, list[tuple[ActorCritic, list[BatchSlot]]]] = defaultdict(list)
-        self.deciders: list[PolicySlots | StackedPolicies] = []
-        self.action_masks: ActionMasks | None = None
-        for name, own in slots.items():
-            with torch.inference_mode(False):
-                policy = arena.policies(name)
+        with torch.inference_mode(False):
+            policies = {name: arena.policies(name) for name in slots}
+        for name, policy in policies.items():
             check_policy(name, policy, self.env)
-            # Subclasses may override `forward`, so only exact instances are stacked.
-            if type(policy) is ActorCritic:
-                stackable[policy.model].append((policy, own))
-            else:
-                self.deciders += self._unstacked(name, policy, own)
-                if reads_action_mask(policy):
-                    self.action_masks = ActionMasks(self.env.game)
-        stacked: list[tuple[StackedPolicies, list[ActorCritic]]] = []
-        for group in stackable.values():
-            policies, group_slots = [policy for policy, _ in group], [own for _, own in group]
-            decider = StackedPolicies(arena.forward_of(policies[0]), policies, group_slots, self.mechs)
-            stacked.append((decider, policies))
+        others = {name: policy for name, policy in policies.items() if not is_stackable(policy)}
+        self.action_masks = ActionMasks(self.env.game) if any(map(reads_action_mask, others.values())) else None
+        self.deciders: list[PolicySlots | StackedPolicies] = []
+        rows = [size for size in self.sizes for _ in range(count)]
+        for name, policy in others.items():
+            self.deciders += arena.deciders.alone(name, policy, slots[name], rows)
+        stacked = arena.deciders.stacked(policies, slots, self.mechs)
         self.deciders += [decider for decider, _ in stacked]
         self.recorder, self.estimates = recorder, None
         if recorder is not None and stacked:
             self.estimates = ValueEstimates(stacked, recorder.battles, self.sizes, count)
-
-    def _unstacked(self, name: str, policy: TeamPolicy, slots: Sequence[BatchSlot]) -> list[PolicySlots]:
-        """The teams of one policy, those of different size apart: such a policy is shown no padding."""
-        by_size: dict[int, list[BatchSlot]] = defaultdict(list)
-        for slot in slots:
-            by_size[self.sizes[slot.row // self.env.num_envs]].append(slot)
-        call = self.arena.call_of(name, policy)
-        # A graph decides for one team of every battle, or for both.
-        least = 0 if call is policy else self.env.num_envs
-        return [
-            PolicySlots(policy, own, mechs, self.arena.device, call, least * -(-len(own) // self.env.num_envs))
-            for mechs, own in by_size.items()
-        ]
 
     def graph_key(self) -> Hashable | None:
         """What decisions depend on beside tensors that stay where they are; None where a policy does not tell."""
@@ -391,33 +333,6 @@ class MatchBatch:
     def _rows(self, sides: Sequence[Tensor]) -> Tensor:
         """`[2B, A, ...]` rows of both teams, padded, from `[B, A_g, ...]` of each."""
         return torch.cat([pad_mechs(side, self.mechs) for side in sides])
-
-
-def check_policy(name: str, policy: TeamPolicy, env: EchelonEnv) -> None:
-    """Check that a policy can play in `env`.
-
-    Raises:
-        ConfigError: if it is in training mode, has another `comm_dim`, or is on another device. Weights of an
-            `ActorCritic` are copied to the device of the battles from any other.
-    """
-    if not isinstance(policy, nn.Module):
-        return
-    if policy.training and not isinstance(policy, Heuristic):
-        raise ConfigError(f"{name}: must be in evaluation mode for a match, got training mode: call .eval()")
-    if type(policy) is ActorCritic:
-        comm_dim = env.config.comm_dim
-        require(policy.comm_dim == comm_dim, f"{name}: comm_dim", f"{comm_dim} for this battle", policy.comm_dim)
-    where = torch.empty(
-        0, dtype=torch.float32, device=env.device
-    ).device  # with the index of a GPU, which that of an env may lack
-    for leaf in (*policy.parameters(), *policy.buffers()):
-        fits = fits_device(leaf.device, where, is_copied=type(policy) is ActorCritic)
-        require(fits, f"{name}: device", f"{where}, the device of the battles", str(leaf.device))
-
-
-def fits_device(device: torch.device, where: torch.device, is_copied: bool) -> bool:
-    """Whether a policy with weights on `device` can play battles on `where`."""
-    return device == where or (is_copied and device.type != "meta")
 
 
 def to_results(outcome: TensorDictBase) -> list[BattleResult]:

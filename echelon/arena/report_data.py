@@ -20,7 +20,7 @@ from echelon.learn.run_groups import flat, plain
 from echelon.learn.trainer import Trainer
 from echelon.learn.warning_signs import RECENT, warning_signs
 from echelon.rules.catalog import Hull
-from echelon.rules.config import as_json
+from echelon.rules.config_json import as_json
 from echelon.runtime.device import total_memory
 from echelon.runtime.errors import one_line
 from echelon.view.plots import stage_changes

@@ -20,7 +20,8 @@ from echelon.learn.checkpoint.files import checkpoints_in, find_checkpoint
 from echelon.learn.checkpoint.format import POLICY, Checkpoint, open_checkpoint, tell_rules
 from echelon.learn.config import TrainConfig
 from echelon.learn.curriculum import opponents_named
-from echelon.rules.config import EnvConfig, battle_difference
+from echelon.rules.config import EnvConfig
+from echelon.rules.config_json import battle_difference
 from echelon.runtime.errors import ConfigError, require
 from echelon.runtime.files import FileError
 from echelon.runtime.imports import OBJECT_NAME, import_object

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
+from tensordict import TensorDictBase
 from torch import Tensor
 from torchrl.data import Composite
 
+from echelon.env.blocks import ordinary_tensors
 from echelon.env.form import BACKENDS
+from echelon.env.observation.layout import action_width
+from echelon.rules import actions
 from echelon.rules.config import EnvConfig
 from echelon.rules.limits import MOST_BATTLES
 from echelon.runtime.errors import ConfigError, require
@@ -95,3 +99,30 @@ def looked_up(key: Any, table: Tensor, action: Any) -> Tensor:
     except IndexError:
         low, high = (int(edge) for edge in index.aminmax())
         raise ConfigError(f"{key} must be 0..{count - 1}, an index of an action, got {low}..{high}") from None
+
+
+def joined_actions(
+    tensordict: TensorDictBase, group_map: Mapping[str, Sequence[str]], batch_size: torch.Size, comm_dim: int
+) -> Tensor:
+    """`[B, N, D]` what the mechs of all groups do.
+
+    Raises:
+        ConfigError: an action is missing, of another shape, or no tensor of real numbers.
+    """
+    parts = []
+    for group, names in group_map.items():
+        action = tensordict.get((group, "action"), None)
+        if action is None:
+            raise ConfigError(
+                f"({group!r}, 'action') is missing: a step needs the actions of both teams; "
+                f"`echelon.versus` commands one of them"
+            )
+        expected = (*batch_size, len(names), action_width(comm_dim))
+        if getattr(action, "shape", None) != expected:
+            columns = actions.layout(comm_dim)
+            raise ConfigError(
+                f"({group!r}, 'action') must have shape {expected}, got {tuple(action.shape)}; columns: {columns}"
+            )
+        parts.append(real_action((group, "action"), action))
+    with ordinary_tensors():
+        return torch.cat(parts, 1)

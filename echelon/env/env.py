@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -12,38 +12,32 @@ from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 from torchrl.data import Composite
 
-from echelon.env import decision
-from echelon.env.arguments import check_options, number_of_battles, real_action, seed_or_seeds
+from echelon.env.arguments import check_options, joined_actions, number_of_battles, seed_or_seeds
 from echelon.env.battle_states import BattleStatesEnv
-from echelon.env.blocks import Blocks, ordinary_tensors
+from echelon.env.blocks import ordinary_tensors
 from echelon.env.decision import Played
+from echelon.env.engine import Engine
 from echelon.env.env_info import EnvInfo
 from echelon.env.footprint import require_memory
-from echelon.env.form import Backend, form_of, tell_compilation
-from echelon.env.loops.play import Loops
+from echelon.env.form import Backend, Form
 from echelon.env.map_pool import MapPool
-from echelon.env.observation import layout
-from echelon.env.observation.build import Observation, write_streams
+from echelon.env.observation.build import Observation
 from echelon.env.observation.layout import STREAMS
 from echelon.env.observer import StepObserver
 from echelon.env.outcome import Winner
 from echelon.env.partial import STEP, held_state, hold, mask_of, reset_mask
-from echelon.env.restart import Begun, ByRow, begin, begin_by_mask, begin_into_buffers, open_on_map, restore_ground
+from echelon.env.restart import ByRow, begin, open_on_map, restore_ground
 from echelon.env.reward import NO_EXTRA_TERMS, RewardTerm, check_extra_terms
 from echelon.env.select import cleared
 from echelon.env.specs import DONE_KEYS, Specs
-from echelon.rules import actions
-from echelon.rules.actions import Orders
 from echelon.rules.config import EnvConfig
 from echelon.rules.roster import build_roster
 from echelon.runtime import exact, noise
-from echelon.runtime.compile import fused
 from echelon.runtime.device import resolve_device
-from echelon.runtime.errors import ConfigError, require
+from echelon.runtime.errors import require
 from echelon.runtime.profiling import part
-from echelon.sim import step
 from echelon.sim.model import SimModel, build_model
-from echelon.state import Maps, State
+from echelon.state import Maps
 from echelon.world.pool import make_pool
 
 
@@ -116,12 +110,9 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
         device = resolve_device("auto" if device is None or device == "" else device)
         require_memory(config, num_envs, device, makes_maps=maps is None)
         super().__init__(device=device, batch_size=torch.Size([num_envs]))
-        self.config = config
-        self.num_envs = num_envs
+        self.config, self.num_envs, self.info = config, num_envs, info
         self.memory = Composite() if memory is None else memory
-        self.backend = backend
-        self.observer = observer
-        self.info = info
+        self.backend, self.observer = backend, observer
         check_extra_terms(extra_rewards)
         self.extra_rewards = dict(extra_rewards)
         self._owns_maps = maps is None
@@ -142,42 +133,29 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
 
     def run_eagerly(self) -> None:
         """Play on operation by operation: for a backend that fails here."""
-        self.backend = self.form = "eager"
-        self._compile()
+        self.backend = "eager"
+        self.engine.run_eagerly()
 
     def _build(self, maps: Maps | None) -> None:
         """Everything on the device but the battles: roster, maps, specs and compiled functions."""
         roster = build_roster(self.config, self.device)
-        self.game: SimModel = build_model(
-            self.config, roster, make_pool(self.config, roster, self.device) if maps is None else maps
-        )
+        maps = make_pool(self.config, roster, self.device) if maps is None else maps
+        self.game: SimModel = build_model(self.config, roster, maps)
         self.teams = roster.teams
         self.group_map = {g: [f"{g}_{i}" for i in range(s.stop - s.start)] for g, s in self.teams.items()}
-        self.form = form_of(self.device, self.backend, self.observer is not None)
-        tell_compilation(self.form)
-        most = self.num_envs if self.form == "loops" else None
-        # An observer sees every substep of all battles at once.
-        self.blocks = Blocks(self.num_envs, self.device, most, whole=self.observer is not None)
-        self._loops = Loops(self.game, self.blocks) if self.form == "loops" else None
-        self.map_pool = MapPool(self.game, self._loops)
+        is_watched = self.observer is not None
+        self.engine = Engine(self.game, self.num_envs, self.device, self.backend, is_watched, self.extra_rewards)
+        self.map_pool = MapPool(self.game, self.engine.loops)
         self._observed: TensorDictBase | None = None
         """What was last observed of every battle: a reset of some battles shows it again of the others."""
         self.stream_buffers: Observation | None = None
         """`[B, N, ...]` where a step writes the streams, while somebody lends that."""
-        self._compile()
         self._make_specs()
 
-    def _compile(self) -> None:
-        """The functions of a decision, each compiled at its first call: of the two substeps only the one in use."""
-
-        def prepared(function: Callable[..., Any]) -> Callable[..., Any]:
-            return fused(function, self.device, exact=True) if self.form == "graph" else function
-
-        self._decode, self._conclude = prepared(actions.decode), prepared(decision.conclude)
-        self._play: step.Play = prepared(step.play)
-        self._logged_substep = prepared(step.logged_substep)
-        self._begin_by_mask: Callable[..., Begun] = prepared(begin_by_mask)
-        self._begin_into_buffers: Callable[..., None] = prepared(begin_into_buffers)
+    @property
+    def form(self) -> Form:
+        """How a decision runs here: what `backend` comes to."""
+        return self.engine.form
 
     def _make_specs(self) -> None:
         sizes = {group: len(names) for group, names in self.group_map.items()}
@@ -194,10 +172,8 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
 
     def __repr__(self) -> str:
         """The battle, how many of them, where, and from which seed."""
-        return (
-            f"{type(self).__name__}({self.config.title}, num_envs={self.num_envs}, device={self.device},"
-            f" seed={self._seed_given})"
-        )
+        battles = f"{self.config.title}, num_envs={self.num_envs}, device={self.device}, seed={self._seed_given}"
+        return f"{type(self).__name__}({battles})"
 
     def _another(self, num_envs: int) -> EchelonEnv:
         """An environment with the same settings and maps, and other battles."""
@@ -233,18 +209,6 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
         self.state, self.next_seed = state.to(device), next_seed.to(device)
         self._observed = None if observed is None else observed.to(device)
         return self
-
-    def __getstate__(self) -> dict[str, Any]:
-        """For copies and other processes. Compiled functions cannot be copied: each process compiles its own."""
-        kept = self.__dict__.copy()
-        for name in ("_decode", "_conclude", "_play", "_logged_substep", "_begin_by_mask", "_begin_into_buffers"):
-            del kept[name]
-        return kept
-
-    def __setstate__(self, kept: dict[str, Any]) -> None:
-        """See `__getstate__`."""
-        super().__setstate__(kept)
-        self._compile()
 
     # Seeds and openings
 
@@ -327,7 +291,7 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
                 begun = begin(chosen, *there)
                 chosen.restore(ground, begun.fresh.terrain)
             else:
-                begun = self._begin_by_mask(which, *there)
+                begun = self.engine.begin_by_mask(which, *there)
                 restore_ground(ground, which, begun.state.map_id, self.game.maps)
         self.next_seed, self.state = begun.next_seed, begun.state
         for key, value in begun.shown.items():
@@ -372,64 +336,22 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
 
     def _decided(self, tensordict: TensorDictBase) -> TensorDictBase:
         """A step of all battles."""
-        before, action, loops = self.state, self._action(tensordict), self._loops_now
-        if loops is None:
-            played = self.blocks.play(lambda battles: self._decide(before[battles], action[battles], battles))
-            out = decision.concat_blocks(played, before.terrain)
-        else:
-            out = self._decide_in_loops(loops, before, action)
-        self.state = out.state
-        told = self._tell(out, tensordict)
-        self.show(told)
-        return told
-
-    def _decide_in_loops(self, loops: Loops, before: State, action: Tensor) -> Played:
-        """A decision of all battles."""
-        with ordinary_tensors():
-            with part("play"):
-                after, streams = loops.play(before, action)
-            if self.stream_buffers is not None:
-                streams = write_streams(streams, self.stream_buffers)
-            with part("judge"):
-                return decision.judge_and_reward(
-                    before, after, streams, self.game, self.extra_rewards, loops.statistics
-                )
-
-    def _decide(self, before: State, action: Tensor, battles: slice) -> Played:
-        """A decision of some of the battles."""
-        game = self.game
-        buffers = self.stream_buffers
-        out = None if buffers is None else {name: kept[battles] for name, kept in buffers.items()}
-        with part("orders"):
-            orders: Orders = self._decode(action, before.focus_slots, game.roster, self.config.features)
-        with part("substeps"):
-            after = step.decide(before, orders, game, self._play if self.observer is None else self._watched)
-        with part("conclude"):
-            played: Played = self._conclude(before, after, orders, game, self.extra_rewards, out)
-        if self.observer is not None:
-            reward = exact.sum(played.paid, -1)
-            verdict = TensorDict({**played.outcome, "reward": reward}, self.batch_size, device=self.device)
-            self.observer.moment(played.state, orders, played.streams, verdict)
-        return played
-
-    @property
-    def _loops_now(self) -> Loops | None:
-        """Loops, where they run: not while somebody traces the environment, or watches its substeps."""
-        return None if torch.compiler.is_compiling() or self.observer is not None else self._loops
-
-    def _watched(self, state: State, orders: Orders, game: SimModel) -> State:
-        assert self.observer is not None
-        after, log = self._logged_substep(state, orders, step.draw(state, game), game)
-        self.observer.tick(after, log)
-        return after
+        action = joined_actions(tensordict, self.group_map, self.batch_size, self.config.comm_dim)
+        played = self.engine.decide(self.state, action, self.observer, self.stream_buffers)
+        self.state = played.state
+        shown = self._tell(played, tensordict)
+        self.show(shown)
+        return shown
 
     def _tell(self, played: Played, tensordict: TensorDictBase) -> TensorDict:
         """A decision as TorchRL has it, memories passed on."""
         state, paid = played.state, played.paid
         out = TensorDict({}, self.batch_size, device=self.device)
         for group, span in self.teams.items():
-            team = self._team(played.streams, span)
-            team.set("mask", state.mechs.alive[:, span])
+            mask = state.mechs.alive[:, span]
+            own = {name: played.streams[name][:, span] for name in STREAMS}
+            seen = TensorDict(own, mask.shape, device=self.device)
+            team = TensorDict({"observation": seen, "mask": mask}, mask.shape, device=self.device)
             team.set("reward", exact.sum(paid[:, span], -1, keepdim=True))
             if self.info:
                 team.set("reward_terms", paid[:, span])
@@ -441,36 +363,7 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
         out.set("is_init", torch.zeros_like(played.flags["done"]))
         if self.info:
             out.set("outcome", TensorDict(played.outcome, self.batch_size, device=self.device))
-        for flag, value in played.flags.items():
-            out.set(flag, value)
-        return out
-
-    def _team(self, streams: Observation, span: slice) -> TensorDict:
-        """The streams of one team's mechs, `[B, A]`."""
-        shape = (*self.batch_size, span.stop - span.start)
-        own = TensorDict({name: streams[name][:, span] for name in STREAMS}, shape, device=self.device)
-        return TensorDict({"observation": own}, shape, device=self.device)
-
-    def _action(self, tensordict: TensorDictBase) -> Tensor:
-        """`[B, N, D]` what both teams do."""
-        width = layout.action_width(self.config.comm_dim)
-        parts = []
-        for group, names in self.group_map.items():
-            action = tensordict.get((group, "action"), None)
-            if action is None:
-                raise ConfigError(
-                    f"({group!r}, 'action') is missing: a step needs the actions of both teams; "
-                    f"`echelon.versus` commands one of them"
-                )
-            expected = (*self.batch_size, len(names), width)
-            if getattr(action, "shape", None) != expected:
-                columns = actions.layout(self.config.comm_dim)
-                raise ConfigError(
-                    f"({group!r}, 'action') must have shape {expected}, got {tuple(action.shape)}; columns: {columns}"
-                )
-            parts.append(real_action((group, "action"), action))
-        with ordinary_tensors():
-            return torch.cat(parts, 1)
+        return out.update(played.flags)
 
     def _memory_keys(self, group: str) -> list[tuple[str, ...]]:
         leaves = self.memory.keys(include_nested=True, leaves_only=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypeVar
 
 import torch
+from torch import Tensor
 from torchrl.data import Composite
 
 from echelon.runtime.errors import require
@@ -32,6 +33,12 @@ class GroupForm:
     """Actions are indices, with a mask, else vectors."""
     memory: Composite
     """Float leaves that one mech's policy remembers; empty for none."""
+
+    def index(self, device: torch.device) -> slice | Tensor:
+        """`rows` as a slice where they follow one another, else as `[k]` int64."""
+        first, last = self.rows[0], self.rows[-1]
+        is_run = self.rows == tuple(range(first, last + 1))
+        return slice(first, last + 1) if is_run else torch.tensor(self.rows, device=device)
 
     @property
     def has_memory(self) -> bool:

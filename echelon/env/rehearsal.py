@@ -48,12 +48,12 @@ def _conclude(before: State, after: State, orders: Orders, game: SimModel, extra
 
 
 COMPARED: dict[str, tuple[Callable[..., Any], int]] = {
-    "_decode": (actions.decode, 2),
-    "_play": (step.play, 2),
-    "_conclude": (_conclude, 3),
-    "_begin_by_mask": (begin_by_mask, 4),
+    "decode": (actions.decode, 2),
+    "play": (step.play, 2),
+    "conclude": (_conclude, 3),
+    "begin_by_mask": (begin_by_mask, 4),
 }
-"""Functions of a decision, by the attribute of `EchelonEnv` that holds the compiled one: what each stands for, and how
+"""Functions of a decision, by the attribute of `Engine` that holds the compiled one: what each stands for, and how
 many of its first arguments have a row a battle."""
 
 
@@ -230,10 +230,10 @@ def _play_compared(env: EchelonEnv, told: Tensor, into_buffers: bool) -> State:
         into_buffers: whether streams are written to tensors that stay where they are, as captured decisions do: another
             graph, which takes as long to compile.
     """
-    comparison, own = Comparison(), {name: getattr(env, name) for name in COMPARED}
+    comparison, own = Comparison(), {name: getattr(env.engine, name) for name in COMPARED}
     try:
         for name, (dense, batched) in COMPARED.items():
-            setattr(env, name, comparison.beside(name.removeprefix("_"), own[name], dense, batched))
+            setattr(env.engine, name, comparison.beside(name, own[name], dense, batched))
         shown = _crowded(env)
         if into_buffers:
             env.stream_buffers = {
@@ -245,7 +245,7 @@ def _play_compared(env: EchelonEnv, told: Tensor, into_buffers: bool) -> State:
     finally:
         env.stream_buffers = None
         for name, function in own.items():
-            setattr(env, name, function)
+            setattr(env.engine, name, function)
     return env.state
 
 

@@ -1,4 +1,4 @@
-"""Battles whose tensors stay where they are, for a CUDA graph that repeats a decision."""
+"""Battles that a collector steps: by calls, or in tensors that stay where they are, for a CUDA graph of a decision."""
 
 from __future__ import annotations
 
@@ -16,6 +16,30 @@ from echelon.env.select import replace_rows
 from echelon.env.specs import DONE_KEYS
 from echelon.runtime.cuda_graphs import is_same
 from echelon.state import State, leaves_of, with_leaves
+
+
+class CalledBattles:
+    """Battles whose tensors are new after each decision.
+
+    Args:
+        env: the environment.
+        shown: what the next decision is made from, as `step_and_maybe_reset` returns it.
+    """
+
+    are_in_place = False
+
+    def __init__(self, env: EchelonEnv, shown: TensorDictBase) -> None:
+        self.env, self.shown = env, shown
+
+    def step(self, decided: TensorDictBase) -> TensorDictBase:
+        """`env.step_and_maybe_reset`, whose second result is shown after `restart`; returns what is under `next`."""
+        played, self._following = self.env.step_and_maybe_reset(decided)
+        after: TensorDictBase = played.get("next")
+        return after
+
+    def restart(self, after: TensorDictBase, remembered: Sequence[NextMemory] | None = None) -> None:
+        """Show what the next decision is made from; arguments as of `StaticBattles`."""
+        self.shown = self._following
 
 
 class StaticBattles:
@@ -92,7 +116,7 @@ class StaticBattles:
             remembered = [NextMemory(key, 0, after.get(key)) for key in self.buffers.memories]
         shown = {key: after.get(key) for key in self.buffers.shown}
         with ordinary_tensors():
-            env._begin_into_buffers(which, self._played(), shown, remembered, self.buffers, *env._maps_drawn)
+            env.engine.begin_into_buffers(which, self._played(), shown, remembered, self.buffers, *env._maps_drawn)
             self._show_openings(which, env.map_pool.openings)
             restore_ground(self.state.terrain, which, self.state.map_id, env.game.maps)
         self._return()

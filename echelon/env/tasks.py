@@ -17,7 +17,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from echelon.rules.config import EnvConfig, as_json, env_from_json, from_json
+from echelon.rules.config import EnvConfig, env_from_json
+from echelon.rules.config_json import as_json, from_json
 from echelon.rules.upgrade import env_under_current_rules
 from echelon.rules.versions import Versions, current_versions, stored_versions
 from echelon.runtime.errors import ConfigError, require

@@ -12,23 +12,16 @@ from torch import Tensor
 from torchrl.data import Composite
 
 from echelon.env.arguments import looked_up, real_action
-from echelon.env.battle_states import BATTLES, check_entries, require_whole_battles
+from echelon.env.battle_states import BATTLES, check_entries
 from echelon.env.commanded import AllMechs, OneTeam
 from echelon.env.describe import describe_env
 from echelon.env.description import Description
 from echelon.env.discrete import ActionMasks, action_table
 from echelon.env.env import EchelonEnv
 from echelon.env.group_form import ActionForm, ObservationForm, PerGroup, check_dtype, common_form, group_forms
-from echelon.env.group_policy import (
-    TeamPolicy,
-    action_noise,
-    check_decided,
-    draws_actions,
-    is_policy,
-    memory_spec_of,
-    team_input,
-)
-from echelon.env.observation.layout import GROUPS, STREAMS, action_width
+from echelon.env.group_policy import TeamPolicy, is_policy
+from echelon.env.observation.layout import GROUPS, STREAMS
+from echelon.env.opponent import decide_other, first_memory
 from echelon.env.outcome import Winner
 from echelon.env.partial import RESET, STEP, PartialEnv, mask_of, reset_mask
 from echelon.env.restart import ByMask
@@ -109,12 +102,12 @@ class View(PartialEnv):
         is_ordered = order == list(range(len(order)))
         self._place = None if is_ordered else torch.tensor(order, device="cpu").argsort().to(self.device)
         """`[n]` int64: where each commanded mech stands among the mechs of all groups; None if at its own place."""
-        self._index = {group: index_of(form.rows, self.device) for group, form in self.forms.items()}
+        self._index = {group: form.index(self.device) for group, form in self.forms.items()}
         any_discrete = any(form.is_discrete for form in self.forms.values())
         self._masks = ActionMasks(self.env.game) if any_discrete else None
         self._table = action_table(self.config.comm_dim, self.device)
         self._shows_flat = any(form.is_flat for form in self.forms.values())
-        self._opponent_memory = self._first_opponent_memory()
+        self._opponent_memory = first_memory(self.opponent, self.env, self.commanded.count)
         self._remembered: dict[str, TensorDictBase] = {}
         """What each group's policies remembered last; empty without `memory`."""
         self._make_specs()
@@ -323,29 +316,12 @@ class View(PartialEnv):
             own = own[:, self._place]
         return own
 
-    @torch.no_grad()
     def _opponent_actions(self) -> Tensor:
         """`[B, A, D]` what the opponent's mechs do, and their memory moved on."""
         assert self.opponent is not None
         assert isinstance(self.commanded, OneTeam)
-        seen, other = self.env.observed(), self.commanded.gather_other
-        mask = other(*(seen.get((group, "mask")) for group in GROUPS))
-        streams = {name: other(*(seen.get((group, "observation", name)) for group in GROUPS)) for name in STREAMS}
-        normals = other(*self._action_noise()) if draws_actions(self.opponent) else None
-        team = team_input(streams, mask, seen.get("telemetry"), self._opponent_memory.copy(), normals)
-        decided = self.opponent(team)
-        check_decided("opponent", decided)
-        action = real_action("action of the opponent", decided.get("action", None))
-        shape = (*mask.shape, action_width(self.config.comm_dim))
-        require(action.shape == shape, "action of the opponent", f"of shape {shape}", tuple(action.shape))
-        self._opponent_memory = decided.get(("next", "memory"), self._opponent_memory)
+        action, self._opponent_memory = decide_other(self.opponent, self.env, self.commanded, self._opponent_memory)
         return action
-
-    def _action_noise(self) -> list[Tensor]:
-        """`[B, A, D]` standard normal numbers for each team, drawn from the battles' seeds and clocks."""
-        state, sizes = self.env.state, [len(names) for names in self.env.group_map.values()]
-        decision = state.tick // self.config.rules.decision_repeat
-        return list(action_noise(state.seed, decision, sum(sizes), action_width(self.config.comm_dim)).split(sizes, 1))
 
     def _show(self, seen: TensorDictBase) -> TensorDict:
         """What the user sees, from what the environment shows of both teams, rewards left out."""
@@ -399,13 +375,7 @@ class View(PartialEnv):
         is_blue, is_red = winner == int(Winner.BLUE), winner == int(Winner.RED)
         return outcome.copy().set("won", self.commanded.gather(is_blue, is_red)[:, None])
 
-    def _first_opponent_memory(self) -> TensorDictBase:
-        if self.opponent is None:
-            return TensorDict({}, [self.num_envs], device=self.device)
-        shape = (self.num_envs, self.config.num_mechs - self.commanded.count)
-        return memory_spec_of(self.opponent).expand(shape).to(self.device).zero()
-
-    # Where things are; `MechView` says otherwise
+    # Where things are; `echelon.env.mech_view.MechView` says otherwise
 
     def _key(self, group: str, name: str) -> tuple[str, ...]:
         return (group, name)
@@ -423,52 +393,6 @@ class View(PartialEnv):
     def _whole_battles(self, name: str, mask: Tensor) -> Tensor:
         """`[B, 1]` bool, of a caller's mask."""
         return self._per_battle(mask)
-
-
-class MechView(View):
-    """Every commanded mech as a row of the batch `[B, n]`; use `mechs` to create one.
-
-    Keys are as in `View`, without a group: `observation [B, n, F]`, `action [B, n, D]`, `reward [B, n, 1]`, `mask
-    [B, n]`. What belongs to a battle is expanded to its mechs: `telemetry [B, n, 16, 16]`, `done [B, n, 1]`.
-    """
-
-    def _batch(self, num_envs: int, count: int) -> torch.Size:
-        return torch.Size([num_envs, count])
-
-    def _set_specs(self, observation: Composite, action: Composite, reward: Composite, done: Composite) -> None:
-        (group,) = self.forms
-        root = {name: observation[name] for name in observation.keys() if name != group}
-        merged = observation[group].clone()
-        for name, spec in root.items():
-            merged[name] = self._expanded(spec)
-        flags = Composite({name: self._expanded(done[name]) for name in done.keys()}, shape=self.batch_size)
-        super()._set_specs(merged, action[group].clone(), reward[group].clone(), flags.to(self.device))
-
-    def _expanded(self, spec: Any) -> Any:
-        """The spec of something of a battle, of shape `[B, ...]`, for each of its mechs."""
-        return spec.unsqueeze(1).expand(*self.batch_size, *spec.shape[1:]).clone()
-
-    def _key(self, group: str, name: str) -> tuple[str, ...]:
-        return (name,)
-
-    def _set_group(self, shown: TensorDict, group: str, team: TensorDict) -> None:
-        shown.update(team)
-
-    def _set_root(self, shown: TensorDict, name: str, value: Tensor | TensorDictBase) -> None:
-        shown.set(name, value.unsqueeze(1).expand(*self.batch_size, *value.shape[1:]))
-
-    def _per_battle(self, flag: Tensor) -> Tensor:
-        return flag.view(*self.batch_size, 1)[:, 0]
-
-    def _whole_battles(self, name: str, mask: Tensor) -> Tensor:
-        require_whole_battles(name, mask)
-        return self._per_battle(mask)
-
-
-def index_of(rows: Sequence[int], device: torch.device) -> slice | Tensor:
-    """Rows as a slice where they follow one another, else as `[k]` int64."""
-    first, last = rows[0], rows[-1]
-    return slice(first, last + 1) if list(rows) == list(range(first, last + 1)) else torch.tensor(rows, device=device)
 
 
 def zero_where(which: Tensor, memory: TensorDictBase) -> TensorDictBase:

@@ -19,9 +19,10 @@ from echelon.env.commanded import AllMechs, OneTeam, Side
 from echelon.env.env import EchelonEnv
 from echelon.env.group_form import ActionForm, ObservationForm, PerGroup
 from echelon.env.group_policy import TeamPolicy, is_policy
+from echelon.env.mech_view import MechView
 from echelon.env.observation.layout import GROUPS
 from echelon.env.partition import Member, Partition, by_team, groups_of, require_group_name, team_members
-from echelon.env.team_view import MechView, View
+from echelon.env.team_view import View
 from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import require
 
@@ -167,7 +168,7 @@ def mechs(
     """Every commanded mech as a row of the batch `[B, n]`, for single-agent code; all mechs of a battle end together.
 
     It takes `action [B, n, 18 + comm_dim]` and gives `observation [B, n, F]`, `reward [B, n, 1]`, `mask [B, n]`,
-    `done [B, n, 1]` and more; see `echelon.env.team_view.MechView`.
+    `done [B, n, 1]` and more; see `echelon.env.mech_view.MechView`.
 
     Args:
         opponent: as in `versus`; None for a user who commands both teams, so that n = N.

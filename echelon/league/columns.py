@@ -10,7 +10,8 @@ from echelon.agents.tiers import TIERS
 from echelon.league.ratings.glicko2 import DEVIATION
 from echelon.league.records import scripted_id
 from echelon.league.schema import CHANGES, KINDS
-from echelon.runtime.errors import shown
+from echelon.rules.versions import current_versions, stored_versions
+from echelon.runtime.errors import ConfigError, shown
 from echelon.runtime.files import FileError, parse_json
 
 LONGEST_REASON = 1000
@@ -179,3 +180,23 @@ def check_identity(where: str, id: str, name: str, kind: str) -> None:
     kinds = ("scripted", "retired") if own is not None else tuple(kind for kind in KINDS if kind != "scripted")
     if kind not in kinds:
         raise FileError(f"{where}.kind must be one of {kinds}, as its name tells, got {kind!r}")
+
+
+def check_rules(where: str, env: dict[str, Any]) -> None:
+    """Refuse a league of other rules: its matches and ratings say nothing about these.
+
+    Args:
+        where: what errors name first.
+        env: signature of its battles.
+
+    Raises:
+        FileError: it is of other rules, or names none.
+    """
+    ours = current_versions().rules
+    try:
+        theirs = stored_versions(env, "env").rules
+    except ConfigError as error:
+        raise FileError(f"{where}: {error}") from None
+    if theirs != ours:
+        hint = "matches and ratings hold under their rules alone; `arena.py add` takes its weights/* into a new league"
+        raise FileError(f"{where}: env.rules_version must be {ours}, got {theirs}: {hint}")

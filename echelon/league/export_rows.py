@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 from echelon.arena.batch_arena import Battle
-from echelon.league.columns import RULES, check_identity, check_row, optional, text
+from echelon.league.columns import RULES, check_identity, check_row, check_rules, optional, text
 from echelon.league.records import match_key, recipe_versions, scripted_id
-from echelon.league.store import Store, check_rules
+from echelon.league.store import Store
 from echelon.league.weight_store import FOLDER
 from echelon.rules.versions import current_versions
 from echelon.runtime.errors import ConfigError, shown

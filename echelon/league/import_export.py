@@ -20,7 +20,8 @@ from echelon.league.export_rows import COLUMNS, SCHEMA, VERSION, stage, stored_r
 from echelon.league.records import scripted_id
 from echelon.league.store import FILE, Store
 from echelon.league.weight_store import FOLDER, WeightStore
-from echelon.rules.config import EnvConfig, as_json, battle_difference, env_from_json, from_json
+from echelon.rules.config import EnvConfig, env_from_json
+from echelon.rules.config_json import as_json, battle_difference, from_json
 from echelon.runtime import version
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError, open_file, replacing, writing_to

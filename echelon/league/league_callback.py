@@ -15,7 +15,7 @@ from echelon.league.store import FILE, Store
 from echelon.learn.callbacks.base import ELSEWHERE, Callback, Metrics
 from echelon.learn.config import SWITCH, TrainConfig
 from echelon.learn.trainer import Trainer
-from echelon.rules.config import battle_difference
+from echelon.rules.config_json import battle_difference
 from echelon.runtime.distributed import Ranks
 from echelon.runtime.errors import ConfigError, require
 from echelon.runtime.state_dict import StateDict

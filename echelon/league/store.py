@@ -18,7 +18,15 @@ from typing import Any
 from echelon.agents.heuristic import full_name, is_scripted
 from echelon.agents.tiers import TIERS
 from echelon.arena.batch_arena import Battle
-from echelon.league.columns import LONGEST_REASON, RULES, check_identity, check_row, check_values, json_object
+from echelon.league.columns import (
+    LONGEST_REASON,
+    RULES,
+    check_identity,
+    check_row,
+    check_rules,
+    check_values,
+    json_object,
+)
 from echelon.league.config import LeagueConfig
 from echelon.league.database import make_database, open_database
 from echelon.league.names import commander_name
@@ -35,8 +43,9 @@ from echelon.league.records import (
 from echelon.league.weight_store import WeightStore
 from echelon.learn.checkpoint.files import find_checkpoint
 from echelon.learn.checkpoint.format import open_checkpoint, tell_rules
-from echelon.rules.config import EnvConfig, as_json, battle_difference, env_from_json, from_json
-from echelon.rules.versions import Versions, current_versions, stored_versions
+from echelon.rules.config import EnvConfig, env_from_json
+from echelon.rules.config_json import as_json, battle_difference, from_json
+from echelon.rules.versions import current_versions
 from echelon.runtime import version
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError, sync_folder
@@ -83,7 +92,9 @@ class Store:
 
         def fill(store: Store) -> None:
             store.set_config(env, rules or LeagueConfig())
-            insert_defaults(store)
+            store.execute("INSERT INTO periods VALUES (1, ?, NULL)", time.time())
+            for tier in TIERS:
+                store.insert(scripted_entry(tier))
 
         return Store.build(folder, fill)
 
@@ -330,14 +341,11 @@ class Store:
     def played(self) -> set[Battle]:
         """All battles with a recorded match, under the rules of today and on maps of today's map maker."""
         recipes = self.read("matches", ("recipe",), "SELECT DISTINCT recipe FROM matches")
-        current = [recipe for (recipe,) in recipes if self._versions(recipe) == current_versions()]
+        with self._named():
+            current = [recipe for (recipe,) in recipes if recipe_versions(recipe) == current_versions()]
         marks = ", ".join("?" * len(current))
         rows = self.execute(f"SELECT blue, red, seed FROM matches WHERE recipe IN ({marks})", *current)
         return {Battle._make(row) for row in rows}
-
-    def _versions(self, recipe: str) -> Versions:
-        with self._named():
-            return recipe_versions(recipe)
 
     def matches(self, period: int | None = None) -> list[MatchRecord]:
         """Matches of a period, or all, in the order of recording."""
@@ -389,30 +397,3 @@ class Store:
         columns = ("period", "rating", "deviation", "volatility")
         query = f"SELECT {', '.join(columns)} FROM ratings WHERE entry = ? ORDER BY period"
         return [(period, *values) for period, *values in self.read("ratings", columns, query, entry.id)]
-
-
-def check_rules(where: str, env: dict[str, Any]) -> None:
-    """Refuse a league of other rules: its matches and ratings say nothing about these.
-
-    Args:
-        where: what errors name first.
-        env: signature of its battles.
-
-    Raises:
-        FileError: it is of other rules, or names none.
-    """
-    ours = current_versions().rules
-    try:
-        theirs = stored_versions(env, "env").rules
-    except ConfigError as error:
-        raise FileError(f"{where}: {error}") from None
-    if theirs != ours:
-        hint = "matches and ratings hold under their rules alone; `arena.py add` takes its weights/* into a new league"
-        raise FileError(f"{where}: env.rules_version must be {ours}, got {theirs}: {hint}")
-
-
-def insert_defaults(store: Store) -> None:
-    """Insert the initial rows of a league: an open period and the scripted tiers."""
-    store.execute("INSERT INTO periods VALUES (1, ?, NULL)", time.time())
-    for tier in TIERS:
-        store.insert(scripted_entry(tier))

@@ -11,7 +11,8 @@ from typing import Any
 from echelon.league.columns import RULES, check_row
 from echelon.league.records import MatchRecord, recipe_versions
 from echelon.league.store import Store
-from echelon.rules.config import EnvConfig, battle_difference, env_from_json
+from echelon.rules.config import EnvConfig, env_from_json
+from echelon.rules.config_json import battle_difference
 from echelon.rules.versions import current_versions
 from echelon.runtime.errors import ConfigError, require
 from echelon.runtime.files import FileError, json_bytes, open_file, parse_json, read_file, write_whole

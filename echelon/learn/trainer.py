@@ -25,7 +25,7 @@ from echelon.learn.checkpoint.format import LEARNER, Checkpoint, Counters, RunSt
 from echelon.learn.checkpoint.resume import check_start, optimizer_tensors, restore_optimizer
 from echelon.learn.checkpoint.retention import checkpoint_path, prune_checkpoints
 from echelon.learn.checkpoint.run_folder import check_folder, clear_unlearnt, locked
-from echelon.learn.config import TrainConfig
+from echelon.learn.config import PAST, TrainConfig
 from echelon.learn.curriculum import SCRIPTED, Curriculum
 from echelon.learn.device_defaults import resolve_settings
 from echelon.learn.extra_rewards import load_extra_rewards
@@ -34,17 +34,16 @@ from echelon.learn.footprint import require_training_memory
 from echelon.learn.models import precision
 from echelon.learn.models.registry import PolicySpecs
 from echelon.learn.models.value_normalizer import ValueNorm
-from echelon.learn.opponents.assignment import OpponentGroup, PolicyAssignment
-from echelon.learn.opponents.frozen import FrozenOpponents
-from echelon.learn.opponents.named import NamedOpponents, OpponentOf
+from echelon.learn.opponents.named import OpponentOf
 from echelon.learn.opponents.snapshot_pool import MixedPool, OpponentPool, SnapshotPool
+from echelon.learn.opponents.stage_opponents import FROZEN, StageOpponents
 from echelon.learn.padding import EXISTS, mean_of_existing
 from echelon.learn.ppo.advantage import NormalizedGAE
 from echelon.learn.ppo.collector import TeamCollector
 from echelon.learn.ppo.nonfinite_dump import stop_with_dump
 from echelon.learn.ppo.update import PATIENCE, PPO
 from echelon.learn.report import all_reduce_sums, read, summarise
-from echelon.rules.config import EnvConfig, as_json, first_difference
+from echelon.rules.config_json import as_json, first_difference
 from echelon.rules.versions import MAP_MAKER, MAP_MAKER_VERSION
 from echelon.runtime import noise
 from echelon.runtime.device import resolve_device
@@ -53,9 +52,7 @@ from echelon.runtime.errors import require
 from echelon.runtime.profiling import part
 from echelon.runtime.state_dict import Stateful
 
-ITSELF, PAST = "itself", "past"
-"""Names of opponents in addition to `SCRIPTED`."""
-BATTLES, FROZEN = "battles", "frozen"
+BATTLES = "battles"
 BATTLE_PARTS = (BATTLES, SCRIPTED, FROZEN)
 """Components whose state belongs to the running battles."""
 COMPONENTS = (*BATTLE_PARTS, PAST, "ppo")
@@ -110,6 +107,7 @@ class Trainer:
         self._is_computing = False
         """Whether the process is set up as a training needs it, see `_process`."""
         self.extra_rewards = load_extra_rewards(config.extra_rewards)  # may draw random numbers, so before seeding
+        self.extra_weights = {name: term.weight for name, term in self.extra_rewards.items()}
         check_run(config, self.extra_rewards, self.device, opponent_of)
         with self._process():
             self._set_up(start, opponent_pool, opponent_of, callbacks)
@@ -127,7 +125,7 @@ class Trainer:
         self._make_learner(start)
         self.past = SnapshotPool(config.past_kept)
         self.past.add(f"iteration {self.counters.iterations}", self.policy)
-        self.opponent_pool, self.opponent_of = opponent_pool, opponent_of
+        self.pool, self.opponent_of = MixedPool(opponent_pool, self.past), opponent_of
         self.requests = Requests()
         self.stopped = False
         """Whether the processes have agreed to end the run, because a callback of one asked for it."""
@@ -160,7 +158,7 @@ class Trainer:
         self.norm = ValueNorm().to(self.device)
         self.policy = config.model.build(PolicySpecs(config.env.comm_dim)).to(self.device)
         if start is not None:
-            check_start(config, self._weights(), start)
+            check_start(config, self.extra_weights, start)
             self.policy = start.policy(self.device).train()
             self.norm = start.value_norm().to(self.device)
             self.counters = start.counters
@@ -176,26 +174,27 @@ class Trainer:
         config = self.config
         env = self.curriculum.stage.env(config.env, config.side)
         require_training_memory(config, env, self.device)
-        self.assignment = self._assign_opponents(env)
+        seed, opponent_of = config.seed + self.ranks.rank, self.opponent_of
+        self.opponents = StageOpponents(self.policy, config, env, self.curriculum, self.pool, seed, opponent_of)
         self.env = EchelonEnv(
             env,
             config.num_envs,
             device=self.device,
             seed=self._battle_seeds(),
-            memory=self.assignment.memory,
+            memory=self.opponents.assignment.memory,
             backend=config.backend,
             extra_rewards=self.extra_rewards,
         )
         lengths = config.ppo.rollout_decisions, config.ppo.chunk_decisions
         captured = self._rehearse() if rehearsal.is_due(self.env) else config.cuda_graphs == "on"
-        self.collector = TeamCollector(self.env, self.assignment, *lengths, self.norm, cuda_graph=captured)
+        self.collector = TeamCollector(self.env, self.opponents.assignment, *lengths, self.norm, cuda_graph=captured)
         roster = self.env.game.roster
         hulls = {group: roster.hull[span].expand(config.num_envs, -1) for group, span in roster.teams.items()}
         self.advantage = NormalizedGAE(
             gamma=config.env.reward.gamma,
             lmbda=config.ppo.gae_lambda,
             normalizer=self.norm,
-            hull=self.assignment.mech_rows(hulls) if config.ppo.advantages_by_class else None,
+            hull=self.opponents.assignment.mech_rows(hulls) if config.ppo.advantages_by_class else None,
             ranks=self.ranks,
         )
 
@@ -205,27 +204,6 @@ class Trainer:
         self.rehearsal_note = rehearsed.line
         self.log_plain(rehearsed.line)
         return rehearsed.captures
-
-    def _assign_opponents(self, env: EnvConfig) -> PolicyAssignment:
-        """Create the opponents of battles of a config, and share the battles out to them."""
-        config, stage = self.config, self.curriculum.stage
-        compiled = self.device.type == "cuda" and config.compile_policy != "off"
-        self.scripted: NamedOpponents | None = None
-        self.frozen: FrozenOpponents | None = None
-        if config.scripted_battles > 0:
-            names = [each.opponent for each in self.curriculum.stages]
-            now = (stage.opponent, stage.weapon_use)
-            self.scripted = NamedOpponents(env, names, *now, self.device, self.opponent_of, compiled)
-        if config.past_battles > 0:
-            seed = config.seed + self.ranks.rank
-            pool = MixedPool(self.opponent_pool, self.past)
-            self.frozen = FrozenOpponents(self.policy, config.past_blocks, config.past_slots, pool, seed, compiled)
-        opponents = [
-            OpponentGroup(SCRIPTED, self.scripted, config.scripted_battles),
-            OpponentGroup(ITSELF, None, config.self_battles),
-            OpponentGroup(PAST, self.frozen, config.past_battles),
-        ]
-        return PolicyAssignment(self.policy, [each for each in opponents if each.battles > 0], config.side)
 
     def train(self, iterations: int | None = None) -> None:
         """Train until the run has ended.
@@ -292,7 +270,7 @@ class Trainer:
         ended = all_reduce_sums(self.collector.episode_stats, self.ranks)
         dead = self.ranks.mean(1 - mean_of_existing(batch.get("mask").float(), batch.get(EXISTS, None)))
         told = {**learnt, **ended, **self.advantage.diagnostics, "dead_share": dead, "longest": self.ppo.longest}
-        report = read({**told, **self._readers()})
+        report = read({**told, **self.opponents.readers(self.collector.now)})
         spent = watch.read()
         if report["longest"][0] >= PATIENCE:
             stop_with_dump(self.folder, self.counters.iterations, self.policy, batch, memory, self.ranks.rank)
@@ -300,11 +278,8 @@ class Trainer:
         # A coarse clock may not have moved.
         seconds = max(self.ranks.max(sum(spent.values())), 1e-9)
         steps = self.collector.frames_per_batch * self.ranks.size
-        self.counters = Counters(
-            iterations=self.counters.iterations + 1,
-            agent_steps=self.counters.agent_steps + steps,
-            seconds=self.counters.seconds + seconds,
-        )
+        before = self.counters
+        self.counters = Counters(before.iterations + 1, before.agent_steps + steps, before.seconds + seconds)
         metrics = {
             **summarise(report, self.env.reward_terms, stat_names(self.env.config.catalog), PAST),
             "stage_win_rate": self.curriculum.win_rate,
@@ -342,7 +317,7 @@ class Trainer:
         settings = {name: value for name, value in as_json(self.config).items() if name not in ("env", "model")}
         parts = {name: part.state_dict() for name, part in self._parts().items()}
         own = self.callbacks.state_dicts() if self.ranks.is_first else {}
-        run = RunState(settings, self._battles(), {**parts, **own}, self._weights())
+        run = RunState(settings, self._battles(), {**parts, **own}, self.extra_weights)
         env, stage = self.config.env, self.curriculum.state
         save_checkpoint(path, self.policy, self.norm, env, self.counters, learner, stage, run, self.ranks)
         if self.ranks.is_first:
@@ -368,10 +343,6 @@ class Trainer:
         all processes."""
         return self.finished or self.stopped or self.counters.iterations == self.last
 
-    def _weights(self) -> dict[str, float]:
-        """Weight of each reward term of the user's own, by name."""
-        return {name: term.weight for name, term in self.extra_rewards.items()}
-
     def _resume(self, start: Checkpoint) -> None:
         """Restore the state of all components from a checkpoint."""
         loaded = start.parts(self.ranks.rank)
@@ -381,18 +352,11 @@ class Trainer:
         for name, owner in self._parts().items():
             if name in loaded and not (difference and name in BATTLE_PARTS):
                 owner.load_state_dict(loaded[name])
-        self._set_opponent()
+        self.opponents.set_opponent(self.curriculum.stage)  # whatever the checkpoint named
 
     def _parts(self) -> dict[str, Stateful]:
         """Components with state, beside weights, optimiser, normaliser and counters."""
-        parts: dict[str, Stateful | None] = {
-            BATTLES: EnvSnapshot(self.collector),
-            SCRIPTED: self.scripted,
-            FROZEN: self.frozen,
-            PAST: self.past,
-            "ppo": self.ppo,
-        }
-        return {name: part for name, part in parts.items() if part is not None}
+        return {BATTLES: EnvSnapshot(self.collector), **self.opponents.parts(), PAST: self.past, "ppo": self.ppo}
 
     def _battles(self) -> dict[str, Any]:
         """Description of the battles; running battles are resumed only where it is equal."""
@@ -400,11 +364,9 @@ class Trainer:
             "processes": self.ranks.size,
             "num_envs": self.config.num_envs,
             "side": self.config.side,
-            "met": {name: [battles.start, battles.stop] for name, battles in self.assignment.battles.items()},
             "env": as_json(self.env.config),
             MAP_MAKER: MAP_MAKER_VERSION,
-            **({} if self.scripted is None else self.scripted.description()),
-            **({} if self.frozen is None else {"past_blocks": self.frozen.blocks, "past_slots": self.frozen.num_slots}),
+            **self.opponents.description(),
         }
 
     def _battle_seeds(self) -> Tensor:
@@ -423,43 +385,16 @@ class Trainer:
         applied = {"team_mix": mix * self.config.env.reward.team_mix_alpha, "stage": stage.number + 1.0}
         return {**self.ppo.anneal(progress), **applied, "weapon_use": stage.weapon_use}
 
-    def _readers(self) -> dict[str, Tensor]:
-        """Number of battles that use each slot, for opponents with slots."""
-        found = {}
-        for name, opponent in self._slotted().items():
-            views = self.assignment.views(self.collector.now, name)
-            found[f"readers_{name}"] = torch.stack([opponent.readers(view.get("memory")) for view in views]).sum(0)
-        return found
-
-    def _slotted(self) -> dict[str, NamedOpponents | FrozenOpponents]:
-        """The opponents with slots that this run has, by name."""
-        opponents = {SCRIPTED: self.scripted, PAST: self.frozen}
-        return {name: opponent for name, opponent in opponents.items() if opponent is not None}
-
     def _after_update(self, report: dict[str, list[float]]) -> None:
         """Refresh opponents, advance the curriculum, renew maps."""
-        for name, opponent in self._slotted().items():
-            counts, slots = [int(count) for count in report[f"readers_{name}"]], opponent.num_slots
-            opponent.refresh([counts[at : at + slots] for at in range(0, len(counts), slots)])
+        self.opponents.refresh(report)
         iterations, every = self.counters.iterations, self.config.renew_maps_every
         if iterations % self.config.past_every == 0:
             self.past.add(f"iteration {iterations}", self.policy)
-        reference = SCRIPTED if self.scripted is not None else PAST
-        if self.curriculum.record(
-            report.get(f"battles_{reference}", [0.0])[0], report.get(f"won_{reference}", [0.0])[0]
-        ):
-            self._advance_stage()
+        if self.curriculum.record(*self.opponents.judged(report)):
+            # Running battles continue if the env config is the same.
+            if self.curriculum.stage.env(self.config.env, self.config.side) != self.env.config:
+                self._enter_stage()
+            self.opponents.set_opponent(self.curriculum.stage)
         if every > 0 and iterations % every == 0:
             self.env.renew_maps()
-
-    def _advance_stage(self) -> None:
-        """Enter the curriculum's stage; running battles continue if the env config is the same."""
-        if self.curriculum.stage.env(self.config.env, self.config.side) != self.env.config:
-            self._enter_stage()
-        self._set_opponent()
-
-    def _set_opponent(self) -> None:
-        """Let new battles meet the commander that the config names for this stage, whatever a checkpoint named."""
-        stage = self.curriculum.stage
-        if self.scripted is not None:
-            self.scripted.set_opponent(stage.opponent, stage.weapon_use)

@@ -30,7 +30,7 @@ def read_catalog(path: Path) -> Catalog:
 
 
 def catalog_from_json(values: Any, where: str = "catalog", over: Catalog | None = None) -> Catalog:
-    """A catalog from what `echelon.rules.config.as_json` made of it, or from what differs from another.
+    """A catalog from what `echelon.rules.config_json.as_json` made of it, or from what differs from another.
 
     Args:
         values: tables of rows by name, as JSON values; null is an infinite number.

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from echelon.rules.config import EnvConfig, as_json, env_from_json
+from echelon.rules.config import EnvConfig, env_from_json
+from echelon.rules.config_json import as_json
 from echelon.rules.versions import current_versions, earlier_defaults, stored_versions
 
 

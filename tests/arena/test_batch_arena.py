@@ -12,7 +12,8 @@ from torch._dynamo.utils import counters
 
 from echelon.agents.heuristic import Heuristic
 from echelon.arena import batch_arena, until_done
-from echelon.arena.batch_arena import BatchArena, Battle, fits_device, slot_index
+from echelon.arena.batch_arena import BatchArena, Battle, slot_index
+from echelon.arena.deciders import fits_device
 from echelon.arena.fingerprint import leaves, state_hash
 from echelon.arena.stacked_policies import (
     SLOTS,

@@ -10,7 +10,7 @@ from test_batch_arena import WIDER, seen_by
 from tiny_runs import tiny_run
 
 from echelon.agents.heuristic import Heuristic
-from echelon.arena import batch_arena, evaluator
+from echelon.arena import batch_arena, deciders, evaluator
 from echelon.arena.batch_arena import COMPILED_FROM, BatchArena, Battle, MatchBatch, compute_of, is_worth_compiling
 from echelon.arena.evaluator import Evaluator
 from echelon.arena.stacked_policies import BatchSlot, PolicySlots
@@ -127,13 +127,13 @@ def test_a_compiled_commander_is_made_once_a_name(monkeypatch):
         made.append(commander)
         return lambda team: (commander.weapon_use, team)
 
-    monkeypatch.setattr(batch_arena, "compiled_heuristic", compiled_heuristic)
+    monkeypatch.setattr(deciders, "compiled_heuristic", compiled_heuristic)
     arena = BatchArena(SHORT, POLICIES.__getitem__, CPU, compiled=True)
-    assert arena.call_of("script", POLICIES["script"]) is POLICIES["script"], "a CPU plays loops"
-    arena.device = GPU
+    assert arena.deciders.call_of("script", POLICIES["script"]) is POLICIES["script"], "a CPU plays loops"
+    arena.deciders.device = GPU
     monkeypatch.setattr(torch, "full", lambda shape, value, device: torch.tensor(value))
-    call = arena.call_of("script", Heuristic(SHORT, "expert", weapon_use=0.5))
-    assert arena.call_of("script", Heuristic(SHORT, "expert", weapon_use=0.5)) is call and len(made) == 1
+    call = arena.deciders.call_of("script", Heuristic(SHORT, "expert", weapon_use=0.5))
+    assert arena.deciders.call_of("script", Heuristic(SHORT, "expert", weapon_use=0.5)) is call and len(made) == 1
     made[0].weapon_use = torch.ones(3, 5, 1)  # as tracing leaves it
     assert call(None) == (torch.tensor(0.5), None)
-    assert arena.call_of("one", POLICIES["one"]) is POLICIES["one"]
+    assert arena.deciders.call_of("one", POLICIES["one"]) is POLICIES["one"]

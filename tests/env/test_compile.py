@@ -28,7 +28,7 @@ def test_compiled_equals_eager(monkeypatch):
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
     eager = EchelonEnv(CONFIG, 4, "cpu", seed=1, backend="eager")
     compiled = EchelonEnv(CONFIG, 4, "cpu", seed=1, maps=eager.game.maps, backend="graph")
-    assert compiled.blocks.threads == 2 and len(compiled.blocks.spans) == 2
+    assert compiled.engine.blocks.threads == 2 and len(compiled.engine.blocks.spans) == 2
     generator = torch.Generator().manual_seed(0)
     one, other = eager.reset(), compiled.reset()
     restarts = 0
@@ -87,7 +87,7 @@ def test_battles_shared_out_to_threads_are_the_same_battles(monkeypatch, backend
             EchelonEnv(CONFIG, 8, "cpu", 3, backend=backend),
             torch.Generator().manual_seed(1),
         )
-        assert len(env.blocks.spans) == (many if threads == 2 else 1)
+        assert len(env.engine.blocks.spans) == (many if threads == 2 else 1)
         td = env.reset()
         for _ in range(10):
             played, td = env.step_and_maybe_reset(brawl(td, generator))
@@ -99,7 +99,7 @@ def test_battles_shared_out_to_threads_are_the_same_battles(monkeypatch, backend
         raise ValueError("no such block")
 
     with pytest.raises(ValueError, match="no such block"):
-        env.blocks.play(fails)
+        env.engine.blocks.play(fails)
 
 
 def flat(td):

@@ -10,7 +10,7 @@ from builders import brawl
 from echelon.arena.batch_arena import BatchArena, Battle
 from echelon.arena.fingerprint import leaves
 from echelon.arena.resolve import resolve
-from echelon.env import env as environment
+from echelon.env import engine
 from echelon.env.env import EchelonEnv
 from echelon.env.form import form_of
 from echelon.rules.catalog_json import read_catalog
@@ -136,12 +136,12 @@ def test_two_hundred_standard_battles_are_the_same_to_the_end(monkeypatch):
     """`expert` against `hard`: every decision of every battle, checked as it is played in loops."""
     config = dataclasses.replace(EnvConfig.standard(), map_pool=32)
     checked = [0]
-    in_loops = environment.EchelonEnv._decide_in_loops
+    in_loops = engine.Engine.decide_in_loops
 
-    def both(env, loops, before, action):
+    def both(own, loops, before, action, buffers):
         kept = before.clone()
-        played = in_loops(env, loops, before, action)
-        dense = env._decide(kept, action, slice(None))
+        played = in_loops(own, loops, before, action, buffers)
+        dense = own.decide_dense(kept, action)
         one, other = leaves(dense.state), leaves(played.state)
         for name, values in one.items():
             assert values.numpy().tobytes() == other[name].numpy().tobytes(), name
@@ -151,7 +151,7 @@ def test_two_hundred_standard_battles_are_the_same_to_the_end(monkeypatch):
         checked[0] += len(action)
         return played
 
-    monkeypatch.setattr(environment.EchelonEnv, "_decide_in_loops", both)
+    monkeypatch.setattr(engine.Engine, "decide_in_loops", both)
     arena = BatchArena(config, lambda name: resolve(name).policy(config, CPU), CPU, 200)
     sides = [("heuristic:expert", "heuristic:hard"), ("heuristic:hard", "heuristic:expert")]
     seeds = noise.battle_seeds(1, 200, CPU).tolist()

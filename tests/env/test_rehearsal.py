@@ -12,8 +12,7 @@ from tiny_runs import tiny_run
 
 from echelon.agents.heuristic import Heuristic
 from echelon.arena.batch_arena import BatchArena, Battle
-from echelon.env import env as env_module
-from echelon.env import rehearsal
+from echelon.env import engine, rehearsal
 from echelon.env.env import EchelonEnv
 from echelon.env.rehearsal import rehearse
 from echelon.env.restart import begin_by_mask
@@ -44,12 +43,12 @@ def as_on_a_gpu(monkeypatch):
     dense_forms(monkeypatch)
     monkeypatch.setattr(rehearsal, "DECISIONS", 4)
     monkeypatch.setattr(fallback, "REASONS", [])
-    monkeypatch.setattr(env_module, "fused", lambda function, device, **_: function)
+    monkeypatch.setattr(engine, "fused", lambda function, device, **_: function)
 
 
 def plant(monkeypatch, function, fault):
     """Let what is compiled of a function be another one."""
-    monkeypatch.setattr(env_module, "fused", lambda own, device, **_: fault if own is function else own)
+    monkeypatch.setattr(engine, "fused", lambda own, device, **_: fault if own is function else own)
 
 
 def no_kernel(*arguments):
@@ -69,7 +68,7 @@ def test_what_is_right_stays_and_leaves_a_new_environment(caplog):
     rehearsed = rehearse(env)
     assert env.form == "graph" and not rehearsed.captures and not lines(caplog)
     assert rehearsed.line.startswith("rehearsed 4 decisions in ") and rehearsed.line.endswith(" s: graph")
-    assert env._play is step.play
+    assert env.engine.play is step.play
     for _ in range(2):
         one, same = env.reset(), other.reset()
         assert (one == same).all() and (env.state == other.state).all() and torch.equal(env.next_seed, other.next_seed)
@@ -96,7 +95,7 @@ def test_a_wrong_graph_is_replaced_and_named(monkeypatch, caplog, wrong):
     plant(monkeypatch, function, lambda *arguments: fault(function(*arguments)))
     env = env_of()
     assert rehearse(env).line.endswith(" s: eager")
-    assert env.form == env.backend == "eager" and env._play is step.play
+    assert env.form == env.backend == "eager" and env.engine.play is step.play
     (line,) = lines(caplog)
     assert line.startswith(f"{PREFIX}the simulation runs eager instead of graph: ")
     where = {"a step": "play differs in ", "a restart": "in next_seed of 6", "not a number": "in mechs.yaw of 6"}[wrong]
@@ -157,8 +156,8 @@ def test_a_failing_capture_means_called_decisions(monkeypatch, caplog, backend):
         which.any().item()
         return begin_into_buffers(which, *arguments)
 
-    begin_into_buffers = env_module.begin_into_buffers
-    monkeypatch.setattr(env_module, "begin_into_buffers", reads)
+    begin_into_buffers = engine.begin_into_buffers
+    monkeypatch.setattr(engine, "begin_into_buffers", reads)
     env = EchelonEnv(CONFIG, 6, "cpu", seed=1, backend=backend)
     env.restarts_by_row = False
     rehearsed = rehearse(env, captures=True)
@@ -169,7 +168,7 @@ def test_a_failing_capture_means_called_decisions(monkeypatch, caplog, backend):
 
 def test_what_a_capture_alone_needs_may_fail_by_itself(monkeypatch, caplog):
     simulate(monkeypatch)
-    plant(monkeypatch, env_module.begin_into_buffers, no_kernel)
+    plant(monkeypatch, engine.begin_into_buffers, no_kernel)
     env = env_of()
     assert not rehearse(env, captures=True).captures and env.form == "graph"
     assert lines(caplog) == [f"{PREFIX}decisions run without CUDA graphs: no kernel image"]

@@ -12,7 +12,8 @@ import echelon
 from echelon.env import tasks
 from echelon.env.tasks import EVAL_SEED, TABLE, Protocol, Task, find_task, latest, register_task, task_from_json
 from echelon.rules import versions
-from echelon.rules.config import EnvConfig, FeaturesConfig, RulesConfig, WorldConfig, as_json, env_from_json
+from echelon.rules.config import EnvConfig, FeaturesConfig, RulesConfig, WorldConfig, env_from_json
+from echelon.rules.config_json import as_json
 from echelon.rules.versions import MAP_MAKER_VERSION, RULES_VERSION, Change, current_versions
 from echelon.runtime.errors import ConfigError
 

@@ -112,7 +112,7 @@ class Fakes:
             vars(value)[name] = self(item)
         if isinstance(value, EchelonEnv):
             value.num_envs = self._size(torch.Size([value.num_envs]))[0]
-            value.blocks = Blocks(value.num_envs, CUDA, whole=True)
+            value.engine.blocks = Blocks(value.num_envs, CUDA, whole=True)
             blank = value.observation_spec.zero()
             value._empty = lambda: Fakes(self.mode, self.battles)(blank)
         if isinstance(value, PPO):

@@ -67,7 +67,7 @@ def test_every_kind_of_opponent(mode, gradients, tmp_path, monkeypatch, cuda_gra
     opponents = {"self_share": 1 / 3, "past_share": 1 / 3, "past_blocks": 2, "cuda_graphs": cuda_graphs}
     trainer, watch = iterate(mode, gradients, tiny_trainer(tmp_path, **opponents))
     check(mode, trainer, watch)
-    assert set(trainer.assignment.battles) == {"heuristic", "itself", "past"}
+    assert set(trainer.opponents.assignment.battles) == {"heuristic", "itself", "past"}
 
 
 @pytest.mark.parametrize("tier", TIERS)
@@ -76,8 +76,8 @@ def test_a_commander_of_every_tier_and_the_one_before_it(mode, gradients, tmp_pa
     before = "easy" if tier != "easy" else "hard"
     curriculum = CurriculumConfig(opponents=(before, tier))
     made = tiny_trainer(tmp_path, opponent="curriculum", curriculum=curriculum)
-    made.scripted.set_opponent(f"heuristic:{tier}", 0.5)
-    assert made.scripted.old_is_read
+    made.opponents.named.set_opponent(f"heuristic:{tier}", 0.5)
+    assert made.opponents.named.old_is_read
     check(mode, *iterate(mode, gradients, made))
 
 

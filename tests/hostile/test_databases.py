@@ -25,7 +25,7 @@ from echelon.league.roles import Role
 from echelon.league.schedule import round_robin
 from echelon.league.schema import APPLICATION_ID
 from echelon.league.store import FILE, Store
-from echelon.rules.config import as_json
+from echelon.rules.config_json import as_json
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
 

@@ -14,7 +14,8 @@ from echelon.learn.models.registry import PolicySpecs
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.rules.catalog import Catalog
 from echelon.rules.catalog_json import catalog_from_json, read_catalog
-from echelon.rules.config import EnvConfig, as_json, env_from_json
+from echelon.rules.config import EnvConfig, env_from_json
+from echelon.rules.config_json import as_json
 from echelon.runtime.files import parse_json
 from echelon.runtime.state_dict import StateDict
 

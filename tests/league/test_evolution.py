@@ -65,10 +65,10 @@ def test_roles_learn_in_turn_and_every_verdict_is_written_down(tmp_path):
 def test_opponents_are_those_of_the_turns_own_mixture(tmp_path):
     evolution = evolution_of(Store.create(tmp_path / "league", BRIEF))
     evolution.turn(Role.MAIN)
-    met = set().union(*evolution.trainers[Role.MAIN].frozen.names)
+    met = set().union(*evolution.trainers[Role.MAIN].opponents.frozen.names)
     assert met <= {"iteration 0", "iteration 1"}, "an empty league leaves it to itself"
     evolution.turn(Role.MAIN_EXPLOITER)
-    met = set().union(*evolution.trainers[Role.MAIN_EXPLOITER].frozen.names)
+    met = set().union(*evolution.trainers[Role.MAIN_EXPLOITER].opponents.frozen.names)
     assert met == {evolution.store.entries("main")[0].id}
 
 

@@ -110,7 +110,7 @@ def test_a_run_enters_its_league_is_rated_and_meets_who_is_there(tmp_path):
     )
     assert config.past_battles == 8 and config.scripted_battles == 0
     trainer = Trainer(config, tmp_path / "run", opponent_pool=sampler)
-    assert trainer.frozen.names == [["iteration 0"] * 2], "an empty league leaves it to itself"
+    assert trainer.opponents.frozen.names == [["iteration 0"] * 2], "an empty league leaves it to itself"
     callback = LeagueCallback(arena, sampler, seeds=1)
     trainer.iterate()
     first = callback.submit(trainer.save())
@@ -122,7 +122,7 @@ def test_a_run_enters_its_league_is_rated_and_meets_who_is_there(tmp_path):
     assert set(sampler.shares) == {first.id, second.id}
     for _ in range(4):
         trainer.iterate()
-    assert set(trainer.frozen.names[0]) & {first.id, second.id}
+    assert set(trainer.opponents.frozen.names[0]) & {first.id, second.id}
     lines = (store.folder / "log.jsonl").read_text().splitlines()
     submitted = [line for line in lines if '"submitted"' in line]
     assert len(submitted) == 2 and second.name in submitted[1]

@@ -104,9 +104,9 @@ def test_two_commanders_can_be_captured(trainer, tier):
     """While battles against the commander before last, both decide."""
     before = "easy" if tier != "easy" else "hard"
     made = trainer(cuda_graphs="on", opponent="curriculum", curriculum=CurriculumConfig(opponents=(before, tier)))
-    made.scripted.set_opponent(f"heuristic:{tier}", 0.5)
+    made.opponents.named.set_opponent(f"heuristic:{tier}", 0.5)
     made.collector.collect()
-    assert made.scripted.old_is_read
+    assert made.opponents.named.old_is_read
     assert faults(decide(made)) == []
 
 
@@ -206,7 +206,7 @@ def test_a_change_of_opponents_is_captured_anew(trainer, monkeypatch):
     captures = []
     for commander in ("heuristic:trivial", "heuristic:easy", "heuristic:easy", "heuristic:trivial"):
         for run in (made, graphed):
-            run.scripted.set_opponent(commander, 0.5)
+            run.opponents.named.set_opponent(commander, 0.5)
             run.iterate()
         captures.append(counted.captures)
     assert captures[1] > captures[0], "two commanders decide"
@@ -236,12 +236,12 @@ def test_battles_put_elsewhere_are_captured_anew(trainer, monkeypatch):
 def test_a_policy_of_ones_own_and_a_recorder_are_not_captured(trainer, monkeypatch, caplog):
     counted = simulate(monkeypatch)
     made = trainer(cuda_graphs="on")
-    policies = made.assignment.policies
+    policies = made.opponents.assignment.policies
     commander = policies["heuristic"]
     policies["heuristic"] = lambda team: commander(team)
     made.collector.collect()
     made.env.observer = Mock()
-    collector = TeamCollector(made.env, made.assignment, 2, 1, cuda_graph=True)
+    collector = TeamCollector(made.env, made.opponents.assignment, 2, 1, cuda_graph=True)
     assert counted.captures == 0 and not collector.cuda_graph
     said = [record.getMessage().partition(":")[2] for record in caplog.records]
     assert len(said) == 2 and "graph_key" in said[0] and "observer" in said[1]

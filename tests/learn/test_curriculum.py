@@ -10,7 +10,7 @@ from echelon.env.reward import TERMS
 from echelon.learn.config import CurriculumConfig, EvalConfig, TrainConfig
 from echelon.learn.curriculum import SCHEDULES, Curriculum, CurriculumState, opponents_named, stages_of
 from echelon.learn.schedules import Schedule
-from echelon.rules.config import as_json, from_json
+from echelon.rules.config_json import as_json, from_json
 from echelon.runtime.errors import ConfigError
 
 pytestmark = pytest.mark.quick

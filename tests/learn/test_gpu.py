@@ -115,7 +115,7 @@ def test_a_gpu_is_given_what_it_holds(tmp_path):
     assert config.num_envs >= 2 and config.compile_policy == "all" and config.cuda_graphs == "on"
     assert f"{device}: {config.num_envs:,} battles" in describe_settings(config, device)
     trainer = Trainer(tiny_run(device="cuda", backend="eager"), tmp_path)
-    assert trainer.config.compile_policy == "all" and trainer.scripted.compiled
+    assert trainer.config.compile_policy == "all" and trainer.opponents.named.compiled
     trainer.train(1)
 
 

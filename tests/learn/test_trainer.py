@@ -121,13 +121,13 @@ def test_the_next_stage_acts_on_battles_that_begin(tmp_path):
     stages = CurriculumConfig(opponents=("trivial", "easy"), weapon_use=(0.5, 1.0), step_up=0.5, window=1)
     config = tiny_run(opponent="curriculum", curriculum=stages, total_agent_steps=160 * 6)
     trainer = Trainer(config, tmp_path)
-    env, scripted_rivals = trainer.env, trainer.scripted
+    env, scripted_rivals = trainer.env, trainer.opponents.named
     trainer.curriculum.state = CurriculumState(battles=100.0, won=100.0)
     run_to_the_end(trainer)
     rows = read_metrics(tmp_path / "metrics.csv")
     assert rows[0]["stage"] == 1 and rows[-1]["stage"] == 2
     assert rows[0]["weapon_use"] == 0.5 and rows[-1]["weapon_use"] == 1.0
-    assert trainer.env is env and trainer.scripted is scripted_rivals, "the same battles went on"
+    assert trainer.env is env and trainer.opponents.named is scripted_rivals, "the same battles went on"
     assert scripted_rivals.slots[scripted_rivals.newest] == "heuristic:easy"
     assert open_checkpoint(newest_checkpoint(tmp_path / "checkpoints")).curriculum.stage == 1
 
@@ -158,7 +158,7 @@ def test_earlier_selves_are_met(tmp_path):
     config = tiny_run(opponent="past", past_blocks=2, past_every=1, past_kept=2, self_share=0.0, total_agent_steps=800)
     trainer = run_to_the_end(Trainer(config, tmp_path))
     assert list(trainer.past.shares) == ["iteration 4", "iteration 5"]
-    assert {name for pair in trainer.frozen.names for name in pair} - {"iteration 0"}
+    assert {name for pair in trainer.opponents.frozen.names for name in pair} - {"iteration 0"}
     assert any("past_win_rate" in row for row in read_metrics(tmp_path / "metrics.csv"))
 
 
@@ -171,10 +171,10 @@ def test_opponents_share_the_battles_and_may_come_from_a_pool_of_ones_own(tmp_pa
 
     config = tiny_run(num_envs=8, self_share=0.25, past_share=0.5, past_blocks=2)
     trainer = Trainer(config, tmp_path, opponent_pool=Strangers())
-    places = {name: battles.stop - battles.start for name, battles in trainer.assignment.battles.items()}
+    places = {name: battles.stop - battles.start for name, battles in trainer.opponents.assignment.battles.items()}
     assert places == {"heuristic": 2, "itself": 2, "past": 4}
     trainer.train(1)
-    assert trainer.frozen.names == [["stranger"] * 2] * 2
+    assert trainer.opponents.frozen.names == [["stranger"] * 2] * 2
     assert trainer.counters.agent_steps == (2 + 4 + 4) * 5 * 8
 
 

@@ -101,7 +101,11 @@ def test_a_class_is_standardised_over_its_mechs_on_either_side(tmp_path, rosters
     batch["mask"][:, ::3, 1] = False  # some of the second mechs are dead
     found, _ = trainer.advantage.recursion(batch)
     trainer.advantage(batch)
-    teams = [group for group, battles in trainer.assignment.teams[LEARNER] for _ in range(battles.start, battles.stop)]
+    teams = [
+        group
+        for group, battles in trainer.opponents.assignment.teams[LEARNER]
+        for _ in range(battles.start, battles.stop)
+    ]
     kinds = [env.blue if group == "blue" else env.red for group in teams]
     assert len(kinds) == 10 and {*env.blue, *env.red} > {"heavy", "light"}
     for kind in {*env.blue, *env.red}:
@@ -169,7 +173,7 @@ def test_opponents_see_their_own_team_only(tmp_path):
     trainer = Trainer(unequal_run(), tmp_path)
     now = trainer.env.reset()
     for name, teams in (("heuristic", 1), ("past", 2)):
-        shapes = [view.batch_size for view in trainer.assignment.views(now, name)]
+        shapes = [view.batch_size for view in trainer.opponents.assignment.views(now, name)]
         assert shapes == [(teams, 3), (teams, 6)], "as red, then as blue"
 
 

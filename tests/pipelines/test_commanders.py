@@ -110,7 +110,7 @@ def test_a_curriculum_leads_from_a_tier_to_commanders_of_ones_own(tmp_path, own)
     config = tiny_run(opponent="curriculum", curriculum=CurriculumConfig(opponents=names), total_agent_steps=160 * 8)
     unbroken = drive(Trainer(config, tmp_path / "unbroken", opponent_of=policy_of), 6)
     assert unbroken.curriculum.state.stage == 3
-    newest = unbroken.scripted.slots[unbroken.scripted.newest]
+    newest = unbroken.opponents.named.slots[unbroken.opponents.named.newest]
     assert newest in names[1:] and "commander_3" in unbroken.env.memory["heuristic"].keys()
     theirs = everything(unbroken)
     for iterations in (2, 4):
@@ -120,7 +120,7 @@ def test_a_curriculum_leads_from_a_tier_to_commanders_of_ones_own(tmp_path, own)
         assert second.resume_note == ""
         ours = everything(drive(second, 6))
         assert ours.keys() == theirs.keys() and all(torch.equal(ours[key], value) for key, value in theirs.items())
-        assert second.scripted.state_dict().facts == unbroken.scripted.state_dict().facts
+        assert second.opponents.named.state_dict().facts == unbroken.opponents.named.state_dict().facts
 
 
 def test_other_commanders_than_before_begin_new_battles(tmp_path, own):
@@ -137,7 +137,7 @@ def test_another_tier_is_met_by_the_next_battles(tmp_path):
     drive(Trainer(tiny_run(opponent="heuristic:easy"), tmp_path), 1)
     kept = open_checkpoint(newest_checkpoint(tmp_path / "checkpoints"))
     second = Trainer(tiny_run(opponent="heuristic:hard"), tmp_path / "two", kept)
-    assert second.resume_note == "" and second.scripted.requested == ("heuristic:hard", 1.0)
+    assert second.resume_note == "" and second.opponents.named.requested == ("heuristic:hard", 1.0)
 
 
 def test_a_run_meets_a_checkpoint_and_an_entry_of_a_league(tmp_path, monkeypatch):

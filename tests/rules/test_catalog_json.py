@@ -9,7 +9,8 @@ import pytest
 
 from echelon.rules.catalog import Catalog
 from echelon.rules.catalog_json import catalog_from_json, read_catalog
-from echelon.rules.config import EnvConfig, RulesConfig, battle_difference, env_from_json
+from echelon.rules.config import EnvConfig, RulesConfig, env_from_json
+from echelon.rules.config_json import battle_difference
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
 

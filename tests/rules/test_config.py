@@ -13,11 +13,9 @@ from echelon.rules.config import (
     RewardConfig,
     RulesConfig,
     WorldConfig,
-    as_json,
-    battle_difference,
     env_from_json,
-    first_difference,
 )
+from echelon.rules.config_json import as_json, battle_difference, first_difference
 from echelon.runtime.errors import ConfigError
 
 pytestmark = pytest.mark.quick

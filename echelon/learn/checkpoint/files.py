@@ -31,7 +31,8 @@ from echelon.learn.curriculum import CurriculumState
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.registry import model_to_json
 from echelon.learn.models.value_normalizer import ValueNorm
-from echelon.rules.config import EnvConfig, as_json
+from echelon.rules.config import EnvConfig
+from echelon.rules.config_json import as_json
 from echelon.runtime import version
 from echelon.runtime.distributed import ALONE, Ranks
 from echelon.runtime.files import FileError, json_bytes, new_folder, write_through

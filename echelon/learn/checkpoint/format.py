@@ -28,7 +28,8 @@ from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.encoder import without_numbers
 from echelon.learn.models.registry import ModelConfig, PolicySpecs, is_available, model_from_json
 from echelon.learn.models.value_normalizer import ValueNorm
-from echelon.rules.config import EXTRA, EnvConfig, from_json
+from echelon.rules.config import EXTRA, EnvConfig
+from echelon.rules.config_json import from_json
 from echelon.rules.limits import MOST_COMMS
 from echelon.rules.upgrade import env_under_current_rules
 from echelon.rules.versions import Versions, current_versions, stored_versions

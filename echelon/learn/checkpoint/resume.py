@@ -11,7 +11,7 @@ from echelon.learn.checkpoint.format import LEARNER, Checkpoint
 from echelon.learn.config import TrainConfig
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.registry import model_to_json
-from echelon.rules.config import first_difference
+from echelon.rules.config_json import first_difference
 from echelon.rules.versions import current_versions
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.tensor_files import check_tensors

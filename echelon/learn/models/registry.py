@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from echelon.env.observation import layout
 from echelon.learn.limits import MODEL
-from echelon.rules.config import as_json, from_json
+from echelon.rules.config_json import as_json, from_json
 from echelon.runtime.errors import ConfigError, require
 from echelon.runtime.imports import OBJECT_NAME, import_object, is_redefined
 from echelon.runtime.limits import check_settings

@@ -14,19 +14,20 @@ from torch import Tensor, nn
 
 from echelon.env.arguments import whole_within
 from echelon.env.env import EchelonEnv
-from echelon.env.observation.layout import GROUPS, STREAMS
+from echelon.env.observation.layout import GROUPS
 from echelon.env.outcome import stat_names
 from echelon.env.restart import NextMemory
-from echelon.env.static_battles import StaticBattles
+from echelon.env.static_battles import CalledBattles, StaticBattles
 from echelon.learn.limits import DECISIONS
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.operators import Operator
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.learn.opponents.assignment import LEARNER, PolicyAssignment
-from echelon.learn.padding import EXISTS, team_mean, without_padding
+from echelon.learn.padding import EXISTS, team_mean
 from echelon.learn.ppo.episode_stats import EpisodeStats, split_terms
 from echelon.learn.ppo.final_views import FinalViews
-from echelon.learn.ppo.rollout_writes import concat_pieces, on_device, reduced_view, write_step
+from echelon.learn.ppo.learner_views import LearnerViews
+from echelon.learn.ppo.rollout_writes import on_device, write_step
 from echelon.runtime import noise
 from echelon.runtime.cuda_graphs import GraphedFunction
 from echelon.runtime.errors import require
@@ -101,10 +102,11 @@ class TeamCollector(BaseCollector):
         self.mix = torch.ones((), dtype=torch.float32, device=env.device)
         """`[]` factor on `RewardConfig.team_mix_alpha`, set by a schedule."""
         self.watch = Stopwatch(env.device)
-        self.now = env.reset()
+        self.battles: CalledBattles | StaticBattles = CalledBattles(env, env.reset())
         stagger_episode_starts(env)
         self.exists = assignment.exists(self.now)
         """`[G, A]` bool, which of the learner's mechs are no padding; None where all its teams are of one size."""
+        self.views = LearnerViews(assignment, learner, self.value_head, self.exists, env.device)
         teams = sum(part.stop - part.start for _, part in assignment.teams[LEARNER])
         self._make_counts(teams)
         # An observer is told of every decision by the host.
@@ -131,9 +133,6 @@ class TeamCollector(BaseCollector):
         self.at = torch.zeros(1, dtype=torch.int64, device=env.device)
         """`[1]` decisions of this rollout so far, where a CUDA graph reads it."""
         self._write_step = on_device(write_step, env.device)
-        self._concat_pieces = on_device(concat_pieces, env.device)
-        self.static: StaticBattles | None = None
-        """The battles where `cuda_graph` keeps them."""
 
     # TorchRL's interface
 
@@ -170,20 +169,25 @@ class TeamCollector(BaseCollector):
         """Continue all battles for T decisions: the next batch."""
         self._begin_rollout()
         for t in range(self.decisions):
-            remembered = self._memory_of(self.assignment.memory_rows(self.now)) if t % self.chunk == 0 else None
-            if self.static is None:
-                self._decide(t)
-            else:
+            remembered = self.views.memory_of(self.assignment.memory_rows(self.now)) if t % self.chunk == 0 else None
+            if self.cuda_graph:
                 self._graphed(self.assignment.graph_key())
+            else:
+                self._decide(t)
             if remembered is not None:
                 self._memory_buffer[t // self.chunk] = remembered
         assert self.buffer is not None
         self._bootstrap_values()
-        self.watch.lap("act" if self.static is None else "collect")
+        self.watch.lap("collect" if self.cuda_graph else "act")
         self._frames += self.frames_per_batch
         batch = self.buffer.transpose(0, 1)
         batch.names = [None, "time"]
         return batch
+
+    @property
+    def now(self) -> TensorDictBase:
+        """What the next decision is made from, batch `[B]`."""
+        return self.battles.shown
 
     @property
     def episode_stats(self) -> dict[str, Tensor]:
@@ -196,78 +200,38 @@ class TeamCollector(BaseCollector):
         self.at.zero_()
         if self.final_views is not None:
             self.final_views.clear()
-        if self.cuda_graph and (self.static is None or not self.static.are_in_place):
-            self.static = StaticBattles(self.env, self.now)
-            self.now = self.static.shown
+        if self.cuda_graph and not self.battles.are_in_place:
+            self.battles = StaticBattles(self.env, self.now)
             self._graphed = GraphedFunction(self._decide, self.env.device, "collecting")
 
     def _decide(self, t: int | None = None) -> None:
         """One decision of all battles, written into the rollout as step `t`, or by default as step `at`."""
         now = self.now.copy()
         # Where battles stay in their places, next memories are written there once.
-        remembered: list[NextMemory] | None = None if self.static is None else []
+        remembered: list[NextMemory] | None = [] if self.cuda_graph else None
         with part("act"):
-            decided = self.assignment.decide(
-                now, remembered, self._reduced_view(now) if self._has_reduced_view else None
-            )
-            enemy = self._enemy(now)
-            values = self._values(decided, enemy)
+            reduced = self.views.reduced(now) if self.cuda_graph and self.views.can_reduce else None
+            decided = self.assignment.decide(now, remembered, reduced)
+            enemy = self.views.enemy(now)
+            values = self.views.values(decided, enemy)
         # A graph casts as it writes. What is shown now, a step may overwrite.
-        view = self._view_of(decided, enemy, casts=t is not None or self.buffer is None)
+        view = self.views.of(decided, enemy, casts=t is not None or self.buffer is None)
         self._lap("act")
-        if self.static is None:
-            played, following = self.env.step_and_maybe_reset(now)
-            after = played.get("next")
-        else:
-            after = self.static.step(now)
+        after = self.battles.step(now)
         self._lap("env")
         reward_terms = self._reward_terms(after)
         self._write(t, view, now, decided, values, self._reward(reward_terms), after)
         if self.final_views is not None:
             truncated = self.assignment.each_team(after.get("truncated"))[:, 0]
-            self.final_views.store(truncated, self._pieces_of_view(after, decided))
+            self.final_views.store(truncated, self.views.pieces(after, decided))
         self._count(now, after, reward_terms)
         self.at += 1
-        if self.static is None:
-            self.now = following
-        else:
-            self.static.restart(after, remembered)
-
-    @property
-    def _has_reduced_view(self) -> bool:
-        """Whether the learner's view is put together in the dtype of the forward pass: for an encoder that makes the
-        same of it, where nobody else reads it."""
-        # Of its own class: one that is derived from it may read more.
-        is_same = (
-            vars(type(self.policy.network.encoder)).get("accepts_reduced_precision", False)
-            and type(self.policy) is ActorCritic
-        )
-        return is_same and not self.value_head.is_central and self.static is not None and self.exists is None
-
-    def _reduced_view(self, now: TensorDictBase) -> TensorDict:
-        """The learner's view, batch `[G, A]`, in the dtype of the forward pass."""
-        teams = [self.assignment.part(now, LEARNER, *team) for team in self.assignment.teams[LEARNER]]
-        return reduced_view(teams, self.policy.keys.memory, self.policy.network.compute, self._concat_pieces)
+        self.battles.restart(after, remembered)
 
     def _lap(self, name: str) -> None:
         """The time since the last lap was spent on `name`: within a graph nobody knows."""
-        if self.static is None:
+        if not self.cuda_graph:
             self.watch.lap(name)
-
-    def _values(self, team: TensorDictBase, enemy: Tensor | None) -> TensorDict:
-        """`state_value` and `state_value_normalized` `[G, A, 1]` of the current decision."""
-        keys = self.value_head.keys
-        data = TensorDict({keys.embed: team.get(keys.embed)}, team.shape[:1])
-        data.set(keys.ego, team.get(keys.ego))
-        if enemy is not None:
-            data.set(keys.enemy, enemy)
-        return self.value_head(data).select(*self.value_head.out_keys)
-
-    def _enemy(self, whole: TensorDictBase) -> Tensor | None:
-        """`[G, E, F]` ego streams of the enemies for a central critic, None for a local one."""
-        if not self.value_head.is_central:
-            return None
-        return self.assignment.enemy_rows({group: whole.get((group, "observation", "ego")) for group in GROUPS})
 
     def _reward_terms(self, after: TensorDictBase) -> Tensor:
         """`[G, A, K]` reward terms with the scheduled factors.
@@ -316,67 +280,19 @@ class TeamCollector(BaseCollector):
         keys = list(step.keys(include_nested=True, leaves_only=True))
         self._write_step(self.at, [step.get(key) for key in keys], [self.buffer.get(key) for key in keys])
 
-    def _memory_of(self, memory: TensorDictBase) -> TensorDict:
-        """What the learner's mechs remember, batch `[G]`, from the `memory` of a view of them."""
-        leaves = {name: memory.get(name) for name in self.policy.keys.memory}
-        return TensorDict(leaves, memory.shape[:1], device=self.env.device)
-
-    def _view_of(self, team: TensorDictBase, enemy: Tensor | None, casts: bool = True) -> TensorDict:
-        """Network inputs of the learner's teams, batch `[G]`; `casts`: in the dtype of the forward pass."""
-        dtype = self.policy.network.compute
-
-        def cast(leaf: Tensor) -> Tensor:
-            return leaf.to(dtype) if casts and leaf.dtype != torch.bool else leaf
-
-        streams = {name: cast(team.get(("observation", name))) for name in STREAMS}
-        view = TensorDict(
-            {"observation": streams, "telemetry": cast(team.get("telemetry")[:, 0])},
-            team.shape[:1],
-            device=self.env.device,
-        )
-        return view if enemy is None else view.set("enemy", cast(enemy))
-
-    def _pieces_of_view(self, after: TensorDictBase, decided: TensorDictBase) -> list[TensorDict]:
-        """Network inputs and next memory of the learner's teams: pieces that make up a view, batch `[G]`, one after the
-        other, not put together where that is all there is to do."""
-        enemy, teams = self._enemy(after), self.assignment.teams[LEARNER]
-        if self.exists is not None:
-            seen = [self.assignment.view(after, LEARNER)]
-        else:
-            seen = [self.assignment.part(after, LEARNER, *team) for team in teams]
-        memory = {name: decided.get(key) for name, key in self.policy.keys.next_memory.items()}
-        memory = {name: without_padding(leaf, self.exists) for name, leaf in memory.items()}
-        pieces, start = [], 0
-        for team in seen:
-            own = slice(start, start + len(team))
-            start = own.stop
-            piece = self._view_of(team, None if enemy is None else enemy[own], casts=False)
-            pieces.append(piece.set("memory", {name: leaf[own] for name, leaf in memory.items()}))
-        return pieces
-
     def _bootstrap_values(self) -> None:
         """Write `next.state_value`: the value of the following decision, or of a stored final view."""
         assert self.buffer is not None
         following, value = self.buffer.get(("next", "state_value")), self.buffer.get("state_value")
         following[:-1] = value[1:]
-        seen = self.assignment.view(self.now, LEARNER)
-        view = self._view_of(seen, self._enemy(self.now)).set("memory", self._memory_of(seen.get("memory")))
-        following[-1] = self._value_of(view)
+        following[-1] = self.views.value_now(self.now)
         if self.final_views is None:
             return
         truncated = self.buffer.get(("next", "truncated"))
         number = truncated.cumsum(0) - 1
         for which, stored in enumerate(self.final_views.views.unbind(0)):
             there = truncated & (number == which)
-            following.copy_(torch.where(there[..., None], self._value_of(stored), following))
-
-    def _value_of(self, view: TensorDictBase) -> Tensor:
-        """`[G, A, 1]` values of a view in real units, without side effects."""
-        keys = self.policy.keys
-        output = self.policy.act(*keys.inputs(view, keys.layout(view, is_sequence=False)))
-        data = view.select("observation", "enemy", strict=False).set(self.value_head.keys.embed, output.embed)
-        value: Tensor = self.value_head(data).get("state_value")
-        return value
+            following.copy_(torch.where(there[..., None], self.views.value_of(stored), following))
 
     def _count(self, now: TensorDictBase, after: TensorDictBase, reward_terms: Tensor) -> None:
         """Add the battles that this decision ended to the sums."""
@@ -397,7 +313,7 @@ class TeamCollector(BaseCollector):
                 return like.apply(make, batch_size=[times, *like.batch_size])
 
             self.buffer = empty(self.decisions, step)
-            memory = self._memory_of(decided.get("memory"))
+            memory = self.views.memory_of(decided.get("memory"))
             self._memory_buffer = empty(self.decisions // self.chunk, memory)
             self.memory = self._memory_buffer.transpose(0, 1)
             if self.last_views > 0:

@@ -69,33 +69,17 @@ class PPO:
         compiled: bool = False,
         cuda_graph: bool = False,
     ) -> None:
-        self.policy = policy
-        self.config = config
-        self.ranks = ranks
+        self.policy, self.config, self.ranks = policy, config, ranks
         policy.network.recomputes_encoder = config.checkpoint_gradients
         self.objective = loss or RecurrentPPOLoss.of(policy.get_policy_operator(), policy.get_value_head(), config)
         is_whole = config.accumulate <= 1 and ranks.is_alone
         limit = f"one that reads {LIVING} and {DECISIONS}, or accumulate 1 and one process"
         require(is_whole or LIVING in self.objective.in_keys, "loss", limit, type(self.objective).__name__)
         device = next(policy.parameters()).device
-        if compiled and can_compile(device):
-            PROGRESS.expect(LOSS)
-            self.objective.compile(fullgraph=True, dynamic=False, **keep_graphs())
-        self.loss: nn.Module = self.objective
+        self.loss = self._make_loss(compiled and can_compile(device))
         """The objective, wrapped where there are several processes."""
-        if not ranks.is_alone:
-            with warnings.catch_warnings():
-                # torch 2.13 renames the argument, which 2.11 has under this name only. No buffer ever changes.
-                warnings.simplefilter("ignore", FutureWarning)
-                self.loss = DistributedDataParallel(self.loss, broadcast_buffers=False)
         self.cuda_graph = cuda_graph and ranks.is_alone
-        rate: float | Tensor = config.learning_rate.first
-        on_gpu = device.type == "cuda"
-        if self.cuda_graph:
-            # A number would be a constant of the graph. On a GPU fused Adam reads a float32.
-            rate = torch.tensor(rate, dtype=torch.float32 if on_gpu else torch.float64, device=device)
-        capturable = self.cuda_graph and on_gpu
-        self.optimizer = torch.optim.Adam(policy.parameters(), lr=rate, eps=1e-5, fused=True, capturable=capturable)
+        self.optimizer = self._make_optimizer(device)
         self.found_inf = torch.zeros((), dtype=torch.float32, device=device)
         """`[]` 1 where the optimiser skips the step; Adam knows it under this name, for gradient scalers."""
         setattr(self.optimizer, "found_inf", self.found_inf)  # noqa: B010
@@ -120,6 +104,26 @@ class PPO:
         """`[]` current number of consecutive skipped steps."""
         self.longest = torch.zeros((), dtype=torch.float32, device=device)
         """`[]` maximum of `in_a_row` in the last update."""
+
+    def _make_loss(self, compiled: bool) -> nn.Module:
+        if compiled:
+            PROGRESS.expect(LOSS)
+            self.objective.compile(fullgraph=True, dynamic=False, **keep_graphs())
+        if self.ranks.is_alone:
+            return self.objective
+        with warnings.catch_warnings():
+            # torch 2.13 renames the argument, which 2.11 has under this name only. No buffer ever changes.
+            warnings.simplefilter("ignore", FutureWarning)
+            return DistributedDataParallel(self.objective, broadcast_buffers=False)
+
+    def _make_optimizer(self, device: torch.device) -> torch.optim.Adam:
+        rate: float | Tensor = self.config.learning_rate.first
+        on_gpu = device.type == "cuda"
+        if self.cuda_graph:
+            # A number would be a constant of the graph. On a GPU fused Adam reads a float32.
+            rate = torch.tensor(rate, dtype=torch.float32 if on_gpu else torch.float64, device=device)
+        weights, capturable = self.policy.parameters(), self.cuda_graph and on_gpu
+        return torch.optim.Adam(weights, lr=rate, eps=1e-5, fused=True, capturable=capturable)
 
     def anneal(self, progress: float) -> dict[str, float]:
         """Set learning rate and entropy coefficient for `progress` 0..1 of the run, and return them."""

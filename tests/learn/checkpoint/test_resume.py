@@ -72,7 +72,7 @@ def test_six_iterations_are_three_and_three_bit_for_bit(tmp_path, unbroken):
     assert start.counters.iterations == 3 and start.curriculum.stage == 1
     second = Trainer(rich_run(), tmp_path, start)
     assert second.resume_note == "" and second.env.map_pool.renewals == 1
-    assert second.scripted.slots == ["heuristic:trivial", "heuristic:easy"]
+    assert second.opponents.named.slots == ["heuristic:trivial", "heuristic:easy"]
     drive(second, 6)
     assert second.curriculum.state == unbroken.curriculum.state and second.curriculum.state.stage == 2
     assert second.env.map_pool.renewals == unbroken.env.map_pool.renewals == 3

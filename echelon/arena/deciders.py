@@ -1,0 +1,136 @@
+"""What decides for the teams of a batch of battles: networks of one architecture together, every other policy alone."""
+
+from __future__ import annotations
+
+import copy
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeGuard
+
+import torch
+from tensordict import TensorDictBase
+from torch import nn
+
+from echelon.agents.heuristic import Heuristic
+from echelon.arena.stacked_policies import BatchSlot, PolicySlots, StackedForward, StackedPolicies
+from echelon.env.env import EchelonEnv
+from echelon.env.group_policy import TeamPolicy
+from echelon.learn.models.actor_critic import ActorCritic
+from echelon.learn.models.registry import ModelConfig
+from echelon.learn.opponents.compiled import compiled_heuristic
+from echelon.runtime.errors import ConfigError, require
+
+
+class DeciderMaker:
+    """Makes what decides for the teams of batches, and keeps what was compiled for earlier ones.
+
+    Args:
+        device: where policies run.
+        compute: dtype of the matrix products of networks.
+        compiled: whether to compile networks, and on a GPU scripted commanders.
+    """
+
+    def __init__(self, device: torch.device, compute: torch.dtype, compiled: bool) -> None:
+        self.device, self.compute, self.compiled = device, compute, compiled
+        self._forwards: dict[ModelConfig, StackedForward] = {}
+        self._scripted: dict[str, Callable[[TensorDictBase], TensorDictBase]] = {}
+
+    def stacked(
+        self, policies: Mapping[str, TeamPolicy], slots: Mapping[str, Sequence[BatchSlot]], mechs: int
+    ) -> list[tuple[StackedPolicies, list[ActorCritic]]]:
+        """Of each architecture among the policies what decides for its networks, and these networks.
+
+        Args:
+            policies: all policies of the batch by name.
+            slots: the teams that each commands, by name.
+            mechs: number of mechs in a team, to which smaller ones are padded.
+        """
+        by_model: dict[ModelConfig, list[tuple[ActorCritic, Sequence[BatchSlot]]]] = defaultdict(list)
+        for name, policy in policies.items():
+            if is_stackable(policy):
+                by_model[policy.model].append((policy, slots[name]))
+        made = []
+        for members in by_model.values():
+            networks = [policy for policy, _ in members]
+            teams = [commanded for _, commanded in members]
+            made.append((StackedPolicies(self._forward_of(networks[0]), networks, teams, mechs), networks))
+        return made
+
+    def alone(
+        self, name: str, policy: TeamPolicy, slots: Sequence[BatchSlot], sizes: Sequence[int]
+    ) -> list[PolicySlots]:
+        """What decides for the teams of a policy that is not stacked, those of different size apart: it is shown no
+        padding.
+
+        Args:
+            name: of the policy.
+            policy: the policy.
+            slots: the teams that it commands.
+            sizes: number of mechs in the team of each row of the batch, `2B` of them.
+        """
+        by_size: dict[int, list[BatchSlot]] = defaultdict(list)
+        for slot in slots:
+            by_size[sizes[slot.row]].append(slot)
+        call, battles = self.call_of(name, policy), len(sizes) // 2
+        # A graph decides for one team of every battle, or for both.
+        least = 0 if call is policy else battles
+        return [
+            PolicySlots(policy, teams, mechs, self.device, call, least * -(-len(teams) // battles))
+            for mechs, teams in by_size.items()
+        ]
+
+    def _forward_of(self, policy: ActorCritic) -> StackedForward:
+        """The stacked forward pass for the architecture of `policy`, cached."""
+        if policy.model not in self._forwards:
+            # Inference tensors would trigger a recompilation in later calls.
+            with torch.inference_mode(False), torch.no_grad():
+                self._forwards[policy.model] = StackedForward(policy, self.device, self.compute, self.compiled)
+        return self._forwards[policy.model]
+
+    def call_of(self, name: str, policy: TeamPolicy) -> Callable[[TensorDictBase], TensorDictBase]:
+        """What decides as the policy of a name does: on a GPU a graph of a scripted commander, cached."""
+        if not self.compiled or self.device.type != "cuda" or type(policy) is not Heuristic:
+            return policy
+        if name not in self._scripted:
+            twin = copy.deepcopy(policy)
+            # A number that the host knows would be copied to the device at each call.
+            weapon_use = torch.full((), float(policy.weapon_use), device=self.device)
+            graph = compiled_heuristic(twin, self.device)
+
+            def call(team: TensorDictBase) -> TensorDictBase:
+                twin.weapon_use = weapon_use
+                return graph(team)
+
+            self._scripted[name] = call
+        return self._scripted[name]
+
+
+def is_stackable(policy: TeamPolicy) -> TypeGuard[ActorCritic]:
+    """Whether a policy is an `ActorCritic` itself: a subclass may override `forward`."""
+    return type(policy) is ActorCritic
+
+
+def check_policy(name: str, policy: TeamPolicy, env: EchelonEnv) -> None:
+    """Check that a policy can play in `env`.
+
+    Raises:
+        ConfigError: if it is in training mode, has another `comm_dim`, or is on another device. Weights of an
+            `ActorCritic` are copied to the device of the battles from any other.
+    """
+    if not isinstance(policy, nn.Module):
+        return
+    if policy.training and not isinstance(policy, Heuristic):
+        raise ConfigError(f"{name}: must be in evaluation mode for a match, got training mode: call .eval()")
+    if is_stackable(policy):
+        comm_dim = env.config.comm_dim
+        require(policy.comm_dim == comm_dim, f"{name}: comm_dim", f"{comm_dim} for this battle", policy.comm_dim)
+    # With the index of a GPU, which the device of an env may lack.
+    where = torch.empty(0, dtype=torch.float32, device=env.device).device
+    for leaf in (*policy.parameters(), *policy.buffers()):
+        fits = fits_device(leaf.device, where, is_copied=is_stackable(policy))
+        require(fits, f"{name}: device", f"{where}, the device of the battles", str(leaf.device))
+
+
+def fits_device(device: torch.device, where: torch.device, is_copied: bool) -> bool:
+    """Whether a policy with weights on `device` can play battles on `where`."""
+    return device == where or (is_copied and device.type != "meta")

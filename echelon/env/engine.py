@@ -1,0 +1,144 @@
+"""Plays decisions of the battles of an environment: in loops, in graphs of torch.compile, or operation by operation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+
+from echelon.env import decision
+from echelon.env.blocks import Blocks, ordinary_tensors
+from echelon.env.decision import Played
+from echelon.env.form import Backend, form_of, tell_compilation
+from echelon.env.loops.play import Loops
+from echelon.env.observation.build import Observation, write_streams
+from echelon.env.observer import StepObserver
+from echelon.env.restart import Begun, begin_by_mask, begin_into_buffers
+from echelon.env.reward import RewardTerm
+from echelon.rules import actions
+from echelon.rules.actions import Orders
+from echelon.runtime import exact
+from echelon.runtime.compile import fused
+from echelon.runtime.profiling import part
+from echelon.sim import step
+from echelon.sim.model import SimModel
+from echelon.state import State
+
+
+class Engine:
+    """What a decision of B battles and a restart are computed by, in the form that a backend has on a device.
+
+    Args:
+        game: the game.
+        num_envs: battles, B.
+        device: where they live.
+        backend: as in `EchelonEnv`.
+        is_watched: whether an observer sees every substep, of all battles at once.
+        extra_rewards: reward terms of the user's by name.
+    """
+
+    def __init__(
+        self,
+        game: SimModel,
+        num_envs: int,
+        device: torch.device,
+        backend: Backend,
+        is_watched: bool,
+        extra_rewards: Mapping[str, RewardTerm],
+    ) -> None:
+        self.game, self.device, self.extra_rewards = game, device, extra_rewards
+        self.form = form_of(device, backend, is_watched)
+        tell_compilation(self.form)
+        most = num_envs if self.form == "loops" else None
+        self.blocks = Blocks(num_envs, device, most, whole=is_watched)
+        self.loops = Loops(game, self.blocks) if self.form == "loops" else None
+        self._compile()
+
+    def _compile(self) -> None:
+        """The functions of a decision, each compiled at its first call: of the two substeps only the one in use."""
+
+        def prepared(function: Callable[..., Any]) -> Callable[..., Any]:
+            return fused(function, self.device, exact=True) if self.form == "graph" else function
+
+        self.decode, self.conclude = prepared(actions.decode), prepared(decision.conclude)
+        self.play: step.Play = prepared(step.play)
+        self.logged_substep = prepared(step.logged_substep)
+        self.begin_by_mask: Callable[..., Begun] = prepared(begin_by_mask)
+        self.begin_into_buffers: Callable[..., None] = prepared(begin_into_buffers)
+
+    def run_eagerly(self) -> None:
+        """Play on operation by operation."""
+        self.form = "eager"
+        self._compile()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For copies and other processes. Compiled functions cannot be copied: each process compiles its own."""
+        kept = self.__dict__.copy()
+        for name in ("decode", "conclude", "play", "logged_substep", "begin_by_mask", "begin_into_buffers"):
+            del kept[name]
+        return kept
+
+    def __setstate__(self, kept: dict[str, Any]) -> None:
+        """See `__getstate__`."""
+        self.__dict__.update(kept)
+        self._compile()
+
+    def decide(
+        self, before: State, action: Tensor, observer: StepObserver | None = None, buffers: Observation | None = None
+    ) -> Played:
+        """A decision of all battles. The ground of `before` is changed in place.
+
+        Args:
+            before: the battles.
+            action: `[B, N, D]` what both teams do.
+            observer: is told of every substep and of the decision.
+            buffers: `[B, N, ...]` where the streams are written, by default to new tensors.
+        """
+        # Not in loops while somebody traces the environment, or watches its substeps.
+        if self.loops is not None and observer is None and not torch.compiler.is_compiling():
+            return self.decide_in_loops(self.loops, before, action, buffers)
+
+        def played(battles: slice) -> Played:
+            out = None if buffers is None else {name: kept[battles] for name, kept in buffers.items()}
+            return self.decide_dense(before[battles], action[battles], observer, out)
+
+        return decision.concat_blocks(self.blocks.play(played), before.terrain)
+
+    def decide_in_loops(self, loops: Loops, before: State, action: Tensor, buffers: Observation | None) -> Played:
+        """`decide` of all battles in loops."""
+        with ordinary_tensors():
+            with part("play"):
+                after, streams = loops.play(before, action)
+            if buffers is not None:
+                streams = write_streams(streams, buffers)
+            with part("judge"):
+                return decision.judge_and_reward(
+                    before, after, streams, self.game, self.extra_rewards, loops.statistics
+                )
+
+    def decide_dense(
+        self, before: State, action: Tensor, observer: StepObserver | None = None, buffers: Observation | None = None
+    ) -> Played:
+        """`decide` of a block of battles by operations of torch."""
+        game = self.game
+
+        def watched(state: State, orders: Orders, game: SimModel) -> State:
+            assert observer is not None
+            after, log = self.logged_substep(state, orders, step.draw(state, game), game)
+            observer.tick(after, log)
+            return after  # type: ignore[no-any-return]
+
+        with part("orders"):
+            orders: Orders = self.decode(action, before.focus_slots, game.roster, game.config.features)
+        with part("substeps"):
+            after = step.decide(before, orders, game, self.play if observer is None else watched)
+        with part("conclude"):
+            played: Played = self.conclude(before, after, orders, game, self.extra_rewards, buffers)
+        if observer is not None:
+            reward = exact.sum(played.paid, -1)
+            verdict = TensorDict({**played.outcome, "reward": reward}, reward.shape[:1], device=self.device)
+            observer.moment(played.state, orders, played.streams, verdict)
+        return played

@@ -1,0 +1,109 @@
+"""Everyone whom the learner meets in a stage of a run, and the battles in which it does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from tensordict import TensorDictBase
+from torch import Tensor
+
+from echelon.learn.config import PAST, TrainConfig
+from echelon.learn.curriculum import SCRIPTED, Curriculum, Stage
+from echelon.learn.models.actor_critic import ActorCritic
+from echelon.learn.opponents.assignment import OpponentGroup, PolicyAssignment
+from echelon.learn.opponents.frozen import FrozenOpponents
+from echelon.learn.opponents.named import NamedOpponents, OpponentOf
+from echelon.learn.opponents.snapshot_pool import OpponentPool
+from echelon.rules.config import EnvConfig
+from echelon.runtime.state_dict import Stateful
+
+ITSELF, FROZEN = "itself", "frozen"
+
+
+class StageOpponents:
+    """The opponents of a stage: commanders by name, the learner itself and frozen policies; see `PolicyAssignment`.
+
+    Args:
+        learner: the policy that is trained.
+        config: of the run; how many battles are against whom.
+        env: the battles of the stage.
+        curriculum: its present stage names the commander of the first battles, later ones others.
+        pool: the frozen policies.
+        seed: of the draws from the pool.
+        opponent_of: builds the commanders that the curriculum names.
+
+    Raises:
+        ConfigError: a name means no commander.
+    """
+
+    def __init__(
+        self,
+        learner: ActorCritic,
+        config: TrainConfig,
+        env: EnvConfig,
+        curriculum: Curriculum,
+        pool: OpponentPool,
+        seed: int,
+        opponent_of: OpponentOf,
+    ) -> None:
+        device = next(learner.parameters()).device
+        compiled = device.type == "cuda" and config.compile_policy != "off"
+        self.named: NamedOpponents | None = None
+        self.frozen: FrozenOpponents | None = None
+        if config.scripted_battles > 0:
+            names, stage = [each.opponent for each in curriculum.stages], curriculum.stage
+            now = stage.opponent, stage.weapon_use
+            self.named = NamedOpponents(env, names, *now, device, opponent_of, compiled)
+        if config.past_battles > 0:
+            self.frozen = FrozenOpponents(learner, config.past_blocks, config.past_slots, pool, seed, compiled)
+        groups = [
+            OpponentGroup(SCRIPTED, self.named, config.scripted_battles),
+            OpponentGroup(ITSELF, None, config.self_battles),
+            OpponentGroup(PAST, self.frozen, config.past_battles),
+        ]
+        self.assignment = PolicyAssignment(learner, [each for each in groups if each.battles > 0], config.side)
+
+    def judged(self, report: Mapping[str, list[float]]) -> tuple[float, float]:
+        """Battles that ended against the opponent by whom the curriculum judges the learner, and how many it won."""
+        reference = PAST if self.named is None else SCRIPTED
+        battles, won = (report.get(f"{name}_{reference}", [0.0])[0] for name in ("battles", "won"))
+        return battles, won
+
+    def parts(self) -> dict[str, Stateful]:
+        """Opponents with a state that belongs to the running battles, by component of a checkpoint."""
+        parts = {SCRIPTED: self.named, FROZEN: self.frozen}
+        return {name: part for name, part in parts.items() if part is not None}
+
+    def description(self) -> dict[str, Any]:
+        """What must be the same for running battles to be resumed."""
+        frozen, named = self.frozen, self.named
+        return {
+            "met": {name: [battles.start, battles.stop] for name, battles in self.assignment.battles.items()},
+            **({} if named is None else named.description()),
+            **({} if frozen is None else {"past_blocks": frozen.blocks, "past_slots": frozen.num_slots}),
+        }
+
+    def set_opponent(self, stage: Stage) -> None:
+        """Let new battles meet the commander that a stage names."""
+        if self.named is not None:
+            self.named.set_opponent(stage.opponent, stage.weapon_use)
+
+    def readers(self, now: TensorDictBase) -> dict[str, Tensor]:
+        """`readers_NAME [K * S]`, the number of battles that use each slot of an opponent, as they are `now`."""
+        counts = {}
+        for name, opponent in self._slotted().items():
+            views = self.assignment.views(now, name)
+            counts[f"readers_{name}"] = torch.stack([opponent.readers(view.get("memory")) for view in views]).sum(0)
+        return counts
+
+    def refresh(self, report: Mapping[str, list[float]]) -> None:
+        """Refill slots that no battle uses, by a report of what `readers` counted."""
+        for name, opponent in self._slotted().items():
+            counts, slots = [int(count) for count in report[f"readers_{name}"]], opponent.num_slots
+            opponent.refresh([counts[at : at + slots] for at in range(0, len(counts), slots)])
+
+    def _slotted(self) -> dict[str, NamedOpponents | FrozenOpponents]:
+        opponents = {SCRIPTED: self.named, PAST: self.frozen}
+        return {name: opponent for name, opponent in opponents.items() if opponent is not None}
