@@ -27,9 +27,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What was imported lives to the end: garbage is not looked for in it again and again."""
+    """What was imported lives to the end: garbage is not looked for in it, nor after every few tensors."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(100_000, 20, 100)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

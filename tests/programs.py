@@ -18,7 +18,9 @@ from pathlib import Path
 from patience import STUCK_S
 
 ROOT = Path(__file__).parents[1]
-IMPORTED = ["echelon.pipelines.train", "echelon.pipelines.arena", "echelon.pipelines.commands", "matplotlib.figure"]
+PRELOADED = ["tests.warmed"]
+"""Imported by the process that programs are forked from, which runs in the folder of this one. Where it cannot be, each
+program imports what it needs."""
 
 
 def become(words: list[str], cwd: str, environment: dict[str, str], outputs: list[str]) -> None:
@@ -59,7 +61,7 @@ class Program:
         self.words = words
         self._outputs = [tempfile.NamedTemporaryFile("r") for _ in range(2)]  # noqa: SIM115
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(IMPORTED)
+        context.set_forkserver_preload(PRELOADED)
         paths = [file.name for file in self._outputs]
         self._process = context.Process(target=become, args=([*words], str(cwd), variables, paths))
         self._process.start()

@@ -52,6 +52,7 @@ def test_every_step_runs_on_a_cpu(tmp_path):
     assert "environment, 4 battles" in done.stdout and "not measured: no GPU" in done.stdout
 
 
+@pytest.mark.long
 def test_a_gpu_that_is_not_here_is_told_in_one_line():
     done = run("benchmarks/gpu.py", "--device", "cuda:99")
     assert done.returncode == 1 and done.stderr.startswith("error: device must be") and done.stderr.count("\n") == 1
@@ -131,6 +132,7 @@ def test_what_a_step_leaves_is_given_to_the_next(programs, monkeypatch, tmp_path
     assert limits == [160, 180], "each step is given 20 s, and all of them three minutes"
 
 
+@pytest.mark.long
 def test_a_package_that_is_missing_is_told_in_one_line(tmp_path):
     (tmp_path / "tyro.py").write_text("raise ModuleNotFoundError('no tyro here')\n")
     done = subprocess.run(

@@ -150,6 +150,7 @@ def test_a_gpu_that_is_not_here_is_one_failed_step(first, capsys):
     assert "device must be" in lines[1]["reason"]
 
 
+@pytest.mark.long
 def test_echelon_is_imported_without_the_packages_of_its_command_lines():
     code = (
         "import gpu_first, sys\n"

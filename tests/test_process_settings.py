@@ -265,6 +265,7 @@ def test_the_same_bits_come_out_and_settings_are_as_they_were(expected, tmp_path
             assert found == expected[work] or work in BY_SETTING.get(name, ()), work.__name__
 
 
+@pytest.mark.long
 def test_programs_are_imported_where_warnings_are_errors():
     """In a process of its own, for TorchRL warns where it is imported first."""
     rest = "import echelon.pipelines.train, echelon.pipelines.arena, echelon.__main__"

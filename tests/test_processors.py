@@ -119,6 +119,7 @@ def test_another_processor_plays_the_same_battles(tmp_path, brief, name):
     assert ask("brief", **PROCESSORS[name], **own) == brief
 
 
+@pytest.mark.long
 def test_two_threads_play_the_same_battles(brief):
     assert ask("brief", threads=2) == brief
 
@@ -155,7 +156,7 @@ def test_a_battle_is_made_of_operations_that_are_rounded_once(monkeypatch, loope
         monkeypatch.setattr(dispatch, "HAS_LOOPS", False)
     with Operations() as operations:
         for config in (processors.SMALL, processors.TURNED):
-            fingerprint.play(config, [1, 2], 8, processors.SCRIPTED)
+            fingerprint.play(config, [1, 2], 5, processors.SCRIPTED)
     assert not operations.found
 
 

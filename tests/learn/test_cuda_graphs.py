@@ -180,9 +180,8 @@ def iterated(made: Trainer, times: int) -> tuple[list[dict], dict[str, torch.Ten
     return [{k: v for k, v in row.items() if k not in timed} for row in rows], everything(made)
 
 
-@pytest.mark.parametrize(
-    "name", runs("every opponent", "reduced precision", "unequal teams, central critic", "early stop")
-)
+@pytest.mark.long
+@pytest.mark.parametrize("name", ("every opponent", "reduced precision", "unequal teams, central critic", "early stop"))
 def test_graphs_train_as_the_functions_do(trainer, monkeypatch, name):
     changes = RUNS[name]
     rows, tensors = iterated(trainer("called", **changes), 3)

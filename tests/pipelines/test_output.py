@@ -76,6 +76,7 @@ def test_output_that_takes_no_more_for_now_is_waited_for():
     assert heard == [len(data)]
 
 
+@pytest.mark.long
 def test_a_program_of_closed_streams_has_empty_ones():
     """The next file that is opened must not become the standard output."""
     program = """
@@ -97,6 +98,7 @@ def saved(folder: Path) -> int:
     return done
 
 
+@pytest.mark.long
 def test_a_run_whose_reader_has_gone_ends_as_it_would_have(tmp_path):
     flags = ("--total-agent-steps", "320", "--run-dir", str(tmp_path / "run"))
     done = subprocess.run(

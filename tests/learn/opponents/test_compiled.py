@@ -46,7 +46,7 @@ def decisions(opponents, policy, count):
     return torch.stack(found)
 
 
-@pytest.mark.parametrize("tier", ["trivial", "expert"])
+@pytest.mark.parametrize("tier", ["trivial", pytest.param("expert", marks=pytest.mark.long)])
 def test_a_scripted_commander_is_one_graph(traced, tier):
     policy = TINY.build(PolicySpecs(CONFIG.comm_dim))
     plain, graph = (

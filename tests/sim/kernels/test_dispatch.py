@@ -36,6 +36,7 @@ def test_a_battle_without_loops_is_the_same_battle(monkeypatch):
     assert all(bool(value) for value in same.values(include_nested=True, leaves_only=True))
 
 
+@pytest.mark.long
 def test_echelon_plays_where_numba_is_missing():
     program = """
 import importlib.util, sys
@@ -106,6 +107,7 @@ def test_what_is_kept_is_found_by_its_name(tmp_path, monkeypatch):
     assert loop_cache.is_cached("decision_loop")
 
 
+@pytest.mark.long
 def test_where_numba_compiles_nothing_the_dense_form_runs():
     """`NUMBA_DISABLE_JIT`, which a debugger sets; one line says so."""
     script = (
