@@ -149,7 +149,7 @@ def test_whole_battles_are_the_same(tmp_path):
     assert ask("whole", size=1) == here
 
 
-@pytest.mark.parametrize("looped", [True, False], ids=["loops", "dense"])
+@pytest.mark.parametrize("looped", [True, pytest.param(False, marks=pytest.mark.long)], ids=["loops", "dense"])
 def test_a_battle_is_made_of_operations_that_are_rounded_once(monkeypatch, looped):
     if not looped:
         monkeypatch.setattr(exact, "HAS_NUMBA", False)

@@ -346,6 +346,7 @@ def test_east_and_west_do_not_matter(config, seed):
         expect_alike(mirror(state, size_x), mirrored, other)
 
 
+@pytest.mark.long
 @FEW
 @given(config=CONFIGS, seed=SEEDS)
 def test_battles_do_not_feel_each_other(config, seed):

@@ -16,7 +16,7 @@ from echelon.runtime.errors import ConfigError
 CONFIG = dataclasses.replace(EnvConfig.small(), map_pool=3, rules=RulesConfig(max_episode_s=5.0))
 
 
-@pytest.fixture(params=[True, False], ids=["by row", "by mask"])
+@pytest.fixture(params=[pytest.param(True, id="by row"), pytest.param(False, id="by mask", marks=pytest.mark.long)])
 def restarts(request, monkeypatch):
     """As a CPU restarts battles, and as a GPU does."""
     monkeypatch.setattr(EchelonEnv, "restarts_by_row", request.param)

@@ -74,6 +74,7 @@ def test_what_is_right_stays_and_leaves_a_new_environment(caplog):
         assert (one == same).all() and (env.state == other.state).all() and torch.equal(env.next_seed, other.next_seed)
 
 
+@pytest.mark.long
 def test_battles_are_fought_and_end_in_a_rehearsal(monkeypatch):
     """Else a wrong form of what strikes, or of a restart, would not be seen."""
     monkeypatch.setattr(rehearsal, "DECISIONS", 8)
@@ -139,6 +140,7 @@ def test_a_device_that_is_gone_is_an_error(monkeypatch):
         rehearse(env_of())
 
 
+@pytest.mark.long
 def test_a_capture_is_rehearsed_and_thrown_away(monkeypatch, caplog):
     counted = simulate(monkeypatch)
     env, other = env_of(), env_of()
@@ -189,6 +191,7 @@ def test_a_wrong_replay_means_called_decisions(monkeypatch, caplog):
     assert line.startswith(f"{PREFIX}decisions run without CUDA graphs: a replay differs in 6 of 6 battles")
 
 
+@pytest.mark.long
 def test_a_run_goes_on_after_a_fault(monkeypatch, caplog, tmp_path):
     """On a GPU a trainer rehearses, and trains on what is left."""
     simulate(monkeypatch)

@@ -211,6 +211,7 @@ def test_without_a_compiler_it_trains_and_says_what_it_leaves_out(tmp_path):
         assert done.stderr.splitlines().count(line) == said
 
 
+@pytest.mark.long
 def test_a_reward_term_of_ones_own_is_trained_with_and_gone_on_with(tmp_path):
     """The example's term, by its name on the command line; stopped after one iteration of two, the run is the same."""
     term = ["--extra-reward", "tests.examples.cool_reward:stays_cool=0.1..0.02"]

@@ -77,7 +77,8 @@ def files_of(folder: Path) -> dict[str, str]:
     return open_checkpoint(newest_checkpoint(folder / "checkpoints")).claims["files"]
 
 
-@pytest.mark.parametrize("name", [pytest.param("charger:Charger", marks=pytest.mark.long), "of_my_own:Pacer"])
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["charger:Charger", "of_my_own:Pacer"])
 def test_a_run_against_a_commander_goes_on_bit_for_bit(tmp_path, own, monkeypatch, name):
     flags = ("--opponent", name, "--evaluation.tiers", name, "--total-agent-steps", "640")
     whole, second = tmp_path / "whole", tmp_path / "second"
@@ -141,6 +142,7 @@ def test_another_tier_is_met_by_the_next_battles(tmp_path):
     assert second.resume_note == "" and second.opponents.named.requested == ("heuristic:hard", 1.0)
 
 
+@pytest.mark.long
 def test_a_run_meets_a_checkpoint_and_an_entry_of_a_league(tmp_path, monkeypatch):
     store = fresh(tmp_path)
     entry = store.add(checkpoint_of(tmp_path, 1))

@@ -154,6 +154,7 @@ def test_a_tournament_that_has_nothing_left_to_record_closes_its_period(tmp_path
     assert store.period == 2 and not replay.exists()
 
 
+@pytest.mark.long
 def test_training_enters_a_league(tmp_path):
     league, folder = tmp_path / "league", tmp_path / "run"
     env = dataclasses.replace(BRIEF, map_seed=0)
@@ -201,6 +202,7 @@ def test_evolve_refuses_what_the_league_decides(tmp_path, ask):
         ask("evolve", "--league", path, "--seeds", "0")
 
 
+@pytest.mark.long
 def test_a_league_evolves(tmp_path):
     store = Store.create(tmp_path, BRIEF, LeagueConfig(exploiter_wins=0.0))
     said = run(

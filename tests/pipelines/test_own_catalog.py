@@ -3,12 +3,14 @@
 import json
 from pathlib import Path
 
+import pytest
 from own_catalog import RAILGUN
 from runs import TINY, run
 
 from echelon.learn.checkpoint.format import open_checkpoint
 
 
+@pytest.mark.long
 def test_a_run_takes_a_catalog_and_its_checkpoints_carry_it(tmp_path):
     folder = tmp_path / "run"
     flags = (*TINY, "--run-dir", str(folder))

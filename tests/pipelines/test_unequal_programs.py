@@ -15,6 +15,7 @@ ROSTERS = (*["light"] * 6,), (*["heavy"] * 3,)
 FLAGS = ("--blue-roster", *ROSTERS[0], "--red-roster", *ROSTERS[1])
 
 
+@pytest.mark.long
 def test_they_train_fight_and_are_rated(tmp_path, ask):
     folder, league = tmp_path / "run", str(tmp_path / "league")
     rosters = ("--env.blue", *ROSTERS[0], "--env.red", *ROSTERS[1])

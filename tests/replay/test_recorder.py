@@ -225,6 +225,7 @@ def test_cockpits_are_kept_as_they_were_shown(fought):
         assert ((red[who] != red[:, None]) == hostile)[filled].all()
 
 
+@pytest.mark.long
 def test_contacts_are_known_as_they_were_sensed():
     """By sight, radar, paint or bloom as `perceive` has it; smoke lies on the field."""
     recorder, orders = Recorder([0, 1]), []

@@ -187,6 +187,7 @@ def test_the_dead_leave_the_field(browser):
     assert browser.run("echelon.shownMechs()") == [HEAVY, SCOUT, MEDIUM, LIGHT]
 
 
+@pytest.mark.long
 def test_the_ground_is_the_same_forwards_and_backwards(browser):
     browser.run("echelon.seek(1)")
     browser.materialize()
@@ -224,6 +225,7 @@ def test_the_feed_tells_what_else_happened(browser):
         assert told.count(text) >= 1, text
 
 
+@pytest.mark.long
 def test_the_feed_is_sieved_and_leads_to_its_events(browser):
     shown = "[...document.querySelectorAll('#events li:not([hidden]) .event.kill')].length"
     assert browser.run(shown) == 2
@@ -234,6 +236,7 @@ def test_the_feed_is_sieved_and_leads_to_its_events(browser):
     assert browser.run(shown) == 0
 
 
+@pytest.mark.long
 def test_another_battle_is_chosen(browser):
     browser.run(
         "(c => { c.value = 1; c.dispatchEvent(new Event('change')); })(document.querySelector('#battle-choice'))"
@@ -243,6 +246,7 @@ def test_another_battle_is_chosen(browser):
     assert state(browser)["battle"] == 1 and time_of(browser) == (DECISIONS - 1) * DECISION_S
 
 
+@pytest.mark.long
 def test_an_address_sets_the_state_and_follows_it(browser, page):
     browser.open(page, "#battle=1&t=2.5&select=3&view=top&theme=light&tab=events&lines=1&speed=0.5")
     found = state(browser)
@@ -254,6 +258,7 @@ def test_an_address_sets_the_state_and_follows_it(browser, page):
     browser.wait("echelon.time() === 1.25")
 
 
+@pytest.mark.long
 def test_light_and_dark(browser, page):
     dark = pixels(browser, "body").mean()
     browser.prefer("light")
@@ -270,6 +275,7 @@ def wait_until_still(browser):
     browser.wait("echelon.state().still")
 
 
+@pytest.mark.long
 def test_the_view_turns_and_fits_again(browser):
     wait_until_still(browser)
     before = browser.run("echelon.screenOf(0)")
@@ -285,6 +291,7 @@ def test_the_view_turns_and_fits_again(browser):
     assert browser.run("echelon.screenOf(0)") == pytest.approx(before, abs=2)
 
 
+@pytest.mark.long
 def test_a_phone_shows_everything_without_a_sideways_scroll(browser, page):
     browser.resize(390, 844, mobile=True)
     browser.open(page, "#select=0")
@@ -310,6 +317,7 @@ def chosen(browser: Browser) -> dict:
     return {name: value for name, value in state(browser).items() if name not in ("frames", "still")}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dialog", ["help", "battles"])
 def test_keys_reach_nothing_behind_a_dialog(browser, dialog):
     browser.run("echelon.select(0)")
@@ -341,6 +349,7 @@ def test_everything_that_is_pressed_has_a_name(browser):
     assert browser.run(f"{nameless}.map(e => e.outerHTML)") == []
 
 
+@pytest.mark.long
 def test_without_webgl_one_line_says_so(browser, page, tmp_path):
     blind = tmp_path / "blind.html"
     without_contexts(page, blind, "() => null")
@@ -355,6 +364,7 @@ def without_contexts(page: Path, into: Path, context: str) -> None:
     into.write_text(page.read_text().replace("<script", patch, 1))
 
 
+@pytest.mark.long
 def test_without_webgl_the_plan_and_every_panel_stay(browser, page, tmp_path):
     plain = tmp_path / "plain.html"
     old = "(own => function (kind, ...more) { return kind === 'webgl2' ? null : own.call(this, kind, ...more); })"
@@ -410,6 +420,7 @@ def test_a_dead_pilots_cockpit_tells_its_fate(browser):
     assert browser.run("document.querySelector('.radar').offsetParent === null")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size", [(1000, 700), (844, 390), (1920, 1080)])
 def test_other_screens_leave_room_for_the_field(browser, page, size):
     browser.resize(*size)
@@ -421,6 +432,7 @@ def test_other_screens_leave_room_for_the_field(browser, page, size):
     assert browser.run("document.scrollingElement.scrollWidth") == size[0]
 
 
+@pytest.mark.long
 def test_one_may_zoom_out_while_following(browser):
     go(browser, 4, HEAVY)
     browser.press("f")
