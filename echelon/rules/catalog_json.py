@@ -6,13 +6,14 @@ import dataclasses
 import math
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin
 
 from echelon.rules.catalog import Catalog
 from echelon.rules.specs import SPECS
 from echelon.rules.versions import completed
 from echelon.runtime.errors import require
 from echelon.runtime.files import MAX_JSON_BYTES, parse_json, read_file
+from echelon.runtime.limits import hints_of
 
 
 def read_catalog(path: Path) -> Catalog:
@@ -61,7 +62,7 @@ def fields_from_json(
     out is that of `over`, or the default."""
     require(isinstance(values, dict), where, "an object", values)
     values = completed(kind, values) if is_whole else values
-    fields, hints = {f.name: f for f in dataclasses.fields(kind)}, get_type_hints(kind)
+    fields, hints = {f.name: f for f in dataclasses.fields(kind)}, hints_of(kind)
     given = {} if over is None else {name: getattr(over, name) for name in fields}
     for name, value in values.items():
         require(name in fields, f"{where}.{name}", f"one of {', '.join(fields)}", name)

@@ -102,10 +102,12 @@ def save(figure: Figure, *paths: Path) -> None:
     Raises:
         FileError: a file cannot be written; it is as it was before.
     """
-    with no_complaints(), paper_style():
-        # Its layout takes as long as the rest, and would be found again for each file.
-        figure.draw_without_rendering()
-    figure.set_layout_engine("none")
+    layout = figure.get_layout_engine()
+    if layout is not None:
+        # It takes as long as drawing, and would be computed again for each file.
+        with no_complaints(), paper_style():
+            layout.execute(figure)
+        figure.set_layout_engine("none")
     for path in paths:
         with replacing(path) as draft, no_complaints(), paper_style():
             figure.savefig(draft, dpi=DPI, format=path.suffix[1:].lower())
