@@ -30,12 +30,15 @@ def ordinary_tensors() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def one_thread() -> Iterator[None]:
-    """torch works on one thread inside.
+def one_thread(device: torch.device) -> Iterator[None]:
+    """torch works on one thread inside, if the `device` is a CPU.
 
     It would split each small operation of a decision among its threads, which wait for each other, busily, for longer
     than they work: on two shared cores a decision of 192 battles took 3.6 s with two threads, and 0.3 s with one.
     """
+    if device.type != "cpu":
+        yield
+        return
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -57,7 +60,7 @@ class Blocks:
     """
 
     def __init__(self, num_envs: int, device: torch.device, most: int | None = None, whole: bool = False) -> None:
-        self.context = one_thread if whole and device.type == "cpu" else contextlib.nullcontext
+        self.context = functools.partial(one_thread, device) if whole else contextlib.nullcontext
         whole = whole or device.type != "cpu"
         self.threads = 1 if whole else torch.get_num_threads()
         size = num_envs if whole else block_size(num_envs, self.threads, most or BLOCK)

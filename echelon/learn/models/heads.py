@@ -68,6 +68,8 @@ class Critic(nn.Module):
         """
         if self.gathering is not None:
             assert enemy is not None
-            battle = self.gathering(own.float(), enemy.float())[..., None, :]
-            embed = F.relu(self.mix(torch.cat((embed, battle.expand(*embed.shape[:-1], -1)), -1)))
+            # Of both concatenated, the product with what is the same for all of a battle would be made once per mech.
+            of_embed, of_battle = self.mix.weight.split((embed.shape[-1], self.mix.in_features - embed.shape[-1]), 1)
+            battle = F.linear(self.gathering(own.float(), enemy.float()), of_battle, self.mix.bias)
+            embed = F.relu(F.linear(embed, of_embed) + battle[..., None, :])
         return self.value(embed).squeeze(-1)

@@ -13,6 +13,7 @@ from tensordict import TensorDict, TensorDictBase
 from torch import Tensor, nn
 
 from echelon.env.arguments import whole_within
+from echelon.env.blocks import one_thread
 from echelon.env.env import EchelonEnv
 from echelon.env.observation.layout import GROUPS
 from echelon.env.outcome import stat_names
@@ -167,6 +168,12 @@ class TeamCollector(BaseCollector):
     @torch.inference_mode()
     def collect(self) -> TensorDictBase:
         """Continue all battles for T decisions: the next batch."""
+        # The threads of a CPU share battles; operations on all of them are too small for several.
+        with one_thread(self.env.device):
+            return self._collect()
+
+    def _collect(self) -> TensorDictBase:
+        """`collect`, on whatever threads."""
         self._begin_rollout()
         for t in range(self.decisions):
             remembered = self.views.memory_of(self.assignment.memory_rows(self.now)) if t % self.chunk == 0 else None

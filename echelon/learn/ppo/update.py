@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import reduce
 
 import torch
 from tensordict import TensorDictBase
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
+from torchrl.envs.utils import set_exploration_type
+from torchrl.modules import set_recurrent_mode
 from torchrl.objectives import LossModule
 
+from echelon.env.blocks import one_thread, workers
 from echelon.learn.config import PPOConfig
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.padding import EXISTS
@@ -34,6 +38,9 @@ ESTIMATES = ("advantage", "value_target", "value_target_normalized")
 """Those of `TRAINING_KEYS` that are made anew of every rollout."""
 CPU_PART = 24_576
 """Decisions of mechs in a part of a minibatch at most, on a CPU: larger ones leave its caches."""
+CPU_WHOLE = 8_192
+"""Decisions of mechs in a minibatch that a CPU computes as a whole at most: threads gain nothing from smaller parts,
+because they wait for Python's lock."""
 LOSS = "the loss"
 """What the log calls it where it is compiled."""
 PATIENCE = 3
@@ -76,8 +83,13 @@ class PPO:
         limit = f"one that reads {LIVING} and {DECISIONS}, or accumulate 1 and one process"
         require(is_whole or LIVING in self.objective.in_keys, "loss", limit, type(self.objective).__name__)
         device = next(policy.parameters()).device
-        self.loss = self._make_loss(compiled and can_compile(device))
+        compiled = compiled and can_compile(device)
+        self.loss = self._make_loss(compiled)
         """The objective, wrapped where there are several processes."""
+        self.threads = torch.get_num_threads() if device.type == "cpu" else 1
+        """Number of threads that share the parts of a minibatch; gradients do not depend on it."""
+        self.is_shared = device.type == "cpu" and ranks.is_alone and not compiled and not cuda_graph
+        """Whether parts may be computed side by side."""
         self.cuda_graph = cuda_graph and ranks.is_alone
         self.optimizer = self._make_optimizer(device)
         self.found_inf = torch.zeros((), dtype=torch.float32, device=device)
@@ -96,6 +108,10 @@ class PPO:
         """Where a CUDA graph reads which sequences are next, by their number."""
         self.may_ask = device.type == "cpu"
         """Whether the host may look at a result: it would wait for a GPU."""
+        self._make_counts(device)
+
+    def _make_counts(self, device: torch.device) -> None:
+        """Make what is counted of steps, on the device."""
         self.goes_on = torch.ones((), dtype=torch.bool, device=device)
         """`[]` bool, whether steps are taken: until an epoch's KL is above `target_kl`."""
         self.skipped = torch.zeros((), dtype=torch.float32, device=device)
@@ -152,6 +168,12 @@ class PPO:
             The mean of each entry of the loss and of `gradient_norm` over the minibatches (`REPORTED`), the number of
             `epochs`, and `skipped` steps so far.
         """
+        # An operation on several threads ends when the last one does: beside other programs they mostly wait, busily.
+        with one_thread(batch.get("is_init").device):
+            return self._update(batch, memory)
+
+    def _update(self, batch: TensorDictBase, memory: TensorDictBase) -> dict[str, Tensor]:
+        """`update`, on whatever threads."""
         sequences = self._in_place(Sequences(batch, memory, self.config.chunk_decisions))
         if self.sequences is None or self.sequences.places() != sequences.places():
             self.graphed.forget()
@@ -215,18 +237,49 @@ class PPO:
         decisions = self.ranks.sum(decisions) if EXISTS in minibatch.keys() else decisions * size
         minibatch.set(DECISIONS, decisions.expand(whole))
         self.optimizer.zero_grad(set_to_none=True)
-        report: dict[str, Tensor] = {}
         parts = minibatch.chunk(self._count_parts(minibatch), 0)
+        reports = self._side_by_side(parts) if self.is_shared and len(parts) > 1 else self._in_turn(parts)
+        report = {name: reduce(torch.add, [each[name] for each in reports]) for name in reports[0]}
+        norm = torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self.config.max_grad_norm, foreach=True)
+        report = dict(zip(report, self.ranks.sum(torch.stack(list(report.values()))).unbind(), strict=True))
+        self.step(total(report).isfinite() & norm.isfinite())
+        return {**report, "gradient_norm": norm}
+
+    def _in_turn(self, parts: Sequence[TensorDictBase]) -> list[dict[str, Tensor]]:
+        """Add the gradients of all `parts` to the weights' and return the report of each."""
+        reports, size = [], self.ranks.size
         for number, part in enumerate(parts):
             with self._gradient_sync(is_last=number + 1 == len(parts)), PROGRESS.calling(LOSS):
                 found = dict(self.loss(part).items())
                 # DistributedDataParallel averages over processes, but the losses are already divided by global counts.
                 (total(found) * size).backward()
-            report = {name: report.get(name, 0.0) + value.detach().mean() for name, value in found.items()}
-        norm = torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self.config.max_grad_norm, foreach=True)
-        report = dict(zip(report, self.ranks.sum(torch.stack(list(report.values()))).unbind(), strict=True))
-        self.step(total(report).isfinite() & norm.isfinite())
-        return {**report, "gradient_norm": norm}
+            reports.append(detached(found))
+        return reports
+
+    def _side_by_side(self, parts: Sequence[TensorDictBase]) -> list[dict[str, Tensor]]:
+        """`_in_turn` on several threads, each of which computes a part by itself.
+
+        Gradients are added in the order of the parts, so that neither the number of threads nor their pace changes one.
+        """
+        weights = [weight for weight in self.policy.parameters() if weight.requires_grad]
+
+        def differentiate(part: TensorDictBase) -> tuple[dict[str, Tensor], tuple[Tensor | None, ...]]:
+            # These modes belong to a thread; `training_process` has set the caller's.
+            with torch.enable_grad(), torch.autocast("cpu", enabled=False, cache_enabled=False):
+                losses = dict(self.loss(part).items())
+                return detached(losses), torch.autograd.grad(total(losses), weights, allow_unused=True)
+
+        run = workers(self.threads).map if self.threads > 1 else map
+        reports = []
+        # TorchRL's losses set these modes of the process and put back what they met, which may be another thread's.
+        with set_exploration_type(self.objective.deterministic_sampling_mode), set_recurrent_mode(True):
+            computed = list(run(differentiate, parts))
+        for report, gradients in computed:
+            reports.append(report)
+            for weight, gradient in zip(weights, gradients, strict=True):
+                if gradient is not None:
+                    weight.grad = gradient if weight.grad is None else weight.grad.add_(gradient)
+        return reports
 
     def _count_parts(self, minibatch: TensorDictBase) -> int:
         """Number of parts to compute a minibatch `[S, L]` in."""
@@ -234,7 +287,8 @@ class PPO:
         may_choose = self.config.accumulate == 0 and mask.device.type == "cpu" and LIVING in self.objective.in_keys
         if not may_choose:
             return max(self.config.accumulate, 1)
-        return min(math.ceil(mask.numel() / CPU_PART), len(mask))
+        fewest = 1 if mask.numel() <= CPU_WHOLE else 2
+        return min(max(math.ceil(mask.numel() / CPU_PART), fewest), len(mask))
 
     def _gradient_sync(self, is_last: bool) -> AbstractContextManager[object]:
         """Context that synchronises gradients between processes only for the last part of a minibatch."""
@@ -264,6 +318,11 @@ class PPO:
 def total(found: Mapping[str, Tensor]) -> Tensor:
     """`[]` sum of the losses of a report."""
     return torch.stack([value for name, value in found.items() if name.startswith("loss_")]).sum()
+
+
+def detached(losses: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """`[]` each entry of a report, without its graph."""
+    return {name: value.detach().mean() for name, value in losses.items()}
 
 
 class Sequences:

@@ -10,7 +10,7 @@ from torchrl.envs.utils import ExplorationType, set_exploration_type
 
 from echelon.env.observation import layout
 from echelon.learn.models.actor_critic import ActorCritic
-from echelon.learn.models.heads import LOG_STD_RANGE, ActorHead
+from echelon.learn.models.heads import LOG_STD_RANGE, ActorHead, Critic
 from echelon.learn.models.lstm import LSTMConfig
 from echelon.learn.models.precision import autocast, has_native_bf16, resolve_precision, training_process
 from echelon.learn.models.registry import PolicySpecs, model_with
@@ -141,3 +141,16 @@ def test_a_training_reads_weights_as_they_are_whatever_autocast_it_is_called_in(
             with torch.no_grad():
                 layer.weight.add_(1.0)
     torch.testing.assert_close(outputs[1], outputs[0] + 4, atol=0.1, rtol=0)
+
+
+def test_central_critic_mixes_embedding_and_battle() -> None:
+    """Its two products are that of the layer `mix` with both, one after the other, of every mech."""
+    torch.manual_seed(0)
+    critic = Critic(LSTMConfig(hidden=8, body_width=4, critic="central"))
+    width = layout.width(layout.EGO)
+    embed, mechs, enemy = torch.randn(3, 2, 5, 8), torch.rand(3, 2, 5, width), torch.rand(3, 2, 4, width)
+    assert critic.gathering is not None
+    battle = critic.gathering(mechs, enemy)[..., None, :].expand(3, 2, 5, -1)
+    mixed = critic.mix(torch.cat((embed, battle), -1)).relu()
+    torch.testing.assert_close(critic(embed, mechs, enemy), critic.value(mixed)[..., 0], rtol=0, atol=1e-6)
+    assert critic(embed, mechs, enemy).std() > 0.01
