@@ -12,9 +12,9 @@ import tyro
 from rich.progress import track
 
 from echelon.arena.batch_arena import BatchArena, Battle
-from echelon.arena.dataset_writer import DatasetWriter
 from echelon.arena.match import MOST_PLAYED
 from echelon.arena.resolve import common_env, resolve
+from echelon.datasets.writer import DatasetWriter
 from echelon.pipelines.arena_args import ArenaArgs, BattleArgs
 from echelon.pipelines.console import terminal
 from echelon.rules.config import ENV_PRESETS
@@ -31,7 +31,7 @@ class WriteDataset:
     commanders: tuple[str, ...]
     """Names as `play` takes them. Each fights each other one, every seed once per side; one alone fights itself."""
     out: Path
-    """The file; `echelon.arena.dataset.open_dataset` reads it."""
+    """The file; `echelon.datasets.dataset.open_dataset` reads it."""
     battles: int = 64
     """Between each two of them."""
     seed: int = 0

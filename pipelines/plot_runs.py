@@ -10,12 +10,12 @@ import tyro
 
 from echelon.agents.heuristic import full_name
 from echelon.arena.evaluator import BEST
-from echelon.learn.run_groups import Run, Statistic, grouped, middle, read_run
 from echelon.pipelines.console import terminal
 from echelon.pipelines.pictures import require_picture
+from echelon.reports.plots import SHARES, Curve, Subplot, draw_curves, title_of
+from echelon.reports.run_groups import Run, Statistic, grouped, middle, read_run
 from echelon.runtime.errors import require
 from echelon.runtime.files import check_writable
-from echelon.view.plots import SHARES, Curve, Subplot, draw_curves, title_of
 
 SHOWN = ("return", "win_rate", "entropy")
 """Columns of `metrics.csv` that are drawn by default, behind the evaluations."""

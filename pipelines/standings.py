@@ -14,9 +14,9 @@ from echelon.league.store import FILE, Store
 from echelon.pipelines.console import terminal
 from echelon.pipelines.pictures import beside, require_picture
 from echelon.pipelines.result_tables import show, show_standings
+from echelon.reports.plots import draw_payoff, draw_ratings
 from echelon.runtime.errors import require
 from echelon.runtime.files import check_writable
-from echelon.view.plots import draw_payoff, draw_ratings
 
 
 @dataclass(frozen=True)

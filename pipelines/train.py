@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 
 from echelon.arena.eval_callback import EvalCallback, Summary
-from echelon.arena.report_callback import BattleStrips, Curves, Report
 from echelon.arena.resolve import check_opponents, policy_of
 from echelon.league.league_callback import join_league
 from echelon.learn.callbacks.base import Callback, Interrupted
@@ -28,6 +27,7 @@ from echelon.learn.trainer import Trainer
 from echelon.pipelines.console import arguments, run, terminal
 from echelon.pipelines.output import lasting_output
 from echelon.pipelines.train_flags import read_config, resolve_config, resume_command
+from echelon.reports.callback import BattleStrips, Curves, Report
 from echelon.runtime.device import resolve_device
 from echelon.runtime.distributed import Ranks, destroy_ranks, init_ranks
 from echelon.runtime.errors import ConfigError

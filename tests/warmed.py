@@ -12,8 +12,8 @@ import echelon.pipelines.commands
 import echelon.pipelines.train  # noqa: F401
 from echelon.agents.heuristic import Heuristic
 from echelon.env.env import EchelonEnv
+from echelon.reports.plots import draw_metrics
 from echelon.rules.config import EnvConfig
-from echelon.view.plots import draw_metrics
 
 # Threads do not outlive a fork.
 torch.set_num_threads(1)

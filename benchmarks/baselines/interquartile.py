@@ -5,16 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from echelon.reports.run_groups import interquartile_mean
+
 RESAMPLES, CONFIDENCE = 10_000, 0.95
-
-
-def interquartile_mean(scores: np.ndarray) -> np.ndarray:
-    """Mean of the middle half along the last axis: a quarter of the values, rounded down, is cut at either end, as by
-    `scipy.stats.trim_mean(scores, 0.25)`."""
-    count = scores.shape[-1]
-    cut = int(0.25 * count)
-    middle: np.ndarray = np.sort(scores, axis=-1)[..., cut : count - cut].mean(-1)
-    return middle
 
 
 def bootstrap(scores: np.ndarray) -> tuple[float, float, float]:
@@ -28,6 +21,6 @@ def bootstrap(scores: np.ndarray) -> tuple[float, float, float]:
     """
     runs = len(scores)
     drawn = np.random.default_rng(0).integers(runs, size=(RESAMPLES, runs))
-    resampled = interquartile_mean(scores[drawn].reshape(RESAMPLES, -1))
+    resampled = interquartile_mean(scores[drawn].reshape(RESAMPLES, -1), axis=1)
     low, high = np.quantile(resampled, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
     return float(interquartile_mean(scores.reshape(-1))), float(low), float(high)

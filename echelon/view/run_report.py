@@ -26,7 +26,7 @@ def write_report(report: Mapping[str, Any], path: Path, page: str = "") -> None:
     """Write a report.
 
     Args:
-        report: what `echelon.arena.report_data.report_of` returns.
+        report: what `echelon.reports.data.report_of` returns.
         path: the HTML file.
         page: the page of a replay that is put inside, as `replay_page` makes it.
     """

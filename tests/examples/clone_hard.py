@@ -13,8 +13,8 @@ from torch import nn
 from torchrl.data import LazyMemmapStorage, ReplayBuffer
 
 from echelon.agents.heuristic import Heuristic
-from echelon.arena.dataset import Dataset, open_dataset
 from echelon.arena.match import Result, play
+from echelon.datasets.dataset import Dataset, open_dataset
 from echelon.env.transforms import FlatObservation
 
 

@@ -19,7 +19,7 @@ from builders import short_battles
 
 from echelon.agents.heuristic import scripted
 from echelon.arena.batch_arena import BatchArena, Battle
-from echelon.arena.dataset_writer import DatasetWriter
+from echelon.datasets.writer import DatasetWriter
 from echelon.env.reward import TERMS
 from echelon.env.tasks import latest
 from echelon.rules.config import RewardConfig

@@ -33,6 +33,7 @@ from echelon.league.unrecorded import is_unrecorded, record_file, save_unrecorde
 from echelon.learn.metrics import CsvTable, read_table
 from echelon.pipelines.entries import Import
 from echelon.replay.file import save
+from echelon.reports.plots import draw_metrics, draw_payoff, draw_ratings
 from echelon.rules.catalog import Material
 from echelon.runtime.files import FileError, append_whole, new_folder, replacing, write_whole
 from echelon.runtime.interrupts import EXIT_CODE, PIPELINES, end_while_importing, handle_as_usual, is_program
@@ -40,7 +41,6 @@ from echelon.runtime.profiling import profiled
 from echelon.view.contact_sheet import Tile, draw_contact_sheet
 from echelon.view.page import write_page
 from echelon.view.painting import draw_gif
-from echelon.view.plots import draw_metrics, draw_payoff, draw_ratings
 from echelon.view.run_report import write_report
 from echelon.view.strip import draw_strip
 from hostile.attempts import CASES, COMMANDS, MADE

@@ -12,10 +12,10 @@ import pytest
 from PIL import Image
 from scenes import DECISIONS, MATERIALS, SIZE, small_replay
 
+from echelon.reports.plots import Curve, Subplot, draw_curves, draw_metrics, draw_payoff, draw_ratings, metrics_figure
 from echelon.view.battle_plan import BattlePlan
 from echelon.view.contact_sheet import Tile, draw_contact_sheet
 from echelon.view.paper import SMALL_PT, counted, paper_style, pixels, shortened
-from echelon.view.plots import Curve, Subplot, draw_curves, draw_metrics, draw_payoff, draw_ratings, metrics_figure
 from echelon.view.strip import draw_strip, strip_figure, strip_pixels, telling_times
 
 PT_PER_IN = 72
@@ -209,7 +209,7 @@ def test_a_users_settings_of_matplotlib_and_numpy_change_no_figure(tmp_path, nam
 def test_no_backend_of_the_environment_is_needed(tmp_path, backend):
     """A notebook names its own to the programs that it starts, and another environment may lack it."""
     script = (
-        "import os, sys; from pathlib import Path; from echelon.view.plots import draw_metrics\n"
+        "import os, sys; from pathlib import Path; from echelon.reports.plots import draw_metrics\n"
         "draw_metrics([{'agent_steps': 1.0, 'kl': 0.1}], [], Path(sys.argv[1]))\n"
         "import matplotlib; print(os.environ['MPLBACKEND'], matplotlib.rcParams._get('backend'))"
     )

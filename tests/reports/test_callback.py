@@ -11,15 +11,16 @@ import pytest
 import torch
 from tiny_runs import tiny_run
 
-from echelon.arena import report_callback, report_data
 from echelon.arena.eval_callback import EvalCallback
-from echelon.arena.report_callback import BattleStrips, Curves, Report
-from echelon.arena.report_origin import command_of, commit_of
 from echelon.learn.callbacks.base import Callback, Interrupted
 from echelon.learn.callbacks.loggers import MetricsLogger
 from echelon.learn.config import EvalConfig, TrainConfig
 from echelon.learn.metrics import read_columns, read_metrics, read_table
 from echelon.learn.trainer import Trainer
+from echelon.reports import callback as report_callback
+from echelon.reports import data as report_data
+from echelon.reports.callback import BattleStrips, Curves, Report
+from echelon.reports.origin import command_of, commit_of
 from echelon.runtime.files import FileError
 
 EVALUATION = EvalConfig(every=2, battles=2, final_battles=2, tiers=("trivial",))

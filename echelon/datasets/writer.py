@@ -1,4 +1,4 @@
-"""Writes the battles of an arena as one file of `echelon.arena.dataset`, whole or not at all."""
+"""Writes the battles of an arena as one file of `echelon.datasets.dataset`, whole or not at all."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from echelon.arena.batch_arena import Battle
-from echelon.arena.dataset import BATTLES, CLAIMS, KINDS, ROWS, SCHEMA, VERSION, Column, columns
+from echelon.datasets.dataset import BATTLES, CLAIMS, KINDS, ROWS, SCHEMA, VERSION, Column, columns
 from echelon.rules.config import EnvConfig
 from echelon.runtime import version
 from echelon.runtime.errors import require

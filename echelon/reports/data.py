@@ -12,18 +12,18 @@ import numpy as np
 import torch
 
 from echelon.arena.evaluator import BEST, RIVAL
-from echelon.arena.report_origin import origin_of
 from echelon.env.reward import TERMS
 from echelon.learn.config import TRAIN_PRESETS, TrainConfig
 from echelon.learn.opponents.assignment import LEARNER
-from echelon.learn.run_groups import flat, plain
 from echelon.learn.trainer import Trainer
 from echelon.learn.warning_signs import RECENT, warning_signs
+from echelon.reports.origin import origin_of
+from echelon.reports.plots import stage_changes
+from echelon.reports.run_groups import flat, plain
 from echelon.rules.catalog import Hull
 from echelon.rules.config_json import as_json
 from echelon.runtime.device import total_memory
 from echelon.runtime.errors import one_line
-from echelon.view.plots import stage_changes
 
 Rows = Sequence[Mapping[str, str]]
 GIB = 2**30

@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 from echelon.arena.evaluator import BEHAVIOUR
-from echelon.arena.report_data import report_of
 from echelon.learn.callbacks.base import Callback, Metrics
 from echelon.learn.callbacks.loggers import MetricsLogger
 from echelon.learn.metrics import MetricsLog, read_metrics, read_table
@@ -16,9 +15,10 @@ from echelon.learn.trainer import Trainer
 from echelon.replay.battle import Replay
 from echelon.replay.file import read
 from echelon.replay.ground import rebuild
+from echelon.reports.data import report_of
+from echelon.reports.plots import draw_metrics
 from echelon.runtime.errors import one_line
 from echelon.runtime.files import FileError
-from echelon.view.plots import draw_metrics
 from echelon.view.run_report import hit_distances, replay_page, write_report
 from echelon.view.strip import strip_pixels
 

@@ -6,8 +6,8 @@ from scipy import stats
 from tiny_runs import tiny_run
 
 from echelon.learn.config import PPOConfig
-from echelon.learn.run_groups import BINS, NUMBERS, Run, flat, grouped, middle, read_run
 from echelon.learn.trainer import Trainer
+from echelon.reports.run_groups import BINS, NUMBERS, Run, flat, grouped, middle, read_run
 from echelon.runtime.files import FileError
 
 

@@ -16,8 +16,8 @@ from torchrl.data import LazyMemmapStorage, ReplayBuffer, SliceSampler, TensorSt
 
 from echelon.agents.heuristic import scripted
 from echelon.arena.batch_arena import BatchArena, Battle
-from echelon.arena.dataset import CLAIMS, columns, open_dataset
-from echelon.arena.dataset_writer import DatasetWriter
+from echelon.datasets.dataset import CLAIMS, columns, open_dataset
+from echelon.datasets.writer import DatasetWriter
 from echelon.env.env import EchelonEnv
 from echelon.env.group_policy import GroupPolicy, memory_spec
 from echelon.env.transforms import FlatObservation

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,8 +27,6 @@ BINS = 60
 """Points of a curve; rows of `metrics.csv` between two of them are averaged."""
 RESAMPLES = 2000
 CONFIDENCE = 0.95
-TRIMMED = 0.25
-"""Share that the interquartile mean leaves out at either end."""
 
 
 @dataclass(frozen=True)
@@ -131,6 +128,13 @@ def plain(value: Any) -> str:
     return ".." if value is None else " ".join(map(plain, value)) if isinstance(value, list) else str(value)
 
 
+def interquartile_mean(values: np.ndarray, axis: int = 0) -> Any:
+    """Mean of the middle half along an axis: a quarter of the values, rounded down, is cut at either end."""
+    from scipy.stats import trim_mean  # takes a second to import
+
+    return trim_mean(values, 0.25, axis)
+
+
 def middle(runs: Sequence[Run], name: str, statistic: Statistic) -> Middle | None:
     """The mean or interquartile mean of a series over runs, where all of them have values, with a bootstrap interval
     over runs (percentiles); None where there is nothing.
@@ -138,7 +142,7 @@ def middle(runs: Sequence[Run], name: str, statistic: Statistic) -> Middle | Non
     Args:
         name: as `Run.series` takes it.
     """
-    from scipy import stats  # takes a second to import
+    from scipy.stats import bootstrap  # takes a second to import
 
     series = [run.series(name) for run in runs if len(run.series(name)[0]) > 0]
     if not series:
@@ -147,9 +151,7 @@ def middle(runs: Sequence[Run], name: str, statistic: Statistic) -> Middle | Non
     if len(steps) == 0:
         return None
     table = np.stack([resampled(x, y, steps) for x, y in series])
-    of: Callable[..., Any] = (
-        functools.partial(stats.trim_mean, proportiontocut=TRIMMED) if statistic == "iqm" else np.mean
-    )
+    of: Callable[..., Any] = interquartile_mean if statistic == "iqm" else np.mean
     value = of(table, axis=0)
     if len(table) == 1:
         intervals = next((run.intervals(name) for run in runs if name in run.rivals), None)
@@ -157,7 +159,7 @@ def middle(runs: Sequence[Run], name: str, statistic: Statistic) -> Middle | Non
             return Middle(steps, value, value, value)
         return Middle(steps, value, *np.array([intervals[x] for x in steps]).T)
     how: dict[str, Any] = {"method": "percentile", "confidence_level": CONFIDENCE, "n_resamples": RESAMPLES}
-    found = stats.bootstrap((table,), of, axis=0, rng=np.random.default_rng(0), **how).confidence_interval
+    found = bootstrap((table,), of, axis=0, rng=np.random.default_rng(0), **how).confidence_interval
     return Middle(steps, value, found.low, found.high)
 
 
