@@ -9,6 +9,7 @@ from echelon.env.observation import layout
 from echelon.learn.models import encoder as encoders
 from echelon.learn.models.encoder import BattlePooling, Encoder, GridEncoder, MaskedPool, SetEncoder
 from echelon.learn.models.lstm import LSTMConfig
+from echelon.learn.models.packing import padded_count
 
 pytestmark = pytest.mark.quick
 
@@ -85,9 +86,10 @@ def test_gradients_of_the_pool_under_vmap_are_those_of_each_alone():
 
 def test_leaving_out_empty_places_changes_nothing(monkeypatch):
     torch.manual_seed(0)
-    encoder, members, mask = SetEncoder(6, 5), torch.randn(8, 4, 6), torch.rand(8, 4) < 0.4
-    mask[2] = False
-    weight, results = torch.randn(8, 10), []
+    encoder, members, mask = SetEncoder(6, 5), torch.randn(80, 4, 6), torch.rand(80, 4) < 0.4
+    mask[:3], mask[-1] = False, False
+    assert int(mask.sum()) < padded_count(int(mask.sum()), mask.numel()), "rows that belong to no set"
+    weight, results = torch.randn(80, 10), []
     for packed in (True, False):
         monkeypatch.setattr(encoders, "HAS_LOOPS", packed)
         encoder.zero_grad()
@@ -97,6 +99,15 @@ def test_leaving_out_empty_places_changes_nothing(monkeypatch):
     for packed, dense in zip(*results, strict=True):
         torch.testing.assert_close(packed, dense)
     assert (results[0][0][2] == 0).all()
+
+
+def test_packed_rows_are_of_few_numbers():
+    counts = range(1, 2**14 + 1)
+    padded = [padded_count(count, 2**14) for count in counts]
+    assert all(count <= more <= count * 9 / 8 for count, more in zip(counts, padded, strict=True))
+    assert len(set(padded)) == 8 + 8 * 11
+    assert padded_count(0, 7) == 0
+    assert padded_count(250, 251) == 251, "not more than there are"
 
 
 def test_a_grid_is_convolved():
