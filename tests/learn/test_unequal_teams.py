@@ -69,12 +69,15 @@ def test_it_goes_on_where_it_stopped(tmp_path):
 @pytest.mark.quick
 @pytest.mark.parametrize("changes", [{}, {"ppo": PPOConfig(8, 4, 2, 2, accumulate=2, advantages_by_class=True)}])
 def test_padding_counts_nowhere(tmp_path, monkeypatch, changes):
-    """Metrics, normaliser, weights and moments are the same, to the last bit, whatever padded mechs see."""
+    """Metrics, normaliser, weights and moments are the same, to the last bit, whatever padded mechs see.
+
+    In float32: oneDNN's bf16 products on AMX multiply what lies behind the last column, a part of the next row, by 0.
+    """
     runs = []
     for name, pad in (("zeros", pad_mechs), ("poison", poisoned)):
         for module in (padding, assignment):
             monkeypatch.setattr(module, "pad_mechs", pad)
-        trainer = run_to_the_end(Trainer(unequal_run(2, **changes), tmp_path / name))
+        trainer = run_to_the_end(Trainer(unequal_run(2, precision="fp32", **changes), tmp_path / name))
         assert trainer.collector.buffer["observation", "ego"].isnan().any() == (name == "poison")
         rows = [
             {k: v for k, v in row.items() if k not in MEASURED} for row in read_metrics(tmp_path / name / "metrics.csv")
