@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from echelon.learn.models.encoder import BattlePooling, new_layer, orthogonal
+from echelon.learn.models.precision import autocast
 from echelon.learn.models.registry import ModelConfig
 
 LOG_STD_RANGE = (-3.0, 0.5)
@@ -58,18 +59,23 @@ class Critic(nn.Module):
             self.mix = orthogonal(nn.Linear(model.hidden + 4 * model.body_width, model.hidden, **new_layer()))
         self.value = orthogonal(nn.Linear(model.hidden, 1, **new_layer()), gain=1.0)
 
-    def forward(self, embed: Tensor, own: Tensor, enemy: Tensor | None) -> Tensor:
+    def forward(
+        self, embed: Tensor, own: Tensor, enemy: Tensor | None, compute: torch.dtype = torch.float32
+    ) -> Tensor:
         """`[..., A]` values.
 
         Args:
             embed: `[..., A, hidden]`.
             own: `[..., A, F]` ego streams of the team.
             enemy: `[..., E, F]` ego streams of the enemy team; read by a central critic only.
+            compute: dtype of the products that encode ego streams, as in `ActorNetwork.compute`.
         """
         if self.gathering is not None:
             assert enemy is not None
             # Of both concatenated, the product with what is the same for all of a battle would be made once per mech.
             of_embed, of_battle = self.mix.weight.split((embed.shape[-1], self.mix.in_features - embed.shape[-1]), 1)
-            battle = F.linear(self.gathering(own.float(), enemy.float()), of_battle, self.mix.bias)
+            with autocast(compute, embed.device):
+                pooled = self.gathering(own.to(compute), enemy.to(compute)).float()
+            battle = F.linear(pooled, of_battle, self.mix.bias)
             embed = F.relu(F.linear(embed, of_embed) + battle[..., None, :])
         return self.value(embed).squeeze(-1)

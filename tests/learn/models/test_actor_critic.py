@@ -144,7 +144,8 @@ def test_a_training_reads_weights_as_they_are_whatever_autocast_it_is_called_in(
 
 
 def test_central_critic_mixes_embedding_and_battle() -> None:
-    """Its two products are that of the layer `mix` with both, one after the other, of every mech."""
+    """Its two products are that of the layer `mix` with both, one after the other, of every mech; of the battle in the
+    precision of the network."""
     torch.manual_seed(0)
     critic = Critic(LSTMConfig(hidden=8, body_width=4, critic="central"))
     width = layout.width(layout.EGO)
@@ -153,4 +154,7 @@ def test_central_critic_mixes_embedding_and_battle() -> None:
     battle = critic.gathering(mechs, enemy)[..., None, :].expand(3, 2, 5, -1)
     mixed = critic.mix(torch.cat((embed, battle), -1)).relu()
     torch.testing.assert_close(critic(embed, mechs, enemy), critic.value(mixed)[..., 0], rtol=0, atol=1e-6)
-    assert critic(embed, mechs, enemy).std() > 0.01
+    exact = critic(embed, mechs, enemy)
+    assert exact.std() > 0.01
+    rough = critic(embed, mechs.bfloat16(), enemy, torch.bfloat16)
+    assert rough.dtype == torch.float32 and 0 < (rough - exact).abs().max() < 0.05 * exact.std()
