@@ -13,13 +13,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from echelon.env.observation import layout
+from echelon.learn.loops.arithmetic import uses_loops
+from echelon.learn.loops.packing import PackedPool, valid_rows
 from echelon.learn.models.registry import ModelConfig
-from echelon.runtime.exact import HAS_NUMBA
-
-HAS_LOOPS = HAS_NUMBA
-"""Whether the loops of `packing` exist."""
-if HAS_LOOPS:
-    from echelon.learn.models.packing import PackedPool, valid_rows
 
 STEEP = 1e30
 """Slope of 1 - STEEP * (largest - x), which clamped to >= 0 is 1 at the largest entry of a set and 0 elsewhere."""
@@ -89,12 +85,6 @@ class MaskedPool(torch.autograd.Function):
         return torch.ops.aten.threshold_backward(each, masked, 0), None
 
 
-def uses_packing(members: Tensor) -> bool:
-    """Whether padding rows are removed before encoding: on a CPU, in eager code outside `torch.vmap`."""
-    is_plain = not torch.compiler.is_compiling() and not torch._C._functorch.is_batchedtensor(members)
-    return HAS_LOOPS and members.device.type == "cpu" and is_plain
-
-
 class SetEncoder(nn.Module):
     """Permutation-invariant set encoder (Zaheer et al. 2017, "Deep Sets"): mean and maximum over encoded members."""
 
@@ -108,10 +98,10 @@ class SetEncoder(nn.Module):
 
     def forward(self, members: Tensor, mask: Tensor) -> Tensor:
         """`[R, 2 * width]` from `members [R, C, width_in]`; `mask [R, C]` bool is True for valid members."""
-        if uses_packing(members):
+        # A CPU leaves padding out of every product.
+        if uses_loops(members):
             index, ends = valid_rows(mask)
-            each = self.each(members.flatten(0, 1).index_select(0, index))
-            return PackedPool.apply(each.float(), ends)
+            return PackedPool.apply(self.each(members.flatten(0, 1).index_select(0, index)), ends)
         pool = MaskedPool.apply if torch.is_grad_enabled() else MaskedPool.forward
         return pool(self.each(members), mask)[0]
 

@@ -59,9 +59,7 @@ class Critic(nn.Module):
             self.mix = orthogonal(nn.Linear(model.hidden + 4 * model.body_width, model.hidden, **new_layer()))
         self.value = orthogonal(nn.Linear(model.hidden, 1, **new_layer()), gain=1.0)
 
-    def forward(
-        self, embed: Tensor, own: Tensor, enemy: Tensor | None, compute: torch.dtype = torch.float32
-    ) -> Tensor:
+    def forward(self, embed: Tensor, own: Tensor, enemy: Tensor | None, compute: torch.dtype = torch.float32) -> Tensor:
         """`[..., A]` values.
 
         Args:

@@ -12,12 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from echelon.runtime.loop_cache import compile_and_keep
-
-ZERO = np.float32(0.0)
+from echelon.learn.loops.arithmetic import ONE, ZERO, array, compiled, halved, widened
 
 
-@compile_and_keep
+@compiled
 def list_valid_rows(mask: Any, ends: Any, index: Any) -> None:
     """Write flat indices of the True entries of `mask [R, C]` to the front of `index [R * C]`, and the end of each set
     among them to `ends [R]`."""
@@ -30,8 +28,8 @@ def list_valid_rows(mask: Any, ends: Any, index: Any) -> None:
         ends[row] = count
 
 
-@compile_and_keep
-def pool_all(x: Any, ends: Any, out: Any, largest: Any) -> None:
+@compiled
+def pool_all(x: Any, is_half: bool, ends: Any, out: Any, largest: Any) -> None:
     """Write mean and maximum of ReLU(x) over each set to `out [R, 2 * W]`.
 
     `largest [R, W]` receives the row of each maximum, -1 where no entry is above 0. `x [F, W]` holds the members of all
@@ -40,34 +38,40 @@ def pool_all(x: Any, ends: Any, out: Any, largest: Any) -> None:
     width = x.shape[1]
     begin = 0
     for row in range(len(ends)):
-        mean, maximum, argmax = out[row, :width], out[row, width:], largest[row]
-        mean[:], maximum[:], argmax[:] = ZERO, ZERO, -1
+        for w in range(width):
+            out[row, w], out[row, width + w], largest[row, w] = ZERO, ZERO, -1
         for member in range(begin, ends[row]):
             for w in range(width):
-                value = max(x[member, w], ZERO)
-                mean[w] += value
-                if value > maximum[w]:
-                    maximum[w] = value
-                    argmax[w] = member
-        mean /= np.float32(max(ends[row] - begin, 1))
+                value, maximum = max(widened(x[member, w], is_half), ZERO), out[row, width + w]
+                is_larger = value > maximum
+                out[row, w] += value
+                out[row, width + w] = value if is_larger else maximum
+                largest[row, w] = member if is_larger else largest[row, w]
+        share = ONE / np.float32(max(ends[row] - begin, 1))
+        for w in range(width):
+            out[row, w] *= share
         begin = ends[row]
 
 
-@compile_and_keep
-def unpool_all(grad: Any, x: Any, ends: Any, largest: Any, out: Any) -> None:
+@compiled
+def unpool_all(grad: Any, x: Any, is_half: bool, ends: Any, largest: Any, out: Any) -> None:
     """Backward pass of `pool_all`, from `grad [R, 2 * W]` into `out [F, W]`."""
     width = x.shape[1]
     begin = 0
     for row in range(len(ends)):
-        share = np.float32(1.0) / np.float32(max(ends[row] - begin, 1))
+        share = ONE / np.float32(max(ends[row] - begin, 1))
         for member in range(begin, ends[row]):
             for w in range(width):
-                out[member, w] = grad[row, w] * share if x[member, w] > ZERO else ZERO
-        for w in range(width):
-            if largest[row, w] >= 0:
-                out[largest[row, w], w] += grad[row, width + w]
+                value = grad[row, w] * share + (grad[row, width + w] if largest[row, w] == member else ZERO)
+                value = value if widened(x[member, w], is_half) > ZERO else ZERO
+                if is_half:
+                    out[member, w] = halved(value)
+                else:
+                    out[member, w] = value
         begin = ends[row]
-    out[begin:] = ZERO
+    for member in range(begin, len(out)):
+        for w in range(width):
+            out[member, w] = 0
 
 
 def padded_count(count: int, limit: int) -> int:
@@ -99,10 +103,10 @@ class PackedPool(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, ends: Tensor) -> Tensor:
-        """`[R, 2 * W]` from `x [F, W]` float32 and `ends [R]`."""
-        out = x.new_empty((len(ends), 2 * x.shape[1]))
+        """`[R, 2 * W]` float32 from `x [F, W]` float32 or bfloat16, and `ends [R]`."""
+        out = x.new_empty((len(ends), 2 * x.shape[1]), dtype=torch.float32)
         largest = torch.empty((len(ends), x.shape[1]), dtype=torch.int32, device="cpu")
-        pool_all(x.detach().numpy(), ends.numpy(), out.numpy(), largest.numpy())
+        pool_all(array(x), x.dtype == torch.bfloat16, array(ends), array(out), array(largest))
         ctx.save_for_backward(x, ends, largest)
         return out
 
@@ -110,6 +114,6 @@ class PackedPool(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         """Gradient of the mean to every entry above 0, of the maximum to the largest entry."""
         x, ends, largest = ctx.saved_tensors
-        out = torch.empty_like(x)
-        unpool_all(grad.contiguous().numpy(), x.numpy(), ends.numpy(), largest.numpy(), out.numpy())
+        out, arrays = torch.empty_like(x), [array(values) for values in (ends, largest)]
+        unpool_all(array(grad.contiguous()), array(x), x.dtype == torch.bfloat16, *arrays, array(out))
         return out, None

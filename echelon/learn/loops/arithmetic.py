@@ -1,0 +1,76 @@
+"""float32 functions that a CPU computes for several numbers at once, and bfloat16 in loops of numba, which lacks it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from echelon.runtime.loop_cache import compile_and_keep
+from echelon.sim.kernels import dispatch
+
+ZERO, ONE, TWO = np.float32(0), np.float32(1), np.float32(2)
+FARTHEST = np.float32(43.0)
+"""Largest argument of `exponential`: the product of two results is finite."""
+TO_WHOLE = np.float32(1.5 * 2.0**23)
+"""Added and subtracted again, it leaves a float32 rounded to a whole number."""
+PER_LN_2, LN_2_HIGH, LN_2_LOW = np.float32(1.44269504), np.float32(0.693359375), np.float32(-2.12194440e-4)
+EXPONENTIAL = tuple(
+    np.float32(c) for c in (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1)
+)
+"""Coefficients of (e^r - 1 - r - r^2 / 2) / r^3 in powers of r, the highest first (Cephes, `expf`)."""
+# Neighbours are computed together, a product and a sum in one: losses and gradients differ by processor anyway.
+_OPTIONS: dict[str, Any] = {**dispatch.OPTIONS, "fastmath": {"contract"}}
+
+
+def compiled(loop: Any) -> Any:
+    """Decorator that compiles a loop of learning. Without numba it returns the loop, which is never called."""
+    return compile_and_keep(loop, nogil=True, **_OPTIONS) if dispatch.HAS_LOOPS else loop
+
+
+def uses_loops(*values: Tensor) -> bool:
+    """Whether loops compute these: float32 or bfloat16 of a CPU, neither traced nor batched by `torch.vmap`."""
+    if not dispatch.HAS_LOOPS or torch.compiler.is_compiling():
+        return False
+    return all(
+        value.device.type == "cpu"
+        and value.dtype in (torch.float32, torch.bfloat16)
+        and not torch._C._functorch.is_functorch_wrapped_tensor(value)
+        for value in values
+    )
+
+
+def array(values: Tensor) -> np.ndarray:
+    """The memory of a contiguous tensor, of bfloat16 as int16."""
+    values = values.detach()
+    return (values.view(torch.int16) if values.dtype == torch.bfloat16 else values).numpy()
+
+
+@dispatch.called
+def widened(value: Any, is_half: bool) -> Any:
+    """float32 of an element of `array`; `is_half` where it is bfloat16."""
+    return np.int32(np.int32(value) << np.int32(16)).view(np.float32) if is_half else np.float32(value)
+
+
+@dispatch.called
+def halved(value: Any) -> Any:
+    """The bits of a float32 as bfloat16, rounded to nearest, ties to even."""
+    bits = np.float32(value).view(np.int32)
+    return np.int16((bits + np.int32(0x7FFF) + ((bits >> np.int32(16)) & np.int32(1))) >> np.int32(16))
+
+
+@dispatch.called
+def exponential(x: Any) -> Any:
+    """e^x of a float32, with a relative error of 2e-7 at most; of x beyond `FARTHEST` that of `FARTHEST`."""
+    near = min(max(x, -FARTHEST), FARTHEST)
+    power = (near * PER_LN_2 + TO_WHOLE) - TO_WHOLE
+    # Whatever is no number stays none.
+    r = ((near + (x - x)) - power * LN_2_HIGH) - power * LN_2_LOW
+    p = EXPONENTIAL[0] * r + EXPONENTIAL[1]
+    p = p * r + EXPONENTIAL[2]
+    p = p * r + EXPONENTIAL[3]
+    p = p * r + EXPONENTIAL[4]
+    p = p * r + np.float32(0.5)
+    return (p * r * r + r + ONE) * np.int32((np.int32(power) + np.int32(127)) << np.int32(23)).view(np.float32)
