@@ -26,6 +26,7 @@ from echelon.arena.until_done import run_until_done
 from echelon.arena.value_estimates import ValueEstimates
 from echelon.env import rehearsal
 from echelon.env.arguments import number_of_battles, one_seed
+from echelon.env.blocks import one_thread
 from echelon.env.discrete import ActionMasks
 from echelon.env.env import EchelonEnv
 from echelon.env.footprint import require_memory
@@ -205,7 +206,9 @@ class BatchArena:
         ):
             batch = MatchBatch(self, battles, recorder)
             torch.manual_seed(battles[0].seed)
-            outcome = batch.play(sink, None if self.on_progress is None else self._tell_progress)
+            # The threads of a CPU share battles and networks; an operation on several waits for the last of them.
+            with one_thread(self.device):
+                outcome = batch.play(sink, None if self.on_progress is None else self._tell_progress)
         return BatchResult(to_results(outcome), time.perf_counter() - began)
 
     def _tell_progress(self, battles: float) -> None:

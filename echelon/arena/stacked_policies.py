@@ -8,6 +8,7 @@ whatever the number of blocks, so a battle has the same result alone and among h
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import NamedTuple
@@ -16,6 +17,7 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
+from echelon.env.blocks import workers
 from echelon.env.group_policy import (
     TeamPolicy,
     draws_actions,
@@ -86,8 +88,12 @@ class StackedForward:
         frozen = template.model.build(template.specs).to(device).requires_grad_(False).eval()
         self.base: ActorNetwork = frozen.network
         self.base.compute = compute
-        self.chunk = CHUNK if compiled or device.type != "cpu" else None
-        """Blocks per call; None for all at once."""
+        has_shape = compiled or device.type != "cpu"
+        self.chunk = CHUNK if has_shape else None
+        """Blocks per call; None for equal shares of the threads of a CPU."""
+        self.threads = 1 if has_shape else torch.get_num_threads()
+        # A call gives its network other weights for as long as it takes: each thread needs a network of its own.
+        self.bases = [self.base, *(copy.deepcopy(self.base) for _ in range(1, self.threads))]
         self.device = device
         self.call: Callable[..., PolicyOutput] = fused(batched_forward, device) if compiled else batched_forward
 
@@ -115,7 +121,7 @@ class StackedPolicies:
         own_weights = [{k: v.to(device) for k, v in policy.network.state_dict().items()} for policy in policies]
         states = [weights for weights, own in zip(own_weights, blocks_by_policy, strict=True) for _ in own]
         blocks = [block for own in blocks_by_policy for block in own]
-        chunk = forward.chunk or len(blocks)
+        chunk = forward.chunk or -(-len(blocks) // forward.threads)
         # The last chunk is padded with blocks of empty slots.
         spare = -len(blocks) % chunk
         states, blocks = states + states[-1:] * spare, blocks + [[-1] * SLOTS] * spare
@@ -150,19 +156,27 @@ class StackedPolicies:
 
     def distribution(self, observation: BatchObservation) -> tuple[Tensor, Tensor]:
         """`[G, A, D]` loc and scale of the Gaussian before tanh, for the rows `rows`. Updates `memory`."""
-        locs, scales, embeds = [], [], []
-        for number, (weights, index) in enumerate(zip(self.weights, self.index, strict=True)):
-            streams = tuple(observation.streams[name][index] for name in STREAMS)
-            telemetry = observation.telemetry[index]
-            output = self.forward.call(self.forward.base, weights, streams, telemetry, self.memory[number])
-            for name, leaf in self.memory[number].items():
-                leaf.copy_(output.memory[name])
-            locs.append(output.loc.flatten(0, 1))
-            scales.append(output.scale.flatten(0, 1))
-            embeds.append(output.embed)
+        numbers, threads = range(len(self.chunks)), self.forward.threads
+        run = workers(threads).map if threads > 1 and len(numbers) > 1 else map
+        outputs = list(run(lambda number: self._forward_chunk(number, observation), numbers))
+
+        def commanded(leaf: str) -> Tensor:
+            return torch.cat([getattr(output, leaf).flatten(0, 1) for output in outputs])[self.used]
+
         if self.keeps_embed:
-            self.embed = torch.cat([embed.flatten(0, 1) for embed in embeds])[self.used]
-        return torch.cat(locs)[self.used], torch.cat(scales)[self.used]
+            self.embed = commanded("embed")
+        return commanded("loc"), commanded("scale")
+
+    @torch.inference_mode()
+    def _forward_chunk(self, number: int, observation: BatchObservation) -> PolicyOutput:
+        """The forward pass of a chunk, in a thread of its own on a CPU. Updates its `memory`."""
+        base, index = self.forward.bases[number % len(self.forward.bases)], self.index[number]
+        streams = tuple(observation.streams[name][index] for name in STREAMS)
+        weights, memory = self.weights[number], self.memory[number]
+        output = self.forward.call(base, weights, streams, observation.telemetry[index], memory)
+        for name, leaf in memory.items():
+            leaf.copy_(output.memory[name])
+        return output
 
     def graph_key(self) -> Hashable:
         """Nothing: weights, memory and noise lie where they are."""
