@@ -61,11 +61,16 @@ class Blocks:
 
     def __init__(self, num_envs: int, device: torch.device, most: int | None = None, whole: bool = False) -> None:
         self.context = functools.partial(one_thread, device) if whole else contextlib.nullcontext
-        whole = whole or device.type != "cpu"
-        self.threads = 1 if whole else torch.get_num_threads()
-        size = num_envs if whole else block_size(num_envs, self.threads, most or BLOCK)
-        self.spans = [slice(begin, begin + size) for begin in range(0, num_envs, size)]
+        self.num_envs, self.most = num_envs, most or BLOCK
+        self.is_whole = whole or device.type != "cpu"
         self._has_compiled = False
+        self.share(torch.get_num_threads())
+
+    def share(self, threads: int) -> None:
+        """Share the battles out to so many threads, if they are not played as one block."""
+        self.threads = 1 if self.is_whole else threads
+        size = self.num_envs if self.is_whole else block_size(self.num_envs, threads, self.most)
+        self.spans = [slice(begin, begin + size) for begin in range(0, self.num_envs, size)]
 
     def play(self, run: Callable[[slice], Played], spans: list[slice] | None = None) -> list[Played]:
         """`run` on every block, or on other `spans`, in their order. What it makes are ordinary tensors in any mode."""

@@ -195,6 +195,9 @@ class TrainConfig:
     """Seed of weights, actions, minibatches and battles."""
     device: str = "auto"
     """auto (a GPU if there is one), cpu, cuda or cuda:N."""
+    threads: int = 0
+    """Threads of a CPU that share battles and minibatches; nothing but time depends on it. 0: as many as measure
+    fastest, those of torch at most."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """Dtype of the matrix products; auto selects bf16 if the device has native support. Weights, distributions,
     advantages and losses are fp32."""

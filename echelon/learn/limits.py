@@ -60,6 +60,7 @@ TRAIN = {
     "league_every": MANY,
     "league_seeds": BATTLES._replace(low=1, unit="seeds"),
     "seed": Limits(0, 2**31 - 1),
+    "threads": Limits(0, 1024),
     "checkpoint_every": MANY,
     "keep_checkpoints": MANY,
     "renew_maps_every": Limits(0, MANY.high),

@@ -19,6 +19,7 @@ from echelon.env.outcome import stat_names
 from echelon.learn.callbacks.base import Callback, CallbackList, Metrics, Requests
 from echelon.learn.callbacks.checkpoints import Checkpoints
 from echelon.learn.callbacks.loggers import MetricsLogger
+from echelon.learn.callbacks.threads import ThreadChoice
 from echelon.learn.checkpoint.env_snapshot import EnvSnapshot
 from echelon.learn.checkpoint.files import save_checkpoint
 from echelon.learn.checkpoint.format import LEARNER, Checkpoint, Counters, RunState
@@ -68,14 +69,14 @@ class Trainer:
     Args:
         config: config of the run; what it leaves open is resolved for the device, see `resolve_settings`.
         folder: path of where checkpoints and metrics go; a run there in which nothing was learnt is replaced.
-        start: checkpoint to resume from exactly. If the battles differ (their number, maps or opponents), new ones
-            are started, and `resume_note` says so.
+        start: checkpoint to resume from exactly. Where the battles differ (number, maps, opponents), new ones are
+            started, and `resume_note` says so.
         opponent_pool: opponents for battles against frozen policies; by default snapshots of the learner.
         ranks: data-parallel processes, each with `TrainConfig.num_envs` battles.
         opponent_of: builds the commanders that the config names; by default it knows the scripted ones alone, and
             `echelon.arena.resolve.policy_of` knows all.
-        callbacks: what happens between iterations, beside `MetricsLogger` and `Checkpoints`, which every run has; an
-            instance of a subclass of one of these replaces it.
+        callbacks: what happens between iterations, beside those that every run has, `MetricsLogger`, `Checkpoints` and
+            `ThreadChoice`; an instance of a subclass of one of these replaces it.
 
     Raises:
         ConfigError: an argument is of another type, `start` has another env or network, the folder holds a run that
@@ -139,7 +140,7 @@ class Trainer:
         """Iteration of the best checkpoint, which is never pruned."""
         self.resume_note = ""
         """One line about what differs from the checkpoint; empty for an exact resume."""
-        usual = (MetricsLogger(), Checkpoints())
+        usual = (MetricsLogger(), Checkpoints(), ThreadChoice())
         added = [each for each in usual if not any(isinstance(own, type(each)) for own in callbacks)]
         self.callbacks = CallbackList([*callbacks, *added], COMPONENTS)
         self._enter_stage()
@@ -300,8 +301,7 @@ class Trainer:
 
     def log(self, message: str) -> None:
         """Log one line about this moment of the run, on the first process; a `ProgressBar` prints it."""
-        if self.ranks.is_first:
-            logger.info("%12s steps, %s", f"{self.counters.agent_steps:,}", message)
+        self.log_plain(f"{self.counters.agent_steps:>12,} steps, {message}")
 
     def log_plain(self, message: str) -> None:
         """`log` without the moment."""

@@ -1,0 +1,109 @@
+"""What other programs cost: training, or a command, by itself and beside busy processes. One JSON line.
+
+python benchmarks/busy.py --preset quick --busy 4
+python benchmarks/busy.py --busy 4 --command "python pipelines/arena.py play --battles 64"
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import shlex
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+from measure import report
+
+from echelon.learn.config import TRAIN_PRESETS
+from echelon.learn.trainer import Trainer
+from echelon.pipelines.console import settings
+
+SPIN = "import time; end = time.monotonic() + {seconds}\nwhile time.monotonic() < end: pass"
+
+
+@dataclass(frozen=True)
+class Args:
+    """What to measure."""
+
+    preset: Literal["quick", "standard"] = "quick"
+    num_envs: int = 0
+    """Battles; 0 for those of the preset."""
+    iterations: int = 4
+    """Of training, by itself and beside the others; one more comes before them."""
+    command: str = ""
+    """Measured in place of training."""
+    busy: int = 4
+    """Processes that compute all the time, at the usual priority."""
+    seconds: float = 300.0
+    """They end by themselves after so many, and iterations that are not done then are left out."""
+
+
+def main(args: Args) -> None:
+    """Measure both, and report the ratio."""
+    what = measure_command(args) if args.command else measure_training(args)
+    alone, beside = what["alone"], what["beside"]
+    ratio = alone / beside if args.command else beside / alone
+    about = {"command": args.command} if args.command else {"preset": args.preset, "threads": torch.get_num_threads()}
+    unit = "s" if args.command else "agent_steps_per_s"
+    rounded = {f"{name}_{unit}": round(value, 1) for name, value in what.items()}
+    report("busy", torch.device("cpu"), **about, busy=args.busy, **rounded, ratio=round(ratio, 3))
+
+
+@contextlib.contextmanager
+def busy_machine(number: int, seconds: float) -> Iterator[None]:
+    """Context manager beside which so many processes compute, for at most so many seconds."""
+    code = SPIN.format(seconds=seconds)
+    others = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(number)]
+    try:
+        yield
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+
+
+def measure_training(args: Args) -> dict[str, float]:
+    """Agent-steps a second, medians over iterations, by itself and beside the busy processes."""
+    preset = TRAIN_PRESETS[args.preset]()
+    # No epoch is left out, however far the policy moves.
+    ppo = dataclasses.replace(preset.ppo, target_kl=0.0)
+    config = dataclasses.replace(preset, num_envs=args.num_envs or preset.num_envs, ppo=ppo, device="cpu", opponent="heuristic:normal")
+    with tempfile.TemporaryDirectory() as folder:
+        trainer = Trainer(config, Path(folder))
+        trainer.iterate()
+
+        def rate(ends: float) -> float:
+            rates: list[float] = []
+            while len(rates) < args.iterations and (not rates or time.monotonic() < ends):
+                rates.append(trainer.iterate()["agent_steps_per_s"] or 0.0)
+            return statistics.median(rates)
+
+        alone = rate(time.monotonic() + args.seconds)
+        with busy_machine(args.busy, args.seconds):
+            beside = rate(time.monotonic() + args.seconds)
+    return {"alone": alone, "beside": beside}
+
+
+def measure_command(args: Args) -> dict[str, float]:
+    """Seconds of a command by itself and beside the busy processes."""
+
+    def seconds() -> float:
+        began = time.monotonic()
+        subprocess.run(shlex.split(args.command), check=True, stdout=subprocess.DEVNULL)
+        return time.monotonic() - began
+
+    alone = seconds()
+    with busy_machine(args.busy, args.seconds):
+        return {"alone": alone, "beside": seconds()}
+
+
+if __name__ == "__main__":
+    main(settings(Args, __doc__))

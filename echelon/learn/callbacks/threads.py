@@ -1,0 +1,97 @@
+"""Chooses how many threads of a CPU a run computes with, and says when other programs hold the cores."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from typing import TYPE_CHECKING
+
+from echelon.learn.callbacks.base import Callback, Metrics
+
+if TYPE_CHECKING:
+    from echelon.learn.trainer import Trainer
+
+SOONEST, LATEST = 16, 256
+"""Iterations between trials of another number of threads: doubled after each that was not faster."""
+TRIAL = 2
+"""Iterations of a trial, the faster of which counts."""
+FASTER = 1.05
+"""How many times as fast another number of threads must be to be taken."""
+SHARE = 0.7
+"""Cores that a run gets at least of a machine that nobody else uses: one thread computes all the time."""
+
+
+class ThreadChoice(Callback):
+    """On a CPU, takes the number of threads that measured fastest. Every run has one.
+
+    `TrainConfig.threads` fixes the number; with 0 it begins with torch's, and half or twice as many are tried now and
+    then. Threads share battles and parts of minibatches, so nothing but time depends on it. A line of the log says when
+    the number changes, and when other programs hold the cores.
+    """
+
+    def __init__(self) -> None:
+        self.number, self.trial = 0, 0
+        """Number of threads, and another one that is tried; 0 for none."""
+        self.pause, self.waited = SOONEST, 0
+        """Iterations between trials, and since the last one."""
+        self.rates: dict[int, deque[float]] = {}
+        """The last rates with a number of threads, agent-steps/s."""
+        self.shares: deque[float] = deque(maxlen=TRIAL)
+        """Cores that the last iterations got."""
+        self.is_busy = False
+        """Whether other programs hold the cores."""
+
+    def setup(self, trainer: Trainer) -> None:
+        """Begin with torch's number of threads, or what the config says."""
+        self.most = trainer.config.threads or trainer.ppo.threads
+        self.number = self.most
+
+    def on_iteration_start(self, trainer: Trainer) -> None:
+        """Set the number of threads, also for battles that a new stage has made."""
+        if trainer.device.type == "cpu":
+            trainer.ppo.threads = self.trial or self.number
+            trainer.env.engine.blocks.share(trainer.ppo.threads)
+        self.began = time.perf_counter(), time.process_time()
+
+    def on_iteration_end(self, trainer: Trainer, metrics: Metrics) -> None:
+        """Compare, and begin the next trial."""
+        if trainer.device.type != "cpu":
+            return
+        self._look_for_load(trainer)
+        now = self.trial or self.number
+        self.rates.setdefault(now, deque(maxlen=TRIAL)).append(metrics["agent_steps_per_s"] or 0.0)
+        self.waited += 1
+        if self.trial and self.waited == TRIAL:
+            self._judge(trainer)
+        elif not self.trial and self.waited >= self.pause and trainer.config.threads == 0:
+            self.trial, self.waited = self._other(), 0
+            self.rates.pop(self.trial, None)
+
+    def _other(self) -> int:
+        """Half or twice as many threads, whichever was tried longer ago; 0 where there is neither."""
+        others = [each for each in (self.number // 2, self.number * 2) if 1 <= each <= self.most]
+        return next((each for each in others if each not in self.rates), others[0] if others else 0)
+
+    def _judge(self, trainer: Trainer) -> None:
+        """End a trial."""
+        tried, before = max(self.rates[self.trial]), max(self.rates[self.number])
+        if tried > FASTER * before:
+            trainer.log(f"{self.trial} threads: {tried:,.0f} agent-steps/s, with {self.number} {before:,.0f}")
+            self.number, self.pause = self.trial, SOONEST
+        else:
+            self.pause = min(2 * self.pause, LATEST)
+        self.trial, self.waited = 0, 0
+
+    def _look_for_load(self, trainer: Trainer) -> None:
+        """Say when other programs begin or cease to hold the cores; processes of one run wait for each other."""
+        wall, cpu = time.perf_counter() - self.began[0], time.process_time() - self.began[1]
+        self.shares.append(cpu / max(wall, 1e-9))
+        is_busy = max(self.shares) < SHARE
+        if len(self.shares) < TRIAL or is_busy == self.is_busy or not trainer.ranks.is_alone:
+            return
+        self.is_busy, self.pause = is_busy, SOONEST
+        if is_busy:
+            held = f"other programs hold the cores: this run gets {max(self.shares):.2f} of one"
+            trainer.log(f"{held}; its threads do not wait for each other, and how many are best is tried again")
+        else:
+            trainer.log("the cores are free again")
