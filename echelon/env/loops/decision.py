@@ -80,6 +80,8 @@ class Scratch(NamedTuple):
     """[N] VIEWER."""
     sights: Any
     """[N, N] SIGHT."""
+    line: Any
+    """A `sight.Line`."""
 
 
 class Streams(NamedTuple):
@@ -183,5 +185,6 @@ def decision_loop(
             views,
             scratch.viewers,
             scratch.sights,
+            scratch.line,
             streams,
         )

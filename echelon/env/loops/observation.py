@@ -65,11 +65,12 @@ def observe(
     views: Any,
     viewers: Any,
     sights: Any,
+    line: Any,
     streams: Any,
 ) -> None:
     """Fill the streams of all cockpits of one battle, which are empty before, and `focus_slots`.
 
-    `viewers` and `sights` are scratch memory. Long because of all that it takes.
+    `viewers`, `sights` and `line` are scratch memory. Long because of all that it takes.
     """
     rules, hulls, weapons, slots = tables.rules[0], tables.hulls, tables.weapons, tables.slots
     view, at, cockpits = views.numbers[0], views.columns[0], views.cockpits
@@ -77,7 +78,7 @@ def observe(
         update_heading(mechs[n])
         for slot in range(focus_slots.shape[1]):
             focus_slots[n, slot] = -1
-    sense_pairs(mechs, viewers, sights, clouds, orders, hulls, ground.opaque, rules, view)
+    sense_pairs(mechs, viewers, sights, clouds, orders, hulls, ground.opaque, line, rules, view)
     perceive(mechs, viewers, sights, paint, orders, hulls, cockpits, rules, view)
     for n in range(mechs.shape[0]):
         mech, hull, row = mechs[n], hulls[n], streams.ego[n]

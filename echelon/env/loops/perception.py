@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from echelon.runtime.exact import log_64
-from echelon.sim.kernels.dispatch import INFINITY, ONE, ZERO, called
-from echelon.sim.kernels.first_hit import first_on_segment
+from echelon.sim.kernels.dispatch import ONE, ZERO, called
 from echelon.sim.loops.arithmetic import length_3, on_grid
 from echelon.sim.loops.firing import is_smoky, jamming
+from echelon.sim.loops.sight import is_clear
 from echelon.sim.loops.upkeep import is_running
 
 log = called(log_64)
@@ -42,6 +42,7 @@ def sense_pair(
     clouds: Any,
     smoke: Any,
     opaque: Any,
+    line: Any,
     rules: Any,
     view: Any,
 ) -> None:
@@ -52,8 +53,7 @@ def sense_pair(
     sight.distance = length_3(to_x - x, to_y - y, to_z - z)
     sight.open, sight.smoky = False, False
     if mech.hp > ZERO and peer.hp > ZERO:
-        planes = view.across_planes
-        sight.open = first_on_segment(opaque, x, y, z, to_x, to_y, to_z, planes, False, True) == INFINITY
+        sight.open = is_clear(opaque, x, y, z, to_x, to_y, to_z, line)
         sight.smoky = smoke and is_smoky(mech, peer, clouds, rules)
     sight.line = sight.open and not sight.smoky and sight.distance <= view.sight_range_vox
     back.distance, back.open, back.smoky, back.line = sight.distance, sight.open, sight.smoky, sight.line
@@ -61,7 +61,16 @@ def sense_pair(
 
 @called
 def sense_pairs(
-    mechs: Any, viewers: Any, sights: Any, clouds: Any, orders: Any, hulls: Any, opaque: Any, rules: Any, view: Any
+    mechs: Any,
+    viewers: Any,
+    sights: Any,
+    clouds: Any,
+    orders: Any,
+    hulls: Any,
+    opaque: Any,
+    line: Any,
+    rules: Any,
+    view: Any,
 ) -> None:
     """Fill what is between any two mechs, and their sensors and noise."""
     smoke = False
@@ -74,7 +83,7 @@ def sense_pairs(
         viewer.noise = length_3(mech.vel[0], mech.vel[1], mech.vel[2]) * hulls[n].noise_factor * loud
         sights[n, n].line = False
         for other in range(n + 1, mechs.shape[0]):
-            sense_pair(n, other, mechs, sights, clouds, smoke, opaque, rules, view)
+            sense_pair(n, other, mechs, sights, clouds, smoke, opaque, line, rules, view)
 
 
 @called

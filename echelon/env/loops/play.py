@@ -17,6 +17,7 @@ from echelon.rules.actions import CONTROLS, NO_MECH
 from echelon.sim.kernels.dispatch import array, shared_array
 from echelon.sim.loops.packing import empty_like, fields_of, pack, state_of, unpack
 from echelon.sim.loops.records import IMPACT, ORDER, PAIR, PULL
+from echelon.sim.loops.sight import line_scratch
 from echelon.sim.loops.tables import build_tables
 from echelon.sim.model import SimModel
 from echelon.state import Maps, State, Terrain
@@ -97,6 +98,7 @@ class Loops:
             impacts=np.zeros(slots, IMPACT),
             viewers=np.zeros(count, VIEWER),
             sights=np.zeros((count, count), SIGHT),
+            line=line_scratch(self.game.config.world.longest_side),
         )
 
     def statistics(self, state: State, done: Tensor, game: SimModel) -> Tensor:
