@@ -44,7 +44,7 @@ ONCE = {
     "sense_pairs": "sense_pairs(mechs, scratch.viewers, scratch.sights, clouds, orders, hulls, ground.opaque,"
     " scratch.line, rules, view)",
     "observe": "observe(battle, mechs, paint, shots, clouds, orders, messages, focus_slots, ground, field, tables,"
-    " views, scratch.viewers, scratch.sights, scratch.line, streams)",
+    " views, scratch.viewers, scratch.sights, scratch.line, scratch.around, streams)",
 }
 """Calls of what a decision does once; `sense_pairs` is a part of `observe`."""
 LOOP = """

@@ -73,6 +73,8 @@ class Scratch(NamedTuple):
     """[N, N] SIGHT."""
     line: Any
     """A `sight.Line`."""
+    around: Any
+    """`cockpit.Surroundings`."""
 
 
 class Streams(NamedTuple):
@@ -207,6 +209,7 @@ def decision_loop(
             scratch.viewers,
             scratch.sights,
             scratch.line,
+            scratch.around,
             streams,
         )
         write(b, records, after)

@@ -66,11 +66,12 @@ def observe(
     viewers: Any,
     sights: Any,
     line: Any,
+    around: Any,
     streams: Any,
 ) -> None:
     """Fill the streams of all cockpits of one battle, which are empty before, and `focus_slots`.
 
-    `viewers`, `sights` and `line` are scratch memory. Long because of all that it takes.
+    `viewers`, `sights`, `line` and `around` are scratch memory. Long because of all that it takes.
     """
     rules, hulls, weapons, slots = tables.rules[0], tables.hulls, tables.weapons, tables.slots
     view, at, cockpits = views.numbers[0], views.columns[0], views.cockpits
@@ -92,4 +93,4 @@ def observe(
             threats(n, mechs, viewers, sights, paint, shots, slots, hulls, weapons, row, at.ego, view)
             zone(mech, hull, field, row, at.ego, rules, view)
             settings(mech, hull, viewers[n], cockpits[n], orders[n], row, at.ego, rules)
-            local_map(mech, hull, ground.solid, streams.local_map[n], rules)
+            local_map(mech, hull, ground.solid, streams.local_map[n], around, rules)

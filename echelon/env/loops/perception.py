@@ -42,6 +42,7 @@ def sense_pair(
     clouds: Any,
     smoke: Any,
     opaque: Any,
+    flat: Any,
     line: Any,
     rules: Any,
     view: Any,
@@ -53,7 +54,7 @@ def sense_pair(
     sight.distance = length_3(to_x - x, to_y - y, to_z - z)
     sight.open, sight.smoky = False, False
     if mech.hp > ZERO and peer.hp > ZERO:
-        sight.open = is_clear(opaque, x, y, z, to_x, to_y, to_z, line)
+        sight.open = is_clear(opaque, flat, x, y, z, to_x, to_y, to_z, line)
         sight.smoky = smoke and is_smoky(mech, peer, clouds, rules)
     sight.line = sight.open and not sight.smoky and sight.distance <= view.sight_range_vox
     back.distance, back.open, back.smoky, back.line = sight.distance, sight.open, sight.smoky, sight.line
@@ -73,7 +74,7 @@ def sense_pairs(
     view: Any,
 ) -> None:
     """Fill what is between any two mechs, and their sensors and noise."""
-    smoke = False
+    smoke, flat = False, opaque.reshape(opaque.size)
     for place in range(clouds.shape[0]):
         smoke = smoke or (rules.smokes and clouds[place].ttl > 0)
     for n in range(mechs.shape[0]):
@@ -83,7 +84,7 @@ def sense_pairs(
         viewer.noise = length_3(mech.vel[0], mech.vel[1], mech.vel[2]) * hulls[n].noise_factor * loud
         sights[n, n].line = False
         for other in range(n + 1, mechs.shape[0]):
-            sense_pair(n, other, mechs, sights, clouds, smoke, opaque, line, rules, view)
+            sense_pair(n, other, mechs, sights, clouds, smoke, opaque, flat, line, rules, view)
 
 
 @called

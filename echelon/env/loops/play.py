@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from echelon.env.blocks import Blocks
+from echelon.env.loops.cockpit import surroundings
 from echelon.env.loops.decision import BattleArrays, MapArrays, Scratch, Streams, decision_loop
 from echelon.env.loops.records import SIGHT, VIEWER, build_view_tables
 from echelon.env.loops.rows import rows_where
@@ -109,6 +110,7 @@ class Loops:
             viewers=np.zeros(count, VIEWER),
             sights=np.zeros((count, count), SIGHT),
             line=line_scratch(self.game.config.world.longest_side),
+            around=surroundings(layout.LOCAL_MAP_CELLS),
         )
 
     def statistics(self, state: State, done: Tensor, game: SimModel) -> Tensor:

@@ -64,13 +64,18 @@ def is_blocked_on_axis(
 
 
 @called
-def is_clear(columns: Any, x: Any, y: Any, z: Any, to_x: Any, to_y: Any, to_z: Any, line: Any) -> bool:
-    """Whether no voxel of `columns [Y, X]` blocks strictly between the cells of two points. `line`: scratch memory."""
+def is_clear(columns: Any, flat: Any, x: Any, y: Any, z: Any, to_x: Any, to_y: Any, to_z: Any, line: Any) -> bool:
+    """Whether no voxel of `columns [Y, X]` blocks strictly between the cells of two points.
+
+    Args:
+        flat: the same columns, `[Y * X]`.
+        line: scratch memory.
+    """
     height, width = columns.shape
     a = segment_axis(x, to_x, np.float32(width - 1))
     b = segment_axis(y, to_y, np.float32(height - 1))
     c = segment_axis(z, to_z, TOP_Z)
-    total, row, flat = a[4] + b[4] + c[4], np.int32(width), columns.reshape(height * width)
+    total, row = a[4] + b[4] + c[4], np.int32(width)
     if is_blocked_on_axis(flat, a, b, c, np.int32(1), row, total, line):
         return False
     if is_blocked_on_axis(flat, b, a, c, row, np.int32(1), total, line):
