@@ -205,20 +205,16 @@ def hear(n: int, mechs: Any, viewers: Any, sights: Any, row: Any, first: int, vi
     """`sensing.hear` of one mech, into four columns from `first` on: ahead, left, behind, right."""
     ahead_sum, left_sum, behind_sum, right_sum = 0.0, 0.0, 0.0, 0.0
     for other in range(mechs.shape[0]):
-        if other == n or viewers[other].noise == ZERO:
-            continue
         own, peer, sight = mechs[n], mechs[other], sights[n, other]
-        away = sight.distance
-        loudness = viewers[other].noise / (ONE + away * away) * (ONE if sight.open else view.muffled)
+        away, noise = sight.distance, viewers[other].noise if other != n else ZERO
+        loudness = on_grid(noise / (ONE + away * away) * (ONE if sight.open else view.muffled))
         ahead, left = body_frame(peer.pos[0] - own.pos[0], peer.pos[1] - own.pos[1], own)
-        if abs(ahead) >= abs(left) and ahead >= ZERO:
-            ahead_sum += on_grid(loudness)
-        elif abs(ahead) >= abs(left):
-            behind_sum += on_grid(loudness)
-        elif left > ZERO:
-            left_sum += on_grid(loudness)
-        else:
-            right_sum += on_grid(loudness)
+        # Without branches, which no processor could predict.
+        along, before, beside = abs(ahead) >= abs(left), ahead >= ZERO, left > ZERO
+        ahead_sum += loudness if along & before else 0.0
+        behind_sum += loudness if along & (not before) else 0.0
+        left_sum += loudness if (not along) & beside else 0.0
+        right_sum += loudness if not (along | beside) else 0.0
     row[first] = log1p(np.float32(ahead_sum)) / view.noise_scale
     row[first + 1] = log1p(np.float32(left_sum)) / view.noise_scale
     row[first + 2] = log1p(np.float32(behind_sum)) / view.noise_scale

@@ -10,11 +10,6 @@ from echelon.sim.kernels.dispatch import INFINITY, ONE, ZERO, called
 from echelon.sim.kernels.first_hit import _first_on_axis
 from echelon.sim.kernels.segments import SMALL, TOP_Z, segment_axis
 
-LANES = 8
-"""Crossings are worked out so many at a time: the float32 of a vector register."""
-EMPTY_BIT = np.int32(31)
-"""The bit of a column that no voxel sets."""
-
 
 class Line(NamedTuple):
     """Scratch memory for the crossings of one segment with the planes of an axis, K at the most."""
@@ -29,7 +24,7 @@ class Line(NamedTuple):
 
 def line_scratch(longest_side: int) -> Line:
     """For maps of which no side is longer."""
-    room = longest_side + LANES
+    room = longest_side + 8
     return Line(np.arange(1, room + 1, dtype=np.float32), np.zeros(room, np.int32), np.zeros(room, np.int32))
 
 
@@ -39,7 +34,8 @@ def is_blocked_on_axis(
 ) -> bool:
     """Whether one of the cells that a segment enters by crossing planes of a horizontal axis is set, but for its last.
 
-    First all cells, in a loop without a branch, of whole vectors; then the bits, up to the first that is set.
+    First all cells, in a loop without a branch, of whole vectors of eight; then the bits, up to the first that is set.
+    Of the last cell that is bit 31, which no voxel sets.
 
     Args:
         columns: `[Y * X]`.
@@ -49,16 +45,16 @@ def is_blocked_on_axis(
         line: scratch memory.
     """
     way, steps = max(along[1], SMALL), int(along[4])
-    for k in range((steps + LANES - 1) & -LANES):
+    for k in range((steps + 7) & -8):
         count = line.counts[k]
         t = min((count - along[0]) / way, ONE)
         beside = max(min(np.floor(across[0] + t * across[1]), across[4]), ZERO)
         above = max(min(np.floor(up[0] + t * up[1]), up[4]), ZERO)
         place, other = np.int32(along[2] + along[3] * count), np.int32(across[2] + across[3] * beside)
         line.columns[k] = place * stride + other * other_stride
-        line.bits[k] = np.int32(up[2] + up[3] * above) if count + beside + above != total else EMPTY_BIT
+        line.bits[k] = np.int32(up[2] + up[3] * above) if count + beside + above != total else np.int32(31)
     clear = 0
-    while clear < steps and not (columns[line.columns[clear]] >> line.bits[clear]) & 1:
+    while clear < steps and not (columns[np.uint32(line.columns[clear])] >> line.bits[clear]) & 1:
         clear += 1
     return clear < steps
 
