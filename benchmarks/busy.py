@@ -75,7 +75,9 @@ def measure_training(args: Args) -> dict[str, float]:
     preset = TRAIN_PRESETS[args.preset]()
     # No epoch is left out, however far the policy moves.
     ppo = dataclasses.replace(preset.ppo, target_kl=0.0)
-    config = dataclasses.replace(preset, num_envs=args.num_envs or preset.num_envs, ppo=ppo, device="cpu", opponent="heuristic:normal")
+    config = dataclasses.replace(
+        preset, num_envs=args.num_envs or preset.num_envs, ppo=ppo, device="cpu", opponent="heuristic:normal"
+    )
     with tempfile.TemporaryDirectory() as folder:
         trainer = Trainer(config, Path(folder))
         trainer.iterate()

@@ -21,7 +21,7 @@ from echelon.env.loops import observation, orders, perception, zone
 from echelon.env.loops.decision import BattleArrays, MapArrays, Streams, ZoneMap
 from echelon.sim.kernels.dispatch import OPTIONS, array
 from echelon.sim.loops import damage, decision, flight
-from echelon.sim.loops.packing import fields_of, pack
+from echelon.sim.loops.packing import fields_of, read
 from echelon.sim.loops.records import Ground
 from echelon.state import Terrain
 
@@ -41,19 +41,21 @@ SUBSTEP = {
 ONCE = {
     "decode": "decode(action, focus_slots, orders, tally, hulls, at, rules)",
     "score": "score(battle, mechs, tally, hulls, field.zone_center, field.zone_radius, view)",
-    "sense_pairs": "sense_pairs(mechs, scratch.viewers, scratch.sights, clouds, orders, hulls, ground.opaque, rules,"
-    " view)",
+    "sense_pairs": "sense_pairs(mechs, scratch.viewers, scratch.sights, clouds, orders, hulls, ground.opaque,"
+    " scratch.line, rules, view)",
     "observe": "observe(battle, mechs, paint, shots, clouds, orders, messages, focus_slots, ground, field, tables,"
-    " views, scratch.viewers, scratch.sights, streams)",
+    " views, scratch.viewers, scratch.sights, scratch.line, scratch.around, streams)",
 }
 """Calls of what a decision does once; `sense_pairs` is a part of `observe`."""
 LOOP = """
-def run(actions, own, maps, tables, views, scratch, shown):
+def run(actions, before, own, maps, tables, views, scratch, shown):
     rules, hulls, weapons, slots = tables.rules[0], tables.hulls, tables.weapons, tables.slots
-    view, at, orders = views.numbers[0], views.action[0], scratch.orders
-    for b in range(own.battles.shape[0]):
-        battle, mechs, tally, paint = own.battles[b], own.mechs[b], own.tally[b], own.paint[b]
-        shots, clouds, messages, focus_slots = own.shots[b], own.clouds[b], own.messages[b], own.focus_slots[b]
+    view, at, orders, records = views.numbers[0], views.action[0], scratch.orders, scratch.records
+    battle, mechs, tally, paint = records.battles[0], records.mechs, records.tally, records.paint
+    shots, clouds = records.shots, records.clouds
+    for b in range(actions.shape[0]):
+        messages, focus_slots = own.messages[b], own.focus_slots[b]
+        read(b, before, records)
         m, action = battle.map_id, actions[b]
         ground = Ground(own.solid[b], own.opaque[b], own.rubble[b], own.damage[b],
                         maps.material[m], maps.solid[m], maps.opaque[m], maps.hazard[m])
@@ -69,7 +71,7 @@ def compiled_alone(call: str) -> Callable[..., None]:
     """A loop over battles with one call in it."""
     modules: tuple[Any, ...] = (damage, decision, flight, observation, orders, perception, zone)
     names = {name: value for module in modules for name, value in vars(module).items()}
-    names |= {"Ground": Ground, "ZoneMap": ZoneMap, "Streams": Streams}
+    names |= {"Ground": Ground, "ZoneMap": ZoneMap, "Streams": Streams, "read": read}
     exec(LOOP.format(call=call), names)
     loop: Callable[..., None] = numba.njit(**OPTIONS)(names["run"])
     return loop
@@ -80,15 +82,15 @@ def parts(env: EchelonEnv, repeats: int) -> dict[str, float]:
     loops, state = env.engine.loops, env.state
     assert loops is not None
     action = joined_actions(env.action_spec.rand(), env.group_map, env.batch_size, env.config.comm_dim)
-    fields, everyone = fields_of(state), slice(0, env.num_envs)
+    before = fields_of(state)
     maps = MapArrays(*(array(getattr(env.game.maps, name)) for name in MapArrays._fields))
 
     def arguments() -> tuple[Any, ...]:
         told = {name: getattr(state, name).numpy().copy() for name in ("messages", "focus_slots")}
         ground = {name: getattr(state.terrain, name).numpy().copy() for name in Terrain.__dataclass_fields__}
-        own = BattleArrays(**pack(fields, everyone), **told, **ground)
-        shown, scratch = loops._empty_streams(*state.messages.shape), loops._scratch()
-        ready = (array(action), own, maps, loops.tables, loops.views, scratch, shown)
+        own = BattleArrays(**told, **ground)
+        shown, scratch = loops._streams(*state.messages.shape), loops._scratch(before)
+        ready = (array(action), before, own, maps, loops.tables, loops.views, scratch, shown)
         orders_read(*ready)
         return ready
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -230,24 +230,45 @@ def settings(mech: Any, hull: Any, viewer: Any, cockpit: Any, order: Any, row: A
         row[at.suite + column] = cockpit.descriptor[column]
 
 
+class Surroundings(NamedTuple):
+    """The cells of a local map, K of them, row by row; the last two fields are scratch memory."""
+
+    ahead: Any
+    """[K] float32 vox from the mech."""
+    left: Any
+    columns: Any
+    """[K] int32, the column of the ground in each cell, or the nearest one."""
+    outside: Any
+    """[K] int32: all bits set where a cell is outside of the map."""
+
+
+def surroundings(side: int) -> Surroundings:
+    """For a local map of so many cells a side."""
+    offset = np.arange(side, dtype=np.float32) - side // 2
+    room = np.zeros((2, side * side), np.int32)
+    return Surroundings(np.repeat(offset, side), np.tile(offset, side), room[0], room[1])
+
+
 @called
-def local_map(mech: Any, hull: Any, solid: Any, cells: Any, rules: Any) -> None:
-    """`local_map` of one living mech, `cells [11, 11]`."""
-    side = cells.shape[0]
-    top_x, top_y = solid.shape[1] - 1, solid.shape[0] - 1
+def local_map(mech: Any, hull: Any, solid: Any, cells: Any, around: Any, rules: Any) -> None:
+    """`local_map` of one living mech, `cells [11, 11]`.
+
+    First which columns are there, by vector instructions, then what stands in them.
+    """
+    height, width = solid.shape
+    ground, shown, row = solid.reshape(solid.size), cells.reshape(cells.size), np.int32(width)
+    top_x, top_y = np.float32(width - 1), np.float32(height - 1)
     at_x, at_y, cos, sin = mech.pos[0], mech.pos[1], mech.facing[0], mech.facing[1]
     level, raised = height_bits(mech.pos[2], hull), height_bits(mech.pos[2] + rules.step_up_vox, hull)
-    for row in range(side):
-        ahead = np.float32(row - side // 2)
-        for column in range(side):
-            left = np.float32(column - side // 2)
-            x = int(np.floor(at_x + (ahead * cos - left * sin)))
-            y = int(np.floor(at_y + (ahead * sin + left * cos)))
-            inside_x, inside_y = clamped(x, top_x), clamped(y, top_y)
-            bits = solid[inside_y, inside_x]
-            # Bitwise, for branches that no processor could predict cost more than what they skip.
-            blocked = (x != inside_x) | (y != inside_y) | (((bits & level) != 0) & ((bits & raised) != 0))
-            cells[row, column] = ONE if blocked else ZERO
+    for k in range(around.ahead.shape[0]):
+        ahead, left = around.ahead[k], around.left[k]
+        x, y = np.floor(at_x + (ahead * cos - left * sin)), np.floor(at_y + (ahead * sin + left * cos))
+        inside_x, inside_y = within(x, ZERO, top_x), within(y, ZERO, top_y)
+        around.columns[k] = np.int32(inside_y) * row + np.int32(inside_x)
+        around.outside[k] = -np.int32((x != inside_x) | (y != inside_y))
+    for k in range(shown.size):
+        bits = ground[around.columns[k]] | around.outside[k]
+        shown[k] = ONE if ((bits & level) != 0) & ((bits & raised) != 0) else ZERO
 
 
 @called

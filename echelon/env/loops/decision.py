@@ -7,26 +7,15 @@ from typing import Any, NamedTuple
 from echelon.env.loops.observation import observe
 from echelon.env.loops.orders import decode, pass_messages
 from echelon.env.loops.zone import score
-from echelon.sim.kernels.dispatch import compiled
+from echelon.sim.kernels.dispatch import ZERO, called, compiled
 from echelon.sim.loops.decision import decide
+from echelon.sim.loops.packing import read, write
 from echelon.sim.loops.records import Ground
 
 
 class BattleArrays(NamedTuple):
-    """Records and tensors of a state, by battle; all are written to."""
+    """Tensors of a state that no record holds; all are written to."""
 
-    battles: Any
-    """[B] BATTLE."""
-    mechs: Any
-    """[B, N] MECH."""
-    tally: Any
-    """[B, N] TALLY."""
-    paint: Any
-    """[B, N, P] PAINT."""
-    shots: Any
-    """[B, S] SHOT."""
-    clouds: Any
-    """[B, C] CLOUD."""
     messages: Any
     """[B, N, comm_dim]."""
     focus_slots: Any
@@ -68,6 +57,8 @@ class ZoneMap(NamedTuple):
 class Scratch(NamedTuple):
     """Memory for what is known of one battle while a decision runs."""
 
+    records: Any
+    """`packing.Records`."""
     orders: Any
     """[N] ORDER."""
     pairs: Any
@@ -80,6 +71,10 @@ class Scratch(NamedTuple):
     """[N] VIEWER."""
     sights: Any
     """[N, N] SIGHT."""
+    line: Any
+    """A `sight.Line`."""
+    around: Any
+    """`cockpit.Surroundings`."""
 
 
 class Streams(NamedTuple):
@@ -96,10 +91,34 @@ class Streams(NamedTuple):
     clear_lines: Any
 
 
+@called
+def fill(values: Any, number: Any) -> None:
+    """Set all `values` to a number."""
+    flat = values.reshape(values.size)
+    for place in range(values.size):
+        flat[place] = number
+
+
+@called
+def show_nothing(streams: Any) -> None:
+    """Empty the streams of one battle."""
+    fill(streams.contacts, ZERO)
+    fill(streams.contacts_mask, False)
+    fill(streams.squad, ZERO)
+    fill(streams.squad_mask, False)
+    fill(streams.ego, ZERO)
+    fill(streams.comms, ZERO)
+    fill(streams.local_map, ZERO)
+    fill(streams.contact_mechs, -1)
+
+
 @compiled
 def decision_loop(
     plays: bool,
+    battles: tuple[int, int],
     actions: Any,
+    before: Any,
+    after: Any,
     own: BattleArrays,
     maps: MapArrays,
     tables: Any,
@@ -107,22 +126,28 @@ def decision_loop(
     scratch: Scratch,
     shown: Streams,
 ) -> None:
-    """Play a decision of every battle in place, if `plays`, and fill the streams, which show nothing before.
+    """Play a decision of some battles, if `plays`, and fill the streams.
 
     Long because of all that a battle consists of.
 
     Args:
+        plays: whether anything is played.
+        battles: the first of them, and the one after the last.
         actions: `[B, N, D]` float32; what they tell of emissions and of sorting counts though nothing is played.
-        own: the battles.
+        before, after: fields of the state, as `packing.Parts`, that are read and written.
+        own: the rest of the state.
         maps: M maps.
         tables, views: the constants.
         scratch: scratch memory.
-        shown: streams.
+        shown: streams, of any values.
     """
     rules, hulls, view, at = tables.rules[0], tables.hulls, views.numbers[0], views.action[0]
-    for b in range(own.battles.shape[0]):
-        battle, mechs, tally, paint = own.battles[b], own.mechs[b], own.tally[b], own.paint[b]
-        shots, clouds, messages, focus_slots = own.shots[b], own.clouds[b], own.messages[b], own.focus_slots[b]
+    records = scratch.records
+    battle, mechs, tally, paint = records.battles[0], records.mechs, records.tally, records.paint
+    shots, clouds, orders = records.shots, records.clouds, scratch.orders
+    for b in range(battles[0], battles[1]):
+        messages, focus_slots = own.messages[b], own.focus_slots[b]
+        read(b, before, records)
         m = battle.map_id
         ground = Ground(
             own.solid[b],
@@ -146,7 +171,7 @@ def decision_loop(
             shown.contact_mechs[b],
             shown.clear_lines[b],
         )
-        orders = scratch.orders
+        show_nothing(streams)
         decode(actions[b], focus_slots, orders, tally, hulls, at, rules)
         if plays:
             decide(
@@ -183,5 +208,8 @@ def decision_loop(
             views,
             scratch.viewers,
             scratch.sights,
+            scratch.line,
+            scratch.around,
             streams,
         )
+        write(b, records, after)

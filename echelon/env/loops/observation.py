@@ -65,11 +65,13 @@ def observe(
     views: Any,
     viewers: Any,
     sights: Any,
+    line: Any,
+    around: Any,
     streams: Any,
 ) -> None:
     """Fill the streams of all cockpits of one battle, which are empty before, and `focus_slots`.
 
-    `viewers` and `sights` are scratch memory. Long because of all that it takes.
+    `viewers`, `sights`, `line` and `around` are scratch memory. Long because of all that it takes.
     """
     rules, hulls, weapons, slots = tables.rules[0], tables.hulls, tables.weapons, tables.slots
     view, at, cockpits = views.numbers[0], views.columns[0], views.cockpits
@@ -77,7 +79,7 @@ def observe(
         update_heading(mechs[n])
         for slot in range(focus_slots.shape[1]):
             focus_slots[n, slot] = -1
-    sense_pairs(mechs, viewers, sights, clouds, orders, hulls, ground.opaque, rules, view)
+    sense_pairs(mechs, viewers, sights, clouds, orders, hulls, ground.opaque, line, rules, view)
     perceive(mechs, viewers, sights, paint, orders, hulls, cockpits, rules, view)
     for n in range(mechs.shape[0]):
         mech, hull, row = mechs[n], hulls[n], streams.ego[n]
@@ -91,4 +93,4 @@ def observe(
             threats(n, mechs, viewers, sights, paint, shots, slots, hulls, weapons, row, at.ego, view)
             zone(mech, hull, field, row, at.ego, rules, view)
             settings(mech, hull, viewers[n], cockpits[n], orders[n], row, at.ego, rules)
-            local_map(mech, hull, ground.solid, streams.local_map[n], rules)
+            local_map(mech, hull, ground.solid, streams.local_map[n], around, rules)

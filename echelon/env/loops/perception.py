@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from echelon.runtime.exact import log_64
-from echelon.sim.kernels.dispatch import INFINITY, ONE, ZERO, called
-from echelon.sim.kernels.first_hit import first_on_segment
+from echelon.sim.kernels.dispatch import ONE, ZERO, called
 from echelon.sim.loops.arithmetic import length_3, on_grid
 from echelon.sim.loops.firing import is_smoky, jamming
+from echelon.sim.loops.sight import is_clear
 from echelon.sim.loops.upkeep import is_running
 
 log = called(log_64)
@@ -42,6 +42,8 @@ def sense_pair(
     clouds: Any,
     smoke: Any,
     opaque: Any,
+    flat: Any,
+    line: Any,
     rules: Any,
     view: Any,
 ) -> None:
@@ -52,8 +54,7 @@ def sense_pair(
     sight.distance = length_3(to_x - x, to_y - y, to_z - z)
     sight.open, sight.smoky = False, False
     if mech.hp > ZERO and peer.hp > ZERO:
-        planes = view.across_planes
-        sight.open = first_on_segment(opaque, x, y, z, to_x, to_y, to_z, planes, False, True) == INFINITY
+        sight.open = is_clear(opaque, flat, x, y, z, to_x, to_y, to_z, line)
         sight.smoky = smoke and is_smoky(mech, peer, clouds, rules)
     sight.line = sight.open and not sight.smoky and sight.distance <= view.sight_range_vox
     back.distance, back.open, back.smoky, back.line = sight.distance, sight.open, sight.smoky, sight.line
@@ -61,10 +62,19 @@ def sense_pair(
 
 @called
 def sense_pairs(
-    mechs: Any, viewers: Any, sights: Any, clouds: Any, orders: Any, hulls: Any, opaque: Any, rules: Any, view: Any
+    mechs: Any,
+    viewers: Any,
+    sights: Any,
+    clouds: Any,
+    orders: Any,
+    hulls: Any,
+    opaque: Any,
+    line: Any,
+    rules: Any,
+    view: Any,
 ) -> None:
     """Fill what is between any two mechs, and their sensors and noise."""
-    smoke = False
+    smoke, flat = False, opaque.reshape(opaque.size)
     for place in range(clouds.shape[0]):
         smoke = smoke or (rules.smokes and clouds[place].ttl > 0)
     for n in range(mechs.shape[0]):
@@ -74,7 +84,7 @@ def sense_pairs(
         viewer.noise = length_3(mech.vel[0], mech.vel[1], mech.vel[2]) * hulls[n].noise_factor * loud
         sights[n, n].line = False
         for other in range(n + 1, mechs.shape[0]):
-            sense_pair(n, other, mechs, sights, clouds, smoke, opaque, rules, view)
+            sense_pair(n, other, mechs, sights, clouds, smoke, opaque, flat, line, rules, view)
 
 
 @called
@@ -195,20 +205,16 @@ def hear(n: int, mechs: Any, viewers: Any, sights: Any, row: Any, first: int, vi
     """`sensing.hear` of one mech, into four columns from `first` on: ahead, left, behind, right."""
     ahead_sum, left_sum, behind_sum, right_sum = 0.0, 0.0, 0.0, 0.0
     for other in range(mechs.shape[0]):
-        if other == n or viewers[other].noise == ZERO:
-            continue
         own, peer, sight = mechs[n], mechs[other], sights[n, other]
-        away = sight.distance
-        loudness = viewers[other].noise / (ONE + away * away) * (ONE if sight.open else view.muffled)
+        away, noise = sight.distance, viewers[other].noise if other != n else ZERO
+        loudness = on_grid(noise / (ONE + away * away) * (ONE if sight.open else view.muffled))
         ahead, left = body_frame(peer.pos[0] - own.pos[0], peer.pos[1] - own.pos[1], own)
-        if abs(ahead) >= abs(left) and ahead >= ZERO:
-            ahead_sum += on_grid(loudness)
-        elif abs(ahead) >= abs(left):
-            behind_sum += on_grid(loudness)
-        elif left > ZERO:
-            left_sum += on_grid(loudness)
-        else:
-            right_sum += on_grid(loudness)
+        # Without branches, which no processor could predict.
+        along, before, beside = abs(ahead) >= abs(left), ahead >= ZERO, left > ZERO
+        ahead_sum += loudness if along & before else 0.0
+        behind_sum += loudness if along & (not before) else 0.0
+        left_sum += loudness if (not along) & beside else 0.0
+        right_sum += loudness if not (along | beside) else 0.0
     row[first] = log1p(np.float32(ahead_sum)) / view.noise_scale
     row[first + 1] = log1p(np.float32(left_sum)) / view.noise_scale
     row[first + 2] = log1p(np.float32(behind_sum)) / view.noise_scale

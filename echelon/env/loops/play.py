@@ -7,16 +7,19 @@ import torch
 from torch import Tensor
 
 from echelon.env.blocks import Blocks
+from echelon.env.loops.cockpit import surroundings
 from echelon.env.loops.decision import BattleArrays, MapArrays, Scratch, Streams, decision_loop
 from echelon.env.loops.records import SIGHT, VIEWER, build_view_tables
 from echelon.env.loops.rows import rows_where
 from echelon.env.observation import layout
 from echelon.env.observation.build import Observation
 from echelon.env.outcome import stat_names, statistics
-from echelon.rules.actions import CONTROLS, NO_MECH
+from echelon.rules.actions import CONTROLS
+from echelon.runtime.recycled import Recycled
 from echelon.sim.kernels.dispatch import array, shared_array
-from echelon.sim.loops.packing import empty_like, fields_of, pack, state_of, unpack
+from echelon.sim.loops.packing import PARTS, Parts, empty_records, fields_of, state_of
 from echelon.sim.loops.records import IMPACT, ORDER, PAIR, PULL
+from echelon.sim.loops.sight import line_scratch
 from echelon.sim.loops.tables import build_tables
 from echelon.sim.model import SimModel
 from echelon.state import Maps, State, Terrain
@@ -33,6 +36,7 @@ class Loops:
     def __init__(self, game: SimModel, blocks: Blocks) -> None:
         self.game, self.blocks = game, blocks
         self.tables, self.views = build_tables(game), build_view_tables(game)
+        self.recycled = Recycled()
 
     def play(self, state: State, action: Tensor) -> tuple[State, Observation]:
         """The state after a decision under `action [B, N, D]`, scored, and what is shown of it.
@@ -51,52 +55,62 @@ class Loops:
         self, state: State, actions: np.ndarray, maps: Maps, spans: list[slice], plays: bool
     ) -> tuple[State, Observation]:
         before = fields_of(state)
-        after, streams = empty_like(before), self._empty_streams(*state.messages.shape)
-        told = {name: getattr(state, name).numpy().copy() for name in ("messages", "focus_slots")}
+        after = tuple(
+            tuple(
+                self.recycled.empty(f"{part}.{place}", values.shape, values.dtype) for place, values in enumerate(own)
+            )
+            for part, own in zip(PARTS, before, strict=True)
+        )
+        streams, told = self._streams(*state.messages.shape), {}
+        for name in ("messages", "focus_slots"):
+            values = array(getattr(state, name))
+            told[name] = self.recycled.empty(name, values.shape, values.dtype)
+            np.copyto(told[name], values)
         ground = {name: shared_array(getattr(state.terrain, name)) for name in Terrain.__dataclass_fields__}
         fields = MapArrays(*(array(getattr(maps, name)) for name in MapArrays._fields))
 
         def run(span: slice) -> None:
-            records = pack(before, span)
-            own = BattleArrays(**records, **{name: values[span] for name, values in (told | ground).items()})
-            shown = Streams(*(values[span] for values in streams))
-            decision_loop(plays, actions[span], own, fields, self.tables, self.views, self._scratch(), shown)
-            unpack(records, after, span)
+            ends, own = (span.start, min(span.stop, len(actions))), BattleArrays(**told, **ground)
+            constants = fields, self.tables, self.views
+            decision_loop(plays, ends, actions, before, after, own, *constants, self._scratch(before), streams)
 
         self.blocks.play(run, spans)
         shown = {name: torch.from_numpy(values) for name, values in streams._asdict().items()}
         return state_of(after, state, **{name: torch.from_numpy(values) for name, values in told.items()}), shown
 
-    def _empty_streams(self, batch: int, count: int, comm_dim: int) -> Streams:
-        """Streams that show nothing."""
+    def _streams(self, batch: int, count: int, comm_dim: int) -> Streams:
+        """Room for streams."""
         contacts, side = min(count - 1, layout.MAX_CONTACTS), layout.LOCAL_MAP_CELLS
         squad = self.views.squads.shape[1]
 
-        def zeros(*shape: int, dtype: type = np.float32) -> np.ndarray:
-            return np.zeros((batch, count, *shape), dtype)
+        def empty(name: str, *shape: int, dtype: type = np.float32) -> np.ndarray:
+            return self.recycled.empty(name, (batch, count, *shape), dtype)
 
         return Streams(
-            contacts=zeros(contacts, layout.width(layout.CONTACT)),
-            contacts_mask=zeros(contacts, dtype=np.bool_),
-            squad=zeros(squad, layout.width(layout.SQUAD)),
-            squad_mask=zeros(squad, dtype=np.bool_),
-            ego=zeros(layout.width(layout.EGO)),
-            comms=zeros(layout.PACK_SIZE, comm_dim),
-            local_map=zeros(side, side),
-            contact_mechs=np.full((batch, count, contacts), NO_MECH),
-            clear_lines=zeros(count, dtype=np.bool_),
+            contacts=empty("contacts", contacts, layout.width(layout.CONTACT)),
+            contacts_mask=empty("contacts_mask", contacts, dtype=np.bool_),
+            squad=empty("squad", squad, layout.width(layout.SQUAD)),
+            squad_mask=empty("squad_mask", squad, dtype=np.bool_),
+            ego=empty("ego", layout.width(layout.EGO)),
+            comms=empty("comms", layout.PACK_SIZE, comm_dim),
+            local_map=empty("local_map", side, side),
+            contact_mechs=empty("contact_mechs", contacts, dtype=np.int64),
+            clear_lines=empty("clear_lines", count, dtype=np.bool_),
         )
 
-    def _scratch(self) -> Scratch:
-        """Scratch memory for one thread."""
+    def _scratch(self, before: Parts) -> Scratch:
+        """Scratch memory for one thread, for battles with these fields."""
         count, weapons, slots = (len(table) for table in self.tables[1:])
         return Scratch(
+            records=empty_records(before),
             orders=np.zeros(count, ORDER),
             pairs=np.zeros((count, count), PAIR),
             pulls=np.zeros(count * weapons, PULL),
             impacts=np.zeros(slots, IMPACT),
             viewers=np.zeros(count, VIEWER),
             sights=np.zeros((count, count), SIGHT),
+            line=line_scratch(self.game.config.world.longest_side),
+            around=surroundings(layout.LOCAL_MAP_CELLS),
         )
 
     def statistics(self, state: State, done: Tensor, game: SimModel) -> Tensor:

@@ -24,7 +24,6 @@ VIEW = record(
     floats="sight_range_vox radar_range_vox bloom_heat muffled noise_scale friends intel heaviest"
     " speed_scale quarter_turn longest targeted_vox critical_heat zone_ceiling_vox longest_path"
     " score_to_win_s last_tick decision_s contested_share",
-    ints="across_planes",
     flags="sees_all",
 )
 """Numbers of observation that belong to no mech."""
@@ -97,11 +96,9 @@ def cockpit_records(game: SimModel) -> Any:
 def view_record(game: SimModel) -> Any:
     """`VIEW` of a game."""
     config, world, rules = game.config, game.config.world, game.rules
-    across = math.sqrt(world.size_x**2 + world.size_y**2 + world.size_z**2)
     return filled(
         VIEW,
         1,
-        across_planes=int(across) + 1,
         sight_range_vox=config.sight_range_vox,
         radar_range_vox=config.radar_range_vox,
         sees_all=config.observation_mode == "full",

@@ -1,68 +1,134 @@
-"""States as records and back."""
+"""A battle as records and back, in memory that stays in a processor's cache."""
 
 from __future__ import annotations
 
-from typing import Any
+import itertools
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from echelon.sim.kernels.dispatch import array
+from echelon.sim.kernels.dispatch import array, called
 from echelon.sim.loops.records import BATTLE, CLOUD, MECH, PAINT, SHOT, TALLY
-from echelon.state import State
+from echelon.state import Clouds, Mechs, Shots, State, Tally
 
 PARTS = {"battles": BATTLE, "mechs": MECH, "tally": TALLY, "paint": PAINT, "shots": SHOT, "clouds": CLOUD}
 """The parts of a state that loops write to, and their records."""
-Parts = dict[str, dict[str, Any]]
-"""Fields of the records of each part, by name."""
+SOURCES: dict[str, Any] = {"battles": State, "mechs": Mechs, "tally": Tally, "shots": Shots, "clouds": Clouds}
+"""The classes that hold the fields of the parts; those of `paint` are two of `Mechs`."""
+FIELDS = {
+    part: [name for name in PARTS[part].names or () if name in source.__dataclass_fields__]
+    for part, source in SOURCES.items()
+} | {"paint": ["left", "by"]}
+"""Which fields of the records of each part a state holds."""
+Parts = tuple[tuple[Any, ...], ...]
+"""Fields of a state by part, in the order of `PARTS` and `FIELDS`, `[B, rows, ...]` each."""
+
+
+class Records(NamedTuple):
+    """The records of one battle, and the memory that they all lie in."""
+
+    battles: Any
+    """[1] BATTLE."""
+    mechs: Any
+    """[N] MECH."""
+    tally: Any
+    """[N] TALLY."""
+    paint: Any
+    """[N, P] PAINT."""
+    shots: Any
+    """[S] SHOT."""
+    clouds: Any
+    """[C] CLOUD."""
+    whole: Any
+    """int64."""
 
 
 def fields_of(state: State) -> Parts:
-    """The fields of a state that records hold, as arrays `[B, ...]`."""
-    whole = {"battles": state, **{part: getattr(state, part) for part in ("mechs", "tally", "shots", "clouds")}}
-    found: Parts = {
-        part: {
-            name: array(getattr(source, name))
-            for name in PARTS[part].names or ()
-            if name in type(source).__dataclass_fields__
-        }
-        for part, source in whole.items()
-    }
-    found["paint"] = {"left": array(state.mechs.paint), "by": array(state.mechs.painter)}
-    return found
-
-
-def empty_like(fields: Parts) -> Parts:
-    """Room for fields of the same shapes and types."""
-    return {part: {name: np.empty_like(values) for name, values in own.items()} for part, own in fields.items()}
-
-
-def pack(fields: Parts, span: slice) -> dict[str, Any]:
-    """Records of the battles `span`, by part. What is in no field is zero; some fields have more room than is used."""
-    records = {}
-    for part, kind in PARTS.items():
-        axes = 1 if part == "battles" else 3 if part == "paint" else 2
-        shape = next(iter(fields[part].values()))[span].shape[:axes]
-        records[part] = np.zeros(shape, kind)
-        for name, values in fields[part].items():
-            records[part][name][..., : values.shape[-1]] = values[span]
-    return records
-
-
-def unpack(records: dict[str, Any], fields: Parts, span: slice) -> None:
-    """Write records to the fields of the battles `span`."""
-    for part, own in fields.items():
-        for name, values in own.items():
-            values[span] = records[part][name][..., : values.shape[-1]]
+    """The fields of a state that records hold, as arrays."""
+    mechs, tally, shots, clouds = (
+        [getattr(getattr(state, part), name) for name in FIELDS[part]] for part in ("mechs", "tally", "shots", "clouds")
+    )
+    battles = [getattr(state, name).unsqueeze(1) for name in FIELDS["battles"]]
+    paint = [state.mechs.paint.flatten(1), state.mechs.painter.flatten(1)]
+    return tuple(tuple(array(values) for values in part) for part in (battles, mechs, tally, paint, shots, clouds))
 
 
 def state_of(fields: Parts, state: State, **others: Tensor) -> State:
     """`state` with these fields, and `others`."""
-    found = {part: {name: torch.from_numpy(values) for name, values in own.items()} for part, own in fields.items()}
+    tensors = [[torch.from_numpy(values) for values in part] for part in fields]
+    named = {part: dict(zip(FIELDS[part], own, strict=True)) for part, own in zip(PARTS, tensors, strict=True)}
+    paint, painter = (values.view_as(state.mechs.paint) for values in named["paint"].values())
     return state.replace(
-        mechs=state.mechs.replace(**found["mechs"], paint=found["paint"]["left"], painter=found["paint"]["by"]),
-        **{part: getattr(state, part).replace(**found[part]) for part in ("tally", "shots", "clouds")},
-        **found["battles"],
+        mechs=state.mechs.replace(**named["mechs"], paint=paint, painter=painter),
+        **{part: getattr(state, part).replace(**named[part]) for part in ("tally", "shots", "clouds")},
+        **{name: values.squeeze(1) for name, values in named["battles"].items()},
         **others,
     )
+
+
+def empty_records(fields: Parts) -> Records:
+    """Room for the records of a battle with these fields."""
+    shapes = [part[0].shape[1:2] for part in fields]
+    mechs, packs = shapes[1][0], shapes[3][0] // shapes[1][0]
+    shapes[3] = (mechs, packs)
+    apart = [np.empty(shape, kind) for kind, shape in zip(PARTS.values(), shapes, strict=True)]
+    ends = list(itertools.accumulate(-(-part.nbytes // 8) for part in apart))
+    whole = np.zeros(ends[-1], np.int64)
+    parts = [
+        np.ndarray(part.shape, part.dtype, whole, 8 * begin) for part, begin in zip(apart, [0, *ends], strict=False)
+    ]
+    return Records(**dict(zip(PARTS, parts, strict=True)), whole=whole)
+
+
+def copying(part: str, reads: bool) -> Callable[..., None]:
+    """A loop `copy(b, fields, records)` from the fields of battle b to records that are zero, or back.
+
+    numba knows the fields of a record by constant names only, so each has a line of its own. Some have more room in a
+    record than a state uses.
+    """
+    lines = ["def copy(b, fields, records):", " for row in range(records.shape[0]):", "  record = records[row]"]
+    for place, name in enumerate(FIELDS[part]):
+        inner, at = ("[k]", "b, row, k") if PARTS[part][name].shape else ("", "b, row")
+        if inner:
+            lines.append(f"  for k in range(fields[{place}].shape[2]):")
+        field, cell = f"fields[{place}][{at}]", f"record.{name}{inner}"
+        lines.append(f"   {cell} = {field}" if reads else f"   {field} = {cell}")
+        if not inner:
+            lines[-1] = lines[-1][1:]
+    names: dict[str, Any] = {"__name__": __name__}
+    exec("\n".join(lines), names)
+    loop: Callable[..., None] = called(names["copy"])
+    return loop
+
+
+read_battles, read_mechs, read_tally, read_paint, read_shots, read_clouds = (copying(part, True) for part in PARTS)
+write_battles, write_mechs, write_tally, write_paint, write_shots, write_clouds = (
+    copying(part, False) for part in PARTS
+)
+
+
+@called
+def read(b: int, fields: Any, records: Any) -> None:
+    """Set the records of a battle to what the fields of battle b are. `fields`, `records`: as in `Records`."""
+    for place in range(records.whole.shape[0]):
+        records.whole[place] = 0
+    read_battles(b, fields[0], records.battles)
+    read_mechs(b, fields[1], records.mechs)
+    read_tally(b, fields[2], records.tally)
+    read_paint(b, fields[3], records.paint.reshape(records.paint.size))
+    read_shots(b, fields[4], records.shots)
+    read_clouds(b, fields[5], records.clouds)
+
+
+@called
+def write(b: int, records: Any, fields: Any) -> None:
+    """Set the fields of battle b to what its records are."""
+    write_battles(b, fields[0], records.battles)
+    write_mechs(b, fields[1], records.mechs)
+    write_tally(b, fields[2], records.tally)
+    write_paint(b, fields[3], records.paint.reshape(records.paint.size))
+    write_shots(b, fields[4], records.shots)
+    write_clouds(b, fields[5], records.clouds)

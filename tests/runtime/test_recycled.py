@@ -1,0 +1,29 @@
+"""Memory that is used again once nobody holds it."""
+
+import copy
+
+import torch
+
+from echelon.runtime.recycled import KEPT, Recycled
+
+
+def test_memory_is_used_again_once_nobody_holds_it():
+    memory = Recycled()
+    first = torch.from_numpy(memory.empty("x", (4, 3), "float32"))
+    place, row = first.data_ptr(), first[1:2]
+    del first
+    other = torch.from_numpy(memory.empty("x", (4, 3), "float32"))
+    assert other.data_ptr() != place
+    del row
+    assert memory.empty("x", (4, 3), "float32").ctypes.data == place
+    assert memory.empty("x", (4, 3), "float64").ctypes.data != place
+    assert memory.empty("y", (4, 3), "float32").ctypes.data != place
+
+
+def test_what_is_held_is_never_handed_out_twice():
+    memory = Recycled()
+    held = [memory.empty("x", (5,), "int64") for _ in range(3 * KEPT)]
+    assert len({array.ctypes.data for array in held}) == 3 * KEPT
+    copied = copy.deepcopy(memory)
+    del held
+    assert copied.empty("x", (5,), "int64") is not memory.empty("x", (5,), "int64")
