@@ -62,11 +62,7 @@ def pop_flag(words: Sequence[str], name: str) -> tuple[list[str], list[str]]:
 
 
 def check_words(words: Sequence[str]) -> None:
-    """Refuse words that no path, name or number is: empty ones, with a NUL, or longer than a name can be.
-
-    Raises:
-        ConfigError: naming the flag, if it is the value of one.
-    """
+    """Refuse words that no path, name or number is: empty ones, with a NUL, or longer than a name can be."""
     flag = ""
     for word in words:
         name, equals, value = word.partition("=") if word.startswith("--") else ("", "", word)
@@ -91,11 +87,7 @@ def arguments() -> list[str]:
 
 
 def parse(read: Callable[[], T], command: str = "") -> T:
-    """Call tyro through `read`, for a subcommand if there is one. Help is printed as usual.
-
-    Raises:
-        ConfigError: if the command line is invalid; the message is one line.
-    """
+    """Call tyro through `read`, for a subcommand if there is one. Help is printed as usual."""
     check_words(sys.argv[1:])
     output = io.StringIO()
     try:
@@ -114,11 +106,7 @@ def settings(kind: type[T], description: str | None) -> T:
 
 
 def parse_command(commands: Mapping[str, Callable[..., Any]], words: Sequence[str], description: str) -> Any:
-    """The command that the words name, with its settings.
-
-    Raises:
-        ConfigError: if the words are invalid; the message is one line.
-    """
+    """The command that the words name, with its settings."""
     command = words[0] if words and words[0] in commands else ""
     cli = tyro.extras.subcommand_cli_from_dict
     return parse(lambda: cli(dict(commands), args=words, description=description), command)

@@ -91,11 +91,7 @@ class Watch:
             draw_gif(replay, which, ground, self.gif, seconds, side_px, span, lambda t, n: tracked(t, "frames", n))
 
     def span(self, replay: Replay) -> tuple[float, float]:
-        """From when until when the pictures show the battle, s.
-
-        Raises:
-            ConfigError: a time lies outside the battle.
-        """
+        """From when until when the pictures show the battle, s."""
         battle, about = replay.battles[self.battle - 1], replay.about
         length = battle.decisions * about["dt_s"] * about["decision_repeat"]
         end = self.end if self.end > 0 else length
@@ -112,10 +108,6 @@ def beside(file: Path, name: str) -> Path:
 
 
 def require_picture(flag: str, path: Path | None, suffixes: tuple[str, ...] = FORMATS) -> None:
-    """Refuse a name that says another kind of picture than can be drawn.
-
-    Raises:
-        ConfigError: naming the flag.
-    """
+    """Refuse a name that says another kind of picture than can be drawn."""
     fits = path is None or path.suffix.lower() in suffixes
     require(fits, flag, f"the name of a picture that ends with {' or '.join(suffixes)}", str(path))

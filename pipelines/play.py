@@ -84,11 +84,7 @@ class Play:
             show_match(result, self.blue, self.red, by_side=env.is_unequal)
 
     def recorder(self) -> Recorder | None:
-        """Recorder of the first battles, or None. Checks that all output files are writable.
-
-        Raises:
-            ConfigError: if `replay_battles` is out of range, or a file cannot be written.
-        """
+        """Recorder of the first battles, or None. Checks that all output files are writable."""
         if self.profile is not None:
             check_writable(self.profile)
         if self.replay is None:

@@ -62,11 +62,7 @@ class Plot:
         terminal().print(f"{self.out}  {len(panels)} curves of {len(runs)} runs")
 
     def names(self, runs: list[Run]) -> list[str]:
-        """The curves to draw.
-
-        Raises:
-            ConfigError: no run has a curve of that name.
-        """
+        """The curves to draw."""
         columns = set().union(*(run.columns for run in runs))
         rivals = list(dict.fromkeys(rival for run in runs for rival in run.rivals))
         chosen = [name if name in columns or name in rivals else full_name(name) for name in self.curves]

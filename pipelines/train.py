@@ -35,16 +35,7 @@ from echelon.runtime.files import FileError
 
 
 def train(config: TrainConfig, ranks: Ranks, stop: Stop) -> None:
-    """Train with evaluations before, during and after, and print a summary.
-
-    Args:
-        config: config of the run.
-        ranks: this process among all.
-        stop: set by signals.
-
-    Raises:
-        ConfigError, FileError: if the config is invalid, or a file cannot be read or written.
-    """
+    """Train with evaluations before, during and after, and print a summary."""
     console = terminal(quiet=not ranks.is_first)
     device = ranks.place(resolve_device(config.device))
     # What is named is built before the folder is created.

@@ -16,7 +16,6 @@ def error_line(text: str, command: str = "") -> str:
     """One line of the first box that tyro printed: what is wrong, and what was probably meant.
 
     Args:
-        text: the box.
         command: the subcommand that was given; empty for a program that has none.
     """
     lines = [line.strip(" │|") for line in text.splitlines()]
