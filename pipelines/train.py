@@ -24,8 +24,7 @@ from echelon.learn.extra_rewards import load_extra_rewards
 from echelon.learn.first_battle import check_run
 from echelon.learn.footprint import memory_explained
 from echelon.learn.trainer import Trainer
-from echelon.pipelines.console import arguments, run, terminal
-from echelon.pipelines.output import lasting_output
+from echelon.pipelines.console import arguments, lasting_output, run, terminal
 from echelon.pipelines.train_flags import read_config, resolve_config, resume_command
 from echelon.reports.callback import BattleStrips, Curves, Report
 from echelon.runtime.device import resolve_device
