@@ -14,14 +14,23 @@ from collections.abc import Callable
 from typing import Any
 
 from echelon.pipelines.console import ALLOW_MODULE, arguments, parse_command, run
-from echelon.pipelines.dataset import WriteDataset
-from echelon.pipelines.draw_maps import DrawMaps
-from echelon.pipelines.entries import Add, Export, Import, Init, Retire
 from echelon.pipelines.evaluate import Evaluate
-from echelon.pipelines.league import Evolve, Tournament
-from echelon.pipelines.pictures import Watch
-from echelon.pipelines.play import Play
-from echelon.pipelines.standings import History, List, Payoff, Ratings, Standings
+from echelon.pipelines.league import (
+    Add,
+    Evolve,
+    Export,
+    History,
+    Import,
+    Init,
+    List,
+    Payoff,
+    Ratings,
+    Retire,
+    Standings,
+    Tournament,
+)
+from echelon.pipelines.pictures import DrawMaps, Watch
+from echelon.pipelines.play import Play, WriteDataset
 
 COMMANDS: dict[str, Callable[..., Any]] = {
     "play": Play,

@@ -57,7 +57,6 @@ class ArenaArgs:
         have played what the first one handed out.
 
         Args:
-            store: the league.
             hint: what a user can do after a failure or an interrupt.
 
         Raises:
@@ -96,12 +95,7 @@ class BattleArgs:
     """Hull name of each red mech."""
 
     def apply(self, env: EnvConfig) -> EnvConfig:
-        """`env` with this catalog and these teams.
-
-        Raises:
-            FileError: the catalog cannot be read.
-            ConfigError: the catalog is out of its limits, a name is no hull, or there are too many.
-        """
+        """`env` with this catalog and these teams."""
         catalog = env.catalog if self.catalog is None else read_catalog(self.catalog)
         blue, red = self.blue_roster or env.blue, self.red_roster or env.red
         return dataclasses.replace(env, catalog=catalog, blue=blue, red=red)

@@ -20,7 +20,7 @@ from echelon.env.observation import layout
 from echelon.learn.checkpoint.inspect import CheckpointReport, inspect_checkpoint
 from echelon.pipelines.console import parse_command
 from echelon.pipelines.doctor import Doctor
-from echelon.pipelines.plot_runs import Plot
+from echelon.pipelines.pictures import Plot
 from echelon.rules.config import ENV_PRESETS, EnvConfig
 from echelon.rules.limits import ENV
 from echelon.rules.versions import MAP_MAKER, RULES

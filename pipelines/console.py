@@ -6,8 +6,11 @@ import contextlib
 import io
 import logging
 import os
+import re
+import select
+import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import torch
@@ -15,8 +18,6 @@ import tyro
 from rich.console import Console
 
 from echelon.learn.models.registry import allow_module
-from echelon.pipelines.output import open_missing_streams, replace_unknown_letters, widen_narrow_terminal
-from echelon.pipelines.tyro_errors import error_line
 from echelon.runtime import compile_progress
 from echelon.runtime.device import is_out_of_memory
 from echelon.runtime.errors import ConfigError, one_line, require
@@ -62,11 +63,7 @@ def pop_flag(words: Sequence[str], name: str) -> tuple[list[str], list[str]]:
 
 
 def check_words(words: Sequence[str]) -> None:
-    """Refuse words that no path, name or number is: empty ones, with a NUL, or longer than a name can be.
-
-    Raises:
-        ConfigError: naming the flag, if it is the value of one.
-    """
+    """Refuse words that no path, name or number is: empty ones, with a NUL, or longer than a name can be."""
     flag = ""
     for word in words:
         name, equals, value = word.partition("=") if word.startswith("--") else ("", "", word)
@@ -91,11 +88,7 @@ def arguments() -> list[str]:
 
 
 def parse(read: Callable[[], T], command: str = "") -> T:
-    """Call tyro through `read`, for a subcommand if there is one. Help is printed as usual.
-
-    Raises:
-        ConfigError: if the command line is invalid; the message is one line.
-    """
+    """Call tyro through `read`, for a subcommand if there is one. Help is printed as usual."""
     check_words(sys.argv[1:])
     output = io.StringIO()
     try:
@@ -114,11 +107,7 @@ def settings(kind: type[T], description: str | None) -> T:
 
 
 def parse_command(commands: Mapping[str, Callable[..., Any]], words: Sequence[str], description: str) -> Any:
-    """The command that the words name, with its settings.
-
-    Raises:
-        ConfigError: if the words are invalid; the message is one line.
-    """
+    """The command that the words name, with its settings."""
     command = words[0] if words and words[0] in commands else ""
     cli = tyro.extras.subcommand_cli_from_dict
     return parse(lambda: cli(dict(commands), args=words, description=description), command)
@@ -179,3 +168,129 @@ def write_no_more() -> None:
     """What is left to write cannot be written either, and Python would say so once more when it ends."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+MEANT, COMMANDS, UNKNOWN = "Perhaps you meant", "Available subcommands", "Unrecognized options: "
+"""How parts of the boxes begin."""
+APPLIED = re.compile(r"(\S+) \(applied to ([^)]+)\)")
+"""A word that a subcommand does not know, and the program with that subcommand."""
+KNOWN_TO = re.compile(r"\bin \S+ (\S+) --help")
+"""A subcommand that has an option."""
+
+
+def error_line(text: str, command: str = "") -> str:
+    """One line of the first box that tyro printed: what is wrong, and what was probably meant.
+
+    Args:
+        command: the subcommand that was given; empty for a program that has none.
+    """
+    lines = [line.strip(" │|") for line in text.splitlines()]
+    parts: list[list[str]] = []
+    for line in lines:
+        # Drawn boxes have their title in the upper rule, ASCII ones above it.
+        is_rule = line.startswith("╭") or not line.strip("─-├┤╰╯ ")
+        if line and is_rule:
+            parts.append([])
+        elif parts and line:
+            parts[-1].append(line)
+    wrong, *hints = [part for part in parts if part] or [[line for line in lines if line]]
+    meant = options_of([line for part in hints if part[0].startswith(MEANT) for line in part[1:]])
+    unknown = APPLIED.findall(" ".join(wrong))
+    if unknown:
+        return unknown_to_subcommand([word for word, _ in unknown], unknown[0][1].split()[-1], meant)
+    if command and wrong[0].startswith(UNKNOWN):
+        return unknown_to_subcommand(" ".join(wrong).removeprefix(UNKNOWN).split(", "), command, meant)
+    others = [" ".join(part) for part in hints if part[0].startswith(COMMANDS)]
+    return "; ".join([" ".join(wrong), *others, *did_you_mean(meant)])
+
+
+def options_of(hint: list[str]) -> dict[str, list[str]]:
+    """The subcommands of each option of a hint, whose texts are told below it; none where it is the program's own."""
+    texts: dict[str, str] = {}
+    for line in hint:
+        name = line.split(",")[0].split()[0] if line[0] == "-" else next(reversed(texts), "")
+        texts[name] = f"{texts.get(name, '')} {line}"
+    return {name: KNOWN_TO.findall(text) for name, text in texts.items()}
+
+
+def unknown_to_subcommand(words: list[str], command: str, meant: dict[str, list[str]]) -> str:
+    """The line for words that a subcommand does not know: its own options like them, else whose they are."""
+    options = [word for word in words if word[0] == "-"]
+    owners = dict.fromkeys(owner for option in options for owner in meant.get(option, ()))
+    hints = did_you_mean({name: owners for name, owners in meant.items() if command in owners})
+    if owners and not hints:
+        hints = [f"that belongs to {' and '.join(owners)}"]
+    return "; ".join([f"{command} does not take {' '.join(options or words)}", *hints])
+
+
+def did_you_mean(meant: dict[str, list[str]]) -> list[str]:
+    """What was probably meant, if anything."""
+    return [f"did you mean {' or '.join(meant)}?"] if meant else []
+
+
+LEAST_WIDTH = 40
+"""Letters of a line of text, however narrow a terminal is, or says it is."""
+
+
+class LastingOutput(io.FileIO):
+    """Standard output that loses what cannot be written, told once on stderr, and never fails: its reader has gone
+    (`| head`), its disk is full, its terminal was closed."""
+
+    is_told = False
+
+    def write(self, data: Any) -> int:
+        """Write some of `data`, and wait where that is not possible yet; returns how many bytes are done with."""
+        try:
+            while (written := super().write(data)) is None:
+                select.select((), (self,), ())
+            return written
+        except OSError as error:
+            if not self.is_told:
+                self.is_told = True
+                with contextlib.suppress(OSError):
+                    os.write(2, f"output: {error.strerror}: going on without it; Ctrl-C stops and saves\n".encode())
+            return memoryview(data).nbytes
+
+
+@contextlib.contextmanager
+def lasting_output() -> Iterator[None]:
+    """Context manager in which no output of this process fails, see `LastingOutput`."""
+    usual = sys.stdout
+    if usual is not sys.__stdout__ or not isinstance(usual, io.TextIOWrapper):
+        yield  # somebody else's, a test's or a notebook's
+        return
+    usual.flush()
+    raw = LastingOutput(usual.fileno(), "w", closefd=False)
+    buffer: Any = raw if usual.write_through else io.BufferedWriter(raw)
+    how = (usual.encoding, usual.errors, None, usual.line_buffering, usual.write_through)
+    sys.stdout = io.TextIOWrapper(buffer, *how)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        sys.stdout = usual
+
+
+def open_missing_streams() -> None:
+    """Give a program that was started without a standard stream (`>&-`) an empty one: else the next file that is opened
+    takes its number, and receives what was meant for it."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "r" if number == 0 else "w"))  # noqa: SIM115
+
+
+def replace_unknown_letters() -> None:
+    """Let a program write `?` for letters that the encoding of its output lacks, as under `LC_ALL=C`."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
+def widen_narrow_terminal() -> None:
+    """Let a program write at least `LEAST_WIDTH` letters a line: tyro does not return from a help of three columns."""
+    if shutil.get_terminal_size().columns < LEAST_WIDTH:
+        os.environ["COLUMNS"] = str(LEAST_WIDTH)

@@ -1,22 +1,32 @@
-"""The commands of `arena.py` that play the battles of a league: tournaments, league training."""
+"""The commands of `arena.py` for a league: its entries, tournaments, training, ratings and payoffs."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any, Literal
 
 import tyro
 
 from echelon.league import commands
+from echelon.league.commands import compute_payoff, entry_rows
+from echelon.league.config import LeagueConfig
+from echelon.league.import_export import read_league, write_league
 from echelon.league.roles import Role
-from echelon.league.store import Store
+from echelon.league.store import FILE, Store
+from echelon.league.unrecorded import is_unrecorded, record_file
 from echelon.learn.config import TrainConfig
-from echelon.pipelines.arena_args import ArenaArgs
+from echelon.pipelines.arena_args import ArenaArgs, BattleArgs
 from echelon.pipelines.console import terminal
-from echelon.pipelines.progress_bar import count_iterations, with_progress
-from echelon.pipelines.result_tables import show_standings
+from echelon.pipelines.pictures import beside, require_picture
+from echelon.pipelines.progress_bar import count_iterations, reading, with_progress
+from echelon.pipelines.result_tables import show, show_standings
+from echelon.reports.plots import draw_payoff, draw_ratings
+from echelon.rules.config import ENV_PRESETS
 from echelon.runtime.errors import require
+from echelon.runtime.files import check_writable
 from echelon.runtime.limits import Limits, check_settings
 
 TURNS = Limits(1, 10**6)
@@ -78,3 +88,187 @@ class Evolve:
             for turn, role, verdict in commands.evolve(self.arena.build(store), *how, callbacks):
                 console.print(f"turn {turn}, {role.value}: {verdict}")
         show_standings(store, False, f"after period {store.period - 1}")
+
+
+@dataclass(frozen=True)
+class Init:
+    """Create a league with the scripted tiers as entries."""
+
+    league: Path
+    """Folder of the league."""
+    env: Literal["small", "standard", "large"] = "small"
+    """Battle preset of the league."""
+    changes: tyro.conf.OmitArgPrefixes[BattleArgs] = field(default_factory=BattleArgs)
+    rules: LeagueConfig = field(default_factory=LeagueConfig)
+
+    def run(self) -> None:
+        """Create the league."""
+        env = self.changes.apply(ENV_PRESETS[self.env]())
+        store = Store.create(self.league, env, self.rules)
+        terminal().print(f"{self.league}: {len(store.entries())} entries, battles of {env.title}")
+
+
+@dataclass(frozen=True)
+class Add:
+    """Add checkpoints as candidates."""
+
+    checkpoints: tyro.conf.Positional[tuple[str, ...]]
+    league: Path
+    parent: str = ""
+    """Name or id of the parent of the first checkpoint; each further one descends from the one before."""
+
+    def run(self) -> None:
+        """Add the checkpoints in order."""
+        require(len(self.checkpoints) > 0, "add", "given one checkpoint at least", self.checkpoints)
+        store = Store(self.league)
+        parent = store.find(self.parent).id if self.parent else None
+        for checkpoint in self.checkpoints:
+            entry = store.add(checkpoint, parent=parent)
+            parent = entry.id
+            terminal().print(f"{entry.name}  {entry.id[:12]}  {checkpoint}")
+
+
+@dataclass(frozen=True)
+class Retire:
+    """Retire entries: they play no more battles, and keep their history."""
+
+    names: tyro.conf.Positional[tuple[str, ...]]
+    league: Path
+    reason: str = "by hand"
+
+    def run(self) -> None:
+        """Retire the entries."""
+        require(len(self.names) > 0, "retire", "given the name of one entry at least", self.names)
+        store = Store(self.league)
+        with store.writing():
+            for entry in [store.find(name) for name in self.names]:
+                store.set_kind(entry, "retired", "retired", self.reason)
+
+
+@dataclass(frozen=True)
+class Export:
+    """Write a league to one JSON file, and its weights next to it."""
+
+    league: Path
+    out: Path
+
+    def run(self) -> None:
+        """Write it."""
+        check_writable(self.out)
+        write_league(Store(self.league), self.out)
+        terminal().print(f"{self.out}  {self.out.stat().st_size / 1e6:.1f} MB")
+
+
+@dataclass(frozen=True)
+class Import:
+    """Create a league from an exported file, or record in a league the battles of a file `unrecorded_….json`, which a
+    tournament left that could not write to it. Everything is validated first."""
+
+    file: tyro.conf.Positional[Path]
+    league: Path
+
+    def run(self) -> None:
+        """Read it."""
+        if is_unrecorded(self.file):
+            count, new = record_file(self.file, Store(self.league))
+            terminal().print(f"{self.league}: {new} new of {count} matches; {self.file} is not needed any more")
+            return
+        with reading(self.file) as watched:
+            store = read_league(self.file, self.league, watched)
+        terminal().print(f"{self.league}: {len(store.entries())} entries, {len(store.matches())} matches")
+
+
+@dataclass(frozen=True)
+class List:
+    """Print the entries."""
+
+    league: Path
+    json: bool = False
+
+    def run(self) -> None:
+        """Print the table."""
+        rows = entry_rows(Store(self.league))
+        show(rows, self.json, f"{len(rows)} entries", shorten=("id",))
+
+
+@dataclass(frozen=True)
+class Standings:
+    """Print Glicko-2 ratings, best first, with a Bradley-Terry refit of all games and the Nash mixture."""
+
+    league: Path
+    json: bool = False
+
+    def run(self) -> None:
+        """Print the table."""
+        store = Store(self.league)
+        show_standings(store, self.json, f"after period {store.period - 1}")
+
+
+@dataclass(frozen=True)
+class Payoff:
+    """Draw the payoff matrix as a heatmap with the number of games of each pair, and print the Nash mixture and its
+    exploitability."""
+
+    league: Path
+    out: Path | None = None
+    """The picture, a PDF, SVG or PNG; by default payoff.png in the folder of the league, or here if nothing can be
+    written there."""
+    json: bool = False
+
+    def run(self) -> None:
+        """Draw the matrix and print the mixture."""
+        path = self.out or beside(self.league / FILE, "payoff.png")
+        require_picture("--out", path)
+        store = Store(self.league)
+        check_writable(path)
+        found = compute_payoff(store)
+        draw_payoff(found.names, found.share, path, found.games)
+        if self.json:
+            numbers = {"names": found.names, "games": found.games, "points": found.points, "nash": found.nash}
+            print(json.dumps({**numbers, "exploitability": found.exploitability, "picture": str(path)}))
+        else:
+            terminal().print(f"Nash mixture {found.nash}, exploitability {found.exploitability:.1e}")
+            terminal().print(f"{path}")
+
+
+@dataclass(frozen=True)
+class Ratings:
+    """Draw the ratings of all entries over the rating periods."""
+
+    league: Path
+    out: Path | None = None
+    """The picture, a PDF, SVG or PNG; by default ratings.png in the folder of the league, or here if nothing can be
+    written there."""
+
+    def run(self) -> None:
+        """Draw them."""
+        path = self.out or beside(self.league / FILE, "ratings.png")
+        require_picture("--out", path)
+        store = Store(self.league)
+        check_writable(path)
+        histories = {entry.name: [row[:3] for row in store.history(entry)] for entry in store.entries()}
+        require(any(histories.values()), "--league", "one with a rating period that has ended", str(self.league))
+        draw_ratings(histories, path)
+        terminal().print(f"{path}")
+
+
+@dataclass(frozen=True)
+class History:
+    """Print the ratings of an entry by period, and its recorded changes."""
+
+    name: tyro.conf.Positional[str]
+    league: Path
+    json: bool = False
+
+    def run(self) -> None:
+        """Print the history."""
+        store = Store(self.league)
+        entry = store.find(self.name)
+        columns = ("period", "rating", "deviation", "volatility")
+        rows: list[dict[str, Any]] = [dict(zip(columns, row, strict=True)) for row in store.history(entry)]
+        changes = [vars(change) for change in store.changes() if change.name == entry.name]
+        if self.json:
+            print(json.dumps({"name": entry.name, "id": entry.id, "ratings": rows, "changes": changes}))
+            return
+        show(rows, False, entry.name)
+        show(changes, False, "what happened")

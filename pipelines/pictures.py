@@ -1,27 +1,40 @@
-"""The command of `arena.py` that draws a replay: a page and pictures."""
+"""The commands that draw: replays as a page and pictures, maps from above, runs over each other."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
+import torch
 import tyro
 
+from echelon.agents.heuristic import full_name
+from echelon.arena.evaluator import BEST
 from echelon.pipelines.console import terminal
 from echelon.pipelines.progress_bar import tracked
 from echelon.replay.battle import Replay
 from echelon.replay.file import read
 from echelon.replay.ground import rebuild
+from echelon.reports.plots import SHARES, Curve, Subplot, draw_curves, title_of
+from echelon.reports.run_groups import Run, Statistic, grouped, middle, read_run
+from echelon.rules.catalog import Material
+from echelon.rules.config import ENV_PRESETS, EnvConfig, WorldConfig
+from echelon.rules.roster import build_roster
 from echelon.runtime.errors import require
 from echelon.runtime.files import check_writable
-from echelon.runtime.limits import Limits, check_settings
+from echelon.runtime.limits import SEED, Limits, check_settings
+from echelon.state import Maps
+from echelon.view.contact_sheet import Tile, draw_contact_sheet
 from echelon.view.page import write_page
 from echelon.view.painting import GIF_S, draw_gif
 from echelon.view.paper import FORMATS, WIDTH_IN
 from echelon.view.strip import draw_strip
+from echelon.world.layout import quadrants
+from echelon.world.pool import make_maps, pool_seeds
 
 GIF_PX_PER_IN = 69.0
 """Of the field; with its frame a moving picture of 6.5 inches is about 474 px wide."""
@@ -91,11 +104,7 @@ class Watch:
             draw_gif(replay, which, ground, self.gif, seconds, side_px, span, lambda t, n: tracked(t, "frames", n))
 
     def span(self, replay: Replay) -> tuple[float, float]:
-        """From when until when the pictures show the battle, s.
-
-        Raises:
-            ConfigError: a time lies outside the battle.
-        """
+        """From when until when the pictures show the battle, s."""
         battle, about = replay.battles[self.battle - 1], replay.about
         length = battle.decisions * about["dt_s"] * about["decision_repeat"]
         end = self.end if self.end > 0 else length
@@ -112,10 +121,133 @@ def beside(file: Path, name: str) -> Path:
 
 
 def require_picture(flag: str, path: Path | None, suffixes: tuple[str, ...] = FORMATS) -> None:
-    """Refuse a name that says another kind of picture than can be drawn.
-
-    Raises:
-        ConfigError: naming the flag.
-    """
+    """Refuse a name that says another kind of picture than can be drawn."""
     fits = path is None or path.suffix.lower() in suffixes
     require(fits, flag, f"the name of a picture that ends with {' or '.join(suffixes)}", str(path))
+
+
+@dataclass(frozen=True)
+class DrawMaps:
+    """Draw maps from above: one per single biome, then some of the map pool with zone and spawns, and with the names of
+    the biomes that they consist of."""
+
+    out: Path = Path("maps.png")
+    """A PDF, of as many pages as needed, or a PNG or SVG, several of which are numbered."""
+    env: Literal["small", "standard", "large"] = "standard"
+    maps: int = 8
+    """Number of maps of the pool to draw below the biomes."""
+    map_seed: int = 0
+    """Seed of the pool."""
+
+    def __post_init__(self) -> None:
+        check_settings(self, {"maps": Limits(0, 256), "map_seed": SEED})
+
+    def run(self) -> None:
+        """Make maps and draw them."""
+        require_picture("--out", self.out)
+        check_writable(self.out)
+        env = replace(ENV_PRESETS[self.env](), map_seed=self.map_seed, map_pool=max(self.maps, 1))
+        names = [*env.world.biomes, *range(self.maps)]
+        tiles = [self.tile(env, name) for name in tracked(names, "maps", len(names))]
+        for path in draw_contact_sheet(tiles, [material.name.lower() for material in Material], self.out):
+            terminal().print(f"{path}  {path.stat().st_size / 1e6:.1f} MB")
+        terminal().print(f"{len(tiles)} maps")
+
+    def tile(self, env: EnvConfig, which: str | int) -> Tile:
+        """The map of a biome, or that of a number in the pool."""
+        device = torch.device("cpu")
+        if isinstance(which, str):
+            env = replace(env, map_pool=1, world=replace(env.world, biomes=(which,)))
+        number = 0 if isinstance(which, str) else which
+        seeds = pool_seeds(env, device)[number : number + 1]
+        maps = make_maps(env, build_roster(env, device), seeds)
+        if isinstance(which, str):
+            return Tile(which.replace("_", " "), maps.material[0].numpy())
+        return marked_tile(f"map {which} of seed {self.map_seed}", maps, env)
+
+
+def marked_tile(caption: str, maps: Maps, env: EnvConfig) -> Tile:
+    """A tile of the one map, with its zone, its spawns and the names of its parts."""
+    x, y = maps.zone_center[0].tolist()
+    places, blue = maps.spawn_pos[0].tolist(), len(env.blue)
+    spawns = [(place[0], place[1], int(n >= blue)) for n, place in enumerate(places)]
+    zone = (x, y, float(maps.zone_radius[0]))
+    return Tile(caption, maps.material[0].numpy(), zone, spawns, named_parts(maps.seed, env.world))
+
+
+def named_parts(seeds: torch.Tensor, world: WorldConfig) -> list[tuple[float, float, str]]:
+    """x, y of the middle of every part of the map of a seed that is of one biome, and the biome's name."""
+    from scipy import ndimage  # takes a second to import
+
+    biome = quadrants(seeds, world)[0].numpy()
+    parts = []
+    for index, name in enumerate(world.biomes):
+        areas, count = ndimage.label(biome == index)
+        for y, x in ndimage.center_of_mass(areas > 0, areas, range(1, count + 1)):
+            parts.append((float(x) + 0.5, float(y) + 0.5, name.replace("_", " ")))
+    return parts
+
+
+SHOWN = ("return", "win_rate", "entropy")
+"""Columns of `metrics.csv` that are drawn by default, behind the evaluations."""
+
+
+@dataclass(frozen=True)
+class Plot:
+    """Draw training runs over each other. Runs that differ by their seeds alone are one curve with a 95 % bootstrap
+    interval over runs; groups are named by the settings in which they differ."""
+
+    runs: tyro.conf.Positional[tuple[Path, ...]]
+    """Run folders."""
+    out: Path = Path("runs.pdf")
+    """The picture, 6.5 inches wide: a PDF, SVG or PNG by its name."""
+    curves: tuple[str, ...] = ()
+    """What to draw: columns of metrics.csv, and commanders of the evaluations, tiers by short names too; by default all
+    of these, and some of those."""
+    statistic: Statistic = "mean"
+    """Middle of a group: mean, or iqm, the interquartile mean, which a single odd run moves little."""
+    each: bool = False
+    """Draw every run by itself."""
+
+    def run(self) -> None:
+        """Read the runs and draw them."""
+        require(len(self.runs) > 0, "plot", "given one run folder at least", self.runs)
+        folders = [folder.resolve() for folder in self.runs]
+        require(len(set(folders)) == len(folders), "plot", "given each run folder once", list(map(str, self.runs)))
+        require_picture("--out", self.out)
+        check_writable(self.out)
+        runs = [read_run(folder) for folder in self.runs]
+        groups = (
+            {str(folder): [run] for folder, run in zip(self.runs, runs, strict=True)} if self.each else grouped(runs)
+        )
+        panels: dict[str, Subplot] = {}
+        for name in self.names(runs):
+            found = {label: middle(members, name, self.statistic) for label, members in groups.items()}
+            is_rival = any(name in run.rivals for run in runs)
+            curves = {label: Curve(m.steps, m.value, m.low, m.high) for label, m in found.items() if m is not None}
+            title = f"win rate against {name}" if is_rival else title_of(name)
+            panels[title] = Subplot(curves, is_evaluation=is_rival, is_share=is_rival or name in SHARES)
+        draw_curves(panels, self.out, self.note([len(members) for members in groups.values()], panels))
+        for label, members in groups.items():
+            terminal().print(f"{label}: {', '.join(run.name for run in members)}")
+        terminal().print(f"{self.out}  {len(panels)} curves of {len(runs)} runs")
+
+    def names(self, runs: list[Run]) -> list[str]:
+        """The curves to draw."""
+        columns = set().union(*(run.columns for run in runs))
+        rivals = list(dict.fromkeys(rival for run in runs for rival in run.rivals))
+        chosen = [name if name in columns or name in rivals else full_name(name) for name in self.curves]
+        for name in chosen:
+            limit = f"a column of metrics.csv that has values, or one of {', '.join(rivals) or 'no evaluations'}"
+            require(name in columns or name in rivals, "--curves", limit, name)
+        usual = [rival for rival in rivals if rival != BEST] + [name for name in SHOWN if name in columns]
+        require(bool(self.curves or usual), "plot", "given runs with metrics", [run.name for run in runs])
+        return chosen or usual
+
+    def note(self, sizes: Sequence[int], panels: Mapping[str, Subplot]) -> str:
+        """What lines, bands and bars are, for groups of so many runs."""
+        middle_name = "interquartile mean" if self.statistic == "iqm" else "mean"
+        parts = [f"{middle_name} over runs, 95 % bootstrap interval"] if max(sizes) > 1 else []
+        if min(sizes) == 1 and any(panel.is_evaluation for panel in panels.values()):
+            parts.append("evaluations of one run: 95 % interval over battles")
+        return "; ".join(parts)

@@ -1,4 +1,4 @@
-"""The command of `arena.py` that plays a match between two commanders."""
+"""The commands of `arena.py` that play battles between commanders: as a match, and as data for offline learning."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ from pathlib import Path
 from typing import Literal
 
 import tyro
+from rich.progress import track
 
-from echelon.arena.match import MOST_PLAYED, named_match, replay_of
+from echelon.arena.batch_arena import BatchArena, Battle
+from echelon.arena.match import MOST_PLAYED, battle_seeds, named_match, replay_of
 from echelon.arena.resolve import common_env, resolve
+from echelon.datasets.writer import DatasetWriter
 from echelon.league.entry_policy import qualified_name
+from echelon.league.schedule import round_robin
 from echelon.pipelines.arena_args import ArenaArgs, BattleArgs
 from echelon.pipelines.console import terminal
 from echelon.pipelines.progress_bar import bar
@@ -84,11 +88,7 @@ class Play:
             show_match(result, self.blue, self.red, by_side=env.is_unequal)
 
     def recorder(self) -> Recorder | None:
-        """Recorder of the first battles, or None. Checks that all output files are writable.
-
-        Raises:
-            ConfigError: if `replay_battles` is out of range, or a file cannot be written.
-        """
+        """Recorder of the first battles, or None. Checks that all output files are writable."""
         if self.profile is not None:
             check_writable(self.profile)
         if self.replay is None:
@@ -99,3 +99,52 @@ class Play:
         require(1 <= self.replay_battles <= self.arena.batch, "--replay-battles", limit, self.replay_battles)
         check_writable(self.replay)
         return Recorder(range(min(self.replay_battles, self.battles)), self.replay_observations)
+
+
+@dataclass(frozen=True)
+class WriteDataset:
+    """Write battles between commanders as one file that maps into memory: what each mech observed, did and was paid."""
+
+    commanders: tuple[str, ...]
+    """Names as `play` takes them. Each fights each other one, every seed once per side; one alone fights itself."""
+    out: Path
+    """The file; `echelon.datasets.dataset.open_dataset` reads it."""
+    battles: int = 64
+    """Between each two of them."""
+    seed: int = 0
+    env: Literal["auto", "small", "standard", "large"] = "auto"
+    """Battle preset; auto takes the one a checkpoint was trained in, else small."""
+    changes: tyro.conf.OmitArgPrefixes[BattleArgs] = field(default_factory=BattleArgs)
+    arena: tyro.conf.OmitArgPrefixes[ArenaArgs] = field(default_factory=lambda: ArenaArgs(batch=64))
+    quiet: bool = False
+    """No progress bar."""
+
+    def __post_init__(self) -> None:
+        check_settings(self, {"battles": Limits(2, MOST_PLAYED, "battles, an even number"), "seed": SEED})
+        require(self.battles % 2 == 0, "--battles", "even, because each seed is played on both sides", self.battles)
+        is_list = 0 < len(self.commanders) == len(set(self.commanders))
+        require(is_list, "--commanders", "at least one, each once", self.commanders)
+
+    def run(self) -> None:
+        """Play the battles and write the file."""
+        device = use_device(resolve_device(self.arena.device))
+        commanders = {name: resolve(name) for name in self.commanders}
+        env = common_env([*commanders.values()]) if self.env == "auto" else ENV_PRESETS[self.env]()
+        env = self.changes.apply(env)
+        policies = {name: commander.policy(env, device) for name, commander in commanders.items()}
+        battles = self.schedule()
+        how = (min(self.arena.batch, len(battles)), *self.arena.execution(device))
+        with DatasetWriter(self.out, env, self.commanders) as writer:
+            arena = BatchArena(env, policies.__getitem__, device, *how)
+            starts = range(0, len(battles), arena.batch)
+            for start in track(starts, "batches", console=terminal(stderr=True), disable=self.quiet):
+                arena.play(battles[start : start + arena.batch], sink=writer)
+        rows, size = writer.lengths["rows"], self.out.stat().st_size
+        terminal(stderr=True).print(
+            f"dataset     {self.out}: {len(battles)} battles, {rows} decisions, {size / 1e6:.1f} MB"
+        )
+
+    def schedule(self) -> list[Battle]:
+        """Every pair on every seed, once per side."""
+        names = self.commanders if len(self.commanders) > 1 else self.commanders * 2
+        return round_robin(names, battle_seeds(self.seed, self.battles))

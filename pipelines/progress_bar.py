@@ -33,13 +33,7 @@ FIRST_S, LINE_S = 2.0, 30.0
 
 
 class Bar:
-    """A bar on the screen, or lines where the output is no terminal.
-
-    Args:
-        progress: what draws it.
-        total: of the work.
-        unit: what the work is counted in.
-    """
+    """A bar on the screen, or lines where the output is no terminal."""
 
     def __init__(self, progress: Progress, total: float, unit: str) -> None:
         self.progress, self.total, self.unit, self.done = progress, total, unit, 0.0
@@ -80,12 +74,7 @@ def bar(total: float, unit: str, quiet: bool = False) -> Iterator[Bar]:
 
 
 class CountedFile(io.RawIOBase):
-    """A file that tells a bar how much of it was read, MB.
-
-    Args:
-        file: the file.
-        shown: the bar.
-    """
+    """A file that tells a bar how much of it was read, MB."""
 
     def __init__(self, file: BinaryIO, shown: Bar) -> None:
         self.file, self.shown = file, shown

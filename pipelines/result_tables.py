@@ -24,9 +24,6 @@ def show(rows: list[dict[str, Any]], as_json: bool, title: str, shorten: tuple[s
     """Print rows as a table, or as one JSON list.
 
     Args:
-        rows: all with the same keys.
-        as_json: print JSON instead of a table.
-        title: title of the table.
         shorten: columns cut to 12 characters.
     """
     if as_json:

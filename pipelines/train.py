@@ -24,8 +24,7 @@ from echelon.learn.extra_rewards import load_extra_rewards
 from echelon.learn.first_battle import check_run
 from echelon.learn.footprint import memory_explained
 from echelon.learn.trainer import Trainer
-from echelon.pipelines.console import arguments, run, terminal
-from echelon.pipelines.output import lasting_output
+from echelon.pipelines.console import arguments, lasting_output, run, terminal
 from echelon.pipelines.train_flags import read_config, resolve_config, resume_command
 from echelon.reports.callback import BattleStrips, Curves, Report
 from echelon.runtime.device import resolve_device
@@ -35,16 +34,7 @@ from echelon.runtime.files import FileError
 
 
 def train(config: TrainConfig, ranks: Ranks, stop: Stop) -> None:
-    """Train with evaluations before, during and after, and print a summary.
-
-    Args:
-        config: config of the run.
-        ranks: this process among all.
-        stop: set by signals.
-
-    Raises:
-        ConfigError, FileError: if the config is invalid, or a file cannot be read or written.
-    """
+    """Train with evaluations before, during and after, and print a summary."""
     console = terminal(quiet=not ranks.is_first)
     device = ranks.place(resolve_device(config.device))
     # What is named is built before the folder is created.

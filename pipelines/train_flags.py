@@ -27,12 +27,7 @@ from echelon.runtime.errors import require
 
 
 def read_config(arguments: list[str]) -> TrainConfig:
-    """Parse the command line: a preset and a kind of model, whose values are overridden by flags.
-
-    Raises:
-        ConfigError: if the command line is invalid.
-        FileError: if there is no module of that name.
-    """
+    """Parse the command line: a preset and a kind of model, whose values are overridden by flags."""
     presets, rest = pop_flag(arguments, "--preset")
     models, rest = pop_flag(rest, "--model")
     catalogs, rest = pop_flag(rest, "--catalog")
@@ -56,11 +51,7 @@ def read_config(arguments: list[str]) -> TrainConfig:
 
 
 def with_stored_catalog(config: TrainConfig) -> TrainConfig:
-    """A run that resumes, with the catalog of its checkpoint.
-
-    Raises:
-        FileError: there is no such checkpoint.
-    """
+    """A run that resumes, with the catalog of its checkpoint."""
     latest = config.resume == "latest"
     path = newest_checkpoint(choose_folder(config) / "checkpoints") if latest else Path(config.resume)
     return replace(config, env=replace(config.env, catalog=open_checkpoint(path).env.catalog))
@@ -69,11 +60,7 @@ def with_stored_catalog(config: TrainConfig) -> TrainConfig:
 def resolve_config(
     wanted: TrainConfig, device: torch.device, start: Checkpoint | None, ranks: Ranks, console: Console
 ) -> TrainConfig:
-    """The config with all settings resolved for the device; says what was chosen on a GPU.
-
-    Raises:
-        ConfigError: as `resolve_settings`.
-    """
+    """The config with all settings resolved for the device; says what was chosen on a GPU."""
     config = resolve_settings(wanted, device, start, ranks)
     if device.type == "cuda":
         console.print(describe_settings(config, device))

@@ -75,13 +75,7 @@ class Battery:
 
 
 class Gunner(nn.Module):
-    """When to pull the triggers.
-
-    Args:
-        tier: what it knows how to do.
-        loadouts: every class as it is armed.
-        config: the battle.
-    """
+    """When to pull the triggers."""
 
     facts: Tensor
     radius: Tensor

@@ -185,11 +185,7 @@ def full_name(name: str) -> str:
 
 
 def scripted(name: str, config: EnvConfig, device: torch.device) -> Heuristic:
-    """The scripted commander of a name that `full_name` knows.
-
-    Raises:
-        ConfigError: there is no such tier, or it is that of other rules.
-    """
+    """The scripted commander of a name that `full_name` knows."""
     full = full_name(name)
     tier, _, rules = full.partition(":")[2].partition("@")
     require(is_scripted(full) and tier in TIERS, "a scripted commander", f"heuristic:{'|'.join(TIERS)}", name)

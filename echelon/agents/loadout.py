@@ -13,12 +13,7 @@ BETTER = 1.5
 
 
 class Loadout:
-    """A class as the catalog arms it. Observations tell classes, not hulls: the first of the rosters stands for all.
-
-    Args:
-        kind: the class.
-        config: the battle.
-    """
+    """A class as the catalog arms it. Observations tell classes, not hulls: the first of the rosters stands for all."""
 
     def __init__(self, kind: Hull, config: EnvConfig) -> None:
         catalog = config.catalog

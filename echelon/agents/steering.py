@@ -48,11 +48,7 @@ COVER_DEPTH_VOX = (1, 2, 3)
 
 
 class Helm(nn.Module):
-    """The direction `[B, A, 2]` in which each mech wants to walk, in its body frame, as a share of its top speed.
-
-    Args:
-        tier: what it knows how to do.
-    """
+    """The direction `[B, A, 2]` in which each mech wants to walk, in its body frame, as a share of its top speed."""
 
     range_vox: Tensor
     places: Tensor

@@ -81,13 +81,7 @@ class Radio(nn.Module):
 
 
 class Spotter(nn.Module):
-    """Who is worth fighting, and whom smoke should blind.
-
-    Args:
-        tier: what it knows how to do.
-        loadouts: every class as it is armed.
-        config: the battle.
-    """
+    """Who is worth fighting, and whom smoke should blind."""
 
     reach: Tensor
     smoke_vox: Tensor

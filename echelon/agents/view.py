@@ -123,7 +123,6 @@ def look(team: TensorDictBase, size: Tensor, longest_vox: float) -> View:
     Args:
         team: batch `[B, A]`, as a seat shows it.
         size: `[2]` vox, the map's extent.
-        longest_vox: what distances are shown as shares of.
     """
     ego, squad = team.get(("observation", "ego")), team.get(("observation", "squad"))
 

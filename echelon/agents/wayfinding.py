@@ -43,11 +43,7 @@ RING = tuple((dx, dy) for dx, dy in itertools.product(range(-2, 3), repeat=2) if
 
 
 class Wayfinder(nn.Module):
-    """Finds ways on the 11 x 11 cells about a mech, in its body frame.
-
-    Args:
-        loadouts: every class as the catalog has it.
-    """
+    """Finds ways on the 11 x 11 cells about a mech, in its body frame."""
 
     cells: Tensor
     is_edge: Tensor

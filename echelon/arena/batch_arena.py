@@ -117,19 +117,13 @@ class BatchArena:
     """Plays battles between policies in batches. The environment is reused by later batches.
 
     Args:
-        env: config of the battles.
         policies: maps a name to its policy; called once per name and batch.
-        device: where simulation and policies run.
-        batch: maximum number of battles in parallel.
         compute: dtype of the matrix products of networks; by default that of `compute_of("auto")`.
         compiled: whether to compile the networks, and on a GPU simulation and scripted commanders; by default on a GPU
             where `batch` is `COMPILED_FROM` or more. Batches are then padded to a power of two that never decreases,
             and networks run in chunks of a fixed size, which keeps the number of compiled graphs small.
         cuda_graph: whether to capture a decision of each batch as a CUDA graph and replay it; by default on a GPU. A
             batch that is recorded or kept is called, and so is one with a policy without `graph_key`.
-
-    Raises:
-        ConfigError: if `batch` is below 1, or an argument is of another type.
     """
 
     def __init__(
@@ -167,7 +161,6 @@ class BatchArena:
         """Play any number of battles and yield one result per batch.
 
         Args:
-            battles: the battles to play.
             recorder: records some battles of the first batch. Indices beyond that batch are dropped.
         """
         for start in range(0, len(battles), self.batch):
@@ -181,12 +174,6 @@ class BatchArena:
 
         Args:
             battles: between 1 and `batch` battles.
-            recorder: records some of these battles.
-            sink: is given every decision.
-
-        Raises:
-            ConfigError: if a policy does not fit these battles, is in training mode, or is on another device, or
-                another thread of the process trains.
         """
         require(1 <= len(battles) <= self.batch, "battles of a batch", f"1..{self.batch}", len(battles))
         battles = [battle._replace(seed=one_seed(battle.seed)) for battle in battles]
@@ -236,9 +223,6 @@ class BatchArena:
 def compute_of(precision: Precision, device: torch.device) -> torch.dtype:
     """Dtype of matrix products for a `Precision`; `auto` is bf16 on a GPU that has instructions for it, else fp32: on
     a CPU a match has the same bits whatever the processor offers.
-
-    Raises:
-        ConfigError: it is none.
     """
     require(precision in get_args(Precision), "precision", f"one of {', '.join(get_args(Precision))}", precision)
     if precision != "auto":

@@ -25,8 +25,6 @@ class DeciderMaker:
     """Makes what decides for the teams of batches, and keeps what was compiled for earlier ones.
 
     Args:
-        device: where policies run.
-        compute: dtype of the matrix products of networks.
         compiled: whether to compile networks, and on a GPU scripted commanders.
     """
 
@@ -41,8 +39,6 @@ class DeciderMaker:
         """Of each architecture among the policies what decides for its networks, and these networks.
 
         Args:
-            policies: all policies of the batch by name.
-            slots: the teams that each commands, by name.
             mechs: number of mechs in a team, to which smaller ones are padded.
         """
         by_model: dict[ModelConfig, list[tuple[ActorCritic, Sequence[BatchSlot]]]] = defaultdict(list)
@@ -63,9 +59,6 @@ class DeciderMaker:
         padding.
 
         Args:
-            name: of the policy.
-            policy: the policy.
-            slots: the teams that it commands.
             sizes: number of mechs in the team of each row of the batch, `2B` of them.
         """
         by_size: dict[int, list[BatchSlot]] = defaultdict(list)
@@ -111,12 +104,7 @@ def is_stackable(policy: TeamPolicy) -> TypeGuard[ActorCritic]:
 
 
 def check_policy(name: str, policy: TeamPolicy, env: EchelonEnv) -> None:
-    """Check that a policy can play in `env`.
-
-    Raises:
-        ConfigError: if it is in training mode, has another `comm_dim`, or is on another device. Weights of an
-            `ActorCritic` are copied to the device of the battles from any other.
-    """
+    """Check that a policy can play in `env`."""
     if not isinstance(policy, nn.Module):
         return
     if policy.training and not isinstance(policy, Heuristic):

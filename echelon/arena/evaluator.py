@@ -82,12 +82,8 @@ class Evaluator:
 
     Args:
         policy: the policy to evaluate; each evaluation uses its current weights.
-        config: config of the run.
         folder: the run folder; `evaluations.csv` is written there.
         opponent_of: builds the commanders, as in `Trainer`.
-
-    Raises:
-        ConfigError: a name means no commander, or is taken.
     """
 
     def __init__(
@@ -149,7 +145,6 @@ class Evaluator:
 
         Args:
             scores: what `evaluate` returned; the last one, against the best policy, is ignored.
-            iteration: the iteration that was evaluated.
 
         Returns:
             Whether the best policy was replaced.
@@ -187,7 +182,6 @@ class Evaluator:
 
         Args:
             count: number of battles, at least 1.
-            name: name of the policy in the replay.
         """
         last = full_name(self.config.evaluation.tiers[-1])
         recorder = Recorder(list(range(count)))

@@ -38,9 +38,6 @@ def play(config: EnvConfig, seeds: Sequence[int], decisions: int, commanders: tu
     """Play a batch of battles and hash everything that happens. A battle that ends is reset and continues.
 
     Args:
-        config: config of the battles.
-        seeds: one per battle.
-        decisions: number of decisions to play.
         commanders: of blue and red, `heuristic:TIER` or `RANDOM`.
 
     Returns:

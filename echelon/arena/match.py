@@ -144,17 +144,11 @@ class Match:
     occasionally would fire never, or always.)
 
     Args:
-        x: name and policy of commander X.
         others: the opponents by name. Names determine the slots of teams in stacked forward passes, so a match is
             reproduced bit by bit only under the same names. A name equal to that of X must denote the same policy.
-        env: config of the battles.
         battles: number of battles against each opponent; even.
-        device: where simulation and policies run.
         batch: maximum number of battles in parallel; all by default.
         compute, compiled, cuda_graph: as in `BatchArena`.
-
-    Raises:
-        ConfigError: if `battles` is odd or below 2.
     """
 
     def __init__(
@@ -188,7 +182,6 @@ class Match:
         """Play the match.
 
         Args:
-            seed: the seeds of the battles are derived from it.
             recorder: records the battles at indices given by `places`, as far as the first batch holds them.
 
         Returns:
@@ -202,11 +195,7 @@ class Match:
 
 
 def battle_seeds(seed: int, battles: int) -> list[int]:
-    """Seeds of a match's battles, `battles / 2` of them: those of a shorter match are the first ones.
-
-    Raises:
-        ConfigError: `battles` is odd.
-    """
+    """Seeds of a match's battles, `battles / 2` of them: those of a shorter match are the first ones."""
     require(battles % 2 == 0, "battles", "even and >= 2 (each seed is played on both sides)", battles)
     seeds: list[int] = noise.battle_seeds(one_seed(seed), battles // 2, torch.device("cpu")).tolist()
     return seeds
@@ -223,9 +212,6 @@ def play_match(
     """Let X meet every opponent on every seed, once per side.
 
     Args:
-        arena: plays the battles, and knows all names.
-        x, others: names.
-        seeds: those of the battles.
         recorder: records battles at the indices given by `places`, as far as the first batch holds them.
         watch: passes on the batches as they end; the further arguments are the number of battles and the arena.
 
@@ -281,10 +267,6 @@ def named_match(
     Args:
         env: config of the battles; None means `common_env` of both.
         battles, device, batch, compute, compiled, cuda_graph: as in `Match`.
-
-    Raises:
-        FileError: if a name means no commander, or its checkpoint does not fit the battle.
-        ConfigError: if `env` is None and they were trained with different configs; or as in `Match`.
     """
     commanders = resolve(x), resolve(y)
     env = common_env(commanders) if env is None else env

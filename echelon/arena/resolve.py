@@ -60,12 +60,7 @@ class Commander:
         return None if self.checkpoint is None else self.checkpoint.env
 
     def policy(self, env: EnvConfig, device: torch.device) -> TeamPolicy:
-        """Build its policy for battles of `env`, in evaluation mode. One trained under earlier rules is logged.
-
-        Raises:
-            FileError: if it was trained with another `comm_dim`.
-            ConfigError: if a commander of the user's own does not build, or its decision has another shape.
-        """
+        """Build its policy for battles of `env`, in evaluation mode. One trained under earlier rules is logged."""
         if self.factory is not None:
             return build_policy(self.name, self.factory, env, device)
         if self.checkpoint is None:
@@ -147,11 +142,7 @@ def policy_of(name: str, env: EnvConfig, device: torch.device) -> TeamPolicy:
 
 
 def common_env(commanders: Sequence[Commander]) -> EnvConfig:
-    """The environment config that all trained commanders share; `EnvConfig.small` if none is trained.
-
-    Raises:
-        ConfigError: if they were trained with different configs.
-    """
+    """The environment config that all trained commanders share; `EnvConfig.small` if none is trained."""
     envs = list({commander.id: env for commander in commanders if (env := commander.env) is not None}.values())
     for other in envs[1:]:
         difference = battle_difference(envs[0].signature(), other.signature())
@@ -161,12 +152,7 @@ def common_env(commanders: Sequence[Commander]) -> EnvConfig:
 
 
 def check_opponents(config: TrainConfig, device: torch.device) -> None:
-    """Build every commander that the config names once, before anything is written.
-
-    Raises:
-        ConfigError: if one does not build, or its decision has another shape.
-        FileError: if a name means no commander.
-    """
+    """Build every commander that the config names once, before anything is written."""
     for name in opponents_named(config):
         try:
             policy_of(name, config.env, device)

@@ -25,8 +25,6 @@ class SharedArena(BatchArena):
 
     Args:
         *arguments: those of `BatchArena`; `batch` is that of one process.
-        ranks: the processes.
-        **settings: the same.
     """
 
     def __init__(self, *arguments: Any, ranks: Ranks, **settings: Any) -> None:

@@ -78,8 +78,6 @@ class StackedForward:
     """Forward pass of one architecture over the stacked weights of several policies. Compiled at most once.
 
     Args:
-        template: any policy of this architecture.
-        device: where it runs.
         compute: dtype of matrix products, as in `ActorNetwork.compute`.
         compiled: whether to run through `torch.compile`, as one graph of a fixed shape.
     """
@@ -99,14 +97,7 @@ class StackedForward:
 
 
 class StackedPolicies:
-    """Policies of one architecture and the teams they command in a batch.
-
-    Args:
-        forward: the forward pass of their architecture.
-        policies: the policies, in evaluation mode.
-        slots: for each policy the teams it commands.
-        mechs: number of mechs in a team, A.
-    """
+    """Policies of one architecture and the teams they command in a batch."""
 
     def __init__(
         self,
@@ -192,10 +183,6 @@ class PolicySlots:
     """Teams of A mechs of a policy that cannot be stacked: a scripted commander, or any other `TeamPolicy`.
 
     Args:
-        policy: the policy.
-        slots: the teams that it commands, G of them.
-        mechs: number of mechs in a team, A.
-        device: where it runs.
         call: what decides as the policy does, such as a graph of it; the policy itself by default.
         least: teams to decide for at least: a graph has a shape. The first row of the batch fills them up.
     """

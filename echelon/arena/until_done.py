@@ -32,7 +32,6 @@ def run_until_done(
     Shapes are static: battles that have ended are reset and continue, and their later outcomes are ignored.
 
     Args:
-        env: the environment, already seeded.
         decide: called with the current tensordict and the number of the decision, which is a tensor `[1]` where
             decisions are captured; writes the actions of all teams.
         count: number of battles that matter; the rest is padding.
@@ -66,7 +65,6 @@ class Endings:
 
     Args:
         now: what `EchelonEnv.reset` returned, `[B]`.
-        count: number of battles that matter.
     """
 
     def __init__(self, now: TensorDictBase, count: int) -> None:
@@ -134,8 +132,6 @@ class BattlesDone:
     """Tells how many of the battles of a batch are done; without `on_progress`, nothing is read.
 
     Args:
-        count: number of battles.
-        most: decisions of the longest battle.
         on_progress: called with the number of battles since the last call.
     """
 

@@ -37,13 +37,8 @@ def build_policy(name: str, factory: Factory, env: EnvConfig, device: torch.devi
     """Build a policy and check one decision of another instance: the one returned has seen nothing.
 
     Args:
-        name: name of the policy, for error messages.
         factory: called with `env`.
-        env: config of the battles.
         device: where they are simulated; an `nn.Module` is moved there, in evaluation mode.
-
-    Raises:
-        ConfigError: in one line, if it cannot be built, its decision fails, or what it writes has another shape.
     """
     with kept_generators(device):
         check_decision(name, build(name, factory, env, device), env, device)
@@ -51,11 +46,7 @@ def build_policy(name: str, factory: Factory, env: EnvConfig, device: torch.devi
 
 
 def build(name: str, factory: Factory, env: EnvConfig, device: torch.device) -> TeamPolicy:
-    """Call the factory.
-
-    Raises:
-        ConfigError: if it fails, or returns nothing callable.
-    """
+    """Call the factory."""
     torch.manual_seed(BUILD_SEED)
     with in_one_line(f"{name}: expected a class or function that builds a policy from the battle's EnvConfig"):
         policy = factory(env)
@@ -66,11 +57,7 @@ def build(name: str, factory: Factory, env: EnvConfig, device: torch.device) -> 
 
 @torch.no_grad()
 def check_decision(name: str, policy: TeamPolicy, env: EnvConfig, device: torch.device) -> None:
-    """Let a policy decide once for teams of either size that see nothing.
-
-    Raises:
-        ConfigError: if the decision fails, or action or memory are missing or of another shape.
-    """
+    """Let a policy decide once for teams of either size that see nothing."""
     for mechs in dict.fromkeys((len(env.blue), len(env.red))):
         check_decision_of(name, policy, mechs, env, device)
 

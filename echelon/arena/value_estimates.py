@@ -37,9 +37,6 @@ class ValueEstimates:
 
     Args:
         stacked: the policies, which then keep their embeddings; each with the policies in their order.
-        battles: the places of the recorded battles.
-        sizes: mechs of blue and of red.
-        count: battles of the batch, B.
     """
 
     def __init__(

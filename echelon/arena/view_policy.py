@@ -38,7 +38,6 @@ class ViewForm:
     Args:
         groups: what is exchanged with each group, whose rows are places in the team; a single group is the whole team.
         is_grouped: keys begin with the name of a group, as those of `versus`; those of `mechs` do not.
-        dtype: of flat observations.
     """
 
     groups: Mapping[str, GroupForm]
@@ -60,11 +59,7 @@ class ViewForm:
 
 
 def form_of_view(env: EnvBase) -> ViewForm:
-    """The form of the view that a policy was trained in.
-
-    Raises:
-        ConfigError: it is not a view of one team.
-    """
+    """The form of the view that a policy was trained in."""
     while isinstance(env, TransformedEnv):
         env = env.base_env
     limit = "a view of one team (echelon.versus or echelon.mechs), or a transformed one"
@@ -76,11 +71,7 @@ def form_of_view(env: EnvBase) -> ViewForm:
 
 
 def form_of_keys(policy: object) -> ViewForm | None:
-    """The form that the keys of a TensorDict module tell; None for a policy of a team, and for one without keys.
-
-    Raises:
-        ConfigError: it acts for several groups.
-    """
+    """The form that the keys of a TensorDict module tell; None for a policy of a team, and for one without keys."""
     reads, writes = (keys_of(policy, name) for name in ("in_keys", "out_keys"))
     acts = [key for key in writes if key[-1] == "action"]
     if not reads or not acts:
@@ -130,9 +121,6 @@ class ViewPolicy:
 
     Args:
         policy: any callable on the TensorDicts of that view, such as a TorchRL module.
-        form: what it reads.
-        config: the battles.
-        device: where they are.
     """
 
     def __init__(
@@ -154,11 +142,7 @@ class ViewPolicy:
         return spec
 
     def __call__(self, team: TensorDictBase) -> TensorDictBase:
-        """Decide for every mech of a team, batch `[B, A]`.
-
-        Raises:
-            ConfigError: it wrote no action.
-        """
+        """Decide for every mech of a team, batch `[B, A]`."""
         memory = team.get("memory")
         decided = self.policy(self._groups(team, memory) if self.form.is_grouped else self._mechs(team, memory))
         require(isinstance(decided, TensorDictBase), "what the policy returned", "a TensorDict", type(decided).__name__)
@@ -227,11 +211,7 @@ class ViewPolicy:
 
 
 def check_policy(policy: Any) -> None:
-    """Refuse what is no policy of a team or of a view.
-
-    Raises:
-        ConfigError: it is a class, or not callable.
-    """
+    """Refuse what is no policy of a team or of a view."""
     if not is_policy(policy):
         what = f"the class {policy.__name__}" if isinstance(policy, type) else type(policy).__name__
         raise ConfigError(f"policy must be a name, a path, a module or a callable on TensorDicts, got {what}")
@@ -244,11 +224,6 @@ def team_policy_of(policy: Any, env: EnvBase | None, config: EnvConfig, device: 
         policy: a TensorDict module, or any callable: of a view where `env` is given or its keys tell so, else a policy
             of a team (`echelon.env.group_policy.TeamPolicy`).
         env: the view it was trained in, transformed or not; None where its keys tell enough.
-        config: the battles.
-        device: where they are.
-
-    Raises:
-        ConfigError: it is not callable, acts for several groups without `env`, or `env` is no view of one team.
     """
     check_policy(policy)
     form = form_of_keys(policy) if env is None else form_of_view(env)

@@ -133,9 +133,6 @@ class Dataset:
         """What the living mechs of a commander observed and did, for imitation: one row a mech and decision.
 
         Yields `observation [n, F]` (or streams), `action [n, D]` and `battle [n]`, from `size` decisions at a time.
-
-        Raises:
-            ConfigError: nobody of that name fought here.
         """
         require(commander in self.commanders, "commander", " or ".join(self.commanders), commander)
         is_own = self.battles["commander"] == self.commanders.index(commander)  # [N, 2]
@@ -163,9 +160,6 @@ def open_dataset(path: Path | str) -> Dataset:
 
     Its header, and where battles begin and end, are checked; observations, actions and rewards are not read before
     they are used.
-
-    Raises:
-        FileError: naming the file, what was expected and what came.
     """
     path = Path(path)
     header = read_header(path)

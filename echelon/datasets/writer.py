@@ -33,15 +33,6 @@ class DatasetWriter:
                 arena.play(battles[start : start + arena.batch], sink=writer)
 
     In memory there is one batch: about 5 kB for each mech and decision.
-
-    Args:
-        path: the file.
-        config: config of the battles.
-        commanders: names of those who fight, each once.
-
-    Raises:
-        FileError: no file can be written there.
-        ConfigError: a name stands there twice.
     """
 
     def __init__(self, path: Path, config: EnvConfig, commanders: Sequence[str]) -> None:

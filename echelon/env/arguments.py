@@ -32,11 +32,7 @@ def check_options(config: Any, memory: Any, maps: Any, backend: Any, info: Any, 
 
 
 def whole_within(name: str, value: Any, limits: Limits) -> int:
-    """An integer of Python's within limits, from whatever counts as one.
-
-    Raises:
-        ConfigError: it is none, or outside the limits.
-    """
+    """An integer of Python's within limits, from whatever counts as one."""
     number = whole(name, value)
     check_number(name, number, limits)
     return number
@@ -53,11 +49,7 @@ def one_seed(seed: Any) -> int:
 
 
 def seed_or_seeds(seed: Any, num_envs: int) -> int | Tensor:
-    """One seed for all battles, or `[B]` int64 with the seed of each, any of them.
-
-    Raises:
-        ConfigError: it is neither.
-    """
+    """One seed for all battles, or `[B]` int64 with the seed of each, any of them."""
     if not isinstance(seed, Tensor) or seed.dim() == 0:
         is_number = seed is not None and not isinstance(seed, list | tuple)
         limit = f"an integer, or int64 of shape ({num_envs},), a tensor with the seed of each battle"
@@ -70,11 +62,7 @@ def seed_or_seeds(seed: Any, num_envs: int) -> int | Tensor:
 
 
 def real_action(key: Any, action: Any) -> Tensor:
-    """An action as float32, from a tensor of any real numbers.
-
-    Raises:
-        ConfigError: naming the key of what is none.
-    """
+    """An action as float32, from a tensor of any real numbers."""
     if not isinstance(action, Tensor) or action.is_complex():
         got = action.dtype if isinstance(action, Tensor) else type(action).__name__
         raise ConfigError(f"{key} must be a float32 tensor, got {got}")
@@ -82,11 +70,7 @@ def real_action(key: Any, action: Any) -> Tensor:
 
 
 def looked_up(key: Any, table: Tensor, action: Any) -> Tensor:
-    """The rows of `table [K, D]` that discrete actions name. On a GPU their range is left to it: nothing is read here.
-
-    Raises:
-        ConfigError: naming the key of what is no tensor of integers, or not within `0..K - 1`.
-    """
+    """The rows of `table [K, D]` that discrete actions name. On a GPU their range is left to it."""
     count, is_tensor = len(table), isinstance(action, Tensor)
     fits = is_tensor and not (action.is_floating_point() or action.is_complex() or action.dtype == torch.bool)
     if not fits:
@@ -104,11 +88,7 @@ def looked_up(key: Any, table: Tensor, action: Any) -> Tensor:
 def joined_actions(
     tensordict: TensorDictBase, group_map: Mapping[str, Sequence[str]], batch_size: torch.Size, comm_dim: int
 ) -> Tensor:
-    """`[B, N, D]` what the mechs of all groups do.
-
-    Raises:
-        ConfigError: an action is missing, of another shape, or no tensor of real numbers.
-    """
+    """`[B, N, D]` what the mechs of all groups do."""
     parts = []
     for group, names in group_map.items():
         action = tensordict.get((group, "action"), None)

@@ -51,11 +51,7 @@ class OneTeam:
 
     @staticmethod
     def of(side: Side, group_map: Mapping[str, Sequence[str]], num_envs: int, device: torch.device) -> OneTeam:
-        """The team on `side`; with `both`, blue in the battles of even index and red in those of odd index.
-
-        Raises:
-            ConfigError: there is no such side, or `side` is `both` and the teams differ in size.
-        """
+        """The team on `side`; with `both`, blue in the battles of even index and red in those of odd index."""
         sizes = dict(zip(GROUPS, (len(names) for names in group_map.values()), strict=True))
         require(side in ("both", *GROUPS), "side", "both, blue or red", side)
         if side != "both":

@@ -51,10 +51,7 @@ def describe_specs(
     """The columns of all leaves of `specs`.
 
     Args:
-        specs: of actions, observations, rewards and ends of battles.
         groups: names that keys may begin with.
-        config: the battle.
-        weights: weight of each reward term, in their order.
     """
     columns, leaves = Columns(config, weights), []
     for kind, composite in specs.items():

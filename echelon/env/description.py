@@ -64,11 +64,7 @@ class Description:
     """Agent groups, which keys begin with; empty where mechs are rows of the batch."""
 
     def __getitem__(self, key: str | tuple[str, ...]) -> Leaf:
-        """The leaf under a key.
-
-        Raises:
-            KeyError: there is none.
-        """
+        """The leaf under a key."""
         wanted = (key,) if isinstance(key, str) else tuple(key)
         for leaf in self.leaves:
             if leaf.key == wanted:

@@ -80,11 +80,7 @@ def action_table(comm_dim: int, device: torch.device) -> Tensor:
 
 
 class ActionMasks:
-    """Which composite actions each mech can carry out.
-
-    Args:
-        game: constants of the battles.
-    """
+    """Which composite actions each mech can carry out."""
 
     def __init__(self, game: SimModel) -> None:
         device, roster, features = game.roster.hull.device, game.roster, game.config.features

@@ -121,14 +121,7 @@ def refuse_where(state: State, places: list[int], names: list[str], name: str, b
 
 
 def check_edited(state: State, places: list[int], names: list[str], game: SimModel) -> None:
-    """Raise `ConfigError` where battles cannot stand: it names what, whose, in which battle, the limit and the value.
-
-    Args:
-        state: the edited battles, E.
-        places: of each among those that were saved.
-        names: of the mechs.
-        game: constants of the battles.
-    """
+    """Raise `ConfigError` where battles cannot stand: what, whose, in which battle, the limit and the value."""
     leaves, refuse = leaves_of(state), functools.partial(refuse_where, state, places, names)
     for name, (low, high) in limits(game).items():
         leaf = leaves[name]

@@ -107,11 +107,8 @@ def needed_bytes(config: EnvConfig, num_envs: int, device: torch.device, makes_m
     """Memory at the most of so many battles while they are stepped, within a factor of two; networks come on top.
 
     Args:
-        config: the battles.
-        num_envs: battles.
         device: where they are; a GPU makes all maps at once.
         makes_maps: whether the pool of maps is made for them, and not shared.
-        kept: decisions of a rollout whose observations are kept.
     """
     each = footprint_of(config)
     maps = config.map_pool + config.map_spares
@@ -126,9 +123,6 @@ def require_memory(
 
     Args:
         config, num_envs, device, makes_maps, kept: as in `needed_bytes`.
-
-    Raises:
-        ConfigError: telling what they need, what there is, and which setting to lower.
     """
     need, have = needed_bytes(config, num_envs, device, makes_maps, kept), total_memory(device)
     if need <= have:

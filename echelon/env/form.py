@@ -25,12 +25,8 @@ def form_of(device: torch.device, backend: Backend = "auto", watched: bool = Fal
     """The form of an environment on a device.
 
     Args:
-        device: of the environment.
         backend: as in `EchelonEnv`.
         watched: whether somebody sees each substep, which loops do not show.
-
-    Raises:
-        ConfigError: there are no loops on this device, or the environment variable has another value.
     """
     name, choice = "backend", backend
     if choice == "auto":

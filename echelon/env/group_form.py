@@ -56,12 +56,7 @@ def group_forms(
     """The form of each group, from what a user gave for all of them or by name.
 
     Args:
-        groups: names of the mechs of each group.
-        names: the commanded mechs in order.
         observation, action, memory: as in `View`.
-
-    Raises:
-        ConfigError: a value is none of those allowed, or a group has none.
     """
     nothing = Composite()
 
@@ -102,11 +97,7 @@ def by_group(
 
 
 def common_form(forms: Mapping[str, GroupForm], name: str, argument: str) -> Any:
-    """A field that the forms of all groups share.
-
-    Raises:
-        ConfigError: it differs between groups.
-    """
+    """A field that the forms of all groups share."""
     first, *others = (getattr(form, name) for form in forms.values())
     is_one = all(other == first for other in others)
     require(is_one, argument, "the same for all groups here", {group: getattr(f, name) for group, f in forms.items()})

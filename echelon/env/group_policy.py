@@ -109,7 +109,6 @@ def action_noise(seed: Tensor, decision: Tensor | int, mechs: int, width: int) -
     Args:
         seed: `[B]` int64, of the battles.
         decision: `[B]` or a number, which decision of the battle it is.
-        mechs, width: N and D.
     """
     return noise.normal(seed, decision, noise.Stream.ACTION, mechs * width).view(-1, mechs, width)
 

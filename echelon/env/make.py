@@ -86,11 +86,7 @@ def make(
 
 
 def maker_of(view: str) -> ViewMaker:
-    """What builds a view.
-
-    Raises:
-        ConfigError: there is no such view, or its module needs a package that is not installed.
-    """
+    """What builds a view."""
     require(view in _VIEWS, "view", f"one of {', '.join(_VIEWS)}", view)
     maker = _VIEWS[view]
     if callable(maker):

@@ -24,10 +24,6 @@ class MapPool:
 
     Args:
         game: holds the maps; the last `config.map_spares` of them are the first spares.
-        loops: what observes battles that begin, where loops run.
-
-    Raises:
-        ConfigError: there are no more maps than spares.
     """
 
     def __init__(self, game: SimModel, loops: Loops | None = None) -> None:
@@ -82,7 +78,6 @@ class MapPool:
 
         Args:
             seeds: `[M]` its `game.maps.seed`; maps with another seed are generated again.
-            drawn, spares, renewals, oldest: its attributes.
         """
         other = (seeds.to(self.drawn.device) != self.game.maps.seed).nonzero()[:, 0]
         if len(other) > 0:

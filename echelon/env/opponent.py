@@ -18,8 +18,6 @@ def first_memory(policy: TeamPolicy | None, env: EchelonEnv, commanded: int) -> 
     """What the opponent remembers of battles that begin, batch `[B, A]`; nothing where there is none.
 
     Args:
-        policy: the opponent.
-        env: the battles.
         commanded: number of mechs that the user of the view commands.
     """
     if policy is None:
@@ -35,16 +33,10 @@ def decide_other(
     """What the team does that nobody commands through the view.
 
     Args:
-        policy: of that team.
-        env: the battles, as they were last observed.
-        commanded: the other team.
         memory: what the policy remembers, batch `[B, A]`.
 
     Returns:
         Actions `[B, A, D]` and the next memory.
-
-    Raises:
-        ConfigError: the policy returned no TensorDict, or no action of that shape.
     """
     seen, other, width = env.observed(), commanded.gather_other, action_width(env.config.comm_dim)
     mask = other(*(seen.get((group, "mask")) for group in GROUPS))

@@ -53,11 +53,7 @@ def fill_missing(tensordict: TensorDictBase, source: TensorDictBase) -> None:
 
 
 def mask_of(tensordict: TensorDictBase | None, name: str, batch_size: torch.Size) -> Tensor | None:
-    """`[*batch_size, 1]` bool: the mask `_reset` or `_step` of a caller, or None where there is none.
-
-    Raises:
-        ConfigError: it is no bool tensor of that shape, with or without the last axis.
-    """
+    """`[*batch_size, 1]` bool: the mask `_reset` or `_step` of a caller, or None where there is none."""
     mask = None if tensordict is None else tensordict.get(name, None)
     if mask is None:
         return None
@@ -68,11 +64,7 @@ def mask_of(tensordict: TensorDictBase | None, name: str, batch_size: torch.Size
 
 
 def reset_mask(tensordict: TensorDictBase | None, batch_size: torch.Size) -> Tensor | None:
-    """`mask_of` for `_reset`.
-
-    Raises:
-        ConfigError: also where a group has one of its own, since the mechs of a battle begin together.
-    """
+    """`mask_of` for `_reset`."""
     keys = () if tensordict is None else tensordict.keys(include_nested=True, leaves_only=True)
     for key in keys:
         if isinstance(key, tuple) and key[-1] == RESET:

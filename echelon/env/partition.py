@@ -72,16 +72,7 @@ def by_team(members: Sequence[Member]) -> dict[str, list[str]]:
 def groups_of(
     partition: Partition, members: Sequence[Member], argument: str = "groups", also: str = ""
 ) -> dict[str, list[str]]:
-    """The mechs of each group by name, groups in the order of their first mech or as the user lists them.
-
-    Args:
-        argument: how the user calls the partition, for errors.
-        also: what else it might have been, for errors.
-
-    Raises:
-        ConfigError: there is no such rule; a group is empty or has the name of a key; a mech is in none, in several, or
-            unknown; or mechs are to be sorted by a class that they have in half of the battles.
-    """
+    """The mechs of each group by name, groups in the order of their first mech or as the user lists them."""
     names = [member.name for member in members]
     if isinstance(partition, MarlGroupMapType):
         return partition.get_group_map(names)

@@ -78,12 +78,7 @@ def rehearse(env: EchelonEnv, captures: bool = False) -> Rehearsed:
     The environment is left as a new one, with the seeds that it had. It compiles here what it would at its first step.
 
     Args:
-        env: before its first reset.
         captures: whether decisions will be captured as CUDA graphs.
-
-    Raises:
-        ConfigError: the device fails altogether.
-        torch.OutOfMemoryError: so many battles do not fit.
     """
     began, next_seed, wanted = time.perf_counter(), env.next_seed, env.form
     told = _actions(env)
@@ -133,12 +128,7 @@ class Comparison:
         return call
 
     def compare(self, name: str, result: Any, expected: Any) -> None:
-        """Compare the first battles of a result with what is expected of them.
-
-        Raises:
-            Parted: too many differed by now, at once and not at the end, for what is wrong may lead to an index that
-                ends the process.
-        """
+        """Compare the first battles of a result with what is expected of them."""
         others = dict(leaves(expected))
         apart = {
             leaf: differs(value[: len(others[leaf])], others[leaf])[..., None].flatten(1).any(1)
@@ -225,7 +215,6 @@ def _play_compared(env: EchelonEnv, told: Tensor, into_buffers: bool) -> State:
     """Play decisions by the environment's own functions, each compared; returns the state that they lead to.
 
     Args:
-        env: the environment.
         told: `[T, B, N, D]` actions.
         into_buffers: whether streams are written to tensors that stay where they are, as captured decisions do: another
             graph, which takes as long to compile.

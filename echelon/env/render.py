@@ -40,7 +40,6 @@ def render(state: State, game: SimModel, battle: int, side_px: int) -> np.ndarra
     """Draw one battle of a state. The same state gives the same pixels.
 
     Args:
-        state: B battles, on any device.
         battle: index of one, 0..B - 1.
         side_px: longer side of the field in the picture, px.
 

@@ -22,10 +22,8 @@ class Specs:
     """Specs of `num_envs` battles.
 
     Args:
-        teams: how many mechs each agent group has.
         memory: float leaves that one mech remembers; see `EchelonEnv`.
         info: whether outcomes and terms of the reward are told.
-        num_terms: how many terms the reward has.
     """
 
     config: EnvConfig

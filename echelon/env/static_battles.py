@@ -22,7 +22,6 @@ class CalledBattles:
     """Battles whose tensors are new after each decision.
 
     Args:
-        env: the environment.
         shown: what the next decision is made from, as `step_and_maybe_reset` returns it.
     """
 

@@ -131,11 +131,7 @@ def held_out(config: EnvConfig) -> EnvConfig:
 
 
 def task_from_json(row: dict[str, Any]) -> Task:
-    """The task of which a row holds `Task.describe` and `about`.
-
-    Raises:
-        ConfigError: naming the setting that is missing, unknown or of the wrong type, or the version that is not read.
-    """
+    """The task of which a row holds `Task.describe` and `about`."""
     versions = stored_versions(row, row["name"])
     config, evaluation = (env_from_json({**versions.as_json(), **row[part]}) for part in ("config", "evaluation"))
     protocol = {name: value for name, value in row["protocol"].items() if name != "actions"}
@@ -203,11 +199,7 @@ def latest(name: str) -> str:
 
 
 def find_task(task: str | Task) -> Task:
-    """The task of a name, or the task itself, if it can be played under the rules of this Echelon.
-
-    Raises:
-        ConfigError: there is no such task, or its rules or map maker are of another version.
-    """
+    """The task of a name, or the task itself, if it can be played under the rules of this Echelon."""
     if isinstance(task, str):
         known = tasks()
         names = ", ".join(name for name, each in known.items() if each.is_playable)

@@ -21,8 +21,6 @@ class ViewSpecs:
     """Specs of groups of the mechs of `env`.
 
     Args:
-        forms: what each group exchanges.
-        dtype: of flat observations and of the state.
         has_state: whether there is a global state.
         has_opponent: whether the outcome tells who won.
     """

@@ -40,9 +40,6 @@ class BattleTask(TaskClass):
         config: keyword arguments of `echelon.versus` or `echelon.teams`: `config` (an `EnvConfig`), `opponent`, `side`,
             `groups`, `group_map`, `backend`, `extra_rewards` and so on. How many battles, where, from which seed,
             and whether actions are discrete, is BenchMARL's to say; `state` is there unless `False`.
-
-    Raises:
-        ConfigError: another name, or an argument that is BenchMARL's.
     """
 
     def __init__(self, name: str, config: dict[str, Any] | None = None) -> None:
@@ -144,10 +141,6 @@ class EchelonTask(Task):
         return BattleTask
 
     def get_from_yaml(self, path: str | None = None) -> TaskClass:
-        """The task with the defaults of the view: an `EnvConfig` is no YAML.
-
-        Raises:
-            ConfigError: a path is given.
-        """
+        """The task with the defaults of the view: an `EnvConfig` is no YAML."""
         require(path is None, "path", "None: settings are given to get_task", path)
         return self.get_task({})

@@ -59,10 +59,6 @@ def make_vec(
         side, observation, action: as in `echelon.mechs`; `structured` observations are a `Dict` space.
         render_mode: `rgb_array`, or None.
         settings: further arguments of `echelon.mechs`: `backend`, `maps`, `extra_rewards`.
-
-    Raises:
-        ConfigError: a setting is out of its limits.
-        FileError: the opponent is a path without a checkpoint for such battles.
     """
     view = echelon.mechs(
         config, opponent, battles, device, seed, side=side, observation=observation, action=action, **settings
@@ -96,11 +92,7 @@ class MechVectorEnv(VectorEnv):
         self._shown: TensorDictBase | None = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin all battles, those of `seed` or the next ones.
-
-        Raises:
-            ConfigError: `options` ask for some of the environments; battles restart by themselves.
-        """
+        """Begin all battles, those of `seed` or the next ones."""
         require(seed is None or isinstance(seed, int), "seed", "one number, from which each battle's follows", seed)
         require(
             "reset_mask" not in (options or {}), "options", "without reset_mask: battles restart by themselves", options
@@ -112,11 +104,7 @@ class MechVectorEnv(VectorEnv):
         return self._observation(self._shown), self._infos(self._shown)
 
     def step(self, actions: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """One decision of all mechs.
-
-        Raises:
-            ConfigError: `reset` was not called, or `actions` have another shape.
-        """
+        """One decision of all mechs."""
         if self._shown is None:
             raise ConfigError("step must be after reset, got it before")
         shape = self.action_space.shape
@@ -184,10 +172,6 @@ class TeamEnv(Rendered, gymnasium.Env):
         device: where the battle is simulated; one battle is fastest on a CPU.
         render_mode: `rgb_array`, `human` (a window) or None.
         settings: further arguments of `echelon.versus`: `backend`, `maps`, `extra_rewards`.
-
-    Raises:
-        ConfigError: a setting is out of its limits.
-        FileError: the opponent is a path without a checkpoint for such battles.
     """
 
     metadata = {"render_modes": list(RENDER_MODES), "render_fps": render_fps(EnvConfig())}  # noqa: RUF012
@@ -233,11 +217,7 @@ class TeamEnv(Rendered, gymnasium.Env):
         return self._observation(shown), self._info(shown)
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        """One decision of the team.
-
-        Raises:
-            ConfigError: the battle is over, or `action` has another shape.
-        """
+        """One decision of the team."""
         require(not self._is_over, "step", "after reset, of a battle that goes on", "the battle is over")
         shape = self.action_space.shape
         require(np.shape(action) == shape, "action", f"of shape {shape}", np.shape(action))

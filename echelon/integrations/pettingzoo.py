@@ -60,7 +60,6 @@ def parallel_env(
             battle ended.
         opponent: None for agents `blue_0`, `red_0` and so on, all mechs; or who commands the other team, as in
             `echelon.versus`, for agents `agent_0` and so on.
-        side: team of the agents where there is an opponent.
         observation: `flat`, a `Box [F]`, or `structured`, a `Dict` of streams.
         action: `continuous`, a `Box [D]` in [-1, 1]; or `discrete`, a `Discrete(64)`, with which an observation is a
             `Dict` of `observation` and `action_mask [64]` int8.
@@ -68,9 +67,6 @@ def parallel_env(
         device: where the battle is simulated; one battle is fastest on a CPU.
         render_mode: `rgb_array`, `human` (a window) or None.
         settings: further arguments of `echelon.mechs`: `backend`, `maps`, `extra_rewards`.
-
-    Raises:
-        ConfigError: a setting is out of its limits.
     """
     view = echelon.mechs(
         config, opponent, 1, device, seed, side=side, observation=observation, action=action, state=True, **settings
@@ -137,11 +133,7 @@ class ParallelBattle(Rendered, ParallelEnv):
         return told
 
     def step(self, actions: Mapping[str, Any]) -> tuple[dict, dict, dict, dict, dict]:
-        """One decision of all agents.
-
-        Raises:
-            ConfigError: an agent has no action, or one of another shape, or the battle is over.
-        """
+        """One decision of all agents."""
         if not self.agents and not actions:
             return {}, {}, {}, {}, {}
         acted = self.agents

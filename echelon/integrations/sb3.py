@@ -66,11 +66,7 @@ class MechVecEnv(VecEnv):
         return [{"alive": alive} for alive in told["alive"].tolist()]
 
     def action_masks(self) -> np.ndarray:
-        """`[num_envs, 64]` bool: what each mech can carry out.
-
-        Raises:
-            AttributeError: actions are continuous, or no battle has begun.
-        """
+        """`[num_envs, 64]` bool: what each mech can carry out."""
         if self._masks is None:
             raise AttributeError("action_masks")
         return self._masks.astype(bool)
@@ -87,11 +83,7 @@ class MechVecEnv(VecEnv):
         setattr(self.envs, attr_name, value)
 
     def env_method(self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any) -> list[Any]:
-        """`action_masks` of the environments chosen; they have no other method of their own.
-
-        Raises:
-            AttributeError: another method.
-        """
+        """`action_masks` of the environments chosen; they have no other method of their own."""
         if method_name != "action_masks":
             self._absent(method_name)
         masks = self.action_masks()

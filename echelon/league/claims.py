@@ -23,10 +23,6 @@ class Claims:
     def claim(self, battles: Sequence[Battle], most: int) -> tuple[list[Battle], bool]:
         """Claim the first battles that are neither played nor claimed by a living process.
 
-        Args:
-            battles: candidates, in order of preference.
-            most: maximum number of battles to claim.
-
         Returns:
             The claimed battles, and whether other candidates remain unplayed. If nothing was claimed, those are
             being played by other processes.

@@ -131,11 +131,7 @@ RULES: dict[str, Rules] = {
 
 
 def check_values(where: str, row: Mapping[str, Any], rules: Rules) -> None:
-    """Check the values of one row that have a rule.
-
-    Raises:
-        FileError: naming `where`, the field, what it must be, and what it is.
-    """
+    """Check the values of one row that have a rule."""
     for field, value in row.items():
         if field in rules:
             limit, holds = rules[field]
@@ -144,11 +140,7 @@ def check_values(where: str, row: Mapping[str, Any], rules: Rules) -> None:
 
 
 def check_row(where: str, row: Any, rules: Rules) -> None:
-    """Check that a row has a value of every rule, and no other.
-
-    Raises:
-        FileError: as `check_values`.
-    """
+    """Check that a row has a value of every rule, and no other."""
     if not isinstance(row, dict) or row.keys() != rules.keys():
         got = list(row) if isinstance(row, dict) else row
         raise FileError(f"{where} must hold {', '.join(rules)}, got {shown(got)}")
@@ -156,11 +148,7 @@ def check_row(where: str, row: Any, rules: Rules) -> None:
 
 
 def json_object(where: str, value: Any) -> dict[str, Any]:
-    """The JSON object that a stored text is.
-
-    Raises:
-        FileError: it is none.
-    """
+    """The JSON object that a stored text is."""
     found = parse_json(where, value.encode()) if isinstance(value, str) else value
     if not isinstance(found, dict):
         raise FileError(f"{where} must be a JSON object, got {shown(found)}")
@@ -170,9 +158,6 @@ def json_object(where: str, value: Any) -> dict[str, Any]:
 def check_identity(where: str, id: str, name: str, kind: str) -> None:
     """Check that an entry whose values hold is what its name says: a scripted tier with the id of its name, or another
     that is none.
-
-    Raises:
-        FileError: naming `where`, the field, what it must be, and what it is.
     """
     own = scripted_id(name)
     if own is not None and id != own:
@@ -183,15 +168,7 @@ def check_identity(where: str, id: str, name: str, kind: str) -> None:
 
 
 def check_rules(where: str, env: dict[str, Any]) -> None:
-    """Refuse a league of other rules: its matches and ratings say nothing about these.
-
-    Args:
-        where: what errors name first.
-        env: signature of its battles.
-
-    Raises:
-        FileError: it is of other rules, or names none.
-    """
+    """Refuse a league of other rules: its matches and ratings say nothing about these."""
     ours = current_versions().rules
     try:
         theirs = stored_versions(env, "env").rules

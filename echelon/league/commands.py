@@ -60,10 +60,7 @@ def evaluate(
     """Play a checkpoint against entries of a league. The battles are not recorded and change no rating.
 
     Args:
-        arena: arena of the league.
-        checkpoint: path of the checkpoint folder.
         seeds: number of seeds per opponent, each played once per side.
-        progress: consumes the batches.
         opponents: names of entries; all active ones if empty.
 
     Returns:
@@ -104,17 +101,11 @@ def tournament(
     continues where it stopped when called again.
 
     Args:
-        arena: arena of the league.
         seeds: number of seeds per pair, each played once per side.
-        progress: consumes the batches.
         replay: file for a replay of the first `replay_battles` battles.
-        replay_battles: number of battles to record.
 
     Returns:
         The number of the closed period.
-
-    Raises:
-        ConfigError: if there are fewer than two active entries, or an argument is out of range.
     """
     store = arena.store
     ids = [entry.id for entry in store.active()]
@@ -154,17 +145,11 @@ def evolve(
     """Train every role in turn, see `Evolution`. Yields turn, role and the reason of the verdict after each.
 
     Args:
-        arena: arena of the league.
         train: training config of the roles; fields of `SET_BY_LEAGUE` must keep their defaults.
         device: training device, as in `TrainConfig.device`.
         start: checkpoint with the initial weights of all roles; random initialization if empty.
         seeds: number of seeds per evaluation opponent, each played once per side.
-        turns: number of turns per role.
-        iterations: training iterations per turn.
         callbacks: of the training of every role; without state.
-
-    Raises:
-        ConfigError: if an argument is out of range, or a field of `SET_BY_LEAGUE` was changed.
     """
     store = arena.store
     for name, count in (("turns", turns), ("iterations", iterations)):
@@ -256,11 +241,7 @@ class Payoff:
 
 
 def compute_payoff(store: Store) -> Payoff:
-    """Compute the payoff matrix of a league, its Nash mixture and the exploitability of that mixture.
-
-    Raises:
-        ConfigError: if no battles were recorded.
-    """
+    """Compute the payoff matrix of a league, its Nash mixture and the exploitability of that mixture."""
     stands = [standing for standing in store.standings() if standing.games > 0]
     require(len(stands) > 1, "--league", "one with recorded battles", str(store.folder))
     names = [standing.name for standing in stands]

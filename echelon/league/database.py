@@ -59,9 +59,6 @@ class Database:
     Args:
         path: the file, which must exist.
         mode: whether it may be written to; `immutable` takes it that nobody writes to it meanwhile.
-
-    Raises:
-        FileError: it cannot be opened.
     """
 
     def __init__(self, path: Path, mode: Literal["ro", "rw", "immutable"]) -> None:
@@ -79,11 +76,7 @@ class Database:
         self.connection.close()
 
     def execute(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
-        """Execute an SQL statement with bound values and return its rows.
-
-        Raises:
-            FileError: it cannot be executed, or another process has held the lock for `PATIENCE_S`.
-        """
+        """Execute an SQL statement with bound values and return its rows."""
         return self._told(lambda: self.connection.execute(statement, values).fetchall())
 
     def executemany(self, statement: str, rows: Iterable[tuple[Any, ...]]) -> int:
@@ -206,11 +199,7 @@ def is_closed(path: Path) -> bool:
 
 
 def check_schema(database: Database) -> None:
-    """Refuse a database that is none of a league, or has more or other tables, indices, views or triggers.
-
-    Raises:
-        FileError: naming what was expected and what came.
-    """
+    """Refuse a database that is none of a league, or has more or other tables, indices, views or triggers."""
     mark, version = value_of(database, "application_id"), value_of(database, "user_version")
     what = f"{database.path}: not the file of a league"
     if mark == 0 and 1 <= version < VERSION and "matches" in schema_of(database.execute(OBJECTS)):
@@ -233,9 +222,6 @@ def check_schema(database: Database) -> None:
 def check_pages(database: Database) -> None:
     """Refuse a database whose pages do not hold together, such as one that is its own child: queries might go round in
     circles, and what is written might be lost. It takes about 1 ms a MB.
-
-    Raises:
-        FileError: naming what SQLite found.
     """
     ((found,),) = database.execute("PRAGMA quick_check(1)")
     if found != "ok":

@@ -18,10 +18,6 @@ def resolve_entry(name: str) -> Commander:
     """The commander of `league:FOLDER/NAME`, where NAME is the name of an entry or the beginning of its id.
 
     A scripted entry means the tier of its name. Names of entries come from a file, so none of them is imported.
-
-    Raises:
-        FileError: if there is no such league, or it does not hold the weights of the entry.
-        ConfigError: if NAME is missing, or the league has no such entry.
     """
     folder, _, entry_name = name.partition(":")[2].rpartition("/")
     names_league = folder == "" or (Path(folder) / entry_name / FILE).exists()

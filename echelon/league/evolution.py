@@ -50,12 +50,10 @@ class Evolution:
     """Trains the roles of a league in turn. When restarted, each role resumes from its last completed turn.
 
     Args:
-        arena: plays the battles of evaluations and ratings.
         config: training config of all roles; its environment is replaced by that of the league.
         start: initial weights of all roles, also after a reset; random initialization if None.
         seeds: number of seeds per opponent in evaluations and ratings, each played once per side.
         planned_turns: number of turns per role, which sets the length of training schedules.
-        iterations: training iterations per turn.
         callbacks: of the training of every role; without state.
     """
 

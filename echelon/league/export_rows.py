@@ -78,16 +78,10 @@ def stage(name: str, file: BinaryIO, limit: int, store: Store) -> dict[str, Any]
     """Insert the rows of an exported league into a database without any.
 
     Args:
-        name: what errors name first.
-        file: the exported league, at its beginning.
         limit: bytes that it may have.
-        store: the league that is being made.
 
     Returns:
         What is no table: settings of the league, and what else the file holds.
-
-    Raises:
-        FileError: naming row and field of the first row that cannot be.
     """
     staging = Staging(name, store)
     try:
@@ -121,7 +115,6 @@ class Staging:
     """A file being read, and the database that its rows go to.
 
     Args:
-        name: what errors name first.
         store: the league that is being made, without rows.
     """
 
@@ -143,11 +136,7 @@ class Staging:
         return self.store.execute(REFERENCED[table][1], key)
 
     def begin(self, table: str) -> None:
-        """Go on to a table.
-
-        Raises:
-            FileError: naming a setting before it that cannot be: rows of another version may differ from ours.
-        """
+        """Go on to a table."""
         for field, value in self.settings.items():
             check_setting(self.name, field, value)
         if not set(self.tables).issuperset(REFERENCES.get(table, {}).values()):
@@ -157,11 +146,7 @@ class Staging:
         self.tables.append(table)
 
     def add(self, table: str, number: int, row: Any) -> None:
-        """Validate a row and insert it.
-
-        Raises:
-            FileError: naming the row and the field that cannot be.
-        """
+        """Validate a row and insert it."""
         where = f"{self.name}: {table}[{number}]"
         check_fields(where, row, table)
         if table == "entries" and row["parent"] is not None and not self.find("entries", row["parent"]):
@@ -176,11 +161,7 @@ class Staging:
             self.insert()
 
     def insert(self) -> None:
-        """Insert the rows of the current table that were added since the last time.
-
-        Raises:
-            FileError: naming the row whose key stands there already, or the file that cannot be written.
-        """
+        """Insert the rows of the current table that were added since the last time."""
         batch, self.batch = self.batch, []
         if not batch:
             return
@@ -222,11 +203,7 @@ class Staging:
                 raise FileError(f"{where}.key must be {own!r}, got {row['key']!r}")
 
     def finish(self) -> None:
-        """Validate what shows when the whole file has been read.
-
-        Raises:
-            FileError: naming what is missing, or the row and the field that cannot be.
-        """
+        """Validate what shows when the whole file has been read."""
         self.insert()
         for field in ("schema", "version", "env", "rules"):
             check_setting(self.name, field, self.settings.get(field))
@@ -245,11 +222,7 @@ class Staging:
 
 
 def check_fields(where: str, row: Any, table: str) -> None:
-    """Validate the fields of one row, each by itself.
-
-    Raises:
-        FileError: naming the field.
-    """
+    """Validate the fields of one row, each by itself."""
     check_row(where, row, FIELDS[table])
     if table == "entries":
         expected = None if scripted_id(row["name"]) is not None else f"{FOLDER}/{row['id']}"

@@ -54,17 +54,7 @@ def write_league(store: Store, path: Path) -> None:
 
 
 def write_rows(path: Path, draft: Path, settings: dict[str, Any], store: Store) -> None:
-    """Write settings and the rows of a league to the draft of a JSON file.
-
-    Args:
-        path: where it will be, which errors name.
-        draft: the file that is written.
-        settings: what the file holds beside the tables.
-        store: the league.
-
-    Raises:
-        FileError: if it would be larger than `MAX_BYTES`, or the league holds a value that cannot be.
-    """
+    """Write settings and the rows of a league to the draft of a JSON file."""
     with open(draft, "wb") as file:
         for piece in table_bytes(settings, {table: exported_rows(store, table) for table in COLUMNS}):
             if file.tell() + len(piece) > MAX_BYTES:
@@ -73,11 +63,7 @@ def write_rows(path: Path, draft: Path, settings: dict[str, Any], store: Store) 
 
 
 def exported_rows(store: Store, table: str) -> Iterator[dict[str, Any]]:
-    """Rows of a table as they stand in a file.
-
-    Raises:
-        FileError: naming the row and the column of a value that cannot be.
-    """
+    """Rows of a table as they stand in a file."""
     for number, row in enumerate(stored_rows(store, table)):
         check_values(f"{store.path}: {table}[{number}]", row, RULES[table])
         if table == "entries":
@@ -96,13 +82,6 @@ def networks(store: Store) -> Iterator[tuple[int, str]]:
 def staged(path: Path, name: str) -> Iterator[Store]:
     """Context manager that yields a database, for as long, of the rows of an exported league, all of them validated.
     The database is made in a folder beside the file.
-
-    Args:
-        path: the file.
-        name: what errors name first.
-
-    Raises:
-        FileError: if anything is invalid, or the database cannot be written.
     """
     with open_file(path, MAX_BYTES) as file, writing_to(path):  # noqa: SIM117
         with tempfile.TemporaryDirectory(prefix=".league.", dir=path.parent) as folder:
@@ -115,12 +94,7 @@ def read_league(path: Path, folder: str | Path, watched: Watched = lambda file: 
 
     Args:
         path: the file, as written by `write_league`.
-        folder: folder of the new league.
         watched: called with the open file, returns what is read in its place; a caller may show progress.
-
-    Raises:
-        FileError: if anything is invalid, or of other rules; the message names file, row and field. Then no league is
-            created.
     """
     place = Path(folder)
     if (place / FILE).exists():
@@ -149,11 +123,7 @@ def read_league(path: Path, folder: str | Path, watched: Watched = lambda file: 
 
 
 def config_of(name: str, settings: dict[str, Any]) -> tuple[EnvConfig, LeagueConfig]:
-    """Environment config and rules of an exported league.
-
-    Raises:
-        FileError: a setting is invalid.
-    """
+    """Environment config and rules of an exported league."""
     try:
         return env_from_json(settings["env"]), from_json(LeagueConfig, settings["rules"], "rules")
     except ConfigError as error:
@@ -161,11 +131,7 @@ def config_of(name: str, settings: dict[str, Any]) -> tuple[EnvConfig, LeagueCon
 
 
 def check_weights(name: str, store: Store, env: EnvConfig, weights: WeightStore) -> None:
-    """Validate the weights of all entries of a league.
-
-    Raises:
-        FileError: naming the row of an entry whose weights are missing, spoiled, or trained in another battle.
-    """
+    """Validate the weights of all entries of a league."""
     for row, digest in networks(store):
         try:
             found = weights.open(digest)

@@ -50,9 +50,6 @@ class LeagueArena:
     """Plays the battles of a league and records them. Results do not depend on the composition of batches.
 
     Args:
-        store: the league.
-        device: where simulation and policies run.
-        batch: maximum number of battles in parallel.
         precision: dtype of the matrix products of networks, see `compute_of`.
         compiled, cuda_graph: as in `BatchArena`.
         ranks: processes that share the battles out. The first one plays and records them, see `SharedArena`; the others
@@ -105,11 +102,6 @@ class LeagueArena:
 
         Args:
             battles: the battles; those already recorded are skipped.
-            recorder: records some battles of the first batch.
-
-        Raises:
-            ConfigError: if a policy does not fit these battles.
-            FileError: if a batch cannot be recorded; the message tells which file holds it.
         """
         recorded = 0
         with claiming(self.store) as claims:
@@ -162,9 +154,6 @@ class LeagueArena:
 
         Args:
             who: id of an entry, or of weights that the league knows.
-            opponents: ids of entries, at least one.
-            seeds: seeds of the schedule, each played once per side.
-            watch: passes on the batches as they end.
 
         Returns:
             The evaluation, its opponents by id.

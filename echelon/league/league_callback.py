@@ -27,7 +27,6 @@ class LeagueCallback(Callback):
     The first process alone plays; all sample their opponents from the updated league.
 
     Args:
-        arena: plays the rated battles.
         sampler: sampler of opponents, which is updated with every entry of the learner.
         seeds: number of seeds per opponent, each played once per side.
     """
@@ -84,15 +83,8 @@ class LeagueCallback(Callback):
 
         A checkpoint that an interrupted run has already rated is not played again.
 
-        Args:
-            checkpoint: path of the checkpoint folder.
-            kind: kind of the new entry.
-
         Returns:
             The entry.
-
-        Raises:
-            ConfigError: if it was trained in another battle.
         """
         parent = self.sampler.me
         entry = self.store.add(checkpoint, kind, parent.id if parent is not None else None)
@@ -121,11 +113,7 @@ class LeagueCallback(Callback):
 
 
 def join_league(config: TrainConfig, device: torch.device, ranks: Ranks) -> LeagueCallback | None:
-    """Callback for the league named by `--opponent`; None if it names none.
-
-    Raises:
-        ConfigError: if the league has another battle.
-    """
+    """Callback for the league named by `--opponent`; None if it names none."""
     if not config.league:
         return None
     folder = Path(config.league)

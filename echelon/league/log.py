@@ -27,11 +27,7 @@ def write_event(store: Store, event: str, **values: object) -> None:
 
 
 def write_batch(store: Store, matches: Sequence[MatchRecord], seconds: float) -> None:
-    """Append a `match` event for each match of a recorded batch, then one `fought` for the batch, with its speed.
-
-    Raises:
-        FileError: as `write_event`; either all lines are appended or none.
-    """
+    """Append a `match` event for each match of a recorded batch, then one `fought` for the batch, with its speed."""
     rows = [
         {
             "event": "match",

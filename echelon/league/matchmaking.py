@@ -43,8 +43,6 @@ def preference(
     Args:
         weighting: `hard` (1 - x)^p prefers opponents one loses to, `variance` x (1 - x) prefers equal ones, `bell`
             exp(-gap² / (2 200²)) prefers a similar rating, `uniform` prefers none.
-        win_rates: x, own points per game against each opponent.
-        gaps: own rating minus that of each opponent.
         hardness: exponent p of `hard`.
     """
     match weighting:

@@ -14,11 +14,7 @@ from echelon.learn.opponents.snapshot_pool import Weights
 
 
 class LeaguePool:
-    """Entries of a league and their shares of a learner's battles; an `OpponentPool` of `echelon.learn`.
-
-    Args:
-        store: the league.
-    """
+    """Entries of a league and their shares of a learner's battles; an `OpponentPool` of `echelon.learn`."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -36,7 +32,6 @@ class OpponentSampler(LeaguePool):
     Running battles keep their opponents; after `refresh`, new ones are sampled from the current state of the league.
 
     Args:
-        store: the league.
         model: architecture of the learner, which opponents must share.
         me: id of the learner's last entry, whose rating and results are used; empty before the first entry, when the
             learner counts as a new entry of this league without games.

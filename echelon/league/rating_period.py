@@ -35,7 +35,6 @@ def close_period(store: Store, period: int | None = None) -> int:
     """Rate all entries by the battles of the open period, close it, and apply `moves`, in one transaction.
 
     Args:
-        store: the league.
         period: the period to close; nothing happens if another process has closed it. The open one by default.
 
     Returns:
@@ -64,10 +63,6 @@ def rounds(arena: LeagueArena, battles: Sequence[Battle]) -> Iterator[list[Battl
 
     Entries with under `cold_games` games meet those of similar rating first (`matchmaking.rated_pairs`), and all others
     once they have played enough. Battles that stay out of reach are left out.
-
-    Args:
-        arena: arena of the league.
-        battles: battles of active entries.
     """
     store, active = arena.store, {entry.id for entry in arena.store.active()}
     while True:
@@ -84,8 +79,6 @@ def rate_entry(arena: LeagueArena, entry: Entry, seeds: int) -> int:
     """Play an entry against the active entries, see `rounds`, close the period and return its number.
 
     Args:
-        arena: arena of the league.
-        entry: the entry to rate.
         seeds: number of seeds per opponent, each played once per side.
     """
     store = arena.store

@@ -78,11 +78,7 @@ def match_recipe(map_seed: int, precision: str) -> str:
 
 
 def recipe_versions(recipe: str) -> Versions:
-    """Versions of the rules and of the map maker that a match was played under.
-
-    Raises:
-        ConfigError: if the recipe is none, or of a newer version.
-    """
+    """Versions of the rules and of the map maker that a match was played under."""
     try:
         values = json.loads(recipe)
     except (ValueError, RecursionError):

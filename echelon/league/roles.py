@@ -50,9 +50,7 @@ def main_shares(pool: list[Opponent], rivals: list[Opponent], config: LeagueConf
     """Opponents of the main agent: itself, the whole league, and forgotten rivals.
 
     Args:
-        pool: all opponents.
         rivals: past main agents and exploiters; forgotten are those beaten at a rate below `forgotten_below`.
-        config: rules of the league.
     """
     forgotten = [other for other in rivals if other.win_rate < config.forgotten_below]
     forgotten_share = 1 - config.main_self_share - config.main_pfsp_share
@@ -70,8 +68,6 @@ def main_exploiter_shares(main: Opponent | None, earlier: list[Opponent], config
 
     Args:
         main: the main agent, with the results of the exploiter's last evaluation.
-        earlier: past main agents.
-        config: rules of the league.
     """
     if main is None:
         return {}
@@ -90,12 +86,8 @@ def judge(role: Role, win_rates: dict[str, float], turns: int, config: LeagueCon
     """Decide whether a learner is added to the league and whether it is reset.
 
     Args:
-        role: role of the learner.
         win_rates: points per game by opponent, in the evaluation against the current main agent for a main exploiter,
             against all active entries for a league exploiter.
-        turns: turns since it was reset or last added.
-        config: rules of the league.
-        rng: decides about the reset of a league exploiter.
     """
     if role is Role.MAIN:
         return Verdict(True, False, "a main agent's snapshot joins after every turn and it learns on")

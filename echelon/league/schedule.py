@@ -18,13 +18,8 @@ def period_seeds(period: int, count: int, rated: bool = True) -> range:
     """Seeds of a period, deterministic and disjoint from those of other periods.
 
     Args:
-        period: number of the period.
-        count: number of seeds.
         rated: whether the battles are rated. Entries selected by evaluations are rated on other seeds, because
             otherwise their ratings would be biased upwards.
-
-    Raises:
-        ConfigError: if `count` is not within 1 .. `MOST_RATED`.
     """
     require(1 <= count <= MOST_RATED, "seeds", f"1..{MOST_RATED}", count)
     first = period * MOST_SEEDS + (0 if rated else MOST_RATED)

@@ -57,15 +57,7 @@ MAP_SEED = 2_000_003
 
 
 class Store:
-    """A league in a folder: its database, and the store of its weights.
-
-    Args:
-        folder: folder of the league.
-        file: name of the database.
-
-    Raises:
-        FileError: if there is no league, its database cannot be read, or its matches and ratings are of other rules.
-    """
+    """A league in a folder: its database, and the store of its weights."""
 
     def __init__(self, folder: str | Path, file: str = FILE) -> None:
         self.folder = Path(folder)
@@ -84,11 +76,7 @@ class Store:
 
     @staticmethod
     def create(folder: str | Path, env: EnvConfig, rules: LeagueConfig | None = None) -> Store:
-        """Create a league of the scripted tiers, with the environment config of its battles and its rules.
-
-        Raises:
-            FileError: as `build`.
-        """
+        """Create a league of the scripted tiers, with the environment config of its battles and its rules."""
 
         def fill(store: Store) -> None:
             store.set_config(env, rules or LeagueConfig())
@@ -103,11 +91,7 @@ class Store:
         """Create a league. Its database appears atomically, when it is complete.
 
         Args:
-            folder: folder of the league.
             fill: inserts settings and rows, in any order, of which it has checked that all they refer to is there.
-
-        Raises:
-            FileError: if there is a league already, or the file cannot be written.
         """
         path = Path(folder) / FILE
         draft = path.with_name(f".{FILE}.{os.getpid()}")
@@ -146,19 +130,11 @@ class Store:
             yield
 
     def execute(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
-        """Execute an SQL statement with bound values and return its rows.
-
-        Raises:
-            FileError: it cannot be executed.
-        """
+        """Execute an SQL statement with bound values and return its rows."""
         return self.database.execute(statement, *values)
 
     def read(self, table: str, columns: Sequence[str], query: str, *values: Any) -> list[tuple[Any, ...]]:
-        """Rows of a table whose values were checked; they may be a stranger's.
-
-        Raises:
-            FileError: naming the row and the column of a value that cannot be.
-        """
+        """Rows of a table whose values were checked; they may be a stranger's."""
         rows = self.execute(query, *values)
         for number, row in enumerate(rows):
             check_values(f"{self.path}: {table}[{number}]", dict(zip(columns, row, strict=True)), RULES[table])
@@ -178,11 +154,7 @@ class Store:
         self.set_setting("written_by", {"version": version.VERSION})
 
     def get_setting(self, name: str) -> dict[str, Any] | None:
-        """The JSON object stored under a name; None if there is none.
-
-        Raises:
-            FileError: what is stored is none.
-        """
+        """The JSON object stored under a name; None if there is none."""
         rows = self.execute("SELECT value FROM league WHERE name = ?", name)
         return json_object(f"{self.path}: {name}", rows[0][0]) if rows else None
 
@@ -226,12 +198,7 @@ class Store:
         """Add the policy of a checkpoint as an entry. Idempotent; a retired entry becomes active again.
 
         Args:
-            checkpoint: path of the checkpoint folder.
             kind: kind of the entry, one of `schema.KINDS`.
-            parent: id of the entry it descends from.
-
-        Raises:
-            ConfigError: if it was trained in another battle.
         """
         digest = self.add_weights(checkpoint)
         theirs = self.weights.open(digest).claims["env"]
@@ -250,9 +217,6 @@ class Store:
     def add_weights(self, checkpoint: str | Path) -> str:
         """Add the weights of a checkpoint to the weight store and return their sha256. What was trained under earlier
         rules is logged.
-
-        Raises:
-            ConfigError: if it was trained in another battle.
         """
         found = open_checkpoint(find_checkpoint(checkpoint))
         difference = battle_difference(self.env.signature(), found.env.signature())
@@ -280,9 +244,6 @@ class Store:
     def find(self, name: str) -> Entry:
         """The entry with this name, or with an id that starts with it (at least 6 characters). `heuristic:TIER`, or
         TIER where no entry has that name, is the scripted one of these rules.
-
-        Raises:
-            ConfigError: if there is not exactly one.
         """
         known, full = self.entries(), full_name(name)
         is_tier = is_scripted(full) and all(entry.name != name for entry in known)
@@ -304,7 +265,6 @@ class Store:
         Args:
             change: one of `schema.CHANGES`.
             reason: unprintable characters become question marks; at most `LONGEST_REASON` characters are kept.
-            entry: the changed entry.
             period: period of the change; the open one by default.
         """
         line = "".join(letter if letter.isprintable() else "?" for letter in reason)[:LONGEST_REASON]

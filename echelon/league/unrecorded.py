@@ -25,11 +25,6 @@ FIELDS = {name: RULES["matches"][name] for name in MatchRecord._fields}
 def save_unrecorded(folder: Path, env: EnvConfig, matches: Sequence[MatchRecord]) -> str:
     """Save matches in a file in the folder of their league or, if that cannot be written, in that of temporary files.
 
-    Args:
-        folder: folder of the league.
-        env: environment config of the battles.
-        matches: the matches.
-
     Returns:
         A line that tells where they are and which command records them, or that they are lost.
     """

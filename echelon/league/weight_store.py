@@ -20,15 +20,7 @@ FOLDER = "weights"
 
 
 class WeightStore:
-    """The folder `weights` of a league, with an LRU cache of policies.
-
-    Args:
-        league: folder of the league.
-        capacity: number of policies in the cache.
-
-    Raises:
-        ConfigError: if `capacity` is below 1.
-    """
+    """The folder `weights` of a league, with an LRU cache of policies."""
 
     def __init__(self, league: Path, capacity: int = 64) -> None:
         require(capacity >= 1, "a weight store's capacity", ">= 1 policies", capacity)
@@ -38,11 +30,7 @@ class WeightStore:
         self.hits = self.misses = 0
 
     def path(self, digest: str) -> Path:
-        """Folder of the weights with this sha256, which may not exist.
-
-        Raises:
-            FileError: if `digest` is not a sha256 in hexadecimal.
-        """
+        """Folder of the weights with this sha256, which may not exist."""
         if not DIGEST.fullmatch(digest):
             raise FileError(f"{FOLDER}: expected a sha256 in hexadecimal, got {digest!r}")
         return self.folder / digest
@@ -70,11 +58,7 @@ class WeightStore:
         return digest
 
     def open(self, digest: str) -> Checkpoint:
-        """Open a stored checkpoint and verify its metadata; the hash of the weights is verified when they are read.
-
-        Raises:
-            FileError: if there is no checkpoint with this sha256.
-        """
+        """Open a stored checkpoint and verify its metadata; the hash of the weights is verified when they are read."""
         place = self.path(digest)
         if place.is_symlink():
             raise FileError(f"{FOLDER}/{digest}: expected a folder, got a link")

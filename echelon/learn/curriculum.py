@@ -80,15 +80,7 @@ class CurriculumState:
 
 
 class Curriculum:
-    """The stages of a run and its progress through them.
-
-    Args:
-        config: config of the run.
-        state: state to resume from.
-
-    Raises:
-        ConfigError: the state names a stage that the config does not have.
-    """
+    """The stages of a run and its progress through them."""
 
     def __init__(self, config: TrainConfig, state: CurriculumState | None = None) -> None:
         self.config: CurriculumConfig = config.curriculum
@@ -131,11 +123,7 @@ class Curriculum:
 
 
 def stages_of(config: TrainConfig) -> list[Stage]:
-    """List of stages from `CurriculumConfig`; what their opponents mean is for the run to resolve.
-
-    Raises:
-        ConfigError: a commander that is not scripted is given a weapon use.
-    """
+    """List of stages from `CurriculumConfig`; what their opponents mean is for the run to resolve."""
     curriculum, opponents = config.curriculum, [full_name(name) for name in config.curriculum.opponents]
     if config.opponent not in (CURRICULUM, SELF, PAST) and not config.league:
         opponents = [full_name(config.opponent)]

@@ -39,15 +39,6 @@ def resolve_settings(
     What the config leaves open (0 battles, `auto`) is that of the checkpoint from which it resumes, or else follows the
     device: on a GPU as many battles as fit, everything compiled and captured; on a CPU `CPU_BATTLES`, and no network
     compiled.
-
-    Args:
-        config: config of the run.
-        device: where it runs, a GPU with its index.
-        start: checkpoint to resume from.
-        ranks: data-parallel processes, which agree on the number of battles.
-
-    Raises:
-        ConfigError: no number of battles fits, or those of the checkpoint do not fit the config.
     """
     if start is not None:
         config = replace(config, **kept_settings(config, device, start.claims["settings"]))
@@ -77,8 +68,6 @@ def kept_settings(config: TrainConfig, device: torch.device, stored: Mapping[str
     """The settings of a checkpoint for what a config leaves open.
 
     Args:
-        config: config of the run that resumes.
-        device: where it runs.
         stored: `TrainConfig` as JSON; a setting that it lacks stays open.
     """
     wrote = str(stored.get("device", AUTO)).partition(":")[0]
@@ -94,10 +83,6 @@ def fitting_battles(config: TrainConfig, free: int, need: Callable[[TrainConfig]
     Args:
         config: config of the run, resolved but for `num_envs`.
         free: bytes that the run may have.
-        need: bytes that a config takes.
-
-    Raises:
-        ConfigError: none fits.
     """
     candidates = []
     for power in range(GPU_BATTLES.bit_length() - 1, 0, -1):

@@ -50,21 +50,12 @@ class ExtraReward:
         return Schedule(self.first / self.weight, self.last / self.weight) if self.weight else Schedule()
 
     def load(self) -> RewardTerm:
-        """Import the function, which runs its module's code.
-
-        Raises:
-            FileError: there is no such module.
-            ConfigError: the module has no such function.
-        """
+        """Import the function, which runs its module's code."""
         return RewardTerm(import_object(self.function), self.weight)
 
 
 def parse_extra_reward(text: str) -> ExtraReward:
-    """Read the `FORM`; imports nothing.
-
-    Raises:
-        ConfigError: the text has another form.
-    """
+    """Read the `FORM`; imports nothing."""
     function, equals, weights = text.partition("=")
     first, dots, last = weights.partition(DOTS)
     numbers = [as_number(number) for number in ((first, last) if dots else (first,))]
@@ -84,11 +75,7 @@ def as_number(text: str) -> float | None:
 
 
 def parse_extra_rewards(texts: Sequence[str]) -> list[ExtraReward]:
-    """`parse_extra_reward` of each.
-
-    Raises:
-        ConfigError: a text has another form, or two functions have the same name.
-    """
+    """`parse_extra_reward` of each."""
     rewards = [parse_extra_reward(text) for text in texts]
     names = [reward.name for reward in rewards]
     limit = "functions of different names, each of which names its term"
@@ -99,10 +86,6 @@ def parse_extra_rewards(texts: Sequence[str]) -> list[ExtraReward]:
 def load_extra_rewards(texts: Sequence[str]) -> dict[str, RewardTerm]:
     """The terms in the order of their names, for `EchelonEnv(extra_rewards=...)`. It imports: the texts come from the
     command line or a program, never from a file.
-
-    Raises:
-        FileError: there is no such module.
-        ConfigError: a text has another form, a module lacks its function, or the name of a term is taken.
     """
     rewards = sorted(parse_extra_rewards(texts), key=lambda reward: reward.name)
     terms = {reward.name: reward.load() for reward in rewards}
@@ -111,11 +94,7 @@ def load_extra_rewards(texts: Sequence[str]) -> dict[str, RewardTerm]:
 
 
 def check_extra_rewards(terms: Mapping[str, RewardTerm], config: EnvConfig, device: torch.device) -> None:
-    """Let each term judge the first decision of a battle, so that one that fails is refused before anything is written.
-
-    Raises:
-        ConfigError: in one line, if a term fails, returns another shape or changes the battle.
-    """
+    """Let each term judge the first decision of a battle: one that fails is refused before anything is written."""
     config = replace(config, map_pool=1, map_spares=0)
     maps = None
     for name, term in terms.items():
@@ -129,11 +108,7 @@ def check_extra_rewards(terms: Mapping[str, RewardTerm], config: EnvConfig, devi
 def call_checked(
     name: str, function: RewardFunction, before: State, after: State, ending: Ending, game: SimModel
 ) -> Tensor:
-    """What a reward term returns.
-
-    Raises:
-        ConfigError: it writes into the state that it is given, and so changes the battle.
-    """
+    """What a reward term returns."""
     kept = before.clone(), after.clone()
     value = function(before, after, ending, game)
     is_same = all(bool((old == new).all()) for old, new in zip(kept, (before, after), strict=True))

@@ -40,11 +40,7 @@ BATTLES, DECISIONS = 2, 2
 def check_arguments(
     folder: Any, start: Any, opponent_pool: Any, ranks: Any, opponent_of: Any, callbacks: Any
 ) -> tuple[Path, list[Any]]:
-    """The run folder and the callbacks of a `Trainer`, whose other arguments are of their types.
-
-    Raises:
-        ConfigError: naming an argument of another type.
-    """
+    """The run folder and the callbacks of a `Trainer`, whose other arguments are of their types."""
     require(isinstance(folder, str | os.PathLike), "folder", "the path of a run folder", folder)
     check_text("folder", os.fspath(folder))
     require(start is None or isinstance(start, Checkpoint), "start", "what open_checkpoint returns, or None", start)
@@ -61,13 +57,6 @@ def check_run(
 ) -> None:
     """Let reward terms, a model and commanders that are not Echelon's own play two decisions, and the model learn from
     them, with each size of team that the curriculum has. Torch's generator is afterwards what it was.
-
-    Args:
-        terms: the run's own reward terms.
-        opponent_of: builds the commanders that the config names.
-
-    Raises:
-        ConfigError: in one line, if one of them fails or returns another shape.
     """
     stages = stages_of(config)
     by_size = {(env.blue, env.red): env for env in (stage.env(config.env, config.side) for stage in stages)}

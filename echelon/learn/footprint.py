@@ -119,12 +119,7 @@ def kept_by(policy: ActorCritic, minibatch: TensorDictBase) -> int:
 
 
 def kept_bytes(config: TrainConfig, device: torch.device) -> int:
-    """Memory of what a run keeps between minibatches: battles and maps, one rollout, networks.
-
-    Args:
-        config: the run, with resolved precision and number of battles.
-        device: where it runs.
-    """
+    """Memory of what a run keeps between minibatches: battles and maps, one rollout, networks."""
     each, ppo = footprint_of_learning(config), config.ppo
     rollout = _teams(config) * (ppo.rollout_decisions * each.row + ppo.chunks * each.memory)
     frozen = config.past_blocks * config.past_slots if config.past_battles > 0 else 0
@@ -152,16 +147,7 @@ def training_bytes(config: TrainConfig, device: torch.device) -> int:
 
 
 def require_training_memory(config: TrainConfig, env: EnvConfig, device: torch.device) -> None:
-    """Refuse a run that keeps more than the whole memory of the device, before any of it is allocated.
-
-    Args:
-        config: the run, with resolved precision and number of battles.
-        env: the battles of its stage.
-        device: where it runs.
-
-    Raises:
-        ConfigError: telling what it needs, what there is, and which setting to lower.
-    """
+    """Refuse a run that keeps more than the whole memory of the device, before any of it is allocated."""
     # What a CPU keeps of a rollout was always told by the observations of both teams.
     decisions = config.ppo.rollout_decisions if device.type == "cpu" else 0
     require_memory(env, config.num_envs, device, kept=decisions)
@@ -175,15 +161,7 @@ def require_training_memory(config: TrainConfig, env: EnvConfig, device: torch.d
 
 @contextlib.contextmanager
 def memory_explained(config: TrainConfig, device: torch.device) -> Iterator[None]:
-    """Inside, running out of memory is a `ConfigError` of one line.
-
-    Args:
-        config: the run, with resolved precision and number of battles.
-        device: where it runs.
-
-    Raises:
-        ConfigError: telling what was needed and taken, and which settings to change.
-    """
+    """Inside, running out of memory is a `ConfigError` of one line."""
     try:
         yield
     except (RuntimeError, MemoryError) as error:

@@ -76,7 +76,6 @@ class CsvTable:
 
     Args:
         columns: column names to begin with, with `iteration` among them.
-        after_iteration: existing rows of later iterations are dropped.
     """
 
     def __init__(self, path: Path, columns: Sequence[str], after_iteration: int = 0) -> None:
@@ -112,13 +111,8 @@ class MetricsLog:
     """Writes `metrics.csv` and optionally to TensorBoard or Weights & Biases through TorchRL's loggers.
 
     Args:
-        folder: the run folder.
-        after_iteration: iteration that the run resumes after.
         after_steps: agent steps of that iteration; TensorBoard hides what an earlier process told of later ones.
         logger: csv, tensorboard or wandb; the latter two are imported only if selected.
-
-    Raises:
-        ConfigError: the logger is not installed.
     """
 
     def __init__(self, folder: Path, after_iteration: int = 0, after_steps: int = 0, logger: str = "csv") -> None:
@@ -185,9 +179,6 @@ class MetricsLog:
 def read_table(path: Path) -> list[dict[str, str]]:
     """The rows of a CSV file, without their empty cells; none if there is no such file. An incomplete last row, of
     a writer that was killed, is dropped.
-
-    Raises:
-        FileError: the file cannot be read, or is no table.
     """
     if not path.exists():
         return []
@@ -208,11 +199,7 @@ def read_table(path: Path) -> list[dict[str, str]]:
 
 
 def number_in(path: Path, row: Mapping[str, str], name: str) -> float:
-    """A number of a row of the table at `path`.
-
-    Raises:
-        FileError: the row has none of this name.
-    """
+    """A number of a row of the table at `path`."""
     text = row.get(name, "")
     try:
         return float(text)
@@ -231,9 +218,5 @@ def read_columns(path: Path) -> list[str]:
 
 
 def read_metrics(path: Path) -> list[dict[str, float]]:
-    """The rows of a `metrics.csv` as numbers.
-
-    Raises:
-        FileError: it cannot be read, or holds others.
-    """
+    """The rows of a `metrics.csv` as numbers."""
     return [{name: number_in(path, row, name) for name in row} for row in read_table(path)]

@@ -38,9 +38,6 @@ def summarise(
 
     Args:
         report: what `read` returned.
-        terms: names of the reward terms.
-        stat_names: names of the statistics of a battle.
-        past: name of the opponents that are earlier selves.
     """
     value = {name: numbers[0] for name, numbers in report.items()}
     stats = dict(zip(stat_names, report["stats"], strict=True))

@@ -28,7 +28,6 @@ def warning_signs(rows: Rows, config: TrainConfig, progress: float) -> dict[str,
 
     Args:
         rows: rows of `metrics.csv`: the first one, and at least the last `RECENT`.
-        config: config of the run.
         progress: share of the run that is done, 0..1.
     """
     recent = rows[-RECENT:]

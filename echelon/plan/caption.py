@@ -33,9 +33,6 @@ def draw_caption(
     Args:
         wide: of the picture, px; below 340 the words meet.
         margin: left free on both sides, px.
-        t: s since the battle began.
-        teams: blue and red.
-        win_s: the score that wins, a full bar.
     """
     middle = wide / 2
     pen.text((middle, 21), clock(t), INK, font(17), "mm")

@@ -54,16 +54,7 @@ class Sizes:
 
 
 def check_shapes(where: str, listed: Mapping[str, tuple[str, Shape]], config: EnvConfig, ego: int) -> Sizes:
-    """Check the types and shapes of the arrays of one battle before any of them is read.
-
-    Args:
-        where: the file and the battle, for messages.
-        listed: type, as safetensors calls it, and shape by name.
-        ego: columns of the ego stream.
-
-    Raises:
-        FileError: naming the array, what was expected and what came.
-    """
+    """Check the types and shapes of the arrays of one battle before any of them is read."""
     known = {*NAMES, *(key for key in OPTIONAL if key in listed)}
     for key in listed.keys() - known - {f"{OBSERVATION}{stream}" for stream in STREAMS}:
         raise FileError(f"{where}: unexpected array {key}")
@@ -138,11 +129,7 @@ def shapes_of(sizes: Sizes) -> dict[str, list[tuple[int | None, int]]]:
 
 
 def check_numbers(where: str, arrays: Arrays, sizes: Sizes) -> None:
-    """Check that every number of one battle is within its range, so that whoever draws it may use it as an index.
-
-    Raises:
-        FileError: naming the array, its column, what was expected and what came.
-    """
+    """Check that every number of one battle is within its range, so that whoever draws it may use it as an index."""
     config = sizes.config
     mechs, packs = config.num_mechs, max(build_formation(config).pack) + 1
     bits = {"facts": sum(Fact), "contact_facts": sum(Shown), "paint": 2**packs - 1}

@@ -82,11 +82,7 @@ def digest(claims: dict[str, Any]) -> str:
 
 
 def check_claims(name: str, claims: Any) -> EnvConfig:
-    """Check all that a replay says, and return the settings of its battles.
-
-    Raises:
-        FileError: naming the file, the claim, what was expected and what came.
-    """
+    """Check all that a replay says, and return the settings of its battles."""
     expect(isinstance(claims, dict), f"{name}: claims", "an object", claims)
     for key, expected in (("schema", SCHEMA), ("version", VERSION)):
         if claims.get(key) != expected:

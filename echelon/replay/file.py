@@ -25,11 +25,7 @@ CLAIMS = "claims"
 
 
 def save(replay: Replay, path: Path) -> None:
-    """Write a replay, whole or not at all.
-
-    Raises:
-        FileError: it cannot be written there.
-    """
+    """Write a replay, whole or not at all."""
     tensors = {
         f"{b}/{name}": np.ascontiguousarray(array)
         for b, battle in enumerate(replay.battles)
@@ -64,11 +60,7 @@ def digest(tensors: dict[str, np.ndarray]) -> str:
 
 
 def read(path: Path) -> Replay:
-    """Read a replay and check all of it: first what it says and the shapes of its arrays, then their numbers.
-
-    Raises:
-        FileError: naming the file, what was expected and what came.
-    """
+    """Read a replay and check all of it: first what it says and the shapes of its arrays, then their numbers."""
     name, contents = path.name, Contents(path.name)
     tensors, _ = read_tensors(path, check=contents.check)
     arrays = {key: tensor.numpy() for key, tensor in tensors.items()}

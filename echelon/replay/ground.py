@@ -17,11 +17,7 @@ from echelon.world.pool import pool_seeds
 
 
 def rebuild(replay: Replay, battle: Battle) -> np.ndarray:
-    """`[Z, Y, X]` uint8 materials of the map as the battle began.
-
-    Raises:
-        FileError: the settings or the recipe are damaged, or make another map than the one that was played on.
-    """
+    """`[Z, Y, X]` uint8 materials of the map as the battle began."""
     try:
         config = env_from_json(replay.about["env"])
         maps = recipe.from_json(battle.about["map"]).make(config)
@@ -41,11 +37,7 @@ class MapName:
 
 
 def name_map(replay: Replay, battle: Battle) -> MapName:
-    """Which map a battle was on, as its recipe and the settings tell.
-
-    Raises:
-        FileError: the settings or the recipe are damaged.
-    """
+    """Which map a battle was on, as its recipe and the settings tell."""
     try:
         config = env_from_json(replay.about["env"])
         seed = recipe.from_json(battle.about["map"]).seed

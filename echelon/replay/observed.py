@@ -51,11 +51,7 @@ def units(config: EnvConfig) -> dict[str, tuple[Scale, str]]:
 
 
 def config_of(replay: Replay) -> EnvConfig:
-    """The settings of the battles.
-
-    Raises:
-        FileError: they are damaged.
-    """
+    """The settings of the battles."""
     try:
         return env_from_json(replay.about.get("env", {}))
     except ConfigError as error:

@@ -43,7 +43,6 @@ class Recorder:
 
     Args:
         battles: which battles of the environment, by their place in the batch.
-        observations: also keep every stream of every mech.
     """
 
     def __init__(self, battles: Sequence[int], observations: bool = False) -> None:
@@ -149,11 +148,7 @@ class Recorder:
     # On the host, when all is over
 
     def finish(self, blue: Sequence[str], red: Sequence[str]) -> Replay:
-        """The replay of what was kept, read from the device.
-
-        Args:
-            blue, red: who commanded the teams of each recorded battle.
-        """
+        """The replay of what was kept, read from the device."""
         ticks_kept, ground = stacked(self._ticks), stacked(self._ground)
         shown, happened = on_host(stacked(self._moments)), on_host({**ticks_kept, **last_blows(ticks_kept)})
         expected = torch.stack(self._values).cpu().numpy() if self._values else None

@@ -92,12 +92,9 @@ def report_of(
     """The values of a report.
 
     Args:
-        trainer: the run.
         metrics: rows of `metrics.csv`.
         evaluations, behaviour: rows of `evaluations.csv` and `behaviour.csv`.
-        state: running, finished or stopped.
         distances: of the recorded battle, see `echelon.view.run_report.hit_distances`.
-        battle: what is told of that battle.
     """
     axes: dict[str, list[float | None]] = {}
     charts = [evaluation_chart(evaluations, axes), *metric_charts(metrics, axes)]

@@ -239,7 +239,6 @@ def draw_curves(panels: Mapping[str, Subplot], path: Path, note: str = "") -> No
 
     Args:
         panels: by title; groups have one colour in all panels.
-        note: what the lines, bands and bars are.
     """
     with paper_style():
         save(curves_figure(panels, note), path)

@@ -78,11 +78,7 @@ class Middle:
 
 
 def read_run(folder: Path) -> Run:
-    """Read a run folder; without a checkpoint its settings are unknown.
-
-    Raises:
-        FileError: it has no `metrics.csv`, or a file is damaged.
-    """
+    """Read a run folder; without a checkpoint its settings are unknown."""
     path = folder / "metrics.csv"
     if not path.is_file():
         raise FileError(f"{path}: expected the metrics of a run, found none")

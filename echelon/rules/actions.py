@@ -99,8 +99,6 @@ def decode(action: Tensor, focus_slots: Tensor, roster: Roster, features: Featur
         action: squashed numbers, nominally in [-1, 1]; never written to.
         focus_slots: `[B, N, PREFERENCES]` mech index behind each of the first contact slots of the last
             observation, `NO_MECH` where the slot held no living hostile.
-        roster: who carries what.
-        features: which systems are switched on.
     """
     finite = action.isfinite()
     act = torch.where(finite, action, 0.0).clamp(-1.0, 1.0)
@@ -147,7 +145,6 @@ def focus_target(act: Tensor, focus_slots: Tensor, features: FeaturesConfig) -> 
     Args:
         act: `[B, N, D]` finite numbers in -1..1.
         focus_slots: `[B, N, PREFERENCES]` as in `decode`.
-        features: which systems are switched on.
     """
     wish = act[..., Act.PREFER_0 : Act.SORT_CLOSEST] * features.target_preference
     wish = torch.where(focus_slots == NO_MECH, -torch.inf, wish)

@@ -87,16 +87,7 @@ COLOUR = re.compile(r"#[0-9a-f]{6}")
 
 
 def check_catalog(catalog: Catalog, suites: tuple[str, ...], materials: Mapping[str, MaterialSpec]) -> None:
-    """Require that every row is within its limits, and that rows fit together.
-
-    Args:
-        catalog: what is checked.
-        suites: the suites that observations tell apart.
-        materials: what maps are made of.
-
-    Raises:
-        ConfigError: naming the row and the field.
-    """
+    """Require that every row is within its limits, and that rows fit together."""
     for table, kind in SPECS.items():
         for name, spec in getattr(catalog, table).items():
             check_name(f"catalog.{table}", name)
@@ -207,11 +198,7 @@ def check_mounts(hull: str, catalog: Catalog) -> None:
 
 
 def check_flight(catalog: Catalog, rules: RulesConfig, hulls: tuple[str, ...]) -> None:
-    """Require places for the shots and clouds of every mech, and that one of the rosters' `hulls` can shoot.
-
-    Raises:
-        ConfigError: naming the hull or the weapon.
-    """
+    """Require places for the shots and clouds of every mech, and that one of the rosters' `hulls` can shoot."""
     for hull in catalog.hulls:
         flown = {name: shots_in_flight(spec, rules) for name, spec in catalog.carried(hull).items()}
         limit = f"armed so that at most {MAX_SHOTS} of its shots fly at once (range over speed and cooldown)"

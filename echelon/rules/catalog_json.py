@@ -35,11 +35,7 @@ def catalog_from_json(values: Any, where: str = "catalog", over: Catalog | None 
 
     Args:
         values: tables of rows by name, as JSON values; null is an infinite number.
-        where: what messages call it.
         over: the catalog that `values` adds to or changes; by default `values` tells every row and field.
-
-    Raises:
-        ConfigError: a table, row or field is unknown, of the wrong type or out of its limits.
     """
     require(isinstance(values, dict), where, "an object", values)
     is_whole = over is None

@@ -355,9 +355,6 @@ ENV_PRESETS = {"small": EnvConfig.small, "standard": EnvConfig.standard, "large"
 def env_from_json(values: dict[str, Any]) -> EnvConfig:
     """The battle that `EnvConfig.signature` described, with the values that it had then. Of the user's own reward terms
     it keeps nothing: their functions are in no file, and battles do not depend on them.
-
-    Raises:
-        ConfigError: naming the field that is missing, unknown or of the wrong type, or the version that is not read.
     """
     stored_versions(values, "env")
     parts = {"world": WorldConfig, "rules": RulesConfig, "reward": RewardConfig, "features": FeaturesConfig}

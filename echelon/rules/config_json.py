@@ -12,11 +12,7 @@ from echelon.runtime.errors import require
 
 
 def from_json(kind: Any, values: Any, where: str, nested: dict[str, Any] | None = None) -> Any:
-    """A config dataclass from what `as_json` made of it.
-
-    Raises:
-        ConfigError: a field is missing, unknown, or of the wrong type.
-    """
+    """A config dataclass from what `as_json` made of it."""
     nested = nested or {}
     require(isinstance(values, dict), where, "an object", values)
     default = kind()

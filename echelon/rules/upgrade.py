@@ -15,9 +15,6 @@ def env_under_current_rules(signature: dict[str, Any]) -> EnvConfig:
 
     A setting that had the default of its rules takes the default of today's; any other keeps its value. For the battle
     as it was when the signature was written, see `env_from_json`.
-
-    Raises:
-        ConfigError: as `env_from_json`.
     """
     recorded = env_from_json(signature)
     values, today = {**current_versions().as_json(), **as_json(recorded, whole=True)}, as_json(EnvConfig(), whole=True)

@@ -75,9 +75,6 @@ def stored_versions(values: Mapping[str, Any], where: str) -> Versions:
 
     Args:
         where: the name of `values` in error messages.
-
-    Raises:
-        ConfigError: one is missing or no version, from before the first release, or newer than this Echelon.
     """
     rules = values.get(RULES)
     if rules is None or (type(rules) is int and 1 <= rules < FIRST_RULES):

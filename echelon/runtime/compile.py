@@ -87,8 +87,6 @@ def fused(
     curriculum, compiles nothing again where shapes and Python's numbers are the same.
 
     Args:
-        function: what reads and returns tensors.
-        device: where they are.
         on_cpu: options of Inductor on a CPU; None for torch's own.
         name: what the log calls it, by default what Python does.
         exact: whether it gives the same bits on a GPU as operations one by one, see `echelon.runtime.exact`. On a CPU

@@ -38,8 +38,6 @@ class GraphedFunction:
 
     Args:
         function: the work. It must not read the host.
-        device: where it runs.
-        name: of the work, for the log.
     """
 
     instances: ClassVar[weakref.WeakSet[GraphedFunction]] = weakref.WeakSet()
@@ -144,11 +142,7 @@ def has_graphs(device: torch.device) -> bool:
 
 
 def are_off() -> bool:
-    """Whether the environment variable `ECHELON_CUDA_GRAPHS` turns all graphs off.
-
-    Raises:
-        ConfigError: it is neither `on` nor `off`.
-    """
+    """Whether the environment variable `ECHELON_CUDA_GRAPHS` turns all graphs off."""
     return variable(VARIABLE, ("on", "off")) == "off"
 
 

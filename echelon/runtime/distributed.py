@@ -36,7 +36,6 @@ class Ranks:
 
     Args:
         rank: global rank, 0..size - 1. Rank 0 writes files and prints.
-        size: world size K.
         local: local rank on this machine, which is the index of its GPU.
     """
 
@@ -113,11 +112,7 @@ class Ranks:
         self.max(0.0)
 
     def place(self, device: torch.device) -> torch.device:
-        """Device of this process, made the current one: of several processes each uses the GPU of its local rank.
-
-        Raises:
-            ConfigError: there are more processes than GPUs on this machine.
-        """
+        """Device of this process, made the current one: of several processes each uses the GPU of its local rank."""
         if self.is_alone or device.type != "cuda":
             return use_device(device)
         count = torch.cuda.device_count()
@@ -129,12 +124,7 @@ class Ranks:
         return line if self.is_alone else f"rank {self.rank} of {self.size}: {line}"
 
     def explain_failure(self, error: RuntimeError, hint: str = "go on with --resume latest") -> ConfigError | None:
-        """One-line error for a collective that failed because another process ended; None for any other error.
-
-        Args:
-            error: what was raised.
-            hint: what the user can do.
-        """
+        """One-line error for a collective that failed because another process ended; None for any other error."""
         if self.is_alone or not (isinstance(error, dist.DistError) or "gloo" in str(error).lower()):
             return None
         deadline = time.monotonic() + GONE_WITHIN_S
@@ -152,11 +142,7 @@ ALONE = Ranks()
 
 
 def init_ranks() -> Ranks:
-    """Initialise the process group from `torchrun`'s environment variables; a single process without them.
-
-    Raises:
-        ConfigError: a variable is none of `torchrun`'s, or the processes do not find each other.
-    """
+    """Initialise the process group from `torchrun`'s environment variables; a single process without them."""
     size = environment_number("WORLD_SIZE", 1, MOST_PROCESSES, "1")
     if size == 1:
         return Ranks()
@@ -192,11 +178,7 @@ def told_after(seconds: float, line: str) -> Iterator[None]:
 
 
 def environment_number(name: str, low: int, high: int, default: str = "") -> int:
-    """An integer that `torchrun` tells in a variable of the environment.
-
-    Raises:
-        ConfigError: it is none, or out of its limits.
-    """
+    """An integer that `torchrun` tells in a variable of the environment."""
     text = os.environ.get(name, default)
     number = int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else -1
     require(low <= number <= high, name, f"{low}..{high}, as torchrun sets it", text)

@@ -12,11 +12,7 @@ logger = logging.getLogger(__name__)
 
 
 def fall_back(line: str) -> None:
-    """Log, once a process, that something simpler takes the place of what failed.
-
-    Args:
-        line: what runs how instead, and why.
-    """
+    """Log, once a process, that something simpler takes the place of what failed."""
     if line not in REASONS:
         REASONS.append(line)
         logger.warning("%s%s", PREFIX, line)

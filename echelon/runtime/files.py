@@ -103,11 +103,7 @@ class StrictDecoder(json.JSONDecoder):
 
 
 def parse_json(name: str, data: bytes, only_finite: bool = True) -> Any:
-    """A JSON document as `StrictDecoder` takes it.
-
-    Raises:
-        FileError: it is not valid, or nested too deeply.
-    """
+    """A JSON document as `StrictDecoder` takes it."""
     try:
         document = json.loads(data, cls=StrictDecoder, where=name, only_finite=only_finite)
     except FileError:
@@ -136,11 +132,7 @@ def json_bytes(document: Any) -> bytes:
 
 @contextlib.contextmanager
 def writing_to(path: Path) -> Iterator[None]:
-    """Context manager in which what the system refuses is an error of one line that names `path`.
-
-    Raises:
-        FileError: a full disk, a folder that is read-only, a file that is too long, ...
-    """
+    """Context manager in which what the system refuses is an error of one line that names `path`."""
     try:
         yield
     except OSError as error:
@@ -205,9 +197,6 @@ def append_whole(path: Path, data: bytes, durable: bool = True) -> None:
 
     Args:
         durable: whether it is on the disk when this returns.
-
-    Raises:
-        FileError: it cannot be written, or is no regular file.
     """
     with writing_to(path), open_to_append(path) as file:
         # Without locks, which some file systems lack, only a failed write of two processes at once could cut too much.
@@ -281,9 +270,6 @@ def held(path: Path) -> Iterator[None]:
 
     By `flock`, which the system lets go of however a process ends. On a file system that has none, it counts whether
     the process that the file names still lives on this machine.
-
-    Raises:
-        FileError: another process holds it; it is named.
     """
     with lock(path) as file:
         try:

@@ -21,14 +21,7 @@ PACKAGE = Path(__file__).parents[1]
 
 
 def import_module(module_name: str, name: str) -> ModuleType:
-    """Import `package.module`; the current folder is searched last. It runs the code of the module.
-
-    Args:
-        name: as the user named it, for the error.
-
-    Raises:
-        FileError: there is no such module.
-    """
+    """Import `package.module`; the current folder is searched last. It runs the code of the module."""
     folder = ""
     with suppress(FileNotFoundError):  # where the current folder has been removed
         folder = str(Path.cwd())
@@ -51,10 +44,6 @@ def import_object(name: str) -> Callable[..., Any]:
     """Import the class or function `package.module:name`; the current folder is searched last.
 
     It runs the code of the module, so that nothing read from a checkpoint, a league or a replay may be passed here.
-
-    Raises:
-        FileError: there is no such module.
-        ConfigError: the name has another form, or the module has no such class or function.
     """
     require(OBJECT_NAME.fullmatch(name) is not None, "an imported name", "of the form package.module:name", name)
     module_name, _, attribute = name.partition(":")

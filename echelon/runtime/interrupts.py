@@ -33,11 +33,7 @@ def end_while_importing() -> None:
 
 
 def check_current_folder() -> None:
-    """Refuse a current folder that has been removed: there torch cannot be imported, nor the part that compiles.
-
-    Raises:
-        ImportError: neither was imported before. A program of this package ends in the same line.
-    """
+    """Refuse a current folder that has been removed: there torch cannot be imported, nor the part that compiles."""
     with suppress(FileNotFoundError):
         os.getcwd()
         return

@@ -35,14 +35,10 @@ def read_tables(
 
     Args:
         name, file, limit, only_finite: as of `JsonText`.
-        tables: keys under which lists are given out by rows.
 
     Yields:
         Key, number and row of each row of a table, in the order of the file. What is no row has None as its number:
         key and value of all else, and key and `[]` where a table begins.
-
-    Raises:
-        FileError: at the first place that is not valid, after the rows before it.
     """
     text = JsonText(name, file, limit, only_finite)
     if text.peek() != "{":
@@ -75,8 +71,6 @@ class JsonText:
     """The text of a JSON file, of which no more is kept than the value that is read.
 
     Args:
-        name: what errors name first.
-        file: the file, at its beginning.
         limit: bytes that it may have.
         only_finite: whether NaN and infinities are refused.
     """
@@ -98,11 +92,7 @@ class JsonText:
         return FileError(f"{self.name}: not valid JSON: {why} at letter {place}")
 
     def peek(self) -> str:
-        """The next letter that is no white space, or nothing at the end of the file. White space is passed, it is not.
-
-        Raises:
-            FileError: the file is too long, or no text.
-        """
+        """The next letter that is no white space, or nothing at the end of the file; it is not passed."""
         while True:
             found = INK.search(self.text, self.at)
             if found is not None:
@@ -113,11 +103,7 @@ class JsonText:
                 return ""
 
     def pass_one(self, *expected: str) -> str:
-        """Pass the next letter that is no white space.
-
-        Raises:
-            FileError: it is none of `expected`.
-        """
+        """Pass the next letter that is no white space."""
         found = self.peek()
         if found not in expected:
             raise self.invalid(f"expected {' or '.join(map(repr, expected))}, got {found!r}")
@@ -125,11 +111,7 @@ class JsonText:
         return found
 
     def members(self, opening: str, closing: str) -> Iterator[None]:
-        """Go through an object or a list: at each step the next member is to be read, all of it.
-
-        Raises:
-            FileError: something else stands around a member.
-        """
+        """Go through an object or a list: at each step the next member is to be read, all of it."""
         self.pass_one(opening)
         if self.peek() == closing:
             self.pass_one(closing)
@@ -139,11 +121,7 @@ class JsonText:
             yield
 
     def key(self) -> str:
-        """Read a key and the colon behind it.
-
-        Raises:
-            FileError: there is none.
-        """
+        """Read a key and the colon behind it."""
         if self.peek() != '"':
             raise self.invalid("expected a key in quotes")
         found = str(self.value(f"{self.name}: a key", LONGEST_KEY))
@@ -151,11 +129,7 @@ class JsonText:
         return found
 
     def value(self, where: str, longest: int) -> Any:
-        """Read a value of at most `longest` letters.
-
-        Raises:
-            FileError: naming `where`, if it is longer, not valid, or nested too deeply.
-        """
+        """Read a value of at most `longest` letters."""
         self.peek()
         self.json.where = where
         while True:

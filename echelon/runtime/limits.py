@@ -48,12 +48,8 @@ def check_settings(config: Any, limits: Mapping[str, Limits]) -> None:
     NumPy's scalars become Python's, and lists tuples, so that the config can be compared and written as JSON.
 
     Args:
-        config: what is checked, of a frozen dataclass.
         limits: of its numbers, by field. Of a tuple they are those of each entry. A number without limits must be
             finite, and fit into 64 bits.
-
-    Raises:
-        ConfigError: naming the field, the limit and the value.
     """
     kind: Any = type(config)
     for name, hint in hints_of(kind).items():
@@ -107,11 +103,7 @@ def path_text(value: Any) -> Any:
 
 
 def check_text(where: str, text: str) -> None:
-    """Refuse a text that no system takes as a path, which most texts are: with a NUL, or longer than names may be.
-
-    Raises:
-        ConfigError: saying where it stands.
-    """
+    """Refuse a text that no system takes as a path, which most texts are: with a NUL, or longer than names may be."""
     require("\0" not in text, where, "without NUL bytes", text)
     longest = max(len(os.fsencode(part)) for part in text.split("/")) if text.isprintable() else len(text)
     limit = f"at most {LONGEST_TEXT} letters, {LONGEST_NAME} bytes between two slashes"
@@ -119,16 +111,7 @@ def check_text(where: str, text: str) -> None:
 
 
 def check_function(where: str, function: Any, arguments: str) -> None:
-    """Refuse what cannot be called with so many arguments, as far as Python can tell without a call.
-
-    Args:
-        where: what the error names.
-        function: what is to be called.
-        arguments: their names, separated by commas.
-
-    Raises:
-        ConfigError: it cannot.
-    """
+    """Refuse what cannot be called with so many arguments, as far as Python can tell without a call."""
     fits = callable(function)
     with contextlib.suppress(ValueError):  # of a builtin that does not tell
         try:
@@ -139,11 +122,7 @@ def check_function(where: str, function: Any, arguments: str) -> None:
 
 
 def whole(where: str, value: Any) -> int:
-    """An integer of Python's, from one of NumPy's or a tensor of one integer too.
-
-    Raises:
-        ConfigError: it is none: a fraction, a bool, text.
-    """
+    """An integer of Python's, from one of NumPy's or a tensor of one integer too."""
     is_flag = isinstance(value, bool) or str(getattr(value, "dtype", "")).removeprefix("torch.") == "bool"
     try:
         found = None if is_flag else operator.index(value)
@@ -155,11 +134,7 @@ def whole(where: str, value: Any) -> int:
 
 
 def check_number(where: str, number: float, limits: Limits | None = None) -> None:
-    """Refuse a number that is not finite, or out of its limits.
-
-    Raises:
-        ConfigError: naming the field, the limit and the value.
-    """
+    """Refuse a number that is not finite, or out of its limits."""
     if isinstance(number, float):
         require(math.isfinite(number), where, "a finite number", number)
     elif limits is None:

@@ -55,7 +55,6 @@ def bits(seed: Tensor, tick: Tensor | int, stream: int, count: int) -> Tensor:
         seed: `[B]` int64, one a battle. Seeds that differ in either word draw other numbers; there are 2**32 sequences.
         tick: `[B]` integer or a number, the battle's clock.
         stream: a `Stream`.
-        count: numbers wanted a battle.
 
     Returns:
         `[B, count]` int64 in 0 .. 2**32 - 1.

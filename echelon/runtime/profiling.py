@@ -34,9 +34,6 @@ def profiled(out: Path | None) -> Iterator[None]:
     """Profile what runs inside, all threads; write the trace to `out`, for Perfetto, and print the costliest `ROWS`.
 
     Without `out` nothing is profiled.
-
-    Raises:
-        FileError: the file cannot be written.
     """
     if out is None:
         yield
@@ -54,9 +51,6 @@ def profiled_between(out: Path | None) -> Iterator[Callable[[], object]]:
     Yields:
         A function to call now and then: its first call starts the profiler, the third one stops it, if the end does
         not.
-
-    Raises:
-        FileError: the file cannot be written.
     """
     if out is None:
         yield lambda: None
@@ -109,11 +103,7 @@ def report(found: profile, out: Path) -> None:
 
 
 def write_trace(found: profile, out: Path) -> list[dict[str, Any]]:
-    """Write the trace of a profile, and return its events.
-
-    Raises:
-        FileError: the file cannot be written.
-    """
+    """Write the trace of a profile, and return its events."""
     with replacing(out) as draft:
         found.export_chrome_trace(str(draft))
         # The profiler does not tell that a disk was full.

@@ -21,11 +21,7 @@ class Turns:
 
     @contextmanager
     def turn(self, trains: bool = False) -> Iterator[None]:
-        """Context manager of a thread's turn, which waits for those of others, unless they train: that may take days.
-
-        Raises:
-            ConfigError: another thread trains.
-        """
+        """Context manager of a thread's turn, which waits for those of others, unless they train."""
         thread = threading.current_thread()
         with self._changed:
             while self._depth > 0 and self._thread is not thread:
@@ -57,11 +53,7 @@ def kept_generators(device: torch.device, trains: bool = False) -> Iterator[None
     """Context manager in which this thread alone may seed torch's generators; behind it they are what they were.
 
     Args:
-        device: whose generators, beside that of the CPU.
         trains: whether other threads are refused, in place of waiting.
-
-    Raises:
-        ConfigError: another thread trains.
     """
     with TURNS.turn(trains), torch.random.fork_rng([device] if device.type == "cuda" else []):
         yield

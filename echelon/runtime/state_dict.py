@@ -29,44 +29,28 @@ class StateDict:
     """Name of the component, for error messages."""
 
     def fact(self, key: str, kind: type) -> Any:
-        """The JSON value at `key`.
-
-        Raises:
-            FileError: it is missing or not exactly of type `kind`.
-        """
+        """The JSON value at `key`."""
         value = self.facts.get(key)
         if type(value) is not kind:
             raise FileError(f"{self.name}.{key} must be a {kind.__name__}, got {value!r}")
         return value
 
     def whole(self, key: str, low: int, high: int) -> int:
-        """The integer at `key`.
-
-        Raises:
-            FileError: it is missing, no integer, or outside `low..high`.
-        """
+        """The integer at `key`."""
         value = self.fact(key, int)
         if not low <= value <= high:
             raise FileError(f"{self.name}.{key} must be {low}..{high}, got {shown(value)}")
         return int(value)
 
     def number(self, key: str, low: float, high: float) -> float:
-        """The number at `key`, which JSON tells from an integer.
-
-        Raises:
-            FileError: it is missing, an integer, or outside `low..high`.
-        """
+        """The number at `key`, which JSON tells from an integer."""
         value = self.fact(key, float)
         if not low <= value <= high:
             raise FileError(f"{self.name}.{key} must be {low:g}..{high:g}, got {value!r}")
         return float(value)
 
     def row(self, key: str, kind: type, length: int | None = None) -> list[Any]:
-        """The list at `key`, with entries of type `kind`.
-
-        Raises:
-            FileError: it is missing, of another type, or not of `length` entries if that is given.
-        """
+        """The list at `key`, with entries of type `kind`."""
         values = self.fact(key, list)
         if (length is not None and len(values) != length) or any(type(value) is not kind for value in values):
             some = "" if length is None else f"{length} "
@@ -74,11 +58,7 @@ class StateDict:
         return list(values)
 
     def check(self, expected: Mapping[str, Tensor]) -> None:
-        """Check names, shapes and dtypes of the tensors against `expected`, and that they are finite.
-
-        Raises:
-            FileError: naming the first tensor that differs.
-        """
+        """Check names, shapes and dtypes of the tensors against `expected`, and that they are finite."""
         check_tensors(self.name, self.tensors, expected)
 
 
@@ -90,20 +70,12 @@ class Stateful(Protocol):
         ...
 
     def load_state_dict(self, state_dict: StateDict) -> None:
-        """Restore the state from a checkpoint.
-
-        Raises:
-            FileError: the state does not fit this component.
-        """
+        """Restore the state from a checkpoint."""
         ...
 
 
 def pack(parts: Mapping[str, StateDict]) -> bytes:
-    """Serialise components by name to one safetensors file, with tensors named `component.tensor`.
-
-    Raises:
-        ConfigError: facts are no JSON of finite numbers, which could not be read again.
-    """
+    """Serialise components by name to one safetensors file, with tensors named `component.tensor`."""
     tensors = {
         # Copies, because safetensors refuses tensors that share storage.
         f"{part}.{key}": value.detach().to("cpu", copy=True).contiguous()
@@ -121,11 +93,7 @@ def pack(parts: Mapping[str, StateDict]) -> bytes:
 
 
 def unpack(name: str, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> dict[str, StateDict]:
-    """Inverse of `pack`, from the tensors and metadata of the file `name`.
-
-    Raises:
-        FileError: naming the file and what was expected.
-    """
+    """Inverse of `pack`, from the tensors and metadata of the file `name`."""
     facts = parse_json(name, metadata.get(FACTS, "null").encode())
     if not isinstance(facts, dict) or not all(isinstance(value, dict) for value in facts.values()):
         raise FileError(f"{name}: metadata {FACTS!r} must be an object of objects, got {facts!r:.80}")

@@ -54,9 +54,6 @@ def read_tensors(
         sha256: its hash, if that is known.
         limit: bytes it may have.
         check: refuses a header by an error before anything else is read.
-
-    Raises:
-        FileError: naming the file, what was expected and what came.
     """
     name = path.name
     with open_file(path, limit) as file:

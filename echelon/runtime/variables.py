@@ -9,11 +9,7 @@ from echelon.runtime.errors import require
 
 
 def variable(name: str, values: Sequence[str]) -> str:
-    """The value of an environment variable, the first of `values` where it is not set or empty.
-
-    Raises:
-        ConfigError: it is none of them.
-    """
+    """The value of an environment variable, the first of `values` where it is not set or empty."""
     value = os.environ.get(name, "") or values[0]
     require(value in values, name, f"one of {', '.join(values)}", value)
     return value

@@ -40,9 +40,6 @@ class Tile:
 def draw_contact_sheet(tiles: Sequence[Tile], materials: list[str], path: Path) -> list[Path]:
     """Draw maps side by side, on as many sheets as they need: pages of one PDF, or numbered PNG or SVG files.
 
-    Args:
-        materials: the name of each material by its number.
-
     Returns:
         The files.
     """

@@ -64,9 +64,7 @@ def write_page(replay: Replay, grounds: list[np.ndarray], path: Path) -> None:
     """Write the viewer of a replay.
 
     Args:
-        replay: the battles.
         grounds: for each battle the materials `[Z, Y, X]` uint8 on which it began.
-        path: the HTML file.
     """
     data = base64.b64encode(pack(replay, grounds)).decode()
     parts = {
@@ -78,11 +76,7 @@ def write_page(replay: Replay, grounds: list[np.ndarray], path: Path) -> None:
 
 
 def fill_template(folder: Traversable, name: str, parts: Mapping[str, str]) -> str:
-    """The text of an asset of a folder with the first of each place, a key of `parts`, replaced in their order.
-
-    Raises:
-        ValueError: a place is missing.
-    """
+    """The text of an asset of a folder with the first of each place, a key of `parts`, replaced in their order."""
     text = read(name, folder)
     for place, content in parts.items():
         before, found, after = text.partition(place)

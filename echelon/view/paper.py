@@ -97,11 +97,7 @@ def blank(width: float, height: float, layout: str | None = "constrained") -> Fi
 
 
 def save(figure: Figure, *paths: Path) -> None:
-    """Write a figure into each file, in the format that its name ends with.
-
-    Raises:
-        FileError: a file cannot be written; it is as it was before.
-    """
+    """Write a figure into each file, in the format that its name ends with."""
     layout = figure.get_layout_engine()
     if layout is not None:
         # It takes as long as drawing, and would be computed again for each file.

@@ -27,7 +27,6 @@ def write_report(report: Mapping[str, Any], path: Path, page: str = "") -> None:
 
     Args:
         report: what `echelon.reports.data.report_of` returns.
-        path: the HTML file.
         page: the page of a replay that is put inside, as `replay_page` makes it.
     """
     parts = {

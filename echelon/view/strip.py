@@ -43,7 +43,6 @@ def draw_strip(
     Args:
         ground: materials `[Z, Y, X]` uint8 on which it began.
         times: the moments, s; by default `MOMENTS` that `telling_times` chooses.
-        width: of the picture, inches.
         span: from when until when to choose them, s; by default the whole battle.
     """
     with paper_style():

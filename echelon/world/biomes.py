@@ -205,9 +205,6 @@ def furnish(material: Tensor, biome: Tensor, seeds: Tensor, world: WorldConfig) 
         material: `[M, Z, Y, X]` uint8 voxels.
         biome: `[M, Y, X]` int64, an index of `world.biomes`.
         seeds: `[M]` int64.
-
-    Raises:
-        ConfigError: a biome is not registered in this process, or painted what is no `Material`.
     """
     for index, name in enumerate(world.biomes):
         where = biome == index

@@ -36,10 +36,6 @@ def make_maps(config: EnvConfig, roster: Roster, seeds: Tensor) -> Maps:
     """One map for each of the seeds `[M]` int64, all on the device of the seeds.
 
     Map m depends on the configuration and seeds[m] alone, whatever stands beside it.
-
-    Raises:
-        ConfigError: the map is too small for the rosters and a zone.
-        RuntimeError: a mech could not walk from its spawn to the zone.
     """
     spawns.check_room(config)
     blocks = seeds.split(BLOCK if seeds.device.type == "cpu" else len(seeds))

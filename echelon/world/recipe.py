@@ -32,11 +32,7 @@ class Recipe:
     """Fingerprint of the map, as `fingerprints` tells it."""
 
     def make(self, config: EnvConfig, device: torch.device | str = "cpu") -> Maps:
-        """The one map, `[1]`, in battles of `config`.
-
-        Raises:
-            ConfigError: no map maker has this version, or the settings are not those of the recipe.
-        """
+        """The one map, `[1]`, in battles of `config`."""
         known = ", ".join(map(str, MAKERS))
         require(self.version in MAKERS, "map.version", f"of a map maker of this Echelon, {known}", self.version)
         device = torch.device(device)
@@ -52,11 +48,7 @@ class Recipe:
 
 
 def from_json(values: Any) -> Recipe:
-    """What `Recipe.as_json` wrote.
-
-    Raises:
-        ConfigError: naming what is missing or of the wrong type.
-    """
+    """What `Recipe.as_json` wrote."""
     require(isinstance(values, dict), "map", "a recipe", values)
     for name, kind in FIELDS.items():
         require(type(values.get(name)) is kind, f"map.{name}", f"a {kind.__name__}", values.get(name))

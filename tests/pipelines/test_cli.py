@@ -18,8 +18,8 @@ from echelon.learn.checkpoint.files import newest_checkpoint
 from echelon.learn.checkpoint.format import open_checkpoint
 from echelon.learn.trainer import Trainer
 from echelon.pipelines import train_flags
+from echelon.pipelines.console import LEAST_WIDTH, widen_narrow_terminal
 from echelon.pipelines.console import run as run_program
-from echelon.pipelines.output import LEAST_WIDTH, widen_narrow_terminal
 from echelon.replay.file import read
 
 

@@ -16,8 +16,7 @@ from runs import ROOT, TINY
 from echelon.learn.checkpoint.files import newest_checkpoint
 from echelon.learn.checkpoint.format import open_checkpoint
 from echelon.learn.metrics import read_table
-from echelon.pipelines.console import terminal
-from echelon.pipelines.output import LastingOutput, lasting_output, replace_unknown_letters
+from echelon.pipelines.console import LastingOutput, lasting_output, replace_unknown_letters, terminal
 
 TRAIN = [sys.executable, "pipelines/train.py", *TINY]
 

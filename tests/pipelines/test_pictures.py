@@ -11,10 +11,8 @@ from rich.console import Console
 from runs import ROOT
 from view.scenes import small_replay
 
-from echelon.pipelines import plot_runs, progress_bar
-from echelon.pipelines.draw_maps import DrawMaps, named_parts
-from echelon.pipelines.pictures import Watch
-from echelon.pipelines.plot_runs import Plot
+from echelon.pipelines import pictures, progress_bar
+from echelon.pipelines.pictures import DrawMaps, Plot, Watch, named_parts
 from echelon.pipelines.progress_bar import Bar, bar, reading, tracked
 from echelon.pipelines.result_tables import speed_of
 from echelon.replay.file import save
@@ -160,7 +158,7 @@ def test_runs_are_drawn_over_each_other(tmp_path, capsys, monkeypatch):
     table = runs[0] / "evaluations.csv"
     table.write_text(table.read_text().replace("easy", "heuristic:easy"))
     panels = {}
-    monkeypatch.setattr(plot_runs, "draw_curves", lambda drawn, out, note: panels.update(drawn))
+    monkeypatch.setattr(pictures, "draw_curves", lambda drawn, out, note: panels.update(drawn))
     Plot(runs[:1], out, curves=("easy", "return")).run()
     assert list(panels) == ["win rate against heuristic:easy", "return"], "a tier by its short name"
     shown = panels["win rate against heuristic:easy"]

@@ -199,7 +199,6 @@ def pack(
     Args:
         values: for each feature `[..., width]`, or `[...]` where its width is 1.
         shown: `[...]` bool; the other rows are zero.
-        always: features that every row shows.
     """
 
     def column(name: str) -> Tensor:

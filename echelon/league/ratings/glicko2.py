@@ -43,11 +43,6 @@ def rate(before: Ratings, games: Games, tau: float = 0.5) -> Ratings:
     """Ratings after a period, all computed from the ratings before it (steps 2 to 8).
 
     The order of games matters only up to rounding. The deviation of entries without games grows, up to `DEVIATION`.
-
-    Args:
-        before: ratings before the period.
-        games: games of the period.
-        tau: system constant that limits changes of the volatility.
     """
     mu, phi, sigma = (before.rating - RATING) / SCALE, before.deviation / SCALE, before.volatility
     # Each game counts for both sides.

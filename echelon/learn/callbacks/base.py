@@ -25,11 +25,7 @@ ELSEWHERE = "another process of the run ended with an error, see its message"
 
 
 class Interrupted(Exception):
-    """Raised by a signal.
-
-    Args:
-        number: the signal number.
-    """
+    """Raised by a signal."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"signal {number}")
@@ -106,10 +102,6 @@ class CallbackList:
 
     Args:
         callbacks: the callbacks, in the order of their calls where `Callback.order` is equal.
-        taken: names of other states in a checkpoint.
-
-    Raises:
-        ConfigError: one is no `Callback`, two have one name, or a name is taken or no identifier.
     """
 
     def __init__(self, callbacks: Sequence[Callback], taken: Sequence[str] = ()) -> None:
@@ -122,11 +114,7 @@ class CallbackList:
             require(name.isidentifier() and name not in taken, "Callback.name", f"an identifier not in {taken}", name)
 
     def setup(self, trainer: Trainer, states: Mapping[str, StateDict]) -> None:
-        """Set each callback up and restore its state, if there is one by its name; the first error closes all.
-
-        Raises:
-            ConfigError: in one line, if `setup` of a callback of the user's own fails.
-        """
+        """Set each callback up and restore its state, if there is one by its name; the first error closes all."""
 
         def begin(callback: Callback) -> None:
             is_own = type(callback).__module__.partition(".")[0] != "echelon"
@@ -212,12 +200,7 @@ class CallbackList:
 
     @staticmethod
     def _agree(trainer: Trainer, error: Exception | SystemExit | None) -> None:
-        """Share errors and requests between all processes, in one all-reduce; an error or a signal ends the run, saved.
-
-        Raises:
-            Interrupted: a process was sent a signal.
-            Exception: the process's own error, or that another one has one.
-        """
+        """Share errors and requests between all processes, in one all-reduce; either may end the run, saved."""
         own = trainer.requests
         told = trainer.ranks.maxima([error is not None, trainer.pending_signal(), own.stop, own.checkpoint])
         failed, signal, stop, checkpoint = (int(number) for number in told)

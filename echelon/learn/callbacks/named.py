@@ -10,11 +10,7 @@ from echelon.runtime.imports import import_object
 
 
 def load_callbacks(names: Sequence[str]) -> list[Callback]:
-    """Build the callbacks `package.module:Callback`, which are called without arguments.
-
-    Raises:
-        ConfigError, FileError: a name means no callback.
-    """
+    """Build the callbacks `package.module:Callback`, which are called without arguments."""
     return [build(name) for name in names]
 
 

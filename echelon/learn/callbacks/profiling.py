@@ -21,9 +21,6 @@ class Profiler(Callback):
     """Writes the trace of iteration `PROFILED` into a file and prints its costliest parts, on the first process.
 
     It stands before the callbacks whose work after an iteration is not to be in the trace.
-
-    Args:
-        path: the file.
     """
 
     def __init__(self, path: Path) -> None:

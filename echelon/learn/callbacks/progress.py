@@ -37,11 +37,7 @@ class ConsoleHandler(logging.Handler):
 
 
 class ProgressBar(Callback):
-    """A progress bar with speed and wins, and above it what the run and its callbacks log, on the first process.
-
-    Args:
-        console: where to print.
-    """
+    """A progress bar with speed and wins, and above it what the run and its callbacks log, on the first process."""
 
     def __init__(self, console: Console | None = None) -> None:
         self.console = console or Console()

@@ -42,11 +42,7 @@ class EnvSnapshot:
         return StateDict(tensors, facts)
 
     def load_state_dict(self, state_dict: StateDict) -> None:
-        """Restore the battles in the environment of the collector, which must have the same config.
-
-        Raises:
-            FileError: the state does not fit the environment.
-        """
+        """Restore the battles in the environment of the collector, which must have the same config."""
         collector, env = self.collector, self.collector.env
         maps = env.game.maps
         expected = {f"state.{key}": value for key, value in leaves_of(env.state).items()}
@@ -111,11 +107,7 @@ def terrain_diff(state: State, maps: Maps) -> dict[str, Tensor]:
 
 
 def apply_terrain_diff(ground: Terrain, found: dict[str, Tensor], name: str) -> Terrain:
-    """Apply the result of `terrain_diff` to `ground` in place, and return it.
-
-    Raises:
-        FileError: naming the field that does not fit.
-    """
+    """Apply the result of `terrain_diff` to `ground` in place, and return it."""
     expected = {f"{field}.{part}" for field in ground.keys() for part in ("index", "value")}
     if found.keys() != expected:
         raise FileError(f"{name}: terrain must have {sorted(expected)}, got {sorted(found)}")
@@ -131,11 +123,7 @@ def apply_terrain_diff(ground: Terrain, found: dict[str, Tensor], name: str) -> 
 
 
 def check_indices(stored: StateDict, env: EchelonEnv) -> None:
-    """Check the range of all integer tensors used as indices: compiled loops do no bounds checks.
-
-    Raises:
-        FileError: naming the tensor.
-    """
+    """Check the range of all integer tensors used as indices: compiled loops do no bounds checks."""
     mechs, maps = env.config.num_mechs, env.game.maps.shape[0]
     limits = {
         "state.map_id": (0, maps - 1),

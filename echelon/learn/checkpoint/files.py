@@ -122,22 +122,14 @@ def checkpoints_in(folder: Path) -> list[Path]:
 
 
 def find_checkpoint(path: str | Path) -> Path:
-    """The checkpoint that a path means: itself, or the newest one of a run folder.
-
-    Raises:
-        FileError: it is a run folder without a valid checkpoint.
-    """
+    """The checkpoint that a path means: itself, or the newest one of a run folder."""
     path = Path(path)
     is_run = (path / "checkpoints").is_dir() and not (path / CLAIMS).exists()
     return newest_checkpoint(path / "checkpoints") if is_run else path
 
 
 def newest_checkpoint(folder: Path) -> Path:
-    """Checkpoint in `folder` with the most iterations.
-
-    Raises:
-        FileError: there is none, or one is invalid.
-    """
+    """Checkpoint in `folder` with the most iterations."""
     found = [open_checkpoint(entry) for entry in checkpoints_in(folder)]
     if not found:
         raise FileError(f"{folder}: expected a checkpoint, found none")

@@ -160,11 +160,7 @@ class Checkpoint:
         return claimed(CurriculumState, self.claims, "curriculum")
 
     def policy(self, device: torch.device | str = "cpu") -> ActorCritic:
-        """Build the policy from the checkpoint alone, in evaluation mode.
-
-        Raises:
-            FileError: weights or recurrent state do not fit the model config.
-        """
+        """Build the policy from the checkpoint alone, in evaluation mode."""
         like = self.shell()
         memory = memory_shapes(like)
         if self.claims["memory"] != memory:
@@ -222,11 +218,7 @@ class Checkpoint:
 
 
 def open_checkpoint(path: str | Path) -> Checkpoint:
-    """Read and verify `checkpoint.json`; builds nothing.
-
-    Raises:
-        FileError: naming the file, what was expected and what was found.
-    """
+    """Read and verify `checkpoint.json`; builds nothing."""
     check_text("a checkpoint", str(path))
     path = Path(path)
     if not os.path.lexists(path / CLAIMS):
@@ -256,12 +248,7 @@ def open_checkpoint(path: str | Path) -> Checkpoint:
 
 @functools.cache
 def tell_rules(name: str, rules: int) -> None:
-    """Log, once, that what was trained under earlier rules plays under those of today.
-
-    Args:
-        name: name of the policy.
-        rules: version of the rules it was trained under.
-    """
+    """Log, once, that what was trained under earlier rules plays under those of today."""
     ours = current_versions().rules
     if rules != ours:
         logger.warning("%s: trained under rules %d, plays under rules %d, which are new to it", name, rules, ours)

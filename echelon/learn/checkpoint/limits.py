@@ -25,20 +25,12 @@ about four times as much as is written."""
 
 
 def most_learner_bytes(weights: int) -> int:
-    """Bytes of the optimiser's state.
-
-    Args:
-        weights: bytes of the policy's.
-    """
+    """Bytes of the optimiser's state."""
     return MAX_HEADER_BYTES + ADAM * weights
 
 
 def most_run_bytes(claims: Mapping[str, Any], env: EnvConfig, weights: int) -> int:
-    """Bytes of the resume state of one process: its battles, the policies that it meets, and what callbacks keep.
-
-    Raises:
-        FileError: the claims say no sound number of battles or policies.
-    """
+    """Bytes of the resume state of one process: its battles, the policies that it meets, and what callbacks keep."""
     memory = sum(math.prod(claimed_shape(name, shape)) for name, shape in claims["memory"].items())
     mech = MECH_BYTES + 4 * (memory + 8 * env.comm_dim)
     ground = COLUMN_BYTES * env.world.size_x * env.world.size_y

@@ -22,9 +22,6 @@ def check_start(config: TrainConfig, extra_rewards: Mapping[str, float], start: 
 
     Args:
         extra_rewards: weight of each reward term of the user's own, by name.
-
-    Raises:
-        ConfigError: naming what differs.
     """
     ours, theirs = current_versions().rules, start.versions.rules
     if ours != theirs:
@@ -53,9 +50,6 @@ def restore_optimizer(policy: ActorCritic, optimizer: torch.optim.Optimizer, ten
     """Restore the state saved by `optimizer_tensors`, on each parameter's device.
 
     No tensors are a valid state: an optimiser has none before its first step.
-
-    Raises:
-        FileError: names or shapes do not fit the policy.
     """
     if not tensors:
         return

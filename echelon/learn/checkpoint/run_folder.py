@@ -23,11 +23,7 @@ _locked: set[Path] = set()
 
 
 def choose_folder(config: TrainConfig) -> Path:
-    """The run folder: the one given, or the one of the resumed run, or a new one.
-
-    Raises:
-        FileError: if there is no run to resume.
-    """
+    """The run folder: the one given, or the one of the resumed run, or a new one."""
     is_named = "{time}" not in config.run_dir
     if config.resume not in ("", "latest") and not is_named:
         return Path(config.resume).absolute().parent.parent
@@ -72,11 +68,7 @@ def is_unlearnt(folder: Path) -> bool:
 
 
 def clear_unlearnt(folder: Path) -> None:
-    """Delete the checkpoint of a run in which nothing was learnt, so that a new run may begin in its folder.
-
-    Raises:
-        FileError: a process trains there, this one or another.
-    """
+    """Delete the checkpoint of a run in which nothing was learnt, so that a new run may begin in its folder."""
     if is_unlearnt(folder):
         with held(folder / LOCK):
             # By now another process may have learnt something.
@@ -85,11 +77,7 @@ def clear_unlearnt(folder: Path) -> None:
 
 
 def check_folder(name: str, folder: Path, start: Checkpoint | None) -> None:
-    """Refuse a folder with a run that does not end at `start`: what is to be saved would find checkpoints of its name.
-
-    Raises:
-        ConfigError: naming `name` and what is there.
-    """
+    """Refuse a folder with a run that does not end at `start`: checkpoints would find others of their name."""
     if not has_run(folder):
         return
     require(start is not None, name, "one without a run (or resume it, by `start`)", str(folder))
@@ -102,11 +90,7 @@ def check_folder(name: str, folder: Path, start: Checkpoint | None) -> None:
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Context manager that holds the lock of a run folder, unless this process does already.
-
-    Raises:
-        FileError: another process has locked it.
-    """
+    """Context manager that holds the lock of a run folder, unless this process does already."""
     path = (folder / LOCK).absolute()
     if path in _locked:
         yield
@@ -123,12 +107,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def lock_run_folder(folder: Path, resumes: bool) -> Iterator[None]:
-    """Create and lock the run folder; it is removed where it was made in vain, and nothing was written into it.
-
-    Raises:
-        ConfigError: if it is not writable, or holds a run already and `resumes` is false.
-        FileError: if another process has locked it.
-    """
+    """Create and lock the run folder; it is removed where it was made in vain, and nothing was written into it."""
     is_new = not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -152,11 +131,7 @@ def lock_run_folder(folder: Path, resumes: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def opened_run(config: TrainConfig, ranks: Ranks) -> Iterator[tuple[Path, Checkpoint | None]]:
-    """The locked folder of a run and the checkpoint that it resumes from, on every process.
-
-    Raises:
-        ConfigError, FileError: as `lock_run_folder` and `find_start`.
-    """
+    """The locked folder of a run and the checkpoint that it resumes from, on every process."""
     folder = Path(ranks.broadcast_text(str(choose_folder(config))))
     if config.resume == "latest":
         # Fail before the folder is created.
@@ -170,11 +145,7 @@ def opened_run(config: TrainConfig, ranks: Ranks) -> Iterator[tuple[Path, Checkp
 
 
 def find_start(config: TrainConfig, folder: Path) -> Checkpoint | None:
-    """The checkpoint to resume from, or None for a new run.
-
-    Raises:
-        ConfigError: if the run folder holds a later checkpoint.
-    """
+    """The checkpoint to resume from, or None for a new run."""
     if not config.resume:
         return None
     if config.resume == "latest":

@@ -43,8 +43,6 @@ class PolicyAssignment:
     commands teams of different size decides for each group by itself, without padding.
 
     Args:
-        learner: the policy that is trained.
-        opponents: the opponents, with their numbers of battles.
         side: group the learner commands; with `both`, blue in the first half of each opponent's battles and red in
             the second.
     """
@@ -130,7 +128,6 @@ class PolicyAssignment:
         """Write action and next memory of every team; returns the learner's output, batch `[G, A]`.
 
         Args:
-            tensordict: the environment's.
             remembered: where next memories are put, in place of `tensordict`: a piece for each team of a policy, and
                 nothing for the teams that it does not command.
             view: `view` of the learner, where that is there already.

@@ -34,7 +34,6 @@ class FrozenOpponents:
 
     Args:
         like: a policy of the common architecture; its weights initialise every slot.
-        blocks: number of blocks K.
         slots: number of slots a block S, at least 2.
         pool: the opponents and their shares, which sum to 1.
         seed: seed of the draws of opponents; each depends on it and on the number of draws before.
@@ -147,11 +146,7 @@ class FrozenOpponents:
 
     @torch.no_grad()
     def load_state_dict(self, state_dict: StateDict) -> None:
-        """Restore the state from a checkpoint.
-
-        Raises:
-            FileError: it does not fit these blocks.
-        """
+        """Restore the state from a checkpoint."""
         state_dict.check(self.weights)
         names, newest = state_dict.row("names", str, self.num_slots * self.blocks), self._slots(state_dict, "newest", 0)
         retiring, shares = self._slots(state_dict, "retiring", NOBODY), state_dict.fact("shares", dict)

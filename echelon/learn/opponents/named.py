@@ -36,15 +36,10 @@ class NamedOpponents:
     with different memories take turns in one environment.
 
     Args:
-        env: config of the battles.
         names: every commander that it may become, in the form `heuristic:TIER` or one that `opponent_of` knows.
         name, weapon_use: the commander of the first battles, one of `names`, and its weapon use as in `Heuristic`;
             commanders that are not scripted ignore that.
-        opponent_of: builds the policy of a name.
         compiled: whether commanders run through torch.compile, see `compiled_commander`.
-
-    Raises:
-        ConfigError: a name means no commander.
     """
 
     def __init__(
@@ -145,11 +140,7 @@ class NamedOpponents:
         return StateDict(facts={**facts, **shares, "next_tier": name})
 
     def load_state_dict(self, state_dict: StateDict) -> None:
-        """Restore the state from a checkpoint. Its names are looked up among those of the run, and never imported.
-
-        Raises:
-            FileError: a name is unknown, or a number is outside its range.
-        """
+        """Restore the state from a checkpoint. Its names are looked up among those of the run, and never imported."""
         stored = [*state_dict.row("tiers", str, NUM_SLOTS), state_dict.fact("next_tier", str)]
         names = [full_name(name) for name in stored]
         shares = [state_dict.fact(key, float) for key in ("weapon_use", "next_weapon_use")]

@@ -24,8 +24,6 @@ def count_readers(memory: TensorDictBase, blocks: int, slots: int) -> Tensor:
 
     Args:
         memory: memory of the teams that the opponents command, batch `[B, A]`.
-        blocks: number of blocks, K.
-        slots: number of slots a block, S.
     """
     slot = memory.get(SLOT)[:, 0, 0].view(blocks, -1)
     return torch.stack([(slot == number + 1).sum(1) for number in range(slots)], 1)

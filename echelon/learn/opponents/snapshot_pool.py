@@ -71,11 +71,7 @@ class SnapshotPool:
         )
 
     def load_state_dict(self, state_dict: StateDict) -> None:
-        """Replace the snapshots by those of a checkpoint. The pool must not be empty: it defines names and shapes.
-
-        Raises:
-            FileError: the state does not fit this pool.
-        """
+        """Replace the snapshots by those of a checkpoint. The pool must not be empty: it defines names and shapes."""
         names, newest = state_dict.row("names", str), list(self.snapshots.values())[-1]
         if not names:
             raise FileError(f"{state_dict.name}.names must name at least one, got none")

@@ -26,16 +26,8 @@ class StageOpponents:
     """The opponents of a stage: commanders by name, the learner itself and frozen policies; see `PolicyAssignment`.
 
     Args:
-        learner: the policy that is trained.
         config: of the run; how many battles are against whom.
-        env: the battles of the stage.
         curriculum: its present stage names the commander of the first battles, later ones others.
-        pool: the frozen policies.
-        seed: of the draws from the pool.
-        opponent_of: builds the commanders that the curriculum names.
-
-    Raises:
-        ConfigError: a name means no commander.
     """
 
     def __init__(
