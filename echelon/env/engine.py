@@ -50,10 +50,10 @@ class Engine:
         extra_rewards: Mapping[str, RewardTerm],
     ) -> None:
         self.game, self.device, self.extra_rewards = game, device, extra_rewards
-        self.form = form_of(device, backend, is_watched)
+        self.form = form_of(device, backend)
         tell_compilation(self.form)
-        most = num_envs if self.form == "loops" else None
-        self.blocks = Blocks(num_envs, device, most, whole=is_watched)
+        in_loops = self.form == "loops"
+        self.blocks = Blocks(num_envs, device, num_envs if in_loops else None, whole=is_watched and not in_loops)
         self.loops = Loops(game, self.blocks) if self.form == "loops" else None
         self._compile()
 
@@ -97,21 +97,30 @@ class Engine:
             observer: is told of every substep and of the decision.
             buffers: `[B, N, ...]` where the streams are written, by default to new tensors.
         """
-        # Not in loops while somebody traces the environment, or watches its substeps.
-        if self.loops is not None and observer is None and not torch.compiler.is_compiling():
-            return self.decide_in_loops(self.loops, before, action, buffers)
+        # Not in loops while somebody traces the environment.
+        if self.loops is not None and not torch.compiler.is_compiling():
+            played = self.decide_in_loops(self.loops, before, action, observer, buffers)
+        else:
 
-        def played(battles: slice) -> Played:
-            out = None if buffers is None else {name: kept[battles] for name, kept in buffers.items()}
-            return self.decide_dense(before[battles], action[battles], observer, out)
+            def play(battles: slice) -> Played:
+                out = None if buffers is None else {name: kept[battles] for name, kept in buffers.items()}
+                return self.decide_dense(before[battles], action[battles], observer, out)
 
-        return decision.concat_blocks(self.blocks.play(played), before.terrain)
+            played = decision.concat_blocks(self.blocks.play(play), before.terrain)
+        if observer is not None:
+            reward = exact.sum(played.paid, -1)
+            verdict = TensorDict({**played.outcome, "reward": reward}, reward.shape[:1], device=self.device)
+            orders = self.decode(action, before.focus_slots, self.game.roster, self.game.config.features)
+            observer.moment(played.state, orders, played.streams, verdict)
+        return played
 
-    def decide_in_loops(self, loops: Loops, before: State, action: Tensor, buffers: Observation | None) -> Played:
+    def decide_in_loops(
+        self, loops: Loops, before: State, action: Tensor, observer: StepObserver | None, buffers: Observation | None
+    ) -> Played:
         """`decide` of all battles in loops."""
         with ordinary_tensors():
             with part("play"):
-                after, streams = loops.play(before, action)
+                after, streams = loops.play(before, action, None if observer is None else observer.tick)
             if buffers is not None:
                 streams = write_streams(streams, buffers)
             with part("judge"):
@@ -137,8 +146,4 @@ class Engine:
             after = step.decide(before, orders, game, self.play if observer is None else watched)
         with part("conclude"):
             played: Played = self.conclude(before, after, orders, game, self.extra_rewards, buffers)
-        if observer is not None:
-            reward = exact.sum(played.paid, -1)
-            verdict = TensorDict({**played.outcome, "reward": reward}, reward.shape[:1], device=self.device)
-            observer.moment(played.state, orders, played.streams, verdict)
         return played

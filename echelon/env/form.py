@@ -21,13 +21,8 @@ VARIABLE = "ECHELON_BACKEND"
 """Environment variable: what `auto` means."""
 
 
-def form_of(device: torch.device, backend: Backend = "auto", watched: bool = False) -> Form:
-    """The form of an environment on a device.
-
-    Args:
-        backend: as in `EchelonEnv`.
-        watched: whether somebody sees each substep, which loops do not show.
-    """
+def form_of(device: torch.device, backend: Backend = "auto") -> Form:
+    """The form of an environment on a device, with a `backend` as in `EchelonEnv`."""
     name, choice = "backend", backend
     if choice == "auto":
         name, choice = VARIABLE, variable(VARIABLE, BACKENDS)  # type: ignore[assignment]
@@ -36,7 +31,7 @@ def form_of(device: torch.device, backend: Backend = "auto", watched: bool = Fal
         choice = "loops" if loops_on(device) else "eager" if device.type == "cpu" else "graph"
     if choice == "loops":
         require(loops_on(device), name, f"auto, graph or eager on {device.type} (loops need a CPU and numba)", choice)
-        return "eager" if watched else "loops"
+        return "loops"
     return "graph" if choice == "graph" and can_compile(device) else "eager"
 
 

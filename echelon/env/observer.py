@@ -22,7 +22,8 @@ class StepObserver(Protocol):
         ...
 
     def tick(self, state: State, log: step.Log) -> None:
-        """A substep was played: the state after it, and what happened in it."""
+        """A substep was played: the state after it, and what happened in it. Loops tell of the substeps of a decision
+        when all are played, with the ground behind the last one."""
         ...
 
     def moment(self, state: State, orders: Orders, shown: Mapping[str, Tensor], outcome: TensorDictBase) -> None:

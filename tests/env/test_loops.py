@@ -87,7 +87,6 @@ def test_the_form_of_a_device(monkeypatch):
     gpu, names = torch.device("cuda"), ("auto", "graph", "eager")
     assert [form_of(CPU, name) for name in (*names, "loops")] == ["loops", "graph", "eager", "loops"]
     assert [form_of(gpu, name) for name in names] == ["graph", "graph", "eager"]
-    assert form_of(CPU, watched=True) == "eager" and form_of(gpu, watched=True) == "graph"
     with pytest.raises(ConfigError, match=r"^backend must be auto, graph or eager on cuda .*, got 'loops'$"):
         form_of(gpu, "loops")
     monkeypatch.setattr(dispatch, "HAS_LOOPS", False)

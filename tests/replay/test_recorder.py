@@ -38,8 +38,9 @@ from echelon.replay.moments import in_reward_units
 from echelon.replay.recorder import Recorder
 from echelon.rules.actions import Act
 from echelon.rules.catalog import Hull, Material
-from echelon.rules.config import RulesConfig
+from echelon.rules.config import EnvConfig, RulesConfig
 from echelon.runtime.errors import ConfigError
+from echelon.sim.kernels import dispatch
 from echelon.sim.terrain import material_at
 
 BUSY = dataclasses.replace(SMALL, map_pool=4, map_seed=5)
@@ -306,6 +307,27 @@ def test_recording_changes_nothing():
         states.append(env.state.to_tensordict())
     same = states[0].apply(lambda a, b: (a == b).all(), states[1], batch_size=[])
     assert all(bool(value) for value in same.values(include_nested=True, leaves_only=True))
+
+
+@pytest.mark.skipif(not dispatch.HAS_LOOPS, reason="numba is not here")
+@pytest.mark.parametrize("preset", [BUSY, EnvConfig.standard()], ids=["small", "standard"])
+def test_loops_write_down_what_operations_do(preset):
+    """Every table of a replay has the same bytes, whichever played the battles."""
+    config = dataclasses.replace(preset, map_pool=2, rules=dataclasses.replace(preset.rules, max_episode_s=25.0))
+    recorded = []
+    for backend in ("loops", "eager"):
+        recorder = Recorder([0, 2], observations=True)
+        env = EchelonEnv(config, 3, "cpu", seed=8, observer=recorder, backend=backend)
+        generator, td = torch.Generator().manual_seed(2), env.reset()
+        for _ in range(110):
+            _, td = env.step_and_maybe_reset(brawl(td, generator))
+        assert env.form == backend
+        recorded.append([vars(battle) for battle in recorder.finish(["a", "b"], ["c", "d"]).battles])
+    for name in recorded[0][0]:
+        for mine, dense in zip(*([battle[name] for battle in battles] for battles in recorded), strict=True):
+            np.testing.assert_equal(mine, dense, err_msg=name)
+    for name in ("beams", "flights", "waypoints", "harms", "deaths", "conditions", "voxels"):
+        assert sum(len(battle[name]) for battle in recorded[0]) > 0, name
 
 
 def test_recording_reads_nothing_on_the_host():

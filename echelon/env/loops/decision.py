@@ -9,6 +9,7 @@ from echelon.env.loops.orders import decode, pass_messages
 from echelon.env.loops.zone import score
 from echelon.sim.kernels.dispatch import ZERO, called, compiled
 from echelon.sim.loops.decision import decide
+from echelon.sim.loops.log import LogArrays
 from echelon.sim.loops.packing import read, write
 from echelon.sim.loops.records import Ground
 
@@ -125,6 +126,7 @@ def decision_loop(
     views: Any,
     scratch: Scratch,
     shown: Streams,
+    log: LogArrays,
 ) -> None:
     """Play a decision of some battles, if `plays`, and fill the streams.
 
@@ -140,6 +142,7 @@ def decision_loop(
         tables, views: the constants.
         scratch: scratch memory.
         shown: streams, of any values.
+        log: what happens in each substep is written down there, if it has room.
     """
     rules, hulls, view, at = tables.rules[0], tables.hulls, views.numbers[0], views.action[0]
     records = scratch.records
@@ -175,12 +178,9 @@ def decision_loop(
         decode(actions[b], focus_slots, orders, tally, hulls, at, rules)
         if plays:
             decide(
-                battle,
-                mechs,
-                tally,
-                paint,
-                shots,
-                clouds,
+                b,
+                len(actions),
+                records,
                 orders,
                 ground,
                 rules,
@@ -190,6 +190,7 @@ def decision_loop(
                 scratch.pairs,
                 scratch.pulls,
                 scratch.impacts,
+                log,
             )
             pass_messages(actions[b], mechs, messages, at, rules)
             score(battle, mechs, tally, hulls, field.zone_center, field.zone_radius, view)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -17,11 +19,13 @@ from echelon.env.outcome import stat_names, statistics
 from echelon.rules.actions import CONTROLS
 from echelon.runtime.recycled import Recycled
 from echelon.sim.kernels.dispatch import array, shared_array
+from echelon.sim.loops.log import LogArrays, empty_log, substeps_of
 from echelon.sim.loops.packing import PARTS, Parts, empty_records, fields_of, state_of
 from echelon.sim.loops.records import IMPACT, ORDER, PAIR, PULL
 from echelon.sim.loops.sight import line_scratch
 from echelon.sim.loops.tables import build_tables
 from echelon.sim.model import SimModel
+from echelon.sim.step import Log
 from echelon.state import Maps, State, Terrain
 
 
@@ -38,21 +42,31 @@ class Loops:
         self.tables, self.views = build_tables(game), build_view_tables(game)
         self.recycled = Recycled()
 
-    def play(self, state: State, action: Tensor) -> tuple[State, Observation]:
+    def play(
+        self, state: State, action: Tensor, watch: Callable[[State, Log], None] | None = None
+    ) -> tuple[State, Observation]:
         """The state after a decision under `action [B, N, D]`, scored, and what is shown of it.
 
-        The terrain is changed in place; nothing else of `state` is.
+        The terrain is changed in place; nothing else of `state` is. `watch` is given the state behind every substep and
+        what happened in it, when all are played: the ground is that behind the decision.
         """
-        return self._run(state, array(action), self.game.maps, self.blocks.spans, plays=True)
+        rows = 0 if watch is None else self.game.rules.decision_repeat * state.shape[0]
+        log = empty_log(fields_of(state), len(self.game.roster.weapons), rows)
+        played = self._run(state, array(action), self.game.maps, self.blocks.spans, log, plays=True)
+        if watch is not None:
+            for substep in substeps_of(log, state, self.game):
+                watch(*substep)
+        return played
 
     def observe(self, state: State, maps: Maps) -> tuple[State, Observation]:
         """What is shown of battles on other `maps`, in which nobody was told anything."""
         batch, count = state.mechs.hp.shape
         idle = np.zeros((batch, count, CONTROLS + state.messages.shape[-1]), np.float32)
-        return self._run(state, idle, maps, [slice(0, batch)], plays=False)
+        log = empty_log(fields_of(state), len(self.game.roster.weapons), 0)
+        return self._run(state, idle, maps, [slice(0, batch)], log, plays=False)
 
     def _run(
-        self, state: State, actions: np.ndarray, maps: Maps, spans: list[slice], plays: bool
+        self, state: State, actions: np.ndarray, maps: Maps, spans: list[slice], log: LogArrays, plays: bool
     ) -> tuple[State, Observation]:
         before = fields_of(state)
         after = tuple(
@@ -72,7 +86,7 @@ class Loops:
         def run(span: slice) -> None:
             ends, own = (span.start, min(span.stop, len(actions))), BattleArrays(**told, **ground)
             constants = fields, self.tables, self.views
-            decision_loop(plays, ends, actions, before, after, own, *constants, self._scratch(before), streams)
+            decision_loop(plays, ends, actions, before, after, own, *constants, self._scratch(before), streams, log)
 
         self.blocks.play(run, spans)
         shown = {name: torch.from_numpy(values) for name, values in streams._asdict().items()}

@@ -9,6 +9,7 @@ from echelon.sim.loops.arithmetic import stream_key, uniform, update_heading
 from echelon.sim.loops.damage import apply, begin_damage, credit_paint
 from echelon.sim.loops.firing import beam, free_slot, launch, mark, pay, pull
 from echelon.sim.loops.flight import billow, chip, fly, intercept, strike
+from echelon.sim.loops.log import keep
 from echelon.sim.loops.movement import find_neighbours, go, steer
 from echelon.sim.loops.upkeep import burn, cool, count_down, is_shut_down, stand, standing_on
 from echelon.sim.loops.wrecks import lay_one, next_wreck
@@ -59,11 +60,11 @@ def fire(
     weapons: Any,
     opaque: Any,
     rules: Any,
-) -> None:
-    """`firing.fire`: all weapons that are ordered to, on the same state."""
+) -> Any:
+    """`firing.fire`: all weapons that are ordered to, on the same state. Returns how many did."""
     count = pull(mechs, paint, pairs, clouds, orders, pulls, hulls, weapons, opaque, rules)
     if count == 0:
-        return
+        return count
     key = stream_key(battle, rules.beam_height_stream)
     for n in range(mechs.shape[0]):
         for pack in range(paint.shape[1]):
@@ -80,6 +81,7 @@ def fire(
             if slot >= 0:
                 launch(one, gun, mechs, hulls, shots[slot], rules)
     pay(pulls, count, mechs, tally, hulls, weapons, rules)
+    return count
 
 
 @called
@@ -109,12 +111,9 @@ def lay_wreck(battle: Any, mechs: Any, hulls: Any, ground: Any, rules: Any) -> N
 
 @called
 def decide(
-    battle: Any,
-    mechs: Any,
-    tally: Any,
-    paint: Any,
-    shots: Any,
-    clouds: Any,
+    b: int,
+    battles: int,
+    records: Any,
     orders: Any,
     ground: Any,
     rules: Any,
@@ -124,14 +123,16 @@ def decide(
     pairs: Any,
     pulls: Any,
     impacts: Any,
+    log: Any,
 ) -> None:
-    """`step.decide` of one battle, in place; the order is that of `step.logged_substep`.
+    """`step.decide` of battle b of so many, in place; the order is that of `step.logged_substep`.
 
-    `pairs`, `pulls` and `impacts` are room for what is known within a substep.
+    `pairs`, `pulls` and `impacts` are room for what is known within a substep; `log` is that for what is written down.
     """
-    solid = ground.solid
+    battle, mechs, tally, paint = records.battles[0], records.mechs, records.tally, records.paint
+    shots, clouds, solid = records.shots, records.clouds, ground.solid
     begin(mechs)
-    for _ in range(rules.decision_repeat):
+    for k in range(rules.decision_repeat):
         update_mechs(battle, mechs, tally, paint, clouds, orders, hulls, ground, rules)
         intercept(battle, mechs, tally, shots, slots, hulls, weapons, rules)
         flew = fly(shots, slots, weapons, impacts, mechs, hulls, solid, rules)
@@ -140,9 +141,12 @@ def decide(
         billow(impacts, flew, clouds, rules)
         chip(impacts, flew, slots, weapons, ground, rules)
         apply(mechs, tally, paint, pairs, hulls, rules)
-        fire(battle, mechs, tally, paint, pairs, shots, clouds, orders, pulls, hulls, weapons, ground.opaque, rules)
+        opaque = ground.opaque
+        fired = fire(battle, mechs, tally, paint, pairs, shots, clouds, orders, pulls, hulls, weapons, opaque, rules)
         apply(mechs, tally, paint, pairs, hulls, rules)
         credit_paint(mechs, tally, paint, pairs, hulls, rules)
         lay_wreck(battle, mechs, hulls, ground, rules)
         move(mechs, tally, pairs, orders, hulls, ground, rules)
         battle.tick += 1
+        if len(log.flew) > 0:
+            keep(k * battles + b, records, impacts, flew, pairs, pulls, fired, weapons, log)

@@ -1,0 +1,95 @@
+"""What happened in every substep of a decision, as loops write it down for those who watch: `step.Log`."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from echelon.rules.actions import NO_MECH
+from echelon.sim.damage import Dealt
+from echelon.sim.kernels.dispatch import called
+from echelon.sim.loops.packing import Parts, state_of, write
+from echelon.sim.loops.records import IMPACT
+from echelon.sim.model import SimModel
+from echelon.sim.shots import Impacts
+from echelon.sim.step import Log
+from echelon.state import State
+
+
+class LogArrays(NamedTuple):
+    """Room for K substeps of B battles; of none where nobody watches. Substep k of battle b is row `k * B + b`."""
+
+    states: Any
+    """`packing.Parts` of the states behind the substeps."""
+    impacts: Any
+    """[K * B, S] IMPACT, by slot."""
+    flew: Any
+    """[K * B, S] bool."""
+    dealt_by: Any
+    """[K * B, N, N] float32, by shooter and target."""
+    dealt_with: Any
+    """[K * B, W, N] float32, by weapon and target."""
+    beams: Any
+    """[K * B, W, N] int64, whom the beam of each mech hit."""
+
+
+def empty_log(before: Parts, weapons: int, rows: int) -> LogArrays:
+    """Room for so many rows, for battles with these fields."""
+    count, slots = before[1][0].shape[1], before[4][0].shape[1]
+    return LogArrays(
+        tuple(tuple(np.empty((rows, *values.shape[1:]), values.dtype) for values in part) for part in before),
+        np.zeros((rows, slots), IMPACT),
+        np.zeros((rows, slots), np.bool_),
+        np.zeros((rows, count, count), np.float32),
+        np.zeros((rows, weapons, count), np.float32),
+        np.full((rows, weapons, count), NO_MECH),
+    )
+
+
+@called
+def keep(
+    row: int, records: Any, impacts: Any, flew: int, pairs: Any, pulls: Any, fired: int, weapons: Any, log: LogArrays
+) -> None:
+    """Write a substep of a battle that is over down in a row: `flew` impacts, `fired` pulls."""
+    write(row, records, log.states)
+    for k in range(flew):
+        impact, kept = impacts[k], log.impacts[row, impacts[k].slot]
+        log.flew[row, impact.slot] = True
+        kept.ends, kept.on_mech, kept.target = impact.ends, impact.on_mech, impact.target
+        kept.on_voxel, kept.on_floor = impact.on_voxel, impact.on_floor
+        for axis in range(3):
+            kept.start[axis], kept.point[axis] = impact.start[axis], impact.point[axis]
+            kept.direction[axis] = impact.direction[axis]
+    for target in range(pairs.shape[0]):
+        for shooter in range(pairs.shape[0]):
+            log.dealt_by[row, shooter, target] = pairs[target, shooter].dealt
+        for weapon in range(weapons.shape[0]):
+            log.dealt_with[row, weapon, target] = records.mechs[target].dealt_by[weapon]
+    for k in range(fired):
+        if weapons[pulls[k].weapon].is_beam:
+            log.beams[row, pulls[k].weapon, pulls[k].shooter] = pulls[k].target
+
+
+def substeps_of(log: LogArrays, before: State, game: SimModel) -> list[tuple[State, Log]]:
+    """What `step.logged_substep` returns of every substep. All states have the ground behind the last one."""
+    batch = before.shape[0]
+    rays = [weapon for weapon in game.roster.rays if game.roster.guns.exist(weapon)]
+    facts = [name for name in IMPACT.names or () if name in Impacts.__dataclass_fields__]
+
+    def tensor(values: np.ndarray, k: int) -> Tensor:
+        return torch.from_numpy(values[k * batch : (k + 1) * batch])
+
+    played = []
+    for k in range(game.rules.decision_repeat):
+        rows = slice(k * batch, (k + 1) * batch)
+        state = state_of(tuple(tuple(values[rows] for values in part) for part in log.states), before)
+        facts = {
+            name: tensor(log.impacts[name], k) for name in IMPACT.names or () if name in Impacts.__dataclass_fields__
+        }
+        impacts = Impacts(**{**facts, "target": facts["target"].long()}, flew=tensor(log.flew, k))
+        dealt = Dealt(tensor(log.dealt_by, k), tensor(log.dealt_with, k))
+        played.append((state, Log(impacts, dealt, {ray: tensor(log.beams, k)[:, ray] for ray in rays})))
+    return played
