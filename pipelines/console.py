@@ -18,7 +18,7 @@ import tyro
 from rich.console import Console
 
 from echelon.learn.models.registry import allow_module
-from echelon.runtime import compile_progress
+from echelon.runtime import compile
 from echelon.runtime.device import is_out_of_memory
 from echelon.runtime.errors import ConfigError, one_line, require
 from echelon.runtime.files import FileError
@@ -156,7 +156,7 @@ class ErrorOutput(logging.Handler):
 
 def show_compilations() -> None:
     """Print what is being compiled, on the first of several processes: a first start takes minutes."""
-    logger = compile_progress.logger
+    logger = compile.logger
     if os.environ.get("RANK", "0") == "0" and not logger.handlers:
         logger.addHandler(ErrorOutput())
         logger.setLevel(logging.INFO)

@@ -14,7 +14,7 @@ import tyro
 from echelon.arena.evaluate import Evaluation, evaluate
 from echelon.env.tasks import BATTLES
 from echelon.league import commands
-from echelon.league.schedule import MOST_RATED
+from echelon.league.matchmaking import MOST_RATED
 from echelon.league.store import Store
 from echelon.learn.config import SWITCH
 from echelon.pipelines.arena_args import ArenaArgs
@@ -22,9 +22,8 @@ from echelon.pipelines.console import terminal
 from echelon.pipelines.progress_bar import with_progress
 from echelon.pipelines.result_tables import show
 from echelon.runtime.device import resolve_device, use_device
-from echelon.runtime.errors import require
+from echelon.runtime.errors import require, rounded
 from echelon.runtime.limits import Limits, check_settings
-from echelon.runtime.numbers import rounded
 
 LEAGUE_SEEDS = 4
 """Seeds of a league's evaluation by default."""

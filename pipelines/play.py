@@ -15,7 +15,7 @@ from echelon.arena.match import MOST_PLAYED, battle_seeds, named_match, replay_o
 from echelon.arena.resolve import common_env, resolve
 from echelon.datasets.writer import DatasetWriter
 from echelon.league.entry_policy import qualified_name
-from echelon.league.schedule import round_robin
+from echelon.league.matchmaking import round_robin
 from echelon.pipelines.arena_args import ArenaArgs, BattleArgs
 from echelon.pipelines.console import terminal
 from echelon.pipelines.progress_bar import bar

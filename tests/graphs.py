@@ -20,7 +20,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from echelon.learn.models import encoder
 from echelon.runtime import cuda_graphs, device, exact, fallback
-from echelon.runtime.compile_progress import PROGRESS
+from echelon.runtime.compile import PROGRESS
 from echelon.sim.kernels import dispatch
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 from echelon.agents.heuristic import scripted
 from echelon.arena.evaluator import BEST, Evaluator, Score, format_row
 from echelon.learn.callbacks.base import Callback, Metrics
-from echelon.learn.checkpoint.files import newest_checkpoint
-from echelon.learn.checkpoint.retention import checkpoint_path
+from echelon.learn.checkpoint.files import checkpoint_path, newest_checkpoint
 from echelon.learn.metrics import read_table
 from echelon.learn.opponents.named import OpponentOf
 from echelon.learn.trainer import Trainer

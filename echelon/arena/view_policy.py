@@ -16,10 +16,10 @@ from torchrl.envs.transforms import TensorDictPrimer
 from echelon.env.discrete import action_table
 from echelon.env.group_form import GroupForm
 from echelon.env.group_policy import TeamPolicy, is_policy, memory_spec_of
-from echelon.env.mech_view import MechView
 from echelon.env.observation.layout import STREAMS
 from echelon.env.team_view import View
 from echelon.env.transforms import FlatObservation
+from echelon.env.views import MechView
 from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import ConfigError, require
 

@@ -15,9 +15,8 @@ from torch import Tensor
 import echelon
 from echelon.env.commanded import Side
 from echelon.env.discrete import ACTIONS
-from echelon.env.mech_view import MechView
 from echelon.env.team_view import ActionForm, ObservationForm
-from echelon.env.views import Opponent
+from echelon.env.views import MechView, Opponent
 from echelon.integrations.extras import missing
 from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import ConfigError, require

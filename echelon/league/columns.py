@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from echelon.agents.tiers import TIERS
+from echelon.league.database import CHANGES, KINDS
 from echelon.league.ratings.glicko2 import DEVIATION
 from echelon.league.records import scripted_id
-from echelon.league.schema import CHANGES, KINDS
 from echelon.rules.versions import current_versions, stored_versions
 from echelon.runtime.errors import ConfigError, shown
 from echelon.runtime.files import FileError, parse_json

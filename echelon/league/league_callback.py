@@ -8,7 +8,7 @@ import torch
 
 from echelon.league import log
 from echelon.league.league_arena import LeagueArena
-from echelon.league.opponent_sampler import OpponentSampler
+from echelon.league.matchmaking import OpponentSampler
 from echelon.league.rating_period import rate_entry
 from echelon.league.records import Entry
 from echelon.league.store import FILE, Store

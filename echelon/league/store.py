@@ -29,7 +29,6 @@ from echelon.league.columns import (
 )
 from echelon.league.config import LeagueConfig
 from echelon.league.database import make_database, open_database
-from echelon.league.names import commander_name
 from echelon.league.ratings.glicko2 import DEVIATION, RATING, VOLATILITY
 from echelon.league.records import (
     MATCH_COLUMNS,
@@ -37,6 +36,7 @@ from echelon.league.records import (
     Entry,
     MatchRecord,
     Standing,
+    commander_name,
     recipe_versions,
     scripted_entry,
 )

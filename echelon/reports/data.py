@@ -13,10 +13,10 @@ import torch
 
 from echelon.arena.evaluator import BEST, RIVAL
 from echelon.env.reward import TERMS
+from echelon.learn.callbacks.warning_signs import RECENT, warning_signs
 from echelon.learn.config import TRAIN_PRESETS, TrainConfig
 from echelon.learn.opponents.assignment import LEARNER
 from echelon.learn.trainer import Trainer
-from echelon.learn.warning_signs import RECENT, warning_signs
 from echelon.reports.origin import origin_of
 from echelon.reports.plots import stage_changes
 from echelon.reports.run_groups import flat, plain
@@ -119,7 +119,7 @@ def report_of(
 
 
 def signs_of(trainer: Trainer, metrics: Sequence[Mapping[str, float | None]]) -> list[str]:
-    """What in the last iterations looks as if the run did not learn, see `echelon.learn.warning_signs`."""
+    """What in the last iterations looks as if the run did not learn, see `echelon.learn.callbacks.warning_signs`."""
     rows = [*metrics[:1], *metrics[-RECENT:]]
     return list(warning_signs(rows, trainer.config, trainer.progress).values()) if rows else []
 

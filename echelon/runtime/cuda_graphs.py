@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from echelon.runtime.fallback import cause_of, fall_back
-from echelon.runtime.variables import variable
+from echelon.runtime.limits import variable
 
 WARM_UPS = 2
 """Calls that run before a capture: they compile, allocate, and let libraries set themselves up."""

@@ -10,7 +10,7 @@ import math
 import numbers
 import operator
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 from echelon.runtime.errors import require
@@ -141,3 +141,10 @@ def check_number(where: str, number: float, limits: Limits | None = None) -> Non
         require(-(2**63) <= number < 2**63, where, "an integer of 64 bits", number)
     if limits is not None:
         require(limits.low <= number <= limits.high, where, str(limits), number)
+
+
+def variable(name: str, values: Sequence[str]) -> str:
+    """The value of an environment variable, the first of `values` where it is not set or empty."""
+    value = os.environ.get(name, "") or values[0]
+    require(value in values, name, f"one of {', '.join(values)}", value)
+    return value

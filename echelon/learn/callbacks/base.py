@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from echelon.replay.battle import Replay
 from echelon.runtime.errors import ConfigError, require
 from echelon.runtime.files import FileError
-from echelon.runtime.imports import in_one_line
+from echelon.runtime.imports import import_object, in_one_line
 from echelon.runtime.state_dict import StateDict
 
 if TYPE_CHECKING:
@@ -213,3 +213,22 @@ class CallbackList:
         if signal:
             trainer.save()
             raise Interrupted(signal)
+
+
+def load_callbacks(names: Sequence[str]) -> list[Callback]:
+    """Build the callbacks `package.module:Callback`, which are called without arguments."""
+    return [build(name) for name in names]
+
+
+def build(name: str) -> Callback:
+    """The callback of one name; an error of the user's own code is told in one line."""
+    kind = import_object(name)
+    try:
+        callback = kind()
+    except (Exception, SystemExit) as error:
+        why = f"{type(error).__name__}: {error}"
+        raise ConfigError(f"--callbacks {name} must be callable without arguments, got {why:.300}") from error
+    limit = "a subclass of echelon.learn.callbacks.base.Callback"
+    require(isinstance(callback, Callback), f"--callbacks {name}", limit, type(callback).__name__)
+    built: Callback = callback
+    return built

@@ -10,8 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from echelon.learn.callbacks.base import Callback, Metrics
-from echelon.runtime.errors import one_line
-from echelon.runtime.numbers import rounded
+from echelon.runtime.errors import one_line, rounded
 
 if TYPE_CHECKING:
     from echelon.learn.trainer import Trainer
