@@ -41,7 +41,6 @@ class Terminal(Console):
     fills no screen."""
 
     def print(self, *objects: Any, **settings: Any) -> None:
-        """Print lines and tables."""
         super().print(*(one_line(each) if isinstance(each, str) else each for each in objects), **settings)
 
 
@@ -150,7 +149,6 @@ class ErrorOutput(logging.Handler):
     """Prints messages to the standard error output, as a progress bar may have replaced it."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Print a line."""
         print(one_line(record.getMessage()), file=sys.stderr, flush=True)
 
 

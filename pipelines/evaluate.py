@@ -59,7 +59,6 @@ class Evaluate:
         require(len(given) == 1, "--task, --league", "one of them: a task's name, or a league's folder", given)
 
     def run(self) -> None:
-        """Play and print the results."""
         progress = partial(with_progress, quiet=self.json)
         if self.league is None:
             self._print(self._at_task(progress))
@@ -95,7 +94,6 @@ class Evaluate:
 
 
 def table_rows(found: Evaluation) -> Sequence[dict[str, Any]]:
-    """The rows of an evaluation, rounded."""
     sides = tuple(f"win_rate_{side}" for side in ("blue", "red")) if found.by_side else ()
     return [
         {"against": row["opponent"], **{name: short(row[name]) for name in (*COLUMNS, *sides)}} for row in found.rows()
@@ -103,5 +101,4 @@ def table_rows(found: Evaluation) -> Sequence[dict[str, Any]]:
 
 
 def short(value: float) -> float:
-    """A number with three digits behind the point."""
     return rounded(value, 3)

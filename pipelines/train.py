@@ -80,7 +80,6 @@ def main() -> None:
 
 
 def program() -> None:
-    """The console script `echelon-train`."""
     run(main)
 
 

@@ -61,16 +61,13 @@ class Result:
 
     @property
     def battles(self) -> int:
-        """Number of battles."""
         return len(self.outcomes)
 
     def count(self, winner: Winner) -> int:
-        """Number of battles that ended with `winner`."""
         return sum(outcome.winner == winner for outcome in self.outcomes)
 
     @property
     def won_by_x(self) -> list[bool]:
-        """Whether X won, for each battle."""
         return [outcome.winner == (Winner.BLUE, Winner.RED)[b % 2] for b, outcome in enumerate(self.outcomes)]
 
     @property

@@ -46,7 +46,6 @@ class ViewForm:
 
     @property
     def has_mask(self) -> bool:
-        """Some group is given `action_mask`."""
         return any(form.is_discrete for form in self.groups.values())
 
     def key(self, group: str, name: str) -> Key:
@@ -142,7 +141,6 @@ class ViewPolicy:
         return spec
 
     def __call__(self, team: TensorDictBase) -> TensorDictBase:
-        """Decide for every mech of a team, batch `[B, A]`."""
         memory = team.get("memory")
         decided = self.policy(self._groups(team, memory) if self.form.is_grouped else self._mechs(team, memory))
         require(isinstance(decided, TensorDictBase), "what the policy returned", "a TensorDict", type(decided).__name__)

@@ -29,7 +29,6 @@ class AllMechs:
 
     @property
     def count(self) -> int:
-        """N."""
         return len(self.names)
 
     def gather(self, blue: Tensor, red: Tensor) -> Tensor:
@@ -41,7 +40,6 @@ class AllMechs:
         return own[:, : self.num_blue], own[:, self.num_blue :]
 
     def to(self, device: torch.device) -> AllMechs:
-        """The same on another device."""
         return self
 
 
@@ -67,7 +65,6 @@ class OneTeam:
 
     @property
     def count(self) -> int:
-        """A."""
         return len(self.names)
 
     def gather(self, blue: Tensor, red: Tensor) -> Tensor:
@@ -86,7 +83,6 @@ class OneTeam:
         return self.gather(own, other), self.gather(other, own)
 
     def to(self, device: torch.device) -> OneTeam:
-        """The same on another device."""
         return self if isinstance(self.is_red, bool) else replace(self, is_red=self.is_red.to(device))
 
 

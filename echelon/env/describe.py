@@ -70,7 +70,6 @@ def describe_specs(
 
 
 def leaf_of(key: Name, name: Name, kind: Kind, spec: TensorSpec, columns: Columns) -> Leaf:
-    """One leaf, from its spec."""
     is_index = name == ("action",) and not spec.dtype.is_floating_point
     trailing = () if is_index else TRAILING.get(name, ("column",))
     leading = ("battle", "mech")[: len(spec.shape) - len(trailing)]

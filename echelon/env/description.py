@@ -51,7 +51,6 @@ class Leaf:
     columns: tuple[Column, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """The leaf as JSON values."""
         plain = {"key": list(self.key), "kind": self.kind, "shape": list(self.shape), "axes": list(self.axes)}
         return {**plain, "dtype": self.dtype, "columns": [column.to_json() for column in self.columns]}
 
@@ -86,7 +85,6 @@ class Description:
         return tuple(leaf for leaf in self.leaves if leaf.kind == kind)
 
     def to_json(self) -> dict[str, Any]:
-        """Everything as JSON values."""
         return {"groups": list(self.groups), "leaves": [leaf.to_json() for leaf in self.leaves]}
 
 

@@ -47,7 +47,6 @@ class GroupForm:
 
     @property
     def has_memory(self) -> bool:
-        """Its policies remember something."""
         return len(self.memory.keys()) > 0
 
 
@@ -167,11 +166,9 @@ class ViewSpecs:
         return action
 
     def reward(self) -> Composite:
-        """`(group, "reward") [B, k, 1]`."""
         return self.specs.reward()
 
     def done(self) -> Composite:
-        """`done`, `terminated` and `truncated`, `[B, 1]` each."""
         return self.specs.done()
 
     def _flags(self, *shape: int) -> Categorical:

@@ -19,13 +19,10 @@ class StepObserver(Protocol):
 
     def opening(self, game: SimModel, state: State, shown: Mapping[str, Tensor]) -> None:
         """All battles begin: their constants, their state, and what `observe` showed of it."""
-        ...
 
     def tick(self, state: State, log: step.Log) -> None:
         """A substep was played: the state after it, and what happened in it."""
-        ...
 
     def moment(self, state: State, orders: Orders, shown: Mapping[str, Tensor], outcome: TensorDictBase) -> None:
         """A decision was played: the state after it, the orders it followed, and the verdict on battles it ended, with
         `reward [B, N]` of every mech."""
-        ...

@@ -176,7 +176,6 @@ class View(PartialEnv):
         return self.env.render(mode, **kwargs)
 
     def __repr__(self) -> str:
-        """The form of the view, and the battles."""
         opponent = "" if self.opponent is None else f", opponent={type(self.opponent).__name__}"
         return f"{type(self).__name__}({', '.join(self.group_map)}{opponent}, {self.env!r})"
 
@@ -383,7 +382,6 @@ class View(PartialEnv):
         shown.set(name, value)
 
     def _per_battle(self, flag: Tensor) -> Tensor:
-        """`[B, 1]` bool."""
         return flag.view(self.num_envs, 1)
 
     def _whole_battles(self, name: str, mask: Tensor) -> Tensor:

@@ -180,7 +180,6 @@ def mechs_of_teams(config: EnvConfig, names: Sequence[str]) -> list[Member]:
 
 
 def team_names(groups: Sequence[str]) -> Sequence[str]:
-    """Names of the two teams."""
     are_two = all(isinstance(name, str) for name in groups) and len(groups) == len(set(groups)) == 2
     require(are_two, "groups", "two different names, or a partition of the mechs", groups)
     for name in groups:

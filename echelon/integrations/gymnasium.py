@@ -91,7 +91,6 @@ class MechVectorEnv(VectorEnv):
         self._shown: TensorDictBase | None = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin all battles, those of `seed` or the next ones."""
         require(seed is None or isinstance(seed, int), "seed", "one number, from which each battle's follows", seed)
         require(
             "reset_mask" not in (options or {}), "options", "without reset_mask: battles restart by themselves", options
@@ -103,7 +102,6 @@ class MechVectorEnv(VectorEnv):
         return self._observation(self._shown), self._infos(self._shown)
 
     def step(self, actions: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """One decision of all mechs."""
         if self._shown is None:
             raise ConfigError("step must be after reset, got it before")
         shape = self.action_space.shape
@@ -144,7 +142,6 @@ class MechVectorEnv(VectorEnv):
         return infos
 
     def _flat(self, values: Tensor) -> np.ndarray:
-        """`[num_envs]` from `[B, n, 1]`."""
         return values.flatten().cpu().numpy()
 
     def render(self) -> tuple[np.ndarray, ...] | None:
@@ -216,7 +213,6 @@ class TeamEnv(Rendered, gymnasium.Env):
         return self._observation(shown), self._info(shown)
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        """One decision of the team."""
         require(not self._is_over, "step", "after reset, of a battle that goes on", "the battle is over")
         shape = self.action_space.shape
         require(np.shape(action) == shape, "action", f"of shape {shape}", np.shape(action))

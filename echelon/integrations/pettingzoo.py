@@ -114,11 +114,9 @@ class ParallelBattle(Rendered, ParallelEnv):
         return spaces.Dict({"observation": seen, "action_mask": space_of(spec["action_mask"])})
 
     def observation_space(self, agent: str) -> spaces.Space:
-        """What an agent is shown."""
         return self.observation_spaces[agent]
 
     def action_space(self, agent: str) -> spaces.Space:
-        """What an agent may do."""
         return self.action_spaces[agent]
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> tuple[dict, dict]:
@@ -132,7 +130,6 @@ class ParallelBattle(Rendered, ParallelEnv):
         return told
 
     def step(self, actions: Mapping[str, Any]) -> tuple[dict, dict, dict, dict, dict]:
-        """One decision of all agents."""
         if not self.agents and not actions:
             return {}, {}, {}, {}, {}
         acted = self.agents
@@ -180,7 +177,6 @@ class ParallelBattle(Rendered, ParallelEnv):
         return {name: seen[row] for name, row in rows.items()}, infos
 
     def _side(self, row: int) -> Winner:
-        """Whose mech the agent is."""
         commanded = self.view.commanded
         if isinstance(commanded, AllMechs):
             return Winner.BLUE if row < commanded.num_blue else Winner.RED

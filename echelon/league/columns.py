@@ -70,7 +70,6 @@ def optional(rule: tuple[str, Check]) -> tuple[str, Check]:
 
 
 def is_judged(value: Any) -> bool:
-    """Whether it maps ids to games and points."""
     amount = number(0, 1e12)[1]
 
     def is_result(row: Any) -> bool:

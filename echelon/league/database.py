@@ -35,7 +35,6 @@ VERSION = 5
 
 
 def listed(names: tuple[str, ...]) -> str:
-    """Format names as an SQL list."""
     return ", ".join(f"'{name}'" for name in names)
 
 
@@ -156,7 +155,6 @@ class Database:
             self.execute(f"PRAGMA {setting}")
 
     def close(self) -> None:
-        """Close the file."""
         self.connection.close()
 
     def execute(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
@@ -238,7 +236,6 @@ def allocated_bytes(path: Path) -> int:
 
 
 def is_locked(error: Exception) -> bool:
-    """Whether another process holds the lock."""
     return "database is locked" in str(error)
 
 
@@ -313,14 +310,12 @@ def check_pages(database: Database) -> None:
 
 
 def schema_of(rows: Iterable[tuple[Any, ...]]) -> Schema:
-    """The schema that rows of `OBJECTS` tell."""
     kept = [row for row in rows if not str(row[0]).startswith(STATISTICS)]
     return {str(name): (str(kind), str(table), " ".join(str(sql).split())) for name, kind, table, sql in kept}
 
 
 @functools.cache
 def expected_schema() -> Schema:
-    """The schema of a league."""
     with closing(sqlite3.connect(":memory:")) as database:
         for statement in TABLES:
             database.execute(statement)

@@ -91,7 +91,6 @@ class Evolution:
         self.rng = random.Random(f"{config.seed} {self.store.period}")
 
     def progress(self, role: Role) -> Progress:
-        """Stored progress of a role."""
         return Progress(**self.store.role(role.value))
 
     def folder(self, role: Role, generation: int) -> Path:

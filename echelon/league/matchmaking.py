@@ -142,7 +142,6 @@ class LeaguePool:
         """Share of each entry, by id."""
 
     def weights_of(self, name: str) -> Weights:
-        """Weights of the entry with this id."""
         return self.store.weights.policy(name).state_dict()
 
 

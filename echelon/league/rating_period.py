@@ -97,7 +97,6 @@ def ratings_of(stands: Sequence[Standing]) -> Ratings:
 
 
 def games_of(matches: Sequence[MatchRecord], ids: Sequence[str]) -> Games:
-    """Matches as games between indices into `ids`."""
     place = {who: number for number, who in enumerate(ids)}
     blue = torch.tensor([place[match.blue] for match in matches], dtype=torch.int64, device="cpu")
     red = torch.tensor([place[match.red] for match in matches], dtype=torch.int64, device="cpu")

@@ -68,7 +68,6 @@ MATCH_COLUMNS = ", ".join(MatchRecord._fields)
 
 
 def match_key(battle: Battle, recipe: str) -> str:
-    """Unique key of a match."""
     return f"{recipe}/{battle.seed}/{battle.blue}/{battle.red}"
 
 
@@ -126,7 +125,6 @@ def scripted_id(name: str) -> str | None:
 
 
 def scripted_entry(tier: str) -> Entry:
-    """The entry of a scripted tier of these rules."""
     name = scripted_name(tier)
     return Entry(str(scripted_id(name)), "scripted", name, None, "{}", time.time())
 

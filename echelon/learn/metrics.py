@@ -139,7 +139,6 @@ class MetricsLog:
 
     @property
     def path(self) -> Path:
-        """Path of `metrics.csv`."""
         return self.table.path
 
     def write(self, values: Mapping[str, float | None]) -> None:
@@ -176,7 +175,6 @@ class MetricsLog:
             writer.log({name: wandb.Image(picture), "trainer/step": agent_steps})
 
     def close(self) -> None:
-        """Flush and close the logger."""
         if self.board is not None:
             writer = self.board.experiment
             writer.close() if hasattr(writer, "close") else writer.finish()
@@ -219,12 +217,10 @@ def encoded(text: io.StringIO) -> bytes:
 
 
 def read_columns(path: Path) -> list[str]:
-    """The names in the first line of a CSV file."""
     return next(csv.reader(io.StringIO(read_file(path, LONGEST_TABLE).decode("utf-8-sig"))), [])
 
 
 def read_metrics(path: Path) -> list[dict[str, float]]:
-    """The rows of a `metrics.csv` as numbers."""
     return [{name: number_in(path, row, name) for name in row} for row in read_table(path)]
 
 

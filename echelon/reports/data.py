@@ -141,7 +141,6 @@ def duration(seconds: float) -> str:
 
 
 def tiles(evaluations: Rows) -> list[dict[str, str]]:
-    """The last win rate against each of the panel."""
     latest = [row for row in evaluations if row["iteration"] == evaluations[-1]["iteration"]]
     found = []
     for row in latest:
@@ -305,6 +304,5 @@ def is_catalog(key: str) -> bool:
 
 
 def shown(value: Any) -> str:
-    """A setting as text."""
     text = one_line("none" if value in (None, "", []) else plain(value))
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"

@@ -54,7 +54,6 @@ class GraphedFunction:
         self.instances.add(self)
 
     def __call__(self, key: Hashable) -> None:
-        """Do the work."""
         if self.is_graphed and key is None:
             self._say("something in it does not tell what it depends on, as by `graph_key`")
         if not self.is_graphed or key is None:
@@ -147,7 +146,6 @@ def are_off() -> bool:
 
 
 def is_same(one: Tensor, other: Tensor) -> bool:
-    """Whether two tensors are the same part of memory."""
 
     def place(tensor: Tensor) -> tuple[object, ...]:
         return storage_of(tensor), tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.dtype

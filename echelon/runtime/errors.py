@@ -44,7 +44,6 @@ class Shown(reprlib.Repr):
         self.maxstring = self.maxother = LONGEST_VALUE
 
     def repr_int(self, x: int, level: int) -> str:
-        """Of a longer integer its length."""
         return f"an integer of {x.bit_length()} bits" if abs(x) >= 10**LONGEST_NUMBER else repr(x)
 
 

@@ -25,7 +25,6 @@ class Limits(NamedTuple):
     """What the error says behind the two: a unit, or why they are what they are."""
 
     def __str__(self) -> str:
-        """Such as `1..1024 vox`."""
         low, high = (f"{limit:g}" if isinstance(limit, float) else str(limit) for limit in (self.low, self.high))
         return f"{low}..{high}{self.unit and ' '}{self.unit}"
 
@@ -64,7 +63,6 @@ def check_settings(config: Any, limits: Mapping[str, Limits]) -> None:
 
 @functools.cache
 def hints_of(kind: Any) -> dict[str, Any]:
-    """The declared type of each field."""
     hints = get_type_hints(kind)
     return {field.name: hints[field.name] for field in dataclasses.fields(kind)}
 

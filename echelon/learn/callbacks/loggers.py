@@ -25,23 +25,19 @@ class MetricsLogger(Callback):
         self.log: MetricsLog | None = None
 
     def setup(self, trainer: Trainer) -> None:
-        """Open the table on the first process."""
         if trainer.ranks.is_first:
             done = trainer.counters
             self.log = MetricsLog(trainer.folder, done.iterations, done.agent_steps, trainer.config.logger)
 
     def on_iteration_end(self, trainer: Trainer, metrics: Metrics) -> None:
-        """Append a row."""
         if self.log is not None:
             self.log.write(metrics)
 
     def on_evaluation(self, trainer: Trainer, scores: Sequence[Any]) -> None:
-        """Send the scores to the logger."""
         if self.log is not None:
             self.log.write_evaluation([score.row() for score in scores], trainer.counters.agent_steps)
 
     def close(self) -> None:
-        """Flush and close the logger."""
         if self.log is not None:
             self.log.close()
 
@@ -52,7 +48,6 @@ class Checkpoints(Callback):
     order = CHECKPOINTS
 
     def on_iteration_end(self, trainer: Trainer, metrics: Metrics) -> None:
-        """Write the checkpoint that is due."""
         is_regular = trainer.counters.iterations % trainer.config.checkpoint_every == 0
         if is_regular or trainer.ended or trainer.requests.checkpoint:
             trainer.save()
@@ -75,25 +70,20 @@ class Profiler(Callback):
         """Iterations that this process has begun."""
 
     def setup(self, trainer: Trainer) -> None:
-        """Check that the file can be written."""
         if trainer.ranks.is_first:
             check_writable(self.path)
 
     def on_iteration_start(self, trainer: Trainer) -> None:
-        """Start before iteration `PROFILED`."""
         self.begun += 1
         if trainer.ranks.is_first and self.begun == PROFILED:
             self.running.enter_context(profiled(self.path))
 
     def on_iteration_end(self, trainer: Trainer, metrics: Metrics) -> None:
-        """Stop after it."""
         self.running.close()
 
     def on_run_end(self, trainer: Trainer) -> None:
-        """Say so where the run was too short."""
         if self.begun < PROFILED:
             trainer.log_plain(f"no profile in {self.path}: this was no run of {PROFILED} iterations")
 
     def close(self) -> None:
-        """Stop."""
         self.running.close()

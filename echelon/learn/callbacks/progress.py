@@ -31,7 +31,6 @@ class ConsoleHandler(logging.Handler):
         self.console = console
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Print a message verbatim."""
         self.console.print(one_line(record.getMessage()), markup=False, highlight=False, emoji=False, soft_wrap=True)
 
 
@@ -46,7 +45,6 @@ class ProgressBar(Callback):
         self.logger = logging.getLogger("echelon")
 
     def setup(self, trainer: Trainer) -> None:
-        """Say what is trained."""
         if not trainer.ranks.is_first:
             self.console.quiet = True
         self.logger.addHandler(self.handler)
@@ -77,15 +75,12 @@ class ProgressBar(Callback):
             trainer.log(text)
 
     def on_stage(self, trainer: Trainer) -> None:
-        """Print the stage."""
         trainer.log(str(trainer.curriculum.stage))
 
     def on_run_end(self, trainer: Trainer) -> None:
-        """Leave the bar as it is."""
         self.bar.stop()
 
     def close(self) -> None:
-        """Leave the terminal as it was."""
         self.bar.stop()
         self.logger.removeHandler(self.handler)
 
@@ -101,7 +96,6 @@ class Each(Callback):
         self.call = call
 
     def on_iteration_end(self, trainer: Trainer, metrics: Metrics) -> None:
-        """Call it."""
         self.call()
 
 

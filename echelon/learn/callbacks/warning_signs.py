@@ -118,12 +118,10 @@ class WarningSigns(Callback):
         self.logged: set[str] = set()
 
     def on_run_start(self, trainer: Trainer) -> None:
-        """Read what a resumed run measured before."""
         rows = read_metrics(trainer.folder / "metrics.csv") if trainer.counters.iterations > 0 else []
         self.first, self.recent = (dict(rows[0]) if rows else {}), deque(map(dict, rows[-RECENT:]), RECENT)
 
     def on_iteration_end(self, trainer: Trainer, metrics: Metrics) -> None:
-        """Log new signs."""
         row = dict(metrics)
         self.first = self.first or row
         self.recent.append(row)

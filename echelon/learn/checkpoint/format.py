@@ -117,7 +117,6 @@ class Checkpoint:
 
     @property
     def counters(self) -> Counters:
-        """Progress of its run."""
         return claimed(Counters, self.claims, "counters")
 
     @property
@@ -148,7 +147,6 @@ class Checkpoint:
 
     @property
     def model(self) -> ModelConfig:
-        """Config of its network."""
         try:
             return model_from_json(self.claims["model"])
         except ConfigError as error:
@@ -156,7 +154,6 @@ class Checkpoint:
 
     @property
     def curriculum(self) -> CurriculumState:
-        """State of its curriculum."""
         return claimed(CurriculumState, self.claims, "curriculum")
 
     def policy(self, device: torch.device | str = "cpu") -> ActorCritic:
@@ -203,7 +200,6 @@ class Checkpoint:
         return unpack(name, *read_tensors(self.path / name, self.claims["files"][name], self.most_bytes(name)))
 
     def value_norm(self) -> ValueNorm:
-        """Value normaliser."""
         norm, claimed = ValueNorm(), self.claims["value_norm"]
         for name, buffer in norm.named_buffers():
             value = claimed.get(name)
@@ -294,7 +290,6 @@ about four times as much as is written."""
 
 
 def most_learner_bytes(weights: int) -> int:
-    """Bytes of the optimiser's state."""
     return MAX_HEADER_BYTES + ADAM * weights
 
 

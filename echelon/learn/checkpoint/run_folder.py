@@ -49,7 +49,6 @@ def last_saved_at(folder: Path) -> float:
 
 
 def has_run(folder: Path) -> bool:
-    """Whether a folder holds checkpoints of a run."""
     return any((folder / "checkpoints").glob("[!.]*"))
 
 
