@@ -22,7 +22,7 @@ from echelon.arena.stacked_policies import SLOTS, BatchObservation, BatchSlot, S
 from echelon.env.env import EchelonEnv
 from echelon.env.observation.layout import STREAMS, action_width
 from echelon.league.league_arena import LeagueArena
-from echelon.league.schedule import one_against
+from echelon.league.matchmaking import one_against
 from echelon.league.store import Store
 from echelon.learn.config import TrainConfig
 from echelon.learn.models.registry import PolicySpecs

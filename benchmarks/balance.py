@@ -22,7 +22,7 @@ from rich.table import Table
 
 from echelon.agents.tiers import TIERS
 from echelon.arena.batch_arena import BatchArena, Battle
-from echelon.arena.intervals import win_rate_interval
+from echelon.arena.match import win_rate_interval
 from echelon.arena.resolve import resolve
 from echelon.env.outcome import BY_HULL, Reason, Winner, stat_names
 from echelon.pipelines.arena_args import BattleArgs

@@ -15,7 +15,7 @@ from echelon.arena.batch_arena import BatchArena, Battle
 from echelon.arena.resolve import policy_of
 from echelon.env.form import Backend
 from echelon.league.league_arena import LeagueArena
-from echelon.league.schedule import round_robin
+from echelon.league.matchmaking import round_robin
 from echelon.league.store import Store
 from echelon.learn.checkpoint.files import save_checkpoint
 from echelon.learn.checkpoint.format import open_checkpoint

@@ -55,12 +55,10 @@ COMMANDS: dict[str, Callable[..., Any]] = {
 
 
 def main() -> None:
-    """Parse the command line and run the command."""
     parse_command(COMMANDS, arguments(), ALLOW_MODULE).run()
 
 
 def program() -> None:
-    """The console script `echelon-arena`."""
     run(main)
 
 

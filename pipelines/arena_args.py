@@ -42,7 +42,6 @@ class ArenaArgs:
         check_settings(self, {"batch": Limits(1, MOST_BATTLES, "battles")})
 
     def build(self, store: Store, ranks: Ranks = ALONE) -> LeagueArena:
-        """Build the arena of a league."""
         device = ranks.place(resolve_device(self.device))
         how = (SWITCH[self.compiled], SWITCH[self.cuda_graphs])
         return LeagueArena(store, device, self.batch, self.precision, *how, ranks=ranks)

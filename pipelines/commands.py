@@ -14,8 +14,7 @@ from rich.console import Console
 
 from echelon.arena.fingerprint import fingerprint
 from echelon.env.describe import describe_battle
-from echelon.env.description import Description
-from echelon.env.description_text import markdown, print_tables
+from echelon.env.description import Description, markdown, print_tables
 from echelon.env.observation import layout
 from echelon.learn.checkpoint.inspect import CheckpointReport, inspect_checkpoint
 from echelon.pipelines.console import parse_command
@@ -60,7 +59,6 @@ class Describe:
         require(not (self.json and self.markdown), "--json", "left out beside --markdown", self.json)
 
     def run(self) -> None:
-        """Print the result."""
         description = describe_battle(replace(ENV_PRESETS[self.env](), comm_dim=self.comm_dim))
         if self.json:
             stored = {"layout": layout.describe(self.comm_dim), "sha256": layout.layout_hash(self.comm_dim)}
@@ -74,7 +72,6 @@ class Describe:
 
 
 def columns_page(env: str, description: Description) -> str:
-    """The page of columns of a preset."""
     return "\n".join((PAGE.format(env=env), *markdown(description)))
 
 
@@ -88,7 +85,6 @@ class Checkpoint:
     """Print JSON with the complete metadata."""
 
     def run(self) -> None:
-        """Print the result."""
         found = inspect_checkpoint(self.path)
         if self.json:
             print(json.dumps({**asdict(found), "holds": found.is_valid}))
@@ -103,12 +99,10 @@ class Fingerprint:
     """Play a short battle and print its sha256, which must equal the one in the README on every machine."""
 
     def run(self) -> None:
-        """Print the result."""
         print(fingerprint())
 
 
 def format_report(found: CheckpointReport) -> list[str]:
-    """Format a report as lines of text."""
     lines = [f"checkpoint  {found.path}"]
     if found.claims:
         claims, env, counters = found.claims, found.claims["env"], found.claims["counters"]
@@ -140,5 +134,4 @@ COMMANDS: dict[str, Callable[..., Any]] = {
 
 
 def main(description: str) -> None:
-    """Parse the command line and run the command."""
     parse_command(COMMANDS, sys.argv[1:], description).run()

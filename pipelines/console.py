@@ -18,7 +18,7 @@ import tyro
 from rich.console import Console
 
 from echelon.learn.models.registry import allow_module
-from echelon.runtime import compile_progress
+from echelon.runtime import compile
 from echelon.runtime.device import is_out_of_memory
 from echelon.runtime.errors import ConfigError, one_line, require
 from echelon.runtime.files import FileError
@@ -41,7 +41,6 @@ class Terminal(Console):
     fills no screen."""
 
     def print(self, *objects: Any, **settings: Any) -> None:
-        """Print lines and tables."""
         super().print(*(one_line(each) if isinstance(each, str) else each for each in objects), **settings)
 
 
@@ -150,13 +149,12 @@ class ErrorOutput(logging.Handler):
     """Prints messages to the standard error output, as a progress bar may have replaced it."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Print a line."""
         print(one_line(record.getMessage()), file=sys.stderr, flush=True)
 
 
 def show_compilations() -> None:
     """Print what is being compiled, on the first of several processes: a first start takes minutes."""
-    logger = compile_progress.logger
+    logger = compile.logger
     if os.environ.get("RANK", "0") == "0" and not logger.handlers:
         logger.addHandler(ErrorOutput())
         logger.setLevel(logging.INFO)

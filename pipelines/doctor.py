@@ -45,7 +45,6 @@ class Doctor:
     """Also compile on a CPU, and play battles in their form beside the plain one; minutes at the first time."""
 
     def run(self) -> None:
-        """Print a line an answer, each as soon as it is known."""
         device = use_device(resolve_device(self.device))
         for name, ask in questions(device, self.rehearse):
             print(one_line(f"{name:<{WIDTH}}{answer(ask)}"), flush=True)
@@ -85,7 +84,6 @@ def questions(device: torch.device, has_rehearsal: bool) -> Iterator[tuple[str, 
 
 
 def version_of(package: str) -> str:
-    """The version of an installed package."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:

@@ -14,7 +14,7 @@ import tyro
 from echelon.arena.evaluate import Evaluation, evaluate
 from echelon.env.tasks import BATTLES
 from echelon.league import commands
-from echelon.league.schedule import MOST_RATED
+from echelon.league.matchmaking import MOST_RATED
 from echelon.league.store import Store
 from echelon.learn.config import SWITCH
 from echelon.pipelines.arena_args import ArenaArgs
@@ -22,9 +22,8 @@ from echelon.pipelines.console import terminal
 from echelon.pipelines.progress_bar import with_progress
 from echelon.pipelines.result_tables import show
 from echelon.runtime.device import resolve_device, use_device
-from echelon.runtime.errors import require
+from echelon.runtime.errors import require, rounded
 from echelon.runtime.limits import Limits, check_settings
-from echelon.runtime.numbers import rounded
 
 LEAGUE_SEEDS = 4
 """Seeds of a league's evaluation by default."""
@@ -60,7 +59,6 @@ class Evaluate:
         require(len(given) == 1, "--task, --league", "one of them: a task's name, or a league's folder", given)
 
     def run(self) -> None:
-        """Play and print the results."""
         progress = partial(with_progress, quiet=self.json)
         if self.league is None:
             self._print(self._at_task(progress))
@@ -96,7 +94,6 @@ class Evaluate:
 
 
 def table_rows(found: Evaluation) -> Sequence[dict[str, Any]]:
-    """The rows of an evaluation, rounded."""
     sides = tuple(f"win_rate_{side}" for side in ("blue", "red")) if found.by_side else ()
     return [
         {"against": row["opponent"], **{name: short(row[name]) for name in (*COLUMNS, *sides)}} for row in found.rows()
@@ -104,5 +101,4 @@ def table_rows(found: Evaluation) -> Sequence[dict[str, Any]]:
 
 
 def short(value: float) -> float:
-    """A number with three digits behind the point."""
     return rounded(value, 3)

@@ -50,7 +50,6 @@ class Tournament:
     arena: tyro.conf.OmitArgPrefixes[ArenaArgs] = field(default_factory=ArenaArgs)
 
     def run(self) -> None:
-        """Play, rate and print the standings."""
         store = Store(self.league)
         with self.arena.shared(store, "the same command goes on") as arena:
             if arena is not None:
@@ -81,7 +80,6 @@ class Evolve:
         require(self.train.num_envs > 0, "--train.num-envs", "at least 2 battles", self.train.num_envs)
 
     def run(self) -> None:
-        """Train the roles and print the standings."""
         store, console = Store(self.league), terminal()
         how = (self.train, self.arena.device, self.start, self.seeds, self.turns, self.iterations)
         with count_iterations(self.turns * len(Role) * self.iterations) as callbacks:
@@ -102,7 +100,6 @@ class Init:
     rules: LeagueConfig = field(default_factory=LeagueConfig)
 
     def run(self) -> None:
-        """Create the league."""
         env = self.changes.apply(ENV_PRESETS[self.env]())
         store = Store.create(self.league, env, self.rules)
         terminal().print(f"{self.league}: {len(store.entries())} entries, battles of {env.title}")
@@ -118,7 +115,6 @@ class Add:
     """Name or id of the parent of the first checkpoint; each further one descends from the one before."""
 
     def run(self) -> None:
-        """Add the checkpoints in order."""
         require(len(self.checkpoints) > 0, "add", "given one checkpoint at least", self.checkpoints)
         store = Store(self.league)
         parent = store.find(self.parent).id if self.parent else None
@@ -137,7 +133,6 @@ class Retire:
     reason: str = "by hand"
 
     def run(self) -> None:
-        """Retire the entries."""
         require(len(self.names) > 0, "retire", "given the name of one entry at least", self.names)
         store = Store(self.league)
         with store.writing():
@@ -153,7 +148,6 @@ class Export:
     out: Path
 
     def run(self) -> None:
-        """Write it."""
         check_writable(self.out)
         write_league(Store(self.league), self.out)
         terminal().print(f"{self.out}  {self.out.stat().st_size / 1e6:.1f} MB")
@@ -168,7 +162,6 @@ class Import:
     league: Path
 
     def run(self) -> None:
-        """Read it."""
         if is_unrecorded(self.file):
             count, new = record_file(self.file, Store(self.league))
             terminal().print(f"{self.league}: {new} new of {count} matches; {self.file} is not needed any more")
@@ -186,7 +179,6 @@ class List:
     json: bool = False
 
     def run(self) -> None:
-        """Print the table."""
         rows = entry_rows(Store(self.league))
         show(rows, self.json, f"{len(rows)} entries", shorten=("id",))
 
@@ -199,7 +191,6 @@ class Standings:
     json: bool = False
 
     def run(self) -> None:
-        """Print the table."""
         store = Store(self.league)
         show_standings(store, self.json, f"after period {store.period - 1}")
 
@@ -216,7 +207,6 @@ class Payoff:
     json: bool = False
 
     def run(self) -> None:
-        """Draw the matrix and print the mixture."""
         path = self.out or beside(self.league / FILE, "payoff.png")
         require_picture("--out", path)
         store = Store(self.league)
@@ -241,7 +231,6 @@ class Ratings:
     written there."""
 
     def run(self) -> None:
-        """Draw them."""
         path = self.out or beside(self.league / FILE, "ratings.png")
         require_picture("--out", path)
         store = Store(self.league)
@@ -261,7 +250,6 @@ class History:
     json: bool = False
 
     def run(self) -> None:
-        """Print the history."""
         store = Store(self.league)
         entry = store.find(self.name)
         columns = ("period", "rating", "deviation", "volatility")

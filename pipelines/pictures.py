@@ -73,7 +73,6 @@ class Watch:
         require(len(self.times) <= MOST_TIMES, "--times", f"at most {MOST_TIMES} moments", len(self.times))
 
     def run(self) -> None:
-        """Read the replay and draw it."""
         page = self.out or beside(self.file, self.file.with_suffix(".html").name)
         pictures = [path for path in (self.strip, self.gif) if path is not None]
         require(page != self.file, "--out", "another file than the replay", str(page))
@@ -94,7 +93,6 @@ class Watch:
             terminal().print(f"{path}  {path.stat().st_size / 1e6:.1f} MB")
 
     def draw(self, replay: Replay, ground: np.ndarray, span: tuple[float, float]) -> None:
-        """Draw the pictures."""
         which, (begin, end) = self.battle - 1, span
         if self.strip is not None:
             draw_strip(replay, which, ground, self.strip, self.times, self.size, span)
@@ -143,7 +141,6 @@ class DrawMaps:
         check_settings(self, {"maps": Limits(0, 256), "map_seed": SEED})
 
     def run(self) -> None:
-        """Make maps and draw them."""
         require_picture("--out", self.out)
         check_writable(self.out)
         env = replace(ENV_PRESETS[self.env](), map_seed=self.map_seed, map_pool=max(self.maps, 1))
@@ -210,7 +207,6 @@ class Plot:
     """Draw every run by itself."""
 
     def run(self) -> None:
-        """Read the runs and draw them."""
         require(len(self.runs) > 0, "plot", "given one run folder at least", self.runs)
         folders = [folder.resolve() for folder in self.runs]
         require(len(set(folders)) == len(folders), "plot", "given each run folder once", list(map(str, self.runs)))
@@ -233,7 +229,6 @@ class Plot:
         terminal().print(f"{self.out}  {len(panels)} curves of {len(runs)} runs")
 
     def names(self, runs: list[Run]) -> list[str]:
-        """The curves to draw."""
         columns = set().union(*(run.columns for run in runs))
         rivals = list(dict.fromkeys(rival for run in runs for rival in run.rivals))
         chosen = [name if name in columns or name in rivals else full_name(name) for name in self.curves]

@@ -15,7 +15,7 @@ from echelon.arena.match import MOST_PLAYED, battle_seeds, named_match, replay_o
 from echelon.arena.resolve import common_env, resolve
 from echelon.datasets.writer import DatasetWriter
 from echelon.league.entry_policy import qualified_name
-from echelon.league.schedule import round_robin
+from echelon.league.matchmaking import round_robin
 from echelon.pipelines.arena_args import ArenaArgs, BattleArgs
 from echelon.pipelines.console import terminal
 from echelon.pipelines.progress_bar import bar
@@ -63,7 +63,6 @@ class Play:
         check_settings(self, {"battles": Limits(2, MOST_PLAYED, "battles, an even number"), "seed": SEED})
 
     def run(self) -> None:
-        """Play the match and print the result."""
         device, league = use_device(resolve_device(self.arena.device)), self.league
         x, y = (name if league is None else qualified_name(name, league) for name in (self.blue, self.red))
         env = common_env([resolve(x), resolve(y)]) if self.env == "auto" else ENV_PRESETS[self.env]()
@@ -126,7 +125,6 @@ class WriteDataset:
         require(is_list, "--commanders", "at least one, each once", self.commanders)
 
     def run(self) -> None:
-        """Play the battles and write the file."""
         device = use_device(resolve_device(self.arena.device))
         commanders = {name: resolve(name) for name in self.commanders}
         env = common_env([*commanders.values()]) if self.env == "auto" else ENV_PRESETS[self.env]()

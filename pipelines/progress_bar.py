@@ -46,11 +46,9 @@ class Bar:
         return f"{int(self.done + 1e-6):,}/{self.total:,.0f} {self.unit}"
 
     def advance(self, amount: float = 1.0) -> None:
-        """So much more is done."""
         self.reach(self.done + amount)
 
     def reach(self, done: float) -> None:
-        """So much is done in all."""
         self.done = min(done, self.total)
         self.progress.update(self.task, completed=self.done, description=self.count())
         now, console = time.monotonic(), self.progress.console
@@ -80,7 +78,6 @@ class CountedFile(io.RawIOBase):
         self.file, self.shown = file, shown
 
     def read(self, size: int = -1) -> bytes:
-        """As the file does."""
         data = self.file.read(size)
         self.shown.advance(len(data) / 1e6)
         return data

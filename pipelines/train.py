@@ -12,9 +12,8 @@ from pathlib import Path
 from echelon.arena.eval_callback import EvalCallback, Summary
 from echelon.arena.resolve import check_opponents, policy_of
 from echelon.league.league_callback import join_league
-from echelon.learn.callbacks.base import Callback, Interrupted
-from echelon.learn.callbacks.named import load_callbacks
-from echelon.learn.callbacks.profiling import Profiler
+from echelon.learn.callbacks.base import Callback, Interrupted, load_callbacks
+from echelon.learn.callbacks.loggers import Profiler
 from echelon.learn.callbacks.progress import ProgressBar
 from echelon.learn.callbacks.signals import EXIT_BASE, Stop
 from echelon.learn.callbacks.warning_signs import WarningSigns
@@ -81,7 +80,6 @@ def main() -> None:
 
 
 def program() -> None:
-    """The console script `echelon-train`."""
     run(main)
 
 

@@ -19,7 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from echelon.runtime import cuda_graphs, device, exact, fallback
-from echelon.runtime.compile_progress import PROGRESS
+from echelon.runtime.compile import PROGRESS
 from echelon.sim.kernels import dispatch
 
 

@@ -18,7 +18,7 @@ from echelon.arena.batch_arena import Battle
 from echelon.arena.resolve import common_env, resolve
 from echelon.league.import_export import read_league
 from echelon.league.league_arena import LeagueArena
-from echelon.league.opponent_sampler import compatible_entries
+from echelon.league.matchmaking import compatible_entries
 from echelon.league.store import FILE, Store
 from echelon.learn.checkpoint.files import checkpoints_in, newest_checkpoint
 from echelon.learn.checkpoint.format import CLAIMS, Checkpoint, open_checkpoint

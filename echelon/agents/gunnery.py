@@ -116,7 +116,6 @@ class Gunner(nn.Module):
         return cycle(view, battery, wanted) if self.tier.cycles else self.hold(view, wanted)
 
     def man(self, view: View) -> Battery:
-        """Who has which guns."""
         range_vox, arc_cos, speed, homes, cost, ceiling, cycle_heat = view.of_hull(self.facts).unbind(-1)
         waits = torch.stack([view.cooldown[..., int(trigger)] > 0 for trigger in self.triggers], -1)
         return Battery(range_vox, arc_cos, speed, homes > 0, cost, ceiling, cycle_heat, waits)

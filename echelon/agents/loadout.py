@@ -40,7 +40,6 @@ class Loadout:
 
 
 def loadouts(config: EnvConfig) -> dict[Hull, Loadout]:
-    """Every class as it is armed."""
     return {kind: Loadout(kind, config) for kind in Hull}
 
 

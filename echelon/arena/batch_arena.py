@@ -61,15 +61,12 @@ class StepSink(Protocol):
 
     def begin(self, battles: Sequence[Battle]) -> None:
         """A batch of these battles begins; what is stepped beyond them is padding."""
-        ...
 
     def step(self, stepped: TensorDictBase, running: Tensor) -> None:
         """A decision was played, batch `[B]`, with what it was made from and `next`; of the battles `running [B]`."""
-        ...
 
     def end(self, outcome: TensorDictBase) -> None:
         """The batch is over: what `run_until_done` returns."""
-        ...
 
 
 class Battle(NamedTuple):
@@ -109,7 +106,6 @@ class BatchResult:
     """Wall-clock time of the whole batch."""
 
     def __len__(self) -> int:
-        """Number of battles."""
         return len(self.results)
 
 
@@ -236,7 +232,6 @@ def precision_of(compute: torch.dtype) -> str:
 
 
 def is_worth_compiling(device: torch.device, batch: int) -> bool:
-    """Whether battles are compiled by default."""
     return device.type == "cuda" and batch >= COMPILED_FROM and can_compile(device)
 
 

@@ -104,7 +104,6 @@ def is_stackable(policy: TeamPolicy) -> TypeGuard[ActorCritic]:
 
 
 def check_policy(name: str, policy: TeamPolicy, env: EchelonEnv) -> None:
-    """Check that a policy can play in `env`."""
     if not isinstance(policy, nn.Module):
         return
     if policy.training and not isinstance(policy, Heuristic):

@@ -7,8 +7,7 @@ from pathlib import Path
 from echelon.agents.heuristic import scripted
 from echelon.arena.evaluator import BEST, Evaluator, Score, format_row
 from echelon.learn.callbacks.base import Callback, Metrics
-from echelon.learn.checkpoint.files import newest_checkpoint
-from echelon.learn.checkpoint.retention import checkpoint_path
+from echelon.learn.checkpoint.files import checkpoint_path, newest_checkpoint
 from echelon.learn.metrics import read_table
 from echelon.learn.opponents.named import OpponentOf
 from echelon.learn.trainer import Trainer
@@ -36,7 +35,6 @@ class EvalCallback(Callback):
         self.best_saved = 0
 
     def setup(self, trainer: Trainer) -> None:
-        """Build the panel."""
         if trainer.ranks.is_first:
             self.evaluator = Evaluator(trainer.policy, trainer.config, trainer.folder, self.opponent_of)
 
@@ -99,7 +97,6 @@ class EvalCallback(Callback):
         return scores
 
     def on_checkpoint(self, trainer: Trainer, path: Path) -> None:
-        """Log that the best policy so far is kept."""
         self._log_best(trainer, path)
 
     def _log_best(self, trainer: Trainer, path: Path) -> None:
@@ -115,11 +112,9 @@ class EvalCallback(Callback):
                 self.evaluator.update_best(scores, trainer.counters.iterations)
 
     def state_dict(self) -> StateDict:
-        """That of the evaluator."""
         return StateDict() if self.evaluator is None else self.evaluator.state_dict()
 
     def load_state_dict(self, state_dict: StateDict) -> None:
-        """Restore what `state_dict` returned."""
         if self.evaluator is not None:
             self.evaluator.load_state_dict(state_dict)
 
@@ -140,7 +135,6 @@ class Summary(Callback):
         self.evaluation = evaluation
 
     def on_run_end(self, trainer: Trainer) -> None:
-        """Log."""
         evaluator, folder, log = self.evaluation.evaluator, trainer.folder, trainer.log_plain
         if evaluator is None:
             return

@@ -176,7 +176,6 @@ def evaluate(
 
 
 def seeds_of(task: Task, battles: int | None, seeds: Sequence[int] | None) -> list[int]:
-    """Seeds of the battles against each opponent."""
     if seeds is not None:
         is_list = isinstance(seeds, Sequence) and not isinstance(seeds, str) and len(seeds) > 0
         require(is_list, "seeds", "a list of at least one seed", seeds)
@@ -188,7 +187,6 @@ def seeds_of(task: Task, battles: int | None, seeds: Sequence[int] | None) -> li
 
 
 def opponent_names(opponents: Any) -> list[str]:
-    """The names of the opponents, each once."""
     is_list = isinstance(opponents, Iterable) and not isinstance(opponents, str | bytes)
     names = [path_text(each) for each in opponents] if is_list else []
     limit = "a list of at least one name, or policies by name"

@@ -54,7 +54,6 @@ class Score:
 
     @property
     def win_rate(self) -> float:
-        """Fraction of the battles won."""
         return self.result.x_wins / self.result.battles
 
     def row(self) -> dict[str, object]:
@@ -163,7 +162,6 @@ class Evaluator:
         return StateDict(self.best.state_dict(), facts)
 
     def load_state_dict(self, state_dict: StateDict) -> None:
-        """Restore what `state_dict` returned."""
         state_dict.check(self.best.state_dict())
         self.best.load_state_dict(state_dict.tensors)
         self.best_rate = state_dict.number("best_rate", -1.0, 1.0)

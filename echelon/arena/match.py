@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +11,6 @@ from typing import Any
 import torch
 
 from echelon.arena.batch_arena import BatchArena, BatchResult, Battle, BattleResult
-from echelon.arena.intervals import win_rate_interval
 from echelon.arena.resolve import common_env, resolve
 from echelon.env.arguments import number_of_battles, one_seed, whole_within
 from echelon.env.group_policy import TeamPolicy, is_policy
@@ -21,6 +21,29 @@ from echelon.rules.config import EnvConfig
 from echelon.runtime import noise
 from echelon.runtime.errors import require
 from echelon.runtime.limits import Limits
+
+Z_95 = 1.959964
+"""Quantile of the standard normal distribution for a 95 % interval."""
+
+
+def win_rate_interval(shares: Sequence[float]) -> tuple[float, float]:
+    """95 % confidence interval (low, high) of a mean win rate.
+
+    Battles of one seed have the same ground and the same spawns, so that they are not independent, but seeds are: the
+    sample is the share of its battles that was won on each seed. The adjusted Wald interval for paired data (Bonett
+    and Price 2012): one seed that was won and one that was lost are added, then mean and deviation are those of
+    the sample. With two independent battles a seed it is as wide as Wilson's interval over battles; where each side
+    wins one battle of every seed, it shrinks with the number of seeds, not with its root.
+
+    Args:
+        shares: a number within 0 .. 1 for each seed.
+    """
+    sample = [*shares, 0.0, 1.0]
+    mean = math.fsum(sample) / len(sample)
+    variance = math.fsum((share - mean) ** 2 for share in sample) / len(sample)
+    half = Z_95 * math.sqrt(variance / len(sample))
+    return max(0.0, mean - half), min(1.0, mean + half)
+
 
 MOST_PLAYED = 10**7
 """Battles of a match against each opponent."""
@@ -38,16 +61,13 @@ class Result:
 
     @property
     def battles(self) -> int:
-        """Number of battles."""
         return len(self.outcomes)
 
     def count(self, winner: Winner) -> int:
-        """Number of battles that ended with `winner`."""
         return sum(outcome.winner == winner for outcome in self.outcomes)
 
     @property
     def won_by_x(self) -> list[bool]:
-        """Whether X won, for each battle."""
         return [outcome.winner == (Winner.BLUE, Winner.RED)[b % 2] for b, outcome in enumerate(self.outcomes)]
 
     @property

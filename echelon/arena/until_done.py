@@ -145,7 +145,6 @@ class BattlesDone:
             self._reach(max(self.count - float(running.sum()), self.count * decisions / self.most))
 
     def tell_all(self) -> None:
-        """All of them are done."""
         self._reach(self.count)
 
     def _reach(self, done: float) -> None:

@@ -46,7 +46,6 @@ def build_policy(name: str, factory: Factory, env: EnvConfig, device: torch.devi
 
 
 def build(name: str, factory: Factory, env: EnvConfig, device: torch.device) -> TeamPolicy:
-    """Call the factory."""
     torch.manual_seed(BUILD_SEED)
     with in_one_line(f"{name}: expected a class or function that builds a policy from the battle's EnvConfig"):
         policy = factory(env)

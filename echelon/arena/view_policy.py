@@ -16,10 +16,10 @@ from torchrl.envs.transforms import TensorDictPrimer
 from echelon.env.discrete import action_table
 from echelon.env.group_form import GroupForm
 from echelon.env.group_policy import TeamPolicy, is_policy, memory_spec_of
-from echelon.env.mech_view import MechView
 from echelon.env.observation.layout import STREAMS
 from echelon.env.team_view import View
 from echelon.env.transforms import FlatObservation
+from echelon.env.views import MechView
 from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import ConfigError, require
 
@@ -46,7 +46,6 @@ class ViewForm:
 
     @property
     def has_mask(self) -> bool:
-        """Some group is given `action_mask`."""
         return any(form.is_discrete for form in self.groups.values())
 
     def key(self, group: str, name: str) -> Key:
@@ -142,7 +141,6 @@ class ViewPolicy:
         return spec
 
     def __call__(self, team: TensorDictBase) -> TensorDictBase:
-        """Decide for every mech of a team, batch `[B, A]`."""
         memory = team.get("memory")
         decided = self.policy(self._groups(team, memory) if self.form.is_grouped else self._mechs(team, memory))
         require(isinstance(decided, TensorDictBase), "what the policy returned", "a TensorDict", type(decided).__name__)

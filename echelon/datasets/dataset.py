@@ -176,7 +176,6 @@ def open_dataset(path: Path | str) -> Dataset:
 
 
 def read_header(path: Path) -> Header:
-    """The header of a safetensors file, checked."""
     with open_file(path, MOST_BYTES) as file:
         head = file.read(8)
         head += file.read(min(int.from_bytes(head, "little"), MAX_HEADER_BYTES))

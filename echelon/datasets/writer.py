@@ -59,13 +59,11 @@ class DatasetWriter:
     # What an arena tells its sink
 
     def begin(self, battles: Sequence[Battle]) -> None:
-        """See `StepSink`."""
         self._battles = battles
         self._steps: list[tuple[Tensor, dict[str, Tensor]]] = []
         self._last: dict[str, Tensor] = {}
 
     def step(self, stepped: TensorDictBase, running: Tensor) -> None:
-        """See `StepSink`."""
         which = running.nonzero()[:, 0]
         rows = stepped[which]
         if not self._last:
@@ -79,7 +77,6 @@ class DatasetWriter:
             kept[which[ended].cpu()] = value[ended].cpu()
 
     def end(self, outcome: TensorDictBase) -> None:
-        """See `StepSink`."""
         battle = torch.cat([which for which, _ in self._steps])
         order = battle.argsort(stable=True)
         for name in self._names(ROWS):

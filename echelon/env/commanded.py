@@ -1,4 +1,4 @@
-"""Which mechs of each battle the user of a view commands: values of both teams become theirs, and back."""
+"""Which mechs of each battle the user of a view commands, and the policy that commands the others."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
+from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
-from echelon.env.observation.layout import GROUPS
+from echelon.env.arguments import real_action
+from echelon.env.env import EchelonEnv
+from echelon.env.group_policy import TeamPolicy, action_noise, check_decided, draws_actions, memory_spec_of, team_input
+from echelon.env.observation.layout import GROUPS, STREAMS, action_width
 from echelon.env.select import select
 from echelon.runtime.errors import require
 
@@ -25,7 +29,6 @@ class AllMechs:
 
     @property
     def count(self) -> int:
-        """N."""
         return len(self.names)
 
     def gather(self, blue: Tensor, red: Tensor) -> Tensor:
@@ -37,7 +40,6 @@ class AllMechs:
         return own[:, : self.num_blue], own[:, self.num_blue :]
 
     def to(self, device: torch.device) -> AllMechs:
-        """The same on another device."""
         return self
 
 
@@ -63,7 +65,6 @@ class OneTeam:
 
     @property
     def count(self) -> int:
-        """A."""
         return len(self.names)
 
     def gather(self, blue: Tensor, red: Tensor) -> Tensor:
@@ -82,5 +83,46 @@ class OneTeam:
         return self.gather(own, other), self.gather(other, own)
 
     def to(self, device: torch.device) -> OneTeam:
-        """The same on another device."""
         return self if isinstance(self.is_red, bool) else replace(self, is_red=self.is_red.to(device))
+
+
+def first_memory(policy: TeamPolicy | None, env: EchelonEnv, commanded: int) -> TensorDictBase:
+    """What the opponent remembers of battles that begin, batch `[B, A]`; nothing where there is none.
+
+    Args:
+        commanded: number of mechs that the user of the view commands.
+    """
+    if policy is None:
+        return TensorDict({}, [env.num_envs], device=env.device)
+    shape = (env.num_envs, env.config.num_mechs - commanded)
+    return memory_spec_of(policy).expand(shape).to(env.device).zero()
+
+
+@torch.no_grad()
+def decide_other(
+    policy: TeamPolicy, env: EchelonEnv, commanded: OneTeam, memory: TensorDictBase
+) -> tuple[Tensor, TensorDictBase]:
+    """What the team does that nobody commands through the view.
+
+    Args:
+        memory: what the policy remembers, batch `[B, A]`.
+
+    Returns:
+        Actions `[B, A, D]` and the next memory.
+    """
+    seen, other, width = env.observed(), commanded.gather_other, action_width(env.config.comm_dim)
+    mask = other(*(seen.get((group, "mask")) for group in GROUPS))
+    streams = {name: other(*(seen.get((group, "observation", name)) for group in GROUPS)) for name in STREAMS}
+    normals = other(*noise_of_teams(env, width)) if draws_actions(policy) else None
+    decided = policy(team_input(streams, mask, seen.get("telemetry"), memory.copy(), normals))
+    check_decided("opponent", decided)
+    action, shape = real_action("action of the opponent", decided.get("action", None)), (*mask.shape, width)
+    require(action.shape == shape, "action of the opponent", f"of shape {shape}", tuple(action.shape))
+    return action, decided.get(("next", "memory"), memory)
+
+
+def noise_of_teams(env: EchelonEnv, width: int) -> tuple[Tensor, ...]:
+    """`[B, A, D]` standard normal numbers for each team, drawn from the battles' seeds and clocks."""
+    sizes = [len(names) for names in env.group_map.values()]
+    decision = env.state.tick // env.config.rules.decision_repeat
+    return action_noise(env.state.seed, decision, sum(sizes), width).split(sizes, 1)

@@ -14,10 +14,16 @@ from echelon.env.description import Column, Description, Kind, Leaf
 from echelon.env.discrete import ACTIONS
 from echelon.env.observation import layout
 from echelon.env.observation.layout import PACK_SIZE, STREAMS, Feature
-from echelon.env.outcome_columns import outcome_columns, reward_columns
+from echelon.env.outcome_columns import (
+    Switches,
+    of_action_mask,
+    of_cooldown,
+    of_triggers,
+    outcome_columns,
+    reward_columns,
+)
 from echelon.env.reward import term_weights
 from echelon.env.specs import DONE_KEYS, Specs
-from echelon.env.switches import Switches, of_action_mask, of_cooldown, of_triggers
 from echelon.rules.actions import TRIGGER_COLUMNS
 from echelon.rules.catalog import Trigger
 from echelon.rules.config import EnvConfig
@@ -64,7 +70,6 @@ def describe_specs(
 
 
 def leaf_of(key: Name, name: Name, kind: Kind, spec: TensorSpec, columns: Columns) -> Leaf:
-    """One leaf, from its spec."""
     is_index = name == ("action",) and not spec.dtype.is_floating_point
     trailing = () if is_index else TRAILING.get(name, ("column",))
     leading = ("battle", "mech")[: len(spec.shape) - len(trailing)]

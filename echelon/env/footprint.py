@@ -99,7 +99,6 @@ def leaves(values: TensorDictBase) -> Iterable[Tensor]:
 
 
 def bytes_of(tensors: Iterable[Tensor]) -> int:
-    """Bytes of all of them."""
     return sum(tensor.nbytes for tensor in tensors)
 
 

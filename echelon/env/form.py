@@ -7,11 +7,11 @@ from typing import Literal, get_args
 
 import torch
 
-from echelon.runtime.compile_progress import logger
+from echelon.runtime.compile import logger
 from echelon.runtime.device import can_compile
 from echelon.runtime.errors import require
+from echelon.runtime.limits import variable
 from echelon.runtime.loop_cache import is_cached
-from echelon.runtime.variables import variable
 from echelon.sim.kernels.dispatch import loops_on
 
 Backend = Literal["auto", "loops", "graph", "eager"]

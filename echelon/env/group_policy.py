@@ -33,11 +33,9 @@ class TeamPolicy(Protocol):
 
     def __call__(self, team: TensorDictBase) -> TensorDictBase:
         """Decide for every mech of a team, batch `[B, A]`."""
-        ...
 
     def memory_spec(self) -> Composite:
         """Float leaves of the recurrent state of one mech; they are zero at the start of a battle."""
-        ...
 
 
 def is_policy(policy: object) -> bool:

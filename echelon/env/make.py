@@ -86,7 +86,6 @@ def make(
 
 
 def maker_of(view: str) -> ViewMaker:
-    """What builds a view."""
     require(view in _VIEWS, "view", f"one of {', '.join(_VIEWS)}", view)
     maker = _VIEWS[view]
     if callable(maker):

@@ -76,7 +76,6 @@ class Ending:
 
     @property
     def done(self) -> Tensor:
-        """[B] bool."""
         return self.terminated | self.truncated
 
 

@@ -64,7 +64,6 @@ def mask_of(tensordict: TensorDictBase | None, name: str, batch_size: torch.Size
 
 
 def reset_mask(tensordict: TensorDictBase | None, batch_size: torch.Size) -> Tensor | None:
-    """`mask_of` for `_reset`."""
     keys = () if tensordict is None else tensordict.keys(include_nested=True, leaves_only=True)
     for key in keys:
         if isinstance(key, tuple) and key[-1] == RESET:

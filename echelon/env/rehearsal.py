@@ -59,8 +59,6 @@ many of its first arguments have a row a battle."""
 
 @dataclasses.dataclass(frozen=True)
 class Rehearsed:
-    """What a rehearsal found."""
-
     captures: bool
     """Whether a decision can be captured and its replays are right; False where that was not asked for."""
     line: str

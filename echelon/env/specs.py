@@ -57,13 +57,11 @@ class Specs:
         )
 
     def reward(self) -> Composite:
-        """`(group, "reward") [B, A, 1]`."""
         return self._root(
             **{group: self._group(count, reward=self._unbounded(count, 1)) for group, count in self.teams.items()}
         )
 
     def done(self) -> Composite:
-        """`done`, `terminated` and `truncated`, `[B, 1]` each."""
         return self._root(**{key: self._flags(1) for key in DONE_KEYS})
 
     def _team(self, count: int) -> Composite:

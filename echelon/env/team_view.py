@@ -13,15 +13,22 @@ from torchrl.data import Composite
 
 from echelon.env.arguments import looked_up, real_action
 from echelon.env.battle_states import BATTLES, check_entries
-from echelon.env.commanded import AllMechs, OneTeam
+from echelon.env.commanded import AllMechs, OneTeam, decide_other, first_memory
 from echelon.env.describe import describe_env
 from echelon.env.description import Description
 from echelon.env.discrete import ActionMasks, action_table
 from echelon.env.env import EchelonEnv
-from echelon.env.group_form import ActionForm, ObservationForm, PerGroup, check_dtype, common_form, group_forms
+from echelon.env.group_form import (
+    ActionForm,
+    ObservationForm,
+    PerGroup,
+    ViewSpecs,
+    check_dtype,
+    common_form,
+    group_forms,
+)
 from echelon.env.group_policy import TeamPolicy, is_policy
 from echelon.env.observation.layout import GROUPS, STREAMS
-from echelon.env.opponent import decide_other, first_memory
 from echelon.env.outcome import Winner
 from echelon.env.partial import RESET, STEP, PartialEnv, mask_of, reset_mask
 from echelon.env.restart import ByMask
@@ -29,7 +36,6 @@ from echelon.env.reward import term_weights
 from echelon.env.select import cleared
 from echelon.env.specs import DONE_KEYS
 from echelon.env.transforms import FlatObservation
-from echelon.env.view_specs import ViewSpecs
 from echelon.runtime.device import resolve_device
 from echelon.runtime.errors import ConfigError, require
 
@@ -110,7 +116,8 @@ class View(PartialEnv):
         self._opponent_memory = first_memory(self.opponent, self.env, self.commanded.count)
         self._remembered: dict[str, TensorDictBase] = {}
         """What each group's policies remembered last; empty without `memory`."""
-        self._make_specs()
+        specs = ViewSpecs(self.env, self.forms, self.observation_dtype, self.has_state, self.opponent is not None)
+        self._set_specs(specs.observation(), specs.action(), specs.reward(), specs.done())
 
     # What other programs ask an environment
 
@@ -169,7 +176,6 @@ class View(PartialEnv):
         return self.env.render(mode, **kwargs)
 
     def __repr__(self) -> str:
-        """The form of the view, and the battles."""
         opponent = "" if self.opponent is None else f", opponent={type(self.opponent).__name__}"
         return f"{type(self).__name__}({', '.join(self.group_map)}{opponent}, {self.env!r})"
 
@@ -227,12 +233,6 @@ class View(PartialEnv):
         if weights:
             super().load_state_dict(weights, *args, **kwargs)
 
-    # Specs
-
-    def _make_specs(self) -> None:
-        specs = ViewSpecs(self.env, self.forms, self.observation_dtype, self.has_state, self.opponent is not None)
-        self._set_specs(specs.observation(), specs.action(), specs.reward(), specs.done())
-
     def _set_specs(self, observation: Composite, action: Composite, reward: Composite, done: Composite) -> None:
         self.observation_spec, self.action_spec = observation, action
         self.reward_spec, self.done_spec = reward, done
@@ -264,15 +264,17 @@ class View(PartialEnv):
         """What is shown after some battles, or all, began anew: memories of theirs are zero."""
         everyone = torch.ones((self.num_envs, 1), dtype=torch.bool, device=self.device)
         which = (everyone if restarts is None else restarts)[:, 0]
-        self._opponent_memory = zero_where(which, self._opponent_memory)
-        for group, remembered in self._remembered.items():
-            self._remembered[group] = zero_where(which, remembered)
+        forgotten = self._memories().apply(lambda values: cleared(values, which))
+        self._opponent_memory, self._remembered = forgotten.get("opponent"), dict(forgotten.get("groups").items())
         return self._show(seen)
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         mask, opponent_memory = mask_of(tensordict, STEP, self.batch_size), self._opponent_memory
-        own = self._own_actions(tensordict)
-        blue, red = self.commanded.split(own, None if self.opponent is None else self._opponent_actions())
+        own, other = self._own_actions(tensordict), None
+        if self.opponent is not None:
+            assert isinstance(self.commanded, OneTeam)
+            other, self._opponent_memory = decide_other(self.opponent, self.env, self.commanded, opponent_memory)
+        blue, red = self.commanded.split(own, other)
         actions = TensorDict({"blue": {"action": blue}, "red": {"action": red}}, [self.num_envs], device=self.device)
         moves = None
         if mask is not None:
@@ -315,13 +317,6 @@ class View(PartialEnv):
         if self._place is not None:
             own = own[:, self._place]
         return own
-
-    def _opponent_actions(self) -> Tensor:
-        """`[B, A, D]` what the opponent's mechs do, and their memory moved on."""
-        assert self.opponent is not None
-        assert isinstance(self.commanded, OneTeam)
-        action, self._opponent_memory = decide_other(self.opponent, self.env, self.commanded, self._opponent_memory)
-        return action
 
     def _show(self, seen: TensorDictBase) -> TensorDict:
         """What the user sees, from what the environment shows of both teams, rewards left out."""
@@ -375,7 +370,7 @@ class View(PartialEnv):
         is_blue, is_red = winner == int(Winner.BLUE), winner == int(Winner.RED)
         return outcome.copy().set("won", self.commanded.gather(is_blue, is_red)[:, None])
 
-    # Where things are; `echelon.env.mech_view.MechView` says otherwise
+    # Where things are; `echelon.env.views.MechView` says otherwise
 
     def _key(self, group: str, name: str) -> tuple[str, ...]:
         return (group, name)
@@ -387,14 +382,8 @@ class View(PartialEnv):
         shown.set(name, value)
 
     def _per_battle(self, flag: Tensor) -> Tensor:
-        """`[B, 1]` bool."""
         return flag.view(self.num_envs, 1)
 
     def _whole_battles(self, name: str, mask: Tensor) -> Tensor:
         """`[B, 1]` bool, of a caller's mask."""
         return self._per_battle(mask)
-
-
-def zero_where(which: Tensor, memory: TensorDictBase) -> TensorDictBase:
-    """`memory [B, A]`, zero in the battles `which [B]`."""
-    return memory.apply(lambda values: cleared(values, which))

@@ -11,20 +11,62 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias, cast
 
 import torch
+from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 from torchrl.data import Composite
 from torchrl.envs import MarlGroupMapType
 
+from echelon.env.battle_states import require_whole_battles
 from echelon.env.commanded import AllMechs, OneTeam, Side
 from echelon.env.env import EchelonEnv
 from echelon.env.group_form import ActionForm, ObservationForm, PerGroup
 from echelon.env.group_policy import TeamPolicy, is_policy
-from echelon.env.mech_view import MechView
 from echelon.env.observation.layout import GROUPS
 from echelon.env.partition import Member, Partition, by_team, groups_of, require_group_name, team_members
 from echelon.env.team_view import View
 from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import require
+
+
+class MechView(View):
+    """Every commanded mech as a row of the batch `[B, n]`; use `mechs` to create one.
+
+    Keys are as in `View`, without a group: `observation [B, n, F]`, `action [B, n, D]`, `reward [B, n, 1]`, `mask
+    [B, n]`. What belongs to a battle is expanded to its mechs: `telemetry [B, n, 16, 16]`, `done [B, n, 1]`.
+    """
+
+    def _batch(self, num_envs: int, count: int) -> torch.Size:
+        return torch.Size([num_envs, count])
+
+    def _set_specs(self, observation: Composite, action: Composite, reward: Composite, done: Composite) -> None:
+        (group,) = self.forms
+        root = {name: observation[name] for name in observation.keys() if name != group}
+        merged = observation[group].clone()
+        for name, spec in root.items():
+            merged[name] = self._expanded(spec)
+        flags = Composite({name: self._expanded(done[name]) for name in done.keys()}, shape=self.batch_size)
+        super()._set_specs(merged, action[group].clone(), reward[group].clone(), flags.to(self.device))
+
+    def _expanded(self, spec: Any) -> Any:
+        """The spec of something of a battle, of shape `[B, ...]`, for each of its mechs."""
+        return spec.unsqueeze(1).expand(*self.batch_size, *spec.shape[1:]).clone()
+
+    def _key(self, group: str, name: str) -> tuple[str, ...]:
+        return (name,)
+
+    def _set_group(self, shown: TensorDict, group: str, team: TensorDict) -> None:
+        shown.update(team)
+
+    def _set_root(self, shown: TensorDict, name: str, value: Tensor | TensorDictBase) -> None:
+        shown.set(name, value.unsqueeze(1).expand(*self.batch_size, *value.shape[1:]))
+
+    def _per_battle(self, flag: Tensor) -> Tensor:
+        return flag.view(*self.batch_size, 1)[:, 0]
+
+    def _whole_battles(self, name: str, mask: Tensor) -> Tensor:
+        require_whole_battles(name, mask)
+        return self._per_battle(mask)
+
 
 Opponent: TypeAlias = "str | os.PathLike[str] | TeamPolicy"
 
@@ -138,7 +180,6 @@ def mechs_of_teams(config: EnvConfig, names: Sequence[str]) -> list[Member]:
 
 
 def team_names(groups: Sequence[str]) -> Sequence[str]:
-    """Names of the two teams."""
     are_two = all(isinstance(name, str) for name in groups) and len(groups) == len(set(groups)) == 2
     require(are_two, "groups", "two different names, or a partition of the mechs", groups)
     for name in groups:
@@ -164,7 +205,7 @@ def mechs(
     """Every commanded mech as a row of the batch `[B, n]`, for single-agent code; all mechs of a battle end together.
 
     It takes `action [B, n, 18 + comm_dim]` and gives `observation [B, n, F]`, `reward [B, n, 1]`, `mask [B, n]`,
-    `done [B, n, 1]` and more; see `echelon.env.mech_view.MechView`.
+    `done [B, n, 1]` and more; see `echelon.env.views.MechView`.
 
     Args:
         opponent: as in `versus`; None for a user who commands both teams, so that n = N.

@@ -57,27 +57,21 @@ class BattleTask(TaskClass):
         return functools.partial(WAYS[self.name], **how)
 
     def supports_continuous_actions(self) -> bool:
-        """Yes."""
         return True
 
     def supports_discrete_actions(self) -> bool:
-        """Yes, with action masks."""
         return True
 
     def max_steps(self, env: EnvBase) -> int:
-        """Decisions in the longest battle."""
         return int(env.max_steps)
 
     def has_render(self, env: EnvBase) -> bool:
-        """Yes: the first battle, from above."""
         return True
 
     def group_map(self, env: EnvBase) -> dict[str, list[str]]:
-        """Names of the mechs of each group."""
         return dict(env.group_map)
 
     def observation_spec(self, env: EnvBase) -> Composite:
-        """`(group, "observation") [k, F]`."""
         return self._of_groups(env, "observation")
 
     def action_mask_spec(self, env: EnvBase) -> Composite | None:
@@ -85,21 +79,17 @@ class BattleTask(TaskClass):
         return self._of_groups(env, "action_mask") if env.is_discrete else None
 
     def info_spec(self, env: EnvBase) -> Composite | None:
-        """None."""
         return None
 
     def state_spec(self, env: EnvBase) -> Composite | None:
-        """`state [S]`."""
         if not env.has_state:
             return None
         return Composite(state=env.full_observation_spec_unbatched["state"].clone())
 
     def action_spec(self, env: EnvBase) -> Composite:
-        """`(group, "action")`."""
         return env.full_action_spec_unbatched
 
     def _of_groups(self, env: EnvBase, name: str) -> Composite:
-        """One entry of each group."""
         seen = env.full_observation_spec_unbatched
         return Composite(
             {
@@ -109,13 +99,11 @@ class BattleTask(TaskClass):
         )
 
     def get_env_transforms(self, env: EnvBase) -> list[Transform]:
-        """Leave out what no algorithm reads."""
         terms = [(group, "reward_terms") for group in env.group_map]
         return [ExcludeTransform(*UNREAD, *terms)]
 
     @staticmethod
     def env_name() -> str:
-        """Name of the environment in logs."""
         return "echelon"
 
     @staticmethod
@@ -137,7 +125,6 @@ class EchelonTask(Task):
 
     @staticmethod
     def associated_class() -> type[BattleTask]:
-        """The class of the tasks."""
         return BattleTask
 
     def get_from_yaml(self, path: str | None = None) -> TaskClass:

@@ -15,9 +15,8 @@ from torch import Tensor
 import echelon
 from echelon.env.commanded import Side
 from echelon.env.discrete import ACTIONS
-from echelon.env.mech_view import MechView
 from echelon.env.team_view import ActionForm, ObservationForm
-from echelon.env.views import Opponent
+from echelon.env.views import MechView, Opponent
 from echelon.integrations.extras import missing
 from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import ConfigError, require
@@ -92,7 +91,6 @@ class MechVectorEnv(VectorEnv):
         self._shown: TensorDictBase | None = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin all battles, those of `seed` or the next ones."""
         require(seed is None or isinstance(seed, int), "seed", "one number, from which each battle's follows", seed)
         require(
             "reset_mask" not in (options or {}), "options", "without reset_mask: battles restart by themselves", options
@@ -104,7 +102,6 @@ class MechVectorEnv(VectorEnv):
         return self._observation(self._shown), self._infos(self._shown)
 
     def step(self, actions: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """One decision of all mechs."""
         if self._shown is None:
             raise ConfigError("step must be after reset, got it before")
         shape = self.action_space.shape
@@ -145,7 +142,6 @@ class MechVectorEnv(VectorEnv):
         return infos
 
     def _flat(self, values: Tensor) -> np.ndarray:
-        """`[num_envs]` from `[B, n, 1]`."""
         return values.flatten().cpu().numpy()
 
     def render(self) -> tuple[np.ndarray, ...] | None:
@@ -217,7 +213,6 @@ class TeamEnv(Rendered, gymnasium.Env):
         return self._observation(shown), self._info(shown)
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        """One decision of the team."""
         require(not self._is_over, "step", "after reset, of a battle that goes on", "the battle is over")
         shape = self.action_space.shape
         require(np.shape(action) == shape, "action", f"of shape {shape}", np.shape(action))

@@ -15,10 +15,9 @@ from torch import Tensor
 
 import echelon
 from echelon.env.commanded import AllMechs
-from echelon.env.mech_view import MechView
 from echelon.env.outcome import Winner
 from echelon.env.team_view import ActionForm, ObservationForm
-from echelon.env.views import Opponent
+from echelon.env.views import MechView, Opponent
 from echelon.integrations.extras import missing
 from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import require
@@ -115,11 +114,9 @@ class ParallelBattle(Rendered, ParallelEnv):
         return spaces.Dict({"observation": seen, "action_mask": space_of(spec["action_mask"])})
 
     def observation_space(self, agent: str) -> spaces.Space:
-        """What an agent is shown."""
         return self.observation_spaces[agent]
 
     def action_space(self, agent: str) -> spaces.Space:
-        """What an agent may do."""
         return self.action_spaces[agent]
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> tuple[dict, dict]:
@@ -133,7 +130,6 @@ class ParallelBattle(Rendered, ParallelEnv):
         return told
 
     def step(self, actions: Mapping[str, Any]) -> tuple[dict, dict, dict, dict, dict]:
-        """One decision of all agents."""
         if not self.agents and not actions:
             return {}, {}, {}, {}, {}
         acted = self.agents
@@ -181,7 +177,6 @@ class ParallelBattle(Rendered, ParallelEnv):
         return {name: seen[row] for name, row in rows.items()}, infos
 
     def _side(self, row: int) -> Winner:
-        """Whose mech the agent is."""
         commanded = self.view.commanded
         if isinstance(commanded, AllMechs):
             return Winner.BLUE if row < commanded.num_blue else Winner.RED

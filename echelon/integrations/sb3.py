@@ -47,11 +47,9 @@ class MechVecEnv(VecEnv):
         return seen
 
     def step_async(self, actions: np.ndarray) -> None:
-        """Take the actions of the next `step_wait`."""
         self._actions = actions
 
     def step_wait(self) -> tuple[Any, np.ndarray, np.ndarray, list[dict[str, Any]]]:
-        """One decision of all mechs."""
         seen, paid, terminated, truncated, told = self.envs.step(self._actions)
         infos = self._infos(told)
         ended = terminated | truncated
@@ -66,7 +64,6 @@ class MechVecEnv(VecEnv):
         return [{"alive": alive} for alive in told["alive"].tolist()]
 
     def action_masks(self) -> np.ndarray:
-        """`[num_envs, 64]` bool: what each mech can carry out."""
         if self._masks is None:
             raise AttributeError("action_masks")
         return self._masks.astype(bool)
@@ -94,7 +91,6 @@ class MechVecEnv(VecEnv):
         raise AttributeError(f"the environments of one mech have no {name}")
 
     def env_is_wrapped(self, wrapper_class: type, indices: Any = None) -> list[bool]:
-        """No environment is wrapped by itself."""
         return [False for _ in self._get_indices(indices)]
 
     def get_images(self) -> Sequence[np.ndarray | None]:
@@ -102,5 +98,4 @@ class MechVecEnv(VecEnv):
         return self.envs.render() or [None] * self.num_envs
 
     def close(self) -> None:
-        """End the battles."""
         self.envs.close()

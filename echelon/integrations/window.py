@@ -36,7 +36,6 @@ class Window:
         self.figure.canvas.flush_events()
 
     def close(self) -> None:
-        """Close the window."""
         import matplotlib.pyplot as plt
 
         plt.close(self.figure)
@@ -62,12 +61,10 @@ class Rendered:
         return None
 
     def close(self) -> None:
-        """Close the window."""
         if self._window is not None:
             self._window.close()
             self._window = None
 
     def _show(self) -> None:
-        """In a window every decision is shown."""
         if self.render_mode == "human":
             self.render()

@@ -68,7 +68,6 @@ def claiming(store: Store) -> Iterator[Claims]:
 
 
 def claimed(store: Store) -> set[Battle]:
-    """Battles claimed by any process."""
     return {Battle._make(row) for row in store.execute("SELECT blue, red, seed FROM claims")}
 
 
@@ -79,6 +78,5 @@ def owners(store: Store) -> set[str]:
 
 
 def release(store: Store, owner: str) -> None:
-    """Delete all claims of a process."""
     with store.writing():
         store.execute("DELETE FROM claims WHERE owner = ?", owner)

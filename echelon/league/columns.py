@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from echelon.agents.tiers import TIERS
+from echelon.league.database import CHANGES, KINDS
 from echelon.league.ratings.glicko2 import DEVIATION
 from echelon.league.records import scripted_id
-from echelon.league.schema import CHANGES, KINDS
 from echelon.rules.versions import current_versions, stored_versions
 from echelon.runtime.errors import ConfigError, shown
 from echelon.runtime.files import FileError, parse_json
@@ -70,7 +70,6 @@ def optional(rule: tuple[str, Check]) -> tuple[str, Check]:
 
 
 def is_judged(value: Any) -> bool:
-    """Whether it maps ids to games and points."""
     amount = number(0, 1e12)[1]
 
     def is_result(row: Any) -> bool:

@@ -13,12 +13,11 @@ from echelon.arena.evaluate import Evaluation
 from echelon.league import log
 from echelon.league.evolution import Evolution
 from echelon.league.league_arena import LeagueArena, PlayedBatch, matches_of
-from echelon.league.lineage import longest_line, spearman
+from echelon.league.matchmaking import period_seeds, round_robin
 from echelon.league.rating_period import close_period, payoff_matrix, rounds
 from echelon.league.ratings.game_theory import advantage, bradley_terry, exploitability, nash
-from echelon.league.records import MatchRecord, Standing
+from echelon.league.records import Entry, MatchRecord, Standing
 from echelon.league.roles import Role
-from echelon.league.schedule import period_seeds, round_robin
 from echelon.league.store import Store
 from echelon.learn.callbacks.base import Callback
 from echelon.learn.checkpoint.files import find_checkpoint
@@ -26,9 +25,8 @@ from echelon.learn.checkpoint.format import open_checkpoint
 from echelon.learn.config import TrainConfig
 from echelon.replay.file import save
 from echelon.replay.recorder import Recorder
-from echelon.runtime.errors import require
+from echelon.runtime.errors import require, rounded
 from echelon.runtime.files import check_writable, held
-from echelon.runtime.numbers import rounded
 
 Rows = list[dict[str, Any]]
 B = TypeVar("B", BatchResult, PlayedBatch)
@@ -251,3 +249,31 @@ def compute_payoff(store: Store) -> Payoff:
     best = {name: round(share, 4) for name, share in zip(names, mixture.tolist(), strict=True) if share > 0.001}
     gain = exploitability(payoff, mixture)
     return Payoff(names, games.tolist(), score.tolist(), (score / games).tolist(), best, gain)
+
+
+def longest_line(entries: Sequence[Entry]) -> list[Entry]:
+    """The longest chain of parents, oldest entry first."""
+    by_id = {entry.id: entry for entry in entries}
+    best: list[Entry] = []
+    for entry in entries:
+        line, seen = [entry], {entry.id}
+        while (parent := line[-1].parent) in by_id and parent not in seen:
+            line.append(by_id[str(parent)])
+            seen.add(str(parent))
+        best = max(best, line, key=len)
+    return best[::-1]
+
+
+def ranks(values: Sequence[float]) -> list[float]:
+    """Ascending ranks from 0; equal values share the mean of their ranks."""
+    ordered = sorted(values)
+    return [ordered.index(value) + (ordered.count(value) - 1) / 2 for value in values]
+
+
+def spearman(xs: Sequence[float], ys: Sequence[float]) -> float:
+    """Rank correlation coefficient (Spearman 1904) in -1 .. 1; 0 if one side is constant."""
+    x, y = ranks(xs), ranks(ys)
+    mean = (len(x) - 1) / 2
+    both = sum((a - mean) * (b - mean) for a, b in zip(x, y, strict=True))
+    spread = (sum((a - mean) ** 2 for a in x) * sum((b - mean) ** 2 for b in y)) ** 0.5
+    return both / spread if spread > 0 else 0.0

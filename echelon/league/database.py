@@ -19,9 +19,92 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 from urllib.parse import quote
 
-from echelon.league.schema import APPLICATION_ID, TABLES, VERSION, VIEWS
 from echelon.runtime.errors import one_line
 from echelon.runtime.files import FileError
+
+KINDS = ("scripted", "candidate", "commander", "main", "exploiter", "retired")
+"""Kinds of entries: scripted tiers, added checkpoints, the best of those, snapshots of main agents, exploiters, and
+retired entries, which play no more battles."""
+CHANGES = ("added", "promoted", "demoted", "retired", "judged", "reset")
+"""Kinds of recorded changes of an entry or a role."""
+
+APPLICATION_ID = int.from_bytes(b"Echl", "big")
+"""`PRAGMA application_id` of a league."""
+VERSION = 5
+"""`PRAGMA user_version` of a league."""
+
+
+def listed(names: tuple[str, ...]) -> str:
+    return ", ".join(f"'{name}'" for name in names)
+
+
+TABLES = (
+    "CREATE TABLE league (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
+    f"""CREATE TABLE entries (
+        id TEXT PRIMARY KEY CHECK (length(id) = 64),
+        kind TEXT NOT NULL CHECK (kind IN ({listed(KINDS)})),
+        name TEXT NOT NULL UNIQUE,
+        parent TEXT REFERENCES entries (id),
+        env TEXT NOT NULL,
+        created REAL NOT NULL)""",
+    "CREATE TABLE periods (number INTEGER PRIMARY KEY, opened REAL NOT NULL, closed REAL)",
+    """CREATE TABLE matches (
+        key TEXT PRIMARY KEY,
+        period INTEGER NOT NULL REFERENCES periods (number),
+        blue TEXT NOT NULL REFERENCES entries (id),
+        red TEXT NOT NULL REFERENCES entries (id) CHECK (red <> blue),
+        seed INTEGER NOT NULL,
+        recipe TEXT NOT NULL,
+        winner INTEGER NOT NULL CHECK (winner IN (0, 1, 2)),
+        reason TEXT NOT NULL,
+        decisions INTEGER NOT NULL CHECK (decisions > 0),
+        duration_s REAL NOT NULL,
+        stats TEXT NOT NULL,
+        created REAL NOT NULL, state_hash TEXT NOT NULL DEFAULT '')""",
+    "CREATE INDEX matches_of_a_period ON matches (period)",
+    """CREATE TABLE ratings (
+        period INTEGER NOT NULL REFERENCES periods (number),
+        entry TEXT NOT NULL REFERENCES entries (id),
+        rating REAL NOT NULL,
+        deviation REAL NOT NULL CHECK (deviation > 0),
+        volatility REAL NOT NULL CHECK (volatility > 0),
+        PRIMARY KEY (entry, period))""",
+    f"""CREATE TABLE changes (
+        number INTEGER PRIMARY KEY,
+        period INTEGER NOT NULL REFERENCES periods (number),
+        entry TEXT REFERENCES entries (id),
+        change TEXT NOT NULL CHECK (change IN ({listed(CHANGES)})),
+        reason TEXT NOT NULL,
+        created REAL NOT NULL)""",
+    """CREATE TABLE claims (
+        blue TEXT NOT NULL,
+        red TEXT NOT NULL,
+        seed INTEGER NOT NULL,
+        owner TEXT NOT NULL,
+        PRIMARY KEY (blue, red, seed))""",
+)
+"""Statements that make the file of a league."""
+
+VIEWS = (
+    """CREATE TEMP VIEW payoff AS
+        SELECT x, y, count(*) AS games, sum(score) AS score FROM (
+            SELECT blue AS x, red AS y, CASE winner WHEN 1 THEN 1.0 WHEN 0 THEN 0.5 ELSE 0.0 END AS score
+            FROM main.matches
+            UNION ALL
+            SELECT red, blue, CASE winner WHEN 2 THEN 1.0 WHEN 0 THEN 0.5 ELSE 0.0 END FROM main.matches)
+        GROUP BY x, y""",
+    """CREATE TEMP VIEW standings AS
+        SELECT e.id, e.name, e.kind, r.rating, r.deviation, r.volatility,
+            coalesce(total.games, 0) AS games, coalesce(total.score, 0.0) AS score
+        FROM main.entries AS e
+        LEFT JOIN main.ratings AS r ON r.entry = e.id
+            AND r.period = (SELECT max(period) FROM main.ratings WHERE entry = e.id)
+        LEFT JOIN (SELECT x, sum(games) AS games, sum(score) AS score FROM payoff GROUP BY x) AS total
+            ON total.x = e.id""",
+)
+"""Views that every connection makes for itself: a file holds none, because reading a stored one would run the SQL of
+whoever wrote the file."""
+
 
 T = TypeVar("T")
 Schema = dict[str, tuple[str, str, str]]
@@ -72,7 +155,6 @@ class Database:
             self.execute(f"PRAGMA {setting}")
 
     def close(self) -> None:
-        """Close the file."""
         self.connection.close()
 
     def execute(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
@@ -154,7 +236,6 @@ def allocated_bytes(path: Path) -> int:
 
 
 def is_locked(error: Exception) -> bool:
-    """Whether another process holds the lock."""
     return "database is locked" in str(error)
 
 
@@ -229,14 +310,12 @@ def check_pages(database: Database) -> None:
 
 
 def schema_of(rows: Iterable[tuple[Any, ...]]) -> Schema:
-    """The schema that rows of `OBJECTS` tell."""
     kept = [row for row in rows if not str(row[0]).startswith(STATISTICS)]
     return {str(name): (str(kind), str(table), " ".join(str(sql).split())) for name, kind, table, sql in kept}
 
 
 @functools.cache
 def expected_schema() -> Schema:
-    """The schema of a league."""
     with closing(sqlite3.connect(":memory:")) as database:
         for statement in TABLES:
             database.execute(statement)

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from echelon.league import log
 from echelon.league.league_arena import LeagueArena
-from echelon.league.matchmaking import Opponent
-from echelon.league.opponent_sampler import LeaguePool, compatible_entries, opponent_pool
+from echelon.league.matchmaking import LeaguePool, Opponent, compatible_entries, opponent_pool, period_seeds
 from echelon.league.rating_period import rate_entry
 from echelon.league.roles import (
     Role,
@@ -22,7 +21,6 @@ from echelon.league.roles import (
     main_exploiter_shares,
     main_shares,
 )
-from echelon.league.schedule import period_seeds
 from echelon.learn.callbacks.base import Callback
 from echelon.learn.checkpoint.files import newest_checkpoint
 from echelon.learn.checkpoint.format import Checkpoint, open_checkpoint
@@ -93,7 +91,6 @@ class Evolution:
         self.rng = random.Random(f"{config.seed} {self.store.period}")
 
     def progress(self, role: Role) -> Progress:
-        """Stored progress of a role."""
         return Progress(**self.store.role(role.value))
 
     def folder(self, role: Role, generation: int) -> Path:

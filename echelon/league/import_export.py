@@ -131,7 +131,6 @@ def config_of(name: str, settings: dict[str, Any]) -> tuple[EnvConfig, LeagueCon
 
 
 def check_weights(name: str, store: Store, env: EnvConfig, weights: WeightStore) -> None:
-    """Validate the weights of all entries of a league."""
     for row, digest in networks(store):
         try:
             found = weights.open(digest)

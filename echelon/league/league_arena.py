@@ -42,7 +42,6 @@ class PlayedBatch:
     """Wall-clock time of the batch."""
 
     def __len__(self) -> int:
-        """Number of battles."""
         return len(self.matches)
 
 
@@ -79,7 +78,6 @@ class LeagueArena:
             self.arena.serve()
 
     def release(self) -> None:
-        """Let the other processes go on."""
         if isinstance(self.arena, SharedArena):
             self.arena.release()
 

@@ -8,7 +8,7 @@ import torch
 
 from echelon.league import log
 from echelon.league.league_arena import LeagueArena
-from echelon.league.opponent_sampler import OpponentSampler
+from echelon.league.matchmaking import OpponentSampler
 from echelon.league.rating_period import rate_entry
 from echelon.league.records import Entry
 from echelon.league.store import FILE, Store
@@ -38,7 +38,6 @@ class LeagueCallback(Callback):
 
     @property
     def store(self) -> Store:
-        """The league."""
         return self.arena.store
 
     def on_run_start(self, trainer: Trainer) -> None:
@@ -52,11 +51,9 @@ class LeagueCallback(Callback):
             self._submit(trainer, trainer.save())
 
     def on_iteration_end(self, trainer: Trainer, metrics: Metrics) -> None:
-        """Ask for a checkpoint to add."""
         trainer.requests.checkpoint |= self._is_due(trainer)
 
     def on_checkpoint(self, trainer: Trainer, path: Path) -> None:
-        """Add it if it is time."""
         if trainer.counters.iterations > 0 and self._is_due(trainer):
             self._submit(trainer, path)
 
@@ -97,11 +94,9 @@ class LeagueCallback(Callback):
         return self.store.find(entry.id)
 
     def state_dict(self) -> StateDict:
-        """Id of the last entry of the learner."""
         return StateDict(facts={"me": self.sampler.me.id if self.sampler.me is not None else ""})
 
     def load_state_dict(self, state_dict: StateDict) -> None:
-        """Restore what `state_dict` returned."""
         self.sampler.set_learner(state_dict.fact("me", str))
 
     def standing(self) -> str:

@@ -1,13 +1,53 @@
-"""Selection of opponents: prioritized fictitious self-play (PFSP; Vinyals et al. 2019, Methods, eq. 1)."""
+"""Who meets whom: schedules of pairs, and prioritized fictitious self-play (PFSP; Vinyals et al. 2019, eq. 1)."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import combinations
 from typing import NamedTuple
 
+from echelon.arena.batch_arena import Battle
 from echelon.league.config import LeagueConfig, Weighting
-from echelon.league.records import Standing
+from echelon.league.ratings.glicko2 import RATING
+from echelon.league.records import Entry, Standing
+from echelon.league.store import Store
+from echelon.learn.models.registry import ModelConfig
+from echelon.learn.opponents.snapshot_pool import Weights
+from echelon.runtime.errors import require
+
+MOST_SEEDS = 1 << 20
+"""Seeds reserved per period: period p has the seeds from p * `MOST_SEEDS`."""
+MOST_RATED = MOST_SEEDS // 2
+"""Seeds of a period for rated battles; the others are for unrated evaluations."""
+
+
+def period_seeds(period: int, count: int, rated: bool = True) -> range:
+    """Seeds of a period, deterministic and disjoint from those of other periods.
+
+    Args:
+        rated: whether the battles are rated. Entries selected by evaluations are rated on other seeds, because
+            otherwise their ratings would be biased upwards.
+    """
+    require(1 <= count <= MOST_RATED, "seeds", f"1..{MOST_RATED}", count)
+    first = period * MOST_SEEDS + (0 if rated else MOST_RATED)
+    return range(first, first + count)
+
+
+def from_both_sides(pairs: Sequence[tuple[str, str]], seeds: Sequence[int]) -> list[Battle]:
+    """Battles of every pair on every seed, with either entry as blue. Ordered by seed, then by pair."""
+    return [Battle(*sides, seed) for seed in seeds for x, y in pairs for sides in ((x, y), (y, x))]
+
+
+def round_robin(ids: Sequence[str], seeds: Sequence[int]) -> list[Battle]:
+    """Battles of all pairs of entries, see `from_both_sides`."""
+    return from_both_sides(list(combinations(ids, 2)), seeds)
+
+
+def one_against(who: str, others: Sequence[str], seeds: Sequence[int]) -> list[Battle]:
+    """Battles of the entry `who` against each of the others, see `from_both_sides`."""
+    return from_both_sides([(who, other) for other in others if other != who], seeds)
+
 
 BELL_WIDTH = 200.0
 """Standard deviation of the `bell` weighting, in rating points."""
@@ -91,3 +131,64 @@ def chances(pool: Sequence[Opponent], rating: float, games: int, config: LeagueC
     rates, gaps = [other.win_rate for other in reach], [rating - other.rating for other in reach]
     shares = preference(config.weighting, rates, gaps, config.hardness)
     return {other.id: share for other, share in zip(reach, shares, strict=True)}
+
+
+class LeaguePool:
+    """Entries of a league and their shares of a learner's battles; an `OpponentPool` of `echelon.learn`."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.shares: Mapping[str, float] = {}
+        """Share of each entry, by id."""
+
+    def weights_of(self, name: str) -> Weights:
+        return self.store.weights.policy(name).state_dict()
+
+
+class OpponentSampler(LeaguePool):
+    """The opponents of a learner in a league, weighted by its results against them.
+
+    Running battles keep their opponents; after `refresh`, new ones are sampled from the current state of the league.
+
+    Args:
+        model: architecture of the learner, which opponents must share.
+        me: id of the learner's last entry, whose rating and results are used; empty before the first entry, when the
+            learner counts as a new entry of this league without games.
+    """
+
+    def __init__(self, store: Store, model: ModelConfig, me: str = "") -> None:
+        super().__init__(store)
+        self.model = model
+        self.config: LeagueConfig = store.rules
+        self.me: Entry | None = None
+        self.set_learner(me)
+
+    def set_learner(self, me: str) -> None:
+        """Set the id of the learner's last entry and refresh. An unknown id means no entry."""
+        self.me = next((entry for entry in self.store.entries() if entry.id == me), None)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Recompute the distribution of opponents from the current state of the league."""
+        self.shares = self._prefer(opponent_pool(self.store, compatible_entries(self.model, self.store), self.me))
+
+    def _prefer(self, pool: list[Opponent]) -> dict[str, float]:
+        if not pool:
+            return {}
+        mine = [standing for standing in self.store.standings() if self.me is not None and standing.id == self.me.id]
+        rating, games = (mine[0].rating, mine[0].games) if mine else (RATING, 0)
+        return chances(pool, rating, games, self.config)
+
+
+def compatible_entries(model: ModelConfig, store: Store) -> list[Entry]:
+    """Active entries of a league with trained policies of this architecture."""
+    networks = [entry for entry in store.active() if not entry.is_scripted]
+    return [entry for entry in networks if store.weights.open(entry.id).model == model]
+
+
+def opponent_pool(store: Store, entries: list[Entry], me: Entry | None) -> list[Opponent]:
+    """Describe entries as opponents of the entry `me`."""
+    ratings = {standing.id: standing.rating for standing in store.standings()}
+    payoff = store.payoff()
+    mine = me.id if me is not None else ""
+    return [Opponent(entry.id, ratings[entry.id], *payoff.get((mine, entry.id), (0, 0.0))) for entry in entries]

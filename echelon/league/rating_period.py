@@ -11,10 +11,9 @@ from torch import Tensor
 from echelon.arena.batch_arena import Battle
 from echelon.league.config import LeagueConfig
 from echelon.league.league_arena import LeagueArena
-from echelon.league.matchmaking import rated_pairs
+from echelon.league.matchmaking import one_against, period_seeds, rated_pairs
 from echelon.league.ratings.glicko2 import Games, Ratings, rate
 from echelon.league.records import Entry, MatchRecord, Standing
-from echelon.league.schedule import one_against, period_seeds
 from echelon.league.store import Store
 
 RANKED = ("candidate", "commander")
@@ -98,7 +97,6 @@ def ratings_of(stands: Sequence[Standing]) -> Ratings:
 
 
 def games_of(matches: Sequence[MatchRecord], ids: Sequence[str]) -> Games:
-    """Matches as games between indices into `ids`."""
     place = {who: number for number, who in enumerate(ids)}
     blue = torch.tensor([place[match.blue] for match in matches], dtype=torch.int64, device="cpu")
     red = torch.tensor([place[match.red] for match in matches], dtype=torch.int64, device="cpu")

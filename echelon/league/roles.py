@@ -17,8 +17,6 @@ from echelon.league.matchmaking import Opponent, preference
 
 
 class Role(str, Enum):
-    """Role of a learner."""
-
     MAIN = "main"
     MAIN_EXPLOITER = "main exploiter"
     LEAGUE_EXPLOITER = "league exploiter"
@@ -78,7 +76,6 @@ def main_exploiter_shares(main: Opponent | None, earlier: list[Opponent], config
 
 
 def league_exploiter_shares(pool: list[Opponent], config: LeagueConfig) -> Shares:
-    """Opponents of the league exploiter: the whole league."""
     return spread(pool, "hard", config.hardness, 1.0) if pool else {}
 
 

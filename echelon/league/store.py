@@ -29,7 +29,6 @@ from echelon.league.columns import (
 )
 from echelon.league.config import LeagueConfig
 from echelon.league.database import make_database, open_database
-from echelon.league.names import commander_name
 from echelon.league.ratings.glicko2 import DEVIATION, RATING, VOLATILITY
 from echelon.league.records import (
     MATCH_COLUMNS,
@@ -37,6 +36,7 @@ from echelon.league.records import (
     Entry,
     MatchRecord,
     Standing,
+    commander_name,
     recipe_versions,
     scripted_entry,
 )
@@ -120,7 +120,6 @@ class Store:
         return Store(folder)
 
     def close(self) -> None:
-        """Close the database."""
         self.database.close()
 
     @contextlib.contextmanager
@@ -166,13 +165,11 @@ class Store:
 
     @property
     def env(self) -> EnvConfig:
-        """Environment config of the battles of this league."""
         with self._named():
             return env_from_json(self._settings("env"))
 
     @property
     def rules(self) -> LeagueConfig:
-        """Rules of ratings, matchmaking and promotions."""
         with self._named():
             rules: LeagueConfig = from_json(LeagueConfig, self._settings("rules"), "rules")
         return rules
@@ -226,7 +223,6 @@ class Store:
         return self.weights.add(found)
 
     def insert(self, entry: Entry) -> None:
-        """Insert the row of an entry."""
         self.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?)", *entry)
 
     def entries(self, *kinds: str) -> list[Entry]:
@@ -238,7 +234,6 @@ class Store:
         return [entry for entry in found if not kinds or entry.kind in kinds]
 
     def active(self) -> list[Entry]:
-        """All entries that are not retired."""
         return [entry for entry in self.entries() if entry.kind != "retired"]
 
     def find(self, name: str) -> Entry:
@@ -254,7 +249,6 @@ class Store:
         return found[0]
 
     def set_kind(self, entry: Entry, kind: str, change: str, reason: str, period: int | None = None) -> None:
-        """Change the kind of an entry and record the change."""
         with self.writing():
             self.execute("UPDATE entries SET kind = ? WHERE id = ?", kind, entry.id)
             self.record_change(change, reason, entry, period)
@@ -325,7 +319,6 @@ class Store:
 
     @property
     def period(self) -> int:
-        """Number of the open rating period."""
         ((number,),) = self.read("periods", ("number",), "SELECT max(number) FROM periods")
         return int(number)
 
@@ -339,7 +332,6 @@ class Store:
         return sorted(stands, key=lambda standing: (-standing.rating, standing.name))
 
     def rated(self) -> set[str]:
-        """Ids of all entries with recorded matches."""
         return {standing.id for standing in self.standings() if standing.games > 0}
 
     def close_period(self, ratings: dict[str, tuple[float, float, float]]) -> None:

@@ -86,6 +86,5 @@ def read_matches(name: str, rows: Any) -> list[MatchRecord]:
 
 
 def as_object(value: Any) -> dict[str, Any]:
-    """A JSON object."""
     require(isinstance(value, dict), "env", "an object", type(value).__name__)
     return dict(value)

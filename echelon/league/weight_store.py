@@ -83,5 +83,4 @@ class WeightStore:
 
     @property
     def hit_rate(self) -> float:
-        """Fraction of policy requests served from the cache."""
         return self.hits / max(1, self.hits + self.misses)

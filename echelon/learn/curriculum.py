@@ -97,7 +97,6 @@ class Curriculum:
 
     @property
     def stage(self) -> Stage:
-        """The current stage."""
         return self.stages[self.state.stage]
 
     @property

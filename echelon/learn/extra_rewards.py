@@ -36,7 +36,6 @@ class ExtraReward:
 
     @property
     def name(self) -> str:
-        """The function's name is the term's."""
         return self.function.partition(":")[2]
 
     @property
@@ -75,7 +74,6 @@ def as_number(text: str) -> float | None:
 
 
 def parse_extra_rewards(texts: Sequence[str]) -> list[ExtraReward]:
-    """`parse_extra_reward` of each."""
     rewards = [parse_extra_reward(text) for text in texts]
     names = [reward.name for reward in rewards]
     limit = "functions of different names, each of which names its term"

@@ -180,7 +180,6 @@ def memory_explained(config: TrainConfig, device: torch.device) -> Iterator[None
 
 
 def _teams(config: TrainConfig) -> int:
-    """Teams that the learner commands."""
     return config.num_envs + config.self_battles
 
 

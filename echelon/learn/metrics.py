@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
+from echelon.env.observation.layout import GROUPS
 from echelon.env.reward import TERMS
 from echelon.learn.ppo.objective import DIAGNOSTICS, LOSSES
+from echelon.learn.ppo.update import REPORTED
+from echelon.runtime.distributed import Ranks
 from echelon.runtime.errors import ConfigError, require
 from echelon.runtime.files import FileError, append_whole, read_file, write_whole
 
@@ -133,7 +139,6 @@ class MetricsLog:
 
     @property
     def path(self) -> Path:
-        """Path of `metrics.csv`."""
         return self.table.path
 
     def write(self, values: Mapping[str, float | None]) -> None:
@@ -170,7 +175,6 @@ class MetricsLog:
             writer.log({name: wandb.Image(picture), "trainer/step": agent_steps})
 
     def close(self) -> None:
-        """Flush and close the logger."""
         if self.board is not None:
             writer = self.board.experiment
             writer.close() if hasattr(writer, "close") else writer.finish()
@@ -213,10 +217,59 @@ def encoded(text: io.StringIO) -> bytes:
 
 
 def read_columns(path: Path) -> list[str]:
-    """The names in the first line of a CSV file."""
     return next(csv.reader(io.StringIO(read_file(path, LONGEST_TABLE).decode("utf-8-sig"))), [])
 
 
 def read_metrics(path: Path) -> list[dict[str, float]]:
-    """The rows of a `metrics.csv` as numbers."""
     return [{name: number_in(path, row, name) for name in row} for row in read_table(path)]
+
+
+def all_reduce_sums(sums: Mapping[str, Tensor], ranks: Ranks) -> dict[str, Tensor]:
+    """Sum each tensor over all processes, in one all-reduce."""
+    sizes = [value.numel() for value in sums.values()]
+    parts = ranks.sum(torch.cat([value.flatten() for value in sums.values()])).split(sizes)
+    return {name: part.view_as(sums[name]) for name, part in zip(sums, parts, strict=True)}
+
+
+def read(values: Mapping[str, Tensor]) -> dict[str, list[float]]:
+    """Copy tensors to the host in one transfer, flattened to lists of floats."""
+    packed = torch.cat([value.detach().float().flatten() for value in values.values()]).cpu().tolist()
+    found, at = {}, 0
+    for name, value in values.items():
+        found[name] = packed[at : at + value.numel()]
+        at += value.numel()
+    return found
+
+
+def summarise(
+    report: Mapping[str, list[float]], terms: Sequence[str], stat_names: Sequence[str], past: str
+) -> dict[str, float | None]:
+    """Columns of `metrics.csv`, with sums over battles divided by their number; None where no battle ended.
+
+    Args:
+        report: what `read` returned.
+    """
+    value = {name: numbers[0] for name, numbers in report.items()}
+    stats = dict(zip(stat_names, report["stats"], strict=True))
+
+    def mean(amount: float, battles: float) -> float | None:
+        return amount / battles if battles > 0 else None
+
+    battles = value["battles"]
+    returns = {f"return_{term}": mean(paid, battles) for term, paid in zip(terms, report["returns"], strict=True)}
+    plain = (*REPORTED, "epochs", "skipped", "battles", "dead_share", "target_mean", "target_std")
+    return {
+        **{COLUMN_OF.get(name, name): value[name] for name in (*plain, "explained_variance")},
+        "win_rate": mean(value["won"], battles),
+        "loss_rate": mean(value["lost"], battles),
+        "battle_decisions": mean(value["decisions"], battles),
+        "return": mean(math.fsum(report["returns"]), battles),
+        **returns,
+        **{name: mean(stats[name], battles) for name in ("damage", "kills", "deaths", "zone_s")},
+        **{
+            f"win_rate_{side}": mean(value[f"won_as_{side}"], value[f"battles_as_{side}"])
+            for side in GROUPS
+            if f"won_as_{side}" in value
+        },
+        "past_win_rate": mean(value.get(f"won_{past}", 0.0), value.get(f"battles_{past}", 0.0)),
+    }

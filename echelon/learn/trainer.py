@@ -17,14 +17,11 @@ from echelon.env import rehearsal
 from echelon.env.env import EchelonEnv
 from echelon.env.outcome import stat_names
 from echelon.learn.callbacks.base import Callback, CallbackList, Metrics, Requests
-from echelon.learn.callbacks.checkpoints import Checkpoints
-from echelon.learn.callbacks.loggers import MetricsLogger
+from echelon.learn.callbacks.loggers import Checkpoints, MetricsLogger
 from echelon.learn.callbacks.threads import ThreadChoice
-from echelon.learn.checkpoint.env_snapshot import EnvSnapshot
-from echelon.learn.checkpoint.files import save_checkpoint
+from echelon.learn.checkpoint.files import checkpoint_path, prune_checkpoints, save_checkpoint
 from echelon.learn.checkpoint.format import LEARNER, Checkpoint, Counters, RunState
-from echelon.learn.checkpoint.resume import check_start, optimizer_tensors, restore_optimizer
-from echelon.learn.checkpoint.retention import checkpoint_path, prune_checkpoints
+from echelon.learn.checkpoint.resume import EnvSnapshot, check_start, optimizer_tensors, restore_optimizer
 from echelon.learn.checkpoint.run_folder import check_folder, clear_unlearnt, locked
 from echelon.learn.config import PAST, TrainConfig
 from echelon.learn.curriculum import SCRIPTED, Curriculum
@@ -32,6 +29,7 @@ from echelon.learn.device_defaults import resolve_settings
 from echelon.learn.extra_rewards import load_extra_rewards
 from echelon.learn.first_battle import check_arguments, check_run
 from echelon.learn.footprint import require_training_memory
+from echelon.learn.metrics import all_reduce_sums, read, summarise
 from echelon.learn.models import precision
 from echelon.learn.models.registry import PolicySpecs
 from echelon.learn.models.value_normalizer import ValueNorm
@@ -43,7 +41,6 @@ from echelon.learn.ppo.advantage import NormalizedGAE
 from echelon.learn.ppo.collector import TeamCollector
 from echelon.learn.ppo.nonfinite_dump import stop_with_dump
 from echelon.learn.ppo.update import PATIENCE, PPO
-from echelon.learn.report import all_reduce_sums, read, summarise
 from echelon.rules.config_json import as_json, first_difference
 from echelon.rules.versions import MAP_MAKER, MAP_MAKER_VERSION
 from echelon.runtime import noise

@@ -32,7 +32,6 @@ class Canvas:
         return Image.fromarray(lit[::-1]).resize(size, Image.Resampling.NEAREST)
 
     def spot(self, x: float, y: float) -> Point:
-        """A point of the ground in the picture."""
         return x * self.scale, (self.size_y - y) * self.scale
 
     def disc(

@@ -56,5 +56,4 @@ def clock(t: float) -> str:
 
 @functools.cache
 def font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
-    """The font that comes with Pillow."""
     return ImageFont.load_default(size)

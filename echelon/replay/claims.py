@@ -55,7 +55,6 @@ def anything(where: str, value: Any) -> None:
 
 
 def check_colour(where: str, value: Any) -> None:
-    """A colour, or nothing."""
     holds = isinstance(value, str) and (value == "" or COLOUR.fullmatch(value) is not None)
     expect(holds, where, "#rrggbb in small letters", value)
 
@@ -114,7 +113,6 @@ def check_types(name: str, claims: dict[str, Any]) -> None:
 
 
 def check_about(where: str, about: dict[str, Any], config: EnvConfig) -> None:
-    """Check `Replay.about`."""
     rules, world, count = config.rules, config.world, len(config.blue)
     record(
         {
@@ -139,7 +137,6 @@ def check_about(where: str, about: dict[str, Any], config: EnvConfig) -> None:
 
 
 def mech_check(n: int, config: EnvConfig) -> Check:
-    """Of what is said of one mech."""
     formation, catalog = build_formation(config), config.catalog
     return record(
         {
@@ -168,7 +165,6 @@ def check_feature(where: str, value: Any) -> None:
 
 
 def battle_check(config: EnvConfig) -> Check:
-    """Of `Battle.about`."""
     world, pair = config.world, row(number(-1e12, 1e12), number(-1e12, 1e12))
     return record(
         {

@@ -42,7 +42,6 @@ def table(*columns: np.ndarray | int) -> np.ndarray:
 
 
 def place(pos: np.ndarray) -> np.ndarray:
-    """A position in whole numbers."""
     return np.rint(pos * POS_PER_VOX).astype(np.int32)
 
 

@@ -103,6 +103,5 @@ class Contents:
 
 
 def of_battle(number: int, values: Mapping[str, T]) -> dict[str, T]:
-    """What belongs to one battle, by its name there."""
     start = f"{number}/"
     return {key.removeprefix(start): value for key, value in values.items() if key.startswith(start)}

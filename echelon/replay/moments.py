@@ -82,7 +82,6 @@ def in_reward_units(values: np.ndarray) -> np.ndarray:
 
 
 def facts(now: dict[str, np.ndarray], game: SimModel) -> np.ndarray:
-    """`[T + 1, N]` uint16 bits of `Fact`."""
     alive = now["hp"] > 0
     fallen = alive & (now["fallen"] > 0)
     shut_down = alive & (now["heat"] > game.roster.heat_cap.cpu().numpy())
@@ -107,7 +106,6 @@ def facts(now: dict[str, np.ndarray], game: SimModel) -> np.ndarray:
 
 
 def switches(now: dict[str, np.ndarray]) -> np.ndarray:
-    """`[T + 1, N]` uint8 bits of `Switch`."""
     flags = [(Switch[name.upper()], now[name]) for name in ("vent", "ecm", "eccm", "hostile_only")]
     # In the order of `rules.actions`: closest, biggest, most damaged.
     modes = [(Switch.SORT_BIGGEST, now["sort_mode"] == 1), (Switch.SORT_MOST_DAMAGED, now["sort_mode"] == 2)]

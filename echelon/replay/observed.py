@@ -51,7 +51,6 @@ def units(config: EnvConfig) -> dict[str, tuple[Scale, str]]:
 
 
 def config_of(replay: Replay) -> EnvConfig:
-    """The settings of the battles."""
     try:
         return env_from_json(replay.about.get("env", {}))
     except ConfigError as error:
@@ -71,7 +70,6 @@ def describe_observed(replay: Replay) -> dict[str, list[dict[str, Any]]]:
 
 
 def features_of(replay: Replay) -> dict[str, tuple[Feature, ...]]:
-    """The features of every stream of a replay."""
     comm_dim = int(replay.battles[0].messages.shape[-1])
     return {**layout.streams(comm_dim), "ego": ego_features(replay)}
 
@@ -84,7 +82,6 @@ def ego_features(replay: Replay) -> tuple[Feature, ...]:
 
 
 def feature_json(feature: Feature, config: EnvConfig) -> dict[str, Any]:
-    """One of them."""
     scale, shown = units(config)[feature.unit]
     is_off = any(not getattr(config.features, switch) for switch in feature.switches) and not feature.unswitched
     return {

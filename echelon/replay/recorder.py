@@ -75,7 +75,6 @@ class Recorder:
         self._ground = [self._keep_ground(state)]
 
     def tick(self, state: State, log: Log) -> None:
-        """Keep a substep."""
         if self._full:
             return
         shots, impacts, mechs, tally = state.shots, log.impacts, state.mechs, state.tally
@@ -101,7 +100,6 @@ class Recorder:
         self._ticks.append({name: value[self._which] for name, value in kept.items()})
 
     def moment(self, state: State, orders: Orders, shown: Mapping[str, Tensor], outcome: TensorDictBase) -> None:
-        """Keep the moment after a decision."""
         if self._full:
             return
         self._moments.append(self._keep(state, orders, shown, outcome))
@@ -195,7 +193,6 @@ def stacked(steps: list[dict[str, Tensor]]) -> dict[str, Tensor]:
 
 
 def on_host(values: dict[str, Tensor]) -> dict[str, np.ndarray]:
-    """The same as arrays."""
     return {name: value.cpu().numpy() for name, value in values.items()}
 
 

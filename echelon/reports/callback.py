@@ -48,15 +48,12 @@ class Pictures(Callback):
         """Whether something happened since the last picture."""
 
     def on_run_start(self, trainer: Trainer) -> None:
-        """Note the run; its tables are open by now."""
         self.trainer = trainer if trainer.ranks.is_first else None
 
     def on_iteration_end(self, trainer: Trainer, metrics: Metrics) -> None:
-        """Note that there is something new."""
         self.is_due = True
 
     def on_evaluation(self, trainer: Trainer, scores: Sequence[Any]) -> None:
-        """Draw."""
         self.trainer = trainer
         self.attempt(trainer, self.draw)
 
@@ -67,11 +64,9 @@ class Pictures(Callback):
         self.trainer = None
 
     def draw(self, trainer: Trainer) -> None:
-        """Draw the run as it is now."""
         raise NotImplementedError
 
     def attempt(self, trainer: Trainer, work: Callable[[Trainer], None]) -> None:
-        """Do some work, and log why it failed."""
         self.is_due = False
         attempt(trainer, work)
 
@@ -86,18 +81,15 @@ class Curves(Pictures):
         """When they may be drawn again."""
 
     def on_evaluation(self, trainer: Trainer, scores: Sequence[Any]) -> None:
-        """Draw where it is time."""
         if time.monotonic() >= self.next_s:
             super().on_evaluation(trainer, scores)
         else:
             self.is_due = True
 
     def on_run_end(self, trainer: Trainer) -> None:
-        """Draw what was evaluated since."""
         self.close()
 
     def draw(self, trainer: Trainer) -> None:
-        """Read the tables and draw them."""
         folder = trainer.folder
         rows, evaluations = read_metrics(folder / "metrics.csv"), read_table(folder / "evaluations.csv")
         draw_metrics(rows, evaluations, *(folder / name for name in CURVES))
@@ -138,17 +130,14 @@ class Report(Pictures):
         super().on_iteration_end(trainer, metrics)
 
     def on_replay(self, trainer: Trainer, replay: Replay) -> None:
-        """Keep the page of the battle."""
         self.attempt(trainer, lambda run: self._take(replay))
 
     def on_run_end(self, trainer: Trainer) -> None:
-        """Say that it has ended."""
         if self.trainer is not None:
             self.state = "finished"
             self.attempt(trainer, self.draw)
 
     def close(self) -> None:
-        """Say that it was stopped, unless it has ended."""
         if self.state != "finished":
             self.state, self.is_due = "stopped", True
         super().close()
@@ -164,7 +153,6 @@ class Report(Pictures):
         self.distances = hit_distances(replay, first, "blue")
 
     def draw(self, trainer: Trainer) -> None:
-        """Write the report as it is now."""
         folder, began = trainer.folder, time.monotonic()
         hint = "No battle was recorded; --replay-battles 1 records one at every evaluation."
         evaluations, behaviour = (read_table(folder / name) for name in ("evaluations.csv", BEHAVIOUR))
@@ -180,7 +168,6 @@ class BattleStrips(Callback):
     """Sends a strip of the recorded battle of every evaluation to the logger of the run, if it has one."""
 
     def on_replay(self, trainer: Trainer, replay: Replay) -> None:
-        """Draw and send it."""
         for callback in trainer.callbacks.all:
             if isinstance(callback, MetricsLogger) and callback.log is not None and callback.log.board is not None:
                 attempt(trainer, partial(send_strip, callback.log, replay))

@@ -13,10 +13,10 @@ import torch
 
 from echelon.arena.evaluator import BEST, RIVAL
 from echelon.env.reward import TERMS
+from echelon.learn.callbacks.warning_signs import RECENT, warning_signs
 from echelon.learn.config import TRAIN_PRESETS, TrainConfig
 from echelon.learn.opponents.assignment import LEARNER
 from echelon.learn.trainer import Trainer
-from echelon.learn.warning_signs import RECENT, warning_signs
 from echelon.reports.origin import origin_of
 from echelon.reports.plots import stage_changes
 from echelon.reports.run_groups import flat, plain
@@ -119,7 +119,7 @@ def report_of(
 
 
 def signs_of(trainer: Trainer, metrics: Sequence[Mapping[str, float | None]]) -> list[str]:
-    """What in the last iterations looks as if the run did not learn, see `echelon.learn.warning_signs`."""
+    """What in the last iterations looks as if the run did not learn, see `echelon.learn.callbacks.warning_signs`."""
     rows = [*metrics[:1], *metrics[-RECENT:]]
     return list(warning_signs(rows, trainer.config, trainer.progress).values()) if rows else []
 
@@ -141,7 +141,6 @@ def duration(seconds: float) -> str:
 
 
 def tiles(evaluations: Rows) -> list[dict[str, str]]:
-    """The last win rate against each of the panel."""
     latest = [row for row in evaluations if row["iteration"] == evaluations[-1]["iteration"]]
     found = []
     for row in latest:
@@ -305,6 +304,5 @@ def is_catalog(key: str) -> bool:
 
 
 def shown(value: Any) -> str:
-    """A setting as text."""
     text = one_line("none" if value in (None, "", []) else plain(value))
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"

@@ -59,7 +59,6 @@ def draw_metrics(rows: Rows, evaluations: Sequence[Mapping[str, str]], *paths: P
 
 
 def metrics_figure(rows: Rows, evaluations: Sequence[Mapping[str, str]]) -> Figure:
-    """The figure that `draw_metrics` saves."""
     high = -(-(1 + len(PANELS)) // COLUMNS)
     figure = blank(WIDTH_IN, high * PANEL_IN)
     grid = figure.subplots(high, COLUMNS)
@@ -176,7 +175,6 @@ def draw_payoff(names: Sequence[str], win_rates: Any, path: Path, games: Any = N
 
 
 def payoff_figure(names: Sequence[str], win_rates: Any, games: Any = None) -> Figure:
-    """The figure that `draw_payoff` saves."""
     side = WIDTH_IN * max(1.0, len(names) / MOST_NAMED)
     figure = blank(side, side * 0.86)
     axis = figure.subplots()
@@ -209,7 +207,6 @@ def draw_ratings(histories: Mapping[str, Sequence[tuple[int, float, float]]], pa
 
 
 def ratings_figure(histories: Mapping[str, Sequence[tuple[int, float, float]]]) -> Figure:
-    """The figure that `draw_ratings` saves."""
     from matplotlib.ticker import MaxNLocator
 
     best = sorted((name for name in histories if histories[name]), key=lambda name: -histories[name][-1][1])[
@@ -245,7 +242,6 @@ def draw_curves(panels: Mapping[str, Subplot], path: Path, note: str = "") -> No
 
 
 def curves_figure(panels: Mapping[str, Subplot], note: str = "") -> Figure:
-    """The figure that `draw_curves` saves."""
     columns = min(len(panels), 2 if len(panels) in (2, 4) else COLUMNS)
     rows = -(-len(panels) // columns)
     groups = list(dict.fromkeys(name for panel in panels.values() for name in panel.curves))

@@ -120,7 +120,6 @@ def grouped(runs: Sequence[Run]) -> dict[str, list[Run]]:
 
 
 def plain(value: Any) -> str:
-    """A setting in short."""
     return ".." if value is None else " ".join(map(plain, value)) if isinstance(value, list) else str(value)
 
 

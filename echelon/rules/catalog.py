@@ -11,7 +11,7 @@ from echelon.rules.catalog_checks import check_catalog
 from echelon.rules.specs import Hull as Hull
 from echelon.rules.specs import HullSpec, MaterialSpec, SuiteSpec, Table, WeaponSpec
 from echelon.rules.specs import Trigger as Trigger
-from echelon.runtime.short_repr import short_repr
+from echelon.runtime.errors import short_repr
 
 
 class Suite(IntEnum):

@@ -15,9 +15,8 @@ from echelon.rules.catalog_checks import check_flight
 from echelon.rules.catalog_json import catalog_from_json
 from echelon.rules.config_json import as_json, from_json
 from echelon.rules.versions import MAP_MAKER, RULES, current_versions, stored_versions
-from echelon.runtime.errors import require
+from echelon.runtime.errors import require, short_repr
 from echelon.runtime.limits import check_settings
-from echelon.runtime.short_repr import short_repr
 
 PACK = ("heavy", "medium", "medium", "light", "scout")
 BIOME_NAMES = (

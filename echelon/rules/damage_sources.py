@@ -36,7 +36,6 @@ class DamageSources:
 
     @property
     def count(self) -> int:
-        """Rows, R."""
         return self.shooter.shape[0]
 
     def by_shooter(self, per_row: Tensor) -> Tensor:
@@ -76,7 +75,6 @@ class AimTable:
     """How far clear lines matter: to those that are aimed along one, and to locks on sight."""
 
     def exist(self, weapon: int) -> bool:
-        """Whether anybody carries the weapon."""
         return self.carriers[weapon].shape[0] > 0
 
 
@@ -139,5 +137,4 @@ def build_aim_table(config: EnvConfig, owners: list[list[int]], hostile: Tensor)
 
 
 def padded(values: list[int], length: int, filler: int) -> list[int]:
-    """`values` brought to a length."""
     return values + [filler] * (length - len(values))

@@ -173,17 +173,14 @@ class Roster:
 
     @property
     def num_timers(self) -> int:
-        """Cooldown timers of a mech, T."""
         return self.ams_timer + 1
 
     @property
     def num_mechs(self) -> int:
-        """Mechs of both teams, N."""
         return len(self.hulls)
 
     @property
     def num_packs(self) -> int:
-        """Packs of both teams, P."""
         return len(self.packs)
 
     @property
@@ -224,7 +221,6 @@ class Formation:
 
     @property
     def num_mechs(self) -> int:
-        """Mechs of both teams, N."""
         return len(self.hulls)
 
     def squad(self, mech: int, limit: int) -> list[int]:

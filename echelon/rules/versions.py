@@ -61,12 +61,10 @@ class Versions(NamedTuple):
     map_maker: int
 
     def as_json(self) -> dict[str, int]:
-        """As entries of a signature."""
         return {RULES: self.rules, MAP_MAKER: self.map_maker}
 
 
 def current_versions() -> Versions:
-    """The versions of this Echelon."""
     return Versions(RULES_VERSION, MAP_MAKER_VERSION)
 
 

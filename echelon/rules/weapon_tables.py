@@ -102,15 +102,12 @@ def longest_cooldowns(hull: str, config: EnvConfig) -> list[int]:
 
 
 def flags(values: list[bool], device: torch.device) -> Tensor:
-    """A bool tensor."""
     return torch.tensor(values, dtype=torch.bool, device=device)
 
 
 def floats(values: list[Any], device: torch.device) -> Tensor:
-    """A float32 tensor."""
     return torch.tensor(values, dtype=torch.float32, device=device)
 
 
 def integers(values: list[Any], device: torch.device) -> Tensor:
-    """An int64 tensor."""
     return torch.tensor(values, dtype=torch.int64, device=device)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from echelon.runtime.fallback import cause_of, fall_back
-from echelon.runtime.variables import variable
+from echelon.runtime.limits import variable
 
 WARM_UPS = 2
 """Calls that run before a capture: they compile, allocate, and let libraries set themselves up."""
@@ -54,7 +54,6 @@ class GraphedFunction:
         self.instances.add(self)
 
     def __call__(self, key: Hashable) -> None:
-        """Do the work."""
         if self.is_graphed and key is None:
             self._say("something in it does not tell what it depends on, as by `graph_key`")
         if not self.is_graphed or key is None:
@@ -147,7 +146,6 @@ def are_off() -> bool:
 
 
 def is_same(one: Tensor, other: Tensor) -> bool:
-    """Whether two tensors are the same part of memory."""
 
     def place(tensor: Tensor) -> tuple[object, ...]:
         return storage_of(tensor), tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.dtype

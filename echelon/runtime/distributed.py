@@ -53,7 +53,6 @@ class Ranks:
 
     @property
     def is_alone(self) -> bool:
-        """Whether there is a single process."""
         return self.size == 1
 
     def sum(self, value: Tensor) -> Tensor:

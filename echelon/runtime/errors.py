@@ -1,8 +1,10 @@
-"""What is raised where input cannot be used, and how text of a stranger's is shown."""
+"""What is raised where input cannot be used, and how values are shown."""
 
 from __future__ import annotations
 
 import reprlib
+from dataclasses import MISSING, fields
+from typing import Any
 
 LONGEST_LINE = 1000
 """Letters of an error, and of a line that a program prints."""
@@ -42,7 +44,6 @@ class Shown(reprlib.Repr):
         self.maxstring = self.maxother = LONGEST_VALUE
 
     def repr_int(self, x: int, level: int) -> str:
-        """Of a longer integer its length."""
         return f"an integer of {x.bit_length()} bits" if abs(x) >= 10**LONGEST_NUMBER else repr(x)
 
 
@@ -62,3 +63,19 @@ def require(holds: bool, field_name: str, limit: str, value: object) -> None:
     """Raise `ConfigError` in one line unless `holds`."""
     if not holds:
         raise ConfigError(f"{field_name} must be {limit}, got {shown(value)}")
+
+
+def rounded(value: float, digits: int) -> float:
+    """`value` with so many digits behind the point; none that rounds to zero has a sign."""
+    return round(value, digits) + 0.0
+
+
+def short_repr(self: Any) -> str:
+    """A dataclass as code that makes it again: `RulesConfig(dt_s=0.1)`, without the fields that have their defaults."""
+    shown = []
+    for one in fields(self):
+        value = getattr(self, one.name)
+        default = one.default if one.default_factory is MISSING else one.default_factory()
+        if default is MISSING or value != default:
+            shown.append(f"{one.name}={value!r}")
+    return f"{type(self).__name__}({', '.join(shown)})"

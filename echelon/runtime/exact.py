@@ -185,7 +185,6 @@ def _each(loop: Any, *values: Tensor, width: tuple[int, ...] = ()) -> Tensor:
 
 
 def _sum_in_loops(values: Tensor, dim: int) -> Tensor:
-    """`sum` of float32."""
     dim %= values.dim()
     before, after = values.shape[:dim], values.shape[dim + 1 :]
     into = np.empty((*before, *after), np.float32)

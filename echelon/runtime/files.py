@@ -242,13 +242,11 @@ def check_no_database(path: Path) -> None:
 
 
 def read_start(path: Path, count: int) -> bytes:
-    """The first bytes of a file."""
     with open(path, "rb") as file:
         return file.read(count)
 
 
 def write_through(path: Path, data: bytes) -> None:
-    """Write a file down to the disk."""
     with writing_to(path), open(path, "wb") as file:
         file.write(data)
         file.flush()

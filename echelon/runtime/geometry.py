@@ -38,7 +38,6 @@ def to_body(vector_xy: Tensor, facing: Tensor) -> Tensor:
 
 
 def to_world(vector_body: Tensor, facing: Tensor) -> Tensor:
-    """The inverse of `to_body`."""
     ahead, left = vector_body.unbind(-1)
     c, s = facing.unbind(-1)
     return torch.stack((ahead * c - left * s, ahead * s + left * c), -1)
@@ -62,13 +61,11 @@ def dot(one: Sequence[Tensor], other: Sequence[Tensor]) -> Tensor:
 
 
 def length_sq(vector: Tensor) -> Tensor:
-    """Squared Euclidean length over the last axis."""
     parts = vector.unbind(-1)
     return dot(parts, parts)
 
 
 def length(vector: Tensor) -> Tensor:
-    """Euclidean length over the last axis."""
     return exact.sqrt(length_sq(vector))
 
 

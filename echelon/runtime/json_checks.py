@@ -56,7 +56,6 @@ def one_of(values: Collection[Any]) -> Check:
 
 
 def flag(where: str, value: Any) -> None:
-    """True or false."""
     expect(type(value) is bool, where, "true or false", value)
 
 

@@ -10,7 +10,7 @@ import math
 import numbers
 import operator
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 from echelon.runtime.errors import require
@@ -25,7 +25,6 @@ class Limits(NamedTuple):
     """What the error says behind the two: a unit, or why they are what they are."""
 
     def __str__(self) -> str:
-        """Such as `1..1024 vox`."""
         low, high = (f"{limit:g}" if isinstance(limit, float) else str(limit) for limit in (self.low, self.high))
         return f"{low}..{high}{self.unit and ' '}{self.unit}"
 
@@ -64,7 +63,6 @@ def check_settings(config: Any, limits: Mapping[str, Limits]) -> None:
 
 @functools.cache
 def hints_of(kind: Any) -> dict[str, Any]:
-    """The declared type of each field."""
     hints = get_type_hints(kind)
     return {field.name: hints[field.name] for field in dataclasses.fields(kind)}
 
@@ -141,3 +139,10 @@ def check_number(where: str, number: float, limits: Limits | None = None) -> Non
         require(-(2**63) <= number < 2**63, where, "an integer of 64 bits", number)
     if limits is not None:
         require(limits.low <= number <= limits.high, where, str(limits), number)
+
+
+def variable(name: str, values: Sequence[str]) -> str:
+    """The value of an environment variable, the first of `values` where it is not set or empty."""
+    value = os.environ.get(name, "") or values[0]
+    require(value in values, name, f"one of {', '.join(values)}", value)
+    return value

@@ -89,7 +89,6 @@ def profiler() -> profile:
 
 
 def report(found: profile, out: Path) -> None:
-    """Write the trace and print the costliest `ROWS`."""
     events = write_trace(found, out)
     console = Console(width=120)
     for title, rows in (
@@ -147,7 +146,6 @@ def own_times(events: Iterable[dict[str, Any]], categories: tuple[str, ...]) -> 
 
 
 def table(title: str, rows: dict[str, list[float]]) -> Table:
-    """The `ROWS` names with the most time."""
     shown = Table("name", "ms", "share", "calls", title=title)
     for column in shown.columns[1:]:
         column.justify = "right"
@@ -174,7 +172,6 @@ class Stopwatch:
         return event
 
     def start(self) -> None:
-        """Begin the next lap here."""
         self.last = self._now()
 
     def lap(self, name: str) -> None:

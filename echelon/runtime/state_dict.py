@@ -67,11 +67,9 @@ class Stateful(Protocol):
 
     def state_dict(self) -> StateDict:
         """Current state."""
-        ...
 
     def load_state_dict(self, state_dict: StateDict) -> None:
         """Restore the state from a checkpoint."""
-        ...
 
 
 def pack(parts: Mapping[str, StateDict]) -> bytes:

@@ -36,7 +36,6 @@ class Header:
 
     @property
     def bytes(self) -> int:
-        """Of all tensors."""
         return sum(BYTES[kind] * math.prod(shape) for kind, shape in self.tensors.values())
 
 

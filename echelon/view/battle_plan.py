@@ -50,7 +50,6 @@ class BattlePlan(Canvas):
         self.painted: tuple[int, Image.Image] | None = None
 
     def draw(self, t: float) -> Image.Image:
-        """The field at a time, s."""
         picture = self.floor(t).copy()
         pen = ImageDraw.Draw(picture, "RGBA")
         mechs = [self.figure(n, t) for n in range(len(self.mechs)) if self.is_alive(n, t)]
@@ -73,15 +72,12 @@ class BattlePlan(Canvas):
         return min(int(t / self.decision_s + 1e-6), self.battle.decisions)
 
     def score(self, side: int, t: float) -> float:
-        """Seconds of zone control."""
         return float(self.battle.score[self.moment(t), side] / SCORE_PER_S)
 
     def living(self, side: int, t: float) -> int:
-        """How many of a team are left."""
         return sum(self.is_alive(n, t) for n in range(len(self.mechs)) if self.sides[n] == side)
 
     def is_alive(self, n: int, t: float) -> bool:
-        """Whether a mech lives at a time."""
         return bool(self.battle.facts[self.moment(t), n] & Fact.ALIVE)
 
     def tick_end(self, tick: int) -> float:
@@ -116,7 +112,6 @@ class BattlePlan(Canvas):
         )
 
     def clouds(self, t: float) -> list[Cloud]:
-        """The smoke that hangs at a time."""
         found = []
         for cloud in self.rows["clouds"]:
             begun = self.tick_end(cloud["tick"])

@@ -61,7 +61,6 @@ def draw_contact_sheet(tiles: Sequence[Tile], materials: list[str], path: Path) 
 
 
 def sheet_figure(tiles: Sequence[Tile], materials: list[str]) -> Figure:
-    """One sheet."""
     side = (WIDTH_IN - GAP_IN * (COLUMNS + 1)) / COLUMNS
     row = CAPTION_IN + side + GAP_IN
     height = -(-len(tiles) // COLUMNS) * row

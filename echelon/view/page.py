@@ -87,5 +87,4 @@ def fill_template(folder: Traversable, name: str, parts: Mapping[str, str]) -> s
 
 
 def read(name: str, folder: Traversable = ASSETS) -> str:
-    """The text of an asset."""
     return (folder / name).read_text(encoding="utf-8")

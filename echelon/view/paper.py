@@ -90,7 +90,6 @@ def import_matplotlib() -> Any:
 
 
 def blank(width: float, height: float, layout: str | None = "constrained") -> Figure:
-    """An empty figure, inches."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout=layout)  # type: ignore[arg-type]
@@ -110,7 +109,6 @@ def save(figure: Figure, *paths: Path) -> None:
 
 
 def pixels(figure: Figure, dpi: int) -> np.ndarray:
-    """A figure as `[H, W, 3]` uint8."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     figure.set_dpi(dpi)

@@ -63,7 +63,6 @@ def strip_figure(
     width: float = WIDTH_IN,
     span: tuple[float, float] | None = None,
 ) -> Figure:
-    """The figure that `draw_strip` saves."""
     size_x, size_y = replay.about["size"][:2]
     count = len(times) or MOMENTS
     columns = min(count, COLUMNS)

@@ -43,7 +43,6 @@ def make_maps(config: EnvConfig, roster: Roster, seeds: Tensor) -> Maps:
 
 
 def make_block(config: EnvConfig, roster: Roster, seeds: Tensor) -> Maps:
-    """`make_maps`, all at once."""
     world = config.world
     places = spawns.arrange(seeds, config)
     zone = zones.choose(seeds, places, world)

@@ -32,7 +32,6 @@ class Recipe:
     """Fingerprint of the map, as `fingerprints` tells it."""
 
     def make(self, config: EnvConfig, device: torch.device | str = "cpu") -> Maps:
-        """The one map, `[1]`, in battles of `config`."""
         known = ", ".join(map(str, MAKERS))
         require(self.version in MAKERS, "map.version", f"of a map maker of this Echelon, {known}", self.version)
         device = torch.device(device)
@@ -43,12 +42,10 @@ class Recipe:
         return maps
 
     def as_json(self) -> dict[str, Any]:
-        """As plain values."""
         return {"version": self.version, "seed": self.seed, "sha256": self.sha256}
 
 
 def from_json(values: Any) -> Recipe:
-    """What `Recipe.as_json` wrote."""
     require(isinstance(values, dict), "map", "a recipe", values)
     for name, kind in FIELDS.items():
         require(type(values.get(name)) is kind, f"map.{name}", f"a {kind.__name__}", values.get(name))
@@ -64,7 +61,6 @@ def fingerprints(maps: Maps) -> list[str]:
 
 
 def write_recipes(maps: Maps) -> list[Recipe]:
-    """The recipe of each map."""
     return [
         Recipe(MAP_MAKER_VERSION, seed, sha) for seed, sha in zip(maps.seed.tolist(), fingerprints(maps), strict=True)
     ]

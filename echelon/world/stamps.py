@@ -82,7 +82,6 @@ def box(plot: tuple[int, int], share: float, length: Range, width: Range, height
 
 
 def disc(plot: int, share: float, diameter: Range, height: Range, *parts: Part) -> Stamp:
-    """A circle."""
     return Stamp(Shape.DISC, (plot, plot), share, diameter, diameter, height, parts)
 
 

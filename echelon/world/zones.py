@@ -35,12 +35,10 @@ class Zone(NamedTuple):
 
     @property
     def center_vox(self) -> Tensor:
-        """[M, 2] float32 vox."""
         return self.cell.float() + 0.5
 
     @property
     def radius_vox(self) -> Tensor:
-        """[M] float32 vox."""
         return self.radius.float() * (1 / GRAIN)
 
     def disc(self, world: WorldConfig, grow: int = 0) -> Tensor:

@@ -25,7 +25,7 @@ from echelon.arena.stacked_policies import (
 )
 from echelon.env.env import EchelonEnv
 from echelon.env.observation.layout import STREAMS
-from echelon.league.schedule import period_seeds, round_robin
+from echelon.league.matchmaking import period_seeds, round_robin
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.registry import PolicySpecs
 from echelon.replay.recorder import Recorder

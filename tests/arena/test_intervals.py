@@ -18,7 +18,7 @@ import math
 
 import pytest
 
-from echelon.arena.intervals import win_rate_interval
+from echelon.arena.match import win_rate_interval
 
 WORLDS = {  # probability that both battles of a seed are won, that none is; mean width at 32 seeds
     "independent, 50 % won": (0.25, 0.25, 0.241),

@@ -13,7 +13,7 @@ from tiny_runs import TINY, tiny_run
 
 import echelon
 from echelon.env import tasks
-from echelon.league import export_rows, schema
+from echelon.league import database, export_rows
 from echelon.learn.checkpoint import format as checkpoint_format
 from echelon.learn.checkpoint.files import save_checkpoint
 from echelon.learn.checkpoint.format import Counters
@@ -148,7 +148,7 @@ def test_the_table_of_files_is_true():
     rows = (
         f"`{checkpoint_format.SCHEMA}` {checkpoint_format.VERSION} |",
         f"`{claims.SCHEMA}` {claims.VERSION} |",
-        f"`PRAGMA user_version` {schema.VERSION} |",
+        f"`PRAGMA user_version` {database.VERSION} |",
         f"`{export_rows.SCHEMA}` {export_rows.VERSION} |",
         f"| rules of a battle | named in all of these | {RULES_VERSION} |",
         f"| map maker | named in all of these | {MAP_MAKER_VERSION} |",

@@ -16,9 +16,9 @@ from fakecuda.watch import Watch
 
 pytestmark = pytest.mark.fakecuda
 
-READS = {"learn/report.py:read": "the report of the iteration"}
+READS = {"learn/metrics.py:read": "the report of the iteration"}
 COPIES = {
-    "to host: learn/report.py:read": "the report of the iteration",
+    "to host: learn/metrics.py:read": "the report of the iteration",
     "to device: learn/trainer.py:_anneal": "once an iteration: the factors on rewards",
     "to device: learn/opponents/frozen.py:_update_edges": "once an iteration: shares of the frozen opponents",
 }
@@ -45,7 +45,7 @@ def iterate(mode, gradients, trainer: Trainer) -> tuple[Trainer, Watch]:
 def check(mode, trainer: Trainer, watch: Watch) -> None:
     assert not watch.mixes
     assert watch.reads.keys() <= READS.keys() and watch.transfers.keys() <= COPIES.keys()
-    assert watch.transfers["to host: learn/report.py:read"] == 1
+    assert watch.transfers["to host: learn/metrics.py:read"] == 1
     assert max(watch.transfers.values()) == 1, "each once"
     assert watch.operations.total() > 1000
     assert left_on_the_host(trainer, mode) == []

@@ -27,7 +27,7 @@ from echelon.league import store as store_module
 from echelon.league.claims import Claims
 from echelon.league.import_export import write_league
 from echelon.league.league_arena import LeagueArena
-from echelon.league.schedule import round_robin
+from echelon.league.matchmaking import round_robin
 from echelon.league.store import Store
 from echelon.league.weight_store import WeightStore
 from echelon.pipelines import arena, progress_bar

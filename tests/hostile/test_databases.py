@@ -18,12 +18,11 @@ from leagues import BRIEF, checkpoint_of, fought
 from echelon.league.claims import claiming
 from echelon.league.commands import entry_rows
 from echelon.league.config import LeagueConfig
-from echelon.league.database import FEWEST_STEPS, Database
+from echelon.league.database import APPLICATION_ID, FEWEST_STEPS, Database
 from echelon.league.import_export import write_league
+from echelon.league.matchmaking import round_robin
 from echelon.league.rating_period import close_period
 from echelon.league.roles import Role
-from echelon.league.schedule import round_robin
-from echelon.league.schema import APPLICATION_ID
 from echelon.league.store import FILE, Store
 from echelon.rules.config_json import as_json
 from echelon.runtime.errors import ConfigError

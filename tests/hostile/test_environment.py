@@ -27,7 +27,7 @@ from echelon.league.claims import claimed
 from echelon.league.import_export import write_league
 from echelon.league.league_arena import LeagueArena
 from echelon.league.log import write_event
-from echelon.league.schedule import round_robin
+from echelon.league.matchmaking import round_robin
 from echelon.league.store import FILE, Store
 from echelon.league.unrecorded import is_unrecorded, record_file, save_unrecorded
 from echelon.learn.metrics import CsvTable, read_table

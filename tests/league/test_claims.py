@@ -7,7 +7,7 @@ from leagues import fought, fresh
 
 from echelon.league.claims import FOLDER, claimed, claiming, owners
 from echelon.league.league_arena import LeagueArena
-from echelon.league.schedule import round_robin
+from echelon.league.matchmaking import round_robin
 from echelon.league.store import Store
 
 

@@ -11,7 +11,7 @@ from echelon.arena.match import Match
 from echelon.arena.resolve import resolve
 from echelon.league.commands import evaluate
 from echelon.league.league_arena import LeagueArena, league_env, match_seed, matches_of
-from echelon.league.schedule import MOST_SEEDS, one_against, period_seeds, round_robin
+from echelon.league.matchmaking import MOST_SEEDS, one_against, period_seeds, round_robin
 
 CPU = torch.device("cpu")
 WIDER = dataclasses.replace(TINY, hidden=24)

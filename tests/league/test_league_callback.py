@@ -9,7 +9,7 @@ from echelon.env.env import EchelonEnv
 from echelon.league.config import LeagueConfig
 from echelon.league.league_arena import LeagueArena
 from echelon.league.league_callback import LeagueCallback
-from echelon.league.opponent_sampler import OpponentSampler
+from echelon.league.matchmaking import OpponentSampler
 from echelon.league.rating_period import close_period
 from echelon.league.store import Store
 from echelon.learn.config import PPOConfig, TrainConfig

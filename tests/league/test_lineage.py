@@ -2,7 +2,7 @@
 
 import pytest
 
-from echelon.league.lineage import longest_line, spearman
+from echelon.league.commands import longest_line, spearman
 from echelon.league.records import Entry
 
 

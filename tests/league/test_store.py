@@ -15,8 +15,7 @@ from leagues import BRIEF, checkpoint_of, fought, fresh
 
 from echelon.agents.tiers import TIERS
 from echelon.league.config import LeagueConfig
-from echelon.league.database import make_database
-from echelon.league.schema import VERSION
+from echelon.league.database import VERSION, make_database
 from echelon.league.store import FILE, Store
 from echelon.rules.config import EnvConfig
 from echelon.rules.versions import RULES_VERSION

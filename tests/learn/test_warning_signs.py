@@ -5,9 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from echelon.learn.callbacks.warning_signs import WarningSigns
+from echelon.learn.callbacks.warning_signs import RECENT, WarningSigns, warning_signs
 from echelon.learn.config import TrainConfig
-from echelon.learn.warning_signs import RECENT, warning_signs
 
 QUICK = TrainConfig.quick()
 HEALTHY = {

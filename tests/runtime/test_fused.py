@@ -18,9 +18,8 @@ from echelon.learn.models.precision import configure_policy
 from echelon.learn.models.registry import PolicySpecs
 from echelon.learn.ppo.update import PPO
 from echelon.pipelines import console
-from echelon.runtime import compile_progress, device, exact, fallback
-from echelon.runtime.compile import CACHE, fused, keep_graphs
-from echelon.runtime.compile_progress import PROGRESS
+from echelon.runtime import compile, device, exact, fallback
+from echelon.runtime.compile import CACHE, PROGRESS, fused, keep_graphs
 from echelon.sim.kernels import dispatch
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
@@ -71,7 +70,7 @@ def test_lines_tell_what_is_compiled_and_how_many_of_how_many(monkeypatch, caplo
     """Another graph of the same function is told as such, and one that is there already not at all."""
     graphs.trace_only(monkeypatch)
     monkeypatch.setattr(PROGRESS, "seconds", 0.0)
-    monkeypatch.setattr(compile_progress.time, "monotonic", itertools.count(100, 7).__next__)
+    monkeypatch.setattr(compile.time, "monotonic", itertools.count(100, 7).__next__)
 
     def double(x):
         return x + x
@@ -79,7 +78,7 @@ def test_lines_tell_what_is_compiled_and_how_many_of_how_many(monkeypatch, caplo
     def square(x):
         return x * x
 
-    with caplog.at_level("INFO", compile_progress.__name__):
+    with caplog.at_level("INFO", compile.__name__):
         other, again = fused(square, CPU, name="the square"), fused(double, CPU)
         for function, size in ((fused(double, CPU), 2), (again, 2), (again, 3), (other, 2)):
             function(torch.ones(size))
@@ -113,7 +112,7 @@ def test_compiled_code_is_kept_in_the_users_cache(monkeypatch, tmp_path):
 def test_the_loops_of_a_decision_are_told_once(monkeypatch, caplog):
     monkeypatch.setattr(form, "is_cached", lambda loop: False)
     form.tell_compilation.cache_clear()
-    with caplog.at_level("INFO", compile_progress.__name__):
+    with caplog.at_level("INFO", compile.__name__):
         for each in ("eager", "loops", "loops"):
             form.tell_compilation(each)
     assert [record.getMessage() for record in caplog.records] == [
@@ -123,13 +122,13 @@ def test_the_loops_of_a_decision_are_told_once(monkeypatch, caplog):
 
 
 def test_programs_print_it(monkeypatch, capsys):
-    monkeypatch.setattr(compile_progress, "logger", logging.Logger("of this test"))
+    monkeypatch.setattr(compile, "logger", logging.Logger("of this test"))
     console.show_compilations()
-    compile_progress.logger.info("compiling")
-    compile_progress.logger.debug("no")
+    compile.logger.info("compiling")
+    compile.logger.debug("no")
     console.show_compilations()
     assert capsys.readouterr().err == "compiling\n"
-    assert len(compile_progress.logger.handlers) == 1
+    assert len(compile.logger.handlers) == 1
 
 
 def test_an_exact_graph_rounds_wherever_its_operations_do():

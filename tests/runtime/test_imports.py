@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from echelon.learn.callbacks.named import load_callbacks
+from echelon.learn.callbacks.base import load_callbacks
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
 from echelon.runtime.imports import import_object, in_one_line

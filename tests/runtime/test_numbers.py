@@ -2,7 +2,7 @@
 
 import pytest
 
-from echelon.runtime.numbers import rounded
+from echelon.runtime.errors import rounded
 
 
 @pytest.mark.parametrize(

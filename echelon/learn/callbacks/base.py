@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from echelon.replay.battle import Replay
 from echelon.runtime.errors import ConfigError, require
 from echelon.runtime.files import FileError
-from echelon.runtime.imports import in_one_line
+from echelon.runtime.imports import import_object, in_one_line
 from echelon.runtime.state_dict import StateDict
 
 if TYPE_CHECKING:
@@ -135,18 +135,15 @@ class CallbackList:
             raise error or ConfigError(ELSEWHERE)
 
     def state_dicts(self) -> dict[str, StateDict]:
-        """State of each callback that has one, by name."""
         states = {callback.name: callback.state_dict() for callback in self.all}
         return {name: state for name, state in states.items() if state.tensors or state.facts}
 
     def on_run_start(self, trainer: Trainer) -> None:
-        """See `Callback`."""
         self._agree(trainer, self._attempt(self.all, lambda callback: callback.on_run_start(trainer)))
         # This iteration has a checkpoint.
         trainer.requests.checkpoint = False
 
     def on_iteration_start(self, trainer: Trainer) -> None:
-        """See `Callback`."""
         self._agree(trainer, self._attempt(self.all, lambda callback: callback.on_iteration_start(trainer)))
 
     def on_iteration_end(self, trainer: Trainer, metrics: Metrics, is_new_stage: bool) -> None:
@@ -163,21 +160,17 @@ class CallbackList:
         self._agree(trainer, None)
 
     def on_evaluation(self, trainer: Trainer, scores: Sequence[Any]) -> None:
-        """See `Callback`."""
         for callback in self.all:
             callback.on_evaluation(trainer, scores)
 
     def on_replay(self, trainer: Trainer, replay: Replay) -> None:
-        """See `Callback`."""
         for callback in self.all:
             callback.on_replay(trainer, replay)
 
     def on_checkpoint(self, trainer: Trainer, path: Path) -> None:
-        """See `Callback`."""
         self._agree(trainer, self._attempt(self.all, lambda callback: callback.on_checkpoint(trainer, path)))
 
     def on_run_end(self, trainer: Trainer) -> None:
-        """See `Callback`."""
         for callback in self.all:
             self._agree(trainer, self._attempt([callback], lambda callback: callback.on_run_end(trainer)))
 
@@ -213,3 +206,22 @@ class CallbackList:
         if signal:
             trainer.save()
             raise Interrupted(signal)
+
+
+def load_callbacks(names: Sequence[str]) -> list[Callback]:
+    """Build the callbacks `package.module:Callback`, which are called without arguments."""
+    return [build(name) for name in names]
+
+
+def build(name: str) -> Callback:
+    """The callback of one name; an error of the user's own code is told in one line."""
+    kind = import_object(name)
+    try:
+        callback = kind()
+    except (Exception, SystemExit) as error:
+        why = f"{type(error).__name__}: {error}"
+        raise ConfigError(f"--callbacks {name} must be callable without arguments, got {why:.300}") from error
+    limit = "a subclass of echelon.learn.callbacks.base.Callback"
+    require(isinstance(callback, Callback), f"--callbacks {name}", limit, type(callback).__name__)
+    built: Callback = callback
+    return built

@@ -1,12 +1,16 @@
-"""Writes the metrics of every iteration."""
+"""Writes what is measured in a run: metrics of every iteration, checkpoints, a profile."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from echelon.learn.callbacks.base import LOGGERS, Callback, Metrics
+from echelon.learn.callbacks.base import CHECKPOINTS, LOGGERS, Callback, Metrics
 from echelon.learn.metrics import MetricsLog
+from echelon.runtime.files import check_writable
+from echelon.runtime.profiling import profiled
 
 if TYPE_CHECKING:
     from echelon.learn.trainer import Trainer
@@ -21,22 +25,65 @@ class MetricsLogger(Callback):
         self.log: MetricsLog | None = None
 
     def setup(self, trainer: Trainer) -> None:
-        """Open the table on the first process."""
         if trainer.ranks.is_first:
             done = trainer.counters
             self.log = MetricsLog(trainer.folder, done.iterations, done.agent_steps, trainer.config.logger)
 
     def on_iteration_end(self, trainer: Trainer, metrics: Metrics) -> None:
-        """Append a row."""
         if self.log is not None:
             self.log.write(metrics)
 
     def on_evaluation(self, trainer: Trainer, scores: Sequence[Any]) -> None:
-        """Send the scores to the logger."""
         if self.log is not None:
             self.log.write_evaluation([score.row() for score in scores], trainer.counters.agent_steps)
 
     def close(self) -> None:
-        """Flush and close the logger."""
         if self.log is not None:
             self.log.close()
+
+
+class Checkpoints(Callback):
+    """A checkpoint every `TrainConfig.checkpoint_every` iterations, at the end, and where a callback asks for one."""
+
+    order = CHECKPOINTS
+
+    def on_iteration_end(self, trainer: Trainer, metrics: Metrics) -> None:
+        is_regular = trainer.counters.iterations % trainer.config.checkpoint_every == 0
+        if is_regular or trainer.ended or trainer.requests.checkpoint:
+            trainer.save()
+
+
+PROFILED = 3
+"""Which iteration of the process is profiled, counted from 1; the first ones include compilation."""
+
+
+class Profiler(Callback):
+    """Writes the trace of iteration `PROFILED` into a file and prints its costliest parts, on the first process.
+
+    It stands before the callbacks whose work after an iteration is not to be in the trace.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.running = contextlib.ExitStack()
+        self.begun = 0
+        """Iterations that this process has begun."""
+
+    def setup(self, trainer: Trainer) -> None:
+        if trainer.ranks.is_first:
+            check_writable(self.path)
+
+    def on_iteration_start(self, trainer: Trainer) -> None:
+        self.begun += 1
+        if trainer.ranks.is_first and self.begun == PROFILED:
+            self.running.enter_context(profiled(self.path))
+
+    def on_iteration_end(self, trainer: Trainer, metrics: Metrics) -> None:
+        self.running.close()
+
+    def on_run_end(self, trainer: Trainer) -> None:
+        if self.begun < PROFILED:
+            trainer.log_plain(f"no profile in {self.path}: this was no run of {PROFILED} iterations")
+
+    def close(self) -> None:
+        self.running.close()

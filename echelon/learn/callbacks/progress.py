@@ -10,8 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from echelon.learn.callbacks.base import Callback, Metrics
-from echelon.runtime.errors import one_line
-from echelon.runtime.numbers import rounded
+from echelon.runtime.errors import one_line, rounded
 
 if TYPE_CHECKING:
     from echelon.learn.trainer import Trainer
@@ -32,7 +31,6 @@ class ConsoleHandler(logging.Handler):
         self.console = console
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Print a message verbatim."""
         self.console.print(one_line(record.getMessage()), markup=False, highlight=False, emoji=False, soft_wrap=True)
 
 
@@ -47,7 +45,6 @@ class ProgressBar(Callback):
         self.logger = logging.getLogger("echelon")
 
     def setup(self, trainer: Trainer) -> None:
-        """Say what is trained."""
         if not trainer.ranks.is_first:
             self.console.quiet = True
         self.logger.addHandler(self.handler)
@@ -78,15 +75,12 @@ class ProgressBar(Callback):
             trainer.log(text)
 
     def on_stage(self, trainer: Trainer) -> None:
-        """Print the stage."""
         trainer.log(str(trainer.curriculum.stage))
 
     def on_run_end(self, trainer: Trainer) -> None:
-        """Leave the bar as it is."""
         self.bar.stop()
 
     def close(self) -> None:
-        """Leave the terminal as it was."""
         self.bar.stop()
         self.logger.removeHandler(self.handler)
 
@@ -102,7 +96,6 @@ class Each(Callback):
         self.call = call
 
     def on_iteration_end(self, trainer: Trainer, metrics: Metrics) -> None:
-        """Call it."""
         self.call()
 
 

@@ -45,7 +45,6 @@ class Stop(Callback):
         self._previous_handlers: dict[signal.Signals, object] = {}
 
     def setup(self, trainer: Trainer) -> None:
-        """Tell the run of signals."""
         if not self._previous_handlers:
             self.__enter__()
             self._is_entered_by_run = True

@@ -1,20 +1,115 @@
-"""Logs what looks as if a run did not learn."""
+"""The usual signs of a run that does not learn, logged in words, with what to try."""
 
 from __future__ import annotations
 
+import math
 from collections import deque
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from echelon.learn.callbacks.base import Callback, Metrics
+from echelon.learn.config import TrainConfig
+from echelon.learn.curriculum import stages_of
 from echelon.learn.metrics import read_metrics
-from echelon.learn.warning_signs import RECENT, warning_signs
 
 if TYPE_CHECKING:
     from echelon.learn.trainer import Trainer
 
+Rows = Sequence[Mapping[str, float | None]]
+RECENT = 20
+"""Iterations that a sign is looked for in; fewer tell nothing."""
+RANDOM_SHARE = 0.98
+"""Share of its first entropy above which an action is as random as before training."""
+POOR_VALUES = 0.1
+"""Explained variance below which the critic tells the policy nothing."""
+FEW_EPOCHS = 0.5
+"""Share of the epochs of an update below which the limit of the KL divergence ends it too early."""
+SETTLED = 0.25
+"""Share of a run before which random actions and poor values are usual."""
+LATE = 0.4
+"""Share of a run after which the first stage of a curriculum should be left."""
+
+
+def warning_signs(rows: Rows, config: TrainConfig, progress: float) -> dict[str, str]:
+    """What in the last iterations looks as if the run did not learn: a line each, by a short name.
+
+    Args:
+        rows: rows of `metrics.csv`: the first one, and at least the last `RECENT`.
+        progress: share of the run that is done, 0..1.
+    """
+    recent = rows[-RECENT:]
+    if len(recent) < RECENT:
+        return {}
+    signs = {"not finite": _not_finite(recent), "KL at its limit": _kl_at_limit(recent, config)}
+    if progress >= SETTLED:
+        signs |= {"random actions": _random_actions(rows[0], recent), "poor values": _poor_values(recent)}
+    if progress >= LATE:
+        signs["first stage"] = _first_stage(recent, config)
+    return {name: text for name, text in signs.items() if text}
+
+
+def _mean(rows: Rows, name: str) -> float:
+    """Mean of the numbers of a column; NaN where there is none."""
+    values = [value for row in rows if (value := row.get(name)) is not None and math.isfinite(value)]
+    return sum(values) / len(values) if values else math.nan
+
+
+def _random_actions(first: Mapping[str, float | None], recent: Rows) -> str:
+    kinds = {}
+    for kind in ("move", "turn", "fire"):
+        before, now = first.get(f"entropy_{kind}"), _mean(recent, f"entropy_{kind}")
+        if before is not None and now > RANDOM_SHARE * before:
+            kinds[kind] = f"{kind} {now:.2f}, at first {before:.2f}"
+    if not kinds:
+        return ""
+    return (
+        f"actions are as random as before training (entropy of {'; '.join(kinds.values())}): try a lower "
+        "--ppo.entropy-coef.first, a higher --ppo.learning-rate.first or an easier --opponent"
+    )
+
+
+def _poor_values(recent: Rows) -> str:
+    explained = _mean(recent, "explained_variance")
+    if not explained < POOR_VALUES:
+        return ""
+    return (
+        f"the critic predicts nothing (explained variance {explained:.2f}): try a higher --ppo.value-coef or a lower "
+        "--env.reward.gamma"
+    )
+
+
+def _kl_at_limit(recent: Rows, config: TrainConfig) -> str:
+    epochs = _mean(recent, "epochs")
+    if config.ppo.target_kl == 0 or not epochs <= FEW_EPOCHS * config.ppo.epochs:
+        return ""
+    return (
+        f"updates end early ({epochs:.1f} of {config.ppo.epochs} epochs, KL {_mean(recent, 'kl'):.3f}, limit "
+        f"{config.ppo.target_kl:g}): try a lower --ppo.learning-rate.first or a higher --ppo.target-kl"
+    )
+
+
+def _not_finite(recent: Rows) -> str:
+    skipped = (recent[-1].get("skipped") or 0.0) - (recent[0].get("skipped") or 0.0)
+    if skipped <= 0:
+        return ""
+    return (
+        f"{skipped:.0f} steps were skipped, whose losses or gradients were not finite: try a lower "
+        "--ppo.learning-rate.first or --precision fp32"
+    )
+
+
+def _first_stage(recent: Rows, config: TrainConfig) -> str:
+    stage, rate, asked = recent[-1].get("stage"), recent[-1].get("stage_win_rate"), config.curriculum.step_up
+    if len(stages_of(config)) == 1 or stage != 1 or rate is None or rate >= asked:
+        return ""
+    return (
+        f"the first stage is not left ({rate:.0%} of its battles won, {asked:.0%} asked): try a larger "
+        "--total-agent-steps, a lower --curriculum.step-up or an easier first one of --curriculum.opponents"
+    )
+
 
 class WarningSigns(Callback):
-    """Logs each of `echelon.learn.warning_signs` once, when it is first seen."""
+    """Logs each of `echelon.learn.callbacks.warning_signs` once, when it is first seen."""
 
     def __init__(self) -> None:
         self.first: Metrics = {}
@@ -23,12 +118,10 @@ class WarningSigns(Callback):
         self.logged: set[str] = set()
 
     def on_run_start(self, trainer: Trainer) -> None:
-        """Read what a resumed run measured before."""
         rows = read_metrics(trainer.folder / "metrics.csv") if trainer.counters.iterations > 0 else []
         self.first, self.recent = (dict(rows[0]) if rows else {}), deque(map(dict, rows[-RECENT:]), RECENT)
 
     def on_iteration_end(self, trainer: Trainer, metrics: Metrics) -> None:
-        """Log new signs."""
         row = dict(metrics)
         self.first = self.first or row
         self.recent.append(row)

@@ -1,9 +1,11 @@
-"""Writes checkpoints atomically, and finds those of a run."""
+"""Writes checkpoints atomically, finds those of a run, and deletes those that are kept no longer."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import re
+import shutil
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -35,7 +37,7 @@ from echelon.rules.config import EnvConfig
 from echelon.rules.config_json import as_json
 from echelon.runtime import version
 from echelon.runtime.distributed import ALONE, Ranks
-from echelon.runtime.files import FileError, json_bytes, new_folder, write_through
+from echelon.runtime.files import FileError, json_bytes, new_folder, sync_folder, write_through, writing_to
 from echelon.runtime.state_dict import pack
 
 
@@ -134,3 +136,27 @@ def newest_checkpoint(folder: Path) -> Path:
     if not found:
         raise FileError(f"{folder}: expected a checkpoint, found none")
     return max(found, key=lambda checkpoint: checkpoint.counters.iterations).path
+
+
+def checkpoint_path(folder: Path, iteration: int) -> Path:
+    """Path of the checkpoint of an iteration in the run folder."""
+    return folder / "checkpoints" / f"iteration_{iteration:06d}"
+
+
+def prune_checkpoints(folder: Path, last: int, best: int | None) -> None:
+    """Delete all checkpoints of the run folder but the `last` newest and that of iteration `best`.
+
+    A checkpoint is renamed before it is deleted, so that one under its proper name is always complete. Unfinished
+    drafts of killed processes are deleted too.
+    """
+    root = folder / "checkpoints"
+    kept = set() if best is None else {checkpoint_path(folder, best)}
+    numbered = [path for path in checkpoints_in(root) if re.fullmatch(r"iteration_\d+", path.name)]
+    for path in sorted(numbered, key=lambda path: int(path.name[len("iteration_") :]))[: max(0, len(numbered) - last)]:
+        if path not in kept:
+            with writing_to(path):
+                path.rename(path.parent / f".{path.name}.gone")
+    with writing_to(root):
+        sync_folder(root)
+        for leftover in root.glob(".iteration_*"):
+            shutil.rmtree(leftover)

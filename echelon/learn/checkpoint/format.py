@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import math
 import os
 import re
 from collections.abc import Mapping
@@ -22,7 +23,6 @@ import torch
 from torch import Tensor
 
 from echelon.env.observation import layout
-from echelon.learn.checkpoint.limits import most_learner_bytes, most_run_bytes
 from echelon.learn.curriculum import CurriculumState
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.encoder import without_numbers
@@ -30,10 +30,10 @@ from echelon.learn.models.registry import ModelConfig, PolicySpecs, is_available
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.rules.config import EXTRA, EnvConfig
 from echelon.rules.config_json import from_json
-from echelon.rules.limits import MOST_COMMS
+from echelon.rules.limits import MOST_BATTLES, MOST_COMMS
 from echelon.rules.upgrade import env_under_current_rules
 from echelon.rules.versions import Versions, current_versions, stored_versions
-from echelon.runtime.errors import ConfigError
+from echelon.runtime.errors import ConfigError, shown
 from echelon.runtime.files import MAX_FILE_BYTES, MAX_HEADER_BYTES, FileError, open_file, parse_json, read_file
 from echelon.runtime.limits import Limits, check_settings, check_text
 from echelon.runtime.state_dict import StateDict, unpack
@@ -117,7 +117,6 @@ class Checkpoint:
 
     @property
     def counters(self) -> Counters:
-        """Progress of its run."""
         return claimed(Counters, self.claims, "counters")
 
     @property
@@ -148,7 +147,6 @@ class Checkpoint:
 
     @property
     def model(self) -> ModelConfig:
-        """Config of its network."""
         try:
             return model_from_json(self.claims["model"])
         except ConfigError as error:
@@ -156,7 +154,6 @@ class Checkpoint:
 
     @property
     def curriculum(self) -> CurriculumState:
-        """State of its curriculum."""
         return claimed(CurriculumState, self.claims, "curriculum")
 
     def policy(self, device: torch.device | str = "cpu") -> ActorCritic:
@@ -203,7 +200,6 @@ class Checkpoint:
         return unpack(name, *read_tensors(self.path / name, self.claims["files"][name], self.most_bytes(name)))
 
     def value_norm(self) -> ValueNorm:
-        """Value normaliser."""
         norm, claimed = ValueNorm(), self.claims["value_norm"]
         for name, buffer in norm.named_buffers():
             value = claimed.get(name)
@@ -278,3 +274,48 @@ def claimed(kind: Any, claims: dict[str, Any], name: str) -> Any:
         return from_json(kind, claims[name], name)
     except ConfigError as error:
         raise FileError(f"{CLAIMS}: {error}") from None
+
+
+MAX_RUN_BYTES = 16 << 30
+"""Of any file."""
+ADAM = 3
+"""Weights, and their first and second moments, in weights."""
+OTHERS_BYTES = 32 << 20
+"""Of what callbacks keep, and of the users' own components."""
+POLICIES_A_BLOCK = 64
+"""Frozen policies that a block of battles may keep at hand."""
+MECH_BYTES, MECH_PAIR_BYTES, COLUMN_BYTES = 16 << 10, 64, 64
+"""Of a mech's state and observations, of what is kept of each pair of mechs, and of a column of voxels that broke: each
+about four times as much as is written."""
+
+
+def most_learner_bytes(weights: int) -> int:
+    return MAX_HEADER_BYTES + ADAM * weights
+
+
+def most_run_bytes(claims: Mapping[str, Any], env: EnvConfig, weights: int) -> int:
+    """Bytes of the resume state of one process: its battles, the policies that it meets, and what callbacks keep."""
+    memory = sum(math.prod(claimed_shape(name, shape)) for name, shape in claims["memory"].items())
+    mech = MECH_BYTES + 4 * (memory + 8 * env.comm_dim)
+    ground = COLUMN_BYTES * env.world.size_x * env.world.size_y
+    battle = env.num_mechs * (mech + MECH_PAIR_BYTES * env.num_mechs) + ground
+    maps = 64 * (env.map_pool + env.map_spares)
+    policies = count(claims, "past_kept") + POLICIES_A_BLOCK * (count(claims, "past_blocks") + 1)
+    found = MAX_HEADER_BYTES + OTHERS_BYTES + count(claims, "num_envs") * battle + maps + policies * weights
+    return min(found, MAX_RUN_BYTES)
+
+
+def count(claims: Mapping[str, Any], name: str) -> int:
+    """A number among the settings of a run; 0 where it names none."""
+    value = claims["settings"].get(name, 0)
+    if type(value) is not int or not 0 <= value <= MOST_BATTLES:
+        raise FileError(f"checkpoint.json: settings.{name} must be 0..{MOST_BATTLES}, got {shown(value)}")
+    return value
+
+
+def claimed_shape(name: str, shape: Any) -> tuple[int, ...]:
+    """The shape of a part of a policy's memory."""
+    fits = isinstance(shape, list) and len(shape) <= 8 and all(type(n) is int and 0 <= n <= MOST_BATTLES for n in shape)
+    if not fits:
+        raise FileError(f"checkpoint.json: memory.{name} must be a shape, got {shown(shape)}")
+    return tuple(shape)

@@ -38,7 +38,6 @@ class CheckpointReport:
 
     @property
     def is_valid(self) -> bool:
-        """Whether every file is valid."""
         return all(not found.problem for found in self.files)
 
 
@@ -55,7 +54,6 @@ def inspect_checkpoint(path: Path) -> CheckpointReport:
 
 
 def inspect_file(found: Checkpoint, name: str) -> FileReport:
-    """Verify one safetensors file of a checkpoint."""
     path = found.path / name
     try:
         tensors, _ = read_tensors(path, found.claims["files"][name], found.most_bytes(name))

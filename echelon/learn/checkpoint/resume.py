@@ -1,4 +1,4 @@
-"""Whether a run may resume from a checkpoint, and the optimiser's state as named tensors."""
+"""What a run resumes from: whether it may, the optimiser's state, and the running battles of a collector."""
 
 from __future__ import annotations
 
@@ -7,14 +7,21 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from echelon.env.battle_states import MAX_TICK, index_limits
+from echelon.env.blocks import ordinary_tensors
+from echelon.env.env import EchelonEnv
 from echelon.learn.checkpoint.format import LEARNER, Checkpoint
 from echelon.learn.config import TrainConfig
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.registry import model_to_json
+from echelon.learn.ppo.collector import TeamCollector
 from echelon.rules.config_json import first_difference
 from echelon.rules.versions import current_versions
 from echelon.runtime.errors import ConfigError
+from echelon.runtime.files import FileError
+from echelon.runtime.state_dict import StateDict
 from echelon.runtime.tensor_files import check_tensors
+from echelon.state import Maps, State, Terrain, leaves_of, untouched, with_leaves
 
 
 def check_start(config: TrainConfig, extra_rewards: Mapping[str, float], start: Checkpoint) -> None:
@@ -67,3 +74,135 @@ def restore_optimizer(policy: ActorCritic, optimizer: torch.optim.Optimizer, ten
             "exp_avg": tensors[f"{prefix}exp_avg"].to(parameter.device),
             "exp_avg_sq": tensors[f"{prefix}exp_avg_sq"].to(parameter.device),
         }
+
+
+GROUND = "terrain"
+
+
+class EnvSnapshot:
+    """Snapshot of the running battles: env state, observations, recurrent state, returns so far, seeds of the next
+    battles, and the map pool.
+
+    Terrain is stored as a sparse difference from its map, which takes a tenth of the space or less.
+    """
+
+    def __init__(self, collector: TeamCollector) -> None:
+        self.collector = collector
+
+    def state_dict(self) -> StateDict:
+        """Current state, valid until the next rollout; to be called between rollouts."""
+        env, map_pool = self.collector.env, self.collector.env.map_pool
+        tensors = {f"state.{key}": value for key, value in leaves_of(env.state).items()}
+        tensors |= {f"now.{key}": value for key, value in current_step(self.collector).items()}
+        tensors |= {f"{GROUND}.{key}": value for key, value in terrain_diff(env.state, env.game.maps).items()}
+        tensors |= {"next_seed": env.next_seed, "earned": self.collector.earned, "map_seeds": env.game.maps.seed}
+        facts = {
+            "drawn": map_pool.drawn.tolist(),
+            "spares": list(map_pool.spares),
+            "renewals": map_pool.renewals,
+            "oldest": map_pool.oldest,
+        }
+        return StateDict(tensors, facts)
+
+    def load_state_dict(self, state_dict: StateDict) -> None:
+        """Restore the battles in the environment of the collector, which must have the same config."""
+        collector, env = self.collector, self.collector.env
+        maps = env.game.maps
+        expected = {f"state.{key}": value for key, value in leaves_of(env.state).items()}
+        expected |= {f"now.{key}": value for key, value in current_step(collector).items()}
+        expected |= {"next_seed": env.next_seed, "earned": collector.earned, "map_seeds": maps.seed}
+        ground = {key: state_dict.tensors[key] for key in state_dict.tensors if key.startswith(f"{GROUND}.")}
+        whole = StateDict(
+            {key: state_dict.tensors[key] for key in state_dict.tensors.keys() - ground.keys()},
+            state_dict.facts,
+            state_dict.name,
+        )
+        whole.check(expected)
+        check_indices(whole, env)
+        with ordinary_tensors():
+            self._restore_maps(whole)
+            own = {key: value.to(env.device) for key, value in whole.tensors.items()}
+            state = with_leaves(env.state, {key: own[f"state.{key}"] for key in leaves_of(env.state)})
+            ground = {key.partition(".")[2]: value.to(env.device) for key, value in ground.items()}
+            env.state = state.replace(
+                terrain=apply_terrain_diff(untouched(state.map_id, maps), ground, state_dict.name)
+            )
+            env.next_seed = own["next_seed"]
+            collector.earned.copy_(own["earned"])
+            for key in current_step(collector):
+                collector.now.set(tuple(key.split(".")), own[f"now.{key}"])
+
+    def _restore_maps(self, stored: StateDict) -> None:
+        map_pool, count = self.collector.env.map_pool, self.collector.env.game.maps.shape[0]
+        drawn = stored.row("drawn", int, len(map_pool.drawn))
+        spares = stored.row("spares", int, len(map_pool.spares))
+        if sorted(drawn + spares) != list(range(count)):
+            raise FileError(
+                f"{stored.name}.drawn and .spares must name each of {count} maps once, got {drawn}, {spares}"
+            )
+        renewals, oldest = stored.whole("renewals", 0, MAX_TICK), stored.whole("oldest", 0, len(drawn) - 1)
+        map_pool.restore(stored.tensors["map_seeds"], drawn, spares, renewals, oldest)
+
+
+def current_step(collector: TeamCollector) -> dict[str, Tensor]:
+    """Inputs of the next decision, by dotted name: without action, reward terms and outcome of the previous one."""
+    flat = collector.now.flatten_keys(".")
+    return {
+        key: value
+        for key, value in flat.items()
+        if not (key.endswith((".action", ".reward_terms")) or key.startswith("outcome."))
+    }
+
+
+def terrain_diff(state: State, maps: Maps) -> dict[str, Tensor]:
+    """Sparse difference of the terrain from its maps.
+
+    For each field of `Terrain`, `FIELD.index [K]` int64 into the flattened field, and `FIELD.value [K]`, the exclusive
+    or of the two values there.
+    """
+    found: dict[str, Tensor] = {}
+    ground = untouched(state.map_id, maps)
+    for field, value in state.terrain.items():
+        difference = (value ^ ground.get(field)).flatten()
+        index = difference.nonzero()[:, 0]
+        found |= {f"{field}.index": index, f"{field}.value": difference[index]}
+    return found
+
+
+def apply_terrain_diff(ground: Terrain, found: dict[str, Tensor], name: str) -> Terrain:
+    """Apply the result of `terrain_diff` to `ground` in place, and return it."""
+    expected = {f"{field}.{part}" for field in ground.keys() for part in ("index", "value")}
+    if found.keys() != expected:
+        raise FileError(f"{name}: terrain must have {sorted(expected)}, got {sorted(found)}")
+    for field, value in ground.items():
+        index, difference = found[f"{field}.index"], found[f"{field}.value"]
+        is_list = index.dim() == 1 and index.shape == difference.shape
+        if not is_list or index.dtype != torch.int64 or difference.dtype != value.dtype:
+            got = f"{index.dtype} {tuple(index.shape)} and {difference.dtype} {tuple(difference.shape)}"
+            raise FileError(f"{name}: changes of {field}: expected int64 [K] and {value.dtype} [K], got {got}")
+        require_within(name, f"{field}.index", index, 0, value.numel() - 1)
+        value.view(-1)[index] ^= difference
+    return ground
+
+
+def check_indices(stored: StateDict, env: EchelonEnv) -> None:
+    """Check the range of all integer tensors used as indices: compiled loops do no bounds checks."""
+    mechs, maps = env.config.num_mechs, env.game.maps.shape[0]
+    limits = {
+        "state.map_id": (0, maps - 1),
+        **{f"state.{name}": limit for name, limit in index_limits(mechs).items()},
+        "state.seed": (0, 2**32 - 1),
+        "next_seed": (0, 2**63 - 1),
+        "map_seeds": (0, 2**32 - 1),
+    }
+    for key, (low, high) in limits.items():
+        require_within(stored.name, key, stored.tensors[key], low, high)
+
+
+def require_within(name: str, key: str, value: Tensor, low: int, high: int) -> None:
+    """Raise `FileError` unless every entry is in `low..high`."""
+    if value.numel() == 0:
+        return
+    least, most = (int(x) for x in value.aminmax())
+    if least < low or most > high:
+        raise FileError(f"{name}: tensor {key}: expected {low}..{high}, got {least}..{most}")

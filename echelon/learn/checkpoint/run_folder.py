@@ -7,9 +7,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from echelon.learn.checkpoint.files import checkpoints_in, newest_checkpoint
+from echelon.learn.checkpoint.files import checkpoint_path, checkpoints_in, newest_checkpoint, prune_checkpoints
 from echelon.learn.checkpoint.format import CLAIMS, SAVED_AT, Checkpoint, open_checkpoint
-from echelon.learn.checkpoint.retention import checkpoint_path, prune_checkpoints
 from echelon.learn.config import TrainConfig
 from echelon.learn.metrics import read_table
 from echelon.runtime.distributed import Ranks
@@ -50,7 +49,6 @@ def last_saved_at(folder: Path) -> float:
 
 
 def has_run(folder: Path) -> bool:
-    """Whether a folder holds checkpoints of a run."""
     return any((folder / "checkpoints").glob("[!.]*"))
 
 

@@ -230,5 +230,4 @@ def most_mechs(by_group: Mapping[str, Any] | TensorDictBase, teams: Sequence[Tea
 
 
 def size(battles: slice) -> int:
-    """Number of battles in a range."""
     return int(battles.stop - battles.start)

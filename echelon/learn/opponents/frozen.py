@@ -71,7 +71,6 @@ class FrozenOpponents:
         self._update_edges()
 
     def memory_spec(self) -> Composite:
-        """Memory of the policies, and the slot of the battle."""
         return Composite(
             **dict(self.base.memory.spec().items()), **{SLOT: Unbounded((1,), device="cpu", dtype=torch.float32)}
         )
@@ -146,7 +145,6 @@ class FrozenOpponents:
 
     @torch.no_grad()
     def load_state_dict(self, state_dict: StateDict) -> None:
-        """Restore the state from a checkpoint."""
         state_dict.check(self.weights)
         names, newest = state_dict.row("names", str, self.num_slots * self.blocks), self._slots(state_dict, "newest", 0)
         retiring, shares = self._slots(state_dict, "retiring", NOBODY), state_dict.fact("shares", dict)
@@ -168,7 +166,6 @@ class FrozenOpponents:
 
     @torch.no_grad()
     def __call__(self, team: TensorDictBase) -> TensorDictBase:
-        """Act for `[B, A]` mechs."""
         battles = team.shape[0]
         battle = torch.arange(battles, device=self.edges.device)
         size = battles // self.blocks

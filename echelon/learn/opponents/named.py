@@ -72,7 +72,6 @@ class NamedOpponents:
 
     @property
     def weapon_use(self) -> float:
-        """Weapon use of the battles that begin."""
         return self._weapon_use
 
     @weapon_use.setter
@@ -133,7 +132,6 @@ class NamedOpponents:
             self.old_is_read = True
 
     def state_dict(self) -> StateDict:
-        """Names in the slots, and the requested one."""
         name, weapon_use = self.requested
         facts = {"tiers": list(self.slots), "newest": self.newest, "old_is_read": self.old_is_read}
         shares = {"weapon_use": float(self._weapon_use), "next_weapon_use": float(weapon_use)}
@@ -157,7 +155,6 @@ class NamedOpponents:
         self.weapon_use, self.requested = shares[0], (names[NUM_SLOTS], shares[1])
 
     def __call__(self, team: TensorDictBase) -> TensorDictBase:
-        """Act for `[B, A]` mechs."""
         begins = team.get(("memory", SLOT)) == 0
         slot = current_slot(team.get(("memory", SLOT)), self.newest)
         weapon_use = torch.where(begins, self._share, team.get(("memory", WEAPON_USE)))

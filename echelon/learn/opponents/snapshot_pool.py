@@ -25,11 +25,9 @@ class OpponentPool(Protocol):
     def shares(self) -> Mapping[str, float]:
         """Share of the battles against each opponent, by name. Where they sum to less than 1, the learner meets its own
         snapshots in the rest. Opponents in play are replaced whenever they change."""
-        ...
 
     def weights_of(self, name: str) -> Weights:
         """Weights of one of these opponents."""
-        ...
 
 
 class SnapshotPool:
@@ -56,11 +54,9 @@ class SnapshotPool:
 
     @property
     def shares(self) -> Mapping[str, float]:
-        """Equal shares."""
         return dict.fromkeys(self.snapshots, 1 / max(len(self.snapshots), 1))
 
     def weights_of(self, name: str) -> Weights:
-        """Weights of a snapshot."""
         return self.snapshots[name]
 
     def state_dict(self) -> StateDict:
@@ -101,7 +97,6 @@ class MixedPool:
         return {**own, **shares}
 
     def weights_of(self, name: str) -> Weights:
-        """Weights of an opponent or a snapshot."""
         if self.first is not None and name in self.first.shares:
             return self.first.weights_of(name)
         return self.past.weights_of(name)

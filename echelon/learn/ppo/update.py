@@ -21,8 +21,7 @@ from echelon.learn.config import PPOConfig
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.padding import EXISTS
 from echelon.learn.ppo.objective import DECISIONS, DIAGNOSTICS, LIVING, LOSSES, RecurrentPPOLoss, count_decisions
-from echelon.runtime.compile import keep_graphs
-from echelon.runtime.compile_progress import PROGRESS
+from echelon.runtime.compile import PROGRESS, keep_graphs
 from echelon.runtime.cuda_graphs import GraphedFunction, storage_of
 from echelon.runtime.device import can_compile
 from echelon.runtime.distributed import ALONE, Ranks

@@ -10,8 +10,7 @@ import pytest
 from tiny_runs import tiny_run
 
 from echelon.arena.eval_callback import EvalCallback
-from echelon.learn.callbacks.base import Callback, Interrupted
-from echelon.learn.callbacks.named import load_callbacks
+from echelon.learn.callbacks.base import Callback, Interrupted, load_callbacks
 from echelon.learn.callbacks.signals import Stop
 from echelon.learn.checkpoint.files import checkpoints_in, newest_checkpoint
 from echelon.learn.checkpoint.format import open_checkpoint

@@ -11,11 +11,9 @@ from tiny_runs import tiny_run
 
 from echelon.arena.eval_callback import EvalCallback
 from echelon.arena.evaluator import Evaluator
-from echelon.learn.callbacks import profiling
-from echelon.learn.callbacks.base import ELSEWHERE, Callback, Interrupted
-from echelon.learn.callbacks.loggers import MetricsLogger
-from echelon.learn.callbacks.named import load_callbacks
-from echelon.learn.callbacks.profiling import Profiler
+from echelon.learn.callbacks import loggers
+from echelon.learn.callbacks.base import ELSEWHERE, Callback, Interrupted, load_callbacks
+from echelon.learn.callbacks.loggers import MetricsLogger, Profiler
 from echelon.learn.callbacks.progress import ProgressBar
 from echelon.learn.checkpoint.files import checkpoints_in, newest_checkpoint
 from echelon.learn.checkpoint.format import open_checkpoint
@@ -153,7 +151,7 @@ def test_one_iteration_is_profiled_and_nothing_else(tmp_path, monkeypatch, caplo
         def on_checkpoint(self, trainer, path):
             told.append(path.name)
 
-    monkeypatch.setattr(profiling, "profiled", profiled)
+    monkeypatch.setattr(loggers, "profiled", profiled)
     config = tiny_run(evaluation=EVALUATION, total_agent_steps=160 * 4)
     Trainer(config, tmp_path / "long", callbacks=[Profiler(tmp_path / "trace"), EvalCallback(), Diary()]).train()
     at = told.index("begin")

@@ -8,9 +8,8 @@ import programs
 import pytest
 from tiny_runs import TINY
 
-from echelon.learn.checkpoint.files import save_checkpoint
+from echelon.learn.checkpoint.files import checkpoint_path, prune_checkpoints, save_checkpoint
 from echelon.learn.checkpoint.format import CLAIMS, LEARNER, POLICY, Counters, RunState, run_file
-from echelon.learn.checkpoint.retention import checkpoint_path, prune_checkpoints
 from echelon.learn.models.registry import PolicySpecs
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.rules.config import EnvConfig

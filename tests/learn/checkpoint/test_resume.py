@@ -10,9 +10,9 @@ from next_rules import NEXT, OURS, change_rules
 from tiny_runs import everything, short_battles, tiny_run
 
 from echelon.env.env import EchelonEnv
-from echelon.learn.checkpoint.env_snapshot import apply_terrain_diff, terrain_diff
 from echelon.learn.checkpoint.files import newest_checkpoint
 from echelon.learn.checkpoint.format import CLAIMS, open_checkpoint
+from echelon.learn.checkpoint.resume import apply_terrain_diff, terrain_diff
 from echelon.learn.config import CurriculumConfig, TrainConfig
 from echelon.learn.curriculum import CurriculumState
 from echelon.learn.metrics import MEASURED, CsvTable, read_table

@@ -10,9 +10,8 @@ import pytest
 from tiny_runs import TINY, tiny_run
 
 from echelon.learn.callbacks.base import Callback
-from echelon.learn.checkpoint.files import newest_checkpoint, save_checkpoint
+from echelon.learn.checkpoint.files import checkpoint_path, newest_checkpoint, save_checkpoint
 from echelon.learn.checkpoint.format import CLAIMS, SAVED_AT, Counters, open_checkpoint
-from echelon.learn.checkpoint.retention import checkpoint_path
 from echelon.learn.checkpoint.run_folder import LOCK, choose_folder, lock_run_folder
 from echelon.learn.metrics import read_table
 from echelon.learn.models.registry import PolicySpecs
