@@ -41,8 +41,8 @@ SUBSTEP = {
 ONCE = {
     "decode": "decode(action, focus_slots, orders, tally, hulls, at, rules)",
     "score": "score(battle, mechs, tally, hulls, field.zone_center, field.zone_radius, view)",
-    "sense_pairs": "sense_pairs(mechs, scratch.viewers, scratch.sights, clouds, orders, hulls, ground.opaque,"
-    " scratch.line, rules, view)",
+    "sense_pairs": "sense_pairs(mechs, scratch.viewers, scratch.sights, clouds, hulls, ground.opaque, scratch.line,"
+    " rules, view)",
     "observe": "observe(battle, mechs, paint, shots, clouds, orders, messages, focus_slots, ground, field, tables,"
     " views, scratch.viewers, scratch.sights, scratch.line, scratch.around, streams)",
 }

@@ -196,14 +196,20 @@ def threats(
 
 
 @called
-def zone(mech: Any, hull: Any, field: Any, row: Any, at: Any, rules: Any, view: Any) -> None:
-    """Columns of `ego.zone_and_clock` that tell of the zone, for one living mech."""
-    center, radius = field.zone_center, field.zone_radius
-    path_length, path_direction = field.path_length, field.path_direction
-    to_x, to_y = center[0] - mech.pos[0], center[1] - mech.pos[1]
+def find_way(mech: Any, viewer: Any, field: Any, rules: Any) -> None:
+    """Look up the way to the zone: for all mechs in a row, as each waits for the memory of the map."""
     x = clamped(int(np.floor(mech.pos[0])), rules.size[0] - 1)
     y = clamped(int(np.floor(mech.pos[1])), rules.size[1] - 1)
-    path_x, path_y = path_direction[y, x, 0], path_direction[y, x, 1]
+    viewer.path[0], viewer.path[1] = field.path_direction[y, x, 0], field.path_direction[y, x, 1]
+    viewer.path_length = field.path_length[y, x]
+
+
+@called
+def zone(mech: Any, hull: Any, viewer: Any, field: Any, row: Any, at: Any, rules: Any, view: Any) -> None:
+    """Columns of `ego.zone_and_clock` that tell of the zone, for one living mech."""
+    center, radius = field.zone_center, field.zone_radius
+    to_x, to_y = center[0] - mech.pos[0], center[1] - mech.pos[1]
+    path_x, path_y = viewer.path[0], viewer.path[1]
     inside = is_inside(mech, hull, center, radius, view)
     if not inside and path_x == ZERO and path_y == ZERO:
         path_x, path_y = unit_2(to_x, to_y)
@@ -213,7 +219,7 @@ def zone(mech: Any, hull: Any, field: Any, row: Any, at: Any, rules: Any, view: 
     row[at.zone_radius] = radius / view.longest
     ahead, left = body_frame(path_x, path_y, mech)
     row[at.path_direction], row[at.path_direction + 1] = within(ahead, -ONE, ONE), within(left, -ONE, ONE)
-    row[at.path_length] = min(path_length[y, x] / view.longest, view.longest_path)
+    row[at.path_length] = min(viewer.path_length / view.longest, view.longest_path)
 
 
 @called

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from echelon.env.loops.cockpit import body, clock, comrade, contact, local_map, settings, threats, zone
-from echelon.env.loops.perception import contact_slots, perceive, sense_pairs
+from echelon.env.loops.cockpit import body, clock, comrade, contact, find_way, local_map, settings, threats, zone
+from echelon.env.loops.perception import contact_slots, perceive, prepare_viewers, sense_pairs
 from echelon.sim.kernels.dispatch import ZERO, called
 from echelon.sim.loops.arithmetic import update_heading
 
@@ -79,8 +79,10 @@ def observe(
         update_heading(mechs[n])
         for slot in range(focus_slots.shape[1]):
             focus_slots[n, slot] = -1
-    sense_pairs(mechs, viewers, sights, clouds, orders, hulls, ground.opaque, line, rules, view)
-    perceive(mechs, viewers, sights, paint, orders, hulls, cockpits, rules, view)
+        find_way(mechs[n], viewers[n], field, rules)
+    prepare_viewers(mechs, viewers, orders, hulls, cockpits, rules, view)
+    sense_pairs(mechs, viewers, sights, clouds, hulls, ground.opaque, line, rules, view)
+    perceive(mechs, viewers, sights, paint, hulls, cockpits, view)
     for n in range(mechs.shape[0]):
         mech, hull, row = mechs[n], hulls[n], streams.ego[n]
         clock(battle, hull, row, at.ego, view)
@@ -91,6 +93,6 @@ def observe(
             listen(n, cockpits[n], messages, streams.comms[n])
             body(mech, hull, cockpits[n], row, at.ego, rules, view)
             threats(n, mechs, viewers, sights, paint, shots, slots, hulls, weapons, row, at.ego, view)
-            zone(mech, hull, field, row, at.ego, rules, view)
+            zone(mech, hull, viewers[n], field, row, at.ego, rules, view)
             settings(mech, hull, viewers[n], cockpits[n], orders[n], row, at.ego, rules)
             local_map(mech, hull, ground.solid, streams.local_map[n], around, rules)

@@ -34,20 +34,39 @@ def body_frame(x: Any, y: Any, mech: Any) -> Any:
 
 
 @called
+def prepare_viewers(mechs: Any, viewers: Any, orders: Any, hulls: Any, cockpits: Any, rules: Any, view: Any) -> None:
+    """Fill what decides whom a mech senses and by whom it is sensed, whoever the other is."""
+    for n in range(mechs.shape[0]):
+        mech, hull, viewer, order = mechs[n], hulls[n], viewers[n], orders[n]
+        viewer.quality, viewer.jam = jamming(n, mechs, hulls, orders, rules)
+        loud = ONE if mech.hp > ZERO and mech.fallen == 0 else ZERO
+        viewer.noise = length_3(mech.vel[0], mech.vel[1], mech.vel[2]) * hull.noise_factor * loud
+        viewer.radar_vox = view.radar_range_vox * viewer.quality * cockpits[n].sensor_factor
+        viewer.finds_painted = viewer.quality >= rules.lock_quality
+        emits = (order.ecm or order.eccm) and is_running(mech, hull)
+        viewer.glows = mech.heat > view.bloom_heat * hull.heat_cap or emits
+
+
+@called
 def sense_pair(
     one: int,
     other: int,
     mechs: Any,
+    viewers: Any,
     sights: Any,
     clouds: Any,
     smoke: Any,
+    hulls: Any,
     opaque: Any,
     flat: Any,
     line: Any,
     rules: Any,
     view: Any,
 ) -> None:
-    """Fill what two mechs have in common: their distance, and what lies between them. `smoke`: some cloud hangs."""
+    """Fill what two mechs have in common: their distance, and what lies between them, as far as somebody asks.
+
+    `smoke`: some cloud hangs. `flat`: `opaque` as `[Y * X]`. `line`: scratch memory.
+    """
     mech, peer, sight, back = mechs[one], mechs[other], sights[one, other], sights[other, one]
     x, y, z = mech.pos[0], mech.pos[1], mech.pos[2]
     to_x, to_y, to_z = peer.pos[0], peer.pos[1], peer.pos[2]
@@ -55,7 +74,9 @@ def sense_pair(
     sight.open, sight.smoky = False, False
     if mech.hp > ZERO and peer.hp > ZERO:
         sight.open = is_clear(opaque, flat, x, y, z, to_x, to_y, to_z, line)
-        sight.smoky = smoke and is_smoky(mech, peer, clouds, rules)
+        near = sight.open and sight.distance <= view.sight_range_vox
+        hot = (viewers[one].glows or viewers[other].glows) and hulls[one].is_red != hulls[other].is_red
+        sight.smoky = smoke and (near or hot) and is_smoky(mech, peer, clouds, rules)
     sight.line = sight.open and not sight.smoky and sight.distance <= view.sight_range_vox
     back.distance, back.open, back.smoky, back.line = sight.distance, sight.open, sight.smoky, sight.line
 
@@ -66,36 +87,20 @@ def sense_pairs(
     viewers: Any,
     sights: Any,
     clouds: Any,
-    orders: Any,
     hulls: Any,
     opaque: Any,
     line: Any,
     rules: Any,
     view: Any,
 ) -> None:
-    """Fill what is between any two mechs, and their sensors and noise."""
+    """Fill what is between any two mechs."""
     smoke, flat = False, opaque.reshape(opaque.size)
     for place in range(clouds.shape[0]):
         smoke = smoke or (rules.smokes and clouds[place].ttl > 0)
     for n in range(mechs.shape[0]):
-        mech, viewer = mechs[n], viewers[n]
-        viewer.quality, viewer.jam = jamming(n, mechs, hulls, orders, rules)
-        loud = ONE if mech.hp > ZERO and mech.fallen == 0 else ZERO
-        viewer.noise = length_3(mech.vel[0], mech.vel[1], mech.vel[2]) * hulls[n].noise_factor * loud
         sights[n, n].line = False
         for other in range(n + 1, mechs.shape[0]):
-            sense_pair(n, other, mechs, sights, clouds, smoke, opaque, flat, line, rules, view)
-
-
-@called
-def prepare_viewers(mechs: Any, viewers: Any, orders: Any, hulls: Any, cockpits: Any, rules: Any, view: Any) -> None:
-    """Fill what decides whom a mech senses and by whom it is sensed, whoever the other is."""
-    for n in range(mechs.shape[0]):
-        mech, hull, viewer, order = mechs[n], hulls[n], viewers[n], orders[n]
-        viewer.radar_vox = view.radar_range_vox * viewer.quality * cockpits[n].sensor_factor
-        viewer.finds_painted = viewer.quality >= rules.lock_quality
-        emits = (order.ecm or order.eccm) and is_running(mech, hull)
-        viewer.glows = mech.heat > view.bloom_heat * hull.heat_cap or emits
+            sense_pair(n, other, mechs, viewers, sights, clouds, smoke, hulls, opaque, flat, line, rules, view)
 
 
 @called
@@ -109,12 +114,9 @@ def is_sensed(n: int, other: int, viewers: Any, sights: Any, paint: Any, hulls: 
 
 
 @called
-def perceive(
-    mechs: Any, viewers: Any, sights: Any, paint: Any, orders: Any, hulls: Any, cockpits: Any, rules: Any, view: Any
-) -> None:
+def perceive(mechs: Any, viewers: Any, sights: Any, paint: Any, hulls: Any, cockpits: Any, view: Any) -> None:
     """Fill who senses whom, and of whom packmates tell."""
     count = mechs.shape[0]
-    prepare_viewers(mechs, viewers, orders, hulls, cockpits, rules, view)
     for n in range(count):
         for other in range(count):
             alive = n != other and mechs[n].hp > ZERO and mechs[other].hp > ZERO
@@ -144,17 +146,18 @@ def sort_key(other: int, hostile: Any, mechs: Any, hulls: Any, order: Any, view:
 
 
 @called
-def insert(n: int, other: int, key: Any, found: int, viewers: Any, sights: Any) -> None:
-    """Put a mech in its place among `found` ones by key, then distance, then index, in `viewers.rank`."""
+def insert(other: int, key: Any, away: Any, found: int, viewers: Any) -> None:
+    """Put a mech that is so far away in its place among `found` ones by key, then distance, then index, in
+    `viewers.rank`."""
     place = found
     while place > 0:
         before = viewers[place - 1]
-        nearer = key == before.key and sights[n, other].distance < sights[n, before.rank].distance
-        if not (key < before.key or nearer):
+        if not ((key < before.key) | ((key == before.key) & (away < before.away))):
             break
-        viewers[place].rank, viewers[place].key = before.rank, before.key
+        after = viewers[place]
+        after.rank, after.key, after.away = before.rank, before.key, before.away
         place -= 1
-    viewers[place].rank, viewers[place].key = other, key
+    viewers[place].rank, viewers[place].key, viewers[place].away = other, key, away
 
 
 @called
@@ -175,10 +178,11 @@ def contact_slots(
     for other in range(mechs.shape[0]):
         hostile = hulls[other].is_red != hulls[n].is_red
         if sights[n, other].sees and (hostile or not order.hostile_only):
-            insert(n, other, sort_key(other, hostile, mechs, hulls, order, view), found, viewers, sights)
+            key = sort_key(other, hostile, mechs, hulls, order, view)
+            insert(other, key, sights[n, other].distance, found, viewers)
             found, visual = found + 1, visual + 1
         elif sights[n, other].intel:
-            insert(n, other, view.intel, found, viewers, sights)
+            insert(other, view.intel, sights[n, other].distance, found, viewers)
             found, reported = found + 1, reported + 1
     own = min(visual, cockpit.visual_slots)
     count = min(own + min(reported, cockpit.intel_slots), shown.shape[0])
