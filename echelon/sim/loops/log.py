@@ -86,10 +86,8 @@ def substeps_of(log: LogArrays, before: State, game: SimModel) -> list[tuple[Sta
     for k in range(game.rules.decision_repeat):
         rows = slice(k * batch, (k + 1) * batch)
         state = state_of(tuple(tuple(values[rows] for values in part) for part in log.states), before)
-        facts = {
-            name: tensor(log.impacts[name], k) for name in IMPACT.names or () if name in Impacts.__dataclass_fields__
-        }
-        impacts = Impacts(**{**facts, "target": facts["target"].long()}, flew=tensor(log.flew, k))
+        impact = {name: tensor(log.impacts[name], k) for name in facts}
+        impacts = Impacts(**{**impact, "target": impact["target"].long()}, flew=tensor(log.flew, k))
         dealt = Dealt(tensor(log.dealt_by, k), tensor(log.dealt_with, k))
         played.append((state, Log(impacts, dealt, {ray: tensor(log.beams, k)[:, ray] for ray in rays})))
     return played
