@@ -140,7 +140,7 @@ def test_captured_graphs_keep_their_memory_side_by_side():
     each = footprint_of_learning(captured)
     acting = 8192 * (each.row + each.kept)
     assert training_bytes(captured, GPU) - training_bytes(called, GPU) == pytest.approx(acting, abs=1)
-    card = int(23.6 * GIB)  # what is free on one of 24 GB
+    card = int(22.0 * GIB)  # what is free on one of 24 GB beside a desktop
     assert fitting_battles(STANDARD, card, lambda one: training_bytes(one, GPU)).num_envs == 4096
 
 

@@ -54,6 +54,7 @@ assert not dispatch.HAS_LOOPS and sys.modules["numba"] is None
 
 MATHEMATICS = {
     *("ZERO", "HALF", "ONE", "INFINITY", "SMALL", "TOP_Z", "TWO_PI", "HALF_PI", "PI", "PER_PI", "PI_HIGH", "PI_LOW"),
+    *("TWO", "PER_LN_2", "LN_2_HIGH", "LN_2_LOW", "FARTHEST"),
     *("LN_2", "SQRT_HALF", "TO_GRID", "TO_WHOLE", "PER_BIT", "PER_TICK", "PER_STREAM", "PER_INDEX", "_MASK"),
 }
 """Numbers by name that stand in files of `loop_cache.SOURCES`; they belong to no rule and to no catalog."""
