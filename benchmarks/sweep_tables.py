@@ -84,8 +84,8 @@ TABLES = {
             QUICK,
             {
                 **AS_IT_IS,
-                "rate 2e-3": ("--ppo.learning-rate.first", "2e-3"),
-                "rate 5e-4": ("--ppo.learning-rate.first", "5e-4"),
+                "rate 4e-3": ("--ppo.learning-rate.first", "4e-3"),
+                "rate 1e-3": ("--ppo.learning-rate.first", "1e-3"),
                 "memory GRU": ("--model", "gru"),
                 "no memory": ("--model", "mlp"),
                 "width 128": ("--model.hidden", "128"),
@@ -104,6 +104,21 @@ TABLES = {
                 ),
                 "critic of its own view": ("--model.critic", "local"),
                 "hard alone": ("--opponent", "heuristic:hard"),
+            },
+        ),
+        Table(
+            "confirm",
+            "the best of these together",
+            SMALL,
+            2_000_000,
+            (0, 1, 2, 3, 4),
+            256,
+            QUICK,
+            {
+                "KL divergence 0.06": ("--ppo.target-kl", "0.06"),
+                "2 epochs": ("--ppo.epochs", "2"),
+                "2 epochs, KL divergence 0.06": ("--ppo.epochs", "2", "--ppo.target-kl", "0.06"),
+                "2 epochs, 4 minibatches": ("--ppo.epochs", "2", "--ppo.minibatches", "4"),
             },
         ),
         Table(
