@@ -22,7 +22,7 @@ from echelon.learn.opponents.assignment import OpponentGroup, PolicyAssignment
 from echelon.learn.opponents.compiled import compiled_commander
 from echelon.learn.opponents.frozen import FrozenOpponents
 from echelon.learn.opponents.snapshot_pool import SnapshotPool
-from echelon.learn.ppo import collector
+from echelon.learn.ppo import collector, learner_views
 from echelon.learn.ppo.update import LOSS
 from echelon.learn.trainer import Trainer
 from echelon.replay.recorder import Recorder
@@ -43,7 +43,8 @@ def traced(monkeypatch):
 def test_training(traced, monkeypatch, tmp_path):
     """Environment, acting, writing, values, set encoders and the loss, in the code that is captured on a GPU; the next
     stage of a curriculum compiles nothing again."""
-    monkeypatch.setattr(collector, "on_device", fused)
+    for module in (collector, learner_views):
+        monkeypatch.setattr(module, "on_device", fused)
     stages = CurriculumConfig(opponents=("heuristic:trivial",), difficulty=(0.2, 0.8))
     config = tiny_run(backend="graph", compile_policy="all", cuda_graphs="on", opponent="curriculum", curriculum=stages)
     trainer = Trainer(config, tmp_path)
@@ -54,7 +55,8 @@ def test_training(traced, monkeypatch, tmp_path):
     before = traced.copy()
     trainer.curriculum.state = CurriculumState(stage=1)
     with trainer._process():
-        trainer._advance_stage()
+        trainer._enter_stage()
+        trainer.opponents.set_opponent(trainer.curriculum.stage)
     assert trainer.env.config.world.difficulty == 0.8
     trainer.iterate()
     assert traced == before

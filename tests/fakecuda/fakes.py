@@ -112,11 +112,11 @@ class Fakes:
             vars(value)[name] = self(item)
         if isinstance(value, EchelonEnv):
             value.num_envs = self._size(torch.Size([value.num_envs]))[0]
-            value.engine.blocks = Blocks(value.num_envs, CUDA, whole=True)
+            value.engine.blocks, value.engine.loops = Blocks(value.num_envs, CUDA, whole=True), None
             blank = value.observation_spec.zero()
             value._empty = lambda: Fakes(self.mode, self.battles)(blank)
         if isinstance(value, PPO):
-            value.may_ask = False
+            value.may_ask = value.is_shared = False
         if isinstance(value, Stopwatch):
             value.is_cuda, value.last, value.laps = True, Event(), []
 
