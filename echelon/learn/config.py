@@ -22,8 +22,8 @@ SELF, PAST, CURRICULUM = "self", "past", "curriculum"
 Switch = Literal["auto", "off", "on"]
 SWITCH = {"auto": None, "off": False, "on": True}
 """What a `Switch` is where it is no text."""
-CPU_BATTLES = 4096
-"""Battles on a CPU where `TrainConfig.num_envs` is 0."""
+CPU_BATTLES = 256
+"""Battles on a CPU where `TrainConfig.num_envs` is 0: what `docs/SWEEP.md` judges `standard` by."""
 LEAGUE = "league:"
 """Prefix of `TrainConfig.opponent` for opponents from a league, followed by its folder."""
 
@@ -158,7 +158,7 @@ class TrainConfig:
     function's name is the term's. The module is imported, from the current folder too."""
     num_envs: int = 0
     """Number of parallel battles, per process if `torchrun` starts several. 0: what fits into the free memory of a GPU,
-    at most 8,192; 4,096 on a CPU."""
+    at most 1,024; 256 on a CPU."""
     total_agent_steps: int = 2_000_000_000
     """Length of the run in decisions of single mechs; it stops at the first iteration that reaches this."""
     max_minutes: float = 0.0

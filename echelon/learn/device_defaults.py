@@ -22,8 +22,9 @@ from echelon.runtime.distributed import ALONE, Ranks
 from echelon.runtime.errors import ConfigError
 
 AUTO = "auto"
-GPU_BATTLES = 8192
-"""Battles on a GPU at the most where `TrainConfig.num_envs` is 0; fewer leave a large one idle between launches."""
+GPU_BATTLES = 1024
+"""Battles on a GPU at the most where `TrainConfig.num_envs` is 0: with them an H200 does 1.4 million agent-steps/s, and
+more make fewer updates of as many (`docs/PERFORMANCE.md`)."""
 SPARE = 0.15
 """Share of the free memory left to what the estimate does not count: CUDA's context, compilation, fragments."""
 OF_DEVICE = ("precision", "compile_policy", "cuda_graphs")

@@ -44,9 +44,9 @@ def test_one_line_says_what_a_gpu_was_given(monkeypatch):
     monkeypatch.setattr("echelon.runtime.device.compiling_lacks", lambda device: [])
     said = io.StringIO()
     config = resolve_config(read_config(["--preset", "standard"]), GPU, None, ALONE, terminal(file=said))
-    assert config.num_envs == 4096
+    assert config.num_envs == 1024
     (line,) = said.getvalue().splitlines()
-    assert line.startswith("cuda:0: 4,096 battles (") and line.endswith(
+    assert line.startswith("cuda:0: 1,024 battles (") and line.endswith(
         " of 16.0 GiB), bf16, simulation compiled, acting and learning compiled, CUDA graphs"
     )
     own = read_config(["--preset", "standard", "--num-envs", "64", "--precision", "fp32", "--compile-policy", "off"])
@@ -58,7 +58,7 @@ def test_one_line_says_what_a_gpu_was_given(monkeypatch):
 def test_on_a_cpu_nothing_more_is_said(monkeypatch):
     said = io.StringIO()
     config = resolve_config(read_config(["--preset", "large"]), torch.device("cpu"), None, ALONE, terminal(file=said))
-    assert (config.num_envs, config.compile_policy, said.getvalue()) == (4096, "off", "")
+    assert (config.num_envs, config.compile_policy, said.getvalue()) == (256, "off", "")
 
 
 def test_a_run_of_many_processes_is_resumed_as_it_was_started(monkeypatch):
