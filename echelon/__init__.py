@@ -5,8 +5,9 @@
 
 Environments: `versus` (one team against a named opponent), `teams` (both teams), `mechs` (each mech as a row of the
 batch), and `EchelonEnv`, which they are views of. Settings: `EnvConfig` with `WorldConfig`, `RulesConfig`,
-`RewardConfig`, `FeaturesConfig` and the `Catalog` of `HullSpec` and `WeaponSpec`. Extensions: `RewardTerm`,
-`register_biome`, `read_catalog`. Bad arguments raise `echelon.runtime.errors.ConfigError`, in one line.
+`RewardConfig`, `FeaturesConfig` and the `Catalog` of `HullSpec` and `WeaponSpec`. Authored positions: `Scene`,
+`Scenario`, `scene`. Extensions: `RewardTerm`, `register_biome`, `read_catalog`. Bad
+arguments raise `echelon.runtime.errors.ConfigError`, in one line.
 """
 
 from importlib import import_module
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from echelon.public import *  # noqa: F403
 
 __all__ = [  # noqa: F405
+    "Box",
     "Catalog",
     "EchelonEnv",
     "EnvConfig",
@@ -33,7 +35,10 @@ __all__ = [  # noqa: F405
     "RewardConfig",
     "RewardTerm",
     "RulesConfig",
+    "Scenario",
+    "Scene",
     "Task",
+    "Unit",
     "WeaponSpec",
     "WorldConfig",
     "__version__",
@@ -42,9 +47,12 @@ __all__ = [  # noqa: F405
     "make",
     "mechs",
     "read_catalog",
+    "read_scenario",
     "register_biome",
     "register_task",
     "register_view",
+    "scene",
+    "scene_maps",
     "tasks",
     "teams",
     "versus",

@@ -8,10 +8,13 @@ from echelon.env.views import mechs, teams, versus
 from echelon.rules.catalog import Catalog
 from echelon.rules.catalog_json import read_catalog
 from echelon.rules.config import EnvConfig, FeaturesConfig, RewardConfig, RulesConfig, WorldConfig
+from echelon.rules.scenario import Box, Scenario, Unit, read_scenario
 from echelon.rules.specs import HullSpec, WeaponSpec
+from echelon.scenarios.scene import Scene, scene, scene_maps
 from echelon.world.biomes import register_biome
 
 __all__ = [
+    "Box",
     "Catalog",
     "EchelonEnv",
     "EnvConfig",
@@ -21,16 +24,22 @@ __all__ = [
     "RewardConfig",
     "RewardTerm",
     "RulesConfig",
+    "Scenario",
+    "Scene",
     "Task",
+    "Unit",
     "WeaponSpec",
     "WorldConfig",
     "latest",
     "make",
     "mechs",
     "read_catalog",
+    "read_scenario",
     "register_biome",
     "register_task",
     "register_view",
+    "scene",
+    "scene_maps",
     "tasks",
     "teams",
     "versus",

@@ -59,6 +59,9 @@ class Maps(Fields, TensorClass):
     hazard: Tensor  # [M, Y, X] int32, bit z set where a voxel burns or cools: lava, debris, water
     spawn_pos: Tensor  # [M, N, 3] vox, hull centres, standing on the ground
     spawn_yaw: Tensor  # [M, N] rad
+    spawn_hp: Tensor  # [M, N] hit points
+    spawn_leg_hp: Tensor  # [M, N] hit points of the legs
+    spawn_heat: Tensor  # [M, N] heat points
     zone_center: Tensor  # [M, 2] vox
     zone_radius: Tensor  # [M] vox
     path_length: Tensor  # [M, Y, X] vox, walking distance to the zone's edge, 0 inside
@@ -185,7 +188,7 @@ def untouched(map_id: Tensor, maps: Maps) -> Terrain:
 def open_battle(
     seed: Tensor, map_id: Tensor, maps: Maps, roster: Roster, config: EnvConfig, terrain: Terrain | None = None
 ) -> State:
-    """Battles at their first moment: everybody whole at its spawn.
+    """Battles at their first moment: everybody at its spawn, as the map has it.
 
     Args:
         seed: `[B]` int64 episode seeds.
@@ -194,7 +197,7 @@ def open_battle(
     """
     batch, mechs, device = seed.shape[0], roster.num_mechs, seed.device
     return State(
-        mechs=whole_mechs(map_id, maps, roster, config),
+        mechs=mechs_at_spawns(map_id, maps, roster, config),
         shots=no_shots(batch, roster.shots.count, device),
         clouds=no_clouds(batch, roster.launchers.shape[0] * roster.clouds_each, device),
         terrain=untouched(map_id, maps) if terrain is None else terrain,
@@ -211,23 +214,20 @@ def open_battle(
     )
 
 
-def whole_mechs(map_id: Tensor, maps: Maps, roster: Roster, config: EnvConfig) -> Mechs:
-    """The mechs of battles that begin on the maps `map_id [B]`: whole, cool and at rest at their spawns."""
+def mechs_at_spawns(map_id: Tensor, maps: Maps, roster: Roster, config: EnvConfig) -> Mechs:
+    """The mechs of battles that begin on the maps `map_id [B]`: at rest at their spawns."""
     batch, mechs, device = map_id.shape[0], roster.num_mechs, map_id.device
 
     def zeros(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
         return torch.zeros((batch, mechs, *shape), dtype=dtype, device=device)
 
-    def full(per_mech: Tensor) -> Tensor:
-        return per_mech.expand(batch, mechs).clone()
-
     return Mechs(
         pos=maps.spawn_pos[map_id],
         vel=zeros(3),
         yaw=maps.spawn_yaw[map_id],
-        hp=full(roster.hp),
-        leg_hp=full(roster.leg_hp),
-        heat=zeros(),
+        hp=maps.spawn_hp[map_id],
+        leg_hp=maps.spawn_leg_hp[map_id],
+        heat=maps.spawn_heat[map_id],
         stability=zeros() + config.rules.stability_cap,
         fallen=zeros(dtype=torch.int32),
         suppressed=zeros(dtype=torch.int32),

@@ -22,12 +22,15 @@ from echelon.pipelines.progress_bar import bar
 from echelon.pipelines.result_tables import show_match
 from echelon.replay.file import save
 from echelon.replay.recorder import Recorder
-from echelon.rules.config import ENV_PRESETS
+from echelon.rules.config import ENV_PRESETS, EnvConfig
+from echelon.rules.scenario import read_scenario
 from echelon.runtime.device import resolve_device, use_device
 from echelon.runtime.errors import require
 from echelon.runtime.files import check_writable
 from echelon.runtime.limits import SEED, Limits, check_settings
 from echelon.runtime.profiling import profiled_between
+from echelon.scenarios.scene import scene_maps
+from echelon.state import Maps
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,9 @@ class Play:
     seed: int = 0
     env: Literal["auto", "small", "standard", "large"] = "auto"
     """Battle preset; auto takes the one a checkpoint was trained in, else small."""
+    scenario: Path | None = None
+    """A JSON file of a position in which every battle begins, in place of --env (`docs/SCENARIOS.md`). Sides differ
+    there, and results are told by side."""
     changes: tyro.conf.OmitArgPrefixes[BattleArgs] = field(default_factory=BattleArgs)
     json: bool = False
     """Print one JSON object instead of a table."""
@@ -65,9 +71,8 @@ class Play:
     def run(self) -> None:
         device, league = use_device(resolve_device(self.arena.device)), self.league
         x, y = (name if league is None else qualified_name(name, league) for name in (self.blue, self.red))
-        env = common_env([resolve(x), resolve(y)]) if self.env == "auto" else ENV_PRESETS[self.env]()
-        env = self.changes.apply(env)
-        how = self.arena.execution(device)
+        env, maps = self.battle(x, y)
+        how = (*self.arena.execution(device), None if maps is None else maps.to(device))
         match = named_match(x, y, env, self.battles, device, self.arena.batch, *how)
         recorder = self.recorder()
         with profiled_between(self.profile) as mark, bar(self.battles, "battles", quiet=self.json) as shown:
@@ -84,7 +89,21 @@ class Play:
         if self.json:
             print(json.dumps({"x": self.blue, "y": self.red, "seed": self.seed, **result.as_json()}))
         else:
-            show_match(result, self.blue, self.red, by_side=env.is_unequal)
+            show_match(result, self.blue, self.red, by_side=env.is_unequal or maps is not None)
+
+    def battle(self, x: str, y: str) -> tuple[EnvConfig, Maps | None]:
+        """The config of the battles, and of a scenario its map."""
+        if self.scenario is None:
+            env = common_env([resolve(x), resolve(y)]) if self.env == "auto" else ENV_PRESETS[self.env]()
+            return self.changes.apply(env), None
+        is_alone = self.env == "auto" and self.changes == BattleArgs()
+        require(is_alone, "--scenario", "given without --env, --catalog and rosters", str(self.scenario))
+        # A replay holds the recipe of a generated map, not the voxels of one made by hand.
+        require(
+            self.replay is None, "--replay", "absent with --scenario, whose ground it cannot hold", str(self.replay)
+        )
+        scenario = read_scenario(self.scenario)
+        return scenario.config, scene_maps(scenario)
 
     def recorder(self) -> Recorder | None:
         """Recorder of the first battles, or None. Checks that all output files are writable."""

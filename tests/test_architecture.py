@@ -22,6 +22,7 @@ FLOORS = (
     ("sim",),
     ("plan",),
     ("env",),
+    ("scenarios",),
     ("integrations",),
     ("replay",),
     ("agents",),

@@ -44,6 +44,7 @@ from echelon.runtime.device import can_compile, resolve_device
 from echelon.runtime.errors import require
 from echelon.runtime.shared_modes import full_products, kept_generators
 from echelon.sim.kernels.dispatch import loops_on
+from echelon.state import Maps
 from echelon.world.pool import make_pool
 
 Precision = Literal["auto", "fp32", "bf16", "fp16"]
@@ -120,6 +121,7 @@ class BatchArena:
             and networks run in chunks of a fixed size, which keeps the number of compiled graphs small.
         cuda_graph: whether to capture a decision of each batch as a CUDA graph and replay it; by default on a GPU. A
             batch that is recorded or kept is called, and so is one with a policy without `graph_key`.
+        maps: those that battles are fought on, on the `device`; by default those of the config.
     """
 
     def __init__(
@@ -131,6 +133,7 @@ class BatchArena:
         compute: torch.dtype | None = None,
         compiled: bool | None = None,
         cuda_graph: bool | None = None,
+        maps: Maps | None = None,
     ) -> None:
         batch, device = number_of_battles(batch, "batch"), resolve_device(device)
         compute = compute_of("auto", device) if compute is None else compute
@@ -144,7 +147,7 @@ class BatchArena:
             require(switch is None or isinstance(switch, bool), name, "True, False or None", switch)
         self.compiled = is_worth_compiling(device, batch) if compiled is None else compiled
         self.cuda_graph = device.type == "cuda" if cuda_graph is None else cuda_graph
-        self.maps = make_pool(env, build_roster(env, device), device)
+        self.maps = make_pool(env, build_roster(env, device), device) if maps is None else maps
         self.on_progress: Callable[[float], None] | None = None
         """Called now and then while a batch is played, with the number of battles that were done since the last call: a
         share of one while it goes on. They add up to the batch."""

@@ -110,19 +110,21 @@ def limits(game: SimModel) -> dict[str, tuple[Tensor | float, Tensor | float]]:
     }
 
 
-def refuse_where(state: State, places: list[int], names: list[str], name: str, bad: Tensor, limit: str) -> None:
+def refuse_where(
+    state: State, places: list[int], names: list[str], what: str, name: str, bad: Tensor, limit: str
+) -> None:
     """Raise `ConfigError` for the first value of the leaf `name` that is `bad [E, ...]`; else as `check_edited`."""
     if not bad.any():
         return
     leaves, at = leaves_of(state), bad.nonzero()[0].tolist()
     whose = f" of {names[at[1]]}" if bad.dim() > 1 and bad.shape[1] == len(names) else f" {at[1:]}" if at[1:] else ""
     got = leaves[name][tuple(at)].tolist() if name in leaves else True
-    raise ConfigError(f"saved: state.{name}{whose} in battle {places[at[0]]} must be {limit}, got {shown(got)}")
+    raise ConfigError(f"{what}: state.{name}{whose} in battle {places[at[0]]} must be {limit}, got {shown(got)}")
 
 
-def check_edited(state: State, places: list[int], names: list[str], game: SimModel) -> None:
-    """Raise `ConfigError` where battles cannot stand: what, whose, in which battle, the limit and the value."""
-    leaves, refuse = leaves_of(state), functools.partial(refuse_where, state, places, names)
+def check_edited(state: State, places: list[int], names: list[str], game: SimModel, what: str = "saved") -> None:
+    """Raise `ConfigError` where battles cannot stand: of `what`, whose, in which battle, the limit and the value."""
+    leaves, refuse = leaves_of(state), functools.partial(refuse_where, state, places, names, what)
     for name, (low, high) in limits(game).items():
         leaf = leaves[name]
         bad = (leaf < low) | (leaf > high)

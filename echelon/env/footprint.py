@@ -83,7 +83,7 @@ def empty_map(config: EnvConfig) -> Maps:
         material=zeros(1, world.size_z, *plane[1:], dtype=torch.uint8),
         **{name: zeros(*plane, dtype=torch.int32) for name in ("solid", "opaque", "hazard")},
         spawn_pos=zeros(1, mechs, 3),
-        spawn_yaw=zeros(1, mechs),
+        **{name: zeros(1, mechs) for name in ("spawn_yaw", "spawn_hp", "spawn_leg_hp", "spawn_heat")},
         zone_center=zeros(1, 2),
         zone_radius=zeros(1),
         path_length=zeros(*plane),

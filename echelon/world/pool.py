@@ -53,13 +53,34 @@ def make_block(config: EnvConfig, roster: Roster, seeds: Tensor) -> Maps:
     corridors.carve_lanes(material, seeds, places, zone, world)
     spawns.open_spawns(material, places, world)
 
+    spawn_pos, spawn_yaw = spawns.stand(seeds, places, zone.center_vox, roster, world)
+    maps, field = with_columns(seeds, material, zone, spawn_pos, spawn_yaw, config, roster)
+    check_connected(field.reached, spawn_pos, seeds)
+    return maps
+
+
+def with_columns(
+    seeds: Tensor,
+    material: Tensor,
+    zone: zones.Zone,
+    spawn_pos: Tensor,
+    spawn_yaw: Tensor,
+    config: EnvConfig,
+    roster: Roster,
+) -> tuple[Maps, paths.PathField]:
+    """Maps of finished ground, and the ways to their zones; every mech begins whole and cool.
+
+    Args:
+        seeds: `[M]` int64.
+        material: `[M, Z, Y, X]` uint8, a Material.
+        spawn_pos: `[M, N, 3]` vox, hull centres.
+        spawn_yaw: `[M, N]` rad.
+    """
     solid = bit_columns(material, [config.catalog.material(kind).solid for kind in Material])
     opaque = bit_columns(material, [config.catalog.material(kind).opaque for kind in Material])
     lava = (material == Material.LAVA).any(1)
-    field = paths.walk_to(zone.disc(world), solid, lava, world.size_z)
-    spawn_pos, spawn_yaw = spawns.stand(seeds, places, zone.center_vox, roster, world)
-    check_connected(field.reached, spawn_pos, seeds)
-    return Maps(
+    field = paths.walk_to(zone.disc(config.world), solid, lava, config.world.size_z)
+    maps = Maps(
         seed=seeds,
         material=material,
         solid=solid,
@@ -67,13 +88,17 @@ def make_block(config: EnvConfig, roster: Roster, seeds: Tensor) -> Maps:
         hazard=bit_columns(material, [kind in HAZARDS for kind in Material]),
         spawn_pos=spawn_pos,
         spawn_yaw=spawn_yaw,
+        spawn_hp=roster.hp.expand(spawn_yaw.shape).clone(),
+        spawn_leg_hp=roster.leg_hp.expand(spawn_yaw.shape).clone(),
+        spawn_heat=torch.zeros_like(spawn_yaw),
         zone_center=zone.center_vox,
         zone_radius=zone.radius_vox,
         path_length=field.length_vox,
         path_direction=field.direction,
-        telemetry=seen_from_above(solid | opaque, world.size_z),
+        telemetry=seen_from_above(solid | opaque, config.world.size_z),
         batch_size=[len(seeds)],
     )
+    return maps, field
 
 
 def bare_ground(seeds: Tensor, world: WorldConfig) -> Tensor:

@@ -1,0 +1,1 @@
+"""Battles that begin in a position that somebody has written down."""

@@ -1,0 +1,206 @@
+"""Battles that begin in a position that somebody has written down."""
+
+import dataclasses
+import json
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import echelon
+from echelon import Box, EnvConfig, Scenario, Scene, Unit
+from echelon.rules.config import RulesConfig
+from echelon.rules.scenario import read_scenario, scenario_from_json
+from echelon.runtime.errors import ConfigError
+from echelon.runtime.files import FileError
+
+
+def duel() -> Scene:
+    """A medium behind a wall, and a hot and damaged heavy that looks at it."""
+    scene = Scene().wall((19, 10), (21, 30), height=4)
+    return scene.place("blue", "medium", at=(12, 20)).place(
+        "red", "heavy", at=(30, 20.5), facing_deg=180, hp=0.25, leg_hp=0.0, heat=0.5
+    )
+
+
+def test_battles_begin_as_written_and_so_does_each_that_follows():
+    env = duel().env(3, "cpu", seed=0)
+    for _ in range(2):
+        mechs = env.state.mechs
+        assert mechs.pos.tolist() == [[[12.0, 20.0, 1.5], [30.0, 20.5, 2.0]]] * 3
+        assert mechs.yaw[:, 0].tolist() == [0.0] * 3 and mechs.yaw[0, 1].abs() == pytest.approx(math.pi)
+        heavy = env.config.catalog.hulls["heavy"]
+        assert mechs.hp[0].tolist() == [env.game.roster.hp[0].item(), heavy.hp / 4]
+        assert mechs.legged[0].tolist() == [False, True] and mechs.heat[0].tolist() == [0.0, heavy.heat_cap / 2]
+        assert env.game.maps.zone_center.tolist() == [[20.5, 20.5]] and env.game.maps.zone_radius.tolist() == [7.5]
+        env.rollout(4)
+        env.reset()
+    assert env.game.maps.solid[0, 15, 19] == 0b1111 and env.game.maps.solid[0, 15, 21] == 0
+    shown = env.reset()["red", "observation", "ego"]
+    assert torch.equal(shown[0], shown[2]), "one position"
+
+
+def test_chances_differ_by_seed_alone():
+    """64 seeds of one position: each battle is that of its seed, whatever stands beside it."""
+
+    def last(seeds):
+        env = duel().env(len(seeds), "cpu", seed=torch.tensor(seeds))
+        td, generator = env.reset(), torch.Generator().manual_seed(0)
+        for _ in range(12):
+            for group in ("blue", "red"):
+                action = torch.rand((1, 1, 26), generator=generator).expand(len(seeds), 1, 26)
+                td[group, "action"] = action * 2 - 1
+            td = env.step_mdp(env.step(td))
+        return env.state.mechs.heat, env.state.mechs.pos
+
+    both, alone = last([5, 6]), last([6])
+    assert torch.equal(both[0][1], alone[0][0]) and torch.equal(both[1][1], alone[1][0])
+
+
+def test_loops_play_what_operations_play():
+    first, second = (duel().env(2, "cpu", seed=3, backend=backend) for backend in ("eager", "loops"))
+    one, other = first.reset(), second.reset()
+    for _ in range(6):
+        one, other = first.rand_action(one), other
+        for group in ("blue", "red"):
+            other[group, "action"] = one[group, "action"].clone()
+        one, other = first.step_mdp(first.step(one)), second.step_mdp(second.step(other))
+        assert torch.equal(first.state.mechs.pos, second.state.mechs.pos)
+        assert torch.equal(one["blue", "observation", "contacts"], other["blue", "observation", "contacts"])
+
+
+def test_mechs_stand_on_what_lies_below_them():
+    scene = Scene().wall((10, 10), (16, 16), 3).wall((20, 10), (26, 16), 6, bottom=5)
+    scene.place("blue", "light", at=(13, 13)).place("red", "light", at=(23, 13)).place(
+        "red", "light", (23, 12.9), bottom=0
+    )
+    pos = scene.env(1, "cpu").state.mechs.pos[0]
+    assert pos[:, 2].tolist() == [3.0 + 1.0, 6.0 + 1.0, 1.0], "on a block, on a roof, and below it"
+
+
+def test_views_play_a_scenario():
+    scenario = duel().scenario
+    env = echelon.versus(
+        scenario.config, "heuristic:hard", 2, side="blue", maps=echelon.scene_maps(scenario), device="cpu"
+    )
+    assert env.rollout(2).shape == (2, 2)
+
+
+def test_a_file_holds_what_differs_and_gives_the_same_battle(tmp_path):
+    rules = dataclasses.replace(RulesConfig(), max_episode_s=20.0)
+    base = dataclasses.replace(EnvConfig.small(), rules=rules, comm_dim=4)
+    scene = Scene(base, zone=(12, 20, 5)).place("blue", "scout", (10, 10)).place("red", "light", (30, 30), heat=0.25)
+    scenario = scene.wall((5, 5), (6, 9), 2, "glass").scenario
+    scenario.save(tmp_path / "duel.json")
+    assert json.loads((tmp_path / "duel.json").read_text()) == {
+        "preset": "small",
+        "comm_dim": 4,
+        "rules": {"max_episode_s": 20.0},
+        "zone": [12, 20, 5],
+        "boxes": [{"low": [5, 5, 0], "high": [6, 9, 2], "material": "glass"}],
+        "units": [
+            {"team": "blue", "hull": "scout", "x": 10, "y": 10},
+            {"team": "red", "hull": "light", "x": 30, "y": 30, "heat": 0.25},
+        ],
+    }
+    assert read_scenario(tmp_path / "duel.json") == scenario
+    assert echelon.scene(tmp_path / "duel.json", 2, "cpu").config == scenario.config
+    own = dataclasses.replace(base, catalog=dataclasses.replace(base.catalog, paint_s=4.0))
+    with pytest.raises(ConfigError, match="catalog of a scenario's file must be the newest one"):
+        dataclasses.replace(scenario, settings=own).save(tmp_path / "own.json")
+    assert not (tmp_path / "own.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"units": 3}, r"^duel.json.units must be a list, got 3$"),
+        ({"units": []}, r"^Scenario.units of blue must be 1..20, got 0$"),
+        ({"units": [{"team": "blue", "hull": "scout", "x": 1}]}, r"^duel.json.units\[0\] must be whole: .* lacks y"),
+        (
+            {"units": [{"team": "green", "hull": "scout", "x": 1, "y": 1}]},
+            r"^Unit.team must be one of 'blue', 'red', got",
+        ),
+        (
+            {"boxes": [{"low": [0, 0, 0], "high": [1, 1, 17]}]},
+            r"^Box.high must be within the map of \(40, 40, 16\) vox",
+        ),
+        ({"boxes": [{"low": [0, 0, 0], "high": [1, 0, 1]}]}, r"^Box.high must be above \(0, 0, 0\) in x, y and z"),
+        ({"boxes": [{"low": [0, 0], "high": [1, 1, 1]}]}, r"^Box.low and Box.high must be x, y, z"),
+        (
+            {"boxes": [{"low": [0, 0, 0], "high": [1, 1, 1], "material": "cheese"}]},
+            r"^Box.material must be one of air, ",
+        ),
+        ({"boxes": [{"low": [0, 0, 0], "high": [10**9, 1, 1]}]}, r"^Box.high must be 0..500 vox, got 1000000000$"),
+        ({"zone": [20, 20]}, r"^Scenario.zone must be x, y, radius, got \(20, 20\)$"),
+        ({"zone": [20, 20, 30.0]}, r"^radius of Scenario.zone must be 1..20 vox, within the map, got 30.0$"),
+        ({"world": {"size_x": 10**9}}, r"^WorldConfig.size_x must be 32..500 vox"),
+        ({"preset": "../small"}, r"^duel.json.preset must be one of small, standard, large, got '../small'$"),
+        ({"gravity": 1}, r"^duel.json.gravity must be one of "),
+        ({"blue": ["scout"]}, r"^duel.json.blue must be absent: units make the rosters, on one map, got"),
+    ],
+)
+def test_a_strangers_file_is_refused_in_one_line(tmp_path, change, said):
+    path = tmp_path / "duel.json"
+    path.write_text(json.dumps({**duel().scenario.as_json(), **change}))
+    with pytest.raises(ConfigError, match=said) as raised:
+        read_scenario(path)
+    assert "\n" not in str(raised.value)
+
+
+def test_numbers_that_are_none_are_refused(tmp_path):
+    path = tmp_path / "duel.json"
+    path.write_text('{"units": [{"team": "blue", "hull": "scout", "x": NaN, "y": 1}]}')
+    with pytest.raises((ConfigError, FileError), match=r"NaN|finite"):
+        read_scenario(path)
+    with pytest.raises(ConfigError, match=r"^Unit.x must be a finite number, got nan$"):
+        Unit("blue", "scout", float("nan"), 1)
+
+
+@pytest.mark.parametrize(
+    ("unit", "said"),
+    [
+        (Unit("blue", "medium", 20, 20, bottom=1), r"^scenario: state.mechs.pos of blue_1 .* clear of solid terrain"),
+        (Unit("blue", "medium", 30, 21), r"^scenario: state.mechs.pos of blue_1 .* clear of the hull of red_0"),
+        (Unit("red", "medium", 39.5, 21), r"^scenario: x of red_1 \(medium\) must be 1.25..38.75 vox: its hull within"),
+        (Unit("red", "scout", 20, 36, bottom=15), r"^scenario: state.mechs.pos of red_1"),
+    ],
+)
+def test_a_mech_that_cannot_stand_is_named(unit, said):
+    scenario = duel().scenario
+    with pytest.raises(ConfigError, match=said):
+        echelon.scene_maps(dataclasses.replace(scenario, units=(*scenario.units, unit)))
+
+
+UNITS = st.builds(
+    Unit,
+    st.sampled_from(["blue", "red"]),
+    st.sampled_from(["scout", "light", "medium", "heavy"]),
+    st.floats(2, 38, width=32),
+    st.floats(2, 38, width=32),
+    facing_deg=st.floats(-360, 360, width=32),
+    hp=st.floats(0.0625, 1, width=32),
+    leg_hp=st.floats(0, 1, width=32),
+    heat=st.floats(0, 2, width=32),
+)
+BOXES = st.tuples(*[st.integers(0, 30)] * 2, *[st.integers(1, 9)] * 3).map(
+    lambda n: Box((n[0], n[1], 0), (n[0] + n[2], n[1] + n[3], n[4]))
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(UNITS, min_size=2, max_size=6), st.lists(BOXES, max_size=4))
+def test_what_is_valid_is_kept_by_a_file_and_plays(units, boxes):
+    """Whatever units and boxes: one line, or a file that gives the same scenario and a battle that can be played."""
+    try:
+        scenario = Scenario(tuple(units), tuple(boxes))
+        maps = echelon.scene_maps(scenario)
+    except ConfigError as error:
+        assert "\n" not in str(error)
+        return
+    assert scenario_from_json(json.loads(json.dumps(scenario.as_json()))) == scenario
+    env = echelon.EchelonEnv(scenario.config, 2, "cpu", seed=0, maps=maps)
+    env.rollout(2)
+    assert env.state.mechs.pos.isfinite().all()
