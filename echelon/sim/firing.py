@@ -16,11 +16,10 @@ from echelon.runtime.geometry import heading, length, unit, up
 from echelon.sim import ewar
 from echelon.sim.damage import Hits, Strikes, harm, no_hits, of_target
 from echelon.sim.heat import bounded, is_running
-from echelon.sim.kernels.designate import designate
 from echelon.sim.model import SimModel
 from echelon.sim.shots import Volley, launch, slug_drop
 from echelon.sim.sight import enemy_lines
-from echelon.sim.targeting import Aim, shown_by_paint, take_aim
+from echelon.sim.targeting import Aim, designate, shown_by_paint, take_aim
 from echelon.state import State
 
 Beams = dict[int, Tensor]

@@ -7,12 +7,11 @@ from torch import Tensor
 
 from echelon.rules.actions import Orders
 from echelon.rules.catalog import Material
+from echelon.runtime.compile import axes
 from echelon.runtime.geometry import either, heading, to_world, wrap_angle
 from echelon.sim.heat import bounded, is_running, is_shut_down
-from echelon.sim.kernels.hits_hull import hits_hull
-from echelon.sim.kernels.hits_terrain import hits_terrain
 from echelon.sim.model import SimModel
-from echelon.sim.terrain import is_material, standing_on, stepped_up
+from echelon.sim.terrain import hits_terrain, is_material, standing_on, stepped_up
 from echelon.state import State
 
 
@@ -97,3 +96,30 @@ def within_map(axis: int, pos: Tensor, vel: Tensor, game: SimModel) -> tuple[Ten
     parts = list(pos.unbind(-1))
     parts[axis] = inside
     return torch.stack(parts, -1), inside != ahead
+
+
+def hits_hull(old: Tensor, chosen: Tensor, priority: Tensor, alive: Tensor, half_size: Tensor) -> Tensor:
+    """`[B, N]` bool: mechs that must stay so that no two hulls overlap.
+
+    Those are the mechs whose chosen box overlaps the old box of another living mech, or the chosen box of one with
+    higher priority; of equal priorities the lower index moves. Touching boxes do not overlap.
+
+    Args:
+        old, chosen: `[B, N, 3]` float32 vox, current and candidate centres of the hulls.
+        priority: `[B, N]` float32.
+        alive: `[B, N]` bool.
+        half_size: `[N, 3]` float32 vox.
+    """
+    index = torch.arange(old.shape[1], device=old.device)
+    ahead, level = priority[:, None] > priority[:, :, None], priority[:, None] == priority[:, :, None]
+    outranked = ahead | (level & (index < index[:, None]))
+    other = alive[:, None] & (index != index[:, None])
+    meets = overlap(chosen, old, half_size) | (overlap(chosen, chosen, half_size) & outranked)
+    return (other & meets).any(-1)
+
+
+def overlap(pos_a: Tensor, pos_b: Tensor, half_size: Tensor) -> Tensor:
+    """`[B, N, N]` bool: the box of mech i at `pos_a` overlaps that of mech j at `pos_b`, `[B, N, 3]` vox each."""
+    reach = axes(half_size[:, None] + half_size)
+    gaps = [(a[:, :, None] - b[:, None]).abs() for a, b in zip(axes(pos_a), axes(pos_b), strict=True)]
+    return (gaps[0] < reach[0]) & (gaps[1] < reach[1]) & (gaps[2] < reach[2])

@@ -14,8 +14,8 @@ from echelon.runtime.compile import axes
 from echelon.runtime.geometry import TINY, dot, length, unit, up
 from echelon.sim import damage
 from echelon.sim.damage import Hits, Strikes, of_target
-from echelon.sim.kernels.first_hit import first_hit, is_blocked
 from echelon.sim.model import SimModel
+from echelon.sim.segments import first_hit, is_blocked
 from echelon.state import Shots, State
 
 SKIN_VOX = 1e-3

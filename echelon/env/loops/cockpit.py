@@ -9,9 +9,8 @@ import numpy as np
 from echelon.env.loops.perception import body_frame, hear, is_targeted
 from echelon.env.loops.zone import is_inside
 from echelon.runtime.exact import atan2_64
-from echelon.sim.kernels.dispatch import ONE, ZERO, called
-from echelon.sim.kernels.segments import SMALL
-from echelon.sim.loops.arithmetic import clamped, length_2, length_3, positive, unit_2
+from echelon.runtime.jit import ONE, ZERO, called
+from echelon.sim.loops.arithmetic import SMALL, clamped, length_2, length_3, positive, unit_2
 from echelon.sim.loops.upkeep import is_running, is_shut_down
 from echelon.sim.loops.wrecks import height_bits
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from echelon.runtime.exact import log_64
-from echelon.sim.kernels.dispatch import ONE, ZERO, called
+from echelon.runtime.jit import ONE, ZERO, called
 from echelon.sim.loops.arithmetic import length_3, on_grid
 from echelon.sim.loops.firing import is_smoky, jamming
 from echelon.sim.loops.sight import is_clear

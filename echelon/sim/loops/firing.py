@@ -7,12 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from echelon.sim.kernels.crosses_smoke import distance_sq, is_in_smoke
-from echelon.sim.kernels.dispatch import INFINITY, ONE, ZERO, called
-from echelon.sim.kernels.first_hit import first_on_segment
-from echelon.sim.loops.arithmetic import length_2, length_3, positive, uniform, unit_2, unit_3
+from echelon.runtime.jit import HALF, INFINITY, ONE, ZERO, called
+from echelon.sim.loops.arithmetic import distance_sq, length_2, length_3, positive, uniform, unit_2, unit_3
 from echelon.sim.loops.damage import harm
+from echelon.sim.loops.segments import first_on_segment
 from echelon.sim.loops.upkeep import bounded, is_running, is_shut_down
+
+
+@called
+def is_in_smoke(a: Any, b: Any, apart: Any, radius_sq: Any) -> Any:
+    """Whether a cloud lies between two points; `a`, `b` and `apart` are squared distances as in `crosses_smoke`."""
+    along = HALF * (a + apart - b)
+    beside = along > ZERO and along < apart and (a - radius_sq) * apart < along * along
+    return a < radius_sq or b < radius_sq or beside
 
 
 @called

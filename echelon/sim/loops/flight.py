@@ -7,12 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from echelon.sim.kernels.clear_leaves import clear_on_segment
-from echelon.sim.kernels.dispatch import INFINITY, ONE, ZERO, called
-from echelon.sim.kernels.first_hit import first_on_segment
-from echelon.sim.kernels.segments import SMALL
-from echelon.sim.loops.arithmetic import clamped, length_3, on_grid, positive, stream_key, uniform, unit_3
+from echelon.runtime.jit import INFINITY, ONE, ZERO, called
+from echelon.sim.loops.arithmetic import SMALL, clamped, length_3, on_grid, positive, stream_key, uniform, unit_3
 from echelon.sim.loops.damage import harm, splash
+from echelon.sim.loops.segments import clear_on_segment, first_on_segment
 from echelon.sim.loops.upkeep import is_running, material_at
 
 

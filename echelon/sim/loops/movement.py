@@ -6,9 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from echelon.sim.kernels.dispatch import ONE, ZERO, called
-from echelon.sim.kernels.hits_hull import overlaps
-from echelon.sim.kernels.hits_terrain import meets_terrain
+from echelon.runtime.jit import ONE, ZERO, called
 from echelon.sim.loops.arithmetic import update_heading, wrap_angle
 from echelon.sim.loops.upkeep import bounded, is_running, is_shut_down
 
@@ -39,6 +37,20 @@ def steer(mech: Any, hull: Any, order: Any, wades: Any, rules: Any) -> None:
         mech.vel[1] = y * rules.velocity_damping
         mech.vel[2] = (mech.vel[2] + (lift - rules.gravity) * rules.dt_s) * rules.velocity_damping
     mech.heat = bounded(mech.heat + thrust * rules.jet_heat_per_s * rules.dt_s, hull, rules)
+
+
+@called
+def meets_terrain(columns: Any, x: Any, y: Any, z: Any, half: Any) -> Any:
+    """`hits_terrain` of one hull of half size `half [3]` at a position, in `columns [Y, X]`."""
+    top_y, top_x = columns.shape[0] - 1, columns.shape[1] - 1
+    first = min(max(int(np.floor(z - half[2])), 0), 30)
+    last = min(max(int(np.ceil(z + half[2])) - 1, 0), 30)
+    tall = (1 << (last + 1)) - (1 << first)
+    for row in range(int(np.floor(y - half[1])), int(np.ceil(y + half[1]))):
+        for column in range(int(np.floor(x - half[0])), int(np.ceil(x + half[0]))):
+            if columns[min(max(row, 0), top_y), min(max(column, 0), top_x)] & tall:
+                return True
+    return False
 
 
 @called
@@ -92,6 +104,16 @@ def find_neighbours(mechs: Any, pairs: Any, hulls: Any, rules: Any) -> None:
                 pairs[other, rival.neighbours].neighbour = n
                 mech.neighbours += 1
                 rival.neighbours += 1
+
+
+@called
+def overlaps(one: Any, other: Any, half: Any, other_half: Any) -> Any:
+    """Whether the boxes of two hulls at two positions, of half sizes `half` and `other_half`, overlap; `[3]` each."""
+    return (
+        abs(one[0] - other[0]) < half[0] + other_half[0]
+        and abs(one[1] - other[1]) < half[1] + other_half[1]
+        and abs(one[2] - other[2]) < half[2] + other_half[2]
+    )
 
 
 @called

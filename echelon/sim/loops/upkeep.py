@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from echelon.sim.kernels.dispatch import HALF, ONE, ZERO, called
+from echelon.runtime.jit import HALF, ONE, ZERO, called
 from echelon.sim.loops.arithmetic import clamped, length_3, positive
 
 
