@@ -9,6 +9,7 @@ from echelon.rules.actions import Orders
 from echelon.rules.catalog import Material
 from echelon.runtime.compile import axes
 from echelon.runtime.geometry import either, heading, to_world, wrap_angle
+from echelon.sim import formulas
 from echelon.sim.heat import bounded, is_running, is_shut_down
 from echelon.sim.model import SimModel
 from echelon.sim.terrain import hits_terrain, is_material, standing_on, stepped_up
@@ -44,18 +45,20 @@ def steer(state: State, orders: Orders, game: SimModel) -> State:
     legged = mechs.legged
     wades = is_material(standing_on(state, game), Material.WATER)
 
-    yaw = torch.where(runs, wrap_angle(mechs.yaw + orders.turn * roster.yaw_rate * rules.dt_s), mechs.yaw)
-    pace = roster.max_speed * either(legged, rules.legged_speed, 1.0) * either(wades, rules.water_speed, 1.0)
+    turned = wrap_angle(formulas.turned(mechs.yaw, orders.turn, roster.yaw_rate, rules.dt_s))
+    yaw = torch.where(runs, turned, mechs.yaw)
+    slowed = either(legged, rules.legged_speed, 1.0), either(wades, rules.water_speed, 1.0)
+    pace = formulas.pace(roster.max_speed, *slowed)
     wanted = to_world(orders.throttle, heading(yaw)) * pace[..., None]
     coasting = mechs.vel[..., :2] * rules.shutdown_damping
     drifts = is_shut_down(mechs, game) & (mechs.fallen == 0)
     planar = torch.where(runs[..., None], wanted, torch.where(drifts[..., None], coasting, 0.0))
 
     thrust = torch.where(runs, orders.thrust, 0.0)
-    lift = thrust * roster.jet * either(legged, rules.legged_jet, 1.0)
-    vertical = mechs.vel[..., 2:] + ((lift - rules.gravity_vox_per_s2) * rules.dt_s)[..., None]
-    vel = torch.cat((planar, vertical), -1) * rules.velocity_damping
-    heat = bounded(mechs.heat + thrust * rules.jet_heat_per_s * rules.dt_s, game)
+    lift = formulas.lift(thrust, roster.jet, either(legged, rules.legged_jet, 1.0))
+    vertical = formulas.climb_rate(mechs.vel[..., 2], lift, rules.gravity_vox_per_s2, rules.dt_s)
+    vel = torch.cat((planar, vertical[..., None]), -1) * rules.velocity_damping
+    heat = bounded(mechs.heat + formulas.jet_heat(thrust, rules.jet_heat_per_s, rules.dt_s), game)
     return state.replace(mechs=mechs.replace(yaw=yaw, vel=torch.where(mechs.alive[..., None], vel, 0.0), heat=heat))
 
 

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from echelon.rules.roster import Pairs
 from echelon.runtime.geometry import length, length_sq
+from echelon.sim import formulas
 from echelon.sim.model import SimModel
 from echelon.sim.segments import is_blocked
 from echelon.state import State
@@ -36,9 +37,6 @@ def crosses_smoke(
 ) -> Tensor:
     """`[B, P]` bool: a cloud's centre lies within its radius of the segment between two mechs.
 
-    With a, b and d the squared lengths from the cloud to the first mech, to the second, and between the two, the
-    cloud projects inside the segment where s = (a + d - b) / 2 is within 0..d, and is then a - s^2 / d away, squared.
-
     Args:
         pos: `[B, N, 3]` float32 vox, the mechs.
         clouds: `[B, C, 3]` float32 vox, their centres.
@@ -52,9 +50,7 @@ def crosses_smoke(
     to_cloud = torch.where(hangs[:, None], to_cloud, FAR_SQUARED)
     wrapped = (to_cloud < radius**2).any(-1)  # [B, N]
     from_first, from_second = to_cloud[:, first], to_cloud[:, second]  # [B, P, C]
-    along = 0.5 * (from_first + apart - from_second)
-    beside = (along > 0) & (along < apart)
-    crosses = beside & ((from_first - radius**2) * apart < along.square())
+    crosses = formulas.projects_between(from_first, from_second, apart, radius**2, 0.5)
     return asked & (crosses.any(-1) | wrapped[:, first] | wrapped[:, second])
 
 

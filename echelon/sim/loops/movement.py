@@ -6,9 +6,15 @@ from typing import Any
 
 import numpy as np
 
+from echelon.runtime import geometry
 from echelon.runtime.jit import ONE, ZERO, called
+from echelon.sim import formulas
 from echelon.sim.loops.arithmetic import update_heading, wrap_angle
 from echelon.sim.loops.upkeep import bounded, is_running, is_shut_down
+
+pace, turned, jet_heat = called(formulas.pace), called(formulas.turned), called(formulas.jet_heat)
+lift, climb_rate = called(formulas.lift), called(formulas.climb_rate)
+out_of_frame = called(geometry.out_of_frame)
 
 
 @called
@@ -17,7 +23,7 @@ def steer(mech: Any, hull: Any, order: Any, wades: Any, rules: Any) -> None:
     runs, legged = is_running(mech, hull), mech.leg_hp <= ZERO
     thrust = order.thrust if runs else ZERO
     if runs:
-        mech.yaw = wrap_angle(mech.yaw + order.turn * hull.yaw_rate * rules.dt_s)
+        mech.yaw = wrap_angle(turned(mech.yaw, order.turn, hull.yaw_rate, rules.dt_s))
         update_heading(mech)
     if mech.hp <= ZERO:
         mech.vel[0] = ZERO
@@ -25,18 +31,18 @@ def steer(mech: Any, hull: Any, order: Any, wades: Any, rules: Any) -> None:
         mech.vel[2] = ZERO
     else:
         if runs:
-            pace = hull.max_speed * (rules.legged_speed if legged else ONE) * (rules.water_speed if wades else ONE)
-            ahead, left, cos, sin = order.throttle[0], order.throttle[1], mech.facing[0], mech.facing[1]
-            x, y = (ahead * cos - left * sin) * pace, (ahead * sin + left * cos) * pace
+            speed = pace(hull.max_speed, rules.legged_speed if legged else ONE, rules.water_speed if wades else ONE)
+            x, y = out_of_frame(order.throttle[0], order.throttle[1], mech.facing[0], mech.facing[1])
+            x, y = x * speed, y * speed
         elif is_shut_down(mech, hull) and mech.fallen == 0:
             x, y = mech.vel[0] * rules.shutdown_damping, mech.vel[1] * rules.shutdown_damping
         else:
             x, y = ZERO, ZERO
-        lift = thrust * hull.jet * (rules.legged_jet if legged else ONE)
+        upward = lift(thrust, hull.jet, rules.legged_jet if legged else ONE)
         mech.vel[0] = x * rules.velocity_damping
         mech.vel[1] = y * rules.velocity_damping
-        mech.vel[2] = (mech.vel[2] + (lift - rules.gravity) * rules.dt_s) * rules.velocity_damping
-    mech.heat = bounded(mech.heat + thrust * rules.jet_heat_per_s * rules.dt_s, hull, rules)
+        mech.vel[2] = climb_rate(mech.vel[2], upward, rules.gravity, rules.dt_s) * rules.velocity_damping
+    mech.heat = bounded(mech.heat + jet_heat(thrust, rules.jet_heat_per_s, rules.dt_s), hull, rules)
 
 
 @called
