@@ -17,6 +17,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from echelon.runtime.compile import EXACT_ON_GPU, ON_GPU
+from echelon.sim.model import flown_by_slot
 
 SECTOR = 32
 """Bytes that a GPU fetches at least for one cell that is looked up."""
@@ -312,11 +313,8 @@ class Bounds:
     def of(cls, game: Any) -> Bounds:
         """Of the model of an environment on a CPU."""
         roster, rules = game.roster, game.rules
-        # A ballistic shot that falls as long as it can be in the air.
-        fall_vox_per_s = rules.gravity_vox_per_s2 * roster.shot_flight_s * roster.ballistic
-        flown = (roster.shot_speed + fall_vox_per_s) * rules.dt_s
         # A way of 2 may be rounded up to a border, which makes 3 steps; a hull that is 2.5 wide reaches into 4 cells.
-        reach = (flown * 1.001).floor().long() + 1
+        reach = (flown_by_slot(roster, rules) * 1.001).floor().long() + 1
         wide = (2 * roster.half_size[:, :2].amax(1)).ceil().long() + 1
         return cls(*(tuple(counts.tolist()) for counts in (reach, game.leaf_reach, wide)))
 

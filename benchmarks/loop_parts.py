@@ -19,7 +19,7 @@ from echelon import EchelonEnv
 from echelon.env.arguments import joined_actions
 from echelon.env.loops import observation, orders, perception, zone
 from echelon.env.loops.decision import BattleArrays, MapArrays, Streams, ZoneMap
-from echelon.sim.kernels.dispatch import OPTIONS, array
+from echelon.runtime.jit import OPTIONS, array
 from echelon.sim.loops import damage, decision, flight
 from echelon.sim.loops.packing import fields_of, read
 from echelon.sim.loops.records import Ground

@@ -27,9 +27,9 @@ from echelon.runtime.compile import fused
 from echelon.runtime.cuda_graphs import WARM_UPS, GraphedFunction
 from echelon.runtime.device import compiling_lacks, free_memory, resolve_device, total_memory, use_device
 from echelon.runtime.errors import one_line
+from echelon.runtime.jit import HAS_LOOPS
 from echelon.runtime.loop_cache import cache_folder, is_cached
 from echelon.runtime.version import VERSION
-from echelon.sim.kernels.dispatch import HAS_LOOPS
 
 PACKAGES = ("torchrl", "tensordict", "numpy", "numba", "triton")
 WIDTH = 15

@@ -18,9 +18,8 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
-from echelon.runtime import cuda_graphs, device, exact, fallback
+from echelon.runtime import cuda_graphs, device, exact, fallback, jit
 from echelon.runtime.compile import PROGRESS
-from echelon.sim.kernels import dispatch
 
 
 class Region(NamedTuple):
@@ -305,7 +304,7 @@ def simulate(monkeypatch: Any) -> type[SimulatedGraph]:
 
 def dense_forms(monkeypatch: Any) -> None:
     """Let a CPU run what a GPU does: no loops, and no packing of rows."""
-    for module, name in ((exact, "HAS_NUMBA"), (dispatch, "HAS_LOOPS")):
+    for module, name in ((exact, "HAS_NUMBA"), (jit, "HAS_LOOPS")):
         monkeypatch.setattr(module, name, False)
 
 

@@ -47,7 +47,7 @@ NO_HOST_READS = ("sim", "env", "agents", "state.py")
 OUTSIDE_PLAY = (
     *("sim/model.py", "env/map_pool.py", "env/render.py", "env/battle_states.py", "env/rehearsal.py"),
     "env/edited_states.py",
-    *("sim/kernels/dispatch.py", "sim/loops", "env/loops"),
+    *("sim/loops", "env/loops"),
 )
 """Run before any battle, between rollouts, when a picture or a state is asked for, or on a CPU alone, where the host is
 the device."""

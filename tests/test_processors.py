@@ -20,8 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from echelon.arena import fingerprint
-from echelon.runtime import exact
-from echelon.sim.kernels import dispatch
+from echelon.runtime import exact, jit
 
 NO_FMA = "glibc.cpu.hwcaps=-AVX2,-AVX512F,-FMA,-FMA4,-AVX2_Usable,-FMA_Usable"
 PROCESSORS = {
@@ -135,7 +134,7 @@ def test_without_loops_a_battle_is_the_same(monkeypatch):
     config, _, commanders = processors.BRIEF["small"]
     looped = fingerprint.play(config, [1, 2], 16, commanders)
     monkeypatch.setattr(exact, "HAS_NUMBA", False)
-    monkeypatch.setattr(dispatch, "HAS_LOOPS", False)
+    monkeypatch.setattr(jit, "HAS_LOOPS", False)
     assert fingerprint.play(config, [1, 2], 16, commanders) == looped
 
 
@@ -153,7 +152,7 @@ def test_whole_battles_are_the_same(tmp_path):
 def test_a_battle_is_made_of_operations_that_are_rounded_once(monkeypatch, looped):
     if not looped:
         monkeypatch.setattr(exact, "HAS_NUMBA", False)
-        monkeypatch.setattr(dispatch, "HAS_LOOPS", False)
+        monkeypatch.setattr(jit, "HAS_LOOPS", False)
     with Operations() as operations:
         for config in (processors.SMALL, processors.TURNED):
             fingerprint.play(config, [1, 2], 5, processors.SCRIPTED)

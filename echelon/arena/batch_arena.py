@@ -42,8 +42,8 @@ from echelon.rules.config import EnvConfig
 from echelon.rules.roster import build_roster
 from echelon.runtime.device import can_compile, resolve_device
 from echelon.runtime.errors import require
+from echelon.runtime.jit import loops_on
 from echelon.runtime.shared_modes import full_products, kept_generators
-from echelon.sim.kernels.dispatch import loops_on
 from echelon.state import Maps
 from echelon.world.pool import make_pool
 

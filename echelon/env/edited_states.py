@@ -17,9 +17,9 @@ from echelon.rules import actions
 from echelon.rules.actions import SORT_MODES, Act
 from echelon.runtime import noise
 from echelon.runtime.errors import ConfigError, shown
-from echelon.sim.kernels.hits_hull import overlap
-from echelon.sim.kernels.hits_terrain import hits_terrain
 from echelon.sim.model import SimModel
+from echelon.sim.movement import overlap
+from echelon.sim.terrain import hits_terrain
 from echelon.state import State, Tally, leaves_of
 
 ROUNDING = 1e-5

@@ -10,9 +10,9 @@ import torch
 from echelon.runtime.compile import logger
 from echelon.runtime.device import can_compile
 from echelon.runtime.errors import require
+from echelon.runtime.jit import loops_on
 from echelon.runtime.limits import variable
 from echelon.runtime.loop_cache import is_cached
-from echelon.sim.kernels.dispatch import loops_on
 
 Backend = Literal["auto", "loops", "graph", "eager"]
 Form = Literal["loops", "graph", "eager"]

@@ -9,8 +9,8 @@ from echelon.env.observation import layout
 from echelon.env.observation.sensing import BLOOM_HEAT
 from echelon.replay.battle import Shown
 from echelon.sim.ewar import BEST_QUALITY
-from echelon.sim.kernels.crosses_smoke import crosses_smoke_dense
 from echelon.sim.model import SimModel
+from echelon.sim.sight import crosses_smoke
 
 Arrays = dict[str, np.ndarray]
 
@@ -69,7 +69,7 @@ def by_bloom(now: Arrays, game: SimModel) -> np.ndarray:
     first, second = pairs.first.cpu(), pairs.second.cpu()
     pos, clouds, ttl = (torch.from_numpy(now[name]) for name in ("pos", "cloud_pos", "cloud_ttl"))
     asked = torch.ones((len(pos), len(first)), dtype=torch.bool, device="cpu")
-    smoky = crosses_smoke_dense(pos, clouds, ttl > 0, first, second, game.catalog.cloud_vox, asked).numpy()
+    smoky = crosses_smoke(pos, clouds, ttl > 0, first, second, game.catalog.cloud_vox, asked).numpy()
     clear = np.ones(seen.shape, bool)
     one, other = first.numpy(), second.numpy()
     clear[:, one, other] = clear[:, other, one] = ~smoky

@@ -213,12 +213,10 @@ def check_flight(catalog: Catalog, rules: RulesConfig, hulls: tuple[str, ...]) -
         require(clouds_hanging(spec, catalog, rules) <= MAX_CLOUDS, where, limit, spec.cooldown_s)
     for name, spec in catalog.weapons.items():
         if not spec.is_beam:
-            falls = rules.gravity_vox_per_s2 * spec.lifetime_s if spec.guidance == "ballistic" else 0.0
             where = f"catalog.weapons.{name} at RulesConfig.dt_s {rules.dt_s:g}"
-            reach = (spec.speed_vox_per_s + falls) * rules.dt_s
-            require(
-                reach <= MAX_REACH_VOX, where, f"flying at most {MAX_REACH_VOX:g} vox a substep, falls included", reach
-            )
+            flown = spec.flown_vox(rules.gravity_vox_per_s2, rules.dt_s)
+            limit = f"flying at most {MAX_REACH_VOX:g} vox a substep, falls included"
+            require(flown <= MAX_REACH_VOX, where, limit, flown)
     flying = {hull for spec in catalog.weapons.values() if not spec.is_beam for hull in spec.mounts}
     limit = f"with a hull that carries a weapon whose shots fly, one of {sorted(flying)}"
     require(not flying.isdisjoint(hulls), "EnvConfig.blue and red", limit, hulls)

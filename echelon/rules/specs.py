@@ -157,6 +157,11 @@ class WeaponSpec:
         """Seconds a shot flies."""
         return self.range_vox / self.speed_vox_per_s
 
+    def flown_vox(self, gravity_vox_per_s2: float, dt_s: float) -> float:
+        """What a shot flies in a substep at most, a ballistic one at the end of its fall."""
+        fall_vox_per_s = gravity_vox_per_s2 * self.lifetime_s if self.guidance == "ballistic" else 0.0
+        return (self.speed_vox_per_s + fall_vox_per_s) * dt_s
+
     @property
     def drawn_as(self) -> str:
         """Its look, one of `LOOKS`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -30,17 +31,23 @@ def up(device: torch.device) -> Tensor:
     return torch.arange(3, device=device) == 2
 
 
+def into_frame(x: Any, y: Any, cos: Any, sin: Any) -> tuple[Any, Any]:
+    """How far ahead and to the left of a facing a vector leads; of tensors, and of the numbers of a loop."""
+    return x * cos + y * sin, y * cos - x * sin
+
+
+def out_of_frame(ahead: Any, left: Any, cos: Any, sin: Any) -> tuple[Any, Any]:
+    """x and y of a vector that is told by `into_frame`."""
+    return ahead * cos - left * sin, ahead * sin + left * cos
+
+
 def to_body(vector_xy: Tensor, facing: Tensor) -> Tensor:
     """World `[..., 2]` vectors in the frame of `facing [..., 2]`: first number ahead, second to the left."""
-    x, y = vector_xy.unbind(-1)
-    c, s = facing.unbind(-1)
-    return torch.stack((x * c + y * s, y * c - x * s), -1)
+    return torch.stack(into_frame(*vector_xy.unbind(-1), *facing.unbind(-1)), -1)
 
 
 def to_world(vector_body: Tensor, facing: Tensor) -> Tensor:
-    ahead, left = vector_body.unbind(-1)
-    c, s = facing.unbind(-1)
-    return torch.stack((ahead * c - left * s, ahead * s + left * c), -1)
+    return torch.stack(out_of_frame(*vector_body.unbind(-1), *facing.unbind(-1)), -1)
 
 
 def in_body_frame(offset: Tensor, facing: Tensor) -> Tensor:

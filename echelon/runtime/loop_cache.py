@@ -23,8 +23,8 @@ def hash_of(files: Sequence[Path]) -> str:
 
 
 PACKAGE = Path(__file__).parents[1]
-SHARED = [PACKAGE / "runtime" / name for name in ("exact.py", "geometry.py", "noise.py")]
-SOURCES = sorted([*PACKAGE.glob("*/kernels/*.py"), *PACKAGE.glob("*/loops/*.py"), *SHARED])
+SHARED = [PACKAGE / "runtime" / name for name in ("exact.py", "geometry.py", "jit.py", "noise.py")]
+SOURCES = sorted([*PACKAGE.glob("*/loops/*.py"), PACKAGE / "sim" / "formulas.py", *SHARED])
 """Every file that compiled code may come from."""
 NAME = f"loops_{hash_of(SOURCES)}"
 """Folder of the loops of these sources. numba looks for changes in a loop's own file alone, and would go on with what

@@ -11,6 +11,7 @@ from echelon.rules.actions import NO_MECH
 from echelon.rules.damage_sources import DamageSources
 from echelon.runtime import exact
 from echelon.runtime.geometry import dot, either, heading, unit
+from echelon.sim import formulas
 from echelon.sim.heat import bounded
 from echelon.sim.model import SimModel
 from echelon.sim.targeting import of_own_pack, painted_by_pack
@@ -143,7 +144,7 @@ def harm(sources: DamageSources, strikes: Strikes, marked: Tensor, state: State,
     factor = either(from_behind, rules.rear_factor, 1.0)
 
     half_height = game.roster.half_size[:, 2]
-    knee = mechs.pos[..., 2] - half_height * (1 - 2 * rules.leg_height)
+    knee = formulas.knee_height(mechs.pos[..., 2], half_height, 1 - 2 * rules.leg_height)
     at_legs = strikes.height < of_target(knee, strikes.target)
 
     everyone = torch.arange(game.roster.num_mechs, device=mechs.hp.device)
@@ -294,7 +295,7 @@ def credit_paint(state: State, painter: Tensor, marked: Tensor, dealt: Dealt, ga
     roster, tally = game.roster, state.tally
     if not roster.painters:
         return state
-    bonus = dealt.by_shooter - dealt.by_shooter / marked  # [B, shooter, target]
+    bonus = formulas.owed_to_paint(dealt.by_shooter, marked)  # [B, shooter, target]
     by_pack = torch.stack([exact.sum(bonus[:, span], 1) for span in roster.packs], -1)  # [B, target, P]
     everyone = torch.arange(roster.num_mechs, device=bonus.device)
     # A painter is of the pack that it painted for.

@@ -10,6 +10,7 @@ from torch import Tensor
 from echelon.rules.actions import Orders
 from echelon.runtime import exact
 from echelon.runtime.geometry import either
+from echelon.sim import formulas
 from echelon.sim.heat import is_running, is_shut_down
 from echelon.sim.model import SimModel
 from echelon.state import State
@@ -34,7 +35,8 @@ class Sensors:
 def heat_per_s(state: State, orders: Orders, game: SimModel) -> Tensor:
     """`[B, N]` heat points per second of active emitters."""
     emits, catalog = is_running(state.mechs, game), game.catalog
-    return emits * (catalog.ecm_heat_per_s * orders.ecm.float() + catalog.eccm_heat_per_s * orders.eccm.float())
+    costs = catalog.ecm_heat_per_s, catalog.eccm_heat_per_s
+    return emits * formulas.emission_heat_per_s(orders.ecm.float(), orders.eccm.float(), *costs)
 
 
 def sense(state: State, orders: Orders, distance: Tensor, game: SimModel) -> Sensors:
@@ -54,5 +56,5 @@ def sense(state: State, orders: Orders, distance: Tensor, game: SimModel) -> Sen
     others = torch.arange(roster.num_mechs, device=distance.device)[:, None] != roster.ewar
     jam = (falloff * (emits & orders.ecm[:, roster.ewar])[:, None] * hostile).amax(-1)
     clear = (falloff * (emits & orders.eccm[:, roster.ewar])[:, None] * (~hostile & others)).amax(-1)
-    quality = (1 - JAM_LOSS * jam + ECCM_GAIN * clear).clamp(BLIND_QUALITY, BEST_QUALITY)
+    quality = formulas.sensor_quality(jam, clear, JAM_LOSS, ECCM_GAIN, 1).clamp(BLIND_QUALITY, BEST_QUALITY)
     return Sensors(torch.where(blind, BLIND_QUALITY, quality), jam)

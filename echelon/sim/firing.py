@@ -13,14 +13,13 @@ from echelon.rules.damage_sources import AimTable
 from echelon.runtime import exact
 from echelon.runtime.compile import materialize
 from echelon.runtime.geometry import heading, length, unit, up
-from echelon.sim import ewar
+from echelon.sim import ewar, formulas
 from echelon.sim.damage import Hits, Strikes, harm, no_hits, of_target
 from echelon.sim.heat import bounded, is_running
-from echelon.sim.kernels.designate import designate
 from echelon.sim.model import SimModel
 from echelon.sim.shots import Volley, launch, slug_drop
 from echelon.sim.sight import enemy_lines
-from echelon.sim.targeting import Aim, shown_by_paint, take_aim
+from echelon.sim.targeting import Aim, designate, shown_by_paint, take_aim
 from echelon.state import State
 
 Beams = dict[int, Tensor]
@@ -95,8 +94,8 @@ def beam_hits(rays: list[Pulls], beam_height: Tensor, marked: Tensor, state: Sta
         return no_hits(state)
     mechs, sources = state.mechs, game.roster.beams
     fires, target = torch.cat([ray.fires for ray in rays], 1), torch.cat([ray.target for ray in rays], 1)
-    swing = (2 * beam_height[:, sources.shooter] - 1) * BEAM_SPREAD
-    height = of_target(mechs.pos[..., 2], target) + swing * game.roster.half_size[:, 2][target]
+    middle, half_height = of_target(mechs.pos[..., 2], target), game.roster.half_size[:, 2][target]
+    height = formulas.beam_height(middle, beam_height[:, sources.shooter], half_height, BEAM_SPREAD, 1)
     direction = unit(of_target(mechs.pos, target) - mechs.pos[:, sources.shooter])
     return harm(sources, Strikes(fires, target, direction, height), marked, state, game)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from echelon.runtime.geometry import length
+from echelon.sim import formulas
 from echelon.sim.model import SimModel
 from echelon.state import State
 
@@ -31,7 +32,8 @@ def stand(state: State, game: SimModel) -> State:
 
     walks = length(mechs.vel) > WALKING_VOX_PER_S
     suppressed = (mechs.suppressed > 0).float()
-    penalty = LEGGED_PENALTY * legged + WALKING_PENALTY * walks.float() + SUPPRESSED_PENALTY * suppressed
+    penalties = LEGGED_PENALTY, WALKING_PENALTY, SUPPRESSED_PENALTY
+    penalty = formulas.unsteadiness(legged, walks.float(), suppressed, *penalties)
     gain = rules.stability_regen_per_s * (1 - penalty).clamp_min(LEAST_REGENERATION) * rules.dt_s
     steadies = mechs.alive & ~was_down & ~falls
     stability = torch.where(steadies, (mechs.stability + gain).minimum(cap), mechs.stability)

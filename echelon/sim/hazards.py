@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from echelon.rules.actions import Orders
 from echelon.rules.catalog import DEBRIS_DAMAGE, DEBRIS_HEAT, Material
-from echelon.sim import damage, ewar
+from echelon.sim import damage, ewar, formulas
 from echelon.sim.heat import bounded
 from echelon.sim.model import SimModel
 from echelon.sim.terrain import is_material, standing_on
@@ -19,8 +19,9 @@ def burn(state: State, orders: Orders, game: SimModel) -> State:
     debris = is_material(ground, Material.DEBRIS_FIELD).float()
     water = is_material(ground, Material.WATER).float()
 
-    heat_per_s = rules.lava_heat_per_s * (lava + DEBRIS_HEAT * debris) + rules.water_heat_per_s * water
-    damage_per_s = rules.lava_damage_per_s * (lava + DEBRIS_DAMAGE * debris)
+    shares = rules.lava_heat_per_s, DEBRIS_HEAT, rules.water_heat_per_s
+    heat_per_s = formulas.ground_heat_per_s(lava, debris, water, *shares)
+    damage_per_s = formulas.ground_damage_per_s(lava, debris, rules.lava_damage_per_s, DEBRIS_DAMAGE)
     heat_per_s = mechs.alive * heat_per_s + ewar.heat_per_s(state, orders, game)
     heat = bounded(mechs.heat + heat_per_s * rules.dt_s, game)
     state = state.replace(mechs=mechs.replace(heat=heat))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from echelon.rules.actions import Orders
+from echelon.sim import formulas
 from echelon.sim.model import SimModel
 from echelon.state import Mechs, State
 
@@ -36,7 +37,7 @@ def cool(state: State, vents: Tensor, game: SimModel) -> State:
     The time that they vent is counted.
     """
     rules = game.rules
-    sink_per_s = game.roster.heat_sink_per_s * (1 + rules.vent_factor * vents.float())  # [B, N]
+    sink_per_s = formulas.sink_per_s(game.roster.heat_sink_per_s, vents.float(), rules.vent_factor, 1)  # [B, N]
     heat = bounded(state.mechs.heat - sink_per_s * rules.dt_s, game)
     tally = state.tally.replace(vent_s=state.tally.vent_s + vents.float() * rules.dt_s)
     return state.replace(mechs=state.mechs.replace(heat=heat), tally=tally)

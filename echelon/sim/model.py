@@ -42,12 +42,17 @@ class SimModel:
         return self.config.catalog
 
 
+def flown_by_slot(roster: Roster, rules: RulesConfig) -> Tensor:
+    """`[S]` vox that the shot of each slot flies in a substep at most."""
+    by_weapon = [spec.flown_vox(rules.gravity_vox_per_s2, rules.dt_s) for spec in roster.weapons]
+    return torch.tensor(by_weapon, dtype=torch.float32, device=roster.hull.device)[roster.shots.weapon.argmax(-1)]
+
+
 def build_model(config: EnvConfig, roster: Roster, maps: Maps) -> SimModel:
     """Build the constants on the device of `roster`. Synchronizes with the host; runs once, before play."""
     world, device = config.world, roster.hull.device
     rules = config.rules
-    fall_vox_per_s = rules.gravity_vox_per_s2 * roster.shot_flight_s * roster.ballistic
-    flown_vox = (roster.shot_speed + fall_vox_per_s) * rules.dt_s
+    flown_vox = flown_by_slot(roster, rules)
     reach_vox = max(flown_vox.tolist(), default=0.0)
     # Maps that are generated later may have foliage even if the first ones have none.
     grows_leaves = bool((maps.material == int(Material.FOLIAGE)).any()) or config.map_spares > 0

@@ -7,12 +7,12 @@ from torch import Tensor
 
 from echelon.rules.actions import Orders
 from echelon.rules.catalog import Material
+from echelon.runtime.compile import axes
 from echelon.runtime.geometry import either, heading, to_world, wrap_angle
+from echelon.sim import formulas
 from echelon.sim.heat import bounded, is_running, is_shut_down
-from echelon.sim.kernels.hits_hull import hits_hull
-from echelon.sim.kernels.hits_terrain import hits_terrain
 from echelon.sim.model import SimModel
-from echelon.sim.terrain import is_material, standing_on, stepped_up
+from echelon.sim.terrain import hits_terrain, is_material, standing_on, stepped_up
 from echelon.state import State
 
 
@@ -45,18 +45,20 @@ def steer(state: State, orders: Orders, game: SimModel) -> State:
     legged = mechs.legged
     wades = is_material(standing_on(state, game), Material.WATER)
 
-    yaw = torch.where(runs, wrap_angle(mechs.yaw + orders.turn * roster.yaw_rate * rules.dt_s), mechs.yaw)
-    pace = roster.max_speed * either(legged, rules.legged_speed, 1.0) * either(wades, rules.water_speed, 1.0)
+    turned = wrap_angle(formulas.turned(mechs.yaw, orders.turn, roster.yaw_rate, rules.dt_s))
+    yaw = torch.where(runs, turned, mechs.yaw)
+    slowed = either(legged, rules.legged_speed, 1.0), either(wades, rules.water_speed, 1.0)
+    pace = formulas.pace(roster.max_speed, *slowed)
     wanted = to_world(orders.throttle, heading(yaw)) * pace[..., None]
     coasting = mechs.vel[..., :2] * rules.shutdown_damping
     drifts = is_shut_down(mechs, game) & (mechs.fallen == 0)
     planar = torch.where(runs[..., None], wanted, torch.where(drifts[..., None], coasting, 0.0))
 
     thrust = torch.where(runs, orders.thrust, 0.0)
-    lift = thrust * roster.jet * either(legged, rules.legged_jet, 1.0)
-    vertical = mechs.vel[..., 2:] + ((lift - rules.gravity_vox_per_s2) * rules.dt_s)[..., None]
-    vel = torch.cat((planar, vertical), -1) * rules.velocity_damping
-    heat = bounded(mechs.heat + thrust * rules.jet_heat_per_s * rules.dt_s, game)
+    lift = formulas.lift(thrust, roster.jet, either(legged, rules.legged_jet, 1.0))
+    vertical = formulas.climb_rate(mechs.vel[..., 2], lift, rules.gravity_vox_per_s2, rules.dt_s)
+    vel = torch.cat((planar, vertical[..., None]), -1) * rules.velocity_damping
+    heat = bounded(mechs.heat + formulas.jet_heat(thrust, rules.jet_heat_per_s, rules.dt_s), game)
     return state.replace(mechs=mechs.replace(yaw=yaw, vel=torch.where(mechs.alive[..., None], vel, 0.0), heat=heat))
 
 
@@ -97,3 +99,30 @@ def within_map(axis: int, pos: Tensor, vel: Tensor, game: SimModel) -> tuple[Ten
     parts = list(pos.unbind(-1))
     parts[axis] = inside
     return torch.stack(parts, -1), inside != ahead
+
+
+def hits_hull(old: Tensor, chosen: Tensor, priority: Tensor, alive: Tensor, half_size: Tensor) -> Tensor:
+    """`[B, N]` bool: mechs that must stay so that no two hulls overlap.
+
+    Those are the mechs whose chosen box overlaps the old box of another living mech, or the chosen box of one with
+    higher priority; of equal priorities the lower index moves. Touching boxes do not overlap.
+
+    Args:
+        old, chosen: `[B, N, 3]` float32 vox, current and candidate centres of the hulls.
+        priority: `[B, N]` float32.
+        alive: `[B, N]` bool.
+        half_size: `[N, 3]` float32 vox.
+    """
+    index = torch.arange(old.shape[1], device=old.device)
+    ahead, level = priority[:, None] > priority[:, :, None], priority[:, None] == priority[:, :, None]
+    outranked = ahead | (level & (index < index[:, None]))
+    other = alive[:, None] & (index != index[:, None])
+    meets = overlap(chosen, old, half_size) | (overlap(chosen, chosen, half_size) & outranked)
+    return (other & meets).any(-1)
+
+
+def overlap(pos_a: Tensor, pos_b: Tensor, half_size: Tensor) -> Tensor:
+    """`[B, N, N]` bool: the box of mech i at `pos_a` overlaps that of mech j at `pos_b`, `[B, N, 3]` vox each."""
+    reach = axes(half_size[:, None] + half_size)
+    gaps = [(a[:, :, None] - b[:, None]).abs() for a, b in zip(axes(pos_a), axes(pos_b), strict=True)]
+    return (gaps[0] < reach[0]) & (gaps[1] < reach[1]) & (gaps[2] < reach[2])

@@ -6,14 +6,15 @@ additions with each bit once, and rows with the same voxel write the same value 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from echelon.sim.kernels.clear_leaves import clear_leaves
-from echelon.sim.kernels.total_by_voxel import total_by_voxel
+from echelon.runtime import exact
 from echelon.sim.model import SimModel
+from echelon.sim.segments import cross, map_size, segments
 from echelon.sim.shots import SKIN_VOX, Impacts
 from echelon.sim.terrain import (
     Voxel,
@@ -62,7 +63,7 @@ def tear(state: State, impacts: Impacts, game: SimModel) -> None:
         return
     terrain, muzzle = state.terrain, bitten_voxel(impacts.start, impacts.direction, game)
     ways = impacts.start, impacts.point, impacts.flew
-    clear_leaves(terrain.opaque, terrain.solid, muzzle, *ways, game.leaf_reach, game.leaf_rounds)
+    clear_leaves(terrain.opaque, terrain.solid, muzzle, *ways, game.leaf_rounds)
 
 
 def bitten_voxel(point: Tensor, direction: Tensor, game: SimModel) -> Voxel:
@@ -70,6 +71,60 @@ def bitten_voxel(point: Tensor, direction: Tensor, game: SimModel) -> Voxel:
     world = game.config.world
     x, y, z = (point + SKIN_VOX * direction).floor().long().unbind(-1)
     return x.clamp(0, world.size_x - 1), y.clamp(0, world.size_y - 1), z.clamp(0, world.size_z - 1)
+
+
+def clear_leaves(
+    opaque: Tensor,
+    solid: Tensor,
+    muzzle: Voxel,
+    start: Tensor,
+    end: Tensor,
+    flew: Tensor,
+    slots_by_plane: Sequence[Tensor],
+) -> None:
+    """Remove foliage (voxels that are opaque and not solid) along the paths of shots from `opaque`, in place.
+
+    Args:
+        opaque, solid: `[B, Y, X]` int32, bit z set where a voxel is opaque, or solid.
+        muzzle: `[B, S]` int64 x, y, z of a voxel that each shot passes at its start.
+        start, end: `[B, S, 3]` float32 vox, ends of the path of each shot.
+        flew: `[B, S]` bool, the shots that fly.
+        slots_by_plane: entry k - 1 lists the shots that may cross k grid planes of an axis, `[K]` int64.
+    """
+    clear_voxels(opaque, solid, muzzle, flew)
+    for before, slots in enumerate(slots_by_plane):
+        way = segments(start[:, slots].unbind(-1), end[:, slots].unbind(-1), map_size(solid))
+        for axis in range(3):
+            crossing = cross(way, axis, before + 1)
+            voxel = (crossing.x.long(), crossing.y.long(), crossing.z.long())
+            clear_voxels(opaque, solid, voxel, flew[:, slots] & crossing.enters)
+
+
+def clear_voxels(opaque: Tensor, solid: Tensor, voxel: Voxel, passes: Tensor) -> None:
+    """Remove the leaves of the voxels `[B, R]` that shots pass, `[B, R]` bool, from `opaque` in place."""
+    x, y, z = voxel
+    bit = torch.ones_like(z, dtype=torch.int32) << z.int()
+    leaf = (columns_at(opaque, x, y) & ~columns_at(solid, x, y) & bit) != 0
+    clears = passes & leaf
+    _, first = total_by_voxel(voxel_index(voxel, opaque), clears, torch.ones_like(x[0], dtype=torch.float32))
+    add_bits(opaque, x, y, torch.where(first, -bit, 0))
+
+
+def total_by_voxel(voxel: Tensor, counts: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    """For each row, sum the weights of all counted rows with the same voxel.
+
+    Args:
+        voxel: `[B, S]` int32, linear voxel index of each row.
+        counts: `[B, S]` bool, the rows to count.
+        weight: `[S]` float32.
+
+    Returns:
+        `[B, S]` float32 sums, and `[B, S]` bool, whether a row is the first counted one with its voxel.
+    """
+    same = (voxel[:, :, None] == voxel[:, None]) & counts[:, None]  # [B, S, S]
+    row = torch.arange(voxel.shape[1], device=voxel.device)
+    earlier = row < row[:, None]
+    return exact.sum(same * weight, -1), counts & ~(same & earlier).any(-1)
 
 
 def lay_wrecks(state: State, luck: Tensor, priority: Tensor, game: SimModel) -> State:

@@ -12,10 +12,10 @@ from echelon.rules.catalog import HOMING_PER_S
 from echelon.runtime import exact
 from echelon.runtime.compile import axes
 from echelon.runtime.geometry import TINY, dot, length, unit, up
-from echelon.sim import damage
+from echelon.sim import damage, formulas
 from echelon.sim.damage import Hits, Strikes, of_target
-from echelon.sim.kernels.first_hit import first_hit, is_blocked
 from echelon.sim.model import SimModel
+from echelon.sim.segments import first_hit, is_blocked
 from echelon.state import Shots, State
 
 SKIN_VOX = 1e-3
@@ -90,7 +90,7 @@ def launch(state: State, volleys: dict[int, Volley], game: SimModel) -> State:
 def slug_drop(distance: Tensor, speed: float | Tensor, game: SimModel) -> Tensor:
     """Drop of a ballistic shot over `distance` vox, in vox: g t^2 / 2 with t = distance / `speed`, vox/s."""
     flight_s = exact.divide(distance, speed)
-    return 0.5 * game.rules.gravity_vox_per_s2 * flight_s.square()
+    return formulas.drop(flight_s, 0.5 * game.rules.gravity_vox_per_s2)
 
 
 def guide(state: State, game: SimModel) -> Tensor:
@@ -101,7 +101,7 @@ def guide(state: State, game: SimModel) -> Tensor:
     turn = HOMING_PER_S * rules.dt_s
     speed = roster.shot_speed[:, None]
     wanted = unit(of_target(mechs.pos, target) - shots.pos) * speed
-    homed = unit((1 - turn) * shots.vel + turn * wanted) * speed
+    homed = unit(formulas.homed(shots.vel, wanted, 1 - turn, turn)) * speed
     upward = up(shots.vel.device).float()
     fallen = shots.vel - rules.gravity_vox_per_s2 * rules.dt_s * upward
     vel = torch.where(roster.ballistic[:, None], fallen, shots.vel)

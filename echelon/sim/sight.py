@@ -6,11 +6,14 @@ import torch
 from torch import Tensor
 
 from echelon.rules.roster import Pairs
-from echelon.runtime.geometry import length
-from echelon.sim.kernels.crosses_smoke import crosses_smoke
-from echelon.sim.kernels.first_hit import is_blocked
+from echelon.runtime.geometry import length, length_sq
+from echelon.sim import formulas
 from echelon.sim.model import SimModel
+from echelon.sim.segments import is_blocked
 from echelon.state import State
+
+FAR_SQUARED = 1e6
+"""Squared distance assigned to inactive clouds, vox²."""
 
 
 def open_ground(state: State, pairs: Pairs, range_vox: float) -> Tensor:
@@ -27,6 +30,28 @@ def smoke_between(state: State, pairs: Pairs, asked: Tensor, game: SimModel) -> 
     if not game.config.features.smoke:
         return torch.zeros_like(asked)
     return crosses_smoke(state.mechs.pos, clouds.pos, clouds.ttl > 0, pairs.first, pairs.second, radius, asked)
+
+
+def crosses_smoke(
+    pos: Tensor, clouds: Tensor, hangs: Tensor, first: Tensor, second: Tensor, radius: float, asked: Tensor
+) -> Tensor:
+    """`[B, P]` bool: a cloud's centre lies within its radius of the segment between two mechs.
+
+    Args:
+        pos: `[B, N, 3]` float32 vox, the mechs.
+        clouds: `[B, C, 3]` float32 vox, their centres.
+        hangs: `[B, C]` bool, active clouds.
+        first, second: `[P]` int64, the mechs of each pair.
+        radius: of every cloud, vox.
+        asked: `[B, P]` bool, pairs to compute; the result is false for the others.
+    """
+    apart = length_sq(pos[:, second] - pos[:, first])[..., None]  # [B, P, 1]
+    to_cloud = length_sq(clouds[:, None] - pos[:, :, None])  # [B, N, C]
+    to_cloud = torch.where(hangs[:, None], to_cloud, FAR_SQUARED)
+    wrapped = (to_cloud < radius**2).any(-1)  # [B, N]
+    from_first, from_second = to_cloud[:, first], to_cloud[:, second]  # [B, P, C]
+    crosses = formulas.projects_between(from_first, from_second, apart, radius**2, 0.5)
+    return asked & (crosses.any(-1) | wrapped[:, first] | wrapped[:, second])
 
 
 def enemy_lines(state: State, game: SimModel, range_vox: float) -> Tensor:

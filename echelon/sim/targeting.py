@@ -1,11 +1,13 @@
-"""Inputs of target selection: distances, bearings and paint. `kernels.designate` selects the targets."""
+"""Target selection, one rule for all aimed weapons, and its inputs: distances, bearings and paint."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
+from echelon.rules.damage_sources import AimTable
 from echelon.runtime import exact
 from echelon.runtime.compile import axes, materialize
 from echelon.runtime.geometry import heading
@@ -55,3 +57,45 @@ def painted_by_pack(state: State, game: SimModel) -> Tensor:
 def shown_by_paint(state: State, quality: Tensor, game: SimModel) -> Tensor:
     """`[B, N, N]` bool: painted by the pack of the row, with sensors of `quality [B, N]` good enough for a lock."""
     return painted_by_pack(state, game) & (quality >= game.catalog.lock_quality)[..., None]
+
+
+def designate(
+    aim: Aim, line: Tensor, lock: Tensor, focus: Tensor, alive: Tensor, guns: AimTable
+) -> tuple[Tensor, Tensor]:
+    """The target of each weapon of each mech: its focus target if that is a candidate, else the nearest candidate.
+
+    A candidate is alive, in range, inside the firing arc, and visible or locked as the weapon requires. Ties go to the
+    lowest index.
+
+    Args:
+        aim: distances and bearings of all pairs.
+        line, lock: `[B, N, N]` bool, the row has a clear line to the column, or its missiles can lock on it.
+        focus: `[B, N]` int64, each mech's focus target or `NO_MECH`.
+        alive: `[B, N]` bool.
+        guns: range, arcs and requirements of the weapons.
+
+    Returns:
+        `[B, W, N]` bool, whether there is a target, and `[B, W, N]` int64, its index (0 where there is none).
+    """
+    everyone = torch.arange(focus.shape[1], device=focus.device)
+    is_focus = materialize(focus[..., None] == everyone)[:, None]  # [B, 1, N, N]
+    arc_cos = torch.where(is_focus, guns.focus_arc_cos, guns.arc_cos)
+    seen = (line[:, None] | ~guns.needs_line) & (lock[:, None] | ~guns.needs_lock) & (is_focus | ~guns.focus_only)
+    in_reach = (aim.distance[:, None] <= guns.reach_vox) & aim.within(arc_cos)
+    candidate = alive[:, None, None] & in_reach & seen  # [B, W, N, N]
+    return focus_or_nearest(candidate, aim.distance[:, None], is_focus)
+
+
+def focus_or_nearest(candidate: Tensor, distance: Tensor, is_focus: Tensor) -> tuple[Tensor, Tensor]:
+    """The focus target if it is a candidate, else the nearest, ties to the lowest index.
+
+    Args:
+        candidate: `[..., N]` bool, by target.
+        distance: `[..., N]` vox.
+        is_focus: `[..., N]` bool, true for at most one target.
+
+    Returns:
+        `[...]` bool, whether there is a target, and `[...]` int64, its index (0 where there is none).
+    """
+    first, target = torch.where(candidate, torch.where(is_focus, -1.0, distance), torch.inf).min(-1)
+    return first.isfinite(), target

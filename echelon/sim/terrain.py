@@ -134,6 +134,19 @@ def hull_cells(pos: Tensor, half_size: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return x.flatten(2), y.flatten(2), both.flatten(2)
 
 
+def hits_terrain(columns: Tensor, pos: Tensor, half_size: Tensor, asked: Tensor) -> Tensor:
+    """`[B, N]` bool: the box of a hull overlaps a solid voxel.
+
+    Args:
+        columns: `[B, Y, X]` int32, bit z set where a voxel is solid.
+        pos: `[B, N, 3]` float32 vox, centres of the hulls.
+        half_size: `[N, 3]` float32 vox.
+        asked: `[B, N]` bool, hulls to compute; the result is false for the others.
+    """
+    x, y, _ = hull_cells(pos, half_size)
+    return asked & ((columns_at(columns, x, y) & height_bits(pos, half_size)[..., None]) != 0).any(-1)
+
+
 def is_material(found: Tensor, material: Material) -> Tensor:
     """Where `found` holds one material."""
     return found == int(material)

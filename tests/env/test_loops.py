@@ -15,11 +15,10 @@ from echelon.env.env import EchelonEnv
 from echelon.env.form import form_of
 from echelon.rules.catalog_json import read_catalog
 from echelon.rules.config import EnvConfig, FeaturesConfig, RulesConfig
-from echelon.runtime import noise
+from echelon.runtime import jit, noise
 from echelon.runtime.errors import ConfigError
-from echelon.sim.kernels import dispatch
 
-pytestmark = pytest.mark.skipif(not dispatch.HAS_LOOPS, reason="numba is not here")
+pytestmark = pytest.mark.skipif(not jit.HAS_LOOPS, reason="numba is not here")
 CPU = torch.device("cpu")
 SMALL = dataclasses.replace(EnvConfig.small(), map_pool=4)
 FEATURES = [field.name for field in dataclasses.fields(FeaturesConfig)]
@@ -89,7 +88,7 @@ def test_the_form_of_a_device(monkeypatch):
     assert [form_of(gpu, name) for name in names] == ["graph", "graph", "eager"]
     with pytest.raises(ConfigError, match=r"^backend must be auto, graph or eager on cuda .*, got 'loops'$"):
         form_of(gpu, "loops")
-    monkeypatch.setattr(dispatch, "HAS_LOOPS", False)
+    monkeypatch.setattr(jit, "HAS_LOOPS", False)
     assert [form_of(CPU, name) for name in names] == ["eager", "graph", "eager"]
     with pytest.raises(ConfigError, match="loops need a CPU and numba"):
         form_of(CPU, "loops")

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 import torch
-from kernel_cases import BATTLES, standard_maps
+from ground_cases import BATTLES, standard_maps
 from torchrl.data import Composite, Unbounded
 
 from echelon.env.env import EchelonEnv

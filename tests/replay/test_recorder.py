@@ -39,8 +39,8 @@ from echelon.replay.recorder import Recorder
 from echelon.rules.actions import Act
 from echelon.rules.catalog import Hull, Material
 from echelon.rules.config import EnvConfig, RulesConfig
+from echelon.runtime import jit
 from echelon.runtime.errors import ConfigError
-from echelon.sim.kernels import dispatch
 from echelon.sim.terrain import material_at
 
 BUSY = dataclasses.replace(SMALL, map_pool=4, map_seed=5)
@@ -309,7 +309,7 @@ def test_recording_changes_nothing():
     assert all(bool(value) for value in same.values(include_nested=True, leaves_only=True))
 
 
-@pytest.mark.skipif(not dispatch.HAS_LOOPS, reason="numba is not here")
+@pytest.mark.skipif(not jit.HAS_LOOPS, reason="numba is not here")
 @pytest.mark.parametrize("preset", [BUSY, EnvConfig.standard()], ids=["small", "standard"])
 def test_loops_write_down_what_operations_do(preset):
     """Every table of a replay has the same bytes, whichever played the battles."""

@@ -18,9 +18,8 @@ from echelon.learn.models.precision import configure_policy
 from echelon.learn.models.registry import PolicySpecs
 from echelon.learn.ppo.update import PPO
 from echelon.pipelines import console
-from echelon.runtime import compile, device, exact, fallback
+from echelon.runtime import compile, device, exact, fallback, jit
 from echelon.runtime.compile import CACHE, PROGRESS, fused, keep_graphs
-from echelon.sim.kernels import dispatch
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
 
@@ -44,7 +43,7 @@ def test_without_a_compiler_nothing_is_compiled_and_one_line_says_so(
     monkeypatch, reasons, no_compiler, where, compiler
 ):
     monkeypatch.setattr(device.importlib.util, "find_spec", lambda name: name)
-    monkeypatch.setattr(dispatch, "HAS_LOOPS", False)
+    monkeypatch.setattr(jit, "HAS_LOOPS", False)
     assert fused(len, where) is len and form_of(where, True) == "eager" == form_of(where, None)
     policy = TINY.build(PolicySpecs(8))
     configure_policy(policy, "fp32", "all", where)

@@ -9,6 +9,7 @@ from first_catalog import Weapon
 
 from echelon.rules.actions import Act
 from echelon.rules.catalog import Material
+from echelon.sim.rubble import total_by_voxel
 from echelon.sim.sight import enemy_lines
 
 pytestmark = pytest.mark.quick
@@ -248,3 +249,10 @@ def test_switched_off_leaves_stay():
     s = battle(("heavy",), ("medium",), (12, 13, 20, 21, 2, 3, Material.FOLIAGE), destruction=False)
     s.place(0, 5.5, 5.5).throw(Weapon.GAUSS, 0, (11.5, 20.5, 2.5), (40.0, 0.0, 0.0)).wait()
     assert leaves(s) == {(12, 20, 2)}
+
+
+def test_rows_that_name_a_voxel_share_its_total_and_the_first_that_counts_leads():
+    voxel, weight = torch.tensor([[7, 3, 7, 7]], dtype=torch.int32), torch.tensor([1.0, 2.0, 4.0, 8.0])
+    counts = torch.tensor([[False, True, True, True]])
+    total, first = total_by_voxel(voxel, counts, weight)
+    assert total.tolist() == [[12.0, 2.0, 12.0, 12.0]] and first.tolist() == [[False, True, True, False]]

@@ -1,11 +1,16 @@
-"""What weapons are aimed by."""
+"""What weapons are aimed by, and at whom."""
 
 import math
 
 import pytest
-from builders import duel
+import torch
+from builders import battle, duel
+from first_catalog import Weapon
 
-from echelon.sim.targeting import take_aim
+from echelon.rules import actions
+from echelon.rules.actions import NO_MECH
+from echelon.sim.firing import pull
+from echelon.sim.targeting import focus_or_nearest, take_aim
 
 pytestmark = pytest.mark.quick
 
@@ -24,3 +29,37 @@ def test_an_arc_is_measured_on_the_ground(bearing_deg, inside):
     scene.set(0, yaw=math.radians(bearing_deg)).place(1, 18.5, 20.5, bottom=9.0)
     aim = take_aim(scene.state, scene.game)
     assert aim.within(math.cos(math.radians(60)))[0, 0, 0, 1].item() == inside
+
+
+def pick(distance, candidate, focus=NO_MECH):
+    is_focus = torch.arange(len(distance)) == focus
+    has, target = focus_or_nearest(torch.tensor([[candidate]]), torch.tensor([[distance]]), is_focus)
+    return target.item() if has.item() else None
+
+
+def test_the_nearest_candidate_is_chosen():
+    assert pick([3.0, 1.0, 2.0], [True, True, True]) == 1
+    assert pick([3.0, 1.0, 2.0], [True, False, True]) == 2
+
+
+def test_ties_go_to_the_lowest_index():
+    assert pick([5.0, 2.0, 2.0], [True, True, True]) == 1
+
+
+def test_the_focus_wins_where_it_is_a_candidate():
+    assert pick([3.0, 1.0, 2.0], [True, True, True], focus=0) == 0
+    assert pick([3.0, 1.0, 2.0], [False, True, True], focus=0) == 1
+
+
+def test_no_candidate_no_target():
+    assert pick([3.0, 1.0, 2.0], [False, False, False], focus=1) is None
+
+
+@pytest.mark.parametrize("hp", [60, 0])
+def test_friends_and_the_dead_are_nobodys_target(hp):
+    scene = battle(("medium", "medium"), ("scout",)).place(0, 10.5, 20.5, yaw=0.0).place(1, 13.5, 20.5, yaw=0.0)
+    scene.place(2, 16.5, 20.5).set(2, hp=hp)
+    orders = actions.idle(1, scene.game.roster, scene.game.config)
+    pulls = pull(scene.state, orders, torch.zeros(1, 3, dtype=torch.bool), scene.game)
+    assert pulls.aimed[0, Weapon.LASER, :2].tolist() == [hp > 0] * 2
+    assert hp == 0 or pulls.target[0, Weapon.LASER, :2].tolist() == [2, 2]

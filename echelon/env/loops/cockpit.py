@@ -8,14 +8,15 @@ import numpy as np
 
 from echelon.env.loops.perception import body_frame, hear, is_targeted
 from echelon.env.loops.zone import is_inside
+from echelon.runtime import geometry
 from echelon.runtime.exact import atan2_64
-from echelon.sim.kernels.dispatch import ONE, ZERO, called
-from echelon.sim.kernels.segments import SMALL
-from echelon.sim.loops.arithmetic import clamped, length_2, length_3, positive, unit_2
+from echelon.runtime.jit import ONE, ZERO, called
+from echelon.sim import formulas
+from echelon.sim.loops.arithmetic import SMALL, clamped, length_2, length_3, positive, unit_2
 from echelon.sim.loops.upkeep import is_running, is_shut_down
 from echelon.sim.loops.wrecks import height_bits
 
-atan2 = called(atan2_64)
+atan2, drop, out_of_frame = called(atan2_64), called(formulas.drop), called(geometry.out_of_frame)
 
 
 @called
@@ -42,8 +43,7 @@ def motion(own: Any, mech: Any, cockpit: Any, row: Any, at: Any, rules: Any, vie
     row[at.rel_vel + 2] = vel_z / view.speed_scale
     ahead, left = body_frame(mech.facing[0], mech.facing[1], own)
     row[at.rel_yaw_sin_cos], row[at.rel_yaw_sin_cos + 1] = within(left, -ONE, ONE), within(ahead, -ONE, ONE)
-    after_s = distance / cockpit.slug_speed
-    rise = z + rules.half_gravity * (after_s * after_s)
+    rise = z + drop(distance / cockpit.slug_speed, rules.half_gravity)
     row[at.lead_pitch] = np.float32(atan2(float(rise), float(length_2(x, y)))) / view.quarter_turn
     row[at.closing] = within(-along / view.speed_scale, -ONE, ONE)
     row[at.crossing] = positive(ONE - abs(along) / max(speed, SMALL)) if speed > SMALL else ZERO
@@ -268,7 +268,8 @@ def local_map(mech: Any, hull: Any, solid: Any, cells: Any, around: Any, rules: 
     level, raised = height_bits(mech.pos[2], hull), height_bits(mech.pos[2] + rules.step_up_vox, hull)
     for k in range(around.ahead.shape[0]):
         ahead, left = around.ahead[k], around.left[k]
-        x, y = np.floor(at_x + (ahead * cos - left * sin)), np.floor(at_y + (ahead * sin + left * cos))
+        to_x, to_y = out_of_frame(ahead, left, cos, sin)
+        x, y = np.floor(at_x + to_x), np.floor(at_y + to_y)
         inside_x, inside_y = within(x, ZERO, top_x), within(y, ZERO, top_y)
         around.columns[k] = np.int32(inside_y) * row + np.int32(inside_x)
         around.outside[k] = -np.int32((x != inside_x) | (y != inside_y))

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from echelon.env.loops.observation import observe
 from echelon.env.loops.orders import decode, pass_messages
 from echelon.env.loops.zone import score
-from echelon.sim.kernels.dispatch import ZERO, called, compiled
+from echelon.runtime.jit import ZERO, called, compiled
 from echelon.sim.loops.decision import decide
 from echelon.sim.loops.log import LogArrays
 from echelon.sim.loops.packing import read, write

@@ -6,7 +6,7 @@ from typing import Any
 
 from echelon.env.loops.cockpit import body, clock, comrade, contact, find_way, local_map, settings, threats, zone
 from echelon.env.loops.perception import contact_slots, perceive, prepare_viewers, sense_pairs
-from echelon.sim.kernels.dispatch import ZERO, called
+from echelon.runtime.jit import ZERO, called
 from echelon.sim.loops.arithmetic import update_heading
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from echelon.sim.kernels.dispatch import ONE, ZERO, called
+from echelon.runtime.jit import ONE, ZERO, called
 from echelon.sim.loops.arithmetic import length_2, positive
 
 

@@ -7,14 +7,17 @@ from typing import Any
 
 import numpy as np
 
+from echelon.runtime import geometry
 from echelon.runtime.exact import log_64
-from echelon.sim.kernels.dispatch import ONE, ZERO, called
+from echelon.runtime.jit import ONE, ZERO, called
+from echelon.sim import formulas
 from echelon.sim.loops.arithmetic import length_3, on_grid
 from echelon.sim.loops.firing import is_smoky, jamming
 from echelon.sim.loops.sight import is_clear
 from echelon.sim.loops.upkeep import is_running
 
-log = called(log_64)
+log, into_frame = called(log_64), called(geometry.into_frame)
+loudness = called(formulas.loudness)
 
 
 @called
@@ -30,7 +33,7 @@ def log1p(x: Any) -> Any:
 @called
 def body_frame(x: Any, y: Any, mech: Any) -> Any:
     """`geometry.to_body` of a vector: ahead and left of where a mech faces."""
-    return x * mech.facing[0] + y * mech.facing[1], y * mech.facing[0] - x * mech.facing[1]
+    return into_frame(x, y, mech.facing[0], mech.facing[1])
 
 
 @called
@@ -211,14 +214,14 @@ def hear(n: int, mechs: Any, viewers: Any, sights: Any, row: Any, first: int, vi
     for other in range(mechs.shape[0]):
         own, peer, sight = mechs[n], mechs[other], sights[n, other]
         away, noise = sight.distance, viewers[other].noise if other != n else ZERO
-        loudness = on_grid(noise / (ONE + away * away) * (ONE if sight.open else view.muffled))
+        heard = on_grid(loudness(noise, away, ONE if sight.open else view.muffled, ONE))
         ahead, left = body_frame(peer.pos[0] - own.pos[0], peer.pos[1] - own.pos[1], own)
         # Without branches, which no processor could predict.
         along, before, beside = abs(ahead) >= abs(left), ahead >= ZERO, left > ZERO
-        ahead_sum += loudness if along & before else 0.0
-        behind_sum += loudness if along & (not before) else 0.0
-        left_sum += loudness if (not along) & beside else 0.0
-        right_sum += loudness if not (along | beside) else 0.0
+        ahead_sum += heard if along & before else 0.0
+        behind_sum += heard if along & (not before) else 0.0
+        left_sum += heard if (not along) & beside else 0.0
+        right_sum += heard if not (along | beside) else 0.0
     row[first] = log1p(np.float32(ahead_sum)) / view.noise_scale
     row[first + 1] = log1p(np.float32(left_sum)) / view.noise_scale
     row[first + 2] = log1p(np.float32(behind_sum)) / view.noise_scale

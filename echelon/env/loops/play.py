@@ -17,8 +17,8 @@ from echelon.env.observation import layout
 from echelon.env.observation.build import Observation
 from echelon.env.outcome import stat_names, statistics
 from echelon.rules.actions import CONTROLS
+from echelon.runtime.jit import array, shared_array
 from echelon.runtime.recycled import Recycled
-from echelon.sim.kernels.dispatch import array, shared_array
 from echelon.sim.loops.log import LogArrays, empty_log, substeps_of
 from echelon.sim.loops.packing import PARTS, Parts, empty_records, fields_of, state_of
 from echelon.sim.loops.records import IMPACT, ORDER, PAIR, PULL

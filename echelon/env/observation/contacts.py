@@ -7,7 +7,6 @@ import math
 import torch
 from torch import Tensor
 
-from echelon.env.kernels.lexsort import lexsort
 from echelon.env.observation import layout
 from echelon.env.observation.sensing import Senses
 from echelon.rules.actions import NO_MECH, PREFERENCES, Orders
@@ -55,6 +54,19 @@ def contact_slots(senses: Senses, state: State, orders: Orders, game: SimModel) 
     place = torch.where(slot < shown, slot, slot - shown + num_visual)  # skips what the visual slots cut off
     filled = slot < shown + reported
     return ranked.gather(-1, place.clamp_max(roster.num_mechs - 1)), filled
+
+
+def lexsort(key: Tensor, tie_key: Tensor) -> Tensor:
+    """`[..., N]` int64: the indices that sort each row by `key`, equals by `tie_key`, and equals of both by index.
+
+    Args:
+        key, tie_key: `[..., N]` float32.
+    """
+    index = torch.arange(key.shape[-1], device=key.device)
+    mine, other = (key[..., None], tie_key[..., None]), (key[..., None, :], tie_key[..., None, :])
+    sooner = (other[1] < mine[1]) | ((other[1] == mine[1]) & (index < index[:, None]))
+    rank = exact.sum((other[0] < mine[0]) | ((other[0] == mine[0]) & sooner), -1)
+    return torch.zeros_like(rank).scatter(-1, rank, index.expand_as(rank))
 
 
 def hostile_slots(slots: Tensor, filled: Tensor, game: SimModel) -> Tensor:

@@ -11,7 +11,7 @@ from torch import Tensor
 from echelon.rules.actions import Orders
 from echelon.runtime import exact
 from echelon.runtime.geometry import either, heading, in_body_frame, length, pairwise_offset
-from echelon.sim import ewar
+from echelon.sim import ewar, formulas
 from echelon.sim.ewar import Sensors
 from echelon.sim.heat import is_running
 from echelon.sim.model import SimModel
@@ -95,7 +95,7 @@ def hear(senses: Senses, state: State, game: SimModel) -> Tensor:
     """
     mechs = state.mechs
     noise = length(mechs.vel) * game.roster.noise_factor * (mechs.alive & (mechs.fallen == 0))
-    loudness = noise[:, None] / (1 + senses.distance.square()) * either(senses.open, 1.0, MUFFLED)
+    loudness = formulas.loudness(noise[:, None], senses.distance, either(senses.open, 1.0, MUFFLED), 1)
     others = ~torch.eye(noise.shape[1], dtype=torch.bool, device=noise.device)
     ahead, left, _ = in_body_frame(senses.offset, heading(mechs.yaw)).unbind(-1)
     lengthwise = ahead.abs() >= left.abs()

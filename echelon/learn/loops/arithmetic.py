@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from echelon.runtime import jit
 from echelon.runtime.loop_cache import compile_and_keep
-from echelon.sim.kernels import dispatch
 
 ZERO, ONE, TWO = np.float32(0), np.float32(1), np.float32(2)
 FARTHEST = np.float32(43.0)
@@ -22,17 +22,17 @@ EXPONENTIAL = tuple(
 )
 """Coefficients of (e^r - 1 - r - r^2 / 2) / r^3 in powers of r, the highest first (Cephes, `expf`)."""
 # Neighbours are computed together, a product and a sum in one: losses and gradients differ by processor anyway.
-_OPTIONS: dict[str, Any] = {**dispatch.OPTIONS, "fastmath": {"contract"}}
+_OPTIONS: dict[str, Any] = {**jit.OPTIONS, "fastmath": {"contract"}}
 
 
 def compiled(loop: Any) -> Any:
     """Decorator that compiles a loop of learning. Without numba it returns the loop, which is never called."""
-    return compile_and_keep(loop, nogil=True, **_OPTIONS) if dispatch.HAS_LOOPS else loop
+    return compile_and_keep(loop, nogil=True, **_OPTIONS) if jit.HAS_LOOPS else loop
 
 
 def uses_loops(*values: Tensor) -> bool:
     """Whether loops compute these: float32 or bfloat16 of a CPU, neither traced nor batched by `torch.vmap`."""
-    if not dispatch.HAS_LOOPS or torch.compiler.is_compiling():
+    if not jit.HAS_LOOPS or torch.compiler.is_compiling():
         return False
     return all(
         value.device.type == "cpu"
@@ -48,20 +48,20 @@ def array(values: Tensor) -> np.ndarray:
     return (values.view(torch.int16) if values.dtype == torch.bfloat16 else values).numpy()
 
 
-@dispatch.called
+@jit.called
 def widened(value: Any, is_half: bool) -> Any:
     """float32 of an element of `array`; `is_half` where it is bfloat16."""
     return np.int32(np.int32(value) << np.int32(16)).view(np.float32) if is_half else np.float32(value)
 
 
-@dispatch.called
+@jit.called
 def halved(value: Any) -> Any:
     """The bits of a float32 as bfloat16, rounded to nearest, ties to even."""
     bits = np.float32(value).view(np.int32)
     return np.int16((bits + np.int32(0x7FFF) + ((bits >> np.int32(16)) & np.int32(1))) >> np.int32(16))
 
 
-@dispatch.called
+@jit.called
 def exponential(x: Any) -> Any:
     """e^x of a float32, with a relative error of 2e-7 at most; of x beyond `FARTHEST` that of `FARTHEST`."""
     near = min(max(x, -FARTHEST), FARTHEST)

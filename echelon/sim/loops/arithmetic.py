@@ -9,11 +9,12 @@ import numpy as np
 
 from echelon.runtime import noise
 from echelon.runtime.exact import TO_GRID, sine_64
+from echelon.runtime.geometry import TINY
+from echelon.runtime.jit import ZERO, called
 from echelon.runtime.noise import PER_INDEX, PER_STREAM, PER_TICK
-from echelon.sim.kernels.dispatch import ZERO, called
-from echelon.sim.kernels.segments import SMALL
 
 TWO_PI = np.float32(2 * math.pi)
+SMALL = np.float32(TINY)
 PER_BIT = np.float32(2.0**-24)
 sine, mix = called(sine_64), called(noise.mix)
 
@@ -34,6 +35,13 @@ def length_2(x: Any, y: Any) -> Any:
 def length_3(x: Any, y: Any, z: Any) -> Any:
     """`geometry.length` of a vector."""
     return math.sqrt(x * x + y * y + z * z)
+
+
+@called
+def distance_sq(one: Any, other: Any) -> Any:
+    """Squared distance of two points."""
+    x, y, z = one[0] - other[0], one[1] - other[1], one[2] - other[2]
+    return x * x + y * y + z * z
 
 
 @called

@@ -6,9 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from echelon.sim.kernels.dispatch import HALF, ONE, ZERO, called
+from echelon.runtime.jit import HALF, ONE, ZERO, called
+from echelon.sim import formulas
 from echelon.sim.loops.arithmetic import on_grid, positive, unit_2
 from echelon.sim.loops.upkeep import bounded
+
+knee_height, owed_to_paint = called(formulas.knee_height), called(formulas.owed_to_paint)
 
 
 @called
@@ -70,7 +73,7 @@ def harm(
     factor = rules.rear_factor if x * mech.facing[0] + y * mech.facing[1] > rules.rear_arc_cos else ONE
     damage = gun.damage * factor
     to_hull = damage
-    if height < mech.pos[2] - hull.half_size[2] * rules.knee:
+    if height < knee_height(mech.pos[2], hull.half_size[2], rules.knee):
         to_hull = HALF * damage
         pairs[target, shooter].legs += on_grid(damage)
     pairs[target, shooter].direct += on_grid(to_hull)
@@ -212,7 +215,7 @@ def credit_paint(mechs: Any, tally: Any, paint: Any, pairs: Any, hulls: Any, rul
             for shooter in range(mechs.shape[0]):
                 dealt = pairs[target, shooter].dealt
                 if hulls[shooter].pack == pack and dealt > ZERO:
-                    added += on_grid(dealt - dealt / marked(shooter, target, paint, hulls, rules))
+                    added += on_grid(owed_to_paint(dealt, marked(shooter, target, paint, hulls, rules)))
             mechs[painter].paint_damage += on_grid(np.float32(added))
     if any_mark:
         for n in range(mechs.shape[0]):

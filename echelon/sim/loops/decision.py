@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from echelon.sim.kernels.dispatch import ONE, ZERO, called
+from echelon.runtime.jit import ONE, ZERO, called
 from echelon.sim.loops.arithmetic import stream_key, uniform, update_heading
 from echelon.sim.loops.damage import apply, begin_damage, credit_paint
 from echelon.sim.loops.firing import beam, free_slot, launch, mark, pay, pull

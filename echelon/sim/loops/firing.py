@@ -7,24 +7,32 @@ from typing import Any
 
 import numpy as np
 
-from echelon.sim.kernels.crosses_smoke import distance_sq, is_in_smoke
-from echelon.sim.kernels.dispatch import INFINITY, ONE, ZERO, called
-from echelon.sim.kernels.first_hit import first_on_segment
-from echelon.sim.loops.arithmetic import length_2, length_3, positive, uniform, unit_2, unit_3
+from echelon.runtime.jit import HALF, INFINITY, ONE, ZERO, called
+from echelon.sim import formulas
+from echelon.sim.loops.arithmetic import distance_sq, length_2, length_3, positive, uniform, unit_2, unit_3
 from echelon.sim.loops.damage import harm
+from echelon.sim.loops.segments import first_on_segment
 from echelon.sim.loops.upkeep import bounded, is_running, is_shut_down
+
+drop, beam_height = called(formulas.drop), called(formulas.beam_height)
+sensor_quality, projects_between = called(formulas.sensor_quality), called(formulas.projects_between)
+
+
+@called
+def is_in_smoke(a: Any, b: Any, apart: Any, radius_sq: Any) -> Any:
+    """Whether a cloud lies between two points; `a`, `b` and `apart` are squared distances as in `crosses_smoke`."""
+    return a < radius_sq or b < radius_sq or projects_between(a, b, apart, radius_sq, HALF)
 
 
 @called
 def is_smoky(one: Any, two: Any, clouds: Any, rules: Any) -> Any:
     """`crosses_smoke` of one pair of mechs."""
-    radius_sq = rules.cloud_vox * rules.cloud_vox
     apart = distance_sq(two.pos, one.pos)
     for place in range(clouds.shape[0]):
         cloud = clouds[place]
         if cloud.ttl > 0:
             a, b = distance_sq(cloud.pos, one.pos), distance_sq(cloud.pos, two.pos)
-            if is_in_smoke(a, b, apart, radius_sq):
+            if is_in_smoke(a, b, apart, rules.cloud_vox_sq):
                 return True
     return False
 
@@ -64,7 +72,7 @@ def jamming(n: int, mechs: Any, hulls: Any, orders: Any, rules: Any) -> Any:
             clear = max(clear, falloff)
     if blind:
         return rules.blind_quality, jam
-    quality = ONE - rules.jam_loss * jam + rules.eccm_gain * clear
+    quality = sensor_quality(jam, clear, rules.jam_loss, rules.eccm_gain, ONE)
     return min(max(quality, rules.blind_quality), rules.best_quality), jam
 
 
@@ -169,8 +177,8 @@ def pull(
 def beam(one: Any, key: Any, mechs: Any, tally: Any, paint: Any, pairs: Any, hulls: Any, gun: Any, rules: Any) -> None:
     """`firing.beam_hits` of one beam; `key`: of the stream of heights."""
     own, prey = mechs[one.shooter], mechs[one.target]
-    swing = (ONE + ONE) * uniform(key, one.shooter) - ONE
-    height = prey.pos[2] + swing * rules.beam_spread * hulls[one.target].half_size[2]
+    luck, half_height = uniform(key, one.shooter), hulls[one.target].half_size[2]
+    height = beam_height(prey.pos[2], luck, half_height, rules.beam_spread, ONE)
     x, y, _ = unit_3(prey.pos[0] - own.pos[0], prey.pos[1] - own.pos[1], prey.pos[2] - own.pos[2])
     tally[one.shooter].hits[one.weapon] += ONE
     harm(one, x, y, height, mechs, paint, pairs, hulls, gun, rules)
@@ -212,8 +220,7 @@ def launch(one: Any, gun: Any, mechs: Any, hulls: Any, shot: Any, rules: Any) ->
         if one.aimed:
             to_x, to_y, to_z = prey.pos[0] - shot.pos[0], prey.pos[1] - shot.pos[1], prey.pos[2] - shot.pos[2]
             if gun.is_ballistic:
-                after_s = length_3(to_x, to_y, to_z) / gun.speed
-                to_z = to_z + rules.half_gravity * (after_s * after_s)
+                to_z = to_z + drop(length_3(to_x, to_y, to_z) / gun.speed, rules.half_gravity)
             x, y, z = unit_3(to_x, to_y, to_z)
     shot.vel[0], shot.vel[1], shot.vel[2] = x * gun.speed, y * gun.speed, z * gun.speed
 

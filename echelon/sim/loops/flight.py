@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from echelon.sim.kernels.clear_leaves import clear_on_segment
-from echelon.sim.kernels.dispatch import INFINITY, ONE, ZERO, called
-from echelon.sim.kernels.first_hit import first_on_segment
-from echelon.sim.kernels.segments import SMALL
-from echelon.sim.loops.arithmetic import clamped, length_3, on_grid, positive, stream_key, uniform, unit_3
+from echelon.runtime.jit import INFINITY, ONE, ZERO, called
+from echelon.sim import formulas
+from echelon.sim.loops.arithmetic import SMALL, clamped, length_3, on_grid, positive, stream_key, uniform, unit_3
 from echelon.sim.loops.damage import harm, splash
+from echelon.sim.loops.segments import clear_on_segment, first_on_segment
 from echelon.sim.loops.upkeep import is_running, material_at
+
+homed = called(formulas.homed)
 
 
 @called
@@ -23,9 +24,9 @@ def guide(shot: Any, gun: Any, mechs: Any, rules: Any) -> None:
         prey = mechs[shot.target]
         x, y, z = unit_3(prey.pos[0] - shot.pos[0], prey.pos[1] - shot.pos[1], prey.pos[2] - shot.pos[2])
         x, y, z = unit_3(
-            rules.keep * shot.vel[0] + rules.turn * (x * gun.speed),
-            rules.keep * shot.vel[1] + rules.turn * (y * gun.speed),
-            rules.keep * shot.vel[2] + rules.turn * (z * gun.speed),
+            homed(shot.vel[0], x * gun.speed, rules.keep, rules.turn),
+            homed(shot.vel[1], y * gun.speed, rules.keep, rules.turn),
+            homed(shot.vel[2], z * gun.speed, rules.keep, rules.turn),
         )
         shot.vel[0] = x * gun.speed
         shot.vel[1] = y * gun.speed

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from echelon.rules.actions import NO_MECH
+from echelon.runtime.jit import called
 from echelon.sim.damage import Dealt
-from echelon.sim.kernels.dispatch import called
 from echelon.sim.loops.packing import Parts, state_of, write
 from echelon.sim.loops.records import IMPACT
 from echelon.sim.model import SimModel

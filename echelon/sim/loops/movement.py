@@ -6,11 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from echelon.sim.kernels.dispatch import ONE, ZERO, called
-from echelon.sim.kernels.hits_hull import overlaps
-from echelon.sim.kernels.hits_terrain import meets_terrain
+from echelon.runtime import geometry
+from echelon.runtime.jit import ONE, ZERO, called
+from echelon.sim import formulas
 from echelon.sim.loops.arithmetic import update_heading, wrap_angle
 from echelon.sim.loops.upkeep import bounded, is_running, is_shut_down
+
+pace, turned, jet_heat = called(formulas.pace), called(formulas.turned), called(formulas.jet_heat)
+lift, climb_rate = called(formulas.lift), called(formulas.climb_rate)
+out_of_frame = called(geometry.out_of_frame)
 
 
 @called
@@ -19,7 +23,7 @@ def steer(mech: Any, hull: Any, order: Any, wades: Any, rules: Any) -> None:
     runs, legged = is_running(mech, hull), mech.leg_hp <= ZERO
     thrust = order.thrust if runs else ZERO
     if runs:
-        mech.yaw = wrap_angle(mech.yaw + order.turn * hull.yaw_rate * rules.dt_s)
+        mech.yaw = wrap_angle(turned(mech.yaw, order.turn, hull.yaw_rate, rules.dt_s))
         update_heading(mech)
     if mech.hp <= ZERO:
         mech.vel[0] = ZERO
@@ -27,18 +31,32 @@ def steer(mech: Any, hull: Any, order: Any, wades: Any, rules: Any) -> None:
         mech.vel[2] = ZERO
     else:
         if runs:
-            pace = hull.max_speed * (rules.legged_speed if legged else ONE) * (rules.water_speed if wades else ONE)
-            ahead, left, cos, sin = order.throttle[0], order.throttle[1], mech.facing[0], mech.facing[1]
-            x, y = (ahead * cos - left * sin) * pace, (ahead * sin + left * cos) * pace
+            speed = pace(hull.max_speed, rules.legged_speed if legged else ONE, rules.water_speed if wades else ONE)
+            x, y = out_of_frame(order.throttle[0], order.throttle[1], mech.facing[0], mech.facing[1])
+            x, y = x * speed, y * speed
         elif is_shut_down(mech, hull) and mech.fallen == 0:
             x, y = mech.vel[0] * rules.shutdown_damping, mech.vel[1] * rules.shutdown_damping
         else:
             x, y = ZERO, ZERO
-        lift = thrust * hull.jet * (rules.legged_jet if legged else ONE)
+        upward = lift(thrust, hull.jet, rules.legged_jet if legged else ONE)
         mech.vel[0] = x * rules.velocity_damping
         mech.vel[1] = y * rules.velocity_damping
-        mech.vel[2] = (mech.vel[2] + (lift - rules.gravity) * rules.dt_s) * rules.velocity_damping
-    mech.heat = bounded(mech.heat + thrust * rules.jet_heat_per_s * rules.dt_s, hull, rules)
+        mech.vel[2] = climb_rate(mech.vel[2], upward, rules.gravity, rules.dt_s) * rules.velocity_damping
+    mech.heat = bounded(mech.heat + jet_heat(thrust, rules.jet_heat_per_s, rules.dt_s), hull, rules)
+
+
+@called
+def meets_terrain(columns: Any, x: Any, y: Any, z: Any, half: Any) -> Any:
+    """`hits_terrain` of one hull of half size `half [3]` at a position, in `columns [Y, X]`."""
+    top_y, top_x = columns.shape[0] - 1, columns.shape[1] - 1
+    first = min(max(int(np.floor(z - half[2])), 0), 30)
+    last = min(max(int(np.ceil(z + half[2])) - 1, 0), 30)
+    tall = (1 << (last + 1)) - (1 << first)
+    for row in range(int(np.floor(y - half[1])), int(np.ceil(y + half[1]))):
+        for column in range(int(np.floor(x - half[0])), int(np.ceil(x + half[0]))):
+            if columns[min(max(row, 0), top_y), min(max(column, 0), top_x)] & tall:
+                return True
+    return False
 
 
 @called
@@ -92,6 +110,16 @@ def find_neighbours(mechs: Any, pairs: Any, hulls: Any, rules: Any) -> None:
                 pairs[other, rival.neighbours].neighbour = n
                 mech.neighbours += 1
                 rival.neighbours += 1
+
+
+@called
+def overlaps(one: Any, other: Any, half: Any, other_half: Any) -> Any:
+    """Whether the boxes of two hulls at two positions, of half sizes `half` and `other_half`, overlap; `[3]` each."""
+    return (
+        abs(one[0] - other[0]) < half[0] + other_half[0]
+        and abs(one[1] - other[1]) < half[1] + other_half[1]
+        and abs(one[2] - other[2]) < half[2] + other_half[2]
+    )
 
 
 @called

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from echelon.sim.kernels.dispatch import array, called
+from echelon.runtime.jit import array, called
 from echelon.sim.loops.records import BATTLE, CLOUD, MECH, PAINT, SHOT, TALLY
 from echelon.state import Clouds, Mechs, Shots, State, Tally
 

@@ -1,4 +1,4 @@
-"""Whether a voxel stands between two points: `first_hit.is_blocked` by vector instructions."""
+"""Whether a voxel stands between two points: `segments.is_blocked` by vector instructions."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from echelon.sim.kernels.dispatch import INFINITY, ONE, ZERO, called
-from echelon.sim.kernels.first_hit import _first_on_axis
-from echelon.sim.kernels.segments import SMALL, TOP_Z, segment_axis
+from echelon.runtime.jit import INFINITY, ONE, ZERO, called
+from echelon.sim.loops.arithmetic import SMALL
+from echelon.sim.loops.segments import TOP_Z, first_on_axis, segment_axis
 
 
 class Line(NamedTuple):
@@ -76,4 +76,4 @@ def is_clear(columns: Any, flat: Any, x: Any, y: Any, z: Any, to_x: Any, to_y: A
         return False
     if is_blocked_on_axis(flat, b, a, c, row, np.int32(1), total, line):
         return False
-    return _first_on_axis(2, columns, c, a, b, int(c[4]), False, INFINITY) == INFINITY
+    return first_on_axis(2, columns, c, a, b, int(c[4]), False, INFINITY) == INFINITY

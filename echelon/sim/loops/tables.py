@@ -110,6 +110,7 @@ def rules_record(game: SimModel) -> Any:
         cloud_substeps=rules.substeps(catalog.cloud_s),
         ams_substeps=rules.substeps(catalog.ams_cooldown_s),
         ams_timer=roster.ams_timer,
+        cloud_vox_sq=catalog.cloud_vox**2,
         clouds_each=roster.clouds_each,
         shot_planes=planes(game.reach_vox),
         sight_planes=planes(roster.guns.line_vox),

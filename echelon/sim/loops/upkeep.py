@@ -6,8 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from echelon.sim.kernels.dispatch import HALF, ONE, ZERO, called
+from echelon.runtime.jit import HALF, ONE, ZERO, called
+from echelon.sim import formulas
 from echelon.sim.loops.arithmetic import clamped, length_3, positive
+
+ground_heat_per_s, ground_damage_per_s = called(formulas.ground_heat_per_s), called(formulas.ground_damage_per_s)
+emission_heat_per_s, unsteadiness = called(formulas.emission_heat_per_s), called(formulas.unsteadiness)
+sink_per_s = called(formulas.sink_per_s)
 
 
 @called
@@ -73,11 +78,12 @@ def burn(mech: Any, hull: Any, order: Any, material: Any, rules: Any) -> None:
     emits = is_running(mech, hull)
     ecm = ONE if emits and order.ecm else ZERO
     eccm = ONE if emits and order.eccm else ZERO
-    heat_per_s = rules.lava_heat_per_s * (lava + rules.debris_heat * debris) + rules.water_heat_per_s * water
-    damage_per_s = rules.lava_damage_per_s * (lava + rules.debris_damage * debris)
+    shares = rules.lava_heat_per_s, rules.debris_heat, rules.water_heat_per_s
+    heat_per_s = ground_heat_per_s(lava, debris, water, *shares)
+    damage_per_s = ground_damage_per_s(lava, debris, rules.lava_damage_per_s, rules.debris_damage)
     if mech.hp <= ZERO:
         heat_per_s = ZERO
-    heat_per_s += rules.ecm_heat_per_s * ecm + rules.eccm_heat_per_s * eccm
+    heat_per_s += emission_heat_per_s(ecm, eccm, rules.ecm_heat_per_s, rules.eccm_heat_per_s)
     mech.heat = bounded(mech.heat + heat_per_s * rules.dt_s, hull, rules)
     mech.hp -= min(damage_per_s * rules.dt_s, mech.hp)
 
@@ -101,7 +107,8 @@ def stand(mech: Any, tally: Any, rules: Any) -> None:
     elif alive:
         walks = ONE if length_3(mech.vel[0], mech.vel[1], mech.vel[2]) > rules.walking_vox_per_s else ZERO
         suppressed = ONE if mech.suppressed > 0 else ZERO
-        penalty = rules.legged_penalty * legged + rules.walking_penalty * walks + rules.suppressed_penalty * suppressed
+        penalties = rules.legged_penalty, rules.walking_penalty, rules.suppressed_penalty
+        penalty = unsteadiness(legged, walks, suppressed, *penalties)
         gain = rules.stability_regen_per_s * max(ONE - penalty, rules.least_regeneration) * rules.dt_s
         mech.stability = min(mech.stability + gain, cap)
 
@@ -111,6 +118,6 @@ def cool(mech: Any, hull: Any, tally: Any, order: Any, rules: Any) -> None:
     """`heat.is_venting` and `heat.cool` of one mech."""
     mech.vents = order.vent and is_running(mech, hull)
     venting = ONE if mech.vents else ZERO
-    sink_per_s = hull.heat_sink_per_s * (ONE + rules.vent_factor * venting)
-    mech.heat = bounded(mech.heat - sink_per_s * rules.dt_s, hull, rules)
+    loss_per_s = sink_per_s(hull.heat_sink_per_s, venting, rules.vent_factor, ONE)
+    mech.heat = bounded(mech.heat - loss_per_s * rules.dt_s, hull, rules)
     tally.vent_s += venting * rules.dt_s

@@ -9,6 +9,7 @@ from first_catalog import SMALL, STANDARD, Weapon
 from reading import ECM, WALL, column, contact, emits, look, shown, team
 
 from echelon.env.observation import layout
+from echelon.env.observation.contacts import lexsort
 from echelon.env.observation.layout import CONTACT
 from echelon.rules import actions
 from echelon.rules.actions import NO_MECH, Act
@@ -302,3 +303,13 @@ def test_an_empty_slot_is_all_zero():
     s = scene(STANDARD).place(0, 2, 2)
     streams = look(s)
     assert not streams["contacts"][~streams["contacts_mask"]].any() and not streams["contacts_mask"][0, 0].all()
+
+
+def test_rows_are_sorted_by_two_keys_then_by_index():
+    generator = torch.Generator().manual_seed(5)
+    key = torch.randint(0, 4, (3, 7, 20), generator=generator).float()
+    key[key == 3] = torch.inf
+    tie_key = torch.randint(0, 5, (3, 7, 20), generator=generator).float()
+    one, other = key[1, 2].tolist(), tie_key[1, 2].tolist()
+    wanted = sorted(range(20), key=lambda item: (one[item], other[item], item))
+    assert lexsort(key, tie_key)[1, 2].tolist() == wanted

@@ -8,9 +8,9 @@ from echelon.learn.loops import lstm as loops
 from echelon.learn.loops.arithmetic import FARTHEST, array, compiled, exponential, halved, uses_loops, widened
 from echelon.learn.loops.packing import PackedPool
 from echelon.learn.models.lstm import LSTMUnroll, advance, retreat
-from echelon.sim.kernels import dispatch
+from echelon.runtime import jit
 
-pytestmark = [pytest.mark.quick, pytest.mark.skipif(not dispatch.HAS_LOOPS, reason="numba is not here")]
+pytestmark = [pytest.mark.quick, pytest.mark.skipif(not jit.HAS_LOOPS, reason="numba is not here")]
 
 
 @compiled
@@ -78,7 +78,7 @@ def test_a_sequence_with_and_without_loops(dtype, monkeypatch):
     )
     results = []
     for has_loops in (True, False):
-        monkeypatch.setattr(dispatch, "HAS_LOOPS", has_loops)
+        monkeypatch.setattr(jit, "HAS_LOOPS", has_loops)
         assert uses_loops(gates) == has_loops
         leaves = gates.clone().requires_grad_(), weight.clone().requires_grad_()
         out = LSTMUnroll.apply(*leaves, h, c, keep)

@@ -9,7 +9,7 @@ from echelon.env.observation import layout
 from echelon.learn.loops.packing import padded_count
 from echelon.learn.models.encoder import BattlePooling, Encoder, GridEncoder, MaskedPool, SetEncoder
 from echelon.learn.models.lstm import LSTMConfig
-from echelon.sim.kernels import dispatch
+from echelon.runtime import jit
 
 pytestmark = pytest.mark.quick
 
@@ -91,7 +91,7 @@ def test_leaving_out_empty_places_changes_nothing(monkeypatch):
     assert int(mask.sum()) < padded_count(int(mask.sum()), mask.numel()), "rows that belong to no set"
     weight, results = torch.randn(80, 10), []
     for packed in (True, False):
-        monkeypatch.setattr(dispatch, "HAS_LOOPS", packed)
+        monkeypatch.setattr(jit, "HAS_LOOPS", packed)
         encoder.zero_grad()
         out = encoder(members, mask)
         (out * weight).sum().backward()

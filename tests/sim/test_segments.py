@@ -7,11 +7,14 @@ import pytest
 import torch
 from builders import duel
 from first_catalog import MATERIALS, SMALL
-from kernel_cases import BATTLES, check_operator, standard_maps
+from ground_cases import BATTLES, shots_through_a_jungle, standard_maps
 
 from echelon.rules.catalog import Material
 from echelon.rules.roster import build_roster
-from echelon.sim.kernels.first_hit import first_hit, first_hit_dense, is_blocked
+from echelon.runtime import jit
+from echelon.sim.loops.segments import clear_on_segment, first_on_segment
+from echelon.sim.rubble import clear_leaves
+from echelon.sim.segments import first_hit, is_blocked
 from echelon.world.pool import make_maps
 
 pytestmark = pytest.mark.quick
@@ -176,22 +179,39 @@ def segments(spread: float, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
     return start, end
 
 
+@jit.compiled
+def each_first_hit(columns, start, end, planes, past_end, hit):
+    for battle in range(start.shape[0]):
+        for row in range(start.shape[1]):
+            a, b = start[battle, row], end[battle, row]
+            hit[battle, row] = first_on_segment(
+                columns[battle], a[0], a[1], a[2], b[0], b[1], b[2], planes, past_end, False
+            )
+
+
+def first_hit_in_loops(columns, start, end, reach, past_end):
+    hit = torch.empty(start.shape[:2])
+    each_first_hit(*(jit.array(values) for values in (columns, start, end)), int(reach) + 1, past_end, hit.numpy())
+    return hit
+
+
+@pytest.mark.skipif(not jit.HAS_LOOPS, reason="numba is not here")
 @pytest.mark.parametrize("spread", [1.0, 0.2, 0.03])
 @pytest.mark.parametrize("past_end", [False, True])
 def test_the_loop_returns_the_bits_of_the_dense_form(maps, spread, past_end):
     for number, columns in enumerate((maps.solid, maps.opaque)):
         start, end = segments(spread, number)
         found = first_hit(columns, start, end, 100.0, past_end)
-        assert torch.equal(found, first_hit_dense(columns, start, end, [63, 63, 30], past_end))
+        assert torch.equal(found, first_hit_in_loops(columns, start, end, 100.0, past_end))
         assert 0.01 < found.isfinite().float().mean() < 0.6
 
 
+@pytest.mark.skipif(not jit.HAS_LOOPS, reason="numba is not here")
 @pytest.mark.parametrize("reach", [1.25, 3.0, 12.0])
 def test_segments_longer_than_the_reach_are_looked_along_as_far(maps, reach):
     start, end = segments(0.3, 5)
-    most = [min(int(reach) + 1, cells) for cells in (63, 63, 30)]
     found = first_hit(maps.solid, start, end, reach, past_end=False)
-    assert torch.equal(found, first_hit_dense(maps.solid, start, end, most, past_end=False))
+    assert torch.equal(found, first_hit_in_loops(maps.solid, start, end, reach, past_end=False))
 
 
 def test_whether_and_where_agree_and_nobody_else_is_answered(maps):
@@ -213,8 +233,22 @@ def test_segments_that_broadcast(maps):
         assert torch.equal(fan[:, i], one.isfinite())
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning")
-def test_the_operator_can_be_compiled(maps):
-    start, end = segments(0.2, 6)
-    asked = torch.ones(BATTLES, SEGMENTS, dtype=torch.bool)
-    check_operator(torch.ops.echelon.first_hit, maps.solid, start, end, asked, [63, 63, 30], False, True)
+@jit.compiled
+def each_cleared(opaque, solid, x, y, z, start, end, flew, planes):
+    for battle in range(start.shape[0]):
+        for row in range(start.shape[1]):
+            if flew[battle, row]:
+                muzzle, ends = (x[battle, row], y[battle, row], z[battle, row]), (start[battle, row], end[battle, row])
+                clear_on_segment(opaque[battle], solid[battle], *muzzle, *ends, planes[row])
+
+
+@pytest.mark.skipif(not jit.HAS_LOOPS, reason="numba is not here")
+def test_the_loop_clears_the_leaves_of_the_dense_form():
+    env, (muzzle, *ways) = shots_through_a_jungle()
+    solid, grown = env.state.terrain.solid, env.state.terrain.opaque
+    by_loop, dense = grown.clone(), grown.clone()
+    arrays = (jit.array(values) for values in (solid, *muzzle, *ways, env.game.leaf_reach))
+    each_cleared(by_loop.numpy(), *arrays)
+    clear_leaves(dense, solid, muzzle, *ways, env.game.leaf_rounds)
+    assert torch.equal(by_loop, dense)
+    assert (by_loop != grown).sum() > 20

@@ -1,4 +1,4 @@
-"""What the tests of `sim/kernels` and `env/kernels` share."""
+"""Generated ground, and shots through it."""
 
 import dataclasses
 
@@ -13,21 +13,12 @@ from echelon.state import Maps
 from echelon.world.pool import make_maps
 
 BATTLES = 24
-HALF_SIZE = torch.tensor([[0.6, 0.6, 0.9], [0.75, 0.75, 1.0], [1.25, 1.25, 1.5], [1.75, 1.75, 2.0]]).repeat(5, 1)
-"""Of 20 hulls, vox."""
 
 
 def standard_maps() -> Maps:
     """A generated map for each of `BATTLES` battles."""
     config = EnvConfig.standard()
     return make_maps(config, build_roster(config, torch.device("cpu")), torch.arange(BATTLES))
-
-
-def hull_places(generator: torch.Generator) -> torch.Tensor:
-    """`[BATTLES, 20, 3]` places of hulls about the map, some over its border, some on the faces of voxels."""
-    pos = torch.rand(BATTLES, 20, 3, generator=generator) * torch.tensor([68.0, 68.0, 10.0]) - 2
-    pos[:, ::3] = pos[:, ::3].round()
-    return pos
 
 
 def shots_through_a_jungle() -> tuple[EchelonEnv, tuple]:
@@ -44,8 +35,3 @@ def shots_through_a_jungle() -> tuple[EchelonEnv, tuple]:
     flew = torch.rand(shape[:2], generator=generator) < 0.8
     flew[3] = False
     return env, (bitten_voxel(start, unit(end - start), env.game), start, end, flew)
-
-
-def check_operator(operator, *arguments) -> None:
-    """Shapes and types without data are those with data, and only what is declared is written: compiling needs both."""
-    torch.library.opcheck(operator, arguments, test_utils=("test_schema", "test_faketensor"))

@@ -1,9 +1,4 @@
-"""Shared code of operations that have a dense and a loop implementation.
-
-Each file of `sim/kernels` and `env/kernels` defines one operation `X`: `X` dispatches by device, `X_dense` consists of
-torch operations over whole tensors, and `X_loops` runs `_X_loop`, compiled by numba, which skips irrelevant elements
-and stops early. Both implementations return bit-identical results. Without numba the dense one runs everywhere.
-"""
+"""How loops are compiled by numba, and on which devices they run. Without numba the dense form runs everywhere."""
 
 from __future__ import annotations
 
@@ -17,7 +12,7 @@ from echelon.runtime.exact import HAS_NUMBA
 from echelon.runtime.loop_cache import compile_and_keep
 
 HAS_LOOPS = HAS_NUMBA
-"""Whether the loop implementations exist."""
+"""Whether loops exist."""
 ZERO, HALF, ONE, INFINITY = np.float32(0.0), np.float32(0.5), np.float32(1.0), np.float32(np.inf)
 """float32 constants, so that loops do not compute in float64."""
 
@@ -44,7 +39,7 @@ def called(function: Any) -> Any:
 
 
 def loops_on(device: torch.device) -> bool:
-    """Whether the loop implementations run on this device."""
+    """Whether loops run on this device."""
     return HAS_LOOPS and device.type == "cpu"
 
 

@@ -1,4 +1,4 @@
-"""Voxels that a segment enters, for dense implementations and for loops.
+"""Voxels that a segment enters, and the first of them that blocks: for shots, lines of sight and cover from explosions.
 
 A segment enters a new cell exactly where it crosses a grid plane: at the fraction t = (count - begin) / length for the
 `count`-th plane of an axis. By then it has advanced floor(begin + t * length) cells along each other axis. So every
@@ -7,19 +7,21 @@ crossing has a closed form, without marching.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from echelon.runtime.compile import materialize
 from echelon.runtime.geometry import TINY, either
-from echelon.sim.kernels.dispatch import ONE, ZERO, called
+from echelon.sim.terrain import has_bit
 
 SIZE_Z = 31
 """Number of voxels in a bit column."""
-TOP_Z, SMALL = np.float32(SIZE_Z - 1), np.float32(TINY)
+FEW_CROSSINGS = 4
+"""Maximum number of planes per axis up to which crossings are computed one after the other."""
 
 
 class Segments(NamedTuple):
@@ -91,30 +93,47 @@ def cross(way: Segments, axis: int, count: int | Tensor) -> Crossing:
     return Crossing(t, x, y, z, count <= way.steps[axis], at_end)
 
 
-@called
-def segment_axis(at: Any, to: Any, top: Any) -> Any:
-    """`segments` for one axis of one segment: begin, length, cell, sign, steps; `top` is the last cell of the axis."""
-    first = min(max(np.floor(at), ZERO), top)
-    steps = abs(min(max(np.floor(to), ZERO), top) - first)
-    # Two choices of a number each, for a branch of this kind is predicted half of the time.
-    begin, sign = (first + ONE - at if to < at else at - first), (-ONE if to < at else ONE)
-    return begin, abs(to - at), first, sign, steps
-
-
-@called
-def entered_cell(axis: int, count: Any, t: Any, a: Any, b: Any, c: Any) -> Any:
-    """`cross` for one segment: number of cells entered so far, and x, y, z of the cell entered.
+def first_hit(
+    columns: Tensor, start: Tensor, end: Tensor, reach_vox: float, past_end: bool, asked: Tensor | None = None
+) -> Tensor:
+    """Fraction of each segment at which it enters the first blocking voxel, over all crossings of all at once.
 
     Args:
-        axis: 0, 1, 2 for x, y, z.
-        a, b, c: the `segment_axis` of this axis, and those of the next two in turn.
+        columns: `[B, Y, X]` int32, bit z set where a voxel blocks.
+        start, end: `[B, ..., 3]` float32 vox, which broadcast.
+        reach_vox: maximum extent of segments along any axis; the rest of longer ones is ignored.
+        past_end: whether the cell of `end` may block too. The cell of `start` never does.
+        asked: `[B, ...]` bool, segments to compute; all by default.
+
+    Returns:
+        `[B, ...]` float32 in 0..1; infinity if nothing blocks, and for segments not in `asked`.
     """
-    gone_b = max(min(np.floor(b[0] + t * b[1]), b[4]), ZERO)
-    gone_c = max(min(np.floor(c[0] + t * c[1]), c[4]), ZERO)
-    cell_a, cell_b, cell_c = int(a[2] + a[3] * count), int(b[2] + b[3] * gone_b), int(c[2] + c[3] * gone_c)
-    gone = count + gone_b + gone_c
-    if axis == 0:
-        return gone, cell_a, cell_b, cell_c
-    if axis == 1:
-        return gone, cell_c, cell_a, cell_b
-    return gone, cell_b, cell_c, cell_a
+    size = map_size(columns)
+    planes = [min(int(reach_vox) + 1, cells - 1) for cells in size]
+    # Compiled, few crossings are fastest one after the other, vectorised over segments (shields of bursts: 10 ms
+    # against 36); many as an axis of their own, with what is known of each segment kept beside it.
+    in_turn = max(planes) <= FEW_CROSSINGS
+    if in_turn:
+        way = segments(start.unbind(-1), end.unbind(-1), size)
+    else:
+        way = segments(start.unsqueeze(-2).unbind(-1), end.unsqueeze(-2).unbind(-1), size)
+        begin, length, cell, sign, steps = ([materialize(value) for value in by_axis] for by_axis in way[:-1])
+        way = Segments(begin, length, cell, sign, steps, materialize(way.total))
+    battle = torch.arange(columns.shape[0], device=columns.device).view(-1, *[1] * (way.length[0].dim() - 1))
+    hits = []
+    for axis in range(3):
+        plane = torch.arange(1, planes[axis] + 1, device=columns.device, dtype=start.dtype)
+        for count in range(1, planes[axis] + 1) if in_turn else [plane]:
+            t, x, y, z, enters, at_end = cross(way, axis, count)
+            blocks = enters & has_bit(columns[battle, y, x], z)
+            if not past_end:
+                blocks = blocks & ~at_end
+            hit = torch.where(blocks, t, torch.inf)
+            hits.append(hit if in_turn else hit.amin(-1))
+    first = materialize(functools.reduce(torch.minimum, hits))
+    return first if asked is None else torch.where(asked, first, torch.inf)
+
+
+def is_blocked(columns: Tensor, start: Tensor, end: Tensor, reach_vox: float, asked: Tensor) -> Tensor:
+    """bool: a voxel blocks strictly between the cells of `start` and `end`; false for segments not in `asked`."""
+    return first_hit(columns, start, end, reach_vox, False, asked).isfinite()

@@ -1,4 +1,4 @@
-"""Dense forms and loops in whole battles, and where numba is missing."""
+"""Loops and how they are kept, and battles where numba is missing."""
 
 import dataclasses
 import importlib
@@ -15,17 +15,17 @@ from builders import brawl
 from patience import STUCK_S
 
 from echelon.env.env import EchelonEnv
+from echelon.env.loops.decision import decision_loop
 from echelon.rules.config import EnvConfig
-from echelon.runtime import loop_cache
-from echelon.sim.kernels import dispatch, first_hit
+from echelon.runtime import jit, loop_cache
 
 
 def test_a_battle_without_loops_is_the_same_battle(monkeypatch):
-    """Where numba is missing, and on a GPU, all crossings are looked up at once: the same play, bit for bit."""
+    """Where numba is missing the dense form runs: the same play, bit for bit."""
     config = dataclasses.replace(EnvConfig.small(), map_pool=2)
     states = []
     for has_loops in (True, False):
-        monkeypatch.setattr(dispatch, "HAS_LOOPS", has_loops)
+        monkeypatch.setattr(jit, "HAS_LOOPS", has_loops)
         env, generator = EchelonEnv(config, 3, "cpu", seed=4), torch.Generator().manual_seed(1)
         td = env.reset()
         for _ in range(24):
@@ -45,9 +45,9 @@ found = importlib.util.find_spec
 importlib.util.find_spec = lambda name, *more: None if name == "numba" else found(name, *more)
 import dataclasses
 from echelon import EchelonEnv, EnvConfig
-from echelon.sim.kernels import dispatch, first_hit
+from echelon.runtime import jit
 EchelonEnv(dataclasses.replace(EnvConfig.small(), map_pool=1), 1, "cpu", seed=1).rollout(2)
-assert not dispatch.HAS_LOOPS and sys.modules["numba"] is None
+assert not jit.HAS_LOOPS and sys.modules["numba"] is None
 """
     subprocess.run([sys.executable, "-c", program], check=True, timeout=STUCK_S)
 
@@ -70,7 +70,7 @@ def loop_functions():
                 yield f"{name}.{key}", function
 
 
-@pytest.mark.skipif(not dispatch.HAS_LOOPS, reason="numba is not here")
+@pytest.mark.skipif(not jit.HAS_LOOPS, reason="numba is not here")
 def test_loops_take_every_number_of_the_rules_as_an_argument():
     """A number that a loop read from another file would stay what it was when the loop was compiled and kept."""
     refused, functions = {}, dict(loop_functions())
@@ -83,7 +83,7 @@ def test_loops_take_every_number_of_the_rules_as_an_argument():
 
 
 def test_the_cache_of_loops_follows_every_file_that_is_inlined(tmp_path):
-    """numba looks at a loop's own file only: an edit of `segments.py` would leave `first_hit` as it was."""
+    """numba looks at a loop's own file only: an edit of `segments.py` would leave `decision_loop` as it was."""
     files = [tmp_path / name for name in ("loop.py", "inlined.py")]
     for file in files:
         file.write_text("x = 16.0\n")
@@ -92,12 +92,12 @@ def test_the_cache_of_loops_follows_every_file_that_is_inlined(tmp_path):
     files[1].write_text("x = 2020.0\n")
     assert loop_cache.hash_of(files) != before
     names = {str(path.relative_to(loop_cache.PACKAGE)) for path in loop_cache.SOURCES}
-    assert {"sim/kernels/segments.py", "env/kernels/lexsort.py", "runtime/exact.py"} <= names
+    assert {"sim/loops/segments.py", "env/loops/rows.py", "runtime/exact.py", "runtime/jit.py"} <= names
 
 
-@pytest.mark.skipif(not dispatch.HAS_LOOPS, reason="numba is not here")
+@pytest.mark.skipif(not jit.HAS_LOOPS, reason="numba is not here")
 def test_compiled_loops_lie_in_their_own_folder():
-    assert Path(first_hit._first_hit_loop.stats.cache_path).is_relative_to(loop_cache.cache_folder())
+    assert Path(decision_loop.stats.cache_path).is_relative_to(loop_cache.cache_folder())
 
 
 def test_what_is_kept_is_found_by_its_name(tmp_path, monkeypatch):
