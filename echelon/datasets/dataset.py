@@ -29,8 +29,8 @@ from echelon.env.specs import DONE_KEYS, Specs
 from echelon.env.team_view import ObservationForm
 from echelon.env.transforms import FlatObservation
 from echelon.rules.config import EnvConfig, env_from_json
-from echelon.runtime.errors import ConfigError, require, shown
-from echelon.runtime.files import MAX_HEADER_BYTES, FileError, open_file, parse_json
+from echelon.runtime.errors import require, shown
+from echelon.runtime.files import MAX_HEADER_BYTES, FileError, expect, naming, open_file, parse_json
 from echelon.runtime.tensor_files import Header, parse_header
 
 SCHEMA, VERSION = "echelon-dataset", 1
@@ -191,14 +191,11 @@ def check_claims(name: str, text: str) -> tuple[EnvConfig, tuple[str, ...]]:
             raise FileError(f"{name}: {key} must be {expected!r}, got {shown(claims.get(key))}: is this a dataset?")
     env, commanders = claims.get("env"), claims.get("commanders")
     is_list = isinstance(commanders, list) and 0 < len(commanders) == len(set(map(str, commanders)))
-    if not is_list or not all(isinstance(each, str) and 0 < len(each) <= LONGEST_NAME for each in commanders):
-        raise FileError(f"{name}: commanders must be different names, got {shown(commanders)}")
-    if not isinstance(env, dict):
-        raise FileError(f"{name}: env must be an object, got {shown(env)}")
-    try:
+    holds = is_list and all(isinstance(each, str) and 0 < len(each) <= LONGEST_NAME for each in commanders)
+    expect(holds, f"{name}: commanders", "different names", commanders)
+    expect(isinstance(env, dict), f"{name}: env", "an object", env)
+    with naming(name):
         return env_from_json(env), tuple(commanders)
-    except ConfigError as error:
-        raise FileError(f"{name}: {error}") from None
 
 
 def check_columns(name: str, header: Header, expected: dict[str, Column]) -> None:

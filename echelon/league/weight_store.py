@@ -10,11 +10,11 @@ import os
 from collections import OrderedDict
 from pathlib import Path
 
-from echelon.league.columns import DIGEST
 from echelon.learn.checkpoint.format import CLAIMS, POLICY, Checkpoint, open_checkpoint
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.runtime.errors import require
 from echelon.runtime.files import FileError, new_folder, read_file, sync_folder, write_through
+from echelon.runtime.json_checks import SHA256
 
 FOLDER = "weights"
 
@@ -31,7 +31,7 @@ class WeightStore:
 
     def path(self, digest: str) -> Path:
         """Folder of the weights with this sha256, which may not exist."""
-        if not DIGEST.fullmatch(digest):
+        if not SHA256.holds(digest):
             raise FileError(f"{FOLDER}: expected a sha256 in hexadecimal, got {digest!r}")
         return self.folder / digest
 

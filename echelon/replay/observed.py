@@ -12,8 +12,7 @@ from echelon.env.observation.layout import Feature
 from echelon.replay.battle import Battle, Replay
 from echelon.rules.catalog import Material
 from echelon.rules.config import EnvConfig, env_from_json
-from echelon.runtime.errors import ConfigError
-from echelon.runtime.files import FileError
+from echelon.runtime.files import naming
 from echelon.sim.ewar import BEST_QUALITY
 from echelon.world.pool import bit_columns, seen_from_above
 
@@ -51,10 +50,8 @@ def units(config: EnvConfig) -> dict[str, tuple[Scale, str]]:
 
 
 def config_of(replay: Replay) -> EnvConfig:
-    try:
+    with naming("replay"):
         return env_from_json(replay.about.get("env", {}))
-    except ConfigError as error:
-        raise FileError(f"replay: {error}") from None
 
 
 def describe_observed(replay: Replay) -> dict[str, list[dict[str, Any]]]:

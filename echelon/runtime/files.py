@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from echelon.runtime.errors import one_line
+from echelon.runtime.errors import ConfigError, one_line, shown
 
 MAX_HEADER_BYTES = 1 << 20
 MAX_JSON_BYTES = 4 << 20
@@ -38,6 +38,21 @@ class FileError(ValueError):
 
     def __init__(self, message: object = "") -> None:
         super().__init__(one_line(message))
+
+
+def expect(holds: bool, where: str, limit: str, value: object) -> None:
+    """Raise `FileError` in one line unless `holds`: where, what was expected, what came."""
+    if not holds:
+        raise FileError(f"{where} must be {limit}, got {shown(value)}")
+
+
+@contextlib.contextmanager
+def naming(where: object) -> Iterator[None]:
+    """Context manager in which a setting that cannot be used is an error of the file that it stands in."""
+    try:
+        yield
+    except ConfigError as error:
+        raise FileError(f"{where}: {error}") from None
 
 
 def open_file(path: Path, limit: int) -> BinaryIO:

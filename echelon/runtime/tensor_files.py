@@ -14,7 +14,7 @@ import safetensors.torch
 from torch import Tensor
 
 from echelon.runtime.errors import shown
-from echelon.runtime.files import MAX_FILE_BYTES, MAX_HEADER_BYTES, FileError, open_file, parse_json
+from echelon.runtime.files import MAX_FILE_BYTES, MAX_HEADER_BYTES, FileError, expect, open_file, parse_json
 
 MAX_TENSORS = 4096
 BYTES = {
@@ -88,8 +88,7 @@ def parse_header(name: str, data: bytes, file_bytes: int) -> Header:
     size = int.from_bytes(data[:8], "little")
     if file_bytes < 8 or size > file_bytes - 8:
         raise FileError(f"{name}: truncated: header of {size} bytes in a file of {file_bytes}")
-    if size > MAX_HEADER_BYTES:
-        raise FileError(f"{name}: header must be at most {MAX_HEADER_BYTES} bytes, got {size}")
+    expect(size <= MAX_HEADER_BYTES, f"{name}: header", f"at most {MAX_HEADER_BYTES} bytes", size)
     header = parse_json(name, data[8 : 8 + size])
     if not isinstance(header, dict) or len(header) > MAX_TENSORS:
         raise FileError(f"{name}: header must list at most {MAX_TENSORS} tensors")
