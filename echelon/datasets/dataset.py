@@ -12,7 +12,6 @@ safetensors, whose header is checked first.)
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,8 +29,8 @@ from echelon.env.team_view import ObservationForm
 from echelon.env.transforms import FlatObservation
 from echelon.rules.config import EnvConfig, env_from_json
 from echelon.runtime.errors import require, shown
-from echelon.runtime.files import MAX_HEADER_BYTES, FileError, expect, naming, open_file, parse_json
-from echelon.runtime.tensor_files import Header, parse_header
+from echelon.runtime.files import FileError, expect, naming, open_file, parse_json
+from echelon.runtime.tensor_files import Header, read_header
 
 SCHEMA, VERSION = "echelon-dataset", 1
 CLAIMS = "claims"
@@ -162,7 +161,8 @@ def open_dataset(path: Path | str) -> Dataset:
     they are used.
     """
     path = Path(path)
-    header = read_header(path)
+    with open_file(path, MOST_BYTES) as file:
+        header = read_header(path.name, file)[0]
     config, commanders = check_claims(path.name, header.metadata.get(CLAIMS, "{}"))
     check_columns(path.name, header, columns(config))
     try:
@@ -173,13 +173,6 @@ def open_dataset(path: Path | str) -> Dataset:
     count, battles = len(tensors["rows/battle"]), len(tensors["battles/seed"])
     check_battles(path.name, tensors, len(commanders))
     return Dataset(config, commanders, nested(tensors, ROWS, count), nested(tensors, BATTLES, battles))
-
-
-def read_header(path: Path) -> Header:
-    with open_file(path, MOST_BYTES) as file:
-        head = file.read(8)
-        head += file.read(min(int.from_bytes(head, "little"), MAX_HEADER_BYTES))
-        return parse_header(path.name, head, os.fstat(file.fileno()).st_size)
 
 
 def check_claims(name: str, text: str) -> tuple[EnvConfig, tuple[str, ...]]:

@@ -165,11 +165,5 @@ class ViewSpecs:
                 action[group, "action"] = Categorical(len(ACTIONS), shape, env.device, torch.int64)
         return action
 
-    def reward(self) -> Composite:
-        return self.specs.reward()
-
-    def done(self) -> Composite:
-        return self.specs.done()
-
     def _flags(self, *shape: int) -> Categorical:
         return Categorical(2, shape=(self.env.num_envs, *shape), dtype=torch.bool, device=self.env.device)

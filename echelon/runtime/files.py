@@ -252,13 +252,10 @@ def check_writable(path: Path) -> None:
 def check_no_database(path: Path) -> None:
     """Refuse a path where a database is, which nothing is written over: it may hold years of battles."""
     with contextlib.suppress(OSError):
-        if path.is_file() and read_start(path, len(DATABASE)) == DATABASE:
-            raise FileError(f"{path}: expected another name, got that of a database, which is not replaced")
-
-
-def read_start(path: Path, count: int) -> bytes:
-    with open(path, "rb") as file:
-        return file.read(count)
+        if path.is_file():
+            with open(path, "rb") as file:
+                if file.read(len(DATABASE)) == DATABASE:
+                    raise FileError(f"{path}: expected another name, got that of a database, which is not replaced")
 
 
 def write_through(path: Path, data: bytes) -> None:

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import safetensors.torch
 from torch import Tensor
@@ -56,22 +56,20 @@ def read_tensors(
     """
     name = path.name
     with open_file(path, limit) as file:
-        size = os.fstat(file.fileno()).st_size
-        head = file.read(8)
-        head += file.read(min(int.from_bytes(head, "little"), MAX_HEADER_BYTES))
-        header = parse_header(name, head, size)
+        header, head, rest = read_header(name, file)
         check(header)
-        data = head + file.read(size - len(head))
+        data = head + file.read(rest)
     got = sha256 and hashlib.sha256(data).hexdigest()
     if got != sha256:
         raise FileError(f"{name}: sha256 mismatch: expected {sha256}, got {got}")
     return load_tensors(name, data), header.metadata
 
 
-def parse_tensors(name: str, data: bytes) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """The tensors and the metadata of a safetensors file; its header is checked before the library sees it."""
-    header = parse_header(name, data, len(data))
-    return load_tensors(name, data), header.metadata
+def read_header(name: str, file: BinaryIO) -> tuple[Header, bytes, int]:
+    """The header of a safetensors file, the bytes that it is, and how many follow."""
+    size, head = os.fstat(file.fileno()).st_size, file.read(8)
+    head += file.read(min(int.from_bytes(head, "little"), MAX_HEADER_BYTES))
+    return parse_header(name, head, size), head, size - len(head)
 
 
 def load_tensors(name: str, data: bytes) -> dict[str, Tensor]:

@@ -10,7 +10,7 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
-from echelon.env.group_policy import TeamPolicy, for_each_mech, graph_key_of, memory_of, memory_spec
+from echelon.env.group_policy import TeamPolicy, for_each_mech, graph_key_of, memory_of, memory_spec, team_view
 from echelon.env.observation.layout import GROUPS
 from echelon.env.outcome import Winner
 from echelon.env.restart import NextMemory
@@ -104,9 +104,7 @@ class PolicyAssignment:
 
     def part(self, tensordict: TensorDictBase, name: str, group: str, battles: slice) -> TensorDictBase:
         """`view` of one team of a policy, without a copy."""
-        team: TensorDictBase = tensordict.get(group).select("observation", "mask")[battles]
-        team.set("telemetry", for_each_mech(tensordict, team.shape[1])[battles])
-        return team.set("memory", memory_of(tensordict, group, name)[battles])
+        return team_view(tensordict, group, name)[battles]
 
     def memory_rows(self, tensordict: TensorDictBase) -> TensorDictBase:
         """What the learner's mechs remember, batch `[G, A]`."""

@@ -14,7 +14,7 @@ from torchrl.data import Composite, Unbounded
 
 from echelon.learn.models.actor_critic import ActorCritic, ActorNetwork, PolicyOutput, batched_forward
 from echelon.learn.models.distribution import ActionDistribution
-from echelon.learn.opponents.slots import SLOT, count_readers, current_slot
+from echelon.learn.opponents.slots import SLOT, current_slot
 from echelon.learn.opponents.snapshot_pool import ROUNDING, OpponentPool
 from echelon.runtime.compile import fused
 from echelon.runtime.files import FileError, expect
@@ -79,15 +79,11 @@ class FrozenOpponents:
         """Nothing but their number: weights and probabilities are changed in place."""
         return self.blocks, self.num_slots
 
-    def readers(self, memory: TensorDictBase) -> Tensor:
-        """`[K, S]` number of battles that use each slot, from the memory (batch `[B, A]`) of the teams it commands."""
-        return count_readers(memory, self.blocks, self.num_slots)
-
     def refresh(self, readers: Sequence[Sequence[int]]) -> None:
         """Take the pool's shares, retire and fill slots. To be called between rollouts.
 
         Args:
-            readers: `[K, S]` as returned by the method `readers`.
+            readers: `[K, S]` number of battles that use each slot, see `count_readers`.
         """
         shares = dict(self.pool.shares)
         if shares != self.shares:
