@@ -111,11 +111,8 @@ class Staging:
         self.unresolved: list[str] = []
         """Tables that stand before one that they refer to."""
         # Caches live no longer than the reading of a file.
-        self.find = functools.lru_cache(CACHED)(self._find)
+        self.find = functools.lru_cache(CACHED)(lambda table, key: store.execute(REFERENCED[table][1], key))
         self.versions = functools.lru_cache(CACHED)(recipe_versions)
-
-    def _find(self, table: str, key: str | int | None) -> list[tuple[Any, ...]]:
-        return self.store.execute(REFERENCED[table][1], key)
 
     def begin(self, table: str) -> None:
         """Go on to a table."""

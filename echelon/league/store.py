@@ -47,7 +47,7 @@ from echelon.rules.config import EnvConfig, env_from_json
 from echelon.rules.config_json import as_json, battle_difference, from_json
 from echelon.rules.versions import current_versions
 from echelon.runtime import version
-from echelon.runtime.errors import ConfigError
+from echelon.runtime.errors import ConfigError, require
 from echelon.runtime.files import FileError, naming, sync_folder
 
 FILE = "league.sqlite"
@@ -236,8 +236,7 @@ class Store:
         is_tier = is_scripted(full) and all(entry.name != name for entry in known)
         own = f"{full}@{current_versions().rules}" if is_tier else name
         found = [e for e in known if e.name == own or (len(name) >= 6 and e.id.startswith(name))]
-        if len(found) != 1:
-            raise ConfigError(f"an entry must be a name or the beginning of an id in this league, got {name!r}")
+        require(len(found) == 1, "an entry", "a name or the beginning of an id in this league", name)
         return found[0]
 
     def set_kind(self, entry: Entry, kind: str, change: str, reason: str, period: int | None = None) -> None:

@@ -180,7 +180,7 @@ class Checkpoint:
         if name == POLICY:
             return MAX_HEADER_BYTES + weights
         if name == LEARNER:
-            return most_learner_bytes(weights)
+            return MAX_HEADER_BYTES + ADAM * weights
         return most_run_bytes(self.claims, self.env, weights)
 
     @functools.cached_property
@@ -278,10 +278,6 @@ POLICIES_A_BLOCK = 64
 MECH_BYTES, MECH_PAIR_BYTES, COLUMN_BYTES = 16 << 10, 64, 64
 """Of a mech's state and observations, of what is kept of each pair of mechs, and of a column of voxels that broke: each
 about four times as much as is written."""
-
-
-def most_learner_bytes(weights: int) -> int:
-    return MAX_HEADER_BYTES + ADAM * weights
 
 
 def most_run_bytes(claims: Mapping[str, Any], env: EnvConfig, weights: int) -> int:
