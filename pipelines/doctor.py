@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import platform
 import shutil
@@ -21,6 +20,7 @@ from echelon.env.env import EchelonEnv
 from echelon.env.footprint import amount
 from echelon.env.form import form_of
 from echelon.env.rehearsal import BATTLES, rehearse
+from echelon.reports.origin import version_of
 from echelon.rules.config import EnvConfig
 from echelon.runtime import cuda_graphs, fallback
 from echelon.runtime.compile import fused
@@ -64,7 +64,7 @@ def questions(device: torch.device, has_rehearsal: bool) -> Iterator[tuple[str, 
     """What is asked of a machine, by name."""
     yield "echelon", lambda: f"{VERSION}, Python {platform.python_version()} on {platform.platform()}"
     yield "torch", lambda: f"{torch.__version__}, CUDA {torch.version.cuda or 'not in this build'}"
-    yield "packages", lambda: ", ".join(f"{name} {version_of(name)}" for name in PACKAGES)
+    yield "packages", lambda: ", ".join(f"{name} {version_of(name) or 'is not here'}" for name in PACKAGES)
     yield "device", lambda: device_name(device)
     if device.type == "cuda":
         yield "driver", driver
@@ -81,13 +81,6 @@ def questions(device: torch.device, has_rehearsal: bool) -> Iterator[tuple[str, 
     yield "variables", variables
     if has_rehearsal:
         yield "rehearsal", lambda: rehearse(EchelonEnv(EnvConfig.small(), BATTLES, device, 0), True).line
-
-
-def version_of(package: str) -> str:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return "is not here"
 
 
 def device_name(device: torch.device) -> str:

@@ -19,7 +19,7 @@ from echelon.pipelines.progress_bar import tracked
 from echelon.replay.battle import Replay
 from echelon.replay.file import read
 from echelon.replay.ground import rebuild
-from echelon.reports.plots import SHARES, Curve, Subplot, draw_curves, title_of
+from echelon.reports.plots import SHARES, Subplot, draw_curves, title_of
 from echelon.reports.run_groups import Run, Statistic, grouped, middle, read_run
 from echelon.rules.catalog import Material
 from echelon.rules.config import ENV_PRESETS, EnvConfig, WorldConfig
@@ -220,7 +220,7 @@ class Plot:
         for name in self.names(runs):
             found = {label: middle(members, name, self.statistic) for label, members in groups.items()}
             is_rival = any(name in run.rivals for run in runs)
-            curves = {label: Curve(m.steps, m.value, m.low, m.high) for label, m in found.items() if m is not None}
+            curves = {label: curve for label, curve in found.items() if curve is not None}
             title = f"win rate against {name}" if is_rival else title_of(name)
             panels[title] = Subplot(curves, is_evaluation=is_rival, is_share=is_rival or name in SHARES)
         draw_curves(panels, self.out, self.note([len(members) for members in groups.values()], panels))

@@ -80,7 +80,9 @@ class EvalCallback(Callback):
         def play() -> None:
             found = evaluator.evaluate_final() if is_final else evaluator.evaluate()
             if recorded > 0:
-                replays.append(evaluator.record_battles(recorded, policy_name(trainer)))
+                # The run's folder without its path.
+                now = checkpoint_path(trainer.folder.resolve(), trainer.counters.iterations)
+                replays.append(evaluator.record_battles(recorded, f"{now.parents[1].name}/{now.name}"))
             scores.extend(found)
 
         trainer.run_interruptible(play)
@@ -117,11 +119,6 @@ class EvalCallback(Callback):
     def load_state_dict(self, state_dict: StateDict) -> None:
         if self.evaluator is not None:
             self.evaluator.load_state_dict(state_dict)
-
-
-def policy_name(trainer: Trainer) -> str:
-    """The policy of now as a replay names it: the run's folder without its path, and the checkpoint."""
-    return f"{trainer.folder.resolve().name}/{checkpoint_path(trainer.folder, trainer.counters.iterations).name}"
 
 
 class Summary(Callback):

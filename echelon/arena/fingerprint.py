@@ -12,9 +12,9 @@ from typing import Any
 import torch
 from tensordict import TensorDict
 from torch import Tensor
-from torch.nn.functional import pad
 
 from echelon.agents.heuristic import scripted
+from echelon.env.edited_states import as_words
 from echelon.env.env import EchelonEnv
 from echelon.env.group_policy import GroupPolicy, memory_spec
 from echelon.env.observation import layout
@@ -75,15 +75,9 @@ def state_hash(state: State) -> Tensor:
     """
     total = torch.zeros(state.shape, dtype=torch.int64, device=state.seed.device)
     for name, leaf in sorted(leaves(state).items()):
-        words = as_int64(leaf)
+        words = as_words(leaf)
         total += (words * multipliers(zlib.crc32(name.encode()), words.shape[1], leaf.device)).sum(1)
     return total
-
-
-def as_int64(leaf: Tensor) -> Tensor:
-    """The bytes of `leaf [B, ...]` as `[B, n]` int64, padded with zeros."""
-    rows = leaf.reshape(leaf.shape[0], -1).contiguous().view(torch.uint8)
-    return pad(rows, (0, -rows.shape[1] % 8)).view(torch.int64)
 
 
 @functools.cache

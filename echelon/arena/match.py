@@ -87,17 +87,15 @@ class Result:
         won = self.won_by_x
         return win_rate_interval([sum(pair) / 2 for pair in zip(won[::2], won[1::2], strict=True)])
 
-    def x_wins_as(self, side: Winner) -> int:
-        """Number of battles won by X on one side, `Winner.BLUE` or `Winner.RED`; it plays half of the battles there."""
-        return sum(outcome.winner == side for outcome in self.outcomes[side == Winner.RED :: 2])
-
     def win_rates_by_side(self, x: bool) -> dict[str, float]:
         """Share of its battles as `blue` and as `red` that X won, if `x`, else Y."""
         half = self.battles / 2
-        own = {side: self.x_wins_as(side) for side in (Winner.BLUE, Winner.RED)}
-        if not x:
-            own = {side: self.count(side) - wins for side, wins in own.items()}
-        return {side.name.lower(): wins / half for side, wins in own.items()}
+        own: dict[str, float] = {}
+        for side in (Winner.BLUE, Winner.RED):
+            # X plays on either side in half of the battles, Y in the others.
+            there = self.outcomes[(side == Winner.RED) == x :: 2]
+            own[side.name.lower()] = sum(outcome.winner == side for outcome in there) / half
+        return own
 
     @property
     def y_wins(self) -> int:
@@ -148,9 +146,7 @@ class Result:
                     "x_side": ("blue", "red")[b % 2],
                     "winner": outcome.winner.name.lower(),
                     "reason": outcome.reason.name.lower(),
-                    "score": outcome.score,
-                    "decisions": outcome.decisions,
-                    "state_hash": outcome.state_hash,
+                    **{name: getattr(outcome, name) for name in ("score", "decisions", "state_hash")},
                 }
                 for b, outcome in enumerate(self.outcomes)
             ],

@@ -23,7 +23,7 @@ from echelon.learn.curriculum import opponents_named
 from echelon.rules.config import EnvConfig
 from echelon.rules.config_json import battle_difference
 from echelon.runtime.errors import ConfigError, require
-from echelon.runtime.files import FileError
+from echelon.runtime.files import FileError, expect
 from echelon.runtime.imports import OBJECT_NAME, import_object
 from echelon.runtime.limits import check_text, path_text
 
@@ -66,8 +66,7 @@ class Commander:
         if self.checkpoint is None:
             return scripted(self.name, env, device)
         width = self.checkpoint.claims["comm_dim"]
-        if width != env.comm_dim:
-            raise FileError(f"{self.name}: comm_dim must be {env.comm_dim} for this battle, got {width}")
+        expect(width == env.comm_dim, f"{self.name}: comm_dim", f"{env.comm_dim} for this battle", width)
         tell_rules(self.name, self.checkpoint.versions.rules)
         return self.checkpoint.policy(device)
 

@@ -46,17 +46,22 @@ def run_until_done(
     """
     now = env.reset()
     endings = Endings(now, count)
-    progress = BattlesDone(count, env.config.rules.max_decisions, on_progress)
+    told, most = 0.0, env.config.rules.max_decisions
     if graph_key is None:
         decisions = called(env, now, decide, endings, played)
     else:
         decisions = captured(env, now, decide, endings, graph_key)
-    for number, _ in zip(range(1, env.config.rules.max_decisions + 1), decisions, strict=False):
+    for number, _ in zip(range(1, most + 1), decisions, strict=False):
         if number % DONE_CHECK_EVERY == 0:
             if not bool(endings.running.any()):
                 break
-            progress.tell(endings.running, number)
-    progress.tell_all()
+            if on_progress is not None:
+                # Few battles end early, and none lasts longer than the clock.
+                done = max(count - float(endings.running.sum()), count * number / most)
+                on_progress(done - told)
+                told = done
+    if on_progress is not None:
+        on_progress(count - told)
     return endings.outcome.set("state_hash", endings.hashes)[:count]
 
 
@@ -126,31 +131,6 @@ def captured(
     while True:
         graphed(graph_key())
         yield
-
-
-class BattlesDone:
-    """Tells how many of the battles of a batch are done; without `on_progress`, nothing is read.
-
-    Args:
-        on_progress: called with the number of battles since the last call.
-    """
-
-    def __init__(self, count: int, most: int, on_progress: Callable[[float], object] | None) -> None:
-        self.count, self.most, self.on_progress = count, most, on_progress
-        self.told = 0.0
-
-    def tell(self, running: Tensor, decisions: int) -> None:
-        """`running [B]` bool go on after so many decisions: few end early, and none lasts longer than the clock."""
-        if self.on_progress is not None:
-            self._reach(max(self.count - float(running.sum()), self.count * decisions / self.most))
-
-    def tell_all(self) -> None:
-        self._reach(self.count)
-
-    def _reach(self, done: float) -> None:
-        if self.on_progress is not None:
-            self.on_progress(done - self.told)
-        self.told = done
 
 
 def state_hashes(state: State, which: Tensor) -> Tensor:

@@ -142,7 +142,7 @@ class ViewPolicy:
 
     def __call__(self, team: TensorDictBase) -> TensorDictBase:
         memory = team.get("memory")
-        decided = self.policy(self._groups(team, memory) if self.form.is_grouped else self._mechs(team, memory))
+        decided = self.policy(self._shown(team, memory))
         require(isinstance(decided, TensorDictBase), "what the policy returned", "a TensorDict", type(decided).__name__)
         action = torch.zeros((*team.batch_size, self.table.shape[1]), dtype=torch.float32, device=team.device)
         for group in self.form.groups:
@@ -171,24 +171,16 @@ class ViewPolicy:
             own["memory"] = memory.get((VIEW, group))
         return TensorDict(own, team.batch_size, device=team.device)[:, self.form.rows(group)]
 
-    def _mechs(self, team: TensorDictBase, memory: TensorDictBase) -> TensorDict:
-        """As `echelon.mechs` shows it, batch `[B, A]`."""
-        (group,) = self.form.groups
-        shown = self._own(group, team, memory)
-        shown.set("telemetry", team.get("telemetry"))
-        shown.set("is_init", memory.get(BEGUN) == 0)
-        return self._with_carried(shown, memory)
-
-    def _groups(self, team: TensorDictBase, memory: TensorDictBase) -> TensorDict:
-        """As `echelon.versus` shows it, batch `[B]`."""
-        shown = TensorDict({}, team.batch_size[:1], device=team.device)
-        for group in self.form.groups:
-            shown.set(group, self._own(group, team, memory))
-        shown.set("telemetry", team.get("telemetry")[:, 0])
-        shown.set("is_init", memory.get(BEGUN)[:, 0] == 0)
-        return self._with_carried(shown, memory)
-
-    def _with_carried(self, shown: TensorDict, memory: TensorDictBase) -> TensorDict:
+    def _shown(self, team: TensorDictBase, memory: TensorDictBase) -> TensorDict:
+        """As `echelon.versus` shows it, batch `[B]`, or `echelon.mechs`, batch `[B, A]`."""
+        own = {group: self._own(group, team, memory) for group in self.form.groups}
+        at: int | slice = 0 if self.form.is_grouped else slice(None)
+        if self.form.is_grouped:
+            shown = TensorDict(own, team.batch_size[:1], device=team.device)
+        else:
+            (shown,) = own.values()
+        shown.set("telemetry", team.get("telemetry")[:, at])
+        shown.set("is_init", memory.get(BEGUN)[:, at] == 0)
         for key in self.carried:
             shown.set(key, memory.get((CARRIED, "/".join(key))))
         return shown

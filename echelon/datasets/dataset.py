@@ -12,7 +12,6 @@ safetensors, whose header is checked first.)
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,9 +28,9 @@ from echelon.env.specs import DONE_KEYS, Specs
 from echelon.env.team_view import ObservationForm
 from echelon.env.transforms import FlatObservation
 from echelon.rules.config import EnvConfig, env_from_json
-from echelon.runtime.errors import ConfigError, require, shown
-from echelon.runtime.files import MAX_HEADER_BYTES, FileError, open_file, parse_json
-from echelon.runtime.tensor_files import Header, parse_header
+from echelon.runtime.errors import require, shown
+from echelon.runtime.files import FileError, expect, naming, open_file, parse_json
+from echelon.runtime.tensor_files import Header, read_header
 
 SCHEMA, VERSION = "echelon-dataset", 1
 CLAIMS = "claims"
@@ -162,7 +161,8 @@ def open_dataset(path: Path | str) -> Dataset:
     they are used.
     """
     path = Path(path)
-    header = read_header(path)
+    with open_file(path, MOST_BYTES) as file:
+        header = read_header(path.name, file)[0]
     config, commanders = check_claims(path.name, header.metadata.get(CLAIMS, "{}"))
     check_columns(path.name, header, columns(config))
     try:
@@ -175,13 +175,6 @@ def open_dataset(path: Path | str) -> Dataset:
     return Dataset(config, commanders, nested(tensors, ROWS, count), nested(tensors, BATTLES, battles))
 
 
-def read_header(path: Path) -> Header:
-    with open_file(path, MOST_BYTES) as file:
-        head = file.read(8)
-        head += file.read(min(int.from_bytes(head, "little"), MAX_HEADER_BYTES))
-        return parse_header(path.name, head, os.fstat(file.fileno()).st_size)
-
-
 def check_claims(name: str, text: str) -> tuple[EnvConfig, tuple[str, ...]]:
     """What a file says of its battles: their config, and the names of those who fought."""
     claims: Any = parse_json(name, text.encode())
@@ -191,14 +184,11 @@ def check_claims(name: str, text: str) -> tuple[EnvConfig, tuple[str, ...]]:
             raise FileError(f"{name}: {key} must be {expected!r}, got {shown(claims.get(key))}: is this a dataset?")
     env, commanders = claims.get("env"), claims.get("commanders")
     is_list = isinstance(commanders, list) and 0 < len(commanders) == len(set(map(str, commanders)))
-    if not is_list or not all(isinstance(each, str) and 0 < len(each) <= LONGEST_NAME for each in commanders):
-        raise FileError(f"{name}: commanders must be different names, got {shown(commanders)}")
-    if not isinstance(env, dict):
-        raise FileError(f"{name}: env must be an object, got {shown(env)}")
-    try:
+    holds = is_list and all(isinstance(each, str) and 0 < len(each) <= LONGEST_NAME for each in commanders)
+    expect(holds, f"{name}: commanders", "different names", commanders)
+    expect(isinstance(env, dict), f"{name}: env", "an object", env)
+    with naming(name):
         return env_from_json(env), tuple(commanders)
-    except ConfigError as error:
-        raise FileError(f"{name}: {error}") from None
 
 
 def check_columns(name: str, header: Header, expected: dict[str, Column]) -> None:

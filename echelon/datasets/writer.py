@@ -8,7 +8,6 @@ import shutil
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 
 import torch
 from tensordict import TensorDictBase
@@ -49,7 +48,7 @@ class DatasetWriter:
         self._parts = {name: self._folder / str(number) for number, name in enumerate(self.columns)}
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         try:
             if kind is None:
                 self._write()

@@ -73,10 +73,6 @@ class OneTeam:
             return red if self.is_red else blue
         return select(self.is_red, red, blue)
 
-    def gather_other(self, blue: Tensor, red: Tensor) -> Tensor:
-        """`[B, ...]` values of the other team."""
-        return self.gather(red, blue)
-
     def split(self, own: Tensor, other: Tensor | None) -> tuple[Tensor, Tensor]:
         """Values of blue and red, from those of the commanded team and of the other."""
         assert other is not None
@@ -110,7 +106,11 @@ def decide_other(
     Returns:
         Actions `[B, A, D]` and the next memory.
     """
-    seen, other, width = env.observed(), commanded.gather_other, action_width(env.config.comm_dim)
+    seen, width = env.observed(), action_width(env.config.comm_dim)
+
+    def other(blue: Tensor, red: Tensor) -> Tensor:
+        return commanded.gather(red, blue)
+
     mask = other(*(seen.get((group, "mask")) for group in GROUPS))
     streams = {name: other(*(seen.get((group, "observation", name)) for group in GROUPS)) for name in STREAMS}
     normals = other(*noise_of_teams(env, width)) if draws_actions(policy) else None

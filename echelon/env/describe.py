@@ -30,6 +30,8 @@ from echelon.rules.config import EnvConfig
 
 Name = tuple[str, ...]
 """A key without its group."""
+PARTS: tuple[Kind, ...] = ("action", "observation", "reward", "done")
+"""What specs an environment has."""
 ENDS = {
     "done": "the battle ended in this decision",
     "terminated": "by elimination, by the zone, or by the clock where that is part of the game",
@@ -79,12 +81,7 @@ def leaf_of(key: Name, name: Name, kind: Kind, spec: TensorSpec, columns: Column
 
 def describe_env(env: EnvBase, groups: Collection[str], config: EnvConfig, weights: Mapping[str, float]) -> Description:
     """The columns of all that an environment or a view takes and gives; see `describe_specs`."""
-    specs: dict[Kind, Composite] = {
-        "action": env.full_action_spec,
-        "observation": env.full_observation_spec,
-        "reward": env.full_reward_spec,
-        "done": env.full_done_spec,
-    }
+    specs: dict[Kind, Composite] = {kind: getattr(env, f"full_{kind}_spec") for kind in PARTS}
     return describe_specs(specs, groups, config, weights)
 
 
@@ -92,12 +89,7 @@ def describe_battle(config: EnvConfig) -> Description:
     """What `EchelonEnv(config).describe()` would tell of one battle, without making its maps."""
     sizes = {"blue": len(config.blue), "red": len(config.red)}
     specs = Specs(config, sizes, Composite(), 1, torch.device("cpu"))
-    parts: dict[Kind, Composite] = {
-        "action": specs.action(),
-        "observation": specs.observation(),
-        "reward": specs.reward(),
-        "done": specs.done(),
-    }
+    parts: dict[Kind, Composite] = {kind: getattr(specs, kind)() for kind in PARTS}
     return describe_specs(parts, sizes, config, term_weights(config.reward))
 
 
@@ -123,7 +115,8 @@ class Columns:
         named = layout.streams(self.config.comm_dim)
         columns = {stream: tuple(self._expanded(features)) for stream, features in named.items()}
         for grid in ("local_map", "telemetry"):
-            columns[grid] = tuple(grid_column(feature) for feature in named[grid])
+            # One column, as all cells mean the same.
+            columns[grid] = tuple(one for feature in named[grid] for one in columns_of(feature._replace(width=1)))
         shown = Column("filled", "flag", 0.0, 1.0, (), "the row holds somebody")
         triggers = {
             column.name.lower(): of_triggers((trigger,), self.config) for trigger, column in TRIGGER_COLUMNS.items()
@@ -189,11 +182,6 @@ def columns_of(feature: Feature) -> Iterator[Column]:
         switches = () if part in feature.unswitched else feature.switches
         name = f"{feature.name}.{part}" if part else feature.name
         yield Column(name, feature.unit, feature.low, feature.high, switches, feature.meaning)
-
-
-def grid_column(feature: Feature) -> Column:
-    """The one column of a grid, whose cells all mean the same."""
-    return Column(feature.name, feature.unit, feature.low, feature.high, feature.switches, feature.meaning)
 
 
 def switched(columns: Iterable[Column], switches: Mapping[str, Switches]) -> tuple[Column, ...]:

@@ -31,7 +31,8 @@ def fingerprint(saved: TensorDictBase) -> Tensor:
     total = torch.zeros(saved.shape, dtype=torch.int64, device=saved.device)
     keys = [key if isinstance(key, tuple) else (key,) for key in saved.keys(True, True)]
     for number, key in enumerate(sorted(key for key in keys if not set(key) & set(left_out))):
-        words = as_words(saved.get(key))
+        leaf = saved.get(key)
+        words = as_words(leaf + 0.0 if leaf.is_floating_point() else leaf)  # `clone` of a TensorDict makes 0.0 of -0.0
         seed = torch.tensor([number], device=words.device)
         # Odd weights: no single change is lost, whatever it is; sums of integers wrap alike on every device.
         total += (words * (noise.bits(seed, 0, 0, words.shape[1]) * 2 + 1)).cumsum(1)[:, -1]
@@ -40,8 +41,6 @@ def fingerprint(saved: TensorDictBase) -> Tensor:
 
 def as_words(leaf: Tensor) -> Tensor:
     """`[R, W]` int64: the bytes of `leaf [R, ...]`, eight a word."""
-    if leaf.is_floating_point():
-        leaf = leaf + 0.0  # `clone` of a TensorDict makes 0.0 of -0.0
     flat = leaf.reshape(leaf.shape[0], -1).contiguous().view(torch.uint8)
     return torch.nn.functional.pad(flat, (0, -flat.shape[1] % 8)).view(torch.int64)
 

@@ -145,7 +145,7 @@ class ViewSpecs:
             if form.is_flat:
                 observation[group, "observation"] = flat_spec(observation[group, "observation"], self.dtype)
             if form.is_discrete:
-                observation[group, "action_mask"] = self._flags(len(form.rows), len(ACTIONS))
+                observation[group, "action_mask"] = specs.flags(len(form.rows), len(ACTIONS))
             if form.has_memory:
                 shape = (env.num_envs, len(form.rows))
                 observation[group, "memory"] = form.memory.expand(shape).to(env.device)
@@ -153,7 +153,7 @@ class ViewSpecs:
             low, high = (limit.repeat(env.config.num_mechs) for limit in bounds(EGO))
             observation["state"] = specs.bounded(low, high, len(low), dtype=self.dtype)
         if env.info and self.has_opponent:
-            observation["outcome", "won"] = self._flags(1)
+            observation["outcome", "won"] = specs.flags(1)
         return observation
 
     def action(self) -> Composite:
@@ -164,12 +164,3 @@ class ViewSpecs:
                 shape = (env.num_envs, len(form.rows))
                 action[group, "action"] = Categorical(len(ACTIONS), shape, env.device, torch.int64)
         return action
-
-    def reward(self) -> Composite:
-        return self.specs.reward()
-
-    def done(self) -> Composite:
-        return self.specs.done()
-
-    def _flags(self, *shape: int) -> Categorical:
-        return Categorical(2, shape=(self.env.num_envs, *shape), dtype=torch.bool, device=self.env.device)

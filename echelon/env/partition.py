@@ -36,6 +36,10 @@ class Member:
     pack: int
     """Which pack of its team, counted from 0."""
 
+    def of_team(self, group: str) -> str:
+        """`heavy`, or `blue_heavy` where both teams are commanded."""
+        return f"{self.team}_{group}" if self.team else group
+
 
 def team_members(config: EnvConfig, side: Side, names: Sequence[str], team: str = "") -> list[Member]:
     """The mechs of the team on `side`, or of the team that is on either, under the names that a view gives them."""
@@ -50,17 +54,11 @@ def team_members(config: EnvConfig, side: Side, names: Sequence[str], team: str 
     return [Member(name, team, kind, pack) for name, kind, pack in zip(names, told, packs, strict=True)]
 
 
-def by_class(member: Member) -> str:
-    """`heavy`, or `blue_heavy` where both teams are commanded."""
-    return f"{member.team}_{member.hull_class}" if member.team else member.hull_class
-
-
-def by_pack(member: Member) -> str:
-    """`pack_0`, or `blue_pack_0` where both teams are commanded."""
-    return f"{member.team}_pack_{member.pack}" if member.team else f"pack_{member.pack}"
-
-
-RULES: dict[str, Callable[[Member], str]] = {"class": by_class, "pack": by_pack, "mech": lambda member: member.name}
+RULES: dict[str, Callable[[Member], str]] = {
+    "class": lambda member: member.of_team(member.hull_class),
+    "pack": lambda member: member.of_team(f"pack_{member.pack}"),
+    "mech": lambda member: member.name,
+}
 """The name of a mech's group, by the name of the rule."""
 
 

@@ -42,7 +42,7 @@ class Specs:
         return self._root(
             **{group: self._team(count) for group, count in self.teams.items()},
             telemetry=self.bounded(0.0, 1.0, cells, cells),
-            is_init=self._flags(1),
+            is_init=self.flags(1),
             **({"outcome": self._outcome()} if self.info else {}),
         )
 
@@ -62,7 +62,7 @@ class Specs:
         )
 
     def done(self) -> Composite:
-        return self._root(**{key: self._flags(1) for key in DONE_KEYS})
+        return self._root(**{key: self.flags(1) for key in DONE_KEYS})
 
     def _team(self, count: int) -> Composite:
         config, side = self.config, layout.LOCAL_MAP_CELLS
@@ -70,9 +70,9 @@ class Specs:
         streams = self._group(
             count,
             contacts=self.bounded(*layout.bounds(layout.CONTACT), count, contacts, layout.width(layout.CONTACT)),
-            contacts_mask=self._flags(count, contacts),
+            contacts_mask=self.flags(count, contacts),
             squad=self.bounded(*layout.bounds(layout.SQUAD), count, config.squad_slots, layout.width(layout.SQUAD)),
-            squad_mask=self._flags(count, config.squad_slots),
+            squad_mask=self.flags(count, config.squad_slots),
             ego=self.bounded(*layout.bounds(layout.EGO), count, layout.width(layout.EGO)),
             comms=self.bounded(-1.0, 1.0, count, layout.PACK_SIZE, config.comm_dim),
             local_map=self.bounded(0.0, 1.0, count, side, side),
@@ -82,7 +82,7 @@ class Specs:
             more["memory"] = self.memory.expand((self.num_envs, count)).to(self.device)
         if self.info:
             more["reward_terms"] = self._unbounded(count, self.num_terms)
-        return self._group(count, observation=streams, mask=self._flags(count), **more)
+        return self._group(count, observation=streams, mask=self.flags(count), **more)
 
     def _outcome(self) -> Composite:
         batch, device = self.num_envs, self.device
@@ -101,7 +101,7 @@ class Specs:
     def _group(self, count: int, **leaves: object) -> Composite:
         return Composite(**leaves, shape=(self.num_envs, count), device=self.device)
 
-    def _flags(self, *shape: int) -> Categorical:
+    def flags(self, *shape: int) -> Categorical:
         return Categorical(2, shape=(self.num_envs, *shape), dtype=torch.bool, device=self.device)
 
     def _unbounded(self, *shape: int) -> Unbounded:

@@ -14,10 +14,9 @@ from torchrl.data import Composite
 from echelon.env.arguments import looked_up, real_action
 from echelon.env.battle_states import BATTLES, check_entries
 from echelon.env.commanded import AllMechs, OneTeam, decide_other, first_memory
-from echelon.env.describe import describe_env
-from echelon.env.description import Description
 from echelon.env.discrete import ActionMasks, action_table
 from echelon.env.env import EchelonEnv
+from echelon.env.env_info import EnvInfo
 from echelon.env.group_form import (
     ActionForm,
     ObservationForm,
@@ -32,7 +31,6 @@ from echelon.env.observation.layout import GROUPS, STREAMS
 from echelon.env.outcome import Winner
 from echelon.env.partial import RESET, STEP, PartialEnv, mask_of, reset_mask
 from echelon.env.restart import ByMask
-from echelon.env.reward import term_weights
 from echelon.env.select import cleared
 from echelon.env.specs import DONE_KEYS
 from echelon.env.transforms import FlatObservation
@@ -42,7 +40,7 @@ from echelon.runtime.errors import ConfigError, require
 MEMORIES = "memories"
 
 
-class View(PartialEnv):
+class View(EnvInfo, PartialEnv):
     """Some mechs of an `EchelonEnv` in groups of the user's choice; use `versus` or `teams` to create one.
 
     The batch is `[B]`. Each group has, for its k mechs:
@@ -95,7 +93,12 @@ class View(PartialEnv):
         self.commanded = commanded
         self.opponent = opponent
         self.group_map = {group: list(names) for group, names in group_map.items()}
-        self.config, self.num_envs, self.info = env.config, env.num_envs, env.info
+        self.config, self.num_envs, self.info, self.extra_rewards = (
+            env.config,
+            env.num_envs,
+            env.info,
+            env.extra_rewards,
+        )
         self.forms, self.has_state, self.observation_dtype = forms, state, dtype
         self._prepare()
 
@@ -117,7 +120,7 @@ class View(PartialEnv):
         self._remembered: dict[str, TensorDictBase] = {}
         """What each group's policies remembered last; empty without `memory`."""
         specs = ViewSpecs(self.env, self.forms, self.observation_dtype, self.has_state, self.opponent is not None)
-        self._set_specs(specs.observation(), specs.action(), specs.reward(), specs.done())
+        self._set_specs(specs.observation(), specs.action(), specs.specs.reward(), specs.specs.done())
 
     # What other programs ask an environment
 
@@ -130,11 +133,6 @@ class View(PartialEnv):
     def n_agents(self) -> int:
         """Number of commanded mechs."""
         return self.commanded.count
-
-    @property
-    def max_steps(self) -> int:
-        """Decisions in the longest battle."""
-        return self.env.max_steps
 
     @property
     def rows(self) -> dict[str, list[int]]:
@@ -156,22 +154,7 @@ class View(PartialEnv):
         """What policies remember of one mech. `ConfigError` where groups differ; see `forms`."""
         return common_form(self.forms, "memory", "memory")
 
-    @property
-    def reward_terms(self) -> tuple[str, ...]:
-        """Names of the reward terms; see `EchelonEnv`."""
-        return self.env.reward_terms
-
-    @property
-    def stat_names(self) -> tuple[str, ...]:
-        """Names of the statistics; see `EchelonEnv`."""
-        return self.env.stat_names
-
-    def describe(self) -> Description:
-        """Tell what every column that the view takes and gives means; see `EchelonEnv.describe`."""
-        weights = term_weights(self.config.reward, self.env.extra_rewards)
-        return describe_env(self, tuple(self.group_map), self.config, weights)
-
-    def render(self, mode: str = "rgb_array", **kwargs: Any) -> Any:
+    def render(self, mode: str = "rgb_array", **kwargs: Any) -> Any:  # type: ignore[override]
         """A picture of one battle from above; see `EchelonEnv.render`."""
         return self.env.render(mode, **kwargs)
 
@@ -359,7 +342,7 @@ class View(PartialEnv):
         ego = [seen.get((group, "observation", "ego")) for group in GROUPS]
         parts = [self.commanded.gather(*ego)]
         if isinstance(self.commanded, OneTeam):
-            parts.append(self.commanded.gather_other(*ego))
+            parts.append(self.commanded.gather(*reversed(ego)))
         return torch.cat(parts, 1).flatten(1).to(self.observation_dtype)
 
     def _outcome(self, outcome: TensorDictBase) -> TensorDictBase:

@@ -18,7 +18,7 @@ from torchrl.envs import EnvBase, ExcludeTransform, Transform
 import echelon
 from echelon.env.outcome import Winner
 from echelon.env.team_view import View
-from echelon.integrations.extras import missing
+from echelon.integrations import missing
 from echelon.runtime.errors import require
 
 try:

@@ -17,7 +17,7 @@ from echelon.env.commanded import Side
 from echelon.env.discrete import ACTIONS
 from echelon.env.team_view import ActionForm, ObservationForm
 from echelon.env.views import MechView, Opponent
-from echelon.integrations.extras import missing
+from echelon.integrations import missing
 from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import ConfigError, require
 

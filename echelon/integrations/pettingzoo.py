@@ -18,7 +18,7 @@ from echelon.env.commanded import AllMechs
 from echelon.env.outcome import Winner
 from echelon.env.team_view import ActionForm, ObservationForm
 from echelon.env.views import MechView, Opponent
-from echelon.integrations.extras import missing
+from echelon.integrations import missing
 from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import require
 

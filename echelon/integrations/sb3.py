@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from echelon.integrations.extras import missing
+from echelon.integrations import missing
 
 try:
     import numpy as np

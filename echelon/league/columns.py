@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from echelon.agents.tiers import TIERS
@@ -11,78 +10,31 @@ from echelon.league.database import CHANGES, KINDS
 from echelon.league.ratings.glicko2 import DEVIATION
 from echelon.league.records import scripted_id
 from echelon.rules.versions import current_versions, stored_versions
-from echelon.runtime.errors import ConfigError, shown
-from echelon.runtime.files import FileError, parse_json
+from echelon.runtime.errors import shown
+from echelon.runtime.files import FileError, expect, naming, parse_json
+from echelon.runtime.json_checks import SHA256, Rule, integer, matching, number, one_of, optional, text
 
 LONGEST_REASON = 1000
 """Maximum number of characters of a recorded reason."""
 LONGEST_NAME = 100
 MOST_PERIODS = 1 << 40
-DIGEST = re.compile(r"[0-9a-f]{64}")
-NAMES = re.compile(f"heuristic:({'|'.join(TIERS)})@[1-9][0-9]{{0,5}}" + "|[a-z0-9]+(-[a-z0-9]+){0,9}")
-Check = Callable[[Any], bool]
-Rules = Mapping[str, tuple[str, Check]]
-"""Of each column, what a value must be, in words and as a test."""
-
-
-def number(low: float, high: float) -> tuple[str, Check]:
-    """A number within limits; neither NaN nor a bool."""
-    return f"a number {low:g}..{high:g}", lambda value: type(value) in (int, float) and low <= value <= high
-
-
-def integer(low: int, high: int = 1 << 62) -> tuple[str, Check]:
-    """An integer within limits."""
-    return f"an integer {low}..{high}", lambda value: type(value) is int and low <= value <= high
-
-
-def text(limit: int = 1 << 16) -> tuple[str, Check]:
-    """A string of printable characters (no control characters) with limited length."""
-
-    def holds(value: Any) -> bool:
-        return isinstance(value, str) and len(value) <= limit and value.isprintable()
-
-    return f"a text of at most {limit} printable letters", holds
-
-
-def one_of(names: tuple[str, ...]) -> tuple[str, Check]:
-    """One of these names."""
-    return f"one of {names}", lambda value: isinstance(value, str) and value in names
-
-
+Rules = Mapping[str, Rule]
+"""Of each column, what a value must be."""
 SECONDS = number(0, 1e12)
 """A Unix time or a duration, in seconds."""
-NAME: tuple[str, Check] = (
+NAME = matching(
+    f"(?!.{{{LONGEST_NAME + 1}}})(heuristic:({'|'.join(TIERS)})@[1-9][0-9]{{0,5}}|[a-z0-9]+(-[a-z0-9]+){{0,9}})",
     f"small letters and digits in words joined by -, or heuristic:TIER@RULES, of at most {LONGEST_NAME} letters",
-    lambda value: isinstance(value, str) and len(value) <= LONGEST_NAME and NAMES.fullmatch(value) is not None,
 )
-SHA256: tuple[str, Check] = ("a sha256", lambda value: isinstance(value, str) and DIGEST.fullmatch(value) is not None)
-
-
-STATE_HASH: tuple[str, Check] = (
-    "16 hexadecimal digits",
-    lambda value: isinstance(value, str) and re.fullmatch(r"[0-9a-f]{16}", value) is not None,
-)
-
-
-def optional(rule: tuple[str, Check]) -> tuple[str, Check]:
-    """A rule that also accepts null."""
-    return f"{rule[0]} or null", lambda value: value is None or rule[1](value)
 
 
 def is_judged(value: Any) -> bool:
-    amount = number(0, 1e12)[1]
-
-    def is_result(row: Any) -> bool:
-        return isinstance(row, list) and len(row) == 2 and all(map(amount, row))
-
-    return isinstance(value, dict) and all(SHA256[1](who) and is_result(row) for who, row in value.items())
+    return isinstance(value, dict) and all(
+        SHA256.holds(who) and isinstance(row, list) and len(row) == 2 and all(map(SECONDS.holds, row))
+        for who, row in value.items()
+    )
 
 
-OWNER: tuple[str, Check] = (
-    "32 hexadecimal digits",
-    lambda value: isinstance(value, str) and re.fullmatch(r"[0-9a-f]{32}", value) is not None,
-)
-JUDGED: tuple[str, Check] = ("ids, each with a list of games and points", is_judged)
 RULES: dict[str, Rules] = {
     "entries": {
         "id": SHA256,
@@ -106,7 +58,7 @@ RULES: dict[str, Rules] = {
         "duration_s": SECONDS,
         "stats": text(),
         "created": SECONDS,
-        "state_hash": STATE_HASH,
+        "state_hash": matching("[0-9a-f]{16}", "16 hexadecimal digits"),
     },
     "ratings": {
         "period": integer(1, MOST_PERIODS),
@@ -124,8 +76,11 @@ RULES: dict[str, Rules] = {
         "created": SECONDS,
     },
     "standings": {"games": integer(0), "score": number(0, 1 << 62)},
-    "claims": {"owner": OWNER},
-    "role": {"generation": integer(0, 1 << 30), "turns": integer(0, 1 << 30), "entry": text(64), "judged": JUDGED},
+    "claims": {"owner": matching("[0-9a-f]{32}", "32 hexadecimal digits")},
+    "role": {
+        **{"generation": integer(0, 1 << 30), "turns": integer(0, 1 << 30), "entry": text(64)},
+        "judged": Rule("ids, each with a list of games and points", is_judged),
+    },
 }
 
 
@@ -133,9 +88,7 @@ def check_values(where: str, row: Mapping[str, Any], rules: Rules) -> None:
     """Check the values of one row that have a rule."""
     for field, value in row.items():
         if field in rules:
-            limit, holds = rules[field]
-            if not holds(value):
-                raise FileError(f"{where}.{field} must be {limit}, got {shown(value)}")
+            rules[field](f"{where}.{field}", value)
 
 
 def check_row(where: str, row: Any, rules: Rules) -> None:
@@ -149,9 +102,8 @@ def check_row(where: str, row: Any, rules: Rules) -> None:
 def json_object(where: str, value: Any) -> dict[str, Any]:
     """The JSON object that a stored text is."""
     found = parse_json(where, value.encode()) if isinstance(value, str) else value
-    if not isinstance(found, dict):
-        raise FileError(f"{where} must be a JSON object, got {shown(found)}")
-    return found
+    expect(isinstance(found, dict), where, "a JSON object", found)
+    return dict(found)
 
 
 def check_identity(where: str, id: str, name: str, kind: str) -> None:
@@ -159,20 +111,16 @@ def check_identity(where: str, id: str, name: str, kind: str) -> None:
     that is none.
     """
     own = scripted_id(name)
-    if own is not None and id != own:
-        raise FileError(f"{where}.id must be {own}, as of every {name}, got {id}")
+    expect(own in (None, id), f"{where}.id", f"{own}, as of every {name}", id)
     kinds = ("scripted", "retired") if own is not None else tuple(kind for kind in KINDS if kind != "scripted")
-    if kind not in kinds:
-        raise FileError(f"{where}.kind must be one of {kinds}, as its name tells, got {kind!r}")
+    expect(kind in kinds, f"{where}.kind", f"one of {kinds}, as its name tells", kind)
 
 
 def check_rules(where: str, env: dict[str, Any]) -> None:
     """Refuse a league of other rules: its matches and ratings say nothing about these."""
     ours = current_versions().rules
-    try:
+    with naming(where):
         theirs = stored_versions(env, "env").rules
-    except ConfigError as error:
-        raise FileError(f"{where}: {error}") from None
     if theirs != ours:
         hint = "matches and ratings hold under their rules alone; `arena.py add` takes its weights/* into a new league"
         raise FileError(f"{where}: env.rules_version must be {ours}, got {theirs}: {hint}")

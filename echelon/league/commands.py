@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -264,16 +265,10 @@ def longest_line(entries: Sequence[Entry]) -> list[Entry]:
     return best[::-1]
 
 
-def ranks(values: Sequence[float]) -> list[float]:
-    """Ascending ranks from 0; equal values share the mean of their ranks."""
-    ordered = sorted(values)
-    return [ordered.index(value) + (ordered.count(value) - 1) / 2 for value in values]
-
-
 def spearman(xs: Sequence[float], ys: Sequence[float]) -> float:
     """Rank correlation coefficient (Spearman 1904) in -1 .. 1; 0 if one side is constant."""
-    x, y = ranks(xs), ranks(ys)
-    mean = (len(x) - 1) / 2
-    both = sum((a - mean) * (b - mean) for a, b in zip(x, y, strict=True))
-    spread = (sum((a - mean) ** 2 for a in x) * sum((b - mean) ** 2 for b in y)) ** 0.5
-    return both / spread if spread > 0 else 0.0
+    from scipy.stats import rankdata  # takes a second to import
+
+    x, y = (rankdata(values) - (len(values) + 1) / 2 for values in (xs, ys))
+    spread = math.sqrt((x @ x) * (y @ y))
+    return float(x @ y / spread) if spread > 0 else 0.0

@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeVar
 from urllib.parse import quote
 
 from echelon.runtime.errors import one_line
-from echelon.runtime.files import FileError
+from echelon.runtime.files import FileError, expect
 
 KINDS = ("scripted", "candidate", "commander", "main", "exploiter", "retired")
 """Kinds of entries: scripted tiers, added checkpoints, the best of those, snapshots of main agents, exploiters, and
@@ -286,12 +286,10 @@ def check_schema(database: Database) -> None:
     if mark == 0 and 1 <= version < VERSION and "matches" in schema_of(database.execute(OBJECTS)):
         hint = "leagues from before the first release are not read, begin anew with `arena.py init`"
         raise FileError(f"{database.path}: version must be {VERSION}, got {version}: {hint}")
-    if mark != APPLICATION_ID:
-        raise FileError(f"{what}: application_id must be {APPLICATION_ID}, got {mark}")
+    expect(mark == APPLICATION_ID, f"{what}: application_id", f"{APPLICATION_ID}", mark)
     if version > VERSION:
         raise FileError(f"{database.path}: version must be at most {VERSION}, got {version}: use a newer Echelon")
-    if version != VERSION:
-        raise FileError(f"{what}: version must be {VERSION}, got {version}")
+    expect(version == VERSION, f"{what}: version", f"{VERSION}", version)
     found, expected = schema_of(database.execute(OBJECTS)), expected_schema()
     for name in sorted(found.keys() | expected.keys()):
         if found.get(name) != expected.get(name):

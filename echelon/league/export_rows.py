@@ -8,45 +8,29 @@ from __future__ import annotations
 
 import functools
 import operator
+import re
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 from echelon.arena.batch_arena import Battle
-from echelon.league.columns import RULES, check_identity, check_row, check_rules, optional, text
+from echelon.league.columns import RULES, check_identity, check_row, check_rules
 from echelon.league.records import match_key, recipe_versions, scripted_id
 from echelon.league.store import Store
 from echelon.league.weight_store import FOLDER
 from echelon.rules.versions import current_versions
-from echelon.runtime.errors import ConfigError, shown
-from echelon.runtime.files import FileError
+from echelon.runtime.errors import ConfigError
+from echelon.runtime.files import FileError, expect
+from echelon.runtime.json_checks import optional, text
 from echelon.runtime.json_tables import read_tables
 
 SCHEMA, VERSION = "echelon-league", 1
-COLUMNS = {
-    "entries": ("id", "kind", "name", "parent", "env", "created"),
-    "periods": ("number", "opened", "closed"),
-    "matches": (
-        *("key", "period", "blue", "red", "seed", "recipe", "winner", "reason", "decisions", "duration_s", "stats"),
-        *("created", "state_hash"),
-    ),
-    "ratings": ("period", "entry", "rating", "deviation", "volatility"),
-    "changes": ("number", "period", "entry", "change", "reason", "created"),
-}
+COLUMNS = {table: tuple(RULES[table]) for table in ("entries", "periods", "matches", "ratings", "changes")}
 """Exported columns by table. Entries have one more field, the path of their weights relative to the file."""
 FIELDS = {**RULES, "entries": {**RULES["entries"], "weights": optional(text(100))}}
-UNIQUE = {
-    "entries": (("id",), ("name",)),
-    "periods": (("number",),),
-    "matches": (("key",),),
-    "ratings": (("entry", "period"),),
-    "changes": (("number",),),
-}
-"""Fields whose values, together, stand in one row."""
-REFERENCES = {
-    "matches": {"blue": "entries", "red": "entries", "period": "periods"},
-    "ratings": {"entry": "entries", "period": "periods"},
-    "changes": {"entry": "entries", "period": "periods"},
-}
+REPEATED = re.compile(r"UNIQUE constraint failed: \w+\.(\w+)")
+"""What SQLite says of values that stand in another row already, and the first of their columns."""
+REFERENCES = {"blue": "entries", "red": "entries", "entry": "entries", "period": "periods"}
+"""Columns that refer to another table, whatever table they are in."""
 REFERENCED = {
     "entries": ("entry", "SELECT id FROM entries WHERE id = ?"),
     "periods": ("period", "SELECT closed FROM periods WHERE number = ?"),
@@ -103,10 +87,8 @@ def stage(name: str, file: BinaryIO, limit: int, store: Store) -> dict[str, Any]
 def check_setting(name: str, field: str, value: Any) -> None:
     """Validate what the file says of itself, and the types of settings; None is one that is missing."""
     expected = {"schema": SCHEMA, "version": VERSION}.get(field)
-    if expected is not None and value != expected:
-        raise FileError(f"{name}: {field} must be {expected!r}, got {shown(value)}")
-    if field in ("env", "rules") and not isinstance(value, dict):
-        raise FileError(f"{name}: {field} must be an object, got {shown(value)}")
+    expect(expected in (None, value), f"{name}: {field}", repr(expected), value)
+    expect(field not in ("env", "rules") or isinstance(value, dict), f"{name}: {field}", "an object", value)
     if field == "env":
         check_rules(name, value)
 
@@ -129,17 +111,14 @@ class Staging:
         self.unresolved: list[str] = []
         """Tables that stand before one that they refer to."""
         # Caches live no longer than the reading of a file.
-        self.find = functools.lru_cache(CACHED)(self._find)
+        self.find = functools.lru_cache(CACHED)(lambda table, key: store.execute(REFERENCED[table][1], key))
         self.versions = functools.lru_cache(CACHED)(recipe_versions)
-
-    def _find(self, table: str, key: str | int) -> list[tuple[Any, ...]]:
-        return self.store.execute(REFERENCED[table][1], key)
 
     def begin(self, table: str) -> None:
         """Go on to a table."""
         for field, value in self.settings.items():
             check_setting(self.name, field, value)
-        if not set(self.tables).issuperset(REFERENCES.get(table, {}).values()):
+        if not set(self.tables).issuperset(REFERENCES[field] for field in REFERENCES if field in COLUMNS[table]):
             self.unresolved.append(table)
         self.insert()
         self.inserted = 0
@@ -169,16 +148,15 @@ class Staging:
         before = connection.total_changes
         try:
             self.store.database.executemany(INSERT[table], batch)
-        except FileError:
+        except FileError as error:
+            repeated = REPEATED.search(str(error))
+            if repeated is None:
+                raise
             done = connection.total_changes - before
             row = dict(zip(COLUMNS[table], batch[done], strict=True))
-            for fields in UNIQUE[table]:
-                same = " AND ".join(f"{field} = ?" for field in fields)
-                values = [row[field] for field in fields]
-                if self.store.execute(f"SELECT 1 FROM {table} WHERE {same}", *values):
-                    where = f"{self.name}: {table}[{self.inserted + done}].{fields[0]}"
-                    raise FileError(f"{where} must stand there once, got {values[0]!r} again") from None
-            raise
+            field = "id" if self.find("entries", row.get("id")) else repeated[1]
+            where = f"{self.name}: {table}[{self.inserted + done}].{field}"
+            raise FileError(f"{where} must stand there once, got {row[field]!r} again") from None
         self.inserted += len(batch)
 
     def _check_match(self, where: str, row: dict[str, Any]) -> None:
@@ -186,21 +164,20 @@ class Staging:
             rules = self.versions(row["recipe"]).rules
         except ConfigError as error:
             raise FileError(f"{where}.{error}") from None
-        if rules != current_versions().rules:
-            raise FileError(f"{where}.recipe must be of rules {current_versions().rules}, got {shown(row['recipe'])}")
+        ours = current_versions().rules
+        expect(rules == ours, f"{where}.recipe", f"of rules {ours}", row["recipe"])
         if row["blue"] == row["red"]:
             raise FileError(f"{where}.red must not be blue, got {row['red']!r}")
 
     def _check_references(self, where: str, table: str, row: dict[str, Any]) -> None:
-        for field, other in REFERENCES.get(table, {}).items():
-            if row[field] is not None and not self.find(other, row[field]):
+        for field, other in REFERENCES.items():
+            if row.get(field) is not None and not self.find(other, row[field]):
                 raise FileError(f"{where}.{field} must name a known {REFERENCED[other][0]}, got {row[field]!r}")
-        if table == "ratings" and self.find("periods", row["period"]) == [(None,)]:
-            raise FileError(f"{where}.period must be one that is closed, got {row['period']}")
+        is_open = table == "ratings" and self.find("periods", row["period"]) == [(None,)]
+        expect(not is_open, f"{where}.period", "one that is closed", row.get("period"))
         if table == "matches":
             own = match_key(Battle(row["blue"], row["red"], row["seed"]), row["recipe"])
-            if row["key"] != own:
-                raise FileError(f"{where}.key must be {own!r}, got {row['key']!r}")
+            expect(row["key"] == own, f"{where}.key", repr(own), row["key"])
 
     def finish(self) -> None:
         """Validate what shows when the whole file has been read."""
@@ -226,8 +203,7 @@ def check_fields(where: str, row: Any, table: str) -> None:
     check_row(where, row, FIELDS[table])
     if table == "entries":
         expected = None if scripted_id(row["name"]) is not None else f"{FOLDER}/{row['id']}"
-        if row["weights"] != expected:
-            raise FileError(f"{where}.weights must be {expected!r}, got {row['weights']!r}")
+        expect(row["weights"] == expected, f"{where}.weights", repr(expected), row["weights"])
         ours = f"@{current_versions().rules}"
         if expected is None and not row["name"].endswith(ours):
             raise FileError(f"{where}.name must end with {ours}, the league's, got {row['name']!r}")

@@ -23,8 +23,7 @@ from echelon.league.weight_store import FOLDER, WeightStore
 from echelon.rules.config import EnvConfig, env_from_json
 from echelon.rules.config_json import as_json, battle_difference, from_json
 from echelon.runtime import version
-from echelon.runtime.errors import ConfigError
-from echelon.runtime.files import FileError, open_file, replacing, writing_to
+from echelon.runtime.files import FileError, naming, open_file, replacing, writing_to
 from echelon.runtime.json_tables import table_bytes
 
 MAX_BYTES = 256 << 20
@@ -124,10 +123,8 @@ def read_league(path: Path, folder: str | Path, watched: Watched = lambda file: 
 
 def config_of(name: str, settings: dict[str, Any]) -> tuple[EnvConfig, LeagueConfig]:
     """Environment config and rules of an exported league."""
-    try:
+    with naming(name):
         return env_from_json(settings["env"]), from_json(LeagueConfig, settings["rules"], "rules")
-    except ConfigError as error:
-        raise FileError(f"{name}: {error}") from None
 
 
 def check_weights(name: str, store: Store, env: EnvConfig, weights: WeightStore) -> None:

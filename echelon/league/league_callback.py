@@ -34,11 +34,7 @@ class LeagueCallback(Callback):
     name = "campaign"
 
     def __init__(self, arena: LeagueArena, sampler: OpponentSampler, seeds: int) -> None:
-        self.arena, self.sampler, self.seeds = arena, sampler, seeds
-
-    @property
-    def store(self) -> Store:
-        return self.arena.store
+        self.arena, self.store, self.sampler, self.seeds = arena, arena.store, sampler, seeds
 
     def on_run_start(self, trainer: Trainer) -> None:
         """Add the learner of a run that was interrupted between the checkpoint and its entry."""

@@ -170,14 +170,10 @@ class OpponentSampler(LeaguePool):
 
     def refresh(self) -> None:
         """Recompute the distribution of opponents from the current state of the league."""
-        self.shares = self._prefer(opponent_pool(self.store, compatible_entries(self.model, self.store), self.me))
-
-    def _prefer(self, pool: list[Opponent]) -> dict[str, float]:
-        if not pool:
-            return {}
+        pool = opponent_pool(self.store, compatible_entries(self.model, self.store), self.me)
         mine = [standing for standing in self.store.standings() if self.me is not None and standing.id == self.me.id]
         rating, games = (mine[0].rating, mine[0].games) if mine else (RATING, 0)
-        return chances(pool, rating, games, self.config)
+        self.shares = chances(pool, rating, games, self.config) if pool else {}
 
 
 def compatible_entries(model: ModelConfig, store: Store) -> list[Entry]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import time
 from dataclasses import dataclass
@@ -114,18 +115,14 @@ class Change:
     reason: str
 
 
-def scripted_name(tier: str) -> str:
-    """Name of a scripted tier in leagues: that of other rules, which may decide otherwise, is another entry."""
-    return f"heuristic:{tier}@{current_versions().rules}"
-
-
 def scripted_id(name: str) -> str | None:
     """Id of the entry `heuristic:TIER@RULES`, the sha256 of its name; None for others."""
     return hashlib.sha256(name.encode()).hexdigest() if is_scripted(name) else None
 
 
 def scripted_entry(tier: str) -> Entry:
-    name = scripted_name(tier)
+    # That of other rules, which may decide otherwise, is another entry.
+    name = f"heuristic:{tier}@{current_versions().rules}"
     return Entry(str(scripted_id(name)), "scripted", name, None, "{}", time.time())
 
 
@@ -147,8 +144,5 @@ def commander_name(digest: str, used: set[str]) -> str:
     """A name derived from a sha256 in hexadecimal. A number is appended if the name is in `used`."""
     number = int(digest[:16], 16)
     name = f"{ADJECTIVES[number % len(ADJECTIVES)]}-{NOUNS[number // len(ADJECTIVES) % len(NOUNS)]}"
-    count, free = 1, name
-    while free in used:
-        count += 1
-        free = f"{name}-{count}"
-    return free
+    numbered = (f"{name}-{count}" for count in itertools.count(2))
+    return next(free for free in itertools.chain([name], numbered) if free not in used)

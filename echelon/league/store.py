@@ -47,8 +47,8 @@ from echelon.rules.config import EnvConfig, env_from_json
 from echelon.rules.config_json import as_json, battle_difference, from_json
 from echelon.rules.versions import current_versions
 from echelon.runtime import version
-from echelon.runtime.errors import ConfigError
-from echelon.runtime.files import FileError, sync_folder
+from echelon.runtime.errors import ConfigError, require
+from echelon.runtime.files import FileError, naming, sync_folder
 
 FILE = "league.sqlite"
 UNRATED = {"rating": RATING, "deviation": DEVIATION, "volatility": VOLATILITY}
@@ -165,12 +165,12 @@ class Store:
 
     @property
     def env(self) -> EnvConfig:
-        with self._named():
+        with naming(self.path):
             return env_from_json(self._settings("env"))
 
     @property
     def rules(self) -> LeagueConfig:
-        with self._named():
+        with naming(self.path):
             rules: LeagueConfig = from_json(LeagueConfig, self._settings("rules"), "rules")
         return rules
 
@@ -180,14 +180,6 @@ class Store:
         known = {field: rule for field, rule in RULES["role"].items() if field in values}
         check_row(f"{self.path}: role {name}", values, known)
         return values
-
-    @contextlib.contextmanager
-    def _named(self) -> Iterator[None]:
-        """Context manager in which errors of settings name the file that they stand in."""
-        try:
-            yield
-        except ConfigError as error:
-            raise FileError(f"{self.path}: {error}") from None
 
     # Entries
 
@@ -244,8 +236,7 @@ class Store:
         is_tier = is_scripted(full) and all(entry.name != name for entry in known)
         own = f"{full}@{current_versions().rules}" if is_tier else name
         found = [e for e in known if e.name == own or (len(name) >= 6 and e.id.startswith(name))]
-        if len(found) != 1:
-            raise ConfigError(f"an entry must be a name or the beginning of an id in this league, got {name!r}")
+        require(len(found) == 1, "an entry", "a name or the beginning of an id in this league", name)
         return found[0]
 
     def set_kind(self, entry: Entry, kind: str, change: str, reason: str, period: int | None = None) -> None:
@@ -295,7 +286,7 @@ class Store:
     def played(self) -> set[Battle]:
         """All battles with a recorded match, under the rules of today and on maps of today's map maker."""
         recipes = self.read("matches", ("recipe",), "SELECT DISTINCT recipe FROM matches")
-        with self._named():
+        with naming(self.path):
             current = [recipe for (recipe,) in recipes if recipe_versions(recipe) == current_versions()]
         marks = ", ".join("?" * len(current))
         rows = self.execute(f"SELECT blue, red, seed FROM matches WHERE recipe IN ({marks})", *current)

@@ -14,8 +14,8 @@ from echelon.league.store import Store
 from echelon.rules.config import EnvConfig, env_from_json
 from echelon.rules.config_json import battle_difference
 from echelon.rules.versions import current_versions
-from echelon.runtime.errors import ConfigError, require
-from echelon.runtime.files import FileError, json_bytes, open_file, parse_json, read_file, write_whole
+from echelon.runtime.errors import require
+from echelon.runtime.files import FileError, expect, json_bytes, naming, open_file, parse_json, read_file, write_whole
 
 SCHEMA, VERSION = "echelon-matches", 1
 MAX_BYTES = 64 << 20
@@ -61,9 +61,10 @@ def record_file(path: Path, store: Store) -> tuple[int, int]:
             raise FileError(f"{path.name}: {field} must be {expected!r}, as of a file of unrecorded matches")
     matches = read_matches(path.name, document.get("matches"))
     known = {entry.id for entry in store.entries()}
-    try:
-        theirs = env_from_json(as_object(document.get("env")))
-        difference = battle_difference(store.env.signature(), theirs.signature())
+    with naming(path.name):
+        env = document.get("env")
+        require(isinstance(env, dict), "env", "an object", type(env).__name__)
+        difference = battle_difference(store.env.signature(), env_from_json(env).signature())
         require(difference is None, "env", "the battle of the league", difference)
         for number, match in enumerate(matches):
             which = f"matches[{number}]"
@@ -71,20 +72,12 @@ def record_file(path: Path, store: Store) -> tuple[int, int]:
             require(match.blue != match.red, which, "of two entries", match.blue)
             ours = recipe_versions(match.recipe) == current_versions()
             require(ours, f"{which}.recipe", "of the rules and maps of today", match.recipe)
-    except ConfigError as error:
-        raise FileError(f"{path.name}: {error}") from None
     return len(matches), store.record(matches)
 
 
 def read_matches(name: str, rows: Any) -> list[MatchRecord]:
     """Matches whose values were checked, one by one."""
-    if not isinstance(rows, list):
-        raise FileError(f"{name}: matches must be a list, got {type(rows).__name__}")
+    expect(isinstance(rows, list), f"{name}: matches", "a list", rows)
     for number, row in enumerate(rows):
         check_row(f"{name}: matches[{number}]", row, FIELDS)
     return [MatchRecord(**row) for row in rows]
-
-
-def as_object(value: Any) -> dict[str, Any]:
-    require(isinstance(value, dict), "env", "an object", type(value).__name__)
-    return dict(value)

@@ -6,15 +6,15 @@ checkpoint. Folders are written under a temporary name, synced to disk and renam
 
 from __future__ import annotations
 
+import functools
 import os
-from collections import OrderedDict
 from pathlib import Path
 
-from echelon.league.columns import DIGEST
 from echelon.learn.checkpoint.format import CLAIMS, POLICY, Checkpoint, open_checkpoint
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.runtime.errors import require
 from echelon.runtime.files import FileError, new_folder, read_file, sync_folder, write_through
+from echelon.runtime.json_checks import SHA256
 
 FOLDER = "weights"
 
@@ -25,13 +25,11 @@ class WeightStore:
     def __init__(self, league: Path, capacity: int = 64) -> None:
         require(capacity >= 1, "a weight store's capacity", ">= 1 policies", capacity)
         self.folder = league / FOLDER
-        self.capacity = capacity
-        self.cache: OrderedDict[str, ActorCritic] = OrderedDict()
-        self.hits = self.misses = 0
+        self.load = functools.lru_cache(capacity)(lambda digest: self.open(digest).policy())
 
     def path(self, digest: str) -> Path:
         """Folder of the weights with this sha256, which may not exist."""
-        if not DIGEST.fullmatch(digest):
+        if not SHA256.holds(digest):
             raise FileError(f"{FOLDER}: expected a sha256 in hexadecimal, got {digest!r}")
         return self.folder / digest
 
@@ -70,17 +68,9 @@ class WeightStore:
 
     def policy(self, digest: str) -> ActorCritic:
         """Load a policy on the CPU in evaluation mode. It is shared through the cache and must not be modified."""
-        if digest in self.cache:
-            self.hits += 1
-            self.cache.move_to_end(digest)
-            return self.cache[digest]
-        self.misses += 1
-        found = self.open(digest).policy()
-        self.cache[digest] = found
-        if len(self.cache) > self.capacity:
-            self.cache.popitem(last=False)
-        return found
+        return self.load(digest)
 
     @property
     def hit_rate(self) -> float:
-        return self.hits / max(1, self.hits + self.misses)
+        found = self.load.cache_info()
+        return found.hits / max(1, found.hits + found.misses)

@@ -27,7 +27,7 @@ DOTS = ".."
 
 @dataclass(frozen=True)
 class ExtraReward:
-    """A reward term of the user's own and its weight over the run; the function is imported by `load` only."""
+    """A reward term of the user's own and its weight over the run; only `load_extra_rewards` imports the function."""
 
     function: str
     """`package.module:function`."""
@@ -47,10 +47,6 @@ class ExtraReward:
     def schedule(self) -> Schedule:
         """Factor on the weight over the run."""
         return Schedule(self.first / self.weight, self.last / self.weight) if self.weight else Schedule()
-
-    def load(self) -> RewardTerm:
-        """Import the function, which runs its module's code."""
-        return RewardTerm(import_object(self.function), self.weight)
 
 
 def parse_extra_reward(text: str) -> ExtraReward:
@@ -86,7 +82,7 @@ def load_extra_rewards(texts: Sequence[str]) -> dict[str, RewardTerm]:
     command line or a program, never from a file.
     """
     rewards = sorted(parse_extra_rewards(texts), key=lambda reward: reward.name)
-    terms = {reward.name: reward.load() for reward in rewards}
+    terms = {reward.name: RewardTerm(import_object(reward.function), reward.weight) for reward in rewards}
     check_extra_terms(terms)
     return terms
 

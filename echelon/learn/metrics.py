@@ -19,7 +19,7 @@ from echelon.env.reward import TERMS
 from echelon.learn.ppo.objective import DIAGNOSTICS, LOSSES
 from echelon.learn.ppo.update import REPORTED
 from echelon.runtime.distributed import Ranks
-from echelon.runtime.errors import ConfigError, require
+from echelon.runtime.errors import require
 from echelon.runtime.files import FileError, append_whole, read_file, write_whole
 
 COLUMN_OF = {"loss_objective": "loss_policy", "loss_critic": "loss_value"}
@@ -125,8 +125,8 @@ class MetricsLog:
         self.table = CsvTable(folder / "metrics.csv", COLUMNS, after_iteration)
         self.board: Any = None
         if logger != "csv":
-            if find_spec(logger) is None:
-                raise ConfigError(f"--logger must be csv, or installed (pip install -e '.[log]'), got {logger!r}")
+            has_logger = find_spec(logger) is not None
+            require(has_logger, "--logger", "csv, or installed (pip install -e '.[log]')", logger)
             from torchrl.record.loggers import get_logger
 
             self.board = get_logger(
@@ -233,12 +233,9 @@ def all_reduce_sums(sums: Mapping[str, Tensor], ranks: Ranks) -> dict[str, Tenso
 
 def read(values: Mapping[str, Tensor]) -> dict[str, list[float]]:
     """Copy tensors to the host in one transfer, flattened to lists of floats."""
-    packed = torch.cat([value.detach().float().flatten() for value in values.values()]).cpu().tolist()
-    found, at = {}, 0
-    for name, value in values.items():
-        found[name] = packed[at : at + value.numel()]
-        at += value.numel()
-    return found
+    packed = torch.cat([value.detach().float().flatten() for value in values.values()]).cpu()
+    parts = packed.split([value.numel() for value in values.values()])
+    return {name: part.tolist() for name, part in zip(values, parts, strict=True)}
 
 
 def summarise(

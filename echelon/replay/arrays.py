@@ -13,7 +13,7 @@ from echelon.rules.catalog import Material
 from echelon.rules.config import EnvConfig
 from echelon.rules.roster import build_formation
 from echelon.runtime.errors import shown
-from echelon.runtime.files import FileError
+from echelon.runtime.files import FileError, expect
 
 Shape = tuple[int, ...]
 Arrays = Mapping[str, np.ndarray]
@@ -64,8 +64,8 @@ def check_shapes(where: str, listed: Mapping[str, tuple[str, Shape]], config: En
             raise FileError(f"{where}: {key} must be of {known_as}, got {'none' if got is None else named(got[0])}")
     moments = listed["yaw"][1][0] if listed["yaw"][1] else 0
     longest = config.rules.max_decisions + 1
-    if not 1 <= moments <= longest:
-        raise FileError(f"{where}: yaw must be of 1..{longest} moments, as long as a battle may last, got {moments}")
+    limit = f"of 1..{longest} moments, as long as a battle may last"
+    expect(1 <= moments <= longest, f"{where}: yaw", limit, moments)
     sizes = Sizes(config, moments, ego, waypoints=(listed["waypoints"][1] or (0,))[0])
     for key, wanted in ((key, sides) for key, sides in shapes_of(sizes).items() if key in known):
         got_shape = listed[key][1]

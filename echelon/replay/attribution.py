@@ -109,14 +109,9 @@ def interceptor(ticks: Arrays, slot: int, tick: int, game: SimModel) -> int:
     guards = np.flatnonzero(credited & hostile)
     if not len(guards):
         return NOBODY
-    # Both as they stood before the tick moved them.
-    gone = np.flatnonzero(is_destroyed(ticks, tick))
+    # Shots that were in flight before the tick and did not fly; both as they stood before it moved them.
+    gone = np.flatnonzero(ticks["flies"][tick - 1] & ~ticks["flew"][tick])
     away = np.linalg.norm(ticks["shot_pos"][tick - 1, gone] - ticks["pos"][tick - 1, guards][:, None], axis=-1)
     firm = game.roster.hostile.cpu().numpy()[guards][:, game.roster.shots.shooter.cpu().numpy()[gone]]
     nearest = gone[np.where(firm, away, np.inf).argmin(1)]
     return int(guards[np.flatnonzero(nearest == slot)[0]]) if (nearest == slot).any() else NOBODY
-
-
-def is_destroyed(ticks: Arrays, tick: int) -> np.ndarray:
-    """`[S]` bool: an AMS destroyed the shot in this tick: it was in flight before, and did not fly."""
-    return ticks["flies"][tick - 1] & ~ticks["flew"][tick]

@@ -18,15 +18,15 @@ from echelon.rules.config import EnvConfig, env_from_json
 from echelon.rules.roster import build_formation
 from echelon.rules.specs import LOOKS
 from echelon.rules.versions import stored_versions
-from echelon.runtime.errors import ConfigError, shown
-from echelon.runtime.files import FileError
+from echelon.runtime.errors import shown
+from echelon.runtime.files import FileError, expect, naming
 from echelon.runtime.json_checks import (
+    FLAG,
     Check,
     exactly,
-    expect,
-    flag,
     integer,
     listed,
+    matching,
     number,
     one_of,
     record,
@@ -54,15 +54,11 @@ def anything(where: str, value: Any) -> None:
     """What is checked elsewhere."""
 
 
-def check_colour(where: str, value: Any) -> None:
-    holds = isinstance(value, str) and (value == "" or COLOUR.fullmatch(value) is not None)
-    expect(holds, where, "#rrggbb in small letters", value)
-
-
 WEAPON = record(
     {
         **{"range_vox": number(0, 1e6), "arc_deg": number(0, 360)},
-        **{"effect": one_of(EFFECTS), "look": one_of(LOOKS), "colour": check_colour},
+        **{"effect": one_of(EFFECTS), "look": one_of(LOOKS)},
+        "colour": matching(f"({COLOUR.pattern})?", "#rrggbb in small letters"),
         **dict.fromkeys(("damage", "self_heat", "target_heat"), number(0, 1e6)),
     }
 )
@@ -90,13 +86,11 @@ def check_claims(name: str, claims: Any) -> EnvConfig:
     expect(isinstance(replay, dict), f"{name}: replay", "an object", replay)
     env = replay.get("env")
     expect(isinstance(env, dict), f"{name}: replay.env", "an object", env)
-    try:
+    with naming(name):
         stored_versions(env, "env")  # First, as all that follows may be otherwise in another version's file.
         check_types(name, claims)
         config = env_from_json(env)
         listed(battle_check(config), 1, MOST_BATTLES)(f"{name}: battles", claims["battles"])
-    except ConfigError as error:
-        raise FileError(f"{name}: {error}") from None
     check_about(f"{name}: replay", claims["replay"], config)
     return config
 
@@ -151,7 +145,7 @@ def mech_check(n: int, config: EnvConfig) -> Check:
             "suite": WORD,
             "squad": listed(integer(0, config.num_mechs - 1), 0, config.num_mechs),
             "squad_detail": integer(0, 100),
-            "sees_engaged": flag,
+            "sees_engaged": FLAG,
             "weapons": listed(one_of(catalog.weapons), 0, len(catalog.weapons)),
             "cooldowns": listed(WORD, 1, len(Trigger) + 1),
         }

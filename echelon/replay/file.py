@@ -61,14 +61,15 @@ def digest(tensors: dict[str, np.ndarray]) -> str:
 
 def read(path: Path) -> Replay:
     """Read a replay and check all of it: first what it says and the shapes of its arrays, then their numbers."""
-    name, contents = path.name, Contents(path.name)
-    tensors, _ = read_tensors(path, check=contents.check)
+    name, told = path.name, list[tuple[dict[str, Any], list[Sizes]]]()
+    # Checked before the body is read.
+    tensors, _ = read_tensors(path, check=lambda header: told.append(contents_of(name, header)))
     arrays = {key: tensor.numpy() for key, tensor in tensors.items()}
-    claims, found = contents.claims, digest(arrays)
+    ((claims, all_sizes),), found = told, digest(arrays)
     if found != claims["sha256"]:
         raise FileError(f"{name}: sha256 mismatch: expected {shown(claims['sha256'])}, got {found}")
     battles = []
-    for number, sizes in enumerate(contents.sizes):
+    for number, sizes in enumerate(all_sizes):
         own = of_battle(number, arrays)
         check_numbers(f"{name}: battle {number}", own, sizes)
         streams = {key.removeprefix(OBSERVATION): own[key] for key in own if key.startswith(OBSERVATION)}
@@ -78,28 +79,18 @@ def read(path: Path) -> Replay:
     return Replay(claims["replay"], battles)
 
 
-class Contents:
-    """What the header of a replay file says, checked before its body is read."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.claims: dict[str, Any] = {}
-        self.sizes: list[Sizes] = []
-        """Of each battle."""
-
-    def check(self, header: Header) -> None:
-        """Check the claims, and that the file holds the arrays of the battles that they name and no others."""
-        self.claims = parse_json(self.name, header.metadata.get(CLAIMS, "{}").encode())
-        config = check_claims(self.name, self.claims)
-        count, ego = len(self.claims["battles"]), sum(feature[1] for feature in self.claims["replay"]["ego"])
-        known = {str(number) for number in range(count)}
-        for key in header.tensors:
-            if key.partition("/")[0] not in known:
-                raise FileError(f"{self.name}: tensor {key} must be one of {count} battles'")
-        for number in range(count):
-            own = of_battle(number, header.tensors)
-            where = f"{self.name}: battle {number}"
-            self.sizes.append(check_shapes(where, own, config, ego))
+def contents_of(name: str, header: Header) -> tuple[dict[str, Any], list[Sizes]]:
+    """What the header of a replay file says, and the sizes of each battle: it holds the arrays of the battles that its
+    claims name and no others."""
+    claims = parse_json(name, header.metadata.get(CLAIMS, "{}").encode())
+    config = check_claims(name, claims)
+    count, ego = len(claims["battles"]), sum(feature[1] for feature in claims["replay"]["ego"])
+    known = {str(number) for number in range(count)}
+    for key in header.tensors:
+        if key.partition("/")[0] not in known:
+            raise FileError(f"{name}: tensor {key} must be one of {count} battles'")
+    each = [of_battle(number, header.tensors) for number in range(count)]
+    return claims, [check_shapes(f"{name}: battle {number}", own, config, ego) for number, own in enumerate(each)]
 
 
 def of_battle(number: int, values: Mapping[str, T]) -> dict[str, T]:

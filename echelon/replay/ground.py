@@ -9,8 +9,7 @@ import torch
 
 from echelon.replay.battle import Battle, Replay
 from echelon.rules.config import env_from_json
-from echelon.runtime.errors import ConfigError
-from echelon.runtime.files import FileError
+from echelon.runtime.files import naming
 from echelon.world import recipe
 from echelon.world.layout import quadrants
 from echelon.world.pool import pool_seeds
@@ -18,11 +17,8 @@ from echelon.world.pool import pool_seeds
 
 def rebuild(replay: Replay, battle: Battle) -> np.ndarray:
     """`[Z, Y, X]` uint8 materials of the map as the battle began."""
-    try:
-        config = env_from_json(replay.about["env"])
-        maps = recipe.from_json(battle.about["map"]).make(config)
-    except ConfigError as error:
-        raise FileError(f"replay: {error}") from None
+    with naming("replay"):
+        maps = recipe.from_json(battle.about["map"]).make(env_from_json(replay.about["env"]))
     return maps.material[0].numpy()
 
 
@@ -38,11 +34,9 @@ class MapName:
 
 def name_map(replay: Replay, battle: Battle) -> MapName:
     """Which map a battle was on, as its recipe and the settings tell."""
-    try:
+    with naming("replay"):
         config = env_from_json(replay.about["env"])
         seed = recipe.from_json(battle.about["map"]).seed
-    except ConfigError as error:
-        raise FileError(f"replay: {error}") from None
     names, pool = config.world.biomes, pool_seeds(config, torch.device("cpu")).tolist()
     columns = quadrants(torch.tensor([seed], device="cpu"), config.world).flatten().bincount(minlength=len(names))
     largest_first = columns.argsort(descending=True, stable=True).tolist()

@@ -12,8 +12,7 @@ from echelon.env.observation.layout import Feature
 from echelon.replay.battle import Battle, Replay
 from echelon.rules.catalog import Material
 from echelon.rules.config import EnvConfig, env_from_json
-from echelon.runtime.errors import ConfigError
-from echelon.runtime.files import FileError
+from echelon.runtime.files import naming
 from echelon.sim.ewar import BEST_QUALITY
 from echelon.world.pool import bit_columns, seen_from_above
 
@@ -51,10 +50,8 @@ def units(config: EnvConfig) -> dict[str, tuple[Scale, str]]:
 
 
 def config_of(replay: Replay) -> EnvConfig:
-    try:
+    with naming("replay"):
         return env_from_json(replay.about.get("env", {}))
-    except ConfigError as error:
-        raise FileError(f"replay: {error}") from None
 
 
 def describe_observed(replay: Replay) -> dict[str, list[dict[str, Any]]]:
@@ -103,7 +100,8 @@ def observed_arrays(replay: Replay, battle: Battle, ground: np.ndarray) -> dict[
         return {}
     features, found = features_of(replay), {}
     for stream, rows in ROWS.items():
-        if stream in kept and has_columns(kept[stream], layout.width(features[stream]), rows):
+        columns = layout.width(features[stream])
+        if stream in kept and kept[stream].ndim == 3 + rows and kept[stream].shape[-1] == columns:
             low, high = (bound.numpy() for bound in layout.bounds(features[stream]))
             found[PREFIX + stream] = quantize(kept[stream], low, high)
     side = layout.LOCAL_MAP_CELLS
@@ -116,11 +114,6 @@ def observed_arrays(replay: Replay, battle: Battle, ground: np.ndarray) -> dict[
         else:
             found.pop(stream, None)
     return {**found, f"{PREFIX}telemetry": quantize(telemetry(ground, config_of(replay)), 0.0, 1.0)}
-
-
-def has_columns(stream: np.ndarray, columns: int, rows: int) -> bool:
-    """Whether a stream has so many columns, and so many axes of rows."""
-    return stream.ndim == 3 + rows and stream.shape[-1] == columns
 
 
 def quantize(values: np.ndarray, low: Any, high: Any) -> np.ndarray:

@@ -293,14 +293,11 @@ def config_of(config: TrainConfig) -> dict[str, Any]:
     nearest = min(differ, key=lambda name: len(differ[name]))
     changed, preset = set(differ[nearest]), presets[nearest]
     first = [[key, shown(ours[key]), shown(preset.get(key))] for key in ours if key in changed]
-    rest = [[key, shown(value), None] for key, value in ours.items() if key not in changed and not is_catalog(key)]
+    # The catalog's numbers are hundreds.
+    others = [key for key in ours if key not in changed and not key.startswith("env.catalog.")]
+    rest = [[key, shown(ours[key]), None] for key in others]
     count = f"{len(first)} setting{'s' if len(first) != 1 else ''}"
     return {"told": f"{count} other than in the preset {nearest}:", "settings": [*first, *rest]}
-
-
-def is_catalog(key: str) -> bool:
-    """Whether a setting is a number of the catalog, of which there are hundreds."""
-    return key.startswith("env.catalog.")
 
 
 def shown(value: Any) -> str:

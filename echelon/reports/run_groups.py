@@ -12,6 +12,7 @@ import numpy as np
 from echelon.learn.checkpoint.files import newest_checkpoint
 from echelon.learn.checkpoint.format import open_checkpoint
 from echelon.learn.metrics import read_metrics, read_table
+from echelon.reports.plots import Curve
 from echelon.runtime.files import FileError
 
 Statistic = Literal["mean", "iqm"]
@@ -64,17 +65,6 @@ class Run:
         """By agent steps, the 95 % interval of the win rate against a rival over its battles."""
         own = [row for row in self.evaluations if row["rival"] == rival]
         return {float(row["agent_steps"]): (float(row["low"]), float(row["high"])) for row in own}
-
-
-@dataclass(frozen=True)
-class Middle:
-    """The middle of a group over agent steps and its interval, `[K]` each. Of one run it is the interval over battles
-    of an evaluation, and none of anything else."""
-
-    steps: np.ndarray
-    value: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
 
 
 def read_run(folder: Path) -> Run:
@@ -130,9 +120,10 @@ def interquartile_mean(values: np.ndarray, axis: int = 0) -> Any:
     return trim_mean(values, 0.25, axis)
 
 
-def middle(runs: Sequence[Run], name: str, statistic: Statistic) -> Middle | None:
+def middle(runs: Sequence[Run], name: str, statistic: Statistic) -> Curve | None:
     """The mean or interquartile mean of a series over runs, where all of them have values, with a bootstrap interval
-    over runs (percentiles); None where there is nothing.
+    over runs (percentiles); None where there is nothing. Of one run it is the interval over battles of an evaluation,
+    and none of anything else.
 
     Args:
         name: as `Run.series` takes it.
@@ -151,11 +142,11 @@ def middle(runs: Sequence[Run], name: str, statistic: Statistic) -> Middle | Non
     if len(table) == 1:
         intervals = next((run.intervals(name) for run in runs if name in run.rivals), None)
         if intervals is None:
-            return Middle(steps, value, value, value)
-        return Middle(steps, value, *np.array([intervals[x] for x in steps]).T)
+            return Curve(steps, value, value, value)
+        return Curve(steps, value, *np.array([intervals[x] for x in steps]).T)
     how: dict[str, Any] = {"method": "percentile", "confidence_level": CONFIDENCE, "n_resamples": RESAMPLES}
     found = bootstrap((table,), of, axis=0, rng=np.random.default_rng(0), **how).confidence_interval
-    return Middle(steps, value, found.low, found.high)
+    return Curve(steps, value, found.low, found.high)
 
 
 def common_steps(steps: Sequence[np.ndarray], is_sparse: bool) -> np.ndarray:

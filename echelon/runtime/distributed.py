@@ -65,9 +65,7 @@ class Ranks:
 
     def max(self, value: float) -> float:
         """Maximum over all processes. Syncs with the device."""
-        if self.is_alone:
-            return value
-        return self._all_reduce(torch.tensor(value, dtype=torch.float64, device="cpu"), dist.ReduceOp.MAX).item()
+        return self.maxima([value])[0]
 
     def maxima(self, values: Sequence[float]) -> list[float]:
         """Maximum of each value over all processes, in one all-reduce. Syncs with the device."""

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from echelon.runtime.errors import one_line
+from echelon.runtime.errors import ConfigError, one_line, shown
 
 MAX_HEADER_BYTES = 1 << 20
 MAX_JSON_BYTES = 4 << 20
@@ -38,6 +38,21 @@ class FileError(ValueError):
 
     def __init__(self, message: object = "") -> None:
         super().__init__(one_line(message))
+
+
+def expect(holds: bool, where: str, limit: str, value: object) -> None:
+    """Raise `FileError` in one line unless `holds`: where, what was expected, what came."""
+    if not holds:
+        raise FileError(f"{where} must be {limit}, got {shown(value)}")
+
+
+@contextlib.contextmanager
+def naming(where: object) -> Iterator[None]:
+    """Context manager in which a setting that cannot be used is an error of the file that it stands in."""
+    try:
+        yield
+    except ConfigError as error:
+        raise FileError(f"{where}: {error}") from None
 
 
 def open_file(path: Path, limit: int) -> BinaryIO:
@@ -237,13 +252,10 @@ def check_writable(path: Path) -> None:
 def check_no_database(path: Path) -> None:
     """Refuse a path where a database is, which nothing is written over: it may hold years of battles."""
     with contextlib.suppress(OSError):
-        if path.is_file() and read_start(path, len(DATABASE)) == DATABASE:
-            raise FileError(f"{path}: expected another name, got that of a database, which is not replaced")
-
-
-def read_start(path: Path, count: int) -> bytes:
-    with open(path, "rb") as file:
-        return file.read(count)
+        if path.is_file():
+            with open(path, "rb") as file:
+                if file.read(len(DATABASE)) == DATABASE:
+                    raise FileError(f"{path}: expected another name, got that of a database, which is not replaced")
 
 
 def write_through(path: Path, data: bytes) -> None:

@@ -2,70 +2,67 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from echelon.runtime.errors import shown
-from echelon.runtime.files import FileError
+from echelon.runtime.files import FileError, expect
 
 Check = Callable[[str, Any], None]
 """Raises `FileError`, in which its first argument says where the value stands, unless the value holds."""
 
 
-def expect(holds: bool, where: str, limit: str, value: object) -> None:
-    """Raise `FileError` unless `holds`: where, what was expected, what came."""
-    if not holds:
-        raise FileError(f"{where} must be {limit}, got {shown(value)}")
+@dataclass(frozen=True)
+class Rule:
+    """What a value must be, in words and as a test; it is a `Check`."""
+
+    limit: str
+    holds: Callable[[Any], bool]
+
+    def __call__(self, where: str, value: Any) -> None:
+        expect(self.holds(value), where, self.limit, value)
 
 
-def number(low: float, high: float) -> Check:
+def number(low: float, high: float) -> Rule:
     """A number within limits, neither NaN nor a bool."""
-
-    def check(where: str, value: Any) -> None:
-        expect(type(value) in (int, float) and low <= value <= high, where, f"a number {low:g}..{high:g}", value)
-
-    return check
+    return Rule(f"a number {low:g}..{high:g}", lambda value: type(value) in (int, float) and low <= value <= high)
 
 
-def integer(low: int, high: int) -> Check:
+def integer(low: int, high: int = 1 << 62) -> Rule:
     """An integer within limits."""
-
-    def check(where: str, value: Any) -> None:
-        expect(type(value) is int and low <= value <= high, where, f"an integer {low}..{high}", value)
-
-    return check
+    return Rule(f"an integer {low}..{high}", lambda value: type(value) is int and low <= value <= high)
 
 
-def text(longest: int) -> Check:
+def text(longest: int = 1 << 16) -> Rule:
     """Printable letters, at most so many."""
-
-    def check(where: str, value: Any) -> None:
-        holds = isinstance(value, str) and len(value) <= longest and value.isprintable()
-        expect(holds, where, f"a text of at most {longest} printable letters", value)
-
-    return check
+    limit = f"a text of at most {longest} printable letters"
+    return Rule(limit, lambda value: isinstance(value, str) and len(value) <= longest and value.isprintable())
 
 
-def one_of(values: Collection[Any]) -> Check:
+def matching(pattern: str, limit: str) -> Rule:
+    """A text of a form."""
+    return Rule(limit, lambda value: isinstance(value, str) and re.fullmatch(pattern, value) is not None)
+
+
+def one_of(values: Collection[Any]) -> Rule:
     """One of these words."""
-
-    def check(where: str, value: Any) -> None:
-        expect(isinstance(value, str) and value in values, where, f"one of {', '.join(values)}", value)
-
-    return check
+    return Rule(f"one of {', '.join(values)}", lambda value: isinstance(value, str) and value in values)
 
 
-def flag(where: str, value: Any) -> None:
-    expect(type(value) is bool, where, "true or false", value)
+def optional(rule: Rule) -> Rule:
+    """A rule that also accepts null."""
+    return Rule(f"{rule.limit} or null", lambda value: value is None or rule.holds(value))
 
 
-def exactly(expected: Any) -> Check:
+def exactly(expected: Any) -> Rule:
     """This JSON value, numbers by their value, and no other."""
+    return Rule(shown(expected), lambda value: value == expected and type(value) in (type(expected), int))
 
-    def check(where: str, value: Any) -> None:
-        expect(value == expected and type(value) in (type(expected), int), where, shown(expected), value)
 
-    return check
+FLAG = Rule("true or false", lambda value: type(value) is bool)
+SHA256 = matching("[0-9a-f]{64}", "a sha256")
 
 
 def listed(entry: Check, least: int, most: int) -> Check:

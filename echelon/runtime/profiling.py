@@ -35,13 +35,9 @@ def profiled(out: Path | None) -> Iterator[None]:
 
     Without `out` nothing is profiled.
     """
-    if out is None:
+    with profiled_between(out) as mark:
+        mark()
         yield
-        return
-    check_name(out)
-    with profiler() as found:
-        yield
-    report(found, out)
 
 
 @contextlib.contextmanager

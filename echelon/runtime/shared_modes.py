@@ -10,39 +10,33 @@ import torch
 
 from echelon.runtime.errors import ConfigError
 
+PATIENCE_S = 0.05
+"""How long a thread waits for its turn before it asks whether the one that has it trains."""
+
 
 class Turns:
     """Lets one thread at a time work; a thread may enter again what it has entered."""
 
     def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._thread: threading.Thread | None = None
-        self._depth = self._trainings = 0
+        self._lock = threading.RLock()
+        self._name, self._trainings = "", 0
 
     @contextmanager
     def turn(self, trains: bool = False) -> Iterator[None]:
         """Context manager of a thread's turn, which waits for those of others, unless they train."""
-        thread = threading.current_thread()
-        with self._changed:
-            while self._depth > 0 and self._thread is not thread:
-                if self._trainings > 0:
-                    name = getattr(self._thread, "name", "")
-                    raise ConfigError(
-                        f"another thread of this process trains, {name!r}: train and play in one thread, or each in a "
-                        "process of its own (they share torch's generators and modes)"
-                    )
-                self._changed.wait()
-            self._thread = thread
-            self._depth += 1
-            self._trainings += trains
-            self._changed.notify_all()
+        while not self._lock.acquire(timeout=PATIENCE_S):
+            if self._trainings > 0:
+                raise ConfigError(
+                    f"another thread of this process trains, {self._name!r}: train and play in one thread, or each in "
+                    "a process of its own (they share torch's generators and modes)"
+                )
+        self._name = threading.current_thread().name
+        self._trainings += trains
         try:
             yield
         finally:
-            with self._changed:
-                self._depth -= 1
-                self._trainings -= trains
-                self._changed.notify_all()
+            self._trainings -= trains
+            self._lock.release()
 
 
 TURNS = Turns()

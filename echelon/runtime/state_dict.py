@@ -10,8 +10,8 @@ from typing import Any, Protocol
 import safetensors.torch
 from torch import Tensor
 
-from echelon.runtime.errors import ConfigError, shown
-from echelon.runtime.files import FileError, parse_json
+from echelon.runtime.errors import ConfigError
+from echelon.runtime.files import FileError, expect, parse_json
 from echelon.runtime.tensor_files import check_tensors
 
 FACTS = "facts"
@@ -31,30 +31,27 @@ class StateDict:
     def fact(self, key: str, kind: type) -> Any:
         """The JSON value at `key`."""
         value = self.facts.get(key)
-        if type(value) is not kind:
-            raise FileError(f"{self.name}.{key} must be a {kind.__name__}, got {value!r}")
+        expect(type(value) is kind, f"{self.name}.{key}", f"a {kind.__name__}", value)
         return value
 
     def whole(self, key: str, low: int, high: int) -> int:
         """The integer at `key`."""
         value = self.fact(key, int)
-        if not low <= value <= high:
-            raise FileError(f"{self.name}.{key} must be {low}..{high}, got {shown(value)}")
+        expect(low <= value <= high, f"{self.name}.{key}", f"{low}..{high}", value)
         return int(value)
 
     def number(self, key: str, low: float, high: float) -> float:
         """The number at `key`, which JSON tells from an integer."""
         value = self.fact(key, float)
-        if not low <= value <= high:
-            raise FileError(f"{self.name}.{key} must be {low:g}..{high:g}, got {value!r}")
+        expect(low <= value <= high, f"{self.name}.{key}", f"{low:g}..{high:g}", value)
         return float(value)
 
     def row(self, key: str, kind: type, length: int | None = None) -> list[Any]:
         """The list at `key`, with entries of type `kind`."""
         values = self.fact(key, list)
-        if (length is not None and len(values) != length) or any(type(value) is not kind for value in values):
-            some = "" if length is None else f"{length} "
-            raise FileError(f"{self.name}.{key} must be a list of {some}{kind.__name__}, got {values!r}")
+        holds = length in (None, len(values)) and all(type(value) is kind for value in values)
+        some = "" if length is None else f"{length} "
+        expect(holds, f"{self.name}.{key}", f"a list of {some}{kind.__name__}", values)
         return list(values)
 
     def check(self, expected: Mapping[str, Tensor]) -> None:
@@ -93,8 +90,8 @@ def pack(parts: Mapping[str, StateDict]) -> bytes:
 def unpack(name: str, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> dict[str, StateDict]:
     """Inverse of `pack`, from the tensors and metadata of the file `name`."""
     facts = parse_json(name, metadata.get(FACTS, "null").encode())
-    if not isinstance(facts, dict) or not all(isinstance(value, dict) for value in facts.values()):
-        raise FileError(f"{name}: metadata {FACTS!r} must be an object of objects, got {facts!r:.80}")
+    holds = isinstance(facts, dict) and all(isinstance(value, dict) for value in facts.values())
+    expect(holds, f"{name}: metadata {FACTS!r}", "an object of objects", facts)
     parts: dict[str, dict[str, Tensor]] = {part: {} for part in facts}
     for key, value in tensors.items():
         part, _, rest = key.partition(".")

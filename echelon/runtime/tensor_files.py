@@ -8,13 +8,13 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import safetensors.torch
 from torch import Tensor
 
 from echelon.runtime.errors import shown
-from echelon.runtime.files import MAX_FILE_BYTES, MAX_HEADER_BYTES, FileError, open_file, parse_json
+from echelon.runtime.files import MAX_FILE_BYTES, MAX_HEADER_BYTES, FileError, expect, open_file, parse_json
 
 MAX_TENSORS = 4096
 BYTES = {
@@ -56,22 +56,20 @@ def read_tensors(
     """
     name = path.name
     with open_file(path, limit) as file:
-        size = os.fstat(file.fileno()).st_size
-        head = file.read(8)
-        head += file.read(min(int.from_bytes(head, "little"), MAX_HEADER_BYTES))
-        header = parse_header(name, head, size)
+        header, head, rest = read_header(name, file)
         check(header)
-        data = head + file.read(size - len(head))
+        data = head + file.read(rest)
     got = sha256 and hashlib.sha256(data).hexdigest()
     if got != sha256:
         raise FileError(f"{name}: sha256 mismatch: expected {sha256}, got {got}")
     return load_tensors(name, data), header.metadata
 
 
-def parse_tensors(name: str, data: bytes) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """The tensors and the metadata of a safetensors file; its header is checked before the library sees it."""
-    header = parse_header(name, data, len(data))
-    return load_tensors(name, data), header.metadata
+def read_header(name: str, file: BinaryIO) -> tuple[Header, bytes, int]:
+    """The header of a safetensors file, the bytes that it is, and how many follow."""
+    size, head = os.fstat(file.fileno()).st_size, file.read(8)
+    head += file.read(min(int.from_bytes(head, "little"), MAX_HEADER_BYTES))
+    return parse_header(name, head, size), head, size - len(head)
 
 
 def load_tensors(name: str, data: bytes) -> dict[str, Tensor]:
@@ -88,8 +86,7 @@ def parse_header(name: str, data: bytes, file_bytes: int) -> Header:
     size = int.from_bytes(data[:8], "little")
     if file_bytes < 8 or size > file_bytes - 8:
         raise FileError(f"{name}: truncated: header of {size} bytes in a file of {file_bytes}")
-    if size > MAX_HEADER_BYTES:
-        raise FileError(f"{name}: header must be at most {MAX_HEADER_BYTES} bytes, got {size}")
+    expect(size <= MAX_HEADER_BYTES, f"{name}: header", f"at most {MAX_HEADER_BYTES} bytes", size)
     header = parse_json(name, data[8 : 8 + size])
     if not isinstance(header, dict) or len(header) > MAX_TENSORS:
         raise FileError(f"{name}: header must list at most {MAX_TENSORS} tensors")

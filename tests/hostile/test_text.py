@@ -21,7 +21,7 @@ from echelon.pipelines.console import terminal
 from echelon.rules.config import EnvConfig, env_from_json
 from echelon.runtime.errors import LONGEST_LINE, ConfigError, one_line, require, shown
 from echelon.runtime.files import FileError, parse_json
-from echelon.runtime.tensor_files import parse_tensors
+from echelon.runtime.tensor_files import parse_header
 
 pytestmark = pytest.mark.long
 
@@ -162,7 +162,7 @@ def test_a_key_of_a_file_is_told_in_one_line(name):
     assert is_a_line(str(caught.value))
     text = f'{{{key}: {{"dtype": {key}, "shape": [0], "data_offsets": [0, 0]}}}}'.encode()
     with pytest.raises(FileError) as caught:
-        parse_tensors("x.safetensors", len(text).to_bytes(8, "little") + text)
+        parse_header("x.safetensors", len(text).to_bytes(8, "little") + text, 8 + len(text))
     assert is_a_line(str(caught.value))
 
 

@@ -15,10 +15,14 @@ from echelon.league.store import Store
 from echelon.learn.config import PPOConfig, TrainConfig
 from echelon.learn.opponents.assignment import OpponentGroup, PolicyAssignment
 from echelon.learn.opponents.frozen import FrozenOpponents
-from echelon.learn.opponents.slots import SLOT
+from echelon.learn.opponents.slots import SLOT, count_readers
 from echelon.learn.trainer import Trainer
 
 CPU = torch.device("cpu")
+
+
+def readers_of(rivals, memory):
+    return count_readers(memory, rivals.blocks, rivals.num_slots)
 
 
 def test_policies_of_the_learners_architecture_are_drawn(tmp_path):
@@ -88,7 +92,7 @@ def test_a_refreshed_pool_is_met_at_the_next_boundary_with_an_empty_memory(tmp_p
                 newcomer = store.add(checkpoint_of(tmp_path, 2))
                 sampler.refresh()
             if decision >= 3:
-                rivals.refresh(rivals.readers(seats.view(td, "past")["memory"]).tolist())
+                rivals.refresh(readers_of(rivals, seats.view(td, "past")["memory"]).tolist())
     assert met[0] == met[BRIEF.rules.max_decisions - 1] == [first.id] * 4
     assert met[-1] == [newcomer.id] * 4
 

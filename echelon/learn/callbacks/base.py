@@ -216,11 +216,8 @@ def load_callbacks(names: Sequence[str]) -> list[Callback]:
 def build(name: str) -> Callback:
     """The callback of one name; an error of the user's own code is told in one line."""
     kind = import_object(name)
-    try:
+    with in_one_line(f"--callbacks {name} must be callable without arguments"):
         callback = kind()
-    except (Exception, SystemExit) as error:
-        why = f"{type(error).__name__}: {error}"
-        raise ConfigError(f"--callbacks {name} must be callable without arguments, got {why:.300}") from error
     limit = "a subclass of echelon.learn.callbacks.base.Callback"
     require(isinstance(callback, Callback), f"--callbacks {name}", limit, type(callback).__name__)
     built: Callback = callback

@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import TYPE_CHECKING
 
 from echelon.learn.callbacks.base import Callback, Interrupted
@@ -56,7 +56,7 @@ class Stop(Callback):
         """Restore the handlers of before, if `setup` has replaced them."""
         if self._is_entered_by_run:
             self._is_entered_by_run = False
-            self.__exit__(None, None, None)
+            self.__exit__()
 
     def __enter__(self) -> Stop:
         is_main = threading.current_thread() is threading.main_thread()
@@ -67,9 +67,7 @@ class Stop(Callback):
                 self._previous_handlers[number] = signal.signal(number, self._handle)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         for number, handler in self._previous_handlers.items():
             signal.signal(number, handler)  # type: ignore[arg-type]
         self._previous_handlers = {}

@@ -13,7 +13,6 @@ import functools
 import logging
 import math
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,8 +32,17 @@ from echelon.rules.config_json import from_json
 from echelon.rules.limits import MOST_BATTLES, MOST_COMMS
 from echelon.rules.upgrade import env_under_current_rules
 from echelon.rules.versions import Versions, current_versions, stored_versions
-from echelon.runtime.errors import ConfigError, shown
-from echelon.runtime.files import MAX_FILE_BYTES, MAX_HEADER_BYTES, FileError, open_file, parse_json, read_file
+from echelon.runtime.files import (
+    MAX_FILE_BYTES,
+    MAX_HEADER_BYTES,
+    FileError,
+    expect,
+    naming,
+    open_file,
+    parse_json,
+    read_file,
+)
+from echelon.runtime.json_checks import SHA256
 from echelon.runtime.limits import Limits, check_settings, check_text
 from echelon.runtime.state_dict import StateDict, unpack
 from echelon.runtime.tensor_files import check_tensors, read_tensors
@@ -122,18 +130,14 @@ class Checkpoint:
     @property
     def versions(self) -> Versions:
         """Versions of the rules and of the map maker that it was trained under."""
-        try:
+        with naming(CLAIMS):
             return stored_versions(self.claims["env"], "env")
-        except ConfigError as error:
-            raise FileError(f"{CLAIMS}: {error}") from None
 
     @property
     def env(self) -> EnvConfig:
         """Config of the env it was trained in, under the rules of today."""
-        try:
+        with naming(CLAIMS):
             return env_under_current_rules(self.claims["env"])
-        except ConfigError as error:
-            raise FileError(f"{CLAIMS}: {error}") from None
 
     @property
     def extra_rewards(self) -> dict[str, float]:
@@ -141,16 +145,13 @@ class Checkpoint:
         told = self.claims["env"].get("reward", {})
         extra = told.get(EXTRA, {}) if isinstance(told, dict) else {}
         holds = isinstance(extra, dict) and all(type(weight) in (int, float) for weight in extra.values())
-        if not holds:
-            raise FileError(f"{CLAIMS}: env.reward.{EXTRA} must be numbers by name, got {extra!r:.80}")
+        expect(holds, f"{CLAIMS}: env.reward.{EXTRA}", "numbers by name", extra)
         return dict(extra)
 
     @property
     def model(self) -> ModelConfig:
-        try:
+        with naming(CLAIMS):
             return model_from_json(self.claims["model"])
-        except ConfigError as error:
-            raise FileError(f"{CLAIMS}: {error}") from None
 
     @property
     def curriculum(self) -> CurriculumState:
@@ -160,8 +161,7 @@ class Checkpoint:
         """Build the policy from the checkpoint alone, in evaluation mode."""
         like = self.shell()
         memory = memory_shapes(like)
-        if self.claims["memory"] != memory:
-            raise FileError(f"{CLAIMS}: memory must be {memory}, got {self.claims['memory']}")
+        expect(self.claims["memory"] == memory, f"{CLAIMS}: memory", f"{memory}", self.claims["memory"])
         expected = like.state_dict()
         tensors = self.tensors(POLICY)
         check_tensors(POLICY, tensors, expected)
@@ -180,7 +180,7 @@ class Checkpoint:
         if name == POLICY:
             return MAX_HEADER_BYTES + weights
         if name == LEARNER:
-            return most_learner_bytes(weights)
+            return MAX_HEADER_BYTES + ADAM * weights
         return most_run_bytes(self.claims, self.env, weights)
 
     @functools.cached_property
@@ -203,8 +203,8 @@ class Checkpoint:
         norm, claimed = ValueNorm(), self.claims["value_norm"]
         for name, buffer in norm.named_buffers():
             value = claimed.get(name)
-            if type(value) not in (float, int) or not abs(value) <= MOST_VALUE:
-                raise FileError(f"{CLAIMS}: value_norm.{name} must be a number within {MOST_VALUE:g}, got {value!r}")
+            holds = type(value) in (float, int) and abs(value) <= MOST_VALUE
+            expect(holds, f"{CLAIMS}: value_norm.{name}", f"a number within {MOST_VALUE:g}", value)
             buffer.fill_(value)
         return norm
 
@@ -233,7 +233,8 @@ def open_checkpoint(path: str | Path) -> Checkpoint:
             raise FileError(f"{CLAIMS}: {name} must be {ONLY[name]!r}, got {claims[name]!r:.80}{hint}")
     found = Checkpoint(path, claims)
     _ = found.versions  # Refused first: what another version of Echelon wrote may differ in all that follows.
-    require_comm_dim(claims["comm_dim"])
+    # Before anything is allocated from it.
+    expect(0 <= claims["comm_dim"] <= MOST_COMMS, f"{CLAIMS}: comm_dim", f"0..{MOST_COMMS}", claims["comm_dim"])
     require_files(claims["files"], claims["processes"])
     ours = layout.layout_hash(claims["comm_dim"])
     if claims["layout_hash"] != ours:
@@ -250,30 +251,20 @@ def tell_rules(name: str, rules: int) -> None:
         logger.warning("%s: trained under rules %d, plays under rules %d, which are new to it", name, rules, ours)
 
 
-def require_comm_dim(comm_dim: int) -> None:
-    """Limit the message length before anything is allocated from it."""
-    if not 0 <= comm_dim <= MOST_COMMS:
-        raise FileError(f"{CLAIMS}: comm_dim must be 0..{MOST_COMMS}, got {comm_dim}")
-
-
 def require_files(files: dict[str, Any], processes: int) -> None:
     """Check that `files` has exactly the files of a checkpoint, each with a sha256; rules out path traversal."""
-    if not 0 <= processes <= MAX_PROCESSES:
-        raise FileError(f"{CLAIMS}: processes must be 0..{MAX_PROCESSES}, got {processes}")
+    expect(0 <= processes <= MAX_PROCESSES, f"{CLAIMS}: processes", f"0..{MAX_PROCESSES}", processes)
     expected = {POLICY, LEARNER, *(run_file(rank) for rank in range(processes))}
     for name in sorted(files.keys() ^ expected):
         raise FileError(f"{CLAIMS}: files[{name!r:.80}] must be {'present' if name in expected else 'absent'}")
     for name, sha256 in files.items():
-        if not isinstance(sha256, str) or not re.fullmatch("[0-9a-f]{64}", sha256):
-            raise FileError(f"{CLAIMS}: files.{name} must be a sha256, got {sha256!r:.80}")
+        SHA256(f"{CLAIMS}: files.{name}", sha256)
 
 
 def claimed(kind: Any, claims: dict[str, Any], name: str) -> Any:
     """Parse a config dataclass from entry `name` of `checkpoint.json`."""
-    try:
+    with naming(CLAIMS):
         return from_json(kind, claims[name], name)
-    except ConfigError as error:
-        raise FileError(f"{CLAIMS}: {error}") from None
 
 
 MAX_RUN_BYTES = 16 << 30
@@ -287,10 +278,6 @@ POLICIES_A_BLOCK = 64
 MECH_BYTES, MECH_PAIR_BYTES, COLUMN_BYTES = 16 << 10, 64, 64
 """Of a mech's state and observations, of what is kept of each pair of mechs, and of a column of voxels that broke: each
 about four times as much as is written."""
-
-
-def most_learner_bytes(weights: int) -> int:
-    return MAX_HEADER_BYTES + ADAM * weights
 
 
 def most_run_bytes(claims: Mapping[str, Any], env: EnvConfig, weights: int) -> int:
@@ -308,14 +295,13 @@ def most_run_bytes(claims: Mapping[str, Any], env: EnvConfig, weights: int) -> i
 def count(claims: Mapping[str, Any], name: str) -> int:
     """A number among the settings of a run; 0 where it names none."""
     value = claims["settings"].get(name, 0)
-    if type(value) is not int or not 0 <= value <= MOST_BATTLES:
-        raise FileError(f"checkpoint.json: settings.{name} must be 0..{MOST_BATTLES}, got {shown(value)}")
-    return value
+    holds = type(value) is int and 0 <= value <= MOST_BATTLES
+    expect(holds, f"{CLAIMS}: settings.{name}", f"0..{MOST_BATTLES}", value)
+    return int(value)
 
 
 def claimed_shape(name: str, shape: Any) -> tuple[int, ...]:
     """The shape of a part of a policy's memory."""
     fits = isinstance(shape, list) and len(shape) <= 8 and all(type(n) is int and 0 <= n <= MOST_BATTLES for n in shape)
-    if not fits:
-        raise FileError(f"checkpoint.json: memory.{name} must be a shape, got {shown(shape)}")
+    expect(fits, f"{CLAIMS}: memory.{name}", "a shape", shape)
     return tuple(shape)

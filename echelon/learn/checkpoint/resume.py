@@ -70,9 +70,7 @@ def restore_optimizer(policy: ActorCritic, optimizer: torch.optim.Optimizer, ten
         prefix = f"optimizer.{name}."
         # Fused Adam keeps its step counter beside the parameter, wherever the checkpoint was written.
         optimizer.state[parameter] = {
-            "step": tensors[f"{prefix}step"].to(parameter.device),
-            "exp_avg": tensors[f"{prefix}exp_avg"].to(parameter.device),
-            "exp_avg_sq": tensors[f"{prefix}exp_avg_sq"].to(parameter.device),
+            entry: tensors[f"{prefix}{entry}"].to(parameter.device) for entry in ("step", "exp_avg", "exp_avg_sq")
         }
 
 

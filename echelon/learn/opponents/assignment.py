@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -10,7 +10,7 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
-from echelon.env.group_policy import TeamPolicy, for_each_mech, graph_key_of, memory_of, memory_spec
+from echelon.env.group_policy import TeamPolicy, for_each_mech, graph_key_of, memory_of, memory_spec, team_view
 from echelon.env.observation.layout import GROUPS
 from echelon.env.outcome import Winner
 from echelon.env.restart import NextMemory
@@ -104,9 +104,7 @@ class PolicyAssignment:
 
     def part(self, tensordict: TensorDictBase, name: str, group: str, battles: slice) -> TensorDictBase:
         """`view` of one team of a policy, without a copy."""
-        team: TensorDictBase = tensordict.get(group).select("observation", "mask")[battles]
-        team.set("telemetry", for_each_mech(tensordict, team.shape[1])[battles])
-        return team.set("memory", memory_of(tensordict, group, name)[battles])
+        return team_view(tensordict, group, name)[battles]
 
     def memory_rows(self, tensordict: TensorDictBase) -> TensorDictBase:
         """What the learner's mechs remember, batch `[G, A]`."""
@@ -142,13 +140,18 @@ class PolicyAssignment:
             mechs = tensordict.get(group).shape[1]
             actions = [parts[name][part].get("action")[:, :mechs] for _, name, part in owners]
             tensordict.set((group, "action"), torch.cat(actions, 0))
-            for name in self.memory.keys():
-                own = [(battles, parts[name][part]) for battles, owner, part in owners if owner == name]
-                new = [(battles, decision.get(("next", "memory"))) for battles, decision in own]
-                if remembered is None:
-                    self._write_memory(tensordict, group, str(name), new)
-                else:
-                    remembered += self._pieces(group, str(name), new, mechs)
+            pieces = [
+                NextMemory(
+                    (group, "memory", name, key), battles.start, parts[name][part]["next", "memory", key][:, :mechs]
+                )
+                for battles, name, part in owners
+                if name in self.memory.keys()
+                for key in self.memory[name].keys()
+            ]
+            if remembered is None:
+                self._write_memory(tensordict, pieces)
+            else:
+                remembered += pieces
         return decided[LEARNER][0]
 
     def _split(self, name: str, decisions: Sequence[TensorDictBase]) -> list[TensorDictBase]:
@@ -156,31 +159,16 @@ class PolicyAssignment:
         found = [decision.select("action", ("next", "memory"), strict=False) for decision in decisions]
         return list(found[0].split([size(battles) for _, battles in self.teams[name]])) if len(found) == 1 else found
 
-    def _pieces(
-        self, group: str, name: str, new: Sequence[tuple[slice, TensorDictBase]], mechs: int
-    ) -> Iterator[NextMemory]:
-        """A policy's next memory, by entry and battles; behind the mechs of the group is padding."""
-        for battles, memory in new:
-            for key, value in memory.items():
-                yield NextMemory((group, "memory", name, str(key)), battles.start, value[:, :mechs])
-
-    def _write_memory(
-        self, tensordict: TensorDictBase, group: str, name: str, new: list[tuple[slice, TensorDictBase]]
-    ) -> None:
-        """Write a policy's next memory in the battles it commands; elsewhere it stays unchanged."""
-        if not new:
-            return
-        previous = tensordict.get((group, "memory", name))
-
-        def merge(key: str) -> Tensor:
-            old, pieces, at = previous.get(key), [], 0
-            for battles, memory in new:
-                pieces += [old[at : battles.start], memory.get(key)[:, : old.shape[1]]]
-                at = battles.stop
-            return torch.cat([*pieces, old[at:]], 0)
-
-        merged = TensorDict({key: merge(key) for key in previous.keys()}, previous.batch_size, device=previous.device)
-        tensordict.set(("next", group, "memory", name), merged)
+    @staticmethod
+    def _write_memory(tensordict: TensorDictBase, pieces: Sequence[NextMemory]) -> None:
+        """Write next memories in the battles of their policies; elsewhere they stay unchanged."""
+        found: dict[tuple[str, ...], Tensor] = {}
+        for key, start, value in pieces:
+            if key not in found:
+                found[key] = tensordict.get(key).clone()
+            found[key][start : start + len(value)] = value
+        for key, whole in found.items():
+            tensordict.set(("next", *key), whole)
 
     def rows(self, per_group: dict[str, Tensor]) -> Tensor:
         """`[G, ...]` values of the learner's teams, from values `[B, ...]` of both groups."""

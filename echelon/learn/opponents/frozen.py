@@ -14,10 +14,10 @@ from torchrl.data import Composite, Unbounded
 
 from echelon.learn.models.actor_critic import ActorCritic, ActorNetwork, PolicyOutput, batched_forward
 from echelon.learn.models.distribution import ActionDistribution
-from echelon.learn.opponents.slots import SLOT, count_readers, current_slot
+from echelon.learn.opponents.slots import SLOT, current_slot
 from echelon.learn.opponents.snapshot_pool import ROUNDING, OpponentPool
 from echelon.runtime.compile import fused
-from echelon.runtime.files import FileError
+from echelon.runtime.files import FileError, expect
 from echelon.runtime.state_dict import StateDict
 
 NOBODY = -1
@@ -79,15 +79,11 @@ class FrozenOpponents:
         """Nothing but their number: weights and probabilities are changed in place."""
         return self.blocks, self.num_slots
 
-    def readers(self, memory: TensorDictBase) -> Tensor:
-        """`[K, S]` number of battles that use each slot, from the memory (batch `[B, A]`) of the teams it commands."""
-        return count_readers(memory, self.blocks, self.num_slots)
-
     def refresh(self, readers: Sequence[Sequence[int]]) -> None:
         """Take the pool's shares, retire and fill slots. To be called between rollouts.
 
         Args:
-            readers: `[K, S]` as returned by the method `readers`.
+            readers: `[K, S]` number of battles that use each slot, see `count_readers`.
         """
         shares = dict(self.pool.shares)
         if shares != self.shares:
@@ -149,8 +145,8 @@ class FrozenOpponents:
         names, newest = state_dict.row("names", str, self.num_slots * self.blocks), self._slots(state_dict, "newest", 0)
         retiring, shares = self._slots(state_dict, "retiring", NOBODY), state_dict.fact("shares", dict)
         draws = state_dict.whole("draws", 0, 2**62)
-        if not all(type(share) is float and 0 <= share <= 1 for share in shares.values()):
-            raise FileError(f"{state_dict.name}.shares must be numbers 0..1, got {shares!r:.200}")
+        are_shares = all(type(share) is float and 0 <= share <= 1 for share in shares.values())
+        expect(are_shares, f"{state_dict.name}.shares", "numbers 0..1", shares)
         for name, stack in self.weights.items():
             stack.copy_(state_dict.tensors[name])
         self.names = [names[at : at + self.num_slots] for at in range(0, len(names), self.num_slots)]

@@ -15,7 +15,7 @@ from echelon.agents.heuristic import Heuristic, full_name, is_scripted, scripted
 from echelon.agents.tiers import TIERS
 from echelon.env.group_policy import TeamPolicy, graph_key_of, is_policy, memory_spec_of
 from echelon.learn.opponents.compiled import compiled_commander
-from echelon.learn.opponents.slots import SLOT, count_readers, current_slot
+from echelon.learn.opponents.slots import SLOT, current_slot
 from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import require
 from echelon.runtime.files import FileError
@@ -61,7 +61,7 @@ class NamedOpponents:
         self.specs = {own: spec for own, spec in specs.items() if len(spec.keys()) > 0}
         self.calls: dict[str, Callable[[TensorDictBase], TensorDictBase]] = {}
         """What decides for each commander that has been met, the commander itself or a graph of it."""
-        self.num_slots = NUM_SLOTS
+        self.blocks, self.num_slots = 1, NUM_SLOTS
         self.slots = [name, name]
         """Name of the commander in each slot."""
         self._share = torch.zeros((), dtype=torch.float32, device=device)
@@ -108,15 +108,11 @@ class NamedOpponents:
         self.requested = (name, weapon_use)
         self._update_slots()
 
-    def readers(self, memory: TensorDictBase) -> Tensor:
-        """`[1, 2]` number of battles that use each slot, from the memory (batch `[B, A]`) of the teams it commands."""
-        return count_readers(memory, blocks=1, slots=NUM_SLOTS)
-
     def refresh(self, readers: list[list[int]]) -> None:
         """Fill a free slot with the requested commander. To be called between rollouts.
 
         Args:
-            readers: `[1, 2]` as returned by the method `readers`.
+            readers: `[1, 2]` number of battles that use each slot, see `count_readers`.
         """
         self.old_is_read = readers[0][1 - self.newest] > 0
         self._update_slots()

@@ -15,6 +15,7 @@ from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.opponents.assignment import OpponentGroup, PolicyAssignment
 from echelon.learn.opponents.frozen import FrozenOpponents
 from echelon.learn.opponents.named import NamedOpponents, OpponentOf
+from echelon.learn.opponents.slots import count_readers
 from echelon.learn.opponents.snapshot_pool import OpponentPool
 from echelon.rules.config import EnvConfig
 from echelon.runtime.state_dict import Stateful
@@ -87,7 +88,8 @@ class StageOpponents:
         counts = {}
         for name, opponent in self._slotted().items():
             views = self.assignment.views(now, name)
-            counts[f"readers_{name}"] = torch.stack([opponent.readers(view.get("memory")) for view in views]).sum(0)
+            each = [count_readers(view.get("memory"), opponent.blocks, opponent.num_slots) for view in views]
+            counts[f"readers_{name}"] = torch.stack(each).sum(0)
         return counts
 
     def refresh(self, report: Mapping[str, list[float]]) -> None:

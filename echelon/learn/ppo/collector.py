@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import warnings
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -26,9 +26,7 @@ from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.learn.opponents.assignment import LEARNER, PolicyAssignment
 from echelon.learn.padding import EXISTS, team_mean
 from echelon.learn.ppo.episode_stats import EpisodeStats, split_terms
-from echelon.learn.ppo.final_views import FinalViews
-from echelon.learn.ppo.learner_views import LearnerViews
-from echelon.learn.ppo.rollout_writes import on_device, write_step
+from echelon.learn.ppo.learner_views import FinalViews, LearnerViews, on_device
 from echelon.runtime import noise
 from echelon.runtime.cuda_graphs import GraphedFunction
 from echelon.runtime.errors import require
@@ -326,6 +324,12 @@ class TeamCollector(BaseCollector):
             if self.last_views > 0:
                 view = step.select("observation", "telemetry", "enemy", strict=False).set("memory", memory)
                 self.final_views = FinalViews(empty(self.last_views, view))
+
+
+def write_step(at: Tensor, leaves: Sequence[Tensor], buffers: Sequence[Tensor]) -> None:
+    """Write `leaves [G, ...]` as step `at [1]` int64 of `buffers [T, G, ...]`, in their dtypes, in place."""
+    for leaf, buffer in zip(leaves, buffers, strict=True):
+        buffer.index_copy_(0, at, leaf.to(buffer.dtype)[None])
 
 
 def stagger_episode_starts(env: EchelonEnv) -> None:

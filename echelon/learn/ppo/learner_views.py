@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
 import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
 from echelon.env.observation.layout import GROUPS, STREAMS
+from echelon.env.select import replace_rows
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.operators import ValueHead
 from echelon.learn.opponents.assignment import LEARNER, PolicyAssignment
 from echelon.learn.padding import without_padding
-from echelon.learn.ppo.rollout_writes import concat_pieces, on_device, reduced_view
+from echelon.runtime.compile import fused
 
 
 class LearnerViews:
@@ -109,3 +113,73 @@ class LearnerViews:
         data = view.select("observation", "enemy", strict=False).set(self.value_head.keys.embed, output.embed)
         value: Tensor = self.value_head(data).get("state_value")
         return value
+
+
+class FinalViews:
+    """The last views of truncated battles, whose values stand for what would have followed.
+
+    Args:
+        views: `[V, G]` zeros in the form of a view: room for V truncations of each of the learner's teams.
+    """
+
+    def __init__(self, views: TensorDict) -> None:
+        self.views = views
+        self.taken = torch.zeros(views.shape[1], dtype=torch.int64, device=views.device)
+        """`[G]` how many views of each team are kept."""
+
+    def clear(self) -> None:
+        """Begin anew, in place."""
+        # Views of earlier rollouts, which no checkpoint has, would change how many rows a matrix product takes.
+        self.views.zero_()
+        self.taken.zero_()
+
+    def store(self, truncated: Tensor, pieces: Sequence[TensorDictBase]) -> None:
+        """Keep the view of each team whose battle was `truncated [G]`; `pieces` make up a view, one after the other."""
+        for number, stored in enumerate(self.views.unbind(0)):
+            here, start = truncated & (self.taken == number), 0
+            for piece in pieces:
+                own = slice(start, start + len(piece))
+                targets = [stored.get(key)[own] for key in piece.keys(True, True)]
+                replace_rows(here[own], None, targets, list(piece.values(True, True)))
+                start = own.stop
+        self.taken += truncated
+
+
+def concat_pieces(pieces: Sequence[Sequence[Tensor]], dtypes: Sequence[torch.dtype]) -> list[Tensor]:
+    """Put pieces together `[G, ...]`, each whole in its dtype."""
+    return [torch.cat([piece.to(dtype) for piece in parts]) for parts, dtype in zip(pieces, dtypes, strict=True)]
+
+
+def reduced_view(
+    teams: Sequence[TensorDictBase],
+    memory: Iterable[str],
+    dtype: torch.dtype,
+    concat_pieces: Callable[..., list[Tensor]],
+) -> TensorDict:
+    """Views of teams as one, batch `[G, A]`, with streams and telemetry in `dtype`.
+
+    Args:
+        teams: as `PolicyAssignment.part` shows them, of A mechs each.
+        memory: names of what the policy remembers, which stays in its own dtype.
+        concat_pieces: the function of this name, or a graph of it.
+    """
+    shown: list[tuple[str, ...]] = [("observation", name) for name in STREAMS]
+    rest: list[tuple[str, ...]] = [("mask",), *(("memory", name) for name in memory)]
+    pieces = {key: [team.get(key) for team in teams] for key in (*shown, *rest)}
+    pieces["telemetry",] = [team.get("telemetry")[:, 0] for team in teams]
+    own = {key: parts[0].dtype for key, parts in pieces.items()}
+    dtypes = [kind if key in rest or kind == torch.bool else dtype for key, kind in own.items()]
+    found = dict(zip(pieces, concat_pieces(list(pieces.values()), dtypes), strict=True))
+    shape, telemetry = found["mask",].shape, found.pop(("telemetry",))
+    device = telemetry.device
+    # Without a device the inner one would be moved: tensordict then enters `torch.device` into a table whose length
+    # Dynamo guards, and all that was compiled before is compiled again.
+    view = TensorDict({"memory": TensorDict({}, shape, device=device)}, shape, device=device)
+    for key, leaf in found.items():
+        view.set(key, leaf)
+    return view.set("telemetry", telemetry[:, None].expand(*shape, -1, -1))
+
+
+def on_device(function: Callable[..., Any], device: torch.device) -> Callable[..., Any]:
+    """`function` as a graph on a GPU; on a CPU itself."""
+    return fused(function, device) if device.type == "cuda" else function

@@ -183,7 +183,10 @@ class PPO:
         counts: list[Tensor] = []
         for epoch in range(self.config.epochs):
             for index in sequences.shuffled(self.config.minibatches):
-                self.index = self._index_in_place(index)
+                if self.cuda_graph:
+                    # To where a CUDA graph reads so many.
+                    index = self.indices.setdefault(len(index), index.clone()).copy_(index)
+                self.index = index
                 self.graphed(len(index) if self.cuda_graph else None)
             done = len(counts)
             counts += [self.goes_on.clone()] * self.config.minibatches
@@ -207,10 +210,6 @@ class PPO:
             else:
                 sequences.data.set(name, old.copy_(new))
         return sequences
-
-    def _index_in_place(self, index: Tensor) -> Tensor:
-        """`index [S]`, copied to where a CUDA graph reads so many."""
-        return self.indices.setdefault(len(index), index.clone()).copy_(index) if self.cuda_graph else index
 
     def _learn_next(self) -> None:
         """A step on the sequences `index`, whose report becomes the next of `rows`."""

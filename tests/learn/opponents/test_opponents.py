@@ -17,10 +17,14 @@ from echelon.learn.models.registry import PolicySpecs
 from echelon.learn.opponents.assignment import OpponentGroup, PolicyAssignment
 from echelon.learn.opponents.frozen import FrozenOpponents
 from echelon.learn.opponents.named import NamedOpponents
-from echelon.learn.opponents.slots import SLOT
+from echelon.learn.opponents.slots import SLOT, count_readers
 from echelon.learn.opponents.snapshot_pool import MixedPool, SnapshotPool
 from echelon.runtime.files import FileError
 from echelon.runtime.state_dict import StateDict
+
+
+def readers_of(rivals, memory):
+    return count_readers(memory, rivals.blocks, rivals.num_slots)
 
 
 def policies(count: int) -> list[ActorCritic]:
@@ -77,7 +81,7 @@ def test_blocks_and_slots_play_as_each_policy_alone():
     own = {"h": second["memory", "h"].clone(), "c": second["memory", "c"].clone()}
     decided = rivals(second.copy())
     assert torch.equal(decided["next", "memory", SLOT], second["memory", SLOT]), "a battle keeps its slot"
-    assert rivals.readers(decided["next", "memory"]).tolist() == [[1, 2, 1], [2, 1, 1]]
+    assert readers_of(rivals, decided["next", "memory"]).tolist() == [[1, 2, 1], [2, 1, 1]]
     with torch.no_grad(), set_exploration_type(ExplorationType.DETERMINISTIC):
         for battle, slot in enumerate(slots.tolist()):
             alone = second[battle : battle + 1].copy()
@@ -132,7 +136,7 @@ def test_battles_draw_their_slot_by_the_shares():
     assert rivals.retiring == [0]
     team, count = teams(2, rivals), 4000
     torch.manual_seed(0)
-    readers = rivals.readers(rivals(team[[0] * count])["next", "memory"])[0].tolist()
+    readers = readers_of(rivals, rivals(team[[0] * count])["next", "memory"])[0].tolist()
     drawn = {name: shares[name] for slot, name in enumerate(rivals.names[0]) if slot != 0}
     total = sum(drawn.values())
     assert readers[0] == 0 and sum(readers) == count
@@ -155,7 +159,7 @@ def test_a_run_has_sixteen_opponents_in_play_by_default():
     rivals = FrozenOpponents(known[0], config.past_blocks, config.past_slots, Pool(known))
     assert len(set(flat(rivals.names))) == 16
     torch.manual_seed(0)
-    readers = rivals.readers(rivals(teams(2, rivals)[[0] * 160])["next", "memory"])
+    readers = readers_of(rivals, rivals(teams(2, rivals)[[0] * 160])["next", "memory"])
     assert (readers > 0).all(), "each is met"
 
 
@@ -225,7 +229,7 @@ def test_a_battle_keeps_its_tier_and_handicap_until_it_ends():
     # A third tier waits until nobody meets the first any more.
     rivals.set_opponent(expert, 1.0)
     assert rivals.slots == [trivial, hard]
-    rivals.refresh(rivals.readers(decided["next", "memory"]).tolist())
+    rivals.refresh(readers_of(rivals, decided["next", "memory"]).tolist())
     assert rivals.slots == [trivial, hard]
     rivals.refresh([[0, 4]])
     assert rivals.slots == [expert, hard] and rivals.newest == 0
@@ -252,7 +256,7 @@ def test_opponents_change_only_where_battles_end():
             _, td = env.step_and_maybe_reset(td)
             if decision % 5 == 4:
                 past.add(str(decision), learner)
-                rivals.refresh(rivals.readers(seats.view(td, "past")["memory"]).tolist())
+                rivals.refresh(readers_of(rivals, seats.view(td, "past")["memory"]).tolist())
     slots, begins = torch.stack(slots), torch.stack(begins)
     changed = slots[1:] != slots[:-1]
     assert changed.any() and not (changed & ~begins[1:]).any()
