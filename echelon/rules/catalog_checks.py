@@ -214,9 +214,9 @@ def check_flight(catalog: Catalog, rules: RulesConfig, hulls: tuple[str, ...]) -
     for name, spec in catalog.weapons.items():
         if not spec.is_beam:
             where = f"catalog.weapons.{name} at RulesConfig.dt_s {rules.dt_s:g}"
-            flown = spec.flown_vox(rules.gravity_vox_per_s2, rules.dt_s)
+            farthest = spec.flown_vox(rules.gravity_vox_per_s2, rules.dt_s)
             limit = f"flying at most {MAX_REACH_VOX:g} vox a substep, falls included"
-            require(flown <= MAX_REACH_VOX, where, limit, flown)
+            require(farthest <= MAX_REACH_VOX, where, limit, farthest)
     flying = {hull for spec in catalog.weapons.values() if not spec.is_beam for hull in spec.mounts}
     limit = f"with a hull that carries a weapon whose shots fly, one of {sorted(flying)}"
     require(not flying.isdisjoint(hulls), "EnvConfig.blue and red", limit, hulls)
