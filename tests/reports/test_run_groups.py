@@ -47,10 +47,10 @@ def test_settings_are_told_by_dotted_names():
 def test_the_middle_is_a_mean_or_an_interquartile_mean():
     runs = [run(str(seed), [float(seed), 2.0 * seed]) for seed in (1, 2, 3, 100)]
     mean, iqm = middle(runs, "return", "mean"), middle(runs, "return", "iqm")
-    assert mean.steps.tolist() == [1000, 2000] and mean.value.tolist() == [26.5, 53.0]
-    assert iqm.value.tolist() == [2.5, 5.0], "of the middle two"
+    assert mean.x.tolist() == [1000, 2000] and mean.y.tolist() == [26.5, 53.0]
+    assert iqm.y.tolist() == [2.5, 5.0], "of the middle two"
     for found in (mean, iqm):
-        assert (found.low <= found.value).all() and (found.value <= found.high).all()
+        assert (found.low <= found.y).all() and (found.y <= found.high).all()
     # Percentiles of means of four draws from 1, 2, 3, 100.
     assert 1 <= mean.low[0] < 3 and 50 < mean.high[0] <= 100 and mean.high[1] == pytest.approx(2 * mean.high[0])
 
@@ -60,25 +60,25 @@ def test_the_interval_is_that_of_a_bootstrap():
     values = rng.normal(5.0, 1.0, 40)
     found = middle([run(str(n), [value]) for n, value in enumerate(values)], "return", "mean")
     half = stats.t.ppf(0.975, 39) * values.std(ddof=1) / 40**0.5
-    assert found.value[0] == pytest.approx(values.mean())
+    assert found.y[0] == pytest.approx(values.mean())
     assert found.low[0] == pytest.approx(values.mean() - half, abs=0.06)
     assert found.high[0] == pytest.approx(values.mean() + half, abs=0.06)
 
 
 def test_one_run_has_no_interval_and_nothing_has_no_curve():
     found = middle([run("a", [1.0, 3.0])], "return", "mean")
-    assert found.low is found.value is found.high and middle([run("a")], "return", "mean") is None
+    assert found.low is found.y is found.high and middle([run("a")], "return", "mean") is None
 
 
 def test_long_runs_are_averaged_between_points_and_cut_to_what_all_have():
     found = middle([run("a", np.arange(600.0)), run("b", np.arange(900.0))], "return", "mean")
-    assert len(found.steps) == BINS and found.steps[-1] == 600_000 and found.steps[0] == 1000
-    assert found.value == pytest.approx(found.steps / 1000 - 1, abs=6), "a straight line stays one"
+    assert len(found.x) == BINS and found.x[-1] == 600_000 and found.x[0] == 1000
+    assert found.y == pytest.approx(found.x / 1000 - 1, abs=6), "a straight line stays one"
 
 
 def test_an_evaluation_is_a_curve_by_the_name_of_the_rival():
     cells = ((0, 0.1, 0.0, 0.3), (9, 0.4, 0.2, 0.6))
     rows = [dict(zip(NUMBERS, map(str, row), strict=True)) | {"rival": "easy"} for row in cells]
     found = middle([Run("a", {}, [], rows)], "easy", "mean")
-    assert found.steps.tolist() == [0, 9] and found.value.tolist() == [0.1, 0.4]
+    assert found.x.tolist() == [0, 9] and found.y.tolist() == [0.1, 0.4]
     assert found.low.tolist() == [0.0, 0.2] and found.high.tolist() == [0.3, 0.6], "over its battles"

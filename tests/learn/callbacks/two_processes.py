@@ -23,7 +23,7 @@ class StopsAtSecond(Callback):
 
 class FullLeague(LeagueCallback):
     def __init__(self):
-        super().__init__(None, SimpleNamespace(shares={"a": 1.0}, me=None), 1)
+        super().__init__(SimpleNamespace(store=None), SimpleNamespace(shares={"a": 1.0}, me=None), 1)
 
     def submit(self, checkpoint, kind="candidate"):
         raise ConfigError("the league is full")
