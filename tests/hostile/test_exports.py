@@ -15,6 +15,7 @@ from echelon.league.export_rows import COLUMNS
 from echelon.league.import_export import read_league, write_league
 from echelon.league.rating_period import close_period
 from echelon.league.store import FILE, Store
+from echelon.rules.versions import current_versions
 from echelon.runtime import json_tables
 from echelon.runtime.files import FileError, json_bytes, parse_json
 from echelon.runtime.json_tables import LONGEST_ROW, read_tables, table_bytes
@@ -136,7 +137,8 @@ def test_values_are_cut_anywhere(monkeypatch, chunk):
 
 # Files of strangers
 
-START = b'{"schema": "echelon-league", "version": 1, "env": {}, "rules": {}, '
+VERSIONS = json.dumps(current_versions().as_json())
+START = f'{{"schema": "echelon-league", "version": 1, "env": {VERSIONS}, "rules": {{}}, '.encode()
 TOO_LONG = f"not valid JSON, or more than {LONGEST_ROW} letters of it"
 CASES: dict[str, tuple[bytes, bytes, str]] = {
     "rows that are none": (b'"entries": [', b"{}, ", "entries[0] must hold id, kind"),
