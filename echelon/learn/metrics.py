@@ -7,6 +7,7 @@ import io
 import math
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -233,9 +234,8 @@ def all_reduce_sums(sums: Mapping[str, Tensor], ranks: Ranks) -> dict[str, Tenso
 
 def read(values: Mapping[str, Tensor]) -> dict[str, list[float]]:
     """Copy tensors to the host in one transfer, flattened to lists of floats."""
-    packed = torch.cat([value.detach().float().flatten() for value in values.values()]).cpu()
-    parts = packed.split([value.numel() for value in values.values()])
-    return {name: part.tolist() for name, part in zip(values, parts, strict=True)}
+    numbers = iter(torch.cat([value.detach().float().flatten() for value in values.values()]).cpu().tolist())
+    return {name: list(islice(numbers, value.numel())) for name, value in values.items()}
 
 
 def summarise(
