@@ -108,17 +108,17 @@ TABLES = {
         ),
         Table(
             "confirm",
-            "the best of these together",
+            "what did best of these, at two million steps",
             SMALL,
             2_000_000,
             (0, 1, 2, 3, 4),
             256,
             QUICK,
             {
-                "KL divergence 0.06": ("--ppo.target-kl", "0.06"),
-                "2 epochs": ("--ppo.epochs", "2"),
-                "2 epochs, KL divergence 0.06": ("--ppo.epochs", "2", "--ppo.target-kl", "0.06"),
-                "2 epochs, 4 minibatches": ("--ppo.epochs", "2", "--ppo.minibatches", "4"),
+                "memory GRU": ("--model", "gru"),
+                "width 128": ("--model.hidden", "128"),
+                "rate 4e-3": ("--ppo.learning-rate.first", "4e-3"),
+                "no entropy bonus": ("--ppo.entropy-coef.first", "0", "--ppo.entropy-coef.last", "0"),
             },
         ),
         Table(

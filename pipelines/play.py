@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -12,7 +13,7 @@ from rich.progress import track
 
 from echelon.arena.batch_arena import BatchArena, Battle
 from echelon.arena.match import MOST_PLAYED, battle_seeds, named_match, replay_of
-from echelon.arena.resolve import common_env, resolve
+from echelon.arena.resolve import Commander, common_env, resolve
 from echelon.datasets.writer import DatasetWriter
 from echelon.league.entry_policy import qualified_name
 from echelon.league.matchmaking import round_robin
@@ -32,6 +33,13 @@ from echelon.runtime.profiling import profiled_between
 from echelon.scenarios.scene import scene_maps
 from echelon.state import Maps
 
+EnvName = Literal["auto", "small", "standard", "large"]
+
+
+def battle_config(name: EnvName, commanders: Sequence[Commander], changes: BattleArgs) -> EnvConfig:
+    """A preset, or for `auto` what the commanders have in common, with the changes of the command line."""
+    return changes.apply(common_env(commanders) if name == "auto" else ENV_PRESETS[name]())
+
 
 @dataclass(frozen=True)
 class Play:
@@ -47,7 +55,7 @@ class Play:
     """A league whose entries may be named as commanders without their folder."""
     battles: int = 64
     seed: int = 0
-    env: Literal["auto", "small", "standard", "large"] = "auto"
+    env: EnvName = "auto"
     """Battle preset; auto takes the one a checkpoint was trained in, else small."""
     scenario: Path | None = None
     """A JSON file of a position in which every battle begins, in place of --env (`docs/SCENARIOS.md`). Sides differ
@@ -94,8 +102,7 @@ class Play:
     def battle(self, x: str, y: str) -> tuple[EnvConfig, Maps | None]:
         """The config of the battles, and of a scenario its map."""
         if self.scenario is None:
-            env = common_env([resolve(x), resolve(y)]) if self.env == "auto" else ENV_PRESETS[self.env]()
-            return self.changes.apply(env), None
+            return battle_config(self.env, [resolve(x), resolve(y)], self.changes), None
         is_alone = self.env == "auto" and self.changes == BattleArgs()
         require(is_alone, "--scenario", "given without --env, --catalog and rosters", str(self.scenario))
         # A replay holds the recipe of a generated map, not the voxels of one made by hand.
@@ -130,7 +137,7 @@ class WriteDataset:
     battles: int = 64
     """Between each two of them."""
     seed: int = 0
-    env: Literal["auto", "small", "standard", "large"] = "auto"
+    env: EnvName = "auto"
     """Battle preset; auto takes the one a checkpoint was trained in, else small."""
     changes: tyro.conf.OmitArgPrefixes[BattleArgs] = field(default_factory=BattleArgs)
     arena: tyro.conf.OmitArgPrefixes[ArenaArgs] = field(default_factory=lambda: ArenaArgs(batch=64))
@@ -146,8 +153,7 @@ class WriteDataset:
     def run(self) -> None:
         device = use_device(resolve_device(self.arena.device))
         commanders = {name: resolve(name) for name in self.commanders}
-        env = common_env([*commanders.values()]) if self.env == "auto" else ENV_PRESETS[self.env]()
-        env = self.changes.apply(env)
+        env = battle_config(self.env, [*commanders.values()], self.changes)
         policies = {name: commander.policy(env, device) for name, commander in commanders.items()}
         battles = self.schedule()
         how = (min(self.arena.batch, len(battles)), *self.arena.execution(device))

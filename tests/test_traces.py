@@ -44,7 +44,7 @@ def test_training(traced, monkeypatch, tmp_path):
     """Environment, acting, writing, values, set encoders and the loss, in the code that is captured on a GPU; the next
     stage of a curriculum compiles nothing again."""
     for module in (collector, learner_views):
-        monkeypatch.setattr(module, "on_device", fused)
+        monkeypatch.setattr(module, "fused_on_gpu", fused)
     stages = CurriculumConfig(opponents=("heuristic:trivial",), difficulty=(0.2, 0.8))
     config = tiny_run(backend="graph", compile_policy="all", cuda_graphs="on", opponent="curriculum", curriculum=stages)
     trainer = Trainer(config, tmp_path)

@@ -80,9 +80,10 @@ class EvalCallback(Callback):
         def play() -> None:
             found = evaluator.evaluate_final() if is_final else evaluator.evaluate()
             if recorded > 0:
-                # The run's folder without its path.
-                now = checkpoint_path(trainer.folder.resolve(), trainer.counters.iterations)
-                replays.append(evaluator.record_battles(recorded, f"{now.parents[1].name}/{now.name}"))
+                # The run's folder without its path, and the checkpoint.
+                checkpoint = checkpoint_path(trainer.folder, trainer.counters.iterations)
+                name = f"{trainer.folder.resolve().name}/{checkpoint.name}"
+                replays.append(evaluator.record_battles(recorded, name))
             scores.extend(found)
 
         trainer.run_interruptible(play)

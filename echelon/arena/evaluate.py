@@ -71,7 +71,10 @@ class Evaluation:
     def as_json(self) -> dict[str, Any]:
         """JSON values: everything, with outcome and state hash of every battle."""
         return {
-            **{name: getattr(self, name) for name in ("task", "fingerprint", "policy", "by_protocol")},
+            "task": self.task,
+            "fingerprint": self.fingerprint,
+            "policy": self.policy,
+            "by_protocol": self.by_protocol,
             "actions": "sampled",
             "win_rate": self.win_rate,
             "versions": dict(self.versions),

@@ -28,7 +28,8 @@ RANDOM_ACTIONS = 100
 """Stream of `echelon.runtime.noise` for these actions; the simulation uses others."""
 
 
-BEGINNINGS = ("spawn_hp", "spawn_leg_hp", "spawn_heat")
+IN_FIRST_STATE = ("spawn_hp", "spawn_leg_hp", "spawn_heat")
+"""Fields of maps that are hashed as part of the first state only."""
 
 
 def fingerprint() -> str:
@@ -52,8 +53,7 @@ def play(config: EnvConfig, seeds: Sequence[int], decisions: int, commanders: tu
     numbers = torch.tensor(seeds, device="cpu")
     env = EchelonEnv(config, len(seeds), device, seed=numbers, memory=memory_spec(**policies))
     group_policies = [GroupPolicy(policy, group, group) for group, policy in policies.items()]
-    # How mechs begin stands in the first state.
-    maps = {name: leaf for name, leaf in leaves(env.game.maps).items() if name not in BEGINNINGS}
+    maps = {name: leaf for name, leaf in leaves(env.game.maps).items() if name not in IN_FIRST_STATE}
     map_digest = digest_of(maps)
     digests = [map_digest.copy() for _ in seeds]
     td = env.reset()

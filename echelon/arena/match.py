@@ -90,12 +90,12 @@ class Result:
     def win_rates_by_side(self, x: bool) -> dict[str, float]:
         """Share of its battles as `blue` and as `red` that X won, if `x`, else Y."""
         half = self.battles / 2
-        own: dict[str, float] = {}
+        rates: dict[str, float] = {}
         for side in (Winner.BLUE, Winner.RED):
-            # X plays on either side in half of the battles, Y in the others.
-            there = self.outcomes[(side == Winner.RED) == x :: 2]
-            own[side.name.lower()] = sum(outcome.winner == side for outcome in there) / half
-        return own
+            # X is blue in battles with an even index, Y in the others.
+            first = int((side == Winner.RED) == x)
+            rates[side.name.lower()] = sum(outcome.winner == side for outcome in self.outcomes[first::2]) / half
+        return rates
 
     @property
     def y_wins(self) -> int:
@@ -146,7 +146,9 @@ class Result:
                     "x_side": ("blue", "red")[b % 2],
                     "winner": outcome.winner.name.lower(),
                     "reason": outcome.reason.name.lower(),
-                    **{name: getattr(outcome, name) for name in ("score", "decisions", "state_hash")},
+                    "score": outcome.score,
+                    "decisions": outcome.decisions,
+                    "state_hash": outcome.state_hash,
                 }
                 for b, outcome in enumerate(self.outcomes)
             ],

@@ -46,7 +46,7 @@ def run_until_done(
     """
     now = env.reset()
     endings = Endings(now, count)
-    told, most = 0.0, env.config.rules.max_decisions
+    reported, most = 0.0, env.config.rules.max_decisions
     if graph_key is None:
         decisions = called(env, now, decide, endings, played)
     else:
@@ -58,10 +58,10 @@ def run_until_done(
             if on_progress is not None:
                 # Few battles end early, and none lasts longer than the clock.
                 done = max(count - float(endings.running.sum()), count * number / most)
-                on_progress(done - told)
-                told = done
+                on_progress(done - reported)
+                reported = done
     if on_progress is not None:
-        on_progress(count - told)
+        on_progress(count - reported)
     return endings.outcome.set("state_hash", endings.hashes)[:count]
 
 

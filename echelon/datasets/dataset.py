@@ -29,7 +29,7 @@ from echelon.env.team_view import ObservationForm
 from echelon.env.transforms import FlatObservation
 from echelon.rules.config import EnvConfig, env_from_json
 from echelon.runtime.errors import require, shown
-from echelon.runtime.files import FileError, expect, naming, open_file, parse_json
+from echelon.runtime.files import FileError, as_file_error, expect, open_file, parse_json
 from echelon.runtime.tensor_files import Header, read_header
 
 SCHEMA, VERSION = "echelon-dataset", 1
@@ -187,7 +187,7 @@ def check_claims(name: str, text: str) -> tuple[EnvConfig, tuple[str, ...]]:
     holds = is_list and all(isinstance(each, str) and 0 < len(each) <= LONGEST_NAME for each in commanders)
     expect(holds, f"{name}: commanders", "different names", commanders)
     expect(isinstance(env, dict), f"{name}: env", "an object", env)
-    with naming(name):
+    with as_file_error(name):
         return env_from_json(env), tuple(commanders)
 
 

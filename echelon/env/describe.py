@@ -30,8 +30,6 @@ from echelon.rules.config import EnvConfig
 
 Name = tuple[str, ...]
 """A key without its group."""
-PARTS: tuple[Kind, ...] = ("action", "observation", "reward", "done")
-"""What specs an environment has."""
 ENDS = {
     "done": "the battle ended in this decision",
     "terminated": "by elimination, by the zone, or by the clock where that is part of the game",
@@ -81,7 +79,12 @@ def leaf_of(key: Name, name: Name, kind: Kind, spec: TensorSpec, columns: Column
 
 def describe_env(env: EnvBase, groups: Collection[str], config: EnvConfig, weights: Mapping[str, float]) -> Description:
     """The columns of all that an environment or a view takes and gives; see `describe_specs`."""
-    specs: dict[Kind, Composite] = {kind: getattr(env, f"full_{kind}_spec") for kind in PARTS}
+    specs: dict[Kind, Composite] = {
+        "action": env.full_action_spec,
+        "observation": env.full_observation_spec,
+        "reward": env.full_reward_spec,
+        "done": env.full_done_spec,
+    }
     return describe_specs(specs, groups, config, weights)
 
 
@@ -89,7 +92,12 @@ def describe_battle(config: EnvConfig) -> Description:
     """What `EchelonEnv(config).describe()` would tell of one battle, without making its maps."""
     sizes = {"blue": len(config.blue), "red": len(config.red)}
     specs = Specs(config, sizes, Composite(), 1, torch.device("cpu"))
-    parts: dict[Kind, Composite] = {kind: getattr(specs, kind)() for kind in PARTS}
+    parts: dict[Kind, Composite] = {
+        "action": specs.action(),
+        "observation": specs.observation(),
+        "reward": specs.reward(),
+        "done": specs.done(),
+    }
     return describe_specs(parts, sizes, config, term_weights(config.reward))
 
 

@@ -93,12 +93,8 @@ class View(EnvInfo, PartialEnv):
         self.commanded = commanded
         self.opponent = opponent
         self.group_map = {group: list(names) for group, names in group_map.items()}
-        self.config, self.num_envs, self.info, self.extra_rewards = (
-            env.config,
-            env.num_envs,
-            env.info,
-            env.extra_rewards,
-        )
+        self.config, self.num_envs = env.config, env.num_envs
+        self.info, self.extra_rewards = env.info, env.extra_rewards
         self.forms, self.has_state, self.observation_dtype = forms, state, dtype
         self._prepare()
 

@@ -11,7 +11,7 @@ from echelon.league.ratings.glicko2 import DEVIATION
 from echelon.league.records import scripted_id
 from echelon.rules.versions import current_versions, stored_versions
 from echelon.runtime.errors import shown
-from echelon.runtime.files import FileError, expect, naming, parse_json
+from echelon.runtime.files import FileError, as_file_error, expect, parse_json
 from echelon.runtime.json_checks import SHA256, Rule, integer, matching, number, one_of, optional, text
 
 LONGEST_REASON = 1000
@@ -78,7 +78,9 @@ RULES: dict[str, Rules] = {
     "standings": {"games": integer(0), "score": number(0, 1 << 62)},
     "claims": {"owner": matching("[0-9a-f]{32}", "32 hexadecimal digits")},
     "role": {
-        **{"generation": integer(0, 1 << 30), "turns": integer(0, 1 << 30), "entry": text(64)},
+        "generation": integer(0, 1 << 30),
+        "turns": integer(0, 1 << 30),
+        "entry": text(64),
         "judged": Rule("ids, each with a list of games and points", is_judged),
     },
 }
@@ -119,7 +121,7 @@ def check_identity(where: str, id: str, name: str, kind: str) -> None:
 def check_rules(where: str, env: dict[str, Any]) -> None:
     """Refuse a league of other rules: its matches and ratings say nothing about these."""
     ours = current_versions().rules
-    with naming(where):
+    with as_file_error(where):
         theirs = stored_versions(env, "env").rules
     if theirs != ours:
         hint = "matches and ratings hold under their rules alone; `arena.py add` takes its weights/* into a new league"

@@ -23,7 +23,7 @@ from echelon.league.weight_store import FOLDER, WeightStore
 from echelon.rules.config import EnvConfig, env_from_json
 from echelon.rules.config_json import as_json, battle_difference, from_json
 from echelon.runtime import version
-from echelon.runtime.files import FileError, naming, open_file, replacing, writing_to
+from echelon.runtime.files import FileError, as_file_error, open_file, replacing, writing_to
 from echelon.runtime.json_tables import table_bytes
 
 MAX_BYTES = 256 << 20
@@ -123,7 +123,7 @@ def read_league(path: Path, folder: str | Path, watched: Watched = lambda file: 
 
 def config_of(name: str, settings: dict[str, Any]) -> tuple[EnvConfig, LeagueConfig]:
     """Environment config and rules of an exported league."""
-    with naming(name):
+    with as_file_error(name):
         return env_from_json(settings["env"]), from_json(LeagueConfig, settings["rules"], "rules")
 
 

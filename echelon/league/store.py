@@ -48,7 +48,7 @@ from echelon.rules.config_json import as_json, battle_difference, from_json
 from echelon.rules.versions import current_versions
 from echelon.runtime import version
 from echelon.runtime.errors import ConfigError, require
-from echelon.runtime.files import FileError, naming, sync_folder
+from echelon.runtime.files import FileError, as_file_error, sync_folder
 
 FILE = "league.sqlite"
 UNRATED = {"rating": RATING, "deviation": DEVIATION, "volatility": VOLATILITY}
@@ -165,12 +165,12 @@ class Store:
 
     @property
     def env(self) -> EnvConfig:
-        with naming(self.path):
+        with as_file_error(self.path):
             return env_from_json(self._settings("env"))
 
     @property
     def rules(self) -> LeagueConfig:
-        with naming(self.path):
+        with as_file_error(self.path):
             rules: LeagueConfig = from_json(LeagueConfig, self._settings("rules"), "rules")
         return rules
 
@@ -286,7 +286,7 @@ class Store:
     def played(self) -> set[Battle]:
         """All battles with a recorded match, under the rules of today and on maps of today's map maker."""
         recipes = self.read("matches", ("recipe",), "SELECT DISTINCT recipe FROM matches")
-        with naming(self.path):
+        with as_file_error(self.path):
             current = [recipe for (recipe,) in recipes if recipe_versions(recipe) == current_versions()]
         marks = ", ".join("?" * len(current))
         rows = self.execute(f"SELECT blue, red, seed FROM matches WHERE recipe IN ({marks})", *current)

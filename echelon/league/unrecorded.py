@@ -15,7 +15,16 @@ from echelon.rules.config import EnvConfig, env_from_json
 from echelon.rules.config_json import battle_difference
 from echelon.rules.versions import current_versions
 from echelon.runtime.errors import require
-from echelon.runtime.files import FileError, expect, json_bytes, naming, open_file, parse_json, read_file, write_whole
+from echelon.runtime.files import (
+    FileError,
+    as_file_error,
+    expect,
+    json_bytes,
+    open_file,
+    parse_json,
+    read_file,
+    write_whole,
+)
 
 SCHEMA, VERSION = "echelon-matches", 1
 MAX_BYTES = 64 << 20
@@ -61,7 +70,7 @@ def record_file(path: Path, store: Store) -> tuple[int, int]:
             raise FileError(f"{path.name}: {field} must be {expected!r}, as of a file of unrecorded matches")
     matches = read_matches(path.name, document.get("matches"))
     known = {entry.id for entry in store.entries()}
-    with naming(path.name):
+    with as_file_error(path.name):
         env = document.get("env")
         require(isinstance(env, dict), "env", "an object", type(env).__name__)
         difference = battle_difference(store.env.signature(), env_from_json(env).signature())

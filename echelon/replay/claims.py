@@ -19,7 +19,7 @@ from echelon.rules.roster import build_formation
 from echelon.rules.specs import LOOKS
 from echelon.rules.versions import stored_versions
 from echelon.runtime.errors import shown
-from echelon.runtime.files import FileError, expect, naming
+from echelon.runtime.files import FileError, as_file_error, expect
 from echelon.runtime.json_checks import (
     FLAG,
     Check,
@@ -86,7 +86,7 @@ def check_claims(name: str, claims: Any) -> EnvConfig:
     expect(isinstance(replay, dict), f"{name}: replay", "an object", replay)
     env = replay.get("env")
     expect(isinstance(env, dict), f"{name}: replay.env", "an object", env)
-    with naming(name):
+    with as_file_error(name):
         stored_versions(env, "env")  # First, as all that follows may be otherwise in another version's file.
         check_types(name, claims)
         config = env_from_json(env)

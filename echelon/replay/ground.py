@@ -9,7 +9,7 @@ import torch
 
 from echelon.replay.battle import Battle, Replay
 from echelon.rules.config import env_from_json
-from echelon.runtime.files import naming
+from echelon.runtime.files import as_file_error
 from echelon.world import recipe
 from echelon.world.layout import quadrants
 from echelon.world.pool import pool_seeds
@@ -17,7 +17,7 @@ from echelon.world.pool import pool_seeds
 
 def rebuild(replay: Replay, battle: Battle) -> np.ndarray:
     """`[Z, Y, X]` uint8 materials of the map as the battle began."""
-    with naming("replay"):
+    with as_file_error("replay"):
         maps = recipe.from_json(battle.about["map"]).make(env_from_json(replay.about["env"]))
     return maps.material[0].numpy()
 
@@ -34,7 +34,7 @@ class MapName:
 
 def name_map(replay: Replay, battle: Battle) -> MapName:
     """Which map a battle was on, as its recipe and the settings tell."""
-    with naming("replay"):
+    with as_file_error("replay"):
         config = env_from_json(replay.about["env"])
         seed = recipe.from_json(battle.about["map"]).seed
     names, pool = config.world.biomes, pool_seeds(config, torch.device("cpu")).tolist()

@@ -12,7 +12,7 @@ from echelon.env.observation.layout import Feature
 from echelon.replay.battle import Battle, Replay
 from echelon.rules.catalog import Material
 from echelon.rules.config import EnvConfig, env_from_json
-from echelon.runtime.files import naming
+from echelon.runtime.files import as_file_error
 from echelon.sim.ewar import BEST_QUALITY
 from echelon.world.pool import bit_columns, seen_from_above
 
@@ -50,7 +50,7 @@ def units(config: EnvConfig) -> dict[str, tuple[Scale, str]]:
 
 
 def config_of(replay: Replay) -> EnvConfig:
-    with naming("replay"):
+    with as_file_error("replay"):
         return env_from_json(replay.about.get("env", {}))
 
 

@@ -80,8 +80,13 @@ class Recorder:
         shots, impacts, mechs, tally = state.shots, log.impacts, state.mechs, state.tally
         marks = {"heat": mechs.heat, "fallen": mechs.fallen}
         kept = {
-            **{name: getattr(impacts, name) for name in ("flew", "ends", "on_mech", "on_voxel", "on_floor", "point")},
+            "flew": impacts.flew,
+            "ends": impacts.ends,
+            "on_mech": impacts.on_mech,
             "victim": impacts.target,
+            "on_voxel": impacts.on_voxel,
+            "on_floor": impacts.on_floor,
+            "point": impacts.point,
             "shot_pos": shots.pos,
             "flies": shots.ttl > 0,
             "lock": shots.target,

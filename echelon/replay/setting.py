@@ -62,9 +62,14 @@ def weapon_specs(catalog: Catalog) -> dict[str, dict[str, Any]]:
     """What pages and pictures tell of each weapon."""
     return {
         name: {
-            **{fact: getattr(spec, fact) for fact in ("range_vox", "arc_deg", "effect")},
+            "range_vox": spec.range_vox,
+            "arc_deg": spec.arc_deg,
+            "effect": spec.effect,
             "look": spec.drawn_as,
-            **{fact: getattr(spec, fact) for fact in ("colour", "damage", "self_heat", "target_heat")},
+            "colour": spec.colour,
+            "damage": spec.damage,
+            "self_heat": spec.self_heat,
+            "target_heat": spec.target_heat,
         }
         for name, spec in catalog.weapons.items()
     }

@@ -154,11 +154,11 @@ class Scenario:
         is_newest = self.settings.catalog == ENV_PRESETS[name]().catalog
         require(is_newest, "catalog of a scenario's file", "the newest one", "one of your own")
 
-        def told(each: Unit | Box) -> dict[str, Any]:
+        def without_defaults(each: Unit | Box) -> dict[str, Any]:
             defaults = {one.name: one.default for one in dataclasses.fields(each)}
             return {key: value for key, value in as_json(each).items() if getattr(each, key) != defaults[key]}
 
-        units, boxes = [told(unit) for unit in self.units], [told(box) for box in self.boxes]
+        units, boxes = ([without_defaults(each) for each in part] for part in (self.units, self.boxes))
         return {"preset": name, **by_preset[name], "zone": list(self.zone), "boxes": boxes, "units": units}
 
     def save(self, path: Path | str) -> None:

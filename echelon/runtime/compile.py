@@ -179,6 +179,11 @@ def fused(
     return call
 
 
+def fused_on_gpu(function: Callable[..., Any], device: torch.device) -> Callable[..., Any]:
+    """`function` as a graph on a GPU; on a CPU itself."""
+    return fused(function, device) if device.type == "cuda" else function
+
+
 def materialize(values: Tensor) -> Tensor:
     """The same tensor. Compiled, it becomes a buffer in the order of its axes: else every reader works it out anew."""
     if not torch.compiler.is_compiling():

@@ -47,7 +47,7 @@ def expect(holds: bool, where: str, limit: str, value: object) -> None:
 
 
 @contextlib.contextmanager
-def naming(where: object) -> Iterator[None]:
+def as_file_error(where: object) -> Iterator[None]:
     """Context manager in which a setting that cannot be used is an error of the file that it stands in."""
     try:
         yield
@@ -252,10 +252,14 @@ def check_writable(path: Path) -> None:
 def check_no_database(path: Path) -> None:
     """Refuse a path where a database is, which nothing is written over: it may hold years of battles."""
     with contextlib.suppress(OSError):
-        if path.is_file():
-            with open(path, "rb") as file:
-                if file.read(len(DATABASE)) == DATABASE:
-                    raise FileError(f"{path}: expected another name, got that of a database, which is not replaced")
+        if path.is_file() and read_start(path, len(DATABASE)) == DATABASE:
+            raise FileError(f"{path}: expected another name, got that of a database, which is not replaced")
+
+
+def read_start(path: Path, count: int) -> bytes:
+    """The first bytes of a file."""
+    with open(path, "rb") as file:
+        return file.read(count)
 
 
 def write_through(path: Path, data: bytes) -> None:

@@ -43,7 +43,8 @@ def text(longest: int = 1 << 16) -> Rule:
 
 def matching(pattern: str, limit: str) -> Rule:
     """A text of a form."""
-    return Rule(limit, lambda value: isinstance(value, str) and re.fullmatch(pattern, value) is not None)
+    form = re.compile(pattern)
+    return Rule(limit, lambda value: isinstance(value, str) and form.fullmatch(value) is not None)
 
 
 def one_of(values: Collection[Any]) -> Rule:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import os
 from typing import Any, Literal
@@ -20,10 +19,12 @@ from echelon.runtime.device import resolve_device
 from echelon.runtime.errors import require
 from echelon.sim.model import build_model
 from echelon.state import Maps, open_battle
-from echelon.world.pool import bare_ground, with_columns
+from echelon.world.pool import assemble_maps, bare_ground, bit_columns, column_heights
 from echelon.world.zones import GRAIN, Zone
 
 CPU = torch.device("cpu")
+FACTS = ("bottom", "hp", "leg_hp", "heat")
+"""What `Scene.place` takes beside place and heading."""
 
 
 class Scene:
@@ -56,9 +57,8 @@ class Scene:
         Raises:
             ConfigError: a value is unknown or outside its limits.
         """
-        known = {each.name for each in dataclasses.fields(Unit)}
         for name in facts:
-            require(name in known, "Scene.place", f"given {', '.join(sorted(known))}", name)
+            require(name in FACTS, "Scene.place", f"given {', '.join(FACTS)}", name)
         self.units.append(Unit(team, hull, *at, facing_deg=facing_deg, **facts))
         return self
 
@@ -134,7 +134,7 @@ def scene_maps(scenario: Scenario) -> Maps:
     yaw = torch.tensor([[math.radians((unit.facing_deg + 180) % 360 - 180) for unit in units]])
     check_within(scenario, roster)
     pos = standing(scenario, roster, material)[None]
-    maps, _ = with_columns(torch.zeros(1, dtype=torch.int64), material, zone, pos, yaw, config, roster)
+    maps, _ = assemble_maps(torch.zeros(1, dtype=torch.int64), material, zone, pos, yaw, config, roster)
     for name, most in (("hp", roster.hp), ("leg_hp", roster.leg_hp), ("heat", roster.heat_cap)):
         maps.get(f"spawn_{name}").copy_(torch.tensor([getattr(unit, name) for unit in units]) * most)
     check_stands(scenario, maps, roster)
@@ -144,8 +144,8 @@ def scene_maps(scenario: Scenario) -> Maps:
 def standing(scenario: Scenario, roster: Roster, material: Tensor) -> Tensor:
     """`[N, 3]` vox the hull centres of a scenario's mechs."""
     catalog = scenario.config.catalog
-    is_solid = torch.tensor([catalog.material(kind).solid for kind in Material])[material[0].long()]  # [Z, Y, X]
-    tops = (is_solid * torch.arange(1, len(is_solid) + 1)[:, None, None]).amax(0)  # [Y, X]
+    solid = bit_columns(material, [catalog.material(kind).solid for kind in Material])
+    (tops,) = column_heights(solid, material.shape[1])  # [Y, X]
     centres = []
     for (_, unit), half in zip(scenario.named, roster.half_size.tolist(), strict=True):
         low, high = ([math.floor(unit.x + way * half[0]), math.floor(unit.y + way * half[1])] for way in (-1, 1))

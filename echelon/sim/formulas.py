@@ -41,10 +41,15 @@ def ground_damage_per_s(lava: Number, debris: Number, lava_per_s: Number, debris
 
 
 def unsteadiness(
-    legged: Number, walks: Number, suppressed: Number, legged_penalty: Number, walking_penalty: Number, fire: Number
+    legged: Number,
+    walks: Number,
+    suppressed: Number,
+    legged_penalty: Number,
+    walking_penalty: Number,
+    suppressed_penalty: Number,
 ) -> Number:
-    """Share of the regeneration of stability that is lost; `fire` is the penalty of suppression."""
-    return legged_penalty * legged + walking_penalty * walks + fire * suppressed
+    """Share of the regeneration of stability that is lost."""
+    return legged_penalty * legged + walking_penalty * walks + suppressed_penalty * suppressed
 
 
 def turned(yaw: Number, turn: Number, yaw_rate: Number, dt_s: Number) -> Number:

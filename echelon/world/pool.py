@@ -54,12 +54,12 @@ def make_block(config: EnvConfig, roster: Roster, seeds: Tensor) -> Maps:
     spawns.open_spawns(material, places, world)
 
     spawn_pos, spawn_yaw = spawns.stand(seeds, places, zone.center_vox, roster, world)
-    maps, field = with_columns(seeds, material, zone, spawn_pos, spawn_yaw, config, roster)
+    maps, field = assemble_maps(seeds, material, zone, spawn_pos, spawn_yaw, config, roster)
     check_connected(field.reached, spawn_pos, seeds)
     return maps
 
 
-def with_columns(
+def assemble_maps(
     seeds: Tensor,
     material: Tensor,
     zone: zones.Zone,
@@ -118,14 +118,20 @@ def bit_columns(material: Tensor, blocks: list[bool]) -> Tensor:
     return columns
 
 
+def column_heights(columns: Tensor, size_z: int) -> Tensor:
+    """`[M, Y, X]` int32 vox: top of the highest voxel whose bit is set in `columns [M, Y, X]`, 0 where none is."""
+    height = torch.zeros_like(columns)
+    for z in range(size_z):
+        height = torch.where((columns >> z) & 1 == 1, z + 1, height)
+    return height
+
+
 def seen_from_above(blocked: Tensor, size_z: int) -> Tensor:
     """`[M, 16, 16]` 0..1: mean height of the columns of each block over the map's height.
 
     A column is as high as the highest bit of `blocked [M, Y, X]`, so a canopy counts like a tower.
     """
-    height = torch.zeros_like(blocked)
-    for z in range(size_z):
-        height = torch.where((blocked >> z) & 1 == 1, z + 1, height)
+    height = column_heights(blocked, size_z)
     # Whole numbers up to the two divisions: sums over blocks, which overlap by a row where the sides are no multiple.
     total = F.pad(height.cumsum(1).cumsum(2), (1, 0, 1, 0))
     (top, bottom), (left, right) = (block_edges(side, height.device) for side in height.shape[1:])

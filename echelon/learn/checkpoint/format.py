@@ -36,8 +36,8 @@ from echelon.runtime.files import (
     MAX_FILE_BYTES,
     MAX_HEADER_BYTES,
     FileError,
+    as_file_error,
     expect,
-    naming,
     open_file,
     parse_json,
     read_file,
@@ -130,13 +130,13 @@ class Checkpoint:
     @property
     def versions(self) -> Versions:
         """Versions of the rules and of the map maker that it was trained under."""
-        with naming(CLAIMS):
+        with as_file_error(CLAIMS):
             return stored_versions(self.claims["env"], "env")
 
     @property
     def env(self) -> EnvConfig:
         """Config of the env it was trained in, under the rules of today."""
-        with naming(CLAIMS):
+        with as_file_error(CLAIMS):
             return env_under_current_rules(self.claims["env"])
 
     @property
@@ -150,7 +150,7 @@ class Checkpoint:
 
     @property
     def model(self) -> ModelConfig:
-        with naming(CLAIMS):
+        with as_file_error(CLAIMS):
             return model_from_json(self.claims["model"])
 
     @property
@@ -263,7 +263,7 @@ def require_files(files: dict[str, Any], processes: int) -> None:
 
 def claimed(kind: Any, claims: dict[str, Any], name: str) -> Any:
     """Parse a config dataclass from entry `name` of `checkpoint.json`."""
-    with naming(CLAIMS):
+    with as_file_error(CLAIMS):
         return from_json(kind, claims[name], name)
 
 

@@ -26,8 +26,9 @@ from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.learn.opponents.assignment import LEARNER, PolicyAssignment
 from echelon.learn.padding import EXISTS, team_mean
 from echelon.learn.ppo.episode_stats import EpisodeStats, split_terms
-from echelon.learn.ppo.learner_views import FinalViews, LearnerViews, on_device
+from echelon.learn.ppo.learner_views import FinalViews, LearnerViews
 from echelon.runtime import noise
+from echelon.runtime.compile import fused_on_gpu
 from echelon.runtime.cuda_graphs import GraphedFunction
 from echelon.runtime.errors import require
 from echelon.runtime.limits import Limits
@@ -131,7 +132,7 @@ class TeamCollector(BaseCollector):
         self.ended = EpisodeStats(env.device, self.assignment, *counts, by_side=env.config.is_unequal)
         self.at = torch.zeros(1, dtype=torch.int64, device=env.device)
         """`[1]` decisions of this rollout so far, where a CUDA graph reads it."""
-        self._write_step = on_device(write_step, env.device)
+        self._write_step = fused_on_gpu(write_step, env.device)
 
     # TorchRL's interface
 

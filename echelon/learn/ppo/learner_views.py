@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 import torch
 from tensordict import TensorDict, TensorDictBase
@@ -15,7 +14,7 @@ from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.operators import ValueHead
 from echelon.learn.opponents.assignment import LEARNER, PolicyAssignment
 from echelon.learn.padding import without_padding
-from echelon.runtime.compile import fused
+from echelon.runtime.compile import fused_on_gpu
 
 
 class LearnerViews:
@@ -38,7 +37,7 @@ class LearnerViews:
         device: torch.device,
     ) -> None:
         self.assignment, self.policy, self.value_head, self.exists = assignment, policy, value_head, exists
-        self.device, self.concat_pieces = device, on_device(concat_pieces, device)
+        self.device, self.concat_pieces = device, fused_on_gpu(concat_pieces, device)
 
     def of(self, team: TensorDictBase, enemy: Tensor | None, casts: bool = True) -> TensorDict:
         """The view of some teams; `casts`: in the dtype of the forward pass."""
@@ -178,8 +177,3 @@ def reduced_view(
     for key, leaf in found.items():
         view.set(key, leaf)
     return view.set("telemetry", telemetry[:, None].expand(*shape, -1, -1))
-
-
-def on_device(function: Callable[..., Any], device: torch.device) -> Callable[..., Any]:
-    """`function` as a graph on a GPU; on a CPU itself."""
-    return fused(function, device) if device.type == "cuda" else function
