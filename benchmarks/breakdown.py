@@ -20,9 +20,10 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from echelon import EchelonEnv
-from echelon.env import outcome, reward, zone
+from echelon.env import outcome, reward
 from echelon.env.arguments import joined_actions
 from echelon.env.form import Backend
+from echelon.env.objectives import zone
 from echelon.env.observation import contacts, ego, local_map, sensing, squad
 from echelon.env.observation.build import observe
 from echelon.pipelines.console import settings

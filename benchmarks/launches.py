@@ -31,10 +31,10 @@ from torchrl.data import Composite
 
 from echelon import EchelonEnv
 from echelon.env import decision
-from echelon.env.group_policy import memory_spec
 from echelon.env.observation import layout
 from echelon.env.restart import NextMemory, begin_into_buffers
 from echelon.env.static_battles import StaticBattles
+from echelon.env.views.group_policy import memory_spec
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.lstm import LSTMConfig
 from echelon.learn.models.registry import PolicySpecs

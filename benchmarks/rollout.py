@@ -13,8 +13,8 @@ from measure import report, seconds
 
 from echelon.env.env import EchelonEnv
 from echelon.env.form import Backend
-from echelon.env.group_policy import GroupPolicy, memory_spec
 from echelon.env.observation.layout import GROUPS
+from echelon.env.views.group_policy import GroupPolicy, memory_spec
 from echelon.learn.models.lstm import LSTMConfig
 from echelon.learn.models.registry import PolicySpecs
 from echelon.pipelines.console import settings

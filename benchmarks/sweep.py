@@ -23,7 +23,7 @@ from run import UNFINISHED, append, commit_of, finite
 from table import ROOT, Row, markdown, replace_between
 
 import echelon
-from echelon.env.tasks import find_task
+from echelon.env.tasks.task import find_task
 from echelon.pipelines.console import settings
 from echelon.pipelines.train_flags import read_config
 from echelon.runtime.errors import require

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from echelon.env.tasks import latest
+from echelon.env.tasks.task import latest
 
 
 @dataclass(frozen=True)

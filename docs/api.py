@@ -16,10 +16,10 @@ from typing import TypeAlias
 Function: TypeAlias = ast.FunctionDef
 PUBLIC = "echelon"
 FURTHER = (
-    "echelon.env.team_view.View",
-    "echelon.env.group_policy.TeamPolicy",
-    "echelon.env.group_policy.GroupPolicy",
-    "echelon.env.group_policy.memory_spec",
+    "echelon.env.views.view.View",
+    "echelon.env.views.group_policy.TeamPolicy",
+    "echelon.env.views.group_policy.GroupPolicy",
+    "echelon.env.views.group_policy.memory_spec",
     "echelon.learn.trainer.Trainer",
     "echelon.learn.config.TrainConfig",
     "echelon.learn.config.PPOConfig",

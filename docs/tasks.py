@@ -2,8 +2,8 @@
 
 python docs/tasks.py
 
-The newest row of each task in `echelon/env/tasks.jsonl` that is of other rules, or of another map maker, than today's
-gets a successor behind all rows. A row that is there is left alone.
+The newest row of each task in `echelon/env/tasks/tasks.jsonl` that is of other rules, or of another map maker, than
+today's gets a successor behind all rows. A row that is there is left alone.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import json
 import re
 from pathlib import Path
 
-from echelon.env.tasks import TABLE, Task, latest, register_task, tasks
+from echelon.env.tasks.task import TABLE, Task, latest, register_task, tasks
 from echelon.runtime.errors import require
 from echelon.runtime.files import append_whole, write_whole
 

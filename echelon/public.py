@@ -1,10 +1,10 @@
 """The public names of `echelon`, which imports this module when the first of them is asked for."""
 
 from echelon.env.env import EchelonEnv
-from echelon.env.make import make, register_view
 from echelon.env.reward import RewardTerm
-from echelon.env.tasks import Protocol, Task, latest, register_task, tasks
-from echelon.env.views import mechs, teams, versus
+from echelon.env.tasks.make import make, register_view
+from echelon.env.tasks.task import Protocol, Task, latest, register_task, tasks
+from echelon.env.views.build import mechs, teams, versus
 from echelon.rules.catalog import Catalog
 from echelon.rules.catalog_json import read_catalog
 from echelon.rules.config import EnvConfig, FeaturesConfig, RewardConfig, RulesConfig, WorldConfig

@@ -13,8 +13,8 @@ import tyro
 from rich.console import Console
 
 from echelon.arena.fingerprint import fingerprint
-from echelon.env.describe import describe_battle
-from echelon.env.description import Description, markdown, print_tables
+from echelon.env.describe.columns import describe_battle
+from echelon.env.describe.description import Description, markdown, print_tables
 from echelon.env.observation import layout
 from echelon.learn.checkpoint.inspect import CheckpointReport, inspect_checkpoint
 from echelon.pipelines.console import parse_command

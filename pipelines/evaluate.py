@@ -12,7 +12,7 @@ from typing import Any
 import tyro
 
 from echelon.arena.evaluate import Evaluation, evaluate
-from echelon.env.tasks import BATTLES
+from echelon.env.tasks.task import BATTLES
 from echelon.league import commands
 from echelon.league.matchmaking import MOST_RATED
 from echelon.league.store import Store

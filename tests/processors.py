@@ -8,7 +8,7 @@ import torch
 
 from echelon.arena.evaluate import evaluate
 from echelon.arena.fingerprint import RANDOM, play
-from echelon.env.tasks import Protocol, Task
+from echelon.env.tasks.task import Protocol, Task
 from echelon.rules.config import EnvConfig, FeaturesConfig, RulesConfig
 from echelon.rules.versions import current_versions
 

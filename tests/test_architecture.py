@@ -40,7 +40,7 @@ FLOORS = (
 `view` stands beside the house: it reads replays and writes files as `runtime` does; reports (curves at a run's end) and
 pipelines import it. Agents read the layout of observations, so they live above `env`.
 """
-LAZY = {"env/views.py": {"arena"}}
+LAZY = {"env/views/build.py": {"arena"}}
 """Imports from above inside a function: a name of an opponent means a commander or a checkpoint."""
 LEVEL = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
 NO_HOST_READS = ("sim", "env", "agents", "state.py")

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from echelon.env.tasks import latest, tasks
+from echelon.env.tasks.task import latest, tasks
 
 ROOT = Path(__file__).parents[1]
 SMALL, STANDARD = latest("small-5v5"), latest("standard-10v10")

@@ -13,7 +13,7 @@ from patience import STUCK_S
 import echelon
 from echelon import public
 from echelon.__main__ import SUMMARIES
-from echelon.env.describe import describe_battle
+from echelon.env.describe.columns import describe_battle
 from echelon.env.observation import layout
 from echelon.learn.checkpoint.files import save_checkpoint
 from echelon.learn.checkpoint.format import Counters
@@ -74,7 +74,7 @@ def test_public_names_are_imported_when_they_are_asked_for():
     code = "import sys, echelon; print('torch' in sys.modules, 'versus' in dir(echelon)); "
     code += "from echelon import *; print(versus.__module__, evaluate.__module__, echelon.env.__name__)"
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=STUCK_S).stdout
-    assert printed.split() == ["False", "True", "echelon.env.views", "echelon.arena.evaluate", "echelon.env"]
+    assert printed.split() == ["False", "True", "echelon.env.views.build", "echelon.arena.evaluate", "echelon.env"]
     assert {*public.__all__} | {"evaluate", "Evaluation", "__version__"} == {*echelon.__all__}
     with pytest.raises(AttributeError, match="module 'echelon' has no attribute 'verses'"):
         _ = echelon.verses

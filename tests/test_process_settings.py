@@ -29,7 +29,7 @@ from torchrl.envs.utils import ExplorationType, exploration_type, set_exploratio
 from torchrl.modules import recurrent_mode, set_recurrent_mode
 
 import echelon
-from echelon.env.tasks import Protocol, Task
+from echelon.env.tasks.task import Protocol, Task
 from echelon.learn.callbacks.base import Callback
 from echelon.learn.callbacks.signals import Stop
 from echelon.learn.trainer import Trainer

@@ -11,8 +11,8 @@ from itertools import pairwise
 import pytest
 
 import echelon
-from echelon.env.team_view import View
-from echelon.env.views import MechView
+from echelon.env.views.build import MechView
+from echelon.env.views.view import View
 from echelon.rules.config import EnvConfig, FeaturesConfig, RulesConfig, WorldConfig
 
 PUBLIC = {name: getattr(echelon, name) for name in echelon.__all__ if name != "__version__"}

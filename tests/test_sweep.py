@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from echelon.env.tasks import latest
+from echelon.env.tasks.task import latest
 from echelon.pipelines.train_flags import read_config
 from echelon.runtime.errors import ConfigError
 

@@ -10,9 +10,9 @@ from torchrl.modules import ProbabilisticActor
 import echelon
 from echelon.arena.resolve import policy_of
 from echelon.env.env import EchelonEnv
-from echelon.env.group_policy import GroupPolicy, memory_spec
 from echelon.env.observation.layout import GROUPS
-from echelon.env.transforms import FlatObservation
+from echelon.env.views.group_policy import GroupPolicy, memory_spec
+from echelon.env.views.transforms import FlatObservation
 from echelon.pipelines.torchrl_ppo import make_networks
 from echelon.rules.config import EnvConfig
 

@@ -15,7 +15,7 @@ import torch
 from clone import clone
 from torch import nn
 
-from echelon.env.tasks import Task
+from echelon.env.tasks.task import Task
 from echelon.learn.callbacks.base import Callback, Metrics
 from echelon.learn.checkpoint.files import newest_checkpoint
 from echelon.learn.checkpoint.format import open_checkpoint

@@ -23,7 +23,7 @@ from recipes import RECIPES, Budget, Trained
 
 import echelon
 from echelon.arena.evaluate import Evaluation
-from echelon.env.tasks import find_task
+from echelon.env.tasks.task import find_task
 from echelon.runtime.device import resolve_device, use_device
 from echelon.runtime.errors import require
 from echelon.runtime.files import write_whole

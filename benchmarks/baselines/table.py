@@ -17,7 +17,7 @@ import tyro
 from interquartile import bootstrap
 from recipes import ABOUT
 
-from echelon.env.tasks import tasks
+from echelon.env.tasks.task import tasks
 from echelon.runtime.errors import require
 from echelon.runtime.files import write_whole
 

@@ -14,7 +14,7 @@ from torch import nn
 from echelon.agents.heuristic import Heuristic
 from echelon.arena.stacked_policies import BatchSlot, PolicySlots, StackedForward, StackedPolicies
 from echelon.env.env import EchelonEnv
-from echelon.env.group_policy import TeamPolicy
+from echelon.env.views.group_policy import TeamPolicy
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.registry import ModelConfig
 from echelon.learn.opponents.compiled import compiled_heuristic

@@ -19,8 +19,8 @@ from echelon.arena.resolve import resolve
 from echelon.arena.user_policy import check_decision
 from echelon.arena.view_policy import check_policy, team_policy_of
 from echelon.env.arguments import number_of_battles, one_seed, whole_within
-from echelon.env.group_policy import TeamPolicy, is_policy
-from echelon.env.tasks import BATTLES, Task, find_task
+from echelon.env.tasks.task import BATTLES, Task, find_task
+from echelon.env.views.group_policy import TeamPolicy, is_policy
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.replay.recorder import Recorder
 from echelon.rules.versions import current_versions
@@ -117,8 +117,8 @@ def evaluate(
     Args:
         policy: a name (a commander, a checkpoint or run folder, `league:FOLDER/NAME`, `package.module:Commander`), a
             `pathlib.Path`, a TorchRL module, or any callable on TensorDicts: those of the view `env` or, where neither
-            `env` nor its keys name one, those of a team (`echelon.env.group_policy`). A module is in evaluation mode
-            meanwhile.
+            `env` nor its keys name one, those of a team (`echelon.env.views.group_policy`). A module is in evaluation
+            mode meanwhile.
         task: a name of `echelon.tasks()`, or a `Task`.
         opponents: names or paths, or policies of a team by name; the task's by default.
         battles: against each opponent, an even number; the task's by default.

@@ -15,7 +15,7 @@ from echelon.arena.batch_arena import BatchArena
 from echelon.arena.evaluate import evaluate, evaluation_mode
 from echelon.arena.match import Result, replay_of
 from echelon.env.form import form_of
-from echelon.env.tasks import EVAL_SEED, Protocol, Task, held_out
+from echelon.env.tasks.task import EVAL_SEED, Protocol, Task, held_out
 from echelon.learn.config import SWITCH, TrainConfig
 from echelon.learn.metrics import CsvTable
 from echelon.learn.models.actor_critic import ActorCritic

@@ -16,8 +16,8 @@ from torch import Tensor
 from echelon.agents.heuristic import scripted
 from echelon.env.edited_states import as_words
 from echelon.env.env import EchelonEnv
-from echelon.env.group_policy import GroupPolicy, memory_spec
 from echelon.env.observation import layout
+from echelon.env.views.group_policy import GroupPolicy, memory_spec
 from echelon.rules.config import EnvConfig
 from echelon.runtime import noise
 from echelon.state import Maps, State

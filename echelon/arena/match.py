@@ -13,8 +13,8 @@ import torch
 from echelon.arena.batch_arena import BatchArena, BatchResult, Battle, BattleResult
 from echelon.arena.resolve import common_env, resolve
 from echelon.env.arguments import number_of_battles, one_seed, whole_within
-from echelon.env.group_policy import TeamPolicy, is_policy
 from echelon.env.outcome import STATS, Winner, stat_names
+from echelon.env.views.group_policy import TeamPolicy, is_policy
 from echelon.replay.battle import Replay
 from echelon.replay.recorder import Recorder
 from echelon.rules.config import EnvConfig

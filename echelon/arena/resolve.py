@@ -15,7 +15,7 @@ import torch
 
 from echelon.agents.heuristic import full_name, is_scripted, scripted
 from echelon.arena.user_policy import Factory, build_policy
-from echelon.env.group_policy import TeamPolicy
+from echelon.env.views.group_policy import TeamPolicy
 from echelon.learn.checkpoint.files import checkpoints_in, find_checkpoint
 from echelon.learn.checkpoint.format import POLICY, Checkpoint, open_checkpoint, tell_rules
 from echelon.learn.config import TrainConfig

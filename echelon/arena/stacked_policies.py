@@ -18,7 +18,8 @@ from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
 from echelon.env.blocks import workers
-from echelon.env.group_policy import (
+from echelon.env.observation.layout import STREAMS
+from echelon.env.views.group_policy import (
     TeamPolicy,
     draws_actions,
     graph_key_of,
@@ -26,7 +27,6 @@ from echelon.env.group_policy import (
     reads_action_mask,
     team_input,
 )
-from echelon.env.observation.layout import STREAMS
 from echelon.learn.models.actor_critic import ActorCritic, ActorNetwork, PolicyOutput, batched_forward
 from echelon.learn.models.memory import MemoryState
 from echelon.runtime.compile import fused

@@ -9,8 +9,10 @@ from tensordict import TensorDictBase
 from torch import Tensor, nn
 from torchrl.data import Composite
 
-from echelon.env.discrete import ACTIONS
-from echelon.env.group_policy import (
+from echelon.env.observation.layout import action_width
+from echelon.env.specs import Specs
+from echelon.env.views.discrete import ACTIONS
+from echelon.env.views.group_policy import (
     TeamPolicy,
     check_decided,
     draws_actions,
@@ -18,8 +20,6 @@ from echelon.env.group_policy import (
     reads_action_mask,
     team_input,
 )
-from echelon.env.observation.layout import action_width
-from echelon.env.specs import Specs
 from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.imports import in_one_line

@@ -25,8 +25,8 @@ from torchrl.data import Composite
 
 from echelon.env.observation.layout import GROUPS, STREAMS, TELEMETRY_CELLS, action_width
 from echelon.env.specs import DONE_KEYS, Specs
-from echelon.env.team_view import ObservationForm
-from echelon.env.transforms import FlatObservation
+from echelon.env.views.transforms import FlatObservation
+from echelon.env.views.view import ObservationForm
 from echelon.rules.config import EnvConfig, env_from_json
 from echelon.runtime.errors import require, shown
 from echelon.runtime.files import FileError, as_file_error, expect, open_file, parse_json

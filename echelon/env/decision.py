@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from echelon.env import outcome, reward, zone
+from echelon.env import outcome, reward
+from echelon.env.objectives import zone
 from echelon.env.observation.build import Observation, observe
 from echelon.env.outcome import Ending, Winner
 from echelon.env.reward import NO_EXTRA_TERMS, RewardTerm

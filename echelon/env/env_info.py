@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from echelon.env.describe import describe_env
-from echelon.env.description import Description
+from echelon.env.describe.columns import describe_env
+from echelon.env.describe.description import Description
 from echelon.env.outcome import stat_names
 from echelon.env.reward import TERMS, RewardTerm, term_weights
 from echelon.rules.config import EnvConfig

@@ -9,8 +9,8 @@ from types import MappingProxyType
 import torch
 from torch import Tensor
 
+from echelon.env.objectives.zone import is_inside, path_length
 from echelon.env.outcome import Ending, Winner
-from echelon.env.zone import is_inside, path_length
 from echelon.rules.config import RewardConfig
 from echelon.runtime.errors import require
 from echelon.runtime.geometry import either

@@ -17,7 +17,7 @@ from torchrl.envs import EnvBase, ExcludeTransform, Transform
 
 import echelon
 from echelon.env.outcome import Winner
-from echelon.env.team_view import View
+from echelon.env.views.view import View
 from echelon.integrations import missing
 from echelon.runtime.errors import require
 

@@ -14,10 +14,10 @@ from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
 import echelon
-from echelon.env.commanded import AllMechs
 from echelon.env.outcome import Winner
-from echelon.env.team_view import ActionForm, ObservationForm
-from echelon.env.views import MechView, Opponent
+from echelon.env.views.build import MechView, Opponent
+from echelon.env.views.commanded import AllMechs
+from echelon.env.views.view import ActionForm, ObservationForm
 from echelon.integrations import missing
 from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import require

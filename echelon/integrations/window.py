@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from gymnasium import logger
 
-from echelon.env.team_view import View
+from echelon.env.views.view import View
 from echelon.rules.config import EnvConfig
 
 RENDER_MODES = ("human", "rgb_array")

@@ -14,9 +14,9 @@ from echelon.agents.heuristic import scripted
 from echelon.arena.batch_arena import BatchArena, Battle, BattleResult, Precision, compute_of, precision_of
 from echelon.arena.evaluate import Evaluation, Watch, evaluate
 from echelon.arena.shared_arena import SharedArena
-from echelon.env.group_policy import TeamPolicy
 from echelon.env.outcome import stat_names
-from echelon.env.tasks import Task
+from echelon.env.tasks.task import Task
+from echelon.env.views.group_policy import TeamPolicy
 from echelon.league import log
 from echelon.league.claims import claiming
 from echelon.league.records import MatchRecord, match_recipe

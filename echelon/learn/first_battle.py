@@ -12,8 +12,8 @@ import torch
 
 from echelon.agents.heuristic import is_scripted, scripted
 from echelon.env.env import EchelonEnv
-from echelon.env.group_policy import TeamPolicy
 from echelon.env.reward import RewardTerm
+from echelon.env.views.group_policy import TeamPolicy
 from echelon.learn.checkpoint.format import Checkpoint
 from echelon.learn.config import TrainConfig
 from echelon.learn.curriculum import stages_of

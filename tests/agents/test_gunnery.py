@@ -9,7 +9,7 @@ from deciding import decide
 
 from echelon.agents.heuristic import Heuristic
 from echelon.env.env import EchelonEnv
-from echelon.env.group_policy import GroupPolicy, memory_spec
+from echelon.env.views.group_policy import GroupPolicy, memory_spec
 from echelon.rules.actions import Act
 from echelon.rules.catalog import Material
 from echelon.rules.config import EnvConfig

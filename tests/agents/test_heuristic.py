@@ -12,7 +12,7 @@ from echelon.agents.tiers import TIERS
 from echelon.arena.batch_arena import BatchArena, Battle
 from echelon.arena.match import Result
 from echelon.env.env import EchelonEnv
-from echelon.env.group_policy import GroupPolicy, memory_spec
+from echelon.env.views.group_policy import GroupPolicy, memory_spec
 from echelon.rules.actions import Act
 from echelon.rules.config import EnvConfig, FeaturesConfig, RulesConfig
 from echelon.runtime import noise

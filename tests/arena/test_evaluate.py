@@ -16,7 +16,7 @@ from echelon.agents.heuristic import Heuristic
 from echelon.arena.evaluate import POLICY, evaluate
 from echelon.arena.match import battle_seeds, named_match
 from echelon.env.observation.layout import action_width
-from echelon.env.tasks import Protocol, Task, find_task
+from echelon.env.tasks.task import Protocol, Task, find_task
 from echelon.rules.versions import current_versions
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError

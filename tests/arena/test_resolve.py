@@ -15,7 +15,7 @@ import echelon
 from echelon.arena import resolve as resolve_module
 from echelon.arena.match import Match, named_match
 from echelon.arena.resolve import Commander, register_resolver, resolve
-from echelon.env.tasks import Protocol, Task
+from echelon.env.tasks.task import Protocol, Task
 from echelon.learn.config import TrainConfig
 from echelon.pipelines import play
 from echelon.rules.config import EnvConfig, RulesConfig

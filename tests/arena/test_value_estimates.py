@@ -12,8 +12,8 @@ from echelon.agents.heuristic import Heuristic
 from echelon.arena import batch_arena, until_done
 from echelon.arena.batch_arena import BatchArena, Battle
 from echelon.env.env import EchelonEnv
-from echelon.env.group_policy import team_input
 from echelon.env.observation.layout import GROUPS
+from echelon.env.views.group_policy import team_input
 from echelon.replay.battle import NO_VALUE, REWARD_UNITS
 from echelon.replay.recorder import Recorder
 from echelon.rules.config import RulesConfig

@@ -19,8 +19,8 @@ from echelon.arena.batch_arena import BatchArena, Battle
 from echelon.datasets.dataset import CLAIMS, columns, open_dataset
 from echelon.datasets.writer import DatasetWriter
 from echelon.env.env import EchelonEnv
-from echelon.env.group_policy import GroupPolicy, memory_spec
-from echelon.env.transforms import FlatObservation
+from echelon.env.views.group_policy import GroupPolicy, memory_spec
+from echelon.env.views.transforms import FlatObservation
 from echelon.pipelines.arena import WriteDataset
 from echelon.pipelines.arena_args import ArenaArgs
 from echelon.rules.config import EnvConfig, RulesConfig

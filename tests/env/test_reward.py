@@ -9,8 +9,9 @@ from first_catalog import SMALL, Weapon
 from torchrl.envs import check_env_specs
 
 import echelon
-from echelon.env import outcome, reward, zone
+from echelon.env import outcome, reward
 from echelon.env.env import EchelonEnv
+from echelon.env.objectives import zone
 from echelon.env.outcome import Ending
 from echelon.env.reward import TERMS, RewardTerm
 from echelon.rules.actions import Act

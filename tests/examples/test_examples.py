@@ -21,7 +21,7 @@ from echelon.agents.heuristic import scripted
 from echelon.arena.batch_arena import BatchArena, Battle
 from echelon.datasets.writer import DatasetWriter
 from echelon.env.reward import TERMS
-from echelon.env.tasks import latest
+from echelon.env.tasks.task import latest
 from echelon.rules.config import RewardConfig
 
 BATTLE = short_battles(4)

@@ -16,7 +16,7 @@ from torchrl.objectives.value import GAE, MultiAgentGAE
 import echelon
 from echelon.agents.heuristic import Heuristic
 from echelon.env.env import EchelonEnv
-from echelon.env.team_view import View
+from echelon.env.views.view import View
 from echelon.learn.config import PPOConfig
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.registry import ModelConfig, PolicySpecs, model_with

@@ -9,7 +9,7 @@ import torch
 from builders import short_battles
 from runs import ROOT
 
-from echelon.env.team_view import View
+from echelon.env.views.view import View
 from echelon.pipelines import torchrl_ppo
 from echelon.pipelines.torchrl_ppo import Args
 

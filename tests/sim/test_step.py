@@ -8,8 +8,9 @@ import pytest
 import torch
 from builders import brawl, scene
 
-from echelon.env import outcome, zone
+from echelon.env import outcome
 from echelon.env.env import EchelonEnv
+from echelon.env.objectives import zone
 from echelon.env.observation import layout
 from echelon.rules import actions
 from echelon.rules.actions import NO_MECH, Act

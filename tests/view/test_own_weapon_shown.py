@@ -9,7 +9,7 @@ from replay_page import write_replay_page
 
 from echelon.agents.heuristic import Heuristic
 from echelon.env.env import EchelonEnv
-from echelon.env.group_policy import GroupPolicy, memory_spec
+from echelon.env.views.group_policy import GroupPolicy, memory_spec
 from echelon.replay.battle import FLIGHTS, Replay
 from echelon.replay.file import read, save
 from echelon.replay.recorder import Recorder

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from echelon.env import zone
+from echelon.env.objectives import zone
 from echelon.env.observation import contacts, ego, layout, sensing
 from echelon.rules.actions import CONTROLS, PREFERENCES, SORT_MODES, Act
 from echelon.rules.catalog_checks import MAX_TIMERS, MAX_WEAPONS

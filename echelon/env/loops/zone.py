@@ -1,4 +1,4 @@
-"""Who stands in the zone, who controls it, and the score that grows by it. See `env/zone.py`."""
+"""Who stands in the zone, who controls it, and the score that grows by it. See `env/objectives/zone.py`."""
 
 from __future__ import annotations
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from echelon.env.objectives.zone import is_inside, path_length
 from echelon.env.observation import layout
 from echelon.env.observation.contacts import SPEED_SCALE
 from echelon.env.observation.sensing import Senses, hear
-from echelon.env.zone import is_inside, path_length
 from echelon.rules.actions import NO_MECH, SORT_MODES, Orders
 from echelon.rules.catalog import Hull
 from echelon.runtime import exact

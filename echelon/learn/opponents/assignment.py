@@ -10,10 +10,10 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
-from echelon.env.group_policy import TeamPolicy, for_each_mech, graph_key_of, memory_of, memory_spec, team_view
 from echelon.env.observation.layout import GROUPS
 from echelon.env.outcome import Winner
 from echelon.env.restart import NextMemory
+from echelon.env.views.group_policy import TeamPolicy, for_each_mech, graph_key_of, memory_of, memory_spec, team_view
 from echelon.learn.padding import pad_mechs, pad_team
 
 LEARNER = "learner"

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from echelon.agents.heuristic import Heuristic
 from echelon.agents.tiers import TIERS
-from echelon.env.group_policy import TeamPolicy
+from echelon.env.views.group_policy import TeamPolicy
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.runtime.compile import fused
 

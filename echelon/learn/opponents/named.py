@@ -13,7 +13,7 @@ from torchrl.data import Composite, Unbounded
 
 from echelon.agents.heuristic import Heuristic, full_name, is_scripted, scripted
 from echelon.agents.tiers import TIERS
-from echelon.env.group_policy import TeamPolicy, graph_key_of, is_policy, memory_spec_of
+from echelon.env.views.group_policy import TeamPolicy, graph_key_of, is_policy, memory_spec_of
 from echelon.learn.opponents.compiled import compiled_commander
 from echelon.learn.opponents.slots import SLOT, current_slot
 from echelon.rules.config import EnvConfig

@@ -10,12 +10,12 @@ from torchrl.data import Bounded, Categorical, Composite, Unbounded
 from torchrl.envs import MarlGroupMapType, check_env_specs
 
 import echelon
-from echelon.env.discrete import ACTIONS, action_table
 from echelon.env.env import EchelonEnv
 from echelon.env.observation import layout
 from echelon.env.observation.layout import STREAMS
-from echelon.env.partition import groups_of, team_members
-from echelon.env.transforms import FlatObservation
+from echelon.env.views.discrete import ACTIONS, action_table
+from echelon.env.views.partition import groups_of, team_members
+from echelon.env.views.transforms import FlatObservation
 from echelon.rules.config import PACK, EnvConfig, RulesConfig
 from echelon.runtime.errors import ConfigError
 

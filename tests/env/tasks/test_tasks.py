@@ -9,8 +9,8 @@ import pytest
 from next_rules import NEXT, OURS, RADAR_VOX, STEP_UP_VOX, change_rules
 
 import echelon
-from echelon.env import tasks
-from echelon.env.tasks import EVAL_SEED, TABLE, Protocol, Task, find_task, latest, register_task, task_from_json
+from echelon.env.tasks import task as tasks
+from echelon.env.tasks.task import EVAL_SEED, TABLE, Protocol, Task, find_task, latest, register_task, task_from_json
 from echelon.rules import versions
 from echelon.rules.config import EnvConfig, FeaturesConfig, RulesConfig, WorldConfig, env_from_json
 from echelon.rules.config_json import as_json
@@ -18,7 +18,7 @@ from echelon.rules.versions import MAP_MAKER_VERSION, RULES_VERSION, Change, cur
 from echelon.runtime.errors import ConfigError
 
 SMALL = latest("small-5v5")
-PAGE = Path(__file__).parents[2] / "docs" / "TASKS.md"
+PAGE = Path(__file__).parents[3] / "docs" / "TASKS.md"
 """Holds the fingerprint of every task of the table, as it was published."""
 OWN = Task("lab/duel-v1", "one against one", EnvConfig(blue=("medium",), red=("medium",)), *current_versions())
 

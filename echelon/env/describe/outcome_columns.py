@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import fields
 from types import SimpleNamespace
 
-from echelon.env.description import Column
+from echelon.env.describe.description import Column
 from echelon.env.observation.layout import GROUPS
 from echelon.env.outcome import BY_HULL, BY_WEAPON, OF_THE_TEAM, OWN
 from echelon.rules.catalog import Catalog, Hull, Trigger

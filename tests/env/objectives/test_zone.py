@@ -6,7 +6,7 @@ import pytest
 import torch
 from builders import scene
 
-from echelon.env import zone
+from echelon.env.objectives import zone
 from echelon.rules.config import EnvConfig
 
 pytestmark = pytest.mark.quick

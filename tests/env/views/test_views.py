@@ -15,14 +15,14 @@ from torchrl.envs import MarlGroupMapType, check_env_specs
 
 import echelon
 from echelon.agents.heuristic import Heuristic
-from echelon.env.commanded import AllMechs
-from echelon.env.discrete import ACTIONS, action_table
 from echelon.env.env import EchelonEnv
-from echelon.env.group_policy import GroupPolicy, memory_spec
 from echelon.env.observation import layout
 from echelon.env.reward import RewardTerm
-from echelon.env.team_view import View
-from echelon.env.transforms import FlatObservation
+from echelon.env.views.commanded import AllMechs
+from echelon.env.views.discrete import ACTIONS, action_table
+from echelon.env.views.group_policy import GroupPolicy, memory_spec
+from echelon.env.views.transforms import FlatObservation
+from echelon.env.views.view import View
 from echelon.learn.models.lstm import LSTMConfig
 from echelon.learn.models.registry import PolicySpecs
 from echelon.rules.config import EnvConfig, RulesConfig

@@ -10,7 +10,7 @@ from torchrl.envs.utils import check_env_specs
 
 from echelon.env.env import EchelonEnv
 from echelon.env.observation import layout
-from echelon.env.transforms import FlatObservation
+from echelon.env.views.transforms import FlatObservation
 from echelon.rules.config import EnvConfig
 
 CONFIG = dataclasses.replace(EnvConfig.small(), map_pool=2)

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from torchrl.data import Bounded, Composite, Unbounded
 
 import echelon
-from echelon.env.describe import describe_battle
+from echelon.env.describe.columns import describe_battle
+from echelon.env.describe.outcome_columns import REWARD_MEANINGS
 from echelon.env.env import EchelonEnv
 from echelon.env.observation import layout
 from echelon.env.outcome import statistics
-from echelon.env.outcome_columns import REWARD_MEANINGS
 from echelon.env.reward import TERMS, RewardTerm
-from echelon.env.transforms import FlatObservation
+from echelon.env.views.transforms import FlatObservation
 from echelon.pipelines.commands import columns_page
 from echelon.rules import actions
 from echelon.rules.actions import Act
@@ -26,7 +26,7 @@ from echelon.rules.catalog import Catalog
 from echelon.rules.config import PACK, EnvConfig, FeaturesConfig, RulesConfig, WorldConfig
 from echelon.rules.roster import build_roster
 
-PAGE = Path(__file__).parents[2] / "docs" / "COLUMNS.md"
+PAGE = Path(__file__).parents[3] / "docs" / "COLUMNS.md"
 CPU = torch.device("cpu")
 SWITCHES = tuple(field.name for field in dataclasses.fields(FeaturesConfig))
 SHORT = dataclasses.replace(EnvConfig.small(), map_pool=2, rules=RulesConfig(max_episode_s=0.5))

@@ -8,8 +8,8 @@ from typing import Literal, NoReturn, TypeAlias
 
 from torchrl.envs import MarlGroupMapType
 
-from echelon.env.commanded import Side
 from echelon.env.observation.layout import GROUPS
+from echelon.env.views.commanded import Side
 from echelon.rules.config import EnvConfig
 from echelon.rules.roster import build_formation
 from echelon.runtime.errors import ConfigError, require, shown

@@ -8,9 +8,9 @@ import torch
 from torchrl.envs import check_env_specs
 
 import echelon
-from echelon.env import make as make_room
-from echelon.env.team_view import View
-from echelon.env.views import MechView
+from echelon.env.tasks import make as make_room
+from echelon.env.views.build import MechView
+from echelon.env.views.view import View
 from echelon.runtime.errors import ConfigError
 
 SMALL = echelon.latest("small-5v5")

@@ -12,9 +12,16 @@ from torch import Tensor
 
 from echelon.env.arguments import real_action
 from echelon.env.env import EchelonEnv
-from echelon.env.group_policy import TeamPolicy, action_noise, check_decided, draws_actions, memory_spec_of, team_input
 from echelon.env.observation.layout import GROUPS, STREAMS, action_width
 from echelon.env.select import select
+from echelon.env.views.group_policy import (
+    TeamPolicy,
+    action_noise,
+    check_decided,
+    draws_actions,
+    memory_spec_of,
+    team_input,
+)
 from echelon.runtime.errors import require
 
 Side = Literal["both", "blue", "red"]

@@ -10,11 +10,8 @@ import torch
 from torchrl.data import Composite, TensorSpec
 from torchrl.envs import EnvBase
 
-from echelon.env.description import Column, Description, Kind, Leaf
-from echelon.env.discrete import ACTIONS
-from echelon.env.observation import layout
-from echelon.env.observation.layout import PACK_SIZE, STREAMS, Feature
-from echelon.env.outcome_columns import (
+from echelon.env.describe.description import Column, Description, Kind, Leaf
+from echelon.env.describe.outcome_columns import (
     Switches,
     of_action_mask,
     of_cooldown,
@@ -22,8 +19,11 @@ from echelon.env.outcome_columns import (
     outcome_columns,
     reward_columns,
 )
+from echelon.env.observation import layout
+from echelon.env.observation.layout import PACK_SIZE, STREAMS, Feature
 from echelon.env.reward import term_weights
 from echelon.env.specs import DONE_KEYS, Specs
+from echelon.env.views.discrete import ACTIONS
 from echelon.rules.actions import TRIGGER_COLUMNS
 from echelon.rules.catalog import Trigger
 from echelon.rules.config import EnvConfig
@@ -160,7 +160,7 @@ class Columns:
     @property
     def discrete_action(self) -> tuple[Column, ...]:
         """Of an index of a composite action."""
-        return (Column("action", "index", 0, len(ACTIONS) - 1, (), "which of echelon.env.discrete.ACTIONS"),)
+        return (Column("action", "index", 0, len(ACTIONS) - 1, (), "which of echelon.env.views.discrete.ACTIONS"),)
 
     @property
     def others(self) -> dict[str, tuple[Column, ...]]:

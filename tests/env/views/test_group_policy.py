@@ -9,7 +9,7 @@ from tensordict import TensorDict
 
 from echelon.agents.heuristic import Heuristic
 from echelon.env.env import EchelonEnv
-from echelon.env.group_policy import GroupPolicy, memory_spec, team_view
+from echelon.env.views.group_policy import GroupPolicy, memory_spec, team_view
 from echelon.learn.models.lstm import LSTMConfig
 from echelon.learn.models.mlp import MLPConfig
 from echelon.learn.models.registry import PolicySpecs

@@ -8,8 +8,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from echelon.env.tasks import Task, find_task
-from echelon.env.views import mechs, teams, versus
+from echelon.env.tasks.task import Task, find_task
+from echelon.env.views.build import mechs, teams, versus
 from echelon.runtime.errors import ConfigError, require
 from echelon.runtime.files import FileError
 from echelon.runtime.imports import OBJECT_NAME, import_object
@@ -58,7 +58,8 @@ def make(
 
     Args:
         task: a name of `echelon.tasks()`, or a `Task`.
-        view: `versus`, `teams`, `mechs` (`echelon.env.views`), `pettingzoo`, `gymnasium`, or a name of `register_view`.
+        view: `versus`, `teams`, `mechs` (`echelon.env.views.build`), `pettingzoo`, `gymnasium`, or a name of
+            `register_view`.
         num_envs: battles, B; 1 for `pettingzoo`.
         seed, device: as in `EchelonEnv`.
         split: `train`, or `evaluation` for the battles that `echelon.evaluate` judges in, on other maps. Training on
