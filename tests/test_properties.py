@@ -17,10 +17,10 @@ from reference.compare import TOLERANCE, shot_keys, voxels_of
 from reference.scenes import random_actions, random_draws, scramble
 from tensordict import TensorDict
 
-from echelon.env import zone
 from echelon.env.blocks import Blocks
 from echelon.env.env import EchelonEnv
 from echelon.env.loops.play import Loops
+from echelon.env.objectives import zone
 from echelon.env.observation.build import observe
 from echelon.rules import actions
 from echelon.rules.actions import Act
