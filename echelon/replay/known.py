@@ -6,9 +6,7 @@ import numpy as np
 import torch
 
 from echelon.env.observation import layout
-from echelon.env.observation.sensing import BLOOM_HEAT
 from echelon.replay.battle import Shown
-from echelon.sim.ewar import BEST_QUALITY
 from echelon.sim.model import SimModel
 from echelon.sim.sight import crosses_smoke
 
@@ -25,7 +23,7 @@ def ways_known(now: Arrays, game: SimModel) -> np.ndarray:
     slots = now["contacts"]
     if game.config.observation_mode == "full":
         return np.zeros(slots.shape, np.int64)
-    quality = told(now, "sensor_quality") * BEST_QUALITY  # [T + 1, N]
+    quality = told(now, "sensor_quality") * game.rules.best_quality  # [T + 1, N]
     ways = {
         Shown.SIGHT: now["lines"],
         Shown.RADAR: on_radar(now, quality, game),
@@ -61,7 +59,7 @@ def by_paint(now: Arrays, quality: np.ndarray, game: SimModel) -> np.ndarray:
 def by_bloom(now: Arrays, game: SimModel) -> np.ndarray:
     """`[T + 1, N, N]` bool: a hostile that is hot or jams, with no smoke between."""
     roster, pairs = game.roster, game.roster.everyone
-    hot = now["heat"] > BLOOM_HEAT * roster.heat_cap.cpu().numpy()
+    hot = now["heat"] > game.rules.bloom_heat * roster.heat_cap.cpu().numpy()
     glows = hot | (told(now, "ecm") > 0) | (told(now, "eccm") > 0)
     seen = glows[:, None] & roster.hostile.cpu().numpy()
     if not game.config.features.smoke or now["cloud_pos"].shape[1] == 0:

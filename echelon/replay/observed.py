@@ -13,7 +13,6 @@ from echelon.replay.battle import Battle, Replay
 from echelon.rules.catalog import Material
 from echelon.rules.config import EnvConfig, env_from_json
 from echelon.runtime.files import as_file_error
-from echelon.sim.ewar import BEST_QUALITY
 from echelon.world.pool import bit_columns, seen_from_above
 
 LEVELS = 4095
@@ -41,7 +40,7 @@ def units(config: EnvConfig) -> dict[str, tuple[Scale, str]]:
         "size of the map": ([float(world.size_x), float(world.size_y), float(world.size_z)], "vox"),
         "height of the map": (float(world.size_z), "vox"),
         "longest of its timer": (100.0, "%"),
-        f"best quality ({BEST_QUALITY:g})": (BEST_QUALITY, ""),
+        layout.BEST_QUALITY: (rules.best_quality, ""),
         "full strength": (100.0, "%"),
         "share of its weapons": (100.0, "%"),
         "score that wins": (rules.zone_score_to_win_s, "s"),

@@ -129,6 +129,19 @@ class RulesConfig:
     """Stability of a mech that nothing hit."""
     stability_regen_per_s: float = 10.0
     """Stability that returns."""
+    legged_unsteadiness: float = 0.5
+    """Share of it that does not return to a mech whose legs are shot off."""
+    walking_unsteadiness: float = 0.5
+    """Share that does not return to one that is faster than `steady_vox_per_s`."""
+    suppressed_unsteadiness: float = 0.75
+    """Share that does not return to one that is suppressed; the shares add up."""
+    least_regeneration: float = 0.1
+    """Share that returns whatever happens."""
+    steady_vox_per_s: float = 1.0
+    legged_stability: float = 0.5
+    """Factor on the stability cap of a mech whose legs are shot off."""
+    risen_stability: float = 0.5
+    """Share of its cap that a mech has when it stands up."""
     fall_s: float = 3.0
     """How long a mech lies that lost all stability."""
     rear_arc_cos: float = 0.707
@@ -137,12 +150,28 @@ class RulesConfig:
     """Factor on damage and lost stability of such a hit."""
     leg_height: float = 0.3
     """Hits below this share of the hull height strike the legs."""
+    leg_hit_share: float = 0.5
+    """Share of their damage that the hull takes too."""
+    jam_loss: float = 0.85
+    """Quality of sensors, 1 undisturbed, that full jamming takes away."""
+    eccm_gain: float = 0.65
+    """Quality that the ECCM of a comrade beside it adds."""
+    blind_quality: float = 0.25
+    """Lowest quality, which mechs that are shut down also have."""
+    best_quality: float = 1.5
+    """Highest quality."""
+    bloom_heat: float = 0.8
+    """A hostile hotter than this share of its capacity is seen through walls."""
+    muffled_noise: float = 0.2
+    """Share of a noise that is heard from behind cover."""
     under_fire_s: float = 1.0
     """How long a mech is told that it is under fire after a hit."""
     zone_score_to_win_s: float = 20.0
     """Seconds of zone control; at 30 s one in five battles between trained teams went to the clock."""
     zone_ceiling_vox: float = 4.0
     """A mech holds the zone while the bottom of its hull is below this height."""
+    contested_share: float = 0.25
+    """Share of the zone's tick for a team that shares it without outweighing the other."""
     time_up_terminates: bool = False
     """Whether the clock is part of the game: its end terminates and pays the winner, else it truncates."""
 
@@ -154,6 +183,8 @@ class RulesConfig:
         require(self.max_decisions >= 1, "RulesConfig.max_episode_s", one, self.max_episode_s)
         substeps, most = self.substeps(self.max_episode_s), limits.LONGEST_BATTLE_SUBSTEPS
         require(substeps <= most, "RulesConfig.max_episode_s / dt_s", f"<= {most} substeps", substeps)
+        lowest, highest = self.blind_quality, self.best_quality
+        require(lowest <= highest, "RulesConfig.blind_quality", f"<= best_quality, {highest:g}", lowest)
 
     @property
     def decision_s(self) -> float:

@@ -43,13 +43,22 @@ RULES = {
     "water_heat_per_s": HEAT_PER_S,
     "stability_cap": Limits(0.001, 1e6),
     "stability_regen_per_s": Limits(0, 1e6),
+    **dict.fromkeys(("legged_unsteadiness", "walking_unsteadiness", "suppressed_unsteadiness"), SHARE),
+    **dict.fromkeys(("least_regeneration", "legged_stability", "risen_stability"), SHARE),
+    "steady_vox_per_s": Limits(0, 1e3, "vox/s"),
     "fall_s": SECONDS,
     "rear_arc_cos": Limits(-1, 1),
     "rear_factor": FACTOR,
     "leg_height": SHARE,
+    "leg_hit_share": SHARE,
+    **dict.fromkeys(("jam_loss", "eccm_gain", "blind_quality"), FACTOR),
+    "best_quality": Limits(0.001, 1e3),
+    "bloom_heat": FACTOR,
+    "muffled_noise": SHARE,
     "under_fire_s": SECONDS,
     "zone_score_to_win_s": Limits(0.001, 1e9, "s"),
     "zone_ceiling_vox": RANGE,
+    "contested_share": SHARE,
 }
 WEIGHT = Limits(-1e6, 1e6)
 REWARD = {

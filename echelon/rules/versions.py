@@ -33,7 +33,25 @@ CHANGES: dict[int, Change] = {FIRST_RULES: Change("the rules of the first releas
 """By version of the rules."""
 
 
-ADDED: dict[str, dict[str, Any]] = {}
+ADDED: dict[str, dict[str, Any]] = {
+    "RulesConfig": {
+        "legged_unsteadiness": 0.5,
+        "walking_unsteadiness": 0.5,
+        "suppressed_unsteadiness": 0.75,
+        "least_regeneration": 0.1,
+        "steady_vox_per_s": 1.0,
+        "legged_stability": 0.5,
+        "risen_stability": 0.5,
+        "leg_hit_share": 0.5,
+        "jam_loss": 0.85,
+        "eccm_gain": 0.65,
+        "blind_quality": 0.25,
+        "best_quality": 1.5,
+        "bloom_heat": 0.8,
+        "muffled_noise": 0.2,
+        "contested_share": 0.25,
+    }
+}
 """Settings that came after the first release, by the name of their class, each with the JSON value under which
 everything was played before it came: `{"RulesConfig": {"wind_vox_per_s": 0.0}}`.
 

@@ -154,7 +154,7 @@ def harm(sources: DamageSources, strikes: Strikes, marked: Tensor, state: State,
         return torch.where(on, per_row[..., None], 0.0)
 
     damage = sources.damage * factor
-    hull_damage = spread(torch.where(at_legs, 0.5 * damage, damage))  # [B, R, N]
+    hull_damage = spread(torch.where(at_legs, game.rules.leg_hit_share * damage, damage))  # [B, R, N]
     return Hits(
         damage=sources.by_shooter(hull_damage) * marked,
         leg_damage=sources.by_shooter(spread(torch.where(at_legs, damage, 0.0))) * marked,

@@ -15,19 +15,13 @@ from echelon.sim.heat import is_running, is_shut_down
 from echelon.sim.model import SimModel
 from echelon.state import State
 
-JAM_LOSS = 0.85
-ECCM_GAIN = 0.65
-BLIND_QUALITY = 0.25
-"""Lowest sensor quality, which mechs that are shut down or dead also have."""
-BEST_QUALITY = 1.5
-
 
 @dataclass(frozen=True)
 class Sensors:
     """Sensor state of every mech."""
 
     quality: Tensor
-    """[B, N] BLIND_QUALITY .. BEST_QUALITY."""
+    """[B, N] `blind_quality`, as of mechs that are shut down or dead, to `best_quality` of the rules."""
     jam: Tensor
     """[B, N] 0..1 strength of the strongest enemy ECM at the mech."""
 
@@ -45,16 +39,17 @@ def sense(state: State, orders: Orders, distance: Tensor, game: SimModel) -> Sen
     Args:
         distance: `[B, N, N]` vox between hull centres.
     """
-    mechs, roster = state.mechs, game.roster
+    mechs, roster, rules = state.mechs, game.roster, game.rules
     blind = ~mechs.alive | is_shut_down(mechs, game)
     if roster.ewar.shape[0] == 0:
         jam = torch.zeros_like(mechs.hp)
-        return Sensors(either(blind, BLIND_QUALITY, 1.0), jam)
+        return Sensors(either(blind, rules.blind_quality, 1.0), jam)
     emits = is_running(mechs, game)[:, roster.ewar]
     falloff = (1 - exact.divide(distance[..., roster.ewar], game.catalog.ewar_vox)).clamp_min(0)  # [B, N, E]
     hostile = roster.hostile[:, roster.ewar]
     others = torch.arange(roster.num_mechs, device=distance.device)[:, None] != roster.ewar
     jam = (falloff * (emits & orders.ecm[:, roster.ewar])[:, None] * hostile).amax(-1)
     clear = (falloff * (emits & orders.eccm[:, roster.ewar])[:, None] * (~hostile & others)).amax(-1)
-    quality = formulas.sensor_quality(jam, clear, JAM_LOSS, ECCM_GAIN, 1).clamp(BLIND_QUALITY, BEST_QUALITY)
-    return Sensors(torch.where(blind, BLIND_QUALITY, quality), jam)
+    quality = formulas.sensor_quality(jam, clear, rules.jam_loss, rules.eccm_gain, 1)
+    bounded = quality.clamp(rules.blind_quality, rules.best_quality)
+    return Sensors(torch.where(blind, rules.blind_quality, bounded), jam)

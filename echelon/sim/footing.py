@@ -4,40 +4,34 @@ from __future__ import annotations
 
 import torch
 
-from echelon.runtime.geometry import length
+from echelon.runtime.geometry import either, length
 from echelon.sim import formulas
 from echelon.sim.model import SimModel
 from echelon.state import State
 
-LEGGED_PENALTY = 0.5
-WALKING_PENALTY = 0.5
-WALKING_VOX_PER_S = 1.0
-SUPPRESSED_PENALTY = 0.75
-LEAST_REGENERATION = 0.1
-
 
 def stand(state: State, game: SimModel) -> State:
-    """Advance falls: mechs without stability fall, stand up after `fall_s` with half of it; others regenerate it.
+    """Advance falls: mechs without stability fall, and stand up after `fall_s` with `risen_stability` of it; others
+    regain it.
 
-    Regeneration per second is `stability_regen_per_s` times max(0.1, 1 - penalties).
+    Regeneration per second is `stability_regen_per_s` times the larger of `least_regeneration` and 1 - unsteadiness.
     """
     rules, mechs = game.rules, state.mechs
-    legged = mechs.legged.float()
-    cap = rules.stability_cap * (1.0 - 0.5 * legged)
+    cap = rules.stability_cap * either(mechs.legged, rules.legged_stability, 1.0)
 
     was_down = mechs.fallen > 0
     fallen = (mechs.fallen - 1).clamp_min(0)
     rises = was_down & (fallen == 0)
     falls = mechs.alive & ~was_down & (mechs.stability <= 0)
 
-    walks = length(mechs.vel) > WALKING_VOX_PER_S
+    walks = length(mechs.vel) > rules.steady_vox_per_s
     suppressed = (mechs.suppressed > 0).float()
-    penalties = LEGGED_PENALTY, WALKING_PENALTY, SUPPRESSED_PENALTY
-    penalty = formulas.unsteadiness(legged, walks.float(), suppressed, *penalties)
-    gain = rules.stability_regen_per_s * (1 - penalty).clamp_min(LEAST_REGENERATION) * rules.dt_s
+    shares = rules.legged_unsteadiness, rules.walking_unsteadiness, rules.suppressed_unsteadiness
+    lost = formulas.unsteadiness(mechs.legged.float(), walks.float(), suppressed, *shares)
+    gain = rules.stability_regen_per_s * (1 - lost).clamp_min(rules.least_regeneration) * rules.dt_s
     steadies = mechs.alive & ~was_down & ~falls
     stability = torch.where(steadies, (mechs.stability + gain).minimum(cap), mechs.stability)
-    stability = torch.where(rises, 0.5 * cap, stability)
+    stability = torch.where(rises, rules.risen_stability * cap, stability)
 
     return state.replace(
         mechs=mechs.replace(

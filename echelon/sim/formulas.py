@@ -44,12 +44,12 @@ def unsteadiness(
     legged: Number,
     walks: Number,
     suppressed: Number,
-    legged_penalty: Number,
-    walking_penalty: Number,
-    suppressed_penalty: Number,
+    legged_share: Number,
+    walking_share: Number,
+    suppressed_share: Number,
 ) -> Number:
     """Share of the regeneration of stability that is lost."""
-    return legged_penalty * legged + walking_penalty * walks + suppressed_penalty * suppressed
+    return legged_share * legged + walking_share * walks + suppressed_share * suppressed
 
 
 def turned(yaw: Number, turn: Number, yaw_rate: Number, dt_s: Number) -> Number:

@@ -22,6 +22,24 @@ pytestmark = pytest.mark.skipif(not jit.HAS_LOOPS, reason="numba is not here")
 CPU = torch.device("cpu")
 SMALL = dataclasses.replace(EnvConfig.small(), map_pool=4)
 FEATURES = [field.name for field in dataclasses.fields(FeaturesConfig)]
+ODD_RULES = RulesConfig(
+    legged_unsteadiness=0.3,
+    walking_unsteadiness=0.1,
+    suppressed_unsteadiness=0.37,
+    least_regeneration=0.23,
+    steady_vox_per_s=2.3,
+    legged_stability=0.7,
+    risen_stability=0.9,
+    leg_hit_share=0.3,
+    jam_loss=0.6,
+    eccm_gain=0.4,
+    blind_quality=0.1,
+    best_quality=1.3,
+    bloom_heat=0.3,
+    muffled_noise=0.7,
+    contested_share=0.3,
+)
+"""Other values than the default of numbers that both forms read."""
 RAILGUN = Path(__file__).parents[1] / "examples" / "railgun.json"
 
 
@@ -73,6 +91,7 @@ def test_features_switched_off_are_so_in_loops(feature):
         {"catalog": read_catalog(RAILGUN)},
         {"comm_dim": 0},
         {"command_suites": False},
+        {"rules": ODD_RULES},
     ],
     ids=lambda changes: next(iter(changes)),
 )

@@ -214,7 +214,7 @@ def hear(n: int, mechs: Any, viewers: Any, sights: Any, row: Any, first: int, vi
     for other in range(mechs.shape[0]):
         own, peer, sight = mechs[n], mechs[other], sights[n, other]
         away, noise = sight.distance, viewers[other].noise if other != n else ZERO
-        heard = on_grid(loudness(noise, away, ONE if sight.open else view.muffled, ONE))
+        heard = on_grid(loudness(noise, away, ONE if sight.open else view.muffled_noise, ONE))
         ahead, left = body_frame(peer.pos[0] - own.pos[0], peer.pos[1] - own.pos[1], own)
         # Without branches, which no processor could predict.
         along, before, beside = abs(ahead) >= abs(left), ahead >= ZERO, left > ZERO

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from echelon.env.objectives import zone
 from echelon.env.observation import contacts, ego, layout, sensing
 from echelon.rules.actions import CONTROLS, PREFERENCES, SORT_MODES, Act
 from echelon.rules.catalog_checks import MAX_TIMERS, MAX_WEAPONS
@@ -24,9 +23,9 @@ VIEWER = record(
 """Sensors, noise and emissions of a mech; `path` is the direction of the way to the zone,
 `path_length` how long it is, vox; `rank`, `key` and `away` are scratch memory for a list of mechs in order."""
 VIEW = record(
-    floats="sight_range_vox radar_range_vox bloom_heat muffled noise_scale friends intel heaviest"
+    floats="sight_range_vox radar_range_vox bloom_heat muffled_noise noise_scale friends intel heaviest"
     " speed_scale quarter_turn longest targeted_vox critical_heat zone_ceiling_vox longest_path"
-    " score_to_win_s last_tick decision_s contested_share",
+    " score_to_win_s last_tick decision_s contested_share contested_rest",
     flags="sees_all",
 )
 """Numbers of observation that belong to no mech."""
@@ -105,8 +104,8 @@ def view_record(game: SimModel) -> Any:
         sight_range_vox=config.sight_range_vox,
         radar_range_vox=config.radar_range_vox,
         sees_all=config.observation_mode == "full",
-        bloom_heat=sensing.BLOOM_HEAT,
-        muffled=sensing.MUFFLED,
+        bloom_heat=rules.bloom_heat,
+        muffled_noise=rules.muffled_noise,
         noise_scale=sensing.NOISE_SCALE,
         friends=contacts.FRIENDS,
         intel=contacts.INTEL,
@@ -121,7 +120,8 @@ def view_record(game: SimModel) -> Any:
         score_to_win_s=rules.zone_score_to_win_s,
         last_tick=rules.max_decisions * rules.decision_repeat,
         decision_s=rules.decision_s,
-        contested_share=zone.CONTESTED_SHARE,
+        contested_share=rules.contested_share,
+        contested_rest=1 - rules.contested_share,
     )
 
 

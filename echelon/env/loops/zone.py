@@ -21,7 +21,7 @@ def is_inside(mech: Any, hull: Any, center: Any, radius: Any, view: Any) -> Any:
 def control(own: Any, enemy: Any, view: Any) -> Any:
     """`zone.control` of a team with `own` t in the zone, beside `enemy` t."""
     margin = (own - enemy) / max(own + enemy, ONE)
-    shared = view.contested_share + (ONE - view.contested_share) * positive(margin)
+    shared = view.contested_share + view.contested_rest * positive(margin)
     if own > ZERO and enemy > ZERO:
         return shared
     return ONE if own > ZERO else ZERO

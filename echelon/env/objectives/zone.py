@@ -11,9 +11,6 @@ from echelon.sim.model import SimModel
 from echelon.sim.terrain import at_cells
 from echelon.state import State
 
-CONTESTED_SHARE = 0.25
-"""Tick of a team that shares the zone without outweighing the other."""
-
 
 def is_inside(state: State, game: SimModel) -> Tensor:
     """`[B, N]` bool: alive, within the zone's circle, and not holding it from the air."""
@@ -36,7 +33,8 @@ def control(inside: Tensor, game: SimModel) -> Tensor:
     own = game.roster.by_team(inside * game.roster.tonnage)  # [B, 2]
     enemy = own.flip(1)
     margin = (own - enemy) / (own + enemy).clamp_min(1.0)
-    shared = CONTESTED_SHARE + (1 - CONTESTED_SHARE) * margin.clamp_min(0.0)
+    least = game.rules.contested_share
+    shared = least + (1 - least) * margin.clamp_min(0.0)
     present, contested = own > 0, (own > 0) & (enemy > 0)
     return torch.where(contested, shared, present.to(own.dtype))
 

@@ -13,7 +13,6 @@ from echelon.rules.actions import NO_MECH, SORT_MODES, Orders
 from echelon.rules.catalog import Hull
 from echelon.runtime import exact
 from echelon.runtime.geometry import heading, to_body, unit
-from echelon.sim.ewar import BEST_QUALITY
 from echelon.sim.heat import is_running, is_shut_down
 from echelon.sim.model import SimModel
 from echelon.sim.terrain import at_cells
@@ -111,7 +110,7 @@ def settings(senses: Senses, state: State, orders: Orders, game: SimModel) -> di
     return {
         "ecm": orders.ecm & runs,
         "eccm": orders.eccm & runs,
-        "sensor_quality": exact.divide(senses.sensors.quality, BEST_QUALITY),
+        "sensor_quality": exact.divide(senses.sensors.quality, game.rules.best_quality),
         "jam": senses.sensors.jam,
         "sort_mode": orders.sort_mode[..., None] == torch.arange(SORT_MODES, device=runs.device),
         "hostile_only": orders.hostile_only,

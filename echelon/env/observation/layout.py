@@ -52,6 +52,7 @@ def flag(name: str, meaning: str = "", *switches: str) -> Feature:
 
 
 MAP_SIDE, FULL, TEN_VOX_PER_S = "longest side of the map", "share of full", "10 vox/s"
+BEST_QUALITY = "best quality of sensors"
 AHEAD_LEFT, AHEAD_LEFT_UP, SIN_COS = ("ahead", "left"), ("ahead", "left", "up"), ("sin", "cos")
 HULLS = tuple(hull.name.lower() for hull in Hull)
 SORTS = ("closest", "biggest", "most_damaged")
@@ -117,7 +118,7 @@ EGO = (
     flag("ecm", "its emitter jams", "ewar"),
     flag("eccm", "its emitter clears its team's sensors", "ewar"),
     Feature("hit_from", 2, -1.0, 1.0, "", "unit vector to where the last hit came from, in its body frame", AHEAD_LEFT),
-    Feature("sensor_quality", 1, 0.0, 1.0, "best quality (1.5)", "factor on the range of its radar"),
+    Feature("sensor_quality", 1, 0.0, 1.0, BEST_QUALITY, "factor on the range of its radar"),
     Feature("jam", 1, 0.0, 1.0, "full strength", "of the strongest enemy emitter at its place", (), ("ewar",)),
     Feature("acoustics", 4, 0.0, 2.0, "", "noise heard: log(1 + sum) / 5", ("ahead", "left", "behind", "right")),
     flag("in_zone"),

@@ -19,10 +19,6 @@ from echelon.sim.sight import open_ground, smoke_between
 from echelon.sim.targeting import painted_by_pack, shown_by_paint
 from echelon.state import State
 
-BLOOM_HEAT = 0.8
-"""A hostile hotter than this share of its capacity is seen through walls."""
-MUFFLED = 0.2
-"""Share of a noise that is heard from behind cover."""
 NOISE_SCALE = 5.0
 
 
@@ -65,7 +61,7 @@ def perceive(state: State, orders: Orders, game: SimModel) -> Senses:
         marked = shown_by_paint(state, sensors.quality, game)
         radar_vox = config.radar_range_vox * sensors.quality * roster.cockpits.sensor_factor
         emits = (orders.ecm | orders.eccm) & is_running(mechs, game)
-        glows = (mechs.heat > BLOOM_HEAT * roster.heat_cap) | emits
+        glows = (mechs.heat > game.rules.bloom_heat * roster.heat_cap) | emits
         blooms = glows[:, None] & roster.hostile & ~smoky
         sees = present & (marked | (distance <= radar_vox[..., None]) | blooms | line)
     return Senses(offset, distance, open_, line, sees, tipped_off(sees, painted, present, game), painted, sensors)
@@ -95,7 +91,7 @@ def hear(senses: Senses, state: State, game: SimModel) -> Tensor:
     """
     mechs = state.mechs
     noise = length(mechs.vel) * game.roster.noise_factor * (mechs.alive & (mechs.fallen == 0))
-    loudness = formulas.loudness(noise[:, None], senses.distance, either(senses.open, 1.0, MUFFLED), 1)
+    loudness = formulas.loudness(noise[:, None], senses.distance, either(senses.open, 1.0, game.rules.muffled_noise), 1)
     others = ~torch.eye(noise.shape[1], dtype=torch.bool, device=noise.device)
     ahead, left, _ = in_body_frame(senses.offset, heading(mechs.yaw)).unbind(-1)
     lengthwise = ahead.abs() >= left.abs()

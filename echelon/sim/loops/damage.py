@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from echelon.runtime.jit import HALF, ONE, ZERO, called
+from echelon.runtime.jit import ONE, ZERO, called
 from echelon.sim import formulas
 from echelon.sim.loops.arithmetic import on_grid, positive, unit_2
 from echelon.sim.loops.upkeep import bounded
@@ -74,7 +74,7 @@ def harm(
     damage = gun.damage * factor
     to_hull = damage
     if height < knee_height(mech.pos[2], hull.half_size[2], rules.knee):
-        to_hull = HALF * damage
+        to_hull = rules.leg_hit_share * damage
         pairs[target, shooter].legs += on_grid(damage)
     pairs[target, shooter].direct += on_grid(to_hull)
     mech.direct_by[weapon] += on_grid(to_hull * marked(shooter, target, paint, hulls, rules))

@@ -91,8 +91,9 @@ RULES = record(
     floats="dt_s gravity half_gravity fall velocity_damping shutdown_damping step_up_vox water_speed"
     " legged_speed legged_jet jet_heat_per_s vent_factor heat_ceiling lava_heat_per_s water_heat_per_s"
     " lava_damage_per_s debris_heat debris_damage ecm_heat_per_s eccm_heat_per_s stability_cap"
-    " stability_regen_per_s legged_penalty walking_penalty suppressed_penalty least_regeneration"
-    " walking_vox_per_s rear_arc_cos rear_factor knee paint_bonus ams_vox ams_chance cloud_vox_sq"
+    " stability_regen_per_s legged_unsteadiness walking_unsteadiness suppressed_unsteadiness least_regeneration"
+    " steady_vox_per_s legged_stability risen_stability rear_arc_cos rear_factor knee leg_hit_share"
+    " paint_bonus ams_vox ams_chance cloud_vox_sq"
     " sight_lock_vox line_vox lock_quality ewar_vox jam_loss eccm_gain blind_quality best_quality"
     f" beam_spread missile_loft missile_rack_vox turn keep skin_vox eccm_trigger material_hp:{len(Material)}",
     ints="fall_substeps alarm_substeps paint_substeps cloud_substeps ams_substeps ams_timer clouds_each"

@@ -22,7 +22,6 @@ from echelon.rules.catalog import (
 )
 from echelon.rules.catalog_checks import MAX_WEAPONS
 from echelon.runtime.noise import Stream
-from echelon.sim import ewar, footing
 from echelon.sim.loops.records import HULL, RULES, SLOT, WEAPON
 from echelon.sim.model import SimModel
 from echelon.sim.shots import SKIN_VOX
@@ -86,17 +85,8 @@ def rules_record(game: SimModel) -> Any:
         fall=rules.gravity_vox_per_s2 * rules.dt_s,
         debris_heat=DEBRIS_HEAT,
         debris_damage=DEBRIS_DAMAGE,
-        legged_penalty=footing.LEGGED_PENALTY,
-        walking_penalty=footing.WALKING_PENALTY,
-        suppressed_penalty=footing.SUPPRESSED_PENALTY,
-        least_regeneration=footing.LEAST_REGENERATION,
-        walking_vox_per_s=footing.WALKING_VOX_PER_S,
         knee=1 - 2 * rules.leg_height,
         line_vox=roster.guns.line_vox,
-        jam_loss=ewar.JAM_LOSS,
-        eccm_gain=ewar.ECCM_GAIN,
-        blind_quality=ewar.BLIND_QUALITY,
-        best_quality=ewar.BEST_QUALITY,
         beam_spread=BEAM_SPREAD,
         missile_loft=MISSILE_LOFT,
         missile_rack_vox=MISSILE_RACK_VOX,

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from echelon.runtime.jit import HALF, ONE, ZERO, called
+from echelon.runtime.jit import ONE, ZERO, called
 from echelon.sim import formulas
 from echelon.sim.loops.arithmetic import clamped, length_3, positive
 
@@ -92,12 +92,12 @@ def burn(mech: Any, hull: Any, order: Any, material: Any, rules: Any) -> None:
 def stand(mech: Any, tally: Any, rules: Any) -> None:
     """`footing.stand` of one mech."""
     legged = ONE if mech.leg_hp <= ZERO else ZERO
-    cap = rules.stability_cap * (HALF if mech.leg_hp <= ZERO else ONE)
+    cap = rules.stability_cap * (rules.legged_stability if mech.leg_hp <= ZERO else ONE)
     alive, was_down = mech.hp > ZERO, mech.fallen > 0
     mech.fallen = max(mech.fallen - 1, 0)
     if was_down:
         if mech.fallen == 0:
-            mech.stability = HALF * cap
+            mech.stability = rules.risen_stability * cap
     elif alive and mech.stability <= ZERO:
         mech.fallen = rules.fall_substeps
         mech.vel[0] = ZERO
@@ -105,11 +105,11 @@ def stand(mech: Any, tally: Any, rules: Any) -> None:
         mech.vel[2] = ZERO
         tally.falls += ONE
     elif alive:
-        walks = ONE if length_3(mech.vel[0], mech.vel[1], mech.vel[2]) > rules.walking_vox_per_s else ZERO
+        walks = ONE if length_3(mech.vel[0], mech.vel[1], mech.vel[2]) > rules.steady_vox_per_s else ZERO
         suppressed = ONE if mech.suppressed > 0 else ZERO
-        penalties = rules.legged_penalty, rules.walking_penalty, rules.suppressed_penalty
-        penalty = unsteadiness(legged, walks, suppressed, *penalties)
-        gain = rules.stability_regen_per_s * max(ONE - penalty, rules.least_regeneration) * rules.dt_s
+        shares = rules.legged_unsteadiness, rules.walking_unsteadiness, rules.suppressed_unsteadiness
+        lost = unsteadiness(legged, walks, suppressed, *shares)
+        gain = rules.stability_regen_per_s * max(ONE - lost, rules.least_regeneration) * rules.dt_s
         mech.stability = min(mech.stability + gain, cap)
 
 

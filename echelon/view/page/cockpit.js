@@ -8,7 +8,6 @@ const WARNINGS = [
   ["targeted", "targeted"], ["under_fire", "under fire"], ["painted", "painted"], ["incoming_missile", "incoming"],
   ["critical_heat", "critical heat"], ["shut_down", "shut down"], ["suppressed", "suppressed"], ["ecm", "ECM"], ["eccm", "ECCM"], ["in_zone", "in zone"],
 ];
-const BEST_QUALITY = 1.5;
 
 const counted = (n, one, many) => `${n} ${n === 1 ? one : many}`;
 
@@ -76,7 +75,8 @@ class Cockpit {
     const points = { hp, leg_hp: legs }[feature];
     if (points) return [value, `${Math.round(value * points)}`];
     if (feature === "stability_risk") return [1 - value, `${Math.round((1 - value) * 100)}`];
-    if (feature === "sensor_quality") return [value, (value * BEST_QUALITY).toFixed(2)];
+    const { scale } = battle.observations.columns.ego.get(feature);
+    if (feature === "sensor_quality") return [value, (value * scale).toFixed(2)];
     return [feature === "heat" ? value / 2 : value, `${Math.round(value * 100)} %`];
   }
 
