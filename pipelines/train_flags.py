@@ -19,7 +19,7 @@ from echelon.learn.checkpoint.format import Checkpoint, open_checkpoint
 from echelon.learn.checkpoint.run_folder import choose_folder
 from echelon.learn.config import TRAIN_PRESETS, TrainConfig
 from echelon.learn.device_defaults import describe_settings, resolve_settings
-from echelon.learn.models.registry import BUILT_IN, allow_module, model_with
+from echelon.learn.models.registry import BUILT_IN, allow_module, kind_of, model_with
 from echelon.pipelines.console import ALLOW_MODULE, parse, pop_flag
 from echelon.rules.catalog_json import read_catalog
 from echelon.runtime.distributed import Ranks
@@ -34,7 +34,8 @@ def read_config(arguments: list[str]) -> TrainConfig:
     preset = presets[-1] if presets else "standard" if torch.cuda.is_available() else "quick"
     names = ", ".join(TRAIN_PRESETS)
     require(preset in TRAIN_PRESETS, "--preset", f"one of {names}", preset)
-    default, kind = TRAIN_PRESETS[preset](), models[-1] if models else "lstm"
+    default = TRAIN_PRESETS[preset]()
+    kind = models[-1] if models else kind_of(default.model)
     if ":" in kind:
         # Named by the user, so that a checkpoint of this run may name it too.
         allow_module(kind.partition(":")[0])

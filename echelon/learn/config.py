@@ -11,7 +11,7 @@ from echelon.env.form import Backend
 from echelon.learn import limits
 from echelon.learn.extra_rewards import parse_extra_rewards
 from echelon.learn.models.lstm import LSTMConfig
-from echelon.learn.models.registry import ModelConfig
+from echelon.learn.models.registry import ModelConfig, model_with
 from echelon.learn.schedules import Schedule
 from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import require
@@ -304,6 +304,12 @@ class TrainConfig:
         )
 
     @classmethod
+    def quick_gru(cls) -> TrainConfig:
+        """`quick` with gated recurrent units in place of the LSTM, as many."""
+        quick = cls.quick()
+        return replace(quick, model=model_with("gru", quick.model))
+
+    @classmethod
     def standard(cls) -> TrainConfig:
         """10v10, LSTM 128, for one GPU."""
         return cls(model=LSTMConfig(critic="central"))
@@ -314,4 +320,9 @@ class TrainConfig:
         return replace(cls.standard(), env=EnvConfig.large())
 
 
-TRAIN_PRESETS = {"quick": TrainConfig.quick, "standard": TrainConfig.standard, "large": TrainConfig.large}
+TRAIN_PRESETS = {
+    "quick": TrainConfig.quick,
+    "quick-gru": TrainConfig.quick_gru,
+    "standard": TrainConfig.standard,
+    "large": TrainConfig.large,
+}

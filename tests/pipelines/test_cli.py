@@ -95,8 +95,8 @@ def test_play_records_and_watch_draws(tmp_path):
 
 
 BAD = {
-    "preset": (["--preset", "huge"], "error: --preset must be one of quick, standard, large, got 'huge'"),
-    "no preset": (["--preset"], "error: --preset must be one of quick, standard, large, got ''"),
+    "preset": (["--preset", "huge"], "error: --preset must be one of quick, quick-gru, standard, large, got 'huge'"),
+    "no preset": (["--preset"], "error: --preset must be one of quick, quick-gru, standard, large, got ''"),
     "value": (
         ["--num-envs", "3"],
         "error: Error parsing TrainConfig: TrainConfig.num_envs must be even",
@@ -242,7 +242,7 @@ def test_a_script_that_registers_a_biome_trains_in_it(tmp_path):
 
 
 def test_help_reads_well():
-    assert "--preset NAME, one of quick, standard, large" in run("train.py", "--help").stdout
+    assert "--preset NAME, one of quick, quick-gru, standard, large" in run("train.py", "--help").stdout
     said = " ".join(run("arena.py", "play", "--help").stdout.replace("│", "").split())
     assert (
         "a tier, heuristic[:tier], a checkpoint or run folder, league:FOLDER/NAME, or package.module:Commander" in said

@@ -9,6 +9,8 @@ import pytest
 import torch
 
 from echelon.learn import device_defaults
+from echelon.learn.config import TrainConfig
+from echelon.learn.models.registry import kind_of
 from echelon.pipelines.console import terminal
 from echelon.pipelines.train_flags import program_words, read_config, resolve_config, resume_command
 from echelon.runtime.distributed import ALONE, Ranks
@@ -35,6 +37,13 @@ def test_a_command_that_is_told_names_this_program(tmp_path, monkeypatch, found,
     monkeypatch.setattr(shutil, "which", lambda name: None)
     monkeypatch.chdir("/")
     assert program_words("pipelines/train.py")[0].endswith(f"{own}/python3"[1:])
+
+
+def test_a_preset_says_which_model_it_has_unless_a_flag_does():
+    recurrent = read_config(["--preset", "quick-gru"])
+    assert recurrent == read_config(["--preset", "quick", "--model", "gru"])
+    assert kind_of(recurrent.model) == "gru" and recurrent.model.hidden == TrainConfig.quick().model.hidden
+    assert kind_of(read_config(["--preset", "quick-gru", "--model", "lstm"]).model) == "lstm"
 
 
 def test_one_line_says_what_a_gpu_was_given(monkeypatch):
