@@ -8,9 +8,10 @@ from echelon.env.views.build import mechs, teams, versus
 from echelon.rules.catalog import Catalog
 from echelon.rules.catalog_json import read_catalog
 from echelon.rules.config import EnvConfig, FeaturesConfig, RewardConfig, RulesConfig, WorldConfig
-from echelon.rules.scenario import Box, Scenario, Unit, read_scenario
+from echelon.rules.position import Box, Unit
+from echelon.rules.scenario import Scenario, read_scenario
 from echelon.rules.specs import HullSpec, WeaponSpec
-from echelon.scenarios.scene import Scene, scene, scene_maps
+from echelon.scenarios.scene import Scene, scene, scene_config, scene_maps
 from echelon.world.biomes import register_biome
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "register_task",
     "register_view",
     "scene",
+    "scene_config",
     "scene_maps",
     "tasks",
     "teams",
