@@ -16,7 +16,6 @@ from echelon.env.arguments import check_options, joined_actions, number_of_battl
 from echelon.env.battle_states import BattleStatesEnv
 from echelon.env.blocks import ordinary_tensors
 from echelon.env.decision import Played
-from echelon.env.edited_states import check_begun
 from echelon.env.engine import Engine
 from echelon.env.env_info import EnvInfo
 from echelon.env.footprint import require_memory
@@ -141,8 +140,6 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
         """Everything on the device but the battles: roster, maps, specs and compiled functions."""
         roster = build_roster(self.config, self.device)
         maps = maps_of(self.config, self.device) if maps is None else maps
-        if self.config.positions:
-            check_begun(self.config, maps)
         self.game: SimModel = build_model(self.config, roster, maps)
         self.teams = roster.teams
         self.group_map = {g: [f"{g}_{i}" for i in range(s.stop - s.start)] for g, s in self.teams.items()}

@@ -8,6 +8,7 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
+from echelon.env.edited_states import check_begun
 from echelon.env.loops.play import Loops
 from echelon.env.observation.build import observe
 from echelon.rules import actions
@@ -29,6 +30,8 @@ class MapPool:
 
     def __init__(self, game: SimModel, loops: Loops | None = None) -> None:
         self.game, self.loops = game, loops
+        if game.config.positions:
+            check_begun(game.config, game.maps)
         count, spares = game.maps.shape[0], game.config.map_spares
         require(count > spares, "EnvConfig.map_spares", f"below the {count} maps given", spares)
         device = game.roster.hull.device
