@@ -12,6 +12,7 @@ from echelon.rules.position import Box, Unit
 from echelon.rules.scenario import Scenario, read_scenario
 from echelon.rules.specs import HullSpec, WeaponSpec
 from echelon.scenarios.scene import Scene, scene, scene_config, scene_maps
+from echelon.scenarios.shipped import find_scenario, scenario_names
 from echelon.world.biomes import register_biome
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "Unit",
     "WeaponSpec",
     "WorldConfig",
+    "find_scenario",
     "latest",
     "make",
     "mechs",
@@ -39,6 +41,7 @@ __all__ = [
     "register_biome",
     "register_task",
     "register_view",
+    "scenario_names",
     "scene",
     "scene_config",
     "scene_maps",

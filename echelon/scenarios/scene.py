@@ -12,8 +12,9 @@ from echelon.env.edited_states import check_begun
 from echelon.env.env import EchelonEnv
 from echelon.rules.config import EnvConfig
 from echelon.rules.position import Box, Unit
-from echelon.rules.scenario import Scenario, join, read_scenario
+from echelon.rules.scenario import Scenario, join
 from echelon.runtime.errors import require
+from echelon.scenarios.shipped import find_scenario
 from echelon.state import Maps
 from echelon.world.written import write_maps
 
@@ -96,7 +97,7 @@ def scene(
     Views play them by `echelon.versus(echelon.scene_config(scenario), ...)`.
 
     Args:
-        scenario: or the file of one; of several of one shape, each battle draws one by its seed.
+        scenario: or its name or file; of several of one shape, each battle draws one by its seed.
         num_envs, device: as in `EchelonEnv`.
         weights: as in `scene_config`.
         settings: further arguments of `EchelonEnv`: `seed`, `memory`, `backend`, `observer`, `info`, `extra_rewards`.
@@ -116,8 +117,8 @@ def scene_config(
     """The config of battles that begin in a scenario, or each in one of several, drawn by its own seed.
 
     Args:
-        scenario: or the file of one. Several have the same rosters and settings, and differ in ground, zone, and how
-            mechs begin.
+        scenario: or its name or file, see `find_scenario`. Several have the same rosters and settings, and
+            differ in ground, zone, and how mechs begin.
         weights: how often each of several is drawn, whole numbers of 1..100; by default all alike.
 
     Raises:
@@ -125,7 +126,7 @@ def scene_config(
         FileError: a file cannot be read.
     """
     several = [scenario] if isinstance(scenario, Scenario | str | os.PathLike) else scenario
-    return join([one if isinstance(one, Scenario) else read_scenario(os.fspath(one)) for one in several], weights)
+    return join([one if isinstance(one, Scenario) else find_scenario(one) for one in several], weights)
 
 
 def scene_maps(scenario: Scenario | Sequence[Scenario]) -> Maps:
