@@ -341,6 +341,11 @@ class EnvConfig:
         return self.blue != self.red or len(self.positions) > 0
 
     @property
+    def num_maps(self) -> int:
+        """Maps made at start: one for each position, or else the pool and its spares."""
+        return len(self.positions) or self.map_pool + self.map_spares
+
+    @property
     def squad_slots(self) -> int:
         """Comrades the widest cockpit shows, S."""
         return 12 if self.command_suites else 5

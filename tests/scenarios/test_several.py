@@ -7,6 +7,7 @@ import torch
 
 import echelon
 from echelon import EnvConfig, Scene
+from echelon.env.footprint import require_memory
 from echelon.env.map_pool import draw_map
 from echelon.rules.config import env_from_json
 from echelon.rules.config_json import battle_difference
@@ -108,6 +109,15 @@ def test_a_strangers_positions_are_refused_in_one_line(change, said):
     with pytest.raises(ConfigError) as raised:
         env_from_json({**duel().config.signature(), **change})
     assert str(raised.value).startswith(said)
+
+
+def test_memory_is_asked_for_each_position():
+    """Whatever a stranger's settings say of their pool."""
+    scenario = duel(world=echelon.WorldConfig(500, 500, 31))
+    config = dataclasses.replace(scenario.config, positions=(scenario.position,) * 1000)
+    assert config.map_pool == 1 and config.num_maps == 1000
+    with pytest.raises(ConfigError, match=r"EnvConfig.positions"):
+        require_memory(config, 1, torch.device("cpu"))
 
 
 def test_maps_of_other_positions_are_refused():
