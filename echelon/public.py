@@ -8,9 +8,11 @@ from echelon.env.views.build import mechs, teams, versus
 from echelon.rules.catalog import Catalog
 from echelon.rules.catalog_json import read_catalog
 from echelon.rules.config import EnvConfig, FeaturesConfig, RewardConfig, RulesConfig, WorldConfig
-from echelon.rules.scenario import Box, Scenario, Unit, read_scenario
+from echelon.rules.position import Box, Unit
+from echelon.rules.scenario import Scenario, read_scenario
 from echelon.rules.specs import HullSpec, WeaponSpec
-from echelon.scenarios.scene import Scene, scene, scene_maps
+from echelon.scenarios.scene import Scene, scene, scene_config, scene_maps
+from echelon.scenarios.shipped import find_scenario, scenario_names
 from echelon.world.biomes import register_biome
 
 __all__ = [
@@ -30,6 +32,7 @@ __all__ = [
     "Unit",
     "WeaponSpec",
     "WorldConfig",
+    "find_scenario",
     "latest",
     "make",
     "mechs",
@@ -38,7 +41,9 @@ __all__ = [
     "register_biome",
     "register_task",
     "register_view",
+    "scenario_names",
     "scene",
+    "scene_config",
     "scene_maps",
     "tasks",
     "teams",

@@ -5,22 +5,27 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Literal
 
 import torch
+import tyro
 
 from echelon.arena.batch_arena import Precision, compute_of
+from echelon.arena.resolve import Commander, common_env
 from echelon.league.league_arena import LeagueArena
 from echelon.league.store import Store
 from echelon.learn.config import SWITCH, Switch
 from echelon.rules.catalog_json import read_catalog
-from echelon.rules.config import EnvConfig
+from echelon.rules.config import ENV_PRESETS, EnvConfig
 from echelon.rules.limits import MOST_BATTLES
 from echelon.runtime.device import resolve_device
 from echelon.runtime.distributed import ALONE, Ranks, destroy_ranks, init_ranks
+from echelon.runtime.errors import require
 from echelon.runtime.limits import Limits, check_settings
+from echelon.scenarios.scene import scene_config
 
 
 @dataclass(frozen=True)
@@ -81,10 +86,16 @@ class ArenaArgs:
         destroy_ranks(ranks)
 
 
+EnvName = Literal["auto", "small", "standard", "large"]
+
+
 @dataclass(frozen=True)
 class BattleArgs:
-    """What is fought with and who fights, where it is not what the battle preset says."""
+    """How battles begin, what is fought with and who fights, where it is not what the battle preset says."""
 
+    scenario: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
+    """Scenario in which battles begin, in place of --env: a name of echelon.scenario_names() or a JSON file
+    (`docs/SCENARIOS.md`); repeatable, and each battle draws one of them. Results are told by side."""
     catalog: Path | None = None
     """A JSON file of the hulls, weapons, suites and materials that are added to the catalog or changed."""
     blue_roster: tuple[str, ...] = ()
@@ -94,7 +105,19 @@ class BattleArgs:
     """Hull name of each red mech."""
 
     def apply(self, env: EnvConfig) -> EnvConfig:
-        """`env` with this catalog and these teams."""
+        """`env`, or the battles of the scenarios, with this catalog and these teams."""
+        if self.scenario:
+            is_alone = self == BattleArgs(scenario=self.scenario)
+            require(is_alone, "--scenario", "given without --catalog and rosters", " ".join(self.scenario))
+            return scene_config(self.scenario)
         catalog = env.catalog if self.catalog is None else read_catalog(self.catalog)
         blue, red = self.blue_roster or env.blue, self.red_roster or env.red
         return dataclasses.replace(env, catalog=catalog, blue=blue, red=red)
+
+
+def battle_config(name: EnvName, commanders: Sequence[Commander], changes: BattleArgs) -> EnvConfig:
+    """A preset, or for `auto` what the commanders have in common, with the changes of the command line."""
+    if changes.scenario:
+        require(name == "auto", "--scenario", "given without --env", " ".join(changes.scenario))
+        return changes.apply(EnvConfig.small())
+    return changes.apply(common_env(commanders) if name == "auto" else ENV_PRESETS[name]())

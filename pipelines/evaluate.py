@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import tyro
 
 from echelon.arena.evaluate import Evaluation, evaluate
-from echelon.env.tasks.task import BATTLES
+from echelon.env.tasks.task import BATTLES, scenario_task
 from echelon.league import commands
 from echelon.league.matchmaking import MOST_RATED
 from echelon.league.store import Store
@@ -24,6 +24,7 @@ from echelon.pipelines.result_tables import show
 from echelon.runtime.device import resolve_device, use_device
 from echelon.runtime.errors import require, rounded
 from echelon.runtime.limits import Limits, check_settings
+from echelon.scenarios.scene import scene_config
 
 LEAGUE_SEEDS = 4
 """Seeds of a league's evaluation by default."""
@@ -42,6 +43,9 @@ class Evaluate:
     """A checkpoint folder; at a task also a tier, heuristic[:tier], league:FOLDER/NAME or package.module:Commander."""
     task: str = ""
     """Name of a task."""
+    scenario: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
+    """In place of a task, a scenario in which battles begin: a name of echelon.scenario_names() or a JSON file;
+    repeatable, and each battle draws one of them."""
     league: Path | None = None
     """Folder of a league."""
     opponents: tuple[str, ...] = ()
@@ -55,8 +59,9 @@ class Evaluate:
     def __post_init__(self) -> None:
         most = int(BATTLES.high) // 2 if self.league is None else MOST_RATED
         check_settings(self, {"seeds": Limits(0, most, "seeds, 0 for the usual number")})
-        given = [name for name in (self.task, self.league) if name not in ("", None)]
-        require(len(given) == 1, "--task, --league", "one of them: a task's name, or a league's folder", given)
+        given = [name for name in (self.task, self.league, self.scenario) if name not in ("", None, ())]
+        limit = "one of them: a task's name, a scenario, or a league's folder"
+        require(len(given) == 1, "--task, --scenario, --league", limit, given)
 
     def run(self) -> None:
         progress = partial(with_progress, quiet=self.json)
@@ -70,7 +75,7 @@ class Evaluate:
     def _at_task(self, progress: commands.Progress) -> Evaluation:
         return evaluate(
             self.policy,
-            self.task,
+            scenario_task(scene_config(self.scenario)) if self.scenario else self.task,
             self.opponents or None,
             2 * self.seeds if self.seeds > 0 else None,
             device=use_device(resolve_device(self.arena.device)),
@@ -85,7 +90,8 @@ class Evaluate:
         if self.json:
             print(json.dumps(found.as_json()))
             return
-        where = f"task {found.task} ({found.fingerprint})" if self.league is None else f"league {self.league}"
+        about = f"task {self.task}" if self.task else f"scenario {', '.join(self.scenario)}"
+        where = f"{about} ({found.fingerprint})" if self.league is None else f"league {self.league}"
         show(
             table_rows(found), False, f"{self.policy}, {where}: share won with its 95 % interval over pairs of battles"
         )

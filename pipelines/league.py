@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import tyro
 
@@ -18,13 +18,12 @@ from echelon.league.roles import Role
 from echelon.league.store import FILE, Store
 from echelon.league.unrecorded import is_unrecorded, record_file
 from echelon.learn.config import TrainConfig
-from echelon.pipelines.arena_args import ArenaArgs, BattleArgs
+from echelon.pipelines.arena_args import ArenaArgs, BattleArgs, EnvName, battle_config
 from echelon.pipelines.console import terminal
 from echelon.pipelines.pictures import beside, require_picture
 from echelon.pipelines.progress_bar import count_iterations, reading, with_progress
 from echelon.pipelines.result_tables import show, show_standings
 from echelon.reports.plots import draw_payoff, draw_ratings
-from echelon.rules.config import ENV_PRESETS
 from echelon.runtime.errors import require
 from echelon.runtime.files import check_writable
 from echelon.runtime.limits import Limits, check_settings
@@ -94,13 +93,13 @@ class Init:
 
     league: Path
     """Folder of the league."""
-    env: Literal["small", "standard", "large"] = "small"
-    """Battle preset of the league."""
+    env: EnvName = "auto"
+    """Battle preset of the league; auto is small."""
     changes: tyro.conf.OmitArgPrefixes[BattleArgs] = field(default_factory=BattleArgs)
     rules: LeagueConfig = field(default_factory=LeagueConfig)
 
     def run(self) -> None:
-        env = self.changes.apply(ENV_PRESETS[self.env]())
+        env = battle_config(self.env, [], self.changes)
         store = Store.create(self.league, env, self.rules)
         terminal().print(f"{self.league}: {len(store.entries())} entries, battles of {env.title}")
 

@@ -3,42 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 import tyro
 from rich.progress import track
 
 from echelon.arena.batch_arena import BatchArena, Battle
 from echelon.arena.match import MOST_PLAYED, battle_seeds, named_match, replay_of
-from echelon.arena.resolve import Commander, common_env, resolve
+from echelon.arena.resolve import resolve
 from echelon.datasets.writer import DatasetWriter
 from echelon.league.entry_policy import qualified_name
 from echelon.league.matchmaking import round_robin
-from echelon.pipelines.arena_args import ArenaArgs, BattleArgs
+from echelon.pipelines.arena_args import ArenaArgs, BattleArgs, EnvName, battle_config
 from echelon.pipelines.console import terminal
 from echelon.pipelines.progress_bar import bar
 from echelon.pipelines.result_tables import show_match
 from echelon.replay.file import save
 from echelon.replay.recorder import Recorder
-from echelon.rules.config import ENV_PRESETS, EnvConfig
-from echelon.rules.scenario import read_scenario
 from echelon.runtime.device import resolve_device, use_device
 from echelon.runtime.errors import require
 from echelon.runtime.files import check_writable
 from echelon.runtime.limits import SEED, Limits, check_settings
 from echelon.runtime.profiling import profiled_between
-from echelon.scenarios.scene import scene_maps
-from echelon.state import Maps
-
-EnvName = Literal["auto", "small", "standard", "large"]
-
-
-def battle_config(name: EnvName, commanders: Sequence[Commander], changes: BattleArgs) -> EnvConfig:
-    """A preset, or for `auto` what the commanders have in common, with the changes of the command line."""
-    return changes.apply(common_env(commanders) if name == "auto" else ENV_PRESETS[name]())
 
 
 @dataclass(frozen=True)
@@ -57,9 +44,6 @@ class Play:
     seed: int = 0
     env: EnvName = "auto"
     """Battle preset; auto takes the one a checkpoint was trained in, else small."""
-    scenario: Path | None = None
-    """A JSON file of a position in which every battle begins, in place of --env (`docs/SCENARIOS.md`). Sides differ
-    there, and results are told by side."""
     changes: tyro.conf.OmitArgPrefixes[BattleArgs] = field(default_factory=BattleArgs)
     json: bool = False
     """Print one JSON object instead of a table."""
@@ -79,9 +63,8 @@ class Play:
     def run(self) -> None:
         device, league = use_device(resolve_device(self.arena.device)), self.league
         x, y = (name if league is None else qualified_name(name, league) for name in (self.blue, self.red))
-        env, maps = self.battle(x, y)
-        how = (*self.arena.execution(device), None if maps is None else maps.to(device))
-        match = named_match(x, y, env, self.battles, device, self.arena.batch, *how)
+        env = battle_config(self.env, [resolve(x), resolve(y)], self.changes)
+        match = named_match(x, y, env, self.battles, device, self.arena.batch, *self.arena.execution(device))
         recorder = self.recorder()
         with profiled_between(self.profile) as mark, bar(self.battles, "battles", quiet=self.json) as shown:
 
@@ -97,20 +80,7 @@ class Play:
         if self.json:
             print(json.dumps({"x": self.blue, "y": self.red, "seed": self.seed, **result.as_json()}))
         else:
-            show_match(result, self.blue, self.red, by_side=env.is_unequal or maps is not None)
-
-    def battle(self, x: str, y: str) -> tuple[EnvConfig, Maps | None]:
-        """The config of the battles, and of a scenario its map."""
-        if self.scenario is None:
-            return battle_config(self.env, [resolve(x), resolve(y)], self.changes), None
-        is_alone = self.env == "auto" and self.changes == BattleArgs()
-        require(is_alone, "--scenario", "given without --env, --catalog and rosters", str(self.scenario))
-        # A replay holds the recipe of a generated map, not the voxels of one made by hand.
-        require(
-            self.replay is None, "--replay", "absent with --scenario, whose ground it cannot hold", str(self.replay)
-        )
-        scenario = read_scenario(self.scenario)
-        return scenario.config, scene_maps(scenario)
+            show_match(result, self.blue, self.red, by_side=env.is_unequal)
 
     def recorder(self) -> Recorder | None:
         """Recorder of the first battles, or None. Checks that all output files are writable."""

@@ -24,6 +24,7 @@ from echelon.pipelines.console import ALLOW_MODULE, parse, pop_flag
 from echelon.rules.catalog_json import read_catalog
 from echelon.runtime.distributed import Ranks
 from echelon.runtime.errors import require
+from echelon.scenarios.scene import scene_config
 
 
 def read_config(arguments: list[str]) -> TrainConfig:
@@ -31,6 +32,7 @@ def read_config(arguments: list[str]) -> TrainConfig:
     presets, rest = pop_flag(arguments, "--preset")
     models, rest = pop_flag(rest, "--model")
     catalogs, rest = pop_flag(rest, "--catalog")
+    scenarios, rest = pop_flag(rest, "--scenario")
     preset = presets[-1] if presets else "standard" if torch.cuda.is_available() else "quick"
     names = ", ".join(TRAIN_PRESETS)
     require(preset in TRAIN_PRESETS, "--preset", f"one of {names}", preset)
@@ -40,12 +42,16 @@ def read_config(arguments: list[str]) -> TrainConfig:
         # Named by the user, so that a checkpoint of this run may name it too.
         allow_module(kind.partition(":")[0])
     default = replace(default, model=model_with(kind, default.model))
+    require(not (scenarios and catalogs), "--scenario", "given without --catalog", " ".join(scenarios))
     if catalogs:
         default = replace(default, env=replace(default.env, catalog=read_catalog(Path(catalogs[-1]))))
+    if scenarios:
+        default = replace(default, env=scene_config(scenarios))
     description = (
         f"Train a policy. --preset NAME, one of {names}, sets the defaults below; now {preset}. --model NAME, one of "
         f"{', '.join(BUILT_IN)} or package.module:Config, is the kind of the network; now {kind}. --catalog "
-        f"FILE.json adds or changes hulls, weapons, suites and materials. {ALLOW_MODULE}"
+        f"FILE.json adds or changes hulls, weapons, suites and materials. --scenario NAME or FILE.json, repeatable, "
+        f"lets battles begin as it says, in its world and by its rules. {ALLOW_MODULE}"
     )
     config = parse(lambda: tyro.cli(TrainConfig, default=default, args=rest, description=description))
     return with_stored_catalog(config) if config.resume and not catalogs else config

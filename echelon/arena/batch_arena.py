@@ -39,13 +39,12 @@ from echelon.learn.models.precision import resolve_precision
 from echelon.learn.padding import pad_mechs
 from echelon.replay.recorder import Recorder
 from echelon.rules.config import EnvConfig
-from echelon.rules.roster import build_roster
 from echelon.runtime.device import can_compile, resolve_device
 from echelon.runtime.errors import require
 from echelon.runtime.jit import loops_on
 from echelon.runtime.shared_modes import full_products, kept_generators
 from echelon.state import Maps
-from echelon.world.pool import make_pool
+from echelon.world.written import maps_of
 
 Precision = Literal["auto", "fp32", "bf16", "fp16"]
 COMPUTE = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
@@ -147,7 +146,7 @@ class BatchArena:
             require(switch is None or isinstance(switch, bool), name, "True, False or None", switch)
         self.compiled = is_worth_compiling(device, batch) if compiled is None else compiled
         self.cuda_graph = device.type == "cuda" if cuda_graph is None else cuda_graph
-        self.maps = make_pool(env, build_roster(env, device), device) if maps is None else maps
+        self.maps = maps_of(env, device) if maps is None else maps
         self.on_progress: Callable[[float], None] | None = None
         """Called now and then while a batch is played, with the number of battles that were done since the last call: a
         share of one while it goes on. They add up to the batch."""

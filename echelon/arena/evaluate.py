@@ -23,6 +23,7 @@ from echelon.env.tasks.task import BATTLES, Task, find_task
 from echelon.env.views.group_policy import TeamPolicy, is_policy
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.replay.recorder import Recorder
+from echelon.rules.scenario import Scenario
 from echelon.rules.versions import current_versions
 from echelon.runtime.device import resolve_device
 from echelon.runtime.errors import require
@@ -93,7 +94,7 @@ class Evaluation:
 
 def evaluate(
     policy: Any,
-    task: str | Task,
+    task: str | Task | Scenario,
     opponents: Sequence[str | os.PathLike[str]] | Mapping[str, TeamPolicy] | None = None,
     battles: int | None = None,
     seeds: Sequence[int] | None = None,
@@ -119,7 +120,7 @@ def evaluate(
             `pathlib.Path`, a TorchRL module, or any callable on TensorDicts: those of the view `env` or, where neither
             `env` nor its keys name one, those of a team (`echelon.env.views.group_policy`). A module is in evaluation
             mode meanwhile.
-        task: a name of `echelon.tasks()`, or a `Task`.
+        task: a name of `echelon.tasks()`, a `Task`, or a `Scenario`.
         opponents: names or paths, or policies of a team by name; the task's by default.
         battles: against each opponent, an even number; the task's by default.
         seeds: seeds of the battles, `battles / 2` of them; by default those of the task's seed.

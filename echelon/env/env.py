@@ -38,7 +38,7 @@ from echelon.runtime.errors import require
 from echelon.runtime.profiling import part
 from echelon.sim.model import SimModel, build_model
 from echelon.state import Maps
-from echelon.world.pool import make_pool
+from echelon.world.written import maps_of
 
 
 class EchelonEnv(EnvInfo, BattleStatesEnv):
@@ -139,7 +139,7 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
     def _build(self, maps: Maps | None) -> None:
         """Everything on the device but the battles: roster, maps, specs and compiled functions."""
         roster = build_roster(self.config, self.device)
-        maps = make_pool(self.config, roster, self.device) if maps is None else maps
+        maps = maps_of(self.config, self.device) if maps is None else maps
         self.game: SimModel = build_model(self.config, roster, maps)
         self.teams = roster.teams
         self.group_map = {g: [f"{g}_{i}" for i in range(s.stop - s.start)] for g, s in self.teams.items()}

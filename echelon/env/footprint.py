@@ -110,7 +110,7 @@ def needed_bytes(config: EnvConfig, num_envs: int, device: torch.device, makes_m
         makes_maps: whether the pool of maps is made for them, and not shared.
     """
     each = footprint_of(config)
-    maps = config.map_pool + config.map_spares
+    maps = config.num_maps
     pool = each.pool(maps, BLOCK if device.type == "cpu" else maps) if makes_maps else 0
     return num_envs * (each.battle + kept * each.step) + pool
 
@@ -127,9 +127,9 @@ def require_memory(
     if need <= have:
         return
     of_battles = needed_bytes(config, num_envs, device, makes_maps=False, kept=kept)
-    maps, where = config.map_pool + config.map_spares, "this machine" if device.type == "cpu" else str(device)
+    maps, where = config.num_maps, "this machine" if device.type == "cpu" else str(device)
     what = f"{num_envs:,} battles of {config.title}" if 2 * of_battles >= need else f"{maps:,} maps of {config.title}"
-    less = "num_envs" if 2 * of_battles >= need else "EnvConfig.map_pool"
+    less = "num_envs" if 2 * of_battles >= need else "EnvConfig.positions" if config.positions else "EnvConfig.map_pool"
     rollout = f" and rollouts of {kept:,} decisions" if kept else ""
     told = f"{what}{rollout} need about {amount(need)}, {where} has {amount(have)}"
     raise ConfigError(f"{told}: fewer {less}, or a smaller map")

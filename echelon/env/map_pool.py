@@ -8,9 +8,11 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
+from echelon.env.edited_states import check_begun
 from echelon.env.loops.play import Loops
 from echelon.env.observation.build import observe
 from echelon.rules import actions
+from echelon.rules.position import drawn_positions
 from echelon.runtime import noise
 from echelon.runtime.errors import require
 from echelon.runtime.noise import Stream
@@ -28,13 +30,16 @@ class MapPool:
 
     def __init__(self, game: SimModel, loops: Loops | None = None) -> None:
         self.game, self.loops = game, loops
+        if game.config.positions:
+            check_begun(game.config, game.maps)
         count, spares = game.maps.shape[0], game.config.map_spares
         require(count > spares, "EnvConfig.map_spares", f"below the {count} maps given", spares)
         device = game.roster.hull.device
         self.openings = first_observations(game, game.maps, loops)
         """Batch `[M]`: observations at the start of a battle on each map, and `focus_slots`."""
-        self.drawn = torch.arange(count - spares, device=device)
-        """`[D]` int64 indices of the maps that battles are drawn from."""
+        indices = drawn_positions(game.config.positions) if game.config.positions else range(count - spares)
+        self.drawn = torch.tensor(list(indices), device="cpu").to(device)
+        """`[D]` int64 indices of the maps that battles are drawn from: a position as often as its weight says."""
         self.spares = list(range(count - spares, count))
         self.renewals = 0
         self.oldest = 0
@@ -79,6 +84,9 @@ class MapPool:
         Args:
             seeds: `[M]` its `game.maps.seed`; maps with another seed are generated again.
         """
+        is_written = len(self.game.config.positions) > 0
+        is_same = not is_written or torch.equal(seeds.cpu(), self.game.maps.seed.cpu())
+        require(is_same, "map_seeds", "those of positions that are written down", seeds.tolist())
         other = (seeds.to(self.drawn.device) != self.game.maps.seed).nonzero()[:, 0]
         if len(other) > 0:
             self._generate(other, seeds.to(self.drawn.device)[other])

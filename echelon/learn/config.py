@@ -252,6 +252,9 @@ class TrainConfig:
     def _check_battles(self) -> None:
         both = self.side == "both" or self.self_battles > 0
         fewer = self.curriculum.enemies
+        for name in ("difficulty", "team_size", "enemies") if self.env.positions else ():
+            value = getattr(self.curriculum, name)
+            require(value == (), f"CurriculumConfig.{name}", "empty where a scenario says it", value)
         require(not (fewer and both), "CurriculumConfig.enemies", "empty where the learner plays both sides", fewer)
         require(self.num_envs % 2 == 0, "TrainConfig.num_envs", "even and >= 2", self.num_envs)
         require(self.self_share + self.past_share <= 1, "TrainConfig.self_share", "<= 1 - past_share", self.self_share)

@@ -142,7 +142,8 @@ class Battle:
     """One battle. N mechs, blue first; P packs; C contact slots; F ego columns."""
 
     about: dict[str, Any]
-    """`blue`, `red`: who commanded; `seed`; `map`: its recipe, `seed` and `sha256`; `zone`: x, y and radius, vox;
+    """`blue`, `red`: who commanded; `seed`; `map`: its recipe, `seed` and `sha256`, or `position`, which of those
+    of `Replay.about["env"]` it began in; `zone`: x, y and radius, vox;
     `outcome`: `winner` (blue, red, draw, running), `reason`, `score` [2] s, `stats` {name: [blue, red]}."""
     pos: np.ndarray
     """[T + 1, N, 3] int16, hull centre, 1/64 vox."""

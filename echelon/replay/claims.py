@@ -12,6 +12,7 @@ from typing import Any
 
 from echelon.env.outcome import Reason, Winner
 from echelon.replay.battle import RECORD
+from echelon.replay.ground import POSITION
 from echelon.rules.catalog import Hull, Material, Trigger
 from echelon.rules.catalog_checks import CLASSES, COLOUR, EFFECTS
 from echelon.rules.config import EnvConfig, env_from_json
@@ -165,7 +166,7 @@ def battle_check(config: EnvConfig) -> Check:
             "blue": text(LONGEST_COMMANDER),
             "red": text(LONGEST_COMMANDER),
             "seed": integer(-(2**63), 2**63 - 1),
-            "map": check_recipe,
+            "map": map_check(config),
             "zone": row(number(0, world.size_x), number(0, world.size_y), number(0.1, world.longest_side)),
             "outcome": record(
                 {
@@ -177,6 +178,13 @@ def battle_check(config: EnvConfig) -> Check:
             ),
         }
     )
+
+
+def map_check(config: EnvConfig) -> Check:
+    """What ground can be made from: a recipe, or which of the config's positions it is."""
+    if config.positions:
+        return record({POSITION: integer(0, len(config.positions) - 1)})
+    return check_recipe
 
 
 def check_recipe(where: str, value: Any) -> None:

@@ -1,4 +1,4 @@
-"""The ground of a recorded battle, made again from its recipe."""
+"""The ground of a recorded battle, made again from its recipe, or of the position in which it began."""
 
 from __future__ import annotations
 
@@ -13,12 +13,19 @@ from echelon.runtime.files import as_file_error
 from echelon.world import recipe
 from echelon.world.layout import quadrants
 from echelon.world.pool import pool_seeds
+from echelon.world.written import ground_of
+
+POSITION = "position"
+"""The entry of `map` in what is told of a battle: which of the positions of its config it began in, from 0."""
 
 
 def rebuild(replay: Replay, battle: Battle) -> np.ndarray:
     """`[Z, Y, X]` uint8 materials of the map as the battle began."""
     with as_file_error("replay"):
-        maps = recipe.from_json(battle.about["map"]).make(env_from_json(replay.about["env"]))
+        config = env_from_json(replay.about["env"])
+        if config.positions:
+            return ground_of(config.positions[battle.about["map"][POSITION]], config.world)[0].numpy()
+        maps = recipe.from_json(battle.about["map"]).make(config)
     return maps.material[0].numpy()
 
 
@@ -27,15 +34,17 @@ class MapName:
     """Which map a battle was on."""
 
     number: int | None
-    """Its place in the pool of maps; None of one that was made later, or given."""
+    """Its place in the pool of maps, or among positions; None of one that was made later, or given."""
     biomes: list[str]
-    """Names of its biomes, the largest first."""
+    """Names of its biomes, the largest first; none of ground that somebody has written down."""
 
 
 def name_map(replay: Replay, battle: Battle) -> MapName:
-    """Which map a battle was on, as its recipe and the settings tell."""
+    """Which map a battle was on, as its recipe and the settings tell; of a position its place among them."""
     with as_file_error("replay"):
         config = env_from_json(replay.about["env"])
+        if config.positions:
+            return MapName(battle.about["map"][POSITION], [])
         seed = recipe.from_json(battle.about["map"]).seed
     names, pool = config.world.biomes, pool_seeds(config, torch.device("cpu")).tolist()
     columns = quadrants(torch.tensor([seed], device="cpu"), config.world).flatten().bincount(minlength=len(names))

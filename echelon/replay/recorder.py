@@ -17,6 +17,7 @@ from echelon.env.outcome import Reason, Winner, stat_names
 from echelon.replay.attribution import MARKS
 from echelon.replay.battle import Battle, Replay
 from echelon.replay.events import changes, events_of
+from echelon.replay.ground import POSITION
 from echelon.replay.moments import KEPT, in_reward_units, quantised
 from echelon.replay.setting import describe
 from echelon.rules.actions import Orders, idle
@@ -151,7 +152,7 @@ class Recorder:
         shown, happened = on_host(stacked(self._moments)), on_host({**ticks_kept, **last_blows(ticks_kept)})
         expected = torch.stack(self._values).cpu().numpy() if self._values else None
         maps = self.game.maps
-        recipes = {m: write_recipes(maps[m : m + 1])[0] for m in self._opening["map_id"].tolist()}
+        grounds = {m: map_told(self.game, m) for m in self._opening["map_id"].tolist()}
         opening = zip(*(self._opening[name].tolist() for name in ("seed", "map_id")), strict=True)
         battles = []
         for r, (seed, map_id) in enumerate(opening):
@@ -164,7 +165,7 @@ class Recorder:
                 "blue": one_line(blue[r]),
                 "red": one_line(red[r]),
                 "seed": seed,
-                "map": recipes[map_id].as_json(),
+                "map": grounds[map_id],
                 "zone": [*maps.zone_center[map_id].tolist(), float(maps.zone_radius[map_id])],
                 "outcome": verdict({name: value[-1] for name, value in now.items()}, stat_names(self.game.catalog)),
             }
@@ -173,6 +174,13 @@ class Recorder:
             values = None if expected is None else values_of(expected[:decisions, r])
             battles.append(Battle(about, **quantised(now, self.game), **events, values=values, observations=streams))
         return Replay(describe(self.game), battles)
+
+
+def map_told(game: SimModel, map_id: int) -> dict[str, Any]:
+    """From what a map can be made again: its recipe, or which of the config's positions it was made of."""
+    if game.config.positions:
+        return {POSITION: map_id}
+    return write_recipes(game.maps[map_id : map_id + 1])[0].as_json()
 
 
 def values_of(expected: np.ndarray) -> np.ndarray | None:

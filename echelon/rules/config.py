@@ -14,6 +14,7 @@ from echelon.rules.catalog import Catalog
 from echelon.rules.catalog_checks import check_flight
 from echelon.rules.catalog_json import catalog_from_json
 from echelon.rules.config_json import as_json, from_json
+from echelon.rules.position import Position, positions_from_json
 from echelon.rules.versions import MAP_MAKER, RULES, current_versions, stored_versions
 from echelon.runtime.errors import require, short_repr
 from echelon.runtime.limits import check_settings
@@ -79,6 +80,11 @@ class WorldConfig:
         require(len(self.biomes) > 0, "WorldConfig.biomes", f"a non-empty choice of {BIOME_NAMES}", self.biomes)
         for name in self.biomes:
             require_biome(name)
+
+    @property
+    def size(self) -> tuple[int, int, int]:
+        """Voxels along x, y and z."""
+        return self.size_x, self.size_y, self.size_z
 
     @property
     def longest_side(self) -> int:
@@ -310,6 +316,9 @@ class EnvConfig:
     """Maps made on top and drawn by nobody: `EchelonEnv.renew_maps` makes them anew and lets them take turns."""
     map_seed: int = 0
     """What the maps of the pool are made from."""
+    positions: Annotated[tuple[Position, ...], tyro.conf.Fixed, tyro.conf.Suppress] = ()
+    """How battles begin, one of these each, drawn by its own seed, in place of generated maps; no flag of its own.
+    `Scenario.config` and `echelon.scene_config` fill it."""
 
     __repr__ = short_repr
 
@@ -325,6 +334,17 @@ class EnvConfig:
         check_flight(self.catalog, self.rules, (*self.blue, *self.red))
         few = 0 <= self.map_spares <= self.map_pool
         require(few, "EnvConfig.map_spares", "0..map_pool", self.map_spares)
+        self._check_positions()
+
+    def _check_positions(self) -> None:
+        spares = 0 if self.positions else self.map_spares
+        require(self.map_spares == spares, "EnvConfig.map_spares", "0 where battles begin as written", self.map_spares)
+        ours = {"blue": self.blue, "red": self.red}
+        for number, position in enumerate(self.positions):
+            position.check(self.world.size, self.catalog.hulls)
+            for team, roster in position.rosters.items():
+                where = f"{team} of EnvConfig.positions[{number}]"
+                require(roster == ours[team], where, f"the {', '.join(ours[team])} of the battle", ", ".join(roster))
 
     @classmethod
     def small(cls) -> EnvConfig:
@@ -348,8 +368,13 @@ class EnvConfig:
 
     @property
     def is_unequal(self) -> bool:
-        """The teams differ in size or kind, so that results are told by side."""
-        return self.blue != self.red
+        """The teams differ in size, kind or where they begin, so that results are told by side."""
+        return self.blue != self.red or len(self.positions) > 0
+
+    @property
+    def num_maps(self) -> int:
+        """Maps made at start: one for each position, or else the pool and its spares."""
+        return len(self.positions) or self.map_pool + self.map_spares
 
     @property
     def squad_slots(self) -> int:
@@ -363,7 +388,9 @@ class EnvConfig:
             if self == preset():
                 return name
         world = self.world
-        return f"{len(self.blue)}v{len(self.red)} on {world.size_x}x{world.size_y}x{world.size_z}"
+        begins = f" from {len(self.positions)} positions" if len(self.positions) > 1 else ""
+        begins = " from a position" if len(self.positions) == 1 else begins
+        return f"{len(self.blue)}v{len(self.red)} on {world.size_x}x{world.size_y}x{world.size_z}{begins}"
 
     def signature(self, extra_rewards: Mapping[str, float] = NO_EXTRA_REWARDS) -> dict[str, Any]:
         """What a policy was trained in, as plain JSON values: the versions of the rules and of the map maker, and the
@@ -395,5 +422,6 @@ def env_from_json(values: dict[str, Any]) -> EnvConfig:
             told = {term: weight for term, weight in told.items() if term != EXTRA}
         nested[name] = from_json(kind, told, f"env.{name}")
     nested["catalog"] = catalog_from_json(values.get("catalog"), "env.catalog")
+    nested["positions"] = positions_from_json(values.get("positions", []), "env.positions")
     flat = {name: value for name, value in values.items() if name not in (*nested, RULES, MAP_MAKER)}
     return from_json(EnvConfig, {"map_seed": EnvConfig.map_seed, **flat}, "env", nested)

@@ -17,7 +17,7 @@ def from_json(kind: Any, values: Any, where: str, nested: dict[str, Any] | None 
     require(isinstance(values, dict), where, "an object", values)
     default = kind()
     names = [f.name for f in dataclasses.fields(kind) if f.name not in nested]
-    values = completed(kind, values)
+    values = {name: value for name, value in completed(kind, values).items() if name not in nested}
     for name in values:
         require(name in names, f"{where}.{name}", "absent: this version of Echelon has no such setting", values[name])
     ready: dict[str, Any] = {}
@@ -40,6 +40,12 @@ def first_difference(ours: Any, theirs: Any, where: str) -> str | None:
             if found:
                 return found
         return None
+    are_rows = all(isinstance(rows, list) and rows and isinstance(rows[0], dict) for rows in (ours, theirs))
+    if are_rows and len(ours) == len(theirs):
+        pairs = enumerate(zip(ours, theirs, strict=True))
+        return next((found for at, pair in pairs if (found := first_difference(*pair, f"{where}[{at}]"))), None)
+    if are_rows or (where.endswith(".positions") and ours != theirs):
+        return f"{where} are {len(ours or ())} here and {len(theirs or ())} there"
     return None if ours == theirs else f"{where} is {ours!r} here and {theirs!r} there"
 
 
@@ -60,6 +66,6 @@ def as_json(config: Any, whole: bool = False) -> dict[str, Any]:
             return {name: plain(one) for name, one in value.items()}
         if isinstance(value, float) and math.isinf(value):
             return None  # JSON has no infinity.
-        return list(value) if isinstance(value, tuple) else value
+        return [plain(one) for one in value] if isinstance(value, tuple) else value
 
     return plain(config)

@@ -3,84 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from echelon.rules.catalog import Material
 from echelon.rules.catalog_json import fields_from_json
 from echelon.rules.config import ENV_PRESETS, EnvConfig, FeaturesConfig, RewardConfig, RulesConfig, WorldConfig
-from echelon.rules.config_json import as_json
-from echelon.rules.limits import LARGEST_MAP_VOX
-from echelon.runtime.errors import require, short_repr
+from echelon.rules.config_json import as_json, first_difference
+from echelon.rules.position import PLACE, Box, Position, Unit, entries_from_json
+from echelon.runtime.errors import ConfigError, require, short_repr
 from echelon.runtime.files import MAX_JSON_BYTES, json_bytes, parse_json, read_file, write_whole
-from echelon.runtime.limits import Limits, check_settings
+from echelon.runtime.limits import check_settings
 
-ON_GROUND = -1.0
-"""`Unit.bottom` of a mech that stands on the highest ground below its hull."""
 PARTS = {"world": WorldConfig, "rules": RulesConfig, "reward": RewardConfig, "features": FeaturesConfig}
-FROM_UNITS = ("blue", "red", "catalog", "map_pool", "map_spares", "map_seed")
+FROM_UNITS = ("blue", "red", "positions", "catalog", "map_pool", "map_spares", "map_seed")
 """Settings of a battle that a scenario's file does not hold: units make the rosters, and there is one map."""
-PLACE = Limits(0, LARGEST_MAP_VOX, "vox")
-MOST_MECHS = 20
-
-
-@dataclass(frozen=True)
-class Unit:
-    """A mech at the beginning of a battle.
-
-    Raises:
-        ConfigError: a number is outside its limits.
-    """
-
-    team: Literal["blue", "red"]
-    """Blue mechs are `blue_0`, `blue_1`, ... in the order in which they stand here, and so are red ones."""
-    hull: str
-    """A row of the catalog."""
-    x: float
-    """Centre of the hull, vox."""
-    y: float
-    """The same along y."""
-    bottom: float = ON_GROUND
-    """Height of the hull's underside, vox; -1: on the highest ground below it."""
-    facing_deg: float = 0.0
-    """Heading: 0 is +x, 90 is +y."""
-    hp: float = 1.0
-    """Share of the hull's hit points."""
-    leg_hp: float = 1.0
-    """Share of the hit points of its legs; 0 is legged."""
-    heat: float = 0.0
-    """Share of its heat capacity; it is shut down from 1 on."""
-
-    def __post_init__(self) -> None:
-        share = Limits(0, 1, "of the hull's")
-        limits = {"x": PLACE, "y": PLACE, "bottom": Limits(ON_GROUND, 31, "vox"), "facing_deg": Limits(-360, 360)}
-        check_settings(self, {**limits, "hp": Limits(0.001, 1, share.unit), "leg_hp": share, "heat": Limits(0, 2)})
-
-
-@dataclass(frozen=True)
-class Box:
-    """Voxels of one material, from the corner `low` up to the corner `high`, which is not in it.
-
-    Raises:
-        ConfigError: a corner is no three whole numbers of the map's size at most, or there is no such material.
-    """
-
-    low: tuple[int, ...]
-    """x, y, z of the first voxel."""
-    high: tuple[int, ...]
-    """x, y, z behind the last voxel."""
-    material: str = "solid"
-    """`air`, `dirt`, `lava`, `water`, `solid`, `debris_field`, `solid_debris`, `glass`, `reinforced` or `foliage`."""
-
-    def __post_init__(self) -> None:
-        check_settings(self, dict.fromkeys(("low", "high"), Limits(0, LARGEST_MAP_VOX, "vox")))
-        require(len(self.low) == len(self.high) == 3, "Box.low and Box.high", "x, y, z", (self.low, self.high))
-        is_box = all(low < high for low, high in zip(self.low, self.high, strict=True))
-        require(is_box, "Box.high", f"above {self.low} in x, y and z", self.high)
-        names = [material.name.lower() for material in Material]
-        require(self.material in names, "Box.material", f"one of {', '.join(names)}", self.material)
+NO_POOL = dict.fromkeys(("positions", "map_pool", "map_spares", "map_seed"))
+"""Settings of generated maps, in which scenarios of one batch may differ."""
 
 
 @dataclass(frozen=True)
@@ -107,41 +47,17 @@ class Scenario:
         check_settings(self, {"zone": PLACE})
         for kind, entries in ((Unit, self.units), (Box, self.boxes)):
             require(all(isinstance(each, kind) for each in entries), f"Scenario of {kind.__name__}", "these", entries)
-        hulls, world = self.settings.catalog.hulls, self.settings.world
-        for team in ("blue", "red"):
-            count = sum(unit.team == team for unit in self.units)
-            require(1 <= count <= MOST_MECHS, f"Scenario.units of {team}", f"1..{MOST_MECHS}", count)
-        for name, unit in self.named:
-            require(unit.hull in hulls, f"hull of {name}", f"one of {', '.join(hulls)}", unit.hull)
-        size = (world.size_x, world.size_y, world.size_z)
-        for box in self.boxes:
-            inside = all(high <= side for high, side in zip(box.high, size, strict=True))
-            require(inside, "Box.high", f"within the map of {size} vox", box.high)
-        require(len(self.zone) in (0, 3), "Scenario.zone", "x, y, radius", self.zone)
-        x, y, radius = self.circle
-        nearest = min(x, y, world.size_x - 1 - x, world.size_y - 1 - y)
-        require(
-            1 <= radius <= nearest + 1, "radius of Scenario.zone", f"1..{nearest + 1:g} vox, within the map", radius
-        )
+        self.position.check(self.settings.world.size, self.settings.catalog.hulls)
 
     @property
-    def circle(self) -> tuple[int, int, float]:
-        """Column x, y of the zone's centre, and its radius, vox."""
-        world = self.settings.world
-        x, y, radius = self.zone or (world.size_x // 2, world.size_y // 2, 7.5)
-        return int(x), int(y), float(radius)
-
-    @property
-    def named(self) -> list[tuple[str, Unit]]:
-        """The units by the names of their mechs, blue first: `blue_0`, `blue_1`, ..."""
-        teams = [[unit for unit in self.units if unit.team == team] for team in ("blue", "red")]
-        return [(f"{unit.team}_{number}", unit) for team in teams for number, unit in enumerate(team)]
+    def position(self) -> Position:
+        """How its battles begin."""
+        return Position(self.units, self.boxes, self.zone)
 
     @property
     def config(self) -> EnvConfig:
-        """The battle's config: the settings with the rosters of the units, on one map."""
-        blue, red = (tuple(unit.hull for unit in self.units if unit.team == team) for team in ("blue", "red"))
-        return dataclasses.replace(self.settings, blue=blue, red=red, map_pool=1, map_spares=0)
+        """The battle's config: the settings with the rosters of the units, and battles that begin so."""
+        return join([self])
 
     def as_json(self) -> dict[str, Any]:
         """Plain JSON values: the preset that the settings are nearest to, what differs from it, ground and units.
@@ -182,6 +98,33 @@ def changes(settings: EnvConfig, preset: EnvConfig) -> dict[str, Any]:
     return flat | {part: found for part in PARTS if (found := different(ours[part], theirs[part]))}
 
 
+def join(scenarios: Sequence[Scenario], weights: Sequence[int] | None = None) -> EnvConfig:
+    """The config of battles each of which begins in one of several scenarios, drawn by its own seed.
+
+    Args:
+        scenarios: of one shape: the same rosters in the same order, and the same settings.
+        weights: how often each is drawn, whole numbers of 1..100; by default all alike.
+
+    Raises:
+        ConfigError: naming the first setting in which a scenario differs from the first one.
+    """
+    is_list = isinstance(scenarios, Sequence) and len(scenarios) > 0
+    require(is_list and all(isinstance(one, Scenario) for one in scenarios), "scenarios", "Scenarios", scenarios)
+    shares = [1] * len(scenarios) if weights is None else list(weights)
+    require(len(shares) == len(scenarios), "weights", f"{len(scenarios)} numbers, one a scenario", shares)
+    first = scenarios[0]
+    ours = as_json(first.settings, whole=True) | first.position.rosters
+    for number, other in enumerate(scenarios[1:], 1):
+        theirs = as_json(other.settings, whole=True) | other.position.rosters
+        found = first_difference({**ours, **NO_POOL}, {**theirs, **NO_POOL}, "settings")
+        if found:
+            raise ConfigError(f"scenarios of one batch must have one shape: {found}, in scenario {number}")
+    positions = tuple(replace(one.position, weight=share) for one, share in zip(scenarios, shares, strict=True))
+    rosters = first.position.rosters
+    battle = replace(first.settings, blue=rosters["blue"], red=rosters["red"], map_spares=0, positions=())
+    return replace(battle, map_pool=len(positions), positions=positions)
+
+
 def scenario_from_json(values: Any, where: str = "scenario") -> Scenario:
     """A scenario from what `Scenario.as_json` made of it, or somebody wrote.
 
@@ -194,13 +137,10 @@ def scenario_from_json(values: Any, where: str = "scenario") -> Scenario:
     known = isinstance(name, str) and name in ENV_PRESETS
     require(known, f"{where}.preset", f"one of {', '.join(ENV_PRESETS)}", name)
 
-    def entries(kind: Callable[..., Any], key: str) -> tuple[Any, ...]:
-        given = rest.pop(key, [])
-        require(isinstance(given, list), f"{where}.{key}", "a list", given)
-        rows = enumerate(given)
-        return tuple(kind(**fields_from_json(kind, row, f"{where}.{key}[{at}]", None, False)) for at, row in rows)
-
-    units, boxes, zone = entries(Unit, "units"), entries(Box, "boxes"), rest.pop("zone", [])
+    units, boxes = (
+        entries_from_json(kind, rest.pop(key, []), f"{where}.{key}") for key, kind in (("units", Unit), ("boxes", Box))
+    )
+    zone = rest.pop("zone", [])
     require(isinstance(zone, list), f"{where}.zone", "a list: x, y, radius", zone)
     base = ENV_PRESETS[name]()
     parts = {

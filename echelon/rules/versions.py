@@ -34,6 +34,7 @@ CHANGES: dict[int, Change] = {FIRST_RULES: Change("the rules of the first releas
 
 
 ADDED: dict[str, dict[str, Any]] = {
+    "EnvConfig": {"positions": []},
     "RulesConfig": {
         "legged_unsteadiness": 0.5,
         "walking_unsteadiness": 0.5,

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import math
 import os
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import torch
-from torch import Tensor
 
-from echelon.env.edited_states import check_edited
+from echelon.env.edited_states import check_begun
 from echelon.env.env import EchelonEnv
-from echelon.rules.catalog import Material
 from echelon.rules.config import EnvConfig
-from echelon.rules.roster import Roster, build_roster
-from echelon.rules.scenario import ON_GROUND, Box, Scenario, Unit, read_scenario
-from echelon.runtime.device import resolve_device
+from echelon.rules.position import Box, Unit
+from echelon.rules.scenario import Scenario, join
 from echelon.runtime.errors import require
-from echelon.sim.model import build_model
-from echelon.state import Maps, open_battle
-from echelon.world.pool import assemble_maps, bare_ground, bit_columns, column_heights
-from echelon.world.zones import GRAIN, Zone
+from echelon.scenarios.shipped import find_scenario
+from echelon.state import Maps
+from echelon.world.written import write_maps
 
-CPU = torch.device("cpu")
 FACTS = ("bottom", "hp", "leg_hp", "heat")
 """What `Scene.place` takes beside place and heading."""
 
@@ -91,81 +86,57 @@ class Scene:
 
 
 def scene(
-    scenario: Scenario | str | os.PathLike[str],
+    scenario: Scenario | str | os.PathLike[str] | Sequence[Scenario | str | os.PathLike[str]],
     num_envs: int = 1,
     device: torch.device | str | None = None,
+    weights: Sequence[int] | None = None,
     **settings: Any,
 ) -> EchelonEnv:
     """Battles that begin in a scenario, every time anew, each with chances of its own seed.
 
-    Views play them by `echelon.versus(scenario.config, ..., maps=echelon.scene_maps(scenario))`.
+    Views play them by `echelon.versus(echelon.scene_config(scenario), ...)`.
 
     Args:
-        scenario: or the file of one.
+        scenario: or its name or file; of several of one shape, each battle draws one by its seed.
         num_envs, device: as in `EchelonEnv`.
+        weights: as in `scene_config`.
         settings: further arguments of `EchelonEnv`: `seed`, `memory`, `backend`, `observer`, `info`, `extra_rewards`.
 
     Raises:
-        ConfigError: as `scene_maps`.
+        ConfigError: as `scene_config` and `scene_maps`.
         FileError: the file cannot be read.
     """
-    scenario = scenario if isinstance(scenario, Scenario) else read_scenario(os.fspath(scenario))
     require("maps" not in settings, "maps", "absent: the scenario makes them", settings.get("maps"))
-    maps = scene_maps(scenario)
-    device = resolve_device("auto" if device is None else device)
-    return EchelonEnv(scenario.config, num_envs, device, maps=maps.to(device), **settings)
+    return EchelonEnv(scene_config(scenario, weights), num_envs, device, **settings)
 
 
-def scene_maps(scenario: Scenario) -> Maps:
-    """The one map of a scenario, on the CPU: its ground, its zone, and how its mechs begin.
+def scene_config(
+    scenario: Scenario | str | os.PathLike[str] | Sequence[Scenario | str | os.PathLike[str]],
+    weights: Sequence[int] | None = None,
+) -> EnvConfig:
+    """The config of battles that begin in a scenario, or each in one of several, drawn by its own seed.
+
+    Args:
+        scenario: or its name or file, see `find_scenario`. Several have the same rosters and settings, and
+            differ in ground, zone, and how mechs begin.
+        weights: how often each of several is drawn, whole numbers of 1..100; by default all alike.
 
     Raises:
-        ConfigError: naming a mech that cannot stand where it is put: beyond the map, in solid terrain or another mech.
+        ConfigError: naming the first setting in which two differ.
+        FileError: a file cannot be read.
     """
-    config = scenario.config
-    roster = build_roster(config, CPU)
-    material = bare_ground(torch.zeros(1, dtype=torch.int64), config.world)
-    for box in scenario.boxes:
-        (x0, y0, z0), (x1, y1, z1) = box.low, box.high
-        material[:, z0:z1, y0:y1, x0:x1] = int(Material[box.material.upper()])
-    x, y, radius = scenario.circle
-    zone = Zone(torch.tensor([[x, y]]), torch.tensor([round(radius * GRAIN)]))
-    units = [unit for _, unit in scenario.named]
-    yaw = torch.tensor([[math.radians((unit.facing_deg + 180) % 360 - 180) for unit in units]])
-    check_within(scenario, roster)
-    pos = standing(scenario, roster, material)[None]
-    maps, _ = assemble_maps(torch.zeros(1, dtype=torch.int64), material, zone, pos, yaw, config, roster)
-    for name, most in (("hp", roster.hp), ("leg_hp", roster.leg_hp), ("heat", roster.heat_cap)):
-        maps.get(f"spawn_{name}").copy_(torch.tensor([getattr(unit, name) for unit in units]) * most)
-    check_stands(scenario, maps, roster)
+    several = [scenario] if isinstance(scenario, Scenario | str | os.PathLike) else scenario
+    return join([one if isinstance(one, Scenario) else find_scenario(one) for one in several], weights)
+
+
+def scene_maps(scenario: Scenario | Sequence[Scenario]) -> Maps:
+    """The map of each scenario, on the CPU: its ground, its zone, and how its mechs begin.
+
+    Raises:
+        ConfigError: naming a mech that cannot stand where it is put: beyond the map, in solid terrain or another mech;
+            or as `scene_config`.
+    """
+    config = scene_config(scenario)
+    maps = write_maps(config)
+    check_begun(config, maps)
     return maps
-
-
-def standing(scenario: Scenario, roster: Roster, material: Tensor) -> Tensor:
-    """`[N, 3]` vox the hull centres of a scenario's mechs."""
-    catalog = scenario.config.catalog
-    solid = bit_columns(material, [catalog.material(kind).solid for kind in Material])
-    (tops,) = column_heights(solid, material.shape[1])  # [Y, X]
-    centres = []
-    for (_, unit), half in zip(scenario.named, roster.half_size.tolist(), strict=True):
-        low, high = ([math.floor(unit.x + way * half[0]), math.floor(unit.y + way * half[1])] for way in (-1, 1))
-        ground = float(tops[low[1] : high[1] + 1, low[0] : high[0] + 1].max())
-        centres.append([unit.x, unit.y, (ground if unit.bottom == ON_GROUND else unit.bottom) + half[2]])
-    return torch.tensor(centres)
-
-
-def check_within(scenario: Scenario, roster: Roster) -> None:
-    """Raise `ConfigError` for a mech whose hull is not above the map."""
-    world = scenario.config.world
-    for (name, unit), half in zip(scenario.named, roster.half_size.tolist(), strict=True):
-        for axis, at, size, reach in (("x", unit.x, world.size_x, half[0]), ("y", unit.y, world.size_y, half[1])):
-            limit = f"{reach:g}..{size - reach:g} vox: its hull within the map"
-            require(reach <= at <= size - reach, f"scenario: {axis} of {name} ({unit.hull})", limit, at)
-
-
-def check_stands(scenario: Scenario, maps: Maps, roster: Roster) -> None:
-    """Raise `ConfigError` for a mech that stands in terrain or in another mech."""
-    config, names = scenario.config, [name for name, _ in scenario.named]
-    first = torch.zeros(1, dtype=torch.int64)
-    state = open_battle(first, first, maps, roster, config)
-    check_edited(state, [0], names, build_model(config, roster, maps), "scenario")

@@ -47,7 +47,7 @@ def arrays_of(replay: Replay, battle: Battle, ground: np.ndarray) -> dict[str, n
 
 
 def map_of(replay: Replay, battle: Battle) -> dict[str, Any]:
-    """The recipe of a battle's map with its number and the names of its biomes; empty where there is none."""
+    """The recipe of a battle's map, or its position, with its number and the names of its biomes; empty without one."""
     recipe = battle.about["map"]
     return {**recipe, **dataclasses.asdict(name_map(replay, battle))} if recipe else {}
 

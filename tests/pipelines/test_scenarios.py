@@ -1,8 +1,16 @@
-"""`arena.py play --scenario`: a match from a position of one's own."""
+"""`--scenario` of the programs: battles from a position of one's own, and from those that ship."""
 
 import json
 
-from runs import run
+import pytest
+from runs import TINY, run
+
+import echelon
+from echelon.datasets.dataset import open_dataset
+from echelon.pipelines.train_flags import read_config
+from echelon.replay.file import read
+from echelon.replay.ground import rebuild
+from echelon.runtime.errors import ConfigError
 
 DUEL = {
     "boxes": [{"low": [19, 10, 0], "high": [21, 30, 4]}],
@@ -12,24 +20,98 @@ DUEL = {
     ],
     "rules": {"max_episode_s": 5.0},
 }
+SCRIPTED = ("--blue", "heuristic:hard", "--red", "heuristic:easy")
 
 
-def test_commanders_fight_from_a_position(tmp_path):
+@pytest.fixture
+def duel(tmp_path):
     path = tmp_path / "duel.json"
     path.write_text(json.dumps(DUEL))
-    words = ("arena.py", "play", "--blue", "heuristic:hard", "--red", "heuristic:easy", "--scenario", str(path))
+    return path
+
+
+def test_commanders_fight_from_a_position(duel):
+    words = ("arena.py", "play", *SCRIPTED, "--scenario", str(duel))
     played = run(*words, "--battles", "4", "--json")
     assert played.returncode == 0, played.stderr
     assert [one["decisions"] <= 20 for one in json.loads(played.stdout)["outcomes"]] == [True] * 4
     shown = run(*words, "--battles", "2")
     assert "as blue" in shown.stdout, "told by side"
     for more, said in (
-        (("--env", "small"), "--scenario must be given without --env, --catalog and rosters"),
-        (("--replay", str(tmp_path / "duel.echelon")), "--replay must be absent with --scenario"),
+        (("--env", "small"), "--scenario must be given without --env"),
+        (("--red-roster", "light"), "--scenario must be given without --catalog and rosters"),
+        (("--scenario", "gate-5v5"), "scenarios of one batch must have one shape: settings."),
     ):
         refused = run(*words, *more)
         assert refused.returncode != 0 and refused.stderr.startswith("error: " + said), refused.stderr
         assert refused.stderr.count("\n") == 1
-    path.write_text(json.dumps({**DUEL, "units": []}))
+    duel.write_text(json.dumps({**DUEL, "units": []}))
     refused = run(*words)
     assert refused.returncode != 0 and refused.stderr == "error: Scenario.units of blue must be 1..20, got 0\n"
+
+
+def test_a_policy_learns_from_a_position_and_plays_there(duel, tmp_path):
+    """Trained, resumed, evaluated, played, recorded, watched; what differs is refused by name."""
+    folder, replay, tiny = tmp_path / "run", tmp_path / "duel.echelon", TINY[: TINY.index("--env.map-pool")]
+    words = ("train.py", *tiny, *TINY[TINY.index("--ppo.rollout-decisions") :], "--run-dir", str(folder))
+    words = (*words, "--opponent", "heuristic:easy", "--evaluation.tiers", "easy")
+    learnt = run(*words, "--scenario", str(duel), "--total-agent-steps", "64")
+    assert learnt.returncode == 0, learnt.stderr
+    claims = json.loads(next(folder.glob("checkpoints/*2/checkpoint.json")).read_text())
+    assert claims["env"]["positions"][0]["units"][0]["hull"] == "light" and claims["counters"]["iterations"] == 2
+    resumed = run(*words, "--scenario", str(duel), "--total-agent-steps", "96", "--resume", "latest")
+    assert resumed.returncode == 0, resumed.stderr
+    moved = {**DUEL, "units": [{**DUEL["units"][0], "x": 13}, DUEL["units"][1]]}
+    (tmp_path / "moved.json").write_text(json.dumps(moved))
+    other = run(*words, "--scenario", str(tmp_path / "moved.json"), "--total-agent-steps", "128", "--resume", "latest")
+    assert other.returncode != 0 and "env.positions[0].units[0].x is 13.0 here and 12.0 there" in other.stderr
+    match = ("arena.py", "play", "--blue", str(folder), "--red", "heuristic:easy", "--battles", "2")
+    played = run(*match, "--json", "--replay", str(replay))
+    assert played.returncode == 0, played.stderr
+    again = run(*match, "--json", "--scenario", str(duel))
+    assert json.loads(again.stdout)["outcomes"] == json.loads(played.stdout)["outcomes"], "the checkpoint's battle"
+    kept = read(replay)
+    assert rebuild(kept, kept.battles[0])[3, 15, 19:22].tolist() == [4, 4, 0]
+    watched = run("arena.py", "watch", str(replay))
+    assert watched.returncode == 0 and (tmp_path / "duel.html").exists(), watched.stderr
+
+
+@pytest.fixture
+def brief(tmp_path):
+    """The positions that ship for 5v5 are of one shape; these are two, and short."""
+    paths = []
+    for name in ("gate-5v5", "last-stand-5v5"):
+        values = echelon.find_scenario(name).as_json()
+        paths.append(tmp_path / f"{name}.json")
+        paths[-1].write_text(json.dumps({**values, "rules": {"max_episode_s": 2.0}}))
+    return [word for path in paths for word in ("--scenario", str(path))]
+
+
+def test_evaluations_datasets_and_leagues_take_scenarios_too(ask, brief, tmp_path):
+    found = json.loads(
+        ask("evaluate", "heuristic:easy", *brief, "--opponents", "heuristic:easy", "--seeds", "1", "--json")
+    )
+    assert found["task"] == "scenario" and found["opponents"]["heuristic:easy"]["battles"] == 2
+    out = tmp_path / "battles.safetensors"
+    ask("dataset", "--commanders", "heuristic:easy", *brief, "--battles", "2", "--out", str(out), "--quiet")
+    assert len(open_dataset(out).config.positions) == 2
+    league = str(tmp_path / "league")
+    ask("init", "--league", league, *brief)
+    ask("retire", "heuristic:expert", "heuristic:hard", "--league", league)
+    assert "as blue" in ask("tournament", "--league", league, "--seeds", "1")
+
+
+def test_a_name_stands_where_a_file_does(ask, brief):
+    played = json.loads(ask("play", *SCRIPTED, *brief, "--battles", "2", "--json"))
+    assert len(played["outcomes"]) == 2
+    for words in (("play", *SCRIPTED), ("evaluate", "heuristic"), ("init", "--league", "x")):
+        with pytest.raises(ConfigError, match=r"^a scenario must be one of encircled-10v10, .*, got 'gate-6v6'"):
+            ask(*words, "--scenario", "gate-6v6")
+    with pytest.raises(ConfigError, match=r"^--scenario must be given without --env, got 'gate-5v5'$"):
+        ask("init", "--league", "x", "--env", "small", "--scenario", "gate-5v5")
+    with pytest.raises(ConfigError, match=r"^--scenario must be given without --catalog, got 'gate-5v5'$"):
+        read_config(["--preset", "quick", "--catalog", "x.json", "--scenario", "gate-5v5"])
+    config = read_config(["--preset", "quick", "--scenario", "gate-5v5", "--env.reward.kill", "2"])
+    assert config.env.positions == echelon.find_scenario("gate-5v5").config.positions and config.env.reward.kill == 2
+    with pytest.raises(ConfigError, match=r"CurriculumConfig.team_size must be empty where a scenario says it"):
+        read_config(["--preset", "quick", "--scenario", "gate-5v5", "--curriculum.team-size", "3"])

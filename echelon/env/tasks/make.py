@@ -10,6 +10,7 @@ from torch import Tensor
 
 from echelon.env.tasks.task import Task, find_task
 from echelon.env.views.build import mechs, teams, versus
+from echelon.rules.scenario import Scenario
 from echelon.runtime.errors import ConfigError, require
 from echelon.runtime.files import FileError
 from echelon.runtime.imports import OBJECT_NAME, import_object
@@ -45,7 +46,7 @@ register_view("gymnasium", "echelon.integrations.gymnasium:make_vec", num_envs="
 
 
 def make(
-    task: str | Task,
+    task: str | Task | Scenario,
     view: str = "versus",
     num_envs: int = 1,
     seed: int | Tensor | None = None,
@@ -57,7 +58,7 @@ def make(
     """The battles of a task.
 
     Args:
-        task: a name of `echelon.tasks()`, or a `Task`.
+        task: a name of `echelon.tasks()`, a `Task`, or a `Scenario`, whose battles begin as it says.
         view: `versus`, `teams`, `mechs` (`echelon.env.views.build`), `pettingzoo`, `gymnasium`, or a name of
             `register_view`.
         num_envs: battles, B; 1 for `pettingzoo`.

@@ -19,6 +19,7 @@ from typing import Any
 
 from echelon.rules.config import EnvConfig, env_from_json
 from echelon.rules.config_json import as_json, from_json
+from echelon.rules.scenario import Scenario
 from echelon.rules.upgrade import env_under_current_rules
 from echelon.rules.versions import Versions, current_versions, stored_versions
 from echelon.runtime.errors import ConfigError, require
@@ -198,14 +199,22 @@ def latest(name: str) -> str:
     return f"{name}-v{newest[name]}"
 
 
-def find_task(task: str | Task) -> Task:
-    """The task of a name, or the task itself, if it can be played under the rules of this Echelon."""
+def scenario_task(config: EnvConfig) -> Task:
+    """Battles that begin in positions, as a task: trained and judged in the same ones, against the scripted tiers."""
+    require(len(config.positions) > 0, "config.positions", "those of a scenario, as echelon.scene_config", "none")
+    return Task("scenario", "battles that begin as somebody has written down", config, *current_versions())
+
+
+def find_task(task: str | Task | Scenario) -> Task:
+    """The task of a name or of a scenario, or the task itself, if it can be played under the rules of this Echelon."""
+    if isinstance(task, Scenario):
+        return scenario_task(task.config)
     if isinstance(task, str):
         known = tasks()
         names = ", ".join(name for name, each in known.items() if each.is_playable)
         require(task in known, "task", f"one of {names}, or one of your own by echelon.register_task", task)
         task = known[task]
-    require(isinstance(task, Task), "task", "a name of echelon.tasks(), or a Task", task)
+    require(isinstance(task, Task), "task", "a name of echelon.tasks(), a Task or a Scenario", task)
     check_versions(task)
     return task
 

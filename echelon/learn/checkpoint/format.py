@@ -286,7 +286,7 @@ def most_run_bytes(claims: Mapping[str, Any], env: EnvConfig, weights: int) -> i
     mech = MECH_BYTES + 4 * (memory + 8 * env.comm_dim)
     ground = COLUMN_BYTES * env.world.size_x * env.world.size_y
     battle = env.num_mechs * (mech + MECH_PAIR_BYTES * env.num_mechs) + ground
-    maps = 64 * (env.map_pool + env.map_spares)
+    maps = 64 * sum((env.num_maps, *(position.weight for position in env.positions)))
     policies = count(claims, "past_kept") + POLICIES_A_BLOCK * (count(claims, "past_blocks") + 1)
     found = MAX_HEADER_BYTES + OTHERS_BYTES + count(claims, "num_envs") * battle + maps + policies * weights
     return min(found, MAX_RUN_BYTES)

@@ -32,7 +32,7 @@ class Summary {
       button.type = "button";
       button.addEventListener("click", act);
     }
-    open.title = `made of seed ${about.map?.seed ?? "?"}`;
+    open.title = about.map?.position === undefined ? `made of seed ${about.map?.seed ?? "?"}` : `begins in position ${about.map.position}`;
     beside.disabled = i === current;
     beside.title = i === current ? "This is the battle that is open" : "Beside the battle that is open, on one clock";
     const row = make("tr", i === current ? "chosen" : "", make("td", "", `${i + 1}`), make("td", "", open),

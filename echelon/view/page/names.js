@@ -16,6 +16,7 @@ function headline(about, lengthS) {
 
 /** Which map a battle was on, and its biomes, the largest first: `map 12 (volcanic ridge, forest)`; empty where nothing tells. */
 function mapText({ map }) {
+  if (map?.position !== undefined) return `position ${map.position}`;
   if (map?.seed === undefined) return "";
   const names = (map.biomes ?? []).map((name) => name.replaceAll("_", " ")).join(", ");
   return `map ${map.number ?? map.seed}${names ? ` (${names})` : ""}`;

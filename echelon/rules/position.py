@@ -1,0 +1,161 @@
+"""How the mechs of a battle begin: where each stands, on what ground, around which zone; as JSON too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from math import gcd
+from typing import Any, Literal
+
+from echelon.rules.catalog import Material
+from echelon.rules.catalog_json import fields_from_json
+from echelon.rules.limits import LARGEST_MAP_VOX
+from echelon.runtime.errors import require, short_repr
+from echelon.runtime.limits import Limits, check_settings
+
+ON_GROUND = -1.0
+"""`Unit.bottom` of a mech that stands on the highest ground below its hull."""
+PLACE = Limits(0, LARGEST_MAP_VOX, "vox")
+MOST_MECHS = 20
+TEAMS = ("blue", "red")
+WEIGHT = Limits(1, 100, "times as often as one of weight 1")
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A mech at the beginning of a battle.
+
+    Raises:
+        ConfigError: a number is outside its limits.
+    """
+
+    team: Literal["blue", "red"]
+    """Blue mechs are `blue_0`, `blue_1`, ... in the order in which they stand here, and so are red ones."""
+    hull: str
+    """A row of the catalog."""
+    x: float
+    """Centre of the hull, vox."""
+    y: float
+    """The same along y."""
+    bottom: float = ON_GROUND
+    """Height of the hull's underside, vox; -1: on the highest ground below it."""
+    facing_deg: float = 0.0
+    """Heading: 0 is +x, 90 is +y."""
+    hp: float = 1.0
+    """Share of the hull's hit points."""
+    leg_hp: float = 1.0
+    """Share of the hit points of its legs; 0 is legged."""
+    heat: float = 0.0
+    """Share of its heat capacity; it is shut down from 1 on."""
+
+    def __post_init__(self) -> None:
+        share = Limits(0, 1, "of the hull's")
+        limits = {"x": PLACE, "y": PLACE, "bottom": Limits(ON_GROUND, 31, "vox"), "facing_deg": Limits(-360, 360)}
+        check_settings(self, {**limits, "hp": Limits(0.001, 1, share.unit), "leg_hp": share, "heat": Limits(0, 2)})
+
+
+@dataclass(frozen=True)
+class Box:
+    """Voxels of one material, from the corner `low` up to the corner `high`, which is not in it.
+
+    Raises:
+        ConfigError: a corner is no three whole numbers of the map's size at most, or there is no such material.
+    """
+
+    low: tuple[int, ...]
+    """x, y, z of the first voxel."""
+    high: tuple[int, ...]
+    """x, y, z behind the last voxel."""
+    material: str = "solid"
+    """`air`, `dirt`, `lava`, `water`, `solid`, `debris_field`, `solid_debris`, `glass`, `reinforced` or `foliage`."""
+
+    def __post_init__(self) -> None:
+        check_settings(self, dict.fromkeys(("low", "high"), Limits(0, LARGEST_MAP_VOX, "vox")))
+        require(len(self.low) == len(self.high) == 3, "Box.low and Box.high", "x, y, z", (self.low, self.high))
+        is_box = all(low < high for low, high in zip(self.low, self.high, strict=True))
+        require(is_box, "Box.high", f"above {self.low} in x, y and z", self.high)
+        names = [material.name.lower() for material in Material]
+        require(self.material in names, "Box.material", f"one of {', '.join(names)}", self.material)
+
+
+@dataclass(frozen=True)
+class Position:
+    """Ground, zone and mechs of a battle at its beginning: a `Scenario` without its settings.
+
+    Raises:
+        ConfigError: a part is of another type, or a number outside its limits.
+    """
+
+    units: tuple[Unit, ...]
+    """Where mechs begin, 1 to 20 of either team."""
+    boxes: tuple[Box, ...] = ()
+    """What stands on open ground, later ones in place of earlier ones."""
+    zone: tuple[float, ...] = ()
+    """Column x, y of the zone's centre and its radius in vox; by default 7.5 in the middle of the map."""
+    weight: int = 1
+    """How often battles begin so, beside the weights of the other positions that they may begin in."""
+
+    __repr__ = short_repr
+
+    def __post_init__(self) -> None:
+        check_settings(self, {"zone": PLACE, "weight": WEIGHT})
+
+    @property
+    def named(self) -> list[tuple[str, Unit]]:
+        """The units by the names of their mechs, blue first: `blue_0`, `blue_1`, ..."""
+        teams = [[unit for unit in self.units if unit.team == team] for team in TEAMS]
+        return [(f"{unit.team}_{number}", unit) for team in teams for number, unit in enumerate(team)]
+
+    @property
+    def rosters(self) -> dict[str, tuple[str, ...]]:
+        """Hull of each mech, by team."""
+        return {team: tuple(unit.hull for unit in self.units if unit.team == team) for team in TEAMS}
+
+    def circle(self, size: tuple[int, int, int]) -> tuple[int, int, float]:
+        """Column x, y of the zone's centre, and its radius, vox, on a map of a `WorldConfig.size`."""
+        x, y, radius = self.zone or (size[0] // 2, size[1] // 2, 7.5)
+        return int(x), int(y), float(radius)
+
+    def check(self, size: tuple[int, int, int], hulls: Collection[str]) -> None:
+        """Raise `ConfigError` for a team without mechs or with too many, an unknown hull, or what is beyond the map."""
+        for team, roster in self.rosters.items():
+            require(1 <= len(roster) <= MOST_MECHS, f"Scenario.units of {team}", f"1..{MOST_MECHS}", len(roster))
+        for name, unit in self.named:
+            require(unit.hull in hulls, f"hull of {name}", f"one of {', '.join(hulls)}", unit.hull)
+        for box in self.boxes:
+            inside = all(high <= side for high, side in zip(box.high, size, strict=True))
+            require(inside, "Box.high", f"within the map of {size} vox", box.high)
+        require(len(self.zone) in (0, 3), "Scenario.zone", "x, y, radius", self.zone)
+        x, y, radius = self.circle(size)
+        most = min(x, y, size[0] - 1 - x, size[1] - 1 - y) + 1
+        require(1 <= radius <= most, "radius of Scenario.zone", f"1..{most:g} vox, within the map", radius)
+
+
+def drawn_positions(positions: tuple[Position, ...]) -> list[int]:
+    """Indices of positions, each as many times as battles draw it among so many."""
+    common = gcd(*(position.weight for position in positions))
+    return [index for index, position in enumerate(positions) for _ in range(position.weight // common)]
+
+
+def entries_from_json(kind: Callable[..., Any], given: Any, where: str) -> tuple[Any, ...]:
+    """Units or boxes from a list of JSON objects."""
+    require(isinstance(given, list), where, "a list", given)
+    rows = enumerate(given)
+    return tuple(kind(**fields_from_json(kind, row, f"{where}[{at}]", None, False)) for at, row in rows)
+
+
+def positions_from_json(given: Any, where: str) -> tuple[Position, ...]:
+    """Positions from what `echelon.rules.config_json.as_json` made of them.
+
+    Raises:
+        ConfigError: naming the field that is unknown, missing, of another type or outside its limits.
+    """
+    require(isinstance(given, list), where, "a list", given)
+    found = []
+    for at, row in enumerate(given):
+        spot = f"{where}[{at}]"
+        parts = {"units": Unit, "boxes": Box}
+        values = fields_from_json(Position, row, spot, None, False, apart=parts)
+        entries = {key: entries_from_json(kind, row.get(key, []), f"{spot}.{key}") for key, kind in parts.items()}
+        found.append(Position(**{**values, **entries}))
+    return tuple(found)

@@ -1,0 +1,40 @@
+"""Scenarios that ship: each can be played, by its name, and its mechs can walk to the zone."""
+
+import pytest
+
+import echelon
+from echelon.runtime.errors import ConfigError
+from echelon.runtime.files import FileError
+
+NAMES = echelon.scenario_names()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_name_gives_its_battle(name):
+    scenario = echelon.find_scenario(name)
+    maps = echelon.scene_maps(scenario)
+    size = int(name.rpartition("v")[2])
+    assert maps.spawn_pos.shape == (1, 2 * size, 3) and scenario.config.is_unequal
+    x, y = maps.spawn_pos[0, :, :2].long().unbind(-1)
+    assert maps.path_length[0, y, x].isfinite().all() and (maps.path_length[0, y, x] < 100).all(), "each can walk there"
+    assert echelon.scene(name, 2, "cpu", seed=0).config == scenario.config
+
+
+def test_make_and_evaluate_take_a_scenario():
+    scenario = echelon.find_scenario("gate-5v5")
+    env = echelon.make(scenario, "teams", num_envs=2, seed=0, device="cpu")
+    assert env.reset()["blue", "observation"].shape[:2] == (2, 5)
+    judged = echelon.evaluate("heuristic:easy", scenario, ["heuristic:easy"], battles=2, device="cpu")
+    assert judged.task == "scenario" and judged.by_side and not judged.by_protocol
+
+
+def test_a_name_of_none_is_told_the_names(tmp_path):
+    assert len(NAMES) >= 4
+    with pytest.raises(
+        ConfigError, match=rf"^a scenario must be one of {', '.join(NAMES)}, or the path of a JSON file"
+    ):
+        echelon.find_scenario("gate")
+    with pytest.raises(FileError, match=r"gate.json"):
+        echelon.find_scenario(tmp_path / "gate.json")
+    with pytest.raises(ConfigError, match=r"^a scenario must be a name, a file or a Scenario, got 3$"):
+        echelon.find_scenario(3)
