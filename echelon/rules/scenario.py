@@ -13,6 +13,7 @@ from echelon.rules.catalog_json import fields_from_json
 from echelon.rules.config import ENV_PRESETS, EnvConfig, FeaturesConfig, RewardConfig, RulesConfig, WorldConfig
 from echelon.rules.config_json import as_json
 from echelon.rules.limits import LARGEST_MAP_VOX
+from echelon.rules.objective import Objective, check_circle, whole_columns
 from echelon.runtime.errors import require, short_repr
 from echelon.runtime.files import MAX_JSON_BYTES, json_bytes, parse_json, read_file, write_whole
 from echelon.runtime.limits import Limits, check_settings
@@ -89,7 +90,7 @@ class Scenario:
 
     Raises:
         ConfigError: naming what is outside its limits: a team without mechs or with more than 20, an unknown hull, a
-            box or a zone beyond the map.
+            box or a zone beyond the map, an objective that these mechs cannot have.
     """
 
     units: tuple[Unit, ...]
@@ -100,6 +101,8 @@ class Scenario:
     """Column x, y of the zone's centre and its radius in vox; by default 7.5 in the middle of the map."""
     settings: EnvConfig = field(default_factory=EnvConfig.small)
     """World, rules, rewards and what else a battle has; `config` has the units' rosters in place of its own."""
+    objective: Objective = field(default_factory=Objective)
+    """What decides the battle beside the death of a team; by default the zone."""
 
     __repr__ = short_repr
 
@@ -118,18 +121,14 @@ class Scenario:
             inside = all(high <= side for high, side in zip(box.high, size, strict=True))
             require(inside, "Box.high", f"within the map of {size} vox", box.high)
         require(len(self.zone) in (0, 3), "Scenario.zone", "x, y, radius", self.zone)
-        x, y, radius = self.circle
-        nearest = min(x, y, world.size_x - 1 - x, world.size_y - 1 - y)
-        require(
-            1 <= radius <= nearest + 1, "radius of Scenario.zone", f"1..{nearest + 1:g} vox, within the map", radius
-        )
+        check_circle("Scenario.zone", self.circle, world)
+        self.objective.check(world, self.settings.rules, [name for name, _ in self.named])
 
     @property
     def circle(self) -> tuple[int, int, float]:
         """Column x, y of the zone's centre, and its radius, vox."""
         world = self.settings.world
-        x, y, radius = self.zone or (world.size_x // 2, world.size_y // 2, 7.5)
-        return int(x), int(y), float(radius)
+        return whole_columns(self.zone or (world.size_x // 2, world.size_y // 2, 7.5))
 
     @property
     def named(self) -> list[tuple[str, Unit]]:
@@ -154,12 +153,14 @@ class Scenario:
         is_newest = self.settings.catalog == ENV_PRESETS[name]().catalog
         require(is_newest, "catalog of a scenario's file", "the newest one", "one of your own")
 
-        def without_defaults(each: Unit | Box) -> dict[str, Any]:
+        def without_defaults(each: Unit | Box | Objective) -> dict[str, Any]:
             defaults = {one.name: one.default for one in dataclasses.fields(each)}
             return {key: value for key, value in as_json(each).items() if getattr(each, key) != defaults[key]}
 
         units, boxes = ([without_defaults(each) for each in part] for part in (self.units, self.boxes))
-        return {"preset": name, **by_preset[name], "zone": list(self.zone), "boxes": boxes, "units": units}
+        objective = {"objective": own} if (own := without_defaults(self.objective)) else {}
+        ground = {"zone": list(self.zone), **objective, "boxes": boxes}
+        return {"preset": name, **by_preset[name], **ground, "units": units}
 
     def save(self, path: Path | str) -> None:
         """Write a JSON file.
@@ -202,6 +203,7 @@ def scenario_from_json(values: Any, where: str = "scenario") -> Scenario:
 
     units, boxes, zone = entries(Unit, "units"), entries(Box, "boxes"), rest.pop("zone", [])
     require(isinstance(zone, list), f"{where}.zone", "a list: x, y, radius", zone)
+    given = fields_from_json(Objective, rest.pop("objective", {}), f"{where}.objective", Objective(), False)
     base = ENV_PRESETS[name]()
     parts = {
         part: kind(**fields_from_json(kind, rest.pop(part, {}), f"{where}.{part}", getattr(base, part), False))
@@ -211,7 +213,7 @@ def scenario_from_json(values: Any, where: str = "scenario") -> Scenario:
         require(key not in rest, f"{where}.{key}", "absent: units make the rosters, on one map", rest.get(key))
     flat = fields_from_json(EnvConfig, rest, where, base, False, apart=(*PARTS, "catalog"))
     settings = EnvConfig(**{**flat, **parts, "catalog": base.catalog})
-    return Scenario(units, boxes, tuple(zone), settings)
+    return Scenario(units, boxes, tuple(zone), settings, Objective(**given))
 
 
 def read_scenario(path: Path | str) -> Scenario:
@@ -219,8 +221,8 @@ def read_scenario(path: Path | str) -> Scenario:
 
     Args:
         path: the file, as `Scenario.save` writes it: `units` and `boxes`, lists of objects with the fields of `Unit`
-            and `Box`; `zone`; a `preset` (small by default) and what differs from it: `world`, `rules`, `reward`,
-            `features` and other settings of `EnvConfig`.
+            and `Box`; `zone`; `objective`, the fields of an `Objective`; a `preset` (small by default) and what differs
+            from it: `world`, `rules`, `reward`, `features` and other settings of `EnvConfig`.
 
     Raises:
         FileError: it cannot be read, or is no JSON.

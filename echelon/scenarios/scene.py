@@ -13,14 +13,15 @@ from echelon.env.edited_states import check_edited
 from echelon.env.env import EchelonEnv
 from echelon.rules.catalog import Material
 from echelon.rules.config import EnvConfig
+from echelon.rules.objective import Objective
 from echelon.rules.roster import Roster, build_roster
 from echelon.rules.scenario import ON_GROUND, Box, Scenario, Unit, read_scenario
 from echelon.runtime.device import resolve_device
 from echelon.runtime.errors import require
+from echelon.scenarios.objectives import set_objective, zone_of
 from echelon.sim.model import build_model
 from echelon.state import Maps, open_battle
 from echelon.world.pool import assemble_maps, bare_ground, bit_columns, column_heights
-from echelon.world.zones import GRAIN, Zone
 
 CPU = torch.device("cpu")
 FACTS = ("bottom", "hp", "leg_hp", "heat")
@@ -37,10 +38,14 @@ class Scene:
     Args:
         settings: world, rules, rewards and what else a battle has; its rosters give way to the mechs placed.
         zone: column x, y of the zone's centre and its radius, vox; by default 7.5 in the middle of the map.
+        objective: what decides the battle; by default the zone.
     """
 
-    def __init__(self, settings: EnvConfig | None = None, zone: tuple[float, ...] = ()) -> None:
+    def __init__(
+        self, settings: EnvConfig | None = None, zone: tuple[float, ...] = (), objective: Objective | None = None
+    ) -> None:
         self.settings, self.zone = EnvConfig.small() if settings is None else settings, zone
+        self.objective = Objective() if objective is None else objective
         self.units: list[Unit] = []
         self.boxes: list[Box] = []
 
@@ -83,7 +88,7 @@ class Scene:
         Raises:
             ConfigError: as `Scenario`.
         """
-        return Scenario(tuple(self.units), tuple(self.boxes), tuple(self.zone), self.settings)
+        return Scenario(tuple(self.units), tuple(self.boxes), tuple(self.zone), self.settings, self.objective)
 
     def env(self, num_envs: int = 1, device: torch.device | str | None = None, **settings: Any) -> EchelonEnv:
         """Battles that begin so, see `echelon.scene`."""
@@ -117,7 +122,7 @@ def scene(
 
 
 def scene_maps(scenario: Scenario) -> Maps:
-    """The one map of a scenario, on the CPU: its ground, its zone, and how its mechs begin.
+    """The one map of a scenario, on the CPU: its ground, its zone and objective, and how its mechs begin.
 
     Raises:
         ConfigError: naming a mech that cannot stand where it is put: beyond the map, in solid terrain or another mech.
@@ -128,13 +133,13 @@ def scene_maps(scenario: Scenario) -> Maps:
     for box in scenario.boxes:
         (x0, y0, z0), (x1, y1, z1) = box.low, box.high
         material[:, z0:z1, y0:y1, x0:x1] = int(Material[box.material.upper()])
-    x, y, radius = scenario.circle
-    zone = Zone(torch.tensor([[x, y]]), torch.tensor([round(radius * GRAIN)]))
     units = [unit for _, unit in scenario.named]
     yaw = torch.tensor([[math.radians((unit.facing_deg + 180) % 360 - 180) for unit in units]])
     check_within(scenario, roster)
     pos = standing(scenario, roster, material)[None]
-    maps, _ = assemble_maps(torch.zeros(1, dtype=torch.int64), material, zone, pos, yaw, config, roster)
+    seed, zone = torch.zeros(1, dtype=torch.int64), zone_of(scenario.circle)
+    maps, _ = assemble_maps(seed, material, zone, pos, yaw, config, roster)
+    set_objective(maps, scenario)
     for name, most in (("hp", roster.hp), ("leg_hp", roster.leg_hp), ("heat", roster.heat_cap)):
         maps.get(f"spawn_{name}").copy_(torch.tensor([getattr(unit, name) for unit in units]) * most)
     check_stands(scenario, maps, roster)
