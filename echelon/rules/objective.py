@@ -23,7 +23,7 @@ USES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )
 """The fields of an `Objective` that each kind has."""
-MOST_RUNNERS = 20
+MOST_RUNNERS, SHORTEST_S = 20, 0.001
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,9 @@ class Objective:
         check_settings(self, limits)
         for name in {name for names in USES.values() for name in names} - set(USES[self.kind]):
             value = getattr(self, name)
-            require(value == getattr(Objective, name), f"Objective.{name}", f"absent from a {self.kind}", value)
+            require(value == getattr(Objective, name), f"Objective.{name}", f"absent from the kind {self.kind}", value)
+        counts = self.control_s == 0 or self.control_s >= SHORTEST_S
+        require(counts, "Objective.control_s", f"0 or {SHORTEST_S}..1e6 s", self.control_s)
         if self.kind == "escort":
             require(self.mech != "", "Objective.mech of an escort", "a mech, such as blue_1", self.mech)
         if self.kind == "king_of_two":
