@@ -18,7 +18,7 @@ from measure import once, seconds
 from echelon import EchelonEnv
 from echelon.env.arguments import joined_actions
 from echelon.env.loops import observation, orders, perception, zone
-from echelon.env.loops.decision import BattleArrays, MapArrays, Streams, ZoneMap
+from echelon.env.loops.decision import BattleArrays, MapArrays, Streams, zone_map
 from echelon.runtime.jit import OPTIONS, array
 from echelon.sim.loops import damage, decision, flight
 from echelon.sim.loops.packing import fields_of, read
@@ -40,7 +40,7 @@ SUBSTEP = {
 """Calls of the systems of a substep. Strikes, clouds and holes are left out: they need the impacts of a flight."""
 ONCE = {
     "decode": "decode(action, focus_slots, orders, tally, hulls, at, rules)",
-    "score": "score(battle, mechs, tally, hulls, field.zone_center, field.zone_radius, view)",
+    "score": "score(battle, mechs, tally, hulls, field, view)",
     "sense_pairs": "sense_pairs(mechs, scratch.viewers, scratch.sights, clouds, hulls, ground.opaque, scratch.line,"
     " rules, view)",
     "observe": "observe(battle, mechs, paint, shots, clouds, orders, messages, focus_slots, ground, field, tables,"
@@ -59,7 +59,7 @@ def run(actions, before, own, maps, tables, views, scratch, shown):
         m, action = battle.map_id, actions[b]
         ground = Ground(own.solid[b], own.opaque[b], own.rubble[b], own.damage[b],
                         maps.material[m], maps.solid[m], maps.opaque[m], maps.hazard[m])
-        field = ZoneMap(maps.zone_center[m], maps.zone_radius[m], maps.path_length[m], maps.path_direction[m])
+        field = zone_map(maps, m)
         streams = Streams(shown.contacts[b], shown.contacts_mask[b], shown.squad[b], shown.squad_mask[b],
                           shown.ego[b], shown.comms[b], shown.local_map[b], shown.contact_mechs[b],
                           shown.clear_lines[b])
@@ -71,7 +71,7 @@ def compiled_alone(call: str) -> Callable[..., None]:
     """A loop over battles with one call in it."""
     modules: tuple[Any, ...] = (damage, decision, flight, observation, orders, perception, zone)
     names = {name: value for module in modules for name, value in vars(module).items()}
-    names |= {"Ground": Ground, "ZoneMap": ZoneMap, "Streams": Streams, "read": read}
+    names |= {"Ground": Ground, "zone_map": zone_map, "Streams": Streams, "read": read}
     exec(LOOP.format(call=call), names)
     loop: Callable[..., None] = numba.njit(**OPTIONS)(names["run"])
     return loop

@@ -31,6 +31,7 @@ __all__ = [  # noqa: F405
     "Evaluation",
     "FeaturesConfig",
     "HullSpec",
+    "Objective",
     "Protocol",
     "RewardConfig",
     "RewardTerm",

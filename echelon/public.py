@@ -8,6 +8,7 @@ from echelon.env.views.build import mechs, teams, versus
 from echelon.rules.catalog import Catalog
 from echelon.rules.catalog_json import read_catalog
 from echelon.rules.config import EnvConfig, FeaturesConfig, RewardConfig, RulesConfig, WorldConfig
+from echelon.rules.objective import Objective
 from echelon.rules.position import Box, Unit
 from echelon.rules.scenario import Scenario, read_scenario
 from echelon.rules.specs import HullSpec, WeaponSpec
@@ -22,6 +23,7 @@ __all__ = [
     "EnvConfig",
     "FeaturesConfig",
     "HullSpec",
+    "Objective",
     "Protocol",
     "RewardConfig",
     "RewardTerm",

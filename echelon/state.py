@@ -66,6 +66,13 @@ class Maps(Fields, TensorClass):
     zone_radius: Tensor  # [M] vox
     path_length: Tensor  # [M, Y, X] vox, walking distance to the zone's edge, 0 inside
     path_direction: Tensor  # [M, Y, X, 2] unit vector of the next step towards the zone, 0 inside
+    second_center: Tensor  # [M, 2] vox, of a second zone; the way to the zone is then that to the nearer one
+    second_radius: Tensor  # [M] vox, 0 where there is no second zone
+    control_rate: Tensor  # [M, 2] score for a second of zone control, blue and red
+    clock_rate: Tensor  # [M, 2] score that a team has for each substep of the battle
+    runner: Tensor  # [M, N] bool, mechs that shall reach the zone
+    arrival_score: Tensor  # [M, 2] score that a team has for each of its runners that was in the zone
+    loss_score: Tensor  # [M, 2] score that a team has for each runner of the other one that died before it was there
     telemetry: Tensor  # [M, 16, 16] 0..1, the map seen from above
 
 
@@ -167,10 +174,27 @@ class State(Fields, TensorClass):
     tick: Tensor  # [B] int64, substeps since the battle began
     map_id: Tensor  # [B] int64
     last_event: Tensor  # [B] int64, tick of the last decision in which a team did damage or scored
-    score: Tensor  # [B, 2] s of zone control, blue and red
+    score: Tensor  # [B, 2] s of zone control, blue and red, or what counts as much by `Maps.clock_rate` and the like
     control: Tensor  # [B, 2] zone tick of each team in the last decision, 0..1
     messages: Tensor  # [B, N, comm_dim] what each mech said in the last decision
     focus_slots: Tensor  # [B, N, PREFERENCES] int64, hostile behind each first contact slot or NO_MECH
+
+
+def won_by_zone(count: int, mechs: int, device: torch.device) -> dict[str, Tensor]:
+    """What `Maps` hold of the objective of battles that the one zone of each of `count` maps decides."""
+
+    def zeros(*shape: int) -> Tensor:
+        return torch.zeros((count, *shape), dtype=torch.float32, device=device)
+
+    return {
+        "second_center": zeros(2),
+        "second_radius": zeros(),
+        "control_rate": zeros(2) + 1,
+        "clock_rate": zeros(2),
+        "runner": zeros(mechs).bool(),
+        "arrival_score": zeros(2),
+        "loss_score": zeros(2),
+    }
 
 
 def untouched(map_id: Tensor, maps: Maps) -> Terrain:

@@ -23,7 +23,7 @@ from echelon.rules.roster import build_roster
 from echelon.sim import step
 from echelon.sim.model import SimModel, build_model
 from echelon.sim.terrain import material_at
-from echelon.state import PER_WEAPON, Maps, State, open_battle
+from echelon.state import PER_WEAPON, Maps, State, open_battle, won_by_zone
 
 CPU = torch.device("cpu")
 HALF = 0.5
@@ -83,6 +83,7 @@ def flat_maps(config: EnvConfig, *boxes: tuple[int, int, int, int, int, int, Mat
         path_length=(away - 7.5).clamp_min(0)[None],
         path_direction=(to_center / away.clamp_min(1e-6)[..., None])[None],
         telemetry=torch.zeros(1, 16, 16),
+        **won_by_zone(1, roster.num_mechs, CPU),
         batch_size=[1],
     )
 

@@ -212,7 +212,7 @@ def test_the_table_of_tests_is_true():
 RENAMED = """
     Kept Lasting go_on MechPolicy Network think Thought think_together Seats Place Rival Challenger PastSelves
     ScriptedRivals FrozenRivals Ended Battles Hall Stack Seen Script Seat drawers Sparring Campaign Panel Vault Library
-    Game Arms Guns settle Atlas Witness Fought Gathering Unroll Objective stagger hourglass Rollout load_commander
+    Game Arms Guns settle Atlas Witness Fought Gathering Unroll stagger hourglass Rollout load_commander
 """
 """Words that have plainer names now."""
 

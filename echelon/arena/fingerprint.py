@@ -20,7 +20,7 @@ from echelon.env.observation import layout
 from echelon.env.views.group_policy import GroupPolicy, memory_spec
 from echelon.rules.config import EnvConfig
 from echelon.runtime import noise
-from echelon.state import Maps, State
+from echelon.state import Maps, State, won_by_zone
 
 RANDOM = "random"
 """Name of a commander with uniform random actions, the same on every machine."""
@@ -28,8 +28,8 @@ RANDOM_ACTIONS = 100
 """Stream of `echelon.runtime.noise` for these actions; the simulation uses others."""
 
 
-IN_FIRST_STATE = ("spawn_hp", "spawn_leg_hp", "spawn_heat")
-"""Fields of maps that are hashed as part of the first state only."""
+IN_STATES = ("spawn_hp", "spawn_leg_hp", "spawn_heat", *won_by_zone(0, 0, torch.device("cpu")))
+"""Fields of maps that are hashed as part of states only: of the first one, and of scores."""
 
 
 def fingerprint() -> str:
@@ -53,7 +53,7 @@ def play(config: EnvConfig, seeds: Sequence[int], decisions: int, commanders: tu
     numbers = torch.tensor(seeds, device="cpu")
     env = EchelonEnv(config, len(seeds), device, seed=numbers, memory=memory_spec(**policies))
     group_policies = [GroupPolicy(policy, group, group) for group, policy in policies.items()]
-    maps = {name: leaf for name, leaf in leaves(env.game.maps).items() if name not in IN_FIRST_STATE}
+    maps = {name: leaf for name, leaf in leaves(env.game.maps).items() if name not in IN_STATES}
     map_digest = digest_of(maps)
     digests = [map_digest.copy() for _ in seeds]
     td = env.reset()

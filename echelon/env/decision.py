@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from echelon.env import outcome, reward
-from echelon.env.objectives import zone
+from echelon.env.objectives import claims, zone
 from echelon.env.observation.build import Observation, observe
 from echelon.env.outcome import Ending, Winner
 from echelon.env.reward import NO_EXTRA_TERMS, RewardTerm
@@ -45,8 +45,8 @@ def conclude(
     extra: Mapping[str, RewardTerm] = NO_EXTRA_TERMS,
     out: Observation | None = None,
 ) -> Played:
-    """Score the zone, show, judge and pay, once the substeps are played; `out` as in `observe`."""
-    state, streams = observe(zone.score(after, game), orders, game, out)
+    """Score, show, judge and pay, once the substeps are played; `out` as in `observe`."""
+    state, streams = observe(claims.claim(zone.score(after, game), game), orders, game, out)
     return judge_and_reward(before, state, streams, game, extra)
 
 
@@ -58,8 +58,8 @@ def judge_and_reward(
     extra: Mapping[str, RewardTerm] = NO_EXTRA_TERMS,
     final_statistics: Statistics = outcome.final_statistics,
 ) -> Played:
-    """Judge and pay, once the zone is scored."""
-    after = outcome.note_events(before, after)
+    """Judge and pay, once teams have scored."""
+    after = outcome.note_events(before, after, game)
     ending = outcome.judge(after, game)
     named = reward.terms(before, after, ending, game) | reward.extra_terms(before, after, ending, game, extra)
     paid = reward.weighted(named, game.config.reward, game, extra)

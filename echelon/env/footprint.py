@@ -16,7 +16,7 @@ from echelon.rules.config import EnvConfig
 from echelon.rules.roster import build_roster
 from echelon.runtime.device import total_memory
 from echelon.runtime.errors import ConfigError
-from echelon.state import TELEMETRY_CELLS, Maps, open_battle
+from echelon.state import TELEMETRY_CELLS, Maps, open_battle, won_by_zone
 from echelon.world.pool import BLOCK
 
 COPIES_OF_GROUND = 2
@@ -89,6 +89,7 @@ def empty_map(config: EnvConfig) -> Maps:
         path_length=zeros(*plane),
         path_direction=zeros(*plane, 2),
         telemetry=zeros(1, TELEMETRY_CELLS, TELEMETRY_CELLS),
+        **won_by_zone(1, mechs, torch.device("cpu")),
         batch_size=[1],
     )
 

@@ -33,6 +33,7 @@ class Reason(IntEnum):
     ELIMINATION = 1
     ZONE = 2
     TIME_UP = 3
+    OBJECTIVE = 4
 
 
 OWN = ("damage", "kills", "team_kills", "assists", "intercepts", "shutdowns", "vent_s", "zone_s", "bad_actions")
@@ -87,37 +88,42 @@ def favour(per_team: Tensor, tie: float = 0.0) -> Tensor:
 
 
 def judge(state: State, game: SimModel) -> Ending:
-    """Elimination, then the zone, then the clock."""
+    """Elimination, then the score, then the clock."""
     rules = game.rules
     living = game.roster.by_team(state.mechs.alive.float())
     eliminated = (living == 0).any(1)
-    zone_won = (state.score >= rules.zone_score_to_win_s).any(1) & ~eliminated
+    scored = (state.score >= rules.zone_score_to_win_s).any(1) & ~eliminated
     max_ticks = rules.max_decisions * rules.decision_repeat
-    time_up = (state.tick >= max_ticks) & ~eliminated & ~zone_won
+    time_up = (state.tick >= max_ticks) & ~eliminated & ~scored
 
     by_score = favour(state.score)
     late_score = favour(state.score, SCORE_TIE_S)
     by_hp = favour(game.roster.by_team(state.mechs.hp))
     on_time = torch.where(late_score == int(Winner.DRAW), by_hp, late_score)
 
-    def verdict(elimination: Tensor | int, zone: Tensor | int, time: Tensor | int, running: int) -> Tensor:
+    leads = state.score >= state.score.flip(1)
+    by_zone = (leads & (game.maps.control_rate[state.map_id] > 0)).any(1)
+    why_scored = torch.where(by_zone, int(Reason.ZONE), int(Reason.OBJECTIVE))
+
+    def verdict(elimination: Tensor | int, score: Tensor, time: Tensor | int, running: int) -> Tensor:
         value = torch.where(time_up, time, torch.full_like(by_score, running))
-        value = torch.where(zone_won, zone, value)
+        value = torch.where(scored, score, value)
         return torch.where(eliminated, elimination, value).to(torch.int8)
 
     ends_by_clock = time_up if rules.time_up_terminates else torch.zeros_like(time_up)
     return Ending(
-        terminated=eliminated | zone_won | ends_by_clock,
+        terminated=eliminated | scored | ends_by_clock,
         truncated=time_up & ~ends_by_clock,
         winner=verdict(favour(living), by_score, on_time, int(Winner.RUNNING)),
-        reason=verdict(*(int(r) for r in (Reason.ELIMINATION, Reason.ZONE, Reason.TIME_UP, Reason.RUNNING))),
+        reason=verdict(int(Reason.ELIMINATION), why_scored, int(Reason.TIME_UP), int(Reason.RUNNING)),
     )
 
 
-def note_events(before: State, after: State) -> State:
-    """Remember when a team last did damage or scored in the zone."""
+def note_events(before: State, after: State, game: SimModel) -> State:
+    """Remember when a team last did damage or scored, but for what the clock alone gives."""
     damaged = (after.tally.damage != before.tally.damage).any(1)
-    scored = (after.score != before.score).any(1)
+    by_deed = game.maps.clock_rate[after.map_id] == 0
+    scored = ((after.score != before.score) & by_deed).any(1)
     return after.replace(last_event=torch.where(damaged | scored, after.tick, before.last_event))
 
 

@@ -68,6 +68,9 @@ def draw_field(now: State, ground: Maps, game: SimModel, side_px: int) -> Image.
     mechs = list(mech_figures(now, game))
     x, y = ground.zone_center.tolist()
     draw_zone(canvas, pen, (x, y), float(ground.zone_radius), *(now.control > 0).tolist())
+    if ground.second_radius > 0:
+        x, y = ground.second_center.tolist()
+        draw_zone(canvas, pen, (x, y), float(ground.second_radius), *(now.control > 0).tolist())
     for mech in mechs:
         draw_mech(canvas, pen, mech)
     draw_shots(canvas, pen, now, game)

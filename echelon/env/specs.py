@@ -88,7 +88,7 @@ class Specs:
         batch, device = self.num_envs, self.device
         return self._root(
             winner=Bounded(-1, 2, (batch, 1), device=device, dtype=torch.int8),
-            reason=Bounded(0, 3, (batch, 1), device=device, dtype=torch.int8),
+            reason=Bounded(0, 4, (batch, 1), device=device, dtype=torch.int8),
             score=self._unbounded(2),
             decisions=Unbounded((batch, 1), device=device, dtype=torch.int64),
             idle_s=self._unbounded(1),

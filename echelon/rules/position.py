@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import gcd
 from typing import Any, Literal
 
 from echelon.rules.catalog import Material
 from echelon.rules.catalog_json import fields_from_json
 from echelon.rules.limits import LARGEST_MAP_VOX
+from echelon.rules.objective import Objective, check_circle, whole_columns
 from echelon.runtime.errors import require, short_repr
 from echelon.runtime.limits import Limits, check_settings
 
@@ -92,6 +93,8 @@ class Position:
     """What stands on open ground, later ones in place of earlier ones."""
     zone: tuple[float, ...] = ()
     """Column x, y of the zone's centre and its radius in vox; by default 7.5 in the middle of the map."""
+    objective: Objective = field(default_factory=Objective)
+    """What decides the battle beside the death of a team; by default the zone."""
     weight: int = 1
     """How often battles begin so, beside the weights of the other positions that they may begin in."""
 
@@ -113,11 +116,15 @@ class Position:
 
     def circle(self, size: tuple[int, int, int]) -> tuple[int, int, float]:
         """Column x, y of the zone's centre, and its radius, vox, on a map of a `WorldConfig.size`."""
-        x, y, radius = self.zone or (size[0] // 2, size[1] // 2, 7.5)
-        return int(x), int(y), float(radius)
+        return whole_columns(self.zone or (size[0] // 2, size[1] // 2, 7.5))
 
-    def check(self, size: tuple[int, int, int], hulls: Collection[str]) -> None:
-        """Raise `ConfigError` for a team without mechs or with too many, an unknown hull, or what is beyond the map."""
+    def check(self, size: tuple[int, int, int], hulls: Collection[str], longest_s: float) -> None:
+        """Refuse a position on a map of `size` vox, with the catalog's `hulls`, in battles of at most `longest_s`.
+
+        Raises:
+            ConfigError: a team without mechs or with too many, an unknown hull, what is beyond the map, or an objective
+                that such a battle cannot have.
+        """
         for team, roster in self.rosters.items():
             require(1 <= len(roster) <= MOST_MECHS, f"Scenario.units of {team}", f"1..{MOST_MECHS}", len(roster))
         for name, unit in self.named:
@@ -126,9 +133,8 @@ class Position:
             inside = all(high <= side for high, side in zip(box.high, size, strict=True))
             require(inside, "Box.high", f"within the map of {size} vox", box.high)
         require(len(self.zone) in (0, 3), "Scenario.zone", "x, y, radius", self.zone)
-        x, y, radius = self.circle(size)
-        most = min(x, y, size[0] - 1 - x, size[1] - 1 - y) + 1
-        require(1 <= radius <= most, "radius of Scenario.zone", f"1..{most:g} vox, within the map", radius)
+        check_circle("Scenario.zone", self.circle(size), size)
+        self.objective.check(size, longest_s, [name for name, _ in self.named])
 
 
 def drawn_positions(positions: tuple[Position, ...]) -> list[int]:
@@ -144,6 +150,11 @@ def entries_from_json(kind: Callable[..., Any], given: Any, where: str) -> tuple
     return tuple(kind(**fields_from_json(kind, row, f"{where}[{at}]", None, False)) for at, row in rows)
 
 
+def objective_from_json(given: Any, where: str) -> Objective:
+    """An objective from a JSON object of its fields."""
+    return Objective(**fields_from_json(Objective, given, where, Objective(), False))
+
+
 def positions_from_json(given: Any, where: str) -> tuple[Position, ...]:
     """Positions from what `echelon.rules.config_json.as_json` made of them.
 
@@ -155,7 +166,8 @@ def positions_from_json(given: Any, where: str) -> tuple[Position, ...]:
     for at, row in enumerate(given):
         spot = f"{where}[{at}]"
         parts = {"units": Unit, "boxes": Box}
-        values = fields_from_json(Position, row, spot, None, False, apart=parts)
+        values = fields_from_json(Position, row, spot, None, False, apart=(*parts, "objective"))
+        values["objective"] = objective_from_json(row.get("objective", {}), f"{spot}.objective")
         entries = {key: entries_from_json(kind, row.get(key, []), f"{spot}.{key}") for key, kind in parts.items()}
         found.append(Position(**{**values, **entries}))
     return tuple(found)

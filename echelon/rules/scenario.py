@@ -11,7 +11,8 @@ from typing import Any
 from echelon.rules.catalog_json import fields_from_json
 from echelon.rules.config import ENV_PRESETS, EnvConfig, FeaturesConfig, RewardConfig, RulesConfig, WorldConfig
 from echelon.rules.config_json import as_json, first_difference
-from echelon.rules.position import PLACE, Box, Position, Unit, entries_from_json
+from echelon.rules.objective import Objective
+from echelon.rules.position import PLACE, Box, Position, Unit, entries_from_json, objective_from_json
 from echelon.runtime.errors import ConfigError, require, short_repr
 from echelon.runtime.files import MAX_JSON_BYTES, json_bytes, parse_json, read_file, write_whole
 from echelon.runtime.limits import check_settings
@@ -40,6 +41,8 @@ class Scenario:
     """Column x, y of the zone's centre and its radius in vox; by default 7.5 in the middle of the map."""
     settings: EnvConfig = field(default_factory=EnvConfig.small)
     """World, rules, rewards and what else a battle has; `config` has the units' rosters in place of its own."""
+    objective: Objective = field(default_factory=Objective)
+    """What decides the battle beside the death of a team; by default the zone."""
 
     __repr__ = short_repr
 
@@ -47,12 +50,13 @@ class Scenario:
         check_settings(self, {"zone": PLACE})
         for kind, entries in ((Unit, self.units), (Box, self.boxes)):
             require(all(isinstance(each, kind) for each in entries), f"Scenario of {kind.__name__}", "these", entries)
-        self.position.check(self.settings.world.size, self.settings.catalog.hulls)
+        settings = self.settings
+        self.position.check(settings.world.size, settings.catalog.hulls, settings.rules.max_episode_s)
 
     @property
     def position(self) -> Position:
         """How its battles begin."""
-        return Position(self.units, self.boxes, self.zone)
+        return Position(self.units, self.boxes, self.zone, self.objective)
 
     @property
     def config(self) -> EnvConfig:
@@ -70,12 +74,14 @@ class Scenario:
         is_newest = self.settings.catalog == ENV_PRESETS[name]().catalog
         require(is_newest, "catalog of a scenario's file", "the newest one", "one of your own")
 
-        def without_defaults(each: Unit | Box) -> dict[str, Any]:
+        def without_defaults(each: Unit | Box | Objective) -> dict[str, Any]:
             defaults = {one.name: one.default for one in dataclasses.fields(each)}
             return {key: value for key, value in as_json(each).items() if getattr(each, key) != defaults[key]}
 
         units, boxes = ([without_defaults(each) for each in part] for part in (self.units, self.boxes))
-        return {"preset": name, **by_preset[name], "zone": list(self.zone), "boxes": boxes, "units": units}
+        objective = {"objective": own} if (own := without_defaults(self.objective)) else {}
+        ground = {"zone": list(self.zone), **objective, "boxes": boxes}
+        return {"preset": name, **by_preset[name], **ground, "units": units}
 
     def save(self, path: Path | str) -> None:
         """Write a JSON file.
@@ -142,6 +148,7 @@ def scenario_from_json(values: Any, where: str = "scenario") -> Scenario:
     )
     zone = rest.pop("zone", [])
     require(isinstance(zone, list), f"{where}.zone", "a list: x, y, radius", zone)
+    objective = objective_from_json(rest.pop("objective", {}), f"{where}.objective")
     base = ENV_PRESETS[name]()
     parts = {
         part: kind(**fields_from_json(kind, rest.pop(part, {}), f"{where}.{part}", getattr(base, part), False))
@@ -151,7 +158,7 @@ def scenario_from_json(values: Any, where: str = "scenario") -> Scenario:
         require(key not in rest, f"{where}.{key}", "absent: units make the rosters, on one map", rest.get(key))
     flat = fields_from_json(EnvConfig, rest, where, base, False, apart=(*PARTS, "catalog"))
     settings = EnvConfig(**{**flat, **parts, "catalog": base.catalog})
-    return Scenario(units, boxes, tuple(zone), settings)
+    return Scenario(units, boxes, tuple(zone), settings, objective)
 
 
 def read_scenario(path: Path | str) -> Scenario:
@@ -159,8 +166,8 @@ def read_scenario(path: Path | str) -> Scenario:
 
     Args:
         path: the file, as `Scenario.save` writes it: `units` and `boxes`, lists of objects with the fields of `Unit`
-            and `Box`; `zone`; a `preset` (small by default) and what differs from it: `world`, `rules`, `reward`,
-            `features` and other settings of `EnvConfig`.
+            and `Box`; `zone`; `objective`, the fields of an `Objective`; a `preset` (small by default) and what differs
+            from it: `world`, `rules`, `reward`, `features` and other settings of `EnvConfig`.
 
     Raises:
         FileError: it cannot be read, or is no JSON.

@@ -51,7 +51,7 @@ ADDED: dict[str, dict[str, Any]] = {
         "bloom_heat": 0.8,
         "muffled_noise": 0.2,
         "contested_share": 0.25,
-    }
+    },
 }
 """Settings that came after the first release, by the name of their class, each with the JSON value under which
 everything was played before it came: `{"RulesConfig": {"wind_vox_per_s": 0.0}}`.

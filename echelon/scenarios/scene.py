@@ -11,6 +11,7 @@ import torch
 from echelon.env.edited_states import check_begun
 from echelon.env.env import EchelonEnv
 from echelon.rules.config import EnvConfig
+from echelon.rules.objective import Objective
 from echelon.rules.position import Box, Unit
 from echelon.rules.scenario import Scenario, join
 from echelon.runtime.errors import require
@@ -32,10 +33,14 @@ class Scene:
     Args:
         settings: world, rules, rewards and what else a battle has; its rosters give way to the mechs placed.
         zone: column x, y of the zone's centre and its radius, vox; by default 7.5 in the middle of the map.
+        objective: what decides the battle; by default the zone.
     """
 
-    def __init__(self, settings: EnvConfig | None = None, zone: tuple[float, ...] = ()) -> None:
+    def __init__(
+        self, settings: EnvConfig | None = None, zone: tuple[float, ...] = (), objective: Objective | None = None
+    ) -> None:
         self.settings, self.zone = EnvConfig.small() if settings is None else settings, zone
+        self.objective = Objective() if objective is None else objective
         self.units: list[Unit] = []
         self.boxes: list[Box] = []
 
@@ -78,7 +83,7 @@ class Scene:
         Raises:
             ConfigError: as `Scenario`.
         """
-        return Scenario(tuple(self.units), tuple(self.boxes), tuple(self.zone), self.settings)
+        return Scenario(tuple(self.units), tuple(self.boxes), tuple(self.zone), self.settings, self.objective)
 
     def env(self, num_envs: int = 1, device: torch.device | str | None = None, **settings: Any) -> EchelonEnv:
         """Battles that begin so, see `echelon.scene`."""
@@ -130,7 +135,7 @@ def scene_config(
 
 
 def scene_maps(scenario: Scenario | Sequence[Scenario]) -> Maps:
-    """The map of each scenario, on the CPU: its ground, its zone, and how its mechs begin.
+    """The map of each scenario, on the CPU: its ground, zone and objective, and how its mechs begin.
 
     Raises:
         ConfigError: naming a mech that cannot stand where it is put: beyond the map, in solid terrain or another mech;

@@ -13,7 +13,7 @@ from echelon.rules.config import EnvConfig, WorldConfig
 from echelon.rules.roster import Roster
 from echelon.runtime import exact
 from echelon.runtime.noise import Stream, bits
-from echelon.state import TELEMETRY_CELLS, Maps
+from echelon.state import TELEMETRY_CELLS, Maps, won_by_zone
 from echelon.world import biomes, corridors, layout, paths, spawns, zones
 
 
@@ -68,7 +68,8 @@ def assemble_maps(
     config: EnvConfig,
     roster: Roster,
 ) -> tuple[Maps, paths.PathField]:
-    """Maps of finished ground, and the ways to their zones; every mech begins whole and cool.
+    """Maps of finished ground, and the ways to their zones; every mech begins whole and cool, and the zone
+    decides.
 
     Args:
         seeds: `[M]` int64.
@@ -96,6 +97,7 @@ def assemble_maps(
         path_length=field.length_vox,
         path_direction=field.direction,
         telemetry=seen_from_above(solid | opaque, config.world.size_z),
+        **won_by_zone(len(seeds), roster.num_mechs, seeds.device),
         batch_size=[len(seeds)],
     )
     return maps, field

@@ -13,8 +13,8 @@ from echelon.rules.position import ON_GROUND, Position
 from echelon.rules.roster import Roster, build_roster
 from echelon.runtime.errors import require
 from echelon.state import Maps
+from echelon.world.objectives import set_objective, zone_of
 from echelon.world.pool import assemble_maps, bare_ground, bit_columns, column_heights, make_pool
-from echelon.world.zones import GRAIN, Zone
 
 
 def maps_of(config: EnvConfig, device: torch.device) -> Maps:
@@ -34,9 +34,7 @@ def write_maps(config: EnvConfig) -> Maps:
     for position in positions:
         check_within(position, roster, world)
     material = torch.cat([ground_of(position, world) for position in positions])
-    circles = [position.circle(world.size) for position in positions]
-    radius = torch.tensor([round(circle[2] * GRAIN) for circle in circles])
-    zone = Zone(torch.tensor([circle[:2] for circle in circles]), radius)
+    zone = zone_of([position.circle(world.size) for position in positions])
     units = [[unit for _, unit in position.named] for position in positions]
     yaw = torch.tensor([[math.radians((unit.facing_deg + 180) % 360 - 180) for unit in row] for row in units])
     places = zip(positions, material.split(1), strict=True)
@@ -45,6 +43,8 @@ def write_maps(config: EnvConfig) -> Maps:
     for name, most in (("hp", roster.hp), ("leg_hp", roster.leg_hp), ("heat", roster.heat_cap)):
         shares = torch.tensor([[getattr(unit, name) for unit in row] for row in units])
         maps.get(f"spawn_{name}").copy_(shares * most)
+    for number, position in enumerate(positions):
+        set_objective(maps[number : number + 1], position, config)
     return maps
 
 

@@ -130,8 +130,8 @@ def outcome_columns(catalog: Catalog) -> dict[str, tuple[Column, ...]]:
     """The columns of each entry of `outcome`: all 0, and the winner -1, while a battle goes on."""
     return {
         "winner": (Column("winner", "", -1, 2, (), "-1 running, 0 draw, 1 blue, 2 red"),),
-        "reason": (Column("reason", "", 0, 3, (), "0 running, 1 elimination, 2 zone, 3 time up"),),
-        "score": tuple(Column(team, "s", 0.0, math.inf, (), "of zone control") for team in GROUPS),
+        "reason": (Column("reason", "", 0, 4, (), "0 running, 1 elimination, 2 zone, 3 time up, 4 objective"),),
+        "score": tuple(Column(team, "s", 0.0, math.inf, (), "of zone control, or worth as much") for team in GROUPS),
         "decisions": (Column("decisions", "decisions", 0, math.inf, (), "that the battle took"),),
         "idle_s": (Column("idle_s", "s", 0.0, math.inf, (), "without damage or score at its end"),),
         "stats": statistics_columns(catalog),

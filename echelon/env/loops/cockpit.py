@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from echelon.env.loops.perception import body_frame, hear, is_targeted
-from echelon.env.loops.zone import is_inside
+from echelon.env.loops.zone import is_inside, nearer
 from echelon.runtime import geometry
 from echelon.runtime.exact import atan2_64
 from echelon.runtime.jit import ONE, ZERO, called
@@ -207,10 +207,9 @@ def find_way(mech: Any, viewer: Any, field: Any, rules: Any) -> None:
 @called
 def zone(mech: Any, hull: Any, viewer: Any, field: Any, row: Any, at: Any, rules: Any, view: Any) -> None:
     """Columns of `ego.zone_and_clock` that tell of the zone, for one living mech."""
-    center, radius = field.zone_center, field.zone_radius
-    to_x, to_y = center[0] - mech.pos[0], center[1] - mech.pos[1]
+    to_x, to_y, radius = nearer(mech, field)
     path_x, path_y = viewer.path[0], viewer.path[1]
-    inside = is_inside(mech, hull, center, radius, view)
+    inside = is_inside(mech, hull, field, view)
     if not inside and path_x == ZERO and path_y == ZERO:
         path_x, path_y = unit_2(to_x, to_y)
     row[at.in_zone] = ONE if inside else ZERO

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from echelon.env.loops.claims import claim
 from echelon.env.loops.observation import observe
 from echelon.env.loops.orders import decode, pass_messages
 from echelon.env.loops.zone import score
@@ -40,10 +41,17 @@ class MapArrays(NamedTuple):
     zone_radius: Any
     path_length: Any
     path_direction: Any
+    second_center: Any
+    second_radius: Any
+    control_rate: Any
+    clock_rate: Any
+    runner: Any
+    arrival_score: Any
+    loss_score: Any
 
 
 class ZoneMap(NamedTuple):
-    """Of one map: where its zone is, and the way there."""
+    """Of one map: where its zones are, the way there, and what scores."""
 
     zone_center: Any
     """[2] vox."""
@@ -53,6 +61,17 @@ class ZoneMap(NamedTuple):
     """[Y, X] vox."""
     path_direction: Any
     """[Y, X, 2]."""
+    second_center: Any
+    """[2] vox."""
+    second_radius: Any
+    """vox."""
+    control_rate: Any
+    """[2], as are `clock_rate`, `arrival_score` and `loss_score`."""
+    clock_rate: Any
+    runner: Any
+    """[N] bool."""
+    arrival_score: Any
+    loss_score: Any
 
 
 class Scratch(NamedTuple):
@@ -113,6 +132,24 @@ def show_nothing(streams: Any) -> None:
     fill(streams.contact_mechs, -1)
 
 
+@called
+def zone_map(maps: Any, m: Any) -> Any:
+    """`ZoneMap` of the map m."""
+    return ZoneMap(
+        maps.zone_center[m],
+        maps.zone_radius[m],
+        maps.path_length[m],
+        maps.path_direction[m],
+        maps.second_center[m],
+        maps.second_radius[m],
+        maps.control_rate[m],
+        maps.clock_rate[m],
+        maps.runner[m],
+        maps.arrival_score[m],
+        maps.loss_score[m],
+    )
+
+
 @compiled
 def decision_loop(
     plays: bool,
@@ -162,7 +199,7 @@ def decision_loop(
             maps.opaque[m],
             maps.hazard[m],
         )
-        field = ZoneMap(maps.zone_center[m], maps.zone_radius[m], maps.path_length[m], maps.path_direction[m])
+        field = zone_map(maps, m)
         streams = Streams(
             shown.contacts[b],
             shown.contacts_mask[b],
@@ -193,7 +230,8 @@ def decision_loop(
                 log,
             )
             pass_messages(actions[b], mechs, messages, at, rules)
-            score(battle, mechs, tally, hulls, field.zone_center, field.zone_radius, view)
+            score(battle, mechs, tally, hulls, field, view)
+            claim(battle, mechs, tally, hulls, field)
         observe(
             battle,
             mechs,

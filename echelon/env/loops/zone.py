@@ -6,15 +6,33 @@ from typing import Any
 
 import numpy as np
 
-from echelon.runtime.jit import ONE, ZERO, called
+from echelon.runtime.jit import HALF, ONE, ZERO, called
 from echelon.sim.loops.arithmetic import length_2, on_grid, positive
 
 
 @called
-def is_inside(mech: Any, hull: Any, center: Any, radius: Any, view: Any) -> Any:
-    """`zone.is_inside` of one living mech."""
+def is_within(mech: Any, hull: Any, center: Any, radius: Any, view: Any) -> Any:
+    """`zone.is_within` of one living mech."""
     away = length_2(mech.pos[0] - center[0], mech.pos[1] - center[1])
     return away < radius and mech.pos[2] - hull.half_size[2] < view.zone_ceiling_vox
+
+
+@called
+def is_inside(mech: Any, hull: Any, field: Any, view: Any) -> Any:
+    """`zone.is_inside` of one living mech."""
+    first = is_within(mech, hull, field.zone_center, field.zone_radius, view)
+    return first or is_within(mech, hull, field.second_center, field.second_radius, view)
+
+
+@called
+def nearer(mech: Any, field: Any) -> Any:
+    """`zone.nearer` of one mech: x and y of the way to a zone, and its radius."""
+    to_x, to_y = field.zone_center[0] - mech.pos[0], field.zone_center[1] - mech.pos[1]
+    second_x, second_y = field.second_center[0] - mech.pos[0], field.second_center[1] - mech.pos[1]
+    radius, second_radius = field.zone_radius, field.second_radius
+    if second_radius > ZERO and length_2(second_x, second_y) - second_radius < length_2(to_x, to_y) - radius:
+        return second_x, second_y, second_radius
+    return to_x, to_y, radius
 
 
 @called
@@ -28,18 +46,31 @@ def control(own: Any, enemy: Any, view: Any) -> Any:
 
 
 @called
-def score(battle: Any, mechs: Any, tally: Any, hulls: Any, center: Any, radius: Any, view: Any) -> None:
-    """`zone.score` of one battle."""
+def tonnage(mechs: Any, hulls: Any, center: Any, radius: Any, view: Any) -> Any:
+    """Living t of blue and of red within a circle."""
     blue_t, red_t = 0.0, 0.0
     for n in range(mechs.shape[0]):
         mech, hull = mechs[n], hulls[n]
-        if mech.hp > ZERO and is_inside(mech, hull, center, radius, view):
-            tally[n].zone_s += view.decision_s
+        if mech.hp > ZERO and is_within(mech, hull, center, radius, view):
             if hull.is_red:
                 red_t += on_grid(hull.tonnage)
             else:
                 blue_t += on_grid(hull.tonnage)
-    blue, red = np.float32(blue_t), np.float32(red_t)
-    battle.control[0], battle.control[1] = control(blue, red, view), control(red, blue, view)
+    return np.float32(blue_t), np.float32(red_t)
+
+
+@called
+def score(battle: Any, mechs: Any, tally: Any, hulls: Any, field: Any, view: Any) -> None:
+    """`zone.score` of one battle."""
+    for n in range(mechs.shape[0]):
+        if mechs[n].hp > ZERO and is_inside(mechs[n], hulls[n], field, view):
+            tally[n].zone_s += view.decision_s
+    blue, red = tonnage(mechs, hulls, field.zone_center, field.zone_radius, view)
+    ticks = control(blue, red, view), control(red, blue, view)
+    if field.second_radius > ZERO:
+        blue, red = tonnage(mechs, hulls, field.second_center, field.second_radius, view)
+        ticks = (ticks[0] + control(blue, red, view)) * HALF, (ticks[1] + control(red, blue, view)) * HALF
+    counts = field.control_rate[0] > ZERO or field.control_rate[1] > ZERO
     for team in range(2):
-        battle.score[team] += battle.control[team] * view.decision_s
+        battle.control[team] = ticks[team] if counts else ZERO
+        battle.score[team] += battle.control[team] * view.decision_s * field.control_rate[team]

@@ -12,13 +12,36 @@ from echelon.sim.terrain import at_cells
 from echelon.state import State
 
 
-def is_inside(state: State, game: SimModel) -> Tensor:
-    """`[B, N]` bool: alive, within the zone's circle, and not holding it from the air."""
-    mechs, maps = state.mechs, game.maps
-    away = length(mechs.pos[..., :2] - maps.zone_center[state.map_id][:, None])
+def zones(state: State, game: SimModel) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+    """Centre `[B, 2]` and radius `[B]`, vox, of the zone of each battle, then of its second one, radius 0 for none."""
+    maps, map_id = game.maps, state.map_id
+    second = maps.second_center[map_id], maps.second_radius[map_id]
+    return (maps.zone_center[map_id], maps.zone_radius[map_id]), second
+
+
+def is_within(state: State, center: Tensor, radius: Tensor, game: SimModel) -> Tensor:
+    """`[B, N]` bool: alive, within a circle of each battle, and not holding it from the air."""
+    mechs = state.mechs
+    away = length(mechs.pos[..., :2] - center[:, None])
     underside = mechs.pos[..., 2] - game.roster.half_size[:, 2]
-    within = away < maps.zone_radius[state.map_id][:, None]
+    within = away < radius[:, None]
     return mechs.alive & within & (underside < game.rules.zone_ceiling_vox)
+
+
+def is_inside(state: State, game: SimModel) -> Tensor:
+    """`[B, N]` bool: in a zone."""
+    first, second = zones(state, game)
+    return is_within(state, *first, game) | is_within(state, *second, game)
+
+
+def nearer(state: State, game: SimModel) -> tuple[Tensor, Tensor]:
+    """Vector `[B, N, 2]` from each mech to the middle of the zone whose edge is nearer, and radius `[B, N]`, vox."""
+    (center, radius), (other, other_radius) = zones(state, game)
+    at = state.mechs.pos[..., :2]
+    to_first, to_second = center[:, None] - at, other[:, None] - at
+    radius, other_radius = radius[:, None], other_radius[:, None]
+    is_second = (other_radius > 0) & (length(to_second) - other_radius < length(to_first) - radius)
+    return torch.where(is_second[..., None], to_second, to_first), torch.where(is_second, other_radius, radius)
 
 
 def path_length(state: State, game: SimModel) -> Tensor:
@@ -40,12 +63,16 @@ def control(inside: Tensor, game: SimModel) -> Tensor:
 
 
 def score(state: State, game: SimModel) -> State:
-    """Add one decision of control to each team's score."""
-    inside = is_inside(state, game)
-    tick = control(inside, game)
-    seconds = game.rules.decision_s
+    """Add one decision of control to each team's score: of two zones each counts half. Where control is worth nothing
+    nobody has it."""
+    first, second = zones(state, game)
+    in_first, in_second = is_within(state, *first, game), is_within(state, *second, game)
+    inside, tick = in_first | in_second, control(in_first, game)
+    tick = torch.where(second[1][:, None] > 0, (tick + control(in_second, game)) * 0.5, tick)
+    rate, seconds = game.maps.control_rate[state.map_id], game.rules.decision_s
+    tick = torch.where((rate > 0).any(1, keepdim=True), tick, 0.0)
     return state.replace(
-        score=state.score + tick * seconds,
+        score=state.score + tick * seconds * rate,
         control=tick,
         tally=state.tally.replace(zone_s=state.tally.zone_s + inside.float() * seconds),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from echelon.env.objectives.zone import is_inside, path_length
+from echelon.env.objectives.zone import is_inside, nearer, path_length
 from echelon.env.observation import layout
 from echelon.env.observation.contacts import SPEED_SCALE
 from echelon.env.observation.sensing import Senses, hear
@@ -82,7 +82,7 @@ def zone_and_clock(state: State, game: SimModel) -> dict[str, Tensor]:
     """Columns: where the zone lies and the way there, both scores, who controls it, and the time."""
     rules, mechs, roster, maps = game.rules, state.mechs, game.roster, game.maps
     longest, facing = game.config.world.longest_side, heading(mechs.yaw)
-    to_zone = maps.zone_center[state.map_id][:, None] - mechs.pos[..., :2]
+    to_zone, radius = nearer(state, game)
     cell = mechs.pos.floor().long()
     path = at_cells(maps.path_direction, state.map_id, cell[..., 0], cell[..., 1])
     inside = is_inside(state, game)
@@ -94,7 +94,7 @@ def zone_and_clock(state: State, game: SimModel) -> dict[str, Tensor]:
     return {
         "in_zone": inside,
         "zone_vector": exact.divide(to_body(to_zone, facing), longest),
-        "zone_radius": exact.divide(maps.zone_radius[state.map_id], longest)[:, None].expand_as(mechs.yaw),
+        "zone_radius": exact.divide(radius, longest),
         "path_direction": to_body(path, facing).clamp(-1, 1),
         "path_length": path_length(state, game).clamp_max(4.0),
         "own_score": roster.of_own_team(score).clamp_max(1.0),

@@ -1,0 +1,24 @@
+"""What a team's score is worth beside zone control: by the clock, by who arrived, and by whom the other team lost."""
+
+from __future__ import annotations
+
+import torch
+
+from echelon.sim.model import SimModel
+from echelon.state import State
+
+
+def claim(state: State, game: SimModel) -> State:
+    """Raise each team's score to the highest of its claims, once the zone is scored.
+
+    A runner has arrived that was in the zone in any decision; one that died before is lost.
+    """
+    maps, map_id, roster = game.maps, state.map_id, game.roster
+    runner = maps.runner[map_id]
+    arrived = runner & (state.tally.zone_s > 0)
+    lost = runner & ~arrived & ~state.mechs.alive
+    by_clock = maps.clock_rate[map_id] * state.tick.float()[:, None]
+    by_arrival = maps.arrival_score[map_id] * roster.by_team(arrived.float())
+    by_loss = maps.loss_score[map_id] * roster.by_team(lost.float()).flip(1)
+    claimed = torch.maximum(torch.maximum(by_clock, by_arrival), by_loss)
+    return state.replace(score=torch.maximum(state.score, claimed))

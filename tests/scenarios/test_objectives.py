@@ -1,0 +1,296 @@
+"""What decides battles of scenarios: scores, ends, both forms of a decision, and what is refused."""
+
+import dataclasses
+import json
+from collections import Counter
+
+import pytest
+import torch
+from builders import brawl
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import echelon
+from echelon import EchelonEnv, EnvConfig, Objective, RulesConfig, Scene
+from echelon.env.objectives import claims, zone
+from echelon.env.outcome import Reason, Winner, note_events
+from echelon.rules.scenario import read_scenario, scenario_from_json
+from echelon.runtime import jit
+from echelon.runtime.errors import ConfigError
+from echelon.scenarios.objectives import BY_CLOCK, BY_DEED
+
+RULES = dataclasses.replace(RulesConfig(), max_episode_s=8.0)
+KINDS = {
+    "zone": Objective(control_s=2),
+    "hold": Objective("hold", attackers="red", seconds=5, control_s=1.5),
+    "escort": Objective("escort", mech="red_0", seconds=5),
+    "breakthrough": Objective("breakthrough", mechs=2, seconds=7),
+    "elimination": Objective("elimination"),
+    "king_of_two": Objective("king_of_two", second_zone=(30, 21, 4), control_s=1.5),
+}
+
+
+def skirmish(objective: Objective) -> echelon.Scenario:
+    """Three against three, a wall between them."""
+    base = dataclasses.replace(EnvConfig.small(), rules=RULES)
+    scene = Scene(base, (20, 22, 4), objective).wall((17, 14), (23, 16), 5)
+    for number, hull in enumerate(("medium", "scout", "light")):
+        scene.place("blue", hull, (8 + 10 * number, 8), 90).place("red", hull, (8 + 10 * number, 35), -90)
+    return scene.scenario
+
+
+def maps_of(*kinds: str):
+    return torch.cat([echelon.scene_maps(skirmish(KINDS[kind])) for kind in kinds])
+
+
+def same(one, other):
+    keys = set(one.keys(True, True))
+    return keys == set(other.keys(True, True)) and all(
+        one[key].numpy().tobytes() == other[key].numpy().tobytes() for key in keys
+    )
+
+
+def play_in_both_forms(maps, battles: int) -> Counter:
+    """How battles ended, by (map, reason, winner); every decision is compared bit by bit, restarts included."""
+    config = skirmish(Objective()).config
+    dense, loops = (EchelonEnv(config, battles, "cpu", 3, maps=maps, backend=form) for form in ("eager", "loops"))
+    dense.restarts_by_row = False
+    generator, ends = torch.Generator().manual_seed(5), Counter()
+    one, other = dense.reset(), loops.reset()
+    assert same(one, other)
+    for _ in range(RULES.max_decisions + 8):
+        map_id = dense.state.map_id.tolist()
+        brawl(one, generator)
+        for group in ("blue", "red"):
+            other[group, "action"] = one[group, "action"].clone()
+        (step_one, one), (step_other, other) = dense.step_and_maybe_reset(one), loops.step_and_maybe_reset(other)
+        assert same(step_one, step_other) and same(one, other)
+        assert same(dense.state.to_tensordict(), loops.state.to_tensordict())
+        outcome, done = step_one["next", "outcome"], step_one["next", "done"][:, 0].tolist()
+        verdicts = zip(map_id, outcome["reason"][:, 0].tolist(), outcome["winner"][:, 0].tolist(), strict=True)
+        ends.update(verdict for verdict, is_over in zip(verdicts, done, strict=True) if is_over)
+    return ends
+
+
+def by_kind(ends: Counter) -> dict[str, Counter]:
+    """How battles of each kind of `KINDS` ended, by (reason, winner)."""
+    found = {kind: Counter() for kind in KINDS}
+    for (map_id, reason, winner), count in ends.items():
+        found[list(KINDS)[map_id]][Reason(reason), Winner(winner)] += count
+    return found
+
+
+@pytest.mark.skipif(not jit.HAS_LOOPS, reason="numba is not here")
+def test_battles_of_every_kind_side_by_side_are_the_same_in_both_forms():
+    ends = by_kind(play_in_both_forms(maps_of(*KINDS), 24))
+    assert all(ends.values()), "some battle of each kind has ended"
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not jit.HAS_LOOPS, reason="numba is not here")
+def test_two_hundred_battles_of_each_kind_are_the_same_in_both_forms():
+    ends = by_kind(play_in_both_forms(maps_of(*KINDS), 1350))
+    assert min(found.total() for found in ends.values()) >= 200
+    for kind, attackers in (("hold", Winner.RED), ("escort", Winner.RED), ("breakthrough", Winner.BLUE)):
+        assert {Winner.RED, Winner.BLUE} <= {winner for _, winner in ends[kind]}, kind
+        by_zone = {winner for reason, winner in ends[kind] if reason == Reason.ZONE}
+        assert by_zone == ({attackers} if kind == "hold" else set())
+    for kind in ("zone", "elimination", "king_of_two"):
+        assert Reason.OBJECTIVE not in {reason for reason, _ in ends[kind]}
+
+
+def scores(objective: Objective, tick: int = 0, dead: tuple[str, ...] = (), inside: tuple[str, ...] = ()):
+    """Score of blue and red when the mechs `dead` are so, others were `inside` the zone, and a decision is scored."""
+    scenario = skirmish(objective)
+    env, names = echelon.scene(scenario, 1, "cpu"), [name for name, _ in scenario.named]
+    state = env.state
+    for name in dead:
+        state.mechs.hp[:, names.index(name)] = 0
+    for name in inside:
+        state.tally.zone_s[:, names.index(name)] = 0.25
+    scored = claims.claim(zone.score(state.replace(tick=state.tick + tick), env.game), env.game)
+    assert scored.control.tolist() == [[0, 0]]
+    return scored.score[0].tolist()
+
+
+def test_the_clock_gives_the_battle_to_those_who_hold():
+    """All 20 s of score after 5 s, which are 100 substeps."""
+    assert scores(KINDS["hold"], tick=50) == pytest.approx([10, 0], rel=1e-5)
+    late = scores(KINDS["hold"], tick=95), scores(KINDS["hold"], tick=100)
+    assert late[0][0] < 20 <= late[1][0]
+    whole = scores(Objective("breakthrough", attackers="red"), tick=RULES.max_decisions * RULES.decision_repeat)
+    assert whole[0] >= 20 and whole[1] == 0
+
+
+@pytest.mark.parametrize(
+    ("dead", "inside", "wanted"),
+    [
+        ((), (), [0, 0]),
+        (("red_1",), ("red_2", "blue_0"), [0, 0]),
+        (("red_0",), (), [20, 0]),
+        ((), ("red_0",), [0, 20]),
+        (("red_0",), ("red_0",), [0, 20]),
+    ],
+)
+def test_an_escort_is_decided_by_its_mech_alone(dead, inside, wanted):
+    assert scores(KINDS["escort"], 0, dead, inside) == pytest.approx(wanted, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("dead", "inside", "wanted"),
+    [
+        ((), ("blue_1", "red_0"), [10, 0]),
+        (("blue_1",), ("blue_1",), [10, 0]),
+        ((), ("blue_1", "blue_2"), [20, 0]),
+        (("blue_0",), ("blue_1",), [10, 10]),
+        (("blue_0", "blue_1"), (), [0, 20]),
+    ],
+)
+def test_a_breakthrough_counts_who_arrived_and_who_no_longer_can(dead, inside, wanted):
+    """Two of three: the second arrival wins, and so does the second loss."""
+    assert scores(KINDS["breakthrough"], 0, dead, inside) == pytest.approx(wanted, rel=1e-5)
+
+
+@pytest.mark.parametrize("mechs", range(1, 21))
+def test_the_last_arrival_fills_the_score(mechs):
+    """Whatever the number, and it counts more than the clock in the same decision."""
+    share = torch.tensor(20 / mechs * BY_DEED, dtype=torch.float32)
+    assert share * (mechs - 1) < 20 < 20 * BY_CLOCK < share * mechs
+
+
+@pytest.mark.parametrize("form", ["eager", *["loops"] * jit.HAS_LOOPS])
+def test_the_end_of_an_escort_is_told(form):
+    """One arrives in its first decision, the other is dead by then."""
+    scenario = skirmish(KINDS["escort"])
+    here = dataclasses.replace(scenario.units[1], x=20.0, y=24.0)
+    assert here.team == "red"
+    scenario = dataclasses.replace(scenario, units=(scenario.units[0], here, *scenario.units[2:]))
+    env = echelon.scene(scenario, 2, "cpu", backend=form)
+    td = env.rand_action(env.reset())
+    env.state.mechs.hp[1, 3] = 0
+    told = env.step(td)["next"]
+    assert told["outcome", "winner"].tolist() == [[Winner.RED], [Winner.BLUE]]
+    assert told["outcome", "reason"].tolist() == [[Reason.OBJECTIVE]] * 2 and told["terminated"].all()
+    assert told["outcome", "score"].flatten().tolist() == pytest.approx([1, 20, 20, 0], rel=1e-5)
+
+
+def two_zones(*places: tuple[float, float]):
+    """State and constants of `king_of_two`, blue mechs at `places`, with all others far away."""
+    env = echelon.scene(skirmish(KINDS["king_of_two"]), 1, "cpu")
+    for number, place in enumerate(places):
+        env.state.mechs.pos[0, number, :2] = torch.tensor(place)
+    return env.state, env.game
+
+
+def test_of_two_zones_each_counts_half():
+    for places, tick in ((((20.5, 22.5),), 0.5), (((30.5, 21.5),), 0.5), (((20.5, 22.5), (30.5, 21.5)), 1.0)):
+        scored = zone.score(*two_zones(*places))
+        assert scored.control.tolist() == [[tick, 0]]
+        assert scored.score[0].tolist() == pytest.approx([tick * 0.25 * 20 / 1.5, 0], rel=1e-4)
+        assert scored.tally.zone_s[0, : len(places)].tolist() == [0.25] * len(places)
+
+
+def test_a_mech_is_shown_the_nearer_of_two_zones_and_the_first_of_equals():
+    state, game = two_zones((24.0, 22.5), (27.0, 21.5), (25.5, 22.0))
+    vector, radius = zone.nearer(state, game)
+    assert vector[0, :3].tolist() == [[-3.5, 0.0], [3.5, 0.0], [-5.0, 0.5]] and radius[0, :3].tolist() == [4] * 3
+    assert (game.maps.path_length[0, 21, 28:33] == 0).all() and (game.maps.path_length[0, 22, 18:23] == 0).all()
+
+
+def test_a_zone_without_worth_is_nobodys():
+    """`elimination`: standing in the zone neither scores nor is control."""
+    env = echelon.scene(skirmish(KINDS["elimination"]), 1, "cpu")
+    env.state.mechs.pos[0, 0, :2] = torch.tensor([20.5, 22.5])
+    scored = claims.claim(zone.score(env.state, env.game), env.game)
+    assert scored.score.tolist() == [[0, 0]] and scored.control.tolist() == [[0, 0]]
+
+
+def test_the_clock_is_no_event():
+    """A team that only waits stands still, whatever its clock says."""
+    env = echelon.scene(skirmish(KINDS["hold"]), 1, "cpu")
+    before = env.state
+    after = claims.claim(before.replace(tick=before.tick + 5), env.game)
+    assert after.score[0, 0] > 0 and note_events(before, after, env.game).last_event.tolist() == [0]
+
+
+def test_a_file_holds_the_objective(tmp_path):
+    for objective in KINDS.values():
+        scenario = skirmish(objective)
+        scenario.save(tmp_path / "it.json")
+        assert read_scenario(tmp_path / "it.json") == scenario
+    assert skirmish(KINDS["escort"]).as_json()["objective"] == {"kind": "escort", "seconds": 5, "mech": "red_0"}
+    assert "objective" not in skirmish(Objective()).as_json()
+
+
+@pytest.mark.parametrize(
+    ("objective", "said"),
+    [
+        ({"kind": "cheese"}, r"^Objective.kind must be one of 'zone', 'hold', 'escort', .*, got 'cheese'$"),
+        (3, r"^it.json.objective must be an object, got 3$"),
+        ({"colour": 1}, r"^it.json.objective.colour must be one of kind, attackers, "),
+        ({"kind": "escort"}, r"^Objective.mech of an escort must be a mech, such as blue_1, got ''$"),
+        ({"kind": "escort", "mech": "blue_3"}, r"^Objective.mech must be one of blue_0, .*, red_2, got 'blue_3'$"),
+        ({"kind": "escort", "mech": 1}, r"^it.json.objective.mech must be a str, got 1$"),
+        (
+            {"kind": "escort", "mech": "red_0", "attackers": "red"},
+            r"^Objective.attackers must be absent from the kind",
+        ),
+        ({"mech": "blue_1"}, r"^Objective.mech must be absent from the kind zone, got 'blue_1'$"),
+        ({"kind": "hold", "attackers": "green"}, r"^Objective.attackers must be one of 'blue', 'red', got 'green'$"),
+        ({"kind": "hold", "seconds": 9}, r"^Objective.seconds must be at most 8 s, the longest battle, got 9.0$"),
+        ({"kind": "hold", "seconds": -1}, r"^Objective.seconds must be 0..1e\+06 s, got -1.0$"),
+        (
+            {"kind": "elimination", "control_s": 4.0},
+            r"^Objective.control_s must be absent from the kind elimination, got 4.0$",
+        ),
+        ({"kind": "breakthrough", "mechs": 4}, r"^Objective.mechs must be 1..3 mechs of blue, got 4$"),
+        ({"kind": "breakthrough", "mechs": 0}, r"^Objective.mechs must be 1..20 mechs, got 0$"),
+        ({"kind": "breakthrough", "mechs": 1.5}, r"^it.json.objective.mechs must be a int, got 1.5$"),
+        ({"kind": "king_of_two"}, r"^Objective.second_zone must be x, y, radius, got \(\)$"),
+        (
+            {"kind": "king_of_two", "second_zone": [38, 20, 5.0]},
+            r"^radius of Objective.second_zone must be 1..2 vox, within the map, got 5.0$",
+        ),
+        (
+            {"kind": "king_of_two", "second_zone": [999, 20, 5]},
+            r"^Objective.second_zone must be 0..500 vox, got 999.0$",
+        ),
+        ({"second_zone": [10, 10, 2]}, r"^Objective.second_zone must be absent from the kind zone, got"),
+    ],
+)
+def test_an_objective_that_cannot_be_is_refused_in_one_line(tmp_path, objective, said):
+    path = tmp_path / "it.json"
+    path.write_text(json.dumps({**skirmish(Objective()).as_json(), "objective": objective}))
+    with pytest.raises(ConfigError, match=said) as raised:
+        read_scenario(path)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+@pytest.mark.parametrize("field", ["seconds", "control_s", "second_zone"])
+def test_numbers_that_are_none_are_refused(field, number):
+    value = (20.0, 20.0, number) if field == "second_zone" else number
+    with pytest.raises(ConfigError, match=rf"^Objective.{field} must be a finite number, got"):
+        Objective(**{field: value})
+
+
+SECONDS, TEAMS = st.just(0) | st.floats(0.25, 8, width=32), st.sampled_from(["blue", "red"])
+CIRCLES = st.tuples(st.integers(6, 33), st.integers(6, 33), st.integers(1, 6))
+OBJECTIVES = st.one_of(
+    st.builds(Objective, st.just("zone"), control_s=SECONDS),
+    st.builds(Objective, st.just("hold"), TEAMS, SECONDS, SECONDS),
+    st.builds(Objective, st.just("escort"), seconds=SECONDS, mech=st.sampled_from(["blue_0", "blue_2", "red_1"])),
+    st.builds(Objective, st.just("breakthrough"), TEAMS, SECONDS, mechs=st.integers(1, 3)),
+    st.builds(Objective, st.just("elimination")),
+    st.builds(Objective, st.just("king_of_two"), control_s=SECONDS, second_zone=CIRCLES),
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(OBJECTIVES)
+def test_what_is_valid_is_kept_by_a_file_and_plays(objective):
+    scenario = skirmish(objective)
+    assert scenario_from_json(json.loads(json.dumps(scenario.as_json()))) == scenario
+    env = echelon.scene(scenario, 2, "cpu", seed=0)
+    env.rollout(2)
+    assert env.state.score.isfinite().all() and (env.state.score >= 0).all()
