@@ -130,7 +130,7 @@ def scene_config(
         ConfigError: naming the first setting in which two differ.
         FileError: a file cannot be read.
     """
-    several = [scenario] if isinstance(scenario, Scenario | str | os.PathLike) else scenario
+    several = scenario if isinstance(scenario, Sequence) and not isinstance(scenario, str) else [scenario]
     return join([one if isinstance(one, Scenario) else find_scenario(one) for one in several], weights)
 
 

@@ -22,8 +22,8 @@ time is up has more than the clock gives the other team."""
 def zone_of(circles: Sequence[tuple[float, ...]]) -> Zone:
     """The zones of some maps, in whole numbers."""
     whole = [whole_columns(circle) for circle in circles]
-    radius = torch.tensor([round(radius * GRAIN) for _, _, radius in whole])
-    return Zone(torch.tensor([[x, y] for x, y, _ in whole]), radius)
+    radius = torch.tensor([round(radius * GRAIN) for _, _, radius in whole], device="cpu")
+    return Zone(torch.tensor([[x, y] for x, y, _ in whole], device="cpu"), radius)
 
 
 def set_objective(maps: Maps, position: Position, config: EnvConfig) -> None:
@@ -44,7 +44,7 @@ def set_objective(maps: Maps, position: Position, config: EnvConfig) -> None:
     if objective.kind in ("escort", "breakthrough"):
         runners = [is_runner(name, objective) for name, _ in position.named]
         maps.control_rate.zero_()
-        maps.runner.copy_(torch.tensor(runners))
+        maps.runner.copy_(torch.tensor(runners, device="cpu"))
         maps.arrival_score[:, attackers] = win / objective.mechs * BY_DEED
         maps.loss_score[:, defenders] = win / (sum(runners) - objective.mechs + 1) * BY_DEED
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -36,21 +37,26 @@ def write_maps(config: EnvConfig) -> Maps:
     material = torch.cat([ground_of(position, world) for position in positions])
     zone = zone_of([position.circle(world.size) for position in positions])
     units = [[unit for _, unit in position.named] for position in positions]
-    yaw = torch.tensor([[math.radians((unit.facing_deg + 180) % 360 - 180) for unit in row] for row in units])
+    yaw = on_cpu([[math.radians((unit.facing_deg + 180) % 360 - 180) for unit in row] for row in units])
     places = zip(positions, material.split(1), strict=True)
     pos = torch.stack([standing(position, roster, ground, config.catalog) for position, ground in places])
-    maps, _ = assemble_maps(torch.arange(len(positions)), material, zone, pos, yaw, config, roster)
+    maps, _ = assemble_maps(on_cpu(range(len(positions))), material, zone, pos, yaw, config, roster)
     for name, most in (("hp", roster.hp), ("leg_hp", roster.leg_hp), ("heat", roster.heat_cap)):
-        shares = torch.tensor([[getattr(unit, name) for unit in row] for row in units])
+        shares = on_cpu([[getattr(unit, name) for unit in row] for row in units])
         maps.get(f"spawn_{name}").copy_(shares * most)
     for number, position in enumerate(positions):
         set_objective(maps[number : number + 1], position, config)
     return maps
 
 
+def on_cpu(values: Any) -> Tensor:
+    """Numbers as a tensor on the CPU, whatever torch's default device is."""
+    return torch.tensor(values, device="cpu")
+
+
 def ground_of(position: Position, world: WorldConfig) -> Tensor:
     """`[1, Z, Y, X]` uint8: open ground with the boxes of a position."""
-    material = bare_ground(torch.zeros(1, dtype=torch.int64), world)
+    material = bare_ground(torch.zeros(1, dtype=torch.int64, device="cpu"), world)
     for box in position.boxes:
         (x0, y0, z0), (x1, y1, z1) = box.low, box.high
         material[:, z0:z1, y0:y1, x0:x1] = int(Material[box.material.upper()])
@@ -66,7 +72,7 @@ def standing(position: Position, roster: Roster, material: Tensor, catalog: Cata
         low, high = ([math.floor(unit.x + way * half[0]), math.floor(unit.y + way * half[1])] for way in (-1, 1))
         ground = float(tops[low[1] : high[1] + 1, low[0] : high[0] + 1].max())
         centres.append([unit.x, unit.y, (ground if unit.bottom == ON_GROUND else unit.bottom) + half[2]])
-    return torch.tensor(centres)
+    return on_cpu(centres)
 
 
 def check_within(position: Position, roster: Roster, world: WorldConfig) -> None:
