@@ -279,6 +279,8 @@ class EnvConfig:
     """Maps made on top and drawn by nobody: `EchelonEnv.renew_maps` makes them anew and lets them take turns."""
     map_seed: int = 0
     """What the maps of the pool are made from."""
+    split: Annotated[Literal["train", "validation", "test", None], tyro.conf.arg(aliases=("--split",))] = None
+    """Seeds of maps and battles lie in the range of a split, and no two of these meet; None: anywhere."""
 
     __repr__ = short_repr
 
@@ -336,13 +338,14 @@ class EnvConfig:
 
     def signature(self, extra_rewards: Mapping[str, float] = NO_EXTRA_REWARDS) -> dict[str, Any]:
         """What a policy was trained in, as plain JSON values: the versions of the rules and of the map maker, and the
-        settings without the seed of the maps.
+        settings without the seed of the maps and the split.
 
         Args:
             extra_rewards: weight of each reward term of the user's own, by name; `reward.extra` holds them, if any.
         """
         values = {**current_versions().as_json(), **as_json(self)}
         del values["map_seed"]
+        values.pop("split", None)
         if extra_rewards:
             values["reward"][EXTRA] = dict(extra_rewards)
         return values

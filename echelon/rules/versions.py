@@ -33,7 +33,7 @@ CHANGES: dict[int, Change] = {FIRST_RULES: Change("the rules of the first releas
 """By version of the rules."""
 
 
-ADDED: dict[str, dict[str, Any]] = {}
+ADDED: dict[str, dict[str, Any]] = {"EnvConfig": {"split": None}, "TrainConfig": {"allow_test": False}}
 """Settings that came after the first release, by the name of their class, each with the JSON value under which
 everything was played before it came: `{"RulesConfig": {"wind_vox_per_s": 0.0}}`.
 

@@ -87,7 +87,12 @@ def test_a_row_without_a_setting_that_came_later_means_what_was_played_before_it
     """Whatever the default is; and neither signature nor fingerprint tells a setting that has the value of before."""
     small, own = find_task(SMALL), EnvConfig(features=FeaturesConfig(smoke=False))
     (row,) = (row for row in rows() if row["name"] == SMALL)
-    later = {"FeaturesConfig": {"smoke": True}, "HullSpec": {"hp": 60.0}, "Protocol": {"battles": 256}}
+    later = {
+        **versions.ADDED,
+        "FeaturesConfig": {"smoke": True},
+        "HullSpec": {"hp": 60.0},
+        "Protocol": {"battles": 256},
+    }
     monkeypatch.setattr(versions, "ADDED", later)
     for part in battles(row):
         del part["features"]["smoke"], part["catalog"]["hulls"]["scout"]["hp"]
