@@ -12,6 +12,7 @@ import tyro
 from rich.progress import track
 
 from echelon.arena.batch_arena import BatchArena, Battle
+from echelon.arena.evaluate import in_split
 from echelon.arena.match import MOST_PLAYED, battle_seeds, named_match, replay_of
 from echelon.arena.resolve import Commander, common_env, resolve
 from echelon.datasets.writer import DatasetWriter
@@ -23,7 +24,7 @@ from echelon.pipelines.progress_bar import bar
 from echelon.pipelines.result_tables import show_match
 from echelon.replay.file import save
 from echelon.replay.recorder import Recorder
-from echelon.rules.config import ENV_PRESETS, EnvConfig
+from echelon.rules.config import ENV_PRESETS, EnvConfig, Split
 from echelon.rules.scenario import read_scenario
 from echelon.runtime.device import resolve_device, use_device
 from echelon.runtime.errors import require
@@ -60,6 +61,8 @@ class Play:
     scenario: Path | None = None
     """A JSON file of a position in which every battle begins, in place of --env (`docs/SCENARIOS.md`). Sides differ
     there, and results are told by side."""
+    split: Split | None = None
+    """Maps and battles of train, validation or test; by default any."""
     changes: tyro.conf.OmitArgPrefixes[BattleArgs] = field(default_factory=BattleArgs)
     json: bool = False
     """Print one JSON object instead of a table."""
@@ -80,6 +83,7 @@ class Play:
         device, league = use_device(resolve_device(self.arena.device)), self.league
         x, y = (name if league is None else qualified_name(name, league) for name in (self.blue, self.red))
         env, maps = self.battle(x, y)
+        env = in_split(env, self.split)
         how = (*self.arena.execution(device), None if maps is None else maps.to(device))
         match = named_match(x, y, env, self.battles, device, self.arena.batch, *how)
         recorder = self.recorder()

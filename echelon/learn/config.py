@@ -220,7 +220,7 @@ class TrainConfig:
     keep_checkpoints: int = 5
     """Number of latest checkpoints to keep; the best by evaluation is kept too."""
     allow_test: bool = False
-    """Train in split test all the same; the weights say so ever after (`docs/SCENARIOS.md`)."""
+    """Train in split test all the same; the weights say so ever after (`docs/TRAINING.md`)."""
     renew_maps_every: int = 0
     """Iterations between replacements of `EnvConfig.map_spares` maps by new ones; 0 for never."""
     callbacks: tuple[str, ...] = ()

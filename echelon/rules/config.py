@@ -40,6 +40,7 @@ BIOME_NAMES = (
 REGISTERED_BIOMES: list[str] = []
 """Names of biomes from outside the package, which `echelon.register_biome` adds in this process."""
 
+Split = Literal["train", "validation", "test"]
 EXTRA = "extra"
 """Where a signature's reward holds the weights of the user's own terms."""
 NO_EXTRA_REWARDS: Mapping[str, float] = MappingProxyType({})
@@ -279,8 +280,9 @@ class EnvConfig:
     """Maps made on top and drawn by nobody: `EchelonEnv.renew_maps` makes them anew and lets them take turns."""
     map_seed: int = 0
     """What the maps of the pool are made from."""
-    split: Annotated[Literal["train", "validation", "test", None], tyro.conf.arg(aliases=("--split",))] = None
-    """Seeds of maps and battles lie in the range of a split, and no two of these meet; None: anywhere."""
+    split: Annotated[Literal[Split, None], tyro.conf.arg(aliases=("--split",))] = None
+    """`train`, `validation` or `test`: seeds of maps and battles lie in a range that no other split meets; None: anywhere
+    (`docs/TRAINING.md`)."""
 
     __repr__ = short_repr
 

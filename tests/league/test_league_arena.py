@@ -107,6 +107,8 @@ def test_an_evaluation_in_a_league_is_that_of_its_entries(tmp_path):
     found = evaluate(arena, str(tmp_path / "policy_1"), 2, progress)
     others = [entry for entry in store.active() if entry.id != ids[0]]
     assert list(found.results) == [entry.name for entry in others] and totals == [4 * len(others)]
+    met = found.met["opponents"]
+    assert list(met) == list(found.results) and set(met.values()) == {"unknown"}
     assert store.matches() == []
     battles = one_against(ids[0], [entry.id for entry in others], period_seeds(0, 2))
     played = [match for batch in arena.play(battles) for match in batch.matches]
