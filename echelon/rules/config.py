@@ -281,8 +281,8 @@ class EnvConfig:
     map_seed: int = 0
     """What the maps of the pool are made from."""
     split: Annotated[Literal[Split, None], tyro.conf.arg(aliases=("--split",))] = None
-    """`train`, `validation` or `test`: seeds of maps and battles lie in a range that no other split meets; None: anywhere
-    (`docs/TRAINING.md`)."""
+    """`train`, `validation` or `test`: seeds of maps and battles lie in a range that no other split meets; None:
+    anywhere (`docs/TRAINING.md`)."""
 
     __repr__ = short_repr
 

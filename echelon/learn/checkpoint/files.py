@@ -85,9 +85,7 @@ def save_checkpoint(
                 **claims_of_policy(policy, norm, env, {} if run is None else run.extra_rewards),
                 "counters": as_json(counters),
                 "curriculum": as_json(curriculum or CurriculumState()),
-                "settings": {} if run is None else dict(run.settings),
-                "battles": {} if run is None else dict(run.battles),
-                "processes": 0 if run is None else ranks.size,
+                **claims_of_run(run, ranks),
                 "files": hashes,
                 PROVENANCE: met.as_json(),
                 SAVED_AT: round(time.time(), 3),
@@ -101,6 +99,13 @@ def write_run_files(folder: Path, run: RunState, ranks: Ranks) -> dict[str, str]
     own = write_hashed(folder / run_file(ranks.rank), pack(run.parts))
     everyone = ranks.gather(torch.tensor(list(bytes.fromhex(own)), dtype=torch.uint8, device="cpu"))
     return {run_file(rank): bytes(digest.tolist()).hex() for rank, digest in enumerate(everyone)}
+
+
+def claims_of_run(run: RunState | None, ranks: Ranks) -> dict[str, Any]:
+    """Entries of `checkpoint.json` that describe the run that it can be resumed in, empty for none."""
+    if run is None:
+        return {"settings": {}, "battles": {}, "processes": 0}
+    return {"settings": dict(run.settings), "battles": dict(run.battles), "processes": ranks.size}
 
 
 def gather_provenance(own: Provenance, ranks: Ranks) -> Provenance:
