@@ -12,7 +12,7 @@ from pages import PAGES, ROOT, UNRUN, anchors, blocks, commands, links, program
 from tiny_runs import TINY, tiny_run
 
 import echelon
-from echelon.env import tasks
+from echelon.env.tasks import task as tasks
 from echelon.league import database, export_rows
 from echelon.learn.checkpoint import format as checkpoint_format
 from echelon.learn.checkpoint.files import save_checkpoint
