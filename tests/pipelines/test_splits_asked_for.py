@@ -8,7 +8,7 @@ from builders import short_battles
 from leagues import policy_of
 
 from echelon.arena.batch_arena import BatchArena
-from echelon.env.tasks.task import Protocol, Task, register_task
+from echelon.env.tasks.task import Protocol, Task
 from echelon.learn.checkpoint.files import save_checkpoint
 from echelon.learn.checkpoint.format import Counters
 from echelon.learn.checkpoint.provenance import met_in
@@ -36,8 +36,8 @@ def test_training_takes_a_split_and_test_only_when_it_is_allowed():
     assert allowed.env.split == "test" and allowed.allow_test
 
 
-def test_an_evaluation_says_what_was_met(tmp_path, capsys):
-    register_task(TASK)
+def test_an_evaluation_says_what_was_met(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("echelon.env.tasks.task._REGISTERED", {TASK.name: TASK})
     provenance = met_in(dataclasses.replace(BRIEF, split="train"), ["heuristic:easy"])
     path = tmp_path / "policy"
     save_checkpoint(path, policy_of(1), ValueNorm(), BRIEF, Counters(), {}, provenance=provenance)

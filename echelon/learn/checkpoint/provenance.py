@@ -22,10 +22,11 @@ SELF = "self"
 """The learner itself, as it was at the time, or an earlier snapshot of its run."""
 MOST = 256
 """Entries of a kind."""
+NAME = text(255)
 ENTRIES: dict[str, Check] = {
     "battles": matching("[0-9a-f]{16}", "16 hexadecimal digits of a battle's signature"),
-    "opponents": text(255),
-    "partners": text(255),
+    "opponents": NAME,
+    "partners": NAME,
     "rules": matching("[1-9][0-9]{0,8}", "a version of the rules"),
     "splits": matching("train|validation|test|none:[0-9]{1,19}", "a split, or none: and a map seed"),
 }
@@ -132,6 +133,11 @@ def battle_hash(config: EnvConfig) -> str:
         name: value for name, value in config.signature().items() if name not in ("reward", "map_pool", "map_spares")
     }
     return hashlib.sha256(json.dumps(told, sort_keys=True, separators=(",", ":")).encode()).hexdigest()[:16]
+
+
+def name_entry(name: str) -> str:
+    """The entry of a commander without weights: its name, or the sha256 of one that no file may hold."""
+    return name if NAME.holds(name) else hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()
 
 
 def weight_bytes(weights: Mapping[str, Tensor]) -> bytes:

@@ -14,7 +14,7 @@ from torchrl.data import Composite, Unbounded
 from echelon.agents.heuristic import Heuristic, full_name, is_scripted, scripted
 from echelon.agents.tiers import TIERS
 from echelon.env.views.group_policy import TeamPolicy, graph_key_of, is_policy, memory_spec_of
-from echelon.learn.checkpoint.provenance import weight_hash
+from echelon.learn.checkpoint.provenance import name_entry, weight_hash
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.opponents.compiled import compiled_commander
 from echelon.learn.opponents.slots import SLOT, current_slot
@@ -110,7 +110,8 @@ class NamedOpponents:
     def _identity(self, name: str) -> str:
         if name not in self.identities:
             policy = self._commander(name)
-            self.identities[name] = weight_hash(policy.state_dict()) if isinstance(policy, ActorCritic) else name
+            own = weight_hash(policy.state_dict()) if isinstance(policy, ActorCritic) else name_entry(name)
+            self.identities[name] = own
         return self.identities[name]
 
     def description(self) -> dict[str, Any]:

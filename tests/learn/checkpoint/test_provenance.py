@@ -1,6 +1,7 @@
 """What weights were trained against is carried, inherited and never dropped."""
 
 import dataclasses
+import hashlib
 import json
 
 import pytest
@@ -9,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny_runs import TINY, tiny_run
 
-from echelon.learn.checkpoint.files import newest_checkpoint, save_checkpoint
+from echelon.agents.heuristic import Heuristic
+from echelon.learn.checkpoint.files import gather_provenance, newest_checkpoint, save_checkpoint
 from echelon.learn.checkpoint.format import CLAIMS, POLICY, Counters, open_checkpoint
 from echelon.learn.checkpoint.provenance import (
     ENTRIES,
@@ -96,6 +98,13 @@ def test_opponents_with_weights_are_told_by_their_hash(tmp_path):
     alone = Trainer(shares, tmp_path / "alone")
     alone.train(1)
     assert alone.met.opponents == ("self",)
+
+
+def test_a_commander_of_any_name_is_told(tmp_path):
+    """Also one whose name no file may hold."""
+    trainer = Trainer(tiny_run(opponent="a\nb"), tmp_path, opponent_of=lambda _, env, device: Heuristic(env))
+    trainer.train(1)
+    assert newest(tmp_path).provenance.opponents == (hashlib.sha256(b"a\nb").hexdigest(),)
 
 
 def test_a_parent_that_tells_nothing_leaves_its_children_unknown(tmp_path):
@@ -190,6 +199,15 @@ def test_a_strangers_provenance_is_refused_in_one_line(tmp_path, change, says):
     with pytest.raises(FileError, match=says) as error:
         open_checkpoint(found.path)
     assert "\n" not in str(error.value)
+
+
+def test_what_any_process_has_met_is_written():
+    class Others:
+        def gather_texts(self, text):
+            return [text, json.dumps(met_in(TEST, ["heuristic:hard"]).as_json())]
+
+    found = gather_provenance(met_in(TRAIN, ["heuristic:easy"]), Others())
+    assert found.opponents == ("heuristic:easy", "heuristic:hard") and found.splits == ("test", "train")
 
 
 def test_a_hash_of_weights_is_that_of_their_file(tmp_path):
