@@ -114,12 +114,21 @@ def format_report(found: CheckpointReport) -> list[str]:
             f"battle      {sizes.get('blue')} against {sizes.get('red')}, world {env.get('world')}",
             f"model       {', '.join(f'{name} {value}' for name, value in model.items())}",
             f"layout      {claims['layout_hash']}",
+            *provenance_lines(found.provenance),
             f"goes on     {f'with its battles, processes: {processes}' if processes else 'without its battles'}",
         ]
     for file in found.files:
         size = f"{file.bytes} bytes, {file.tensors} tensors, {file.numbers} numbers"
         lines.append(f"file        {file.problem or f'{file.name}: {size}, sha256 and values hold'}")
     return [*lines, "it holds" if found.is_valid else "it does not hold"]
+
+
+def provenance_lines(provenance: dict[str, list[str]]) -> list[str]:
+    """What weights were trained against, a line for each kind; kinds of which not all is known say so."""
+    unknown = provenance["unknown"]
+    found = {kind: [*told, *(["unknown"] if kind in unknown else [])] for kind, told in provenance.items()}
+    shown = {kind: found[kind] for kind in found if kind != "unknown"}
+    return [f"met         {kind} {', '.join(told) or 'none'}" for kind, told in shown.items()]
 
 
 COMMANDS: dict[str, Callable[..., Any]] = {

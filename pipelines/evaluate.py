@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import tyro
 
 from echelon.arena.evaluate import Evaluation, evaluate
+from echelon.arena.met_before import met_line
 from echelon.env.tasks.task import BATTLES, scenario_task
 from echelon.league import commands
 from echelon.league.matchmaking import MOST_RATED
@@ -21,6 +22,7 @@ from echelon.pipelines.arena_args import ArenaArgs
 from echelon.pipelines.console import terminal
 from echelon.pipelines.progress_bar import with_progress
 from echelon.pipelines.result_tables import show
+from echelon.rules.config import Split
 from echelon.runtime.device import resolve_device, use_device
 from echelon.runtime.errors import require, rounded
 from echelon.runtime.limits import Limits, check_settings
@@ -54,6 +56,8 @@ class Evaluate:
     """Seeds per opponent; 0 for those of the task, and 4 in a league."""
     json: bool = False
     """Print everything as one JSON object, with outcome and state hash of every battle."""
+    split: Split | None = None
+    """At a task: maps and battles of train, validation or test, in place of the task's own (`docs/TRAINING.md`)."""
     arena: tyro.conf.OmitArgPrefixes[ArenaArgs] = field(default_factory=ArenaArgs)
 
     def __post_init__(self) -> None:
@@ -62,6 +66,7 @@ class Evaluate:
         given = [name for name in (self.task, self.league, self.scenario) if name not in ("", None, ())]
         limit = "one of them: a task's name, a scenario, or a league's folder"
         require(len(given) == 1, "--task, --scenario, --league", limit, given)
+        require(self.split is None or self.league is None, "--split", "left out in a league", self.split)
 
     def run(self) -> None:
         progress = partial(with_progress, quiet=self.json)
@@ -78,6 +83,7 @@ class Evaluate:
             scenario_task(scene_config(self.scenario)) if self.scenario else self.task,
             self.opponents or None,
             2 * self.seeds if self.seeds > 0 else None,
+            split=self.split,
             device=use_device(resolve_device(self.arena.device)),
             batch=self.arena.batch,
             precision=self.arena.precision,
@@ -95,8 +101,9 @@ class Evaluate:
         show(
             table_rows(found), False, f"{self.policy}, {where}: share won with its 95 % interval over pairs of battles"
         )
+        terminal().print(met_line(found.met), markup=False, highlight=False)
         if self.league is None and not found.by_protocol:
-            terminal().print("opponents or seeds are not those of the task: this is no figure of the task")
+            terminal().print("opponents, seeds or split are not those of the task: this is no figure of the task")
 
 
 def table_rows(found: Evaluation) -> Sequence[dict[str, Any]]:

@@ -10,6 +10,7 @@ import tyro
 from rich.progress import track
 
 from echelon.arena.batch_arena import BatchArena, Battle
+from echelon.arena.evaluate import in_split
 from echelon.arena.match import MOST_PLAYED, battle_seeds, named_match, replay_of
 from echelon.arena.resolve import resolve
 from echelon.datasets.writer import DatasetWriter
@@ -21,6 +22,7 @@ from echelon.pipelines.progress_bar import bar
 from echelon.pipelines.result_tables import show_match
 from echelon.replay.file import save
 from echelon.replay.recorder import Recorder
+from echelon.rules.config import Split
 from echelon.runtime.device import resolve_device, use_device
 from echelon.runtime.errors import require
 from echelon.runtime.files import check_writable
@@ -44,6 +46,8 @@ class Play:
     seed: int = 0
     env: EnvName = "auto"
     """Battle preset; auto takes the one a checkpoint was trained in, else small."""
+    split: Split | None = None
+    """Maps and battles of train, validation or test; by default any."""
     changes: tyro.conf.OmitArgPrefixes[BattleArgs] = field(default_factory=BattleArgs)
     json: bool = False
     """Print one JSON object instead of a table."""
@@ -63,7 +67,7 @@ class Play:
     def run(self) -> None:
         device, league = use_device(resolve_device(self.arena.device)), self.league
         x, y = (name if league is None else qualified_name(name, league) for name in (self.blue, self.red))
-        env = battle_config(self.env, [resolve(x), resolve(y)], self.changes)
+        env = in_split(battle_config(self.env, [resolve(x), resolve(y)], self.changes), self.split)
         match = named_match(x, y, env, self.battles, device, self.arena.batch, *self.arena.execution(device))
         recorder = self.recorder()
         with profiled_between(self.profile) as mark, bar(self.battles, "battles", quiet=self.json) as shown:

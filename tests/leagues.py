@@ -10,6 +10,7 @@ from echelon.league.records import MatchRecord, match_recipe
 from echelon.league.store import Store
 from echelon.learn.checkpoint.files import save_checkpoint
 from echelon.learn.checkpoint.format import Counters
+from echelon.learn.checkpoint.provenance import UNKNOWN, Provenance
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.lstm import LSTMConfig
 from echelon.learn.models.registry import ModelConfig, PolicySpecs
@@ -31,10 +32,14 @@ def policy_of(seed: int, model: ModelConfig = TINY) -> ActorCritic:
     return policy.eval()
 
 
-def checkpoint_of(folder: Path, seed: int, model: ModelConfig = TINY, env: EnvConfig = BRIEF) -> Path:
+def checkpoint_of(
+    folder: Path, seed: int, model: ModelConfig = TINY, env: EnvConfig = BRIEF, provenance: Provenance = UNKNOWN
+) -> Path:
     """A checkpoint of such a policy."""
     path = folder / f"policy_{seed}"
-    save_checkpoint(path, policy_of(seed, model), ValueNorm(), env, Counters(seed, seed, 1.0), {})
+    save_checkpoint(
+        path, policy_of(seed, model), ValueNorm(), env, Counters(seed, seed, 1.0), {}, provenance=provenance
+    )
     return path
 
 

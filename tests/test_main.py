@@ -92,6 +92,7 @@ def test_a_checkpoint_is_told_and_one_that_does_not_hold_ends_with_1(tmp_path):
     assert printed.returncode == 0, printed.stderr
     assert "7 iterations, 700 agent_steps" in printed.stdout and "hidden 16" in printed.stdout
     assert f"rules       version {RULES_VERSION}, map maker {MAP_MAKER_VERSION}" in printed.stdout
+    assert "met         splits unknown\n" in printed.stdout
     assert f"{policy.num_parameters()} numbers, sha256 and values hold" in printed.stdout
     weights = path / "policy.safetensors"
     data = bytearray(weights.read_bytes())
@@ -100,6 +101,7 @@ def test_a_checkpoint_is_told_and_one_that_does_not_hold_ends_with_1(tmp_path):
     asked = ask("checkpoint", str(path), "--json")
     told = json.loads(asked.stdout)
     assert told["versions"] == {"rules_version": RULES_VERSION, "map_maker": MAP_MAKER_VERSION}
+    assert told["provenance"]["unknown"] == ["battles", "opponents", "partners", "rules", "splits"]
     assert asked.returncode == 1 and not told["holds"] and told["claims"]["counters"]["iterations"] == 7
     problems = {found["name"]: found["problem"] for found in told["files"]}
     assert problems["learner.safetensors"] == "" and "sha256 mismatch: expected" in problems["policy.safetensors"]

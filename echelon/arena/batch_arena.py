@@ -44,6 +44,7 @@ from echelon.runtime.errors import require
 from echelon.runtime.jit import loops_on
 from echelon.runtime.shared_modes import full_products, kept_generators
 from echelon.state import Maps
+from echelon.world.splits import placed_seed
 from echelon.world.written import maps_of
 
 Precision = Literal["auto", "fp32", "bf16", "fp16"]
@@ -174,7 +175,8 @@ class BatchArena:
             battles: between 1 and `batch` battles.
         """
         require(1 <= len(battles) <= self.batch, "battles of a batch", f"1..{self.batch}", len(battles))
-        battles = [battle._replace(seed=one_seed(battle.seed)) for battle in battles]
+        split = self.config.split
+        battles = [battle._replace(seed=placed_seed(one_seed(battle.seed), split)) for battle in battles]
         began = time.perf_counter()
         if recorder is not None:
             require(isinstance(recorder, Recorder), "recorder", "a Recorder", recorder)

@@ -6,7 +6,7 @@ import contextlib
 import os
 import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -15,14 +15,17 @@ from torchrl.envs import EnvBase
 
 from echelon.arena.batch_arena import BatchArena, BatchResult, Precision, compute_of, precision_of
 from echelon.arena.match import Result, battle_seeds, play_match
+from echelon.arena.met_before import entries_of, met_before, provenance_of
 from echelon.arena.resolve import resolve
 from echelon.arena.user_policy import check_decision
 from echelon.arena.view_policy import check_policy, team_policy_of
 from echelon.env.arguments import number_of_battles, one_seed, whole_within
 from echelon.env.tasks.task import BATTLES, Task, find_task
 from echelon.env.views.group_policy import TeamPolicy, is_policy
+from echelon.learn.checkpoint.provenance import UNKNOWN
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.replay.recorder import Recorder
+from echelon.rules.config import EnvConfig, Split
 from echelon.rules.scenario import Scenario
 from echelon.rules.versions import current_versions
 from echelon.runtime.device import resolve_device
@@ -30,6 +33,7 @@ from echelon.runtime.errors import require
 from echelon.runtime.limits import path_text
 from echelon.runtime.shared_modes import kept_generators
 from echelon.runtime.version import VERSION
+from echelon.world.splits import placed_seed
 
 POLICY = "policy"
 """Name of a policy that is given as an object."""
@@ -58,6 +62,10 @@ class Evaluation:
     versions: Mapping[str, Any]
     """Versions of Echelon, of rules and map maker, of torch, the processor or GPU, the precision of matrix products,
     and whether networks were compiled."""
+    split: str | None = None
+    """That of maps and battles, see `EnvConfig.split`."""
+    met: Mapping[str, Any] = field(default_factory=dict)
+    """Whether `maps`, `battle` and each of the `opponents` were `met` in training, `not met`, or that is `unknown`."""
 
     @property
     def win_rate(self) -> float:
@@ -76,6 +84,8 @@ class Evaluation:
             "fingerprint": self.fingerprint,
             "policy": self.policy,
             "by_protocol": self.by_protocol,
+            "split": self.split,
+            "met": dict(self.met),
             "actions": "sampled",
             "win_rate": self.win_rate,
             "versions": dict(self.versions),
@@ -99,6 +109,7 @@ def evaluate(
     battles: int | None = None,
     seeds: Sequence[int] | None = None,
     *,
+    split: Split | None = None,
     env: EnvBase | None = None,
     device: torch.device | str | None = None,
     batch: int = 256,
@@ -124,6 +135,7 @@ def evaluate(
         opponents: names or paths, or policies of a team by name; the task's by default.
         battles: against each opponent, an even number; the task's by default.
         seeds: seeds of the battles, `battles / 2` of them; by default those of the task's seed.
+        split: of maps and battles, in place of the task's; the result is then no figure of the task.
         env: the view that the policy was made for, where its keys do not tell: `echelon.mechs` or `echelon.versus`,
             transformed or not. Transforms are not applied.
         device: where simulation and policies run; by default where the policy is, else a GPU where there is one.
@@ -142,23 +154,26 @@ def evaluate(
     """
     task = find_task(task)
     chosen = seeds_of(task, battles, seeds)
+    asked = split is None and chosen == seeds_of(task, None, None)
     policy = path_text(policy)
     if not isinstance(policy, str):
         check_policy(policy)
     names = opponent_names(task.protocol.opponents if opponents is None else opponents)
     name = policy if isinstance(policy, str) else POLICY
+    others = dict(opponents) if isinstance(opponents, Mapping) else dict.fromkeys(names)
     with evaluation_mode(policy):
         if arena is None:
-            where = place_of(policy, device)
-            others = dict(opponents) if isinstance(opponents, Mapping) else dict.fromkeys(names)
-            known, ids = commanders_of((name, policy), others, task, env, where)
+            where, config = place_of(policy, device), in_split(task.evaluation_config, split)
+            known, ids = commanders_of((name, policy), others, config, env, where)
             most = min(number_of_battles(batch, "batch"), 2 * len(chosen) * len(names))
             how = (where, most, compute_of(precision, where), compiled, cuda_graph)
-            arena = BatchArena(task.evaluation_config, known.__getitem__, *how)
+            arena, provenance = BatchArena(config, known.__getitem__, *how), provenance_of(policy)
         else:
             require(isinstance(policy, str), "policy", "a name that the arena knows", type(policy).__name__)
             require(isinstance(arena, BatchArena), "arena", "a BatchArena", arena)
-            ids = {each: each for each in (name, *names)}
+            require(split is None, "split", "that of the arena's config, where an arena is given", split)
+            ids, provenance = {each: each for each in (name, *names)}, UNKNOWN
+        chosen = [placed_seed(seed, arena.config.split) for seed in chosen]
         played = play_match(arena, ids[name], [ids[other] for other in names], chosen, recorder, watch)
     return Evaluation(
         task=task.name,
@@ -166,14 +181,21 @@ def evaluate(
         policy=name,
         results={other: played[ids[other]] for other in names},
         seeds=tuple(chosen),
-        by_protocol=tuple(names) == task.protocol.opponents and chosen == seeds_of(task, None, None),
+        by_protocol=tuple(names) == task.protocol.opponents and asked,
         by_side=arena.config.is_unequal,
         versions={
             **versions_of(arena.device),
             "precision": precision_of(arena.compute),
             "compiled": arena.compiled,
         },
+        split=arena.config.split,
+        met=met_before(provenance, arena.config, entries_of(ids[name], ids, others)),
     )
+
+
+def in_split(config: EnvConfig, split: Split | None) -> EnvConfig:
+    """The same battles in a split; as they are for None."""
+    return config if split is None else replace(config, split=split)
 
 
 def seeds_of(task: Task, battles: int | None, seeds: Sequence[int] | None) -> list[int]:
@@ -209,7 +231,7 @@ def place_of(policy: Any, device: torch.device | str | None) -> torch.device:
 def commanders_of(
     own: tuple[str, Any],
     others: Mapping[str, TeamPolicy | None],
-    task: Task,
+    config: EnvConfig,
     env: EnvBase | None,
     device: torch.device,
 ) -> tuple[dict[str, TeamPolicy], dict[str, str]]:
@@ -220,7 +242,6 @@ def commanders_of(
         own: name of the evaluated policy, and the policy or its name.
         others: opponents by name, None for those that the name means.
     """
-    config = task.evaluation_config
     policies: dict[str, TeamPolicy] = {}
     ids: dict[str, str] = {}
     for name, given in ((own[0], None if isinstance(own[1], str) else own[1]), *others.items()):

@@ -19,6 +19,7 @@ from echelon.rules.limits import MOST_BATTLES
 from echelon.runtime.errors import ConfigError, require
 from echelon.runtime.limits import SEED, Limits, check_number, whole
 from echelon.state import Maps
+from echelon.world.splits import check_maps
 
 
 def check_options(config: Any, memory: Any, maps: Any, backend: Any, info: Any, extra_rewards: Any) -> None:
@@ -26,6 +27,8 @@ def check_options(config: Any, memory: Any, maps: Any, backend: Any, info: Any, 
     require(isinstance(config, EnvConfig), "config", "an EnvConfig, such as EnvConfig.small()", config)
     require(memory is None or isinstance(memory, Composite), "memory", "a Composite of float leaves", memory)
     require(maps is None or isinstance(maps, Maps), "maps", "the Maps of another environment", maps)
+    if maps is not None:
+        check_maps(config, maps)
     require(backend in BACKENDS, "backend", f"one of {', '.join(BACKENDS)}", backend)
     require(isinstance(info, bool), "info", "True or False", info)
     require(isinstance(extra_rewards, Mapping), "extra_rewards", "reward terms by name", extra_rewards)

@@ -25,6 +25,7 @@ from echelon.runtime.errors import ConfigError, require
 from echelon.runtime.limits import Limits
 from echelon.sim.model import SimModel
 from echelon.state import State
+from echelon.world.splits import seed_range
 
 STATE, NEXT_SEED, SHOWN, MAP_SEED, FINGERPRINT = "state", "next_seed", "shown", "map_seed", "fingerprint"
 BATTLES = "battles"
@@ -112,7 +113,7 @@ class BattleStatesEnv(PartialEnv):
         check_battles(saved, index.shape)
         saved = saved.to(self.device)
         check_entries(saved, self.get_state(index[:1]))
-        check_indices(saved, self.config.num_mechs)
+        check_indices(saved, self.config)
         check_finite(saved.get(STATE))
         with ordinary_tensors():
             chosen, new = ByRow(index), saved.get(STATE).copy().set("map_id", self._find_maps(saved.get(MAP_SEED)))
@@ -222,9 +223,10 @@ def index_limits(mechs: int) -> dict[str, tuple[int, int]]:
     }
 
 
-def check_indices(saved: TensorDictBase, mechs: int) -> None:
-    """Raise `ConfigError` where a saved state holds an index out of its range."""
-    limits = {(STATE, *name.split(".")): limit for name, limit in index_limits(mechs).items()}
+def check_indices(saved: TensorDictBase, config: EnvConfig) -> None:
+    """Raise `ConfigError` where a saved state holds an index out of its range, or a seed of another split."""
+    limits = {(STATE, *name.split(".")): limit for name, limit in index_limits(config.num_mechs).items()}
+    limits[STATE, "seed"] = seed_range(config.split)
     for key, (low, high) in {**limits, (NEXT_SEED,): (0, 2**63 - 1)}.items():
         least, most = (int(bound) for bound in saved.get(key).aminmax())
         require(low <= least and most <= high, f"saved: {'.'.join(key)}", f"{low}..{high}", f"{least}..{most}")

@@ -69,7 +69,7 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
             alone, not on its place in the batch.
         memory: what policies remember from one decision to the next, as float leaves for one mech, such as
             `Composite(h=Unbounded((64,)))`. It travels under `(group, "memory", ...)`, zero when a battle begins.
-        maps: a pool made earlier for the same config, to share it between environments.
+        maps: a pool made earlier for the same config and split, to share it between environments.
         backend: how a decision runs. `loops`: compiled by numba, on a CPU. `graph`: graphs of torch.compile, which
             round otherwise. `eager`: operation by operation, to the bit as loops. `auto`: what the environment
             variable `ECHELON_BACKEND` names, else loops on a CPU with numba, graph on a GPU and eager elsewhere.
@@ -84,7 +84,7 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
     """
 
     next_seed: Tensor
-    """`[B]` int64 seeds of the battles that begin next."""
+    """`[B]` int64 seeds of the battles that begin next, each placed in the config's split when it begins."""
     restarts_by_row = True
     """Whether a restart on a CPU works on the battles that begin anew alone; False for tests of a GPU's form."""
 

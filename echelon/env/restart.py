@@ -18,6 +18,7 @@ from echelon.runtime import noise
 from echelon.runtime.noise import Stream
 from echelon.sim.model import SimModel
 from echelon.state import Maps, State, Terrain, leaves_of, open_battle
+from echelon.world.splits import placed
 
 Leaves = dict[tuple[str, ...], Tensor]
 """Entries of a tensordict, `[B, ...]` each, by key."""
@@ -110,7 +111,7 @@ def begin(
     """
     seeds = chosen.of(next_seed)
     fresh = open_on_map(seeds, game, drawn, openings, chosen.ground(state.terrain))
-    following = chosen.replaced(next_seed, following_seed(seeds))
+    following = chosen.replaced(next_seed, following_seed(fresh.seed))
     names = [name for name in State.__dataclass_fields__ if name != "terrain"]
     state = state.replace(**{name: chosen.replaced(getattr(state, name), getattr(fresh, name)) for name in names})
     first = first_shown(fresh, game, openings, shown.keys())
@@ -215,7 +216,9 @@ def first_shown(fresh: State, game: SimModel, openings: Mapping[str, Tensor], wa
 def open_on_map(
     seed: Tensor, game: SimModel, drawn: Tensor, openings: Mapping[str, Tensor], terrain: Terrain | None = None
 ) -> State:
-    """Battles at their first moment, each on a map by its own seed `[B]`; `terrain` as in `open_battle`."""
+    """Battles at their first moment, each on a map by its own seed `[B]`, which is `placed` in the config's split;
+    `terrain` as in `open_battle`."""
+    seed = placed(seed, game.config.split)
     map_id = draw_map(seed, drawn)
     state = open_battle(seed, map_id, game.maps, game.roster, game.config, terrain)
     return state.replace(focus_slots=openings["focus_slots"][map_id])

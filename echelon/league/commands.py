@@ -76,7 +76,8 @@ def evaluate(
         lambda batches, total, own: progress(logged(store, batches), total, own),
     )
     results = {names[who]: result for who, result in found.results.items()}
-    return dataclasses.replace(found, policy=checkpoint, results=results)
+    met = {**found.met, "opponents": {names[who]: verdict for who, verdict in found.met["opponents"].items()}}
+    return dataclasses.replace(found, policy=checkpoint, results=results, met=met)
 
 
 def side_columns(store: Store, who: str, matches: Iterable[MatchRecord]) -> dict[str, Any]:

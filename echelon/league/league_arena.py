@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 import torch
 
-from echelon.agents.heuristic import scripted
+from echelon.agents.heuristic import full_name, scripted
 from echelon.arena.batch_arena import BatchArena, Battle, BattleResult, Precision, compute_of, precision_of
 from echelon.arena.evaluate import Evaluation, Watch, evaluate
+from echelon.arena.met_before import met_before
 from echelon.arena.shared_arena import SharedArena
 from echelon.env.outcome import stat_names
 from echelon.env.tasks.task import Task
@@ -22,6 +23,7 @@ from echelon.league.claims import claiming
 from echelon.league.records import MatchRecord, match_recipe
 from echelon.league.store import MAP_SEED, Store
 from echelon.league.unrecorded import save_unrecorded
+from echelon.learn.checkpoint.provenance import NOTHING
 from echelon.replay.recorder import Recorder
 from echelon.rules.config import EnvConfig
 from echelon.rules.versions import current_versions
@@ -159,7 +161,10 @@ class LeagueArena:
         env = self.store.env
         task = Task("league", "battles of a league", env, *current_versions(), evaluation=self.arena.config)
         own = [match_seed(seed) for seed in seeds]
-        return evaluate(who, task, opponents, seeds=own, arena=self.arena, watch=watch)
+        found = evaluate(who, task, opponents, seeds=own, arena=self.arena, watch=watch)
+        provenance = NOTHING if who in self.scripts else self.store.weights.open(who).provenance
+        entries = {other: full_name(self.scripts.get(other, other)) for other in opponents}
+        return dataclasses.replace(found, met=met_before(provenance, self.arena.config, entries))
 
     def _play_batch(self, battles: Sequence[Battle], recorder: Recorder | None = None) -> PlayedBatch:
         result = self.arena.play([battle._replace(seed=match_seed(battle.seed)) for battle in battles], recorder)

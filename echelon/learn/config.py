@@ -219,6 +219,8 @@ class TrainConfig:
     """Iterations between checkpoints."""
     keep_checkpoints: int = 5
     """Number of latest checkpoints to keep; the best by evaluation is kept too."""
+    allow_test: bool = False
+    """Train in split test all the same; the weights say so ever after (`docs/TRAINING.md`)."""
     renew_maps_every: int = 0
     """Iterations between replacements of `EnvConfig.map_spares` maps by new ones; 0 for never."""
     callbacks: tuple[str, ...] = ()
@@ -235,6 +237,8 @@ class TrainConfig:
             # What no usual number of battles fits is refused at once, and not when the device is known.
             replace(self, num_envs=CPU_BATTLES)
             return
+        may = self.env.split != "test" or self.allow_test
+        require(may, "--split", "train or validation: test is to be judged on, unless --allow-test", self.env.split)
         require(self.run_dir != "", "TrainConfig.run_dir", "a folder", self.run_dir)
         require(self.opponent not in ("", LEAGUE), "TrainConfig.opponent", "a commander, or several", self.opponent)
         self._check_battles()

@@ -21,6 +21,7 @@ from echelon.learn.callbacks.loggers import Checkpoints, MetricsLogger
 from echelon.learn.callbacks.threads import ThreadChoice
 from echelon.learn.checkpoint.files import checkpoint_path, prune_checkpoints, save_checkpoint
 from echelon.learn.checkpoint.format import LEARNER, Checkpoint, Counters, RunState
+from echelon.learn.checkpoint.provenance import NOTHING
 from echelon.learn.checkpoint.resume import EnvSnapshot, check_start, optimizer_tensors, restore_optimizer
 from echelon.learn.checkpoint.run_folder import check_folder, clear_unlearnt, locked
 from echelon.learn.config import PAST, TrainConfig
@@ -151,7 +152,9 @@ class Trainer:
         self.resumed_from = start.path if start is not None else None
         """Checkpoint that the run goes on from."""
         config = self.config
-        self.counters = Counters()
+        self.counters = Counters() if start is None else start.counters
+        self.met = NOTHING if start is None else start.provenance
+        """What the weights were trained against so far, see `echelon.learn.checkpoint.provenance`."""
         self.curriculum = Curriculum(config)
         self.norm = ValueNorm().to(self.device)
         self.policy = config.model.build(PolicySpecs(config.env.comm_dim)).to(self.device)
@@ -159,7 +162,6 @@ class Trainer:
             check_start(config, self.extra_weights, start)
             self.policy = start.policy(self.device).train()
             self.norm = start.value_norm().to(self.device)
-            self.counters = start.counters
             self.curriculum = Curriculum(config, start.curriculum)
         precision.configure_policy(self.policy, config.precision, config.compile_policy, self.device)
         captured, compiled = config.cuda_graphs == "on", config.compile_policy == "all"
@@ -257,6 +259,7 @@ class Trainer:
 
     def _iterate(self) -> Metrics:
         torch.manual_seed(self.config.seed * 1_000_003 + self.counters.iterations + self.ranks.rank * RANK_SEEDS)
+        self.met = self.met.union(self.opponents.met())
         scheduled = self._anneal()
         watch = self.collector.watch
         watch.start()
@@ -316,7 +319,7 @@ class Trainer:
         own = self.callbacks.state_dicts() if self.ranks.is_first else {}
         run = RunState(settings, self._battles(), {**parts, **own}, self.extra_weights)
         env, stage = self.config.env, self.curriculum.state
-        save_checkpoint(path, self.policy, self.norm, env, self.counters, learner, stage, run, self.ranks)
+        save_checkpoint(path, self.policy, self.norm, env, self.counters, learner, stage, run, self.ranks, self.met)
         if self.ranks.is_first:
             prune_checkpoints(self.folder, self.config.keep_checkpoints, self.best)
         self.callbacks.on_checkpoint(self, path)

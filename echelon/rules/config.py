@@ -41,6 +41,7 @@ BIOME_NAMES = (
 REGISTERED_BIOMES: list[str] = []
 """Names of biomes from outside the package, which `echelon.register_biome` adds in this process."""
 
+Split = Literal["train", "validation", "test"]
 EXTRA = "extra"
 """Where a signature's reward holds the weights of the user's own terms."""
 NO_EXTRA_REWARDS: Mapping[str, float] = MappingProxyType({})
@@ -319,6 +320,9 @@ class EnvConfig:
     positions: Annotated[tuple[Position, ...], tyro.conf.Fixed, tyro.conf.Suppress] = ()
     """How battles begin, one of these each, drawn by its own seed, in place of generated maps; no flag of its own.
     `Scenario.config` and `echelon.scene_config` fill it."""
+    split: Annotated[Literal[Split, None], tyro.conf.arg(aliases=("--split",))] = None
+    """`train`, `validation` or `test`: seeds of maps and battles lie in a range that no other split meets; None:
+    anywhere (`docs/TRAINING.md`)."""
 
     __repr__ = short_repr
 
@@ -394,13 +398,14 @@ class EnvConfig:
 
     def signature(self, extra_rewards: Mapping[str, float] = NO_EXTRA_REWARDS) -> dict[str, Any]:
         """What a policy was trained in, as plain JSON values: the versions of the rules and of the map maker, and the
-        settings without the seed of the maps.
+        settings without the seed of the maps and the split.
 
         Args:
             extra_rewards: weight of each reward term of the user's own, by name; `reward.extra` holds them, if any.
         """
         values = {**current_versions().as_json(), **as_json(self)}
         del values["map_seed"]
+        values.pop("split", None)
         if extra_rewards:
             values["reward"][EXTRA] = dict(extra_rewards)
         return values

@@ -27,6 +27,8 @@ def from_json(kind: Any, values: Any, where: str, nested: dict[str, Any] | None 
             value = tuple(value)
         if wanted is float and type(value) is int and abs(value) <= 2**53:
             value = float(value)
+        if wanted is type(None) and isinstance(value, str):
+            wanted = str  # a word, or none
         require(type(value) is wanted, f"{where}.{name}", f"a {wanted.__name__}", value)
         ready[name] = value
     return kind(**ready, **nested)

@@ -34,7 +34,7 @@ CHANGES: dict[int, Change] = {FIRST_RULES: Change("the rules of the first releas
 
 
 ADDED: dict[str, dict[str, Any]] = {
-    "EnvConfig": {"positions": []},
+    "EnvConfig": {"positions": [], "split": None},
     "RulesConfig": {
         "legged_unsteadiness": 0.5,
         "walking_unsteadiness": 0.5,
@@ -52,6 +52,7 @@ ADDED: dict[str, dict[str, Any]] = {
         "muffled_noise": 0.2,
         "contested_share": 0.25,
     },
+    "TrainConfig": {"allow_test": False},
 }
 """Settings that came after the first release, by the name of their class, each with the JSON value under which
 everything was played before it came: `{"RulesConfig": {"wind_vox_per_s": 0.0}}`.

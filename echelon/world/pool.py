@@ -15,6 +15,7 @@ from echelon.runtime import exact
 from echelon.runtime.noise import Stream, bits
 from echelon.state import TELEMETRY_CELLS, Maps, won_by_zone
 from echelon.world import biomes, corridors, layout, paths, spawns, zones
+from echelon.world.splits import placed
 
 
 def make_pool(config: EnvConfig, roster: Roster, device: torch.device) -> Maps:
@@ -25,7 +26,7 @@ def make_pool(config: EnvConfig, roster: Roster, device: torch.device) -> Maps:
 def pool_seeds(config: EnvConfig, device: torch.device, renewal: int = 0) -> Tensor:
     """`[M]` int64: the seed of each map of the pool, and of those that take their places at the n-th renewal."""
     root = torch.full((1,), config.map_seed, dtype=torch.int64, device=device)
-    return bits(root, renewal, Stream.WORLD, config.map_pool + config.map_spares)[0]
+    return placed(bits(root, renewal, Stream.WORLD, config.map_pool + config.map_spares)[0], config.split)
 
 
 BLOCK = 64
@@ -33,11 +34,12 @@ BLOCK = 64
 
 
 def make_maps(config: EnvConfig, roster: Roster, seeds: Tensor) -> Maps:
-    """One map for each of the seeds `[M]` int64, all on the device of the seeds.
+    """One map for each of the seeds `[M]` int64, which are `placed` in the config's split, on their device.
 
     Map m depends on the configuration and seeds[m] alone, whatever stands beside it.
     """
     spawns.check_room(config)
+    seeds = placed(seeds, config.split)
     blocks = seeds.split(BLOCK if seeds.device.type == "cpu" else len(seeds))
     return cast(Maps, torch.cat([make_block(config, roster, block) for block in blocks]))
 

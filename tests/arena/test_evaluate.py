@@ -15,16 +15,27 @@ import echelon
 from echelon.agents.heuristic import Heuristic
 from echelon.arena.evaluate import POLICY, evaluate
 from echelon.arena.match import battle_seeds, named_match
+from echelon.arena.met_before import met_line
 from echelon.env.observation.layout import action_width
 from echelon.env.tasks.task import Protocol, Task, find_task
+from echelon.learn.checkpoint.files import save_checkpoint
+from echelon.learn.checkpoint.format import Counters, open_checkpoint
+from echelon.learn.checkpoint.provenance import met_in
+from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.rules.versions import current_versions
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
+from echelon.world.splits import seed_range
 
 BRIEF = short_battles(12)
 EASY = ("heuristic:easy", "heuristic:trivial")
 PROTOCOL = Protocol(opponents=EASY, battles=4, seed=9)
 TASK = Task("tests/brief-v1", "a few decisions", BRIEF, *current_versions(), protocol=PROTOCOL)
+
+
+def saved(path: Path, seed: int, **settings):
+    save_checkpoint(path, policy_of(seed), ValueNorm(), BRIEF, Counters(), {}, **settings)
+    return open_checkpoint(path)
 
 
 def hashes(evaluation) -> dict[str, list[str]]:
@@ -96,9 +107,45 @@ def test_a_module_of_torchrl_is_played_in_evaluation_mode_and_left_as_it_was():
     assert evaluate(ours, TASK).results["heuristic:easy"].battles == 4 and ours.training
 
 
+def test_a_split_chooses_maps_and_seeds():
+    found = evaluate("heuristic:hard", TASK, ["heuristic:easy"], 4, split="test", device="cpu")
+    low, high = seed_range("test")
+    assert not found.by_protocol and found.split == found.as_json()["split"] == "test"
+    assert all(low <= seed <= high for seed in found.seeds)
+    again = evaluate("heuristic:hard", TASK, ["heuristic:easy"], seeds=found.seeds, split="test", device="cpu")
+    assert hashes(again) == hashes(found) and again.seeds == found.seeds
+    own = dataclasses.replace(TASK, config=dataclasses.replace(BRIEF, split="train"))
+    assert evaluate("heuristic:hard", own, ["heuristic:easy"], 2, device="cpu").split == "validation"
+
+
+def test_it_is_told_what_was_met_in_training(tmp_path):
+    """By a checkpoint that tells, one that does not, a scripted commander and an object."""
+    provenance = met_in(dataclasses.replace(BRIEF, split="train"), ["heuristic:easy"])
+    rival = saved(tmp_path / "rival", 2)
+    opponents = [*EASY, str(rival.path)]
+    told, silent = saved(tmp_path / "told", 1, provenance=provenance), saved(tmp_path / "silent", 1)
+
+    def met(policy, split=None, own=opponents):
+        return evaluate(policy, TASK, own, 2, split=split, device="cpu").as_json()["met"]
+
+    found = met(str(told.path), "test")
+    assert found["maps"] == "not met" and found["battle"] == "met" and met(str(told.path), "train")["maps"] == "met"
+    assert list(found["opponents"].values()) == ["met", "not met", "not met"]
+    assert met(str(told.path))["maps"] == "unknown"
+    line = f"in training met: battle, heuristic:easy; not met: maps, heuristic:trivial, {rival.path}"
+    assert met_line(found) == line
+    for policy in (str(silent.path), policy_of(1)):
+        found = met(policy, "test")
+        assert {found["maps"], found["battle"], *found["opponents"].values()} == {"unknown"}
+    found = met("heuristic:hard", own={"mine": Heuristic(BRIEF, "easy"), "net": rival.policy()})
+    assert found == {"maps": "not met", "battle": "not met", "opponents": {"mine": "unknown", "net": "not met"}}
+    assert met(str(told.path), own=[str(told.path)])["opponents"] == {str(told.path): "not met"}
+
+
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
+        ({"split": "exam"}, ConfigError, "EnvConfig.split must be one of 'train', 'validation', 'test', None"),
         ({"policy": "nobody"}, FileError, "nobody: expected a tier, heuristic"),
         ({"policy": 5}, ConfigError, "policy must be a name, a path, a module or a callable on TensorDicts, got int"),
         ({"policy": lambda td: td}, ConfigError, "policy: the action of 2 battles, 2 mechs, 26 columns .* got none"),

@@ -4,7 +4,7 @@ import dataclasses
 import json
 
 import torch
-from leagues import TINY, checkpoint_of, fresh
+from leagues import BRIEF, TINY, checkpoint_of, fresh
 
 from echelon.arena.batch_arena import Battle
 from echelon.arena.match import Match
@@ -12,6 +12,7 @@ from echelon.arena.resolve import resolve
 from echelon.league.commands import evaluate
 from echelon.league.league_arena import LeagueArena, league_env, match_seed, matches_of
 from echelon.league.matchmaking import MOST_SEEDS, one_against, period_seeds, round_robin
+from echelon.learn.checkpoint.provenance import met_in
 
 CPU = torch.device("cpu")
 WIDER = dataclasses.replace(TINY, hidden=24)
@@ -93,6 +94,22 @@ def test_a_battle_of_a_league_is_the_same_battle_outside_it(tmp_path):
     assert len({match.state_hash for match in inside.matches}) == len(inside.matches)
 
 
+def test_an_evaluation_in_a_league_tells_what_was_met(tmp_path):
+    """By the names of entries, whatever they are called in a checkpoint; the league keeps what it tells."""
+    store, ids = league(tmp_path)
+    provenance = met_in(dataclasses.replace(BRIEF, split="train"), ["heuristic:easy", ids[0]])
+    path = checkpoint_of(tmp_path, 9, provenance=provenance)
+    easy, hard, one, two = (store.find(name).name for name in ("easy", "hard", *ids[:2]))
+    arena = LeagueArena(store, CPU, batch=5)
+    found = evaluate(arena, str(path), 1, lambda batches, *_: list(batches), [easy, hard, one, two])
+    assert found.met == {
+        "maps": "unknown",
+        "battle": "met",
+        "opponents": {easy: "met", hard: "not met", one: "met", two: "not met"},
+    }
+    assert store.weights.open(store.add_weights(path)).provenance == provenance
+
+
 def test_an_evaluation_in_a_league_is_that_of_its_entries(tmp_path):
     """The same bits as rated battles of the same seeds; nothing is recorded, and a weight that is an entry already does
     not meet itself."""
@@ -107,6 +124,7 @@ def test_an_evaluation_in_a_league_is_that_of_its_entries(tmp_path):
     found = evaluate(arena, str(tmp_path / "policy_1"), 2, progress)
     others = [entry for entry in store.active() if entry.id != ids[0]]
     assert list(found.results) == [entry.name for entry in others] and totals == [4 * len(others)]
+    assert list(found.met["opponents"]) == list(found.results) and set(found.met["opponents"].values()) == {"unknown"}
     assert store.matches() == []
     battles = one_against(ids[0], [entry.id for entry in others], period_seeds(0, 2))
     played = [match for batch in arena.play(battles) for match in batch.matches]

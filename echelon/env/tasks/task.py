@@ -127,8 +127,9 @@ class Task:
 
 
 def held_out(config: EnvConfig) -> EnvConfig:
-    """The same battles on maps that training does not use."""
-    return dataclasses.replace(config, map_seed=config.map_seed + EVAL_SEED)
+    """The same battles on maps that training does not use; of those of split `train`, in split `validation`."""
+    split: Any = "validation" if config.split == "train" else config.split
+    return dataclasses.replace(config, map_seed=config.map_seed + EVAL_SEED, split=split)
 
 
 def task_from_json(row: dict[str, Any]) -> Task:

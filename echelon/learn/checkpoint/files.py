@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import re
 import shutil
 import time
@@ -11,7 +12,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import safetensors.torch
 import torch
 from torch import Tensor
 
@@ -28,6 +28,13 @@ from echelon.learn.checkpoint.format import (
     memory_shapes,
     open_checkpoint,
     run_file,
+)
+from echelon.learn.checkpoint.provenance import (
+    PROVENANCE,
+    UNKNOWN,
+    Provenance,
+    provenance_from_json,
+    weight_bytes,
 )
 from echelon.learn.curriculum import CurriculumState
 from echelon.learn.models.actor_critic import ActorCritic
@@ -51,6 +58,7 @@ def save_checkpoint(
     curriculum: CurriculumState | None = None,
     run: RunState | None = None,
     ranks: Ranks = ALONE,
+    provenance: Provenance = UNKNOWN,
 ) -> None:
     """Write a checkpoint atomically. With several processes, all must call it with a path on a shared disk.
 
@@ -60,6 +68,7 @@ def save_checkpoint(
         curriculum: state of the curriculum; by default that of a new run.
         run: state to resume from exactly; None for a policy that is only played.
         ranks: the processes of the run; rank 0 writes the common files.
+        provenance: what the weights were trained against; that of all processes is written.
 
     Raises:
         FileError: a file cannot be written; then there is no folder.
@@ -68,18 +77,17 @@ def save_checkpoint(
     with new_folder(path, draft) if ranks.is_first else contextlib.nullcontext():
         ranks.barrier()
         hashes = {} if run is None else write_run_files(draft, run, ranks)
+        met = gather_provenance(provenance, ranks)
         if ranks.is_first:
             for name, tensors in ((POLICY, policy.state_dict()), (LEARNER, learner)):
-                plain = {key: value.contiguous().cpu() for key, value in tensors.items()}
-                hashes[name] = write_hashed(draft / name, safetensors.torch.save(plain))
+                hashes[name] = write_hashed(draft / name, weight_bytes(tensors))
             claims = {
                 **claims_of_policy(policy, norm, env, {} if run is None else run.extra_rewards),
                 "counters": as_json(counters),
                 "curriculum": as_json(curriculum or CurriculumState()),
-                "settings": {} if run is None else dict(run.settings),
-                "battles": {} if run is None else dict(run.battles),
-                "processes": 0 if run is None else ranks.size,
+                **claims_of_run(run, ranks),
                 "files": hashes,
+                PROVENANCE: met.as_json(),
                 SAVED_AT: round(time.time(), 3),
             }
             write_through(draft / CLAIMS, json_bytes(claims))
@@ -91,6 +99,20 @@ def write_run_files(folder: Path, run: RunState, ranks: Ranks) -> dict[str, str]
     own = write_hashed(folder / run_file(ranks.rank), pack(run.parts))
     everyone = ranks.gather(torch.tensor(list(bytes.fromhex(own)), dtype=torch.uint8, device="cpu"))
     return {run_file(rank): bytes(digest.tolist()).hex() for rank, digest in enumerate(everyone)}
+
+
+def claims_of_run(run: RunState | None, ranks: Ranks) -> dict[str, Any]:
+    """Entries of `checkpoint.json` that describe the run that it can be resumed in, empty for none."""
+    if run is None:
+        return {"settings": {}, "battles": {}, "processes": 0}
+    return {"settings": dict(run.settings), "battles": dict(run.battles), "processes": ranks.size}
+
+
+def gather_provenance(own: Provenance, ranks: Ranks) -> Provenance:
+    """What any of the processes has met."""
+    for told in ranks.gather_texts(json.dumps(own.as_json())):
+        own = own.union(provenance_from_json({PROVENANCE: json.loads(told)}, CLAIMS))
+    return own
 
 
 def claims_of_policy(

@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from echelon.env.observation import layout
+from echelon.learn.checkpoint.provenance import Provenance, provenance_from_json
 from echelon.learn.curriculum import CurriculumState
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.encoder import without_numbers
@@ -154,6 +155,11 @@ class Checkpoint:
             return model_from_json(self.claims["model"])
 
     @property
+    def provenance(self) -> Provenance:
+        """What its weights were trained against."""
+        return provenance_from_json(self.claims, CLAIMS)
+
+    @property
     def curriculum(self) -> CurriculumState:
         return claimed(CurriculumState, self.claims, "curriculum")
 
@@ -236,6 +242,7 @@ def open_checkpoint(path: str | Path) -> Checkpoint:
     # Before anything is allocated from it.
     expect(0 <= claims["comm_dim"] <= MOST_COMMS, f"{CLAIMS}: comm_dim", f"0..{MOST_COMMS}", claims["comm_dim"])
     require_files(claims["files"], claims["processes"])
+    _ = found.provenance
     ours = layout.layout_hash(claims["comm_dim"])
     if claims["layout_hash"] != ours:
         hint = "it was made with another feature layout; use the Echelon it was trained with"

@@ -35,6 +35,8 @@ class CheckpointReport:
     files: list[FileReport] = field(default_factory=list)
     versions: dict[str, int] = field(default_factory=dict)
     """Versions of the rules and of the map maker that it was trained under, whether or not the file names them."""
+    provenance: dict[str, list[str]] = field(default_factory=dict)
+    """What it was trained against, whether or not the file tells."""
 
     @property
     def is_valid(self) -> bool:
@@ -50,7 +52,7 @@ def inspect_checkpoint(path: Path) -> CheckpointReport:
     except FileError as error:
         return CheckpointReport(str(path), files=[FileReport(CLAIMS, problem=str(error))])
     files = [inspect_file(found, name) for name in sorted(found.claims["files"])]
-    return CheckpointReport(str(path), found.claims, files, found.versions.as_json())
+    return CheckpointReport(str(path), found.claims, files, found.versions.as_json(), found.provenance.as_json())
 
 
 def inspect_file(found: Checkpoint, name: str) -> FileReport:

@@ -22,6 +22,7 @@ from echelon.runtime.files import FileError
 from echelon.runtime.state_dict import StateDict
 from echelon.runtime.tensor_files import check_tensors
 from echelon.state import Maps, State, Terrain, leaves_of, untouched, with_leaves
+from echelon.world.splits import seed_range
 
 
 def check_start(config: TrainConfig, extra_rewards: Mapping[str, float], start: Checkpoint) -> None:
@@ -186,12 +187,14 @@ def apply_terrain_diff(ground: Terrain, found: dict[str, Tensor], name: str) -> 
 def check_indices(stored: StateDict, env: EchelonEnv) -> None:
     """Check the range of all integer tensors used as indices: compiled loops do no bounds checks."""
     mechs, maps = env.config.num_mechs, env.game.maps.shape[0]
+    lowest, highest = seed_range(env.config.split)
+    seeds = (lowest, min(highest, 2**32 - 1))
     limits = {
         "state.map_id": (0, maps - 1),
         **{f"state.{name}": limit for name, limit in index_limits(mechs).items()},
-        "state.seed": (0, 2**32 - 1),
+        "state.seed": seeds,
         "next_seed": (0, 2**63 - 1),
-        "map_seeds": (0, 2**32 - 1),
+        "map_seeds": seeds,
     }
     for key, (low, high) in limits.items():
         require_within(stored.name, key, stored.tensors[key], low, high)

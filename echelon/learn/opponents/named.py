@@ -14,6 +14,8 @@ from torchrl.data import Composite, Unbounded
 from echelon.agents.heuristic import Heuristic, full_name, is_scripted, scripted
 from echelon.agents.tiers import TIERS
 from echelon.env.views.group_policy import TeamPolicy, graph_key_of, is_policy, memory_spec_of
+from echelon.learn.checkpoint.provenance import name_entry, weight_hash
+from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.opponents.compiled import compiled_commander
 from echelon.learn.opponents.slots import SLOT, current_slot
 from echelon.rules.config import EnvConfig
@@ -61,6 +63,8 @@ class NamedOpponents:
         self.specs = {own: spec for own, spec in specs.items() if len(spec.keys()) > 0}
         self.calls: dict[str, Callable[[TensorDictBase], TensorDictBase]] = {}
         """What decides for each commander that has been met, the commander itself or a graph of it."""
+        self.identities: dict[str, str] = {}
+        """What provenance calls each commander that was met."""
         self.blocks, self.num_slots = 1, NUM_SLOTS
         self.slots = [name, name]
         """Name of the commander in each slot."""
@@ -98,6 +102,17 @@ class NamedOpponents:
 
     def _entry(self, name: str) -> str:
         return f"commander_{self.names.index(name)}"
+
+    def met(self) -> set[str]:
+        """The commanders that battles meet now: names, and the sha256 of weights."""
+        return {self._identity(name) for name in self.slots}
+
+    def _identity(self, name: str) -> str:
+        if name not in self.identities:
+            policy = self._commander(name)
+            own = weight_hash(policy.state_dict()) if isinstance(policy, ActorCritic) else name_entry(name)
+            self.identities[name] = own
+        return self.identities[name]
 
     def description(self) -> dict[str, Any]:
         """What decides, beside the config, whether running battles can be resumed: the names, unless all are tiers."""

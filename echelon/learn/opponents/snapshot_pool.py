@@ -8,8 +8,10 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from echelon.learn.checkpoint.provenance import SELF, weight_hash
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.runtime.files import FileError
+from echelon.runtime.json_checks import SHA256
 from echelon.runtime.state_dict import StateDict
 
 ROUNDING = 1e-6
@@ -87,6 +89,7 @@ class MixedPool:
 
     def __init__(self, first: OpponentPool | None, past: SnapshotPool) -> None:
         self.first, self.past = first, past
+        self.identities: dict[str, str] = {}
 
     @property
     def shares(self) -> Mapping[str, float]:
@@ -100,3 +103,11 @@ class MixedPool:
         if self.first is not None and name in self.first.shares:
             return self.first.weights_of(name)
         return self.past.weights_of(name)
+
+    def identity_of(self, name: str) -> str:
+        """What provenance calls an opponent: the sha256 of its weights, which its name is in a league, or `SELF`."""
+        if name not in self.identities:
+            is_other = self.first is not None and name in self.first.shares and not SHA256.holds(name)
+            own = name if SHA256.holds(name) else SELF
+            self.identities[name] = weight_hash(self.weights_of(name)) if is_other else own
+        return self.identities[name]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,6 +10,7 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
+from echelon.learn.checkpoint.provenance import SELF, Provenance, met_in
 from echelon.learn.config import PAST, TrainConfig
 from echelon.learn.curriculum import SCRIPTED, Curriculum, Stage
 from echelon.learn.models.actor_critic import ActorCritic
@@ -16,7 +18,7 @@ from echelon.learn.opponents.assignment import OpponentGroup, PolicyAssignment
 from echelon.learn.opponents.frozen import FrozenOpponents
 from echelon.learn.opponents.named import NamedOpponents, OpponentOf
 from echelon.learn.opponents.slots import count_readers
-from echelon.learn.opponents.snapshot_pool import OpponentPool
+from echelon.learn.opponents.snapshot_pool import MixedPool
 from echelon.rules.config import EnvConfig
 from echelon.runtime.state_dict import Stateful
 
@@ -37,12 +39,13 @@ class StageOpponents:
         config: TrainConfig,
         env: EnvConfig,
         curriculum: Curriculum,
-        pool: OpponentPool,
+        pool: MixedPool,
         seed: int,
         opponent_of: OpponentOf,
     ) -> None:
         device = next(learner.parameters()).device
         compiled = device.type == "cuda" and config.compile_policy != "off"
+        self.pool, self.battle = pool, met_in(env)
         self.named: NamedOpponents | None = None
         self.frozen: FrozenOpponents | None = None
         if config.scripted_battles > 0:
@@ -63,6 +66,14 @@ class StageOpponents:
         reference = PAST if self.named is None else SCRIPTED
         battles, won = (report.get(f"{name}_{reference}", [0.0])[0] for name in ("battles", "won"))
         return battles, won
+
+    def met(self) -> Provenance:
+        """The battles that the learner fights now, and whom it meets in them."""
+        itself = {SELF} if ITSELF in self.assignment.battles else set()
+        named = set() if self.named is None else self.named.met()
+        blocks = [] if self.frozen is None else self.frozen.names
+        opponents = itself | named | {self.pool.identity_of(name) for block in blocks for name in block}
+        return dataclasses.replace(self.battle, opponents=tuple(sorted(opponents)))
 
     def parts(self) -> dict[str, Stateful]:
         """Opponents with a state that belongs to the running battles, by component of a checkpoint."""

@@ -1,0 +1,150 @@
+"""Provenance: what weights were trained against, as a set that a checkpoint carries and its children inherit."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import safetensors.torch
+from torch import Tensor
+
+from echelon.rules.config import EnvConfig
+from echelon.rules.versions import RULES
+from echelon.runtime.files import FileError
+from echelon.runtime.json_checks import SHA256, Check, listed, matching, one_of, record, text
+
+PROVENANCE = "provenance"
+"""Entry of `checkpoint.json`; a file that lacks it tells nothing."""
+SELF = "self"
+"""The learner itself, as it was at the time, or an earlier snapshot of its run."""
+MOST = 256
+"""Entries of a kind."""
+NAME = text(255)
+ENTRIES: dict[str, Check] = {
+    "battles": matching("[0-9a-f]{16}", "16 hexadecimal digits of a battle's signature"),
+    "opponents": NAME,
+    "partners": NAME,
+    "rules": matching("[1-9][0-9]{0,8}", "a version of the rules"),
+    "splits": matching("train|validation|test|none:[0-9]{1,19}", "a split, or none: and a map seed"),
+}
+"""What an entry of each kind looks like."""
+Verdict = Literal["met", "not met", "unknown"]
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """What weights were trained against, and what they were begun from; sorted words, of each kind at most `MOST`."""
+
+    battles: tuple[str, ...] = ()
+    """`battle_hash` of each."""
+    opponents: tuple[str, ...] = ()
+    """sha256 of weights, names of other commanders, `SELF`."""
+    partners: tuple[str, ...] = ()
+    """The same, of who commanded mechs of the learner's own team."""
+    rules: tuple[str, ...] = ()
+    """Versions of the rules."""
+    splits: tuple[str, ...] = ()
+    """Splits, and `none:SEED` for maps of a map seed without one."""
+    unknown: tuple[str, ...] = ()
+    """Kinds of which not everything is listed: an ancestor told nothing, or there was more than `MOST`."""
+
+    def union(self, other: Provenance) -> Provenance:
+        """Of both. Where they are more than `MOST`, what is here stays, what is left out is the last of the other by
+        name, and the kind is unknown from then on."""
+        if other == self:
+            return self
+        kept, unknown = {}, {*self.unknown, *other.unknown}
+        for kind in ENTRIES:
+            own = getattr(self, kind)
+            new = sorted(set(getattr(other, kind)) - set(own))
+            kept[kind] = tuple(sorted([*own, *new[: MOST - len(own)]]))
+            if len(own) + len(new) > MOST:
+                unknown.add(kind)
+        return Provenance(**kept, unknown=tuple(sorted(unknown)))
+
+    def has_met(self, kind: str, entry: str) -> Verdict:
+        """Whether an entry of a kind was met."""
+        if entry in getattr(self, kind):
+            return "met"
+        return "unknown" if kind in self.unknown else "not met"
+
+    def has_met_opponent(self, entry: str) -> Verdict:
+        """Whether a commander was met. Weights may be those of an earlier `SELF`, which nobody has hashed."""
+        found = self.has_met("opponents", entry)
+        may_be_own = SELF in self.opponents and SHA256.holds(entry)
+        return "unknown" if found == "not met" and may_be_own else found
+
+    def has_met_maps(self, config: EnvConfig) -> Verdict:
+        """Whether maps and battles of a config's split were met: without a split on either side none is excluded."""
+        found = self.has_met("splits", split_of(config))
+        has_none = config.split is None or any(split.startswith("none") for split in self.splits)
+        return "unknown" if found == "not met" and self.splits and has_none else found
+
+    def as_json(self) -> dict[str, list[str]]:
+        """Plain JSON values."""
+        return {name: list(getattr(self, name)) for name in (*ENTRIES, "unknown")}
+
+
+NOTHING = Provenance()
+"""Of weights that have learnt nothing yet."""
+UNKNOWN = Provenance(unknown=tuple(ENTRIES))
+"""Of weights of which nobody told."""
+CHECK = record(
+    {kind: listed(entry, 0, MOST) for kind, entry in ENTRIES.items()}
+    | {"unknown": listed(one_of(ENTRIES), 0, len(ENTRIES))}
+)
+
+
+def provenance_from_json(claims: Mapping[str, Any], name: str) -> Provenance:
+    """The provenance in a stranger's `checkpoint.json`, the file `name`; unknown where it tells none.
+
+    Raises:
+        FileError: an entry is of another form, twice, or out of order.
+    """
+    if PROVENANCE not in claims:
+        return UNKNOWN
+    values = claims[PROVENANCE]
+    CHECK(f"{name}: {PROVENANCE}", values)
+    for kind, entries in values.items():
+        if entries != sorted(set(entries)):
+            raise FileError(f"{name}: {PROVENANCE}.{kind} must be sorted, each entry once")
+    return Provenance(**{kind: tuple(entries) for kind, entries in values.items()})
+
+
+def met_in(config: EnvConfig, opponents: Iterable[str] = ()) -> Provenance:
+    """What a learner meets that commands a whole team in battles of a config against some opponents."""
+    own = Provenance(battles=(battle_hash(config),), partners=(SELF,), splits=(split_of(config),))
+    rules = str(config.signature()[RULES])
+    return replace(own, opponents=tuple(sorted(opponents)), rules=(rules,))
+
+
+def split_of(config: EnvConfig) -> str:
+    """The entry of a config's split."""
+    return config.split or f"none:{config.map_seed}"
+
+
+def battle_hash(config: EnvConfig) -> str:
+    """The beginning of the sha256 of a config's signature, without what makes no other battle: how it is paid, and the
+    number of maps."""
+    told = {
+        name: value for name, value in config.signature().items() if name not in ("reward", "map_pool", "map_spares")
+    }
+    return hashlib.sha256(json.dumps(told, sort_keys=True, separators=(",", ":")).encode()).hexdigest()[:16]
+
+
+def name_entry(name: str) -> str:
+    """The entry of a commander without weights: its name, or the sha256 of one that no file may hold."""
+    return name if NAME.holds(name) else hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()
+
+
+def weight_bytes(weights: Mapping[str, Tensor]) -> bytes:
+    """Weights as they stand in a checkpoint's file."""
+    return safetensors.torch.save({key: value.detach().contiguous().cpu() for key, value in weights.items()})
+
+
+def weight_hash(weights: Mapping[str, Tensor]) -> str:
+    """sha256 of weights: that of their file in any checkpoint, and the id of their entry in a league."""
+    return hashlib.sha256(weight_bytes(weights)).hexdigest()

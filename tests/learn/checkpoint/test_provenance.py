@@ -1,0 +1,218 @@
+"""What weights were trained against is carried, inherited and never dropped."""
+
+import dataclasses
+import hashlib
+import json
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny_runs import TINY, tiny_run
+
+from echelon.agents.heuristic import Heuristic
+from echelon.learn.checkpoint.files import gather_provenance, newest_checkpoint, save_checkpoint
+from echelon.learn.checkpoint.format import CLAIMS, POLICY, Counters, open_checkpoint
+from echelon.learn.checkpoint.provenance import (
+    ENTRIES,
+    MOST,
+    NOTHING,
+    PROVENANCE,
+    UNKNOWN,
+    Provenance,
+    battle_hash,
+    met_in,
+    provenance_from_json,
+    weight_hash,
+)
+from echelon.learn.models.registry import PolicySpecs
+from echelon.learn.models.value_normalizer import ValueNorm
+from echelon.learn.trainer import Trainer
+from echelon.rules.config import EnvConfig, RewardConfig, RulesConfig
+from echelon.rules.versions import RULES_VERSION
+from echelon.runtime.errors import ConfigError
+from echelon.runtime.files import FileError
+
+SMALL = EnvConfig.small()
+TRAIN, TEST = (dataclasses.replace(SMALL, split=split) for split in ("train", "test"))
+WEIGHTS = "0" * 64
+
+
+def newest(folder):
+    return open_checkpoint(newest_checkpoint(folder / "checkpoints"))
+
+
+def saved(path, **settings):
+    policy = TINY.build(PolicySpecs(8))
+    save_checkpoint(path, policy, ValueNorm(), SMALL, Counters(), {}, **settings)
+    return open_checkpoint(path)
+
+
+def past_pool():
+    """A pool of one policy with a name of its own, as somebody may write it."""
+
+    class Pool:
+        weights = TINY.build(PolicySpecs(8)).state_dict()
+        shares = {"rival": 1.0}  # noqa: RUF012
+
+        def weights_of(self, name):
+            return self.weights
+
+    return Pool()
+
+
+def test_a_run_tells_what_it_has_met_and_its_children_go_on(tmp_path):
+    run = tiny_run(env=dataclasses.replace(tiny_run().env, split="train"), total_agent_steps=10**6)
+    first = Trainer(run, tmp_path / "first")
+    first.save()
+    assert newest(tmp_path / "first").provenance == NOTHING, "nothing is learnt yet"
+    first.train(1)
+    found = newest(tmp_path / "first").provenance
+    assert found == Provenance(
+        battles=(battle_hash(run.env),),
+        opponents=("heuristic:normal",),
+        partners=("self",),
+        rules=(str(RULES_VERSION),),
+        splits=("train",),
+    )
+    other = dataclasses.replace(run, env=dataclasses.replace(run.env, split=None, map_seed=4), opponent="self")
+    child = Trainer(other, tmp_path / "child", newest(tmp_path / "first"))
+    assert child.resume_note.startswith("battles begin anew"), "on maps of another split"
+    child.train(1)
+    inherited = newest(tmp_path / "child").provenance
+    assert inherited.opponents == ("heuristic:normal", "self") and inherited.splits == ("none:4", "train")
+    assert inherited.battles == found.battles and inherited.unknown == ()
+
+
+def test_opponents_with_weights_are_told_by_their_hash(tmp_path):
+    rival = saved(tmp_path / "rival")
+    named = tiny_run(opponent=str(rival.path))
+    trainer = Trainer(named, tmp_path / "named", opponent_of=lambda *_: rival.policy())
+    trainer.train(1)
+    assert trainer.met.opponents == (rival.claims["files"][POLICY],)
+    pool = past_pool()
+    shares = tiny_run(opponent="past", past_blocks=1, num_envs=4)
+    trainer = Trainer(shares, tmp_path / "past", opponent_pool=pool)
+    trainer.train(1)
+    assert trainer.met.opponents == (weight_hash(pool.weights),)
+    alone = Trainer(shares, tmp_path / "alone")
+    alone.train(1)
+    assert alone.met.opponents == ("self",)
+
+
+def test_a_commander_of_any_name_is_told(tmp_path):
+    """Also one whose name no file may hold."""
+    trainer = Trainer(tiny_run(opponent="a\nb"), tmp_path, opponent_of=lambda _, env, device: Heuristic(env))
+    trainer.train(1)
+    assert newest(tmp_path).provenance.opponents == (hashlib.sha256(b"a\nb").hexdigest(),)
+
+
+def test_a_parent_that_tells_nothing_leaves_its_children_unknown(tmp_path):
+    Trainer(tiny_run(total_agent_steps=10**6), tmp_path / "run").train(1)
+    start = newest(tmp_path / "run")
+    claims = {name: value for name, value in start.claims.items() if name != PROVENANCE}
+    (start.path / CLAIMS).write_text(json.dumps(claims))
+    start = open_checkpoint(start.path)
+    assert start.provenance == UNKNOWN
+    child = Trainer(tiny_run(total_agent_steps=10**6), tmp_path / "child", start)
+    child.train(1)
+    found = newest(tmp_path / "child").provenance
+    assert found.opponents == ("heuristic:normal",) and found.unknown == tuple(ENTRIES)
+    assert found.has_met_opponent("heuristic:normal") == "met"
+    assert found.has_met_opponent("heuristic:hard") == "unknown" == found.has_met_maps(TEST)
+
+
+def test_weights_of_ones_own_making_are_unknown(tmp_path):
+    assert saved(tmp_path / "own").provenance == UNKNOWN
+    assert saved(tmp_path / "told", provenance=met_in(TRAIN, ["self"])).provenance == met_in(TRAIN, ["self"])
+
+
+def test_test_is_trained_in_by_those_alone_who_ask_for_it_and_the_weights_say_so(tmp_path):
+    env = dataclasses.replace(tiny_run().env, split="test")
+    limit = "--split must be train or validation: test is to be judged on, unless --allow-test, got 'test'"
+    with pytest.raises(ConfigError, match=limit):
+        tiny_run(env=env)
+    Trainer(tiny_run(env=env, allow_test=True), tmp_path).train(1)
+    assert newest(tmp_path).provenance.splits == ("test",)
+    assert newest(tmp_path).provenance.has_met_maps(TEST) == "met"
+
+
+def test_maps_are_not_met_only_where_splits_keep_them_apart():
+    trained = met_in(TRAIN, ["heuristic:easy"])
+    assert trained.has_met_maps(TRAIN) == trained.has_met_maps(dataclasses.replace(TRAIN, map_seed=9)) == "met"
+    assert trained.has_met_maps(TEST) == "not met"
+    assert trained.has_met_maps(SMALL) == "unknown", "without a split a map may be any"
+    loose = met_in(SMALL, [])
+    assert loose.has_met_maps(SMALL) == "met"
+    assert loose.has_met_maps(TEST) == "unknown" == loose.has_met_maps(dataclasses.replace(SMALL, map_seed=1))
+    assert NOTHING.has_met_maps(SMALL) == "not met" and UNKNOWN.has_met_maps(TEST) == "unknown"
+
+
+def test_weights_may_be_an_earlier_self():
+    assert met_in(TRAIN, [WEIGHTS]).has_met_opponent(WEIGHTS) == "met"
+    assert met_in(TRAIN, ["heuristic:easy"]).has_met_opponent(WEIGHTS) == "not met"
+    assert met_in(TRAIN, ["self"]).has_met_opponent(WEIGHTS) == "unknown"
+    assert met_in(TRAIN, ["self"]).has_met_opponent("heuristic:easy") == "not met"
+
+
+def test_a_battle_is_another_by_what_is_fought_and_not_by_what_is_paid():
+    same = dataclasses.replace(SMALL, reward=RewardConfig(kill=2.0), map_pool=3, map_spares=1, map_seed=5, split="test")
+    assert battle_hash(same) == battle_hash(SMALL)
+    assert battle_hash(dataclasses.replace(SMALL, rules=RulesConfig(max_episode_s=5.0))) != battle_hash(SMALL)
+
+
+NAMES = st.lists(st.text("abcdefgh", min_size=1, max_size=3), max_size=400).map(lambda names: tuple(sorted(set(names))))
+
+
+@given(NAMES, NAMES)
+def test_a_union_forgets_nothing_that_it_does_not_call_unknown(ours, theirs):
+    one = Provenance().union(Provenance(opponents=ours))
+    both = one.union(Provenance(opponents=theirs))
+    assert len(both.opponents) <= MOST and list(both.opponents) == sorted(set(both.opponents))
+    assert set(one.opponents) <= set(both.opponents), "what was there stays"
+    for name in {*ours, *theirs}:
+        assert both.has_met("opponents", name) == ("met" if name in both.opponents else "unknown")
+    assert ("opponents" in both.unknown) == (len({*ours, *theirs}) > MOST)
+    assert provenance_from_json({PROVENANCE: json.loads(json.dumps(both.as_json()))}, CLAIMS) == both
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (None, "an object, got None"),
+        ({"more": []}, r"provenance.more must be absent"),
+        ({"splits": ["exam"]}, r"provenance.splits\[0\] must be a split"),
+        ({"splits": ["train", "test"]}, r"provenance.splits must be sorted, each entry once"),
+        ({"opponents": ["self", "self"]}, r"provenance.opponents must be sorted, each entry once"),
+        ({"opponents": ["a\nb"]}, r"provenance.opponents\[0\] must be a text of at most 255"),
+        ({"opponents": [7]}, r"provenance.opponents\[0\] must be a text"),
+        ({"battles": ["xyz"]}, r"provenance.battles\[0\] must be 16 hexadecimal digits"),
+        ({"battles": [f"{n:016x}" for n in range(MOST + 1)]}, r"provenance.battles must be a list of 0..256"),
+        ({"rules": ["-1"]}, r"provenance.rules\[0\] must be a version"),
+        ({"unknown": ["all"]}, r"provenance.unknown\[0\] must be one of battles, opponents"),
+    ],
+)
+def test_a_strangers_provenance_is_refused_in_one_line(tmp_path, change, says):
+    found = saved(tmp_path / "one")
+    values = None if change is None else {**found.claims[PROVENANCE], **change}
+    (found.path / CLAIMS).write_text(json.dumps({**found.claims, PROVENANCE: values}))
+    with pytest.raises(FileError, match=says) as error:
+        open_checkpoint(found.path)
+    assert "\n" not in str(error.value)
+
+
+def test_what_any_process_has_met_is_written():
+    class Others:
+        def gather_texts(self, text):
+            return [text, json.dumps(met_in(TEST, ["heuristic:hard"]).as_json())]
+
+    found = gather_provenance(met_in(TRAIN, ["heuristic:easy"]), Others())
+    assert found.opponents == ("heuristic:easy", "heuristic:hard") and found.splits == ("test", "train")
+
+
+def test_a_hash_of_weights_is_that_of_their_file(tmp_path):
+    found = saved(tmp_path / "one")
+    weights = found.policy().state_dict()
+    assert weight_hash(weights) == found.claims["files"][POLICY]
+    weights[next(iter(weights))] = torch.zeros(1)
+    assert weight_hash(weights) != found.claims["files"][POLICY]

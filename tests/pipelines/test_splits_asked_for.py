@@ -1,0 +1,70 @@
+"""`--split` of training, evaluation and matches, and what an evaluation tells of it."""
+
+import dataclasses
+import json
+
+import pytest
+from builders import short_battles
+from leagues import policy_of
+
+from echelon.arena.batch_arena import BatchArena
+from echelon.env.tasks.task import Protocol, Task
+from echelon.learn.checkpoint.files import save_checkpoint
+from echelon.learn.checkpoint.format import Counters
+from echelon.learn.checkpoint.provenance import met_in
+from echelon.learn.models.value_normalizer import ValueNorm
+from echelon.pipelines.arena_args import ArenaArgs
+from echelon.pipelines.evaluate import Evaluate
+from echelon.pipelines.play import Play
+from echelon.pipelines.train_flags import read_config
+from echelon.rules.versions import current_versions
+from echelon.runtime.errors import ConfigError
+from echelon.world.splits import seed_range
+
+BRIEF = short_battles(4)
+PROTOCOL = Protocol(("heuristic:easy", "heuristic:hard"), 2)
+TASK = Task("tests/splits-v1", "four decisions", BRIEF, *current_versions(), protocol=PROTOCOL)
+HERE = ArenaArgs(device="cpu", batch=4)
+
+
+def test_training_takes_a_split_and_test_only_when_it_is_allowed():
+    assert read_config(["--preset", "quick"]).env.split is None
+    assert read_config(["--preset", "quick", "--split", "validation"]).env.split == "validation"
+    with pytest.raises(ConfigError, match=r"--split must be train or validation: .*unless --allow-test, got 'test'"):
+        read_config(["--split", "test"])
+    allowed = read_config(["--split", "test", "--allow-test"])
+    assert allowed.env.split == "test" and allowed.allow_test
+
+
+def test_an_evaluation_says_what_was_met(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("echelon.env.tasks.task._REGISTERED", {TASK.name: TASK})
+    provenance = met_in(dataclasses.replace(BRIEF, split="train"), ["heuristic:easy"])
+    path = tmp_path / "policy"
+    save_checkpoint(path, policy_of(1), ValueNorm(), BRIEF, Counters(), {}, provenance=provenance)
+    Evaluate(str(path), TASK.name, split="test", arena=HERE).run()
+    printed = capsys.readouterr().out
+    assert "in training met: battle, heuristic:easy; not met: maps, heuristic:hard\n" in printed
+    assert "opponents, seeds or split are not those of the task: this is no figure of the task" in printed
+    Evaluate(str(path), TASK.name, json=True, arena=HERE).run()
+    told = json.loads(capsys.readouterr().out)
+    assert told["split"] is None and told["met"]["maps"] == "unknown" and told["by_protocol"]
+    with pytest.raises(ConfigError, match="--split must be left out in a league, got 'test'"):
+        Evaluate(str(path), league=tmp_path, split="test", arena=HERE)
+
+
+def test_a_match_is_played_in_a_split(monkeypatch, capsys):
+    played = []
+    play = BatchArena.play
+
+    def watched(self, battles, *arguments):
+        result = play(self, battles, *arguments)
+        low, high = seed_range(self.config.split)
+        seeds = [*self._env.state.seed.tolist(), *self.maps.seed.tolist()]
+        played.append(self.config.split == "validation" and all(low <= seed <= high for seed in seeds))
+        return result
+
+    monkeypatch.setattr(BatchArena, "play", watched)
+    monkeypatch.setattr("echelon.pipelines.play.ENV_PRESETS", {"small": lambda: BRIEF})
+    match = Play("heuristic:easy", "heuristic:easy", battles=2, env="small", split="validation", arena=HERE, json=True)
+    match.run()
+    assert played == [True] and json.loads(capsys.readouterr().out)["battles"] == 2
