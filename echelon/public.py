@@ -10,6 +10,7 @@ from echelon.rules.catalog_json import read_catalog
 from echelon.rules.config import EnvConfig, FeaturesConfig, RewardConfig, RulesConfig, WorldConfig
 from echelon.rules.scenario import Box, Scenario, Unit, read_scenario
 from echelon.rules.specs import HullSpec, WeaponSpec
+from echelon.scenarios.piece import pieces
 from echelon.scenarios.scene import Scene, scene, scene_maps
 from echelon.world.biomes import register_biome
 
@@ -33,6 +34,7 @@ __all__ = [
     "latest",
     "make",
     "mechs",
+    "pieces",
     "read_catalog",
     "read_scenario",
     "register_biome",

@@ -33,3 +33,13 @@ def test_commanders_fight_from_a_position(tmp_path):
     path.write_text(json.dumps({**DUEL, "units": []}))
     refused = run(*words)
     assert refused.returncode != 0 and refused.stderr == "error: Scenario.units of blue must be 1..20, got 0\n"
+
+
+def test_what_a_commander_can_do_is_told_skill_by_skill():
+    words = ("arena.py", "pieces", "line", "--only", "jump_wall", "--seeds", "2")
+    told = json.loads(run(*words, "--json").stdout)
+    assert told["set"] == "pieces-v1" and told["pieces"]["jump_wall"]["wins"] == 2
+    shown = run(*words)
+    assert "jump_wall  ####################  100%" in shown.stdout, shown.stderr
+    refused = run("arena.py", "pieces", "hard", "--only", "juggle")
+    assert refused.returncode == 1 and refused.stderr.startswith("error: a piece must be one of break_wall, ")
