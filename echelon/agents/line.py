@@ -31,6 +31,8 @@ EMITS = {"": -1.0, "ecm": 0.25, "eccm": 1.0}
 """Values of the secondary trigger of a mech with an emitter."""
 TARGET_IS = {"": 0, "known": 1, "clear": 2, "painted": 3}
 NOBODY = -2 * FAR_VOX
+SOON_S = 0.01
+"""Far above the error of a clock in float32, far below a decision."""
 WHOLE = (0.0, 0.0, FAR_VOX)
 """A circle that everybody stands in."""
 Fact = Callable[[Step], float | Sequence[float]]
@@ -109,11 +111,13 @@ class LineCommander(TensorDictModuleBase):
         """Decide for `[..., A]` mechs, with any batch dimensions before A."""
         view = look(team, self.size, self.longest_vox)
         time_s = column(team.get(("observation", "ego")), layout.EGO, "time") * self.longest_s
-        slots = self.choose(view)
-        which, holds = self.step_of(view, time_s, slots)
-        target = aim_at(view.contacts, slots.gather(-1, which[..., None]).squeeze(-1))
-        target_fits = self.told("target", which)
-        known = target.exists & (exact.sum(target_fits * target.hull, -1) > 0) & holds
+        slots, found = self.choose(view)
+        which, holds = self.step_of(view, time_s, slots, found)
+
+        def of_step(values: Tensor) -> Tensor:
+            return values.gather(-1, which[..., None]).squeeze(-1)
+
+        target, known = aim_at(view.contacts, of_step(slots)), of_step(found) & holds
         team.set("action", self.act(view, target, known, which, holds))
         return team
 
@@ -123,36 +127,34 @@ class LineCommander(TensorDictModuleBase):
         mechs = torch.arange(which.shape[-1], device=which.device)
         return table[mechs, which]
 
-    def choose(self, view: View) -> Tensor:
-        """`[..., A, S]` int64 the contact slot of the nearest hostile that each step may mean."""
-        contacts = view.contacts
-        allowed = self.facts("step_target", contacts.hull.shape[-3])  # [A, S, 4]
-        fits = exact.sum(allowed[..., :, None, :] * contacts.hull[..., None, :, :], -1) > 0  # [..., A, S, K]
-        near = -contacts.distance[..., None, :].expand(fits.shape)
-        return torch.where(fits & contacts.hostile[..., None, :], near, NOBODY).argmax(-1)
+    def choose(self, view: View) -> tuple[Tensor, Tensor]:
+        """`[..., A, S]` int64 the contact slot of the nearest hostile that each step may mean, and whether there is
+        one."""
+        contacts, mechs = view.contacts, view.heat.shape[-1]
+        known, clear, painted = contacts.hostile, contacts.clear, contacts.painted
+        is_so = torch.stack((known, known, known & clear, known & painted), -2)  # [..., A, 4, K]
+        wanted = self.facts("step_target_is", mechs).long()[..., None]
+        wanted = wanted.expand(*is_so.shape[:-2], wanted.shape[-2], is_so.shape[-1])
+        classes = self.facts("step_target", mechs)  # [A, S, 4]
+        is_of_class = exact.sum(classes[..., :, None, :] * contacts.hull[..., None, :, :], -1) > 0
+        meant = is_so.gather(-2, wanted) & is_of_class  # [..., A, S, K]
+        nearness = torch.where(meant, -contacts.distance[..., None, :], NOBODY)
+        return nearness.argmax(-1), meant.any(-1)
 
-    def step_of(self, view: View, time_s: Tensor, slots: Tensor) -> tuple[Tensor, Tensor]:
+    def step_of(self, view: View, time_s: Tensor, slots: Tensor, found: Tensor) -> tuple[Tensor, Tensor]:
         """`[..., A]` the first step whose conditions hold, and whether there is one."""
-        mechs, contacts = time_s.shape[-1], view.contacts
+        mechs = time_s.shape[-1]
 
         def fact(name: str) -> Tensor:
             return self.facts(f"step_{name}", mechs)
 
-        def meant(values: Tensor) -> Tensor:
-            return values.gather(-1, slots)
-
-        hulls = contacts.hull.gather(-2, slots[..., None].expand(*slots.shape, contacts.hull.shape[-1]))
-        known = meant(contacts.hostile) & (exact.sum(fact("target") * hulls, -1) > 0)
-        distance = torch.where(known, meant(contacts.distance), FAR_VOX)
-        is_so = torch.stack((known | ~known, known, known & meant(contacts.clear), known & meant(contacts.painted)), -1)
-        wanted = fact("target_is").long().expand(known.shape)
-        circle = fact("inside")
-        heat, now = view.heat[..., None], time_s[..., None] + 0.01
+        distance = torch.where(found, view.contacts.distance.gather(-1, slots), FAR_VOX)
+        circle, heat, now = fact("inside"), view.heat[..., None], time_s[..., None] + SOON_S
         away = length(view.position[..., None, :] - circle[..., :2])
         holds = (now >= fact("from_s")) & (now < fact("until_s"))
         holds = holds & (heat >= fact("heat_above")) & (heat <= fact("heat_below"))
         holds = holds & (distance >= fact("range_above")) & (distance <= fact("range_below"))
-        holds = holds & is_so.gather(-1, wanted[..., None]).squeeze(-1) & (away <= circle[..., 2])
+        holds = holds & ((fact("target_is") == 0) | found) & (away <= circle[..., 2])
         return holds.long().argmax(-1), holds.any(-1)
 
     def act(self, view: View, target: Target, known: Tensor, which: Tensor, holds: Tensor) -> Tensor:

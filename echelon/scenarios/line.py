@@ -44,12 +44,12 @@ class Step:
     range_below: float = FAR_VOX
     """The same, at most."""
     target_is: Literal["", "known", "clear", "painted"] = ""
-    """What its target is: among its contacts, on a clear line, painted by its pack."""
+    """Which hostiles it may mean, one of whom there must be: contacts of any kind, on a clear line, painted by its
+    pack."""
     inside: tuple[float, ...] = ()
     """x, y, radius in vox of a circle that it stands in."""
     target: str = ANYBODY
-    """Whom it means: `any`, the nearest hostile contact, or a class (`scout`, `light`, `medium`, `heavy`), its nearest
-    one."""
+    """Whom of these it means: the nearest one of `any` class, or of `scout`, `light`, `medium` or `heavy`."""
     to: tuple[float, ...] = ()
     """x, y in vox to which it walks straight, and stays."""
     keep: float = -1.0
