@@ -6,8 +6,8 @@
 Environments: `versus` (one team against a named opponent), `teams` (both teams), `mechs` (each mech as a row of the
 batch), and `EchelonEnv`, which they are views of. Settings: `EnvConfig` with `WorldConfig`, `RulesConfig`,
 `RewardConfig`, `FeaturesConfig` and the `Catalog` of `HullSpec` and `WeaponSpec`. Authored positions: `Scene`,
-`Scenario`, `scene`. Extensions: `RewardTerm`, `register_biome`, `read_catalog`. Bad
-arguments raise `echelon.runtime.errors.ConfigError`, in one line.
+`Scenario`, `scene`; set pieces: `pieces`, `skill_profile`. Extensions: `RewardTerm`, `register_biome`, `read_catalog`.
+Bad arguments raise `echelon.runtime.errors.ConfigError`, in one line.
 """
 
 from importlib import import_module
@@ -21,6 +21,7 @@ end_while_importing()  # What a program imports next takes seconds.
 
 if TYPE_CHECKING:
     from echelon.arena.evaluate import Evaluation, evaluate
+    from echelon.arena.skills import SkillProfile, skill_profile
     from echelon.public import *  # noqa: F403
 
 __all__ = [  # noqa: F405
@@ -38,6 +39,7 @@ __all__ = [  # noqa: F405
     "RulesConfig",
     "Scenario",
     "Scene",
+    "SkillProfile",
     "Task",
     "Unit",
     "WeaponSpec",
@@ -48,6 +50,7 @@ __all__ = [  # noqa: F405
     "latest",
     "make",
     "mechs",
+    "pieces",
     "read_catalog",
     "read_scenario",
     "register_biome",
@@ -57,22 +60,27 @@ __all__ = [  # noqa: F405
     "scene",
     "scene_config",
     "scene_maps",
+    "skill_profile",
     "tasks",
     "teams",
     "versus",
 ]
 
+EVALUATE, SKILLS = "echelon.arena.evaluate", "echelon.arena.skills"
+JUDGED_BY = {"evaluate": EVALUATE, "Evaluation": EVALUATE, "skill_profile": SKILLS, "SkillProfile": SKILLS}
+"""The module of each public name that judges policies."""
+
 
 def __getattr__(name: str) -> Any:
     """A public name, imported when it is asked for: torch and TorchRL take seconds, which `echelon --help` need not.
 
-    Networks and leagues stand behind `evaluate` and `Evaluation`; they come with these alone.
+    Networks and leagues stand behind those of `JUDGED_BY`; they come with these alone.
     """
     if name.startswith("__"):
         raise AttributeError(f"module 'echelon' has no attribute {name!r}")
-    if name in ("evaluate", "Evaluation"):
+    if name in JUDGED_BY:
         import_module("echelon.league")  # names `league:FOLDER/NAME`
-        module = import_module("echelon.arena.evaluate")
+        module = import_module(JUDGED_BY[name])
     else:
         module = import_module("echelon.public")
     # Importing it has made its packages attributes too.

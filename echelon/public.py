@@ -12,6 +12,7 @@ from echelon.rules.objective import Objective
 from echelon.rules.position import Box, Unit
 from echelon.rules.scenario import Scenario, read_scenario
 from echelon.rules.specs import HullSpec, WeaponSpec
+from echelon.scenarios.piece import pieces
 from echelon.scenarios.scene import Scene, scene, scene_config, scene_maps
 from echelon.scenarios.shipped import find_scenario, scenario_names
 from echelon.world.biomes import register_biome
@@ -38,6 +39,7 @@ __all__ = [
     "latest",
     "make",
     "mechs",
+    "pieces",
     "read_catalog",
     "read_scenario",
     "register_biome",

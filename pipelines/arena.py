@@ -5,6 +5,7 @@ python pipelines/arena.py watch battles.echelon
 python pipelines/arena.py maps --out maps.png
 python pipelines/arena.py dataset --commanders X Y --battles N --out battles.safetensors
 python pipelines/arena.py evaluate CHECKPOINT --task TASK | --league DIR
+python pipelines/arena.py pieces X
 python pipelines/arena.py init|add|tournament|standings|… --league DIR
 """
 
@@ -30,6 +31,7 @@ from echelon.pipelines.league import (
     Tournament,
 )
 from echelon.pipelines.pictures import DrawMaps, Watch
+from echelon.pipelines.pieces import Pieces
 from echelon.pipelines.play import Play, WriteDataset
 
 COMMANDS: dict[str, Callable[..., Any]] = {
@@ -40,6 +42,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "init": Init,
     "add": Add,
     "evaluate": Evaluate,
+    "pieces": Pieces,
     "tournament": Tournament,
     "evolve": Evolve,
     "retire": Retire,

@@ -14,6 +14,7 @@ from pathlib import Path
 import torch
 
 from echelon.agents.heuristic import full_name, is_scripted, scripted
+from echelon.agents.line import line_factory
 from echelon.arena.user_policy import Factory, build_policy
 from echelon.env.views.group_policy import TeamPolicy
 from echelon.learn.checkpoint.files import checkpoints_in, find_checkpoint
@@ -75,7 +76,16 @@ SHOWN = 5
 """Checkpoints that are told where the named one is not there."""
 Resolver = Callable[[str], Commander]
 """Finds the commander of a whole name, prefix included; raises `FileError` or `ConfigError` in one line."""
-_RESOLVERS: dict[str, tuple[str, Resolver]] = {}
+LINE = "line"
+"""Prefix of the commanders that play the lines of set pieces."""
+
+
+def resolve_line(name: str) -> Commander:
+    """The commander of `line:PIECE`: plays the scripted line of a set piece of `echelon.pieces()`."""
+    return Commander(name, factory=line_factory(name.partition(":")[2]))
+
+
+_RESOLVERS: dict[str, tuple[str, Resolver]] = {LINE: (f"{LINE}:PIECE", resolve_line)}
 """By prefix: the form of its names, and their resolver."""
 
 

@@ -115,3 +115,13 @@ def test_a_name_stands_where_a_file_does(ask, brief):
     assert config.env.positions == echelon.find_scenario("gate-5v5").config.positions and config.env.reward.kill == 2
     with pytest.raises(ConfigError, match=r"CurriculumConfig.team_size must be empty where a scenario says it"):
         read_config(["--preset", "quick", "--scenario", "gate-5v5", "--curriculum.team-size", "3"])
+
+
+def test_what_a_commander_can_do_is_told_skill_by_skill():
+    words = ("arena.py", "pieces", "line", "--only", "jump_wall", "--seeds", "2")
+    told = json.loads(run(*words, "--json").stdout)
+    assert told["set"] == "pieces-v1" and told["pieces"]["jump_wall"]["wins"] == 2
+    shown = run(*words)
+    assert "jump_wall  ####################  100%" in shown.stdout, shown.stderr
+    refused = run("arena.py", "pieces", "hard", "--only", "juggle")
+    assert refused.returncode == 1 and refused.stderr.startswith("error: a piece must be one of break_wall, ")

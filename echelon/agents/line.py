@@ -1,0 +1,236 @@
+"""The commander that plays a scripted line. It sees observations only, remembers nothing, and reads nothing on the
+host: every step of every mech is weighed at once, and the first whose conditions hold is carried out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+
+import torch
+from tensordict import TensorDictBase
+from tensordict.nn import TensorDictModuleBase
+from torch import Tensor
+from torch.nn.functional import pad
+from torchrl.data import Composite
+
+from echelon.agents.view import Target, View, aim_at, column, float_table, look, sign
+from echelon.env.observation import layout
+from echelon.rules.actions import PREFERENCES, TRIGGER_COLUMNS, Act
+from echelon.rules.catalog import Hull, Trigger
+from echelon.rules.config import EnvConfig
+from echelon.runtime import exact
+from echelon.runtime.errors import require
+from echelon.runtime.geometry import TINY, length, to_body, unit
+from echelon.scenarios.line import ANYBODY, FAR_VOX, Line, Step, weapons_on
+from echelon.scenarios.piece import Piece, find_piece
+
+AIMED_RAD = 0.12
+"""Bearing within which it faces its target."""
+POINT_RAD = 0.03
+"""The same of a point."""
+EMITS = {"": -1.0, "ecm": 0.25, "eccm": 1.0}
+"""Values of the secondary trigger of a mech with an emitter."""
+TARGET_IS = {"": 0, "known": 1, "clear": 2, "painted": 3}
+NOBODY = -2 * FAR_VOX
+SOON_S = 0.01
+"""Far above the error of a clock in float32, far below a decision."""
+WHOLE = (0.0, 0.0, FAR_VOX)
+"""A circle that everybody stands in."""
+Fact = Callable[[Step], float | Sequence[float]]
+FACTS: dict[str, Fact] = {
+    "from_s": lambda step: step.from_s,
+    "until_s": lambda step: step.until_s,
+    "heat_above": lambda step: step.heat_above,
+    "heat_below": lambda step: step.heat_below,
+    "range_above": lambda step: step.range_above,
+    "range_below": lambda step: step.range_below,
+    "target_is": lambda step: TARGET_IS[step.target_is],
+    "inside": lambda step: step.inside or WHOLE,
+    "target": lambda step: [float(step.target in (ANYBODY, hull.name.lower())) for hull in Hull],
+    "walks": lambda step: bool(step.to),
+    "to": lambda step: step.to or (0.0, 0.0),
+    "keep": lambda step: step.keep,
+    "rear": lambda step: step.rear,
+    "turns": lambda step: bool(step.face),
+    "face": lambda step: step.face or (0.0, 0.0),
+    "vent": lambda step: step.vent,
+    "jets": lambda step: step.jets,
+    "emit": lambda step: EMITS[step.emit],
+}
+"""What the commander knows of a step as numbers, beside its weapons."""
+
+
+class LineCommander(TensorDictModuleBase):
+    """Plays lines: mech i of a team takes the steps of `lines[i]`; mechs without steps stand still.
+
+    Args:
+        lines: steps by mech.
+        hulls: the hull of each of these mechs.
+        config: the battle it is played in.
+    """
+
+    size: Tensor
+
+    def __init__(self, lines: Sequence[Line], hulls: Sequence[str], config: EnvConfig) -> None:
+        super().__init__()
+        self.in_keys = [("observation", name) for name in ("ego", "contacts", "squad", "comms", "local_map")]
+        self.out_keys = ["action"]
+        self.longest_vox, self.comm_dim = float(config.world.longest_side), config.comm_dim
+        self.longest_s, self.decision_s = config.rules.max_episode_s, config.rules.decision_s
+        specs = [config.catalog.hulls[hull] for hull in hulls]
+        tables = {
+            "size": float_table([config.world.size_x, config.world.size_y]),
+            "top_speed": float_table([spec.max_speed_vox_per_s for spec in specs]),
+            "yaw_rate": float_table([spec.yaw_rate_rad_per_s for spec in specs]),
+            "has_emitter": float_table([float(spec.ewar) for spec in specs]),
+            "straight": float_table([[waits(hull, trigger, config) for trigger in Trigger] for hull in hulls]),
+        }
+        longest = max(len(line) for line in lines)
+        # Steps that a shorter line lacks never hold.
+        whole = [(*line, *[Step(until_s=0.0)] * (longest - len(line))) for line in lines]
+        for name, fact in FACTS.items():
+            tables[f"step_{name}"] = float_table([[fact(step) for step in line] for line in whole])
+        fires = [[fired(step, hull, config) for step in line] for line, hull in zip(whole, hulls, strict=True)]
+        tables["step_fire"] = float_table(fires)
+        for name, table in tables.items():
+            self.register_buffer(name, table, persistent=False)
+
+    def memory_spec(self) -> Composite:
+        """Nothing."""
+        return Composite()
+
+    def graph_key(self) -> Hashable:
+        """Its decisions depend on tensors alone."""
+        return type(self).__name__
+
+    def facts(self, name: str, mechs: int) -> Tensor:
+        """`[mechs, ...]` a table by mech, nothing for those without steps."""
+        table: Tensor = getattr(self, name)[:mechs]
+        return pad(table, (*[0, 0] * (table.dim() - 1), 0, mechs - table.shape[0]))
+
+    def forward(self, team: TensorDictBase) -> TensorDictBase:
+        """Decide for `[..., A]` mechs, with any batch dimensions before A."""
+        view = look(team, self.size, self.longest_vox)
+        time_s = column(team.get(("observation", "ego")), layout.EGO, "time") * self.longest_s
+        slots, found = self.choose(view)
+        which, holds = self.step_of(view, time_s, slots, found)
+
+        def of_step(values: Tensor) -> Tensor:
+            return values.gather(-1, which[..., None]).squeeze(-1)
+
+        target, known = aim_at(view.contacts, of_step(slots)), of_step(found) & holds
+        team.set("action", self.act(view, target, known, which, holds))
+        return team
+
+    def told(self, name: str, which: Tensor) -> Tensor:
+        """`[..., A, ...]` a fact of the step `which [..., A]` of each mech."""
+        table = self.facts(f"step_{name}", which.shape[-1])  # [A, S, ...]
+        mechs = torch.arange(which.shape[-1], device=which.device)
+        return table[mechs, which]
+
+    def choose(self, view: View) -> tuple[Tensor, Tensor]:
+        """`[..., A, S]` int64 the contact slot of the nearest hostile that each step may mean, and whether there is
+        one."""
+        contacts, mechs = view.contacts, view.heat.shape[-1]
+        known, clear, painted = contacts.hostile, contacts.clear, contacts.painted
+        is_so = torch.stack((known, known, known & clear, known & painted), -2)  # [..., A, 4, K]
+        wanted = self.facts("step_target_is", mechs).long()[..., None]
+        wanted = wanted.expand(*is_so.shape[:-2], wanted.shape[-2], is_so.shape[-1])
+        classes = self.facts("step_target", mechs)  # [A, S, 4]
+        is_of_class = exact.sum(classes[..., :, None, :] * contacts.hull[..., None, :, :], -1) > 0
+        meant = is_so.gather(-2, wanted) & is_of_class  # [..., A, S, K]
+        nearness = torch.where(meant, -contacts.distance[..., None, :], NOBODY)
+        return nearness.argmax(-1), meant.any(-1)
+
+    def step_of(self, view: View, time_s: Tensor, slots: Tensor, found: Tensor) -> tuple[Tensor, Tensor]:
+        """`[..., A]` the first step whose conditions hold, and whether there is one."""
+        mechs = time_s.shape[-1]
+
+        def fact(name: str) -> Tensor:
+            return self.facts(f"step_{name}", mechs)
+
+        distance = torch.where(found, view.contacts.distance.gather(-1, slots), FAR_VOX)
+        circle, heat, now = fact("inside"), view.heat[..., None], time_s[..., None] + SOON_S
+        away = length(view.position[..., None, :] - circle[..., :2])
+        holds = (now >= fact("from_s")) & (now < fact("until_s"))
+        holds = holds & (heat >= fact("heat_above")) & (heat <= fact("heat_below"))
+        holds = holds & (distance >= fact("range_above")) & (distance <= fact("range_below"))
+        holds = holds & ((fact("target_is") == 0) | found) & (away <= circle[..., 2])
+        return holds.long().argmax(-1), holds.any(-1)
+
+    def act(self, view: View, target: Target, known: Tensor, which: Tensor, holds: Tensor) -> Tensor:
+        """`[..., A, D]` the action of the step `which [..., A]` of each mech, nothing where none `holds`."""
+        action = view.heat.new_zeros((*which.shape, layout.action_width(self.comm_dim)))
+        action[..., Act.FORWARD : Act.VERTICAL] = self.walk(view, target, known, which)
+        action[..., Act.VERTICAL] = self.told("jets", which)
+        bearing, is_faced = self.bearing(view, target, known, which)
+        rate = self.facts("yaw_rate", which.shape[-1]).clamp_min(TINY) * self.decision_s
+        action[..., Act.YAW_RATE] = (bearing / rate).clamp(-1, 1)
+        waits_for_aim = self.facts("straight", which.shape[-1]) > 0
+        held = (self.told("fire", which) > 0) & (~waits_for_aim | is_faced[..., None])
+        for trigger, act in TRIGGER_COLUMNS.items():
+            action[..., act] = sign(held[..., int(trigger)])
+        emits = self.facts("has_emitter", which.shape[-1]) > 0
+        action[..., Act.SECONDARY] = torch.where(emits, self.told("emit", which), action[..., Act.SECONDARY])
+        action[..., Act.VENT] = sign(self.told("vent", which) > 0)
+        slots = torch.arange(PREFERENCES, device=which.device)
+        action[..., Act.PREFER_0 : Act.SORT_CLOSEST] = ((target.slot[..., None] == slots) & known[..., None]).float()
+        action[..., Act.SORT_CLOSEST].fill_(1.0)
+        return action * holds[..., None]
+
+    def walk(self, view: View, target: Target, known: Tensor, which: Tensor) -> Tensor:
+        """`[..., A, 2]` share of the top speed, ahead and to the left."""
+        to = to_body(self.told("to", which) - view.position, view.heading)
+        keep = self.told("keep", which)[..., None]
+        apart = target.offset[..., :2]
+        away = length(apart).clamp_min(TINY)[..., None]
+        beyond = apart * (1 - keep / away)
+        # Around the target to its back: `round` is positive to the left of where it faces.
+        outwards = -apart / away
+        round_by = target.facing[..., :1] * outwards[..., 1:] - target.facing[..., 1:] * outwards[..., :1]
+        behind = exact.sum(target.facing * outwards, -1)[..., None]
+        rest = torch.where(behind > 0, 1.0, round_by.abs())
+        left = torch.stack((-outwards[..., 1], outwards[..., 0]), -1)
+        around = beyond + torch.where(round_by < 0, -left, left) * rest * away * (behind > -0.98)
+        follow = torch.where(self.told("rear", which)[..., None] > 0, around, beyond)
+        follow = follow * ((keep >= 0) & known[..., None])
+        goal = torch.where(self.told("walks", which)[..., None] > 0, to, follow)
+        stride = (self.facts("top_speed", which.shape[-1]) * self.decision_s).clamp_min(TINY)
+        return unit(goal) * (length(goal) / stride).clamp_max(1.0)[..., None]
+
+    def bearing(self, view: View, target: Target, known: Tensor, which: Tensor) -> tuple[Tensor, Tensor]:
+        """`[..., A]` radians to the left to what each mech faces, and whether it does; 0 where there is nothing."""
+        at_point = self.told("turns", which) > 0
+        point = to_body(self.told("face", which) - view.position, view.heading)
+        ahead, left = torch.where(at_point[..., None], point, target.offset[..., :2]).unbind(-1)
+        bearing = exact.atan2(left.contiguous(), ahead.contiguous()) * (at_point | known)
+        near = torch.where(at_point, POINT_RAD, AIMED_RAD)
+        return bearing, (bearing.abs() < near) & (at_point | known)
+
+
+def waits(hull: str, trigger: Trigger, config: EnvConfig) -> float:
+    """1 where a weapon on the trigger of a hull fires whether or not somebody stands there."""
+    hung = [weapon for on, weapon in weapons_on(hull, config).values() if on == trigger]
+    return float(any(not weapon.needs for weapon in hung))
+
+
+def fired(step: Step, hull: str, config: EnvConfig) -> list[float]:
+    """By trigger 1 where the step holds it."""
+    held = {trigger for name, (trigger, _) in weapons_on(hull, config).items() if name in step.fire}
+    return [float(trigger in held) for trigger in Trigger]
+
+
+def line_of(piece: Piece, config: EnvConfig) -> LineCommander:
+    """The commander that plays the line of a piece, in battles of `config`.
+
+    Raises:
+        ConfigError: neither team of these battles is the side of the piece.
+    """
+    is_cast = piece.hulls in (config.blue, config.red)
+    require(is_cast, f"line:{piece.name}", f"played by {', '.join(piece.hulls)}", (config.blue, config.red))
+    return LineCommander(piece.line, piece.hulls, config)
+
+
+def line_factory(name: str) -> Callable[[EnvConfig], LineCommander]:
+    """What builds the commander of the line of the piece `name` for the battles of a config."""
+    piece = find_piece(name)
+    return lambda config: line_of(piece, config)

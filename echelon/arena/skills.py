@@ -1,0 +1,180 @@
+"""What a policy can do: how often it wins each set piece, a skill each."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from echelon.arena.batch_arena import BatchArena, Battle, Precision, compute_of
+from echelon.arena.evaluate import POLICY, evaluation_mode, place_of, versions_of
+from echelon.arena.match import battle_seeds, win_rate_interval
+from echelon.arena.resolve import LINE, resolve
+from echelon.arena.view_policy import check_policy, team_policy_of
+from echelon.env.arguments import number_of_battles, whole_within
+from echelon.env.outcome import Winner
+from echelon.env.views.group_policy import TeamPolicy
+from echelon.rules.config import EnvConfig
+from echelon.runtime.device import resolve_device
+from echelon.runtime.errors import require
+from echelon.runtime.limits import Limits, path_text
+from echelon.scenarios.piece import Piece, find_piece, pieces
+from echelon.scenarios.scene import scene_maps
+
+PIECES = "pieces-v1"
+"""Name of the set, for papers and files."""
+SEED = 2_000_003
+"""From which the seeds of its battles are derived."""
+SEEDS = 64
+"""Battles of each piece."""
+OTHER = "opponent"
+BAR = 20
+"""Letters of a full bar."""
+
+
+@dataclass(frozen=True)
+class PieceResult:
+    """The battles of one piece, one a seed."""
+
+    skill: str
+    opponent: str
+    won: tuple[bool, ...]
+    """By seed whether the policy won; a draw is no win."""
+    draws: int
+
+    @property
+    def win_rate(self) -> float:
+        return sum(self.won) / len(self.won)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Ends of the 95 % interval of the win rate, as `win_rate_interval` has it."""
+        return win_rate_interval([float(one) for one in self.won])
+
+    def row(self) -> dict[str, Any]:
+        low, high = self.interval
+        counts = {"battles": len(self.won), "wins": sum(self.won), "draws": self.draws}
+        return {**counts, "win_rate": self.win_rate, "low": low, "high": high}
+
+
+@dataclass(frozen=True)
+class SkillProfile:
+    """How often a policy wins each set piece."""
+
+    policy: str
+    """Its name; `policy` for one that was given as an object."""
+    results: Mapping[str, PieceResult]
+    """By name of the piece."""
+    seeds: tuple[int, ...]
+    versions: Mapping[str, Any]
+    """As in `Evaluation.versions`."""
+
+    @property
+    def win_rate(self) -> float:
+        """Mean over pieces."""
+        return sum(result.win_rate for result in self.results.values()) / len(self.results)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A row per piece: battles, wins, draws, and the win rate with the ends of its 95 % interval over seeds."""
+        return [{"piece": name, **result.row()} for name, result in self.results.items()]
+
+    def as_json(self) -> dict[str, Any]:
+        """JSON values."""
+        told = {
+            name: {"skill": one.skill, "opponent": one.opponent, **one.row(), "won": list(one.won)}
+            for name, one in self.results.items()
+        }
+        whole = {"set": PIECES, "policy": self.policy, "win_rate": self.win_rate, "versions": dict(self.versions)}
+        return {**whole, "seeds": list(self.seeds), "pieces": told}
+
+    def __str__(self) -> str:
+        """A line for each piece: its bar, the share won with its interval, and the skill."""
+        width = max(map(len, self.results))
+        lines = []
+        for name, result in self.results.items():
+            (low, high), full = result.interval, round(BAR * result.win_rate)
+            share = f"{result.win_rate:4.0%} ({low:4.0%} to {high:4.0%})"
+            lines.append(f"{name:<{width}}  {'#' * full:.<{BAR}}  {share}  {result.skill}")
+        return "\n".join(lines)
+
+
+def skill_profile(
+    policy: Any,
+    names: Sequence[str] | None = None,
+    seeds: int = SEEDS,
+    *,
+    device: torch.device | str | None = None,
+    batch: int = 256,
+    precision: Precision = "auto",
+    compiled: bool | None = None,
+    cuda_graph: bool | None = None,
+    on_piece: Callable[[str], object] | None = None,
+) -> SkillProfile:
+    """Let a policy play the set pieces, each with its own opponent, on the piece's own side.
+
+    Args:
+        policy: a name or a policy, as `echelon.evaluate` takes them; `line` plays each piece's own line.
+        names: of the pieces, all of `echelon.pieces()` by default.
+        seeds: battles of each piece; those of fewer seeds are the first ones of more.
+        device, batch, precision, compiled, cuda_graph: as in `echelon.evaluate`.
+        on_piece: called with the name of each piece that was played.
+
+    Raises:
+        ConfigError: there is no such piece, or an argument is out of range.
+        FileError: a name means no commander, or its checkpoint does not fit these battles.
+    """
+    chosen = [find_piece(name) for name in piece_names(names)]
+    count = whole_within("seeds", seeds, Limits(1, 10**6, "seeds"))
+    own = battle_seeds(SEED, 2 * count)
+    policy = path_text(policy)
+    if not isinstance(policy, str):
+        check_policy(policy)
+    where = resolve_device(place_of(policy, device))
+    how = (where, min(number_of_battles(batch, "batch"), count), compute_of(precision, where), compiled, cuda_graph)
+    results = {}
+    with evaluation_mode(policy):
+        for piece in chosen:
+            results[piece.name] = play_piece(piece, policy, own, *how)
+            if on_piece is not None:
+                on_piece(piece.name)
+    return SkillProfile(policy if isinstance(policy, str) else POLICY, results, tuple(own), versions_of(where))
+
+
+def piece_names(names: Sequence[str] | None) -> list[str]:
+    if names is None:
+        return pieces()
+    is_list = isinstance(names, Iterable) and not isinstance(names, str | bytes)
+    require(is_list and len(names) > 0, "names", "a list of at least one piece", names)
+    return list(dict.fromkeys(map(os.fspath, names)))
+
+
+def play_piece(
+    piece: Piece,
+    policy: Any,
+    seeds: Sequence[int],
+    device: torch.device,
+    batch: int,
+    compute: torch.dtype | None = None,
+    compiled: bool | None = None,
+    cuda_graph: bool | None = None,
+) -> PieceResult:
+    """Let a policy, or the commander of a name, play a piece on each of `seeds`."""
+    config = piece.scenario.config
+    known = {POLICY: commander_of(piece, policy, config, device), OTHER: resolve(piece.opponent).policy(config, device)}
+    maps = scene_maps(piece.scenario).to(device)
+    arena = BatchArena(config, known.__getitem__, device, batch, compute, compiled, cuda_graph, maps)
+    sides = (POLICY, OTHER) if piece.side == "blue" else (OTHER, POLICY)
+    played = [one for batch in arena.play_all([Battle(*sides, seed) for seed in seeds]) for one in batch.results]
+    wins = Winner[piece.side.upper()]
+    draws = sum(one.winner == Winner.DRAW for one in played)
+    return PieceResult(piece.skill, piece.opponent, tuple(one.winner == wins for one in played), draws)
+
+
+def commander_of(piece: Piece, policy: Any, config: EnvConfig, device: torch.device) -> TeamPolicy:
+    """The policy, or that of a name, for the battles of a piece."""
+    if isinstance(policy, str):
+        return resolve(f"{LINE}:{piece.name}" if policy == LINE else policy).policy(config, device)
+    return team_policy_of(policy, None, config, device)

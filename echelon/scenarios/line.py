@@ -1,0 +1,122 @@
+"""What a scripted line is made of: for each mech a list of steps, of which it takes the first whose conditions hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from echelon.rules.catalog import Hull, Trigger
+from echelon.rules.catalog_json import fields_from_json
+from echelon.rules.config import EnvConfig
+from echelon.rules.limits import LARGEST_MAP_VOX
+from echelon.rules.specs import WeaponSpec
+from echelon.runtime.errors import ConfigError, require
+from echelon.runtime.limits import SHARE, Limits, check_settings
+
+ANYBODY = "any"
+"""`Step.target` of a mech that fights whoever is nearest."""
+FOREVER_S = 1000.0
+FAR_VOX = 1000.0
+MOST_STEPS = 16
+VOX = Limits(0, FAR_VOX, "vox")
+SECONDS = Limits(0, FOREVER_S, "s")
+HEAT = Limits(0, 2, "of the hull's")
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a mech does while all of its conditions hold: the first eight fields are these, the others are deeds.
+
+    Raises:
+        ConfigError: a field is of another type or outside its limits.
+    """
+
+    from_s: float = 0.0
+    """Seconds since the battle began, from which it holds."""
+    until_s: float = FOREVER_S
+    """The same, before which it holds."""
+    heat_above: float = 0.0
+    """Share of its heat capacity that its heat is at least."""
+    heat_below: float = 2.0
+    """Share that its heat is at most."""
+    range_above: float = 0.0
+    """Distance of its target, vox, at least; a target that it does not know is far away."""
+    range_below: float = FAR_VOX
+    """The same, at most."""
+    target_is: Literal["", "known", "clear", "painted"] = ""
+    """Which hostiles it may mean, one of whom there must be: contacts of any kind, on a clear line, painted by its
+    pack."""
+    inside: tuple[float, ...] = ()
+    """x, y, radius in vox of a circle that it stands in."""
+    target: str = ANYBODY
+    """Whom of these it means: the nearest one of `any` class, or of `scout`, `light`, `medium` or `heavy`."""
+    to: tuple[float, ...] = ()
+    """x, y in vox to which it walks straight, and stays."""
+    keep: float = -1.0
+    """Distance in vox that it keeps to its target instead, -1 for none."""
+    rear: bool = False
+    """It keeps that distance behind its target's back, to which it goes around the target."""
+    face: tuple[float, ...] = ()
+    """x, y in vox to which it turns; by default to its target."""
+    fire: tuple[str, ...] = ()
+    """Weapons whose triggers it holds. One that would fire without a target waits until it faces where it should."""
+    vent: bool = False
+    jets: float = 0.0
+    """Share of the thrust of its jets."""
+    emit: Literal["", "ecm", "eccm"] = ""
+    """What its emitter does, where its hull has one."""
+
+    def __post_init__(self) -> None:
+        limits = {
+            **dict.fromkeys(("from_s", "until_s"), SECONDS),
+            **dict.fromkeys(("heat_above", "heat_below"), HEAT),
+            **dict.fromkeys(("range_above", "range_below"), VOX),
+            **dict.fromkeys(("inside", "to", "face"), Limits(0, LARGEST_MAP_VOX, "vox")),
+            "keep": Limits(-1, LARGEST_MAP_VOX, "vox"),
+            "jets": SHARE,
+        }
+        check_settings(self, limits)
+        for name, least in (("inside", "x, y, radius"), ("to", "x, y"), ("face", "x, y")):
+            given, count = getattr(self, name), len(least.split())
+            require(len(given) in (0, count), f"Step.{name}", least, given)
+        targets = (ANYBODY, *(hull.name.lower() for hull in Hull))
+        require(self.target in targets, "Step.target", f"one of {', '.join(targets)}", self.target)
+        require(not self.to or self.keep < 0, "Step.keep", "absent beside to", self.keep)
+        require(not self.rear or self.keep >= 0, "Step.rear", "beside keep", self.rear)
+
+
+Line = tuple[Step, ...]
+"""The steps of one mech."""
+
+
+def steps_from_json(values: Any, where: str) -> Line:
+    """The steps of a mech from JSON values.
+
+    Raises:
+        ConfigError: naming the step and its field that is unknown, of another type or outside its limits.
+    """
+    require(isinstance(values, list), where, "a list of steps", values)
+    require(1 <= len(values) <= MOST_STEPS, where, f"1..{MOST_STEPS} steps", len(values))
+    return tuple(step_from_json(row, f"{where}[{at}]") for at, row in enumerate(values))
+
+
+def step_from_json(values: Any, where: str) -> Step:
+    fields = fields_from_json(Step, values, where, None, False)
+    try:
+        return Step(**fields)
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {error}") from None
+
+
+def weapons_on(hull: str, config: EnvConfig) -> dict[str, tuple[Trigger, WeaponSpec]]:
+    """By name the weapons of a hull, and the triggers that they hang on."""
+    carried = config.catalog.carried(hull)
+    return {name: (Trigger[weapon.mounts[hull].upper()], weapon) for name, weapon in carried.items()}
+
+
+def check_weapons(line: Line, hull: str, config: EnvConfig, where: str) -> None:
+    """Raise `ConfigError` for a weapon that a step fires and the hull does not carry."""
+    known = weapons_on(hull, config)
+    for at, step in enumerate(line):
+        for name in step.fire:
+            require(name in known, f"{where}[{at}].fire", f"one of {', '.join(known)}, those of a {hull}", name)

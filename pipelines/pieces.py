@@ -1,0 +1,59 @@
+"""The command of `arena.py` that tells what a policy can do, skill by skill."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+
+import tyro
+
+from echelon.arena.skills import PIECES, SEEDS, skill_profile
+from echelon.learn.config import SWITCH
+from echelon.pipelines.arena_args import ArenaArgs
+from echelon.pipelines.console import terminal
+from echelon.pipelines.progress_bar import bar
+from echelon.runtime.device import resolve_device, use_device
+from echelon.runtime.limits import Limits, check_settings
+from echelon.scenarios.piece import pieces
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Let a policy play the set pieces, short battles that ask for one skill each (`docs/SCENARIOS.md`)."""
+
+    policy: tyro.conf.Positional[str]
+    """A commander, as `play` takes them; `line` plays each piece's own script."""
+    only: tuple[str, ...] = ()
+    """Names of the pieces; all by default."""
+    seeds: int = SEEDS
+    """Battles of each."""
+    json: bool = False
+    """Print one JSON object instead of a table."""
+    arena: tyro.conf.OmitArgPrefixes[ArenaArgs] = field(default_factory=ArenaArgs)
+
+    def __post_init__(self) -> None:
+        check_settings(self, {"seeds": Limits(1, 10**6, "seeds")})
+
+    def run(self) -> None:
+        names = self.only or tuple(pieces())
+        device = use_device(resolve_device(self.arena.device))
+        with bar(len(names), "pieces", quiet=self.json) as shown:
+            found = skill_profile(
+                self.policy,
+                names,
+                self.seeds,
+                device=device,
+                batch=self.arena.batch,
+                precision=self.arena.precision,
+                compiled=SWITCH[self.arena.compiled],
+                cuda_graph=SWITCH[self.arena.cuda_graphs],
+                on_piece=lambda name: shown.advance(),
+            )
+        if self.json:
+            print(json.dumps(found.as_json()))
+            return
+        console = terminal()
+        console.print(f"{PIECES}, {self.policy}: share of {self.seeds} seeds won, with its 95 % interval")
+        for line in str(found).splitlines():
+            console.print(line)
+        console.print(f"mean over {len(found.results)} pieces: {found.win_rate:.0%}")
