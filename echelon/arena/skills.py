@@ -22,7 +22,6 @@ from echelon.runtime.device import resolve_device
 from echelon.runtime.errors import require
 from echelon.runtime.limits import Limits, path_text
 from echelon.scenarios.piece import Piece, find_piece, pieces
-from echelon.scenarios.scene import scene_maps
 
 PIECES = "pieces-v1"
 """Name of the set, for papers and files."""
@@ -164,8 +163,7 @@ def play_piece(
     """Let a policy, or the commander of a name, play a piece on each of `seeds`."""
     config = piece.scenario.config
     known = {POLICY: commander_of(piece, policy, config, device), OTHER: resolve(piece.opponent).policy(config, device)}
-    maps = scene_maps(piece.scenario).to(device)
-    arena = BatchArena(config, known.__getitem__, device, batch, compute, compiled, cuda_graph, maps)
+    arena = BatchArena(config, known.__getitem__, device, batch, compute, compiled, cuda_graph)
     sides = (POLICY, OTHER) if piece.side == "blue" else (OTHER, POLICY)
     played = [one for batch in arena.play_all([Battle(*sides, seed) for seed in seeds]) for one in batch.results]
     wins = Winner[piece.side.upper()]
