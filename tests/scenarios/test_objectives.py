@@ -39,8 +39,8 @@ def skirmish(objective: Objective) -> echelon.Scenario:
     return scene.scenario
 
 
-def maps_of(*kinds: str):
-    return torch.cat([echelon.scene_maps(skirmish(KINDS[kind])) for kind in kinds])
+def battles_of(*kinds: str) -> EnvConfig:
+    return echelon.scene_config([skirmish(KINDS[kind]) for kind in kinds])
 
 
 def same(one, other):
@@ -50,10 +50,9 @@ def same(one, other):
     )
 
 
-def play_in_both_forms(maps, battles: int) -> Counter:
+def play_in_both_forms(config: EnvConfig, battles: int) -> Counter:
     """How battles ended, by (map, reason, winner); every decision is compared bit by bit, restarts included."""
-    config = skirmish(Objective()).config
-    dense, loops = (EchelonEnv(config, battles, "cpu", 3, maps=maps, backend=form) for form in ("eager", "loops"))
+    dense, loops = (EchelonEnv(config, battles, "cpu", 3, backend=form) for form in ("eager", "loops"))
     dense.restarts_by_row = False
     generator, ends = torch.Generator().manual_seed(5), Counter()
     one, other = dense.reset(), loops.reset()
@@ -82,14 +81,14 @@ def by_kind(ends: Counter) -> dict[str, Counter]:
 
 @pytest.mark.skipif(not jit.HAS_LOOPS, reason="numba is not here")
 def test_battles_of_every_kind_side_by_side_are_the_same_in_both_forms():
-    ends = by_kind(play_in_both_forms(maps_of(*KINDS), 24))
+    ends = by_kind(play_in_both_forms(battles_of(*KINDS), 24))
     assert all(ends.values()), "some battle of each kind has ended"
 
 
 @pytest.mark.long
 @pytest.mark.skipif(not jit.HAS_LOOPS, reason="numba is not here")
 def test_two_hundred_battles_of_each_kind_are_the_same_in_both_forms():
-    ends = by_kind(play_in_both_forms(maps_of(*KINDS), 1350))
+    ends = by_kind(play_in_both_forms(battles_of(*KINDS), 1350))
     assert min(found.total() for found in ends.values()) >= 200
     for kind, attackers in (("hold", Winner.RED), ("escort", Winner.RED), ("breakthrough", Winner.BLUE)):
         assert {Winner.RED, Winner.BLUE} <= {winner for _, winner in ends[kind]}, kind
@@ -102,7 +101,7 @@ def test_two_hundred_battles_of_each_kind_are_the_same_in_both_forms():
 def scores(objective: Objective, tick: int = 0, dead: tuple[str, ...] = (), inside: tuple[str, ...] = ()):
     """Score of blue and red when the mechs `dead` are so, others were `inside` the zone, and a decision is scored."""
     scenario = skirmish(objective)
-    env, names = echelon.scene(scenario, 1, "cpu"), [name for name, _ in scenario.named]
+    env, names = echelon.scene(scenario, 1, "cpu"), [name for name, _ in scenario.position.named]
     state = env.state
     for name in dead:
         state.mechs.hp[:, names.index(name)] = 0

@@ -99,7 +99,7 @@ def test_a_config_holds_how_its_battles_begin():
         ({"positions": [{"weight": 1e9}]}, "env.positions[0].weight must be a int, got 1000000000.0"),
         (
             {"positions": [{"units": [], "import": "os"}]},
-            "env.positions[0].import must be one of units, boxes, zone, weight",
+            "env.positions[0].import must be one of units, boxes, zone, objective, weight",
         ),
         ({"blue": ["light"]}, "blue of EnvConfig.positions[0] must be the light of the battle, got 'medium'"),
         ({"map_spares": 1}, "EnvConfig.map_spares must be 0 where battles begin as written, got 1"),
