@@ -22,7 +22,7 @@ from echelon.learn.checkpoint.format import open_checkpoint
 from echelon.learn.config import TrainConfig
 from echelon.learn.models.lstm import LSTM
 from echelon.learn.trainer import Trainer
-from echelon.rules.config import RulesConfig
+from echelon.rules.physics import RulesConfig
 
 BATTLES, DECISIONS = 32, 16
 ROWS, HIDDEN = 80, 128

@@ -7,8 +7,9 @@ from echelon.env.tasks.task import Protocol, Task, latest, register_task, tasks
 from echelon.env.views.build import mechs, teams, versus
 from echelon.rules.catalog import Catalog
 from echelon.rules.catalog_json import read_catalog
-from echelon.rules.config import EnvConfig, FeaturesConfig, RewardConfig, RulesConfig, WorldConfig
+from echelon.rules.config import EnvConfig, FeaturesConfig, RewardConfig, WorldConfig
 from echelon.rules.objective import Objective
+from echelon.rules.physics import RulesConfig
 from echelon.rules.position import Box, Unit
 from echelon.rules.scenario import Scenario, read_scenario
 from echelon.rules.specs import HullSpec, WeaponSpec

@@ -18,7 +18,8 @@ from echelon.env.observation import layout
 from echelon.rules import actions
 from echelon.rules.actions import NO_MECH, Act, Orders
 from echelon.rules.catalog import HAZARDS, Material
-from echelon.rules.config import EnvConfig, RulesConfig
+from echelon.rules.config import EnvConfig
+from echelon.rules.physics import RulesConfig
 from echelon.rules.roster import build_roster
 from echelon.sim import step
 from echelon.sim.model import SimModel, build_model

@@ -9,7 +9,8 @@ from enum import IntEnum
 from echelon.rules.catalog import Catalog, Hull, Material, Suite, Trigger
 from echelon.rules.catalog_checks import shots_in_flight
 from echelon.rules.catalog_json import catalog_from_json
-from echelon.rules.config import EnvConfig, RulesConfig
+from echelon.rules.config import EnvConfig
+from echelon.rules.physics import RulesConfig
 
 WEAPON_ROWS = {
     "laser": {"range_vox": 8.0, "self_heat": 22.0},

@@ -15,7 +15,8 @@ from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.lstm import LSTMConfig
 from echelon.learn.models.registry import ModelConfig, PolicySpecs
 from echelon.learn.models.value_normalizer import ValueNorm
-from echelon.rules.config import EnvConfig, RulesConfig
+from echelon.rules.config import EnvConfig
+from echelon.rules.physics import RulesConfig
 
 RECIPE = match_recipe(0, "fp32")
 BRIEF = dataclasses.replace(EnvConfig.small(), rules=RulesConfig(max_episode_s=2.0), map_pool=2)

@@ -9,7 +9,8 @@ import torch
 from echelon.arena.evaluate import evaluate
 from echelon.arena.fingerprint import RANDOM, play
 from echelon.env.tasks.task import Protocol, Task
-from echelon.rules.config import EnvConfig, FeaturesConfig, RulesConfig
+from echelon.rules.config import EnvConfig, FeaturesConfig
+from echelon.rules.physics import RulesConfig
 from echelon.rules.versions import current_versions
 
 SEEDS = [1, 2, 3, 4, 5, 6, 7]

@@ -9,7 +9,8 @@ import pytest
 import torch
 from rich.console import Console
 
-from echelon.rules.config import EnvConfig, RulesConfig
+from echelon.rules.config import EnvConfig
+from echelon.rules.physics import RulesConfig
 
 PROGRAM = Path(__file__).parents[1] / "benchmarks" / "balance.py"
 SPEC = importlib.util.spec_from_file_location("balance", PROGRAM)

@@ -15,7 +15,8 @@ import torch
 from graphs import SimulatedGraph, dense_forms, simulate
 from patience import STUCK_S
 
-from echelon.rules.config import ENV_PRESETS, EnvConfig, RulesConfig
+from echelon.rules.config import ENV_PRESETS, EnvConfig
+from echelon.rules.physics import RulesConfig
 
 ROOT = Path(__file__).parents[1]
 CPU = torch.device("cpu")

@@ -27,8 +27,8 @@ from echelon.learn.config import TrainConfig
 from echelon.learn.trainer import Trainer
 from echelon.replay import file
 from echelon.replay.ground import rebuild
-from echelon.rules.config import RulesConfig
 from echelon.rules.config_json import as_json, from_json
+from echelon.rules.physics import RulesConfig
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
 from echelon.view.page import write_page

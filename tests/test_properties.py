@@ -25,7 +25,8 @@ from echelon.env.observation.build import observe
 from echelon.rules import actions
 from echelon.rules.actions import Act
 from echelon.rules.catalog import DEBRIS_DAMAGE, Material
-from echelon.rules.config import EnvConfig, FeaturesConfig, RewardConfig, RulesConfig, WorldConfig
+from echelon.rules.config import EnvConfig, FeaturesConfig, RewardConfig, WorldConfig
+from echelon.rules.physics import RulesConfig
 from echelon.rules.roster import build_roster
 from echelon.runtime.geometry import wrap_angle
 from echelon.sim import step

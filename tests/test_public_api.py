@@ -13,7 +13,8 @@ import pytest
 import echelon
 from echelon.env.views.build import MechView
 from echelon.env.views.view import View
-from echelon.rules.config import EnvConfig, FeaturesConfig, RulesConfig, WorldConfig
+from echelon.rules.config import EnvConfig, FeaturesConfig, WorldConfig
+from echelon.rules.physics import RulesConfig
 
 PUBLIC = {name: getattr(echelon, name) for name in echelon.__all__ if name != "__version__"}
 CALLED = {name: one for name, one in PUBLIC.items() if inspect.isfunction(one)}

@@ -10,7 +10,8 @@ import pytest
 from echelon.rules import catalog
 from echelon.rules import catalog_checks as limits
 from echelon.rules.catalog import Catalog, Hull
-from echelon.rules.config import EnvConfig, RewardConfig, RulesConfig
+from echelon.rules.config import EnvConfig, RewardConfig
+from echelon.rules.physics import RulesConfig
 from echelon.rules.versions import RULES_VERSION
 from echelon.world.biomes import BIOMES
 

@@ -14,7 +14,8 @@ from echelon.learn.models.registry import ModelConfig, PolicySpecs
 from echelon.learn.opponents.assignment import OpponentGroup, PolicyAssignment
 from echelon.learn.ppo.collector import TeamCollector
 from echelon.learn.trainer import Trainer
-from echelon.rules.config import EnvConfig, RulesConfig
+from echelon.rules.config import EnvConfig
+from echelon.rules.physics import RulesConfig
 
 TINY = LSTMConfig(
     hidden=16, contact_width=8, squad_width=4, comm_width=4, map_width=4, telemetry_width=4, body_width=16

@@ -12,7 +12,7 @@ from echelon.runtime.errors import require
 
 if TYPE_CHECKING:
     from echelon.rules.catalog import Catalog
-    from echelon.rules.config import RulesConfig
+    from echelon.rules.physics import RulesConfig
 
 CLASSES = tuple(kind.name.lower() for kind in Hull)
 TRIGGERS = tuple(trigger.name.lower() for trigger in Trigger)

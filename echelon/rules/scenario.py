@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from echelon.rules.catalog_json import fields_from_json
-from echelon.rules.config import ENV_PRESETS, EnvConfig, FeaturesConfig, RewardConfig, RulesConfig, WorldConfig
+from echelon.rules.config import ENV_PRESETS, EnvConfig, FeaturesConfig, RewardConfig, WorldConfig
 from echelon.rules.config_json import as_json, first_difference
 from echelon.rules.objective import Objective
+from echelon.rules.physics import RulesConfig
 from echelon.rules.position import PLACE, Box, Position, Unit, entries_from_json, objective_from_json
 from echelon.runtime.errors import ConfigError, require, short_repr
 from echelon.runtime.files import MAX_JSON_BYTES, json_bytes, parse_json, read_file, write_whole

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from echelon.rules.catalog import Catalog, Material
-from echelon.rules.config import EnvConfig, RulesConfig
+from echelon.rules.config import EnvConfig
+from echelon.rules.physics import RulesConfig
 from echelon.rules.roster import Roster
 from echelon.state import Maps
 

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import torch
 
 from echelon.rules.catalog import Material
-from echelon.rules.config import EnvConfig, RulesConfig
+from echelon.rules.config import EnvConfig
 from echelon.rules.objective import Objective, whole_columns
+from echelon.rules.physics import RulesConfig
 from echelon.rules.position import Position
 from echelon.state import Maps
 from echelon.world.paths import walk_to

@@ -14,7 +14,8 @@ from echelon.arena.match import Result
 from echelon.env.env import EchelonEnv
 from echelon.env.views.group_policy import GroupPolicy, memory_spec
 from echelon.rules.actions import Act
-from echelon.rules.config import EnvConfig, FeaturesConfig, RulesConfig
+from echelon.rules.config import EnvConfig, FeaturesConfig
+from echelon.rules.physics import RulesConfig
 from echelon.runtime import noise
 from echelon.runtime.errors import ConfigError
 

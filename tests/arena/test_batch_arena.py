@@ -29,7 +29,7 @@ from echelon.league.matchmaking import period_seeds, round_robin
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.registry import PolicySpecs
 from echelon.replay.recorder import Recorder
-from echelon.rules.config import RulesConfig
+from echelon.rules.physics import RulesConfig
 from echelon.runtime.errors import ConfigError
 
 CPU = torch.device("cpu")

@@ -16,7 +16,7 @@ from echelon.arena.evaluator import Evaluator
 from echelon.arena.stacked_policies import BatchSlot, PolicySlots
 from echelon.learn.config import EvalConfig
 from echelon.replay.recorder import Recorder
-from echelon.rules.config import RulesConfig
+from echelon.rules.physics import RulesConfig
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda:0")
 SHORT = dataclasses.replace(BRIEF, rules=RulesConfig(max_episode_s=0.3, decision_repeat=1))

@@ -14,7 +14,8 @@ from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.lstm import LSTMConfig
 from echelon.learn.models.registry import PolicySpecs
 from echelon.learn.opponents.assignment import LEARNER
-from echelon.rules.config import EnvConfig, RulesConfig
+from echelon.rules.config import EnvConfig
+from echelon.rules.physics import RulesConfig
 from echelon.runtime.errors import ConfigError
 
 CPU = torch.device("cpu")

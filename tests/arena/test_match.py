@@ -18,7 +18,8 @@ from echelon.learn.checkpoint.format import Counters
 from echelon.learn.models.lstm import LSTMConfig
 from echelon.learn.models.registry import PolicySpecs
 from echelon.learn.models.value_normalizer import ValueNorm
-from echelon.rules.config import EnvConfig, RulesConfig, env_from_json
+from echelon.rules.config import EnvConfig, env_from_json
+from echelon.rules.physics import RulesConfig
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
 

@@ -18,7 +18,8 @@ from echelon.arena.resolve import Commander, register_resolver, resolve
 from echelon.env.tasks.task import Protocol, Task
 from echelon.learn.config import TrainConfig
 from echelon.pipelines import play
-from echelon.rules.config import EnvConfig, RulesConfig
+from echelon.rules.config import EnvConfig
+from echelon.rules.physics import RulesConfig
 from echelon.rules.versions import current_versions
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError

@@ -16,7 +16,8 @@ from echelon.arena.user_policy import check_decision
 from echelon.learn.config import EvalConfig, TrainConfig
 from echelon.learn.metrics import read_table
 from echelon.learn.padding import pad_mechs
-from echelon.rules.config import EnvConfig, RulesConfig
+from echelon.rules.config import EnvConfig
+from echelon.rules.physics import RulesConfig
 from echelon.runtime.errors import ConfigError
 
 UNEQUAL = dataclasses.replace(

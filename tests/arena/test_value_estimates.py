@@ -16,7 +16,7 @@ from echelon.env.observation.layout import GROUPS
 from echelon.env.views.group_policy import team_input
 from echelon.replay.battle import NO_VALUE, REWARD_UNITS
 from echelon.replay.recorder import Recorder
-from echelon.rules.config import RulesConfig
+from echelon.rules.physics import RulesConfig
 
 CPU = torch.device("cpu")
 LASTING = dataclasses.replace(BRIEF, blue=("heavy", "light", "scout"), red=("medium", "scout"))

@@ -23,7 +23,8 @@ from echelon.env.views.group_policy import GroupPolicy, memory_spec
 from echelon.env.views.transforms import FlatObservation
 from echelon.pipelines.arena import WriteDataset
 from echelon.pipelines.arena_args import ArenaArgs
-from echelon.rules.config import EnvConfig, RulesConfig
+from echelon.rules.config import EnvConfig
+from echelon.rules.physics import RulesConfig
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
 

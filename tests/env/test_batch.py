@@ -7,7 +7,8 @@ import torch
 from builders import brawl
 
 from echelon.env.env import EchelonEnv
-from echelon.rules.config import EnvConfig, RulesConfig
+from echelon.rules.config import EnvConfig
+from echelon.rules.physics import RulesConfig
 
 BATTLES, DECISIONS = 7, 60
 CONFIG = dataclasses.replace(EnvConfig.small(), map_pool=16, rules=RulesConfig(max_episode_s=9.0))

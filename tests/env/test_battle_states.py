@@ -10,7 +10,8 @@ from torchrl.collectors import Collector
 from torchrl.data import Composite, Unbounded
 
 from echelon.env.env import EchelonEnv
-from echelon.rules.config import EnvConfig, RulesConfig
+from echelon.rules.config import EnvConfig
+from echelon.rules.physics import RulesConfig
 from echelon.runtime.errors import ConfigError
 
 CONFIG = dataclasses.replace(EnvConfig.small(), map_pool=3, rules=RulesConfig(max_episode_s=5.0))

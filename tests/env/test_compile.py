@@ -9,7 +9,8 @@ from builders import brawl
 from echelon.env import blocks, decision
 from echelon.env.env import EchelonEnv
 from echelon.rules import actions
-from echelon.rules.config import EnvConfig, RulesConfig
+from echelon.rules.config import EnvConfig
+from echelon.rules.physics import RulesConfig
 from echelon.sim import step
 
 CONFIG = dataclasses.replace(

@@ -22,7 +22,8 @@ from echelon.env.outcome import STATS
 from echelon.env.reward import TERMS
 from echelon.rules.actions import Act
 from echelon.rules.catalog import Material
-from echelon.rules.config import EnvConfig, FeaturesConfig, RulesConfig
+from echelon.rules.config import EnvConfig, FeaturesConfig
+from echelon.rules.physics import RulesConfig
 from echelon.runtime.errors import ConfigError
 from echelon.sim import step
 from echelon.world import pool

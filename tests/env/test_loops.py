@@ -14,7 +14,8 @@ from echelon.env import engine
 from echelon.env.env import EchelonEnv
 from echelon.env.form import form_of
 from echelon.rules.catalog_json import read_catalog
-from echelon.rules.config import EnvConfig, FeaturesConfig, RulesConfig
+from echelon.rules.config import EnvConfig, FeaturesConfig
+from echelon.rules.physics import RulesConfig
 from echelon.runtime import jit, noise
 from echelon.runtime.errors import ConfigError
 

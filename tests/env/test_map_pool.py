@@ -7,7 +7,8 @@ import torch
 from builders import brawl, flat_maps
 
 from echelon.env.env import EchelonEnv
-from echelon.rules.config import EnvConfig, RulesConfig
+from echelon.rules.config import EnvConfig
+from echelon.rules.physics import RulesConfig
 from echelon.runtime.errors import ConfigError
 from echelon.world.recipe import write_recipes
 

@@ -12,7 +12,7 @@ from echelon.env import outcome
 from echelon.env.outcome import STATS, Reason, Winner
 from echelon.rules.actions import Act
 from echelon.rules.catalog import Hull
-from echelon.rules.config import RulesConfig
+from echelon.rules.physics import RulesConfig
 
 pytestmark = pytest.mark.quick
 

@@ -17,7 +17,8 @@ from echelon.env.env import EchelonEnv
 from echelon.env.rehearsal import rehearse
 from echelon.env.restart import begin_by_mask
 from echelon.learn.trainer import Trainer
-from echelon.rules.config import EnvConfig, RulesConfig
+from echelon.rules.config import EnvConfig
+from echelon.rules.physics import RulesConfig
 from echelon.runtime import fallback
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.fallback import PREFIX

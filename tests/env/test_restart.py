@@ -9,7 +9,8 @@ from torchrl.data import Composite, Unbounded
 
 from echelon.env.env import EchelonEnv
 from echelon.env.restart import ByMask, ByRow, restore_ground
-from echelon.rules.config import EnvConfig, RulesConfig
+from echelon.rules.config import EnvConfig
+from echelon.rules.physics import RulesConfig
 from echelon.state import untouched
 
 pytestmark = pytest.mark.quick

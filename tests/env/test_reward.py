@@ -16,7 +16,8 @@ from echelon.env.outcome import Ending
 from echelon.env.reward import TERMS, RewardTerm
 from echelon.rules.actions import Act
 from echelon.rules.catalog import Material
-from echelon.rules.config import RewardConfig, RulesConfig
+from echelon.rules.config import RewardConfig
+from echelon.rules.physics import RulesConfig
 from echelon.runtime.errors import ConfigError
 
 pytestmark = pytest.mark.quick

@@ -20,15 +20,8 @@ from echelon.learn.models.lstm import LSTMConfig
 from echelon.learn.models.mlp import MLPConfig
 from echelon.learn.schedules import Schedule
 from echelon.rules import limits
-from echelon.rules.config import (
-    ENV_PRESETS,
-    EnvConfig,
-    FeaturesConfig,
-    RewardConfig,
-    RulesConfig,
-    WorldConfig,
-    env_from_json,
-)
+from echelon.rules.config import ENV_PRESETS, EnvConfig, FeaturesConfig, RewardConfig, WorldConfig, env_from_json
+from echelon.rules.physics import RulesConfig
 
 from .refusals import refusal
 

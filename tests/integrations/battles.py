@@ -2,7 +2,8 @@
 
 import dataclasses
 
-from echelon.rules.config import EnvConfig, RulesConfig
+from echelon.rules.config import EnvConfig
+from echelon.rules.physics import RulesConfig
 
 LONG = dataclasses.replace(
     EnvConfig.small(),

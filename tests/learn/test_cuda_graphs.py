@@ -17,7 +17,7 @@ from echelon.learn.config import CurriculumConfig, PPOConfig
 from echelon.learn.models.registry import model_with
 from echelon.learn.ppo.collector import TeamCollector
 from echelon.learn.trainer import Trainer
-from echelon.rules.config import RulesConfig
+from echelon.rules.physics import RulesConfig
 from echelon.runtime import cuda_graphs
 from echelon.runtime.cuda_graphs import GraphedFunction
 from echelon.runtime.fallback import PREFIX

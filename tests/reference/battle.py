@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from first_catalog import HULLS, Timer, Weapon, mounts
 
 from echelon.rules.catalog import Hull, Material, Trigger
-from echelon.rules.config import FeaturesConfig, RulesConfig
+from echelon.rules.config import FeaturesConfig
+from echelon.rules.physics import RulesConfig
 from echelon.rules.specs import HullSpec
 
 from .vectors import Vector

@@ -38,7 +38,8 @@ from echelon.replay.moments import in_reward_units
 from echelon.replay.recorder import Recorder
 from echelon.rules.actions import Act
 from echelon.rules.catalog import Hull, Material
-from echelon.rules.config import EnvConfig, RulesConfig
+from echelon.rules.config import EnvConfig
+from echelon.rules.physics import RulesConfig
 from echelon.runtime import jit
 from echelon.runtime.errors import ConfigError
 from echelon.sim.terrain import material_at

@@ -9,7 +9,8 @@ from first_catalog import BEAMS, CATALOG, HULLS, MATERIALS, SHELLS, SLOTS, SUITE
 
 from echelon.rules.catalog import Hull, Material, Suite, Trigger
 from echelon.rules.catalog_checks import clouds_hanging
-from echelon.rules.config import EnvConfig, RulesConfig
+from echelon.rules.config import EnvConfig
+from echelon.rules.physics import RulesConfig
 from echelon.rules.roster import build_roster
 
 pytestmark = pytest.mark.quick

@@ -9,8 +9,9 @@ import pytest
 
 from echelon.rules.catalog import Catalog
 from echelon.rules.catalog_json import catalog_from_json, read_catalog
-from echelon.rules.config import EnvConfig, RulesConfig, env_from_json
+from echelon.rules.config import EnvConfig, env_from_json
 from echelon.rules.config_json import battle_difference
+from echelon.rules.physics import RulesConfig
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
 

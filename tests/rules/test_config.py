@@ -5,17 +5,9 @@ import json
 
 import pytest
 
-from echelon.rules.config import (
-    ENV_PRESETS,
-    PACK,
-    EnvConfig,
-    FeaturesConfig,
-    RewardConfig,
-    RulesConfig,
-    WorldConfig,
-    env_from_json,
-)
+from echelon.rules.config import ENV_PRESETS, PACK, EnvConfig, FeaturesConfig, RewardConfig, WorldConfig, env_from_json
 from echelon.rules.config_json import as_json, battle_difference, first_difference
+from echelon.rules.physics import RulesConfig
 from echelon.runtime.errors import ConfigError
 
 pytestmark = pytest.mark.quick

@@ -7,7 +7,8 @@ import torch
 from first_catalog import SHELLS, SLOTS, SMALL, STANDARD, WEAPONS, Timer, Weapon
 
 from echelon.rules.catalog import Suite, Trigger
-from echelon.rules.config import PACK, FeaturesConfig, RulesConfig
+from echelon.rules.config import PACK, FeaturesConfig
+from echelon.rules.physics import RulesConfig
 from echelon.rules.roster import SUITE_DESCRIPTOR, build_roster
 from echelon.runtime.errors import ConfigError
 

@@ -8,7 +8,8 @@ import pytest
 from next_rules import NEXT, OURS, RADAR_VOX, STEP_UP_VOX, change_rules
 
 from echelon.rules import upgrade, versions
-from echelon.rules.config import EnvConfig, RulesConfig, env_from_json
+from echelon.rules.config import EnvConfig, env_from_json
+from echelon.rules.physics import RulesConfig
 from echelon.rules.upgrade import env_under_current_rules
 from echelon.rules.versions import Change, current_versions, earlier_defaults, stored_versions
 from echelon.runtime.errors import ConfigError

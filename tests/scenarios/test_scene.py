@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import echelon
 from echelon import Box, EnvConfig, Scenario, Scene, Unit
-from echelon.rules.config import RulesConfig
+from echelon.rules.physics import RulesConfig
 from echelon.rules.scenario import read_scenario, scenario_from_json
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError

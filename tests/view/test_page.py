@@ -17,7 +17,8 @@ from scenes import DECISIONS, HEAVY, LIGHT, MEDIUM, PACK, SCOUT, noisy_replay, s
 from echelon.env.env import EchelonEnv
 from echelon.replay.battle import NOBODY, Fact, Replay
 from echelon.replay.recorder import Recorder
-from echelon.rules.config import EnvConfig, RulesConfig, WorldConfig
+from echelon.rules.config import EnvConfig, WorldConfig
+from echelon.rules.physics import RulesConfig
 from echelon.rules.versions import RULES_VERSION
 from echelon.view.page import write_page
 

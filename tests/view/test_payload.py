@@ -10,7 +10,8 @@ from scenes import noisy_replay, small_replay
 from echelon.arena.match import named_match, replay_of
 from echelon.replay.ground import rebuild
 from echelon.replay.recorder import Recorder
-from echelon.rules.config import EnvConfig, RulesConfig
+from echelon.rules.config import EnvConfig
+from echelon.rules.physics import RulesConfig
 from echelon.view.page import SCRIPTS, read, write_page
 from echelon.view.payload import arrays_of, decode, encode, pack, unpack
 

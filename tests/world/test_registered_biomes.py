@@ -19,7 +19,8 @@ from echelon.replay.ground import rebuild
 from echelon.replay.recorder import Recorder
 from echelon.rules import config as rules_config
 from echelon.rules.catalog import Material
-from echelon.rules.config import EnvConfig, RulesConfig, WorldConfig, env_from_json
+from echelon.rules.config import EnvConfig, WorldConfig, env_from_json
+from echelon.rules.physics import RulesConfig
 from echelon.rules.roster import build_roster
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError

@@ -23,7 +23,8 @@ from echelon.pipelines.commands import columns_page
 from echelon.rules import actions
 from echelon.rules.actions import Act
 from echelon.rules.catalog import Catalog
-from echelon.rules.config import PACK, EnvConfig, FeaturesConfig, RulesConfig, WorldConfig
+from echelon.rules.config import PACK, EnvConfig, FeaturesConfig, WorldConfig
+from echelon.rules.physics import RulesConfig
 from echelon.rules.roster import build_roster
 
 PAGE = Path(__file__).parents[3] / "docs" / "COLUMNS.md"

@@ -12,8 +12,9 @@ import echelon
 from echelon.env.tasks import task as tasks
 from echelon.env.tasks.task import EVAL_SEED, TABLE, Protocol, Task, find_task, latest, register_task, task_from_json
 from echelon.rules import versions
-from echelon.rules.config import EnvConfig, FeaturesConfig, RulesConfig, WorldConfig, env_from_json
+from echelon.rules.config import EnvConfig, FeaturesConfig, WorldConfig, env_from_json
 from echelon.rules.config_json import as_json
+from echelon.rules.physics import RulesConfig
 from echelon.rules.versions import MAP_MAKER_VERSION, RULES_VERSION, Change, current_versions
 from echelon.runtime.errors import ConfigError
 

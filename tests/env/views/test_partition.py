@@ -16,7 +16,8 @@ from echelon.env.observation.layout import STREAMS
 from echelon.env.views.discrete import ACTIONS, action_table
 from echelon.env.views.partition import groups_of, team_members
 from echelon.env.views.transforms import FlatObservation
-from echelon.rules.config import PACK, EnvConfig, RulesConfig
+from echelon.rules.config import PACK, EnvConfig
+from echelon.rules.physics import RulesConfig
 from echelon.runtime.errors import ConfigError
 
 BLUE, RED = ("medium", "scout", "medium", "light", "scout", "heavy"), ("scout", "heavy")

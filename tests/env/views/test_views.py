@@ -25,7 +25,8 @@ from echelon.env.views.transforms import FlatObservation
 from echelon.env.views.view import View
 from echelon.learn.models.lstm import LSTMConfig
 from echelon.learn.models.registry import PolicySpecs
-from echelon.rules.config import EnvConfig, RulesConfig
+from echelon.rules.config import EnvConfig
+from echelon.rules.physics import RulesConfig
 from echelon.runtime.errors import ConfigError
 
 TINY = dataclasses.replace(EnvConfig.small(), map_pool=3, blue=("medium", "light"), red=("medium", "scout"))

@@ -28,7 +28,8 @@ from echelon.learn.checkpoint.provenance import (
 from echelon.learn.models.registry import PolicySpecs
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.learn.trainer import Trainer
-from echelon.rules.config import EnvConfig, RewardConfig, RulesConfig
+from echelon.rules.config import EnvConfig, RewardConfig
+from echelon.rules.physics import RulesConfig
 from echelon.rules.versions import RULES_VERSION
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
