@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from echelon.arena.batch_arena import BatchArena, Battle, Precision, compute_of
+from echelon.arena.batch_arena import BatchArena, Battle, Precision, compute_of, precision_of
 from echelon.arena.evaluate import POLICY, evaluation_mode, place_of, versions_of
 from echelon.arena.match import battle_seeds, win_rate_interval
 from echelon.arena.resolve import LINE, resolve
@@ -68,8 +68,10 @@ class SkillProfile:
     results: Mapping[str, PieceResult]
     """By name of the piece."""
     seeds: tuple[int, ...]
+    """Seeds of the battles, the same for each piece."""
     versions: Mapping[str, Any]
-    """As in `Evaluation.versions`."""
+    """Versions of Echelon, of rules and map maker, of torch, the processor or GPU, and the precision of matrix
+    products."""
 
     @property
     def win_rate(self) -> float:
@@ -132,14 +134,16 @@ def skill_profile(
     if not isinstance(policy, str):
         check_policy(policy)
     where = resolve_device(place_of(policy, device))
-    how = (where, min(number_of_battles(batch, "batch"), count), compute_of(precision, where), compiled, cuda_graph)
+    compute = compute_of(precision, where)
+    how = (where, min(number_of_battles(batch, "batch"), count), compute, compiled, cuda_graph)
     results = {}
     with evaluation_mode(policy):
         for piece in chosen:
             results[piece.name] = play_piece(piece, policy, own, *how)
             if on_piece is not None:
                 on_piece(piece.name)
-    return SkillProfile(policy if isinstance(policy, str) else POLICY, results, tuple(own), versions_of(where))
+    versions = {**versions_of(where), "precision": precision_of(compute)}
+    return SkillProfile(policy if isinstance(policy, str) else POLICY, results, tuple(own), versions)
 
 
 def piece_names(names: Sequence[str] | None) -> list[str]:
