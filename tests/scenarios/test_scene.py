@@ -82,9 +82,7 @@ def test_mechs_stand_on_what_lies_below_them():
 
 def test_views_play_a_scenario():
     scenario = duel().scenario
-    env = echelon.versus(
-        scenario.config, "heuristic:hard", 2, side="blue", maps=echelon.scene_maps(scenario), device="cpu"
-    )
+    env = echelon.versus(scenario.config, "heuristic:hard", 2, side="blue", device="cpu")
     assert env.rollout(2).shape == (2, 2)
 
 
@@ -171,7 +169,7 @@ def test_numbers_that_are_none_are_refused(tmp_path):
 def test_a_mech_that_cannot_stand_is_named(unit, said):
     scenario = duel().scenario
     with pytest.raises(ConfigError, match=said):
-        echelon.scene_maps(dataclasses.replace(scenario, units=(*scenario.units, unit)))
+        echelon.scene(dataclasses.replace(scenario, units=(*scenario.units, unit)), device="cpu")
 
 
 UNITS = st.builds(
@@ -196,11 +194,10 @@ def test_what_is_valid_is_kept_by_a_file_and_plays(units, boxes):
     """Whatever units and boxes: one line, or a file that gives the same scenario and a battle that can be played."""
     try:
         scenario = Scenario(tuple(units), tuple(boxes))
-        maps = echelon.scene_maps(scenario)
+        env = echelon.scene(scenario, 2, "cpu", seed=0)
     except ConfigError as error:
         assert "\n" not in str(error)
         return
     assert scenario_from_json(json.loads(json.dumps(scenario.as_json()))) == scenario
-    env = echelon.EchelonEnv(scenario.config, 2, "cpu", seed=0, maps=maps)
     env.rollout(2)
     assert env.state.mechs.pos.isfinite().all()
