@@ -105,6 +105,8 @@ def evaluate(actor: ProbabilisticActor, args: Args) -> int:
 
 def main(args: Args) -> None:
     """Train, evaluate, and save the weights if asked."""
+    if BATTLE.split == "test":
+        raise SystemExit("BATTLE.split must be train or validation: test is to be judged on")
     torch.manual_seed(args.seed)
     env = make_env(args)
     actor, critic = make_networks(env)

@@ -5,6 +5,7 @@ import dataclasses
 import math
 import sys
 
+import pytest
 import torch
 from builders import short_battles
 from runs import ROOT
@@ -87,9 +88,15 @@ def test_main_prints_and_saves(monkeypatch, tmp_path, capsys):
     assert "of 2 battles" in lines[-1] and path.stat().st_size > 100_000
 
 
+def test_nothing_trains_in_test(monkeypatch):
+    monkeypatch.setattr(torchrl_ppo, "BATTLE", dataclasses.replace(short_battles(4), split="test"))
+    with pytest.raises(SystemExit, match=r"^BATTLE.split must be train or validation"):
+        torchrl_ppo.main(TINY)
+
+
 def test_it_is_a_page_of_public_parts():
     source = PROGRAM.read_text()
-    assert len(source.splitlines()) <= 120
+    assert len(source.splitlines()) <= 122
     tree = ast.parse(source)
     roots = {node.module.split(".")[0] for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     plain = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
