@@ -1,13 +1,8 @@
-"""What a page calls commanders and objectives.
-
-A page is shared, and the folders of whoever made it are nobody else's affair.
-"""
+"""What a page calls commanders: a page is shared, and the folders of whoever made it are nobody else's affair."""
 
 from __future__ import annotations
 
 import re
-
-from echelon.rules.objective import Objective
 
 OF_EVERY_RUN = frozenset({"checkpoints", "runs"})
 """Folders that do not tell which run it is."""
@@ -30,24 +25,3 @@ def told_name(commander: str) -> str:
     run = next((part for part in reversed(parts[:-1]) if part not in OF_EVERY_RUN and not part.endswith(":")), "")
     is_of_run = len(parts) > 1 and parts[-2] == "checkpoints"
     return f"{run} {last}".strip() if is_of_run else last
-
-
-def objective_text(objective: Objective, win_s: float) -> str:
-    """What decides a battle beside the death of a team, in words.
-
-    Args:
-        win_s: seconds of zone control that win where the objective names none.
-    """
-    acts = objective.attacking
-    reacts = "red" if acts == "blue" else "blue"
-    control = f"{objective.control_s or win_s:g} s of zone control"
-    late = f"after {objective.seconds:g} s" if objective.seconds > 0 else "when time is up"
-    runners = f"once {objective.mechs} of its mechs were in the zone"
-    return {
-        "zone": f"{control} win",
-        "hold": f"{acts} wins with {control}, {reacts} {late}",
-        "escort": f"{acts} wins when {objective.mech} is in the zone, {reacts} by its death or {late}",
-        "breakthrough": f"{acts} wins {runners}, {reacts} when too many have died or {late}",
-        "elimination": "only the death of a team decides",
-        "king_of_two": f"{control} win, of two zones that count half each",
-    }[objective.kind]

@@ -19,7 +19,8 @@ from echelon.replay.arrays import NAMES
 from echelon.replay.battle import OPTIONAL, Battle, Replay
 from echelon.replay.ground import name_map, objective_of, zones_of
 from echelon.replay.observed import describe_observed, observed_arrays
-from echelon.view.names import objective_text, told_name
+from echelon.replay.setting import objective_text
+from echelon.view.names import told_name
 
 GROUND = "ground"
 """The array of a battle's ground, beside those of `Battle`."""

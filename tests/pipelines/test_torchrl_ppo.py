@@ -90,13 +90,13 @@ def test_main_prints_and_saves(monkeypatch, tmp_path, capsys):
 
 def test_nothing_trains_in_test(monkeypatch):
     monkeypatch.setattr(torchrl_ppo, "BATTLE", dataclasses.replace(short_battles(4), split="test"))
-    with pytest.raises(SystemExit, match=r"^BATTLE.split must be train or validation"):
+    with pytest.raises(AssertionError, match=r"^BATTLE.split must be train or validation"):
         torchrl_ppo.main(TINY)
 
 
 def test_it_is_a_page_of_public_parts():
     source = PROGRAM.read_text()
-    assert len(source.splitlines()) <= 122
+    assert len(source.splitlines()) <= 120
     tree = ast.parse(source)
     roots = {node.module.split(".")[0] for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     plain = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}

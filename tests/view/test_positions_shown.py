@@ -9,9 +9,9 @@ from echelon.env.env import EchelonEnv
 from echelon.replay.file import read, save
 from echelon.replay.ground import rebuild
 from echelon.replay.recorder import Recorder
+from echelon.replay.setting import objective_text
 from echelon.rules.objective import Objective
 from echelon.view.battle_plan import BattlePlan
-from echelon.view.names import objective_text
 from echelon.view.payload import pack, unpack
 
 
