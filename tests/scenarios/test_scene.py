@@ -115,28 +115,37 @@ def test_a_file_holds_what_differs_and_gives_the_same_battle(tmp_path):
     ("change", "said"),
     [
         ({"units": 3}, r"^duel.json.units must be a list, got 3$"),
-        ({"units": []}, r"^Scenario.units of blue must be 1..20, got 0$"),
+        ({"units": []}, r"^duel.json: Scenario.units of blue must be 1..20, got 0$"),
         ({"units": [{"team": "blue", "hull": "scout", "x": 1}]}, r"^duel.json.units\[0\] must be whole: .* lacks y"),
         (
             {"units": [{"team": "green", "hull": "scout", "x": 1, "y": 1}]},
-            r"^Unit.team must be one of 'blue', 'red', got",
+            r"^duel.json: Unit.team must be one of 'blue', 'red', got",
         ),
         (
             {"boxes": [{"low": [0, 0, 0], "high": [1, 1, 17]}]},
-            r"^Box.high must be within the map of \(40, 40, 16\) vox",
+            r"^duel.json: Box.high must be within the map of \(40, 40, 16\) vox",
         ),
-        ({"boxes": [{"low": [0, 0, 0], "high": [1, 0, 1]}]}, r"^Box.high must be above \(0, 0, 0\) in x, y and z"),
-        ({"boxes": [{"low": [0, 0], "high": [1, 1, 1]}]}, r"^Box.low and Box.high must be x, y, z"),
+        (
+            {"boxes": [{"low": [0, 0, 0], "high": [1, 0, 1]}]},
+            r"^duel.json: Box.high must be above \(0, 0, 0\) in x, y and z",
+        ),
+        ({"boxes": [{"low": [0, 0], "high": [1, 1, 1]}]}, r"^duel.json: Box.low and Box.high must be x, y, z"),
         (
             {"boxes": [{"low": [0, 0, 0], "high": [1, 1, 1], "material": "cheese"}]},
-            r"^Box.material must be one of air, ",
+            r"^duel.json: Box.material must be one of air, ",
         ),
-        ({"boxes": [{"low": [0, 0, 0], "high": [10**9, 1, 1]}]}, r"^Box.high must be 0..500 vox, got 1000000000$"),
-        ({"zone": [20, 20]}, r"^Scenario.zone must be x, y, radius, got \(20, 20\)$"),
-        ({"zone": [20, 20, 30.0]}, r"^radius of Scenario.zone must be 1..20 vox, within the map, got 30.0$"),
-        ({"world": {"size_x": 10**9}}, r"^WorldConfig.size_x must be 32..500 vox"),
+        (
+            {"boxes": [{"low": [0, 0, 0], "high": [10**9, 1, 1]}]},
+            r"^duel.json: Box.high must be 0..500 vox, got 1000000000$",
+        ),
+        ({"zone": [20, 20]}, r"^duel.json: Scenario.zone must be x, y, radius, got \(20, 20\)$"),
+        ({"zone": [20, 20, 30.0]}, r"^duel.json: radius of Scenario.zone must be 1..20 vox, within the map, got 30.0$"),
+        ({"world": {"size_x": 10**9}}, r"^duel.json: WorldConfig.size_x must be 32..500 vox"),
         ({"preset": "../small"}, r"^duel.json.preset must be one of small, standard, large, got '../small'$"),
-        ({"gravity": 1}, r"^duel.json.gravity must be one of "),
+        (
+            {"gravity": 1},
+            r"^duel.json.gravity must be one of preset, units, .*, world, .*, split, got 'gravity'$",
+        ),
         ({"blue": ["scout"]}, r"^duel.json.blue must be absent: units make the rosters, on one map, got"),
     ],
 )
