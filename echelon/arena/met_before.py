@@ -58,6 +58,6 @@ def met_before(provenance: Provenance, config: EnvConfig, opponents: Mapping[str
 
 def met_line(met: Mapping[str, Any]) -> str:
     """What `met_before` found, in one line."""
-    found = {"maps": met["maps"], "battle": met["battle"], **met["opponents"]}
-    parts = {verdict: [name for name, own in found.items() if own == verdict] for verdict in VERDICTS}
+    verdicts = {"maps": met["maps"], "battle": met["battle"], **met["opponents"]}
+    parts = {verdict: [name for name, one in verdicts.items() if one == verdict] for verdict in VERDICTS}
     return "in training " + "; ".join(f"{verdict}: {', '.join(names)}" for verdict, names in parts.items() if names)

@@ -78,9 +78,9 @@ class Provenance:
 
     def has_met_opponent(self, entry: str) -> Verdict:
         """Whether a commander was met. Weights may be those of an earlier `SELF`, which nobody has hashed."""
-        found = self.has_met("opponents", entry)
+        verdict = self.has_met("opponents", entry)
         may_be_own = SELF in self.opponents and SHA256.holds(entry)
-        return "unknown" if found == "not met" and may_be_own else found
+        return "unknown" if verdict == "not met" and may_be_own else verdict
 
     def has_met_maps(self, config: EnvConfig) -> Verdict:
         """Whether maps and battles of a config's split were met: without a split on either side none is excluded.
@@ -89,9 +89,9 @@ class Provenance:
         """
         if config.positions:
             return self.has_met_battle(config)
-        found = self.has_met("splits", split_of(config))
+        verdict = self.has_met("splits", split_of(config))
         has_none = config.split is None or any(split.startswith("none") for split in self.splits)
-        return "unknown" if found == "not met" and self.splits and has_none else found
+        return "unknown" if verdict == "not met" and self.splits and has_none else verdict
 
     def as_json(self) -> dict[str, list[str]]:
         """Plain JSON values."""
@@ -146,10 +146,10 @@ def battle_hashes(config: EnvConfig) -> tuple[str, ...]:
 def battle_hash(config: EnvConfig) -> str:
     """The beginning of the sha256 of a config's signature, without what makes no other battle: how it is paid, and the
     number of maps."""
-    told = {
+    settings = {
         name: value for name, value in config.signature().items() if name not in ("reward", "map_pool", "map_spares")
     }
-    return hashlib.sha256(json.dumps(told, sort_keys=True, separators=(",", ":")).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps(settings, sort_keys=True, separators=(",", ":")).encode()).hexdigest()[:16]
 
 
 def name_entry(name: str) -> str:
