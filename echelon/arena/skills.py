@@ -68,6 +68,7 @@ class SkillProfile:
     results: Mapping[str, PieceResult]
     """By name of the piece."""
     seeds: tuple[int, ...]
+    """Those of the battles of each piece."""
     versions: Mapping[str, Any]
     """As in `Evaluation.versions`."""
 
