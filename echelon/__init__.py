@@ -59,7 +59,6 @@ __all__ = [  # noqa: F405
     "scenario_names",
     "scene",
     "scene_config",
-    "scene_maps",
     "skill_profile",
     "tasks",
     "teams",

@@ -14,7 +14,7 @@ from echelon.rules.position import Box, Unit
 from echelon.rules.scenario import Scenario, read_scenario
 from echelon.rules.specs import HullSpec, WeaponSpec
 from echelon.scenarios.piece import pieces
-from echelon.scenarios.scene import Scene, scene, scene_config, scene_maps
+from echelon.scenarios.scene import Scene, scene, scene_config
 from echelon.scenarios.shipped import find_scenario, scenario_names
 from echelon.world.biomes import register_biome
 
@@ -49,7 +49,6 @@ __all__ = [
     "scenario_names",
     "scene",
     "scene_config",
-    "scene_maps",
     "tasks",
     "teams",
     "versus",

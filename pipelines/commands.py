@@ -126,9 +126,8 @@ def format_report(found: CheckpointReport) -> list[str]:
 def provenance_lines(provenance: dict[str, list[str]]) -> list[str]:
     """What weights were trained against, a line for each kind; kinds of which not all is known say so."""
     unknown = provenance["unknown"]
-    found = {kind: [*told, *(["unknown"] if kind in unknown else [])] for kind, told in provenance.items()}
-    shown = {kind: found[kind] for kind in found if kind != "unknown"}
-    return [f"met         {kind} {', '.join(told) or 'none'}" for kind, told in shown.items()]
+    entries = {kind: provenance[kind] + ["unknown"] * (kind in unknown) for kind in provenance if kind != "unknown"}
+    return [f"met         {kind} {', '.join(names) or 'none'}" for kind, names in entries.items()]
 
 
 COMMANDS: dict[str, Callable[..., Any]] = {

@@ -63,9 +63,9 @@ class Evaluate:
     def __post_init__(self) -> None:
         most = int(BATTLES.high) // 2 if self.league is None else MOST_RATED
         check_settings(self, {"seeds": Limits(0, most, "seeds, 0 for the usual number")})
-        given = [name for name in (self.task, self.league, self.scenario) if name not in ("", None, ())]
+        sources = [name for name in (self.task, self.league, self.scenario) if name not in ("", None, ())]
         limit = "one of them: a task's name, a scenario, or a league's folder"
-        require(len(given) == 1, "--task, --scenario, --league", limit, given)
+        require(len(sources) == 1, "--task, --scenario, --league", limit, sources)
         require(self.split is None or self.league is None, "--split", "left out in a league", self.split)
 
     def run(self) -> None:
@@ -102,7 +102,7 @@ class Evaluate:
             table_rows(found), False, f"{self.policy}, {where}: share won with its 95 % interval over pairs of battles"
         )
         terminal().print(met_line(found.met), markup=False, highlight=False)
-        if self.league is None and not found.by_protocol:
+        if self.task and not found.by_protocol:
             terminal().print("opponents, seeds or split are not those of the task: this is no figure of the task")
 
 

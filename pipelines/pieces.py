@@ -38,7 +38,7 @@ class Pieces:
         names = self.only or tuple(pieces())
         device = use_device(resolve_device(self.arena.device))
         with bar(len(names), "pieces", quiet=self.json) as shown:
-            found = skill_profile(
+            profile = skill_profile(
                 self.policy,
                 names,
                 self.seeds,
@@ -50,10 +50,10 @@ class Pieces:
                 on_piece=lambda name: shown.advance(),
             )
         if self.json:
-            print(json.dumps(found.as_json()))
+            print(json.dumps(profile.as_json()))
             return
         console = terminal()
         console.print(f"{PIECES}, {self.policy}: share of {self.seeds} seeds won, with its 95 % interval")
-        for line in str(found).splitlines():
+        for line in str(profile).splitlines():
             console.print(line)
-        console.print(f"mean over {len(found.results)} pieces: {found.win_rate:.0%}")
+        console.print(f"mean over {len(profile.results)} pieces: {profile.win_rate:.0%}")

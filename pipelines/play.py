@@ -113,6 +113,8 @@ class WriteDataset:
     seed: int = 0
     env: EnvName = "auto"
     """Battle preset; auto takes the one a checkpoint was trained in, else small."""
+    split: Split | None = None
+    """Maps and battles of train, validation or test; by default any."""
     changes: tyro.conf.OmitArgPrefixes[BattleArgs] = field(default_factory=BattleArgs)
     arena: tyro.conf.OmitArgPrefixes[ArenaArgs] = field(default_factory=lambda: ArenaArgs(batch=64))
     quiet: bool = False
@@ -127,7 +129,7 @@ class WriteDataset:
     def run(self) -> None:
         device = use_device(resolve_device(self.arena.device))
         commanders = {name: resolve(name) for name in self.commanders}
-        env = battle_config(self.env, [*commanders.values()], self.changes)
+        env = in_split(battle_config(self.env, [*commanders.values()], self.changes), self.split)
         policies = {name: commander.policy(env, device) for name, commander in commanders.items()}
         battles = self.schedule()
         how = (min(self.arena.batch, len(battles)), *self.arena.execution(device))

@@ -14,7 +14,6 @@ from collections.abc import Iterator
 import torch
 import tyro
 from tensordict.nn import AddStateIndependentNormalScale, TensorDictModule
-from torch import nn
 from torchrl.collectors import Collector
 from torchrl.envs import EnvBase, ExplorationType, RewardSum, TransformedEnv, set_exploration_type
 from torchrl.modules import MLP, IndependentNormal, ProbabilisticActor
@@ -53,7 +52,7 @@ def make_networks(env: EnvBase) -> tuple[ProbabilisticActor, TensorDictModule]:
     """An actor and a critic, the same for all mechs; both read what a mech sees at the moment."""
     inputs, outputs = env.observation_spec["observation"].shape[-1], env.action_spec.shape[-1]
     loc, value = (MLP(inputs, width, num_cells=[128, 128]) for width in (outputs, 1))
-    normal = nn.Sequential(loc, AddStateIndependentNormalScale(outputs, init_value=-0.5))
+    normal = torch.nn.Sequential(loc, AddStateIndependentNormalScale(outputs, init_value=-0.5))
     # The environment clips to [-1, 1]. `TanhNormal` cannot tell how likely a past action is where its tanh saturates.
     module = TensorDictModule(normal, ["observation"], ["loc", "scale"])
     actor = ProbabilisticActor(module, ["loc", "scale"], distribution_class=IndependentNormal, return_log_prob=True)
@@ -79,7 +78,7 @@ def train(env: EnvBase, actor: ProbabilisticActor, critic: TensorDictModule, arg
                 found = loss(data[rows])
                 optimiser.zero_grad()
                 (found["loss_objective"] + found["loss_critic"] + found["loss_entropy"]).backward()
-                nn.utils.clip_grad_norm_(loss.parameters(), 0.5)
+                torch.nn.utils.clip_grad_norm_(loss.parameters(), 0.5)
                 optimiser.step()
         ended, played, seconds = batch["next", "done"], batch["next"], time.perf_counter() - began
         measured = {"won": played["outcome", "won"][ended].float(), "return": played["episode_reward"][ended]}
@@ -105,6 +104,7 @@ def evaluate(actor: ProbabilisticActor, args: Args) -> int:
 
 def main(args: Args) -> None:
     """Train, evaluate, and save the weights if asked."""
+    assert BATTLE.split != "test", "BATTLE.split must be train or validation: test is to be judged on"
     torch.manual_seed(args.seed)
     env = make_env(args)
     actor, critic = make_networks(env)

@@ -121,7 +121,7 @@ class LineCommander(TensorDictModuleBase):
         team.set("action", self.act(view, target, known, which, holds))
         return team
 
-    def told(self, name: str, which: Tensor) -> Tensor:
+    def fact_of(self, name: str, which: Tensor) -> Tensor:
         """`[..., A, ...]` a fact of the step `which [..., A]` of each mech."""
         table = self.facts(f"step_{name}", which.shape[-1])  # [A, S, ...]
         mechs = torch.arange(which.shape[-1], device=which.device)
@@ -161,17 +161,17 @@ class LineCommander(TensorDictModuleBase):
         """`[..., A, D]` the action of the step `which [..., A]` of each mech, nothing where none `holds`."""
         action = view.heat.new_zeros((*which.shape, layout.action_width(self.comm_dim)))
         action[..., Act.FORWARD : Act.VERTICAL] = self.walk(view, target, known, which)
-        action[..., Act.VERTICAL] = self.told("jets", which)
+        action[..., Act.VERTICAL] = self.fact_of("jets", which)
         bearing, is_faced = self.bearing(view, target, known, which)
         rate = self.facts("yaw_rate", which.shape[-1]).clamp_min(TINY) * self.decision_s
         action[..., Act.YAW_RATE] = (bearing / rate).clamp(-1, 1)
         waits_for_aim = self.facts("straight", which.shape[-1]) > 0
-        held = (self.told("fire", which) > 0) & (~waits_for_aim | is_faced[..., None])
+        held = (self.fact_of("fire", which) > 0) & (~waits_for_aim | is_faced[..., None])
         for trigger, act in TRIGGER_COLUMNS.items():
             action[..., act] = sign(held[..., int(trigger)])
         emits = self.facts("has_emitter", which.shape[-1]) > 0
-        action[..., Act.SECONDARY] = torch.where(emits, self.told("emit", which), action[..., Act.SECONDARY])
-        action[..., Act.VENT] = sign(self.told("vent", which) > 0)
+        action[..., Act.SECONDARY] = torch.where(emits, self.fact_of("emit", which), action[..., Act.SECONDARY])
+        action[..., Act.VENT] = sign(self.fact_of("vent", which) > 0)
         slots = torch.arange(PREFERENCES, device=which.device)
         action[..., Act.PREFER_0 : Act.SORT_CLOSEST] = ((target.slot[..., None] == slots) & known[..., None]).float()
         action[..., Act.SORT_CLOSEST].fill_(1.0)
@@ -179,8 +179,8 @@ class LineCommander(TensorDictModuleBase):
 
     def walk(self, view: View, target: Target, known: Tensor, which: Tensor) -> Tensor:
         """`[..., A, 2]` share of the top speed, ahead and to the left."""
-        to = to_body(self.told("to", which) - view.position, view.heading)
-        keep = self.told("keep", which)[..., None]
+        to = to_body(self.fact_of("to", which) - view.position, view.heading)
+        keep = self.fact_of("keep", which)[..., None]
         apart = target.offset[..., :2]
         away = length(apart).clamp_min(TINY)[..., None]
         beyond = apart * (1 - keep / away)
@@ -191,16 +191,16 @@ class LineCommander(TensorDictModuleBase):
         rest = torch.where(behind > 0, 1.0, round_by.abs())
         left = torch.stack((-outwards[..., 1], outwards[..., 0]), -1)
         around = beyond + torch.where(round_by < 0, -left, left) * rest * away * (behind > -0.98)
-        follow = torch.where(self.told("rear", which)[..., None] > 0, around, beyond)
+        follow = torch.where(self.fact_of("rear", which)[..., None] > 0, around, beyond)
         follow = follow * ((keep >= 0) & known[..., None])
-        goal = torch.where(self.told("walks", which)[..., None] > 0, to, follow)
+        goal = torch.where(self.fact_of("walks", which)[..., None] > 0, to, follow)
         stride = (self.facts("top_speed", which.shape[-1]) * self.decision_s).clamp_min(TINY)
         return unit(goal) * (length(goal) / stride).clamp_max(1.0)[..., None]
 
     def bearing(self, view: View, target: Target, known: Tensor, which: Tensor) -> tuple[Tensor, Tensor]:
         """`[..., A]` radians to the left to what each mech faces, and whether it does; 0 where there is nothing."""
-        at_point = self.told("turns", which) > 0
-        point = to_body(self.told("face", which) - view.position, view.heading)
+        at_point = self.fact_of("turns", which) > 0
+        point = to_body(self.fact_of("face", which) - view.position, view.heading)
         ahead, left = torch.where(at_point[..., None], point, target.offset[..., :2]).unbind(-1)
         bearing = exact.atan2(left.contiguous(), ahead.contiguous()) * (at_point | known)
         near = torch.where(at_point, POINT_RAD, AIMED_RAD)

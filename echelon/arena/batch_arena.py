@@ -43,7 +43,6 @@ from echelon.runtime.device import can_compile, resolve_device
 from echelon.runtime.errors import require
 from echelon.runtime.jit import loops_on
 from echelon.runtime.shared_modes import full_products, kept_generators
-from echelon.state import Maps
 from echelon.world.splits import placed_seed
 from echelon.world.written import maps_of
 
@@ -121,7 +120,6 @@ class BatchArena:
             and networks run in chunks of a fixed size, which keeps the number of compiled graphs small.
         cuda_graph: whether to capture a decision of each batch as a CUDA graph and replay it; by default on a GPU. A
             batch that is recorded or kept is called, and so is one with a policy without `graph_key`.
-        maps: those that battles are fought on, on the `device`; by default those of the config.
     """
 
     def __init__(
@@ -133,7 +131,6 @@ class BatchArena:
         compute: torch.dtype | None = None,
         compiled: bool | None = None,
         cuda_graph: bool | None = None,
-        maps: Maps | None = None,
     ) -> None:
         batch, device = number_of_battles(batch, "batch"), resolve_device(device)
         compute = compute_of("auto", device) if compute is None else compute
@@ -147,7 +144,7 @@ class BatchArena:
             require(switch is None or isinstance(switch, bool), name, "True, False or None", switch)
         self.compiled = is_worth_compiling(device, batch) if compiled is None else compiled
         self.cuda_graph = device.type == "cuda" if cuda_graph is None else cuda_graph
-        self.maps = maps_of(env, device) if maps is None else maps
+        self.maps = maps_of(env, device)
         self.on_progress: Callable[[float], None] | None = None
         """Called now and then while a batch is played, with the number of battles that were done since the last call: a
         share of one while it goes on. They add up to the batch."""

@@ -21,7 +21,6 @@ from echelon.rules.config import EnvConfig
 from echelon.runtime import noise
 from echelon.runtime.errors import require
 from echelon.runtime.limits import Limits
-from echelon.state import Maps
 
 Z_95 = 1.959964
 """Quantile of the standard normal distribution for a 95 % interval."""
@@ -167,7 +166,7 @@ class Match:
             reproduced bit by bit only under the same names. A name equal to that of X must denote the same policy.
         battles: number of battles against each opponent; even.
         batch: maximum number of battles in parallel; all by default.
-        compute, compiled, cuda_graph, maps: as in `BatchArena`.
+        compute, compiled, cuda_graph: as in `BatchArena`.
     """
 
     def __init__(
@@ -181,7 +180,6 @@ class Match:
         compute: torch.dtype | None = None,
         compiled: bool | None = None,
         cuda_graph: bool | None = None,
-        maps: Maps | None = None,
     ) -> None:
         battles = whole_within("battles", battles, Limits(2, MOST_PLAYED, "battles, each seed on both sides"))
         require(battles % 2 == 0, "battles", "even and >= 2 (each seed is played on both sides)", battles)
@@ -196,7 +194,7 @@ class Match:
         for name, each in policies.items():
             require(is_policy(each), f"policy {name!r}", "a TeamPolicy, no class nor name", each)
         size = total if batch is None else min(batch, total)
-        self.arena = BatchArena(env, policies.__getitem__, device, size, compute, compiled, cuda_graph, maps)
+        self.arena = BatchArena(env, policies.__getitem__, device, size, compute, compiled, cuda_graph)
 
     def play(self, seed: int, recorder: Recorder | None = None) -> dict[str, Result]:
         """Play the match.
@@ -281,13 +279,12 @@ def named_match(
     compute: torch.dtype | None = None,
     compiled: bool | None = None,
     cuda_graph: bool | None = None,
-    maps: Maps | None = None,
 ) -> Match:
     """The match between the commanders named `x` and `y`, as `resolve` takes names.
 
     Args:
         env: config of the battles; None means `common_env` of both.
-        battles, device, batch, compute, compiled, cuda_graph, maps: as in `Match`.
+        battles, device, batch, compute, compiled, cuda_graph: as in `Match`.
     """
     commanders = resolve(x), resolve(y)
     env = common_env(commanders) if env is None else env
@@ -296,7 +293,7 @@ def named_match(
     if x_id == y_id and getattr(x_policy, "model", None) != getattr(y_policy, "model", None):
         # Equal weights, but model settings that differ without changing any weight.
         x_id, y_id = (commander.name for commander in commanders)
-    return Match((x_id, x_policy), {y_id: y_policy}, env, battles, device, batch, compute, compiled, cuda_graph, maps)
+    return Match((x_id, x_policy), {y_id: y_policy}, env, battles, device, batch, compute, compiled, cuda_graph)
 
 
 def replay_of(recorder: Recorder, x: str, y: str) -> Replay:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from echelon.arena.resolve import resolve
-from echelon.learn.checkpoint.provenance import NOTHING, SELF, UNKNOWN, Provenance, battle_hash, weight_hash
+from echelon.learn.checkpoint.provenance import NOTHING, SELF, UNKNOWN, Provenance, weight_hash
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.rules.config import EnvConfig
 
@@ -48,7 +48,7 @@ def met_before(provenance: Provenance, config: EnvConfig, opponents: Mapping[str
     """
     return {
         "maps": provenance.has_met_maps(config),
-        "battle": provenance.has_met("battles", battle_hash(config)),
+        "battle": provenance.has_met_battle(config),
         "opponents": {
             name: "unknown" if entry is None else provenance.has_met_opponent(entry)
             for name, entry in opponents.items()
@@ -58,6 +58,6 @@ def met_before(provenance: Provenance, config: EnvConfig, opponents: Mapping[str
 
 def met_line(met: Mapping[str, Any]) -> str:
     """What `met_before` found, in one line."""
-    found = {"maps": met["maps"], "battle": met["battle"], **met["opponents"]}
-    parts = {verdict: [name for name, own in found.items() if own == verdict] for verdict in VERDICTS}
+    verdicts = {"maps": met["maps"], "battle": met["battle"], **met["opponents"]}
+    parts = {verdict: [name for name, one in verdicts.items() if one == verdict] for verdict in VERDICTS}
     return "in training " + "; ".join(f"{verdict}: {', '.join(names)}" for verdict, names in parts.items() if names)

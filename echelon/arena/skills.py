@@ -84,12 +84,12 @@ class SkillProfile:
 
     def as_json(self) -> dict[str, Any]:
         """JSON values."""
-        told = {
+        results = {
             name: {"skill": one.skill, "opponent": one.opponent, **one.row(), "won": list(one.won)}
             for name, one in self.results.items()
         }
         whole = {"set": PIECES, "policy": self.policy, "win_rate": self.win_rate, "versions": dict(self.versions)}
-        return {**whole, "seeds": list(self.seeds), "pieces": told}
+        return {**whole, "seeds": list(self.seeds), "pieces": results}
 
     def __str__(self) -> str:
         """A line for each piece: its bar, the share won with its interval, and the skill."""

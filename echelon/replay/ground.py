@@ -9,9 +9,11 @@ import torch
 
 from echelon.replay.battle import Battle, Replay
 from echelon.rules.config import env_from_json
+from echelon.rules.objective import Objective
 from echelon.runtime.files import as_file_error
 from echelon.world import recipe
 from echelon.world.layout import quadrants
+from echelon.world.objectives import zone_of
 from echelon.world.pool import pool_seeds
 from echelon.world.written import ground_of
 
@@ -27,6 +29,24 @@ def rebuild(replay: Replay, battle: Battle) -> np.ndarray:
             return ground_of(config.positions[battle.about["map"][POSITION]], config.world)[0].numpy()
         maps = recipe.from_json(battle.about["map"]).make(config)
     return maps.material[0].numpy()
+
+
+def objective_of(replay: Replay, battle: Battle) -> Objective:
+    """What decides a battle: the objective of the position that it began in, by default the zone."""
+    number = battle.about["map"].get(POSITION)
+    if number is None:
+        return Objective()
+    with as_file_error("replay"):
+        return env_from_json(replay.about["env"]).positions[number].objective
+
+
+def zones_of(replay: Replay, battle: Battle) -> list[list[float]]:
+    """x and y of the centre of each zone of a battle, and its radius, vox."""
+    circle = objective_of(replay, battle).second_zone
+    if not circle:
+        return [battle.about["zone"]]
+    second = zone_of([circle])
+    return [battle.about["zone"], [*second.center_vox[0].tolist(), float(second.radius_vox[0])]]
 
 
 @dataclass(frozen=True)

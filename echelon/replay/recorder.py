@@ -152,7 +152,7 @@ class Recorder:
         shown, happened = on_host(stacked(self._moments)), on_host({**ticks_kept, **last_blows(ticks_kept)})
         expected = torch.stack(self._values).cpu().numpy() if self._values else None
         maps = self.game.maps
-        grounds = {m: map_told(self.game, m) for m in self._opening["map_id"].tolist()}
+        grounds = {m: map_origin(self.game, m) for m in self._opening["map_id"].tolist()}
         opening = zip(*(self._opening[name].tolist() for name in ("seed", "map_id")), strict=True)
         battles = []
         for r, (seed, map_id) in enumerate(opening):
@@ -176,7 +176,7 @@ class Recorder:
         return Replay(describe(self.game), battles)
 
 
-def map_told(game: SimModel, map_id: int) -> dict[str, Any]:
+def map_origin(game: SimModel, map_id: int) -> dict[str, Any]:
     """From what a map can be made again: its recipe, or which of the config's positions it was made of."""
     if game.config.positions:
         return {POSITION: map_id}

@@ -7,6 +7,7 @@ from typing import Any
 from echelon.env.observation import layout
 from echelon.replay.battle import RECORD
 from echelon.rules.catalog import Catalog, Hull, Material, Suite, Trigger
+from echelon.rules.objective import Objective
 from echelon.sim.model import SimModel
 
 
@@ -82,3 +83,24 @@ def trigger_labels(hull: str, catalog: Catalog) -> list[str]:
     for name in sorted(carried, key=lambda name: carried[name].effect != "paint"):
         labels[carried[name].mounts[hull]] = name
     return [*labels.values(), "AMS" if catalog.hulls[hull].ams else ""]
+
+
+def objective_text(objective: Objective, win_s: float) -> str:
+    """What decides a battle beside the death of a team, in words.
+
+    Args:
+        win_s: seconds of zone control that win where the objective names none.
+    """
+    acts = objective.attacking
+    reacts = "red" if acts == "blue" else "blue"
+    control = f"{objective.control_s or win_s:g} s of zone control"
+    late = f"after {objective.seconds:g} s" if objective.seconds > 0 else "when time is up"
+    runners = f"once {objective.mechs} of its mechs were in the zone"
+    return {
+        "zone": f"{control} win",
+        "hold": f"{acts} wins with {control}, {reacts} {late}",
+        "escort": f"{acts} wins when {objective.mech} is in the zone, {reacts} by its death or {late}",
+        "breakthrough": f"{acts} wins {runners}, {reacts} when too many have died or {late}",
+        "elimination": "only the death of a team decides",
+        "king_of_two": f"{control} win, of two zones that count half each",
+    }[objective.kind]

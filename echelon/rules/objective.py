@@ -88,8 +88,8 @@ class Objective:
         if self.kind == "escort":
             require(self.mech in names, "Objective.mech", f"one of {', '.join(names)}", self.mech)
         if self.kind == "breakthrough":
-            there = sum(name.startswith(self.attackers) for name in names)
-            require(self.mechs <= there, "Objective.mechs", f"1..{there} mechs of {self.attackers}", self.mechs)
+            count = sum(name.startswith(self.attackers) for name in names)
+            require(self.mechs <= count, "Objective.mechs", f"1..{count} mechs of {self.attackers}", self.mechs)
         if self.kind == "king_of_two":
             check_circle("Objective.second_zone", self.second_zone, size)
         longest = f"at most {longest_s:g} s, the longest battle"

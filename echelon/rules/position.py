@@ -143,31 +143,31 @@ def drawn_positions(positions: tuple[Position, ...]) -> list[int]:
     return [index for index, position in enumerate(positions) for _ in range(position.weight // common)]
 
 
-def entries_from_json(kind: Callable[..., Any], given: Any, where: str) -> tuple[Any, ...]:
+def entries_from_json(kind: Callable[..., Any], values: Any, where: str) -> tuple[Any, ...]:
     """Units or boxes from a list of JSON objects."""
-    require(isinstance(given, list), where, "a list", given)
-    rows = enumerate(given)
+    require(isinstance(values, list), where, "a list", values)
+    rows = enumerate(values)
     return tuple(kind(**fields_from_json(kind, row, f"{where}[{at}]", None, False)) for at, row in rows)
 
 
-def objective_from_json(given: Any, where: str) -> Objective:
+def objective_from_json(values: Any, where: str) -> Objective:
     """An objective from a JSON object of its fields."""
-    return Objective(**fields_from_json(Objective, given, where, Objective(), False))
+    return Objective(**fields_from_json(Objective, values, where, Objective(), False))
 
 
-def positions_from_json(given: Any, where: str) -> tuple[Position, ...]:
+def positions_from_json(rows: Any, where: str) -> tuple[Position, ...]:
     """Positions from what `echelon.rules.config_json.as_json` made of them.
 
     Raises:
         ConfigError: naming the field that is unknown, missing, of another type or outside its limits.
     """
-    require(isinstance(given, list), where, "a list", given)
-    found = []
-    for at, row in enumerate(given):
+    require(isinstance(rows, list), where, "a list", rows)
+    positions = []
+    for at, row in enumerate(rows):
         spot = f"{where}[{at}]"
         parts = {"units": Unit, "boxes": Box}
         values = fields_from_json(Position, row, spot, None, False, apart=(*parts, "objective"))
         values["objective"] = objective_from_json(row.get("objective", {}), f"{spot}.objective")
         entries = {key: entries_from_json(kind, row.get(key, []), f"{spot}.{key}") for key, kind in parts.items()}
-        found.append(Position(**{**values, **entries}))
-    return tuple(found)
+        positions.append(Position(**{**values, **entries}))
+    return tuple(positions)

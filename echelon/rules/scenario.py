@@ -21,6 +21,9 @@ from echelon.runtime.limits import check_settings
 PARTS = {"world": WorldConfig, "rules": RulesConfig, "reward": RewardConfig, "features": FeaturesConfig}
 FROM_UNITS = ("blue", "red", "positions", "catalog", "map_pool", "map_spares", "map_seed")
 """Settings of a battle that a scenario's file does not hold: units make the rosters, and there is one map."""
+OWN = ("preset", "units", "boxes", "zone", "objective")
+FIELDS = (*OWN, *(each.name for each in dataclasses.fields(EnvConfig) if each.name not in FROM_UNITS))
+"""What a scenario's file may hold."""
 NO_POOL = dict.fromkeys(("positions", "map_pool", "map_spares", "map_seed"))
 """Settings of generated maps, in which scenarios of one batch may differ."""
 
@@ -123,9 +126,9 @@ def join(scenarios: Sequence[Scenario], weights: Sequence[int] | None = None) ->
     ours = as_json(first.settings, whole=True) | first.position.rosters
     for number, other in enumerate(scenarios[1:], 1):
         theirs = as_json(other.settings, whole=True) | other.position.rosters
-        found = first_difference({**ours, **NO_POOL}, {**theirs, **NO_POOL}, "settings")
-        if found:
-            raise ConfigError(f"scenarios of one batch must have one shape: {found}, in scenario {number}")
+        difference = first_difference({**ours, **NO_POOL}, {**theirs, **NO_POOL}, "settings")
+        if difference:
+            raise ConfigError(f"scenarios of one batch must have one shape: {difference}, in scenario {number}")
     positions = tuple(replace(one.position, weight=share) for one, share in zip(scenarios, shares, strict=True))
     rosters = first.position.rosters
     battle = replace(first.settings, blue=rosters["blue"], red=rosters["red"], map_spares=0, positions=())
@@ -140,6 +143,10 @@ def scenario_from_json(values: Any, where: str = "scenario") -> Scenario:
     """
     require(isinstance(values, dict), where, "an object", values)
     rest = dict(values)
+    for key in FROM_UNITS:
+        require(key not in rest, f"{where}.{key}", "absent: units make the rosters, on one map", rest.get(key))
+    for key in rest:
+        require(key in FIELDS, f"{where}.{key}", f"one of {', '.join(FIELDS)}", key)
     name = rest.pop("preset", "small")
     known = isinstance(name, str) and name in ENV_PRESETS
     require(known, f"{where}.preset", f"one of {', '.join(ENV_PRESETS)}", name)
@@ -155,8 +162,6 @@ def scenario_from_json(values: Any, where: str = "scenario") -> Scenario:
         part: kind(**fields_from_json(kind, rest.pop(part, {}), f"{where}.{part}", getattr(base, part), False))
         for part, kind in PARTS.items()
     }
-    for key in FROM_UNITS:
-        require(key not in rest, f"{where}.{key}", "absent: units make the rosters, on one map", rest.get(key))
     flat = fields_from_json(EnvConfig, rest, where, base, False, apart=(*PARTS, "catalog"))
     settings = EnvConfig(**{**flat, **parts, "catalog": base.catalog})
     return Scenario(units, boxes, tuple(zone), settings, objective)
@@ -175,4 +180,10 @@ def read_scenario(path: Path | str) -> Scenario:
         ConfigError: as `scenario_from_json`.
     """
     path = Path(path)
-    return scenario_from_json(parse_json(path.name, read_file(path, MAX_JSON_BYTES)), path.name)
+    values = parse_json(path.name, read_file(path, MAX_JSON_BYTES))
+    try:
+        return scenario_from_json(values, path.name)
+    except ConfigError as error:
+        if str(error).startswith(path.name):
+            raise
+        raise ConfigError(f"{path.name}: {error}") from None

@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from echelon.rules.position import TEAMS
 from echelon.rules.scenario import Scenario, scenario_from_json
 from echelon.runtime.errors import require
 from echelon.runtime.files import MAX_JSON_BYTES, parse_json, read_file
@@ -15,7 +16,6 @@ from echelon.scenarios.line import Line, check_weapons, steps_from_json
 FOLDER = Path(__file__).with_name("pieces")
 LONGEST_S = 20.0
 """How long a piece lasts at most."""
-TEAMS = ("blue", "red")
 TEXTS = ("skill", "side", "opponent")
 
 
@@ -37,8 +37,7 @@ class Piece:
     @property
     def hulls(self) -> tuple[str, ...]:
         """Hull names of the side."""
-        config = self.scenario.config
-        return config.blue if self.side == "blue" else config.red
+        return self.scenario.position.rosters[self.side]
 
 
 def piece_from_json(values: Any, name: str) -> Piece:

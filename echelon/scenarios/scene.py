@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 import torch
 
-from echelon.env.edited_states import check_begun
 from echelon.env.env import EchelonEnv
 from echelon.rules.config import EnvConfig
 from echelon.rules.objective import Objective
@@ -16,8 +15,6 @@ from echelon.rules.position import Box, Unit
 from echelon.rules.scenario import Scenario, join
 from echelon.runtime.errors import require
 from echelon.scenarios.shipped import find_scenario
-from echelon.state import Maps
-from echelon.world.written import write_maps
 
 FACTS = ("bottom", "hp", "leg_hp", "heat")
 """What `Scene.place` takes beside place and heading."""
@@ -108,7 +105,8 @@ def scene(
         settings: further arguments of `EchelonEnv`: `seed`, `memory`, `backend`, `observer`, `info`, `extra_rewards`.
 
     Raises:
-        ConfigError: as `scene_config` and `scene_maps`.
+        ConfigError: as `scene_config`; or naming a mech that cannot stand where it is put: beyond the map, in solid
+            terrain or another mech.
         FileError: the file cannot be read.
     """
     require("maps" not in settings, "maps", "absent: the scenario makes them", settings.get("maps"))
@@ -132,16 +130,3 @@ def scene_config(
     """
     several = scenario if isinstance(scenario, Sequence) and not isinstance(scenario, str) else [scenario]
     return join([one if isinstance(one, Scenario) else find_scenario(one) for one in several], weights)
-
-
-def scene_maps(scenario: Scenario | Sequence[Scenario]) -> Maps:
-    """The map of each scenario, on the CPU: its ground, zone and objective, and how its mechs begin.
-
-    Raises:
-        ConfigError: naming a mech that cannot stand where it is put: beyond the map, in solid terrain or another mech;
-            or as `scene_config`.
-    """
-    config = scene_config(scenario)
-    maps = write_maps(config)
-    check_begun(config, maps)
-    return maps

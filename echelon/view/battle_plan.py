@@ -25,6 +25,7 @@ from echelon.plan.figures import (
 from echelon.plan.ground import shade
 from echelon.plan.palette import FIRE, SOOT, TEAM_LIGHT
 from echelon.replay.battle import POINTS, POS_PER_VOX, SCORE_PER_S, TABLES, YAW_PER_RAD, Fact, Met, Replay
+from echelon.replay.ground import zones_of
 
 BEAM_S, BURST_S, TRAIL_S, DEATH_S = 0.25, 0.5, 1.0, 1.6
 BURST_VOX = {"rocket": 2.0, "slug": 1.5, "tracer": 0.6}
@@ -36,7 +37,7 @@ class BattlePlan(Canvas):
 
     def __init__(self, replay: Replay, battle: int, ground: np.ndarray, vox_px: int) -> None:
         self.about, self.battle = replay.about, replay.battles[battle]
-        self.ground = ground
+        self.ground, self.zones = ground, zones_of(replay, self.battle)
         super().__init__(self.about["size"][1], vox_px)
         self.decision_s = self.about["dt_s"] * self.about["decision_repeat"]
         self.length_s = self.battle.decisions * self.decision_s
@@ -53,8 +54,8 @@ class BattlePlan(Canvas):
         picture = self.floor(t).copy()
         pen = ImageDraw.Draw(picture, "RGBA")
         mechs = [self.figure(n, t) for n in range(len(self.mechs)) if self.is_alive(n, t)]
-        x, y, radius = self.battle.about["zone"]
-        draw_zone(self, pen, (x, y), radius, *(self.battle.control[self.moment(t)] > 0).tolist())
+        for x, y, radius in self.zones:
+            draw_zone(self, pen, (x, y), radius, *(self.battle.control[self.moment(t)] > 0).tolist())
         for mech in mechs:
             draw_mech(self, pen, mech)
         self.draw_fire(pen, t)

@@ -17,8 +17,9 @@ import numpy as np
 
 from echelon.replay.arrays import NAMES
 from echelon.replay.battle import OPTIONAL, Battle, Replay
-from echelon.replay.ground import name_map
+from echelon.replay.ground import name_map, objective_of, zones_of
 from echelon.replay.observed import describe_observed, observed_arrays
+from echelon.replay.setting import objective_text
 from echelon.view.names import told_name
 
 GROUND = "ground"
@@ -52,6 +53,17 @@ def map_of(replay: Replay, battle: Battle) -> dict[str, Any]:
     return {**recipe, **dataclasses.asdict(name_map(replay, battle))} if recipe else {}
 
 
+def about_of(replay: Replay, battle: Battle) -> dict[str, Any]:
+    """`Battle.about` as a page tells it, with all zones and the objective in words."""
+    return {
+        **battle.about,
+        **{side: told_name(battle.about[side]) for side in ("blue", "red")},
+        "map": map_of(replay, battle),
+        "zones": zones_of(replay, battle),
+        "objective": objective_text(objective_of(replay, battle), replay.about["zone_score_to_win_s"]),
+    }
+
+
 def pack(replay: Replay, grounds: list[np.ndarray]) -> bytes:
     """Compress a replay and the ground `[Z, Y, X]` on which each of its battles began."""
     if len(grounds) != len(replay.battles):
@@ -61,11 +73,7 @@ def pack(replay: Replay, grounds: list[np.ndarray]) -> bytes:
         arrays = arrays_of(replay, battle, ground)
         headers.append(
             {
-                "about": {
-                    **battle.about,
-                    **{side: told_name(battle.about[side]) for side in ("blue", "red")},
-                    "map": map_of(replay, battle),
-                },
+                "about": about_of(replay, battle),
                 "decisions": battle.decisions,
                 "arrays": [[name, array.dtype.name, list(array.shape)] for name, array in arrays.items()],
             }

@@ -10,7 +10,7 @@ from echelon.rules.catalog import Material
 from echelon.rules.config import EnvConfig
 from echelon.rules.objective import Objective, whole_columns
 from echelon.rules.physics import RulesConfig
-from echelon.rules.position import Position
+from echelon.rules.position import TEAMS, Position
 from echelon.state import Maps
 from echelon.world.paths import walk_to
 from echelon.world.zones import GRAIN, Zone
@@ -31,7 +31,7 @@ def set_objective(maps: Maps, position: Position, config: EnvConfig) -> None:
     """Write the objective of a position into its one map, and the way to the nearer of two zones."""
     objective, rules = position.objective, config.rules
     win = rules.zone_score_to_win_s
-    attackers = ["blue", "red"].index(objective.attacking)
+    attackers = TEAMS.index(objective.attacking)
     defenders = 1 - attackers
     if objective.kind == "elimination":
         maps.control_rate.zero_()

@@ -18,8 +18,6 @@ SPLITS = {"train": 1, "validation": 2, "test": 3}
 """The two highest bits of the seeds of each split; seeds with 0 there belong to none."""
 FREE_BITS = 30
 """Bits of a seed below those."""
-BY_HAND = 0
-"""Seed of the map of a scenario, whose ground no split makes."""
 WORD = (1 << FREE_BITS + 2) - 1
 
 
@@ -46,5 +44,5 @@ def seed_range(split: str | None) -> tuple[int, int]:
 def check_maps(config: EnvConfig, maps: Maps) -> None:
     """Refuse maps, made elsewhere, of another split than the battles'. Reads the host, if there is a split."""
     if config.split is not None and not config.positions:
-        others = maps.seed[(placed(maps.seed, config.split) != maps.seed) & (maps.seed != BY_HAND)].tolist()
-        require(not others, "maps", f"of split {config.split}, or made by hand", f"maps of the seeds {others[:5]}")
+        others = maps.seed[placed(maps.seed, config.split) != maps.seed].tolist()
+        require(not others, "maps", f"of split {config.split}", f"maps of the seeds {others[:5]}")

@@ -82,7 +82,7 @@ def test_maps_lead_nowhere_else(of_test):
         env = env_of(dataclasses.replace(TRAIN, map_seed=map_seed))
         for _ in range(3):
             assert env.renew_maps() == 1 and played(env)
-    with pytest.raises(ConfigError, match=r"maps must be of split train, or made by hand, got 'maps of the seeds"):
+    with pytest.raises(ConfigError, match=r"maps must be of split train, got 'maps of the seeds"):
         env_of(TRAIN, maps=of_test.game.maps)
     made = make_maps(TRAIN, env.game.roster, of_test.game.maps.seed)
     assert is_within(env_of(TRAIN, maps=made), "train")

@@ -47,7 +47,9 @@ def test_commanders_fight_from_a_position(duel):
         assert refused.stderr.count("\n") == 1
     duel.write_text(json.dumps({**DUEL, "units": []}))
     refused = run(*words)
-    assert refused.returncode != 0 and refused.stderr == "error: Scenario.units of blue must be 1..20, got 0\n"
+    assert (
+        refused.returncode != 0 and refused.stderr == "error: duel.json: Scenario.units of blue must be 1..20, got 0\n"
+    )
 
 
 def test_a_policy_learns_from_a_position_and_plays_there(duel, tmp_path):

@@ -15,7 +15,7 @@ from echelon.learn.checkpoint.provenance import met_in
 from echelon.learn.models.value_normalizer import ValueNorm
 from echelon.pipelines.arena_args import ArenaArgs
 from echelon.pipelines.evaluate import Evaluate
-from echelon.pipelines.play import Play
+from echelon.pipelines.play import Play, WriteDataset
 from echelon.pipelines.train_flags import read_config
 from echelon.rules.versions import current_versions
 from echelon.runtime.errors import ConfigError
@@ -52,19 +52,22 @@ def test_an_evaluation_says_what_was_met(tmp_path, capsys, monkeypatch):
         Evaluate(str(path), league=tmp_path, split="test", arena=HERE)
 
 
-def test_a_match_is_played_in_a_split(monkeypatch, capsys):
+def test_matches_and_datasets_are_played_in_a_split(monkeypatch, capsys, tmp_path):
     played = []
     play = BatchArena.play
 
-    def watched(self, battles, *arguments):
-        result = play(self, battles, *arguments)
+    def watched(self, battles, *arguments, **sink):
+        result = play(self, battles, *arguments, **sink)
         low, high = seed_range(self.config.split)
         seeds = [*self._env.state.seed.tolist(), *self.maps.seed.tolist()]
         played.append(self.config.split == "validation" and all(low <= seed <= high for seed in seeds))
         return result
 
     monkeypatch.setattr(BatchArena, "play", watched)
-    monkeypatch.setattr("echelon.pipelines.play.ENV_PRESETS", {"small": lambda: BRIEF})
+    monkeypatch.setattr("echelon.pipelines.arena_args.ENV_PRESETS", {"small": lambda: BRIEF})
     match = Play("heuristic:easy", "heuristic:easy", battles=2, env="small", split="validation", arena=HERE, json=True)
     match.run()
     assert played == [True] and json.loads(capsys.readouterr().out)["battles"] == 2
+    kept = {"battles": 2, "env": "small", "split": "validation", "arena": HERE, "quiet": True}
+    WriteDataset(("heuristic:easy",), tmp_path / "kept.safetensors", **kept).run()
+    assert played == [True, True]

@@ -5,6 +5,7 @@ import dataclasses
 import math
 import sys
 
+import pytest
 import torch
 from builders import short_battles
 from runs import ROOT
@@ -85,6 +86,12 @@ def test_main_prints_and_saves(monkeypatch, tmp_path, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == ["1", "2", "heuristic:easy:"]
     assert "of 2 battles" in lines[-1] and path.stat().st_size > 100_000
+
+
+def test_nothing_trains_in_test(monkeypatch):
+    monkeypatch.setattr(torchrl_ppo, "BATTLE", dataclasses.replace(short_battles(4), split="test"))
+    with pytest.raises(AssertionError, match=r"^BATTLE.split must be train or validation"):
+        torchrl_ppo.main(TINY)
 
 
 def test_it_is_a_page_of_public_parts():

@@ -224,37 +224,37 @@ def test_a_file_holds_the_objective(tmp_path):
 @pytest.mark.parametrize(
     ("objective", "said"),
     [
-        ({"kind": "cheese"}, r"^Objective.kind must be one of 'zone', 'hold', 'escort', .*, got 'cheese'$"),
+        ({"kind": "cheese"}, r"Objective.kind must be one of 'zone', 'hold', 'escort', .*, got 'cheese'$"),
         (3, r"^it.json.objective must be an object, got 3$"),
         ({"colour": 1}, r"^it.json.objective.colour must be one of kind, attackers, "),
-        ({"kind": "escort"}, r"^Objective.mech of an escort must be a mech, such as blue_1, got ''$"),
-        ({"kind": "escort", "mech": "blue_3"}, r"^Objective.mech must be one of blue_0, .*, red_2, got 'blue_3'$"),
+        ({"kind": "escort"}, r"Objective.mech of an escort must be a mech, such as blue_1, got ''$"),
+        ({"kind": "escort", "mech": "blue_3"}, r"Objective.mech must be one of blue_0, .*, red_2, got 'blue_3'$"),
         ({"kind": "escort", "mech": 1}, r"^it.json.objective.mech must be a str, got 1$"),
         (
             {"kind": "escort", "mech": "red_0", "attackers": "red"},
-            r"^Objective.attackers must be absent from the kind",
+            r"Objective.attackers must be absent from the kind",
         ),
-        ({"mech": "blue_1"}, r"^Objective.mech must be absent from the kind zone, got 'blue_1'$"),
-        ({"kind": "hold", "attackers": "green"}, r"^Objective.attackers must be one of 'blue', 'red', got 'green'$"),
-        ({"kind": "hold", "seconds": 9}, r"^Objective.seconds must be at most 8 s, the longest battle, got 9.0$"),
-        ({"kind": "hold", "seconds": -1}, r"^Objective.seconds must be 0..1e\+06 s, got -1.0$"),
+        ({"mech": "blue_1"}, r"Objective.mech must be absent from the kind zone, got 'blue_1'$"),
+        ({"kind": "hold", "attackers": "green"}, r"Objective.attackers must be one of 'blue', 'red', got 'green'$"),
+        ({"kind": "hold", "seconds": 9}, r"Objective.seconds must be at most 8 s, the longest battle, got 9.0$"),
+        ({"kind": "hold", "seconds": -1}, r"Objective.seconds must be 0..1e\+06 s, got -1.0$"),
         (
             {"kind": "elimination", "control_s": 4.0},
-            r"^Objective.control_s must be absent from the kind elimination, got 4.0$",
+            r"Objective.control_s must be absent from the kind elimination, got 4.0$",
         ),
-        ({"kind": "breakthrough", "mechs": 4}, r"^Objective.mechs must be 1..3 mechs of blue, got 4$"),
-        ({"kind": "breakthrough", "mechs": 0}, r"^Objective.mechs must be 1..20 mechs, got 0$"),
+        ({"kind": "breakthrough", "mechs": 4}, r"Objective.mechs must be 1..3 mechs of blue, got 4$"),
+        ({"kind": "breakthrough", "mechs": 0}, r"Objective.mechs must be 1..20 mechs, got 0$"),
         ({"kind": "breakthrough", "mechs": 1.5}, r"^it.json.objective.mechs must be a int, got 1.5$"),
-        ({"kind": "king_of_two"}, r"^Objective.second_zone must be x, y, radius, got \(\)$"),
+        ({"kind": "king_of_two"}, r"Objective.second_zone must be x, y, radius, got \(\)$"),
         (
             {"kind": "king_of_two", "second_zone": [38, 20, 5.0]},
-            r"^radius of Objective.second_zone must be 1..2 vox, within the map, got 5.0$",
+            r"radius of Objective.second_zone must be 1..2 vox, within the map, got 5.0$",
         ),
         (
             {"kind": "king_of_two", "second_zone": [999, 20, 5]},
-            r"^Objective.second_zone must be 0..500 vox, got 999.0$",
+            r"Objective.second_zone must be 0..500 vox, got 999.0$",
         ),
-        ({"second_zone": [10, 10, 2]}, r"^Objective.second_zone must be absent from the kind zone, got"),
+        ({"second_zone": [10, 10, 2]}, r"Objective.second_zone must be absent from the kind zone, got"),
     ],
 )
 def test_an_objective_that_cannot_be_is_refused_in_one_line(tmp_path, objective, said):
@@ -262,7 +262,7 @@ def test_an_objective_that_cannot_be_is_refused_in_one_line(tmp_path, objective,
     path.write_text(json.dumps({**skirmish(Objective()).as_json(), "objective": objective}))
     with pytest.raises(ConfigError, match=said) as raised:
         read_scenario(path)
-    assert "\n" not in str(raised.value)
+    assert "\n" not in str(raised.value) and str(raised.value).startswith("it.json")
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf")])

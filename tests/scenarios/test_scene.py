@@ -82,9 +82,7 @@ def test_mechs_stand_on_what_lies_below_them():
 
 def test_views_play_a_scenario():
     scenario = duel().scenario
-    env = echelon.versus(
-        scenario.config, "heuristic:hard", 2, side="blue", maps=echelon.scene_maps(scenario), device="cpu"
-    )
+    env = echelon.versus(scenario.config, "heuristic:hard", 2, side="blue", device="cpu")
     assert env.rollout(2).shape == (2, 2)
 
 
@@ -117,28 +115,37 @@ def test_a_file_holds_what_differs_and_gives_the_same_battle(tmp_path):
     ("change", "said"),
     [
         ({"units": 3}, r"^duel.json.units must be a list, got 3$"),
-        ({"units": []}, r"^Scenario.units of blue must be 1..20, got 0$"),
+        ({"units": []}, r"^duel.json: Scenario.units of blue must be 1..20, got 0$"),
         ({"units": [{"team": "blue", "hull": "scout", "x": 1}]}, r"^duel.json.units\[0\] must be whole: .* lacks y"),
         (
             {"units": [{"team": "green", "hull": "scout", "x": 1, "y": 1}]},
-            r"^Unit.team must be one of 'blue', 'red', got",
+            r"^duel.json: Unit.team must be one of 'blue', 'red', got",
         ),
         (
             {"boxes": [{"low": [0, 0, 0], "high": [1, 1, 17]}]},
-            r"^Box.high must be within the map of \(40, 40, 16\) vox",
+            r"^duel.json: Box.high must be within the map of \(40, 40, 16\) vox",
         ),
-        ({"boxes": [{"low": [0, 0, 0], "high": [1, 0, 1]}]}, r"^Box.high must be above \(0, 0, 0\) in x, y and z"),
-        ({"boxes": [{"low": [0, 0], "high": [1, 1, 1]}]}, r"^Box.low and Box.high must be x, y, z"),
+        (
+            {"boxes": [{"low": [0, 0, 0], "high": [1, 0, 1]}]},
+            r"^duel.json: Box.high must be above \(0, 0, 0\) in x, y and z",
+        ),
+        ({"boxes": [{"low": [0, 0], "high": [1, 1, 1]}]}, r"^duel.json: Box.low and Box.high must be x, y, z"),
         (
             {"boxes": [{"low": [0, 0, 0], "high": [1, 1, 1], "material": "cheese"}]},
-            r"^Box.material must be one of air, ",
+            r"^duel.json: Box.material must be one of air, ",
         ),
-        ({"boxes": [{"low": [0, 0, 0], "high": [10**9, 1, 1]}]}, r"^Box.high must be 0..500 vox, got 1000000000$"),
-        ({"zone": [20, 20]}, r"^Scenario.zone must be x, y, radius, got \(20, 20\)$"),
-        ({"zone": [20, 20, 30.0]}, r"^radius of Scenario.zone must be 1..20 vox, within the map, got 30.0$"),
-        ({"world": {"size_x": 10**9}}, r"^WorldConfig.size_x must be 32..500 vox"),
+        (
+            {"boxes": [{"low": [0, 0, 0], "high": [10**9, 1, 1]}]},
+            r"^duel.json: Box.high must be 0..500 vox, got 1000000000$",
+        ),
+        ({"zone": [20, 20]}, r"^duel.json: Scenario.zone must be x, y, radius, got \(20, 20\)$"),
+        ({"zone": [20, 20, 30.0]}, r"^duel.json: radius of Scenario.zone must be 1..20 vox, within the map, got 30.0$"),
+        ({"world": {"size_x": 10**9}}, r"^duel.json: WorldConfig.size_x must be 32..500 vox"),
         ({"preset": "../small"}, r"^duel.json.preset must be one of small, standard, large, got '../small'$"),
-        ({"gravity": 1}, r"^duel.json.gravity must be one of "),
+        (
+            {"gravity": 1},
+            r"^duel.json.gravity must be one of preset, units, .*, world, .*, split, got 'gravity'$",
+        ),
         ({"blue": ["scout"]}, r"^duel.json.blue must be absent: units make the rosters, on one map, got"),
     ],
 )
@@ -171,7 +178,7 @@ def test_numbers_that_are_none_are_refused(tmp_path):
 def test_a_mech_that_cannot_stand_is_named(unit, said):
     scenario = duel().scenario
     with pytest.raises(ConfigError, match=said):
-        echelon.scene_maps(dataclasses.replace(scenario, units=(*scenario.units, unit)))
+        echelon.scene(dataclasses.replace(scenario, units=(*scenario.units, unit)), device="cpu")
 
 
 UNITS = st.builds(
@@ -196,11 +203,10 @@ def test_what_is_valid_is_kept_by_a_file_and_plays(units, boxes):
     """Whatever units and boxes: one line, or a file that gives the same scenario and a battle that can be played."""
     try:
         scenario = Scenario(tuple(units), tuple(boxes))
-        maps = echelon.scene_maps(scenario)
+        env = echelon.scene(scenario, 2, "cpu", seed=0)
     except ConfigError as error:
         assert "\n" not in str(error)
         return
     assert scenario_from_json(json.loads(json.dumps(scenario.as_json()))) == scenario
-    env = echelon.EchelonEnv(scenario.config, 2, "cpu", seed=0, maps=maps)
     env.rollout(2)
     assert env.state.mechs.pos.isfinite().all()

@@ -70,7 +70,7 @@ def test_weights_say_how_often_a_position_is_drawn_and_equal_ones_change_no_bit(
 )
 def test_scenarios_of_another_shape_are_refused_by_what_differs(other, said):
     with pytest.raises(ConfigError, match=said):
-        echelon.scene_maps([duel(), other])
+        echelon.scene_config([duel(), other])
 
 
 def test_a_config_holds_how_its_battles_begin():
@@ -121,5 +121,6 @@ def test_memory_is_asked_for_each_position():
 
 
 def test_maps_of_other_positions_are_refused():
+    maps = echelon.scene(duel(), 1, "cpu").game.maps
     with pytest.raises(ConfigError, match=r"^maps must be 2, one for each position of the config, got 1$"):
-        echelon.EchelonEnv(echelon.scene_config([duel(14), duel(8)]), 1, "cpu", maps=echelon.scene_maps(duel()))
+        echelon.EchelonEnv(echelon.scene_config([duel(14), duel(8)]), 1, "cpu", maps=maps)

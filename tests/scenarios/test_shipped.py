@@ -12,12 +12,13 @@ NAMES = echelon.scenario_names()
 @pytest.mark.parametrize("name", NAMES)
 def test_a_name_gives_its_battle(name):
     scenario = echelon.find_scenario(name)
-    maps = echelon.scene_maps(scenario)
+    env = echelon.scene(name, 2, "cpu", seed=0)
+    maps = env.game.maps
     size = int(name.rpartition("v")[2])
     assert maps.spawn_pos.shape == (1, 2 * size, 3) and scenario.config.is_unequal
     x, y = maps.spawn_pos[0, :, :2].long().unbind(-1)
     assert maps.path_length[0, y, x].isfinite().all() and (maps.path_length[0, y, x] < 100).all(), "each can walk there"
-    assert echelon.scene(name, 2, "cpu", seed=0).config == scenario.config
+    assert env.config == scenario.config
 
 
 def test_make_and_evaluate_take_a_scenario():

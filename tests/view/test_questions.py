@@ -108,7 +108,7 @@ def test_when_did_it_turn(browser):
     [
         ("red", "elimination", "The last mech of blue died; scores and hit points do not count then."),
         ("red", "zone", "The first team with 30 s of zone control wins, whatever is left of either."),
-        ("red", "objective", "The objective of red was reached, whatever is left of either team."),
+        ("red", "objective", "30 s of zone control win: so red won, whatever is left of either team."),
         ("draw", "elimination", "Both teams lost their last mechs in one decision."),
     ],
 )

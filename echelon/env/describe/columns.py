@@ -32,7 +32,7 @@ Name = tuple[str, ...]
 """A key without its group."""
 ENDS = {
     "done": "the battle ended in this decision",
-    "terminated": "by elimination, by the zone, or by the clock where that is part of the game",
+    "terminated": "by elimination, by the zone or an objective, or by the clock where that is part of the game",
     "truncated": "by the clock",
 }
 MOVED: dict[str, Kind] = {"outcome": "outcome", "reward_terms": "reward"}

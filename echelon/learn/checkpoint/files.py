@@ -110,8 +110,8 @@ def claims_of_run(run: RunState | None, ranks: Ranks) -> dict[str, Any]:
 
 def gather_provenance(own: Provenance, ranks: Ranks) -> Provenance:
     """What any of the processes has met."""
-    for told in ranks.gather_texts(json.dumps(own.as_json())):
-        own = own.union(provenance_from_json({PROVENANCE: json.loads(told)}, CLAIMS))
+    for text in ranks.gather_texts(json.dumps(own.as_json())):
+        own = own.union(provenance_from_json({PROVENANCE: json.loads(text)}, CLAIMS))
     return own
 
 

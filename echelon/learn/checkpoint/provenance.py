@@ -39,7 +39,7 @@ class Provenance:
     """What weights were trained against, and what they were begun from; sorted words, of each kind at most `MOST`."""
 
     battles: tuple[str, ...] = ()
-    """`battle_hash` of each."""
+    """`battle_hashes` of each."""
     opponents: tuple[str, ...] = ()
     """sha256 of weights, names of other commanders, `SELF`."""
     partners: tuple[str, ...] = ()
@@ -71,17 +71,27 @@ class Provenance:
             return "met"
         return "unknown" if kind in self.unknown else "not met"
 
+    def has_met_battle(self, config: EnvConfig) -> Verdict:
+        """Whether a config's battle was met; of several positions, any of them."""
+        verdicts = {self.has_met("battles", entry) for entry in battle_hashes(config)}
+        return "met" if "met" in verdicts else verdicts.pop()
+
     def has_met_opponent(self, entry: str) -> Verdict:
         """Whether a commander was met. Weights may be those of an earlier `SELF`, which nobody has hashed."""
-        found = self.has_met("opponents", entry)
+        verdict = self.has_met("opponents", entry)
         may_be_own = SELF in self.opponents and SHA256.holds(entry)
-        return "unknown" if found == "not met" and may_be_own else found
+        return "unknown" if verdict == "not met" and may_be_own else verdict
 
     def has_met_maps(self, config: EnvConfig) -> Verdict:
-        """Whether maps and battles of a config's split were met: without a split on either side none is excluded."""
-        found = self.has_met("splits", split_of(config))
+        """Whether maps and battles of a config's split were met: without a split on either side none is excluded.
+
+        The map of a position is met with its battle.
+        """
+        if config.positions:
+            return self.has_met_battle(config)
+        verdict = self.has_met("splits", split_of(config))
         has_none = config.split is None or any(split.startswith("none") for split in self.splits)
-        return "unknown" if found == "not met" and self.splits and has_none else found
+        return "unknown" if verdict == "not met" and self.splits and has_none else verdict
 
     def as_json(self) -> dict[str, list[str]]:
         """Plain JSON values."""
@@ -116,7 +126,8 @@ def provenance_from_json(claims: Mapping[str, Any], name: str) -> Provenance:
 
 def met_in(config: EnvConfig, opponents: Iterable[str] = ()) -> Provenance:
     """What a learner meets that commands a whole team in battles of a config against some opponents."""
-    own = Provenance(battles=(battle_hash(config),), partners=(SELF,), splits=(split_of(config),))
+    splits = () if config.positions and config.split is None else (split_of(config),)
+    own = Provenance(battles=battle_hashes(config), partners=(SELF,), splits=splits)
     rules = str(config.signature()[RULES])
     return replace(own, opponents=tuple(sorted(opponents)), rules=(rules,))
 
@@ -126,13 +137,19 @@ def split_of(config: EnvConfig) -> str:
     return config.split or f"none:{config.map_seed}"
 
 
+def battle_hashes(config: EnvConfig) -> tuple[str, ...]:
+    """`battle_hash` of each position alone that battles begin in, sorted; without positions that of the config."""
+    alone = [replace(config, positions=(replace(each, weight=1),)) for each in config.positions]
+    return tuple(sorted({battle_hash(one) for one in alone or [config]}))
+
+
 def battle_hash(config: EnvConfig) -> str:
     """The beginning of the sha256 of a config's signature, without what makes no other battle: how it is paid, and the
     number of maps."""
-    told = {
+    settings = {
         name: value for name, value in config.signature().items() if name not in ("reward", "map_pool", "map_spares")
     }
-    return hashlib.sha256(json.dumps(told, sort_keys=True, separators=(",", ":")).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps(settings, sort_keys=True, separators=(",", ":")).encode()).hexdigest()[:16]
 
 
 def name_entry(name: str) -> str:

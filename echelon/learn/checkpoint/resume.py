@@ -135,9 +135,9 @@ class EnvSnapshot:
         map_pool = self.collector.env.map_pool
         drawn = stored.row("drawn", int, len(map_pool.drawn))
         spares = stored.row("spares", int, len(map_pool.spares))
-        ours = sorted(map_pool.drawn.tolist() + map_pool.spares)
-        if sorted(drawn + spares) != ours:
-            often = f"{len(ours)} maps once" if len(set(ours)) == len(ours) else "position by its weight"
+        expected = sorted(map_pool.drawn.tolist() + map_pool.spares)
+        if sorted(drawn + spares) != expected:
+            often = f"{len(expected)} maps once" if len(set(expected)) == len(expected) else "position by its weight"
             raise FileError(f"{stored.name}.drawn and .spares must name each of {often}, got {drawn}, {spares}")
         renewals, oldest = stored.whole("renewals", 0, MAX_TICK), stored.whole("oldest", 0, len(drawn) - 1)
         map_pool.restore(stored.tensors["map_seeds"], drawn, spares, renewals, oldest)

@@ -32,8 +32,7 @@ class Battle {
   /** `common`: what all battles share; `kept`: what this one is; `described`: the streams that mechs observe. */
   constructor(common, kept, described) {
     Object.assign(this, { common, about: kept.about, decisions: kept.decisions, arrays: kept.arrays });
-    const [x, y, radius] = kept.about.zone;
-    this.zone = { center: [x, y], radius };
+    this.zones = kept.about.zones.map(([x, y, radius]) => ({ center: [x, y], radius }));
     this.moments = kept.decisions + 1;
     this.decisionS = common.dt_s * common.decision_repeat;
     this.lengthS = kept.decisions * this.decisionS;

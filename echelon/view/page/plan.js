@@ -77,10 +77,12 @@ class PlanScene {
 
   drawZone() {
     const { pen, battle } = this;
-    this.ring(battle.zone.center, battle.zone.radius);
     Object.assign(pen, { strokeStyle: css(zoneColour(battle, this.moment)), fillStyle: css(zoneColour(battle, this.moment), 0.18), lineWidth: 2 * this.dense });
-    pen.fill();
-    pen.stroke();
+    for (const { center, radius } of battle.zones) {
+      this.ring(center, radius);
+      pen.fill();
+      pen.stroke();
+    }
   }
 
   drawClouds({ t }) {

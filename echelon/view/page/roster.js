@@ -100,10 +100,12 @@ function chip(text, title, tone) {
 class Scoreboard {
   constructor(root) {
     this.parts = Object.fromEntries([...root.querySelectorAll("[data-part]")].map((part) => [part.dataset.part, part]));
+    this.scores = root.querySelectorAll(".score");
   }
 
   show(battle, m, t) {
     const win = battle.common.zone_score_to_win_s;
+    for (const score of this.scores) score.title = battle.about.objective;
     TEAMS.forEach((team, side) => {
       const score = battle.score(side, m);
       this.parts[`${team}-score`].textContent = score.toFixed(1);

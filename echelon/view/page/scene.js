@@ -168,11 +168,12 @@ class Scene {
   }
 
   drawGround(kind, alpha) {
-    const { gl } = this, ground = this.programs.ground, { at } = ground, { zone } = this.battle;
+    const { gl } = this, ground = this.programs.ground, { at } = ground, { zones } = this.battle;
     gl.useProgram(ground.program);
     this.light(ground);
     gl.uniform3fv(at.uPalette, this.palette);
-    gl.uniform3f(at.uZone, ...zone.center, zone.radius);
+    // The last again, where there is one alone.
+    gl.uniform3fv(at.uZones, [zones[0], zones.at(-1)].flatMap(({ center, radius }) => [...center, radius]));
     gl.uniform3fv(at.uZoneColour, this.zoneColour);
     gl.uniform1f(at.uAlpha, alpha);
     for (const chunk of this.chunks) chunk[kind].draw();
@@ -242,8 +243,8 @@ class Scene {
   }
 
   markZone() {
-    const { center, radius } = this.battle.zone, colour = this.zoneColour;
-    this.stage.rings.push(...center, 0.03, radius, radius, 4, 0, 0, ...colour, 0.3);
+    const colour = this.zoneColour;
+    for (const { center, radius } of this.battle.zones) this.stage.rings.push(...center, 0.03, radius, radius, 4, 0, 0, ...colour, 0.3);
   }
 
   /** A ring at the feet for each pack that painted a mech. */

@@ -83,7 +83,7 @@ void main() {
 }`.replaceAll("EARTH", EARTH).replaceAll("LAVA", LAVA).replaceAll("WATER", WATER);
 
 const VOXEL_FRAGMENT = `${HEAD}${SHADOW}
-uniform vec3 uZone;
+uniform vec3 uZones[2];
 uniform vec3 uZoneColour;
 uniform float uAlpha;
 in vec3 vShaded;
@@ -93,7 +93,7 @@ in vec2 vGround;
 out vec4 oColour;
 void main() {
   vec3 colour = vShaded + vSunny * sunlit(vSunPlace);
-  float beyond = length(vGround - uZone.xy) - uZone.z;
+  float beyond = min(length(vGround - uZones[0].xy) - uZones[0].z, length(vGround - uZones[1].xy) - uZones[1].z);
   float tint = 0.16 * step(beyond, 0.0) + 0.5 * (1.0 - smoothstep(0.08, 0.2, abs(beyond)));
   colour = mix(colour, uZoneColour, tint);
   oColour = vec4(colour * uAlpha, uAlpha);

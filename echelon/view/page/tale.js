@@ -110,7 +110,7 @@ function grounds(battle) {
   if (reason === "elimination") return drawn ? "Both teams lost their last mechs in one decision." : `The last mech of ${loser} died; scores and hit points do not count then.`;
   const score = `${battle.common.zone_score_to_win_s} s of zone control`;
   if (reason === "zone") return drawn ? `Both teams reached ${score} with equal scores.` : `The first team with ${score} wins, whatever is left of either.`;
-  if (reason === "objective") return drawn ? "Both teams reached their objectives in one decision." : `The objective of ${winner} was reached, whatever is left of either team.`;
+  if (reason === "objective") return drawn ? "Both teams reached their objectives in one decision." : `${battle.about.objective}: so ${winner} won, whatever is left of either team.`;
   if (reason === "time_up") return `Time was up: the higher score wins, at equal scores the team with more hit points${drawn ? "; both were equal" : ""}.`;
   return "";
 }

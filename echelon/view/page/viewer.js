@@ -138,7 +138,7 @@ class Viewer {
     if (event.who.length) this.state.selected = event.who[0];
     this.seek(t);
     const points = event.who.map((n) => this.battle.pose(n, t).pos);
-    if (event.kind === "zone") points.push([...this.battle.zone.center, 0]);
+    if (event.kind === "zone") points.push(...this.battle.zones.map(({ center }) => [...center, 0]));
     if (points.length) this.frameView(points);
   }
 

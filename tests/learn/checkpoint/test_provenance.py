@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny_runs import TINY, tiny_run
 
+import echelon
 from echelon.agents.heuristic import Heuristic
 from echelon.learn.checkpoint.files import gather_provenance, newest_checkpoint, save_checkpoint
 from echelon.learn.checkpoint.format import CLAIMS, POLICY, Counters, open_checkpoint
@@ -160,6 +161,25 @@ def test_a_battle_is_another_by_what_is_fought_and_not_by_what_is_paid():
     same = dataclasses.replace(SMALL, reward=RewardConfig(kill=2.0), map_pool=3, map_spares=1, map_seed=5, split="test")
     assert battle_hash(same) == battle_hash(SMALL)
     assert battle_hash(dataclasses.replace(SMALL, rules=RulesConfig(max_episode_s=5.0))) != battle_hash(SMALL)
+
+
+def test_scenarios_are_told_apart_by_position_and_objective():
+    def scenario(x, kind="zone"):
+        scene = echelon.Scene(objective=echelon.Objective(kind))
+        return scene.place("blue", "medium", at=(x, 20)).place("red", "heavy", at=(30, 20)).scenario
+
+    near, far = scenario(14), scenario(8)
+    met = met_in(echelon.scene_config([near, far], weights=[3, 1]))
+    assert len(met.battles) == 2 and met.splits == ()
+    assert met.has_met_maps(SMALL) == "not met" and met.has_met_battle(SMALL) == "not met"
+    for config, verdict in (
+        (near.config, "met"),
+        (echelon.scene_config([far, scenario(9)]), "met"),
+        (scenario(9).config, "not met"),
+        (scenario(14, "elimination").config, "not met"),
+    ):
+        assert met.has_met_battle(config) == met.has_met_maps(config) == verdict
+        assert UNKNOWN.has_met_battle(config) == "unknown"
 
 
 NAMES = st.lists(st.text("abcdefgh", min_size=1, max_size=3), max_size=400).map(lambda names: tuple(sorted(set(names))))
