@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 
 import tyro
 
-from echelon.arena.skills import PIECES, SEEDS, skill_profile
+from echelon.arena.skills import SEEDS, skill_profile
 from echelon.learn.config import SWITCH
 from echelon.pipelines.arena_args import ArenaArgs
 from echelon.pipelines.console import terminal
 from echelon.pipelines.progress_bar import bar
 from echelon.runtime.device import resolve_device, use_device
 from echelon.runtime.limits import Limits, check_settings
-from echelon.scenarios.piece import pieces
+from echelon.scenarios.piece import PIECES, pieces
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,7 @@ from echelon.runtime.errors import require
 from echelon.runtime.limits import path_text
 from echelon.runtime.shared_modes import kept_generators
 from echelon.runtime.version import VERSION
+from echelon.scenarios.piece import PIECES
 from echelon.world.splits import placed_seed
 
 POLICY = "policy"
@@ -131,7 +132,7 @@ def evaluate(
             `pathlib.Path`, a TorchRL module, or any callable on TensorDicts: those of the view `env` or, where neither
             `env` nor its keys name one, those of a team (`echelon.env.views.group_policy`). A module is in evaluation
             mode meanwhile.
-        task: a name of `echelon.tasks()`, a `Task`, or a `Scenario`.
+        task: a name of `echelon.tasks()`, a `Task`, or a `Scenario`; set pieces are played by `skill_profile`.
         opponents: names or paths, or policies of a team by name; the task's by default.
         battles: against each opponent, an even number; the task's by default.
         seeds: seeds of the battles, `battles / 2` of them; by default those of the task's seed.
@@ -152,6 +153,7 @@ def evaluate(
             fails or has another shape.
         FileError: a name means no commander, or its checkpoint does not fit the task.
     """
+    require(task != PIECES, "task", "one battle: the set pieces are played by echelon.skill_profile", task)
     task = find_task(task)
     chosen = seeds_of(task, battles, seeds)
     asked = split is None and chosen == seeds_of(task, None, None)

@@ -21,10 +21,8 @@ from echelon.rules.config import EnvConfig
 from echelon.runtime.device import resolve_device
 from echelon.runtime.errors import require
 from echelon.runtime.limits import Limits, path_text
-from echelon.scenarios.piece import Piece, find_piece, pieces
+from echelon.scenarios.piece import PIECES, Piece, find_piece, pieces
 
-PIECES = "pieces-v1"
-"""Name of the set, for papers and files."""
 SEED = 2_000_003
 """From which the seeds of its battles are derived."""
 SEEDS = 64

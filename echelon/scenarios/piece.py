@@ -13,6 +13,8 @@ from echelon.runtime.errors import require
 from echelon.runtime.files import MAX_JSON_BYTES, parse_json, read_file
 from echelon.scenarios.line import Line, check_weapons, steps_from_json
 
+PIECES = "pieces-v1"
+"""Name of the set, for papers and files."""
 FOLDER = Path(__file__).with_name("pieces")
 LONGEST_S = 20.0
 """How long a piece lasts at most."""

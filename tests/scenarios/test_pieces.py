@@ -17,7 +17,7 @@ from echelon.learn.models.lstm import LSTMConfig
 from echelon.learn.models.registry import PolicySpecs
 from echelon.rules.config import EnvConfig
 from echelon.runtime.errors import ConfigError
-from echelon.scenarios.piece import FOLDER, LONGEST_S, find_piece, piece_from_json, pieces
+from echelon.scenarios.piece import FOLDER, LONGEST_S, PIECES, find_piece, piece_from_json, pieces
 
 CPU = torch.device("cpu")
 SEEDS = 64
@@ -90,6 +90,7 @@ def test_what_nobody_knows_is_refused():
         (lambda: skill_profile("hard", ["juggle"]), r"^a piece must be one of .*, got 'juggle'$"),
         (lambda: skill_profile("hard", "juggle"), r"^names must be a list of at least one piece"),
         (lambda: skill_profile("hard", seeds=0), r"^seeds must be 1..1000000 seeds, got 0$"),
+        (lambda: echelon.evaluate("hard", PIECES), r"^task must be one battle: .* echelon.skill_profile"),
         (lambda: resolve("line:juggle"), r"^a piece must be one of "),
         (lambda: resolve(f"line:{pieces()[0]}").policy(EnvConfig.small(), CPU), r"^line:.* must be played by .*"),
     ):
