@@ -3,6 +3,7 @@
 import pytest
 
 import echelon
+from echelon.rules.objective import USES
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
 
@@ -14,8 +15,8 @@ def test_a_name_gives_its_battle(name):
     scenario = echelon.find_scenario(name)
     env = echelon.scene(name, 2, "cpu", seed=0)
     maps = env.game.maps
-    size = int(name.rpartition("v")[2])
-    assert maps.spawn_pos.shape == (1, 2 * size, 3) and scenario.config.is_unequal
+    sizes = [int(size) for size in name.rpartition("-")[2].split("v")]
+    assert [len(scenario.config.blue), len(scenario.config.red)] == sizes and scenario.config.is_unequal
     x, y = maps.spawn_pos[0, :, :2].long().unbind(-1)
     assert maps.path_length[0, y, x].isfinite().all() and (maps.path_length[0, y, x] < 100).all(), "each can walk there"
     assert env.config == scenario.config
@@ -30,7 +31,7 @@ def test_make_and_evaluate_take_a_scenario():
 
 
 def test_a_name_of_none_is_told_the_names(tmp_path):
-    assert len(NAMES) >= 4
+    assert len(NAMES) >= 12 and {scenario.objective.kind for scenario in map(echelon.find_scenario, NAMES)} == set(USES)
     with pytest.raises(
         ConfigError, match=rf"^a scenario must be one of {', '.join(NAMES)}, or the path of a JSON file"
     ):
