@@ -20,6 +20,7 @@ FURTHER = (
     "echelon.env.views.group_policy.TeamPolicy",
     "echelon.env.views.group_policy.GroupPolicy",
     "echelon.env.views.group_policy.memory_spec",
+    "echelon.env.map_pool.MapPool",
     "echelon.learn.trainer.Trainer",
     "echelon.learn.config.TrainConfig",
     "echelon.learn.config.PPOConfig",

@@ -188,8 +188,8 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
             info=self.info,
             extra_rewards=self.extra_rewards,
         )
-        # Maps may have been renewed.
-        other.map_pool.drawn = self.map_pool.drawn.clone()
+        # Maps may have been renewed, and weighted.
+        other.map_pool.take_over(self.map_pool)
         return other
 
     def to(self, device: torch.device | str) -> EchelonEnv:
@@ -204,8 +204,7 @@ class EchelonEnv(EnvInfo, BattleStatesEnv):
         pool, state, next_seed, observed = self.map_pool, self.state, self.next_seed, self._observed
         super().to(device)
         self._build(self.game.maps.to(device))
-        self.map_pool.drawn = pool.drawn.to(device)
-        self.map_pool.spares, self.map_pool.renewals, self.map_pool.oldest = pool.spares, pool.renewals, pool.oldest
+        self.map_pool.take_over(pool)
         self.state, self.next_seed = state.to(device), next_seed.to(device)
         self._observed = None if observed is None else observed.to(device)
         return self

@@ -1,8 +1,9 @@
-"""Pool of maps that battles are drawn from, with the first observations on each, and its renewal with fresh maps."""
+"""Pool of maps that battles are drawn from: how often each is, its first observations, its renewal with fresh maps."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 import torch
 from tensordict import TensorDict
@@ -20,9 +21,16 @@ from echelon.sim.model import SimModel
 from echelon.state import Maps, open_battle
 from echelon.world.pool import make_maps, pool_seeds
 
+SLOTS = 1024
+"""Least number of slots that battles draw from, so that weights are told to a thousandth."""
+PARTS = 1 << 32
+"""Whole parts of the largest weight that weights are rounded to: their sums are the same in every order."""
+
 
 class MapPool:
     """Pool of maps of a game. Battles draw from all maps but the spares, which `renew` overwrites with fresh ones.
+
+    How often a map is drawn follows from `set_weights`; without it all are drawn alike, and positions by their weights.
 
     Args:
         game: holds the maps; the last `config.map_spares` of them are the first spares.
@@ -38,12 +46,51 @@ class MapPool:
         self.openings = first_observations(game, game.maps, loops)
         """Batch `[M]`: observations at the start of a battle on each map, and `focus_slots`."""
         indices = drawn_positions(game.config.positions) if game.config.positions else range(count - spares)
-        self.drawn = torch.tensor(list(indices), device="cpu").to(device)
-        """`[D]` int64 indices of the maps that battles are drawn from: a position as often as its weight says."""
+        self.turns = torch.tensor(list(indices), device="cpu").to(device)
+        """`[T]` int64 indices of all maps but the spares: a position as often as its weight says."""
+        self.drawn = self.turns.repeat(-(-SLOTS // len(self.turns)))
+        """`[D]` int64 slots that battles draw their map from: `turns` a whole number of times, which draws as `turns`
+        does, until weights are set. They are written in place, where captured graphs read them."""
+        self.is_weighted = False
+        """Whether `drawn` is other than `turns`, again and again."""
         self.spares = list(range(count - spares, count))
         self.renewals = 0
         self.oldest = 0
-        """Index in `drawn` of the map that has been there longest."""
+        """Index in `turns` of the map that has been there longest."""
+
+    def set_weights(self, weights: Tensor | Sequence[float]) -> None:
+        """Let battles that begin from now on draw maps by these weights.
+
+        For between rollouts: it reads the host. Running battles keep their maps. The weights stay, in checkpoints too,
+        until others are set; a map that `renew` makes takes over that of the one in whose place it comes.
+
+        Args:
+            weights: `[M]` how often each map of the pool is drawn, beside the others; those of spares do not count, and
+                those of positions multiply the positions' own. Shares are rounded to one in `D` slots, 1,024 or more.
+
+        Raises:
+            ConfigError: they are not `[M]` finite numbers from 0 on, or 0 for all maps but spares.
+        """
+        given, count = torch.as_tensor(weights, dtype=torch.float32), self.game.maps.shape[0]
+        require(given.shape == (count,), "weights", f"[{count}] numbers, one a map", tuple(given.shape))
+        fits = bool((given.isfinite() & (given >= 0)).all())
+        require(fits, "weights", "finite and >= 0", given.tolist())
+        own = given.to(self.turns.device)[self.turns]
+        require(bool((own > 0).any()), "weights", "> 0 for a map that is no spare", given.tolist())
+        self.allot(own)
+
+    def allot(self, weights: Tensor, offset: float = 0.5) -> None:
+        """`set_weights` by `[T]` weights of the maps as they take turns, without a look at them or at the host.
+
+        Args:
+            offset: 0..1, where in its slot each is asked whose it is; a random one lets each map have on average the
+                share of its weight (systematic resampling), however small.
+        """
+        slots = self.drawn.shape[0]
+        ends = (weights.double() / weights.double().amax() * PARTS).long().cumsum(0)  # [T]
+        asked = (torch.arange(slots, dtype=torch.float64, device=ends.device) + offset) / slots
+        self.drawn.copy_(self.turns[torch.searchsorted(ends, (asked * ends[-1]).long(), right=True)])
+        self.is_weighted = True
 
     def renew(self, in_use: Tensor) -> int:
         """Generate a new map in every free spare and swap it with the map that has been drawn longest.
@@ -63,12 +110,13 @@ class MapPool:
         self.renewals += 1
         seeds = pool_seeds(self.game.config, device, self.renewals)[: len(free)]
         self._generate(torch.tensor(free, device=device), seeds)
-        drawn = self.drawn.tolist()
+        turns = self.turns.tolist()
         for spare in free:
-            self.spares[self.spares.index(spare)] = drawn[self.oldest]
-            drawn[self.oldest] = spare
-            self.oldest = (self.oldest + 1) % len(drawn)
-        self.drawn.copy_(torch.tensor(drawn, device="cpu"))
+            old, turns[self.oldest] = turns[self.oldest], spare
+            self.spares[self.spares.index(spare)] = old
+            self.drawn.masked_fill_(self.drawn == old, spare)
+            self.oldest = (self.oldest + 1) % len(turns)
+        self.turns.copy_(torch.tensor(turns, device="cpu"))
         return len(free)
 
     def _generate(self, index: Tensor, seeds: Tensor) -> None:
@@ -78,11 +126,20 @@ class MapPool:
             for name, value in new.items():
                 stored.get(name)[index] = value
 
-    def restore(self, seeds: Tensor, drawn: list[int], spares: list[int], renewals: int, oldest: int) -> None:
+    def restore(
+        self,
+        seeds: Tensor,
+        turns: list[int],
+        spares: list[int],
+        renewals: int,
+        oldest: int,
+        weighted: list[int] | None = None,
+    ) -> None:
         """Restore the state of a pool with the same settings.
 
         Args:
             seeds: `[M]` its `game.maps.seed`; maps with another seed are generated again.
+            weighted: its `drawn`, where weights were set.
         """
         is_written = len(self.game.config.positions) > 0
         is_same = not is_written or torch.equal(seeds.cpu(), self.game.maps.seed.cpu())
@@ -90,8 +147,18 @@ class MapPool:
         other = (seeds.to(self.drawn.device) != self.game.maps.seed).nonzero()[:, 0]
         if len(other) > 0:
             self._generate(other, seeds.to(self.drawn.device)[other])
-        self.drawn.copy_(torch.tensor(drawn, device="cpu"))
+        slots = weighted or turns * (self.drawn.shape[0] // len(turns))
+        self.turns.copy_(torch.tensor(turns, device="cpu"))
+        self.drawn.copy_(torch.tensor(slots, device="cpu"))
         self.spares, self.renewals, self.oldest = list(spares), renewals, oldest
+        self.is_weighted = weighted is not None
+
+    def take_over(self, other: MapPool) -> None:
+        """Draw as another pool of the same maps does."""
+        self.turns.copy_(other.turns)
+        self.drawn.copy_(other.drawn)
+        self.spares, self.renewals, self.oldest = list(other.spares), other.renewals, other.oldest
+        self.is_weighted = other.is_weighted
 
 
 def draw_map(seed: Tensor, drawn: Tensor) -> Tensor:

@@ -95,6 +95,13 @@ class CurriculumConfig:
     """Number of mechs of either team, taken from the start of its roster."""
     enemies: tuple[int, ...] = ()
     """Number of mechs of the opponent only, for a learner that plays one side."""
+    levels: Literal["uniform", "plr"] = "uniform"
+    """Maps, or positions of scenarios, that battles begin on. uniform: all alike. plr: prioritised level replay, more
+    often those on which the learner wins some battles and not others (`echelon.learn.levels`)."""
+    levels_uniform: float = 0.1
+    """Share of the battles that plr begins on any map, all alike."""
+    levels_stale: float = 0.1
+    """Share of the battles that plr begins on maps by how long no battle has ended there."""
     step_up: float = 0.5
     """Win rate that ends a stage."""
     window: int = 200
@@ -115,6 +122,9 @@ class CurriculumConfig:
         require(len(self.opponents) > 0, "CurriculumConfig.opponents", "commanders, one a stage", self.opponents)
         require(len(self.weapon_use) > 0, "CurriculumConfig.weapon_use", "shares, one a stage", self.weapon_use)
         require(self.team_mix.lowest >= 0, "CurriculumConfig.team_mix", ">= 0 throughout", self.team_mix)
+        limit = f"<= 1 - levels_stale ({1 - self.levels_stale:g})"
+        shares = self.levels_uniform + self.levels_stale
+        require(shares <= 1, "CurriculumConfig.levels_uniform", limit, self.levels_uniform)
 
 
 @dataclass(frozen=True)
@@ -260,6 +270,9 @@ class TrainConfig:
             value = getattr(self.curriculum, name)
             require(value == (), f"CurriculumConfig.{name}", "empty where a scenario says it", value)
         require(not (fewer and both), "CurriculumConfig.enemies", "empty where the learner plays both sides", fewer)
+        judged = self.curriculum.levels == "uniform" or self.self_battles < self.num_envs
+        limit = "uniform where the learner meets itself alone, which wins half of its battles on any map"
+        require(judged, "CurriculumConfig.levels", limit, self.curriculum.levels)
         require(self.num_envs % 2 == 0, "TrainConfig.num_envs", "even and >= 2", self.num_envs)
         require(self.self_share + self.past_share <= 1, "TrainConfig.self_share", "<= 1 - past_share", self.self_share)
         for name, battles, step, why in (

@@ -39,6 +39,8 @@ CURRICULUM = {
     "difficulty": SHARE,
     "team_size": MECHS,
     "enemies": MECHS,
+    "levels_uniform": SHARE,
+    "levels_stale": SHARE,
     "step_up": Limits(1e-6, 1),
     "window": MANY,
 }

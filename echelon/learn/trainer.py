@@ -17,8 +17,7 @@ from echelon.env import rehearsal
 from echelon.env.env import EchelonEnv
 from echelon.env.outcome import stat_names
 from echelon.learn.callbacks.base import Callback, CallbackList, Metrics, Requests
-from echelon.learn.callbacks.loggers import Checkpoints, MetricsLogger
-from echelon.learn.callbacks.threads import ThreadChoice
+from echelon.learn.callbacks.usual import usual_callbacks
 from echelon.learn.checkpoint.files import checkpoint_path, prune_checkpoints, save_checkpoint
 from echelon.learn.checkpoint.format import LEARNER, Checkpoint, Counters, RunState
 from echelon.learn.checkpoint.provenance import NOTHING
@@ -73,8 +72,8 @@ class Trainer:
         ranks: data-parallel processes, each with `TrainConfig.num_envs` battles.
         opponent_of: builds the commanders that the config names; by default it knows the scripted ones alone, and
             `echelon.arena.resolve.policy_of` knows all.
-        callbacks: what happens between iterations, beside those that every run has, `MetricsLogger`, `Checkpoints` and
-            `ThreadChoice`; an instance of a subclass of one of these replaces it.
+        callbacks: what happens between iterations, beside those that every run has, `usual_callbacks`; an instance of a
+            subclass of one of these replaces it.
 
     Raises:
         ConfigError: an argument is of another type, `start` has another env or network, the folder holds a run that
@@ -138,9 +137,7 @@ class Trainer:
         """Iteration of the best checkpoint, which is never pruned."""
         self.resume_note = ""
         """One line about what differs from the checkpoint; empty for an exact resume."""
-        usual = (MetricsLogger(), Checkpoints(), ThreadChoice())
-        added = [each for each in usual if not any(isinstance(own, type(each)) for own in callbacks)]
-        self.callbacks = CallbackList([*callbacks, *added], COMPONENTS)
+        self.callbacks = CallbackList([*callbacks, *usual_callbacks(config, callbacks)], COMPONENTS)
         self._enter_stage()
         if start is not None:
             self._resume(start)
@@ -187,7 +184,8 @@ class Trainer:
         )
         lengths = config.ppo.rollout_decisions, config.ppo.chunk_decisions
         captured = self._rehearse() if rehearsal.is_due(self.env) else config.cuda_graphs == "on"
-        self.collector = TeamCollector(self.env, self.opponents.assignment, *lengths, self.norm, cuda_graph=captured)
+        asked = {"cuda_graph": captured, "scores_levels": config.curriculum.levels == "plr"}
+        self.collector = TeamCollector(self.env, self.opponents.assignment, *lengths, self.norm, **asked)
         roster = self.env.game.roster
         hulls = {group: roster.hull[span].expand(config.num_envs, -1) for group, span in roster.teams.items()}
         self.advantage = NormalizedGAE(

@@ -33,6 +33,7 @@ class Stream(IntEnum):
     WRECK = 9
     ACTION = 10
     BIOME = 11
+    LEVEL = 12
 
 
 def mix(x: Tensor) -> Tensor:

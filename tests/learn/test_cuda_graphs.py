@@ -31,7 +31,10 @@ BATTLES = dataclasses.replace(short_battles(), map_pool=2, rules=RULES)
 UNEQUAL = dataclasses.replace(BATTLES, blue=("scout", "light", "heavy"), red=("scout", "medium"))
 RUNS = {
     "itself": {"opponent": "self"},
-    "every opponent": {"self_share": 1 / 3, "past_share": 1 / 3, "past_blocks": 2, "past_every": 1},
+    "every opponent": {
+        **{"self_share": 1 / 3, "past_share": 1 / 3, "past_blocks": 2, "past_every": 1},
+        "curriculum": CurriculumConfig(levels="plr"),
+    },
     "an expert": {"opponent": "heuristic:expert"},
     "reduced precision": {"precision": "bf16"},
     "gru": {"opponent": "self", "model": model_with("gru", TINY)},

@@ -75,7 +75,7 @@ def restore_optimizer(policy: ActorCritic, optimizer: torch.optim.Optimizer, ten
         }
 
 
-GROUND = "terrain"
+GROUND, LEVELS = "terrain", "levels"
 
 
 class EnvSnapshot:
@@ -95,11 +95,14 @@ class EnvSnapshot:
         tensors |= {f"now.{key}": value for key, value in current_step(self.collector).items()}
         tensors |= {f"{GROUND}.{key}": value for key, value in terrain_diff(env.state, env.game.maps).items()}
         tensors |= {"next_seed": env.next_seed, "earned": self.collector.earned, "map_seeds": env.game.maps.seed}
+        levels = self.collector.levels
+        tensors |= {} if levels is None else {f"{LEVELS}.{key}": value for key, value in levels.tensors.items()}
         facts = {
-            "drawn": map_pool.drawn.tolist(),
+            "drawn": map_pool.turns.tolist(),
             "spares": list(map_pool.spares),
             "renewals": map_pool.renewals,
             "oldest": map_pool.oldest,
+            **({"weighted": map_pool.drawn.tolist()} if map_pool.is_weighted else {}),
         }
         return StateDict(tensors, facts)
 
@@ -110,19 +113,19 @@ class EnvSnapshot:
         expected = {f"state.{key}": value for key, value in leaves_of(env.state).items()}
         expected |= {f"now.{key}": value for key, value in current_step(collector).items()}
         expected |= {"next_seed": env.next_seed, "earned": collector.earned, "map_seeds": maps.seed}
-        ground = {key: state_dict.tensors[key] for key in state_dict.tensors if key.startswith(f"{GROUND}.")}
+        apart = {part: parts_of(state_dict.tensors, part) for part in (GROUND, LEVELS)}
         whole = StateDict(
-            {key: state_dict.tensors[key] for key in state_dict.tensors.keys() - ground.keys()},
+            {key: value for key, value in state_dict.tensors.items() if key.partition(".")[0] not in apart},
             state_dict.facts,
             state_dict.name,
         )
         whole.check(expected)
         check_indices(whole, env)
         with ordinary_tensors():
-            self._restore_maps(whole)
+            self._restore_maps(whole, apart[LEVELS])
             own = {key: value.to(env.device) for key, value in whole.tensors.items()}
             state = with_leaves(env.state, {key: own[f"state.{key}"] for key in leaves_of(env.state)})
-            ground = {key.partition(".")[2]: value.to(env.device) for key, value in ground.items()}
+            ground = {key: value.to(env.device) for key, value in apart[GROUND].items()}
             env.state = state.replace(
                 terrain=apply_terrain_diff(untouched(state.map_id, maps), ground, state_dict.name)
             )
@@ -131,16 +134,30 @@ class EnvSnapshot:
             for key in current_step(collector):
                 collector.now.set(tuple(key.split(".")), own[f"now.{key}"])
 
-    def _restore_maps(self, stored: StateDict) -> None:
-        map_pool = self.collector.env.map_pool
-        drawn = stored.row("drawn", int, len(map_pool.drawn))
+    def _restore_maps(self, stored: StateDict, scored: Mapping[str, Tensor]) -> None:
+        """Restore the pool and, where maps are drawn by scores and were so in the checkpoint, the scores."""
+        map_pool, levels = self.collector.env.map_pool, self.collector.levels
+        drawn = stored.row("drawn", int, len(map_pool.turns))
         spares = stored.row("spares", int, len(map_pool.spares))
-        expected = sorted(map_pool.drawn.tolist() + map_pool.spares)
+        expected = sorted(map_pool.turns.tolist() + map_pool.spares)
         if sorted(drawn + spares) != expected:
             often = f"{len(expected)} maps once" if len(set(expected)) == len(expected) else "position by its weight"
             raise FileError(f"{stored.name}.drawn and .spares must name each of {often}, got {drawn}, {spares}")
         renewals, oldest = stored.whole("renewals", 0, MAX_TICK), stored.whole("oldest", 0, len(drawn) - 1)
-        map_pool.restore(stored.tensors["map_seeds"], drawn, spares, renewals, oldest)
+        # Weights that scores made are gone with the scores.
+        is_weighted = "weighted" in stored.facts and (levels is not None or not scored)
+        weighted = stored.row("weighted", int, len(map_pool.drawn)) if is_weighted else None
+        if not set(weighted or drawn) <= set(drawn):
+            raise FileError(f"{stored.name}.weighted must name maps of {drawn}, got {sorted(set(weighted or ()))}")
+        map_pool.restore(stored.tensors["map_seeds"], drawn, spares, renewals, oldest, weighted)
+        if levels is not None and scored:
+            levels.restore(StateDict(scored, name=f"{stored.name}: {LEVELS}"))
+
+
+def parts_of(tensors: Mapping[str, Tensor], part: str) -> dict[str, Tensor]:
+    """The tensors `PART.NAME`, by `NAME`."""
+    named = {key.partition("."): value for key, value in tensors.items()}
+    return {name: value for (owner, _, name), value in named.items() if owner == part}
 
 
 def current_step(collector: TeamCollector) -> dict[str, Tensor]:

@@ -19,6 +19,7 @@ from echelon.env.observation.layout import GROUPS
 from echelon.env.outcome import stat_names
 from echelon.env.restart import NextMemory
 from echelon.env.static_battles import CalledBattles, StaticBattles
+from echelon.learn.levels import LevelScores
 from echelon.learn.limits import DECISIONS
 from echelon.learn.models.actor_critic import ActorCritic
 from echelon.learn.models.operators import Operator
@@ -72,6 +73,7 @@ class TeamCollector(BaseCollector):
         cuda_graph: whether a decision, acting included, is captured once as a CUDA graph and replayed. Everything then
             lies in tensors that are written in place, on a CPU too, where the same code is called. Reward terms and
             policies must be functions of tensors; see `echelon.env.views.group_policy` for a policy of one's own.
+        scores_levels: whether battles and wins are counted by map, in `levels`.
     """
 
     def __init__(
@@ -83,6 +85,7 @@ class TeamCollector(BaseCollector):
         normalizer: ValueNorm | None = None,
         total_frames: int = -1,
         cuda_graph: bool = False,
+        scores_levels: bool = False,
     ) -> None:
         super().__init__()
         decisions = whole_within("decisions", decisions, DECISIONS)
@@ -109,6 +112,8 @@ class TeamCollector(BaseCollector):
         self.views = LearnerViews(assignment, learner, self.value_head, self.exists, env.device)
         teams = sum(part.stop - part.start for _, part in assignment.teams[LEARNER])
         self._make_counts(teams)
+        self.levels = LevelScores(env.game.maps.seed, assignment) if scores_levels else None
+        """What is to be learnt on each map; None where nobody asks."""
         # An observer is told of every decision by the host.
         self.cuda_graph = cuda_graph and env.observer is None
         if self.cuda_graph != cuda_graph:
@@ -307,6 +312,8 @@ class TeamCollector(BaseCollector):
         done = self.assignment.each_team(after.get("done"))
         self.earned.copy_(torch.where(done, 0.0, earned))
         self.ended.count(now, after, torch.where(done, earned, 0.0))
+        if self.levels is not None:
+            self.levels.count(self.env.state.map_id, after)
 
     def _allocate(self, step: TensorDict, decided: TensorDictBase) -> None:
         """Allocate buffers shaped like the first step, as ordinary tensors: inference tensors cannot enter autograd."""
