@@ -35,6 +35,7 @@ function changed() {
   panel.show();
   at("file").textContent = `${facts.file}${edited.isSaved ? "" : " *"}`;
   at("undo").disabled = edited.before.length === 0;
+  window.onbeforeunload = edited.isSaved ? null : (event) => event.preventDefault();
   drawn++;
 }
 
@@ -104,7 +105,6 @@ function begin() {
   at("save").addEventListener("click", save);
   at("play").addEventListener("click", play);
   document.addEventListener("keydown", pressed);
-  window.addEventListener("beforeunload", (event) => edited.isSaved || event.preventDefault());
   new ResizeObserver(changed).observe(at("map"));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", changed);
   pointer.choose("select");
