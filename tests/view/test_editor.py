@@ -138,8 +138,8 @@ def test_everything_else_can_be_set(editor, file):
     for name, value in (("hull", "heavy"), ("hp", 0.5), ("leg_hp", 0.25), ("heat", 0.75)):
         fill(editor, f"unit-{name}", value)
     take(editor, "zone")
-    drag(editor, (18.5, 21.5), (18.5, 22.5))
-    drag(editor, (18.5 + 7.5, 22.5), (18.5 + 5, 22.5))
+    drag(editor, (18, 21), (18.25, 22.25))
+    drag(editor, (18 + 7.5, 22), (18 + 5, 22))
     fill(editor, "objective-kind", "hold")
     fill(editor, "objective-attackers", "red")
     fill(editor, "objective-seconds", 12)

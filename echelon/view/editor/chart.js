@@ -93,7 +93,7 @@ class Chart {
   }
 
   drawZone(kind) {
-    const { pen, scale } = this, [x, y, radius] = this.edited.circle(kind), [left, top] = this.spot(Math.floor(x) + 0.5, Math.floor(y) + 0.5);
+    const { pen, scale } = this, [x, y, radius] = this.edited.circle(kind), [left, top] = this.spot(Math.floor(x), Math.floor(y));
     const isSelected = this.isSelected(kind);
     pen.beginPath();
     pen.arc(left, top, radius * scale, 0, 2 * Math.PI);
@@ -110,7 +110,7 @@ class Chart {
   /** Where the circle lies by which a zone is widened, and that by which a mech is turned; vox. */
   radiusHandle(kind) {
     const [x, y, radius] = this.edited.circle(kind);
-    return [Math.floor(x) + 0.5 + radius, Math.floor(y) + 0.5];
+    return [Math.floor(x) + radius, Math.floor(y)];
   }
 
   turnHandle(unit) {

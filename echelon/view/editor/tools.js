@@ -57,7 +57,7 @@ class Pointer {
     const unit = units.findLastIndex((one) => Math.hypot(one.x - x, one.y - y) <= Math.max(chart.halfOf(one), 6 / chart.scale));
     if (unit >= 0) return { kind: "unit", at: unit };
     for (const kind of edited.zones) {
-      const [column, row, radius] = edited.circle(kind), away = Math.hypot(Math.floor(column) + 0.5 - x, Math.floor(row) + 0.5 - y);
+      const [column, row, radius] = edited.circle(kind), away = Math.hypot(Math.floor(column) - x, Math.floor(row) - y);
       if (away < 1 || Math.abs(away - radius) * chart.scale < 5) return { kind };
     }
     const box = boxes.findLastIndex(({ low, high }) => x >= low[0] && x < high[0] && y >= low[1] && y < high[1]);
@@ -70,8 +70,8 @@ class Pointer {
     const kind = edited.zones.includes(edited.selected?.kind) ? edited.selected.kind : "zone";
     edited.selected = { kind };
     if (this.isAt(chart.radiusHandle(kind), x, y)) return this.begin("widen");
-    const drag = this.begin("move", [-0.5, -0.5]);
-    edited.moveTo(x - 0.5, y - 0.5);
+    const drag = this.begin("move");
+    edited.moveTo(x, y);
     return drag;
   }
 
@@ -93,7 +93,7 @@ class Pointer {
       edited.face(Math.round(angle / 5) * 5);
     } else {
       const { kind } = edited.selected, [column, row] = edited.circle(kind);
-      edited.setCircle(kind, [column, row, Math.max(toHalf(Math.hypot(x - Math.floor(column) - 0.5, y - Math.floor(row) - 0.5)), 1)]);
+      edited.setCircle(kind, [column, row, Math.max(toHalf(Math.hypot(x - Math.floor(column), y - Math.floor(row))), 1)]);
     }
     this.changed();
   }
