@@ -153,12 +153,13 @@ def read_scenario_of(page):
 def test_a_file_that_cannot_be_edited_is_one_line(tmp_path):
     file = tmp_path / "duel.json"
     file.write_text('{"units": 3}')
+    new = str(tmp_path / "new.json")
     for words, said in (
         ((str(file),), "error: duel.json.units must be a list, got 3\n"),
         ((str(tmp_path),), f"error: {tmp_path}: expected the name of a file, got a folder\n"),
-        ((str(tmp_path / "new.json"), "--start", "nowhere"), "error: a scenario must be one of "),
-        ((str(tmp_path / "new.json"), "--port", "70000"), "error: Edit.port must be 0..65535, got 70000\n"),
-        ((str(tmp_path / "new.json"), "--commanders", "nobody"), "error: "),
+        ((new, "--start", "nowhere"), "error: a scenario must be one of "),
+        ((new, "--port", "70000"), "error: Error parsing Edit: Edit.port must be 0..65535, got 70000\n"),
+        ((new, "--commanders", "nobody"), "error: "),
     ):
         refused = programs.run(str(programs.ROOT / "pipelines" / "arena.py"), "edit", "--no-browser", *words)
         assert refused.returncode == 1 and refused.stderr.startswith(said), refused.stderr

@@ -14,7 +14,7 @@ from echelon.pipelines.edit_server import EditServer
 from echelon.rules.config import EnvConfig
 from echelon.rules.objective import Objective
 from echelon.rules.physics import RulesConfig
-from echelon.rules.scenario import Scenario, read_scenario, scenario_from_json
+from echelon.rules.scenario import Scenario, read_scenario
 from echelon.scenarios.scene import Scene
 
 pytestmark = [
@@ -121,12 +121,8 @@ def test_what_is_drawn_is_what_python_builds(editor, file):
     scene = Scene().wall((19, 10), (21, 30), height=4)
     scene.place("blue", "medium", at=(11.0, 21.0), facing_deg=-15.0)
     scene.place("red", "medium", at=(30.0, 20.0), facing_deg=180.0)
-    # The page keeps the headings of -180 to 180, and 180 is -180.
-    values = json.loads(file.read_text())
-    values["units"][1]["facing_deg"] = abs(values["units"][1]["facing_deg"])
-    assert values == scene.scenario.as_json() == json.loads(json.dumps(scene.scenario.as_json()))
     scene.scenario.save(file.with_name("own.json"))
-    assert scenario_from_json(values) == read_scenario(file.with_name("own.json"))
+    assert file.read_bytes() == file.with_name("own.json").read_bytes()
 
 
 def test_everything_else_can_be_set(editor, file):

@@ -161,8 +161,9 @@ class Edited {
     this.face((this.row.facing_deg ?? 0) + degrees);
   }
 
+  /** Head the selected mech to an angle, told as one above -180 and up to 180. */
   face(degrees) {
-    this.setUnit({ facing_deg: ((((degrees + 180) % 360) + 360) % 360) - 180 || 0 });
+    this.setUnit({ facing_deg: 180 - ((((180 - degrees) % 360) + 360) % 360) });
   }
 
   /** What is neither ground nor mechs. */
