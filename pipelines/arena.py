@@ -6,6 +6,7 @@ python pipelines/arena.py maps --out maps.png
 python pipelines/arena.py dataset --commanders X Y --battles N --out battles.safetensors
 python pipelines/arena.py evaluate CHECKPOINT --task TASK | --league DIR
 python pipelines/arena.py pieces X
+python pipelines/arena.py edit scenario.json
 python pipelines/arena.py init|add|tournament|standings|… --league DIR
 """
 
@@ -15,6 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from echelon.pipelines.console import ALLOW_MODULE, arguments, parse_command, run
+from echelon.pipelines.edit import Edit
 from echelon.pipelines.evaluate import Evaluate
 from echelon.pipelines.league import (
     Add,
@@ -43,6 +45,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "add": Add,
     "evaluate": Evaluate,
     "pieces": Pieces,
+    "edit": Edit,
     "tournament": Tournament,
     "evolve": Evolve,
     "retire": Retire,

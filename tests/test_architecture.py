@@ -246,7 +246,7 @@ def test_old_names_are_gone():
 WORDS = {"painter", "smoke"}
 """Weapons whose names are also those of a switch, a field of the state or a picture: looked for as text only."""
 CATALOG = ROOT / "echelon" / "rules" / "catalog.py"
-SCRIPTS = sorted((ROOT / "echelon" / "view" / "page").glob("*.js"))
+SCRIPTS = sorted((ROOT / "echelon" / "view").glob("*/*.js"))
 
 
 def weapons_named(path: Path) -> set[str]:

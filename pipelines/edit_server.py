@@ -1,0 +1,239 @@
+"""The server of the scenario editor: it hands out one page, and checks, saves and plays what that page sends.
+
+It keeps nothing between two requests. No request names a file, and of commanders only those of the command line and the
+scripted tiers can be named, so that none causes an import.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import threading
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import torch
+
+from echelon.arena.match import named_match, replay_of
+from echelon.env.arguments import whole_within
+from echelon.env.edited_states import check_begun
+from echelon.replay.ground import rebuild
+from echelon.replay.recorder import Recorder
+from echelon.rules.catalog import Material
+from echelon.rules.config import ENV_PRESETS
+from echelon.rules.objective import USES
+from echelon.rules.scenario import Scenario, read_scenario, scenario_from_json
+from echelon.runtime.errors import ConfigError, one_line, require
+from echelon.runtime.files import FileError, parse_json
+from echelon.runtime.limits import SEED, Limits
+from echelon.view.editor_page import editor_page
+from echelon.view.run_report import replay_page
+from echelon.world.written import write_maps
+
+MOST_BYTES = 1 << 20
+"""Of what a page sends."""
+SILENCE_S = 30.0
+"""How long a connection may say nothing."""
+BATTLES = Limits(2, 256, "battles, an even number")
+EMPTY: Mapping[str, Any] = {"preset": "small", "zone": [], "boxes": [], "units": []}
+TOKEN = "X-Echelon-Token"
+PLAYED = ("x", "y", "battles", "seed")
+"""What a match is asked for by, beside its scenario."""
+
+
+class RefusedError(Exception):
+    """A request that is not answered: a status of HTTP and one line."""
+
+    def __init__(self, status: HTTPStatus, line: str) -> None:
+        super().__init__(line)
+        self.status = status
+
+
+class EditServer(ThreadingHTTPServer):
+    """The editor of one file on this machine. Use it as a context.
+
+    Args:
+        file: where scenarios are saved.
+        start: what the page begins with where there is no file; None: open ground.
+        commanders: names of those who may play.
+        port: 0: one that is free.
+
+    Raises:
+        ConfigError: the port is taken.
+    """
+
+    daemon_threads = True
+
+    def __init__(self, file: Path, start: Scenario | None, commanders: tuple[str, ...], port: int = 0) -> None:
+        self.file, self.start, self.commanders = file, start, commanders
+        self.token, self.playing = secrets.token_urlsafe(24), threading.Lock()
+        try:
+            super().__init__(("127.0.0.1", port), EditHandler)
+        except OSError as error:
+            raise ConfigError(f"--port {port}: {error.strerror}") from None
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """What a browser on this machine calls it; another name leads here from a stranger's page."""
+        return tuple(f"{name}:{self.server_port}" for name in ("127.0.0.1", "localhost"))
+
+    @property
+    def address(self) -> str:
+        return f"http://{self.hosts[0]}/?token={self.token}"
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing: whoever asked has gone before the answer came."""
+
+    def page(self) -> str:
+        """The page, with the scenario of the file and what one may be made of."""
+        begun = read_scenario(self.file) if self.file.exists() else self.start
+        presets = {name: preset() for name, preset in ENV_PRESETS.items()}
+        hulls = presets["small"].catalog.hulls
+        facts = {
+            "file": str(self.file),
+            "scenario": EMPTY if begun is None else begun.as_json(),
+            "token": self.token,
+            "presets": {name: list(preset.world.size) for name, preset in presets.items()},
+            "hulls": {name: list(hull.size) for name, hull in hulls.items()},
+            "materials": [material.name.lower() for material in Material],
+            "objectives": {kind: list(fields) for kind, fields in USES.items()},
+            "commanders": list(self.commanders),
+        }
+        return editor_page(facts)
+
+    def check(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Whether battles can begin so."""
+        sound_scenario(values)
+        return {"said": "ok"}
+
+    def save(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Write the scenario, and return what now stands in the file."""
+        scenario = sound_scenario(values)
+        scenario.save(self.file)
+        return {"said": f"saved {self.file}", "scenario": scenario.as_json()}
+
+    def play(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Let two commanders fight, each seed once per side, and return who won and the page of the first battle."""
+        unknown = sorted(set(values) - {*PLAYED, "scenario"})
+        require(not unknown, "a match", f"of scenario, {', '.join(PLAYED)}", unknown)
+        x, y = (values.get(name) for name in "xy")
+        for name in (x, y):
+            require(name in self.commanders, "a commander", f"one of {', '.join(self.commanders)}", name)
+        battles = whole_within("battles", values.get("battles", 16), BATTLES)
+        seed = whole_within("seed", values.get("seed", 0), SEED)
+        scenario = sound_scenario(values.get("scenario"))
+        if not self.playing.acquire(blocking=False):
+            raise ConfigError("a match is being played; wait for its end")
+        try:
+            recorder = Recorder([0])
+            match = named_match(str(x), str(y), scenario.config, battles, torch.device("cpu"))
+            (result,) = match.play(seed, recorder).values()
+        finally:
+            self.playing.release()
+        replay = replay_of(recorder, str(x), str(y))
+        told = {name: result.as_json()[name] for name in ("battles", "blue_wins", "red_wins", "draws")}
+        sides = {"x": result.win_rates_by_side(x=True), "y": result.win_rates_by_side(x=False)}
+        return {
+            **told,
+            "sides": sides,
+            "said": "played",
+            "page": replay_page(replay, rebuild(replay, replay.battles[0])),
+        }
+
+
+def sound_scenario(values: Any) -> Scenario:
+    """A scenario in which battles can begin, from JSON.
+
+    Raises:
+        ConfigError: as `scenario_from_json`; or naming a mech that cannot stand where it is put.
+    """
+    scenario = scenario_from_json(values)
+    config = scenario.config
+    check_begun(config, write_maps(config))
+    return scenario
+
+
+class EditHandler(BaseHTTPRequestHandler):
+    """One request to an `EditServer`."""
+
+    server: EditServer
+    timeout = SILENCE_S
+    server_version, sys_version = "echelon", ""
+
+    def do_GET(self) -> None:
+        self.answer(self.show)
+
+    def do_POST(self) -> None:
+        self.answer(self.act)
+
+    def answer(self, make: Callable[[], tuple[str, bytes]]) -> None:
+        """Send what `make` returns, a type and a body, or the one line that says why there is none."""
+        status = HTTPStatus.OK
+        try:
+            self.check_asker()
+            kind, body = make()
+        except RefusedError as refused:
+            status, (kind, body) = refused.status, as_body({"ok": False, "said": str(refused)})
+        except (ConfigError, FileError) as error:
+            kind, body = as_body({"ok": False, "said": str(error)})
+        except Exception as error:  # of a commander of the user's own, say; the editor goes on
+            status = HTTPStatus.INTERNAL_SERVER_ERROR
+            kind, body = as_body({"ok": False, "said": one_line(f"{type(error).__name__}: {error}")})
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        for name, value in HEADERS.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def check_asker(self) -> None:
+        """Refuse who does not know the token, or was led here by another name than this machine's."""
+        asked = parse_qs(urlsplit(self.path).query).get("token", [""])[0]
+        token = self.headers.get(TOKEN, "") or asked
+        is_known = secrets.compare_digest(token.encode("utf-8", "replace"), self.server.token.encode())
+        if not is_known or self.headers.get("Host") not in self.server.hosts:
+            raise RefusedError(HTTPStatus.FORBIDDEN, "open the address that the program has printed")
+
+    def show(self) -> tuple[str, bytes]:
+        if urlsplit(self.path).path != "/":
+            raise RefusedError(HTTPStatus.NOT_FOUND, "there is one page: /")
+        return "text/html; charset=utf-8", self.server.page().encode()
+
+    def act(self) -> tuple[str, bytes]:
+        deeds = {"/check": self.server.check, "/save": self.server.save, "/play": self.server.play}
+        deed = deeds.get(urlsplit(self.path).path)
+        if deed is None:
+            raise RefusedError(HTTPStatus.NOT_FOUND, f"there are {', '.join(deeds)}")
+        values = parse_json("request", self.body())
+        require(isinstance(values, dict), "request", "an object", values)
+        return as_body({"ok": True, **deed(values)})
+
+    def body(self) -> bytes:
+        length = self.headers.get("Content-Length", "")
+        if not (length.isascii() and length.isdigit() and len(length) <= 20):
+            raise RefusedError(HTTPStatus.LENGTH_REQUIRED, "Content-Length must be a number of bytes")
+        if int(length) > MOST_BYTES:
+            line = f"a request must be at most {MOST_BYTES} bytes, got {int(length)}"
+            raise RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, line)
+        return self.rfile.read(int(length))
+
+    def log_message(self, format: str, *words: Any) -> None:
+        """Say nothing: the address with its token would stand there."""
+
+
+HEADERS: Mapping[str, str] = {
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+
+
+def as_body(values: Mapping[str, Any]) -> tuple[str, bytes]:
+    """Type and bytes of a JSON answer."""
+    return "application/json", json.dumps(values, allow_nan=False).encode()
