@@ -18,7 +18,7 @@ from echelon.arena.resolve import Commander, register_resolver, resolve
 from echelon.env.tasks.task import Protocol, Task
 from echelon.learn.config import TrainConfig
 from echelon.pipelines import play
-from echelon.rules.config import EnvConfig
+from echelon.rules.config import ENV_PRESETS, EnvConfig
 from echelon.rules.physics import RulesConfig
 from echelon.rules.versions import current_versions
 from echelon.runtime.errors import ConfigError
@@ -66,7 +66,7 @@ def test_a_tier_needs_no_prefix(tmp_path, monkeypatch):
 
 
 def test_it_fights_in_the_arena(in_examples, capsys, monkeypatch):
-    monkeypatch.setitem(play.ENV_PRESETS, "small", lambda: BRIEF)
+    monkeypatch.setitem(ENV_PRESETS, "small", lambda: BRIEF)
     play.Play("charger:Charger", "heuristic:trivial", battles=2, env="small", json=True).run()
     result = json.loads(capsys.readouterr().out)
     assert result["x"] == "charger:Charger" and result["battles"] == 2

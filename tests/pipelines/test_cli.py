@@ -107,8 +107,8 @@ BAD = {
     "taken": (["--run-dir", "{tmp}"], "error: --run-dir must be a folder without a run, or go on with --resume latest"),
     "opponent": (
         ["--opponent", "nobody"],
-        "error: nobody: expected a tier, heuristic[:tier], a checkpoint or run folder, league:FOLDER/NAME, or "
-        "package.module:Commander, found none; --opponent also takes curriculum, self, past and league:FOLDER",
+        "error: nobody: expected a tier, heuristic[:tier], a checkpoint or run folder, line:PIECE, league:FOLDER/NAME, "
+        "or package.module:Commander, found none; --opponent also takes curriculum, self, past and league:FOLDER",
     ),
     "tier": (["--opponent", "heuristic:godlike"], "error: a scripted commander must be heuristic:trivial|easy|normal"),
     "stage": (
@@ -244,9 +244,8 @@ def test_a_script_that_registers_a_biome_trains_in_it(tmp_path):
 def test_help_reads_well():
     assert "--preset NAME, one of quick, quick-gru, standard, large" in run("train.py", "--help").stdout
     said = " ".join(run("arena.py", "play", "--help").stdout.replace("│", "").split())
-    assert (
-        "a tier, heuristic[:tier], a checkpoint or run folder, league:FOLDER/NAME, or package.module:Commander" in said
-    )
+    names = "a tier, heuristic[:tier], a checkpoint or run folder, league:FOLDER/NAME, or "
+    assert f"{names}package.module:Commander" in said
 
 
 @pytest.mark.parametrize("program", ["train.py", "arena.py", "torchrl_ppo.py", "../benchmarks/rollout.py"])

@@ -107,7 +107,7 @@ def test_a_name_stands_where_a_file_does(ask, brief):
     played = json.loads(ask("play", *SCRIPTED, *brief, "--battles", "2", "--json"))
     assert len(played["outcomes"]) == 2
     for words in (("play", *SCRIPTED), ("evaluate", "heuristic"), ("init", "--league", "x")):
-        with pytest.raises(ConfigError, match=r"^a scenario must be one of encircled-10v10, .*, got 'gate-6v6'"):
+        with pytest.raises(ConfigError, match=r"^a scenario must be one of breakthrough-5v5, .*, got 'gate-6v6'"):
             ask(*words, "--scenario", "gate-6v6")
     with pytest.raises(ConfigError, match=r"^--scenario must be given without --env, got 'gate-5v5'$"):
         ask("init", "--league", "x", "--env", "small", "--scenario", "gate-5v5")

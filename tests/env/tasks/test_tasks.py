@@ -104,7 +104,8 @@ def test_a_row_without_a_setting_that_came_later_means_what_was_played_before_it
     assert row == {"name": small.name, "about": small.about, **before.describe()}, "its fingerprint is the hash of it"
     assert "smoke" not in signature["features"] and env_from_json(signature) == small.config
     assert own.signature()["features"]["smoke"] is False and env_from_json(own.signature()) == own
-    monkeypatch.setattr(versions, "ADDED", {})
+    earlier = {kind: values for kind, values in later.items() if kind not in ("FeaturesConfig", "HullSpec", "Protocol")}
+    monkeypatch.setattr(versions, "ADDED", earlier)
     with pytest.raises(ConfigError, match=r"HullSpec lacks hp|features.smoke must be a bool, got None"):
         task_from_json(row)
 
