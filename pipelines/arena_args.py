@@ -119,5 +119,5 @@ def battle_config(name: EnvName, commanders: Sequence[Commander], changes: Battl
     """A preset, or for `auto` what the commanders have in common, with the changes of the command line."""
     if changes.scenario:
         require(name == "auto", "--scenario", "given without --env", " ".join(changes.scenario))
-        return changes.apply(EnvConfig.small())
+        return changes.apply(ENV_PRESETS["small"]())
     return changes.apply(common_env(commanders) if name == "auto" else ENV_PRESETS[name]())

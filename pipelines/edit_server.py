@@ -26,17 +26,19 @@ from echelon.replay.recorder import Recorder
 from echelon.rules.catalog import Material
 from echelon.rules.config import ENV_PRESETS
 from echelon.rules.objective import USES
+from echelon.rules.roster import build_roster
 from echelon.rules.scenario import Scenario, read_scenario, scenario_from_json
 from echelon.runtime.errors import ConfigError, one_line, require
 from echelon.runtime.files import FileError, parse_json
 from echelon.runtime.limits import SEED, Limits
+from echelon.sim.model import build_model
 from echelon.view.editor_page import editor_page
 from echelon.view.run_report import replay_page
 from echelon.world.written import write_maps
 
 MOST_BYTES = 1 << 20
 """Of what a page sends."""
-SILENCE_S = 30.0
+TIMEOUT_S = 30.0
 """How long a connection may say nothing."""
 BATTLES = Limits(2, 256, "battles, an even number")
 EMPTY: Mapping[str, Any] = {"preset": "small", "zone": [], "boxes": [], "units": []}
@@ -107,12 +109,12 @@ class EditServer(ThreadingHTTPServer):
 
     def check(self, values: dict[str, Any]) -> dict[str, Any]:
         """Whether battles can begin so."""
-        sound_scenario(values)
+        playable_scenario(values)
         return {"said": "ok"}
 
     def save(self, values: dict[str, Any]) -> dict[str, Any]:
         """Write the scenario, and return what now stands in the file."""
-        scenario = sound_scenario(values)
+        scenario = playable_scenario(values)
         scenario.save(self.file)
         return {"said": f"saved {self.file}", "scenario": scenario.as_json()}
 
@@ -125,7 +127,7 @@ class EditServer(ThreadingHTTPServer):
             require(name in self.commanders, "a commander", f"one of {', '.join(self.commanders)}", name)
         battles = whole_within("battles", values.get("battles", 16), BATTLES)
         seed = whole_within("seed", values.get("seed", 0), SEED)
-        scenario = sound_scenario(values.get("scenario"))
+        scenario = playable_scenario(values.get("scenario"))
         if not self.playing.acquire(blocking=False):
             raise ConfigError("a match is being played; wait for its end")
         try:
@@ -135,17 +137,17 @@ class EditServer(ThreadingHTTPServer):
         finally:
             self.playing.release()
         replay = replay_of(recorder, str(x), str(y))
-        told = {name: result.as_json()[name] for name in ("battles", "blue_wins", "red_wins", "draws")}
+        counts = {name: result.as_json()[name] for name in ("battles", "blue_wins", "red_wins", "draws")}
         sides = {"x": result.win_rates_by_side(x=True), "y": result.win_rates_by_side(x=False)}
         return {
-            **told,
+            **counts,
             "sides": sides,
             "said": "played",
             "page": replay_page(replay, rebuild(replay, replay.battles[0])),
         }
 
 
-def sound_scenario(values: Any) -> Scenario:
+def playable_scenario(values: Any) -> Scenario:
     """A scenario in which battles can begin, from JSON.
 
     Raises:
@@ -153,7 +155,7 @@ def sound_scenario(values: Any) -> Scenario:
     """
     scenario = scenario_from_json(values)
     config = scenario.config
-    check_begun(config, write_maps(config))
+    check_begun(build_model(config, build_roster(config, torch.device("cpu")), write_maps(config)))
     return scenario
 
 
@@ -161,7 +163,7 @@ class EditHandler(BaseHTTPRequestHandler):
     """One request to an `EditServer`."""
 
     server: EditServer
-    timeout = SILENCE_S
+    timeout = TIMEOUT_S
     server_version, sys_version = "echelon", ""
 
     def do_GET(self) -> None:
@@ -174,7 +176,7 @@ class EditHandler(BaseHTTPRequestHandler):
         """Send what `make` returns, a type and a body, or the one line that says why there is none."""
         status = HTTPStatus.OK
         try:
-            self.check_asker()
+            self.check_access()
             kind, body = make()
         except RefusedError as refused:
             status, (kind, body) = refused.status, as_body({"ok": False, "said": str(refused)})
@@ -191,7 +193,7 @@ class EditHandler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def check_asker(self) -> None:
+    def check_access(self) -> None:
         """Refuse who does not know the token, or was led here by another name than this machine's."""
         asked = parse_qs(urlsplit(self.path).query).get("token", [""])[0]
         token = self.headers.get(TOKEN, "") or asked
@@ -205,13 +207,13 @@ class EditHandler(BaseHTTPRequestHandler):
         return "text/html; charset=utf-8", self.server.page().encode()
 
     def act(self) -> tuple[str, bytes]:
-        deeds = {"/check": self.server.check, "/save": self.server.save, "/play": self.server.play}
-        deed = deeds.get(urlsplit(self.path).path)
-        if deed is None:
-            raise RefusedError(HTTPStatus.NOT_FOUND, f"there are {', '.join(deeds)}")
+        actions = {"/check": self.server.check, "/save": self.server.save, "/play": self.server.play}
+        action = actions.get(urlsplit(self.path).path)
+        if action is None:
+            raise RefusedError(HTTPStatus.NOT_FOUND, f"there are {', '.join(actions)}")
         values = parse_json("request", self.body())
         require(isinstance(values, dict), "request", "an object", values)
-        return as_body({"ok": True, **deed(values)})
+        return as_body({"ok": True, **action(values)})
 
     def body(self) -> bytes:
         length = self.headers.get("Content-Length", "")

@@ -15,14 +15,12 @@ from echelon.env.observation import layout
 from echelon.env.observation.build import observe
 from echelon.rules import actions
 from echelon.rules.actions import SORT_MODES, Act
-from echelon.rules.config import EnvConfig
-from echelon.rules.roster import build_roster
 from echelon.runtime import noise
 from echelon.runtime.errors import ConfigError, require, shown
-from echelon.sim.model import SimModel, build_model
+from echelon.sim.model import SimModel
 from echelon.sim.movement import overlap
 from echelon.sim.terrain import hits_terrain
-from echelon.state import Maps, State, Tally, leaves_of, open_battle
+from echelon.state import State, Tally, leaves_of, open_battle
 
 ROUNDING = 1e-5
 
@@ -155,15 +153,16 @@ def check_edited(state: State, places: list[int], names: list[str], game: SimMod
     )
 
 
-def check_begun(config: EnvConfig, maps: Maps) -> None:
+def check_begun(game: SimModel) -> None:
     """Raise `ConfigError` for a mech that stands in terrain or in another mech where battles begin as written.
 
     Args:
-        maps: one for each of the positions of `config`.
+        game: with one map for each of the positions of its config.
     """
-    count, device = len(config.positions), maps.seed.device
+    maps, config = game.maps, game.config
+    count = len(config.positions)
     require(maps.shape[0] == count, "maps", f"{count}, one for each position of the config", maps.shape[0])
-    each, roster = torch.arange(count, device=device), build_roster(config, device)
-    state = open_battle(each, each, maps, roster, config)
+    each = torch.arange(count, device=maps.seed.device)
+    state = open_battle(each, each, maps, game.roster, config)
     names = [name for name, _ in config.positions[0].named]
-    check_edited(state, list(range(count)), names, build_model(config, roster, maps), "scenario")
+    check_edited(state, list(range(count)), names, game, "scenario")

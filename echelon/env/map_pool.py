@@ -39,7 +39,7 @@ class MapPool:
     def __init__(self, game: SimModel, loops: Loops | None = None) -> None:
         self.game, self.loops = game, loops
         if game.config.positions:
-            check_begun(game.config, game.maps)
+            check_begun(game)
         count, spares = game.maps.shape[0], game.config.map_spares
         require(count > spares, "EnvConfig.map_spares", f"below the {count} maps given", spares)
         device = game.roster.hull.device
