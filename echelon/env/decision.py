@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from echelon.env import outcome, reward
-from echelon.env.objectives import claims, zone
+from echelon.env.objectives import goals, zone
 from echelon.env.observation.build import Observation, observe
 from echelon.env.outcome import Ending, Winner
 from echelon.env.reward import NO_EXTRA_TERMS, RewardTerm
@@ -46,7 +46,7 @@ def conclude(
     out: Observation | None = None,
 ) -> Played:
     """Score, show, judge and pay, once the substeps are played; `out` as in `observe`."""
-    state, streams = observe(claims.claim(zone.score(after, game), game), orders, game, out)
+    state, streams = observe(goals.score_goals(zone.score(after, game), game), orders, game, out)
     return judge_and_reward(before, state, streams, game, extra)
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import echelon
 from echelon import EchelonEnv, EnvConfig, Objective, RulesConfig, Scene
-from echelon.env.objectives import claims, zone
+from echelon.env.objectives import goals, zone
 from echelon.env.outcome import Reason, Winner, note_events
 from echelon.rules.scenario import read_scenario, scenario_from_json
 from echelon.runtime import jit
@@ -107,7 +107,7 @@ def scores(objective: Objective, tick: int = 0, dead: tuple[str, ...] = (), insi
         state.mechs.hp[:, names.index(name)] = 0
     for name in inside:
         state.tally.zone_s[:, names.index(name)] = 0.25
-    scored = claims.claim(zone.score(state.replace(tick=state.tick + tick), env.game), env.game)
+    scored = goals.score_goals(zone.score(state.replace(tick=state.tick + tick), env.game), env.game)
     assert scored.control.tolist() == [[0, 0]]
     return scored.score[0].tolist()
 
@@ -200,7 +200,7 @@ def test_a_zone_without_worth_is_nobodys():
     """`elimination`: standing in the zone neither scores nor is control."""
     env = echelon.scene(skirmish(KINDS["elimination"]), 1, "cpu")
     env.state.mechs.pos[0, 0, :2] = torch.tensor([20.5, 22.5])
-    scored = claims.claim(zone.score(env.state, env.game), env.game)
+    scored = goals.score_goals(zone.score(env.state, env.game), env.game)
     assert scored.score.tolist() == [[0, 0]] and scored.control.tolist() == [[0, 0]]
 
 
@@ -208,7 +208,7 @@ def test_the_clock_is_no_event():
     """A team that only waits stands still, whatever its clock says."""
     env = echelon.scene(skirmish(KINDS["hold"]), 1, "cpu")
     before = env.state
-    after = claims.claim(before.replace(tick=before.tick + 5), env.game)
+    after = goals.score_goals(before.replace(tick=before.tick + 5), env.game)
     assert after.score[0, 0] > 0 and note_events(before, after, env.game).last_event.tolist() == [0]
 
 

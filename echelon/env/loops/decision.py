@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from echelon.env.loops.claims import claim
+from echelon.env.loops.goals import score_goals
 from echelon.env.loops.observation import observe
 from echelon.env.loops.orders import decode, pass_messages
 from echelon.env.loops.zone import score
@@ -231,7 +231,7 @@ def decision_loop(
             )
             pass_messages(actions[b], mechs, messages, at, rules)
             score(battle, mechs, tally, hulls, field, view)
-            claim(battle, mechs, tally, hulls, field)
+            score_goals(battle, mechs, tally, hulls, field)
         observe(
             battle,
             mechs,

@@ -30,8 +30,8 @@ from echelon.state import Maps, State, Terrain
 
 
 class Loops:
-    """`actions.decode`, `step.decide`, `zone.score`, `claims.claim` and `observe` as one loop, with the constants of
-    one game.
+    """`actions.decode`, `step.decide`, `zone.score`, `goals.score_goals` and `observe` as one loop, with the constants
+    of one game.
 
     Args:
         game: constants of the battles.

@@ -8,8 +8,8 @@ from echelon.sim.model import SimModel
 from echelon.state import State
 
 
-def claim(state: State, game: SimModel) -> State:
-    """Raise each team's score to the highest of its claims, once the zone is scored.
+def score_goals(state: State, game: SimModel) -> State:
+    """Raise each team's score to what the clock, arrivals or losses are worth, once the zone is scored.
 
     A runner has arrived that was in the zone in any decision; one that died before is lost.
     """
@@ -20,5 +20,5 @@ def claim(state: State, game: SimModel) -> State:
     by_clock = maps.clock_rate[map_id] * state.tick.float()[:, None]
     by_arrival = maps.arrival_score[map_id] * roster.by_team(arrived.float())
     by_loss = maps.loss_score[map_id] * roster.by_team(lost.float()).flip(1)
-    claimed = torch.maximum(torch.maximum(by_clock, by_arrival), by_loss)
-    return state.replace(score=torch.maximum(state.score, claimed))
+    reached = torch.maximum(torch.maximum(by_clock, by_arrival), by_loss)
+    return state.replace(score=torch.maximum(state.score, reached))

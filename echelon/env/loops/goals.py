@@ -1,4 +1,4 @@
-"""What a team's score is worth beside zone control. See `env/objectives/claims.py`."""
+"""What a team's score is worth beside zone control. See `env/objectives/goals.py`."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def count_runners(mechs: Any, tally: Any, hulls: Any, field: Any, red: Any) -> A
 
 
 @called
-def claim(battle: Any, mechs: Any, tally: Any, hulls: Any, field: Any) -> None:
-    """`claims.claim` of one battle."""
+def score_goals(battle: Any, mechs: Any, tally: Any, hulls: Any, field: Any) -> None:
+    """`goals.score_goals` of one battle."""
     blue, red = count_runners(mechs, tally, hulls, field, False), count_runners(mechs, tally, hulls, field, True)
     tick = np.float32(battle.tick)
     for team in range(2):
