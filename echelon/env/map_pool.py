@@ -46,17 +46,17 @@ class MapPool:
         self.openings = first_observations(game, game.maps, loops)
         """Batch `[M]`: observations at the start of a battle on each map, and `focus_slots`."""
         indices = drawn_positions(game.config.positions) if game.config.positions else range(count - spares)
-        self.turns = torch.tensor(list(indices), device="cpu").to(device)
+        self.active = torch.tensor(list(indices), device="cpu").to(device)
         """`[T]` int64 indices of all maps but the spares: a position as often as its weight says."""
-        self.drawn = self.turns.repeat(-(-SLOTS // len(self.turns)))
-        """`[D]` int64 slots that battles draw their map from: `turns` a whole number of times, which draws as `turns`
+        self.drawn = self.active.repeat(-(-SLOTS // len(self.active)))
+        """`[D]` int64 slots that battles draw their map from: `active` a whole number of times, which draws as `active`
         does, until weights are set. They are written in place, where captured graphs read them."""
         self.is_weighted = False
-        """Whether `drawn` is other than `turns`, again and again."""
+        """Whether `drawn` is other than `active`, again and again."""
         self.spares = list(range(count - spares, count))
         self.renewals = 0
         self.oldest = 0
-        """Index in `turns` of the map that has been there longest."""
+        """Index in `active` of the map that has been there longest."""
 
     def set_weights(self, weights: Tensor | Sequence[float]) -> None:
         """Let battles that begin from now on draw maps by these weights.
@@ -75,12 +75,12 @@ class MapPool:
         require(given.shape == (count,), "weights", f"[{count}] numbers, one a map", tuple(given.shape))
         fits = bool((given.isfinite() & (given >= 0)).all())
         require(fits, "weights", "finite and >= 0", given.tolist())
-        own = given.to(self.turns.device)[self.turns]
+        own = given.to(self.active.device)[self.active]
         require(bool((own > 0).any()), "weights", "> 0 for a map that is no spare", given.tolist())
-        self.allot(own)
+        self.assign_slots(own)
 
-    def allot(self, weights: Tensor, offset: float = 0.5) -> None:
-        """`set_weights` by `[T]` weights of the maps as they take turns, without a look at them or at the host.
+    def assign_slots(self, weights: Tensor, offset: float = 0.5) -> None:
+        """`set_weights` by `[T]` weights of the active maps, in their order, without a look at them or at the host.
 
         Args:
             offset: 0..1, where in its slot each is asked whose it is; a random one lets each map have on average the
@@ -89,7 +89,7 @@ class MapPool:
         slots = self.drawn.shape[0]
         ends = (weights.double() / weights.double().amax() * PARTS).long().cumsum(0)  # [T]
         asked = (torch.arange(slots, dtype=torch.float64, device=ends.device) + offset) / slots
-        self.drawn.copy_(self.turns[torch.searchsorted(ends, (asked * ends[-1]).long(), right=True)])
+        self.drawn.copy_(self.active[torch.searchsorted(ends, (asked * ends[-1]).long(), right=True)])
         self.is_weighted = True
 
     def renew(self, in_use: Tensor) -> int:
@@ -110,13 +110,13 @@ class MapPool:
         self.renewals += 1
         seeds = pool_seeds(self.game.config, device, self.renewals)[: len(free)]
         self._generate(torch.tensor(free, device=device), seeds)
-        turns = self.turns.tolist()
+        active = self.active.tolist()
         for spare in free:
-            old, turns[self.oldest] = turns[self.oldest], spare
+            old, active[self.oldest] = active[self.oldest], spare
             self.spares[self.spares.index(spare)] = old
             self.drawn.masked_fill_(self.drawn == old, spare)
-            self.oldest = (self.oldest + 1) % len(turns)
-        self.turns.copy_(torch.tensor(turns, device="cpu"))
+            self.oldest = (self.oldest + 1) % len(active)
+        self.active.copy_(torch.tensor(active, device="cpu"))
         return len(free)
 
     def _generate(self, index: Tensor, seeds: Tensor) -> None:
@@ -129,7 +129,7 @@ class MapPool:
     def restore(
         self,
         seeds: Tensor,
-        turns: list[int],
+        active: list[int],
         spares: list[int],
         renewals: int,
         oldest: int,
@@ -147,15 +147,15 @@ class MapPool:
         other = (seeds.to(self.drawn.device) != self.game.maps.seed).nonzero()[:, 0]
         if len(other) > 0:
             self._generate(other, seeds.to(self.drawn.device)[other])
-        slots = weighted or turns * (self.drawn.shape[0] // len(turns))
-        self.turns.copy_(torch.tensor(turns, device="cpu"))
+        slots = weighted or active * (self.drawn.shape[0] // len(active))
+        self.active.copy_(torch.tensor(active, device="cpu"))
         self.drawn.copy_(torch.tensor(slots, device="cpu"))
         self.spares, self.renewals, self.oldest = list(spares), renewals, oldest
         self.is_weighted = weighted is not None
 
     def take_over(self, other: MapPool) -> None:
         """Draw as another pool of the same maps does."""
-        self.turns.copy_(other.turns)
+        self.active.copy_(other.active)
         self.drawn.copy_(other.drawn)
         self.spares, self.renewals, self.oldest = list(other.spares), other.renewals, other.oldest
         self.is_weighted = other.is_weighted

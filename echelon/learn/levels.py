@@ -71,15 +71,15 @@ class LevelScores:
         share = (won + 1) / (battles + 2)
         return share * (1 - share)
 
-    def weights(self, turns: Tensor, uniform: float, stale: float) -> Tensor:
-        """`[T]` share of the battles to begin on each of the maps `turns [T]`.
+    def weights(self, active: Tensor, uniform: float, stale: float) -> Tensor:
+        """`[T]` share of the battles to begin on each of the maps `active [T]`.
 
         Args:
             uniform: part of these shares that is alike on all maps.
             stale: part that follows the updates since a battle ended on a map; alike on all while each was 0.
         """
-        even = torch.full_like(self.tensors["idle"][turns], 1 / len(turns))
-        scores, idle = self.learnability()[turns], self.tensors["idle"][turns]
+        even = torch.full_like(self.tensors["idle"][active], 1 / len(active))
+        scores, idle = self.learnability()[active], self.tensors["idle"][active]
         waiting = torch.where(idle.sum() > 0, idle / idle.sum().clamp_min(1), even)
         return (1 - uniform - stale) * scores / scores.sum() + stale * waiting + uniform * even
 

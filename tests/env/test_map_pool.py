@@ -39,12 +39,12 @@ def test_fresh_maps_take_the_places_of_the_oldest():
     env = env_of()
     before = env.game.maps.clone()
     assert env.renew_maps() == 2
-    assert env.map_pool.turns.tolist() == [3, 4, 2] and env.map_pool.spares == [0, 1]
+    assert env.map_pool.active.tolist() == [3, 4, 2] and env.map_pool.spares == [0, 1]
     assert torch.equal(env.game.maps.material[:3], before.material[:3])
     assert not torch.equal(env.game.maps.material[3], before.material[3])
     play(env, 9)  # every battle ends after eight decisions, and takes a map of the new ones
     assert set(env.state.map_id.tolist()) <= {3, 4, 2}
-    assert env.renew_maps() == 2 and env.map_pool.turns.tolist() == [1, 4, 0] and env.map_pool.spares == [2, 3]
+    assert env.renew_maps() == 2 and env.map_pool.active.tolist() == [1, 4, 0] and env.map_pool.spares == [2, 3]
 
 
 def test_a_spare_that_is_fought_on_waits():
@@ -78,7 +78,7 @@ def test_what_is_shown_first_is_of_the_fresh_map():
     td = env.reset()
     assert torch.equal(td["telemetry"], env.game.maps.telemetry[env.state.map_id])
     alone = EchelonEnv(
-        dataclasses.replace(CONFIG, map_spares=0), 6, "cpu", seed=5, maps=env.game.maps[env.map_pool.turns]
+        dataclasses.replace(CONFIG, map_spares=0), 6, "cpu", seed=5, maps=env.game.maps[env.map_pool.active]
     )
     shown = alone.reset()
     for key in ("contacts", "ego", "local_map"):
@@ -108,7 +108,7 @@ def test_maps_of_others_are_left_alone():
 def test_weights_say_how_often_a_map_is_drawn():
     env = env_of(num_envs=600)
     slots, opened = env.map_pool.drawn, env.state.map_id
-    assert torch.equal(opened, draw_map(env.state.seed, env.map_pool.turns)), "as if there were one slot a map"
+    assert torch.equal(opened, draw_map(env.state.seed, env.map_pool.active)), "as if there were one slot a map"
     env.map_pool.set_weights([1, 0, 3, 7, 7])
     assert env.map_pool.drawn is slots and env.state.map_id is opened
     assert slots.bincount().tolist() == [256, 0, 770] and slots.shape == (1026,)
@@ -117,14 +117,14 @@ def test_weights_say_how_often_a_map_is_drawn():
     assert 100 < int((env.state.map_id == 0).sum()) < 200 and not (env.state.map_id == 1).any()
     assert env.rollout(1, set_truncated=False) is not None
     env.renew_maps()
-    assert env.map_pool.turns.tolist() == [3, 4, 2] and slots.bincount().tolist() == [0, 0, 770, 256]
+    assert env.map_pool.active.tolist() == [3, 4, 2] and slots.bincount().tolist() == [0, 0, 770, 256]
     assert torch.equal(env._another(2).map_pool.drawn, slots)
 
 
 def test_a_small_weight_has_its_turn_now_and_then():
     pool, often = env_of().map_pool, torch.zeros(3)
     for step in range(100):
-        pool.allot(torch.tensor([1e-4, 0.5, 0.5]), step / 100)
+        pool.assign_slots(torch.tensor([1e-4, 0.5, 0.5]), step / 100)
         often += pool.drawn.bincount(minlength=3)
     assert 5 < often[0] < 20 and often.sum() == 100 * len(pool.drawn)
 

@@ -87,7 +87,7 @@ def test_maps_lead_nowhere_else(of_test):
     made = make_maps(TRAIN, env.game.roster, of_test.game.maps.seed)
     assert is_within(env_of(TRAIN, maps=made), "train")
     pool = env.map_pool
-    pool.restore(of_test.game.maps.seed, pool.turns.tolist(), pool.spares, 0, 0)
+    pool.restore(of_test.game.maps.seed, pool.active.tolist(), pool.spares, 0, 0)
     assert is_within(env, "train")
 
 

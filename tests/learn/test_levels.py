@@ -64,11 +64,11 @@ def test_older_battles_count_less():
 
 
 def test_shares_are_of_scores_of_waiting_and_of_all():
-    scores, turns = scores_of(), torch.tensor([0, 1, 1])
-    assert scores.weights(turns, 0.1, 0.1).tolist() == pytest.approx([1 / 3] * 3), "of three that nobody has played"
+    scores, active = scores_of(), torch.tensor([0, 1, 1])
+    assert scores.weights(active, 0.1, 0.1).tolist() == pytest.approx([1 / 3] * 3), "of three that nobody has played"
     scores.tensors["idle"].copy_(torch.tensor([0.0, 2, 9]))
-    assert scores.weights(turns, 0.3, 0.6).tolist() == pytest.approx([0.4 / 3, 1.3 / 3, 1.3 / 3])
-    assert scores.weights(turns, 0.0, 1.0).tolist() == [0, 0.5, 0.5]
+    assert scores.weights(active, 0.3, 0.6).tolist() == pytest.approx([0.4 / 3, 1.3 / 3, 1.3 / 3])
+    assert scores.weights(active, 0.0, 1.0).tolist() == [0, 0.5, 0.5]
 
 
 def three_maps(**changes):
@@ -114,7 +114,7 @@ def test_the_default_counts_nothing_and_draws_all_alike(tmp_path):
     trainer.train(2)
     pool = trainer.env.map_pool
     assert trainer.collector.levels is None and not pool.is_weighted
-    assert pool.drawn.tolist() == pool.turns.tolist() * 342
+    assert pool.drawn.tolist() == pool.active.tolist() * 342
     assert "LevelReplay" not in [callback.name for callback in trainer.callbacks.all]
     start = open_checkpoint(newest_checkpoint(tmp_path / "checkpoints")).parts(0)["battles"]
     assert "weighted" not in start.facts and not any(key.startswith("levels") for key in start.tensors)
@@ -134,7 +134,7 @@ def test_four_iterations_are_two_and_two_bit_for_bit(tmp_path):
     assert ours.keys() == theirs.keys() and all(torch.equal(ours[name], theirs[name]) for name in ours)
     assert any(name.startswith("battles.levels.") for name in ours)
     assert whole.env.map_pool.drawn.tolist() == again.env.map_pool.drawn.tolist()
-    assert set(whole.env.map_pool.drawn.tolist()) <= set(whole.env.map_pool.turns.tolist())
+    assert set(whole.env.map_pool.drawn.tolist()) <= set(whole.env.map_pool.active.tolist())
     uniform = dataclasses.replace(config, curriculum=CurriculumConfig())
     start = open_checkpoint(newest_checkpoint(tmp_path / "parts" / "checkpoints"))
     assert not Trainer(uniform, tmp_path / "parts", start).env.map_pool.is_weighted

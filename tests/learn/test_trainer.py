@@ -48,7 +48,7 @@ def test_a_run_writes_metrics_and_checkpoints(tmp_path):
 def test_maps_are_renewed_between_iterations(tmp_path):
     env = dataclasses.replace(tiny_run().env, map_spares=1)
     trainer = run_to_the_end(Trainer(tiny_run(env=env, renew_maps_every=2), tmp_path))
-    assert trainer.env.map_pool.renewals == 1 and trainer.env.map_pool.turns.tolist() == [2, 1]
+    assert trainer.env.map_pool.renewals == 1 and trainer.env.map_pool.active.tolist() == [2, 1]
     with pytest.raises(ConfigError, match=r"TrainConfig.env.map_spares must be >= 1 to renew maps, got 0"):
         tiny_run(renew_maps_every=2)
 

@@ -39,7 +39,7 @@ def test_each_battle_begins_in_the_position_that_its_seed_draws():
 def test_weights_say_how_often_a_position_is_drawn_and_equal_ones_change_no_bit():
     both = [duel(14), duel(8)]
     drawn = {
-        weights: echelon.scene(both, 2, "cpu", weights, seed=0).map_pool.turns for weights in ((1, 1), (5, 5), (6, 2))
+        weights: echelon.scene(both, 2, "cpu", weights, seed=0).map_pool.active for weights in ((1, 1), (5, 5), (6, 2))
     }
     assert [one.tolist() for one in drawn.values()] == [[0, 1], [0, 1], [0, 0, 0, 1]]
     env = echelon.scene(both, 400, "cpu", (6, 2), seed=0)

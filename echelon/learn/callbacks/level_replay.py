@@ -39,4 +39,4 @@ class LevelReplay(Callback):
         seed = torch.tensor([config.seed + trainer.ranks.rank], device="cpu")
         offset = float(noise.uniform(seed, trainer.counters.iterations, Stream.LEVEL, 1))
         shares = config.curriculum.levels_uniform, config.curriculum.levels_stale
-        pool.allot(levels.weights(pool.turns, *shares), offset)
+        pool.assign_slots(levels.weights(pool.active, *shares), offset)

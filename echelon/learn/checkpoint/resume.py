@@ -98,7 +98,7 @@ class EnvSnapshot:
         levels = self.collector.levels
         tensors |= {} if levels is None else {f"{LEVELS}.{key}": value for key, value in levels.tensors.items()}
         facts = {
-            "drawn": map_pool.turns.tolist(),
+            "drawn": map_pool.active.tolist(),
             "spares": list(map_pool.spares),
             "renewals": map_pool.renewals,
             "oldest": map_pool.oldest,
@@ -137,9 +137,9 @@ class EnvSnapshot:
     def _restore_maps(self, stored: StateDict, scored: Mapping[str, Tensor]) -> None:
         """Restore the pool and, where maps are drawn by scores and were so in the checkpoint, the scores."""
         map_pool, levels = self.collector.env.map_pool, self.collector.levels
-        drawn = stored.row("drawn", int, len(map_pool.turns))
+        drawn = stored.row("drawn", int, len(map_pool.active))
         spares = stored.row("spares", int, len(map_pool.spares))
-        expected = sorted(map_pool.turns.tolist() + map_pool.spares)
+        expected = sorted(map_pool.active.tolist() + map_pool.spares)
         if sorted(drawn + spares) != expected:
             often = f"{len(expected)} maps once" if len(set(expected)) == len(expected) else "position by its weight"
             raise FileError(f"{stored.name}.drawn and .spares must name each of {often}, got {drawn}, {spares}")

@@ -29,7 +29,7 @@ def drive(trainer, iterations):
 def test_a_run_goes_on_in_the_positions_that_it_drew(tmp_path):
     config = tiny_run(env=positions(), total_agent_steps=10**6)
     whole = drive(Trainer(config, tmp_path / "whole"), 4)
-    assert whole.env.map_pool.turns.tolist() == [0, 0, 0, 1]
+    assert whole.env.map_pool.active.tolist() == [0, 0, 0, 1]
     drive(Trainer(config, tmp_path / "parts"), 2)
     start = open_checkpoint(newest_checkpoint(tmp_path / "parts" / "checkpoints"))
     assert start.env == config.env, "the checkpoint holds the positions"
@@ -42,7 +42,7 @@ def test_a_run_goes_on_in_the_positions_that_it_drew(tmp_path):
         Trainer(dataclasses.replace(config, env=positions(9.0)), tmp_path / "parts", start)
     pool = whole.env.map_pool
     with pytest.raises(ConfigError, match=r"^map_seeds must be those of positions that are written down"):
-        pool.restore(torch.tensor([0, 7]), pool.turns.tolist(), [], 0, 0)
+        pool.restore(torch.tensor([0, 7]), pool.active.tolist(), [], 0, 0)
 
 
 def test_a_checkpoint_of_positions_that_cannot_be_is_refused(tmp_path):
