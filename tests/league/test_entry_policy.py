@@ -10,6 +10,7 @@ import echelon
 from echelon.arena.resolve import resolve
 from echelon.league.entry_policy import qualified_name
 from echelon.pipelines import play
+from echelon.rules.config import ENV_PRESETS
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
 
@@ -41,7 +42,7 @@ def test_what_is_no_bare_name_is_no_entry(tmp_path, name):
 
 
 def test_play_takes_an_entry_with_its_folder_or_with_the_flag(league, capsys, monkeypatch):
-    monkeypatch.setitem(play.ENV_PRESETS, "small", lambda: BRIEF)
+    monkeypatch.setitem(ENV_PRESETS, "small", lambda: BRIEF)
     name = league.entries()[-1].name
     results = []
     for blue, folder in ((f"league:{league.folder}/{name}", None), (name, league.folder)):
