@@ -32,6 +32,7 @@ class Table:
 
 
 SMALL, STANDARD = latest("small-5v5"), latest("standard-10v10")
+NO_ENTROPY = ("--ppo.entropy-coef.first", "0", "--ppo.entropy-coef.last", "0")
 QUICK = ("--preset", "quick", "--device", "cpu")
 AS_IT_IS: Mapping[str, tuple[str, ...]] = {"as it is": ()}
 
@@ -93,7 +94,7 @@ TABLES = {
                 "2 epochs": ("--ppo.epochs", "2"),
                 "4 minibatches": ("--ppo.minibatches", "4"),
                 "KL divergence 0.06": ("--ppo.target-kl", "0.06"),
-                "no entropy bonus": ("--ppo.entropy-coef.first", "0", "--ppo.entropy-coef.last", "0"),
+                "no entropy bonus": NO_ENTROPY,
                 "a quarter self-play": ("--self-share", "0.25"),
                 "a quarter past selves": ("--past-share", "0.25"),
                 "reward of winning alone at the end": (
@@ -118,7 +119,9 @@ TABLES = {
                 "memory GRU": ("--model", "gru"),
                 "width 128": ("--model.hidden", "128"),
                 "rate 4e-3": ("--ppo.learning-rate.first", "4e-3"),
-                "no entropy bonus": ("--ppo.entropy-coef.first", "0", "--ppo.entropy-coef.last", "0"),
+                "no entropy bonus": NO_ENTROPY,
+                "no entropy bonus, rate 4e-3": (*NO_ENTROPY, "--ppo.learning-rate.first", "4e-3"),
+                "the same, memory GRU": (*NO_ENTROPY, "--ppo.learning-rate.first", "4e-3", "--model", "gru"),
             },
         ),
         Table(
