@@ -16,7 +16,7 @@ from echelon.arena.fingerprint import fingerprint
 from echelon.env.describe.columns import describe_battle
 from echelon.env.describe.description import Description, markdown, print_tables
 from echelon.env.observation import layout
-from echelon.learn.checkpoint.inspect import CheckpointReport, inspect_checkpoint
+from echelon.learn.checkpoint.files import CheckpointReport, inspect_checkpoint
 from echelon.pipelines.console import parse_command
 from echelon.pipelines.doctor import Doctor
 from echelon.pipelines.pictures import Plot

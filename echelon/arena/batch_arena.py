@@ -21,9 +21,15 @@ from torch import Tensor
 from torchrl.envs.utils import ExplorationType, set_exploration_type
 
 from echelon.arena.deciders import DeciderMaker, check_policy, is_stackable
-from echelon.arena.stacked_policies import SLOTS, BatchObservation, BatchSlot, PolicySlots, StackedPolicies
+from echelon.arena.stacked_policies import (
+    SLOTS,
+    BatchObservation,
+    BatchSlot,
+    PolicySlots,
+    StackedPolicies,
+    ValueEstimates,
+)
 from echelon.arena.until_done import run_until_done
-from echelon.arena.value_estimates import ValueEstimates
 from echelon.env import rehearsal
 from echelon.env.arguments import number_of_battles, one_seed
 from echelon.env.blocks import one_thread

@@ -7,14 +7,15 @@ from collections.abc import Iterator
 import numpy as np
 from PIL import Image, ImageDraw
 
-from echelon.plan.canvas import Canvas, Point
 from echelon.plan.caption import CAPTION, PAPER, TeamCaption, draw_caption
 from echelon.plan.figures import (
     CLOUD_GROWTH_S,
     OTHER_TAIL_S,
     TAIL_S,
+    Canvas,
     Cloud,
     MechFigure,
+    Point,
     draw_bar,
     draw_clouds,
     draw_mech,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import zlib
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +21,6 @@ from echelon.replay.battle import OPTIONAL, Battle, Replay
 from echelon.replay.ground import name_map, objective_of, zones_of
 from echelon.replay.observed import describe_observed, observed_arrays
 from echelon.replay.setting import objective_text
-from echelon.view.names import told_name
 
 GROUND = "ground"
 """The array of a battle's ground, beside those of `Battle`."""
@@ -117,3 +117,26 @@ def decode(data: bytes, kind: str, shape: list[int]) -> np.ndarray:
     planes = np.frombuffer(data, np.uint8).reshape(dtype.itemsize, -1)
     steps = np.ascontiguousarray(planes.T).view(dtype.newbyteorder("<")).reshape(*shape[1:], shape[0])
     return np.moveaxis(np.cumsum(steps, axis=-1, dtype=dtype), -1, 0)
+
+
+OF_EVERY_RUN = frozenset({"checkpoints", "runs"})
+"""Folders that do not tell which run it is."""
+SUFFIXES = (".safetensors", ".pt")
+BEGINS_A_PATH = re.compile(r"[a-z]+:(?=[/~.])|(?=[/~]|\.{1,2}[/\\]|[A-Za-z]:[/\\])")
+
+
+def told_name(commander: str) -> str:
+    """A commander without its path: of a checkpoint the name of its run and its own, else as it is.
+
+    `/home/me/runs/first/checkpoints/00000512` is `first 00000512`.
+    """
+    parts = [part for part in re.split(r"[/\\]", commander) if part not in ("", ".", "..", "~")]
+    is_path = BEGINS_A_PATH.match(commander) is not None or OF_EVERY_RUN & set(parts[:-1])
+    if not is_path or not parts:
+        return commander
+    last = parts[-1]
+    for suffix in SUFFIXES:
+        last = last.removesuffix(suffix)
+    run = next((part for part in reversed(parts[:-1]) if part not in OF_EVERY_RUN and not part.endswith(":")), "")
+    is_of_run = len(parts) > 1 and parts[-2] == "checkpoints"
+    return f"{run} {last}".strip() if is_of_run else last

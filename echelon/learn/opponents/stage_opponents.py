@@ -14,10 +14,9 @@ from echelon.learn.checkpoint.provenance import SELF, Provenance, met_in
 from echelon.learn.config import PAST, TrainConfig
 from echelon.learn.curriculum import SCRIPTED, Curriculum, Stage
 from echelon.learn.models.actor_critic import ActorCritic
-from echelon.learn.opponents.assignment import OpponentGroup, PolicyAssignment
+from echelon.learn.opponents.assignment import OpponentGroup, PolicyAssignment, count_readers
 from echelon.learn.opponents.frozen import FrozenOpponents
 from echelon.learn.opponents.named import NamedOpponents, OpponentOf
-from echelon.learn.opponents.slots import count_readers
 from echelon.learn.opponents.snapshot_pool import MixedPool
 from echelon.rules.config import EnvConfig
 from echelon.runtime.state_dict import Stateful
