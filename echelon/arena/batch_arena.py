@@ -63,7 +63,7 @@ Policies = Callable[[str], TeamPolicy]
 
 
 class StepSink(Protocol):
-    """Who keeps what is played, such as `echelon.datasets.writer.DatasetWriter`; changes nothing."""
+    """Who keeps what is played, such as `echelon.datasets.dataset.DatasetWriter`; changes nothing."""
 
     def begin(self, battles: Sequence[Battle]) -> None:
         """A batch of these battles begins; what is stepped beyond them is padding."""

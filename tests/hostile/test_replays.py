@@ -22,7 +22,7 @@ from echelon.replay.ground import rebuild
 from echelon.runtime.errors import ConfigError
 from echelon.runtime.files import FileError
 from echelon.view.battle_plan import BattlePlan
-from echelon.view.payload import pack
+from echelon.view.page import pack
 from echelon.view.strip import framed, telling_times, vox_px
 from hostile.values import DROPPED, VALUES, at, places, put
 
